@@ -1,0 +1,209 @@
+//! Page buffers: immutable bytes, reference-counted, 64-byte aligned at their start, sliceable.
+//!
+//! ```text
+//!   PageBufMut ── freeze ─► PageBuf ── slice ─► PageBuf      (all slices share one allocation)
+//! ```
+//!
+//! A `PageBuf` can be viewed as a slice of numbers where its alignment allows, so that a filter runs over arrays
+//! and Arrow takes the bytes without a copy.
+
+use std::fmt;
+use std::ops::{Bound, Deref, DerefMut, RangeBounds};
+use std::sync::Arc;
+
+use bytemuck::{AnyBitPattern, NoUninit, Pod, Zeroable};
+
+use crate::CELL_BYTES;
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(64))]
+struct Line([u8; CELL_BYTES]);
+
+/// A buffer being filled; [`PageBufMut::freeze`] makes it a [`PageBuf`].
+#[derive(Clone)]
+pub struct PageBufMut {
+    lines: Vec<Line>,
+    len: usize,
+}
+
+impl PageBufMut {
+    /// A buffer of `len` zero bytes, 64-byte aligned.
+    pub fn zeroed(len: usize) -> Self {
+        Self { lines: vec![Line::zeroed(); len.div_ceil(CELL_BYTES)], len }
+    }
+
+    /// An empty buffer with room for `capacity` bytes.
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self { lines: Vec::with_capacity(capacity.div_ceil(CELL_BYTES)), len: 0 }
+    }
+
+    /// Makes the buffer `len` bytes long; new bytes are zero.
+    pub fn resize(&mut self, len: usize) {
+        if len < self.len {
+            let lines: &mut [u8] = bytemuck::cast_slice_mut(&mut self.lines);
+            lines[len..self.len].fill(0);
+        }
+        self.lines.resize(len.div_ceil(CELL_BYTES), Line::zeroed());
+        self.len = len;
+    }
+
+    /// Appends `bytes`.
+    pub fn extend_from_slice(&mut self, bytes: &[u8]) {
+        let start = self.len;
+        self.resize(start + bytes.len());
+        self[start..].copy_from_slice(bytes);
+    }
+
+    /// Appends zeroes until the length is a multiple of `align`.
+    pub fn pad_to(&mut self, align: usize) {
+        self.resize(self.len.next_multiple_of(align));
+    }
+
+    /// The finished buffer, without a copy.
+    pub fn freeze(self) -> PageBuf {
+        let len = self.len;
+        PageBuf { lines: Arc::new(self.lines), start: 0, len }
+    }
+}
+
+impl Deref for PageBufMut {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.lines)[..self.len]
+    }
+}
+
+impl DerefMut for PageBufMut {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let len = self.len;
+        &mut bytemuck::cast_slice_mut(&mut self.lines)[..len]
+    }
+}
+
+impl fmt::Debug for PageBufMut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PageBufMut({} bytes)", self.len)
+    }
+}
+
+/// Immutable bytes, shared by reference count; cloning and slicing copy nothing.
+#[derive(Clone)]
+pub struct PageBuf {
+    lines: Arc<Vec<Line>>,
+    start: usize,
+    len: usize,
+}
+
+impl PageBuf {
+    /// The buffer of no bytes.
+    pub fn empty() -> Self {
+        PageBufMut::with_capacity(0).freeze()
+    }
+
+    /// A copy of `bytes`, 64-byte aligned.
+    pub fn copy_from(bytes: &[u8]) -> Self {
+        let mut b = PageBufMut::zeroed(bytes.len());
+        b.copy_from_slice(bytes);
+        b.freeze()
+    }
+
+    /// A copy of `values` in the machine's (little-endian) order, 64-byte aligned.
+    pub fn from_values<T: NoUninit>(values: &[T]) -> Self {
+        Self::copy_from(bytemuck::cast_slice(values))
+    }
+
+    /// A part of this buffer that shares its bytes.
+    ///
+    /// # Panics
+    /// When the range lies outside the buffer.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Self {
+        let from = match range.start_bound() {
+            Bound::Included(&n) => n,
+            Bound::Excluded(&n) => n + 1,
+            Bound::Unbounded => 0,
+        };
+        let to = match range.end_bound() {
+            Bound::Included(&n) => n + 1,
+            Bound::Excluded(&n) => n,
+            Bound::Unbounded => self.len,
+        };
+        assert!(from <= to && to <= self.len, "slice {from}..{to} of a buffer of {} bytes", self.len);
+        Self { lines: self.lines.clone(), start: self.start + from, len: to - from }
+    }
+
+    /// The bytes as numbers of type `T`: `None` when the start is not aligned for `T` or the length is no multiple.
+    pub fn try_values<T: AnyBitPattern>(&self) -> Option<&[T]> {
+        bytemuck::try_cast_slice(self).ok()
+    }
+
+    /// Bytes of memory that this buffer keeps alive (the whole allocation, whatever the slice).
+    pub fn memory_bytes(&self) -> usize {
+        self.lines.capacity() * CELL_BYTES
+    }
+}
+
+impl Deref for PageBuf {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.lines)[self.start..self.start + self.len]
+    }
+}
+
+impl AsRef<[u8]> for PageBuf {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl fmt::Debug for PageBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PageBuf({} bytes)", self.len)
+    }
+}
+
+impl PartialEq for PageBuf {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for PageBuf {}
+
+impl Default for PageBuf {
+    fn default() -> Self {
+        Self::empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_share_and_are_bounded() {
+        let b = PageBuf::copy_from(&(0..200).collect::<Vec<u8>>());
+        let s = b.slice(64..128).slice(1..3);
+        assert_eq!(&*s, &[65, 66]);
+        assert_eq!(s.memory_bytes(), b.memory_bytes());
+        assert!(std::panic::catch_unwind(|| b.slice(100..201)).is_err());
+    }
+
+    #[test]
+    fn numbers_need_their_alignment() {
+        let b = PageBuf::from_values(&[1u64, 2, 3]);
+        assert_eq!(b.try_values::<u64>(), Some(&[1u64, 2, 3][..]));
+        assert_eq!(b.slice(8..).try_values::<u64>(), Some(&[2u64, 3][..]));
+        assert_eq!(b.slice(4..12).try_values::<u64>(), None);
+        assert_eq!(b.slice(0..12).try_values::<u64>(), None);
+    }
+
+    #[test]
+    fn a_shrunk_buffer_grows_with_zeroes() {
+        let mut b = PageBufMut::with_capacity(0);
+        b.extend_from_slice(&[7; 100]);
+        b.resize(10);
+        b.pad_to(64);
+        assert_eq!(&b[8..12], &[7, 7, 0, 0]);
+        assert_eq!(b.freeze().len(), 64);
+    }
+}

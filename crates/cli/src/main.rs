@@ -1,0 +1,2 @@
+//! lode
+fn main() {}

@@ -1,0 +1,129 @@
+//! Commands: batches of writes and trims, reads, views, extents, indexes and tasks.
+//!
+//! A batch is one system action: it takes effect whole or not at all, and is durable when it completes.
+
+use std::ops::Range;
+
+use lode_base::{ExtentId, Lpid, OwnerId, PageBuf, ViewId};
+use lode_program::IndexRule;
+
+use crate::ScanTask;
+
+/// All that a drive can be asked.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Write, trim and release, atomically and durably. Answers [`crate::Reply::Committed`].
+    Write(Batch),
+    /// Read pages or parts of them, at a view or at the newest commit. Answers [`crate::Reply::Pages`].
+    Read {
+        /// The view to read at; `None` reads the newest committed version.
+        view: Option<ViewId>,
+        /// What to read.
+        pages: Vec<ReadRequest>,
+    },
+    /// Run a program over pages. Answers units, then [`crate::Reply::Scanned`].
+    Scan(ScanTask),
+    /// Pin the committed state. Answers [`crate::Reply::View`].
+    OpenView,
+    /// Let a view go. Answers [`crate::Reply::Done`]; closing a view twice is an error.
+    CloseView(ViewId),
+    /// Hand out `count` extents to an owner. Answers [`crate::Reply::Extents`]. Durable with the first batch that
+    /// writes into them; extents that a crash leaves without an owner's knowledge are found by `ListExtents`.
+    AllocateExtents {
+        /// The new owner.
+        owner: OwnerId,
+        /// How many, 1 or more.
+        count: u32,
+    },
+    /// All extents with an owner. Answers [`crate::Reply::ExtentList`].
+    ListExtents,
+    /// Make the index entries that pages of this owner lack (a rule registered after its data). Answers
+    /// [`crate::Reply::Indexed`].
+    BuildIndex(OwnerId),
+    /// The entries of the page index, at a view. Answers [`crate::Reply::IndexEntries`].
+    ReadIndex {
+        /// The view to read at.
+        view: ViewId,
+        /// The pages whose entries are wanted; unmapped ones are left out.
+        pages: Vec<crate::PageRange>,
+    },
+    /// Write a checkpoint, so that the next open reads less log. Answers [`crate::Reply::Done`].
+    Checkpoint,
+}
+
+impl Command {
+    /// Bytes that the command itself takes on the link, its payload included.
+    pub fn link_bytes(&self) -> u64 {
+        const HEADER_BYTES: usize = 64;
+        let payload = match self {
+            Self::Write(b) => b.payload_bytes(),
+            Self::Read { pages, .. } => pages.len() * 16,
+            Self::Scan(t) => t.pages.len() * 16 + t.program.link_bytes(),
+            Self::ReadIndex { pages, .. } => pages.len() * 16,
+            Self::OpenView
+            | Self::CloseView(_)
+            | Self::AllocateExtents { .. }
+            | Self::ListExtents
+            | Self::BuildIndex(_)
+            | Self::Checkpoint => 0,
+        };
+        (HEADER_BYTES + payload) as u64
+    }
+}
+
+/// An atomic batch. An LPID may appear once among writes and trims together.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// Pages to write; each LPID lies in an extent that has an owner.
+    pub writes: Vec<PageWrite>,
+    /// Pages to unmap; trimming an unmapped page does nothing.
+    pub trims: Vec<Lpid>,
+    /// Extents to give back: all their pages are trimmed too.
+    pub releases: Vec<ExtentId>,
+    /// Index rules to register (`Some`) or to drop (`None`), for pages written from this batch on.
+    pub index_rules: Vec<(OwnerId, Option<IndexRule>)>,
+    /// Whether to answer with a view pinned at this very commit.
+    pub pin: bool,
+}
+
+impl Batch {
+    /// Bytes of the batch on the link, headers of its entries included.
+    pub fn payload_bytes(&self) -> usize {
+        let pages: usize = self.writes.iter().map(|w| w.data.len() + 16).sum();
+        pages + self.trims.len() * 8 + self.releases.len() * 8 + self.index_rules.len() * 64
+    }
+
+    /// Whether the batch asks for nothing.
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.trims.is_empty() && self.releases.is_empty() && self.index_rules.is_empty()
+    }
+}
+
+/// One page of a batch.
+#[derive(Clone, Debug)]
+pub struct PageWrite {
+    /// Its identity.
+    pub lpid: Lpid,
+    /// Its bytes: [`lode_base::PAGE_BYTES_MIN`] or more, at most the drive's `page_bytes_max`.
+    pub data: PageBuf,
+    /// How it lies on the medium.
+    pub align: Align,
+}
+
+/// Alignment of a page on the medium; GC keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// To 64 bytes: pages are packed.
+    Cell,
+    /// To a read unit, so that parts of the page can be read alone.
+    ReadUnit,
+}
+
+/// A page, or a part of one, to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadRequest {
+    /// Which page.
+    pub lpid: Lpid,
+    /// Which bytes of it; `None` is all. A range beyond the page's end is an error.
+    pub range: Option<Range<u32>>,
+}

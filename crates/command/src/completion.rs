@@ -1,0 +1,91 @@
+//! Completions: what a drive answers.
+
+use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, PageBuf, ViewId, VirtualNs};
+use lode_program::IndexEntry;
+
+use crate::{CommandError, ScanCounts, ScanUnit, Tag};
+
+/// One answer to one command.
+#[derive(Clone, Debug)]
+pub struct Completion {
+    /// The command.
+    pub tag: Tag,
+    /// The virtual time at which this answer was ready.
+    pub at: VirtualNs,
+    /// The answer.
+    pub outcome: Outcome,
+}
+
+/// Part of an answer, or its end.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// A task's unit; more follows.
+    Unit(ScanUnit),
+    /// The one final completion of a command.
+    Done(Result<Reply, CommandError>),
+}
+
+/// What a command that succeeded answers.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// Nothing more to say.
+    Done,
+    /// The batch is durable.
+    Committed {
+        /// Its number.
+        commit: CommitNo,
+        /// The view pinned at it, if the batch asked for one.
+        view: Option<ViewId>,
+    },
+    /// The bytes asked for, in the order of the requests.
+    Pages(Vec<PageBuf>),
+    /// A view and the commit that it shows.
+    View {
+        /// The view.
+        view: ViewId,
+        /// The newest commit that it shows.
+        commit: CommitNo,
+    },
+    /// Extents handed out.
+    Extents(Vec<ExtentId>),
+    /// All extents with an owner, by number.
+    ExtentList(Vec<ExtentInfo>),
+    /// Pages that were given an index entry.
+    Indexed {
+        /// How many.
+        pages: u64,
+    },
+    /// Entries by page; `None` where a mapped page has none.
+    IndexEntries(Vec<(Lpid, Option<IndexEntry>)>),
+    /// The task is over; the sum over its units.
+    Scanned(ScanCounts),
+}
+
+/// An extent and its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtentInfo {
+    /// The extent.
+    pub extent: ExtentId,
+    /// Its owner.
+    pub owner: OwnerId,
+    /// Mapped pages in it at the newest commit.
+    pub pages_mapped: u32,
+}
+
+impl Completion {
+    /// Bytes that the completion takes on the link, its payload included.
+    pub fn link_bytes(&self) -> u64 {
+        const HEADER_BYTES: u64 = 16;
+        let payload = match &self.outcome {
+            Outcome::Unit(u) => u.pages.iter().map(crate::PageRows::link_bytes).sum(),
+            Outcome::Done(Ok(Reply::Pages(pages))) => pages.iter().map(|p| p.len() as u64).sum(),
+            Outcome::Done(Ok(Reply::Extents(e))) => e.len() as u64 * 8,
+            Outcome::Done(Ok(Reply::ExtentList(e))) => e.len() as u64 * 16,
+            Outcome::Done(Ok(Reply::IndexEntries(e))) => {
+                e.iter().map(|(_, e)| 8 + e.as_ref().map_or(0, |e| e.encoded_bytes() as u64)).sum()
+            }
+            Outcome::Done(_) => 0,
+        };
+        HEADER_BYTES + payload
+    }
+}

@@ -1,0 +1,100 @@
+//! `Device` and `Queue`: how the host holds a drive, wherever it runs.
+//!
+//! A drive has no threads: a queue's commands run on the thread that calls [`Queue::complete`], so parallel
+//! partitions are parallel queues, and the program's root owns the thread that calls [`Device::work`].
+//! A task moves one unit when its last was taken: that is the back-pressure.
+
+use std::sync::Arc;
+
+use lode_base::{Geometry, VirtualNs};
+use lode_program::Program;
+
+use crate::{Command, Completion, DeviceError};
+
+/// A drive, or something that answers as one.
+pub trait Device: Send + Sync {
+    /// Units, limits and features.
+    fn identity(&self) -> &Identity;
+
+    /// A queue that holds up to `depth` commands (1 or more) at a time.
+    fn open_queue(&self, depth: u32) -> Result<Box<dyn Queue>, DeviceError>;
+
+    /// One bounded step of background work: checkpoint, reclaiming of EBLOCKs.
+    fn work(&self, at: VirtualNs, budget: Budget) -> Progress;
+}
+
+/// A pair of submission and completion queues, for one thread at a time.
+pub trait Queue: Send {
+    /// Takes a command; when the queue is full it gives the command back.
+    fn submit(&mut self, at: VirtualNs, c: Command) -> Result<Tag, Refused>;
+
+    /// Appends completions to `out`, running what was submitted as far as `until` asks. With nothing submitted it
+    /// returns at once.
+    fn complete(&mut self, at: VirtualNs, until: Until, out: &mut Vec<Completion>) -> Result<(), DeviceError>;
+
+    /// Gives a running task another program (the old one with a run-time filter added) from its next unit on. A tag
+    /// that names no running task is ignored: the task may just have ended. A program that differs in anything but
+    /// its filter is refused with an assertion.
+    fn narrow(&mut self, task: Tag, p: Arc<Program>);
+
+    /// Ends a command as soon as possible; it still completes exactly once. Never blocks.
+    fn cancel(&mut self, tag: Tag);
+}
+
+/// Names a command within its queue; never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tag(pub u64);
+
+/// How long to complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// Only what is ready.
+    Ready,
+    /// At least one completion, if anything is submitted.
+    One,
+    /// All that is ready before this virtual time.
+    Before(VirtualNs),
+}
+
+/// The queue was full; here is the command.
+#[derive(Debug)]
+pub struct Refused(pub Command);
+
+/// How much background work to do at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Bytes to write to the medium, about.
+    pub write_bytes: u64,
+}
+
+/// What a step of background work came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// There was nothing to do.
+    Idle,
+    /// Something was done, and all of it.
+    Done,
+    /// More waits.
+    More,
+}
+
+/// What a drive is.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// A name for people.
+    pub model: String,
+    /// Units and capacity.
+    pub geometry: Geometry,
+    /// Longest page, in bytes.
+    pub page_bytes_max: u32,
+    /// Largest batch, in bytes of payload ([`crate::Batch::payload_bytes`]).
+    pub batch_bytes_max: u64,
+    /// Most pages (writes and trims) in a batch.
+    pub batch_pages_max: u32,
+    /// Deepest queue.
+    pub queue_depth_max: u32,
+    /// Most read views open at a time.
+    pub views_max: u32,
+    /// Whether acknowledged batches survive a power cut (false on memory).
+    pub durable: bool,
+}

@@ -1,0 +1,77 @@
+//! Why a command, or the device itself, failed.
+
+use lode_base::{ExtentId, Lpid, OwnerId, Ppa, ViewId};
+
+/// Why one command failed. The device goes on, and nothing of the command took effect.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum CommandError {
+    /// The medium has no room for the batch.
+    #[error("the drive is full: {needed_bytes} bytes are needed, {free_bytes} are free")]
+    OutOfSpace {
+        /// Bytes that can still be written.
+        free_bytes: u64,
+        /// Bytes that the batch needs.
+        needed_bytes: u64,
+    },
+    /// A page that is read is not mapped at that view.
+    #[error("page {0} does not exist")]
+    Unmapped(Lpid),
+    /// A page can not be read back as it was written.
+    #[error("page {lpid} can not be read: {what} at {ppa}")]
+    Uncorrectable {
+        /// The page.
+        lpid: Lpid,
+        /// Where it lies.
+        ppa: Ppa,
+        /// What is wrong: a checksum, a generation, an identity.
+        what: String,
+    },
+    /// A view that is not, or no longer, open.
+    #[error("snapshot too old: view {0} is not open")]
+    ViewClosed(ViewId),
+    /// No further view can be opened.
+    #[error("too many open views: the drive allows {0}")]
+    TooManyViews(u32),
+    /// An extent without an owner.
+    #[error("extent {0} has no owner")]
+    NoSuchExtent(ExtentId),
+    /// An owner without an index rule.
+    #[error("owner {0} has no index rule")]
+    NoIndexRule(OwnerId),
+    /// The command contradicts itself or a limit of the drive.
+    #[error("bad command: {0}")]
+    Invalid(String),
+    /// A page that a program or an index rule meets is not a table page of the schema that it names.
+    #[error("page {lpid} is not what the program expects: {what}")]
+    BadPage {
+        /// The page.
+        lpid: Lpid,
+        /// What is wrong.
+        what: String,
+    },
+    /// The command was cancelled.
+    #[error("cancelled")]
+    Cancelled,
+    /// The medium failed; the drive may now be read-only.
+    #[error("{0}")]
+    Medium(String),
+    /// The drive takes no writes any more, since an earlier one failed in a way that leaves its durability unknown.
+    #[error("the drive is read-only until it is opened again: {0}")]
+    ReadOnly(String),
+}
+
+/// Why a device can not be used.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum DeviceError {
+    /// A depth outside the drive's limits.
+    #[error("queue depth {got} is outside 1 to {max}")]
+    QueueDepth {
+        /// Asked for.
+        got: u32,
+        /// At most.
+        max: u32,
+    },
+    /// The device is gone.
+    #[error("the device is gone: {0}")]
+    Gone(String),
+}

@@ -1,0 +1,18 @@
+//! The narrow waist: all that a drive can be asked, and all that it answers.
+//!
+//! ```text
+//!   engine ── Command ─► Queue ─► drive          a queue's commands run on the thread that calls `complete`
+//!   engine ◄─ Completion ─ Queue ◄─ drive        every command ends in exactly one final completion
+//! ```
+
+pub mod batch;
+pub mod completion;
+pub mod device;
+mod error;
+pub mod scan;
+
+pub use batch::{Align, Batch, Command, PageWrite, ReadRequest};
+pub use completion::{Completion, ExtentInfo, Outcome, Reply};
+pub use device::{Budget, Device, Identity, Progress, Queue, Refused, Tag, Until};
+pub use error::{CommandError, DeviceError};
+pub use scan::{Answer, PageRange, PageRows, ScanCounts, ScanTask, ScanUnit};

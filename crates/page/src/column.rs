@@ -1,0 +1,159 @@
+//! Columns in memory: what a page's segment decodes to, what a page is encoded from, what crosses the link.
+//!
+//! ```text
+//!   Column { data_type, rows, validity?, values }
+//!     values = Bits  : one bit a row, least significant bit first
+//!              Fixed : `width` bytes a row, little-endian (decimals: 4, 8 or 16, sign-extended on reading)
+//!              Var   : rows + 1 offsets (u32) into data
+//!              Dict  : one code (1 or 2 bytes) a row into a small column of distinct values without NULLs
+//! ```
+//!
+//! A `Column` is checked when it is made ([`Column::new`]); after that its accessors cannot go out of bounds.
+//! Invariants: buffers are as long as `rows` needs; offsets rise from 0 and end within data; codes are below the
+//! dictionary's length; TEXT data is UTF-8 and its offsets lie on character boundaries; the value under a NULL
+//! is unspecified but in bounds; the dictionary is itself Fixed or Var.
+
+use std::sync::Arc;
+
+use lode_base::PageBuf;
+
+use crate::{DataType, PageError, Value};
+
+/// A column of values of one type. Cloning shares the buffers.
+#[derive(Clone, Debug)]
+pub struct Column {
+    data_type: DataType,
+    rows: usize,
+    validity: Option<PageBuf>,
+    values: Values,
+}
+
+/// How a column's values are laid out.
+#[derive(Clone, Debug)]
+pub enum Values {
+    /// One bit a row (BOOLEAN).
+    Bits(PageBuf),
+    /// `width` bytes a row.
+    Fixed {
+        /// Bytes of each value: the type's own, or for decimals 4, 8 or 16.
+        width: u8,
+        /// `rows * width` bytes.
+        data: PageBuf,
+    },
+    /// Strings of variable length.
+    Var {
+        /// `rows + 1` little-endian u32 offsets into `data`.
+        offsets: PageBuf,
+        /// The strings' bytes, end to end.
+        data: PageBuf,
+    },
+    /// Codes into a column of distinct values.
+    Dict {
+        /// Bytes of each code, 1 or 2.
+        code_width: u8,
+        /// `rows * code_width` bytes.
+        codes: PageBuf,
+        /// The distinct values, none of them NULL, itself not a dictionary.
+        dictionary: Arc<Column>,
+    },
+}
+
+impl Column {
+    /// A checked column of `rows` rows. `validity` has one bit a row, 1 where the value is not NULL.
+    ///
+    /// # Errors
+    /// [`PageError::BadColumn`] when a buffer is too short or misaligned, an offset, a code or the text is wrong.
+    pub fn new(
+        data_type: DataType,
+        rows: usize,
+        validity: Option<PageBuf>,
+        values: Values,
+    ) -> Result<Self, PageError> {
+        crate::column_check::check(data_type, rows, validity.as_ref(), &values)?;
+        Ok(Self { data_type, rows, validity, values })
+    }
+
+    /// The type of the values.
+    pub fn data_type(&self) -> DataType {
+        self.data_type
+    }
+
+    /// Rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// One bit a row, 1 where the value is not NULL; `None` when no value is NULL.
+    pub fn validity(&self) -> Option<&PageBuf> {
+        self.validity.as_ref()
+    }
+
+    /// The values' layout.
+    pub fn values(&self) -> &Values {
+        &self.values
+    }
+
+    /// Bytes that the column takes on the link: its buffers, a dictionary included.
+    pub fn link_bytes(&self) -> usize {
+        let values = match &self.values {
+            Values::Bits(b) => b.len(),
+            Values::Fixed { data, .. } => data.len(),
+            Values::Var { offsets, data } => offsets.len() + data.len(),
+            Values::Dict { codes, dictionary, .. } => codes.len() + dictionary.link_bytes(),
+        };
+        values + self.validity.as_ref().map_or(0, |v| v.len())
+    }
+
+    /// Whether row `row` is NULL.
+    ///
+    /// # Panics
+    /// When `row` is not below [`Column::rows`].
+    pub fn is_null(&self, row: usize) -> bool {
+        assert!(row < self.rows, "row {row} of {}", self.rows);
+        self.validity.as_ref().is_some_and(|v| v[row / 8] >> (row % 8) & 1 == 0)
+    }
+
+    /// The value of row `row`: for messages, keys and tests; loops work on the buffers.
+    ///
+    /// # Panics
+    /// When `row` is not below [`Column::rows`].
+    pub fn value(&self, row: usize) -> Value {
+        if self.is_null(row) {
+            return Value::Null;
+        }
+        match &self.values {
+            Values::Bits(b) => Value::Boolean(b[row / 8] >> (row % 8) & 1 == 1),
+            Values::Fixed { width, data } => {
+                let w = usize::from(*width);
+                fixed_value(self.data_type, &data[row * w..(row + 1) * w])
+            }
+            Values::Var { offsets, data } => {
+                let o: &[u32] = offsets.try_values().expect("offsets were checked to be aligned");
+                Value::Bytes(data[o[row] as usize..o[row + 1] as usize].into())
+            }
+            Values::Dict { code_width, codes, dictionary } => {
+                let code = match code_width {
+                    1 => usize::from(codes[row]),
+                    _ => usize::from(u16::from_le_bytes([codes[2 * row], codes[2 * row + 1]])),
+                };
+                dictionary.value(code)
+            }
+        }
+    }
+}
+
+/// The value in these little-endian bytes (2, 4, 8 or 16; decimals are sign-extended).
+fn fixed_value(t: DataType, b: &[u8]) -> Value {
+    let int = match *b {
+        [a, b] => i128::from(i16::from_le_bytes([a, b])),
+        [a, b, c, d] => i128::from(i32::from_le_bytes([a, b, c, d])),
+        _ if b.len() == 8 => i128::from(i64::from_le_bytes(b.try_into().expect("8 bytes"))),
+        _ => i128::from_le_bytes(b.try_into().expect("widths were checked to be 2, 4, 8 or 16")),
+    };
+    match t {
+        DataType::Real => Value::Real(f32::from_bits(int as u32)),
+        DataType::Double => Value::Double(f64::from_bits(int as u64)),
+        DataType::Decimal { .. } => Value::Decimal(int),
+        _ => Value::Int(int as i64),
+    }
+}

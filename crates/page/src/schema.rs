@@ -1,0 +1,95 @@
+//! Column types and schemas, as the drive and the host both know them.
+//!
+//! A type fixes how values are stored, compared and indexed; what only SQL cares about (declared lengths,
+//! defaults, names of keys) stays in the engine's catalog.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The type of a column's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DataType {
+    /// True or false; one bit a row.
+    Boolean,
+    /// 16-bit signed integer.
+    SmallInt,
+    /// 32-bit signed integer.
+    Integer,
+    /// 64-bit signed integer.
+    BigInt,
+    /// IEEE 754 binary32, ordered by IEEE total order.
+    Real,
+    /// IEEE 754 binary64, ordered by IEEE total order.
+    Double,
+    /// An exact number: `unscaled / 10^scale`, stored at the narrowest of 4, 8 or 16 bytes.
+    Decimal {
+        /// Digits in all, 1 to 38.
+        precision: u8,
+        /// Digits behind the point, 0 to `precision`.
+        scale: u8,
+    },
+    /// UTF-8, ordered bytewise.
+    Text,
+    /// Bytes, ordered bytewise.
+    Bytea,
+    /// Days since 1970-01-01.
+    Date,
+    /// Microseconds since 1970-01-01 00:00:00, without zone.
+    Timestamp,
+}
+
+impl DataType {
+    /// Bytes of one value in memory, decimals at their full 16; `None` for bits and for variable lengths.
+    pub const fn fixed_bytes(self) -> Option<usize> {
+        match self {
+            Self::SmallInt => Some(2),
+            Self::Integer | Self::Real | Self::Date => Some(4),
+            Self::BigInt | Self::Double | Self::Timestamp => Some(8),
+            Self::Decimal { .. } => Some(16),
+            Self::Boolean | Self::Text | Self::Bytea => None,
+        }
+    }
+
+    /// Whether values have a variable length ([`DataType::Text`] and [`DataType::Bytea`]).
+    pub const fn is_variable(self) -> bool {
+        matches!(self, Self::Text | Self::Bytea)
+    }
+}
+
+impl fmt::Display for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Boolean => f.write_str("BOOLEAN"),
+            Self::SmallInt => f.write_str("SMALLINT"),
+            Self::Integer => f.write_str("INTEGER"),
+            Self::BigInt => f.write_str("BIGINT"),
+            Self::Real => f.write_str("REAL"),
+            Self::Double => f.write_str("DOUBLE"),
+            Self::Decimal { precision, scale } => write!(f, "DECIMAL({precision},{scale})"),
+            Self::Text => f.write_str("TEXT"),
+            Self::Bytea => f.write_str("BYTEA"),
+            Self::Date => f.write_str("DATE"),
+            Self::Timestamp => f.write_str("TIMESTAMP"),
+        }
+    }
+}
+
+/// The columns of a table page, in order: what a program and an index rule are checked against.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schema {
+    /// Number of this version of the table's schema; page headers carry it.
+    pub version: u32,
+    /// Type and nullability of each column.
+    pub columns: Vec<ColumnType>,
+}
+
+/// Type and nullability of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ColumnType {
+    /// The type of its values.
+    pub data_type: DataType,
+    /// Whether a value may be NULL.
+    pub nullable: bool,
+}

@@ -1,0 +1,94 @@
+//! Expressions: typed trees over the columns of one page, as they are before they are checked.
+//!
+//! Semantics are SQL's, and exactly DataFusion's where both can evaluate: three-valued logic, exact decimals,
+//! IEEE total order for floats, bytewise order for strings, wrapping integers. An expression that could fail while
+//! it runs (division, narrowing casts) can not be written.
+//!
+//! Typing rules (held by [`crate::Program::check`]):
+//!   `Compare`, `In`: both sides of one type, decimals of one scale.  `Arith` on integers: both sides of one integer
+//!   type, which is the result's, wrapping.  On floats: both of one type.  On decimals: `Add` and `Sub` have scale
+//!   max(s1, s2) and precision max(p1 - s1, p2 - s2) + 1 + scale, `Mul` scale s1 + s2 and precision p1 + p2 + 1,
+//!   at most 38: so they cannot overflow.  `Cast`: only where no value can fail or lose (see [`Expr::Cast`]).
+
+use lode_page::{DataType, Value};
+
+/// An expression over one row. Columns are numbered as in the table's schema.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expr {
+    /// The column of this number.
+    Column(u16),
+    /// A constant of a type; may be NULL.
+    Const(Value, DataType),
+    /// A comparison; NULL when either side is.
+    Compare(CompareOp, Box<Expr>, Box<Expr>),
+    /// True when all are; false when one is; else NULL.
+    And(Vec<Expr>),
+    /// True when one is; false when all are; else NULL.
+    Or(Vec<Expr>),
+    /// Three-valued negation.
+    Not(Box<Expr>),
+    /// Whether the value is NULL; never NULL itself.
+    IsNull(Box<Expr>),
+    /// Whether the value is in the list. A NULL in the list makes "not found" NULL. (`NOT IN` is `Not(In)`.)
+    In {
+        /// What is looked for.
+        value: Box<Expr>,
+        /// Where: constants of the value's type, in any order, NULLs allowed.
+        list: Vec<Value>,
+    },
+    /// SQL's LIKE with `%`, `_` and the escape `\`.
+    Like {
+        /// The text.
+        value: Box<Expr>,
+        /// The pattern.
+        pattern: String,
+        /// ILIKE: ASCII and Unicode simple case folding as DataFusion's. A checked program may refuse it.
+        case_insensitive: bool,
+    },
+    /// Addition, subtraction or multiplication.
+    Arith(ArithOp, Box<Expr>, Box<Expr>),
+    /// A conversion that cannot fail: an integer to a wider one or to DOUBLE (from 32 bits and less) or to a DECIMAL
+    /// with room for all its digits; a REAL to DOUBLE; a DECIMAL to one with at least as many digits on both sides
+    /// of the point; a DATE to TIMESTAMP is not among them (it can overflow).
+    Cast(Box<Expr>, DataType),
+}
+
+/// How two values are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CompareOp {
+    /// `=`
+    Eq,
+    /// `<>`
+    NotEq,
+    /// `<`
+    Lt,
+    /// `<=`
+    LtEq,
+    /// `>`
+    Gt,
+    /// `>=`
+    GtEq,
+}
+
+/// Arithmetic that cannot fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ArithOp {
+    /// `+`
+    Add,
+    /// `-`
+    Sub,
+    /// `*`
+    Mul,
+}
+
+impl Expr {
+    /// `a op b`.
+    pub fn compare(op: CompareOp, a: Expr, b: Expr) -> Self {
+        Self::Compare(op, Box::new(a), Box::new(b))
+    }
+
+    /// `low <= v AND v <= high`.
+    pub fn between(v: Expr, low: Expr, high: Expr) -> Self {
+        Self::And(vec![Self::compare(CompareOp::GtEq, v.clone(), low), Self::compare(CompareOp::LtEq, v, high)])
+    }
+}
