@@ -87,8 +87,46 @@ impl Expr {
         Self::Compare(op, Box::new(a), Box::new(b))
     }
 
+    /// Appends the columns that are read, in no order, some of them more than once.
+    pub(crate) fn columns(&self, out: &mut Vec<u16>) {
+        match self {
+            Self::Column(c) => out.push(*c),
+            Self::Const(..) => {}
+            Self::Compare(_, a, b) | Self::Arith(_, a, b) => {
+                a.columns(out);
+                b.columns(out);
+            }
+            Self::And(terms) | Self::Or(terms) => terms.iter().for_each(|t| t.columns(out)),
+            Self::Not(a) | Self::IsNull(a) | Self::Cast(a, _) => a.columns(out),
+            Self::In { value, .. } | Self::Like { value, .. } => value.columns(out),
+        }
+    }
+
+    /// Bytes that the expression takes on the link: 4 a node, and its constants.
+    pub(crate) fn link_bytes(&self) -> usize {
+        let constant = |v: &Value| match v {
+            Value::Null => 1,
+            Value::Boolean(_) => 2,
+            Value::Int(_) | Value::Real(_) | Value::Double(_) => 9,
+            Value::Decimal(_) => 17,
+            Value::Bytes(b) => 5 + b.len(),
+        };
+        4 + match self {
+            Self::Column(_) => 0,
+            Self::Const(v, _) => constant(v),
+            Self::Compare(_, a, b) | Self::Arith(_, a, b) => a.link_bytes() + b.link_bytes(),
+            Self::And(terms) | Self::Or(terms) => terms.iter().map(Self::link_bytes).sum(),
+            Self::Not(a) | Self::IsNull(a) | Self::Cast(a, _) => a.link_bytes(),
+            Self::In { value, list } => value.link_bytes() + list.iter().map(constant).sum::<usize>(),
+            Self::Like { value, pattern, .. } => value.link_bytes() + pattern.len(),
+        }
+    }
+
     /// `low <= v AND v <= high`.
     pub fn between(v: Expr, low: Expr, high: Expr) -> Self {
-        Self::And(vec![Self::compare(CompareOp::GtEq, v.clone(), low), Self::compare(CompareOp::LtEq, v, high)])
+        Self::And(vec![
+            Self::compare(CompareOp::GtEq, v.clone(), low),
+            Self::compare(CompareOp::LtEq, v, high),
+        ])
     }
 }

@@ -1,3 +1,27 @@
 //! Typed programs that the drive runs: checked once, then evaluated over the columns of one page. Pure.
+//!
+//! ```text
+//!   Expr ── Program::check ─► Program ── select(columns) ─► Selection ── compact ─► the rows that passed
+//!   Schema ── IndexRule ── entry(columns) ─► IndexEntry ── may_match(program) ─► skip the page, or read it
+//! ```
+//!
+//! Programs are bounded trees without loops: what they cost is linear in the rows they meet, and they can not
+//! reach anything but the columns of the page in front of them.
+
+mod check;
+pub mod compact;
+mod error;
+pub mod eval;
 pub mod expr;
+pub mod index;
+pub mod program;
+pub mod selection;
+
+pub use check::type_of;
+pub use compact::compact;
+pub use error::{EvalError, ProgramError};
+pub use eval::{ColumnSource, Meter, select};
 pub use expr::{ArithOp, CompareOp, Expr};
+pub use index::{IndexEntry, IndexRule, key_of, may_match, value_of};
+pub use program::Program;
+pub use selection::{RowMask, Selection};

@@ -1,0 +1,98 @@
+//! `Program`: a checked filter and projection over the columns of one schema.
+
+use lode_page::{DataType, Schema};
+
+use crate::{Expr, ProgramError, check};
+
+/// A filter and a projection that passed the check. Immutable.
+#[derive(Clone, Debug)]
+pub struct Program {
+    schema: Schema,
+    filter: Option<Expr>,
+    filter_columns: Vec<u16>,
+    projection: Vec<u16>,
+    slots: bool,
+}
+
+impl Program {
+    /// Checks a filter (of type BOOLEAN) and a projection (columns in the order of the answer) over `schema`.
+    /// With `slots`, answers say which row of its page each row was.
+    ///
+    /// # Errors
+    /// When a column does not exist, types do not go together, or a bound is passed.
+    pub fn check(
+        schema: Schema,
+        filter: Option<Expr>,
+        projection: Vec<u16>,
+        slots: bool,
+    ) -> Result<Self, ProgramError> {
+        check::check_schema(&schema)?;
+        let columns = schema.columns.len();
+        if let Some(&column) = projection.iter().find(|&&c| usize::from(c) >= columns) {
+            return Err(ProgramError::NoSuchColumn { column, columns });
+        }
+        let mut filter_columns = Vec::new();
+        if let Some(f) = &filter {
+            match check::type_of(&schema, f)? {
+                DataType::Boolean => f.columns(&mut filter_columns),
+                t => return Err(ProgramError::Type(format!("the filter is of type {t}"))),
+            }
+        }
+        filter_columns.sort_unstable();
+        filter_columns.dedup();
+        Ok(Self { schema, filter, filter_columns, projection, slots })
+    }
+
+    /// The schema that the program understands.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// The filter; without one every row passes.
+    pub fn filter(&self) -> Option<&Expr> {
+        self.filter.as_ref()
+    }
+
+    /// Columns of the answer, in its order.
+    pub fn projection(&self) -> &[u16] {
+        &self.projection
+    }
+
+    /// Whether the answer says which row of its page each row was.
+    pub fn slots(&self) -> bool {
+        self.slots
+    }
+
+    /// Columns that the filter reads, ascending and distinct.
+    pub fn filter_columns(&self) -> &[u16] {
+        &self.filter_columns
+    }
+
+    /// The same program with `more` demanded too: a run-time filter.
+    ///
+    /// # Errors
+    /// As [`Program::check`].
+    pub fn with_filter(&self, more: Expr) -> Result<Self, ProgramError> {
+        let filter = match self.filter.clone() {
+            None => more,
+            Some(Expr::And(mut terms)) => {
+                terms.push(more);
+                Expr::And(terms)
+            }
+            Some(f) => Expr::And(vec![f, more]),
+        };
+        Self::check(self.schema.clone(), Some(filter), self.projection.clone(), self.slots)
+    }
+
+    /// Bytes that the program takes on the link.
+    pub fn link_bytes(&self) -> usize {
+        const HEADER_BYTES: usize = 16;
+        let filter = self.filter.as_ref().map_or(0, Expr::link_bytes);
+        HEADER_BYTES + self.schema.columns.len() * 4 + self.projection.len() * 2 + filter
+    }
+}
+
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<Program>();
+};
