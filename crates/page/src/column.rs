@@ -73,6 +73,17 @@ impl Column {
         Ok(Self { data_type, rows, validity, values })
     }
 
+    /// A column made out of checked ones: not checked again, except in debug builds.
+    pub(crate) fn trusted(
+        data_type: DataType,
+        rows: usize,
+        validity: Option<PageBuf>,
+        values: Values,
+    ) -> Self {
+        debug_assert_eq!(crate::column_check::check(data_type, rows, validity.as_ref(), &values), Ok(()));
+        Self { data_type, rows, validity, values }
+    }
+
     /// The type of the values.
     pub fn data_type(&self) -> DataType {
         self.data_type

@@ -4,13 +4,21 @@
 //!   rows ─► Column (per column) ── encode ─► table page (PAX) ── decode one column ─► Column
 //! ```
 
+mod bits;
+pub mod builder;
 pub mod column;
 mod column_check;
 mod error;
+pub mod ops;
 pub mod schema;
+pub mod table_page;
 pub mod value;
 
+pub use builder::ColumnBuilder;
 pub use column::{Column, Values};
 pub use error::PageError;
 pub use schema::{ColumnType, DataType, Schema};
+pub use table_page::{PageKind, PageMeta, TablePage, decode_page, encode};
 pub use value::Value;
+
+const _: () = assert!(cfg!(target_endian = "little"), "pages are little-endian and read as arrays in place");

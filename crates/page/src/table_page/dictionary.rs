@@ -1,0 +1,152 @@
+//! Finds the distinct values of a column, or gives up early.
+//!
+//! ```text
+//!   values a b a c ─► hash table ─► codes 0 1 0 2, first rows 0 1 3
+//! ```
+//!
+//! Gives up when there are more distinct values than the caller can use, when a sample of the first rows is nearly
+//! all distinct, or when the hash is so unlucky that the search would take long (values made to collide).
+
+/// A code for each row, and for each code the first row with its value.
+pub(super) struct Interned {
+    pub(super) codes: Vec<u16>,
+    pub(super) first_rows: Vec<u32>,
+}
+
+/// Slots looked at for one value before the search is given up.
+const PROBES_MAX: usize = 64;
+
+/// After so many rows, more distinct ones than that end the search: of 1,024 rows drawn from 2,500 dates about 840
+/// are distinct, and those are worth a dictionary; of 1,024 rows drawn from 10,000 keys about 970 are.
+const SAMPLES: [(usize, usize); 2] = [(1024, 896), (4096, 3072)];
+
+/// The distinct values among `rows` rows (at most `distinct_max`, itself at most 65,536), by hash and equality of rows.
+pub(super) fn intern(
+    rows: usize,
+    distinct_max: usize,
+    hash_of: impl Fn(usize) -> u64,
+    same: impl Fn(usize, usize) -> bool,
+) -> Option<Interned> {
+    assert!(distinct_max <= 1 << 16, "codes are 16 bits");
+    let mut codes: Vec<u16> = Vec::with_capacity(rows);
+    let mut first_rows: Vec<u32> = Vec::new();
+    // A slot holds the upper half of its value's hash and the code plus 1; 0 is a free slot.
+    let mut slots = vec![0u64; 1024];
+    let mut sample = SAMPLES.iter();
+    let mut next_sample = sample.next();
+    for row in 0..rows {
+        if let Some(&(after, distinct)) = next_sample
+            && row == after
+        {
+            if first_rows.len() > distinct {
+                return None;
+            }
+            next_sample = sample.next();
+        }
+        if row > 0 && same(row, row - 1) {
+            codes.push(codes[row - 1]);
+            continue;
+        }
+        let hash = hash_of(row);
+        let mask = slots.len() - 1;
+        let mut at = hash as usize & mask;
+        let mut probes = 0;
+        let code = loop {
+            let slot = slots[at];
+            if slot == 0 {
+                if first_rows.len() == distinct_max {
+                    return None;
+                }
+                first_rows.push(row as u32);
+                slots[at] = hash & !0xffff_ffff | first_rows.len() as u64;
+                break first_rows.len() - 1;
+            }
+            let code = (slot & 0xffff_ffff) as usize - 1;
+            if slot >> 32 == hash >> 32 && same(first_rows[code] as usize, row) {
+                break code;
+            }
+            probes += 1;
+            if probes == PROBES_MAX {
+                return None;
+            }
+            at = (at + 1) & mask;
+        };
+        codes.push(code as u16);
+        if first_rows.len() * 2 > slots.len() {
+            slots = grown(slots.len() * 4, &first_rows, &hash_of);
+        }
+    }
+    Some(Interned { codes, first_rows })
+}
+
+fn grown(len: usize, first_rows: &[u32], hash_of: &impl Fn(usize) -> u64) -> Vec<u64> {
+    let mut slots = vec![0u64; len];
+    for (code, &row) in first_rows.iter().enumerate() {
+        let hash = hash_of(row as usize);
+        let mut at = hash as usize & (len - 1);
+        while slots[at] != 0 {
+            at = (at + 1) & (len - 1);
+        }
+        slots[at] = hash & !0xffff_ffff | (code as u64 + 1);
+    }
+    slots
+}
+
+/// A hash of a number: both halves of its product with an odd constant (2^64 divided by the golden ratio).
+pub(super) fn hash_u64(v: u64) -> u64 {
+    let p = u128::from(v ^ 0x243f_6a88_85a3_08d3) * 0x9e37_79b9_7f4a_7c15;
+    (p >> 64) as u64 ^ p as u64
+}
+
+/// A hash of bytes, eight at a time.
+pub(super) fn hash_bytes(b: &[u8]) -> u64 {
+    let mut chunks = b.chunks_exact(8);
+    let mut h = b.len() as u64;
+    for c in &mut chunks {
+        h = hash_u64(h ^ u64::from_le_bytes(c.try_into().expect("8 bytes"))).rotate_left(5);
+    }
+    let mut tail = [0; 8];
+    tail[..chunks.remainder().len()].copy_from_slice(chunks.remainder());
+    hash_u64(h ^ u64::from_le_bytes(tail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(values: &[u64], distinct_max: usize, expected: Option<usize>) {
+        let found =
+            intern(values.len(), distinct_max, |r| hash_u64(values[r]), |a, b| values[a] == values[b]);
+        assert_eq!(found.as_ref().map(|f| f.first_rows.len()), expected);
+        if let Some(f) = found {
+            let back: Vec<u64> =
+                f.codes.iter().map(|&c| values[f.first_rows[usize::from(c)] as usize]).collect();
+            assert_eq!(back, values);
+        }
+    }
+
+    #[test]
+    fn every_row_finds_its_value() {
+        check(&[], 10, Some(0));
+        check(&[7, 7, 8, 7], 2, Some(2));
+        check(&[7, 7, 8, 9], 2, None);
+        let spread: Vec<u64> = (0..100_000u64).map(|i| i * i % 2_521 << 20).collect();
+        check(&spread, 1 << 16, Some(1_261));
+    }
+
+    #[test]
+    fn distinct_rows_end_the_search_early() {
+        let looked_at = std::cell::Cell::new(0);
+        let hash = |row: usize| {
+            looked_at.set(row);
+            hash_u64(row as u64)
+        };
+        assert!(intern(100_000, 1 << 16, hash, |a, b| a == b).is_none());
+        assert!(looked_at.get() < 1024);
+    }
+
+    #[test]
+    fn colliding_values_end_the_search() {
+        assert!(intern(1000, 1000, |_| 5, |a, b| a == b).is_none());
+    }
+}

@@ -1,0 +1,328 @@
+//! Encodes columns into a table page.
+//!
+//! ```text
+//!   column ─► no NULLed values ─► narrowest decimals ─► dictionary, if a quarter smaller ─► parts ─► place ─► page
+//! ```
+//!
+//! Values under NULLs, unused bits and padding are written as zeroes: nothing that is not shown reaches the drive.
+
+use std::sync::Arc;
+
+use bytemuck::{Pod, Zeroable};
+use lode_base::{CELL_BYTES, PAGE_BYTES_LIMIT, PageBuf, PageBufMut};
+
+use super::dictionary::{Interned, hash_bytes, hash_u64, intern};
+use super::header::{Encoding, Entry, FLAG_VALIDITY, Header, MAGIC, checksum, kind_tag, type_tag};
+use super::{LARGE_SEGMENT_ALIGN, LARGE_SEGMENT_BYTES, PageKind, PageMeta, TablePage};
+use crate::ops::{fill, narrowed, numbers, plain, take};
+use crate::{Column, PageError, Values, bits};
+
+/// The page of these columns: a multiple of 64 bytes long, at most `limit_bytes` and less than 2 MB.
+///
+/// # Errors
+/// [`PageError::TooLarge`] when they do not fit, with the bytes that they need.
+///
+/// # Panics
+/// When the columns have different numbers of rows, or are more than 65,535.
+pub fn encode(meta: &PageMeta, columns: &[Column], limit_bytes: usize) -> Result<PageBuf, PageError> {
+    let rows = columns.first().map_or(0, Column::rows);
+    assert!(columns.iter().all(|c| c.rows() == rows), "columns of one page have as many rows");
+    let column_count = u16::try_from(columns.len()).expect("at most 65,535 columns");
+    let mut segments: Vec<Segment> = columns.iter().map(|c| Segment::of(c, meta.kind)).collect();
+
+    let needed_bytes = place(&mut segments, meta.kind);
+    let limit_bytes = limit_bytes.min(PAGE_BYTES_LIMIT - CELL_BYTES);
+    if needed_bytes > limit_bytes {
+        return Err(PageError::TooLarge { rows, needed_bytes, limit_bytes });
+    }
+    let mut page = PageBufMut::zeroed(needed_bytes);
+    let bytes: &mut [u8] = &mut page;
+    for (i, s) in segments.iter().enumerate() {
+        let entry = Entry { offset: s.offset as u32, bytes: s.bytes as u32, ..s.entry };
+        let parts = entry.parts(s.encoding, rows as u32);
+        assert_eq!(parts.bytes, s.bytes as u64, "a segment is as long as its parts");
+        let ranges = [parts.validity, parts.codes, parts.offsets, parts.data];
+        for (range, part) in ranges.into_iter().zip(&s.parts) {
+            bytes[s.offset + range.start as usize..s.offset + range.end as usize].copy_from_slice(part);
+        }
+        let at = TablePage::prefix_bytes(i);
+        bytes[at..TablePage::prefix_bytes(i + 1)].copy_from_slice(bytemuck::bytes_of(&entry));
+    }
+    let (kind, version) = kind_tag(meta.kind);
+    let mut header = Header {
+        magic: MAGIC,
+        kind,
+        version,
+        rows: rows as u32,
+        page_bytes: needed_bytes as u32,
+        lpid: meta.lpid.raw(),
+        commit: meta.commit.raw(),
+        table: meta.table.raw(),
+        schema_version: meta.schema_version,
+        columns: column_count,
+        ..Header::zeroed()
+    };
+    let directory = TablePage::prefix_bytes(0)..TablePage::prefix_bytes(columns.len());
+    header.checksum = checksum(meta.lpid, &header, &bytes[directory.clone()]);
+    bytes[..directory.start].copy_from_slice(bytemuck::bytes_of(&header));
+    Ok(page.freeze())
+}
+
+/// Places small segments behind the directory, then large ones on read units; returns the page's bytes.
+fn place(segments: &mut [Segment], kind: PageKind) -> usize {
+    let mut end = TablePage::prefix_bytes(segments.len());
+    for large in [false, true] {
+        let align = if large { LARGE_SEGMENT_ALIGN } else { CELL_BYTES };
+        let is_large = |s: &Segment| kind == PageKind::Column && s.bytes >= LARGE_SEGMENT_BYTES;
+        for s in segments.iter_mut().filter(|s| is_large(s) == large) {
+            s.offset = end.next_multiple_of(align);
+            end = s.offset + s.bytes;
+        }
+    }
+    end.next_multiple_of(CELL_BYTES)
+}
+
+/// A column as its segment will hold it.
+struct Segment {
+    entry: Entry,
+    encoding: Encoding,
+    /// Validity, codes, offsets, data.
+    parts: [PageBuf; 4],
+    offset: usize,
+    bytes: usize,
+}
+
+impl Segment {
+    fn of(c: &Column, kind: PageKind) -> Self {
+        let rows = c.rows();
+        let validity = c.validity().and_then(|v| bits::with_nulls(bits::trimmed(v, rows), rows));
+        let values = match (kind, c.values()) {
+            (PageKind::Column, Values::Dict { code_width, codes, dictionary }) => {
+                recoded(validity.as_ref(), rows, *code_width, codes, dictionary)
+            }
+            _ => None,
+        };
+        let values = values.unwrap_or_else(|| {
+            let plain = plain_values(c);
+            let coded = if kind == PageKind::Column { coded(c, rows, &plain) } else { None };
+            coded.unwrap_or(plain)
+        });
+        let (tag, precision, scale) = type_tag(c.data_type());
+        let nulls = validity.as_ref().map_or(0, |v| rows - bits::count(v, rows));
+        let mut entry = Entry {
+            type_tag: tag,
+            precision,
+            scale,
+            flags: if nulls > 0 { FLAG_VALIDITY } else { 0 },
+            nulls: nulls as u32,
+            ..Entry::zeroed()
+        };
+        let none = PageBuf::empty;
+        let (encoding, codes) = match &values {
+            Values::Bits(_) => (Encoding::Bits, none()),
+            Values::Fixed { .. } => (Encoding::Fixed, none()),
+            Values::Var { .. } => (Encoding::Var, none()),
+            Values::Dict { code_width, codes, dictionary } => {
+                entry.code_width = *code_width;
+                entry.dictionary_rows = dictionary.rows() as u32;
+                let fixed = matches!(dictionary.values(), Values::Fixed { .. });
+                (if fixed { Encoding::FixedDictionary } else { Encoding::VarDictionary }, codes.clone())
+            }
+        };
+        let held = match &values {
+            Values::Dict { dictionary, .. } => dictionary.values(),
+            values => values,
+        };
+        let (offsets, data) = match held {
+            Values::Bits(data) => (none(), data.clone()),
+            Values::Fixed { width, data } => {
+                entry.width = *width;
+                (none(), data.clone())
+            }
+            Values::Var { offsets, data } => {
+                entry.data_bytes = data.len() as u32;
+                (offsets.clone(), data.clone())
+            }
+            Values::Dict { .. } => unreachable!("a dictionary is not coded"),
+        };
+        entry.encoding = encoding as u8;
+        let bytes = entry.parts(encoding, rows as u32).bytes as usize;
+        Self {
+            entry,
+            encoding,
+            parts: [validity.unwrap_or_default(), codes, offsets, data],
+            offset: 0,
+            bytes,
+        }
+    }
+}
+
+/// The values without a dictionary, zero or empty under NULLs, cut to the rows, decimals at their narrowest.
+fn plain_values(c: &Column) -> Values {
+    let c = plain(c);
+    let rows = c.rows();
+    let validity = c.validity();
+    match c.values() {
+        Values::Bits(b) => match validity {
+            None => Values::Bits(bits::trimmed(b, rows)),
+            Some(v) => Values::Bits(bits::trimmed(
+                &fill(rows.div_ceil(8), |out: &mut [u8]| {
+                    out.iter_mut().zip(b.iter().zip(v.iter())).for_each(|(out, (b, v))| *out = b & v);
+                }),
+                rows,
+            )),
+        },
+        Values::Fixed { width, data } => {
+            let w = usize::from(*width);
+            let data = match validity {
+                None => data.clone(),
+                Some(v) => fill(data.len(), |out: &mut [u8]| {
+                    out.copy_from_slice(data);
+                    bits::for_each_clear(v, rows, |row| out[row * w..(row + 1) * w].fill(0));
+                }),
+            };
+            let decimal = matches!(c.data_type(), crate::DataType::Decimal { .. });
+            let (width, data) = if decimal { narrowed(&data, *width) } else { (*width, data) };
+            Values::Fixed { width, data }
+        }
+        Values::Var { offsets, data } => {
+            let o: &[u32] = numbers(offsets);
+            let mut hidden = false;
+            if let Some(v) = validity {
+                bits::for_each_clear(v, rows, |row| hidden |= o[row] != o[row + 1]);
+            }
+            if !hidden {
+                return Values::Var { offsets: offsets.clone(), data: data.slice(..o[rows] as usize) };
+            }
+            // Values under NULLs are dropped: NULLs go to an empty string put behind the others.
+            let shown = |row: usize| validity.is_none_or(|v| bits::get(v, row));
+            let mut kept = PageBufMut::with_capacity(data.len());
+            let offsets = fill(rows + 1, |out: &mut [u32]| {
+                for row in 0..rows {
+                    if shown(row) {
+                        kept.extend_from_slice(&data[o[row] as usize..o[row + 1] as usize]);
+                    }
+                    out[row + 1] = kept.len() as u32;
+                }
+            });
+            Values::Var { offsets, data: kept.freeze() }
+        }
+        Values::Dict { .. } => unreachable!("plain columns have no dictionary"),
+    }
+}
+
+/// Whether a dictionary pays: codes cost a step on reading, so at least a quarter must be saved.
+fn pays(coded_bytes: usize, plain_bytes: usize) -> bool {
+    coded_bytes <= plain_bytes / 4 * 3
+}
+
+fn code_bytes(distinct: usize) -> usize {
+    if distinct <= 1 << 8 { 1 } else { 2 }
+}
+
+fn with_dictionary(rows: usize, codes: &[u16], dictionary: Column) -> Values {
+    debug_assert_eq!(codes.len(), rows);
+    let (code_width, codes) = match code_bytes(dictionary.rows()) {
+        1 => (1, fill(rows, |out: &mut [u8]| out.iter_mut().zip(codes).for_each(|(out, &c)| *out = c as u8))),
+        _ => (2, PageBuf::from_values(codes)),
+    };
+    Values::Dict { code_width, codes, dictionary: Arc::new(dictionary) }
+}
+
+/// `values` (plain, of the type of `c`) as codes into a dictionary, if that pays.
+fn coded(c: &Column, rows: usize, values: &Values) -> Option<Values> {
+    fn intern_fixed<T: Pod + PartialEq>(
+        data: &PageBuf,
+        max: usize,
+        hash: impl Fn(T) -> u64,
+    ) -> Option<Interned> {
+        let v: &[T] = numbers(data);
+        intern(v.len(), max, |row| hash(v[row]), |a, b| v[a] == v[b])
+    }
+    // Of `value` bytes a dictionary may have so many before it costs more than it saves, with codes of 2 or of 1 byte.
+    let distinct_max = |plain_bytes: usize, value: usize| {
+        let with = |code: usize| (plain_bytes / 4 * 3).saturating_sub(rows * code) / value.max(1);
+        with(2).min(1 << 16).max(with(1).min(1 << 8))
+    };
+    let found = match values {
+        Values::Bits(_) | Values::Dict { .. } => return None,
+        Values::Fixed { width, data } => {
+            let max = distinct_max(data.len(), (*width).into());
+            match (max, width) {
+                (0, _) => return None,
+                (_, 2) => intern_fixed(data, max, |v: u16| hash_u64(v.into()))?,
+                (_, 4) => intern_fixed(data, max, |v: u32| hash_u64(v.into()))?,
+                (_, 8) => intern_fixed(data, max, hash_u64)?,
+                _ => intern_fixed(data, max, |v: u128| hash_u64(v as u64 ^ hash_u64((v >> 64) as u64)))?,
+            }
+        }
+        Values::Var { offsets, data } => {
+            let mean = data.len().checked_div(rows)?;
+            let max = distinct_max(offsets.len() + data.len(), 4 + mean);
+            if max == 0 {
+                return None;
+            }
+            let o: &[u32] = numbers(offsets);
+            let data: &[u8] = data;
+            let bytes = |row: usize| &data[o[row] as usize..o[row + 1] as usize];
+            intern(rows, max, |row| hash_bytes(bytes(row)), |a, b| bytes(a) == bytes(b))?
+        }
+    };
+    let all = Column::trusted(c.data_type(), rows, None, values.clone());
+    let dictionary = take(&all, &found.first_rows);
+    let coded_bytes = rows * code_bytes(dictionary.rows()) + dictionary.link_bytes();
+    pays(coded_bytes, all.link_bytes()).then(|| with_dictionary(rows, &found.codes, dictionary))
+}
+
+/// A column that comes with a dictionary, coded again with only the values that it uses, if that pays.
+fn recoded(
+    validity: Option<&PageBuf>,
+    rows: usize,
+    code_width: u8,
+    codes: &PageBuf,
+    dictionary: &Column,
+) -> Option<Values> {
+    let mut new_codes: Vec<Option<u16>> = vec![None; dictionary.rows()];
+    let mut used: Vec<u32> = Vec::new();
+    let mut out: Vec<u16> = Vec::with_capacity(rows);
+    let mut each = |row: usize, old: usize| {
+        let shown = validity.is_none_or(|v| bits::get(v, row));
+        let new = if shown {
+            *new_codes[old].get_or_insert_with(|| {
+                used.push(old as u32);
+                (used.len() - 1) as u16
+            })
+        } else {
+            0
+        };
+        out.push(new);
+    };
+    match code_width {
+        1 => codes.iter().enumerate().for_each(|(row, &code)| each(row, code.into())),
+        _ => numbers::<u16>(codes).iter().enumerate().for_each(|(row, &code)| each(row, code.into())),
+    }
+    if used.is_empty() {
+        return None; // all rows are NULL
+    }
+    let mut dictionary = take(dictionary, &used);
+    let value_bytes: usize = match dictionary.values() {
+        Values::Fixed { width, data }
+            if matches!(dictionary.data_type(), crate::DataType::Decimal { .. }) =>
+        {
+            let (width, data) = narrowed(data, *width);
+            let values = Values::Fixed { width, data };
+            dictionary = Column::trusted(dictionary.data_type(), used.len(), None, values);
+            rows * usize::from(width)
+        }
+        Values::Fixed { width, .. } => rows * usize::from(*width),
+        Values::Var { offsets, .. } => {
+            let o: &[u32] = numbers(offsets);
+            let strings: usize =
+                out.iter().map(|&c| (o[usize::from(c) + 1] - o[usize::from(c)]) as usize).sum();
+            (rows + 1) * 4 + strings
+        }
+        _ => unreachable!("dictionaries were checked to be fixed or variable"),
+    };
+    let coded_bytes = rows * code_bytes(used.len()) + dictionary.link_bytes();
+    pays(coded_bytes, value_bytes).then(|| with_dictionary(rows, &out, dictionary))
+}

@@ -1,0 +1,226 @@
+//! The bytes of a table page's header and directory.
+//!
+//! ```text
+//!   header, 64 bytes                            directory entry, 32 bytes
+//!    0  magic "LTAB"                             0  segment's offset in the page   u32, a multiple of 64
+//!    4  kind: 1 row, 2 column        u8          4  segment's bytes                u32
+//!    5  version of that kind         u8          8  type                           u8, see `type_tag`
+//!    6  flags, 0                     u16         9  precision of a decimal, or 0   u8
+//!    8  rows                         u32        10  scale of a decimal, or 0       u8
+//!   12  bytes of the page            u32        11  encoding                       u8, see `Encoding`
+//!   16  LPID                         u64        12  bytes of a fixed value, or 0   u8
+//!   24  commit                       u64        13  bytes of a code, or 0          u8
+//!   32  table                        u32        14  flags: 1 has validity          u8
+//!   36  schema version               u32        15  0
+//!   40  columns                      u16        16  NULLs                          u32
+//!   42  0 (18 bytes)                            20  rows of the dictionary, or 0   u32
+//!   60  CRC-32C of bytes 0..60 and   u32        24  bytes of string data, or 0     u32
+//!       the directory, seeded with              28  offset in the segment of the   u32, 0: none (all pages so far)
+//!       the LPID                                    statistics of 2,048-row blocks
+//! ```
+//!
+//! All little-endian. What is 0 must be 0: a later version that gives it a meaning raises the version byte.
+
+use std::ops::Range;
+
+use bytemuck::{Pod, Zeroable};
+use lode_base::checksum::{crc32c_seeded, seed_of};
+use lode_base::{CELL_BYTES, Lpid};
+
+use super::PageKind;
+use crate::DataType;
+
+pub(super) const MAGIC: [u8; 4] = *b"LTAB";
+pub(super) const FLAG_VALIDITY: u8 = 1;
+pub(super) const HEADER_BYTES: usize = size_of::<Header>();
+pub(super) const ENTRY_BYTES: usize = size_of::<Entry>();
+const CHECKSUM_AT: usize = 60;
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Header {
+    pub(super) magic: [u8; 4],
+    pub(super) kind: u8,
+    pub(super) version: u8,
+    pub(super) flags: u16,
+    pub(super) rows: u32,
+    pub(super) page_bytes: u32,
+    pub(super) lpid: u64,
+    pub(super) commit: u64,
+    pub(super) table: u32,
+    pub(super) schema_version: u32,
+    pub(super) columns: u16,
+    pub(super) reserved: [u8; 18],
+    pub(super) checksum: u32,
+}
+
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Entry {
+    pub(super) offset: u32,
+    pub(super) bytes: u32,
+    pub(super) type_tag: u8,
+    pub(super) precision: u8,
+    pub(super) scale: u8,
+    pub(super) encoding: u8,
+    pub(super) width: u8,
+    pub(super) code_width: u8,
+    pub(super) flags: u8,
+    pub(super) reserved: u8,
+    pub(super) nulls: u32,
+    pub(super) dictionary_rows: u32,
+    pub(super) data_bytes: u32,
+    pub(super) statistics: u32,
+}
+
+const _: () = assert!(size_of::<Header>() == 64 && std::mem::offset_of!(Header, checksum) == CHECKSUM_AT);
+const _: () =
+    assert!(std::mem::offset_of!(Header, lpid) == 16 && std::mem::offset_of!(Header, columns) == 40);
+const _: () = assert!(size_of::<Entry>() == 32 && std::mem::offset_of!(Entry, nulls) == 16);
+const _: () =
+    assert!(std::mem::offset_of!(Entry, type_tag) == 8 && std::mem::offset_of!(Entry, statistics) == 28);
+
+/// How a segment holds its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Bits = 1,
+    Fixed = 2,
+    Var = 3,
+    FixedDictionary = 4,
+    VarDictionary = 5,
+}
+
+impl Encoding {
+    pub(super) fn from_tag(tag: u8) -> Option<Self> {
+        [Self::Bits, Self::Fixed, Self::Var, Self::FixedDictionary, Self::VarDictionary]
+            .into_iter()
+            .find(|&e| e as u8 == tag)
+    }
+}
+
+/// The kind byte and the newest version of that kind.
+pub(super) const fn kind_tag(kind: PageKind) -> (u8, u8) {
+    match kind {
+        PageKind::Row => (1, 1),
+        PageKind::Column => (2, 1),
+    }
+}
+
+/// Type, precision and scale as the directory has them.
+pub(super) const fn type_tag(t: DataType) -> (u8, u8, u8) {
+    match t {
+        DataType::Boolean => (1, 0, 0),
+        DataType::SmallInt => (2, 0, 0),
+        DataType::Integer => (3, 0, 0),
+        DataType::BigInt => (4, 0, 0),
+        DataType::Real => (5, 0, 0),
+        DataType::Double => (6, 0, 0),
+        DataType::Decimal { precision, scale } => (7, precision, scale),
+        DataType::Text => (8, 0, 0),
+        DataType::Bytea => (9, 0, 0),
+        DataType::Date => (10, 0, 0),
+        DataType::Timestamp => (11, 0, 0),
+    }
+}
+
+/// The inverse of [`type_tag`].
+pub(super) fn type_of_tag(tag: u8, precision: u8, scale: u8) -> Option<DataType> {
+    let t = match tag {
+        1 => DataType::Boolean,
+        2 => DataType::SmallInt,
+        3 => DataType::Integer,
+        4 => DataType::BigInt,
+        5 => DataType::Real,
+        6 => DataType::Double,
+        7 if (1..=38).contains(&precision) && scale <= precision => {
+            return Some(DataType::Decimal { precision, scale });
+        }
+        8 => DataType::Text,
+        9 => DataType::Bytea,
+        10 => DataType::Date,
+        11 => DataType::Timestamp,
+        _ => return None,
+    };
+    (precision == 0 && scale == 0).then_some(t)
+}
+
+/// Where the four parts of a segment lie in it, as bytes; an absent part is empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Parts {
+    pub(super) validity: Range<u64>,
+    pub(super) codes: Range<u64>,
+    pub(super) offsets: Range<u64>,
+    pub(super) data: Range<u64>,
+    pub(super) bytes: u64,
+}
+
+impl Entry {
+    /// The parts that this entry and the page's rows call for. Sums of products of 32-bit numbers: no overflow.
+    pub(super) fn parts(&self, encoding: Encoding, rows: u32) -> Parts {
+        let bitmap = u64::from(rows).div_ceil(8);
+        let (rows, dictionary, width) =
+            (u64::from(rows), u64::from(self.dictionary_rows), u64::from(self.width));
+        let (codes, offsets, data) = match encoding {
+            Encoding::Bits => (0, 0, bitmap),
+            Encoding::Fixed => (0, 0, rows * width),
+            Encoding::Var => (0, (rows + 1) * 4, self.data_bytes.into()),
+            Encoding::FixedDictionary => (rows * u64::from(self.code_width), 0, dictionary * width),
+            Encoding::VarDictionary => {
+                (rows * u64::from(self.code_width), (dictionary + 1) * 4, self.data_bytes.into())
+            }
+        };
+        let validity = if self.flags & FLAG_VALIDITY != 0 { bitmap } else { 0 };
+        let mut end = 0;
+        let mut place = |bytes: u64| {
+            if bytes == 0 {
+                return end..end;
+            }
+            let start = u64::next_multiple_of(end, CELL_BYTES as u64);
+            end = start + bytes;
+            start..end
+        };
+        let (validity, codes, offsets, data) = (place(validity), place(codes), place(offsets), place(data));
+        Parts { validity, codes, offsets, data, bytes: end }
+    }
+
+    /// Checks all that an entry says of its own column; where the segment lies is the page's business.
+    pub(super) fn check(&self, rows: u32) -> Result<(DataType, Encoding), &'static str> {
+        let require = |ok: bool, what| if ok { Ok(()) } else { Err(what) };
+        let t = type_of_tag(self.type_tag, self.precision, self.scale).ok_or("an unknown type")?;
+        let encoding = Encoding::from_tag(self.encoding).ok_or("an unknown encoding")?;
+        require(self.flags & !FLAG_VALIDITY == 0 && self.reserved == 0, "unknown flags of a column")?;
+        require(self.statistics == 0, "statistics of a later version")?;
+        require(self.nulls <= rows, "more NULLs than rows")?;
+        require((self.flags & FLAG_VALIDITY != 0) == (self.nulls > 0), "validity does not go with NULLs")?;
+        let fixed = matches!(encoding, Encoding::Fixed | Encoding::FixedDictionary);
+        let var = matches!(encoding, Encoding::Var | Encoding::VarDictionary);
+        let dictionary = matches!(encoding, Encoding::FixedDictionary | Encoding::VarDictionary);
+        let width_ok = match t {
+            DataType::Decimal { .. } => fixed && matches!(self.width, 4 | 8 | 16),
+            t => match t.fixed_bytes() {
+                Some(bytes) => fixed && bytes == usize::from(self.width),
+                None => self.width == 0 && var == t.is_variable() && !fixed,
+            },
+        };
+        require(width_ok, "an encoding or width that the type does not have")?;
+        let code_bound = match (dictionary, self.code_width) {
+            (false, 0) => 0,
+            (true, 1) => 1 << 8,
+            (true, 2) => 1 << 16,
+            _ => return Err("codes of no known width"),
+        };
+        require(self.dictionary_rows <= code_bound, "a dictionary that its codes can not reach")?;
+        require(var || self.data_bytes == 0, "string data in a column without strings")?;
+        require(
+            u64::from(self.bytes) == self.parts(encoding, rows).bytes,
+            "a segment not as long as its parts",
+        )?;
+        Ok((t, encoding))
+    }
+}
+
+/// The checksum that the header of a page must carry.
+pub(super) fn checksum(lpid: Lpid, header: &Header, directory: &[u8]) -> u32 {
+    let header = bytemuck::bytes_of(header);
+    crc32c_seeded(crc32c_seeded(seed_of(lpid.raw()), &header[..CHECKSUM_AT]), directory)
+}
