@@ -1,0 +1,230 @@
+//! Columns of pages to Arrow arrays, and back.
+//!
+//! ```text
+//!   Bits            ─► Boolean                the page's bits
+//!   Fixed           ─► Int16 ... Timestamp    the page's bytes
+//!   Fixed decimal   ─► Decimal128             the page's bytes at width 16, widened below it
+//!   Var             ─► Utf8View, BinaryView   one view a row into the page's data
+//!   Dict            ─► the dictionary's array once, then gathered by code
+//! ```
+//!
+//! Where Arrow's width is the page's, an array shares the page's buffer, which lives as long as the array.
+//! Invariants: NULLs are the same on both sides; decimals keep their scale; text keeps its bytes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, BooleanArray, Decimal128Array, PrimitiveArray,
+    StringArray, StringViewArray, UInt8Array, UInt16Array,
+};
+use datafusion::arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use datafusion::arrow::compute::{CastOptions, cast_with_options, take};
+use datafusion::arrow::datatypes::{
+    ArrowNativeType, ArrowPrimitiveType, DataType as ArrowType, Date32Type, Decimal128Type, Float32Type,
+    Float64Type, Int16Type, Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType,
+};
+use datafusion::arrow::error::ArrowError;
+use lode_base::{PageBuf, PageBufMut};
+use lode_page::{Column, DataType, PageError, Values};
+
+/// Why an array is not a column.
+#[derive(Debug, thiserror::Error)]
+pub enum ConvertError {
+    /// Arrow can not convert the values.
+    #[error(transparent)]
+    Arrow(#[from] ArrowError),
+    /// The buffers do not make a column.
+    #[error(transparent)]
+    Page(#[from] PageError),
+    /// More bytes of text than one column holds.
+    #[error("{bytes} bytes of {data_type} are too many for one column; insert fewer rows at a time")]
+    TooLong {
+        /// The column's type.
+        data_type: DataType,
+        /// Bytes of its strings.
+        bytes: usize,
+    },
+}
+
+/// The Arrow type that columns of type `t` have in queries.
+pub fn arrow_type(t: DataType) -> ArrowType {
+    match t {
+        DataType::Boolean => ArrowType::Boolean,
+        DataType::SmallInt => ArrowType::Int16,
+        DataType::Integer => ArrowType::Int32,
+        DataType::BigInt => ArrowType::Int64,
+        DataType::Real => ArrowType::Float32,
+        DataType::Double => ArrowType::Float64,
+        DataType::Decimal { precision, scale } => ArrowType::Decimal128(precision, scale as i8),
+        DataType::Text => ArrowType::Utf8View,
+        DataType::Bytea => ArrowType::BinaryView,
+        DataType::Date => ArrowType::Date32,
+        DataType::Timestamp => ArrowType::Timestamp(TimeUnit::Microsecond, None),
+    }
+}
+
+/// The column as an Arrow array of [`arrow_type`]. Shares the column's buffers where the layouts agree.
+///
+/// # Errors
+/// When Arrow refuses the buffers, which a checked column never causes.
+pub fn to_arrow(column: &Column) -> Result<ArrayRef, ArrowError> {
+    let nulls = column.validity().map(|v| NullBuffer::new(bits(v, column.rows())));
+    values_to_arrow(column.data_type(), column.rows(), column.values(), nulls)
+}
+
+fn values_to_arrow(
+    t: DataType,
+    rows: usize,
+    values: &Values,
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef, ArrowError> {
+    match values {
+        Values::Bits(b) => Ok(Arc::new(BooleanArray::new(bits(b, rows), nulls))),
+        Values::Fixed { width, data } => match t {
+            DataType::SmallInt => fixed::<Int16Type>(data, nulls),
+            DataType::Integer => fixed::<Int32Type>(data, nulls),
+            DataType::Date => fixed::<Date32Type>(data, nulls),
+            DataType::BigInt => fixed::<Int64Type>(data, nulls),
+            DataType::Timestamp => fixed::<TimestampMicrosecondType>(data, nulls),
+            DataType::Real => fixed::<Float32Type>(data, nulls),
+            DataType::Double => fixed::<Float64Type>(data, nulls),
+            DataType::Decimal { precision, scale } => {
+                let values = match width {
+                    4 => widen::<i32>(data.try_values()),
+                    8 => widen::<i64>(data.try_values()),
+                    _ => ScalarBuffer::from(shared(data)),
+                };
+                let array = Decimal128Array::try_new(values, nulls)?;
+                Ok(Arc::new(array.with_precision_and_scale(precision, scale as i8)?))
+            }
+            DataType::Boolean | DataType::Text | DataType::Bytea => {
+                unreachable!("a checked {t} column is not of fixed width")
+            }
+        },
+        Values::Var { offsets, data } => {
+            let offsets = OffsetBuffer::new(ScalarBuffer::<i32>::from(shared(offsets)));
+            if t == DataType::Text {
+                let strings = StringArray::try_new(offsets, shared(data), nulls)?;
+                Ok(Arc::new(StringViewArray::from(&strings)))
+            } else {
+                let strings = BinaryArray::try_new(offsets, shared(data), nulls)?;
+                Ok(Arc::new(BinaryViewArray::from(&strings)))
+            }
+        }
+        Values::Dict { code_width, codes, dictionary } => {
+            let dictionary = to_arrow(dictionary)?;
+            match code_width {
+                1 => take(&dictionary, &UInt8Array::try_new(shared(codes).into(), nulls)?, None),
+                _ => take(&dictionary, &UInt16Array::try_new(shared(codes).into(), nulls)?, None),
+            }
+        }
+    }
+}
+
+/// The bytes as an Arrow buffer, without a copy.
+fn shared(b: &PageBuf) -> Buffer {
+    Buffer::from(Bytes::from_owner(b.clone()))
+}
+
+fn bits(b: &PageBuf, rows: usize) -> BooleanBuffer {
+    BooleanBuffer::new(shared(b), 0, rows)
+}
+
+fn widen<T: Copy + Into<i128>>(narrow: Option<&[T]>) -> ScalarBuffer<i128> {
+    let narrow = narrow.expect("a checked column's data is aligned");
+    narrow.iter().map(|&v| v.into()).collect::<Vec<i128>>().into()
+}
+
+fn fixed<T: ArrowPrimitiveType>(data: &PageBuf, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
+    Ok(Arc::new(PrimitiveArray::<T>::try_new(shared(data).into(), nulls)?))
+}
+
+/// The array as a column of type `t`, cast first where its type is another; a value that does not fit is an error.
+///
+/// # Errors
+/// [`ConvertError::Arrow`] when a value can not be cast, [`ConvertError::TooLong`] from 4 GB of text on.
+pub fn from_arrow(array: &ArrayRef, t: DataType) -> Result<Column, ConvertError> {
+    let wanted = arrow_type(t);
+    let same_kind = match t {
+        DataType::Text => matches!(array.data_type(), ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View),
+        DataType::Bytea => {
+            matches!(array.data_type(), ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView)
+        }
+        _ => *array.data_type() == wanted,
+    };
+    if !same_kind {
+        let options = CastOptions { safe: false, ..Default::default() };
+        return from_same(&cast_with_options(array, &wanted, &options)?, t);
+    }
+    from_same(array, t)
+}
+
+fn from_same(array: &ArrayRef, t: DataType) -> Result<Column, ConvertError> {
+    let rows = array.len();
+    let values = match t {
+        DataType::Boolean => Values::Bits(packed(array.as_boolean().values())),
+        DataType::SmallInt => of_fixed::<Int16Type>(array),
+        DataType::Integer => of_fixed::<Int32Type>(array),
+        DataType::Date => of_fixed::<Date32Type>(array),
+        DataType::BigInt => of_fixed::<Int64Type>(array),
+        DataType::Timestamp => of_fixed::<TimestampMicrosecondType>(array),
+        DataType::Real => of_fixed::<Float32Type>(array),
+        DataType::Double => of_fixed::<Float64Type>(array),
+        DataType::Decimal { .. } => {
+            let decimals = array.as_primitive::<Decimal128Type>();
+            if array.null_count() > 0 {
+                // What lies under a NULL may have more digits than the type: it must not reach a page.
+                let clean: Vec<i128> = decimals.iter().map(Option::unwrap_or_default).collect();
+                Values::Fixed { width: 16, data: PageBuf::from_values(&clean) }
+            } else {
+                of_fixed::<Decimal128Type>(array)
+            }
+        }
+        DataType::Text => match array.data_type() {
+            ArrowType::Utf8 => of_strings(t, array.as_string::<i32>().iter().map(|s| s.map(str::as_bytes)))?,
+            ArrowType::LargeUtf8 => of_strings(t, array.as_string::<i64>().iter().map(|s| s.map(str::as_bytes)))?,
+            _ => of_strings(t, array.as_string_view().iter().map(|s| s.map(str::as_bytes)))?,
+        },
+        DataType::Bytea => match array.data_type() {
+            ArrowType::Binary => of_strings(t, array.as_binary::<i32>().iter())?,
+            ArrowType::LargeBinary => of_strings(t, array.as_binary::<i64>().iter())?,
+            _ => of_strings(t, array.as_binary_view().iter())?,
+        },
+    };
+    let validity = array.nulls().filter(|n| n.null_count() > 0).map(|n| packed(n.inner()));
+    Ok(Column::new(t, rows, validity, values)?)
+}
+
+/// The bits from bit 0 of the first byte on.
+fn packed(bits: &BooleanBuffer) -> PageBuf {
+    PageBuf::copy_from(bits.sliced().as_slice())
+}
+
+fn of_fixed<T: ArrowPrimitiveType>(array: &ArrayRef) -> Values {
+    let values = array.as_primitive::<T>().values();
+    Values::Fixed { width: T::Native::get_byte_width() as u8, data: PageBuf::copy_from(values.inner().as_slice()) }
+}
+
+/// Strings end to end; a NULL is an empty string.
+fn of_strings<'a>(
+    t: DataType,
+    strings: impl ExactSizeIterator<Item = Option<&'a [u8]>> + Clone,
+) -> Result<Values, ConvertError> {
+    let bytes: usize = strings.clone().flatten().map(<[u8]>::len).sum();
+    if i32::try_from(bytes).is_err() {
+        return Err(ConvertError::TooLong { data_type: t, bytes });
+    }
+    let mut offsets: Vec<u32> = Vec::with_capacity(strings.len() + 1);
+    let mut data = PageBufMut::zeroed(bytes);
+    let mut at = 0;
+    offsets.push(0);
+    for s in strings {
+        if let Some(s) = s {
+            data[at..at + s.len()].copy_from_slice(s);
+            at += s.len();
+        }
+        offsets.push(at as u32);
+    }
+    Ok(Values::Var { offsets: PageBuf::from_values(&offsets), data: data.freeze() })
+}

@@ -1,0 +1,59 @@
+//! What the scans of one statement took, summed.
+
+use lode_command::ScanCounts;
+use parking_lot::Mutex;
+
+/// Sums over all scans of a statement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueryCounts {
+    /// Table scans that started (partitions are not counted apart).
+    pub scans: u64,
+    /// Mapped pages considered.
+    pub pages: u64,
+    /// Of those, skipped by the page index without being read.
+    pub pages_skipped: u64,
+    /// Of those, read by the drive or by the host.
+    pub pages_read: u64,
+    /// Bytes read from the medium by scan tasks, in whole read units.
+    pub media_bytes: u64,
+    /// Bytes sent to the drive.
+    pub link_bytes_down: u64,
+    /// Bytes that the drive sent.
+    pub link_bytes_up: u64,
+    /// Rows that the drive looked at.
+    pub rows_in: u64,
+    /// Values that the drive compared.
+    pub values_compared: u64,
+    /// Rows that the scans handed to the plan above them.
+    pub rows_out: u64,
+    /// Run-time filters handed to running scans.
+    pub narrowed: u64,
+}
+
+/// The sums of a statement while it runs: shared by its scans, read by the session.
+#[derive(Debug, Default)]
+pub struct StatementCounts(Mutex<QueryCounts>);
+
+impl StatementCounts {
+    /// The sums so far.
+    pub fn get(&self) -> QueryCounts {
+        *self.0.lock()
+    }
+
+    /// Changes the sums.
+    pub fn with(&self, change: impl FnOnce(&mut QueryCounts)) {
+        change(&mut self.0.lock());
+    }
+
+    /// Adds what a drive's task counted; rows that came out are counted where they leave the scan.
+    pub(crate) fn add_task(&self, c: &ScanCounts) {
+        self.with(|q| {
+            q.pages += c.pages;
+            q.pages_skipped += c.pages_skipped;
+            q.pages_read += c.pages_read;
+            q.media_bytes += c.media_bytes;
+            q.rows_in += c.rows_in;
+            q.values_compared += c.values_compared;
+        });
+    }
+}

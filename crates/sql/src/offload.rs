@@ -1,0 +1,132 @@
+//! Offload levels: how deep into the drive a scan reaches.
+//!
+//! ```text
+//!   off    the host reads pages through its buffer pool and filters
+//!   index  the drive names the pages that can match; the host reads those and filters
+//!   pages  the drive sends the needed columns of pages with a match; the host filters
+//!   rows   the drive sends the rows that pass
+//!   auto   chosen for each scan, when it starts
+//! ```
+//!
+//! Invariant: the level never changes an answer, only where the work is done.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The deepest level that scans of a session may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Offload {
+    /// The host reads through its buffer pool and filters.
+    Off,
+    /// The drive's page index names the pages worth reading.
+    Index,
+    /// The drive sends the columns of pages with at least one match.
+    Pages,
+    /// The drive filters and projects.
+    Rows,
+    /// Chosen for each scan: see [`Offload::choose`].
+    #[default]
+    Auto,
+}
+
+/// What is known when a scan starts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ScanView {
+    /// Whether the drive has a filter to evaluate.
+    pub filtered: bool,
+    /// Whether a run-time filter has arrived.
+    pub narrowed: bool,
+    /// The part of the rows that is expected to pass the filter, 0 to 1.
+    pub selectivity: f64,
+}
+
+/// How one scan is done. Whatever the choice, only rows that pass the exact filter come out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Read through the pool, all pages.
+    Pool,
+    /// Read through the pool the pages that the index does not exclude.
+    PoolIndexed,
+    /// The drive answers pages.
+    Pages,
+    /// The drive answers rows.
+    Rows,
+}
+
+impl Offload {
+    /// All levels, shallowest first.
+    pub const ALL: [Offload; 5] = [Self::Off, Self::Index, Self::Pages, Self::Rows, Self::Auto];
+
+    /// Above this part of passing rows the drive saves too little of the link for `auto` to give up the pool.
+    const SELECTIVITY_MAX: f64 = 0.8;
+
+    /// The way to do one scan. `auto` lets the drive work when it has a filter that keeps something back, and reads
+    /// through the pool otherwise, where a page that comes again costs no transfer.
+    pub fn choose(self, scan: ScanView) -> Choice {
+        match self {
+            Self::Off => Choice::Pool,
+            Self::Index => Choice::PoolIndexed,
+            Self::Pages => Choice::Pages,
+            Self::Rows => Choice::Rows,
+            Self::Auto if scan.narrowed => Choice::Rows,
+            Self::Auto if scan.filtered && scan.selectivity <= Self::SELECTIVITY_MAX => Choice::Rows,
+            Self::Auto if scan.filtered => Choice::PoolIndexed,
+            Self::Auto => Choice::Pool,
+        }
+    }
+
+    /// Whether filters that the drive can evaluate leave the plan: the scan then answers exactly the rows that pass.
+    pub fn filters_exactly(self) -> bool {
+        matches!(self, Self::Rows | Self::Auto)
+    }
+}
+
+impl fmt::Display for Offload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Off => "off",
+            Self::Index => "index",
+            Self::Pages => "pages",
+            Self::Rows => "rows",
+            Self::Auto => "auto",
+        })
+    }
+}
+
+/// A word that names no level.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("offload level '{0}' is not one of off, index, pages, rows, auto")]
+pub struct UnknownOffload(pub String);
+
+impl FromStr for Offload {
+    type Err = UnknownOffload;
+    fn from_str(s: &str) -> Result<Self, UnknownOffload> {
+        let known = Self::ALL.into_iter().find(|o| o.to_string().eq_ignore_ascii_case(s.trim()));
+        known.ok_or_else(|| UnknownOffload(s.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        for o in Offload::ALL {
+            assert_eq!(o.to_string().to_uppercase().parse(), Ok(o));
+        }
+        let e = "deep".parse::<Offload>().unwrap_err();
+        assert_eq!(e.to_string(), "offload level 'deep' is not one of off, index, pages, rows, auto");
+    }
+
+    #[test]
+    fn auto_lets_the_drive_work_where_it_keeps_rows_back() {
+        let check = |filtered, narrowed, selectivity, expected| {
+            assert_eq!(Offload::Auto.choose(ScanView { filtered, narrowed, selectivity }), expected);
+        };
+        check(true, false, 0.02, Choice::Rows);
+        check(true, false, 0.98, Choice::PoolIndexed);
+        check(false, false, 1.0, Choice::Pool);
+        check(false, true, 1.0, Choice::Rows);
+    }
+}
