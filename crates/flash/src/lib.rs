@@ -1,1 +1,27 @@
-//! lode-flash
+//! The medium under the drive: erase units that are erased before they are programmed, in order, with a tag beside
+//! each read unit; in memory, or in one image file.
+//!
+//! ```text
+//!   firmware ── erase, program, read, sync ─► Medium ── die state, tags ─► Backing: memory | image file
+//! ```
+//!
+//! What must hold: a WBLOCK is programmed once a generation, in order (asserted); what is read was programmed there,
+//! in the generation that the firmware knows, and nothing else (tags); an open epoch is used once; after a failed sync
+//! nothing is written any more.
+//! Source: ELEOS §III (EBLOCKs, WBLOCKs, RBLOCKs and their states); the image file is Lode's own.
+
+mod backing;
+mod die;
+mod error;
+mod image;
+mod layout;
+mod medium;
+mod record;
+mod superblock;
+mod tag;
+mod tag_cache;
+
+pub use error::FlashError;
+pub use medium::{Medium, WblockState};
+pub use record::CHECKPOINT_RECORD_BYTES_MAX;
+pub use tag::Generation;

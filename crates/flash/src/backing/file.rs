@@ -1,0 +1,184 @@
+//! An image in a file: positioned reads and writes, locked against other openers, grown a group at a time.
+//!
+//! The lock goes with the open file, so it ends with the process however that ends.
+
+use std::fs::{File, TryLockError};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::FlashError;
+use crate::backing::Backing;
+use crate::layout::{GROUP_BYTES, group_at, whole_groups};
+
+pub(crate) struct FileBacking {
+    file: File,
+    path: PathBuf,
+    len: AtomicU64,
+    /// One bit a group: whether its blocks are there. Beyond the end: they are not.
+    prepared: Vec<AtomicU64>,
+    /// Held while the file grows; readers never take it.
+    growing: Mutex<()>,
+}
+
+impl FileBacking {
+    /// Takes the lock on `file` and its length.
+    ///
+    /// # Errors
+    /// [`FlashError::Busy`] when another opener has it.
+    pub(crate) fn new(file: File, path: &Path) -> Result<Self, FlashError> {
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(FlashError::Busy { path: path.into() }),
+            Err(TryLockError::Error(e)) => return Err(FlashError::io(path, "lock the image", e)),
+        }
+        let len = file.metadata().map_err(|e| FlashError::io(path, "read the image's length", e))?.len();
+        let (prepared, growing) = (Vec::new(), Mutex::new(()));
+        Ok(Self { file, path: path.into(), len: AtomicU64::new(len), prepared, growing })
+    }
+
+    /// Says how many groups the medium has; those that lie in the file already are taken as written.
+    pub(crate) fn with_groups(mut self, groups: u64) -> Self {
+        let whole = whole_groups(self.len());
+        let word = |i: u64| match whole.saturating_sub(i * 64) {
+            n @ 0..64 => (1 << n) - 1,
+            _ => u64::MAX,
+        };
+        self.prepared = (0..groups.div_ceil(64)).map(|i| AtomicU64::new(word(i))).collect();
+        self
+    }
+
+    fn prepared(&self, group: u64) -> (&AtomicU64, u64) {
+        (&self.prepared[(group / 64) as usize], 1 << (group % 64))
+    }
+
+    fn write_ahead(&self, group: u64) -> io::Result<()> {
+        const ZEROES: [u8; 128 << 10] = [0; 128 << 10];
+        let (at, end) = (group_at(group), group_at(group + 1));
+        let mut from = at;
+        while from < end {
+            let part = (end - from).min(ZEROES.len() as u64);
+            self.file.write_all_at(&ZEROES[..part as usize], from)?;
+            from += part;
+        }
+        Ok(())
+    }
+}
+
+impl Backing for FileBacking {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn read(&self, at: u64, out: &mut [u8], operation: &'static str) -> Result<(), FlashError> {
+        let mut done = 0;
+        while done < out.len() {
+            match self.file.read_at(&mut out[done..], at + done as u64) {
+                Ok(0) => {
+                    out[done..].fill(0);
+                    break;
+                }
+                Ok(n) => done += n,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(FlashError::io(&self.path, operation, e)),
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, at: u64, data: &[u8], operation: &'static str) -> Result<(), FlashError> {
+        self.file.write_all_at(data, at).map_err(|e| FlashError::io(&self.path, operation, e))?;
+        self.len.fetch_max(at + data.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn prepare_group(&self, group: u64, ahead: bool) -> Result<(), FlashError> {
+        let (word, bit) = self.prepared(group);
+        if word.load(Ordering::Acquire) & bit != 0 {
+            return Ok(());
+        }
+        let _growing = self.growing.lock();
+        if word.load(Ordering::Acquire) & bit != 0 {
+            return Ok(());
+        }
+        let end = group_at(group) + GROUP_BYTES;
+        let grown = match (ahead, end > self.len()) {
+            (true, _) => self.write_ahead(group),
+            (false, true) => self.file.set_len(end),
+            (false, false) => Ok(()),
+        };
+        grown.map_err(|e| FlashError::io(&self.path, "grow the image", e))?;
+        self.len.fetch_max(end, Ordering::Relaxed);
+        word.fetch_or(bit, Ordering::Release);
+        Ok(())
+    }
+
+    fn punch(&self, at: u64, len: u64) -> Result<(), FlashError> {
+        match punch_hole(&self.file, at, len.min(self.len().saturating_sub(at))) {
+            Err(e) if e.kind() != ErrorKind::Unsupported => {
+                Err(FlashError::io(&self.path, "punch a hole", e))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn forget_group(&self, group: u64) {
+        let (word, bit) = self.prepared(group);
+        word.fetch_and(!bit, Ordering::AcqRel);
+    }
+
+    fn sync(&self) -> Result<(), FlashError> {
+        self.file.sync_data().map_err(|e| FlashError::io(&self.path, "sync the image", e))
+    }
+
+    fn len(&self) -> u64 {
+        self.len.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn punch_hole(file: &File, at: u64, len: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    if len == 0 {
+        return Ok(());
+    }
+    Ok(fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, len)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn punch_hole(_: &File, _: u64, _: u64) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::DATA_AT;
+
+    #[test]
+    fn a_group_is_written_ahead_once_and_the_file_never_shrinks() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let open =
+            || File::options().read(true).write(true).create(true).truncate(false).open(&path).unwrap();
+        let b = FileBacking::new(open(), &path).unwrap().with_groups(70);
+        assert!(matches!(FileBacking::new(open(), &path), Err(FlashError::Busy { .. })));
+        b.prepare_group(2, false).unwrap();
+        b.prepare_group(1, true).unwrap();
+        assert_eq!(b.len(), DATA_AT + 3 * GROUP_BYTES);
+        b.write(group_at(1), &[7; 10], "write").unwrap();
+        b.prepare_group(1, true).unwrap();
+        let mut out = [0; 10];
+        b.read(group_at(1), &mut out, "read").unwrap();
+        assert_eq!(out, [7; 10]);
+        drop(b);
+        let b = FileBacking::new(open(), &path).unwrap().with_groups(70);
+        assert_eq!(b.len(), DATA_AT + 3 * GROUP_BYTES);
+        assert_eq!(b.prepared[0].load(Ordering::Relaxed), 0b111);
+        b.read(b.len() - 5, &mut out, "read").unwrap();
+        assert_eq!(out, [0; 10], "beyond the end there are zeroes");
+    }
+}

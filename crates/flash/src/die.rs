@@ -1,0 +1,107 @@
+//! The state of each EBLOCK as the die has it: its generation, and the next WBLOCK to program.
+//!
+//! Invariants (asserted): an EBLOCK is programmed only after an erasure, or after recovery told its generation; its
+//! WBLOCKs in order, each once; a failed program ends it.
+//! Source: ELEOS §II-A (NAND programs in order within an erase unit), §VII (a failed WBLOCK ends its EBLOCK).
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use lode_base::{EblockId, Geometry};
+
+use crate::Generation;
+
+struct Eblock {
+    generation: AtomicU64,
+    next_wblock: AtomicU32,
+}
+
+pub(crate) struct DieState {
+    eblocks: Vec<Eblock>,
+    wblocks_per_eblock: u32,
+}
+
+impl DieState {
+    /// Nothing is known of any EBLOCK.
+    pub(crate) fn new(geometry: &Geometry) -> Self {
+        let wblocks_per_eblock = geometry.wblocks_per_eblock();
+        let unknown = || Eblock {
+            generation: AtomicU64::new(Generation::UNKNOWN.raw()),
+            next_wblock: AtomicU32::new(wblocks_per_eblock),
+        };
+        Self { eblocks: (0..geometry.eblock_count()).map(|_| unknown()).collect(), wblocks_per_eblock }
+    }
+
+    fn eblock(&self, e: EblockId) -> &Eblock {
+        &self.eblocks[e.raw() as usize]
+    }
+
+    pub(crate) fn generation(&self, e: EblockId) -> Generation {
+        Generation::from_raw(self.eblock(e).generation.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set_generation(&self, e: EblockId, g: Generation) {
+        self.eblock(e).generation.store(g.raw(), Ordering::Release);
+    }
+
+    pub(crate) fn next_wblock(&self, e: EblockId) -> u32 {
+        self.eblock(e).next_wblock.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_next_wblock(&self, e: EblockId, wblock: u32) {
+        assert!(wblock <= self.wblocks_per_eblock, "{e:?} has {} WBLOCKs", self.wblocks_per_eblock);
+        self.eblock(e).next_wblock.store(wblock, Ordering::Release);
+    }
+
+    pub(crate) fn erase(&self, e: EblockId, g: Generation) {
+        self.set_generation(e, g);
+        self.set_next_wblock(e, 0);
+    }
+
+    /// Claims `count` WBLOCKs from `wblock` on for programming, once and in order.
+    pub(crate) fn claim(&self, e: EblockId, wblock: u32, count: u32) -> Generation {
+        let g = self.generation(e);
+        assert!(g != Generation::UNKNOWN, "{e:?} is programmed without being erased");
+        assert!(
+            count <= self.wblocks_per_eblock.saturating_sub(wblock),
+            "{e:?} is programmed beyond its end"
+        );
+        let next = &self.eblock(e).next_wblock;
+        let claimed = next.compare_exchange(wblock, wblock + count, Ordering::AcqRel, Ordering::Acquire);
+        if let Err(next) = claimed {
+            panic!("{e:?} is programmed out of order: WBLOCK {wblock}, where {next} is next");
+        }
+        g
+    }
+
+    /// Ends an EBLOCK after a failed program: nothing more is programmed until it is erased.
+    pub(crate) fn end(&self, e: EblockId) {
+        self.set_next_wblock(e, self.wblocks_per_eblock);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::*;
+
+    #[test]
+    fn only_erased_eblocks_are_programmed_and_only_in_order() {
+        let g = Geometry::new(1, 1, 1, 4096, 8192, 1 << 20, 8).unwrap();
+        let die = DieState::new(&g);
+        let e = EblockId::new(3);
+        let refused = |wblock, count| {
+            catch_unwind(std::panic::AssertUnwindSafe(|| die.claim(e, wblock, count))).is_err()
+        };
+        assert!(refused(0, 1), "not erased");
+        die.erase(e, Generation::new(1, 1));
+        assert!(refused(1, 1), "a WBLOCK was passed over");
+        die.claim(e, 0, 2);
+        assert!(refused(1, 1), "programmed twice");
+        assert!(refused(2, 127), "beyond the end");
+        die.claim(e, 2, 126);
+        die.erase(e, Generation::new(1, 2));
+        die.end(e);
+        assert!(refused(0, 1), "ended");
+    }
+}

@@ -1,0 +1,172 @@
+//! Why the medium, or the image file that it lies in, can not be used.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use lode_base::Ppa;
+
+use crate::Generation;
+
+/// Why an image was refused, or an operation of the medium failed. Each message is one line.
+#[derive(Debug, thiserror::Error)]
+pub enum FlashError {
+    /// There is no such file.
+    #[error("{}: no such file", path.display())]
+    NotFound {
+        /// The image.
+        path: PathBuf,
+    },
+    /// A new image would overwrite something.
+    #[error("{}: the file exists already; it is not overwritten", path.display())]
+    Exists {
+        /// The image.
+        path: PathBuf,
+    },
+    /// A directory, a pipe or a device.
+    #[error("{}: not a regular file", path.display())]
+    NotAFile {
+        /// The image.
+        path: PathBuf,
+    },
+    /// The file may not be read and written by this user.
+    #[error("{}: permission denied", path.display())]
+    NoPermission {
+        /// The image.
+        path: PathBuf,
+    },
+    /// Another process, or another part of this one, has the image open.
+    #[error("{}: the image is open elsewhere", path.display())]
+    Busy {
+        /// The image.
+        path: PathBuf,
+    },
+    /// The file has no bytes.
+    #[error("{}: the file is empty, not a Lode image", path.display())]
+    Empty {
+        /// The image.
+        path: PathBuf,
+    },
+    /// The file is something else.
+    #[error("{}: not a Lode image", path.display())]
+    Foreign {
+        /// The image.
+        path: PathBuf,
+    },
+    /// The file lost its end.
+    #[error("{}: the image is truncated: it has {got_bytes} bytes of at least {needed_bytes}", path.display())]
+    Truncated {
+        /// The image.
+        path: PathBuf,
+        /// Its length.
+        got_bytes: u64,
+        /// The length that it had.
+        needed_bytes: u64,
+    },
+    /// The superblock, its copy or the epoch record can not be believed.
+    #[error("{}: corrupt superblock: {what}", path.display())]
+    CorruptSuperblock {
+        /// The image.
+        path: PathBuf,
+        /// What is wrong, and where.
+        what: String,
+    },
+    /// A newer Lode wrote the image.
+    #[error("{}: the image has format version {version}; this Lode reads up to {known}", path.display())]
+    NewerVersion {
+        /// The image.
+        path: PathBuf,
+        /// Its major version.
+        version: u32,
+        /// The newest known here.
+        known: u32,
+    },
+    /// The image uses features that this Lode does not know.
+    #[error("{}: the image needs features that this Lode does not know (bits {bits:#x})", path.display())]
+    UnknownFeatures {
+        /// The image.
+        path: PathBuf,
+        /// The unknown bits.
+        bits: u64,
+    },
+    /// The operating system refused.
+    #[error("{}: cannot {operation}: {source}", path.display())]
+    Io {
+        /// The image.
+        path: PathBuf,
+        /// What was being done, to follow "cannot".
+        operation: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// An earlier sync failed, so that nobody knows what is durable.
+    #[error("{}: no more writes until it is opened again, since {cause}", path.display())]
+    Poisoned {
+        /// The image.
+        path: PathBuf,
+        /// The failure.
+        cause: String,
+    },
+    /// The bytes of a read unit are not those that its tag was made for.
+    #[error("checksum mismatch at {at}: got {got:#010x}, expected {expected:#010x}")]
+    ChecksumMismatch {
+        /// Where the read unit begins.
+        at: Ppa,
+        /// The checksum of the bytes.
+        got: u32,
+        /// The checksum in the tag.
+        expected: u32,
+    },
+    /// A read unit of another generation: stale, or never programmed.
+    #[error("wrong generation at {at}: got {got}, expected {expected}")]
+    WrongGeneration {
+        /// Where the read unit begins.
+        at: Ppa,
+        /// The generation in the tag.
+        got: Generation,
+        /// The EBLOCK's generation.
+        expected: Generation,
+    },
+    /// Bytes that do not lie within one EBLOCK.
+    #[error("{len_bytes} bytes at {at} do not lie within one EBLOCK")]
+    BadAddress {
+        /// Where they would begin.
+        at: Ppa,
+        /// How many.
+        len_bytes: u32,
+    },
+}
+
+impl FlashError {
+    /// Whether the file system, or the user's share of it, is full.
+    pub fn is_no_space(&self) -> bool {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        matches!(self, Self::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge))
+    }
+
+    /// The error for `operation` on `path`: missing files and permissions have their own.
+    pub(crate) fn io(path: &Path, operation: &'static str, source: io::Error) -> Self {
+        let path = path.to_owned();
+        match source.kind() {
+            io::ErrorKind::NotFound => Self::NotFound { path },
+            io::ErrorKind::AlreadyExists => Self::Exists { path },
+            io::ErrorKind::PermissionDenied => Self::NoPermission { path },
+            _ => Self::Io { path, operation, source },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_message_is_one_line_and_names_file_and_operation() {
+        let io = |kind: io::ErrorKind| FlashError::io(Path::new("a.lode"), "write data", kind.into());
+        assert_eq!(io(io::ErrorKind::PermissionDenied).to_string(), "a.lode: permission denied");
+        assert_eq!(io(io::ErrorKind::NotFound).to_string(), "a.lode: no such file");
+        let full = io(io::ErrorKind::StorageFull);
+        assert!(full.is_no_space());
+        assert_eq!(full.to_string(), "a.lode: cannot write data: no storage space");
+        assert!(!io(io::ErrorKind::PermissionDenied).is_no_space());
+    }
+}
