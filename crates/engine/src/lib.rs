@@ -1,1 +1,37 @@
-//! lode-engine
+//! The host's storage engine: catalog, tables, loads, changes, buffer pool.
+//!
+//! ```text
+//!   Database ── snapshot ─► Snapshot ── scan ─► drive task        (programs run in the drive)
+//!            │                        └ read_columns ─► pool ─► drive
+//!            └ begin_write ─► WriteTxn ── insert, load, update, delete ─► commit: one atomic batch
+//! ```
+//!
+//! Entry points: [`Database::open`], [`Snapshot`], [`WriteTxn`]. The engine knows a drive only as
+//! [`lode_command::Device`]; it reads no clock, draws no randomness and spawns no thread.
+
+mod catalog;
+mod check;
+pub mod database;
+mod error;
+mod pool;
+mod read;
+mod scan;
+mod snapshot;
+mod statistics;
+mod store;
+mod table;
+mod write;
+
+pub use database::{Database, DatabaseOptions};
+pub use error::EngineError;
+pub use pool::PoolStats;
+pub use read::PageColumns;
+pub use scan::Scan;
+pub use snapshot::Snapshot;
+pub use statistics::TableStatistics;
+pub use store::LinkStats;
+pub use table::{
+    COLUMNS_MAX, ColumnDef, INDEX_COLUMNS_DEFAULT, IndexDef, Layout, RowAddress, Table, TableDef,
+    TableOptions,
+};
+pub use write::WriteTxn;

@@ -1,0 +1,168 @@
+//! What can go wrong in the engine, in terms that a caller can act on. Every message is one line and names the place.
+
+use lode_base::Lpid;
+use lode_command::{CommandError, DeviceError};
+use lode_page::PageError;
+use lode_program::ProgramError;
+
+/// Why the engine could not do what was asked. Nothing of it took effect.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum EngineError {
+    /// No table of that name.
+    #[error("table \"{0}\" does not exist")]
+    NoSuchTable(String),
+    /// A table of that name is there already.
+    #[error("table \"{0}\" already exists")]
+    TableExists(String),
+    /// No index of that name.
+    #[error("index \"{0}\" does not exist")]
+    NoSuchIndex(String),
+    /// An index of that name is there already.
+    #[error("index \"{0}\" already exists")]
+    IndexExists(String),
+    /// A column is named twice.
+    #[error("table \"{table}\": column \"{column}\" is named twice")]
+    DuplicateColumn {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// A definition or a change that contradicts itself or a limit.
+    #[error("table \"{table}\": {what}")]
+    Invalid {
+        /// The table.
+        table: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// Two rows with one primary key.
+    #[error("table \"{table}\": duplicate primary key {key}")]
+    DuplicateKey {
+        /// The table.
+        table: String,
+        /// The key's values, as SQL writes them.
+        key: String,
+    },
+    /// A NULL where none may be.
+    #[error("table \"{table}\": column \"{column}\" may not be NULL")]
+    NotNull {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// A string longer than its column.
+    #[error(
+        "table \"{table}\": a value of {chars} characters is too long for column \"{column}\" ({max_chars})"
+    )]
+    TooLong {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// Characters of the value.
+        chars: usize,
+        /// Characters that fit.
+        max_chars: u32,
+    },
+    /// A single row that no page can hold.
+    #[error("table \"{table}\": a row of {row_bytes} bytes is too long, a page holds {limit_bytes}")]
+    RowTooLong {
+        /// The table.
+        table: String,
+        /// Bytes of the row as a page.
+        row_bytes: usize,
+        /// Bytes of the longest page.
+        limit_bytes: usize,
+    },
+    /// A row address that names no row at the transaction's snapshot.
+    #[error("table \"{table}\": row {address:#x} does not exist")]
+    NoSuchRow {
+        /// The table.
+        table: String,
+        /// The address.
+        address: u64,
+    },
+    /// The drive has no room.
+    #[error("the drive is full: {needed_bytes} bytes are needed, {free_bytes} are free")]
+    OutOfSpace {
+        /// Bytes that can still be written.
+        free_bytes: u64,
+        /// Bytes that are needed.
+        needed_bytes: u64,
+    },
+    /// The drive closed the snapshot's view.
+    #[error("snapshot too old: the drive closed its view")]
+    SnapshotTooOld,
+    /// A page of the catalog, or what it says, is damaged.
+    #[error("catalog page {lpid}: {what}")]
+    BadCatalog {
+        /// The page.
+        lpid: Lpid,
+        /// What is wrong.
+        what: String,
+    },
+    /// The catalog was written by a newer Lode.
+    #[error("catalog page {lpid} has format version {version}; this Lode reads up to {known}")]
+    NewerCatalog {
+        /// The page.
+        lpid: Lpid,
+        /// Its version.
+        version: u8,
+        /// The newest version known here.
+        known: u8,
+    },
+    /// The drive holds pages, but no catalog of Lode's.
+    #[error("the drive holds {pages} pages but no catalog: it is not a Lode database")]
+    NoCatalog {
+        /// Mapped pages.
+        pages: u64,
+    },
+    /// A page of a table is not what its table says.
+    #[error("table \"{table}\", page {lpid}: {what}")]
+    BadPage {
+        /// The table.
+        table: String,
+        /// The page.
+        lpid: Lpid,
+        /// What is wrong.
+        what: String,
+    },
+    /// A page's bytes are damaged, or rows can not be made one.
+    #[error(transparent)]
+    Page(#[from] PageError),
+    /// A program or an index rule was refused.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// The drive failed a command.
+    #[error("{0}")]
+    Drive(CommandError),
+    /// The drive can not be used.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The drive answered a command with what does not answer it.
+    #[error("the drive answered {command} with something else")]
+    Protocol {
+        /// The command.
+        command: &'static str,
+    },
+}
+
+impl From<CommandError> for EngineError {
+    fn from(e: CommandError) -> Self {
+        match e {
+            CommandError::OutOfSpace { free_bytes, needed_bytes } => {
+                Self::OutOfSpace { free_bytes, needed_bytes }
+            }
+            CommandError::ViewClosed(_) => Self::SnapshotTooOld,
+            e => Self::Drive(e),
+        }
+    }
+}
+
+impl EngineError {
+    pub(crate) fn invalid(table: &str, what: impl Into<String>) -> Self {
+        Self::Invalid { table: table.into(), what: what.into() }
+    }
+}
