@@ -42,7 +42,7 @@ pub(crate) fn copy(to: &mut [u8], at: usize, from: &[u8], rows: usize) {
         let left = rows - i * 8;
         let byte = if left < 8 { from[i] & ((1 << left) - 1) } else { from[i] };
         to[first + i] |= byte << shift;
-        let carried = u16::from(byte) << shift >> 8;
+        let carried = (u16::from(byte) << shift) >> 8;
         if carried != 0 {
             to[first + i + 1] |= carried as u8;
         }
@@ -121,7 +121,7 @@ mod tests {
                 let mut full = vec![0u8; 5];
                 fill(&mut full, offset, rows);
                 assert_eq!(count(&full, 40), rows);
-                assert_eq!(rows == 0 || get(&full, offset) && get(&full, offset + rows - 1), true);
+                assert!(rows == 0 || get(&full, offset) && get(&full, offset + rows - 1));
             }
         }
     }

@@ -310,3 +310,114 @@ pub(crate) fn narrowed(data: &PageBuf, width: u8) -> (u8, PageBuf) {
         _ => (width, data.clone()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{ColumnBuilder, Value};
+
+    fn built(t: DataType, values: &[Value]) -> Column {
+        let mut b = ColumnBuilder::new(t);
+        values.iter().for_each(|v| b.push(v).unwrap());
+        b.finish()
+    }
+
+    fn values(c: &Column) -> Vec<Value> {
+        (0..c.rows()).map(|row| c.value(row)).collect()
+    }
+
+    /// Some value, or NULL, of each kind of layout, made of a number.
+    fn value(t: DataType, v: i64) -> Value {
+        match t {
+            _ if v % 7 == 0 => Value::Null,
+            DataType::Boolean => Value::Boolean(v % 2 == 0),
+            DataType::Decimal { .. } => Value::Decimal(i128::from(v).pow(if v % 5 == 0 { 3 } else { 1 })),
+            DataType::Text => Value::text(&"äb".repeat(v.unsigned_abs() as usize % 6)),
+            DataType::SmallInt => Value::Int(v % 100),
+            _ => Value::Int(v),
+        }
+    }
+
+    const TYPES: [DataType; 5] = [
+        DataType::Boolean,
+        DataType::SmallInt,
+        DataType::BigInt,
+        DataType::Decimal { precision: 38, scale: 3 },
+        DataType::Text,
+    ];
+
+    /// The same column as codes, every other one with codes of two bytes.
+    fn coded(c: &Column, wide: bool) -> Column {
+        let shown: Vec<u32> = (0..c.rows() as u32).filter(|&row| !c.is_null(row as usize)).collect();
+        if c.data_type() == DataType::Boolean || shown.is_empty() {
+            return c.clone();
+        }
+        let distinct = take(c, &shown);
+        let mut next = 0u16;
+        let codes: Vec<u16> = (0..c.rows())
+            .map(|row| {
+                let code = next.min(shown.len() as u16 - 1);
+                next += u16::from(!c.is_null(row));
+                code
+            })
+            .collect();
+        let (code_width, codes) = if wide {
+            (2, PageBuf::from_values(&codes))
+        } else {
+            (1, PageBuf::copy_from(&codes.iter().map(|&c| c as u8).collect::<Vec<_>>()))
+        };
+        let dict = Values::Dict { code_width, codes, dictionary: Arc::new(distinct) };
+        Column::new(c.data_type(), c.rows(), c.validity().cloned(), dict).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn operations_do_to_columns_what_they_do_to_rows(
+            t in 0..TYPES.len(),
+            a in proptest::collection::vec(-1_000_000i64..1_000_000, 0..90),
+            b in proptest::collection::vec(-1_000_000i64..1_000_000, 1..90),
+            picks in proptest::collection::vec(any::<prop::sample::Index>(), 0..60),
+            (code_a, code_b, wide) in any::<(bool, bool, bool)>(),
+        ) {
+            let t = TYPES[t];
+            let column = |v: &[i64], code: bool| {
+                let rows: Vec<Value> = v.iter().map(|&v| value(t, v)).collect();
+                let c = built(t, &rows);
+                (rows, if code { coded(&c, wide) } else { c })
+            };
+            let ((av, a), (bv, b)) = (column(&a, code_a), column(&b, code_b));
+            prop_assert_eq!(values(&plain(&b)), &bv[..]);
+            let both = concat(t, &[a.clone(), b.clone(), a]);
+            prop_assert_eq!(values(&both), [&av[..], &bv[..], &av[..]].concat());
+            let rows: Vec<u32> = picks.iter().map(|p| p.index(bv.len()) as u32).collect();
+            let taken = take(&b, &rows);
+            prop_assert_eq!(values(&taken), rows.iter().map(|&r| bv[r as usize].clone()).collect::<Vec<_>>());
+            if let [from, to, ..] = rows[..] {
+                let (from, to) = (from.min(to) as usize, from.max(to) as usize);
+                let cut = slice(&b, from, to - from);
+                prop_assert_eq!(values(&cut), &bv[from..to]);
+                prop_assert_eq!(values(&concat(t, &[cut, b.clone()])), [&bv[from..to], &bv[..]].concat());
+            }
+            let mut expected = bv.clone();
+            let replacement = slice(&both, 0, rows.len().min(both.rows()));
+            let rows = &rows[..replacement.rows()];
+            rows.iter().zip(values(&replacement)).for_each(|(&r, v)| expected[r as usize] = v);
+            prop_assert_eq!(values(&scatter(&b, rows, &replacement)), expected);
+        }
+    }
+
+    #[test]
+    fn a_shared_dictionary_survives() {
+        let words = built(DataType::Text, &[Value::text("x"), Value::text("y"), Value::Null]);
+        let c = coded(&words, false);
+        let kept = |c: &Column| matches!(c.values(), Values::Dict { .. });
+        assert!(kept(&concat(DataType::Text, &[c.clone(), slice(&c, 1, 2), take(&c, &[0])])));
+        assert!(kept(&scatter(&c, &[2], &take(&c, &[0]))));
+        assert!(!kept(&concat(DataType::Text, &[c.clone(), coded(&words, false)])));
+        assert!(!kept(&plain(&c)));
+        assert!(slice(&c, 0, 2).validity().is_none());
+        assert_eq!(concat(DataType::Date, &[]).rows(), 0);
+    }
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lode_base::{CELL_BYTES, CommitNo, Lpid, PageBuf, TableId};
 
 use super::header::{self, ENTRY_BYTES, Encoding, Entry, HEADER_BYTES, Header, MAGIC, checksum, kind_tag};
-use super::{PageKind, PageMeta};
+use super::{PageKind, PageMeta, STRING_BYTES_MAX, string_bytes};
 use crate::{Column, DataType, PageError, Values, bits};
 
 /// The header and directory of a table page, checked.
@@ -85,6 +85,16 @@ impl TablePage {
             commit: CommitNo::new(h.commit),
         };
         Ok(Self { meta, rows: h.rows, page_bytes, columns })
+    }
+
+    /// As [`TablePage::open`], for a reader that has no mapping: the page is as long as its header says.
+    ///
+    /// # Errors
+    /// As [`TablePage::open`].
+    pub fn open_prefix(lpid: Lpid, prefix: &[u8]) -> Result<Self, PageError> {
+        let what = "the bytes end within the header";
+        let header = prefix.get(..HEADER_BYTES).ok_or(PageError::Corrupt { lpid, what, at: prefix.len() })?;
+        Self::open(lpid, bytemuck::pod_read_unaligned::<Header>(header).page_bytes, prefix)
     }
 
     /// What the page says of itself.
@@ -169,9 +179,15 @@ impl TablePage {
             Encoding::FixedDictionary => coded(fixed()),
             Encoding::VarDictionary => coded(var()),
         };
-        values.and_then(|values| Column::new(data_type, rows, validity, values)).map_err(|e| match e {
-            PageError::BadColumn { what, .. } => corrupt(what),
-            other => other,
-        })
+        let column = values.and_then(|values| Column::new(data_type, rows, validity, values)).map_err(
+            |e| match e {
+                PageError::BadColumn { what, .. } => corrupt(what),
+                other => other,
+            },
+        )?;
+        if string_bytes(column.values()) > STRING_BYTES_MAX as u64 {
+            return Err(corrupt("strings that are too long in all"));
+        }
+        Ok(column)
     }
 }

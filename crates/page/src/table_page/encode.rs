@@ -13,14 +13,17 @@ use lode_base::{CELL_BYTES, PAGE_BYTES_LIMIT, PageBuf, PageBufMut};
 
 use super::dictionary::{Interned, hash_bytes, hash_u64, intern};
 use super::header::{Encoding, Entry, FLAG_VALIDITY, Header, MAGIC, checksum, kind_tag, type_tag};
-use super::{LARGE_SEGMENT_ALIGN, LARGE_SEGMENT_BYTES, PageKind, PageMeta, TablePage};
+use super::{
+    LARGE_SEGMENT_ALIGN, LARGE_SEGMENT_BYTES, PageKind, PageMeta, STRING_BYTES_MAX, TablePage, string_bytes,
+};
 use crate::ops::{fill, narrowed, numbers, plain, take};
 use crate::{Column, PageError, Values, bits};
 
 /// The page of these columns: a multiple of 64 bytes long, at most `limit_bytes` and less than 2 MB.
 ///
 /// # Errors
-/// [`PageError::TooLarge`] when they do not fit, with the bytes that they need.
+/// [`PageError::TooLarge`] when they do not fit, with the bytes that they need (or, when one column's strings are
+/// more than [`STRING_BYTES_MAX`] row by row, those).
 ///
 /// # Panics
 /// When the columns have different numbers of rows, or are more than 65,535.
@@ -28,8 +31,17 @@ pub fn encode(meta: &PageMeta, columns: &[Column], limit_bytes: usize) -> Result
     let rows = columns.first().map_or(0, Column::rows);
     assert!(columns.iter().all(|c| c.rows() == rows), "columns of one page have as many rows");
     let column_count = u16::try_from(columns.len()).expect("at most 65,535 columns");
+    let short_enough = |string_bytes: u64| match string_bytes <= STRING_BYTES_MAX as u64 {
+        true => Ok(()),
+        false => {
+            let needed_bytes = usize::try_from(string_bytes).unwrap_or(usize::MAX);
+            Err(PageError::TooLarge { rows, needed_bytes, limit_bytes: STRING_BYTES_MAX })
+        }
+    };
+    columns.iter().try_for_each(|c| short_enough(string_bytes(c.values())))?;
     let mut segments: Vec<Segment> = columns.iter().map(|c| Segment::of(c, meta.kind)).collect();
 
+    segments.iter().try_for_each(|s| short_enough(s.string_bytes))?;
     let needed_bytes = place(&mut segments, meta.kind);
     let limit_bytes = limit_bytes.min(PAGE_BYTES_LIMIT - CELL_BYTES);
     if needed_bytes > limit_bytes {
@@ -88,6 +100,7 @@ struct Segment {
     encoding: Encoding,
     /// Validity, codes, offsets, data.
     parts: [PageBuf; 4],
+    string_bytes: u64,
     offset: usize,
     bytes: usize,
 }
@@ -147,13 +160,8 @@ impl Segment {
         };
         entry.encoding = encoding as u8;
         let bytes = entry.parts(encoding, rows as u32).bytes as usize;
-        Self {
-            entry,
-            encoding,
-            parts: [validity.unwrap_or_default(), codes, offsets, data],
-            offset: 0,
-            bytes,
-        }
+        let parts = [validity.unwrap_or_default(), codes, offsets, data];
+        Self { entry, encoding, parts, string_bytes: string_bytes(&values), offset: 0, bytes }
     }
 }
 
@@ -211,9 +219,16 @@ fn plain_values(c: &Column) -> Values {
     }
 }
 
-/// Whether a dictionary pays: codes cost a step on reading, so at least a quarter must be saved.
-fn pays(coded_bytes: usize, plain_bytes: usize) -> bool {
-    coded_bytes <= plain_bytes / 4 * 3
+/// Whether a dictionary pays: codes cost a step on reading, so at least a quarter must be saved. Counts the bytes
+/// of the parts, padded as they lie in a segment.
+fn pays(rows: usize, dictionary: &Column, plain_parts: [usize; 2]) -> bool {
+    let padded = |bytes: usize| bytes.next_multiple_of(CELL_BYTES);
+    let held = match dictionary.values() {
+        Values::Var { offsets, data } => padded(offsets.len()) + padded(data.len()),
+        _ => padded(dictionary.link_bytes()),
+    };
+    let coded_bytes = padded(rows * code_bytes(dictionary.rows())) + held;
+    coded_bytes <= plain_parts.map(padded).iter().sum::<usize>() / 4 * 3
 }
 
 fn code_bytes(distinct: usize) -> usize {
@@ -244,6 +259,11 @@ fn coded(c: &Column, rows: usize, values: &Values) -> Option<Values> {
         let with = |code: usize| (plain_bytes / 4 * 3).saturating_sub(rows * code) / value.max(1);
         with(2).min(1 << 16).max(with(1).min(1 << 8))
     };
+    let plain_parts = match values {
+        Values::Var { offsets, data } => [offsets.len(), data.len()],
+        Values::Fixed { data, .. } => [0, data.len()],
+        Values::Bits(_) | Values::Dict { .. } => return None,
+    };
     let found = match values {
         Values::Bits(_) | Values::Dict { .. } => return None,
         Values::Fixed { width, data } => {
@@ -270,8 +290,7 @@ fn coded(c: &Column, rows: usize, values: &Values) -> Option<Values> {
     };
     let all = Column::trusted(c.data_type(), rows, None, values.clone());
     let dictionary = take(&all, &found.first_rows);
-    let coded_bytes = rows * code_bytes(dictionary.rows()) + dictionary.link_bytes();
-    pays(coded_bytes, all.link_bytes()).then(|| with_dictionary(rows, &found.codes, dictionary))
+    pays(rows, &dictionary, plain_parts).then(|| with_dictionary(rows, &found.codes, dictionary))
 }
 
 /// A column that comes with a dictionary, coded again with only the values that it uses, if that pays.
@@ -305,24 +324,23 @@ fn recoded(
         return None; // all rows are NULL
     }
     let mut dictionary = take(dictionary, &used);
-    let value_bytes: usize = match dictionary.values() {
+    let plain_parts = match dictionary.values() {
         Values::Fixed { width, data }
             if matches!(dictionary.data_type(), crate::DataType::Decimal { .. }) =>
         {
             let (width, data) = narrowed(data, *width);
             let values = Values::Fixed { width, data };
             dictionary = Column::trusted(dictionary.data_type(), used.len(), None, values);
-            rows * usize::from(width)
+            [0, rows * usize::from(width)]
         }
-        Values::Fixed { width, .. } => rows * usize::from(*width),
+        Values::Fixed { width, .. } => [0, rows * usize::from(*width)],
         Values::Var { offsets, .. } => {
             let o: &[u32] = numbers(offsets);
             let strings: usize =
                 out.iter().map(|&c| (o[usize::from(c) + 1] - o[usize::from(c)]) as usize).sum();
-            (rows + 1) * 4 + strings
+            [(rows + 1) * 4, strings]
         }
         _ => unreachable!("dictionaries were checked to be fixed or variable"),
     };
-    let coded_bytes = rows * code_bytes(used.len()) + dictionary.link_bytes();
-    pays(coded_bytes, value_bytes).then(|| with_dictionary(rows, &out, dictionary))
+    pays(rows, &dictionary, plain_parts).then(|| with_dictionary(rows, &out, dictionary))
 }

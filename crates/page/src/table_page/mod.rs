@@ -32,13 +32,18 @@ use lode_base::{CommitNo, Lpid, PageBuf, TableId};
 pub use decode::TablePage;
 pub use encode::encode;
 
-use crate::{Column, PageError};
+use crate::ops::numbers;
+use crate::{Column, PageError, Values};
 
 /// Alignment of large segments within a page, in bytes: the read unit that the format assumes.
 pub const LARGE_SEGMENT_ALIGN: usize = 4096;
 
 /// Segments of at least this many bytes start on [`LARGE_SEGMENT_ALIGN`] in column pages.
 pub const LARGE_SEGMENT_BYTES: usize = 4 * LARGE_SEGMENT_ALIGN;
+
+/// Most bytes that a column of strings of one page may take without its dictionary: a few codes into a long string
+/// can not make a reader run out of memory.
+pub const STRING_BYTES_MAX: usize = 64 << 20;
 
 /// Which of the two shapes a table page has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,3 +88,28 @@ pub fn decode_page(lpid: Lpid, page: &PageBuf) -> Result<(TablePage, Vec<Column>
         .collect::<Result<Vec<_>, _>>()?;
     Ok((table_page, columns))
 }
+
+/// Bytes of strings that these values have row by row.
+fn string_bytes(values: &Values) -> u64 {
+    match values {
+        Values::Bits(_) | Values::Fixed { .. } => 0,
+        Values::Var { data, .. } => data.len() as u64,
+        Values::Dict { code_width, codes, dictionary } => {
+            let Values::Var { offsets, .. } = dictionary.values() else { return 0 };
+            let o: &[u32] = numbers(offsets);
+            let rows = codes.len() as u64 / u64::from(*code_width);
+            let longest = u64::from(o.windows(2).map(|w| w[1] - w[0]).max().unwrap_or(0));
+            if longest * rows <= STRING_BYTES_MAX as u64 {
+                return longest * rows; // a bound is enough below the limit
+            }
+            let bytes = |code: usize| u64::from(o[code + 1] - o[code]);
+            match code_width {
+                1 => codes.iter().map(|&code| bytes(code.into())).sum(),
+                _ => numbers::<u16>(codes).iter().map(|&code| bytes(code.into())).sum(),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
