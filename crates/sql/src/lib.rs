@@ -2,12 +2,27 @@
 //!
 //! ```text
 //!   SQL ─► plan ─► LodeScanExec ─► program ─► drive ─► columns ─► Arrow ─► DataFusion's operators ─► rows
+//!     └─► change ─► query for its rows ─► write transaction ─► commit
 //! ```
 
 pub mod arrow_convert;
+mod catalog;
+mod copy;
 pub mod counts;
+mod ddl;
+mod dml;
+pub mod error;
 pub mod offload;
+pub mod options;
+pub mod session;
+mod show;
+pub mod statement;
 pub mod translate;
+mod types;
 
 pub use counts::{QueryCounts, StatementCounts};
+pub use error::SqlError;
 pub use offload::Offload;
+pub use options::LodeOptions;
+pub use session::{Session, SessionOptions};
+pub use statement::{Statement, StatementResult};

@@ -1,0 +1,100 @@
+//! The catalog as one snapshot shows it: every scan that a statement plans comes from here, so two scans of one
+//! table never differ.
+//!
+//! ```text
+//!   lode . public . table ─► LodeTable(snapshot)
+//!                 . __lode_target ─► the table that a DELETE or UPDATE changes, with its row identities
+//! ```
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
+use datafusion::error::DataFusionError;
+use lode_engine::{Snapshot, Table};
+
+use crate::counts::StatementCounts;
+use crate::provider::LodeTable;
+
+/// The one catalog.
+pub(crate) const CATALOG: &str = "lode";
+/// The one schema of tables.
+pub(crate) const SCHEMA: &str = "public";
+/// The name under which a DELETE or UPDATE scans the table that it changes.
+pub(crate) const TARGET: &str = "__lode_target";
+/// Names that begin with this are Lode's own.
+pub(crate) const RESERVED_PREFIX: &str = "__lode_";
+
+/// The tables of one snapshot. Catalog list, catalog and schema in one.
+#[derive(Clone)]
+pub(crate) struct CatalogAt {
+    snapshot: Snapshot,
+    counts: Arc<StatementCounts>,
+    target: Option<Arc<Table>>,
+}
+
+impl CatalogAt {
+    /// The catalog at `snapshot`; what its scans take is added to `counts`.
+    pub(crate) fn new(snapshot: Snapshot, counts: Arc<StatementCounts>) -> Self {
+        Self { snapshot, counts, target: None }
+    }
+
+    /// The same with `table` under the name [`TARGET`] as well, showing its row identities.
+    pub(crate) fn with_target(self, table: Arc<Table>) -> Self {
+        Self { target: Some(table), ..self }
+    }
+
+    fn provider(&self, table: Arc<Table>) -> LodeTable {
+        LodeTable::new(self.snapshot.clone(), table, self.counts.clone())
+    }
+}
+
+impl std::fmt::Debug for CatalogAt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CatalogAt({:?})", self.snapshot.commit())
+    }
+}
+
+impl CatalogProviderList for CatalogAt {
+    fn register_catalog(&self, _: String, _: Arc<dyn CatalogProvider>) -> Option<Arc<dyn CatalogProvider>> {
+        None
+    }
+
+    fn catalog_names(&self) -> Vec<String> {
+        vec![CATALOG.to_owned()]
+    }
+
+    fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
+        (name == CATALOG).then(|| Arc::new(self.clone()) as _)
+    }
+}
+
+impl CatalogProvider for CatalogAt {
+    fn schema_names(&self) -> Vec<String> {
+        vec![SCHEMA.to_owned()]
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        (name == SCHEMA).then(|| Arc::new(self.clone()) as _)
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for CatalogAt {
+    fn table_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.snapshot.tables().map(|t| t.def().name.clone()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        if let (TARGET, Some(target)) = (name, &self.target) {
+            return Ok(Some(Arc::new(self.provider(target.clone()).with_row_identity())));
+        }
+        Ok(self.snapshot.table(name).map(|t| Arc::new(self.provider(t)) as _))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.snapshot.table(name).is_some()
+    }
+}

@@ -1,0 +1,215 @@
+//! CSV records as typed columns. A value that its column cannot hold is named with its line.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, BinaryViewBuilder, RecordBatch, StringBuilder, StringViewBuilder, new_null_array,
+};
+use datafusion::arrow::compute::{CastOptions, cast_with_options};
+use datafusion::arrow::datatypes::{DataType as Arrow, SchemaRef};
+use lode_engine::{ColumnDef, Table};
+use lode_page::DataType;
+
+use super::CsvFormat;
+use super::csv_reader::{CsvError, CsvReader, Records};
+use crate::SqlError;
+use crate::arrow_convert::arrow_type;
+
+/// Rows of a batch.
+const BATCH_ROWS: usize = 8192;
+/// Characters of a value that a message shows.
+const SHOWN_CHARS: usize = 40;
+
+/// The rows of a CSV file as batches of a table's columns.
+pub(super) struct CsvRows {
+    path: String,
+    table: Arc<Table>,
+    schema: SchemaRef,
+    /// The table's column that each field is for.
+    columns: Vec<u16>,
+    null: String,
+    reader: CsvReader<BufReader<File>>,
+    records: Records,
+}
+
+impl CsvRows {
+    /// Opens `path`, whose fields are for `columns` of `table`. A header is passed over.
+    pub(super) fn open(
+        path: &Path,
+        format: &CsvFormat,
+        table: Arc<Table>,
+        schema: SchemaRef,
+        columns: Vec<u16>,
+    ) -> Result<Self, SqlError> {
+        let file = File::open(path).map_err(|e| SqlError::file(path, e))?;
+        let reader = CsvReader::new(BufReader::with_capacity(1 << 18, file), format);
+        let mut rows = Self {
+            path: path.display().to_string(),
+            table,
+            schema,
+            columns,
+            null: format.null.clone(),
+            reader,
+            records: Records::default(),
+        };
+        if format.header {
+            rows.read(1)?;
+        }
+        Ok(rows)
+    }
+
+    /// The next batch, or `None` at the end.
+    pub(super) fn next_batch(&mut self) -> Result<Option<RecordBatch>, SqlError> {
+        self.read(BATCH_ROWS)?;
+        let rows = self.records.lines.len();
+        if rows == 0 {
+            return Ok(None);
+        }
+        let mut arrays = Vec::with_capacity(self.table.def().columns.len());
+        for (c, def) in self.table.def().columns.iter().enumerate() {
+            match self.columns.iter().position(|&column| usize::from(column) == c) {
+                Some(field) => arrays.push(self.column(field, def)?),
+                None => arrays.push(new_null_array(&arrow_type(def.ty.data_type), rows)),
+            }
+        }
+        Ok(Some(RecordBatch::try_new(self.schema.clone(), arrays)?))
+    }
+
+    fn read(&mut self, rows_max: usize) -> Result<(), SqlError> {
+        self.reader.read(self.columns.len(), rows_max, &mut self.records).map_err(|e| match e {
+            CsvError::Io(e) => SqlError::file(&self.path, e),
+            CsvError::Malformed { line, field, message } => {
+                let column = match self.columns.get(field) {
+                    Some(&c) => self.table.def().columns[usize::from(c)].name.clone(),
+                    None => (field + 1).to_string(),
+                };
+                SqlError::Malformed { path: self.path.clone(), line, column, message }
+            }
+        })
+    }
+
+    /// Field `field` of every record, as a column of `def`'s type.
+    fn column(&self, field: usize, def: &ColumnDef) -> Result<ArrayRef, SqlError> {
+        match def.ty.data_type {
+            DataType::Text => self.text(field, def),
+            DataType::Bytea => self.bytea(field, def),
+            other => self.cast(field, def, &arrow_type(other)),
+        }
+    }
+
+    fn text(&self, field: usize, def: &ColumnDef) -> Result<ArrayRef, SqlError> {
+        let mut builder = StringViewBuilder::with_capacity(self.records.lines.len());
+        for r in 0..self.records.lines.len() {
+            let value = self.value(r, field, def)?;
+            if let (Some(text), Some(max)) = (value, def.max_chars)
+                && text.len() > max as usize
+                && text.chars().count() > max as usize
+            {
+                let message = format!("{} is longer than {}", shown(text), def.declared);
+                return Err(self.malformed(r, def, message));
+            }
+            builder.append_option(value);
+        }
+        Ok(Arc::new(builder.finish()))
+    }
+
+    fn bytea(&self, field: usize, def: &ColumnDef) -> Result<ArrayRef, SqlError> {
+        let mut builder = BinaryViewBuilder::with_capacity(self.records.lines.len());
+        for r in 0..self.records.lines.len() {
+            match self.value(r, field, def)? {
+                None => builder.append_null(),
+                Some(text) => match unhex(text) {
+                    Some(bytes) => builder.append_value(bytes),
+                    None => {
+                        let message = format!("{} is not of type BYTEA (\\x and hexadecimal digits)", shown(text));
+                        return Err(self.malformed(r, def, message));
+                    }
+                },
+            }
+        }
+        Ok(Arc::new(builder.finish()))
+    }
+
+    /// Casts as SQL's CAST does.
+    fn cast(&self, field: usize, def: &ColumnDef, to: &Arrow) -> Result<ArrayRef, SqlError> {
+        let mut builder = StringBuilder::new();
+        for r in 0..self.records.lines.len() {
+            builder.append_option(self.value(r, field, def)?);
+        }
+        let texts = builder.finish();
+        let values = cast_with_options(&texts, to, &CastOptions { safe: true, ..CastOptions::default() })?;
+        if values.null_count() > texts.null_count()
+            && let Some(r) = (0..texts.len()).find(|&r| values.is_null(r) && texts.is_valid(r))
+        {
+            let message = format!("{} is not of type {}", shown(texts.value(r)), def.declared);
+            return Err(self.malformed(r, def, message));
+        }
+        Ok(values)
+    }
+
+    /// The text of a field; `None` for NULL.
+    fn value(&self, row: usize, field: usize, def: &ColumnDef) -> Result<Option<&str>, SqlError> {
+        let (bytes, quoted) = self.records.field(row * self.columns.len() + field);
+        if !quoted && bytes == self.null.as_bytes() {
+            if !def.ty.nullable {
+                return Err(self.malformed(row, def, "NULL in a column that is NOT NULL".into()));
+            }
+            return Ok(None);
+        }
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(Some(text)),
+            Err(_) => Err(self.malformed(row, def, "the value is not UTF-8".into())),
+        }
+    }
+
+    fn malformed(&self, row: usize, def: &ColumnDef, message: String) -> SqlError {
+        SqlError::Malformed {
+            path: self.path.clone(),
+            line: self.records.lines[row],
+            column: def.name.clone(),
+            message,
+        }
+    }
+}
+
+/// A value as a message shows it: quoted, on one line, not too long.
+pub(super) fn shown(text: &str) -> String {
+    let mut start: String = text.chars().take(SHOWN_CHARS).collect();
+    if start.len() < text.len() {
+        start.push_str("...");
+    }
+    format!("'{}'", start.escape_debug())
+}
+
+/// The bytes of `\x` and hexadecimal digits.
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.strip_prefix("\\x")?.as_bytes();
+    if digits.len() % 2 != 0 {
+        return None;
+    }
+    let digit = |b: u8| (b as char).to_digit(16).map(|d| d as u8);
+    digits.chunks_exact(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_read_from_hexadecimal() {
+        assert_eq!(unhex("\\x00fF"), Some(vec![0, 255]));
+        assert_eq!(unhex("\\x"), Some(vec![]));
+        assert_eq!(unhex("\\x0"), None);
+        assert_eq!(unhex("00"), None);
+        assert_eq!(unhex("\\xzz"), None);
+    }
+
+    #[test]
+    fn shown_values_stay_on_one_line() {
+        assert_eq!(shown("a\nb"), r"'a\nb'");
+        assert_eq!(shown(&"x".repeat(50)).len(), SHOWN_CHARS + 5);
+    }
+}

@@ -1,0 +1,142 @@
+//! COPY FROM: a file's rows, read on one thread and loaded on another, all or none.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use datafusion::arrow::array::{RecordBatch, new_null_array};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
+use datafusion::sql::sqlparser::ast::ObjectName;
+use lode_engine::Table;
+
+use super::Format;
+use super::csv_rows::CsvRows;
+use crate::arrow_convert::{arrow_schema, arrow_type};
+use crate::dml::{Change, column_numbers, load, to_array};
+use crate::session::blocking;
+use crate::statement::table_name;
+use crate::{Session, SqlError};
+
+/// Batches that wait between the reader and the loader.
+const WAITING_BATCHES: usize = 2;
+
+/// Loads a file into a table; the number of rows.
+pub(super) async fn copy_from(
+    session: &Session,
+    name: &ObjectName,
+    columns: &[String],
+    path: PathBuf,
+    format: Format,
+) -> Result<u64, SqlError> {
+    let Change { txn, table, .. } = Change::begin(session, &table_name(name)?).await?;
+    let numbers = if columns.is_empty() {
+        (0..table.def().columns.len() as u16).collect()
+    } else {
+        column_numbers(&table, columns)?
+    };
+    if let Some(i) = (1..numbers.len()).find(|&i| numbers[..i].contains(&numbers[i])) {
+        return Err(SqlError::Invalid(format!("column \"{}\" is named twice", columns[i])));
+    }
+    let schema = arrow_schema(&table);
+    let mut rows = open(path, format, table.clone(), schema.clone(), numbers).await?;
+    let mut builder = RecordBatchReceiverStreamBuilder::new(schema, WAITING_BATCHES);
+    let sender = builder.tx();
+    builder.spawn_blocking(move || {
+        while let Some(batch) = rows.next_batch()? {
+            // The receiver is gone when the load failed, or was given up.
+            if sender.blocking_send(Ok(batch)).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    });
+    let (txn, rows) = load(txn, table, builder.build()).await?;
+    blocking(move || Ok(txn.commit()?)).await?;
+    Ok(rows)
+}
+
+/// The rows of a file as batches of a table's columns.
+enum FileRows {
+    Csv(Box<CsvRows>),
+    Parquet(Box<ParquetRows>),
+}
+
+async fn open(
+    path: PathBuf,
+    format: Format,
+    table: Arc<Table>,
+    schema: SchemaRef,
+    columns: Vec<u16>,
+) -> Result<FileRows, SqlError> {
+    blocking(move || match format {
+        Format::Csv(csv) => Ok(FileRows::Csv(Box::new(CsvRows::open(&path, &csv, table, schema, columns)?))),
+        Format::Parquet => Ok(FileRows::Parquet(Box::new(ParquetRows::open(&path, table, schema, &columns)?))),
+    })
+    .await
+}
+
+impl FileRows {
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>, SqlError> {
+        match self {
+            Self::Csv(rows) => rows.next_batch(),
+            Self::Parquet(rows) => rows.next_batch(),
+        }
+    }
+}
+
+/// A Parquet file whose columns are matched by name.
+struct ParquetRows {
+    path: String,
+    table: Arc<Table>,
+    schema: SchemaRef,
+    /// For each column of the table, the file's, unless it is left NULL.
+    sources: Vec<Option<usize>>,
+    reader: ParquetRecordBatchReader,
+    row: u64,
+}
+
+impl ParquetRows {
+    fn open(path: &Path, table: Arc<Table>, schema: SchemaRef, columns: &[u16]) -> Result<Self, SqlError> {
+        let file = File::open(path).map_err(|e| SqlError::file(path, e))?;
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| SqlError::file(path, e))?;
+        let fields = builder.schema().clone();
+        if fields.fields().len() != columns.len() {
+            let message =
+                format!("the file has {} columns, COPY takes {}", fields.fields().len(), columns.len());
+            return Err(SqlError::file(path, message));
+        }
+        let mut sources = vec![None; table.def().columns.len()];
+        for &c in columns {
+            let name = &table.def().columns[usize::from(c)].name;
+            let at = fields.fields().iter().position(|f| f.name() == name);
+            let at = at.ok_or_else(|| SqlError::file(path, format!("the file has no column \"{name}\"")))?;
+            sources[usize::from(c)] = Some(at);
+        }
+        let reader = builder.build().map_err(|e| SqlError::file(path, e))?;
+        Ok(Self { path: path.display().to_string(), table, schema, sources, reader, row: 0 })
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>, SqlError> {
+        let Some(batch) = self.reader.next() else { return Ok(None) };
+        let batch = batch.map_err(|e| SqlError::file(&self.path, e))?;
+        let mut arrays = Vec::with_capacity(self.sources.len());
+        for (c, source) in self.sources.iter().enumerate() {
+            let def = &self.table.def().columns[c];
+            arrays.push(match source {
+                None => new_null_array(&arrow_type(def.ty.data_type), batch.num_rows()),
+                Some(i) => to_array(&self.table, c as u16, batch.column(*i)).map_err(|(row, message)| {
+                    SqlError::Malformed {
+                        path: self.path.clone(),
+                        line: self.row + row as u64 + 1,
+                        column: def.name.clone(),
+                        message,
+                    }
+                })?,
+            });
+        }
+        self.row += batch.num_rows() as u64;
+        Ok(Some(RecordBatch::try_new(self.schema.clone(), arrays)?))
+    }
+}

@@ -1,0 +1,137 @@
+//! COPY TO: rows into a file that appears whole, or not at all.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::parquet::arrow::ArrowWriter;
+use datafusion::parquet::basic::Compression;
+use datafusion::parquet::file::properties::WriterProperties;
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query, Statement as Sql};
+use futures::StreamExt;
+
+use super::csv_writer::CsvWriter;
+use super::{Format, Source};
+use crate::session::blocking;
+use crate::statement::{Statement, StatementResult};
+use crate::{Session, SqlError};
+
+/// Writes a table or the rows of a query to a file; the number of rows.
+pub(super) async fn copy_to(
+    session: &Session,
+    source: Source,
+    path: PathBuf,
+    format: Format,
+) -> Result<u64, SqlError> {
+    let query = match source {
+        Source::Query(query) => query,
+        Source::Table { name, columns } => select(&name, &columns)?,
+    };
+    let statement = datafusion::sql::parser::Statement::Statement(Box::new(Sql::Query(query)));
+    let StatementResult::Rows { schema, mut stream } = session.query(statement).await? else {
+        unreachable!("a query answers rows");
+    };
+    let mut output = blocking(move || Output::create(&path, format, &schema)).await?;
+    let mut rows = 0;
+    while let Some(batch) = stream.next().await {
+        let batch = batch?;
+        rows += batch.num_rows() as u64;
+        output = blocking(move || output.write(&batch).map(|()| output)).await?;
+    }
+    blocking(move || output.finish()).await?;
+    Ok(rows)
+}
+
+/// `SELECT columns FROM name`.
+fn select(name: &ObjectName, columns: &[String]) -> Result<Box<Query>, SqlError> {
+    let list: Vec<String> = columns.iter().map(|c| Ident::with_quote('"', c).to_string()).collect();
+    let list = if list.is_empty() { "*".to_owned() } else { list.join(", ") };
+    let statement = Statement::parse(&format!("SELECT {list} FROM {name}"))?.remove(0);
+    match statement.0 {
+        datafusion::sql::parser::Statement::Statement(sql) => match *sql {
+            Sql::Query(query) => Ok(query),
+            other => unreachable!("{other} is not a query"),
+        },
+        other => unreachable!("{other} is not a query"),
+    }
+}
+
+/// A file that is being written, beside its final place until it is whole.
+struct Output {
+    writer: Option<Writer>,
+    written: Written,
+}
+
+enum Writer {
+    Csv(CsvWriter<BufWriter<File>>),
+    Parquet(Box<ArrowWriter<File>>),
+}
+
+/// Where the bytes go. Dropped before it is published, the unfinished file goes away.
+struct Written {
+    /// The unfinished file; `None` where the target is written in place (a device, a pipe).
+    unfinished: Option<PathBuf>,
+    path: PathBuf,
+}
+
+impl Output {
+    fn create(path: &Path, format: Format, schema: &SchemaRef) -> Result<Self, SqlError> {
+        let failed = |e: &dyn std::fmt::Display| SqlError::file(path, e);
+        let in_place = fs::metadata(path).is_ok_and(|m| !m.is_file());
+        let (file, unfinished) = if in_place {
+            (File::options().write(true).open(path).map_err(|e| failed(&e))?, None)
+        } else {
+            let name = path.file_name().ok_or_else(|| failed(&"not the name of a file"))?;
+            let hidden = format!(".{}.{}.unfinished", name.to_string_lossy(), std::process::id());
+            let unfinished = path.with_file_name(hidden);
+            (File::create(&unfinished).map_err(|e| failed(&e))?, Some(unfinished))
+        };
+        // From here on, a failure removes the file.
+        let written = Written { unfinished, path: path.to_owned() };
+        let writer = match format {
+            Format::Csv(csv) => {
+                Writer::Csv(CsvWriter::new(BufWriter::new(file), csv, schema).map_err(|e| failed(&e))?)
+            }
+            Format::Parquet => {
+                let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+                let writer = ArrowWriter::try_new(file, schema.clone(), Some(properties));
+                Writer::Parquet(Box::new(writer.map_err(|e| failed(&e))?))
+            }
+        };
+        Ok(Self { writer: Some(writer), written })
+    }
+
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), SqlError> {
+        let path = &self.written.path;
+        match self.writer.as_mut().expect("not finished yet") {
+            Writer::Csv(writer) => writer.write(batch).map_err(|e| SqlError::file(path, e)),
+            Writer::Parquet(writer) => writer.write(batch).map_err(|e| SqlError::file(path, e)),
+        }
+    }
+
+    fn finish(mut self) -> Result<(), SqlError> {
+        let path = self.written.path.clone();
+        match self.writer.take().expect("not finished yet") {
+            Writer::Csv(writer) => writer.into_inner().flush().map_err(|e| SqlError::file(&path, e))?,
+            Writer::Parquet(writer) => {
+                writer.close().map_err(|e| SqlError::file(&path, e))?;
+            }
+        }
+        if let Some(unfinished) = &self.written.unfinished {
+            fs::rename(unfinished, &path).map_err(|e| SqlError::file(&path, e))?;
+            self.written.unfinished = None;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        if let Some(unfinished) = &self.unfinished {
+            // What cannot be removed is left under a name that says what it is.
+            let _ = fs::remove_file(unfinished);
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! CREATE TABLE, CREATE INDEX, DROP: from the parsed statement to the engine's definitions.
+
+use datafusion::sql::parser::Statement as Parsed;
+use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
+use datafusion::sql::sqlparser::ast::{
+    ColumnDef as SqlColumn, ColumnOption, CreateIndex, CreateTable, CreateTableOptions, Expr, Ident, IndexColumn,
+    IndexType, ObjectName, ObjectType, Query, SqlOption, Statement as Sql, TableConstraint, Value,
+};
+use lode_engine::{ColumnDef, IndexDef, Layout, TableDef, TableOptions};
+use lode_page::ColumnType;
+
+use crate::catalog::RESERVED_PREFIX;
+use crate::dml::{column_numbers, find_table, load};
+use crate::session::{blocking, start};
+use crate::statement::{StatementResult, fold, table_name};
+use crate::types::{column_type, declared_type};
+use crate::{Session, SqlError};
+
+/// `CREATE TABLE [IF NOT EXISTS] t (...) [WITH (...)]`, or `CREATE TABLE t [WITH (...)] AS SELECT ...`.
+pub(crate) async fn create_table(session: &Session, create: &CreateTable) -> Result<StatementResult, SqlError> {
+    // What is left of the statement when all that Lode knows is taken out of it must be nothing.
+    let known = CreateTableBuilder::new(create.name.clone())
+        .columns(create.columns.clone())
+        .constraints(create.constraints.clone())
+        .if_not_exists(create.if_not_exists)
+        .table_options(create.table_options.clone())
+        .query(create.query.clone())
+        .build();
+    if known != *create {
+        return Err(SqlError::Unsupported(
+            "CREATE TABLE with more than columns, PRIMARY KEY, WITH (...) and AS".into(),
+        ));
+    }
+    let name = table_name(&create.name)?;
+    check_name("table", &name)?;
+    if let Some(query) = &create.query {
+        if !create.columns.is_empty() || !create.constraints.is_empty() {
+            return Err(SqlError::Unsupported("CREATE TABLE AS with column definitions".into()));
+        }
+        return create_table_as(session, create, name, query).await;
+    }
+    let (columns, primary_key) = columns_and_key(create)?;
+    let def = table_def(name, columns, primary_key, &create.table_options)?;
+    let (db, if_not_exists) = (session.database().clone(), create.if_not_exists);
+    blocking(move || Ok(db.create_table(def, if_not_exists)?)).await?;
+    Ok(StatementResult::done("CREATE TABLE"))
+}
+
+async fn create_table_as(
+    session: &Session,
+    create: &CreateTable,
+    name: String,
+    query: &Query,
+) -> Result<StatementResult, SqlError> {
+    let db = session.database().clone();
+    let mut txn = blocking(move || Ok(db.begin_write()?)).await?;
+    let snapshot = txn.snapshot().clone();
+    if snapshot.table(&name).is_some() && create.if_not_exists {
+        return Ok(StatementResult::done("CREATE TABLE"));
+    }
+    let state = session.state_at(snapshot, None);
+    let query = Parsed::Statement(Box::new(Sql::Query(Box::new(query.clone()))));
+    let plan = state.statement_to_plan(query).await?;
+    let (schema, rows) = start(&state, &plan).await?;
+    let mut columns = Vec::with_capacity(schema.fields().len());
+    for field in schema.fields() {
+        let data_type = column_type(field.data_type()).ok_or_else(|| {
+            SqlError::Unsupported(format!(
+                "column \"{}\" of type {}: CAST it to a type that columns have",
+                field.name(),
+                field.data_type()
+            ))
+        })?;
+        columns.push(ColumnDef {
+            name: field.name().clone(),
+            ty: ColumnType { data_type, nullable: true },
+            max_chars: None,
+            declared: data_type.to_string(),
+        });
+    }
+    let def = table_def(name.clone(), columns, Vec::new(), &create.table_options)?;
+    let (txn, table) = blocking(move || {
+        txn.create_table(def, false)?;
+        let table = find_table(txn.snapshot(), &name)?;
+        Ok((txn, table))
+    })
+    .await?;
+    let (txn, rows) = load(txn, table, rows).await?;
+    blocking(move || Ok(txn.commit()?)).await?;
+    Ok(StatementResult::Count { verb: "CREATE TABLE AS", rows })
+}
+
+fn columns_and_key(create: &CreateTable) -> Result<(Vec<ColumnDef>, Vec<String>), SqlError> {
+    if create.columns.is_empty() {
+        return Err(SqlError::Invalid("a table has at least one column".into()));
+    }
+    let mut columns = Vec::with_capacity(create.columns.len());
+    let mut keys: Vec<Vec<String>> = Vec::new();
+    for column in &create.columns {
+        let (def, is_key) = column_def(column)?;
+        if is_key {
+            keys.push(vec![def.name.clone()]);
+        }
+        columns.push(def);
+    }
+    for constraint in &create.constraints {
+        match constraint {
+            TableConstraint::PrimaryKey(key) if key.index_type.is_none() && key.characteristics.is_none() => {
+                keys.push(key.columns.iter().map(plain_column).collect::<Result<_, _>>()?);
+            }
+            other => return Err(SqlError::Unsupported(format!("the constraint {other}"))),
+        }
+    }
+    if keys.len() > 1 {
+        return Err(SqlError::Invalid("a table has at most one PRIMARY KEY".into()));
+    }
+    Ok((columns, keys.pop().unwrap_or_default()))
+}
+
+fn column_def(column: &SqlColumn) -> Result<(ColumnDef, bool), SqlError> {
+    let name = fold(&column.name);
+    let (data_type, max_chars) = declared_type(&column.data_type)
+        .map_err(|e| e.at(column.name.span.start.line, column.name.span.start.column))?;
+    let (mut nullable, mut is_key) = (true, false);
+    for option in &column.options {
+        match &option.option {
+            ColumnOption::Null => {}
+            ColumnOption::NotNull => nullable = false,
+            ColumnOption::PrimaryKey(key) if key.characteristics.is_none() => is_key = true,
+            other => return Err(SqlError::Unsupported(format!("{other} of column \"{name}\""))),
+        }
+    }
+    let ty = ColumnType { data_type, nullable: nullable && !is_key };
+    Ok((ColumnDef { name, ty, max_chars, declared: column.data_type.to_string() }, is_key))
+}
+
+/// Names checked, the key's columns NOT NULL, the options read. Without a declared page index, the engine chooses.
+fn table_def(
+    name: String,
+    mut columns: Vec<ColumnDef>,
+    key: Vec<String>,
+    options: &CreateTableOptions,
+) -> Result<TableDef, SqlError> {
+    for (i, column) in columns.iter().enumerate() {
+        check_name("column", &column.name)?;
+        if columns[..i].iter().any(|c| c.name == column.name) {
+            return Err(SqlError::Invalid(format!("column \"{}\" is declared twice", column.name)));
+        }
+    }
+    let number = |column: &str| {
+        let at = columns.iter().position(|c| c.name == column).and_then(|i| u16::try_from(i).ok());
+        at.ok_or_else(|| SqlError::Invalid(format!("table \"{name}\" has no column \"{column}\"")))
+    };
+    let numbers = |names: &[String]| -> Result<Vec<u16>, SqlError> {
+        let mut numbers = Vec::with_capacity(names.len());
+        for column in names {
+            let n = number(column)?;
+            if numbers.contains(&n) {
+                return Err(SqlError::Invalid(format!("column \"{column}\" is named twice")));
+            }
+            numbers.push(n);
+        }
+        Ok(numbers)
+    };
+    let primary_key = numbers(&key)?;
+    let mut layout = Layout::Auto;
+    let mut page_index = Vec::new();
+    for (option, value) in table_options(options)? {
+        match option.as_str() {
+            "layout" => {
+                layout = match value.to_ascii_lowercase().as_str() {
+                    "row" => Layout::Row,
+                    "column" => Layout::Column,
+                    "auto" => Layout::Auto,
+                    other => {
+                        return Err(SqlError::Invalid(format!(
+                            "layout cannot be '{other}': expected row, column or auto"
+                        )));
+                    }
+                }
+            }
+            "page_index" => {
+                let names: Vec<String> =
+                    value.split(',').map(|c| c.trim().to_owned()).filter(|c| !c.is_empty()).collect();
+                page_index = numbers(&names)?;
+            }
+            other => {
+                return Err(SqlError::Invalid(format!(
+                    "there is no table option \"{other}\": expected layout or page_index"
+                )));
+            }
+        }
+    }
+    for &k in &primary_key {
+        columns[usize::from(k)].ty.nullable = false;
+    }
+    Ok(TableDef { name, columns, primary_key, options: TableOptions { layout, page_index } })
+}
+
+fn table_options(options: &CreateTableOptions) -> Result<Vec<(String, String)>, SqlError> {
+    let options = match options {
+        CreateTableOptions::None => return Ok(Vec::new()),
+        CreateTableOptions::With(options) => options,
+        other => return Err(SqlError::Unsupported(format!("table options {other}"))),
+    };
+    let mut pairs = Vec::with_capacity(options.len());
+    for option in options {
+        let SqlOption::KeyValue { key, value } = option else {
+            return Err(SqlError::Invalid(format!("expected option = 'value', found {option}")));
+        };
+        let text = match value {
+            Expr::Value(v) => match &v.value {
+                Value::SingleQuotedString(s) => s.clone(),
+                other => other.to_string(),
+            },
+            Expr::Identifier(ident) => fold(ident),
+            other => return Err(SqlError::Invalid(format!("expected {key} = 'value', found {other}"))),
+        };
+        pairs.push((fold(key), text));
+    }
+    Ok(pairs)
+}
+
+/// `CREATE INDEX [IF NOT EXISTS] name ON t USING page_index (columns)`.
+pub(crate) async fn create_index(session: &Session, create: &CreateIndex) -> Result<StatementResult, SqlError> {
+    let unusual = create.unique
+        || create.concurrently
+        || !create.include.is_empty()
+        || create.nulls_distinct.is_some()
+        || !create.with.is_empty()
+        || create.predicate.is_some()
+        || !create.index_options.is_empty()
+        || !create.alter_options.is_empty();
+    let kind = match &create.using {
+        Some(IndexType::Custom(kind)) => fold(kind),
+        Some(other) => other.to_string().to_lowercase(),
+        None => String::new(),
+    };
+    if unusual || kind != "page_index" {
+        return Err(SqlError::Unsupported(format!(
+            "CREATE INDEX of this kind{}: expected CREATE INDEX name ON table USING page_index (columns)",
+            if kind.is_empty() || kind == "page_index" { String::new() } else { format!(" ({kind})") }
+        )));
+    }
+    let name = match &create.name {
+        Some(name) => table_name(name)?,
+        None => return Err(SqlError::Invalid("an index needs a name".into())),
+    };
+    check_name("index", &name)?;
+    let table = table_name(&create.table_name)?;
+    let columns: Vec<String> = create.columns.iter().map(plain_column).collect::<Result<_, _>>()?;
+    let (db, if_not_exists) = (session.database().clone(), create.if_not_exists);
+    blocking(move || {
+        let columns = column_numbers(&*find_table(&db.snapshot()?, &table)?, &columns)?;
+        db.create_index(IndexDef { name, table, columns }, if_not_exists)?;
+        Ok(())
+    })
+    .await?;
+    Ok(StatementResult::done("CREATE INDEX"))
+}
+
+/// `DROP TABLE [IF EXISTS] t`, `DROP INDEX [IF EXISTS] i`.
+pub(crate) async fn drop(session: &Session, statement: &Sql) -> Result<StatementResult, SqlError> {
+    let Sql::Drop { object_type, if_exists, names, cascade, purge, temporary, table, .. } = statement else {
+        unreachable!("the caller matched DROP");
+    };
+    if *cascade || *purge || *temporary || table.is_some() {
+        return Err(SqlError::Unsupported("DROP with options".into()));
+    }
+    let [name] = names.as_slice() else {
+        return Err(SqlError::Unsupported("DROP of several at once: each statement is its own transaction".into()));
+    };
+    let (db, if_exists, name) = (session.database().clone(), *if_exists, table_name(name)?);
+    match object_type {
+        ObjectType::Table => {
+            blocking(move || Ok(db.drop_table(&name, if_exists)?)).await?;
+            Ok(StatementResult::done("DROP TABLE"))
+        }
+        ObjectType::Index => {
+            blocking(move || Ok(db.drop_index(&name, if_exists)?)).await?;
+            Ok(StatementResult::done("DROP INDEX"))
+        }
+        other => Err(SqlError::Unsupported(format!("DROP {other}"))),
+    }
+}
+
+/// The name of an index's or key's column: a bare one, without order or expression.
+fn plain_column(column: &IndexColumn) -> Result<String, SqlError> {
+    match &column.column.expr {
+        Expr::Identifier(name) if *column == IndexColumn::from(name.clone()) => Ok(fold(name)),
+        other => Err(SqlError::Unsupported(format!("{other} in a key or index: expected a column's name"))),
+    }
+}
+
+fn check_name(what: &str, name: &str) -> Result<(), SqlError> {
+    if name.is_empty() || name.starts_with(RESERVED_PREFIX) || name.chars().any(char::is_control) {
+        return Err(SqlError::Invalid(format!("a {what} cannot be named \"{}\"", name.escape_debug())));
+    }
+    Ok(())
+}
+
+/// The statement that would make `def` again.
+pub(crate) fn create_statement(def: &TableDef) -> String {
+    let quote = |name: &str| Ident::with_quote('"', name).to_string();
+    let list = |columns: &[u16]| -> Vec<&str> {
+        columns.iter().map(|&c| def.columns[usize::from(c)].name.as_str()).collect()
+    };
+    let mut lines: Vec<String> = def
+        .columns
+        .iter()
+        .map(|c| format!("  {} {}{}", quote(&c.name), c.declared, if c.ty.nullable { "" } else { " NOT NULL" }))
+        .collect();
+    if !def.primary_key.is_empty() {
+        let key: Vec<String> = list(&def.primary_key).into_iter().map(quote).collect();
+        lines.push(format!("  PRIMARY KEY ({})", key.join(", ")));
+    }
+    let layout = match def.options.layout {
+        Layout::Row => "row",
+        Layout::Column => "column",
+        Layout::Auto => "auto",
+    };
+    let name = ObjectName::from(vec![Ident::with_quote('"', &def.name)]);
+    let page_index = list(&def.options.page_index).join(",").replace('\'', "''");
+    format!(
+        "CREATE TABLE {name} (\n{}\n) WITH (layout = '{layout}', page_index = '{page_index}')",
+        lines.join(",\n")
+    )
+}

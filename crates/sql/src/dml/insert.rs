@@ -1,0 +1,127 @@
+//! INSERT: few rows go to row pages in one call; many are loaded as they come.
+
+use datafusion::arrow::compute::concat_batches;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{DmlStatement, Expr, ExprSchemable, LogicalPlan, WriteOp};
+use datafusion::sql::parser::Statement as Parsed;
+use datafusion::sql::sqlparser::ast::{Insert, Statement as Sql, TableObject};
+use futures::{StreamExt, stream};
+
+use super::{Change, check_assignable, conform, load};
+use crate::options::LodeOptions;
+use crate::session::{blocking, start};
+use crate::statement::{StatementResult, table_name};
+use crate::{Session, SqlError};
+
+/// Bytes of rows that an INSERT holds before it loads them in bulk, however few they are.
+const HELD_BYTES_MAX: usize = 64 << 20;
+
+/// `INSERT INTO t [(columns)] VALUES ... | SELECT ...`. Columns that are not named become NULL.
+pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<StatementResult, SqlError> {
+    let TableObject::TableName(name) = &statement.table else {
+        return Err(SqlError::Unsupported("INSERT into anything but a table".into()));
+    };
+    let name = table_name(name)?;
+    let Change { mut txn, snapshot, table } = Change::begin(session, &name).await?;
+    let state = session.state_at(snapshot, None);
+    let plan =
+        state.statement_to_plan(Parsed::Statement(Box::new(Sql::Insert(statement.clone())))).await?;
+    let LogicalPlan::Dml(DmlStatement { op: WriteOp::Insert(InsertOp::Append), input, .. }) = plan else {
+        return Err(SqlError::Unsupported("INSERT that overwrites or replaces".into()));
+    };
+    check_inserted(&input, &table)?;
+
+    let (schema, mut rows) = start(&state, &input).await?;
+    let bulk_rows = LodeOptions::of(state.config_options()).bulk_rows;
+    let mut held = Held::default();
+    while let Some(batch) = rows.next().await {
+        held.push(batch?);
+        if held.rows > bulk_rows || held.bytes > HELD_BYTES_MAX {
+            let all = stream::iter(held.batches.into_iter().map(Ok)).chain(rows);
+            let (txn, rows) = load(txn, table, all).await?;
+            return commit(txn, rows).await;
+        }
+    }
+    if held.rows == 0 {
+        return Ok(StatementResult::Count { verb: "INSERT", rows: 0 });
+    }
+    blocking(move || {
+        let columns = conform(&held.concat(&schema)?, &table)?;
+        let rows = txn.insert(&name, columns)?;
+        txn.commit()?;
+        Ok(StatementResult::Count { verb: "INSERT", rows })
+    })
+    .await
+}
+
+async fn commit(txn: lode_engine::WriteTxn, rows: u64) -> Result<StatementResult, SqlError> {
+    blocking(move || {
+        txn.commit()?;
+        Ok(StatementResult::Count { verb: "INSERT", rows })
+    })
+    .await
+}
+
+#[derive(Default)]
+struct Held {
+    batches: Vec<RecordBatch>,
+    rows: usize,
+    bytes: usize,
+}
+
+impl Held {
+    fn push(&mut self, batch: RecordBatch) {
+        self.rows += batch.num_rows();
+        self.bytes += batch.get_array_memory_size();
+        self.batches.push(batch);
+    }
+
+    fn concat(&self, schema: &SchemaRef) -> Result<RecordBatch, SqlError> {
+        Ok(concat_batches(schema, &self.batches)?)
+    }
+}
+
+/// Refuses numbers for dates and the like, which DataFusion casts silently: in the projection that it puts over the
+/// source, and in VALUES, which it casts in place.
+fn check_inserted(input: &LogicalPlan, table: &lode_engine::Table) -> Result<(), SqlError> {
+    let LogicalPlan::Projection(projection) = input else { return Ok(()) };
+    for (i, expr) in projection.expr.iter().enumerate() {
+        let Expr::Cast(cast) = unaliased(expr) else { continue };
+        let from = cast.expr.get_type(projection.input.schema())?;
+        check(table, i, &from)?;
+    }
+    let LogicalPlan::Values(values) = projection.input.as_ref() else { return Ok(()) };
+    // Which column of VALUES feeds which of the table.
+    for (i, expr) in projection.expr.iter().enumerate() {
+        let source = match unaliased(expr) {
+            Expr::Cast(cast) => cast.expr.as_ref(),
+            other => other,
+        };
+        let Expr::Column(source) = source else { continue };
+        let Some(at) = values.schema.maybe_index_of_column(source) else { continue };
+        for row in &values.values {
+            if let Some(Expr::Cast(cast)) = row.get(at) {
+                check(table, i, &cast.expr.get_type(&values.schema)?)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check(
+    table: &lode_engine::Table,
+    i: usize,
+    from: &datafusion::arrow::datatypes::DataType,
+) -> Result<(), SqlError> {
+    let column = &table.def().columns[i];
+    check_assignable(from, &crate::arrow_convert::arrow_type(column.ty.data_type), &column.name, &column.declared)
+}
+
+fn unaliased(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Alias(alias) => unaliased(&alias.expr),
+        other => other,
+    }
+}

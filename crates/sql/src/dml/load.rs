@@ -1,0 +1,144 @@
+//! Bulk loads: batches are made on one thread and encoded on another, a few at a time, and published together.
+//!
+//! ```text
+//!   stream of batches ─► 2 waiting ─► cast ─► columns ─► WriteTxn::load ─► (commit publishes all)
+//! ```
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
+use datafusion::arrow::compute::{CastOptions, cast_with_options};
+use datafusion::arrow::error::ArrowError;
+use datafusion::arrow::util::display::array_value_to_string;
+use datafusion::error::DataFusionError;
+use futures::{Stream, StreamExt};
+use lode_engine::{Table, WriteTxn};
+use lode_page::Column;
+use tokio::sync::mpsc;
+
+use super::Change;
+use crate::arrow_convert::{arrow_type, from_arrow};
+use crate::session::blocking;
+use crate::types::assignable;
+use crate::{Session, SqlError};
+
+/// Batches that wait for the loading thread.
+const WAITING_BATCHES: usize = 2;
+
+impl Session {
+    /// Appends all batches to a table, in column pages (or as the table's layout says), in one transaction: its rows
+    /// appear together, or not at all. Columns are matched by name when the batches have all of the table's names,
+    /// else by position; values are cast to the columns' types. Dropping the future undoes the load.
+    ///
+    /// Batches are taken on the calling task while earlier ones are encoded on another thread. An iterator becomes
+    /// a stream by `futures::stream::iter(batches.map(Ok))`.
+    ///
+    /// # Errors
+    /// What the stream reports; values that do not fit; NULL in a NOT NULL column; duplicate keys; a full drive.
+    pub async fn load_batches<S>(&self, table: &str, batches: S) -> Result<u64, SqlError>
+    where
+        S: Stream<Item = Result<RecordBatch, DataFusionError>> + Send,
+    {
+        let change = Change::begin(self, table).await?;
+        let (txn, rows) = load(change.txn, change.table, batches).await?;
+        blocking(move || Ok(txn.commit()?)).await?;
+        Ok(rows)
+    }
+}
+
+/// Loads `batches` within `txn`, which the caller commits.
+pub(crate) async fn load<S>(
+    mut txn: WriteTxn,
+    table: Arc<Table>,
+    batches: S,
+) -> Result<(WriteTxn, u64), SqlError>
+where
+    S: Stream<Item = Result<RecordBatch, DataFusionError>> + Send,
+{
+    let (sender, mut receiver) = mpsc::channel::<RecordBatch>(WAITING_BATCHES);
+    let worker = tokio::spawn(blocking(move || {
+        let mut rows = 0;
+        while let Some(batch) = receiver.blocking_recv() {
+            rows += txn.load(&table.def().name, conform(&batch, &table)?)?;
+        }
+        Ok((txn, rows))
+    }));
+    let mut batches = pin!(batches);
+    let mut failure = None;
+    while let Some(batch) = batches.next().await {
+        match batch {
+            Ok(batch) if batch.num_rows() == 0 => {}
+            // The worker only goes away with an error of its own, which is told below.
+            Ok(batch) => {
+                if sender.send(batch).await.is_err() {
+                    break;
+                }
+            }
+            Err(e) => {
+                failure = Some(SqlError::from(e));
+                break;
+            }
+        }
+    }
+    drop(sender);
+    let loaded = match worker.await {
+        Ok(loaded) => loaded,
+        Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
+        Err(_) => Err(SqlError::Invalid("the database is shutting down".into())),
+    };
+    match failure {
+        None => loaded,
+        Some(failure) => Err(failure),
+    }
+}
+
+/// The table's columns of `batch`: by name when it has them all, else by position; cast to their types.
+///
+/// # Errors
+/// When columns are missing or left over, or a value does not fit: the message names the column.
+pub(crate) fn conform(batch: &RecordBatch, table: &Table) -> Result<Vec<Column>, SqlError> {
+    let names = || table.def().columns.iter().map(|c| c.name.as_str());
+    if batch.num_columns() != table.def().columns.len() {
+        return Err(SqlError::Invalid(format!(
+            "table \"{}\" has {} columns, the data {}",
+            table.def().name,
+            table.def().columns.len(),
+            batch.num_columns()
+        )));
+    }
+    let by_name: Option<Vec<&ArrayRef>> = names().map(|name| batch.column_by_name(name)).collect();
+    let arrays = by_name.unwrap_or_else(|| batch.columns().iter().collect());
+    arrays.into_iter().enumerate().map(|(i, array)| to_column(table, i as u16, array)).collect()
+}
+
+/// `array` as values of column `column` of `table`.
+pub(crate) fn to_column(table: &Table, column: u16, array: &ArrayRef) -> Result<Column, SqlError> {
+    let def = &table.def().columns[usize::from(column)];
+    let named = |e: String| SqlError::Invalid(format!("column \"{}\": {e}", def.name));
+    let array = to_array(table, column, array).map_err(|(_, message)| named(message))?;
+    from_arrow(&array, def.ty.data_type).map_err(|e| named(e.to_string()))
+}
+
+/// `array` cast to the type of column `column` of `table`, or the first row that cannot be and why.
+pub(crate) fn to_array(table: &Table, column: u16, array: &ArrayRef) -> Result<ArrayRef, (usize, String)> {
+    let def = &table.def().columns[usize::from(column)];
+    let to = arrow_type(def.ty.data_type);
+    if *array.data_type() == to {
+        return Ok(array.clone());
+    }
+    if !assignable(array.data_type(), &to) {
+        let from = array.data_type();
+        return Err((0, format!("values of type {from} are not of type {}", def.declared)));
+    }
+    let options = CastOptions { safe: true, ..CastOptions::default() };
+    let failed = |e: ArrowError| (0, SqlError::from(e).to_string());
+    let values = cast_with_options(array, &to, &options).map_err(failed)?;
+    if values.null_count() > array.null_count()
+        && let Some(row) = (0..array.len()).find(|&r| values.is_null(r) && !array.is_null(r))
+    {
+        let text = array_value_to_string(array, row).unwrap_or_default();
+        return Err((row, format!("'{}' is not of type {}", text.escape_debug(), def.declared)));
+    }
+    Ok(values)
+}

@@ -1,0 +1,202 @@
+//! INSERT, UPDATE, DELETE, TRUNCATE and bulk loads: each one write transaction.
+//!
+//! ```text
+//!   begin_write ─► plan at the writer's snapshot ─► run the query to its end ─► insert | update | delete ─► commit
+//! ```
+//!
+//! Invariants: a query is done before its first change, so no statement sees its own changes; a row is changed once;
+//! the transaction is dropped, and nothing happened, whatever fails before the commit.
+
+mod insert;
+mod load;
+mod rewrite;
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, RecordBatch, UInt64Array};
+use datafusion::arrow::compute::{concat_batches, sort_to_indices, take_record_batch};
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
+use datafusion::prelude::Column as ColumnName;
+use datafusion::sql::parser::Statement as Parsed;
+use datafusion::sql::sqlparser::ast::{Delete, Query, Statement as Sql, Truncate, Update};
+use lode_engine::{EngineError, RowAddress, Snapshot, Table, WriteTxn};
+
+pub(crate) use insert::insert;
+pub(crate) use load::{conform, load, to_array};
+
+use crate::arrow_convert::arrow_type;
+use crate::session::{blocking, start};
+use crate::statement::StatementResult;
+use crate::types::assignable;
+use crate::{Session, SqlError};
+
+/// A write transaction that changes one table.
+pub(crate) struct Change {
+    pub(crate) txn: WriteTxn,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) table: Arc<Table>,
+}
+
+impl Change {
+    /// Waits for other writers, then begins. All that the statement reads, it reads at the snapshot of this moment.
+    pub(crate) async fn begin(session: &Session, table: &str) -> Result<Self, SqlError> {
+        let (db, name) = (session.database().clone(), table.to_owned());
+        blocking(move || {
+            let txn = db.begin_write()?;
+            let snapshot = txn.snapshot().clone();
+            let table = find_table(&snapshot, &name)?;
+            Ok(Self { txn, snapshot, table })
+        })
+        .await
+    }
+}
+
+/// The table `name`, or an error that names it.
+pub(crate) fn find_table(snapshot: &Snapshot, name: &str) -> Result<Arc<Table>, SqlError> {
+    Ok(snapshot.table(name).ok_or_else(|| EngineError::NoSuchTable(name.to_owned()))?)
+}
+
+/// `DELETE FROM t [USING ...] [WHERE ...] [ORDER BY ... LIMIT n]`.
+pub(crate) async fn delete(session: &Session, statement: &Delete) -> Result<StatementResult, SqlError> {
+    delete_found(session, rewrite::delete(statement)?, "DELETE").await
+}
+
+/// `TRUNCATE [TABLE] t`: deletes every row.
+pub(crate) async fn truncate(session: &Session, statement: &Truncate) -> Result<StatementResult, SqlError> {
+    delete_found(session, rewrite::truncate(statement)?, "TRUNCATE").await
+}
+
+async fn delete_found(
+    session: &Session,
+    found: rewrite::Found,
+    verb: &'static str,
+) -> Result<StatementResult, SqlError> {
+    let Change { mut txn, snapshot, table } = Change::begin(session, &found.table).await?;
+    let state = session.state_at(snapshot, Some(table));
+    let plan = plan_query(&state, found.query).await?;
+    let batch = run_to_end(&state, &plan).await?;
+    let mut rows = row_identities(&batch).values().to_vec();
+    drop(batch);
+    // USING may find a row more than once.
+    rows.sort_unstable();
+    rows.dedup();
+    if rows.is_empty() {
+        return Ok(StatementResult::Count { verb, rows: 0 });
+    }
+    blocking(move || {
+        let rows: Vec<RowAddress> = rows.into_iter().map(RowAddress::from_raw).collect();
+        let count = txn.delete(&found.table, &rows)?;
+        txn.commit()?;
+        Ok(StatementResult::Count { verb, rows: count })
+    })
+    .await
+}
+
+/// `UPDATE t SET c = e, ... [FROM ...] [WHERE ...]`. A FROM that matches a row of `t` more than once is refused:
+/// which of the new values would hold is anybody's guess.
+pub(crate) async fn update(session: &Session, statement: &Update) -> Result<StatementResult, SqlError> {
+    let found = rewrite::update(statement)?;
+    let Change { mut txn, snapshot, table } = Change::begin(session, &found.table).await?;
+    let columns = column_numbers(&table, &found.assigned)?;
+    let state = session.state_at(snapshot, Some(table.clone()));
+    let plan = plan_query(&state, found.query).await?;
+    let plan = cast_assigned(plan, &table, &columns)?;
+    let batch = run_to_end(&state, &plan).await?;
+    if batch.num_rows() == 0 {
+        return Ok(StatementResult::Count { verb: "UPDATE", rows: 0 });
+    }
+    blocking(move || {
+        let order = sort_to_indices(batch.column(0), None, None)?;
+        let batch = take_record_batch(&batch, &order)?;
+        let rows = row_identities(&batch).values();
+        if rows.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(SqlError::Invalid(format!(
+                "UPDATE of \"{}\" finds more than one new value for a row: FROM must match each row once",
+                found.table
+            )));
+        }
+        let rows: Vec<RowAddress> = rows.iter().copied().map(RowAddress::from_raw).collect();
+        let values = columns
+            .iter()
+            .zip(&batch.columns()[1..])
+            .map(|(&c, array)| load::to_column(&table, c, array))
+            .collect::<Result<Vec<_>, _>>()?;
+        let count = txn.update(&found.table, &rows, &columns, values)?;
+        txn.commit()?;
+        Ok(StatementResult::Count { verb: "UPDATE", rows: count })
+    })
+    .await
+}
+
+/// The query that EXPLAIN UPDATE shows, and the table it changes.
+pub(crate) fn explain_update(snapshot: &Snapshot, update: &Update) -> Result<(Box<Query>, Arc<Table>), SqlError> {
+    let found = rewrite::update(update)?;
+    Ok((found.query, find_table(snapshot, &found.table)?))
+}
+
+/// The query that EXPLAIN DELETE shows, and the table it changes.
+pub(crate) fn explain_delete(snapshot: &Snapshot, delete: &Delete) -> Result<(Box<Query>, Arc<Table>), SqlError> {
+    let found = rewrite::delete(delete)?;
+    Ok((found.query, find_table(snapshot, &found.table)?))
+}
+
+/// The numbers of a table's columns of these names.
+pub(crate) fn column_numbers(table: &Table, names: &[String]) -> Result<Vec<u16>, SqlError> {
+    names
+        .iter()
+        .map(|name| {
+            table.column(name).ok_or_else(|| {
+                SqlError::Invalid(format!("table \"{}\" has no column \"{name}\"", table.name()))
+            })
+        })
+        .collect()
+}
+
+async fn plan_query(state: &SessionState, query: Box<Query>) -> Result<LogicalPlan, SqlError> {
+    Ok(state.statement_to_plan(Parsed::Statement(Box::new(Sql::Query(query)))).await?)
+}
+
+/// Casts the new values, which follow the row identity, to the types of the columns they are for.
+fn cast_assigned(plan: LogicalPlan, table: &Table, columns: &[u16]) -> Result<LogicalPlan, SqlError> {
+    let mut exprs = Vec::with_capacity(columns.len() + 1);
+    for (i, (qualifier, field)) in plan.schema().iter().enumerate() {
+        let value = Expr::Column(ColumnName::from((qualifier, field)));
+        if i == 0 {
+            exprs.push(value);
+            continue;
+        }
+        let column = &table.def().columns[usize::from(columns[i - 1])];
+        let to = arrow_type(column.ty.data_type);
+        check_assignable(field.data_type(), &to, &column.name, &column.declared)?;
+        exprs.push(value.cast_to(&to, plan.schema())?.alias(field.name()));
+    }
+    Ok(LogicalPlanBuilder::from(plan).project(exprs)?.build()?)
+}
+
+/// Refuses values that cannot be meant for a column declared as `declared`.
+fn check_assignable(
+    from: &datafusion::arrow::datatypes::DataType,
+    to: &datafusion::arrow::datatypes::DataType,
+    column: &str,
+    declared: &str,
+) -> Result<(), SqlError> {
+    if assignable(from, to) {
+        return Ok(());
+    }
+    let from = crate::types::column_type(from).map_or_else(|| from.to_string(), |t| t.to_string());
+    Err(SqlError::Invalid(format!("column \"{column}\" is {declared}; a value of type {from} needs a CAST")))
+}
+
+async fn run_to_end(state: &SessionState, plan: &LogicalPlan) -> Result<RecordBatch, SqlError> {
+    let (schema, stream) = start(state, plan).await?;
+    let batches = datafusion::physical_plan::common::collect(stream).await?;
+    Ok(concat_batches(&schema, &batches)?)
+}
+
+/// The first column of a change's query.
+fn row_identities(batch: &RecordBatch) -> &UInt64Array {
+    let rows = batch.column(0).as_any().downcast_ref::<UInt64Array>().expect("row identities are 64-bit numbers");
+    assert_eq!(rows.null_count(), 0, "the changed table is never the optional side of a join");
+    rows
+}

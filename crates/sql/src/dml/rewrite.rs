@@ -1,0 +1,238 @@
+//! DELETE and UPDATE as the SELECT that finds their rows.
+//!
+//! ```text
+//!   DELETE FROM t AS a USING u WHERE p      ─►  SELECT a.__lode_row FROM __lode_target AS a, u WHERE p
+//!   UPDATE t SET c = e FROM u WHERE p       ─►  SELECT t.__lode_row, e FROM __lode_target AS t, u WHERE p
+//! ```
+//!
+//! Only the changed table's own scan is renamed: `t` inside a subquery is still the plain table. All that SQL lets
+//! the statement say about which rows it means stays a query, planned whole; nothing is extracted from it.
+//!
+//! Why not DataFusion's `delete_from` and `update`: they hand over only those filters that could be pushed to the
+//! scan; after `IN (SELECT ...)` or LIMIT that list can be empty, which would mean every row.
+
+use datafusion::sql::sqlparser::ast::{
+    AssignmentTarget, Delete, Expr, FromTable, Ident, LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind,
+    Query, SelectItem, SetExpr, Statement, TableAlias, TableFactor, TableWithJoins, Truncate, Update,
+    UpdateTableFromKind,
+};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+
+use crate::SqlError;
+use crate::catalog::TARGET;
+use crate::provider::ROW_IDENTITY;
+use crate::statement::{fold, table_name};
+
+/// A change, and the query that finds what it changes.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// The changed table's name.
+    pub(crate) table: String,
+    /// The names of the assigned columns (UPDATE): the query's columns from the second on are their new values.
+    pub(crate) assigned: Vec<String>,
+    /// Its first column is the row identity.
+    pub(crate) query: Box<Query>,
+}
+
+/// What `delete` deletes.
+pub(crate) fn delete(delete: &Delete) -> Result<Found, SqlError> {
+    let Delete { tables, from, using, selection, returning, output, order_by, limit, optimizer_hints, .. } = delete;
+    refuse("DELETE with RETURNING", returning.is_some() || output.is_some())?;
+    refuse("DELETE of several tables", !tables.is_empty())?;
+    refuse("DELETE with hints", !optimizer_hints.is_empty())?;
+    let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = from;
+    let [target] = from.as_slice() else {
+        return Err(SqlError::Unsupported("DELETE of several tables".into()));
+    };
+    let others = using.clone().unwrap_or_default();
+    find("DELETE", target, others, Vec::new(), selection, order_by, limit)
+}
+
+/// What `update` updates, and to which values.
+pub(crate) fn update(update: &Update) -> Result<Found, SqlError> {
+    let Update { table, assignments, from, selection, returning, output, or, order_by, limit, optimizer_hints, .. } =
+        update;
+    refuse("UPDATE with RETURNING", returning.is_some() || output.is_some())?;
+    refuse("UPDATE OR", or.is_some())?;
+    refuse("UPDATE with hints", !optimizer_hints.is_empty())?;
+    let others = match from {
+        None => Vec::new(),
+        Some(UpdateTableFromKind::AfterSet(from)) => from.clone(),
+        Some(UpdateTableFromKind::BeforeSet(_)) => {
+            return Err(SqlError::Unsupported("UPDATE with FROM before SET".into()));
+        }
+    };
+    let mut sets: Vec<(String, Expr)> = Vec::new();
+    for assignment in assignments {
+        let AssignmentTarget::ColumnName(name) = &assignment.target else {
+            return Err(SqlError::Unsupported("UPDATE with (columns) = ...: assign each column".into()));
+        };
+        let column = match name.0.as_slice() {
+            [part] => part.as_ident().map(fold),
+            _ => None,
+        }
+        .ok_or_else(|| SqlError::Invalid(format!("SET takes the column's bare name, not {name}")))?;
+        if sets.iter().any(|(c, _)| *c == column) {
+            return Err(SqlError::Invalid(format!("column \"{column}\" is set twice")));
+        }
+        sets.push((column, assignment.value.clone()));
+    }
+    find("UPDATE", table, others, sets, selection, order_by, limit)
+}
+
+/// All rows of a truncated table.
+pub(crate) fn truncate(truncate: &Truncate) -> Result<Found, SqlError> {
+    let Truncate { table_names, partitions, if_exists, identity, cascade, on_cluster, .. } = truncate;
+    let unusual =
+        partitions.is_some() || *if_exists || identity.is_some() || cascade.is_some() || on_cluster.is_some();
+    refuse("TRUNCATE with options", unusual)?;
+    let [table] = table_names.as_slice() else {
+        return Err(SqlError::Unsupported("TRUNCATE of several tables".into()));
+    };
+    let target = TableWithJoins { relation: named(table.name.clone(), None)?, joins: Vec::new() };
+    find("TRUNCATE", &target, Vec::new(), Vec::new(), &None, &[], &None)
+}
+
+fn find(
+    verb: &str,
+    target: &TableWithJoins,
+    others: Vec<TableWithJoins>,
+    sets: Vec<(String, Expr)>,
+    selection: &Option<Expr>,
+    order_by: &[OrderByExpr],
+    limit: &Option<Expr>,
+) -> Result<Found, SqlError> {
+    refuse(&format!("{verb} of a join: name the other tables in USING or FROM"), !target.joins.is_empty())?;
+    // A LIMIT would count joined rows, not rows of the table.
+    refuse(&format!("{verb} with LIMIT over several tables"), limit.is_some() && !others.is_empty())?;
+    let TableFactor::Table { name, alias, .. } = &target.relation else {
+        return Err(SqlError::Invalid(format!("{verb} takes the name of a table, not {}", target.relation)));
+    };
+    let table = table_name(name)?;
+    let plain = named(name.clone(), alias.clone())?;
+    refuse(&format!("{verb} of {}", target.relation), plain != target.relation)?;
+    refuse(
+        &format!("{verb} with renamed columns"),
+        alias.as_ref().is_some_and(|a| !a.columns.is_empty() || a.at.is_some()),
+    )?;
+
+    let alias = match alias {
+        Some(alias) => alias.clone(),
+        None => TableAlias {
+            explicit: true,
+            name: Ident::with_quote('"', &table),
+            columns: Vec::new(),
+            at: None,
+        },
+    };
+    let row = Expr::CompoundIdentifier(vec![alias.name.clone(), Ident::with_quote('"', ROW_IDENTITY)]);
+    let mut projection = vec![aliased(row, ROW_IDENTITY.to_owned())];
+    let mut assigned = Vec::with_capacity(sets.len());
+    for (i, (column, value)) in sets.into_iter().enumerate() {
+        projection.push(aliased(value, format!("__lode_set_{i}")));
+        assigned.push(column);
+    }
+
+    let mut query = empty_select();
+    let SetExpr::Select(select) = query.body.as_mut() else { unreachable!("SELECT 1 is a SELECT") };
+    select.projection = projection;
+    let scan = named(ObjectName::from(vec![Ident::with_quote('"', TARGET)]), Some(alias))?;
+    select.from = vec![TableWithJoins { relation: scan, joins: Vec::new() }];
+    select.from.extend(others);
+    select.selection.clone_from(selection);
+    if !order_by.is_empty() {
+        query.order_by = Some(OrderBy { kind: OrderByKind::Expressions(order_by.to_vec()), interpolate: None });
+    }
+    if let Some(limit) = limit {
+        query.limit_clause =
+            Some(LimitClause::LimitOffset { limit: Some(limit.clone()), offset: None, limit_by: Vec::new() });
+    }
+    Ok(Found { table, assigned, query })
+}
+
+fn aliased(expr: Expr, alias: String) -> SelectItem {
+    SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', alias) }
+}
+
+/// `name [AS alias]` and nothing else that SQL allows there.
+fn named(name: ObjectName, alias: Option<TableAlias>) -> Result<TableFactor, SqlError> {
+    Ok(TableFactor::Table {
+        name,
+        alias,
+        args: None,
+        with_hints: Vec::new(),
+        version: None,
+        with_ordinality: false,
+        partitions: Vec::new(),
+        json_path: None,
+        sample: None,
+        index_hints: Vec::new(),
+    })
+}
+
+/// `SELECT 1`, to be filled in.
+fn empty_select() -> Box<Query> {
+    let statements = Parser::parse_sql(&GenericDialect {}, "SELECT 1").expect("SELECT 1 is SQL");
+    match statements.into_iter().next() {
+        Some(Statement::Query(query)) => query,
+        _ => unreachable!("SELECT 1 is a query"),
+    }
+}
+
+fn refuse(what: &str, if_so: bool) -> Result<(), SqlError> {
+    if if_so { Err(SqlError::Unsupported(what.to_owned())) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+
+    fn rewrite(sql: &str) -> Result<Found, SqlError> {
+        match Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap().remove(0) {
+            Statement::Delete(d) => delete(&d),
+            Statement::Update(u) => update(&u),
+            Statement::Truncate(t) => truncate(&t),
+            other => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn changes_become_queries_over_the_target() {
+        let check = |sql: &str, expected: &str| assert_eq!(rewrite(sql).unwrap().query.to_string(), expected);
+        check("DELETE FROM T", r#"SELECT "t"."__lode_row" AS "__lode_row" FROM "__lode_target" AS "t""#);
+        check("TRUNCATE t", r#"SELECT "t"."__lode_row" AS "__lode_row" FROM "__lode_target" AS "t""#);
+        check(
+            "DELETE FROM t AS a USING u WHERE a.x IN (SELECT x FROM t WHERE t.y = u.y)",
+            "SELECT a.\"__lode_row\" AS \"__lode_row\" FROM \"__lode_target\" AS a, u \
+             WHERE a.x IN (SELECT x FROM t WHERE t.y = u.y)",
+        );
+        check(
+            "UPDATE t SET a = b + 1, b = (SELECT max(b) FROM t) WHERE a > 0",
+            "SELECT \"t\".\"__lode_row\" AS \"__lode_row\", b + 1 AS \"__lode_set_0\", \
+             (SELECT max(b) FROM t) AS \"__lode_set_1\" FROM \"__lode_target\" AS \"t\" WHERE a > 0",
+        );
+        check(
+            "DELETE FROM t WHERE a = 1 ORDER BY b LIMIT 3",
+            "SELECT \"t\".\"__lode_row\" AS \"__lode_row\" FROM \"__lode_target\" AS \"t\" WHERE a = 1 \
+             ORDER BY b LIMIT 3",
+        );
+        assert_eq!(rewrite("UPDATE t SET A = 1, \"B\" = 2").unwrap().assigned, ["a", "B"]);
+    }
+
+    #[test]
+    fn what_cannot_be_told_exactly_is_refused() {
+        let check = |sql: &str, part: &str| {
+            let e = rewrite(sql).unwrap_err().to_string();
+            assert!(e.contains(part), "{sql}: {e}");
+        };
+        check("DELETE FROM t RETURNING a", "RETURNING");
+        check("UPDATE t SET a = 1 RETURNING a", "RETURNING");
+        check("UPDATE t SET a = 1, a = 2", "set twice");
+        check("UPDATE t SET (a, b) = (1, 2)", "assign each column");
+        check("UPDATE t SET t.a = 1", "bare name");
+        check("DELETE FROM t USING u WHERE t.a = u.a LIMIT 1", "LIMIT over several tables");
+        check("DELETE FROM elsewhere.t", "no schema");
+    }
+}

@@ -1,0 +1,258 @@
+//! What can be wrong with a statement, told in one line that names the problem and its place.
+//!
+//! ```text
+//!   sqlparser, DataFusion, Arrow, engine ─► SqlError ─► "line 1, column 8: no column \"x\" ..."
+//! ```
+//!
+//! Invariant: no message holds a line break.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use datafusion::arrow::error::ArrowError;
+use datafusion::error::DataFusionError;
+use datafusion::sql::sqlparser::parser::ParserError;
+use lode_engine::EngineError;
+
+/// Why a statement was not done. Whatever the reason, it changed nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum SqlError {
+    /// The text is not SQL.
+    #[error("syntax error at line {line}, column {column}: {message}")]
+    Syntax {
+        /// Line of the script, from 1.
+        line: u64,
+        /// Column of the line, from 1.
+        column: u64,
+        /// What was expected and what was found.
+        message: String,
+    },
+    /// SQL that Lode does not do.
+    #[error("not supported: {0}")]
+    Unsupported(String),
+    /// The statement contradicts the catalog, its types or its values.
+    #[error("{0}")]
+    Invalid(String),
+    /// The query cannot be planned, or failed as it ran.
+    #[error("{}{message}", place_prefix(.place))]
+    Query {
+        /// Line and column of the script, where they are known.
+        place: Option<(u64, u64)>,
+        /// What went wrong.
+        message: String,
+    },
+    /// The engine refused.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// A file cannot be read or written.
+    #[error("{path}: {message}")]
+    File {
+        /// The file, as the statement names it.
+        path: String,
+        /// What went wrong.
+        message: String,
+    },
+    /// A value in a file is malformed.
+    #[error("{path}: line {line}, column {column}: {message}")]
+    Malformed {
+        /// The file, as the statement names it.
+        path: String,
+        /// Line (CSV) or row (Parquet), from 1.
+        line: u64,
+        /// The column: its name, or its number from 1 where it has none.
+        column: String,
+        /// What is wrong with the value.
+        message: String,
+    },
+}
+
+impl SqlError {
+    /// A file that cannot be read or written.
+    pub(crate) fn file(path: impl AsRef<Path>, error: impl std::fmt::Display) -> Self {
+        Self::File { path: path.as_ref().display().to_string(), message: one_line(&error.to_string()) }
+    }
+
+    fn query(message: &str) -> Self {
+        Self::Query { place: None, message: one_line(message) }
+    }
+
+    /// The same error at a place of the script, unless it already has one.
+    pub(crate) fn at(self, line: u64, column: u64) -> Self {
+        match self {
+            Self::Query { place: None, message } => Self::Query { place: Some((line, column)), message },
+            other => other,
+        }
+    }
+}
+
+fn place_prefix(place: &Option<(u64, u64)>) -> String {
+    place.map_or_else(String::new, |(line, column)| format!("line {line}, column {column}: "))
+}
+
+impl From<SqlError> for DataFusionError {
+    fn from(e: SqlError) -> Self {
+        Self::External(Box::new(e))
+    }
+}
+
+impl From<ParserError> for SqlError {
+    fn from(e: ParserError) -> Self {
+        let text = match e {
+            ParserError::TokenizerError(m) | ParserError::ParserError(m) => m,
+            ParserError::RecursionLimitExceeded => "the statement is nested too deeply".into(),
+        };
+        // sqlparser appends the place to its text: "... at Line: 1, Column: 8".
+        let place = text.rfind(" at Line: ").and_then(|at| {
+            let (line, column) = text[at + " at Line: ".len()..].split_once(", Column: ")?;
+            Some((at, line.trim().parse().ok()?, column.trim().parse().ok()?))
+        });
+        match place {
+            Some((at, line, column)) => Self::Syntax { line, column, message: one_line(&text[..at]) },
+            None => Self::query(&format!("syntax error: {text}")),
+        }
+    }
+}
+
+impl From<ArrowError> for SqlError {
+    fn from(e: ArrowError) -> Self {
+        match e {
+            ArrowError::ExternalError(inner) => from_boxed(inner),
+            other => Self::query(&arrow_message(&other)),
+        }
+    }
+}
+
+impl From<DataFusionError> for SqlError {
+    fn from(e: DataFusionError) -> Self {
+        match e {
+            DataFusionError::External(inner) => from_boxed(inner),
+            DataFusionError::Context(_, inner) => (*inner).into(),
+            DataFusionError::Diagnostic(diagnostic, inner) => {
+                let e = Self::from(*inner);
+                match diagnostic.span {
+                    Some(span) => e.at(span.start.line, span.start.column),
+                    None => e,
+                }
+            }
+            DataFusionError::Collection(errors) => {
+                errors.into_iter().next().map_or_else(|| Self::query("unknown error"), Self::from)
+            }
+            DataFusionError::Shared(shared) => match std::sync::Arc::try_unwrap(shared) {
+                Ok(e) => e.into(),
+                Err(shared) => Self::query(&describe(&shared)),
+            },
+            DataFusionError::ArrowError(e, _) => (*e).into(),
+            DataFusionError::SQL(e, _) => (*e).into(),
+            DataFusionError::NotImplemented(m) => Self::Unsupported(one_line(&m)),
+            other => Self::query(&describe(&other)),
+        }
+    }
+}
+
+fn from_boxed(e: Box<dyn std::error::Error + Send + Sync>) -> SqlError {
+    match e.downcast::<SqlError>() {
+        Ok(e) => *e,
+        Err(e) => match e.downcast::<DataFusionError>() {
+            Ok(e) => (*e).into(),
+            Err(e) => match e.downcast::<EngineError>() {
+                Ok(e) => (*e).into(),
+                Err(e) => SqlError::query(&e.to_string()),
+            },
+        },
+    }
+}
+
+/// The innermost cause of `e`, without DataFusion's headings.
+fn describe(e: &DataFusionError) -> String {
+    match e {
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => describe(inner),
+        DataFusionError::Shared(inner) => describe(inner),
+        DataFusionError::Collection(errors) => errors.first().map(describe).unwrap_or_default(),
+        DataFusionError::ArrowError(e, _) => arrow_message(e),
+        DataFusionError::External(e) => e.to_string(),
+        DataFusionError::Plan(m)
+        | DataFusionError::Configuration(m)
+        | DataFusionError::Execution(m)
+        | DataFusionError::Ffi(m) => m.clone(),
+        DataFusionError::ResourcesExhausted(m) => format!("out of memory: {m}"),
+        DataFusionError::Internal(m) => format!("internal error: {m}"),
+        other => other.strip_backtrace(),
+    }
+}
+
+fn arrow_message(e: &ArrowError) -> String {
+    let text = match e {
+        ArrowError::CastError(m) | ArrowError::ParseError(m) | ArrowError::InvalidArgumentError(m) => {
+            sql_type_names(m)
+        }
+        ArrowError::DivideByZero => "division by zero".into(),
+        ArrowError::ArithmeticOverflow(m) => sql_type_names(m),
+        ArrowError::ExternalError(e) => e.to_string(),
+        other => other.to_string(),
+    };
+    text.strip_prefix("Cast error: ").map(str::to_owned).unwrap_or(text)
+}
+
+/// Arrow's names of types in a message, as SQL calls them.
+fn sql_type_names(message: &str) -> String {
+    const NAMES: [(&str, &str); 12] = [
+        ("Int16", "SMALLINT"),
+        ("Int32", "INTEGER"),
+        ("Int64", "BIGINT"),
+        ("Float32", "REAL"),
+        ("Float64", "DOUBLE"),
+        ("Date32", "DATE"),
+        ("Decimal128", "DECIMAL"),
+        ("Utf8View", "VARCHAR"),
+        ("Utf8", "VARCHAR"),
+        ("BinaryView", "BYTEA"),
+        ("Timestamp(Microsecond, None)", "TIMESTAMP"),
+        ("Timestamp(µs)", "TIMESTAMP"),
+    ];
+    NAMES.iter().fold(message.to_owned(), |m, (arrow, sql)| m.replace(arrow, sql))
+}
+
+/// `text` on one line; runs of blanks and line breaks become one blank.
+pub(crate) fn one_line(text: &str) -> String {
+    if !text.contains(['\n', '\r']) {
+        return text.trim_end().to_owned();
+    }
+    let mut out = String::with_capacity(text.len());
+    for part in text.split(['\n', '\r']).map(str::trim).filter(|p| !p.is_empty()) {
+        let gap = if out.is_empty() { "" } else { " " };
+        let _ = write!(out, "{gap}{part}");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(e: impl Into<SqlError>, expected: &str) {
+        assert_eq!(e.into().to_string(), expected);
+    }
+
+    #[test]
+    fn messages_are_one_line_and_name_the_place() {
+        check(
+            ParserError::ParserError("Expected: an expression, found: EOF at Line: 2, Column: 14".into()),
+            "syntax error at line 2, column 14: Expected: an expression, found: EOF",
+        );
+        check(DataFusionError::Plan("a\nb\n  c".into()), "a b c");
+        check(
+            DataFusionError::Context(
+                "simplify".into(),
+                Box::new(ArrowError::CastError("Can't cast value 70000 to type Int16".into()).into()),
+            ),
+            "Can't cast value 70000 to type SMALLINT",
+        );
+        check(DataFusionError::NotImplemented("X".into()), "not supported: X");
+    }
+
+    #[test]
+    fn our_own_errors_survive_the_way_through_datafusion() {
+        let e: DataFusionError = SqlError::Unsupported("BEGIN".into()).into();
+        check(DataFusionError::Context("here".into(), Box::new(e)), "not supported: BEGIN");
+    }
+}

@@ -1,0 +1,104 @@
+//! `SET lode.*`: Lode's settings, as an extension of DataFusion's configuration, so that SET, SHOW and
+//! `information_schema.df_settings` know them.
+
+use std::any::Any;
+
+use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
+use datafusion::error::{DataFusionError, Result};
+
+use crate::Offload;
+
+/// The settings of a session under the prefix `lode.`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LodeOptions {
+    /// `lode.offload`: how deep scans go into the drive.
+    pub offload: Offload,
+    /// `lode.bulk_rows`: an INSERT of more rows than this is loaded in bulk, into column pages.
+    pub bulk_rows: usize,
+}
+
+impl Default for LodeOptions {
+    fn default() -> Self {
+        Self { offload: Offload::default(), bulk_rows: 100_000 }
+    }
+}
+
+impl LodeOptions {
+    /// The settings in `config`, or the defaults where Lode is not installed.
+    pub fn of(config: &ConfigOptions) -> Self {
+        config.extensions.get::<Self>().cloned().unwrap_or_default()
+    }
+}
+
+impl ConfigExtension for LodeOptions {
+    const PREFIX: &'static str = "lode";
+}
+
+impl ExtensionOptions for LodeOptions {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        match key {
+            "offload" => {
+                self.offload =
+                    value.parse().map_err(|_| bad(key, value, "off, index, pages, rows or auto"))?;
+            }
+            "bulk_rows" => {
+                self.bulk_rows = value.parse().map_err(|_| bad(key, value, "a number of rows"))?;
+            }
+            _ => return Err(DataFusionError::Configuration(format!("there is no setting lode.{key}"))),
+        }
+        Ok(())
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        let entry = |key: &str, value: String, description| ConfigEntry {
+            key: format!("{}.{key}", Self::PREFIX),
+            value: Some(value),
+            description,
+        };
+        vec![
+            entry(
+                "offload",
+                self.offload.to_string(),
+                "How deep scans go into the drive: off, index, pages, rows or auto",
+            ),
+            entry(
+                "bulk_rows",
+                self.bulk_rows.to_string(),
+                "An INSERT of more rows than this is loaded in bulk, into column pages",
+            ),
+        ]
+    }
+}
+
+fn bad(key: &str, value: &str, expected: &str) -> DataFusionError {
+    DataFusionError::Configuration(format!("lode.{key} cannot be '{value}': expected {expected}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_set_shown_and_refused_by_name() {
+        let mut config = ConfigOptions::new();
+        config.extensions.insert(LodeOptions::default());
+        config.set("lode.offload", "pages").unwrap();
+        assert_eq!(LodeOptions::of(&config).offload, Offload::Pages);
+        assert!(config.set("lode.offload", "most").unwrap_err().to_string().contains("off, index"));
+        assert!(config.set("lode.depth", "1").unwrap_err().to_string().contains("lode.depth"));
+        let entries = config.entries();
+        assert!(entries.iter().any(|e| e.key == "lode.offload" && e.value.as_deref() == Some("pages")));
+    }
+}

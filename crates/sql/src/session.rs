@@ -1,0 +1,205 @@
+//! A session: its settings, and the way of a statement from text to result.
+//!
+//! ```text
+//!   script ─► statements ─► one snapshot each ─► SELECT: a stream of rows, read as it is taken
+//!                                            └─► change: one write transaction, committed before the result
+//! ```
+//!
+//! Invariants: each statement sees one snapshot, also the parts of a change that read; a statement that fails
+//! changed nothing.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::config::ConfigOptions;
+use datafusion::execution::context::{SQLOptions, SessionState};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::{SendableRecordBatchStream, execute_stream};
+use datafusion::prelude::SessionConfig;
+use datafusion::sql::parser::Statement as Parsed;
+use lode_engine::{Database, Snapshot, Table};
+use parking_lot::{Mutex, RwLock};
+
+use crate::catalog::{CATALOG, CatalogAt, SCHEMA};
+use crate::options::LodeOptions;
+use crate::statement::{Statement, StatementResult};
+use crate::{Offload, QueryCounts, SqlError, StatementCounts};
+
+/// How a session starts; `SET` changes most of it later.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// Partitions that a query runs in, at most: threads that are kept busy.
+    pub target_partitions: usize,
+    /// How deep scans go into the drive.
+    pub offload: Offload,
+    /// Memory for the operators of a query; what needs more spills to disk or fails.
+    pub memory_bytes: usize,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        Self {
+            target_partitions: std::thread::available_parallelism().map_or(1, usize::from),
+            offload: Offload::default(),
+            memory_bytes: 2 << 30,
+        }
+    }
+}
+
+/// A session on a database. Its methods take `&self`; statements may run at the same time, writers one by one.
+pub struct Session {
+    db: Database,
+    state: RwLock<SessionState>,
+    initial: ConfigOptions,
+    counts: Mutex<Arc<StatementCounts>>,
+}
+
+impl Session {
+    /// A session on `db`.
+    ///
+    /// # Errors
+    /// When the runtime's place for spilled data cannot be made.
+    pub fn new(db: Database, options: &SessionOptions) -> Result<Self, SqlError> {
+        let mut config = SessionConfig::new()
+            .with_target_partitions(options.target_partitions.max(1))
+            .with_information_schema(true)
+            .with_create_default_catalog_and_schema(false)
+            .with_default_catalog_and_schema(CATALOG, SCHEMA)
+            .with_option_extension(LodeOptions { offload: options.offload, ..LodeOptions::default() });
+        let sql = &mut config.options_mut().sql_parser;
+        // 0.05 is a decimal, as the standard says: compared with a DECIMAL column, it stays exact.
+        sql.parse_float_as_decimal = true;
+        // Errors name their line and column.
+        sql.collect_spans = true;
+        let initial = config.options().as_ref().clone();
+        let runtime = RuntimeEnvBuilder::new().with_memory_limit(options.memory_bytes, 1.0).build_arc()?;
+        let state = SessionStateBuilder::new()
+            .with_config(config)
+            .with_runtime_env(runtime)
+            .with_default_features()
+            .build();
+        Ok(Self { db, state: RwLock::new(state), initial, counts: Mutex::default() })
+    }
+
+    /// Runs all statements of a script, each as its own transaction, in order.
+    ///
+    /// # Errors
+    /// Nothing runs when a statement is malformed. When one fails, those before it stay done. A query can also fail
+    /// later, while its rows are taken.
+    pub async fn execute(&self, script: &str) -> Result<Vec<StatementResult>, SqlError> {
+        let mut results = Vec::new();
+        for statement in Statement::parse(script)? {
+            results.push(self.run(&statement).await?);
+        }
+        Ok(results)
+    }
+
+    /// Runs one statement.
+    ///
+    /// # Errors
+    /// As [`Session::execute`].
+    pub async fn run(&self, statement: &Statement) -> Result<StatementResult, SqlError> {
+        *self.counts.lock() = Arc::default();
+        crate::statement::run(self, statement).await
+    }
+
+    /// Runs a script and collects the rows of its last statement; empty when that has none.
+    ///
+    /// # Errors
+    /// As [`Session::execute`].
+    pub async fn collect(&self, script: &str) -> Result<Vec<RecordBatch>, SqlError> {
+        match self.execute(script).await?.pop() {
+            Some(StatementResult::Rows { stream, .. }) => {
+                Ok(datafusion::physical_plan::common::collect(stream).await?)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Database {
+        &self.db
+    }
+
+    /// How deep scans go into the drive from the next statement on.
+    pub fn offload(&self) -> Offload {
+        LodeOptions::of(self.state.read().config_options()).offload
+    }
+
+    /// `SET lode.offload`.
+    pub fn set_offload(&self, offload: Offload) {
+        self.with_config(|c| {
+            let options = LodeOptions { offload, ..LodeOptions::of(c) };
+            c.extensions.insert(options);
+        });
+    }
+
+    /// What the scans of the last statement took so far: complete once its rows are taken.
+    pub fn last_counts(&self) -> QueryCounts {
+        self.counts.lock().get()
+    }
+
+    pub(crate) fn config(&self) -> Arc<ConfigOptions> {
+        self.state.read().config_options().clone()
+    }
+
+    pub(crate) fn initial_config(&self) -> &ConfigOptions {
+        &self.initial
+    }
+
+    pub(crate) fn with_config<T>(&self, change: impl FnOnce(&mut ConfigOptions) -> T) -> T {
+        change(self.state.write().config_mut().options_mut())
+    }
+
+    /// DataFusion's state for one statement at `snapshot`; `target` is the table that it changes, if it does.
+    pub(crate) fn state_at(&self, snapshot: Snapshot, target: Option<Arc<Table>>) -> SessionState {
+        let mut catalog = CatalogAt::new(snapshot, self.counts.lock().clone());
+        if let Some(table) = target {
+            catalog = catalog.with_target(table);
+        }
+        let mut state = self.state.read().clone();
+        state.register_catalog_list(Arc::new(catalog));
+        state.mark_start_execution();
+        state
+    }
+
+    /// A snapshot of now.
+    pub(crate) async fn snapshot(&self) -> Result<Snapshot, SqlError> {
+        let db = self.db.clone();
+        blocking(move || Ok(db.snapshot()?)).await
+    }
+
+    /// Plans a statement that only reads, and starts it.
+    pub(crate) async fn query(&self, statement: Parsed) -> Result<StatementResult, SqlError> {
+        let state = self.state_at(self.snapshot().await?, None);
+        let plan = state.statement_to_plan(statement).await?;
+        let (schema, stream) = start(&state, &plan).await?;
+        Ok(StatementResult::Rows { schema, stream })
+    }
+}
+
+/// Starts a plan that only reads.
+pub(crate) async fn start(
+    state: &SessionState,
+    plan: &LogicalPlan,
+) -> Result<(SchemaRef, SendableRecordBatchStream), SqlError> {
+    // What changes something went elsewhere before; that a plan here cannot is worth a second look.
+    SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false).verify_plan(plan)?;
+    let physical = state.create_physical_plan(plan).await?;
+    let stream = execute_stream(physical, state.task_ctx())?;
+    Ok((stream.schema(), stream))
+}
+
+/// Runs `work`, which may wait for the drive or for another writer, beside the runtime's own threads.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, SqlError> + Send + 'static,
+) -> Result<T, SqlError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
+        Err(_) => Err(SqlError::Invalid("the database is shutting down".into())),
+    }
+}

@@ -1,0 +1,235 @@
+//! SET, RESET, SHOW and DESCRIBE.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::physical_plan::memory::MemoryStream;
+use datafusion::sql::parser::{ResetStatement, Statement as Parsed};
+use datafusion::sql::sqlparser::ast::{
+    Expr, ObjectName, Set, ShowCreateObject, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementOptions,
+    Statement as Sql, UnaryOperator, Value,
+};
+use lode_engine::{Snapshot, Table};
+
+use crate::dml::find_table;
+use crate::statement::{StatementResult, fold, table_name};
+use crate::{Session, SqlError, ddl};
+
+/// `SET name = value`.
+pub(crate) fn set(session: &Session, set: &Set) -> Result<StatementResult, SqlError> {
+    let Set::SingleAssignment { scope: None, hivevar: false, variable, values } = set else {
+        return Err(SqlError::Unsupported(format!("{set}: expected SET name = value")));
+    };
+    let [value] = values.as_slice() else {
+        return Err(SqlError::Unsupported("SET of several values".into()));
+    };
+    let name = setting_name(variable)?;
+    if matches!(value, Expr::Identifier(word) if word.quote_style.is_none() && fold(word) == "default") {
+        return reset_setting(session, &name);
+    }
+    let value = setting_value(value)
+        .ok_or_else(|| SqlError::Invalid(format!("{name} cannot be set to the expression {value}")))?;
+    change(session, &name, &value)?;
+    Ok(StatementResult::done("SET"))
+}
+
+/// `RESET name`: back to what it was when the session began.
+pub(crate) fn reset(session: &Session, reset: &ResetStatement) -> Result<StatementResult, SqlError> {
+    let ResetStatement::Variable(variable) = reset;
+    reset_setting(session, &setting_name(variable)?)
+}
+
+fn reset_setting(session: &Session, name: &str) -> Result<StatementResult, SqlError> {
+    let initial = session.initial_config().entries().into_iter().find(|e| e.key == name);
+    match initial {
+        Some(entry) => match entry.value {
+            Some(value) => change(session, name, &value)?,
+            None => return Err(SqlError::Unsupported(format!("RESET of {name}, which began without a value"))),
+        },
+        None => return Err(no_setting(name)),
+    }
+    Ok(StatementResult::done("RESET"))
+}
+
+fn change(session: &Session, name: &str, value: &str) -> Result<(), SqlError> {
+    if name.starts_with("datafusion.catalog.") || name.starts_with("datafusion.sql_parser.") {
+        return Err(SqlError::Unsupported(format!("SET {name}: Lode's names and its SQL are fixed")));
+    }
+    if !session.initial_config().entries().iter().any(|e| e.key == name) {
+        return Err(no_setting(name));
+    }
+    Ok(session.with_config(|c| c.set(name, value))?)
+}
+
+fn no_setting(name: &str) -> SqlError {
+    SqlError::Invalid(format!("there is no setting \"{name}\"; SHOW ALL lists them"))
+}
+
+fn setting_name(name: &ObjectName) -> Result<String, SqlError> {
+    let parts: Option<Vec<String>> = name.0.iter().map(|p| p.as_ident().map(fold)).collect();
+    parts.map(|p| p.join(".")).ok_or_else(|| SqlError::Unsupported(format!("the setting {name}")))
+}
+
+fn setting_value(value: &Expr) -> Option<String> {
+    match value {
+        Expr::Identifier(word) => Some(word.value.clone()),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => Some(format!("-{}", setting_value(expr)?)),
+        Expr::UnaryOp { op: UnaryOperator::Plus, expr } => setting_value(expr),
+        Expr::Value(v) => match &v.value {
+            Value::SingleQuotedString(s) | Value::DoubleQuotedString(s) => Some(s.clone()),
+            Value::Number(n, _) => Some(n.clone()),
+            Value::Boolean(b) => Some(b.to_string()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The SHOW statements and DESCRIBE.
+pub(crate) async fn show(session: &Session, statement: &Sql) -> Result<StatementResult, SqlError> {
+    match statement {
+        Sql::ShowTables { terse, history, extended, full, external, show_options } => {
+            if *terse || *history || *extended || *full || *external {
+                return Err(SqlError::Unsupported("SHOW TABLES with options".into()));
+            }
+            let pattern = like_filter(show_options)?;
+            tables(&session.snapshot().await?, pattern)
+        }
+        Sql::ShowColumns { show_options, .. } => match name_after_from(show_options) {
+            Some(name) => columns(session, &name, statement).await,
+            None => Err(SqlError::Invalid("SHOW COLUMNS needs FROM and a table".into())),
+        },
+        Sql::ExplainTable { table_name, .. } => columns(session, table_name, statement).await,
+        Sql::ShowCreate { obj_type: ShowCreateObject::Table, obj_name } => {
+            let table = find_table(&session.snapshot().await?, &table_name(obj_name)?)?;
+            let statement = ddl::create_statement(table.def());
+            rows(&["table_name", "create_statement"], vec![vec![table.def().name.clone(), statement]])
+        }
+        Sql::ShowCreate { obj_type, .. } => Err(SqlError::Unsupported(format!("SHOW CREATE {obj_type}"))),
+        Sql::ShowVariable { variable } => {
+            let words: Vec<String> = variable.iter().map(fold).collect();
+            match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+                ["indexes"] => indexes(&session.snapshot().await?),
+                [] => Err(SqlError::Invalid("SHOW what? SHOW ALL lists the settings".into())),
+                ["all", ..] => query(session, statement).await,
+                names => {
+                    let known = |n: &str| session.config().entries().iter().any(|e| e.key == n);
+                    let name = names.join(".");
+                    if !known(name.trim_end_matches(".verbose")) && !name.starts_with("datafusion.runtime.") {
+                        return Err(no_setting(&name));
+                    }
+                    query(session, statement).await
+                }
+            }
+        }
+        other => Err(SqlError::Unsupported(other.to_string())),
+    }
+}
+
+async fn query(session: &Session, statement: &Sql) -> Result<StatementResult, SqlError> {
+    session.query(Parsed::Statement(Box::new(statement.clone()))).await
+}
+
+fn tables(snapshot: &Snapshot, pattern: Option<String>) -> Result<StatementResult, SqlError> {
+    let mut names: Vec<String> = snapshot.tables().map(|t| t.def().name.clone()).collect();
+    if let Some(pattern) = pattern {
+        names.retain(|name| like(name, &pattern));
+    }
+    names.sort_unstable();
+    rows(&["table_name"], names.into_iter().map(|n| vec![n]).collect())
+}
+
+/// Whether `text` is LIKE `pattern` (`%` and `_`).
+fn like(text: &str, pattern: &str) -> bool {
+    let mut rest = pattern.chars();
+    match rest.next() {
+        None => text.is_empty(),
+        Some('%') => {
+            text.char_indices().any(|(i, _)| like(&text[i..], rest.as_str())) || like("", rest.as_str())
+        }
+        Some(p) => {
+            let mut chars = text.chars();
+            chars.next().is_some_and(|c| p == '_' || p == c) && like(chars.as_str(), rest.as_str())
+        }
+    }
+}
+
+fn like_filter(options: &ShowStatementOptions) -> Result<Option<String>, SqlError> {
+    match &options.filter_position {
+        None if options.show_in.is_none() && options.starts_with.is_none() && options.limit.is_none() => Ok(None),
+        Some(
+            ShowStatementFilterPosition::Infix(ShowStatementFilter::Like(pattern))
+            | ShowStatementFilterPosition::Suffix(ShowStatementFilter::Like(pattern)),
+        ) if options.show_in.is_none() => Ok(Some(pattern.clone())),
+        _ => Err(SqlError::Unsupported("SHOW TABLES with more than LIKE".into())),
+    }
+}
+
+fn name_after_from(options: &ShowStatementOptions) -> Option<ObjectName> {
+    options.show_in.as_ref().and_then(|show_in| show_in.parent_name.clone())
+}
+
+async fn columns(session: &Session, name: &ObjectName, statement: &Sql) -> Result<StatementResult, SqlError> {
+    if name.0.len() == 2 && name.0[0].as_ident().is_some_and(|s| fold(s) == "information_schema") {
+        return query(session, statement).await;
+    }
+    let table: Arc<Table> = find_table(&session.snapshot().await?, &table_name(name)?)?;
+    let key = |i: usize| table.def().primary_key.iter().any(|&k| usize::from(k) == i);
+    let lines = table.def().columns.iter().enumerate().map(|(i, c)| {
+        vec![
+            c.name.clone(),
+            c.declared.clone(),
+            if c.ty.nullable { "YES" } else { "NO" }.to_owned(),
+            if key(i) { "PRIMARY KEY" } else { "" }.to_owned(),
+        ]
+    });
+    rows(&["column_name", "data_type", "is_nullable", "key"], lines.collect())
+}
+
+fn indexes(snapshot: &Snapshot) -> Result<StatementResult, SqlError> {
+    let mut lines = Vec::new();
+    for table in snapshot.tables() {
+        for index in table.indexes() {
+            let columns: Vec<&str> =
+                index.columns.iter().map(|&c| table.def().columns[usize::from(c)].name.as_str()).collect();
+            lines.push(vec![
+                index.name.clone(),
+                table.def().name.clone(),
+                "page_index".to_owned(),
+                columns.join(", "),
+            ]);
+        }
+    }
+    lines.sort_unstable();
+    rows(&["index_name", "table_name", "kind", "columns"], lines)
+}
+
+/// Rows of texts.
+fn rows(names: &[&str], lines: Vec<Vec<String>>) -> Result<StatementResult, SqlError> {
+    let fields: Vec<Field> = names.iter().map(|n| Field::new(*n, DataType::Utf8, false)).collect();
+    let schema = Arc::new(Schema::new(fields));
+    let columns: Vec<ArrayRef> = (0..names.len())
+        .map(|i| Arc::new(StringArray::from_iter_values(lines.iter().map(|line| &line[i]))) as ArrayRef)
+        .collect();
+    let batch = RecordBatch::try_new(schema.clone(), columns)?;
+    let stream = MemoryStream::try_new(vec![batch], schema.clone(), None)?;
+    Ok(StatementResult::Rows { schema, stream: Box::pin(stream) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::like;
+
+    #[test]
+    fn names_are_matched_as_by_like() {
+        let check = |text, pattern, expected| assert_eq!(like(text, pattern), expected, "{text} LIKE {pattern}");
+        check("orders", "%", true);
+        check("", "%", true);
+        check("orders", "o%s", true);
+        check("orders", "_rders", true);
+        check("orders", "order", false);
+        check("lineitem", "%item", true);
+        check("lineitem", "%line", false);
+    }
+}

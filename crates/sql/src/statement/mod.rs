@@ -1,0 +1,148 @@
+//! Statements: what each kind is done by, and what it answers.
+//!
+//! ```text
+//!   SELECT, EXPLAIN ─► Session::query      CREATE, DROP ─► ddl      SET, RESET, SHOW, DESCRIBE ─► show
+//!   INSERT, UPDATE, DELETE, TRUNCATE ─► dml      COPY ─► copy      the rest is refused by name
+//! ```
+
+mod parse;
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::sql::parser::{ExplainStatement, Statement as Parsed};
+use datafusion::sql::sqlparser::ast::{Query, Statement as Sql};
+use lode_engine::Table;
+
+pub use parse::Statement;
+pub(crate) use parse::{fold, table_name};
+
+use crate::{Session, SqlError, copy, ddl, dml, show};
+
+/// What a statement answers.
+pub enum StatementResult {
+    /// Rows, which are computed as the stream is read.
+    Rows {
+        /// Names and types of the columns.
+        schema: SchemaRef,
+        /// The rows; its errors become [`SqlError`] by `From`.
+        stream: SendableRecordBatchStream,
+    },
+    /// Rows were changed or copied.
+    Count {
+        /// The statement's verb, such as `INSERT`.
+        verb: &'static str,
+        /// How many rows.
+        rows: u64,
+    },
+    /// It is done.
+    Done {
+        /// The statement's verb, such as `CREATE TABLE`.
+        verb: String,
+    },
+}
+
+impl StatementResult {
+    pub(crate) fn done(verb: &str) -> Self {
+        Self::Done { verb: verb.to_owned() }
+    }
+}
+
+impl fmt::Debug for StatementResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rows { schema, .. } => write!(f, "Rows({schema:?})"),
+            Self::Count { verb, rows } => write!(f, "{verb} {rows}"),
+            Self::Done { verb } => f.write_str(verb),
+        }
+    }
+}
+
+/// Runs one statement of `session`.
+pub(crate) async fn run(session: &Session, statement: &Statement) -> Result<StatementResult, SqlError> {
+    match &statement.0 {
+        Parsed::Statement(sql) => run_sql(session, sql).await,
+        Parsed::Explain(explain) => run_explain(session, explain).await,
+        Parsed::Reset(reset) => show::reset(session, reset),
+        Parsed::CreateExternalTable(_) => Err(SqlError::Unsupported(
+            "CREATE EXTERNAL TABLE: create a table and fill it by COPY t FROM 'file'".into(),
+        )),
+        Parsed::CopyTo(_) => Err(SqlError::Unsupported("this form of COPY".into())),
+    }
+}
+
+async fn run_sql(session: &Session, sql: &Sql) -> Result<StatementResult, SqlError> {
+    match sql {
+        Sql::Query(_) => session.query(Parsed::Statement(Box::new(sql.clone()))).await,
+        Sql::Insert(insert) => dml::insert(session, insert).await,
+        Sql::Update(update) => dml::update(session, update).await,
+        Sql::Delete(delete) => dml::delete(session, delete).await,
+        Sql::Truncate(truncate) => dml::truncate(session, truncate).await,
+        Sql::Copy { source, to, target, options, legacy_options, values } => {
+            let copy = copy::Copy::parse(source, *to, target, options, legacy_options, values)?;
+            copy::run(session, copy).await
+        }
+        Sql::CreateTable(create) => ddl::create_table(session, create).await,
+        Sql::CreateIndex(create) => ddl::create_index(session, create).await,
+        Sql::Drop { .. } => ddl::drop(session, sql).await,
+        Sql::Set(set) => show::set(session, set),
+        Sql::ShowVariable { .. }
+        | Sql::ShowTables { .. }
+        | Sql::ShowColumns { .. }
+        | Sql::ShowCreate { .. }
+        | Sql::ExplainTable { .. } => show::show(session, sql).await,
+        Sql::StartTransaction { .. }
+        | Sql::Commit { .. }
+        | Sql::Rollback { .. }
+        | Sql::Savepoint { .. }
+        | Sql::ReleaseSavepoint { .. } => {
+            Err(SqlError::Unsupported(format!("{}: each statement is its own transaction", verb(sql, 1))))
+        }
+        other => Err(SqlError::Unsupported(verb(other, 2))),
+    }
+}
+
+/// EXPLAIN of a query is DataFusion's. EXPLAIN of a change shows the query that finds its rows; to run it for
+/// EXPLAIN ANALYZE would change them.
+async fn run_explain(session: &Session, explain: &ExplainStatement) -> Result<StatementResult, SqlError> {
+    let Parsed::Statement(sql) = explain.statement.as_ref() else {
+        return Err(SqlError::Unsupported("EXPLAIN of this statement".into()));
+    };
+    let snapshot = session.snapshot().await?;
+    let (query, target) = match sql.as_ref() {
+        Sql::Query(_) => return session.query(Parsed::Explain(explain.clone())).await,
+        _ if explain.options.analyze => {
+            return Err(SqlError::Unsupported(format!(
+                "EXPLAIN ANALYZE {}: it would change the table",
+                verb(sql, 1)
+            )));
+        }
+        Sql::Insert(insert) => match &insert.source {
+            Some(source) => (source.clone(), None),
+            None => return Err(SqlError::Unsupported("INSERT without VALUES or a query".into())),
+        },
+        Sql::Update(update) => some_target(dml::explain_update(&snapshot, update)?),
+        Sql::Delete(delete) => some_target(dml::explain_delete(&snapshot, delete)?),
+        other => return Err(SqlError::Unsupported(format!("EXPLAIN {}", verb(other, 2)))),
+    };
+    let state = session.state_at(snapshot, target);
+    let statement = Parsed::Explain(ExplainStatement {
+        options: explain.options.clone(),
+        statement: Box::new(Parsed::Statement(Box::new(Sql::Query(query)))),
+    });
+    let plan = state.statement_to_plan(statement).await?;
+    let (schema, stream) = crate::session::start(&state, &plan).await?;
+    Ok(StatementResult::Rows { schema, stream })
+}
+
+fn some_target((query, table): (Box<Query>, Arc<Table>)) -> (Box<Query>, Option<Arc<Table>>) {
+    (query, Some(table))
+}
+
+/// The first words of a statement, to name it by.
+fn verb(sql: &Sql, words: usize) -> String {
+    let text = sql.to_string();
+    text.split_whitespace().take(words).collect::<Vec<_>>().join(" ").trim_end_matches(';').to_owned()
+}

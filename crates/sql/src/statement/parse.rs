@@ -1,0 +1,126 @@
+//! From a script's text to statements: PostgreSQL's dialect, with DataFusion's additions (EXPLAIN's options).
+
+use std::fmt;
+
+use datafusion::sql::parser::{DFParserBuilder, Statement as Parsed};
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, Word};
+
+use crate::SqlError;
+use crate::catalog::{CATALOG, SCHEMA};
+
+/// One statement of a script, parsed.
+#[derive(Clone, Debug)]
+pub struct Statement(pub(crate) Parsed);
+
+impl fmt::Display for Statement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Statement {
+    /// The statements of a script, in order. Empty ones are left out.
+    ///
+    /// # Errors
+    /// [`SqlError::Syntax`] with the line and column in the script.
+    pub fn parse(script: &str) -> Result<Vec<Self>, SqlError> {
+        let mut parser = DFParserBuilder::new(script).with_dialect(&PostgreSqlDialect {}).build()?;
+        let mut statements = Vec::new();
+        loop {
+            let mut separated = statements.is_empty();
+            while parser.parser.consume_token(&Token::SemiColon) {
+                separated = true;
+            }
+            let next = parser.parser.peek_token();
+            match &next.token {
+                Token::EOF => return Ok(statements),
+                found if !separated => {
+                    return Err(SqlError::Syntax {
+                        line: next.span.start.line,
+                        column: next.span.start.column,
+                        message: format!("Expected: end of statement, found: {found}"),
+                    });
+                }
+                // DataFusion's own COPY knows no FROM.
+                Token::Word(Word { keyword: Keyword::COPY, .. }) => {
+                    let copy = parser.parser.parse_statement()?;
+                    statements.push(Self(Parsed::Statement(Box::new(copy))));
+                }
+                _ => statements.push(Self(parser.parse_statement()?)),
+            }
+        }
+    }
+}
+
+/// An identifier as the catalog knows it: in lower case unless it was quoted.
+pub(crate) fn fold(ident: &Ident) -> String {
+    match ident.quote_style {
+        Some(_) => ident.value.clone(),
+        None => ident.value.to_lowercase(),
+    }
+}
+
+/// The table that `name` names: `t`, `public.t` or `lode.public.t`.
+pub(crate) fn table_name(name: &ObjectName) -> Result<String, SqlError> {
+    let parts: Vec<String> = name
+        .0
+        .iter()
+        .map(|part| part.as_ident().map(fold))
+        .collect::<Option<_>>()
+        .ok_or_else(|| SqlError::Unsupported(format!("the name {name}")))?;
+    match parts.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [table] | [SCHEMA, table] | [CATALOG, SCHEMA, table] => Ok((*table).to_owned()),
+        _ => Err(SqlError::Invalid(format!("there is no schema for {name}: tables are in {CATALOG}.{SCHEMA}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_are_split_into_statements() {
+        let check = |script: &str, expected: &[&str]| {
+            let got: Vec<String> = Statement::parse(script).unwrap().iter().map(Statement::to_string).collect();
+            assert_eq!(got, expected, "{script}");
+        };
+        check("", &[]);
+        check(" ; -- nothing\n ;", &[]);
+        check("SELECT 1; SELECT ';' ;", &["SELECT 1", "SELECT ';'"]);
+        check("COPY t FROM 'a.csv' (FORMAT csv, HEADER)", &["COPY t FROM 'a.csv' (FORMAT csv, HEADER)"]);
+        check("COPY (SELECT 1) TO 'a.csv'; SELECT 2", &["COPY (SELECT 1) TO 'a.csv'", "SELECT 2"]);
+    }
+
+    #[test]
+    fn syntax_errors_name_line_and_column() {
+        let check = |script: &str, expected: &str| {
+            let e = Statement::parse(script).unwrap_err().to_string();
+            assert!(e.starts_with(expected), "{script}: {e}");
+            assert!(!e.contains('\n'));
+        };
+        check("SELECT 1;\nSELEC 2", "syntax error at line 2, column 1: ");
+        check("SELECT 1 FROM t WHERE", "syntax error at line 1, column 22: ");
+        check("SELECT 'open", "syntax error at line 1, column 8: ");
+        check("SELECT 1 1", "syntax error at line 1, column 10: Expected: end of statement");
+        check("COPY t", "syntax error at line 1, ");
+    }
+
+    #[test]
+    fn names_fold_to_lower_case_unless_quoted() {
+        let check = |sql: &str, expected: Option<&str>| {
+            let dialect = PostgreSqlDialect {};
+            let mut parser =
+                datafusion::sql::sqlparser::parser::Parser::new(&dialect).try_with_sql(sql).unwrap();
+            let name = parser.parse_object_name(false).unwrap();
+            assert_eq!(table_name(&name).ok().as_deref(), expected, "{sql}");
+        };
+        check("Orders", Some("orders"));
+        check("\"Orders\"", Some("Orders"));
+        check("public.orders", Some("orders"));
+        check("lode.public.orders", Some("orders"));
+        check("elsewhere.orders", None);
+    }
+}

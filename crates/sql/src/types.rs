@@ -1,0 +1,138 @@
+//! SQL's types, as declared in CREATE TABLE or produced by a query, and the columns' types they stand for.
+
+use datafusion::arrow::datatypes::DataType as Arrow;
+use datafusion::sql::sqlparser::ast::{CharacterLength, DataType as Sql, ExactNumberInfo, TimezoneInfo};
+use lode_page::DataType;
+
+use crate::SqlError;
+
+/// The type of a column declared as `declared`, and the longest text it may hold, in characters.
+///
+/// # Errors
+/// [`SqlError::Unsupported`] for types that Lode lacks, [`SqlError::Invalid`] for digits or lengths out of range.
+pub(crate) fn declared_type(declared: &Sql) -> Result<(DataType, Option<u32>), SqlError> {
+    let plain = |t| Ok((t, None));
+    match declared {
+        Sql::Boolean | Sql::Bool => plain(DataType::Boolean),
+        Sql::SmallInt(None) | Sql::Int2(None) => plain(DataType::SmallInt),
+        Sql::Int(None) | Sql::Integer(None) | Sql::Int4(None) => plain(DataType::Integer),
+        Sql::BigInt(None) | Sql::Int8(None) => plain(DataType::BigInt),
+        Sql::Real | Sql::Float4 => plain(DataType::Real),
+        Sql::Double(ExactNumberInfo::None) | Sql::DoublePrecision | Sql::Float8 => plain(DataType::Double),
+        Sql::Float(ExactNumberInfo::None) => plain(DataType::Double),
+        Sql::Float(ExactNumberInfo::Precision(1..=24)) => plain(DataType::Real),
+        Sql::Float(ExactNumberInfo::Precision(25..=53)) => plain(DataType::Double),
+        Sql::Decimal(digits) | Sql::Numeric(digits) | Sql::Dec(digits) => plain(decimal(declared, digits)?),
+        Sql::Text | Sql::String(None) => plain(DataType::Text),
+        Sql::Char(None) | Sql::Character(None) => Ok((DataType::Text, Some(1))),
+        Sql::Varchar(None) | Sql::CharacterVarying(None) | Sql::CharVarying(None) => plain(DataType::Text),
+        Sql::Char(Some(n))
+        | Sql::Character(Some(n))
+        | Sql::Varchar(Some(n))
+        | Sql::CharacterVarying(Some(n))
+        | Sql::CharVarying(Some(n)) => Ok((DataType::Text, max_chars(declared, n)?)),
+        Sql::Bytea | Sql::Blob(None) => plain(DataType::Bytea),
+        Sql::Date => plain(DataType::Date),
+        Sql::Timestamp(None | Some(6), TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            plain(DataType::Timestamp)
+        }
+        _ => Err(SqlError::Unsupported(format!("columns of type {declared}"))),
+    }
+}
+
+fn decimal(declared: &Sql, digits: &ExactNumberInfo) -> Result<DataType, SqlError> {
+    let (precision, scale) = match *digits {
+        // As DataFusion reads a bare DECIMAL.
+        ExactNumberInfo::None => (38, 10),
+        ExactNumberInfo::Precision(p) => (p, 0),
+        ExactNumberInfo::PrecisionAndScale(p, s) => (p, s),
+    };
+    match (u8::try_from(precision), u8::try_from(scale)) {
+        (Ok(precision @ 1..=38), Ok(scale)) if scale <= precision => Ok(DataType::Decimal { precision, scale }),
+        _ => Err(SqlError::Invalid(format!(
+            "{declared}: a decimal has 1 to 38 digits, of which 0 to all stand behind the point"
+        ))),
+    }
+}
+
+fn max_chars(declared: &Sql, n: &CharacterLength) -> Result<Option<u32>, SqlError> {
+    match n {
+        CharacterLength::Max => Ok(None),
+        CharacterLength::IntegerLength { length, .. } => match u32::try_from(*length) {
+            Ok(n) if n > 0 => Ok(Some(n)),
+            _ => Err(SqlError::Invalid(format!("{declared}: a length is 1 to {}", u32::MAX))),
+        },
+    }
+}
+
+/// The type of a column that holds what a query produces as `t`; `None` where Lode has none.
+pub(crate) fn column_type(t: &Arrow) -> Option<DataType> {
+    Some(match t {
+        Arrow::Boolean => DataType::Boolean,
+        Arrow::Int8 | Arrow::UInt8 | Arrow::Int16 => DataType::SmallInt,
+        Arrow::UInt16 | Arrow::Int32 => DataType::Integer,
+        Arrow::UInt32 | Arrow::Int64 => DataType::BigInt,
+        Arrow::UInt64 => DataType::Decimal { precision: 20, scale: 0 },
+        Arrow::Float16 | Arrow::Float32 => DataType::Real,
+        Arrow::Float64 => DataType::Double,
+        Arrow::Decimal128(precision, scale) => {
+            DataType::Decimal { precision: *precision, scale: u8::try_from(*scale).ok()? }
+        }
+        Arrow::Utf8 | Arrow::LargeUtf8 | Arrow::Utf8View => DataType::Text,
+        Arrow::Binary | Arrow::LargeBinary | Arrow::BinaryView | Arrow::FixedSizeBinary(_) => DataType::Bytea,
+        Arrow::Date32 => DataType::Date,
+        Arrow::Timestamp(_, None) => DataType::Timestamp,
+        Arrow::Dictionary(_, values) => column_type(values)?,
+        _ => return None,
+    })
+}
+
+/// Whether a value of type `from` may be assigned to a column of type `to` without an explicit CAST. Numbers do
+/// not turn into dates, nor dates into numbers, by themselves: that is always a mistake.
+pub(crate) fn assignable(from: &Arrow, to: &Arrow) -> bool {
+    let timely = |t: &Arrow| matches!(t, Arrow::Date32 | Arrow::Date64 | Arrow::Timestamp(..));
+    let countable = |t: &Arrow| t.is_numeric() || *t == Arrow::Boolean;
+    !(timely(from) && countable(to) || countable(from) && timely(to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+    use datafusion::sql::sqlparser::parser::Parser;
+
+    fn parse(text: &str) -> Result<(DataType, Option<u32>), SqlError> {
+        let dialect = PostgreSqlDialect {};
+        declared_type(&Parser::new(&dialect).try_with_sql(text).unwrap().parse_data_type().unwrap())
+    }
+
+    #[test]
+    fn declared_types_become_column_types() {
+        let check = |text, expected, chars| assert_eq!(parse(text).unwrap(), (expected, chars), "{text}");
+        check("INT", DataType::Integer, None);
+        check("DOUBLE PRECISION", DataType::Double, None);
+        check("DOUBLE", DataType::Double, None);
+        check("FLOAT", DataType::Double, None);
+        check("REAL", DataType::Real, None);
+        check("NUMERIC(15, 2)", DataType::Decimal { precision: 15, scale: 2 }, None);
+        check("DECIMAL(5)", DataType::Decimal { precision: 5, scale: 0 }, None);
+        check("VARCHAR(44)", DataType::Text, Some(44));
+        check("CHAR", DataType::Text, Some(1));
+        check("TEXT", DataType::Text, None);
+        check("BYTEA", DataType::Bytea, None);
+        check("TIMESTAMP", DataType::Timestamp, None);
+    }
+
+    #[test]
+    fn what_lode_lacks_is_refused() {
+        let check = |text, part| {
+            let e = parse(text).unwrap_err().to_string();
+            assert!(e.contains(part), "{text}: {e}");
+        };
+        check("DECIMAL(39, 2)", "1 to 38 digits");
+        check("DECIMAL(3, 4)", "1 to 38 digits");
+        check("VARCHAR(0)", "a length is 1 to");
+        check("UUID", "not supported: columns of type UUID");
+        check("TIMESTAMP WITH TIME ZONE", "not supported: columns of type TIMESTAMP");
+    }
+}
