@@ -56,7 +56,7 @@ impl FileBacking {
     }
 
     fn write_ahead(&self, group: u64) -> io::Result<()> {
-        const ZEROES: [u8; 128 << 10] = [0; 128 << 10];
+        static ZEROES: [u8; 128 << 10] = [0; 128 << 10];
         let (at, end) = (group_at(group), group_at(group + 1));
         let mut from = at;
         while from < end {

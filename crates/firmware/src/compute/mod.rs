@@ -1,0 +1,57 @@
+//! Compute: programs run where the pages are.
+//!
+//! ```text
+//!   pages ─► mapped? ─► page index ─► open page ─► filter columns ─► filter ─► projected columns ─► unit
+//!            PageAccess: what the drive core gives; nothing else of the drive is seen from here
+//! ```
+//!
+//! What must hold: a page without an index entry, or with an entry made for another schema, is never skipped; a page
+//! is read no further than the answer needs; a page that is not what the program names is an error, never an answer.
+//! Source: FLIXR (skip by a page index in the drive), YourSQL (filter in the drive); rows as units of a task: design.
+
+mod columns;
+mod entry;
+mod run;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use lode_base::{Lpid, PageBuf, Ppa, ViewId};
+use lode_command::{CommandError, PageRange};
+use lode_program::{IndexEntry, IndexRule};
+
+pub(crate) use entry::entry_of;
+pub(crate) use run::ScanRun;
+
+/// The version of a page that a view shows, and where it lies. Valid within the unit that asked for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Located {
+    /// The page.
+    pub(crate) lpid: Lpid,
+    /// Where this version of it lies.
+    pub(crate) ppa: Ppa,
+    /// Its length.
+    pub(crate) len_bytes: u32,
+}
+
+/// What compute needs of the drive. The caller of [`ScanRun::next_unit`] keeps erased EBLOCKs from being programmed
+/// again until the unit ended.
+pub(crate) trait PageAccess {
+    /// The mapped pages of `range` at `view`, ascending.
+    ///
+    /// # Errors
+    /// [`CommandError::ViewClosed`] when the view is not open.
+    fn mapped(&self, view: ViewId, range: PageRange) -> Result<Vec<Located>, CommandError>;
+
+    /// The index entry of this very version, with the rule that it was made by; `None` when it has none.
+    ///
+    /// # Errors
+    /// When the entry can not be read.
+    fn index_entry(&self, at: &Located) -> Result<Option<(Arc<IndexRule>, IndexEntry)>, CommandError>;
+
+    /// Bytes `range` of the page, verified, and how many bytes that took from the medium.
+    ///
+    /// # Errors
+    /// When they can not be read as they were written.
+    fn read(&self, at: &Located, range: Range<u32>) -> Result<(PageBuf, u64), CommandError>;
+}

@@ -1,0 +1,228 @@
+//! A scan task as it runs: one bounded unit at a time.
+//!
+//! ```text
+//!   task.pages: [extent 7: 0..1024] [extent 9: 0..80]
+//!                       ^ next                            the place goes on; nothing else is kept between units
+//! ```
+//!
+//! Invariants: a unit considers at most `unit_pages` mapped pages, and ends once its answer passes
+//! [`UNIT_BYTES`]; a page is answered once; between units only the filter may change.
+
+use std::sync::Arc;
+
+use lode_base::EXTENT_PAGES;
+use lode_command::{Answer, CommandError, PageRange, PageRows, ScanCounts, ScanTask, ScanUnit};
+use lode_page::ops;
+use lode_program::{ColumnSource, EvalError, Meter, Program, Selection, compact, may_match, select};
+
+use crate::compute::columns::{PageColumns, bad_page};
+use crate::compute::{Located, PageAccess};
+
+/// A unit whose answer is at least this large ends.
+const UNIT_BYTES: u64 = 1 << 20;
+/// Look-ups of mapped pages in a unit, so that a long run of unmapped pages is bounded too.
+const UNIT_LOOKUPS: u32 = 64;
+
+/// A running task.
+pub(crate) struct ScanRun {
+    task: ScanTask,
+    /// The range of the task that is next.
+    range: usize,
+    /// Pages of it that were considered.
+    done_in_range: u16,
+    rows_left: Option<u64>,
+}
+
+impl ScanRun {
+    /// A task that has not begun.
+    ///
+    /// # Errors
+    /// [`CommandError::Invalid`] for units of no pages, or a range that leaves its extent.
+    pub(crate) fn new(task: ScanTask) -> Result<Self, CommandError> {
+        if task.unit_pages == 0 {
+            return Err(CommandError::Invalid("a scan in units of 0 pages".into()));
+        }
+        for r in &task.pages {
+            let end = usize::from(r.first) + usize::from(r.count);
+            if r.count == 0 || end > EXTENT_PAGES {
+                return Err(CommandError::Invalid(format!(
+                    "{} pages from {} of an extent",
+                    r.count, r.first
+                )));
+            }
+        }
+        let rows_left = task.limit_rows.filter(|_| task.answer == Answer::Rows);
+        Ok(Self { task, range: 0, done_in_range: 0, rows_left })
+    }
+
+    /// Gives the task a program with another filter, from the next unit on.
+    ///
+    /// # Panics
+    /// When the program differs in anything else.
+    pub(crate) fn narrow(&mut self, program: Arc<Program>) {
+        let old = &self.task.program;
+        let same = old.schema() == program.schema()
+            && old.projection() == program.projection()
+            && old.slots() == program.slots();
+        assert!(same, "a running task may change its filter and nothing else");
+        self.task.program = program;
+    }
+
+    /// Does a unit of work; `None` when there is none left. A unit may answer nothing.
+    ///
+    /// # Errors
+    /// Those of the pages; the task is then over.
+    pub(crate) fn next_unit(&mut self, pages: &dyn PageAccess) -> Result<Option<ScanUnit>, CommandError> {
+        if self.is_over() {
+            return Ok(None);
+        }
+        let mut unit = ScanUnit::default();
+        let done = self.fill(pages, &mut unit);
+        if done.is_err() {
+            self.range = self.task.pages.len();
+        }
+        done.map(|()| Some(unit))
+    }
+
+    fn is_over(&self) -> bool {
+        self.range == self.task.pages.len() || self.rows_left == Some(0)
+    }
+
+    fn fill(&mut self, pages: &dyn PageAccess, unit: &mut ScanUnit) -> Result<(), CommandError> {
+        let mut bytes = 0;
+        for _ in 0..UNIT_LOOKUPS {
+            let left = u64::from(self.task.unit_pages).saturating_sub(unit.counts.pages);
+            if self.is_over() || left == 0 {
+                break;
+            }
+            let ask = self.next_range(left);
+            for at in pages.mapped(self.task.view, ask)? {
+                if let Some(answer) = self.page(pages, &at, &mut unit.counts)? {
+                    bytes += answer.link_bytes();
+                    unit.pages.push(answer);
+                }
+                if bytes >= UNIT_BYTES || self.rows_left == Some(0) {
+                    self.advance(&ask, at.lpid.page() + 1 - ask.first);
+                    return Ok(());
+                }
+            }
+            self.advance(&ask, ask.count);
+        }
+        Ok(())
+    }
+
+    /// The next pages to look at, `pages_max` at most.
+    fn next_range(&self, pages_max: u64) -> PageRange {
+        let r = self.task.pages[self.range];
+        let left = r.count - self.done_in_range;
+        let count = pages_max.min(left.into()) as u16;
+        PageRange { extent: r.extent, first: r.first + self.done_in_range, count }
+    }
+
+    fn advance(&mut self, asked: &PageRange, pages: u16) {
+        assert!((1..=asked.count).contains(&pages), "the drive core answered a page that was not asked for");
+        self.done_in_range += pages;
+        if self.done_in_range == self.task.pages[self.range].count {
+            (self.range, self.done_in_range) = (self.range + 1, 0);
+        }
+    }
+
+    /// What one page answers, if anything.
+    fn page(
+        &mut self,
+        pages: &dyn PageAccess,
+        at: &Located,
+        counts: &mut ScanCounts,
+    ) -> Result<Option<PageRows>, CommandError> {
+        counts.pages += 1;
+        let task = &self.task;
+        let program = &*task.program;
+        let identity = PageRows { lpid: at.lpid, rows: 0, columns: Vec::new(), slots: None };
+        if task.answer == Answer::Mapped {
+            return Ok(Some(identity));
+        }
+        if program.filter().is_some()
+            && let Some((rule, entry)) = pages.index_entry(at)?
+            && rule.schema() == program.schema()
+            && !may_match(program, &rule, &entry)
+        {
+            counts.pages_skipped += 1;
+            return Ok(None);
+        }
+        if task.answer == Answer::Index {
+            return Ok(Some(identity));
+        }
+
+        counts.pages_read += 1;
+        let mut media_bytes = 0;
+        let fetch = |range| {
+            let (bytes, from_media) = pages.read(at, range)?;
+            media_bytes += from_media;
+            Ok(bytes)
+        };
+        let mut meter = Meter::default();
+        let mut columns = PageColumns::open(at.lpid, at.len_bytes, program.schema(), fetch)?;
+        let rows = columns.rows();
+        let selection = select(program, &mut columns, &mut meter).map_err(|e| match e {
+            EvalError::Source(e) => e,
+            e => bad_page(at.lpid, e),
+        })?;
+        let passed = selection.count(rows);
+        let mut answer = None;
+        let mut rows_out = passed;
+        if passed > 0 {
+            let a = match task.answer {
+                Answer::Rows => project(program, &mut columns, &selection, at)?,
+                _ => project(program, &mut columns, &Selection::All, at)?,
+            };
+            let left = self.rows_left.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
+            rows_out = passed.min(left);
+            answer = Some(if passed > left { first_rows(a, left) } else { a });
+        }
+        if let Some(left) = &mut self.rows_left {
+            *left -= rows_out as u64;
+        }
+        counts.media_bytes += media_bytes;
+        counts.rows_in += rows as u64;
+        counts.rows_out += rows_out as u64;
+        counts.values_compared += meter.values_compared;
+        Ok(answer)
+    }
+}
+
+/// The projected columns of the selected rows. Of all rows they are the page's own, without a copy.
+fn project<F>(
+    program: &Program,
+    columns: &mut PageColumns<F>,
+    selection: &Selection,
+    at: &Located,
+) -> Result<PageRows, CommandError>
+where
+    F: FnMut(std::ops::Range<u32>) -> Result<lode_base::PageBuf, CommandError>,
+{
+    let rows = columns.rows();
+    columns.fetch_all(program.projection())?;
+    let projected = program.projection().iter().map(|&c| Ok(compact(&columns.column(c)?, selection)));
+    let slots = match selection {
+        Selection::Some(_) if program.slots() => Some(selection.slots(rows)),
+        _ => None,
+    };
+    Ok(PageRows {
+        lpid: at.lpid,
+        rows: selection.count(rows) as u32,
+        columns: projected.collect::<Result<_, CommandError>>()?,
+        slots,
+    })
+}
+
+/// The first `rows` rows of an answer.
+fn first_rows(mut a: PageRows, rows: usize) -> PageRows {
+    a.rows = rows as u32;
+    for c in &mut a.columns {
+        *c = ops::slice(c, 0, rows);
+    }
+    if let Some(slots) = &mut a.slots {
+        slots.truncate(rows);
+    }
+    a
+}
