@@ -147,7 +147,9 @@ fn fixed<T: ArrowPrimitiveType>(data: &PageBuf, nulls: Option<NullBuffer>) -> Re
 pub fn from_arrow(array: &ArrayRef, t: DataType) -> Result<Column, ConvertError> {
     let wanted = arrow_type(t);
     let same_kind = match t {
-        DataType::Text => matches!(array.data_type(), ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View),
+        DataType::Text => {
+            matches!(array.data_type(), ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View)
+        }
         DataType::Bytea => {
             matches!(array.data_type(), ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView)
         }
@@ -183,7 +185,9 @@ fn from_same(array: &ArrayRef, t: DataType) -> Result<Column, ConvertError> {
         }
         DataType::Text => match array.data_type() {
             ArrowType::Utf8 => of_strings(t, array.as_string::<i32>().iter().map(|s| s.map(str::as_bytes)))?,
-            ArrowType::LargeUtf8 => of_strings(t, array.as_string::<i64>().iter().map(|s| s.map(str::as_bytes)))?,
+            ArrowType::LargeUtf8 => {
+                of_strings(t, array.as_string::<i64>().iter().map(|s| s.map(str::as_bytes)))?
+            }
             _ => of_strings(t, array.as_string_view().iter().map(|s| s.map(str::as_bytes)))?,
         },
         DataType::Bytea => match array.data_type() {
@@ -203,7 +207,10 @@ fn packed(bits: &BooleanBuffer) -> PageBuf {
 
 fn of_fixed<T: ArrowPrimitiveType>(array: &ArrayRef) -> Values {
     let values = array.as_primitive::<T>().values();
-    Values::Fixed { width: T::Native::get_byte_width() as u8, data: PageBuf::copy_from(values.inner().as_slice()) }
+    Values::Fixed {
+        width: T::Native::get_byte_width() as u8,
+        data: PageBuf::copy_from(values.inner().as_slice()),
+    }
 }
 
 /// Strings end to end; a NULL is an empty string.

@@ -13,6 +13,7 @@ use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, 
 use datafusion::error::DataFusionError;
 use lode_engine::{Snapshot, Table};
 
+use crate::Offload;
 use crate::counts::StatementCounts;
 use crate::provider::LodeTable;
 
@@ -29,14 +30,15 @@ pub(crate) const RESERVED_PREFIX: &str = "__lode_";
 #[derive(Clone)]
 pub(crate) struct CatalogAt {
     snapshot: Snapshot,
+    offload: Offload,
     counts: Arc<StatementCounts>,
     target: Option<Arc<Table>>,
 }
 
 impl CatalogAt {
     /// The catalog at `snapshot`; what its scans take is added to `counts`.
-    pub(crate) fn new(snapshot: Snapshot, counts: Arc<StatementCounts>) -> Self {
-        Self { snapshot, counts, target: None }
+    pub(crate) fn new(snapshot: Snapshot, offload: Offload, counts: Arc<StatementCounts>) -> Self {
+        Self { snapshot, offload, counts, target: None }
     }
 
     /// The same with `table` under the name [`TARGET`] as well, showing its row identities.
@@ -45,7 +47,7 @@ impl CatalogAt {
     }
 
     fn provider(&self, table: Arc<Table>) -> LodeTable {
-        LodeTable::new(self.snapshot.clone(), table, self.counts.clone())
+        LodeTable::new(self.snapshot.clone(), table, self.offload, self.counts.clone())
     }
 }
 

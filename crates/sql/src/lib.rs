@@ -7,6 +7,7 @@
 
 pub mod arrow_convert;
 mod catalog;
+pub mod config;
 mod copy;
 pub mod counts;
 mod ddl;
@@ -14,6 +15,8 @@ mod dml;
 pub mod error;
 pub mod offload;
 pub mod options;
+pub mod provider;
+pub mod scan;
 pub mod session;
 mod show;
 pub mod statement;

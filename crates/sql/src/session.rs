@@ -24,6 +24,7 @@ use lode_engine::{Database, Snapshot, Table};
 use parking_lot::{Mutex, RwLock};
 
 use crate::catalog::{CATALOG, CatalogAt, SCHEMA};
+use crate::config::configure;
 use crate::options::LodeOptions;
 use crate::statement::{Statement, StatementResult};
 use crate::{Offload, QueryCounts, SqlError, StatementCounts};
@@ -63,7 +64,7 @@ impl Session {
     /// # Errors
     /// When the runtime's place for spilled data cannot be made.
     pub fn new(db: Database, options: &SessionOptions) -> Result<Self, SqlError> {
-        let mut config = SessionConfig::new()
+        let mut config = configure(SessionConfig::new())
             .with_target_partitions(options.target_partitions.max(1))
             .with_information_schema(true)
             .with_create_default_catalog_and_schema(false)
@@ -156,7 +157,7 @@ impl Session {
 
     /// DataFusion's state for one statement at `snapshot`; `target` is the table that it changes, if it does.
     pub(crate) fn state_at(&self, snapshot: Snapshot, target: Option<Arc<Table>>) -> SessionState {
-        let mut catalog = CatalogAt::new(snapshot, self.counts.lock().clone());
+        let mut catalog = CatalogAt::new(snapshot, self.offload(), self.counts.lock().clone());
         if let Some(table) = target {
             catalog = catalog.with_target(table);
         }

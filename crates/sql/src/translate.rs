@@ -46,9 +46,8 @@ pub struct Translator<'a> {
 /// The translation of a logical filter over a whole table whose Arrow schema is `arrow`, or `None` where the program
 /// could not say the same.
 pub fn translate_filter(schema: &Schema, arrow: &ArrowSchema, filter: &LogicalExpr) -> Option<Expr> {
-    let columns: Vec<Option<u16>> = (0..arrow.fields().len())
-        .map(|i| (i < schema.columns.len()).then_some(i as u16))
-        .collect();
+    let columns: Vec<Option<u16>> =
+        (0..arrow.fields().len()).map(|i| (i < schema.columns.len()).then_some(i as u16)).collect();
     Translator::new(schema, &columns).exact(&lower(arrow, filter)?)
 }
 
@@ -143,11 +142,9 @@ impl<'a> Translator<'a> {
         if matches!(t, DataType::Real | DataType::Double) {
             return None;
         }
-        let list = l.list().iter().map(|item| {
-            match constant(item.downcast_ref::<Literal>()?.value())? {
-                Expr::Const(v, u) if same_values(t, u) => Some(v),
-                _ => None,
-            }
+        let list = l.list().iter().map(|item| match constant(item.downcast_ref::<Literal>()?.value())? {
+            Expr::Const(v, u) if same_values(t, u) => Some(v),
+            _ => None,
         });
         Some(Expr::In { value: Box::new(value), list: list.collect::<Option<_>>()? })
     }

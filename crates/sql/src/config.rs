@@ -1,0 +1,20 @@
+//! DataFusion's settings as they suit scans in a drive.
+
+use datafusion::prelude::SessionConfig;
+
+/// Values of one partition's join keys up to which a join sends its keys to the scan, and their bytes: the drive looks
+/// a value up in a list about as fast as the join would, and what it finds missing never crosses the link.
+const JOIN_LIST_VALUES_MAX: usize = 10_000;
+const JOIN_LIST_BYTES_MAX: usize = 1 << 20;
+
+/// The configuration with what Lode's scans rely on or gain by.
+#[must_use]
+pub fn configure(mut config: SessionConfig) -> SessionConfig {
+    let options = config.options_mut();
+    options.execution.collect_statistics = true;
+    let optimizer = &mut options.optimizer;
+    optimizer.enable_dynamic_filter_pushdown = true;
+    optimizer.hash_join_inlist_pushdown_max_distinct_values = JOIN_LIST_VALUES_MAX;
+    optimizer.hash_join_inlist_pushdown_max_size = JOIN_LIST_BYTES_MAX;
+    config
+}

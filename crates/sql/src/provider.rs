@@ -1,0 +1,162 @@
+//! Tables of one snapshot, as DataFusion plans over them.
+//!
+//! ```text
+//!   filter ─► translates? ─┬─ no ──────────────────► stays in the plan
+//!                          └─ yes ─┬─ rows, auto ──► leaves the plan: the scan filters exactly
+//!                                  └─ index, pages ► stays, and tells the drive which pages to skip
+//! ```
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{Constraint, Constraints, internal_err};
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use lode_engine::{Snapshot, Table};
+use lode_program as program;
+
+use crate::arrow_convert::arrow_type;
+use crate::scan::{LodeScanExec, ScanSpec, deal, engine_error, estimate};
+use crate::translate::translate_filter;
+use crate::{Offload, StatementCounts};
+
+/// The hidden column that addresses a row at its snapshot: what DELETE and UPDATE change.
+pub const ROW_IDENTITY: &str = "__lode_row";
+
+/// A table at one snapshot.
+pub struct LodeTable {
+    snapshot: Snapshot,
+    table: Arc<Table>,
+    offload: Offload,
+    counts: Arc<StatementCounts>,
+    schema: SchemaRef,
+    constraints: Constraints,
+}
+
+impl LodeTable {
+    /// `table` as `snapshot` shows it; what its scans take is added to `counts`.
+    pub fn new(
+        snapshot: Snapshot,
+        table: Arc<Table>,
+        offload: Offload,
+        counts: Arc<StatementCounts>,
+    ) -> Self {
+        let columns = table.def().columns.iter();
+        let fields: Vec<Field> =
+            columns.map(|c| Field::new(&c.name, arrow_type(c.ty.data_type), c.ty.nullable)).collect();
+        let key: Vec<usize> = table.def().primary_key.iter().map(|&c| usize::from(c)).collect();
+        let keys = if key.is_empty() { vec![] } else { vec![Constraint::PrimaryKey(key)] };
+        let constraints = Constraints::new_unverified(keys);
+        Self { snapshot, table, offload, counts, schema: Arc::new(Schema::new(fields)), constraints }
+    }
+
+    /// The same with [`ROW_IDENTITY`] as a last column.
+    #[must_use]
+    pub fn with_row_identity(self) -> Self {
+        let mut fields: Vec<_> = self.schema.fields().iter().cloned().collect();
+        fields.push(Arc::new(Field::new(ROW_IDENTITY, DataType::UInt64, false)));
+        Self { schema: Arc::new(Schema::new(fields)), ..self }
+    }
+
+    fn translated(&self, filter: &Expr) -> Option<program::Expr> {
+        translate_filter(self.table.schema(), &self.schema, filter)
+    }
+}
+
+impl fmt::Debug for LodeTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LodeTable({} at {:?})", self.table.name(), self.snapshot.commit())
+    }
+}
+
+#[async_trait]
+impl TableProvider for LodeTable {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        Some(&self.constraints)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        let translates = match self.offload {
+            Offload::Off => TableProviderFilterPushDown::Unsupported,
+            Offload::Index | Offload::Pages => TableProviderFilterPushDown::Inexact,
+            Offload::Rows | Offload::Auto => TableProviderFilterPushDown::Exact,
+        };
+        let support = |f: &&Expr| match translates {
+            TableProviderFilterPushDown::Unsupported => TableProviderFilterPushDown::Unsupported,
+            _ if self.translated(f).is_some() => translates.clone(),
+            _ => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(filters.iter().map(support).collect())
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let stored = self.table.schema().columns.len();
+        let all: Vec<usize>;
+        let projection = match projection {
+            Some(p) => p,
+            None => {
+                all = (0..self.schema.fields().len()).collect();
+                &all
+            }
+        };
+        let output = projection.iter().map(|&i| (i < stored).then_some(i as u16)).collect();
+        let mut terms = Vec::new();
+        let mut filter_text = Vec::new();
+        for f in filters {
+            match self.translated(f) {
+                Some(e) => {
+                    terms.push(e);
+                    filter_text.push(f.human_display().to_string());
+                }
+                // It left the plan on our word.
+                None if self.offload.filters_exactly() => {
+                    return internal_err!("filter {f} no longer translates");
+                }
+                None => {}
+            }
+        }
+        let filter = if terms.len() > 1 { Some(program::Expr::And(terms)) } else { terms.pop() };
+        let selectivity = match &filter {
+            Some(f) if self.offload.filters_exactly() => {
+                estimate::sample(&self.snapshot, &self.table, f, &self.counts)?
+            }
+            _ => 1.0,
+        };
+        let spec = ScanSpec {
+            snapshot: self.snapshot.clone(),
+            table: self.table.clone(),
+            offload: self.offload,
+            counts: self.counts.clone(),
+            output,
+            schema: Arc::new(self.schema.project(projection)?),
+            filter,
+            filter_text: filter_text.join(" AND "),
+            selectivity,
+        };
+        let known = self.snapshot.statistics(&self.table).map_err(engine_error)?;
+        let statistics = estimate::statistics(&spec, &known);
+        // What fits one batch is not worth a second thread.
+        let few = known.rows as usize <= state.config().batch_size();
+        let partitions = if few { 1 } else { state.config().target_partitions() };
+        let pages = deal(&self.snapshot.page_ranges(&self.table), partitions);
+        Ok(Arc::new(LodeScanExec::new(Arc::new(spec), pages, statistics, limit)))
+    }
+}

@@ -1,0 +1,205 @@
+//! What the planner is told of a scan: rows, bytes, bounds; and how many rows a filter lets through, by trying it on
+//! a few pages.
+//!
+//! ```text
+//!   page index ─► rows (exact), min and max (bounds) ─► Statistics
+//!   filter ─► run over pages spread over the table ─► part that passes ─► rows (estimated)
+//! ```
+//!
+//! Invariant: only the row count of an unfiltered scan, and "no NULLs" of a NOT NULL column, are called exact;
+//! DataFusion answers queries from exact values without a scan.
+//! Source: the sampler is YourSQL's, §4: early filtering is worth it only when the filter keeps much back.
+
+use std::sync::Arc;
+
+use datafusion::common::ScalarValue;
+use datafusion::common::stats::Precision;
+use datafusion::error::Result;
+use datafusion::physical_plan::{ColumnStatistics, Statistics};
+use lode_command::{Answer, PageRange, ScanCounts};
+use lode_engine::{Snapshot, Table, TableStatistics};
+use lode_page::{DataType, Value};
+use lode_program::{Expr, Program};
+
+use super::{ScanSpec, engine_error, program_error};
+use crate::StatementCounts;
+
+/// Rows that a sample should hold: enough to tell 1% from 2%.
+const SAMPLE_ROWS: u64 = 50_000;
+/// Pages of a sample, at least where the table has them, and at most.
+const SAMPLE_PAGES_MIN: u64 = 2;
+const SAMPLE_PAGES_MAX: u64 = 32;
+/// Bytes that a string is taken to have in memory: its view, and some text beside it.
+const STRING_BYTES: usize = 32;
+
+/// The part of the table's rows that passes `filter`, 0 to 1, from running it over a few pages.
+pub(crate) fn sample(
+    snapshot: &Snapshot,
+    table: &Table,
+    filter: &Expr,
+    counts: &StatementCounts,
+) -> Result<f64> {
+    let ranges = snapshot.page_ranges(table);
+    let pages = sample_pages(&ranges, table.rows());
+    if pages.is_empty() {
+        return Ok(1.0);
+    }
+    let program = Program::check(table.schema().clone(), Some(filter.clone()), vec![], false);
+    let program = Arc::new(program.map_err(program_error)?);
+    let mut scan = snapshot.scan(table, pages, program, Answer::Rows, None).map_err(engine_error)?;
+    let mut taken = ScanCounts::default();
+    while let Some(unit) = scan.next().map_err(engine_error)? {
+        taken += unit.counts;
+    }
+    counts.with(|q| {
+        q.link_bytes_down += scan.link_bytes_down();
+        q.link_bytes_up += scan.link_bytes_up();
+    });
+    Ok(part_passed(&taken))
+}
+
+/// Skipped pages are taken to have as many rows as those that were read.
+fn part_passed(c: &ScanCounts) -> f64 {
+    if c.pages_read == 0 || c.rows_in == 0 {
+        return if c.pages == 0 { 1.0 } else { 0.0 };
+    }
+    let rows_looked_at = c.rows_in as f64 * c.pages as f64 / c.pages_read as f64;
+    (c.rows_out as f64 / rows_looked_at).clamp(0.0, 1.0)
+}
+
+/// Pages spread evenly over the table.
+fn sample_pages(ranges: &[PageRange], rows: u64) -> Vec<PageRange> {
+    let pages: u64 = ranges.iter().map(|r| u64::from(r.count)).sum();
+    if pages == 0 || rows == 0 {
+        return Vec::new();
+    }
+    let rows_a_page = rows.div_ceil(pages);
+    let wanted = (SAMPLE_ROWS / rows_a_page).clamp(SAMPLE_PAGES_MIN, SAMPLE_PAGES_MAX).min(pages);
+    let mut ranges = ranges.iter();
+    let mut range = ranges.next();
+    let mut before = 0;
+    let mut pick = |i: u64| {
+        let at = (2 * i + 1) * pages / (2 * wanted);
+        while let Some(r) = range {
+            if at < before + u64::from(r.count) {
+                return Some(PageRange { extent: r.extent, first: r.first + (at - before) as u16, count: 1 });
+            }
+            before += u64::from(r.count);
+            range = ranges.next();
+        }
+        None
+    };
+    (0..wanted).filter_map(&mut pick).collect()
+}
+
+/// Statistics of the whole scan, before limits and run-time filters.
+pub(crate) fn statistics(spec: &ScanSpec, known: &TableStatistics) -> Statistics {
+    let filtered = spec.filter.is_some() && spec.offload.filters_exactly();
+    let rows = if filtered {
+        Precision::Inexact(((known.rows as f64 * spec.selectivity).ceil() as usize).max(1))
+    } else {
+        Precision::Exact(known.rows as usize)
+    };
+    let width: usize = spec.output.iter().map(|c| column_bytes(spec, *c)).sum();
+    let columns =
+        spec.output.iter().map(|c| c.map_or_else(ColumnStatistics::new_unknown, |c| column(spec, known, c)));
+    let mut statistics = Statistics {
+        num_rows: rows,
+        total_byte_size: Precision::Inexact(rows.get_value().map_or(0, |r| r * width)),
+        column_statistics: columns.collect(),
+    };
+    if filtered {
+        for c in &mut statistics.column_statistics {
+            c.null_count = c.null_count.to_inexact();
+        }
+    }
+    statistics
+}
+
+fn column_bytes(spec: &ScanSpec, c: Option<u16>) -> usize {
+    c.map_or(8, |c| match spec.table.schema().columns[usize::from(c)].data_type {
+        DataType::Boolean => 1,
+        t => t.fixed_bytes().unwrap_or(STRING_BYTES),
+    })
+}
+
+fn column(spec: &ScanSpec, known: &TableStatistics, c: u16) -> ColumnStatistics {
+    let c = usize::from(c);
+    let ty = spec.table.schema().columns[c];
+    let mut statistics = ColumnStatistics::new_unknown();
+    if !ty.nullable {
+        statistics.null_count = Precision::Exact(0);
+    } else if known.has_nulls.get(c) == Some(&Some(false)) {
+        statistics.null_count = Precision::Inexact(0);
+    }
+    if let Some(Some((min, max))) = known.columns.get(c) {
+        statistics.min_value = bound(ty.data_type, min);
+        statistics.max_value = bound(ty.data_type, max);
+    }
+    if spec.table.def().primary_key == [c as u16] {
+        statistics.distinct_count = Precision::Inexact(known.rows as usize);
+    }
+    statistics
+}
+
+fn bound(t: DataType, v: &Value) -> Precision<ScalarValue> {
+    scalar(t, v).map_or(Precision::Absent, Precision::Inexact)
+}
+
+/// A value as DataFusion has it.
+fn scalar(t: DataType, v: &Value) -> Option<ScalarValue> {
+    Some(match (t, v) {
+        (DataType::Boolean, Value::Boolean(b)) => ScalarValue::Boolean(Some(*b)),
+        (DataType::SmallInt, Value::Int(i)) => ScalarValue::Int16(Some(i16::try_from(*i).ok()?)),
+        (DataType::Integer, Value::Int(i)) => ScalarValue::Int32(Some(i32::try_from(*i).ok()?)),
+        (DataType::BigInt, Value::Int(i)) => ScalarValue::Int64(Some(*i)),
+        (DataType::Date, Value::Int(i)) => ScalarValue::Date32(Some(i32::try_from(*i).ok()?)),
+        (DataType::Timestamp, Value::Int(i)) => ScalarValue::TimestampMicrosecond(Some(*i), None),
+        (DataType::Real, Value::Real(f)) => ScalarValue::Float32(Some(*f)),
+        (DataType::Double, Value::Double(f)) => ScalarValue::Float64(Some(*f)),
+        (DataType::Decimal { precision, scale }, Value::Decimal(d)) => {
+            ScalarValue::Decimal128(Some(*d), precision, scale as i8)
+        }
+        (DataType::Text, Value::Bytes(b)) => {
+            ScalarValue::Utf8View(Some(std::str::from_utf8(b).ok()?.to_owned()))
+        }
+        (DataType::Bytea, Value::Bytes(b)) => ScalarValue::BinaryView(Some(b.to_vec())),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use lode_base::ExtentId;
+
+    use super::*;
+
+    #[test]
+    fn samples_are_spread_and_lie_in_the_table() {
+        let range = |e, count| PageRange { extent: ExtentId::new(e).unwrap(), first: 0, count };
+        let check = |ranges: &[PageRange], rows, expected: &[(u64, u16)]| {
+            let got: Vec<(u64, u16)> =
+                sample_pages(ranges, rows).iter().map(|r| (r.extent.raw(), r.first)).collect();
+            assert_eq!(got, expected);
+        };
+        check(&[range(1, 1)], 10, &[(1, 0)]);
+        check(&[range(1, 100), range(2, 100)], 5_000_000, &[(1, 50), (2, 50)]);
+        check(&[range(1, 3), range(2, 1)], 100_000, &[(1, 1), (2, 0)]);
+        check(&[], 0, &[]);
+    }
+
+    #[test]
+    fn skipped_pages_count_as_rows_that_failed() {
+        let c = ScanCounts {
+            pages: 10,
+            pages_skipped: 9,
+            pages_read: 1,
+            rows_in: 100,
+            rows_out: 50,
+            ..Default::default()
+        };
+        assert!((part_passed(&c) - 0.05).abs() < 1e-9);
+        let none = ScanCounts { pages: 10, pages_skipped: 10, ..Default::default() };
+        assert_eq!(part_passed(&none), 0.0);
+    }
+}

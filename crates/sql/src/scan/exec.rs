@@ -1,0 +1,247 @@
+//! `LodeScanExec`: the leaf of every plan over Lode's tables.
+//!
+//! ```text
+//!   planning: filters, projection, limit, run-time filters come down ─► LodeScanExec
+//!   running:  each partition on its own thread, batch by batch
+//! ```
+//!
+//! Invariants: a scan with a limit takes no run-time filter (it would change which rows the limit sees); run-time
+//! filters are taken as hints, so whoever made them still applies them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::Result;
+use datafusion::execution::TaskContext;
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, EmissionType, ReplaceChildrenOptions, SchedulingType, apply_expression_roots,
+};
+use datafusion::physical_plan::filter_pushdown::{
+    ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation,
+};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream, Statistics,
+};
+use futures::stream;
+use lode_command::PageRange;
+
+use super::ScanSpec;
+use super::metrics::ScanMetrics;
+use super::partition::PartitionScan;
+use super::runtime::{RuntimeFilters, is_dynamic, is_runtime};
+use crate::Offload;
+
+/// A scan of one table at one snapshot.
+#[derive(Clone)]
+pub struct LodeScanExec {
+    spec: Arc<ScanSpec>,
+    partitions: Arc<Vec<Vec<PageRange>>>,
+    runtime: Vec<Arc<dyn PhysicalExpr>>,
+    fetch: Option<usize>,
+    statistics: Arc<Statistics>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl LodeScanExec {
+    pub(crate) fn new(
+        spec: Arc<ScanSpec>,
+        partitions: Vec<Vec<PageRange>>,
+        statistics: Statistics,
+        fetch: Option<usize>,
+    ) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(spec.schema.clone()),
+            Partitioning::UnknownPartitioning(partitions.len()),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        Self {
+            spec,
+            partitions: Arc::new(partitions),
+            runtime: Vec::new(),
+            fetch,
+            statistics: Arc::new(statistics),
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    /// How deep the scan may go into the drive.
+    pub fn offload(&self) -> Offload {
+        self.spec.offload
+    }
+
+    /// Whether the drive evaluates a filter that is known at planning.
+    pub fn has_filter(&self) -> bool {
+        self.spec.filter.is_some()
+    }
+
+    /// Run-time filters that reach the scan.
+    pub fn runtime_filters(&self) -> &[Arc<dyn PhysicalExpr>] {
+        &self.runtime
+    }
+}
+
+impl fmt::Debug for LodeScanExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_as(DisplayFormatType::Verbose, f)
+    }
+}
+
+impl DisplayAs for LodeScanExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let spec = &self.spec;
+        let names: Vec<&str> = spec.schema.fields().iter().map(|f| f.name().as_str()).collect();
+        let names = names.join(", ");
+        if matches!(t, DisplayFormatType::TreeRender) {
+            writeln!(f, "table={}", spec.table.name())?;
+            writeln!(f, "offload={}", spec.offload)?;
+            return writeln!(f, "filter={}", spec.filter_text);
+        }
+        write!(
+            f,
+            "LodeScanExec: table={}, offload={}, projection=[{names}]",
+            spec.table.name(),
+            spec.offload
+        )?;
+        if !spec.filter_text.is_empty() {
+            write!(f, ", filter={}", spec.filter_text)?;
+        }
+        if let Some(fetch) = self.fetch {
+            write!(f, ", fetch={fetch}")?;
+        }
+        if !self.runtime.is_empty() {
+            let filters: Vec<String> = self.runtime.iter().map(ToString::to_string).collect();
+            write!(f, ", run-time filter={}", filters.join(" AND "))?;
+        }
+        Ok(())
+    }
+}
+
+impl ExecutionPlan for LodeScanExec {
+    fn name(&self) -> &'static str {
+        "LodeScanExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        apply_expression_roots(self.runtime.iter(), f)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    /// Run again from the start (recursive queries): the operators above make new run-time filters, which the scan
+    /// does not know; the old ones would hold back rows.
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut scan = Arc::unwrap_or_clone(self);
+        scan.runtime.clear();
+        scan.metrics = ExecutionPlanMetricsSet::new();
+        Ok(Arc::new(scan))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let mut scan = PartitionScan::new(
+            self.spec.clone(),
+            self.partitions[partition].clone(),
+            RuntimeFilters::new(self.runtime.clone()),
+            self.fetch,
+            context.session_config().batch_size(),
+            ScanMetrics::new(&self.metrics, partition),
+        )?;
+        if partition == 0 {
+            self.spec.counts.with(|q| q.scans += 1);
+        }
+        let batches = stream::iter(std::iter::from_fn(move || scan.next().transpose()));
+        let stream = RecordBatchStreamAdapter::new(self.spec.schema.clone(), batches);
+        Ok(Box::pin(cooperative(stream)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let mut statistics = Statistics::clone(&self.statistics);
+        if args.partition().is_some() {
+            let share = |p: Precision<usize>| match p.get_value() {
+                Some(n) => Precision::Inexact(n.div_ceil(self.partitions.len())),
+                None => Precision::Absent,
+            };
+            statistics.num_rows = share(statistics.num_rows);
+            statistics.total_byte_size = share(statistics.total_byte_size);
+            statistics = statistics.to_inexact();
+        }
+        Ok(Arc::new(match self.fetch {
+            Some(_) => statistics.with_fetch(self.fetch, 0, 1)?,
+            None => statistics,
+        }))
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        let mut scan = self.clone();
+        scan.fetch = limit;
+        Some(Arc::new(scan))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.fetch
+    }
+
+    fn handle_child_pushdown_result(
+        &self,
+        phase: FilterPushdownPhase,
+        pushed: ChildPushdownResult,
+        _: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        // Filters with a subquery's value come first, those that operators make as they run come last; either may be
+        // only partly evaluated here, so none leaves its place in the plan.
+        let wanted = |e: &Arc<dyn PhysicalExpr>| match phase {
+            FilterPushdownPhase::Pre => is_runtime(e) && !is_dynamic(e),
+            FilterPushdownPhase::Post => is_dynamic(e),
+        };
+        let mut scan = self.clone();
+        if self.fetch.is_none() && self.spec.offload != Offload::Off {
+            scan.runtime
+                .extend(pushed.parent_filters.iter().map(|p| &p.filter).filter(|e| wanted(e)).cloned());
+        }
+        let propagation = FilterPushdownPropagation::all_unsupported(pushed);
+        if scan.runtime.len() == self.runtime.len() {
+            return Ok(propagation);
+        }
+        Ok(propagation.with_updated_node(Arc::new(scan)))
+    }
+}

@@ -1,0 +1,71 @@
+//! What EXPLAIN ANALYZE shows of a scan, and the sums of its statement.
+
+use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder};
+use lode_command::ScanCounts;
+
+use crate::StatementCounts;
+
+/// The counters of one partition.
+pub(super) struct ScanMetrics {
+    pub(super) baseline: BaselineMetrics,
+    pages: Count,
+    pages_skipped: Count,
+    pages_read: Count,
+    media_bytes: Count,
+    link_bytes: Count,
+    drive_rows: Count,
+    narrowed: Count,
+}
+
+impl ScanMetrics {
+    pub(super) fn new(set: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+        let counter = |name: &'static str| MetricBuilder::new(set).counter(name, partition);
+        Self {
+            baseline: BaselineMetrics::new(set, partition),
+            pages: counter("pages"),
+            pages_skipped: counter("pages_skipped"),
+            pages_read: counter("pages_read"),
+            media_bytes: counter("media_bytes"),
+            link_bytes: counter("link_bytes"),
+            drive_rows: counter("drive_rows"),
+            narrowed: counter("runtime_filters"),
+        }
+    }
+
+    /// What one unit of a task took.
+    pub(super) fn task(&self, c: &ScanCounts, sums: &StatementCounts) {
+        self.pages.add(c.pages as usize);
+        self.pages_skipped.add(c.pages_skipped as usize);
+        self.pages_read.add(c.pages_read as usize);
+        self.media_bytes.add(c.media_bytes as usize);
+        self.drive_rows.add(c.rows_in as usize);
+        sums.add_task(c);
+    }
+
+    /// A page that the host read.
+    pub(super) fn page_read(&self, sums: &StatementCounts) {
+        self.pages_read.add(1);
+        sums.with(|q| q.pages_read += 1);
+    }
+
+    /// Bytes that crossed the link.
+    pub(super) fn link(&self, down: u64, up: u64, sums: &StatementCounts) {
+        self.link_bytes.add((down + up) as usize);
+        sums.with(|q| {
+            q.link_bytes_down += down;
+            q.link_bytes_up += up;
+        });
+    }
+
+    /// Run-time filters reached the scan.
+    pub(super) fn narrowed(&self, sums: &StatementCounts) {
+        self.narrowed.add(1);
+        sums.with(|q| q.narrowed += 1);
+    }
+
+    /// A batch leaves.
+    pub(super) fn rows_out(&self, rows: usize, sums: &StatementCounts) {
+        self.baseline.record_output(rows);
+        sums.with(|q| q.rows_out += rows as u64);
+    }
+}

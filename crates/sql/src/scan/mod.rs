@@ -1,0 +1,127 @@
+//! Scans of a table at one snapshot, by the drive or through the buffer pool.
+//!
+//! ```text
+//!   LodeTable ─► ScanSpec ─► LodeScanExec ─┬─ partition 0: pages 0-7, 16-23, ... ─► engine Scan ─► batches
+//!                                          └─ partition 1: pages 8-15, 24-31, ... ─► engine Scan ─► batches
+//! ```
+//!
+//! Invariants: all scans of a statement read one snapshot; each page of the table belongs to exactly one partition;
+//! nothing is asked of the drive before a partition is first polled, since run-time filters may still come.
+
+mod batches;
+pub(crate) mod estimate;
+mod exec;
+mod metrics;
+mod partition;
+mod runtime;
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::error::{DataFusionError, Result};
+use lode_command::PageRange;
+use lode_engine::{EngineError, Snapshot, Table};
+use lode_program::{Expr, Program};
+
+pub use exec::LodeScanExec;
+
+use crate::StatementCounts;
+use crate::offload::Offload;
+
+/// What all partitions of a scan share.
+pub(crate) struct ScanSpec {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) table: Arc<Table>,
+    pub(crate) offload: Offload,
+    pub(crate) counts: Arc<StatementCounts>,
+    /// The columns that come out, in order: a column of the table, or `None` for the row's address.
+    pub(crate) output: Vec<Option<u16>>,
+    /// Their Arrow schema.
+    pub(crate) schema: SchemaRef,
+    /// What rows must pass: exactly if the level filters exactly, else a hint on pages.
+    pub(crate) filter: Option<Expr>,
+    /// The filter as SQL, for EXPLAIN.
+    pub(crate) filter_text: String,
+    /// The part of the rows that is expected to pass, 0 to 1.
+    pub(crate) selectivity: f64,
+}
+
+impl ScanSpec {
+    /// The program of the scan before any run-time filter.
+    pub(crate) fn program(&self) -> Result<Program> {
+        let projection = self.output.iter().flatten().copied().collect();
+        let slots = self.output.contains(&None);
+        let schema = self.table.schema().clone();
+        Program::check(schema, self.filter.clone(), projection, slots).map_err(program_error)
+    }
+}
+
+/// The engine's error on its way through DataFusion.
+pub(crate) fn engine_error(e: EngineError) -> DataFusionError {
+    DataFusionError::External(Box::new(e))
+}
+
+pub(crate) fn program_error(e: lode_program::ProgramError) -> DataFusionError {
+    DataFusionError::External(Box::new(e))
+}
+
+/// Most pages that follow each other in one partition.
+const CHUNK_PAGES_MAX: u32 = 64;
+/// Chunks that each partition gets at least, where there are as many pages: so that none ends long before the others.
+const CHUNKS_MIN: u32 = 8;
+
+/// The pages dealt out to at most `partitions` partitions, evenly, in interleaved chunks; at least one partition.
+pub(crate) fn deal(ranges: &[PageRange], partitions: usize) -> Vec<Vec<PageRange>> {
+    let pages: u32 = ranges.iter().map(|r| u32::from(r.count)).sum();
+    let partitions = partitions.min(pages as usize).max(1);
+    let chunk = (pages / (partitions as u32 * CHUNKS_MIN)).clamp(1, CHUNK_PAGES_MAX);
+    let mut dealt: Vec<Vec<PageRange>> = vec![Vec::new(); partitions];
+    let (mut to, mut room) = (0, chunk);
+    for r in ranges {
+        let (mut first, mut left) = (r.first, r.count);
+        while left > 0 {
+            let count = left.min(room as u16);
+            dealt[to].push(PageRange { extent: r.extent, first, count });
+            (first, left, room) = (first + count, left - count, room - u32::from(count));
+            if room == 0 {
+                (to, room) = ((to + 1) % partitions, chunk);
+            }
+        }
+    }
+    dealt
+}
+
+#[cfg(test)]
+mod tests {
+    use lode_base::ExtentId;
+
+    use super::*;
+
+    #[test]
+    fn each_page_is_dealt_once_and_evenly() {
+        let extent = |n| ExtentId::new(n).unwrap();
+        let ranges = [
+            PageRange { extent: extent(1), first: 0, count: 1024 },
+            PageRange { extent: extent(2), first: 0, count: 37 },
+        ];
+        for partitions in [1, 2, 3, 7] {
+            let dealt = deal(&ranges, partitions);
+            assert_eq!(dealt.len(), partitions);
+            let mut pages: Vec<(ExtentId, u16)> = dealt
+                .iter()
+                .flatten()
+                .flat_map(|r| (r.first..r.first + r.count).map(|p| (r.extent, p)))
+                .collect();
+            pages.sort_by_key(|(e, p)| (e.raw(), *p));
+            pages.dedup();
+            assert_eq!(pages.len(), 1061);
+            let sizes: Vec<u32> = dealt.iter().map(|d| d.iter().map(|r| u32::from(r.count)).sum()).collect();
+            assert!(
+                sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= CHUNK_PAGES_MAX,
+                "{sizes:?}"
+            );
+        }
+        assert_eq!(deal(&[], 4), vec![Vec::new()]);
+        assert_eq!(deal(&[PageRange { extent: extent(1), first: 0, count: 2 }], 8).len(), 2);
+    }
+}
