@@ -480,3 +480,105 @@ const _: () = {
     const fn shared<T: Send + Sync>() {}
     shared::<Medium>();
 };
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::backing::Backing;
+
+    /// A memory image whose next operation of one kind fails.
+    struct Faulty(MemoryBacking, Arc<AtomicU32>);
+
+    const SYNC: u32 = 1;
+    const WRITE: u32 = 2;
+    const GROW: u32 = 3;
+
+    impl Faulty {
+        fn fail(&self, which: u32, operation: &'static str, kind: ErrorKind) -> Result<(), FlashError> {
+            match self.1.compare_exchange(which, 0, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => Err(FlashError::io(Path::new("a.lode"), operation, Error::from(kind))),
+                Err(_) => Ok(()),
+            }
+        }
+    }
+
+    impl Backing for Faulty {
+        fn path(&self) -> &Path {
+            Path::new("a.lode")
+        }
+        fn read(&self, at: u64, out: &mut [u8], operation: &'static str) -> Result<(), FlashError> {
+            self.0.read(at, out, operation)
+        }
+        fn write(&self, at: u64, data: &[u8], operation: &'static str) -> Result<(), FlashError> {
+            self.fail(WRITE, operation, ErrorKind::StorageFull)?;
+            self.0.write(at, data, operation)
+        }
+        fn prepare_group(&self, group: u64, ahead: bool) -> Result<(), FlashError> {
+            self.fail(GROW, "grow the image", ErrorKind::StorageFull)?;
+            self.0.prepare_group(group, ahead)
+        }
+        fn punch(&self, at: u64, len: u64) -> Result<(), FlashError> {
+            self.0.punch(at, len)
+        }
+        fn forget_group(&self, group: u64) {
+            self.0.forget_group(group);
+        }
+        fn sync(&self) -> Result<(), FlashError> {
+            self.fail(SYNC, "sync the image", ErrorKind::Other)
+        }
+        fn len(&self) -> u64 {
+            self.0.len()
+        }
+    }
+
+    fn faulty() -> (Medium, Arc<AtomicU32>, EblockId) {
+        let next = Arc::new(AtomicU32::new(0));
+        let g = Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 8).unwrap();
+        let m = Medium::new(Box::new(Faulty(MemoryBacking::new(), next.clone())), g, [0; 16], 1, None);
+        let e = EblockId::new(0);
+        m.erase(e).unwrap();
+        (m, next, e)
+    }
+
+    #[test]
+    fn a_failed_sync_is_never_retried() {
+        let (m, next, e) = faulty();
+        let data = PageBuf::copy_from(&[1; 4096]);
+        m.program(e, 0, &data).unwrap();
+        next.store(SYNC, Ordering::Relaxed);
+        assert_eq!(m.sync().unwrap_err().to_string(), "a.lode: cannot sync the image: other error");
+        let poisoned = |r: Result<(), FlashError>| {
+            let message = r.unwrap_err().to_string();
+            let expected = "a.lode: no more writes until it is opened again, since an earlier sync failed";
+            assert!(message.starts_with(expected), "{message}");
+        };
+        poisoned(m.sync());
+        poisoned(m.program(e, 1, &data));
+        poisoned(m.erase(e).map(drop));
+        poisoned(m.write_checkpoint_record(0, b""));
+        poisoned(m.discard(e));
+        assert_eq!(m.read(m.geometry().ppa(e, 0).unwrap(), 4096).unwrap(), data, "reading goes on");
+    }
+
+    #[test]
+    fn a_failed_write_ends_its_eblock_but_a_failed_growth_does_not() {
+        let (m, next, e) = faulty();
+        let data = PageBuf::copy_from(&[1; 4096]);
+        next.store(GROW, Ordering::Relaxed);
+        let full = m.program(e, 0, &data).unwrap_err();
+        assert!(full.is_no_space());
+        assert_eq!(full.to_string(), "a.lode: cannot grow the image: no storage space");
+        assert_eq!(m.next_wblock(e), 0);
+        next.store(WRITE, Ordering::Relaxed);
+        assert_eq!(
+            m.program(e, 0, &data).unwrap_err().to_string(),
+            "a.lode: cannot write tags: no storage space"
+        );
+        assert_eq!(m.next_wblock(e), m.geometry().wblocks_per_eblock());
+        m.erase(e).unwrap();
+        m.program(e, 0, &data).unwrap();
+    }
+}
