@@ -1,0 +1,49 @@
+//! Why a workload stopped.
+
+use std::path::PathBuf;
+
+use datafusion::error::DataFusionError;
+use lode_sql::SqlError;
+
+/// Why a workload stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// The user asked to stop, by Ctrl-C.
+    #[error("interrupted")]
+    Interrupted,
+    /// Lode refused a statement or failed in it.
+    #[error("{doing}: {source}")]
+    Sql {
+        /// What was being done, such as `Q7` or `loading lineitem`.
+        doing: String,
+        /// What was wrong.
+        source: SqlError,
+    },
+    /// Plain DataFusion failed, in a comparison.
+    #[error("{doing}: {source}")]
+    DataFusion {
+        /// What was being done.
+        doing: String,
+        /// What was wrong.
+        source: DataFusionError,
+    },
+    /// A file could not be written or read.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What was wrong.
+        source: std::io::Error,
+    },
+    /// An answer is not what it must be.
+    #[error("{0}")]
+    Differs(#[from] crate::tpch::answers::Difference),
+    /// A shipped answer is not in its own format.
+    #[error("shipped answer {name}: {what}")]
+    Reference {
+        /// Scale and query.
+        name: String,
+        /// What is wrong.
+        what: String,
+    },
+}

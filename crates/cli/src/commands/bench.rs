@@ -1,0 +1,215 @@
+//! `lode bench`: workloads, measured in wall time.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use lode_bench::BenchError;
+use lode_bench::tpch::compare_parquet::{Measured, ParquetPeer, Plan, measure};
+use lode_bench::tpch::{Scale, schema};
+use lode_sql::Offload;
+
+use super::load;
+use crate::drive_file::{Opened, Resources, create, open_or_create};
+use crate::error::{CliError, CliResult};
+use crate::interrupt;
+use crate::script::println_quietly;
+use crate::table::{TextTable, bytes, count};
+
+/// Run a workload and measure it
+#[derive(clap::Args)]
+#[command(
+    long_about = "Run a workload and measure it, in wall time.",
+    after_long_help = "EXAMPLES\n    lode bench tpch --scale 1 --compare parquet\n    \
+        lode bench tpch --scale 0.1 --json > tpch.jsonl"
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// The 22 queries of TPC-H, warm, best of three
+    #[command(
+        long_about = "The 22 queries of TPC-H, warm, best of three.\n\n\
+            Loads the data into a drive in a temporary directory, or uses the one named by --drive (and loads it if it \
+            holds no TPC-H). With --compare parquet the same rows are written to Parquet files, and plain DataFusion \
+            runs the same queries over them in the same process, with the same number of partitions, in turn with \
+            Lode; answers must agree.",
+        after_long_help = "EXAMPLES\n    lode bench tpch --scale 1 --compare parquet --partitions 2\n    \
+            lode bench tpch --scale 1 --drive tpch.lode --offload off\n    \
+            lode bench tpch --scale 0.1 --compare parquet --json\n\nJSON ROWS\n    \
+            One object a line: a row for the load, one for each query, one for the total. Times are milliseconds; \
+            parquet_ms and ratio are null without --compare."
+    )]
+    Tpch(Tpch),
+}
+
+#[derive(clap::Args)]
+struct Tpch {
+    /// How much data: 1 is 8.7 million rows
+    #[arg(long, value_name = "S", default_value = "1", allow_negative_numbers = true)]
+    scale: Scale,
+
+    /// Run the queries over Parquet files too
+    #[arg(long, value_enum, value_name = "PEER")]
+    compare: Option<Peer>,
+
+    /// Write JSON, one object a line
+    #[arg(long)]
+    json: bool,
+
+    /// How much the drive does: off, index, pages, rows or auto
+    #[arg(long, value_name = "LEVEL", default_value_t = Offload::Auto)]
+    offload: Offload,
+
+    /// A drive that holds the data, or shall; by default one that goes away afterwards
+    #[arg(long, value_name = "FILE")]
+    drive: Option<PathBuf>,
+
+    #[command(flatten)]
+    resources: Resources,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Peer {
+    /// DataFusion over Parquet files
+    Parquet,
+}
+
+/// Runs that count; the best is taken.
+const RUNS: usize = 3;
+
+pub(crate) fn run(args: Args) -> CliResult {
+    let What::Tpch(args) = args.what;
+    let dir = tempfile::tempdir().map_err(|e| CliError::Failed(format!("temporary directory: {e}")))?;
+    let path = args.drive.clone().unwrap_or_else(|| dir.path().join("tpch.lode"));
+    let mut opened = match &args.drive {
+        Some(path) => open_or_create(path, args.resources, args.offload)?,
+        None => create(&path, args.resources, args.offload)?,
+    };
+    let result = bench(&args, &mut opened, dir.path());
+    // Holding the data is what a drive that was named is for, also when the queries fail.
+    let close = match args.drive {
+        Some(_) if result.is_ok() => opened.close(&path),
+        _ => Ok(()),
+    };
+    result.and(close)
+}
+
+fn bench(args: &Tpch, opened: &mut Opened, dir: &std::path::Path) -> CliResult {
+    prepare(args, opened)?;
+    let session = std::sync::Arc::clone(&opened.session);
+    let (scale, compare, json, offload) = (args.scale, args.compare, args.json, args.offload);
+    let partitions = usize::from(args.resources.partitions);
+    let dir = dir.to_path_buf();
+    let all = args.resources.block_on(interrupt::until_signal(async move {
+        let peer = match compare {
+            Some(Peer::Parquet) => Some(ParquetPeer::write(scale, &dir, partitions).await?),
+            None => None,
+        };
+        let plan = Plan { scale, offload, runs: RUNS };
+        let each = |m: &Measured| if json { print_json(m) } else { Ok(()) };
+        Ok(measure(&session, peer.as_ref(), plan, each).await?)
+    }))?;
+    if json {
+        return println_quietly(&total_json(&all));
+    }
+    println_quietly(report(&all, args).trim_end())
+}
+
+/// Makes sure that the data are there.
+fn prepare(args: &Tpch, opened: &mut Opened) -> CliResult {
+    let snapshot = opened.database.snapshot()?;
+    if let Some(table) = snapshot.table("orders") {
+        let (found, expected) = (snapshot.statistics(&table)?.rows, (1.5e6 * args.scale.factor()) as u64);
+        if found != expected {
+            return Err(CliError::Failed(format!(
+                "the drive holds {} orders; scale {} has {}",
+                count(found),
+                args.scale,
+                count(expected)
+            )));
+        }
+        return Ok(());
+    }
+    drop(snapshot);
+    let loaded = load::tpch(opened, args.scale, schema::Layout::Column, args.resources)?;
+    if args.drive.is_some() {
+        opened.keep();
+    }
+    let seconds = loaded.wall.as_secs_f64();
+    if args.json {
+        let row = serde_json::json!({
+            "workload": "tpch", "row": "load", "rows": loaded.rows, "load_ms": seconds * 1e3,
+        });
+        return println_quietly(&row.to_string());
+    }
+    println_quietly(&format!("Loaded {} rows in {seconds:.1} s.", count(loaded.rows)))
+}
+
+fn print_json(m: &Measured) -> Result<(), BenchError> {
+    let mut row = serde_json::to_value(m).unwrap_or_default();
+    row["workload"] = "tpch".into();
+    row["row"] = "query".into();
+    // A reader that went away ends the benchmark at its next row, as an interrupt does.
+    println_quietly(&row.to_string()).map_err(|_| BenchError::Interrupted)
+}
+
+struct Total {
+    lode_ms: f64,
+    parquet_ms: Option<f64>,
+    ratio: Option<f64>,
+}
+
+fn total(all: &[Measured]) -> Total {
+    let lode_ms = all.iter().map(|m| m.lode_ms).sum();
+    let parquet_ms = all.iter().map(|m| m.parquet_ms).sum::<Option<f64>>();
+    Total { lode_ms, parquet_ms, ratio: parquet_ms.map(|p| lode_ms / p) }
+}
+
+fn total_json(all: &[Measured]) -> String {
+    let t = total(all);
+    serde_json::json!({
+        "workload": "tpch", "row": "total",
+        "lode_ms": t.lode_ms, "parquet_ms": t.parquet_ms, "ratio": t.ratio,
+        "ratio_max": all.iter().filter_map(|m| m.ratio).reduce(f64::max),
+    })
+    .to_string()
+}
+
+fn report(all: &[Measured], args: &Tpch) -> String {
+    let ms = |v: f64| format!("{v:.1}");
+    let optional = |v: Option<f64>, digits: usize| v.map_or_else(|| "-".into(), |v| format!("{v:.digits$}"));
+    let mut table =
+        TextTable::new(&["query", ">rows", ">lode ms", ">parquet ms", ">ratio", ">pages", ">skipped", ">link"]);
+    for m in all {
+        table.row([
+            format!("Q{}", m.query),
+            count(m.rows as u64),
+            ms(m.lode_ms),
+            optional(m.parquet_ms, 1),
+            optional(m.ratio, 2),
+            count(m.pages),
+            count(m.pages_skipped),
+            bytes(m.link_bytes_up),
+        ]);
+    }
+    let t = total(all);
+    table.rule();
+    table.row([
+        "total".into(),
+        String::new(),
+        ms(t.lode_ms),
+        optional(t.parquet_ms, 1),
+        optional(t.ratio, 2),
+        count(all.iter().map(|m| m.pages).sum()),
+        count(all.iter().map(|m| m.pages_skipped).sum()),
+        bytes(all.iter().map(|m| m.link_bytes_up).sum()),
+    ]);
+    let sums = format!(
+        "TPC-H scale {}, offload {}, {} partitions, warm, best of {RUNS}.",
+        args.scale, args.offload, args.resources.partitions
+    );
+    format!("{}{sums}\n", table.render())
+}

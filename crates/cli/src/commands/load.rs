@@ -1,0 +1,196 @@
+//! `lode load`: TPC-H, CSV files, Parquet files.
+
+use std::io::{IsTerminal, Write};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use clap::{Subcommand, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use lode_bench::tpch::data::{self, Loaded, OnProgress, Progress};
+use lode_bench::tpch::{Scale, schema};
+use lode_sql::Offload;
+
+use super::load_files::{Kind, load};
+use crate::drive_file::{Opened, Resources, open_or_create};
+use crate::error::{CliError, CliResult};
+use crate::interrupt;
+use crate::script::println_quietly;
+use crate::table::count;
+
+/// Load data in bulk: TPC-H, CSV or Parquet
+#[derive(clap::Args)]
+#[command(
+    long_about = "Load data in bulk: TPC-H, CSV or Parquet.\n\n\
+        The drive's image is made if there is none. Rows go to new pages, which one small commit publishes: a load \
+        that fails, is stopped or is killed leaves the tables as they were.",
+    after_long_help = "EXAMPLES\n  \
+        TPC-H at scale 1 (a gigabyte of text):\n    lode load tpch --scale 1 --drive tpch.lode\n\n  \
+        CSV files with a header line into one table:\n    lode load csv --drive my.lode --table trips jan.csv feb.csv\n\n  \
+        A Parquet file:\n    lode load parquet --drive my.lode --table trips trips.parquet"
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Generate the eight tables of TPC-H and load them
+    #[command(
+        long_about = "Generate the eight tables of TPC-H and load them.\n\n\
+            None of the eight may exist yet. All are loaded, or none stays.",
+        after_long_help = "EXAMPLES\n    lode load tpch --scale 0.1 --drive tpch.lode\n    \
+            lode load tpch --scale 0.01 --drive rows.lode --layout row"
+    )]
+    Tpch {
+        /// How much: 1 is 8.7 million rows
+        #[arg(long, value_name = "S", default_value = "1", allow_negative_numbers = true)]
+        scale: Scale,
+
+        /// How pages are laid out: small ones that are changed in place, or large ones for scans
+        #[arg(long, value_enum, default_value_t = Layout::Column)]
+        layout: Layout,
+
+        #[command(flatten)]
+        to: Target,
+    },
+    /// Load CSV files with a header line
+    #[command(
+        long_about = "Load CSV files with a header line.\n\n\
+            The table is made if there is none: names come from the header, types from the values of the first file. \
+            A malformed file is refused with its line and column, and nothing of it is loaded.",
+        after_long_help = "EXAMPLES\n    lode load csv --drive my.lode --table trips trips.csv\n    \
+            lode load csv --drive my.lode --table trips jan.csv feb.csv mar.csv"
+    )]
+    Csv(Files),
+    /// Load Parquet files
+    #[command(
+        long_about = "Load Parquet files.\n\n\
+            The table is made if there is none, with the names and types of the first file.",
+        after_long_help = "EXAMPLES\n    lode load parquet --drive my.lode --table trips trips.parquet"
+    )]
+    Parquet(Files),
+}
+
+#[derive(clap::Args)]
+struct Target {
+    /// The image of the drive; made if there is none
+    #[arg(long, value_name = "FILE")]
+    drive: PathBuf,
+
+    #[command(flatten)]
+    resources: Resources,
+}
+
+#[derive(clap::Args)]
+struct Files {
+    /// The table; made if there is none
+    #[arg(long, value_name = "NAME")]
+    table: String,
+
+    /// The files, loaded in this order
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+
+    #[command(flatten)]
+    to: Target,
+}
+
+/// [`schema::Layout`], as the command line names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Layout {
+    Row,
+    Column,
+}
+
+pub(crate) fn run(args: Args) -> CliResult {
+    match args.what {
+        What::Tpch { scale, layout, to } => {
+            let layout = match layout {
+                Layout::Row => schema::Layout::Row,
+                Layout::Column => schema::Layout::Column,
+            };
+            with_drive(&to, |opened| {
+                let loaded = tpch(opened, scale, layout, to.resources)?;
+                println_quietly(&format!(
+                    "Loaded {} rows of TPC-H at scale {scale} in {:.1} s.",
+                    count(loaded.rows),
+                    loaded.wall.as_secs_f64()
+                ))
+            })
+        }
+        What::Csv(files) => load_files(&files, Kind::Csv),
+        What::Parquet(files) => load_files(&files, Kind::Parquet),
+    }
+}
+
+fn load_files(files: &Files, kind: Kind) -> CliResult {
+    let start = Instant::now();
+    with_drive(&files.to, |opened| {
+        let rows = files.to.resources.block_on(load(&opened.session, kind, &files.table, &files.paths))?;
+        let seconds = start.elapsed().as_secs_f64();
+        println_quietly(&format!("Loaded {} rows into {} in {seconds:.1} s.", count(rows), files.table))
+    })
+}
+
+/// Runs a load on a drive. Of one that is stopped, the drive stays and is usable; of one that fails, a drive that was
+/// made for it does not.
+fn with_drive(to: &Target, load: impl FnOnce(&Opened) -> CliResult) -> CliResult {
+    let mut opened = open_or_create(&to.drive, to.resources, Offload::Auto)?;
+    let result = load(&opened);
+    match result {
+        Ok(()) | Err(CliError::OutputClosed) => opened.close(&to.drive)?,
+        Err(CliError::Interrupted) => opened.keep(),
+        Err(_) => {}
+    }
+    result
+}
+
+/// Loads TPC-H, showing how far it is.
+pub(crate) fn tpch(
+    opened: &Opened,
+    scale: Scale,
+    layout: schema::Layout,
+    resources: Resources,
+) -> CliResult<Loaded> {
+    let (on_progress, bar) = progress_display()?;
+    let session = Arc::clone(&opened.session);
+    let loaded = resources.block_on(async { Ok(data::load(&session, scale, layout, on_progress).await?) });
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    loaded
+}
+
+/// A bar on a terminal, otherwise a line for each table.
+fn progress_display() -> CliResult<(OnProgress, Option<ProgressBar>)> {
+    let go_on = || if interrupt::signal().is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    if std::io::stderr().is_terminal() {
+        let style = ProgressStyle::with_template("{msg:10} [{bar:40}] {percent:>3} %  {human_pos} rows  {eta} left")
+            .map_err(|e| CliError::Failed(e.to_string()))?
+            .progress_chars("=> ");
+        let bar = ProgressBar::new(1).with_style(style);
+        bar.enable_steady_tick(Duration::from_millis(200));
+        let shown = bar.clone();
+        let show = move |p: Progress| {
+            shown.set_length(p.rows_expected.max(p.rows));
+            shown.set_position(p.rows);
+            shown.set_message(p.table);
+            go_on()
+        };
+        return Ok((Arc::new(show), Some(bar)));
+    }
+    let last = Mutex::new("");
+    let show = move |p: Progress| {
+        let mut last = last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if *last != p.table {
+            *last = p.table;
+            // A reader that went away does not stop the load.
+            let _ = writeln!(std::io::stdout(), "loading {}", p.table);
+        }
+        go_on()
+    };
+    Ok((Arc::new(show), None))
+}

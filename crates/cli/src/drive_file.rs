@@ -1,0 +1,151 @@
+//! Opens, and makes, the image of a drive with the database on it.
+//!
+//! Invariant: an image that this process made is removed again unless [`Opened::keep`] was called, so that a command
+//! that fails leaves nothing half-done; one that was there before is never removed.
+
+use std::future::Future;
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use lode_base::Geometry;
+use lode_engine::{Database, DatabaseOptions};
+use lode_firmware::{Drive, DriveOptions};
+use lode_sql::{Offload, Session, SessionOptions};
+
+use crate::error::{CliError, CliResult};
+use crate::table::parse_bytes;
+
+/// Capacity of an image that is made without saying which, in bytes. It is a limit: the file grows as it is filled.
+pub(crate) const CAPACITY_BYTES: u64 = 64 << 30;
+
+/// What a command may use of the machine.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Resources {
+    /// Memory for the buffer pool and for queries together
+    ///
+    /// Half is the buffer pool's, half the queries'; a query that needs more spills to disk where it can, and fails
+    /// with one line where it cannot.
+    #[arg(long, value_name = "SIZE", default_value = "2GB", value_parser = parse_bytes)]
+    pub(crate) memory: u64,
+
+    /// Threads that run a query, each on its part of the data; by default one a core
+    #[arg(long, value_name = "N", default_value_t = cores(), value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) partitions: u16,
+}
+
+fn cores() -> u16 {
+    std::thread::available_parallelism().map_or(1, |n| n.get().min(1024) as u16)
+}
+
+impl Resources {
+    /// The runtime that queries run on.
+    pub(crate) fn block_on<T>(&self, work: impl Future<Output = CliResult<T>>) -> CliResult<T> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(usize::from(self.partitions))
+            .enable_time()
+            .build()
+            .map_err(|e| CliError::Failed(format!("cannot start threads: {e}")))?;
+        runtime.block_on(work)
+    }
+}
+
+/// An open drive, and the database on it.
+pub(crate) struct Opened {
+    pub(crate) drive: Drive,
+    pub(crate) database: Database,
+    pub(crate) session: Arc<Session>,
+    made: Option<NewFile>,
+}
+
+/// A file that goes away again when this does.
+struct NewFile(PathBuf);
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        // It may be gone already; nothing is to be done if it can not be removed.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Opens the image at `path`.
+pub(crate) fn open(path: &Path, resources: Resources, offload: Offload) -> CliResult<Opened> {
+    let drive = open_drive(path)?;
+    assemble(path, drive, None, resources, offload)
+}
+
+/// Makes an image at `path`, where nothing may be.
+pub(crate) fn create(path: &Path, resources: Resources, offload: Offload) -> CliResult<Opened> {
+    let (drive, made) = create_drive(path, CAPACITY_BYTES)?;
+    assemble(path, drive, Some(made), resources, offload)
+}
+
+/// Opens the image at `path`, or makes one if nothing is there.
+pub(crate) fn open_or_create(path: &Path, resources: Resources, offload: Offload) -> CliResult<Opened> {
+    match std::fs::symlink_metadata(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => create(path, resources, offload),
+        _ => open(path, resources, offload),
+    }
+}
+
+/// The drive alone, without the database on it.
+pub(crate) fn open_drive(path: &Path) -> CliResult<Drive> {
+    Drive::open_file(path, DriveOptions::default()).map_err(|e| CliError::file(path, e))
+}
+
+/// Makes an image and keeps it.
+pub(crate) fn format(path: &Path, capacity_bytes: u64) -> CliResult<Drive> {
+    let (drive, made) = create_drive(path, capacity_bytes)?;
+    std::mem::forget(made);
+    Ok(drive)
+}
+
+fn create_drive(path: &Path, capacity_bytes: u64) -> CliResult<(Drive, NewFile)> {
+    let geometry = Geometry::file(capacity_bytes).map_err(|e| CliError::Usage(e.to_string()))?;
+    let existed = std::fs::symlink_metadata(path).is_ok();
+    let seed = RandomState::new().hash_one(std::process::id());
+    match Drive::create_file(path, geometry, DriveOptions::default(), seed) {
+        Ok(drive) => Ok((drive, NewFile(path.to_path_buf()))),
+        Err(e) => {
+            if !existed {
+                drop(NewFile(path.to_path_buf()));
+            }
+            Err(CliError::file(path, e))
+        }
+    }
+}
+
+fn assemble(
+    path: &Path,
+    drive: Drive,
+    made: Option<NewFile>,
+    resources: Resources,
+    offload: Offload,
+) -> CliResult<Opened> {
+    let half = usize::try_from(resources.memory / 2).unwrap_or(usize::MAX);
+    let pool = DatabaseOptions { pool_bytes: half, ..DatabaseOptions::default() };
+    let database = Database::open(Arc::new(drive.clone()), pool).map_err(|e| CliError::file(path, e))?;
+    let options = SessionOptions {
+        target_partitions: usize::from(resources.partitions),
+        offload,
+        memory_bytes: half,
+    };
+    let session = Arc::new(Session::new(database.clone(), &options)?);
+    Ok(Opened { drive, database, session, made })
+}
+
+impl Opened {
+    /// From now on the image stays, whatever happens.
+    pub(crate) fn keep(&mut self) {
+        std::mem::forget(self.made.take());
+    }
+
+    /// Writes what makes the next opening fast, and lets go of the image, which stays.
+    pub(crate) fn close(mut self, path: &Path) -> CliResult {
+        self.keep();
+        let Self { drive, database, session, .. } = self;
+        drop((session, database));
+        drive.close().map_err(|e| CliError::file(path, e))
+    }
+}

@@ -1,0 +1,90 @@
+//! Ctrl-C: asks the work in hand to stop, and a second one ends the process at once.
+//!
+//! A drive survives either: what was acknowledged is durable, what was not leaves no trace.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::error::{CliError, CliResult};
+
+struct Flags {
+    seen: Arc<AtomicBool>,
+    /// Whether a signal ends the process at once: nothing is in hand, or one came already.
+    at_once: Arc<AtomicBool>,
+    which: Arc<AtomicUsize>,
+}
+
+static FLAGS: LazyLock<Flags> = LazyLock::new(|| Flags {
+    seen: Arc::default(),
+    at_once: Arc::default(),
+    which: Arc::new(AtomicUsize::new(0)),
+});
+
+/// Catches SIGINT and SIGTERM from now on.
+pub(crate) fn install() -> CliResult {
+    for signal in [SIGINT, SIGTERM] {
+        let hook = || {
+            // The order counts: the second signal finds the flag that the first one set.
+            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&FLAGS.at_once))?;
+            signal_hook::flag::register(signal, Arc::clone(&FLAGS.at_once))?;
+            signal_hook::flag::register_usize(signal, Arc::clone(&FLAGS.which), signal as usize)?;
+            signal_hook::flag::register(signal, Arc::clone(&FLAGS.seen))
+        };
+        hook().map_err(|e: std::io::Error| CliError::Failed(format!("cannot catch signals: {e}")))?;
+    }
+    Ok(())
+}
+
+/// The signal that asked to stop, if one did.
+pub(crate) fn signal() -> Option<i32> {
+    FLAGS.seen.load(Ordering::Acquire).then(|| FLAGS.which.load(Ordering::Acquire) as i32)
+}
+
+/// Fails once a signal asked to stop.
+pub(crate) fn check() -> CliResult {
+    if signal().is_some() { Err(CliError::Interrupted) } else { Ok(()) }
+}
+
+/// Forgets the signal: the shell goes on after a cancelled statement.
+pub(crate) fn forget() {
+    FLAGS.seen.store(false, Ordering::Release);
+    FLAGS.at_once.store(false, Ordering::Release);
+}
+
+/// Runs `wait`, which waits for input with nothing in hand: a signal ends the process at once.
+pub(crate) fn idle<T>(wait: impl FnOnce() -> T) -> T {
+    FLAGS.at_once.store(true, Ordering::Release);
+    let result = wait();
+    FLAGS.at_once.store(signal().is_some(), Ordering::Release);
+    result
+}
+
+/// Runs `work` as a task of its own until it ends, or until a signal comes: then the task is dropped at its next
+/// wait, and the command is interrupted, unless the task came to its end before that.
+pub(crate) async fn until_signal<T, F>(work: F) -> CliResult<T>
+where
+    T: Send + 'static,
+    F: Future<Output = CliResult<T>> + Send + 'static,
+{
+    let mut task = tokio::spawn(work);
+    let signalled = async {
+        while signal().is_none() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let ended = tokio::select! {
+        ended = &mut task => ended,
+        () = signalled => {
+            task.abort();
+            task.await
+        }
+    };
+    match ended {
+        Ok(result) => result,
+        Err(e) if e.is_cancelled() => Err(CliError::Interrupted),
+        Err(e) => std::panic::resume_unwind(e.into_panic()),
+    }
+}

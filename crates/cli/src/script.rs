@@ -1,0 +1,106 @@
+//! Runs statements that come as text: from the command line, a file, or a pipe.
+//!
+//! Each statement is run as soon as its `;` was read, and its result is flushed before the next: what a reader at the
+//! other end of a pipe has seen is durable. The first failure ends the script.
+
+use std::io::BufRead;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use lode_sql::Session;
+
+use crate::error::{CliError, CliResult};
+use crate::interrupt;
+use crate::output::{self, Format};
+use crate::split::{is_blank, statement_end};
+
+/// What a script runs on.
+pub(crate) struct Runner<'a> {
+    pub(crate) session: &'a Arc<Session>,
+    pub(crate) format: Format,
+    /// Whether the time of each statement is told.
+    pub(crate) timing: bool,
+    /// Called after each statement that succeeded.
+    pub(crate) done: &'a mut dyn FnMut(),
+}
+
+impl Runner<'_> {
+    /// Runs the statements of `text`, one after the other.
+    pub(crate) async fn run(&mut self, text: &str) -> CliResult {
+        let mut from = 0;
+        while let Some(end) = statement_end(&text[from..]) {
+            self.run_one(&text[from..from + end], 1 + line_breaks(&text[..from])).await?;
+            from += end;
+        }
+        self.run_one(&text[from..], 1 + line_breaks(&text[..from])).await
+    }
+
+    /// Runs one statement, which starts at line `line` of its source.
+    async fn run_one(&mut self, text: &str, line: usize) -> CliResult {
+        if is_blank(text) {
+            return Ok(());
+        }
+        interrupt::check()?;
+        let start = Instant::now();
+        let (session, format) = (Arc::clone(self.session), self.format);
+        // Places in messages count from the start of the source.
+        let text = "\n".repeat(line - 1) + text;
+        interrupt::until_signal(async move {
+            for result in session.execute(&text).await? {
+                output::write(result, format).await?;
+            }
+            Ok(())
+        })
+        .await?;
+        (self.done)();
+        if self.timing {
+            println_quietly(&format!("Time: {:.1} ms", start.elapsed().as_secs_f64() * 1e3))?;
+        }
+        Ok(())
+    }
+
+    /// Runs the statements of a file or a pipe as they come. A failure names the line of its statement.
+    pub(crate) async fn run_all(&mut self, source: &Path, mut input: impl BufRead) -> CliResult {
+        let (mut pending, mut pending_line, mut line) = (String::new(), 1, 1);
+        loop {
+            let mut bytes = Vec::new();
+            let n = interrupt::idle(|| input.read_until(b'\n', &mut bytes)).map_err(|e| CliError::file(source, e))?;
+            let more = std::str::from_utf8(&bytes)
+                .map_err(|_| CliError::file(source, format!("line {line} is not UTF-8")))?;
+            pending.push_str(more);
+            while let Some(end) = statement_end(&pending) {
+                let rest = pending.split_off(end);
+                self.run_at(source, &pending, pending_line).await?;
+                pending_line += line_breaks(&pending);
+                pending = rest;
+            }
+            line += 1;
+            if n == 0 {
+                return self.run_at(source, &pending, pending_line).await;
+            }
+        }
+    }
+
+    async fn run_at(&mut self, source: &Path, text: &str, line: usize) -> CliResult {
+        let blank_lines = text.chars().take_while(|c| c.is_whitespace()).filter(|c| *c == '\n').count();
+        self.run_one(text, line).await.map_err(|e| match e {
+            CliError::Failed(m) if m.contains("line ") => CliError::file(source, m),
+            CliError::Failed(m) => CliError::file(source, format!("statement at line {}: {m}", line + blank_lines)),
+            other => other,
+        })
+    }
+}
+
+fn line_breaks(text: &str) -> usize {
+    text.bytes().filter(|b| *b == b'\n').count()
+}
+
+/// Writes a line to standard output; a reader that went away is told by the error.
+pub(crate) fn println_quietly(line: &str) -> CliResult {
+    use std::io::Write;
+    let mut out = std::io::stdout();
+    writeln!(out, "{line}")?;
+    Ok(out.flush()?)
+}
+

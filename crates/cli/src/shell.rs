@@ -1,0 +1,152 @@
+//! The interactive shell: statements over several lines until `;`, history, completion, and a few commands of its own.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
+
+use lode_engine::{Database, Table};
+use rustyline::error::ReadlineError;
+use rustyline::history::FileHistory;
+use rustyline::{CompletionType, Config, Editor};
+
+use crate::complete::{SqlHelper, names};
+use crate::drive_file::{Opened, Resources};
+use crate::error::{CliError, CliResult};
+use crate::interrupt;
+use crate::output::Format;
+use crate::script::{Runner, println_quietly};
+use crate::table::{TextTable, bytes, count};
+
+const HELP: &str = "\
+Statements end with ';' and may take several lines.
+  \\d          list the tables
+  \\d TABLE    describe a table: columns, keys, indexes, size
+  \\timing     tell how long each statement takes, or no longer
+  \\?          this text
+  \\q          leave (or Ctrl-D)
+Ctrl-C cancels a statement. TAB completes keywords and names. SET lode.offload = off, index, pages, rows or auto
+chooses how much the drive does; EXPLAIN ANALYZE shows what it did.";
+
+/// Reads statements from the terminal until `\q` or the end of input.
+pub(crate) fn run(path: &Path, opened: &mut Opened, resources: Resources, format: Format) -> CliResult {
+    let known = Arc::new(RwLock::new(names(&opened.database)));
+    let terminal = |e: ReadlineError| CliError::Failed(format!("terminal: {e}"));
+    let config = Config::builder().completion_type(CompletionType::List).auto_add_history(true).build();
+    let mut editor: Editor<SqlHelper, FileHistory> = Editor::with_config(config).map_err(terminal)?;
+    editor.set_helper(Some(SqlHelper::new(Arc::clone(&known))));
+    let history = history_file();
+    if let Some(file) = &history {
+        // There is none before the first session.
+        let _ = editor.load_history(file);
+    }
+    println_quietly(&format!("{}: Lode {}. \\? for help, \\q to leave.", path.display(), env!("CARGO_PKG_VERSION")))?;
+    let mut timing = false;
+    loop {
+        let text = match editor.readline("lode> ") {
+            Ok(text) => text,
+            Err(ReadlineError::Interrupted) => continue,
+            Err(ReadlineError::Eof) => break,
+            Err(e) => return Err(terminal(e)),
+        };
+        interrupt::forget();
+        let trimmed = text.trim();
+        let result = match trimmed.strip_prefix('\\') {
+            Some("q" | "quit") => break,
+            Some(command) => own_command(command.trim(), &opened.database, &mut timing),
+            None => run_statements(&text, opened, resources, format, timing),
+        };
+        match result {
+            Ok(()) => {}
+            Err(e @ (CliError::Failed(_) | CliError::Interrupted)) => {
+                // The terminal may be gone; the next readline will say so.
+                let _ = writeln!(std::io::stderr(), "lode: {}", e.message().unwrap_or_default());
+            }
+            Err(e) => return Err(e),
+        }
+        interrupt::forget();
+        *known.write().unwrap_or_else(std::sync::PoisonError::into_inner) = names(&opened.database);
+    }
+    if let Some(file) = &history {
+        // A home that can not be written to costs the history, not the session.
+        let _ = editor.save_history(file);
+    }
+    Ok(())
+}
+
+fn run_statements(text: &str, opened: &mut Opened, resources: Resources, format: Format, timing: bool) -> CliResult {
+    let session = Arc::clone(&opened.session);
+    let mut changed = false;
+    let mut done = || changed = true;
+    let result = resources.block_on(async {
+        let mut runner = Runner { session: &session, format, timing, done: &mut done };
+        runner.run(text).await
+    });
+    if changed {
+        opened.keep();
+    }
+    result
+}
+
+fn own_command(command: &str, database: &Database, timing: &mut bool) -> CliResult {
+    let (word, argument) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
+    match (word, argument.trim().trim_end_matches(';')) {
+        ("?" | "h" | "help", _) => println_quietly(HELP),
+        ("timing", _) => {
+            *timing = !*timing;
+            println_quietly(if *timing { "Timing is on." } else { "Timing is off." })
+        }
+        ("d", "") => list_tables(database),
+        ("d", table) => describe(database, table),
+        _ => Err(CliError::Failed(format!("there is no command \\{word}: \\? lists them"))),
+    }
+}
+
+fn list_tables(database: &Database) -> CliResult {
+    let snapshot = database.snapshot()?;
+    let mut tables: Vec<Arc<Table>> = snapshot.tables().to_vec();
+    if tables.is_empty() {
+        return println_quietly("There are no tables.");
+    }
+    tables.sort_by(|a, b| a.def.name.cmp(&b.def.name));
+    let mut out = TextTable::new(&["table", ">rows", ">pages", ">size"]);
+    for table in &tables {
+        let s = snapshot.statistics(table)?;
+        out.row([table.def.name.clone(), count(s.rows), count(s.pages), bytes(s.bytes)]);
+    }
+    println_quietly(out.render().trim_end())
+}
+
+fn describe(database: &Database, name: &str) -> CliResult {
+    let snapshot = database.snapshot()?;
+    let unquoted = name.trim_matches('"');
+    let table = snapshot.table(unquoted).or_else(|| snapshot.table(&unquoted.to_lowercase()));
+    let table = table.ok_or_else(|| CliError::Failed(format!("there is no table {name}")))?;
+    let mut out = TextTable::new(&["column", "type", "null", "key"]);
+    for (i, (column, ty)) in table.def.columns.iter().zip(&table.schema().columns).enumerate() {
+        let key = table.def.primary_key.iter().position(|k| usize::from(*k) == i);
+        out.row([
+            column.name.clone(),
+            column.declared.clone(),
+            if ty.nullable { "yes" } else { "no" }.into(),
+            key.map_or_else(String::new, |k| format!("primary {}", k + 1)),
+        ]);
+    }
+    let name_of = |c: &u16| table.def.columns[usize::from(*c)].name.as_str();
+    let list = |columns: &[u16]| columns.iter().map(name_of).collect::<Vec<_>>().join(", ");
+    let mut text = out.render();
+    if !table.def.options.page_index.is_empty() {
+        text += &format!("page index: {}\n", list(&table.def.options.page_index));
+    }
+    for index in &table.indexes {
+        text += &format!("index {}: {}\n", index.name, list(&index.columns));
+    }
+    let s = snapshot.statistics(&table)?;
+    text += &format!("{} rows in {} pages, {}", count(s.rows), count(s.pages), bytes(s.bytes));
+    println_quietly(&text)
+}
+
+/// Where the history is kept: `$LODE_HISTORY`, or `.lode_history` in the home directory.
+fn history_file() -> Option<PathBuf> {
+    let named = std::env::var_os("LODE_HISTORY").filter(|v| !v.is_empty()).map(PathBuf::from);
+    named.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".lode_history")))
+}

@@ -1,0 +1,272 @@
+//! Kills the real binary at random moments, and finds every acknowledged commit and nothing of the others.
+//!
+//! ```text
+//!   round: open ─► verify against the model ─► statements, each acknowledged on standard output ─► SIGKILL
+//! ```
+//!
+//! The model is the state after each statement. After a kill with n acknowledgements the drive must hold the state
+//! after n statements, or after n + 1 when the next one was committed but not yet acknowledged; never a part of one.
+//! `LODE_KILLS=5000` runs thousands, `LODE_SEED=7` another sequence.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use common::{Dir, lode, succeed};
+
+/// Statements of one round, at most.
+const STATEMENTS: usize = 12;
+
+/// Rows of the file that COPY loads.
+const COPY_ROWS: i64 = 3000;
+
+const TABLES: [&str; 8] = ["region", "nation", "part", "supplier", "partsupp", "customer", "orders", "lineitem"];
+
+/// Seeded randomness: xorshift64*.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % n
+    }
+}
+
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
+}
+
+/// What the drive holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct State {
+    rows: BTreeMap<i64, i64>,
+    tables: BTreeSet<String>,
+}
+
+impl State {
+    fn text(&self) -> String {
+        let sum: i64 = self.rows.values().sum();
+        format!("{} rows, sum {sum}, ids {:?}..{:?}, tables {:?}", self.rows.len(), self.rows.keys().next(), self.rows.keys().last(), self.tables)
+    }
+}
+
+/// A statement, and its effect on the model.
+fn statement(random: &mut Random, state: &mut State, copy_from: &str) -> String {
+    let next = state.rows.keys().next_back().map_or(0, |k| k + 1);
+    let (m, d) = (1 + random.below(7) as i64, random.below(1000) as i64 + 1);
+    let r = random.below(m as u64) as i64;
+    let hit = |id: &i64| id % m == r;
+    match random.below(10) {
+        0..=3 => {
+            let n = 1 + random.below(40) as i64;
+            state.rows.extend((next..next + n).map(|id| (id, d)));
+            let rows: Vec<String> = (next..next + n).map(|id| format!("({id}, {d})")).collect();
+            format!("INSERT INTO acc VALUES {};", rows.join(", "))
+        }
+        4 | 5 => {
+            state.rows.iter_mut().filter(|(id, _)| hit(id)).for_each(|(_, v)| *v += d);
+            format!("UPDATE acc SET v = v + {d} WHERE id % {m} = {r};")
+        }
+        6 => {
+            state.rows.retain(|id, _| !hit(id));
+            format!("DELETE FROM acc WHERE id % {m} = {r};")
+        }
+        7 if state.rows.len() < 2 * COPY_ROWS as usize => {
+            // The file's ids lie apart from those of INSERT; it is loaded after what it held before is gone.
+            if state.rows.range(-COPY_ROWS..0).next().is_some() {
+                state.rows.retain(|id, _| *id >= 0);
+                return "DELETE FROM acc WHERE id < 0;".into();
+            }
+            state.rows.extend((-COPY_ROWS..0).map(|id| (id, -id)));
+            format!("COPY acc FROM '{copy_from}' (FORMAT csv, HEADER true);")
+        }
+        8 => {
+            let name = format!("extra_{d}");
+            if state.tables.remove(&name) {
+                return format!("DROP TABLE {name};");
+            }
+            state.tables.insert(name.clone());
+            format!("CREATE TABLE {name} (a INTEGER PRIMARY KEY, b TEXT);")
+        }
+        9 if state.tables.len() > 1 => {
+            let name = state.tables.iter().find(|t| *t != "acc").cloned().unwrap();
+            state.tables.remove(&name);
+            format!("DROP TABLE {name};")
+        }
+        _ => {
+            // One statement that touches every row: it must be seen whole or not at all.
+            state.rows.values_mut().for_each(|v| *v += 1);
+            "UPDATE acc SET v = v + 1;".into()
+        }
+    }
+}
+
+/// A child that takes statements, and whose output arrives line by line.
+struct Shell {
+    child: Child,
+    stdin: ChildStdin,
+    lines: Receiver<String>,
+}
+
+impl Shell {
+    fn open(drive: &str) -> Self {
+        let mut child = lode()
+            .args(["sql", drive, "--partitions", "1", "--memory", "64MB"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("lode starts");
+        let stdin = child.stdin.take().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let (send, lines) = channel();
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                if send.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, stdin, lines }
+    }
+
+    /// Hands over statements; they fit the pipe, so this does not wait.
+    fn send(&mut self, script: &str) {
+        assert!(script.len() < 32_768);
+        self.stdin.write_all(script.as_bytes()).expect("lode reads its input");
+    }
+
+    /// Kills it, and tells what it had written.
+    fn kill(mut self) -> Vec<String> {
+        self.child.kill().expect("the child can be killed");
+        self.child.wait().expect("the child can be waited for");
+        self.lines.iter().collect()
+    }
+
+    fn line(&mut self) -> String {
+        match self.lines.recv_timeout(Duration::from_secs(120)) {
+            Ok(line) => line,
+            Err(_) => {
+                let _ = self.child.kill();
+                let mut stderr = String::new();
+                let _ = std::io::Read::read_to_string(self.child.stderr.as_mut().unwrap(), &mut stderr);
+                panic!("lode ended or hangs: {stderr}");
+            }
+        }
+    }
+
+    /// Rows of a table as it is printed, up to its `(n rows)`.
+    fn rows(&mut self) -> Vec<Vec<String>> {
+        let (_heading, _rule) = (self.line(), self.line());
+        let mut rows = Vec::new();
+        loop {
+            let line = self.line();
+            if line.starts_with('(') {
+                return rows;
+            }
+            rows.push(line.split_whitespace().map(String::from).collect());
+        }
+    }
+
+    fn state(&mut self) -> State {
+        let int = |s: &String| s.parse::<i64>().unwrap_or_else(|_| panic!("{s} is not a number"));
+        let rows = self.rows().iter().map(|r| (int(&r[0]), int(&r[1]))).collect();
+        let tables = self.rows().into_iter().map(|mut r| r.remove(0)).collect();
+        State { rows, tables }
+    }
+}
+
+const READ: &str = "SELECT id, v FROM acc;\n\
+    SELECT table_name, 0 FROM information_schema.tables WHERE table_schema = 'public';\n";
+
+#[test]
+fn every_acknowledged_commit_survives_sigkill_and_nothing_else() {
+    let (kills, seed) = (number("LODE_KILLS", 120), number("LODE_SEED", 1));
+    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let dir = Dir::new();
+    let (drive, copy_from) = (dir.file("crash.lode"), dir.file("rows.csv"));
+    let mut csv = "id,v\n".to_string();
+    (-COPY_ROWS..0).for_each(|id| writeln!(csv, "{id},{}", -id).unwrap());
+    std::fs::write(&copy_from, csv).unwrap();
+    let table = "CREATE TABLE acc (id BIGINT PRIMARY KEY, v BIGINT NOT NULL) WITH (page_index = 'id')";
+    succeed(["sql", &drive, "-c", table]);
+    let mut possible = vec![State { rows: BTreeMap::new(), tables: BTreeSet::from(["acc".to_string()]) }];
+    let (mut statements, mut unacknowledged) = (0, 0);
+    for kill in 0..kills {
+        let mut shell = Shell::open(&drive);
+        if kill % 5 == 4 {
+            // While it opens and recovers, or soon after.
+            std::thread::sleep(Duration::from_micros(random.below(60_000)));
+            shell.kill();
+            continue;
+        }
+        shell.send(READ);
+        let found = shell.state();
+        assert!(
+            possible.contains(&found),
+            "seed {seed}, kill {kill}: found {}; possible were {:?}",
+            found.text(),
+            possible.iter().map(State::text).collect::<Vec<_>>()
+        );
+        unacknowledged += u64::from(possible.len() == 2 && possible[0] != possible[1] && found == possible[1]);
+        let mut states = vec![found];
+        let mut script = String::new();
+        for _ in 0..STATEMENTS {
+            let mut next = states[states.len() - 1].clone();
+            script += &statement(&mut random, &mut next, &copy_from);
+            script.push('\n');
+            states.push(next);
+        }
+        shell.send(&script);
+        let wanted = random.below(STATEMENTS as u64) as usize;
+        let mut seen: Vec<String> = (0..wanted).map(|_| shell.line()).collect();
+        std::thread::sleep(Duration::from_micros(random.below(8_000)));
+        seen.extend(shell.kill());
+        let n = seen.len();
+        statements += n;
+        assert!(n <= STATEMENTS, "seed {seed}, kill {kill}: more answers than statements: {seen:?}");
+        possible = states[n..(n + 2).min(states.len())].to_vec();
+        if kill % 20 == 19 {
+            succeed(["drive", "check", &drive]);
+        }
+    }
+    succeed(["drive", "check", &drive]);
+    println!("{kills} kills, {statements} statements acknowledged, {unacknowledged} more committed before their acknowledgement");
+    assert!(statements as u64 > kills, "hardly anything was committed: the test does not test");
+}
+
+#[test]
+fn a_killed_load_leaves_each_table_whole_or_empty() {
+    let (kills, seed) = (number("LODE_KILLS", 120) / 20, number("LODE_SEED", 1));
+    let mut random = Random(seed.wrapping_mul(0xD134_2543_DE82_EF95) | 1);
+    let dir = Dir::new();
+    let drive = dir.file("load.lode");
+    succeed(["drive", "format", &drive]);
+    let start = Instant::now();
+    succeed(["load", "tpch", "--scale", "0.01", "--drive", &drive]);
+    let load_us = start.elapsed().as_micros() as u64;
+    let count = |table: &str| -> Option<u64> {
+        let out = common::run(["sql", &drive, "--format", "csv", "-c", &format!("SELECT count(*) FROM {table}")]);
+        out.status.success().then(|| String::from_utf8_lossy(&out.stdout).lines().nth(1).unwrap().parse().unwrap())
+    };
+    let whole: Vec<u64> = TABLES.iter().map(|t| count(t).unwrap()).collect();
+    for kill in 0..kills {
+        let drop_all: String = TABLES.iter().map(|t| format!("DROP TABLE IF EXISTS {t};")).collect();
+        succeed(["sql", &drive, "-c", &drop_all]);
+        let mut child = lode().args(["load", "tpch", "--scale", "0.01", "--drive", &drive]).spawn().unwrap();
+        std::thread::sleep(Duration::from_micros(random.below(load_us)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for (table, whole) in TABLES.iter().zip(&whole) {
+            let found = count(table);
+            let allowed = found.is_none_or(|n| n == 0 || n == *whole);
+            assert!(allowed, "seed {seed}, kill {kill}: {table} has {found:?} of {whole} rows");
+        }
+        succeed(["drive", "check", &drive]);
+    }
+}

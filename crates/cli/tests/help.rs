@@ -1,0 +1,90 @@
+//! Each command's help reads like a manual page: what it does, each option, and an example that runs.
+
+mod common;
+
+use common::{fail, run, succeed};
+
+const COMMANDS: [&[&str]; 13] = [
+    &[],
+    &["demo"],
+    &["sql"],
+    &["load"],
+    &["load", "tpch"],
+    &["load", "csv"],
+    &["load", "parquet"],
+    &["drive"],
+    &["drive", "format"],
+    &["drive", "info"],
+    &["drive", "check"],
+    &["bench"],
+    &["bench", "tpch"],
+];
+
+fn help(command: &[&str]) -> String {
+    let out = common::lode().args(command).arg("--help").output().unwrap();
+    assert!(out.status.success() && out.stderr.is_empty(), "{command:?}");
+    String::from_utf8(out.stdout).unwrap()
+}
+
+#[test]
+fn each_help_describes_and_shows_an_example() {
+    for command in COMMANDS {
+        let text = help(command);
+        assert!(text.contains("Usage: lode"), "{command:?}: {text}");
+        let examples = text.split_once("EXAMPLES").unwrap_or_else(|| panic!("{command:?} has no example")).1;
+        let line = format!("lode {}", command.join(" "));
+        assert!(examples.contains(line.trim()), "{command:?}: no example of itself: {examples}");
+        let first = text.lines().next().unwrap();
+        assert!(first.len() > 15 && !first.starts_with("Usage"), "{command:?} does not say what it does");
+    }
+}
+
+#[test]
+fn every_option_of_an_example_exists() {
+    for command in COMMANDS {
+        let text = help(command);
+        let examples = text.split_once("EXAMPLES").unwrap().1;
+        for line in examples.lines().map(str::trim).filter(|l| l.starts_with("lode ")) {
+            let words: Vec<&str> = line.split_whitespace().skip(1).collect();
+            let depth = COMMANDS.iter().filter(|c| words.starts_with(c)).map(|c| c.len()).max().unwrap();
+            let its_help = help(&words[..depth]);
+            for option in words.iter().filter(|w| w.starts_with("--")) {
+                assert!(its_help.contains(option), "{line}: {option} is not in its help");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_bad_command_line_is_one_line() {
+    fail([], 2, &["demo, sql, load, drive, bench"]);
+    fail(["load"], 2, &["'lode load' needs a command: tpch, csv, parquet"]);
+    fail(["drive"], 2, &["format, info, check"]);
+    fail(["fly"], 2, &["fly"]);
+    fail(["sql"], 2, &["<FILE>"]);
+    fail(["load", "csv", "--drive", "x.lode"], 2, &["--table"]);
+    fail(["demo", "--scael", "1"], 2, &["--scael"]);
+    fail(["sql", "x.lode", "--format", "xml"], 2, &["xml"]);
+    fail(["sql", "x.lode", "--offload", "most"], 2, &["off, index, pages, rows, auto"]);
+    fail(["demo", "--memory", "lots"], 2, &["512MB"]);
+    fail(["demo", "--partitions", "0"], 2, &["0"]);
+}
+
+#[test]
+fn scales_that_make_no_sense_are_a_bad_command_line() {
+    for scale in ["0", "-1", "nan", "1e9", "big", ""] {
+        for command in [&["demo"][..], &["load", "tpch", "--drive", "never.lode"], &["bench", "tpch"]] {
+            let args = command.iter().copied().chain(["--scale", scale]);
+            let out = common::lode().args(args).output().unwrap();
+            let line = common::one_line(&out, 2);
+            assert!(line.contains("scale"), "{line}");
+        }
+    }
+    assert!(!std::path::Path::new("never.lode").exists());
+}
+
+#[test]
+fn the_version_is_the_package_s() {
+    assert_eq!(succeed(["--version"]).trim(), concat!("lode ", env!("CARGO_PKG_VERSION")));
+    assert!(run(["help", "sql"]).status.success());
+}
