@@ -12,6 +12,8 @@
 mod columns;
 mod entry;
 mod run;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,0 +1,397 @@
+//! Every answer level against rows evaluated by hand, over pages of both shapes, with and without index entries.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use lode_base::{CommitNo, EblockId, ExtentId, Geometry, Lpid, PageBuf, TableId, ViewId};
+use lode_command::{Answer, CommandError, PageRange, PageRows, ScanCounts, ScanTask};
+use lode_page::{Column, ColumnBuilder, ColumnType, DataType, PageKind, PageMeta, Schema, Value, Values};
+use lode_program::{CompareOp, Expr, IndexEntry, IndexRule, Program};
+
+use super::{Located, PageAccess, ScanRun, entry_of};
+
+const TYPES: [DataType; 4] =
+    [DataType::Integer, DataType::Text, DataType::Decimal { precision: 12, scale: 2 }, DataType::BigInt];
+
+fn schema(version: u32) -> Schema {
+    let columns = TYPES.iter().enumerate().map(|(i, &data_type)| ColumnType { data_type, nullable: i == 1 });
+    Schema { version, columns: columns.collect() }
+}
+
+/// Row `n` of the table: keys rise, texts repeat and are NULL here and there.
+fn row(n: i64) -> Vec<Value> {
+    let text = if n % 7 == 3 { Value::Null } else { Value::text(&format!("text {}", n % 5)) };
+    vec![Value::Int(n), text, Value::Decimal(i128::from(n * 11 % 1000)), Value::Int(n * n)]
+}
+
+fn columns(rows: Range<i64>) -> Vec<Column> {
+    let column = |i: usize| {
+        let mut b = ColumnBuilder::new(TYPES[i]);
+        rows.clone().for_each(|n| b.push(&row(n)[i]).unwrap());
+        b.finish()
+    };
+    (0..TYPES.len()).map(column).collect()
+}
+
+fn lpid(extent: u64, page: u16) -> Lpid {
+    ExtentId::new(extent).unwrap().page(page)
+}
+
+struct FakePage {
+    bytes: PageBuf,
+    rows: Range<i64>,
+    entry: Option<(Arc<IndexRule>, IndexEntry)>,
+}
+
+/// Pages by LPID, and the reads that were made of them.
+#[derive(Default)]
+struct Fake {
+    pages: BTreeMap<Lpid, FakePage>,
+    reads: RefCell<Vec<(Lpid, Range<u32>)>>,
+}
+
+impl Fake {
+    /// A table of 41,000 rows over eight pages in two extents: small and large ones in turn, page 3:9 without an
+    /// index entry, page 5:1 with one that was made for another version of the schema.
+    fn table() -> Self {
+        let mut fake = Self::default();
+        let places = [
+            lpid(3, 0),
+            lpid(3, 1),
+            lpid(3, 5),
+            lpid(3, 9),
+            lpid(3, 1023),
+            lpid(5, 0),
+            lpid(5, 1),
+            lpid(5, 2),
+        ];
+        let mut first = 0;
+        for (i, at) in places.into_iter().enumerate() {
+            let rows = first..first + if i % 2 == 0 { 10_000 } else { 250 };
+            first = rows.end;
+            fake.add(at, rows, (at != lpid(3, 9)).then_some(if at == lpid(5, 1) { 6 } else { 7 }));
+        }
+        fake
+    }
+
+    fn add(&mut self, lpid: Lpid, rows: Range<i64>, rule_version: Option<u32>) {
+        let kind = if rows.end - rows.start > 1000 { PageKind::Column } else { PageKind::Row };
+        let meta =
+            PageMeta { lpid, table: TableId::new(1), schema_version: 7, kind, commit: CommitNo::new(0) };
+        let bytes = lode_page::encode(&meta, &columns(rows.clone()), 1 << 20).unwrap();
+        let entry = rule_version.map(|version| {
+            let entry = entry_of(&IndexRule::new(schema(7), vec![0]).unwrap(), lpid, &bytes).unwrap();
+            (Arc::new(IndexRule::new(schema(version), vec![0]).unwrap()), entry)
+        });
+        self.pages.insert(lpid, FakePage { bytes, rows, entry });
+    }
+
+    fn rows(&self) -> impl Iterator<Item = (Lpid, i64)> {
+        self.pages.iter().flat_map(|(&lpid, p)| p.rows.clone().map(move |n| (lpid, n)))
+    }
+}
+
+impl PageAccess for Fake {
+    fn mapped(&self, view: ViewId, range: PageRange) -> Result<Vec<Located>, CommandError> {
+        if view != ViewId::new(1) {
+            return Err(CommandError::ViewClosed(view));
+        }
+        let geometry = Geometry::file(1 << 30).unwrap();
+        let ppa = geometry.ppa(EblockId::new(1), 0).unwrap();
+        let (first, last) =
+            (range.extent.page(range.first), range.extent.page(range.first + range.count - 1));
+        let located = |(&lpid, p): (&Lpid, &FakePage)| Located { lpid, ppa, len_bytes: p.bytes.len() as u32 };
+        Ok(self.pages.range(first..=last).map(located).collect())
+    }
+
+    fn index_entry(&self, at: &Located) -> Result<Option<(Arc<IndexRule>, IndexEntry)>, CommandError> {
+        Ok(self.pages[&at.lpid].entry.clone())
+    }
+
+    fn read(&self, at: &Located, r: Range<u32>) -> Result<(PageBuf, u64), CommandError> {
+        self.reads.borrow_mut().push((at.lpid, r.clone()));
+        let media_bytes = r.end.next_multiple_of(4096) - r.start / 4096 * 4096;
+        Ok((self.pages[&at.lpid].bytes.slice(r.start as usize..r.end as usize), media_bytes.into()))
+    }
+}
+
+fn task(answer: Answer, program: Program) -> ScanTask {
+    let range = |extent, first, count| PageRange { extent: ExtentId::new(extent).unwrap(), first, count };
+    ScanTask {
+        view: ViewId::new(1),
+        pages: vec![range(3, 0, 1024), range(4, 0, 1024), range(5, 0, 2), range(5, 2, 1)],
+        program: Arc::new(program),
+        answer,
+        unit_pages: 3,
+        limit_rows: None,
+    }
+}
+
+fn run(fake: &Fake, task: ScanTask) -> Result<(Vec<PageRows>, ScanCounts), CommandError> {
+    let unit_pages = task.unit_pages;
+    let mut run = ScanRun::new(task)?;
+    let (mut pages, mut counts) = (Vec::new(), ScanCounts::default());
+    while let Some(unit) = run.next_unit(fake)? {
+        assert!(unit.counts.pages <= unit_pages.into());
+        pages.extend(unit.pages);
+        counts += unit.counts;
+    }
+    assert!(run.next_unit(fake)?.is_none());
+    Ok((pages, counts))
+}
+
+fn program(filter: Option<Expr>, projection: &[u16], slots: bool) -> Program {
+    Program::check(schema(7), filter, projection.to_vec(), slots).unwrap()
+}
+
+/// `column op value`, for INTEGER and BIGINT columns.
+fn compare(column: u16, op: CompareOp, value: i64) -> Expr {
+    let constant = Expr::Const(Value::Int(value), TYPES[usize::from(column)]);
+    Expr::compare(op, Expr::Column(column), constant)
+}
+
+fn keys(from: i64, to: i64) -> Expr {
+    Expr::And(vec![compare(0, CompareOp::GtEq, from), compare(0, CompareOp::Lt, to)])
+}
+
+fn text_is(text: &str) -> Expr {
+    Expr::compare(CompareOp::Eq, Expr::Column(1), Expr::Const(Value::text(text), DataType::Text))
+}
+
+/// The answered rows: page, row of the page, projected values.
+type Row = (Lpid, u32, Vec<Value>);
+
+fn rows_of(pages: &[PageRows]) -> Vec<Row> {
+    let rows = |p: &PageRows| {
+        assert!(p.columns.iter().all(|c| c.rows() == p.rows as usize));
+        let slot = |r| p.slots.as_ref().map_or(r, |s| s[r as usize]);
+        let values = |r: u32| p.columns.iter().map(|c| c.value(r as usize)).collect();
+        (0..p.rows).map(|r| (p.lpid, slot(r), values(r))).collect::<Vec<_>>()
+    };
+    pages.iter().flat_map(rows).collect()
+}
+
+/// What [`rows_of`] must give: the rows for which `passes`, evaluated by hand.
+fn by_hand(fake: &Fake, projection: &[u16], passes: &dyn Fn(i64) -> bool) -> Vec<Row> {
+    let project = |n: i64| projection.iter().map(|&c| row(n)[usize::from(c)].clone()).collect();
+    let slot = |lpid, n| (n - fake.pages[&lpid].rows.start) as u32;
+    fake.rows().filter(|&(_, n)| passes(n)).map(|(lpid, n)| (lpid, slot(lpid, n), project(n))).collect()
+}
+
+type Passes = fn(i64) -> bool;
+
+fn cases() -> Vec<(Option<Expr>, Passes)> {
+    let text = |n: i64| n % 7 != 3 && n % 5 == 2;
+    vec![
+        (None, |_| true),
+        (Some(keys(10_100, 10_400)), |n| (10_100..10_400).contains(&n)),
+        (Some(keys(-5, 0)), |_| false),
+        (Some(text_is("text 2")), text),
+        (Some(Expr::And(vec![text_is("text 2"), keys(20_000, 31_000)])), |n| {
+            n % 7 != 3 && n % 5 == 2 && (20_000..31_000).contains(&n)
+        }),
+        (Some(Expr::IsNull(Box::new(Expr::Column(1)))), |n| n % 7 == 3),
+        (Some(compare(3, CompareOp::Lt, 10_000)), |n| n * n < 10_000),
+    ]
+}
+
+#[test]
+fn every_level_answers_what_rows_evaluated_by_hand_say() {
+    let fake = Fake::table();
+    for (filter, passes) in cases() {
+        for projection in [&[][..], &[0], &[3, 1], &[2, 0, 1, 3, 1]] {
+            let p = program(filter.clone(), projection, true);
+            let expected = by_hand(&fake, projection, &passes);
+            let with_rows: Vec<Lpid> = {
+                let mut v: Vec<_> = expected.iter().map(|r| r.0).collect();
+                v.dedup();
+                v
+            };
+
+            let (pages, counts) = run(&fake, task(Answer::Rows, p.clone())).unwrap();
+            assert_eq!(rows_of(&pages), expected, "{filter:?}");
+            assert_eq!(counts.rows_out, expected.len() as u64);
+            assert_eq!(counts.pages, fake.pages.len() as u64);
+            assert_eq!(counts.pages_skipped + counts.pages_read, counts.pages);
+
+            let (pages, counts) = run(&fake, task(Answer::Pages, p.clone())).unwrap();
+            let whole = |n| with_rows.iter().any(|l| fake.pages[l].rows.contains(&n));
+            assert_eq!(rows_of(&pages), by_hand(&fake, projection, &whole), "{filter:?}");
+            assert_eq!(counts.rows_out, expected.len() as u64);
+
+            let (pages, counts) = run(&fake, task(Answer::Index, p.clone())).unwrap();
+            let can: Vec<Lpid> = pages.iter().map(|p| p.lpid).collect();
+            assert!(with_rows.iter().all(|l| can.contains(l)), "{filter:?} lost a page");
+            assert_eq!((counts.pages_read, counts.media_bytes), (0, 0));
+            assert_eq!(counts.pages_skipped, (fake.pages.len() - can.len()) as u64);
+
+            let (pages, _) = run(&fake, task(Answer::Mapped, p)).unwrap();
+            assert!(pages.iter().map(|p| p.lpid).eq(fake.pages.keys().copied()));
+            assert!(pages.iter().all(|p| p.rows == 0 && p.columns.is_empty()));
+        }
+    }
+}
+
+#[test]
+fn pages_without_a_sound_entry_are_never_skipped() {
+    let fake = Fake::table();
+    let (pages, counts) = run(&fake, task(Answer::Index, program(Some(keys(-5, 0)), &[0], false))).unwrap();
+    let expected = [lpid(3, 9), lpid(5, 1)];
+    assert!(pages.iter().map(|p| p.lpid).eq(expected), "without entry, or of another schema: {pages:?}");
+    assert_eq!(counts.pages_skipped, 6);
+}
+
+#[test]
+fn a_wrong_index_entry_would_be_noticed() {
+    let mut fake = Fake::table();
+    let filter = || program(Some(keys(10_100, 10_400)), &[0], true);
+    let expected = by_hand(&fake, &[0], &|n| (10_100..10_400).contains(&n));
+    assert_eq!(rows_of(&run(&fake, task(Answer::Rows, filter())).unwrap().0), expected);
+    let other = fake.pages[&lpid(5, 0)].entry.clone();
+    fake.pages.get_mut(&lpid(3, 1)).unwrap().entry = other;
+    assert_ne!(rows_of(&run(&fake, task(Answer::Rows, filter())).unwrap().0), expected);
+}
+
+#[test]
+fn nothing_is_read_beyond_what_the_answer_needs() {
+    let fake = Fake::table();
+    let reads = |filter, projection: &[u16]| {
+        fake.reads.borrow_mut().clear();
+        let (_, counts) = run(&fake, task(Answer::Rows, program(filter, projection, false))).unwrap();
+        let large =
+            fake.reads.borrow().iter().filter(|r| r.0 == lpid(3, 0)).map(|r| r.1.clone()).collect::<Vec<_>>();
+        (large, fake.reads.borrow().len(), counts)
+    };
+    let whole = fake.pages[&lpid(3, 0)].bytes.len() as u32;
+    let (large, all, counts) = reads(Some(keys(10_100, 10_200)), &[0, 1, 2, 3]);
+    assert_eq!(large, [], "skipped by its entry");
+    assert_eq!((counts.pages_skipped, counts.pages_read), (5, 3));
+    assert!(all <= 6, "a small page takes one read, a large one its start and the filter's column: {all}");
+    assert_eq!(counts.rows_in, 250 + 250 + 10_000);
+    assert!(counts.values_compared >= counts.rows_in && counts.media_bytes > 0);
+
+    let (large, _, counts) = reads(Some(compare(3, CompareOp::Lt, -1)), &[0, 1, 2]);
+    assert_eq!(large.len(), 2, "no row passed: its start and the filter's column");
+    assert_eq!(large[0], 0..4096);
+    assert!(large[1].len() < whole as usize * 2 / 3);
+    assert!(counts.media_bytes < fake.pages.values().map(|p| p.bytes.len() as u64).sum::<u64>() * 2 / 3);
+    assert_eq!(counts.rows_out, 0);
+
+    let (large, ..) = reads(None, &[]);
+    assert_eq!(large, std::slice::from_ref(&(0..4096)), "counting rows takes the start of the page");
+    let (large, ..) = reads(None, &[0, 1, 2, 3]);
+    assert_eq!(large.len(), 2, "neighbours are read together");
+}
+
+#[test]
+fn whole_columns_are_the_pages_own_bytes() {
+    let fake = Fake::table();
+    let (pages, _) = run(&fake, task(Answer::Rows, program(None, &[3], false))).unwrap();
+    for p in &pages {
+        let Values::Fixed { data, .. } = p.columns[0].values() else { panic!("{:?}", p.columns[0]) };
+        let page = fake.pages[&p.lpid].bytes.as_ptr_range();
+        assert!(page.contains(&data.as_ptr()), "{} was copied", p.lpid);
+    }
+}
+
+#[test]
+fn a_limit_ends_the_task_early() {
+    let fake = Fake::table();
+    let check = |limit: u64, from: i64, pages_read: u64| {
+        let filter = (from > 0).then(|| compare(0, CompareOp::GtEq, from));
+        let t = task(Answer::Rows, program(filter, &[1, 0], true));
+        let (pages, counts) = run(&fake, ScanTask { limit_rows: Some(limit), ..t }).unwrap();
+        let mut expected = by_hand(&fake, &[1, 0], &|n| n >= from);
+        expected.truncate(limit as usize);
+        assert_eq!(rows_of(&pages), expected);
+        assert_eq!(
+            (counts.rows_out, counts.pages_read),
+            (expected.len() as u64, pages_read),
+            "limit {limit}"
+        );
+    };
+    check(0, 0, 0);
+    check(7, 0, 1);
+    check(10_000, 0, 1);
+    check(300, 9_990, 3);
+    check(1 << 40, 0, 8);
+}
+
+#[test]
+fn a_unit_ends_when_its_answer_is_large() {
+    let mut fake = Fake::default();
+    (0..100).for_each(|i| fake.add(lpid(3, i), 0..10_000, None));
+    let t = task(Answer::Rows, program(None, &[0, 2, 3], false));
+    let mut run = ScanRun::new(ScanTask { unit_pages: 1000, ..t }).unwrap();
+    let (mut units, mut pages) = (0, Vec::new());
+    while let Some(unit) = run.next_unit(&fake).unwrap() {
+        let bytes: u64 = unit.pages.iter().map(PageRows::link_bytes).sum();
+        assert!(bytes < (1 << 20) + (300 << 10), "{bytes} bytes in a unit");
+        pages.extend(unit.pages.iter().map(|p| p.lpid.page()));
+        units += 1;
+    }
+    assert!(pages.into_iter().eq(0..100), "each page once, in order");
+    assert!(units > 5, "{units}");
+}
+
+#[test]
+fn a_run_time_filter_holds_from_the_next_unit_on() {
+    let fake = Fake::table();
+    let mut run =
+        ScanRun::new(ScanTask { unit_pages: 1, ..task(Answer::Rows, program(None, &[0], false)) }).unwrap();
+    let first = run.next_unit(&fake).unwrap().unwrap();
+    assert_eq!(first.counts.rows_out, 10_000);
+    run.narrow(Arc::new(program(None, &[0], false).with_filter(keys(0, 10_001)).unwrap()));
+    let second = run.next_unit(&fake).unwrap().unwrap();
+    assert_eq!(rows_of(&second.pages), [(lpid(3, 1), 0, vec![Value::Int(10_000)])]);
+    for other in [program(None, &[1], false), program(None, &[0], true)] {
+        assert!(catch_unwind(AssertUnwindSafe(|| run.narrow(Arc::new(other)))).is_err());
+    }
+}
+
+#[test]
+fn pages_that_are_not_what_the_program_names_are_errors() {
+    let check = |bytes: &dyn Fn(&PageBuf) -> PageBuf, program: &Program, expected: &str| {
+        let mut fake = Fake::table();
+        let page = fake.pages.get_mut(&lpid(3, 5)).unwrap();
+        page.bytes = bytes(&page.bytes);
+        let mut run = ScanRun::new(task(Answer::Rows, program.clone())).unwrap();
+        let e = loop {
+            match run.next_unit(&fake) {
+                Ok(unit) => assert!(unit.is_some(), "{expected}: nothing was noticed"),
+                Err(e) => break e,
+            }
+        };
+        assert!(matches!(e, CommandError::BadPage { .. }), "{e}");
+        assert!(e.to_string().contains(expected), "{e}");
+        assert!(run.next_unit(&fake).unwrap().is_none(), "the task is over");
+    };
+    let same = |b: &PageBuf| b.clone();
+    let ours = program(None, &[0], false);
+    check(&|_| PageBuf::copy_from(&[0; 64]), &ours, "page 3:5 is not what the program expects");
+    check(&|_| PageBuf::copy_from(&[0x5a; 9000]), &ours, "page 3:5");
+    check(&|b| b.slice(..b.len() - 64), &ours, "page 3:5");
+    let of = |schema: Schema| Program::check(schema, None, vec![0], false).unwrap();
+    check(&same, &of(schema(8)), "it has schema version 7, not 8");
+    let mut other = schema(7);
+    other.columns.pop();
+    check(&same, &of(other.clone()), "it has 4 columns, not 3");
+    other.columns.push(ColumnType { data_type: DataType::Date, nullable: false });
+    check(&same, &of(other), "column 3 is BIGINT, not DATE");
+}
+
+#[test]
+fn impossible_tasks_are_refused() {
+    let good = task(Answer::Rows, program(None, &[0], false));
+    let range = |first, count| PageRange { extent: ExtentId::new(3).unwrap(), first, count };
+    for pages in [vec![range(0, 0)], vec![range(1000, 25)], vec![range(u16::MAX, u16::MAX)]] {
+        let e = ScanRun::new(ScanTask { pages, ..good.clone() }).err().unwrap();
+        assert!(matches!(e, CommandError::Invalid(_)), "{e}");
+    }
+    assert!(ScanRun::new(ScanTask { unit_pages: 0, ..good.clone() }).is_err());
+    let mut closed = ScanRun::new(ScanTask { view: ViewId::new(2), ..good }).unwrap();
+    assert_eq!(closed.next_unit(&Fake::table()).unwrap_err(), CommandError::ViewClosed(ViewId::new(2)));
+}
