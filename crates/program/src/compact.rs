@@ -1,51 +1,206 @@
 //! `compact`: the rows of a column that passed, as a column.
+//!
+//! Rows are copied by runs of neighbours. A dictionary is kept and shared, unless the rows themselves are smaller: what
+//! crosses the link is what counts.
 
-use lode_page::{Column, Values};
-
-use crate::Selection;
 use lode_base::{PageBuf, PageBufMut};
+use lode_page::{Column, DataType, Values};
 
-/// The rows of `c` that `s` selects. Dictionaries are kept and shared.
+use crate::eval::bits;
+use crate::eval::lanes::Codes;
+use crate::{RowMask, Selection};
+
+/// The rows of `c` that `s` selects.
 ///
 /// # Panics
 /// When `s` is a mask of another number of rows.
 pub fn compact(c: &Column, s: &Selection) -> Column {
-    let rows: Vec<usize> = match s {
+    let mask = match s {
         Selection::All => return c.clone(),
-        Selection::None => Vec::new(),
-        Selection::Some(mask) => {
-            assert_eq!(mask.rows(), c.rows(), "a mask for another page");
-            mask.iter().collect()
-        }
+        Selection::None => return empty(c.data_type()),
+        Selection::Some(mask) => mask,
     };
-    let gather = |data: &[u8], width: usize| {
-        let mut out = PageBufMut::with_capacity(rows.len() * width);
-        rows.iter().for_each(|r| out.extend_from_slice(&data[r * width..(r + 1) * width]));
-        out.freeze()
-    };
-    let bits = |data: &[u8]| {
-        let mut out = vec![0u8; rows.len().div_ceil(8)];
-        rows.iter().enumerate().for_each(|(i, r)| out[i / 8] |= (data[r / 8] >> (r % 8) & 1) << (i % 8));
-        PageBuf::copy_from(&out)
-    };
+    assert_eq!(mask.rows(), c.rows(), "a mask for another page");
     let values = match c.values() {
-        Values::Bits(b) => Values::Bits(bits(b)),
-        Values::Fixed { width, data } => Values::Fixed { width: *width, data: gather(data, (*width).into()) },
-        Values::Var { offsets, data } => {
-            let o: &[u32] = offsets.try_values().expect("offsets were checked to be aligned");
-            let (mut ends, mut bytes) = (vec![0u32], Vec::new());
-            for &r in &rows {
-                bytes.extend_from_slice(&data[o[r] as usize..o[r + 1] as usize]);
-                ends.push(bytes.len() as u32);
-            }
-            Values::Var { offsets: PageBuf::from_values(&ends), data: PageBuf::copy_from(&bytes) }
+        Values::Bits(b) => Values::Bits(copy_bits(b, mask)),
+        Values::Fixed { width, data } => {
+            Values::Fixed { width: *width, data: copy_fixed(data, *width, mask) }
         }
-        Values::Dict { code_width, codes, dictionary } => Values::Dict {
-            code_width: *code_width,
-            codes: gather(codes, (*code_width).into()),
-            dictionary: dictionary.clone(),
+        Values::Var { offsets, data } => {
+            let offsets: &[u32] = offsets.try_values().expect("offsets were checked to be aligned");
+            copy_strings(offsets, data, mask)
+        }
+        Values::Dict { code_width, codes, dictionary } => {
+            let codes = copy_fixed(codes, *code_width, mask);
+            looked_up(*code_width, &codes, dictionary, mask.count()).unwrap_or_else(|| Values::Dict {
+                code_width: *code_width,
+                codes,
+                dictionary: dictionary.clone(),
+            })
+        }
+    };
+    let validity = c.validity().map(|v| copy_bits(v, mask));
+    Column::new(c.data_type(), mask.count(), validity, values).expect("rows of a checked column")
+}
+
+/// A column without rows.
+fn empty(t: DataType) -> Column {
+    let values = match t {
+        DataType::Boolean => Values::Bits(PageBuf::empty()),
+        DataType::Decimal { .. } => Values::Fixed { width: 4, data: PageBuf::empty() },
+        t => match t.fixed_bytes() {
+            Some(width) => Values::Fixed { width: width as u8, data: PageBuf::empty() },
+            None => Values::Var { offsets: PageBuf::from_values(&[0u32]), data: PageBuf::empty() },
         },
     };
-    Column::new(c.data_type(), rows.len(), c.validity().map(|v| bits(v)), values)
-        .expect("rows of a checked column")
+    Column::new(t, 0, None, values).expect("no rows")
+}
+
+fn copy_fixed(data: &PageBuf, width: u8, mask: &RowMask) -> PageBuf {
+    fn copy<T: bytemuck::Pod>(data: &PageBuf, mask: &RowMask) -> PageBuf {
+        let values: &[T] = data.try_values().expect("data was checked to be aligned");
+        let mut out = PageBufMut::zeroed(mask.count() * size_of::<T>());
+        let to: &mut [T] = bytemuck::cast_slice_mut(&mut out);
+        let mut at = 0;
+        for run in mask.runs() {
+            let from = &values[run];
+            let to = &mut to[at..at + from.len()];
+            at += from.len();
+            // Most runs are short: a loop beats a call.
+            match from.len() {
+                0..8 => to.iter_mut().zip(from).for_each(|(to, from)| *to = *from),
+                _ => to.copy_from_slice(from),
+            }
+        }
+        out.freeze()
+    }
+    match width {
+        1 => copy::<u8>(data, mask),
+        2 => copy::<u16>(data, mask),
+        4 => copy::<u32>(data, mask),
+        8 => copy::<u64>(data, mask),
+        _ => copy::<u128>(data, mask),
+    }
+}
+
+fn copy_strings(offsets: &[u32], data: &[u8], mask: &RowMask) -> Values {
+    let bytes: usize = mask.runs().map(|r| (offsets[r.end] - offsets[r.start]) as usize).sum();
+    let mut ends = PageBufMut::zeroed((mask.count() + 1) * 4);
+    let mut out = PageBufMut::zeroed(bytes);
+    let to: &mut [u32] = bytemuck::cast_slice_mut(&mut ends);
+    let (mut row, mut end) = (0, 0u32);
+    for run in mask.runs() {
+        let (from, start) = (offsets[run.start], end);
+        for &o in &offsets[run.start + 1..=run.end] {
+            row += 1;
+            end = start + (o - from);
+            to[row] = end;
+        }
+        out[start as usize..end as usize].copy_from_slice(&data[from as usize..offsets[run.end] as usize]);
+    }
+    Values::Var { offsets: ends.freeze(), data: out.freeze() }
+}
+
+fn copy_bits(data: &[u8], mask: &RowMask) -> PageBuf {
+    let mut out = PageBufMut::zeroed(mask.count().div_ceil(64) * 8);
+    let to: &mut [u64] = bytemuck::cast_slice_mut(&mut out);
+    let mut at = 0;
+    for (i, &wanted) in mask.words().iter().enumerate() {
+        let from = bits::word(data, i);
+        if wanted == !0 && at % 64 == 0 {
+            to[at / 64] = from;
+            at += 64;
+            continue;
+        }
+        bits::each(wanted, |bit| {
+            to[at / 64] |= (from >> bit & 1) << (at % 64);
+            at += 1;
+        });
+    }
+    out.freeze().slice(..mask.count().div_ceil(8))
+}
+
+/// The values that the codes stand for, where they take fewer bytes than codes and dictionary.
+fn looked_up(code_width: u8, codes: &PageBuf, dictionary: &Column, rows: usize) -> Option<Values> {
+    let limit = codes.len() + dictionary.link_bytes();
+    let codes = Codes::new(code_width, codes, 0..rows);
+    match dictionary.values() {
+        Values::Fixed { width, data } => {
+            let w = usize::from(*width);
+            if rows * w > limit {
+                return None;
+            }
+            let mut out = PageBufMut::zeroed(rows * w);
+            for (row, to) in out.chunks_exact_mut(w).enumerate() {
+                let code = codes.get(row);
+                to.copy_from_slice(&data[code * w..(code + 1) * w]);
+            }
+            Some(Values::Fixed { width: *width, data: out.freeze() })
+        }
+        Values::Var { offsets, data } => {
+            let offsets: &[u32] = offsets.try_values().expect("offsets were checked to be aligned");
+            // Offsets alone may be too much, and tell so without looking at a code.
+            let mut bytes = (rows + 1) * 4;
+            for row in 0..rows {
+                if bytes > limit {
+                    return None;
+                }
+                let code = codes.get(row);
+                bytes += (offsets[code + 1] - offsets[code]) as usize;
+            }
+            if bytes > limit {
+                return None;
+            }
+            let mut ends = Vec::with_capacity(rows + 1);
+            let mut out = PageBufMut::zeroed(bytes - (rows + 1) * 4);
+            let mut end = 0;
+            ends.push(0);
+            for row in 0..rows {
+                let code = codes.get(row);
+                let value = &data[offsets[code] as usize..offsets[code + 1] as usize];
+                out[end..end + value.len()].copy_from_slice(value);
+                end += value.len();
+                ends.push(end as u32);
+            }
+            Some(Values::Var { offsets: PageBuf::from_values(&ends), data: out.freeze() })
+        }
+        Values::Bits(_) | Values::Dict { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn dictionary_column(rows: usize) -> Column {
+        let offsets = [0u32, 5, 10];
+        let words =
+            Values::Var { offsets: PageBuf::from_values(&offsets), data: PageBuf::copy_from(b"AIR  TRUCK") };
+        let dictionary = Arc::new(Column::new(DataType::Text, 2, None, words).unwrap());
+        let codes: Vec<u8> = (0..rows).map(|r| (r % 2) as u8).collect();
+        let values = Values::Dict { code_width: 1, codes: PageBuf::copy_from(&codes), dictionary };
+        Column::new(DataType::Text, rows, None, values).unwrap()
+    }
+
+    #[test]
+    fn a_dictionary_crosses_the_link_only_where_it_saves_bytes() {
+        let c = dictionary_column(1000);
+        let check = |selected: usize, kept: bool| {
+            let words =
+                (0..16).map(|i| if i * 64 < selected { !0 >> (64 - (selected - i * 64).min(64)) } else { 0 });
+            let mask = RowMask::new(words.collect(), 1000);
+            assert_eq!(mask.count(), selected);
+            let got = compact(&c, &Selection::Some(mask));
+            assert_eq!(matches!(got.values(), Values::Dict { .. }), kept, "{selected} rows");
+            assert!(got.link_bytes() <= selected + 22);
+            assert!((0..selected).all(|r| got.value(r) == c.value(r)));
+        };
+        check(2, false);
+        check(3, true);
+        check(500, true);
+        assert_eq!(compact(&c, &Selection::None).rows(), 0);
+        assert_eq!(compact(&c, &Selection::All).link_bytes(), c.link_bytes());
+    }
 }

@@ -14,8 +14,11 @@ mod error;
 pub mod eval;
 pub mod expr;
 pub mod index;
+mod like;
+mod plan;
 pub mod program;
 pub mod selection;
+mod sets;
 
 pub use check::type_of;
 pub use compact::compact;

@@ -2,6 +2,7 @@
 
 use lode_page::{DataType, Schema};
 
+use crate::plan::{self, Node};
 use crate::{Expr, ProgramError, check};
 
 /// A filter and a projection that passed the check. Immutable.
@@ -9,6 +10,7 @@ use crate::{Expr, ProgramError, check};
 pub struct Program {
     schema: Schema,
     filter: Option<Expr>,
+    plan: Option<Node>,
     filter_columns: Vec<u16>,
     projection: Vec<u16>,
     slots: bool,
@@ -40,7 +42,8 @@ impl Program {
         }
         filter_columns.sort_unstable();
         filter_columns.dedup();
-        Ok(Self { schema, filter, filter_columns, projection, slots })
+        let plan = filter.as_ref().map(|f| plan::plan(&schema, f));
+        Ok(Self { schema, filter, plan, filter_columns, projection, slots })
     }
 
     /// The schema that the program understands.
@@ -51,6 +54,11 @@ impl Program {
     /// The filter; without one every row passes.
     pub fn filter(&self) -> Option<&Expr> {
         self.filter.as_ref()
+    }
+
+    /// What evaluation walks.
+    pub(crate) fn plan(&self) -> Option<&Node> {
+        self.plan.as_ref()
     }
 
     /// Columns of the answer, in its order.

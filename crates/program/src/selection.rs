@@ -42,6 +42,28 @@ impl RowMask {
         &self.words
     }
 
+    /// Runs of neighbouring selected rows, ascending and as long as can be.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let mut word = *self.words.get(at / 64)? >> (at % 64);
+            while word == 0 {
+                at = (at / 64 + 1) * 64;
+                word = *self.words.get(at / 64)?;
+            }
+            let start = at + word.trailing_zeros() as usize;
+            at = start;
+            loop {
+                let ones = (self.words[at / 64] >> (at % 64)).trailing_ones() as usize;
+                at += ones;
+                let on = ones > 0 && at % 64 == 0 && self.words.get(at / 64).is_some_and(|w| w & 1 == 1);
+                if !on {
+                    return Some(start..at);
+                }
+            }
+        })
+    }
+
     /// The selected rows, ascending.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.words.iter().enumerate().flat_map(|(i, &word)| {
@@ -102,11 +124,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn runs_are_maximal() {
+        let check = |words: &[u64], rows, expected: &[std::ops::Range<usize>]| {
+            assert_eq!(RowMask::new(words.to_vec(), rows).runs().collect::<Vec<_>>(), expected);
+        };
+        check(&[0b1011_0110], 64, &[1..3, 4..6, 7..8]);
+        check(&[!0, !0, 1, 0, 2], 320, &[0..129, 257..258]);
+        check(&[!0, 0], 128, &[0..64]);
+        check(&[0, 1 << 63, !0], 192, &[127..192]);
+        check(&[], 0, &[]);
+    }
+
+    #[test]
     fn bits_beyond_the_end_do_not_count() {
         let mask = RowMask::new(vec![1 << 63, !0], 66);
         assert_eq!(mask.count(), 3);
         assert_eq!(mask.iter().collect::<Vec<_>>(), [63, 64, 65]);
         assert!(!mask.contains(66) && !mask.contains(1000));
+        assert_eq!(mask.runs().collect::<Vec<_>>(), [63..66]);
         assert_eq!(Selection::from_mask(mask).slots(66), [63, 64, 65]);
         assert_eq!(Selection::from_mask(RowMask::new(vec![!0, !0], 66)), Selection::All);
         assert_eq!(Selection::from_mask(RowMask::new(vec![0, !0 << 2], 66)), Selection::None);

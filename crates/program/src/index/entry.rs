@@ -12,7 +12,8 @@
 use lode_page::Column;
 
 use super::IndexRule;
-use crate::eval::{bounds, fetch};
+use super::bounds::bounds;
+use crate::eval::fetch;
 use crate::{ColumnSource, EvalError, ProgramError};
 
 /// The least and greatest keys of the indexed columns of one page.

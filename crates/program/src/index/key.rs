@@ -73,9 +73,32 @@ pub(crate) fn order_key(t: DataType, order: i128) -> u64 {
     int as u64 ^ SIGN
 }
 
-/// The place in the order that `key` stands for, where it is exact.
-pub(crate) fn key_order(t: DataType, key: u64) -> Option<i128> {
-    is_exact(t, key).then_some(((key ^ SIGN) as i64).into())
+/// The first and the last place in the order that have this key. Not for strings.
+pub(crate) fn key_span(t: DataType, key: u64) -> (i128, i128) {
+    let int = i128::from((key ^ SIGN) as i64);
+    match t {
+        DataType::Decimal { precision, .. } if precision > DIGITS_EXACT => {
+            let magnitude = int.unsigned_abs();
+            let exponent = (magnitude >> 55).saturating_sub(1) as u32;
+            // No value has a longer exponent; a forged entry may.
+            if exponent > 72 {
+                return (i128::MIN, i128::MAX);
+            }
+            let near = (magnitude - (u128::from(exponent) << 55)) << exponent;
+            let far = near + ((1 << exponent) - 1);
+            let signed = |m: u128| match (i128::try_from(m), int < 0) {
+                (Ok(m), false) => m,
+                (Ok(m), true) => -m,
+                (Err(_), false) => i128::MAX,
+                (Err(_), true) => i128::MIN,
+            };
+            let (a, b) = (signed(near), signed(far));
+            (a.min(b), a.max(b))
+        }
+        DataType::Decimal { .. } if key == 0 => (i128::MIN, int),
+        DataType::Decimal { .. } if key == u64::MAX => (int, i128::MAX),
+        _ => (int, int),
+    }
 }
 
 /// The first 8 bytes, big-endian.
@@ -156,6 +179,11 @@ mod tests {
             let (a, b) = (a.min(b), a.max(b));
             prop_assert!(order_key(WIDE, a) <= order_key(WIDE, b));
             prop_assert!(order_key(NARROW, a) <= order_key(NARROW, b));
+            for t in [WIDE, NARROW] {
+                let (first, last) = key_span(t, order_key(t, a));
+                prop_assert!(first <= a && a <= last);
+                prop_assert_eq!(order_key(t, first), order_key(t, last));
+            }
         }
 
         #[test]

@@ -7,6 +7,7 @@
 //!
 //! Source: FLIXR's page index; the entry travels with the mapping of the page's version.
 
+mod bounds;
 mod entry;
 mod key;
 mod may_match;

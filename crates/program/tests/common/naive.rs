@@ -1,0 +1,124 @@
+//! A row at a time, by the definition: what the fast evaluator is compared with.
+
+use lode_page::{DataType, Schema, Value};
+use lode_program::{ArithOp, CompareOp, Expr, type_of};
+
+/// Whether the row passes.
+pub(crate) fn passes(schema: &Schema, e: &Expr, get: &dyn Fn(u16) -> Value) -> bool {
+    value(schema, e, get).0 == Value::Boolean(true)
+}
+
+/// The value and type of `e` in the row whose values `get` gives.
+fn value(schema: &Schema, e: &Expr, get: &dyn Fn(u16) -> Value) -> (Value, DataType) {
+    let t = type_of(schema, e).expect("checked");
+    let sub = |e: &Expr| value(schema, e, get);
+    let bool3 = |e: &Expr| match sub(e).0 {
+        Value::Boolean(b) => Some(b),
+        _ => None,
+    };
+    let lift = |b: Option<bool>| b.map_or(Value::Null, Value::Boolean);
+    let v = match e {
+        Expr::Column(c) => get(*c),
+        Expr::Const(v, _) => v.clone(),
+        Expr::Compare(op, a, b) => lift(sub(a).0.compare(&sub(b).0).map(|o| match op {
+            CompareOp::Eq => o.is_eq(),
+            CompareOp::NotEq => o.is_ne(),
+            CompareOp::Lt => o.is_lt(),
+            CompareOp::LtEq => o.is_le(),
+            CompareOp::Gt => o.is_gt(),
+            CompareOp::GtEq => o.is_ge(),
+        })),
+        Expr::And(terms) => lift(terms.iter().map(bool3).fold(Some(true), |a, b| match (a, b) {
+            (Some(false), _) | (_, Some(false)) => Some(false),
+            (Some(true), Some(true)) => Some(true),
+            _ => None,
+        })),
+        Expr::Or(terms) => lift(terms.iter().map(bool3).fold(Some(false), |a, b| match (a, b) {
+            (Some(true), _) | (_, Some(true)) => Some(true),
+            (Some(false), Some(false)) => Some(false),
+            _ => None,
+        })),
+        Expr::Not(a) => lift(bool3(a).map(|b| !b)),
+        Expr::IsNull(a) => Value::Boolean(sub(a).0.is_null()),
+        Expr::In { value, list } => {
+            let v = sub(value).0;
+            let hit = list.iter().any(|x| v.compare(x).is_some_and(|o| o.is_eq()));
+            let unknown = v.is_null() || list.iter().any(Value::is_null);
+            lift(if hit { Some(true) } else { (!unknown).then_some(false) })
+        }
+        Expr::Like { value, pattern, .. } => match sub(value).0 {
+            Value::Bytes(b) => {
+                let text: Vec<char> = std::str::from_utf8(&b).expect("checked text").chars().collect();
+                Value::Boolean(like(&text, &pattern.chars().collect::<Vec<_>>()))
+            }
+            _ => Value::Null,
+        },
+        Expr::Arith(op, a, b) => {
+            let ((a, ta), (b, tb)) = (sub(a), sub(b));
+            arith(*op, (a, ta), (b, tb), t)
+        }
+        Expr::Cast(a, to) => {
+            let (v, from) = sub(a);
+            let scale = |t| if let DataType::Decimal { scale, .. } = t { u32::from(scale) } else { 0 };
+            match (v, to) {
+                (Value::Int(i), DataType::Double) => Value::Double(i as f64),
+                (Value::Int(i), DataType::Decimal { .. }) => {
+                    Value::Decimal(i128::from(i).wrapping_mul(10i128.pow(scale(*to))))
+                }
+                (Value::Real(f), DataType::Double) => Value::Double(f.into()),
+                (Value::Decimal(d), _) => {
+                    Value::Decimal(d.wrapping_mul(10i128.pow(scale(*to) - scale(from))))
+                }
+                (v, _) => v,
+            }
+        }
+    };
+    (v, t)
+}
+
+fn arith(op: ArithOp, (a, ta): (Value, DataType), (b, tb): (Value, DataType), t: DataType) -> Value {
+    let scale = |t| if let DataType::Decimal { scale, .. } = t { u32::from(scale) } else { 0 };
+    match (a, b) {
+        (Value::Int(a), Value::Int(b)) => {
+            let wide = match op {
+                ArithOp::Add => a.wrapping_add(b),
+                ArithOp::Sub => a.wrapping_sub(b),
+                ArithOp::Mul => a.wrapping_mul(b),
+            };
+            Value::Int(match t {
+                DataType::SmallInt => (wide as i16).into(),
+                DataType::Integer => (wide as i32).into(),
+                _ => wide,
+            })
+        }
+        (Value::Real(a), Value::Real(b)) => Value::Real(match op {
+            ArithOp::Add => a + b,
+            ArithOp::Sub => a - b,
+            ArithOp::Mul => a * b,
+        }),
+        (Value::Double(a), Value::Double(b)) => Value::Double(match op {
+            ArithOp::Add => a + b,
+            ArithOp::Sub => a - b,
+            ArithOp::Mul => a * b,
+        }),
+        (Value::Decimal(a), Value::Decimal(b)) => {
+            let s = scale(ta).max(scale(tb));
+            let up = |v: i128, from| v.wrapping_mul(10i128.pow(s - scale(from)));
+            Value::Decimal(match op {
+                ArithOp::Add => up(a, ta).wrapping_add(up(b, tb)),
+                ArithOp::Sub => up(a, ta).wrapping_sub(up(b, tb)),
+                ArithOp::Mul => a.wrapping_mul(b),
+            })
+        }
+        _ => Value::Null,
+    }
+}
+
+fn like(text: &[char], pattern: &[char]) -> bool {
+    match pattern {
+        [] => text.is_empty(),
+        ['%', rest @ ..] => (0..=text.len()).any(|n| like(&text[n..], rest)),
+        ['_', rest @ ..] => !text.is_empty() && like(&text[1..], rest),
+        ['\\', c, rest @ ..] | [c, rest @ ..] => text.first() == Some(c) && like(&text[1..], rest),
+    }
+}
