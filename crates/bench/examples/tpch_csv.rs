@@ -37,9 +37,29 @@ fn main() -> Result<()> {
     write(dir, "region", RegionCsv::header(), RegionGenerator::new(s, 1, 1).iter().map(RegionCsv::new))?;
     write(dir, "nation", NationCsv::header(), NationGenerator::new(s, 1, 1).iter().map(NationCsv::new))?;
     write(dir, "part", PartCsv::header(), PartGenerator::new(s, 1, 1).iter().map(PartCsv::new))?;
-    write(dir, "supplier", SupplierCsv::header(), SupplierGenerator::new(s, 1, 1).iter().map(SupplierCsv::new))?;
-    write(dir, "partsupp", PartSuppCsv::header(), PartSuppGenerator::new(s, 1, 1).iter().map(PartSuppCsv::new))?;
-    write(dir, "customer", CustomerCsv::header(), CustomerGenerator::new(s, 1, 1).iter().map(CustomerCsv::new))?;
+    write(
+        dir,
+        "supplier",
+        SupplierCsv::header(),
+        SupplierGenerator::new(s, 1, 1).iter().map(SupplierCsv::new),
+    )?;
+    write(
+        dir,
+        "partsupp",
+        PartSuppCsv::header(),
+        PartSuppGenerator::new(s, 1, 1).iter().map(PartSuppCsv::new),
+    )?;
+    write(
+        dir,
+        "customer",
+        CustomerCsv::header(),
+        CustomerGenerator::new(s, 1, 1).iter().map(CustomerCsv::new),
+    )?;
     write(dir, "orders", OrderCsv::header(), OrderGenerator::new(s, 1, 1).iter().map(OrderCsv::new))?;
-    write(dir, "lineitem", LineItemCsv::header(), LineItemGenerator::new(s, 1, 1).iter().map(LineItemCsv::new))
+    write(
+        dir,
+        "lineitem",
+        LineItemCsv::header(),
+        LineItemGenerator::new(s, 1, 1).iter().map(LineItemCsv::new),
+    )
 }

@@ -45,9 +45,9 @@ pub(crate) fn names(database: &Database) -> Vec<String> {
 
 /// The words that the last word of `line` can become, and where that word starts.
 fn candidates(line: &str, names: &[String]) -> (usize, Vec<String>) {
-    let start = line.rfind(|c: char| !(c.is_alphanumeric() || c == '_')).map_or(0, |i| {
-        i + line[i..].chars().next().map_or(1, char::len_utf8)
-    });
+    let start = line
+        .rfind(|c: char| !(c.is_alphanumeric() || c == '_'))
+        .map_or(0, |i| i + line[i..].chars().next().map_or(1, char::len_utf8));
     let word = &line[start..];
     if word.is_empty() {
         return (start, Vec::new());
@@ -89,7 +89,11 @@ mod tests {
     fn names_come_before_keywords_in_the_case_that_was_typed() {
         let names: Vec<String> = ["lineitem", "l_orderkey", "größe"].map(String::from).to_vec();
         let check = |line: &str, start: usize, expected: &[&str]| {
-            assert_eq!(candidates(line, &names), (start, expected.iter().map(|s| s.to_string()).collect()), "{line}");
+            assert_eq!(
+                candidates(line, &names),
+                (start, expected.iter().map(|s| s.to_string()).collect()),
+                "{line}"
+            );
         };
         check("select l", 7, &["lineitem", "l_orderkey", "left", "like", "limit", "lode.offload"]);
         check("SELECT * FROM t WHERE l_o", 22, &["l_orderkey"]);

@@ -126,11 +126,8 @@ fn assemble(
     let half = usize::try_from(resources.memory / 2).unwrap_or(usize::MAX);
     let pool = DatabaseOptions { pool_bytes: half, ..DatabaseOptions::default() };
     let database = Database::open(Arc::new(drive.clone()), pool).map_err(|e| CliError::file(path, e))?;
-    let options = SessionOptions {
-        target_partitions: usize::from(resources.partitions),
-        offload,
-        memory_bytes: half,
-    };
+    let options =
+        SessionOptions { target_partitions: usize::from(resources.partitions), offload, memory_bytes: half };
     let session = Arc::new(Session::new(database.clone(), &options)?);
     Ok(Opened { drive, database, session, made })
 }

@@ -98,7 +98,10 @@ mod tests {
     fn a_message_is_one_line() {
         let e = CliError::file(Path::new("a.lode"), "first\n  second");
         assert_eq!(e.message().as_deref(), Some("a.lode: first second"));
-        assert_eq!(CliError::file(Path::new("a.lode"), "a.lode is empty").message().as_deref(), Some("a.lode is empty"));
+        assert_eq!(
+            CliError::file(Path::new("a.lode"), "a.lode is empty").message().as_deref(),
+            Some("a.lode is empty")
+        );
         assert_eq!((e.status(), CliError::Usage(String::new()).status()), (1, 2));
     }
 }

@@ -28,7 +28,11 @@ pub(crate) fn install() -> CliResult {
     for signal in [SIGINT, SIGTERM] {
         let hook = || {
             // The order counts: the second signal finds the flag that the first one set.
-            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&FLAGS.at_once))?;
+            signal_hook::flag::register_conditional_shutdown(
+                signal,
+                128 + signal,
+                Arc::clone(&FLAGS.at_once),
+            )?;
             signal_hook::flag::register(signal, Arc::clone(&FLAGS.at_once))?;
             signal_hook::flag::register_usize(signal, Arc::clone(&FLAGS.which), signal as usize)?;
             signal_hook::flag::register(signal, Arc::clone(&FLAGS.seen))

@@ -63,7 +63,10 @@ fn main() {
         Err(e) => {
             if let Some(message) = e.message() {
                 // When even standard error is closed, the status still tells.
-                let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("lode: {message}\n").as_bytes());
+                let _ = std::io::Write::write_all(
+                    &mut std::io::stderr(),
+                    format!("lode: {message}\n").as_bytes(),
+                );
             }
             e.status()
         }

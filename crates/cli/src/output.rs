@@ -33,8 +33,12 @@ pub(crate) async fn write(result: StatementResult, format: Format) -> CliResult 
     // Not locked across waits: another thread would never get it.
     let mut out = io::stdout();
     match (result, format) {
-        (StatementResult::Rows { schema, stream }, Format::Table) => write_table(&mut out, &schema, stream).await?,
-        (StatementResult::Rows { schema, stream }, Format::Csv) => write_csv(&mut out, &schema, stream).await?,
+        (StatementResult::Rows { schema, stream }, Format::Table) => {
+            write_table(&mut out, &schema, stream).await?
+        }
+        (StatementResult::Rows { schema, stream }, Format::Csv) => {
+            write_csv(&mut out, &schema, stream).await?
+        }
         (StatementResult::Rows { stream, .. }, Format::Json) => write_json(&mut out, stream).await?,
         (StatementResult::Count { verb, rows }, Format::Table) => writeln!(out, "{verb} {rows}")?,
         (StatementResult::Done { verb }, Format::Table) => writeln!(out, "{verb}")?,
@@ -93,7 +97,11 @@ fn printable(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
-async fn write_csv(out: &mut impl Write, schema: &SchemaRef, mut stream: SendableRecordBatchStream) -> CliResult {
+async fn write_csv(
+    out: &mut impl Write,
+    schema: &SchemaRef,
+    mut stream: SendableRecordBatchStream,
+) -> CliResult {
     let mut line = Vec::new();
     WriterBuilder::new()
         .with_header(true)
@@ -115,7 +123,11 @@ async fn write_csv(out: &mut impl Write, schema: &SchemaRef, mut stream: Sendabl
 }
 
 fn csv_field(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.into()
+    }
 }
 
 async fn write_json(out: &mut impl Write, mut stream: SendableRecordBatchStream) -> CliResult {

@@ -65,7 +65,8 @@ impl Runner<'_> {
         let (mut pending, mut pending_line, mut line) = (String::new(), 1, 1);
         loop {
             let mut bytes = Vec::new();
-            let n = interrupt::idle(|| input.read_until(b'\n', &mut bytes)).map_err(|e| CliError::file(source, e))?;
+            let n = interrupt::idle(|| input.read_until(b'\n', &mut bytes))
+                .map_err(|e| CliError::file(source, e))?;
             let more = std::str::from_utf8(&bytes)
                 .map_err(|_| CliError::file(source, format!("line {line} is not UTF-8")))?;
             pending.push_str(more);
@@ -86,7 +87,9 @@ impl Runner<'_> {
         let blank_lines = text.chars().take_while(|c| c.is_whitespace()).filter(|c| *c == '\n').count();
         self.run_one(text, line).await.map_err(|e| match e {
             CliError::Failed(m) if m.contains("line ") => CliError::file(source, m),
-            CliError::Failed(m) => CliError::file(source, format!("statement at line {}: {m}", line + blank_lines)),
+            CliError::Failed(m) => {
+                CliError::file(source, format!("statement at line {}: {m}", line + blank_lines))
+            }
             other => other,
         })
     }
@@ -103,4 +106,3 @@ pub(crate) fn println_quietly(line: &str) -> CliResult {
     writeln!(out, "{line}")?;
     Ok(out.flush()?)
 }
-

@@ -39,7 +39,11 @@ pub(crate) fn run(path: &Path, opened: &mut Opened, resources: Resources, format
         // There is none before the first session.
         let _ = editor.load_history(file);
     }
-    println_quietly(&format!("{}: Lode {}. \\? for help, \\q to leave.", path.display(), env!("CARGO_PKG_VERSION")))?;
+    println_quietly(&format!(
+        "{}: Lode {}. \\? for help, \\q to leave.",
+        path.display(),
+        env!("CARGO_PKG_VERSION")
+    ))?;
     let mut timing = false;
     loop {
         let text = match editor.readline("lode> ") {
@@ -73,7 +77,13 @@ pub(crate) fn run(path: &Path, opened: &mut Opened, resources: Resources, format
     Ok(())
 }
 
-fn run_statements(text: &str, opened: &mut Opened, resources: Resources, format: Format, timing: bool) -> CliResult {
+fn run_statements(
+    text: &str,
+    opened: &mut Opened,
+    resources: Resources,
+    format: Format,
+    timing: bool,
+) -> CliResult {
     let session = Arc::clone(&opened.session);
     let mut changed = false;
     let mut done = || changed = true;

@@ -136,13 +136,20 @@ mod tests {
     #[test]
     fn numbers_read_well() {
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!([0, 999, 1000, 15_000_000, 999_600].map(bytes), ["0 B", "999 B", "1.0 KB", "15 MB", "1.0 MB"]);
-        assert_eq!([(100, 10), (100, 120), (0, 5), (100, 100)].map(|(b, n)| saving(b, n)), ["90 %", "+20 %", "-", "0 %"]);
+        assert_eq!(
+            [0, 999, 1000, 15_000_000, 999_600].map(bytes),
+            ["0 B", "999 B", "1.0 KB", "15 MB", "1.0 MB"]
+        );
+        assert_eq!(
+            [(100, 10), (100, 120), (0, 5), (100, 100)].map(|(b, n)| saving(b, n)),
+            ["90 %", "+20 %", "-", "0 %"]
+        );
     }
 
     #[test]
     fn sizes_are_read() {
-        let check = |text: &str, expected: Option<u64>| assert_eq!(parse_bytes(text).ok(), expected, "{text}");
+        let check =
+            |text: &str, expected: Option<u64>| assert_eq!(parse_bytes(text).ok(), expected, "{text}");
         check("512MB", Some(512_000_000));
         check("1.5 gib", Some(1_610_612_736));
         check("4096", Some(4096));

@@ -25,7 +25,8 @@ const STATEMENTS: usize = 12;
 /// Rows of the file that COPY loads.
 const COPY_ROWS: i64 = 3000;
 
-const TABLES: [&str; 8] = ["region", "nation", "part", "supplier", "partsupp", "customer", "orders", "lineitem"];
+const TABLES: [&str; 8] =
+    ["region", "nation", "part", "supplier", "partsupp", "customer", "orders", "lineitem"];
 
 /// Seeded randomness: xorshift64*.
 struct Random(u64);
@@ -53,7 +54,13 @@ struct State {
 impl State {
     fn text(&self) -> String {
         let sum: i64 = self.rows.values().sum();
-        format!("{} rows, sum {sum}, ids {:?}..{:?}, tables {:?}", self.rows.len(), self.rows.keys().next(), self.rows.keys().last(), self.tables)
+        format!(
+            "{} rows, sum {sum}, ids {:?}..{:?}, tables {:?}",
+            self.rows.len(),
+            self.rows.keys().next(),
+            self.rows.keys().last(),
+            self.tables
+        )
     }
 }
 
@@ -213,7 +220,8 @@ fn every_acknowledged_commit_survives_sigkill_and_nothing_else() {
             found.text(),
             possible.iter().map(State::text).collect::<Vec<_>>()
         );
-        unacknowledged += u64::from(possible.len() == 2 && possible[0] != possible[1] && found == possible[1]);
+        unacknowledged +=
+            u64::from(possible.len() == 2 && possible[0] != possible[1] && found == possible[1]);
         let mut states = vec![found];
         let mut script = String::new();
         for _ in 0..STATEMENTS {
@@ -236,7 +244,9 @@ fn every_acknowledged_commit_survives_sigkill_and_nothing_else() {
         }
     }
     succeed(["drive", "check", &drive]);
-    println!("{kills} kills, {statements} statements acknowledged, {unacknowledged} more committed before their acknowledgement");
+    println!(
+        "{kills} kills, {statements} statements acknowledged, {unacknowledged} more committed before their acknowledgement"
+    );
     assert!(statements as u64 > kills, "hardly anything was committed: the test does not test");
 }
 
@@ -251,8 +261,11 @@ fn a_killed_load_leaves_each_table_whole_or_empty() {
     succeed(["load", "tpch", "--scale", "0.01", "--drive", &drive]);
     let load_us = start.elapsed().as_micros() as u64;
     let count = |table: &str| -> Option<u64> {
-        let out = common::run(["sql", &drive, "--format", "csv", "-c", &format!("SELECT count(*) FROM {table}")]);
-        out.status.success().then(|| String::from_utf8_lossy(&out.stdout).lines().nth(1).unwrap().parse().unwrap())
+        let out =
+            common::run(["sql", &drive, "--format", "csv", "-c", &format!("SELECT count(*) FROM {table}")]);
+        out.status
+            .success()
+            .then(|| String::from_utf8_lossy(&out.stdout).lines().nth(1).unwrap().parse().unwrap())
     };
     let whole: Vec<u64> = TABLES.iter().map(|t| count(t).unwrap()).collect();
     for kill in 0..kills {

@@ -73,7 +73,8 @@ fn graph() -> Graph {
     let all: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
     let text = |v: &Value| v.as_str().expect("a string").to_string();
     let list = |v: &Value| v.as_array().expect("an array").clone();
-    let names: BTreeMap<_, _> = list(&all["packages"]).iter().map(|p| (text(&p["id"]), text(&p["name"]))).collect();
+    let names: BTreeMap<_, _> =
+        list(&all["packages"]).iter().map(|p| (text(&p["id"]), text(&p["name"]))).collect();
     let own = list(&all["workspace_members"]).iter().map(|id| (names[&text(id)].clone(), text(id))).collect();
     let normal = |dep: &Value| list(&dep["dep_kinds"]).iter().any(|k| k["kind"].is_null());
     let edges = list(&all["resolve"]["nodes"])

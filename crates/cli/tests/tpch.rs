@@ -67,7 +67,10 @@ async fn scale_0_1() {
 async fn a_changed_row_changes_an_answer() {
     let scale = Scale::new(0.01).unwrap();
     let (_, session) = loaded(scale, Layout::Column).await;
-    session.execute("UPDATE lineitem SET l_tax = l_tax + 0.01 WHERE l_orderkey = 1 AND l_linenumber = 1").await.unwrap();
+    session
+        .execute("UPDATE lineitem SET l_tax = l_tax + 0.01 WHERE l_orderkey = 1 AND l_linenumber = 1")
+        .await
+        .unwrap();
     let query = &QUERIES[0];
     let got = run(&session, query, scale, Offload::Auto).await.unwrap();
     let expected = Answer::shipped(query, scale).unwrap().unwrap();

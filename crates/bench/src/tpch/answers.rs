@@ -20,8 +20,8 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use super::queries::{Order, Query};
 use super::Scale;
+use super::queries::{Order, Query};
 use crate::BenchError;
 
 /// Largest relative difference of two DOUBLEs that count as equal.
@@ -40,7 +40,10 @@ enum Cell {
     /// Compared as text; decimals without trailing zeros.
     Exact(String),
     /// A decimal: compared as text with another, or as a number with a double; `unit` is 1 in its last place.
-    Decimal { text: String, unit: f64 },
+    Decimal {
+        text: String,
+        unit: f64,
+    },
     Double(f64),
 }
 
@@ -116,7 +119,9 @@ impl Answer {
                     }
                     let text = text.value(row).to_string();
                     match column.data_type() {
-                        DataType::Float32 | DataType::Float64 => text.parse().map_or(Cell::Exact(text), Cell::Double),
+                        DataType::Float32 | DataType::Float64 => {
+                            text.parse().map_or(Cell::Exact(text), Cell::Double)
+                        }
                         t if t.is_decimal() => Cell::decimal(&text),
                         _ => Cell::Exact(text),
                     }
@@ -149,7 +154,8 @@ impl Answer {
             .map(|c| c.split_once(':').ok_or_else(|| bad(format!("{c} in the header has no type"))))
             .collect::<Result<_, _>>()?;
         let fields: Vec<Field> = columns.iter().map(|(n, _)| Field::new(*n, DataType::Utf8, true)).collect();
-        let reader = ReaderBuilder::new(Arc::new(Schema::new(fields))).with_header(true).build(text.as_bytes())?;
+        let reader =
+            ReaderBuilder::new(Arc::new(Schema::new(fields))).with_header(true).build(text.as_bytes())?;
         let mut rows = Vec::new();
         for batch in reader {
             let batch = batch?;
@@ -161,9 +167,10 @@ impl Answer {
                     }
                     let text = ArrayFormatter::try_new(column.as_ref(), &options)?.value(row).to_string();
                     match *kind {
-                        "double" => {
-                            text.parse().map(Cell::Double).map_err(|_| bad(format!("{name} is {text}, not a number")))
-                        }
+                        "double" => text
+                            .parse()
+                            .map(Cell::Double)
+                            .map_err(|_| bad(format!("{name} is {text}, not a number"))),
                         "decimal" => Ok(Cell::decimal(&text)),
                         "integer" | "date" | "text" => Ok(Cell::Exact(text)),
                         other => Err(bad(format!("{name} has the unknown type {other}"))),
@@ -196,7 +203,11 @@ impl Answer {
             if got.agrees(want) {
                 return Ok(());
             }
-            differ(format!("row {}, column {}", i + 1, expected.columns[c]), got.to_string(), want.to_string())
+            differ(
+                format!("row {}, column {}", i + 1, expected.columns[c]),
+                got.to_string(),
+                want.to_string(),
+            )
         };
         let columns = 0..self.columns.len();
         match query.order {

@@ -20,12 +20,12 @@ use datafusion::prelude::{ParquetReadOptions, SessionConfig};
 use lode_sql::{Offload, QueryCounts, Session};
 use serde::Serialize;
 
+use super::Scale;
 use super::answers::Answer;
 use super::data::generate;
 use super::queries::{QUERIES, Query};
 use super::run::run;
 use super::schema::TABLES;
-use super::Scale;
 use crate::BenchError;
 
 /// One query's times.
@@ -60,21 +60,26 @@ impl ParquetPeer {
     /// Writes the eight tables as Parquet files (Snappy, dictionaries, row groups of 1,048,576 rows: the usual
     /// defaults) into `dir`, and registers them.
     pub async fn write(scale: Scale, dir: &Path, partitions: usize) -> Result<Self, BenchError> {
-        let context = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(partitions));
+        let context =
+            SessionContext::new_with_config(SessionConfig::new().with_target_partitions(partitions));
         let mut bytes = 0;
         for table in &TABLES {
             let path = dir.join(table.name).with_extension("parquet");
             bytes += write_file(table.name, scale, &path)?;
             let name = path.display().to_string();
             let register = context.register_parquet(table.name, name, ParquetReadOptions::default()).await;
-            register.map_err(|source| BenchError::DataFusion { doing: format!("opening {}", table.name), source })?;
+            register.map_err(|source| BenchError::DataFusion {
+                doing: format!("opening {}", table.name),
+                source,
+            })?;
         }
         Ok(Self { context, bytes })
     }
 
     /// Runs a query and collects its answer.
     pub async fn run(&self, query: &Query, scale: Scale) -> Result<(Duration, Answer), BenchError> {
-        let failed = |source| BenchError::DataFusion { doing: format!("Q{} on Parquet", query.number), source };
+        let failed =
+            |source| BenchError::DataFusion { doing: format!("Q{} on Parquet", query.number), source };
         let start = Instant::now();
         let frame = self.context.sql(&query.sql(scale)).await.map_err(failed)?;
         let schema = frame.schema().inner().clone();

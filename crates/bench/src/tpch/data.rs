@@ -24,11 +24,12 @@ use tpchgen::generators::{
     RegionGenerator, SupplierGenerator,
 };
 use tpchgen_arrow::{
-    CustomerArrow, LineItemArrow, NationArrow, OrderArrow, PartArrow, PartSuppArrow, RegionArrow, SupplierArrow,
+    CustomerArrow, LineItemArrow, NationArrow, OrderArrow, PartArrow, PartSuppArrow, RegionArrow,
+    SupplierArrow,
 };
 
-use super::schema::{Layout, TABLES, Table};
 use super::Scale;
+use super::schema::{Layout, TABLES, Table};
 use crate::BenchError;
 
 /// Rows of a generated batch.

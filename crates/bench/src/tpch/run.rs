@@ -7,9 +7,9 @@ use datafusion::arrow::datatypes::SchemaRef;
 use futures::TryStreamExt;
 use lode_sql::{Offload, QueryCounts, Session, SqlError, StatementResult};
 
+use super::Scale;
 use super::answers::Answer;
 use super::queries::Query;
-use super::Scale;
 use crate::BenchError;
 
 /// One run of one query.
@@ -24,7 +24,12 @@ pub struct Run {
 }
 
 /// Runs a query and collects its answer.
-pub async fn run(session: &Session, query: &Query, scale: Scale, offload: Offload) -> Result<Run, BenchError> {
+pub async fn run(
+    session: &Session,
+    query: &Query,
+    scale: Scale,
+    offload: Offload,
+) -> Result<Run, BenchError> {
     let failed = |source: SqlError| BenchError::Sql { doing: format!("Q{}", query.number), source };
     session.set_offload(offload);
     let sql = query.sql(scale);

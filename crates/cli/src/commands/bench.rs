@@ -181,8 +181,16 @@ fn total_json(all: &[Measured]) -> String {
 fn report(all: &[Measured], args: &Tpch) -> String {
     let ms = |v: f64| format!("{v:.1}");
     let optional = |v: Option<f64>, digits: usize| v.map_or_else(|| "-".into(), |v| format!("{v:.digits$}"));
-    let mut table =
-        TextTable::new(&["query", ">rows", ">lode ms", ">parquet ms", ">ratio", ">pages", ">skipped", ">link"]);
+    let mut table = TextTable::new(&[
+        "query",
+        ">rows",
+        ">lode ms",
+        ">parquet ms",
+        ">ratio",
+        ">pages",
+        ">skipped",
+        ">link",
+    ]);
     for m in all {
         table.row([
             format!("Q{}", m.query),

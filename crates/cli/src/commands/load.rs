@@ -166,11 +166,13 @@ pub(crate) fn tpch(
 
 /// A bar on a terminal, otherwise a line for each table.
 fn progress_display() -> CliResult<(OnProgress, Option<ProgressBar>)> {
-    let go_on = || if interrupt::signal().is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    let go_on =
+        || if interrupt::signal().is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
     if std::io::stderr().is_terminal() {
-        let style = ProgressStyle::with_template("{msg:10} [{bar:40}] {percent:>3} %  {human_pos} rows  {eta} left")
-            .map_err(|e| CliError::Failed(e.to_string()))?
-            .progress_chars("=> ");
+        let style =
+            ProgressStyle::with_template("{msg:10} [{bar:40}] {percent:>3} %  {human_pos} rows  {eta} left")
+                .map_err(|e| CliError::Failed(e.to_string()))?
+                .progress_chars("=> ");
         let bar = ProgressBar::new(1).with_style(style);
         bar.enable_steady_tick(Duration::from_millis(200));
         let shown = bar.clone();

@@ -23,7 +23,12 @@ pub(crate) enum Kind {
 
 /// Loads the files in order, one commit each, and counts their rows. A table that was made for them goes again when
 /// one fails.
-pub(crate) async fn load(session: &Arc<Session>, kind: Kind, table: &str, paths: &[PathBuf]) -> CliResult<u64> {
+pub(crate) async fn load(
+    session: &Arc<Session>,
+    kind: Kind,
+    table: &str,
+    paths: &[PathBuf],
+) -> CliResult<u64> {
     // A path that is not there is found before anything is loaded.
     for path in paths {
         File::open(path).map_err(|e| CliError::file(path, e))?;
@@ -71,12 +76,15 @@ fn schema(kind: Kind, path: &Path) -> CliResult<Schema> {
     match kind {
         Kind::Csv => {
             // All rows are looked at: a type that fits the first thousand only would refuse a good file.
-            let (schema, _) =
-                Format::default().with_header(true).infer_schema(file, None).map_err(|e| CliError::file(path, e))?;
+            let (schema, _) = Format::default()
+                .with_header(true)
+                .infer_schema(file, None)
+                .map_err(|e| CliError::file(path, e))?;
             Ok(schema)
         }
         Kind::Parquet => {
-            let reader = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| CliError::file(path, e))?;
+            let reader =
+                ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| CliError::file(path, e))?;
             Ok(reader.schema().as_ref().clone())
         }
     }
@@ -91,7 +99,10 @@ fn create_table(name: &str, schema: &Schema, path: &Path) -> CliResult<String> {
         .iter()
         .map(|f| {
             let ty = sql_type(f.data_type()).ok_or_else(|| {
-                CliError::file(path, format!("column {} has the type {}, which Lode lacks", f.name(), f.data_type()))
+                CliError::file(
+                    path,
+                    format!("column {} has the type {}, which Lode lacks", f.name(), f.data_type()),
+                )
             })?;
             let null = if f.is_nullable() { "" } else { " NOT NULL" };
             Ok(format!("{} {ty}{null}", quoted(&f.name().to_lowercase())))
@@ -116,7 +127,9 @@ fn sql_type(t: &DataType) -> Option<String> {
         DataType::Date32 => "DATE".into(),
         DataType::Timestamp(_, _) | DataType::Date64 => "TIMESTAMP".into(),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => "TEXT".into(),
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => "BYTEA".into(),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            "BYTEA".into()
+        }
         DataType::Dictionary(_, value) => return sql_type(value),
         _ => return None,
     })
@@ -153,9 +166,14 @@ mod tests {
             Field::new("d", DataType::Decimal128(12, 3), true),
         ]);
         let sql = create_table(&identifier("Trips"), &schema, Path::new("x")).unwrap();
-        let expected = "CREATE TABLE \"trips\" (\"id\" BIGINT NOT NULL, \"a \"\"b\"\"\" TEXT, \"d\" DECIMAL(12,3))";
+        let expected =
+            "CREATE TABLE \"trips\" (\"id\" BIGINT NOT NULL, \"a \"\"b\"\"\" TEXT, \"d\" DECIMAL(12,3))";
         assert_eq!(sql, expected);
-        let odd = Schema::new(vec![Field::new("d", DataType::Duration(datafusion::arrow::datatypes::TimeUnit::Second), true)]);
+        let odd = Schema::new(vec![Field::new(
+            "d",
+            DataType::Duration(datafusion::arrow::datatypes::TimeUnit::Second),
+            true,
+        )]);
         assert!(create_table("t", &odd, Path::new("x.parquet")).is_err());
     }
 }

@@ -55,9 +55,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> CliResult {
     // What can be known before the image is made is found before.
     let script = match &args.script {
-        Some(path) if path.as_os_str() != "-" => {
-            Some(File::open(path).map_err(|e| CliError::file(path, e))?)
-        }
+        Some(path) if path.as_os_str() != "-" => Some(File::open(path).map_err(|e| CliError::file(path, e))?),
         _ => None,
     };
     let mut opened = open_or_create(&args.file, args.resources, args.offload)?;
