@@ -166,7 +166,8 @@ fn comparable(a: DataType, b: DataType) -> bool {
 fn arith(op: ArithOp, a: DataType, b: DataType) -> Result<DataType, ProgramError> {
     use DataType::{BigInt, Decimal, Double, Integer, Real, SmallInt};
     match (a, b) {
-        (SmallInt | Integer | BigInt | Real | Double, _) if a == b => Ok(a),
+        (SmallInt | Integer | BigInt, _) if a == b => Ok(a),
+        (Real | Double, _) if a == b => Err(ProgramError::Unsupported("arithmetic on floats")),
         (Decimal { precision: p1, scale: s1 }, Decimal { precision: p2, scale: s2 }) => {
             let (precision, scale) = match op {
                 ArithOp::Add | ArithOp::Sub => {

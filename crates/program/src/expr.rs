@@ -6,9 +6,10 @@
 //!
 //! Typing rules (held by [`crate::Program::check`]):
 //!   `Compare`, `In`: both sides of one type, decimals of one scale.  `Arith` on integers: both sides of one integer
-//!   type, which is the result's, wrapping.  On floats: both of one type.  On decimals: `Add` and `Sub` have scale
-//!   max(s1, s2) and precision max(p1 - s1, p2 - s2) + 1 + scale, `Mul` scale s1 + s2 and precision p1 + p2 + 1,
-//!   at most 38: so they cannot overflow.  `Cast`: only where no value can fail or lose (see [`Expr::Cast`]).
+//!   type, which is the result's, wrapping.  On decimals: `Add` and `Sub` have scale max(s1, s2) and precision
+//!   max(p1 - s1, p2 - s2) + 1 + scale, `Mul` scale s1 + s2 and precision p1 + p2 + 1, at most 38: so they cannot
+//!   overflow.  On floats there is none: which of two NaNs an operation passes on is left to the compiler, and the
+//!   total order tells NaNs apart.  `Cast`: only where no value can fail or lose (see [`Expr::Cast`]).
 
 use lode_page::{DataType, Value};
 

@@ -125,13 +125,14 @@ mod tests {
 
     #[test]
     fn runs_are_maximal() {
-        let check = |words: &[u64], rows, expected: &[std::ops::Range<usize>]| {
-            assert_eq!(RowMask::new(words.to_vec(), rows).runs().collect::<Vec<_>>(), expected);
+        let check = |words: &[u64], rows, expected: &[(usize, usize)]| {
+            let runs = RowMask::new(words.to_vec(), rows);
+            assert_eq!(runs.runs().map(|r| (r.start, r.end)).collect::<Vec<_>>(), expected);
         };
-        check(&[0b1011_0110], 64, &[1..3, 4..6, 7..8]);
-        check(&[!0, !0, 1, 0, 2], 320, &[0..129, 257..258]);
-        check(&[!0, 0], 128, &[0..64]);
-        check(&[0, 1 << 63, !0], 192, &[127..192]);
+        check(&[0b1011_0110], 64, &[(1, 3), (4, 6), (7, 8)]);
+        check(&[!0, !0, 1, 0, 2], 320, &[(0, 129), (257, 258)]);
+        check(&[!0, 0], 128, &[(0, 64)]);
+        check(&[0, 1 << 63, !0], 192, &[(127, 192)]);
         check(&[], 0, &[]);
     }
 
@@ -141,7 +142,7 @@ mod tests {
         assert_eq!(mask.count(), 3);
         assert_eq!(mask.iter().collect::<Vec<_>>(), [63, 64, 65]);
         assert!(!mask.contains(66) && !mask.contains(1000));
-        assert_eq!(mask.runs().collect::<Vec<_>>(), [63..66]);
+        assert!(mask.runs().eq(std::iter::once(63..66)));
         assert_eq!(Selection::from_mask(mask).slots(66), [63, 64, 65]);
         assert_eq!(Selection::from_mask(RowMask::new(vec![!0, !0], 66)), Selection::All);
         assert_eq!(Selection::from_mask(RowMask::new(vec![0, !0 << 2], 66)), Selection::None);

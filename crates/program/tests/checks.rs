@@ -116,6 +116,8 @@ fn what_could_differ_from_the_host_is_refused() {
     let refused = |e| assert!(matches!(check(e), Err(ProgramError::Unsupported(_))));
     refused(Expr::Like { value: col(2), pattern: "a%".into(), case_insensitive: true });
     refused(Expr::In { value: col(0), list: vec![] });
+    let one = || Box::new(Expr::Const(Value::Double(1.0), DataType::Double));
+    refused(Expr::IsNull(Box::new(Expr::Arith(ArithOp::Add, one(), one()))));
 }
 
 /// Lists within lists must not multiply what is prepared.

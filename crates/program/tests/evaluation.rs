@@ -58,6 +58,28 @@ proptest! {
     }
 
     #[test]
+    fn forged_entries_are_refused_or_harmless(seed: u64, bytes: Vec<u8>) {
+        let rng = &mut Rng(seed);
+        if let Ok(rule) = IndexRule::from_bytes(&bytes) {
+            prop_assert_eq!(IndexRule::from_bytes(&rule.to_bytes()), Ok(rule));
+        }
+        let rule = IndexRule::new(schema(&TYPES), (0..TYPES.len() as u16).collect()).unwrap();
+        let mut forged: Vec<u8> = (0..rule.entry_bytes()).map(|_| rng.next() as u8).collect();
+        forged[7] = 0;
+        for range in forged[8..].chunks_exact_mut(16) {
+            let keys = [0, 1, 1 << 63, u64::MAX, rng.next(), rng.next() >> 1, rng.next() | 1 << 63];
+            let (a, b) = (rng.pick(&keys), rng.pick(&keys));
+            range[..8].copy_from_slice(&a.min(b).to_le_bytes());
+            range[8..].copy_from_slice(&a.max(b).to_le_bytes());
+        }
+        if let Ok(entry) = IndexEntry::decode(&rule, &forged) {
+            may_match(&program(random::predicate(rng, 3)), &rule, &entry);
+            prop_assert_eq!(entry.encode(), forged);
+        }
+        prop_assert!(IndexEntry::decode(&rule, &bytes).is_err());
+    }
+
+    #[test]
     fn entries_bound_their_rows_tightly(seed: u64) {
         let mut memory = page(&mut Rng(seed));
         let rule = IndexRule::new(schema(&TYPES), (0..TYPES.len() as u16).collect()).unwrap();

@@ -36,7 +36,8 @@ impl IndexEntry {
             nulls |= u32::from(has_nulls) << i;
             ranges.push(range.unwrap_or(EMPTY));
         }
-        Ok(Self { rows: source.rows() as u32, nulls, ranges: ranges.into() })
+        let rows = u32::try_from(source.rows()).expect("a page has at most 2^32 - 1 rows");
+        Ok(Self { rows, nulls, ranges: ranges.into() })
     }
 
     /// Rows of the page.

@@ -28,16 +28,8 @@ fn value(schema: &Schema, e: &Expr, get: &dyn Fn(u16) -> Value) -> (Value, DataT
             CompareOp::Gt => o.is_gt(),
             CompareOp::GtEq => o.is_ge(),
         })),
-        Expr::And(terms) => lift(terms.iter().map(bool3).fold(Some(true), |a, b| match (a, b) {
-            (Some(false), _) | (_, Some(false)) => Some(false),
-            (Some(true), Some(true)) => Some(true),
-            _ => None,
-        })),
-        Expr::Or(terms) => lift(terms.iter().map(bool3).fold(Some(false), |a, b| match (a, b) {
-            (Some(true), _) | (_, Some(true)) => Some(true),
-            (Some(false), Some(false)) => Some(false),
-            _ => None,
-        })),
+        Expr::And(terms) => decided(false, terms.iter().map(bool3).collect()),
+        Expr::Or(terms) => decided(true, terms.iter().map(bool3).collect()),
         Expr::Not(a) => lift(bool3(a).map(|b| !b)),
         Expr::IsNull(a) => Value::Boolean(sub(a).0.is_null()),
         Expr::In { value, list } => {
@@ -76,6 +68,15 @@ fn value(schema: &Schema, e: &Expr, get: &dyn Fn(u16) -> Value) -> (Value, DataT
     (v, t)
 }
 
+/// One term decides; else one that is NULL makes it NULL.
+fn decided(by: bool, terms: Vec<Option<bool>>) -> Value {
+    match terms {
+        t if t.contains(&Some(by)) => Value::Boolean(by),
+        t if t.contains(&None) => Value::Null,
+        _ => Value::Boolean(!by),
+    }
+}
+
 fn arith(op: ArithOp, (a, ta): (Value, DataType), (b, tb): (Value, DataType), t: DataType) -> Value {
     let scale = |t| if let DataType::Decimal { scale, .. } = t { u32::from(scale) } else { 0 };
     match (a, b) {
@@ -91,16 +92,6 @@ fn arith(op: ArithOp, (a, ta): (Value, DataType), (b, tb): (Value, DataType), t:
                 _ => wide,
             })
         }
-        (Value::Real(a), Value::Real(b)) => Value::Real(match op {
-            ArithOp::Add => a + b,
-            ArithOp::Sub => a - b,
-            ArithOp::Mul => a * b,
-        }),
-        (Value::Double(a), Value::Double(b)) => Value::Double(match op {
-            ArithOp::Add => a + b,
-            ArithOp::Sub => a - b,
-            ArithOp::Mul => a * b,
-        }),
         (Value::Decimal(a), Value::Decimal(b)) => {
             let s = scale(ta).max(scale(tb));
             let up = |v: i128, from| v.wrapping_mul(10i128.pow(s - scale(from)));

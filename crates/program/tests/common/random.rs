@@ -259,7 +259,7 @@ fn scalar(rng: &mut Rng, t: DataType, depth: usize) -> Expr {
             Double if rng.one_in(3) => return cast(rng, Real),
             Decimal { precision: 30, .. } if rng.one_in(2) => return cast(rng, BigInt),
             Decimal { precision: 30, .. } => return cast(rng, dec(4, 0)),
-            SmallInt | Integer | BigInt | Real | Double => {
+            SmallInt | Integer | BigInt => {
                 let (a, b) = (scalar(rng, t, depth - 1), scalar(rng, t, depth - 1));
                 return Expr::Arith(op, Box::new(a), Box::new(b));
             }
