@@ -13,9 +13,8 @@ use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, 
 use datafusion::error::DataFusionError;
 use lode_engine::{Snapshot, Table};
 
-use crate::Offload;
-use crate::counts::StatementCounts;
 use crate::provider::LodeTable;
+use crate::{Offload, StatementCounts};
 
 /// The one catalog.
 pub(crate) const CATALOG: &str = "lode";

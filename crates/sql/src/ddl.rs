@@ -1,5 +1,7 @@
 //! CREATE TABLE, CREATE INDEX, DROP: from the parsed statement to the engine's definitions.
 
+use std::sync::Arc;
+
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
@@ -78,11 +80,11 @@ async fn create_table_as(
             declared: data_type.to_string(),
         });
     }
-    let def = table_def(name.clone(), columns, Vec::new(), &create.table_options)?;
-    let (txn, table) = blocking(move || {
+    let def = table_def(name, columns, Vec::new(), &create.table_options)?;
+    let table = Arc::new(def.clone());
+    let txn = blocking(move || {
         txn.create_table(def, false)?;
-        let table = find_table(txn.snapshot(), &name)?;
-        Ok((txn, table))
+        Ok(txn)
     })
     .await?;
     let (txn, rows) = load(txn, table, rows).await?;

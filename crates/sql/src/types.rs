@@ -1,10 +1,14 @@
 //! SQL's types, as declared in CREATE TABLE or produced by a query, and the columns' types they stand for.
 
-use datafusion::arrow::datatypes::DataType as Arrow;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType as Arrow, Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{CharacterLength, DataType as Sql, ExactNumberInfo, TimezoneInfo};
+use lode_engine::{ColumnDef, TableDef};
 use lode_page::DataType;
 
 use crate::SqlError;
+use crate::arrow_convert::arrow_type;
 
 /// The type of a column declared as `declared`, and the longest text it may hold, in characters.
 ///
@@ -85,6 +89,12 @@ pub(crate) fn column_type(t: &Arrow) -> Option<DataType> {
         Arrow::Dictionary(_, values) => column_type(values)?,
         _ => return None,
     })
+}
+
+/// The schema of a table's rows in queries.
+pub(crate) fn arrow_schema(def: &TableDef) -> SchemaRef {
+    let field = |c: &ColumnDef| Field::new(&c.name, arrow_type(c.ty.data_type), c.ty.nullable);
+    Arc::new(Schema::new(def.columns.iter().map(field).collect::<Vec<_>>()))
 }
 
 /// Whether a value of type `from` may be assigned to a column of type `to` without an explicit CAST. Numbers do

@@ -13,10 +13,11 @@ use lode_engine::Table;
 
 use super::Format;
 use super::csv_rows::CsvRows;
-use crate::arrow_convert::{arrow_schema, arrow_type};
+use crate::arrow_convert::arrow_type;
 use crate::dml::{Change, column_numbers, load, to_array};
 use crate::session::blocking;
 use crate::statement::table_name;
+use crate::types::arrow_schema;
 use crate::{Session, SqlError};
 
 /// Batches that wait between the reader and the loader.
@@ -39,7 +40,7 @@ pub(super) async fn copy_from(
     if let Some(i) = (1..numbers.len()).find(|&i| numbers[..i].contains(&numbers[i])) {
         return Err(SqlError::Invalid(format!("column \"{}\" is named twice", columns[i])));
     }
-    let schema = arrow_schema(&table);
+    let schema = arrow_schema(table.def());
     let mut rows = open(path, format, table.clone(), schema.clone(), numbers).await?;
     let mut builder = RecordBatchReceiverStreamBuilder::new(schema, WAITING_BATCHES);
     let sender = builder.tx();
@@ -52,7 +53,7 @@ pub(super) async fn copy_from(
         }
         Ok(())
     });
-    let (txn, rows) = load(txn, table, builder.build()).await?;
+    let (txn, rows) = load(txn, Arc::new(table.def().clone()), builder.build()).await?;
     blocking(move || Ok(txn.commit()?)).await?;
     Ok(rows)
 }
@@ -126,7 +127,7 @@ impl ParquetRows {
             let def = &self.table.def().columns[c];
             arrays.push(match source {
                 None => new_null_array(&arrow_type(def.ty.data_type), batch.num_rows()),
-                Some(i) => to_array(&self.table, c as u16, batch.column(*i)).map_err(|(row, message)| {
+                Some(i) => to_array(self.table.def(), c as u16, batch.column(*i)).map_err(|(row, message)| {
                     SqlError::Malformed {
                         path: self.path.clone(),
                         line: self.row + row as u64 + 1,

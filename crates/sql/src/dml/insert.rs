@@ -1,5 +1,7 @@
 //! INSERT: few rows go to row pages in one call; many are loaded as they come.
 
+use std::sync::Arc;
+
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -8,6 +10,7 @@ use datafusion::logical_expr::{DmlStatement, Expr, ExprSchemable, LogicalPlan, W
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{Insert, Statement as Sql, TableObject};
 use futures::{StreamExt, stream};
+use lode_engine::{TableDef, WriteTxn};
 
 use super::{Change, check_assignable, conform, load};
 use crate::options::LodeOptions;
@@ -31,7 +34,8 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
     let LogicalPlan::Dml(DmlStatement { op: WriteOp::Insert(InsertOp::Append), input, .. }) = plan else {
         return Err(SqlError::Unsupported("INSERT that overwrites or replaces".into()));
     };
-    check_inserted(&input, &table)?;
+    let def = Arc::new(table.def().clone());
+    check_inserted(&input, &def)?;
 
     let (schema, mut rows) = start(&state, &input).await?;
     let bulk_rows = LodeOptions::of(state.config_options()).bulk_rows;
@@ -40,7 +44,7 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
         held.push(batch?);
         if held.rows > bulk_rows || held.bytes > HELD_BYTES_MAX {
             let all = stream::iter(held.batches.into_iter().map(Ok)).chain(rows);
-            let (txn, rows) = load(txn, table, all).await?;
+            let (txn, rows) = load(txn, def, all).await?;
             return commit(txn, rows).await;
         }
     }
@@ -48,7 +52,7 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
         return Ok(StatementResult::Count { verb: "INSERT", rows: 0 });
     }
     blocking(move || {
-        let columns = conform(&held.concat(&schema)?, &table)?;
+        let columns = conform(&held.concat(&schema)?, &def)?;
         let rows = txn.insert(&name, columns)?;
         txn.commit()?;
         Ok(StatementResult::Count { verb: "INSERT", rows })
@@ -56,7 +60,7 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
     .await
 }
 
-async fn commit(txn: lode_engine::WriteTxn, rows: u64) -> Result<StatementResult, SqlError> {
+async fn commit(txn: WriteTxn, rows: u64) -> Result<StatementResult, SqlError> {
     blocking(move || {
         txn.commit()?;
         Ok(StatementResult::Count { verb: "INSERT", rows })
@@ -85,7 +89,7 @@ impl Held {
 
 /// Refuses numbers for dates and the like, which DataFusion casts silently: in the projection that it puts over the
 /// source, and in VALUES, which it casts in place.
-fn check_inserted(input: &LogicalPlan, table: &lode_engine::Table) -> Result<(), SqlError> {
+fn check_inserted(input: &LogicalPlan, table: &TableDef) -> Result<(), SqlError> {
     let LogicalPlan::Projection(projection) = input else { return Ok(()) };
     for (i, expr) in projection.expr.iter().enumerate() {
         let Expr::Cast(cast) = unaliased(expr) else { continue };
@@ -111,11 +115,11 @@ fn check_inserted(input: &LogicalPlan, table: &lode_engine::Table) -> Result<(),
 }
 
 fn check(
-    table: &lode_engine::Table,
+    table: &TableDef,
     i: usize,
     from: &datafusion::arrow::datatypes::DataType,
 ) -> Result<(), SqlError> {
-    let column = &table.def().columns[i];
+    let column = &table.columns[i];
     check_assignable(from, &crate::arrow_convert::arrow_type(column.ty.data_type), &column.name, &column.declared)
 }
 

@@ -13,7 +13,7 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::error::DataFusionError;
 use futures::{Stream, StreamExt};
-use lode_engine::{Table, WriteTxn};
+use lode_engine::{TableDef, WriteTxn};
 use lode_page::Column;
 use tokio::sync::mpsc;
 
@@ -41,7 +41,8 @@ impl Session {
         S: Stream<Item = Result<RecordBatch, DataFusionError>> + Send,
     {
         let change = Change::begin(self, table).await?;
-        let (txn, rows) = load(change.txn, change.table, batches).await?;
+        let def = Arc::new(change.table.def().clone());
+        let (txn, rows) = load(change.txn, def, batches).await?;
         blocking(move || Ok(txn.commit()?)).await?;
         Ok(rows)
     }
@@ -50,7 +51,7 @@ impl Session {
 /// Loads `batches` within `txn`, which the caller commits.
 pub(crate) async fn load<S>(
     mut txn: WriteTxn,
-    table: Arc<Table>,
+    table: Arc<TableDef>,
     batches: S,
 ) -> Result<(WriteTxn, u64), SqlError>
 where
@@ -60,7 +61,7 @@ where
     let worker = tokio::spawn(blocking(move || {
         let mut rows = 0;
         while let Some(batch) = receiver.blocking_recv() {
-            rows += txn.load(&table.def().name, conform(&batch, &table)?)?;
+            rows += txn.load(&table.name, conform(&batch, &table)?)?;
         }
         Ok((txn, rows))
     }));
@@ -97,13 +98,13 @@ where
 ///
 /// # Errors
 /// When columns are missing or left over, or a value does not fit: the message names the column.
-pub(crate) fn conform(batch: &RecordBatch, table: &Table) -> Result<Vec<Column>, SqlError> {
-    let names = || table.def().columns.iter().map(|c| c.name.as_str());
-    if batch.num_columns() != table.def().columns.len() {
+pub(crate) fn conform(batch: &RecordBatch, table: &TableDef) -> Result<Vec<Column>, SqlError> {
+    let names = || table.columns.iter().map(|c| c.name.as_str());
+    if batch.num_columns() != table.columns.len() {
         return Err(SqlError::Invalid(format!(
             "table \"{}\" has {} columns, the data {}",
-            table.def().name,
-            table.def().columns.len(),
+            table.name,
+            table.columns.len(),
             batch.num_columns()
         )));
     }
@@ -113,16 +114,16 @@ pub(crate) fn conform(batch: &RecordBatch, table: &Table) -> Result<Vec<Column>,
 }
 
 /// `array` as values of column `column` of `table`.
-pub(crate) fn to_column(table: &Table, column: u16, array: &ArrayRef) -> Result<Column, SqlError> {
-    let def = &table.def().columns[usize::from(column)];
+pub(crate) fn to_column(table: &TableDef, column: u16, array: &ArrayRef) -> Result<Column, SqlError> {
+    let def = &table.columns[usize::from(column)];
     let named = |e: String| SqlError::Invalid(format!("column \"{}\": {e}", def.name));
     let array = to_array(table, column, array).map_err(|(_, message)| named(message))?;
     from_arrow(&array, def.ty.data_type).map_err(|e| named(e.to_string()))
 }
 
 /// `array` cast to the type of column `column` of `table`, or the first row that cannot be and why.
-pub(crate) fn to_array(table: &Table, column: u16, array: &ArrayRef) -> Result<ArrayRef, (usize, String)> {
-    let def = &table.def().columns[usize::from(column)];
+pub(crate) fn to_array(table: &TableDef, column: u16, array: &ArrayRef) -> Result<ArrayRef, (usize, String)> {
+    let def = &table.columns[usize::from(column)];
     let to = arrow_type(def.ty.data_type);
     if *array.data_type() == to {
         return Ok(array.clone());

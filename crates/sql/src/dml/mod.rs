@@ -120,7 +120,7 @@ pub(crate) async fn update(session: &Session, statement: &Update) -> Result<Stat
         let values = columns
             .iter()
             .zip(&batch.columns()[1..])
-            .map(|(&c, array)| load::to_column(&table, c, array))
+            .map(|(&c, array)| load::to_column(table.def(), c, array))
             .collect::<Result<Vec<_>, _>>()?;
         let count = txn.update(&found.table, &rows, &columns, values)?;
         txn.commit()?;
