@@ -235,3 +235,81 @@ fn of_strings<'a>(
     }
     Ok(Values::Var { offsets: PageBuf::from_values(&offsets), data: data.freeze() })
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{
+        DictionaryArray, Int32Array, Int64Array, LargeStringArray, StringDictionaryBuilder,
+    };
+    use datafusion::arrow::datatypes::Int8Type;
+    use lode_page::Value;
+
+    use super::*;
+
+    fn round_trip(array: ArrayRef, t: DataType) {
+        let column = from_arrow(&array, t).unwrap();
+        assert_eq!(column.rows(), array.len());
+        let back = to_arrow(&column).unwrap();
+        assert_eq!(*back.data_type(), arrow_type(t));
+        assert_eq!(&back, &array, "{t}");
+    }
+
+    #[test]
+    fn arrays_come_back_as_they_were() {
+        let long = "a text of more than twelve bytes";
+        round_trip(Arc::new(BooleanArray::from(vec![Some(true), None, Some(false)])), DataType::Boolean);
+        round_trip(Arc::new(Int32Array::from(vec![Some(i32::MIN), None, Some(7)])), DataType::Integer);
+        round_trip(Arc::new(Int64Array::from(vec![1, 2, 3]).slice(1, 2)), DataType::BigInt);
+        round_trip(Arc::new(StringViewArray::from(vec![Some(long), None, Some("")])), DataType::Text);
+        let bytes: Vec<Option<&[u8]>> = vec![Some(&[0xff, 0]), None];
+        round_trip(Arc::new(BinaryViewArray::from(bytes)), DataType::Bytea);
+        let decimals = Decimal128Array::from(vec![Some(-12_345), None]).with_precision_and_scale(9, 2).unwrap();
+        round_trip(Arc::new(decimals), DataType::Decimal { precision: 9, scale: 2 });
+        round_trip(Arc::new(StringViewArray::from(Vec::<&str>::new())), DataType::Text);
+        let sliced = BooleanArray::from(vec![Some(true), None, Some(false), Some(true), None]).slice(1, 4);
+        round_trip(Arc::new(sliced), DataType::Boolean);
+    }
+
+    #[test]
+    fn other_flavours_are_taken_too() {
+        let check = |array: ArrayRef, t, expected: &[Value]| {
+            let column = from_arrow(&array, t).unwrap();
+            let got: Vec<Value> = (0..column.rows()).map(|r| column.value(r)).collect();
+            assert_eq!(got, expected);
+        };
+        let words = [Value::text("a"), Value::Null, Value::text("b")];
+        check(Arc::new(StringArray::from(vec![Some("a"), None, Some("b")])), DataType::Text, &words);
+        check(Arc::new(LargeStringArray::from(vec![Some("a"), None, Some("b")])), DataType::Text, &words);
+        let mut dictionary = StringDictionaryBuilder::<Int8Type>::new();
+        dictionary.append_option(Some("a"));
+        dictionary.append_null();
+        dictionary.append_value("b");
+        let dictionary: DictionaryArray<Int8Type> = dictionary.finish();
+        check(Arc::new(dictionary), DataType::Text, &words);
+        let d = DataType::Decimal { precision: 9, scale: 2 };
+        check(Arc::new(Int64Array::from(vec![3])), d, &[Value::Decimal(300)]);
+    }
+
+    #[test]
+    fn a_value_that_does_not_fit_is_an_error() {
+        let array: ArrayRef = Arc::new(Int64Array::from(vec![1, 70_000]));
+        let e = from_arrow(&array, DataType::SmallInt).unwrap_err().to_string();
+        assert!(e.contains("70000"), "{e}");
+    }
+
+    #[test]
+    fn narrow_decimals_and_dictionaries_are_widened() {
+        let d = DataType::Decimal { precision: 15, scale: 2 };
+        let narrow = Values::Fixed { width: 4, data: PageBuf::from_values(&[-5i32, 7]) };
+        let narrow = Column::new(d, 2, None, narrow).unwrap();
+        let expected = Decimal128Array::from(vec![-5, 7]).with_precision_and_scale(15, 2).unwrap();
+        assert_eq!(to_arrow(&narrow).unwrap().as_primitive::<Decimal128Type>(), &expected);
+        let dictionary = Arc::new(narrow);
+        let codes = Values::Dict { code_width: 1, codes: PageBuf::copy_from(&[1, 0, 1]), dictionary };
+        let validity = Some(PageBuf::copy_from(&[0b101]));
+        let column = Column::new(d, 3, validity, codes).unwrap();
+        let expected =
+            Decimal128Array::from(vec![Some(7), None, Some(7)]).with_precision_and_scale(15, 2).unwrap();
+        assert_eq!(to_arrow(&column).unwrap().as_primitive::<Decimal128Type>(), &expected);
+    }
+}

@@ -1,0 +1,143 @@
+//! The border between host and drive: whatever is evaluated where, the answer is the same.
+//!
+//! Random tables (all types, NULLs, extreme values, row pages and column pages) meet random conditions, joins and
+//! top-k queries. Level `off`, where DataFusion evaluates everything, is the model; every other level must answer the
+//! same rows. The drive's counters must show that it did evaluate, so that no silent fallback passes.
+//!
+//! `LODE_BORDER_SEEDS=n` runs n seeds (default 6); `LODE_BORDER_SEED=s` replays one.
+
+mod border {
+    pub(crate) mod conditions;
+    pub(crate) mod random;
+    pub(crate) mod tables;
+}
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use border::conditions::Conditions;
+use border::random::Random;
+use border::tables;
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use lode_engine::{Database, DatabaseOptions};
+use lode_firmware::Drive;
+use lode_sql::{Offload, QueryCounts, Session, SessionOptions};
+
+const DRIVE_BYTES: u64 = 256 << 20;
+const CONDITIONS: usize = 60;
+const JOINS: usize = 12;
+
+fn seeds() -> Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().map(|v| v.parse::<u64>().expect("a number"));
+    match number("LODE_BORDER_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("LODE_BORDER_SEEDS").unwrap_or(6),
+    }
+}
+
+fn session() -> Session {
+    let drive = Arc::new(Drive::in_memory(DRIVE_BYTES));
+    let database = Database::open(drive, DatabaseOptions::default()).expect("an empty drive opens");
+    let options = SessionOptions { target_partitions: 2, ..SessionOptions::default() };
+    Session::new(database, &options).expect("a session starts")
+}
+
+/// The rows as text, in the query's order; an error as its message.
+async fn answer(session: &Session, level: Offload, sql: &str) -> (Result<String, String>, QueryCounts) {
+    session.set_offload(level);
+    let rows = session.collect(sql).await.map_err(|e| e.to_string());
+    let text = rows.map(|batches| pretty_format_batches(&batches).expect("batches print").to_string());
+    (text, session.last_counts())
+}
+
+/// Asks at every level and compares with `off`; returns the counts by level, `off` first.
+async fn agree(session: &Session, seed: u64, sql: &str) -> Vec<QueryCounts> {
+    let (expected, off) = answer(session, Offload::Off, sql).await;
+    let expected = expected.unwrap_or_else(|e| panic!("seed {seed}: {sql}\nfails: {e}"));
+    assert_eq!(off.rows_in, 0, "seed {seed}: at level off the drive filters nothing");
+    let mut counts = vec![off];
+    for level in Offload::ALL.into_iter().filter(|&l| l != Offload::Off) {
+        let (got, c) = answer(session, level, sql).await;
+        let got = got.unwrap_or_else(|e| panic!("seed {seed}, level {level}: {sql}\nfails: {e}"));
+        assert!(got == expected, "seed {seed}, level {level}: {sql}\nexpected\n{expected}\ngot\n{got}");
+        counts.push(c);
+    }
+    counts
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn conditions_select_the_same_rows_at_every_level() {
+    let (mut asked, mut evaluated, mut skipped) = (0, 0, 0);
+    for seed in seeds() {
+        let session = session();
+        let mut random = Random::new(seed);
+        tables::create(&session, "t", &mut random).await;
+        for n in 0..CONDITIONS {
+            let condition = Conditions::new(&mut random).condition(3);
+            let sql = match n % 3 {
+                0 => format!("SELECT id FROM t WHERE {condition} ORDER BY id"),
+                1 => format!("SELECT * FROM t WHERE {condition} ORDER BY id"),
+                _ => format!("SELECT count(*), min(id), max(id), count(s) FROM t WHERE {condition}"),
+            };
+            let counts = agree(&session, seed, &sql).await;
+            let [_, index, pages, rows, auto] = counts[..] else { panic!("five levels") };
+            asked += 1;
+            evaluated += usize::from(rows.rows_in > 0 || rows.pages_skipped > 0);
+            skipped += index.pages_skipped + pages.pages_skipped + auto.pages_skipped;
+            assert!(rows.rows_out <= pages.rows_out, "seed {seed}: {sql}");
+        }
+    }
+    // Some conditions have parts that the drive declines; most have none.
+    assert!(evaluated * 2 > asked, "the drive evaluated {evaluated} of {asked} conditions");
+    assert!(skipped > 0, "the page index never skipped a page");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runtime_filters_keep_every_row_that_joins() {
+    let (mut narrowed, mut fewer) = (0, 0);
+    for seed in seeds() {
+        let session = session();
+        let mut random = Random::new(seed ^ 0x6a09_e667);
+        tables::create(&session, "t", &mut random).await;
+        tables::create(&session, "u", &mut random).await;
+        for n in 0..JOINS {
+            let condition = Conditions::new(&mut random).of("u").condition(2);
+            let key = *random.pick(&["si", "i", "l", "n", "s", "t", "ts", "d", "x", "b"]);
+            let sql = match n % 4 {
+                0 => format!(
+                    "SELECT t.id, u.id FROM t JOIN u ON t.{key} = u.{key} WHERE u.id < 40 AND ({condition}) \
+                     ORDER BY t.id, u.id"
+                ),
+                1 => format!(
+                    "SELECT id FROM t WHERE {key} IN (SELECT {key} FROM u WHERE {condition}) ORDER BY id"
+                ),
+                2 => format!("SELECT {key} FROM t ORDER BY {key} DESC NULLS LAST LIMIT 7"),
+                _ => format!(
+                    "SELECT id FROM t WHERE i > (SELECT min(i) FROM u WHERE {condition}) \
+                     AND NOT EXISTS (SELECT 1 FROM u WHERE u.{key} = t.{key} AND u.id < 30) ORDER BY id"
+                ),
+            };
+            let counts = agree(&session, seed, &sql).await;
+            narrowed += counts[3].narrowed + counts[4].narrowed;
+            fewer += u64::from(counts[3].rows_out < counts[0].rows_out);
+        }
+    }
+    assert!(narrowed > 0, "no run-time filter reached a scan");
+    assert!(fewer > 0, "no run-time filter held a row back");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_and_bare_counts_agree() {
+    let session = session();
+    tables::create(&session, "t", &mut Random::new(1)).await;
+    for sql in [
+        "SELECT count(*) FROM t",
+        "SELECT count(*) FROM (SELECT id FROM t LIMIT 11)",
+        "SELECT count(*) FROM (SELECT id FROM t WHERE id >= 100 LIMIT 13)",
+        "SELECT count(*) FROM (SELECT id FROM t WHERE id >= 100 LIMIT 13 OFFSET 5)",
+        "SELECT count(*) FROM t WHERE id < 0",
+        "SELECT count(*) FROM t a, t b WHERE a.id = b.id AND a.id < 50",
+    ] {
+        agree(&session, 1, sql).await;
+    }
+}
