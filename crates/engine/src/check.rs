@@ -1,1 +1,149 @@
-//! The check of a whole database.
+//! The check of a whole database: catalog against extents, every page, every index entry, every key.
+//!
+//! Damage is reported, one line each, and the walk goes on; only a drive that does not answer ends it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lode_base::{ExtentId, Lpid, OwnerId};
+use lode_command::CommandError;
+use lode_page::{Column, decode_page};
+use lode_program::{ColumnSource, IndexEntry, IndexRule};
+
+use crate::snapshot::Snapshot;
+use crate::{EngineError, Table, read, write};
+
+/// What is wrong with the database at a snapshot, which must be the newest.
+pub(crate) fn check(snapshot: &Snapshot) -> Result<Vec<String>, EngineError> {
+    let mut problems = Vec::new();
+    check_extents(snapshot, &mut problems)?;
+    for t in snapshot.tables() {
+        let sound = problems.len();
+        check_table(snapshot, t, &mut problems)?;
+        if sound == problems.len() && !t.def().primary_key.is_empty() {
+            match write::check_table(snapshot, t) {
+                Err(e) => problems.push(e.to_string()),
+                Ok(()) => {}
+            }
+        }
+    }
+    Ok(problems)
+}
+
+/// Every extent has the owner that the catalog says, and the other way round.
+fn check_extents(snapshot: &Snapshot, problems: &mut Vec<String>) -> Result<(), EngineError> {
+    let catalog = snapshot.catalog();
+    let mut named: BTreeMap<ExtentId, OwnerId> =
+        catalog.extents.iter().map(|&e| (e, OwnerId::CATALOG)).collect();
+    for t in catalog.tables.values() {
+        for e in &t.extents {
+            if named.insert(e.id, t.id().into()).is_some() {
+                problems.push(format!("table \"{}\": extent {} has another owner too", t.name(), e.id));
+            }
+        }
+    }
+    for e in snapshot.store().extents()? {
+        match named.remove(&e.extent) {
+            Some(owner) if owner == e.owner => {}
+            Some(owner) => problems.push(format!(
+                "extent {} belongs to owner {} in the drive and to owner {owner} in the catalog",
+                e.extent, e.owner
+            )),
+            None => problems.push(format!("extent {} of owner {} is not in the catalog", e.extent, e.owner)),
+        }
+    }
+    problems.extend(named.keys().map(|e| format!("extent {e} of the catalog is not in the drive")));
+    Ok(())
+}
+
+fn check_table(snapshot: &Snapshot, t: &Table, problems: &mut Vec<String>) -> Result<(), EngineError> {
+    let rule = t.index_rule()?;
+    let (mut rows, mut bytes) = (0, 0);
+    for (range, extent) in t.page_ranges().into_iter().zip(t.extents.iter().filter(|e| e.live > 0)) {
+        let entries = snapshot.read_index(vec![range])?;
+        let pages: BTreeSet<Lpid> = entries.iter().map(|(lpid, _)| *lpid).collect();
+        if pages.len() != usize::from(extent.live) {
+            problems.push(format!(
+                "table \"{}\": extent {} has {} pages, the catalog says {}",
+                t.name(),
+                extent.id,
+                pages.len(),
+                extent.live
+            ));
+        }
+        for (lpid, entry) in entries {
+            match check_page(snapshot, t, &rule, lpid, entry.as_ref()) {
+                Ok((page_rows, page_bytes)) => {
+                    rows += page_rows;
+                    bytes += page_bytes;
+                }
+                Err(e @ (EngineError::Device(_) | EngineError::SnapshotTooOld)) => return Err(e),
+                Err(EngineError::Drive(e @ CommandError::Medium(_))) => return Err(EngineError::Drive(e)),
+                Err(e) => problems.push(match e {
+                    e @ EngineError::BadPage { .. } => e.to_string(),
+                    e => format!("table \"{}\", page {lpid}: {e}", t.name()),
+                }),
+            }
+        }
+    }
+    for (what, got, said) in [("rows", rows, t.rows), ("bytes", bytes, t.bytes)] {
+        if got != said {
+            problems.push(format!("table \"{}\": {got} {what}, the catalog says {said}", t.name()));
+        }
+    }
+    Ok(())
+}
+
+/// Decodes a page and compares it with its index entry; answers its rows and bytes.
+fn check_page(
+    snapshot: &Snapshot,
+    t: &Table,
+    rule: &IndexRule,
+    lpid: Lpid,
+    entry: Option<&IndexEntry>,
+) -> Result<(u64, u64), EngineError> {
+    let bad = |what: String| EngineError::BadPage { table: t.name().into(), lpid, what };
+    let bytes = snapshot.noting_age(snapshot.store().read_page(Some(snapshot.view_id()), lpid))?;
+    let (page, columns) = decode_page(lpid, &bytes)?;
+    read::check_page(t, lpid, &page)?;
+    for (c, column) in t.schema().columns.iter().zip(&columns) {
+        if !c.nullable && (0..column.rows()).any(|row| column.is_null(row)) {
+            return Err(bad("a NULL in a column that is NOT NULL".into()));
+        }
+    }
+    if let Some(entry) = entry {
+        let mut source = Whole { rows: page.rows(), columns: &columns };
+        let own = rule.entry(&mut source).map_err(|e| bad(e.to_string()))?;
+        if own.rows() != entry.rows() {
+            return Err(bad(format!("{} rows, its index entry says {}", own.rows(), entry.rows())));
+        }
+        for (i, &c) in rule.columns().iter().enumerate() {
+            let covers = match (entry.range(i), own.range(i)) {
+                (_, None) => true,
+                (Some((min, max)), Some((own_min, own_max))) => min <= own_min && own_max <= max,
+                (None, Some(_)) => false,
+            };
+            if !covers || own.has_nulls(i) && !entry.has_nulls(i) {
+                return Err(bad(format!("its index entry does not cover column {c}")));
+            }
+        }
+    }
+    Ok((page.rows() as u64, bytes.len() as u64))
+}
+
+/// A decoded page, as index rules read it.
+struct Whole<'a> {
+    rows: usize,
+    columns: &'a [Column],
+}
+
+impl ColumnSource for Whole<'_> {
+    type Error = std::convert::Infallible;
+
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn column(&mut self, column: u16) -> Result<Column, Self::Error> {
+        Ok(self.columns[usize::from(column)].clone())
+    }
+}

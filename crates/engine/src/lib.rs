@@ -11,7 +11,7 @@
 
 mod catalog;
 mod check;
-pub mod database;
+mod database;
 mod error;
 mod pool;
 mod read;
@@ -35,3 +35,10 @@ pub use table::{
     TableOptions,
 };
 pub use write::WriteTxn;
+
+/// A hash map whose order is the same in every run: nothing here draws randomness.
+pub(crate) type Map<K, V> =
+    std::collections::HashMap<K, V, std::hash::BuildHasherDefault<std::hash::DefaultHasher>>;
+/// A hash set whose order is the same in every run.
+pub(crate) type Set<K> =
+    std::collections::HashSet<K, std::hash::BuildHasherDefault<std::hash::DefaultHasher>>;

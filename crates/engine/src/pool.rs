@@ -1,4 +1,29 @@
-//! The buffer pool.
+//! The buffer pool: headers and columns of pages, decoded, within a limit of memory.
+//!
+//! ```text
+//!   (LPID, part) ─► shard ─► frame        part: the page's header and directory, or one column
+//! ```
+//!
+//! The pool holds the newest version of each part. A commit that changes a page drops its frames and notes its number
+//! before it is published; a snapshot uses or fills a frame only if it is not older than that number.
+//! Invariants: a shard's bytes are the sum of its frames' and at most its limit; a frame is of the newest version.
+//! Eviction is by second chance: a frame that was used since the hand last passed stays once more.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
+
+use lode_base::{CommitNo, Lpid};
+use lode_page::{Column, TablePage};
+use parking_lot::Mutex;
+
+use crate::Map;
+
+/// A shard is at least this large, so that large columns have a place.
+const SHARD_BYTES_MIN: usize = 16 << 20;
+const SHARDS_MAX: usize = 16;
+/// What a frame takes beside its bytes, about.
+const FRAME_OVERHEAD_BYTES: usize = 160;
 
 /// What the buffer pool holds, and how well it did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,4 +40,262 @@ pub struct PoolStats {
     pub misses: u64,
     /// Frames that had to go for others.
     pub evictions: u64,
+}
+
+/// Which part of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Page,
+    Column(u16),
+}
+
+/// A part, decoded.
+#[derive(Clone, Debug)]
+pub(crate) enum Frame {
+    Page(Arc<TablePage>),
+    Column(Column),
+}
+
+pub(crate) struct Pool {
+    shards: Vec<Mutex<Shard>>,
+    shard_limit_bytes: usize,
+    /// Changes by commit, oldest first, as long as a snapshot older than them may be read.
+    history: Mutex<VecDeque<(CommitNo, Vec<Lpid>)>>,
+}
+
+#[derive(Default)]
+struct Shard {
+    frames: Map<Lpid, Vec<Held>>,
+    frame_count: usize,
+    /// The order in which the hand passes; may name frames that are gone.
+    ring: VecDeque<(Lpid, u64)>,
+    /// The newest commit that changed a page, where an older snapshot may be open.
+    changed: Map<Lpid, CommitNo>,
+    bytes: usize,
+    next_id: u64,
+    hits: u64,
+    misses: u64,
+    evictions: u64,
+}
+
+struct Held {
+    id: u64,
+    part: Part,
+    frame: Frame,
+    bytes: usize,
+    used: bool,
+}
+
+impl Pool {
+    pub(crate) fn new(limit_bytes: usize) -> Self {
+        let shards = (limit_bytes / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX);
+        Self {
+            shards: (0..shards).map(|_| Mutex::default()).collect(),
+            shard_limit_bytes: limit_bytes / shards,
+            history: Mutex::default(),
+        }
+    }
+
+    /// The frame of a part, for a snapshot of this commit.
+    pub(crate) fn get(&self, lpid: Lpid, part: Part, snapshot: CommitNo) -> Option<Frame> {
+        let mut shard = self.shard(lpid).lock();
+        let s = &mut *shard;
+        let current = s.changed.get(&lpid).is_none_or(|&c| c <= snapshot);
+        let held = s.frames.get_mut(&lpid).filter(|_| current);
+        match held.and_then(|parts| parts.iter_mut().find(|h| h.part == part)) {
+            Some(h) => {
+                h.used = true;
+                s.hits += 1;
+                Some(h.frame.clone())
+            }
+            None => {
+                s.misses += 1;
+                None
+            }
+        }
+    }
+
+    /// Keeps a part that a snapshot of this commit read, unless it is not the newest or too large. `bytes` is the
+    /// memory that it keeps alive.
+    pub(crate) fn insert(&self, lpid: Lpid, part: Part, snapshot: CommitNo, frame: Frame, bytes: usize) {
+        let bytes = bytes + FRAME_OVERHEAD_BYTES;
+        let mut s = self.shard(lpid).lock();
+        let current = s.changed.get(&lpid).is_none_or(|&c| c <= snapshot);
+        let held = s.frames.get(&lpid).is_some_and(|parts| parts.iter().any(|h| h.part == part));
+        if !current || held || bytes > self.shard_limit_bytes {
+            return;
+        }
+        s.make_room(self.shard_limit_bytes - bytes);
+        let id = s.next_id;
+        s.next_id += 1;
+        s.ring.push_back((lpid, id));
+        s.frames.entry(lpid).or_default().push(Held { id, part, frame, bytes, used: false });
+        s.frame_count += 1;
+        s.bytes += bytes;
+        assert!(s.bytes <= self.shard_limit_bytes, "the pool's limit holds");
+    }
+
+    /// Pages that `commit` changed: their frames go. To be called before the commit is published.
+    pub(crate) fn changed(&self, commit: CommitNo, lpids: Vec<Lpid>) {
+        for &lpid in &lpids {
+            let mut s = self.shard(lpid).lock();
+            s.drop_page(lpid);
+            s.changed.insert(lpid, commit);
+        }
+        self.history.lock().push_back((commit, lpids));
+    }
+
+    /// No snapshot older than `oldest` is open any more, nor will be.
+    pub(crate) fn forget_before(&self, oldest: CommitNo) {
+        loop {
+            let lpids = {
+                let mut history = self.history.lock();
+                match history.front() {
+                    Some((commit, _)) if *commit <= oldest => history.pop_front().map(|(_, lpids)| lpids),
+                    _ => None,
+                }
+            };
+            let Some(lpids) = lpids else { return };
+            for lpid in lpids {
+                let mut s = self.shard(lpid).lock();
+                if s.changed.get(&lpid).is_some_and(|&c| c <= oldest) {
+                    s.changed.remove(&lpid);
+                }
+            }
+        }
+    }
+
+    /// Drops every frame.
+    pub(crate) fn clear(&self) {
+        for shard in &self.shards {
+            let mut s = shard.lock();
+            s.frames.clear();
+            s.ring.clear();
+            s.frame_count = 0;
+            s.bytes = 0;
+        }
+    }
+
+    pub(crate) fn stats(&self) -> PoolStats {
+        let mut stats = PoolStats {
+            limit_bytes: (self.shard_limit_bytes * self.shards.len()) as u64,
+            ..PoolStats::default()
+        };
+        for shard in &self.shards {
+            let s = shard.lock();
+            stats.bytes += s.bytes as u64;
+            stats.frames += s.frame_count as u64;
+            stats.hits += s.hits;
+            stats.misses += s.misses;
+            stats.evictions += s.evictions;
+        }
+        stats
+    }
+
+    fn shard(&self, lpid: Lpid) -> &Mutex<Shard> {
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(lpid);
+        &self.shards[hash as usize % self.shards.len()]
+    }
+}
+
+impl Shard {
+    /// Evicts until at most `bytes` are held.
+    fn make_room(&mut self, bytes: usize) {
+        while self.bytes > bytes {
+            let (lpid, id) = self.ring.pop_front().expect("every frame is in the ring");
+            let Some(parts) = self.frames.get_mut(&lpid) else { continue };
+            let Some(at) = parts.iter().position(|h| h.id == id) else { continue };
+            if std::mem::take(&mut parts[at].used) {
+                self.ring.push_back((lpid, id));
+                continue;
+            }
+            self.bytes -= parts.swap_remove(at).bytes;
+            if parts.is_empty() {
+                self.frames.remove(&lpid);
+            }
+            self.frame_count -= 1;
+            self.evictions += 1;
+        }
+        if self.ring.len() > 2 * self.frame_count + 1024 {
+            let frames = &self.frames;
+            self.ring.retain(|(l, id)| frames.get(l).is_some_and(|parts| parts.iter().any(|h| h.id == *id)));
+        }
+    }
+
+    fn drop_page(&mut self, lpid: Lpid) {
+        for h in self.frames.remove(&lpid).unwrap_or_default() {
+            self.bytes -= h.bytes;
+            self.frame_count -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lode_page::{ColumnBuilder, DataType, Value};
+
+    use super::*;
+
+    fn frame(n: i64) -> Frame {
+        let mut b = ColumnBuilder::new(DataType::BigInt);
+        b.push(&Value::Int(n)).unwrap();
+        Frame::Column(b.finish())
+    }
+
+    fn value(f: Option<Frame>) -> Option<Value> {
+        f.map(|f| match f {
+            Frame::Column(c) => c.value(0),
+            Frame::Page(_) => panic!("a column was put in"),
+        })
+    }
+
+    fn page(n: u64) -> Lpid {
+        Lpid::from_raw(n).unwrap()
+    }
+
+    #[test]
+    fn an_old_snapshot_neither_sees_nor_leaves_an_old_version() {
+        let pool = Pool::new(1 << 20);
+        let (old, new, part) = (CommitNo::new(5), CommitNo::new(6), Part::Column(0));
+        pool.insert(page(1), part, old, frame(1), 100);
+        assert_eq!(value(pool.get(page(1), part, old)), Some(Value::Int(1)));
+        pool.changed(new, vec![page(1)]);
+        assert_eq!(value(pool.get(page(1), part, old)), None);
+        pool.insert(page(1), part, old, frame(1), 100);
+        assert_eq!(value(pool.get(page(1), part, new)), None);
+        pool.insert(page(1), part, new, frame(2), 100);
+        assert_eq!(value(pool.get(page(1), part, old)), None);
+        assert_eq!(value(pool.get(page(1), part, new)), Some(Value::Int(2)));
+        pool.forget_before(new);
+        assert_eq!(value(pool.get(page(1), part, new)), Some(Value::Int(2)));
+        assert_eq!(pool.stats().frames, 1);
+    }
+
+    #[test]
+    fn the_limit_holds_and_what_is_used_stays() {
+        let pool = Pool::new(10 * 1000);
+        let (now, part) = (CommitNo::new(1), Part::Column(3));
+        for n in 0..1000 {
+            pool.insert(page(n), part, now, frame(n as i64), 1000 - FRAME_OVERHEAD_BYTES);
+            assert!(pool.get(page(0), part, now).is_some(), "page 0 is used all the time");
+            assert!(pool.stats().bytes <= pool.stats().limit_bytes);
+        }
+        assert_eq!(pool.stats().frames, 10);
+        pool.insert(page(5000), part, now, frame(0), 1 << 20);
+        assert!(pool.get(page(5000), part, now).is_none());
+        pool.clear();
+        assert_eq!((pool.stats().bytes, pool.stats().frames), (0, 0));
+    }
+
+    #[test]
+    fn pages_changed_again_and_again_leave_nothing_behind() {
+        let pool = Pool::new(1 << 20);
+        for n in 0..10_000 {
+            pool.insert(page(7), Part::Page, CommitNo::new(n), frame(0), 100);
+            pool.changed(CommitNo::new(n + 1), vec![page(7)]);
+            pool.forget_before(CommitNo::new(n + 1));
+        }
+        let s = pool.shards[0].lock();
+        assert!(s.ring.len() <= 1025 && s.changed.is_empty() && s.bytes == 0);
+    }
 }

@@ -1,6 +1,21 @@
 //! Reads of single columns of pages, through the pool.
+//!
+//! ```text
+//!   LPID, columns ─► pool ─► missing: header and directory (one ranged read) ─► missing segments (one more) ─► pool
+//! ```
+//!
+//! Pages are checked against their table when they enter the pool; what comes out of it needs no second check.
 
-use lode_page::Column;
+use std::sync::Arc;
+
+use lode_base::{Lpid, PageBuf, ViewId};
+use lode_command::ReadRequest;
+use lode_page::{Column, TablePage};
+
+use crate::pool::{Frame, Part};
+use crate::snapshot::Snapshot;
+use crate::store::Store;
+use crate::{EngineError, LinkStats, Table};
 
 /// Columns of one page.
 #[derive(Clone, Debug)]
@@ -13,4 +28,143 @@ pub struct PageColumns {
     pub link_bytes_up: u64,
     /// Bytes that went down the link for them.
     pub link_bytes_down: u64,
+}
+
+pub(crate) fn columns(snapshot: &Snapshot, lpid: Lpid, wanted: &[u16]) -> Result<PageColumns, EngineError> {
+    let mut link = LinkStats::default();
+    let page = page(snapshot, lpid, &mut link)?;
+    let (pool, commit) = (&snapshot.shared().pool, snapshot.commit());
+    if let Some(c) = wanted.iter().find(|&&c| usize::from(c) >= page.columns()) {
+        let table = snapshot.catalog().owner_of(lpid).map_or("", |t| t.name());
+        return Err(EngineError::invalid(table, format!("column {c} of {} was asked for", page.columns())));
+    }
+    let mut columns: Vec<Option<Column>> = Vec::with_capacity(wanted.len());
+    let mut missing: Vec<u16> = Vec::new();
+    for &c in wanted {
+        let held = match pool.get(lpid, Part::Column(c), commit) {
+            Some(Frame::Column(column)) => Some(column),
+            _ => None,
+        };
+        if held.is_none() && !missing.contains(&c) {
+            missing.push(c);
+        }
+        columns.push(held);
+    }
+    if !missing.is_empty() {
+        let store = snapshot.store();
+        let segments =
+            snapshot.noting_age(segments(store, Some(snapshot.view_id()), &page, &missing, &mut link))?;
+        for (&c, segment) in missing.iter().zip(segments) {
+            // A small part of a large buffer would keep all of it alive.
+            let alone = segment.memory_bytes() <= 2 * segment.len() + 4096;
+            let segment = if alone { segment } else { PageBuf::copy_from(&segment) };
+            let held_bytes = segment.memory_bytes();
+            let column = page.decode(usize::from(c), segment)?;
+            let held_bytes = held_bytes.max(column.link_bytes());
+            pool.insert(lpid, Part::Column(c), commit, Frame::Column(column.clone()), held_bytes);
+            for (slot, _) in columns.iter_mut().zip(wanted).filter(|(_, w)| **w == c) {
+                *slot = Some(column.clone());
+            }
+        }
+    }
+    let columns = columns.into_iter().map(|c| c.expect("every missing column was read")).collect();
+    Ok(PageColumns {
+        rows: page.rows(),
+        columns,
+        link_bytes_up: link.bytes_up,
+        link_bytes_down: link.bytes_down,
+    })
+}
+
+/// Header and directory of a page, through the pool.
+pub(crate) fn page(
+    snapshot: &Snapshot,
+    lpid: Lpid,
+    link: &mut LinkStats,
+) -> Result<Arc<TablePage>, EngineError> {
+    let (pool, commit) = (&snapshot.shared().pool, snapshot.commit());
+    if let Some(Frame::Page(page)) = pool.get(lpid, Part::Page, commit) {
+        return Ok(page);
+    }
+    let no_table = || EngineError::invalid("", format!("page {lpid} belongs to no table"));
+    let table = snapshot.catalog().owner_of(lpid).ok_or_else(no_table)?;
+    let opened = open(snapshot.store(), Some(snapshot.view_id()), table, lpid, link);
+    let page = Arc::new(snapshot.noting_age(opened)?);
+    let held_bytes = TablePage::prefix_bytes(page.columns()) + size_of::<TablePage>();
+    pool.insert(lpid, Part::Page, commit, Frame::Page(page.clone()), held_bytes);
+    Ok(page)
+}
+
+/// Columns of a page as it is now, past the pool: for pages that no snapshot shows yet.
+pub(crate) fn unpublished(
+    store: &Store,
+    table: &Table,
+    lpid: Lpid,
+    wanted: &[u16],
+) -> Result<Vec<Column>, EngineError> {
+    let mut link = LinkStats::default();
+    let page = open(store, None, table, lpid, &mut link)?;
+    let segments = segments(store, None, &page, wanted, &mut link)?;
+    let columns = wanted.iter().zip(segments).map(|(&c, segment)| page.decode(usize::from(c), segment));
+    Ok(columns.collect::<Result<_, _>>()?)
+}
+
+fn open(
+    store: &Store,
+    view: Option<ViewId>,
+    table: &Table,
+    lpid: Lpid,
+    link: &mut LinkStats,
+) -> Result<TablePage, EngineError> {
+    let prefix_bytes = TablePage::prefix_bytes(table.schema().columns.len()) as u32;
+    let (prefix, took) = store.read(view, vec![ReadRequest { lpid, range: Some(0..prefix_bytes) }])?;
+    *link += took;
+    let page = TablePage::open_prefix(lpid, &prefix[0])?;
+    check_page(table, lpid, &page)?;
+    Ok(page)
+}
+
+/// Whether a page is of this table and its schema.
+pub(crate) fn check_page(table: &Table, lpid: Lpid, page: &TablePage) -> Result<(), EngineError> {
+    let bad = |what: String| EngineError::BadPage { table: table.name().into(), lpid, what };
+    let schema = table.schema();
+    if page.meta().table != table.id() {
+        return Err(bad(format!("it belongs to {:?}", page.meta().table)));
+    }
+    if page.meta().schema_version != schema.version || page.columns() != schema.columns.len() {
+        return Err(bad("it is of another schema".into()));
+    }
+    match schema.columns.iter().enumerate().find(|(i, c)| page.data_type(*i) != c.data_type) {
+        Some((i, c)) => {
+            Err(bad(format!("column {i} is {} in it and {} in the table", page.data_type(i), c.data_type)))
+        }
+        None => Ok(()),
+    }
+}
+
+fn segments(
+    store: &Store,
+    view: Option<ViewId>,
+    page: &TablePage,
+    columns: &[u16],
+    link: &mut LinkStats,
+) -> Result<Vec<PageBuf>, EngineError> {
+    let lpid = page.meta().lpid;
+    let ranges: Vec<_> = columns.iter().map(|&c| page.segment(usize::from(c))).collect();
+    let requests: Vec<ReadRequest> = ranges
+        .iter()
+        .filter(|r| !r.is_empty())
+        .map(|r| ReadRequest { lpid, range: Some(r.clone()) })
+        .collect();
+    if requests.is_empty() {
+        return Ok(vec![PageBuf::empty(); ranges.len()]);
+    }
+    let (pages, took) = store.read(view, requests)?;
+    *link += took;
+    let mut pages = pages.into_iter();
+    let segment = |r: &std::ops::Range<u32>| match r.is_empty() {
+        true => PageBuf::empty(),
+        false => pages.next().expect("one answer a request"),
+    };
+    Ok(ranges.iter().map(segment).collect())
 }

@@ -1,58 +1,178 @@
-//! Snapshots.
+//! Snapshots: the database at one commit.
+//!
+//! ```text
+//!   Snapshot ─► View (pinned in the drive, closed when the last clone drops)
+//!            └► Catalog (immutable tables)
+//! ```
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use lode_base::{CommitNo, Lpid};
-use lode_command::{Answer, PageRange};
-use lode_program::Program;
+use lode_base::{CommitNo, Lpid, ViewId};
+use lode_command::{Answer, PageRange, ScanTask};
+use lode_program::{IndexEntry, Program};
 
-use crate::{EngineError, PageColumns, Scan, Table, TableStatistics};
+use crate::catalog::Catalog;
+use crate::database::Shared;
+use crate::store::Store;
+use crate::{EngineError, PageColumns, Scan, Table, TableStatistics, read, statistics};
+
+/// Pages of a unit of a scan: often enough for a run-time filter to take hold, rarely enough to cost nothing.
+const UNIT_PAGES: u32 = 16;
 
 /// The database at one commit: a pinned view of the drive, and the catalog that goes with it. Clones share both; the
 /// view closes when the last one drops.
 #[derive(Clone)]
-pub struct Snapshot {}
+pub struct Snapshot {
+    view: Arc<View>,
+    catalog: Arc<Catalog>,
+}
+
+/// A view of the drive, open as long as this lives.
+pub(crate) struct View {
+    shared: Arc<Shared>,
+    id: ViewId,
+    commit: CommitNo,
+    /// The drive said that the view is closed.
+    stale: AtomicBool,
+}
+
+impl View {
+    pub(crate) fn new(shared: Arc<Shared>, id: ViewId, commit: CommitNo) -> Self {
+        *shared.live.lock().entry(commit).or_default() += 1;
+        Self { shared, id, commit, stale: AtomicBool::new(false) }
+    }
+
+    /// A view that is closed from the start: whoever uses it is told that it is too old.
+    pub(crate) fn closed(shared: Arc<Shared>, commit: CommitNo) -> Self {
+        let view = Self::new(shared, ViewId::new(u64::MAX), commit);
+        view.stale.store(true, Ordering::Relaxed);
+        view
+    }
+
+    pub(crate) fn id(&self) -> ViewId {
+        self.id
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        {
+            let mut live = self.shared.live.lock();
+            let count = live.get_mut(&self.commit).expect("every view is counted");
+            *count -= 1;
+            if *count == 0 {
+                live.remove(&self.commit);
+            }
+        }
+        if !self.stale.load(Ordering::Relaxed) {
+            // A view that can not be closed goes with the drive; nothing is left to tell.
+            let _ = self.shared.store.close_view(self.id);
+        }
+    }
+}
 
 impl Snapshot {
+    pub(crate) fn new(view: View, catalog: Catalog) -> Self {
+        Self { view: Arc::new(view), catalog: Arc::new(catalog) }
+    }
+
+    /// The same catalog behind another view of the same state.
+    pub(crate) fn with_view(&self, view: View) -> Self {
+        Self { view: Arc::new(view), catalog: self.catalog.clone() }
+    }
+
     /// The commit that is shown.
     pub fn commit(&self) -> CommitNo {
-        unimplemented!()
+        self.view.commit
     }
 
     /// The tables, by name.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
-        [].iter()
+        self.catalog.tables.values()
     }
 
     /// The table of this name.
-    pub fn table(&self, _name: &str) -> Option<Arc<Table>> {
-        unimplemented!()
+    pub fn table(&self, name: &str) -> Option<Arc<Table>> {
+        self.catalog.tables.get(name).cloned()
     }
 
     /// The pages of a table of this snapshot. A partition may take any part of them.
-    pub fn page_ranges(&self, _t: &Table) -> Vec<PageRange> {
-        unimplemented!()
+    pub fn page_ranges(&self, t: &Table) -> Vec<PageRange> {
+        t.page_ranges()
     }
 
     /// A scan of these pages in the drive. It submits nothing before its first [`Scan::next`].
+    ///
+    /// # Errors
+    /// When the program is for another schema than the table's.
     pub fn scan(
         &self,
-        _t: &Table,
-        _pages: Vec<PageRange>,
-        _program: Arc<Program>,
-        _answer: Answer,
-        _limit: Option<u64>,
+        t: &Table,
+        pages: Vec<PageRange>,
+        program: Arc<Program>,
+        answer: Answer,
+        limit: Option<u64>,
     ) -> Result<Scan, EngineError> {
-        unimplemented!()
+        if program.schema() != t.schema() {
+            return Err(EngineError::invalid(t.name(), "the program is for another schema"));
+        }
+        let limit_rows = limit.filter(|_| answer == Answer::Rows);
+        let task =
+            ScanTask { view: self.view.id, pages, program, answer, unit_pages: UNIT_PAGES, limit_rows };
+        Ok(Scan::new(self.clone(), task))
     }
 
     /// Rows, sizes, bounds of values; from the page index, once for each version of a table.
-    pub fn statistics(&self, _t: &Table) -> Result<TableStatistics, EngineError> {
-        unimplemented!()
+    pub fn statistics(&self, t: &Table) -> Result<TableStatistics, EngineError> {
+        if let Some(known) = t.statistics.get() {
+            return Ok(known.clone());
+        }
+        let collected = statistics::collect(self, t)?;
+        Ok(t.statistics.get_or_init(|| collected).clone())
     }
 
     /// Columns of one page, through the buffer pool: only what is not held there crosses the link.
-    pub fn read_columns(&self, _lpid: Lpid, _columns: &[u16]) -> Result<PageColumns, EngineError> {
-        unimplemented!()
+    pub fn read_columns(&self, lpid: Lpid, columns: &[u16]) -> Result<PageColumns, EngineError> {
+        read::columns(self, lpid, columns)
+    }
+
+    pub(crate) fn read_index(
+        &self,
+        ranges: Vec<PageRange>,
+    ) -> Result<Vec<(Lpid, Option<IndexEntry>)>, EngineError> {
+        self.noting_age(self.store().read_index(self.view.id, ranges))
+    }
+
+    /// Passes a result on; a view that the drive closed is remembered, so that the next snapshot gets another.
+    pub(crate) fn noting_age<T>(&self, r: Result<T, EngineError>) -> Result<T, EngineError> {
+        if matches!(r, Err(EngineError::SnapshotTooOld)) {
+            self.mark_stale();
+        }
+        r
+    }
+
+    pub(crate) fn mark_stale(&self) {
+        self.view.stale.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_stale(&self) -> bool {
+        self.view.stale.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn view_id(&self) -> ViewId {
+        self.view.id
+    }
+
+    pub(crate) fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.view.shared
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.view.shared.store
     }
 }

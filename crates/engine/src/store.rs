@@ -1,4 +1,27 @@
-//! The only caller of the drive.
+//! The store: the only caller of the drive.
+//!
+//! ```text
+//!   call(Command) ─► a queue of the pool ─► Reply        scans hold a queue of their own while they run
+//! ```
+//!
+//! All that crosses the link is counted here. The drive is used in wall time: virtual time is passed as 0.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, PageBuf, ViewId, VirtualNs};
+use lode_command::{
+    Batch, Command, Completion, Device, ExtentInfo, Identity, Outcome, Queue, ReadRequest, Reply, Until,
+};
+use parking_lot::Mutex;
+
+use crate::EngineError;
+
+/// Idle queues that are kept for the next command.
+const IDLE_QUEUES_MAX: usize = 16;
+/// Commands that a queue holds at a time: the engine waits for each.
+const QUEUE_DEPTH: u32 = 1;
 
 /// What crossed the link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,4 +32,168 @@ pub struct LinkStats {
     pub bytes_down: u64,
     /// Bytes of completions.
     pub bytes_up: u64,
+}
+
+impl std::ops::AddAssign for LinkStats {
+    fn add_assign(&mut self, o: Self) {
+        self.commands += o.commands;
+        self.bytes_down += o.bytes_down;
+        self.bytes_up += o.bytes_up;
+    }
+}
+
+pub(crate) struct Store {
+    device: Arc<dyn Device>,
+    idle: Mutex<Vec<Box<dyn Queue>>>,
+    commands: AtomicU64,
+    bytes_down: AtomicU64,
+    bytes_up: AtomicU64,
+}
+
+impl Store {
+    pub(crate) fn new(device: Arc<dyn Device>) -> Self {
+        let zero = || AtomicU64::new(0);
+        Self { device, idle: Mutex::default(), commands: zero(), bytes_down: zero(), bytes_up: zero() }
+    }
+
+    pub(crate) fn identity(&self) -> &Identity {
+        self.device.identity()
+    }
+
+    pub(crate) fn link(&self) -> LinkStats {
+        LinkStats {
+            commands: self.commands.load(Ordering::Relaxed),
+            bytes_down: self.bytes_down.load(Ordering::Relaxed),
+            bytes_up: self.bytes_up.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(crate) fn count(&self, l: LinkStats) {
+        self.commands.fetch_add(l.commands, Ordering::Relaxed);
+        self.bytes_down.fetch_add(l.bytes_down, Ordering::Relaxed);
+        self.bytes_up.fetch_add(l.bytes_up, Ordering::Relaxed);
+    }
+
+    /// An idle queue, or a new one.
+    pub(crate) fn queue(&self) -> Result<Box<dyn Queue>, EngineError> {
+        match self.idle.lock().pop() {
+            Some(q) => Ok(q),
+            None => Ok(self.device.open_queue(QUEUE_DEPTH)?),
+        }
+    }
+
+    /// Takes back a queue in which nothing runs.
+    pub(crate) fn give_back(&self, q: Box<dyn Queue>) {
+        let mut idle = self.idle.lock();
+        if idle.len() < IDLE_QUEUES_MAX {
+            idle.push(q);
+        }
+    }
+
+    /// Runs one command to its end; says what it took of the link.
+    fn call(&self, c: Command) -> Result<(Reply, LinkStats), EngineError> {
+        let mut q = self.queue()?;
+        let mut link = LinkStats { commands: 1, bytes_down: c.link_bytes(), bytes_up: 0 };
+        let tag = q.submit(VirtualNs::ZERO, c).expect("an idle queue has room");
+        let mut out: Vec<Completion> = Vec::with_capacity(1);
+        let result = loop {
+            out.clear();
+            q.complete(VirtualNs::ZERO, Until::One, &mut out)?;
+            assert!(!out.is_empty(), "a queue with a command in it completes something");
+            let mut done = None;
+            for c in out.drain(..) {
+                link.bytes_up += c.link_bytes();
+                if let (true, Outcome::Done(r)) = (c.tag == tag, c.outcome) {
+                    done = Some(r);
+                }
+            }
+            if let Some(r) = done {
+                break r;
+            }
+        };
+        self.give_back(q);
+        self.count(link);
+        Ok((result?, link))
+    }
+
+    /// Makes a batch durable; the view is there if it asked for one.
+    pub(crate) fn write(&self, batch: Batch) -> Result<(CommitNo, Option<ViewId>), EngineError> {
+        match self.call(Command::Write(batch))?.0 {
+            Reply::Committed { commit, view } => Ok((commit, view)),
+            _ => Err(EngineError::Protocol { command: "a batch" }),
+        }
+    }
+
+    /// Reads pages or parts of them, at a view or at the newest commit.
+    pub(crate) fn read(
+        &self,
+        view: Option<ViewId>,
+        pages: Vec<ReadRequest>,
+    ) -> Result<(Vec<PageBuf>, LinkStats), EngineError> {
+        let wanted: Vec<Option<usize>> = pages.iter().map(|p| p.range.as_ref().map(Range::len)).collect();
+        let (reply, link) = self.call(Command::Read { view, pages })?;
+        match reply {
+            Reply::Pages(got)
+                if got.len() == wanted.len()
+                    && got.iter().zip(&wanted).all(|(g, w)| w.is_none_or(|w| w == g.len())) =>
+            {
+                Ok((got, link))
+            }
+            _ => Err(EngineError::Protocol { command: "a read" }),
+        }
+    }
+
+    /// Reads one whole page.
+    pub(crate) fn read_page(&self, view: Option<ViewId>, lpid: Lpid) -> Result<PageBuf, EngineError> {
+        let (mut pages, _) = self.read(view, vec![ReadRequest { lpid, range: None }])?;
+        Ok(pages.remove(0))
+    }
+
+    pub(crate) fn open_view(&self) -> Result<(ViewId, CommitNo), EngineError> {
+        match self.call(Command::OpenView)?.0 {
+            Reply::View { view, commit } => Ok((view, commit)),
+            _ => Err(EngineError::Protocol { command: "the opening of a view" }),
+        }
+    }
+
+    pub(crate) fn close_view(&self, view: ViewId) -> Result<(), EngineError> {
+        self.call(Command::CloseView(view)).map(drop)
+    }
+
+    /// One fresh extent.
+    pub(crate) fn allocate(&self, owner: OwnerId) -> Result<ExtentId, EngineError> {
+        match self.call(Command::AllocateExtents { owner, count: 1 })?.0 {
+            Reply::Extents(e) if e.len() == 1 => Ok(e[0]),
+            _ => Err(EngineError::Protocol { command: "the allocation of an extent" }),
+        }
+    }
+
+    pub(crate) fn extents(&self) -> Result<Vec<ExtentInfo>, EngineError> {
+        match self.call(Command::ListExtents)?.0 {
+            Reply::ExtentList(e) => Ok(e),
+            _ => Err(EngineError::Protocol { command: "the listing of extents" }),
+        }
+    }
+
+    pub(crate) fn build_index(&self, owner: OwnerId) -> Result<u64, EngineError> {
+        match self.call(Command::BuildIndex(owner))?.0 {
+            Reply::Indexed { pages } => Ok(pages),
+            _ => Err(EngineError::Protocol { command: "the building of an index" }),
+        }
+    }
+
+    pub(crate) fn read_index(
+        &self,
+        view: ViewId,
+        pages: Vec<lode_command::PageRange>,
+    ) -> Result<Vec<(Lpid, Option<lode_program::IndexEntry>)>, EngineError> {
+        match self.call(Command::ReadIndex { view, pages })?.0 {
+            Reply::IndexEntries(e) => Ok(e),
+            _ => Err(EngineError::Protocol { command: "the reading of an index" }),
+        }
+    }
+
+    pub(crate) fn checkpoint(&self) -> Result<(), EngineError> {
+        self.call(Command::Checkpoint).map(drop)
+    }
 }

@@ -8,7 +8,6 @@
 //! Invariants: an extent belongs to one table and appears in it once; its live pages are at most its used ones; every
 //! mapped page of an extent lies below its used count.
 
-use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use lode_base::{EXTENT_PAGES, ExtentId, Lpid, TableId};
@@ -17,17 +16,17 @@ use lode_page::{ColumnType, DataType, Schema};
 use lode_program::IndexRule;
 use serde::{Deserialize, Serialize};
 
-use crate::EngineError;
 use crate::statistics::TableStatistics;
+use crate::{EngineError, Map};
 
 /// Most columns of a table.
 pub const COLUMNS_MAX: usize = 1000;
 /// Most columns that a page index has by default.
 pub const INDEX_COLUMNS_DEFAULT: usize = 8;
 /// Most extents of a table: what a row address can count.
-pub const EXTENTS_MAX: usize = 1 << 22;
+pub(crate) const EXTENTS_MAX: usize = 1 << 22;
 /// The only version of a table's schema so far.
-pub const SCHEMA_VERSION: u32 = 1;
+pub(crate) const SCHEMA_VERSION: u32 = 1;
 
 /// A column as it was declared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,7 +145,7 @@ pub struct Table {
     indexes: Vec<IndexDef>,
     schema: Schema,
     pub(crate) extents: Vec<TableExtent>,
-    by_extent: HashMap<ExtentId, u32>,
+    by_extent: Map<ExtentId, u32>,
     pub(crate) rows: u64,
     pub(crate) bytes: u64,
     /// The row page that inserts fill first.

@@ -1,0 +1,182 @@
+//! The commit: all of a transaction in one atomic batch, or in one that publishes what was written before.
+//!
+//! ```text
+//!   keys checked ─► pages rewritten in place ─► fits one batch? ─► batch ─► durable ─► pool ─► new Snapshot
+//!                                              no ─► moved to fresh extents ─► batch
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lode_base::{CommitNo, ExtentId, Lpid, TableId};
+use lode_command::Batch;
+
+use super::WriteTxn;
+use super::change::TableChange;
+use super::rewrite::{Rewrite, Rewritten};
+use super::stream::{Io, Stream};
+use crate::catalog::Catalog;
+use crate::table::EXTENTS_MAX;
+use crate::{EngineError, Table};
+
+type Changes = BTreeMap<TableId, TableChange>;
+
+impl WriteTxn {
+    /// Makes everything durable and visible, or nothing. Primary keys are checked here.
+    ///
+    /// # Errors
+    /// [`EngineError::DuplicateKey`], [`EngineError::OutOfSpace`], or when the drive fails; the database is as it was.
+    pub fn commit(mut self) -> Result<CommitNo, EngineError> {
+        let mut changes = std::mem::take(&mut self.changes);
+        for (&id, change) in &mut changes {
+            let (t, base) = (self.working(id), self.base(id));
+            let mut io = Io { store: &self.database.shared.store, fresh: &mut self.fresh };
+            change.finish_load(&mut io, &t)?;
+            change.check_keys(&mut io, &self.snapshot, base.as_deref(), &t)?;
+        }
+        let (batch, catalog) = match self.in_place(&changes)? {
+            Some(done) => done,
+            None => self.moved(&mut changes)?,
+        };
+        if batch.is_empty() {
+            return Ok(self.snapshot.commit());
+        }
+        let commit = self.publish(batch, catalog)?;
+        if self.snapshot.tables().any(|t| t.index_pending) {
+            // The rows are committed; entries that can not be made now only cost speed, the next open tries again.
+            let _ = self.finish_indexes();
+        }
+        Ok(commit)
+    }
+
+    /// Makes the index entries that tables lack, and notes in the catalog that they are there.
+    pub(crate) fn finish_indexes(mut self) -> Result<(), EngineError> {
+        let mut catalog = self.snapshot.catalog().clone();
+        for t in self.snapshot.tables().filter(|t| t.index_pending) {
+            self.shared().store.build_index(t.id().into())?;
+            let built =
+                Table::new(t.id(), t.def().clone(), t.indexes().to_vec(), t.extents.clone(), t.descriptor);
+            catalog
+                .tables
+                .insert(t.name().into(), Arc::new(built.with_contents(t.rows, t.bytes, t.tail, false)));
+        }
+        let batch = self.batch(&catalog, Batch::default(), Vec::new())?;
+        self.publish(batch, catalog).map(drop)
+    }
+
+    /// All changes in one batch; `None` when they are too large for one.
+    fn in_place(&mut self, changes: &Changes) -> Result<Option<(Batch, Catalog)>, EngineError> {
+        let identity = self.shared().store.identity().clone();
+        let mut room_bytes = identity.batch_bytes_max as i64;
+        let mut done = Vec::with_capacity(changes.len());
+        for (&id, change) in changes {
+            let t = self.working(id);
+            let mut io = Io { store: &self.database.shared.store, fresh: &mut self.fresh };
+            let page_bytes_max = identity.page_bytes_max as usize;
+            let mut rewrite =
+                Rewrite::new(&self.snapshot, &t, true, Stream::default(), page_bytes_max, room_bytes);
+            rewrite.run(&mut io, change)?;
+            room_bytes = rewrite.room_bytes;
+            if room_bytes < 0 {
+                return Ok(None);
+            }
+            done.push((rewrite.finish(change.stream.clone()), !change.stream.is_empty()));
+        }
+        let (batch, catalog) = self.assemble(done)?;
+        let pages = batch.writes.len() + batch.trims.len();
+        let fits = batch.payload_bytes() as u64 <= identity.batch_bytes_max
+            && pages <= identity.batch_pages_max as usize;
+        Ok(fits.then_some((batch, catalog)))
+    }
+
+    /// All changed pages in fresh extents, written; the batch publishes them.
+    fn moved(&mut self, changes: &mut Changes) -> Result<(Batch, Catalog), EngineError> {
+        let page_bytes_max = self.shared().store.identity().page_bytes_max as usize;
+        let mut done = Vec::with_capacity(changes.len());
+        for (&id, change) in changes {
+            let t = self.working(id);
+            let mut io = Io { store: &self.database.shared.store, fresh: &mut self.fresh };
+            let stream = std::mem::take(&mut change.stream);
+            let mut rewrite = Rewrite::new(&self.snapshot, &t, false, stream, page_bytes_max, i64::MAX);
+            rewrite.run(&mut io, change)?;
+            let mut rewritten = rewrite.finish(Stream::default());
+            let writes = std::mem::take(&mut rewritten.writes);
+            if !writes.is_empty() {
+                io.store.write(Batch { writes, ..Batch::default() })?;
+            }
+            done.push((rewritten, true));
+        }
+        self.assemble(done)
+    }
+
+    /// The final batch and the catalog that it makes, out of each changed table and whether pages of it were written
+    /// before.
+    fn assemble(&self, done: Vec<(Rewritten, bool)>) -> Result<(Batch, Catalog), EngineError> {
+        let mut catalog = self.catalog.clone();
+        let mut batch = Batch::default();
+        let mut releases = Vec::new();
+        for (r, written_before) in done {
+            let mut table = r.table;
+            if table.extents.len() > EXTENTS_MAX {
+                let what =
+                    format!("it would need {} extents, {EXTENTS_MAX} are allowed", table.extents.len());
+                return Err(EngineError::invalid(table.name(), what));
+            }
+            // Pages written before their rule was registered have no index entries yet.
+            table.index_pending |= written_before && self.index_rules.contains_key(&table.id());
+            batch.writes.extend(r.writes);
+            batch.trims.extend(r.trims);
+            releases.extend(r.releases.iter().map(|e| e.id));
+            catalog.tables.insert(table.name().into(), Arc::new(table));
+        }
+        let batch = self.batch(&catalog, batch, releases)?;
+        Ok((batch, catalog))
+    }
+
+    /// Adds to a batch what makes the drive's catalog this one, and gives back what it no longer names.
+    fn batch(
+        &self,
+        catalog: &Catalog,
+        mut batch: Batch,
+        mut releases: Vec<ExtentId>,
+    ) -> Result<Batch, EngineError> {
+        let store = &self.shared().store;
+        let ids: BTreeSet<TableId> = catalog.tables.values().map(|t| t.id()).collect();
+        for dropped in self.snapshot.tables().filter(|t| !ids.contains(&t.id())) {
+            releases.extend(dropped.extents.iter().map(|e| e.id));
+        }
+        let of_tables = catalog.tables.values().flat_map(|t| t.extents.iter().map(|e| e.id));
+        let named: BTreeSet<ExtentId> = catalog.extents.iter().copied().chain(of_tables).collect();
+        releases.extend(self.fresh.iter().filter(|e| !named.contains(e)));
+        releases.sort_unstable();
+        releases.dedup();
+        let page_bytes_max = store.identity().page_bytes_max as usize;
+        let (writes, trims) = catalog.changes_from(self.snapshot.catalog(), page_bytes_max)?;
+        batch.writes.extend(writes);
+        batch.trims.extend(trims);
+        batch.releases = releases;
+        batch.index_rules = self.index_rules.iter().map(|(&id, rule)| (id.into(), rule.clone())).collect();
+        batch.pin = true;
+        Ok(batch)
+    }
+
+    /// Sends the final batch; when it is durable, its state becomes the current one and this transaction's snapshot.
+    fn publish(&mut self, batch: Batch, catalog: Catalog) -> Result<CommitNo, EngineError> {
+        let released: BTreeSet<ExtentId> = batch.releases.iter().copied().collect();
+        let old = self.snapshot.tables().flat_map(|t| &t.extents).filter(|e| released.contains(&e.id));
+        let mut changed: Vec<Lpid> = old.flat_map(|e| (0..e.used).map(|p| e.id.page(p))).collect();
+        changed.extend(batch.writes.iter().map(|w| w.lpid));
+        changed.extend(&batch.trims);
+        let (commit, view) = self.shared().store.write(batch)?;
+        self.fresh.clear();
+        self.index_rules.clear();
+        self.snapshot = self.database.publish(commit, view, catalog.clone(), changed);
+        self.catalog = catalog;
+        Ok(commit)
+    }
+
+    fn working(&self, id: TableId) -> Arc<Table> {
+        let found = self.catalog.tables.values().find(|t| t.id() == id);
+        found.expect("changes are of tables that are there").clone()
+    }
+}

@@ -1,0 +1,241 @@
+//! PRIMARY KEY: no two rows of a table have one key once the transaction is committed.
+//!
+//! ```text
+//!   few new keys      hash set ─► drive scan of the key columns for just these ─► a row that keeps its key? duplicate
+//!   an ordered load   above the greatest key of the page index ─► nothing to do
+//!   all else          hashes of old and new keys, a part of them at a time ─► equal hashes ─► compare the keys
+//! ```
+//!
+//! The table is read at the transaction's snapshot; rows that the transaction deleted or gave another key do not count.
+
+use std::sync::Arc;
+
+use lode_base::Lpid;
+use lode_command::Answer;
+use lode_page::{Column, Value, ops};
+use lode_program::{CompareOp, Expr, Program, key_of};
+
+use super::edit::Edits;
+use super::key::{KeyReader, hash, show};
+use super::key_order::KeyOrder;
+use crate::snapshot::Snapshot;
+use crate::{EngineError, Set, Table, read};
+
+/// Most new keys that are kept as such.
+const FEW_KEYS_MAX: usize = 1 << 18;
+/// Most values of an IN list that looks for keys; more become bounds.
+const LIST_MAX: usize = 1024;
+/// Equal hashes whose keys are compared at a time.
+const SUSPECTS_MAX: usize = 4096;
+
+/// What is known of a table's keys when a transaction commits.
+pub(super) struct NewKeys<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    /// The table at the snapshot; `None` when the transaction creates it.
+    pub(super) base: Option<&'a Table>,
+    /// The table as the transaction has it.
+    pub(super) table: &'a Table,
+    pub(super) edits: &'a Edits,
+    /// Key columns of rows in memory.
+    pub(super) held: Vec<Vec<Column>>,
+    /// Whether all of `held` came through the load that `order` watched.
+    pub(super) held_is_load: bool,
+    /// Pages that the load wrote, and their rows.
+    pub(super) loaded: Vec<Lpid>,
+    pub(super) loaded_rows: u64,
+    pub(super) order: Option<&'a mut KeyOrder>,
+}
+
+impl NewKeys<'_> {
+    /// Finds a key that would come twice.
+    pub(super) fn check(mut self) -> Result<(), EngineError> {
+        let held_rows: usize = self.held.iter().map(|part| part[0].rows()).sum();
+        if held_rows == 0 && self.loaded.is_empty() {
+            return Ok(());
+        }
+        if self.loaded.is_empty() && held_rows <= FEW_KEYS_MAX {
+            return self.check_few();
+        }
+        if self.held_is_load && self.is_above_table()? {
+            return Ok(());
+        }
+        let old_rows = self.base.map_or(0, |t| t.rows());
+        let rows = held_rows as u64 + self.loaded_rows + old_rows;
+        let key_check_bytes = self.snapshot.shared().options.key_check_bytes;
+        find_duplicate(self.table, rows, key_check_bytes, |each| self.visit(each))
+    }
+
+    /// Whether the load came in order, and above all that the table holds.
+    fn is_above_table(&mut self) -> Result<bool, EngineError> {
+        let Some(first) = self.order.as_mut().and_then(|o| o.finish()) else { return Ok(false) };
+        let Some(base) = self.base.filter(|t| t.rows() > 0) else { return Ok(true) };
+        let leading = usize::from(base.def().primary_key[0]);
+        let greatest = self.snapshot.statistics(base)?.keys[leading].map(|(_, max)| max);
+        Ok(greatest.is_some_and(|max| key_of(first.data_type(), &first.value(0)) > Some(max)))
+    }
+
+    fn check_few(&self) -> Result<(), EngineError> {
+        let mut keys: Set<Vec<u8>> = Set::default();
+        let mut key = Vec::new();
+        for part in &self.held {
+            let reader = KeyReader::new(part);
+            for row in 0..part[0].rows() {
+                reader.read(row, &mut key);
+                if !keys.insert(key.clone()) {
+                    return Err(duplicate(self.table, part, row));
+                }
+            }
+        }
+        let Some(base) = self.base.filter(|t| t.rows() > 0) else { return Ok(()) };
+        let terms = base.def().primary_key.iter().enumerate().map(|(i, &c)| self.looking_for(i, c));
+        let filter = Expr::And(terms.collect());
+        self.visit_table(base, Some(filter), &mut |columns, row, key| match keys.contains(key) {
+            true => Err(duplicate(self.table, columns, row)),
+            false => Ok(()),
+        })
+    }
+
+    /// The filter that rows with one of the new keys pass, as far as key column `i`, column `c` of the table, says.
+    fn looking_for(&self, i: usize, c: u16) -> Expr {
+        let data_type = self.table.schema().columns[usize::from(c)].data_type;
+        let mut seen: Set<Vec<u8>> = Set::default();
+        let mut list: Vec<Value> = Vec::new();
+        let mut bounds: Option<(Value, Value)> = None;
+        let mut key = Vec::new();
+        for part in &self.held {
+            let reader = KeyReader::new(&part[i..=i]);
+            for row in 0..part[0].rows() {
+                reader.read(row, &mut key);
+                if list.len() <= LIST_MAX && seen.insert(key.clone()) {
+                    list.push(part[i].value(row));
+                }
+            }
+        }
+        if list.len() <= LIST_MAX {
+            return Expr::In { value: Box::new(Expr::Column(c)), list };
+        }
+        for part in &self.held {
+            for row in 0..part[0].rows() {
+                let v = part[i].value(row);
+                bounds = Some(match bounds.take() {
+                    None => (v.clone(), v),
+                    Some((min, max)) if v.compare(&min).is_some_and(|o| o.is_lt()) => (v, max),
+                    Some((min, max)) if v.compare(&max).is_some_and(|o| o.is_gt()) => (min, v),
+                    Some(bounds) => bounds,
+                });
+            }
+        }
+        let (min, max) = bounds.expect("there are more values than a list holds");
+        let bound = |op, v| Expr::compare(op, Expr::Column(c), Expr::Const(v, data_type));
+        Expr::And(vec![bound(CompareOp::GtEq, min), bound(CompareOp::LtEq, max)])
+    }
+
+    /// Every key that there will be.
+    fn visit(&self, each: &mut EachKey<'_>) -> Result<(), EngineError> {
+        for part in &self.held {
+            visit_rows(part, each)?;
+        }
+        for &lpid in &self.loaded {
+            let store = self.snapshot.store();
+            visit_rows(&read::unpublished(store, self.table, lpid, &self.table.def().primary_key)?, each)?;
+        }
+        match self.base.filter(|t| t.rows() > 0) {
+            Some(base) => self.visit_table(base, None, each),
+            None => Ok(()),
+        }
+    }
+
+    fn visit_table(
+        &self,
+        base: &Table,
+        filter: Option<Expr>,
+        each: &mut EachKey<'_>,
+    ) -> Result<(), EngineError> {
+        visit_table(self.snapshot, base, filter, Some(self.edits), each)
+    }
+}
+
+/// What is done with a key: columns and row that it is in, and its bytes.
+type EachKey<'a> = dyn FnMut(&[Column], usize, &[u8]) -> Result<(), EngineError> + 'a;
+
+fn visit_rows(columns: &[Column], each: &mut EachKey<'_>) -> Result<(), EngineError> {
+    let reader = KeyReader::new(columns);
+    let mut key = Vec::new();
+    (0..columns[0].rows()).try_for_each(|row| {
+        reader.read(row, &mut key);
+        each(columns, row, &key)
+    })
+}
+
+/// The keys of a table's rows, without those that `edits` free.
+fn visit_table(
+    snapshot: &Snapshot,
+    t: &Table,
+    filter: Option<Expr>,
+    edits: Option<&Edits>,
+    each: &mut EachKey<'_>,
+) -> Result<(), EngineError> {
+    let key = &t.def().primary_key;
+    let program = Program::check(t.schema().clone(), filter, key.clone(), true)?;
+    let mut scan = snapshot.scan(t, t.page_ranges(), Arc::new(program), Answer::Rows, None)?;
+    let mut bytes = Vec::new();
+    while let Some(unit) = scan.next()? {
+        for page in &unit.pages {
+            let freed = edits.and_then(|e| e.get(&page.lpid)).map(|e| e.freed(key));
+            let reader = KeyReader::new(&page.columns);
+            for row in 0..page.rows as usize {
+                let slot = page.slots.as_ref().map_or(row as u32, |s| s[row]);
+                if !freed.as_ref().is_some_and(|f| f.contains(&slot)) {
+                    reader.read(row, &mut bytes);
+                    each(&page.columns, row, &bytes)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether the rows of a table at a snapshot have distinct keys.
+pub(crate) fn check_table(snapshot: &Snapshot, t: &Table) -> Result<(), EngineError> {
+    let key_check_bytes = snapshot.shared().options.key_check_bytes;
+    find_duplicate(t, t.rows(), key_check_bytes, |each| visit_table(snapshot, t, None, None, each))
+}
+
+/// Visits all keys (about `rows`) as often as needed to hold at most `limit_bytes` of their hashes at a time.
+fn find_duplicate(
+    t: &Table,
+    rows: u64,
+    limit_bytes: usize,
+    mut visit: impl FnMut(&mut EachKey<'_>) -> Result<(), EngineError>,
+) -> Result<(), EngineError> {
+    let passes = (rows * 8).div_ceil(limit_bytes.max(1 << 16) as u64).max(1);
+    for pass in 0..passes {
+        let mut hashes: Vec<u64> = Vec::with_capacity((rows / passes) as usize);
+        visit(&mut |_, _, key| {
+            let h = hash(key);
+            if h % passes == pass {
+                hashes.push(h);
+            }
+            Ok(())
+        })?;
+        hashes.sort_unstable();
+        let mut suspects: Vec<u64> = hashes.windows(2).filter(|w| w[0] == w[1]).map(|w| w[0]).collect();
+        suspects.dedup();
+        for suspects in suspects.chunks(SUSPECTS_MAX) {
+            let suspects: Set<u64> = suspects.iter().copied().collect();
+            let mut keys: Set<Vec<u8>> = Set::default();
+            visit(
+                &mut |columns, row, key| match suspects.contains(&hash(key)) && !keys.insert(key.into()) {
+                    true => Err(duplicate(t, columns, row)),
+                    false => Ok(()),
+                },
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn duplicate(t: &Table, columns: &[Column], row: usize) -> EngineError {
+    let row: Vec<Column> = columns.iter().map(|c| ops::slice(c, row, 1)).collect();
+    EngineError::DuplicateKey { table: t.name().into(), key: show(&row, 0) }
+}
