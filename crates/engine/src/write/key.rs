@@ -13,6 +13,9 @@ use std::hash::Hasher;
 
 use lode_page::{Column, DataType, Value, Values};
 
+/// Characters or bytes of a string that a message shows.
+const SHOWN_MAX: usize = 64;
+
 /// Key columns of some rows, ready to be read row by row.
 pub(super) struct KeyReader<'a> {
     parts: Vec<Part<'a>>,
@@ -165,14 +168,22 @@ fn show_value(t: DataType, v: &Value, s: &mut String) {
             let _ = write!(s, "{v}");
         }
         (Value::Bytes(b), DataType::Text) => {
-            let _ = write!(s, "'{}'", String::from_utf8_lossy(b).replace('\'', "''").escape_debug());
+            s.push('\'');
+            for c in String::from_utf8_lossy(b).chars().take(SHOWN_MAX) {
+                match c {
+                    '\'' => s.push_str("''"),
+                    c if c.is_control() => s.extend(c.escape_default()),
+                    c => s.push(c),
+                }
+            }
+            s.push_str(if b.len() > SHOWN_MAX { "...'" } else { "'" });
         }
         (Value::Bytes(b), _) => {
             s.push_str("'\\x");
-            b.iter().for_each(|b| {
+            b.iter().take(SHOWN_MAX).for_each(|b| {
                 let _ = write!(s, "{b:02x}");
             });
-            s.push('\'');
+            s.push_str(if b.len() > SHOWN_MAX { "...'" } else { "'" });
         }
     }
 }
