@@ -263,7 +263,8 @@ mod tests {
         round_trip(Arc::new(StringViewArray::from(vec![Some(long), None, Some("")])), DataType::Text);
         let bytes: Vec<Option<&[u8]>> = vec![Some(&[0xff, 0]), None];
         round_trip(Arc::new(BinaryViewArray::from(bytes)), DataType::Bytea);
-        let decimals = Decimal128Array::from(vec![Some(-12_345), None]).with_precision_and_scale(9, 2).unwrap();
+        let decimals =
+            Decimal128Array::from(vec![Some(-12_345), None]).with_precision_and_scale(9, 2).unwrap();
         round_trip(Arc::new(decimals), DataType::Decimal { precision: 9, scale: 2 });
         round_trip(Arc::new(StringViewArray::from(Vec::<&str>::new())), DataType::Text);
         let sliced = BooleanArray::from(vec![Some(true), None, Some(false), Some(true), None]).slice(1, 4);

@@ -273,7 +273,8 @@ fn constant(v: &ScalarValue) -> Option<Expr> {
 mod tests {
     use datafusion::arrow::datatypes::Field;
     use datafusion::common::DFSchema;
-    use datafusion::logical_expr::{Expr as L, cast as cast_to, col, lit, random};
+    use datafusion::functions::expr_fn::random;
+    use datafusion::logical_expr::{Expr as L, cast as cast_to, col, lit};
     use lode_page::ColumnType;
 
     use super::*;
@@ -324,7 +325,7 @@ mod tests {
             Expr::compare(CompareOp::GtEq, c(4), Expr::Const(Value::Decimal(5), d)),
         );
         check(
-            col("s").not_like(lit("a%_\\%")),
+            col("s").not_like(lit(ScalarValue::Utf8View(Some("a%_\\%".into())))),
             Expr::Not(Box::new(Expr::Like {
                 value: Box::new(c(5)),
                 pattern: "a%_\\%".into(),
@@ -362,7 +363,7 @@ mod tests {
             cast_to(col("l"), ArrowType::Int32).eq(lit(1i32)),
             cast_to(col("s"), ArrowType::Int64).eq(lit(1i64)),
             cast_to(col("l"), ArrowType::Float64).eq(lit(1f64)),
-            col("s").ilike(lit("a%")),
+            col("s").ilike(lit(ScalarValue::Utf8View(Some("a%".into())))),
             col("s").like(col("s")),
             col("r").in_list(vec![lit(1f64), lit(2f64), lit(3f64), lit(4f64)], false),
             random().lt(lit(0.5f64)),

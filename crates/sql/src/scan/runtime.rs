@@ -4,13 +4,16 @@
 //!   hash join, TopK, aggregate ─ update ─► filter ─ tracker: changed? ─► weak translation ─► narrower program
 //! ```
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
 use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr};
-use lode_program::{Expr, Program};
+use lode_engine::TableStatistics;
+use lode_page::Value;
+use lode_program::{CompareOp, Expr, Program};
 
 use super::ScanSpec;
 use crate::translate::Translator;
@@ -84,7 +87,13 @@ impl RuntimeFilters {
 
     fn now(&self, spec: &ScanSpec) -> Option<Expr> {
         let translator = Translator::new(spec.table.schema(), &spec.output);
-        let mut said: Vec<Expr> = self.filters.iter().filter_map(|f| translator.weak(f)).collect();
+        let known = spec.snapshot.statistics(&spec.table).ok();
+        let said = self.filters.iter().filter_map(|f| translator.weak(f)).flat_map(|e| match e {
+            Expr::And(terms) => terms,
+            e => vec![e],
+        });
+        let mut said: Vec<Expr> =
+            said.filter(|e| !known.as_ref().is_some_and(|k| says_nothing(e, k))).collect();
         match said.len() {
             0 => None,
             1 => said.pop(),
@@ -93,7 +102,65 @@ impl RuntimeFilters {
     }
 }
 
+/// Whether a bound or a list lets through every value that the column has: then looking costs, and finds nothing.
+/// NULLs may come through too, since whoever made the filter still applies it.
+fn says_nothing(e: &Expr, known: &TableStatistics) -> bool {
+    let range = |column: &Expr| match column {
+        Expr::Column(c) => known.columns.get(usize::from(*c))?.as_ref(),
+        _ => None,
+    };
+    match e {
+        Expr::Compare(op, column, constant) => {
+            let (Some((min, max)), Expr::Const(v, _)) = (range(column), &**constant) else { return false };
+            match op {
+                CompareOp::GtEq => v.compare(min).is_some_and(Ordering::is_le),
+                CompareOp::LtEq => v.compare(max).is_some_and(Ordering::is_ge),
+                _ => false,
+            }
+        }
+        Expr::In { value, list } => match range(value) {
+            Some((Value::Int(min), Value::Int(max))) => {
+                let within = |v: &&Value| matches!(v, Value::Int(i) if min <= i && i <= max);
+                // Lists of joins have no duplicates within a partition, and partitions share no value.
+                list.iter().filter(within).count() as i128 > i128::from(*max) - i128::from(*min)
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
 /// The base program and `more`; the base alone where both together pass a bound of programs.
 fn narrowed(base: &Arc<Program>, more: Option<&Expr>) -> Arc<Program> {
     more.and_then(|m| base.with_filter(m.clone()).ok()).map_or_else(|| base.clone(), Arc::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use lode_page::DataType;
+
+    use super::*;
+
+    #[test]
+    fn a_filter_that_every_value_passes_says_nothing() {
+        let known = TableStatistics {
+            rows: 100,
+            columns: vec![Some((Value::Int(1), Value::Int(4))), None],
+            ..TableStatistics::default()
+        };
+        let check = |e: Expr, expected| assert_eq!(says_nothing(&e, &known), expected, "{e:?}");
+        let int = |v| Expr::Const(Value::Int(v), DataType::BigInt);
+        let bound = |op, c, v| Expr::compare(op, Expr::Column(c), int(v));
+        check(bound(CompareOp::GtEq, 0, 1), true);
+        check(bound(CompareOp::GtEq, 0, 2), false);
+        check(bound(CompareOp::LtEq, 0, 4), true);
+        check(bound(CompareOp::LtEq, 0, 3), false);
+        check(bound(CompareOp::LtEq, 1, 4), false);
+        let list = |of: &[i64]| Expr::In {
+            value: Box::new(Expr::Column(0)),
+            list: of.iter().map(|&v| Value::Int(v)).collect(),
+        };
+        check(list(&[4, 3, 2, 1, 9]), true);
+        check(list(&[4, 3, 2, 9]), false);
+    }
 }
