@@ -34,8 +34,8 @@ pub(crate) fn names(database: &Database) -> Vec<String> {
     let mut names = Vec::new();
     if let Ok(snapshot) = database.snapshot() {
         for table in snapshot.tables() {
-            names.push(table.def.name.clone());
-            names.extend(table.def.columns.iter().map(|c| c.name.clone()));
+            names.push(table.def().name.clone());
+            names.extend(table.def().columns.iter().map(|c| c.name.clone()));
         }
     }
     names.sort();

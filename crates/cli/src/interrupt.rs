@@ -23,8 +23,13 @@ static FLAGS: LazyLock<Flags> = LazyLock::new(|| Flags {
     which: Arc::new(AtomicUsize::new(0)),
 });
 
-/// Catches SIGINT and SIGTERM from now on.
+/// The signal of a file that may grow no further. Caught, the write fails instead, as on a full disk.
+const SIGXFSZ: i32 = 25;
+
+/// Catches SIGINT and SIGTERM from now on, and makes a file's limit an error of its write.
 pub(crate) fn install() -> CliResult {
+    signal_hook::flag::register(SIGXFSZ, Arc::default())
+        .map_err(|e| CliError::Failed(format!("cannot catch signals: {e}")))?;
     for signal in [SIGINT, SIGTERM] {
         let hook = || {
             // The order counts: the second signal finds the flag that the first one set.

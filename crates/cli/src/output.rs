@@ -85,7 +85,7 @@ async fn write_table(
         rows += batch.num_rows() as u64;
     }
     let noun = if rows == 1 { "row" } else { "rows" };
-    write!(out, "{}({} {noun})\n", table.render(), count(rows))?;
+    writeln!(out, "{}({} {noun})", table.render(), count(rows))?;
     Ok(())
 }
 

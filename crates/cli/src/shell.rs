@@ -113,15 +113,15 @@ fn own_command(command: &str, database: &Database, timing: &mut bool) -> CliResu
 
 fn list_tables(database: &Database) -> CliResult {
     let snapshot = database.snapshot()?;
-    let mut tables: Vec<Arc<Table>> = snapshot.tables().to_vec();
+    let mut tables: Vec<Arc<Table>> = snapshot.tables().cloned().collect();
     if tables.is_empty() {
         return println_quietly("There are no tables.");
     }
-    tables.sort_by(|a, b| a.def.name.cmp(&b.def.name));
+    tables.sort_by(|a, b| a.def().name.cmp(&b.def().name));
     let mut out = TextTable::new(&["table", ">rows", ">pages", ">size"]);
     for table in &tables {
         let s = snapshot.statistics(table)?;
-        out.row([table.def.name.clone(), count(s.rows), count(s.pages), bytes(s.bytes)]);
+        out.row([table.def().name.clone(), count(s.rows), count(s.pages), bytes(s.bytes)]);
     }
     println_quietly(out.render().trim_end())
 }
@@ -132,8 +132,8 @@ fn describe(database: &Database, name: &str) -> CliResult {
     let table = snapshot.table(unquoted).or_else(|| snapshot.table(&unquoted.to_lowercase()));
     let table = table.ok_or_else(|| CliError::Failed(format!("there is no table {name}")))?;
     let mut out = TextTable::new(&["column", "type", "null", "key"]);
-    for (i, (column, ty)) in table.def.columns.iter().zip(&table.schema().columns).enumerate() {
-        let key = table.def.primary_key.iter().position(|k| usize::from(*k) == i);
+    for (i, (column, ty)) in table.def().columns.iter().zip(&table.schema().columns).enumerate() {
+        let key = table.def().primary_key.iter().position(|k| usize::from(*k) == i);
         out.row([
             column.name.clone(),
             column.declared.clone(),
@@ -141,13 +141,13 @@ fn describe(database: &Database, name: &str) -> CliResult {
             key.map_or_else(String::new, |k| format!("primary {}", k + 1)),
         ]);
     }
-    let name_of = |c: &u16| table.def.columns[usize::from(*c)].name.as_str();
+    let name_of = |c: &u16| table.def().columns[usize::from(*c)].name.as_str();
     let list = |columns: &[u16]| columns.iter().map(name_of).collect::<Vec<_>>().join(", ");
     let mut text = out.render();
-    if !table.def.options.page_index.is_empty() {
-        text += &format!("page index: {}\n", list(&table.def.options.page_index));
+    if !table.def().options.page_index.is_empty() {
+        text += &format!("page index: {}\n", list(&table.def().options.page_index));
     }
-    for index in &table.indexes {
+    for index in table.indexes() {
         text += &format!("index {}: {}\n", index.name, list(&index.columns));
     }
     let s = snapshot.statistics(&table)?;

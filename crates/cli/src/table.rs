@@ -118,7 +118,7 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
         _ => return Err(bad()),
     };
     let bytes = number * factor;
-    if bytes >= 1.0 && bytes < 1e15 { Ok(bytes as u64) } else { Err(bad()) }
+    if (1.0..1e15).contains(&bytes) { Ok(bytes as u64) } else { Err(bad()) }
 }
 
 #[cfg(test)]

@@ -330,7 +330,7 @@ mod tests {
         let found = answer(["c,2", "a,3", "b,2"]).compare(q(5), &expected).unwrap_err();
         assert_eq!(found.place, "row 1, column revenue");
         let found = answer(["a,3", "c,2", "x,2"]).compare(q(5), &expected).unwrap_err();
-        assert_eq!((found.place.as_str(), found.expected.as_str()), ("row 3, column n_name", "c"));
+        assert_eq!((found.place.as_str(), found.expected.as_str()), ("row 2, column n_name", "b"));
     }
 
     #[test]

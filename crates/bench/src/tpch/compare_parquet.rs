@@ -155,3 +155,20 @@ pub async fn measure(
     }
     Ok(all)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_peer_gives_the_shipped_answers() {
+        let scale = Scale::new(0.01).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let peer = ParquetPeer::write(scale, dir.path(), 2).await.unwrap();
+        for query in &QUERIES {
+            let (_, answer) = peer.run(query, scale).await.unwrap();
+            let expected = Answer::shipped(query, scale).unwrap().unwrap();
+            answer.compare(query, &expected).unwrap();
+        }
+    }
+}

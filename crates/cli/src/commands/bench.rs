@@ -120,20 +120,15 @@ fn bench(args: &Tpch, opened: &mut Opened, dir: &std::path::Path) -> CliResult {
 
 /// Makes sure that the data are there.
 fn prepare(args: &Tpch, opened: &mut Opened) -> CliResult {
-    let snapshot = opened.database.snapshot()?;
-    if let Some(table) = snapshot.table("orders") {
-        let (found, expected) = (snapshot.statistics(&table)?.rows, (1.5e6 * args.scale.factor()) as u64);
+    if let Some(found) = orders(opened)? {
+        let expected = (1.5e6 * args.scale.factor()) as u64;
         if found != expected {
-            return Err(CliError::Failed(format!(
-                "the drive holds {} orders; scale {} has {}",
-                count(found),
-                args.scale,
-                count(expected)
-            )));
+            let (found, expected) = (count(found), count(expected));
+            let text = format!("the drive holds {found} orders; scale {} has {expected}", args.scale);
+            return Err(CliError::Failed(text));
         }
         return Ok(());
     }
-    drop(snapshot);
     let loaded = load::tpch(opened, args.scale, schema::Layout::Column, args.resources)?;
     if args.drive.is_some() {
         opened.keep();
@@ -146,6 +141,13 @@ fn prepare(args: &Tpch, opened: &mut Opened) -> CliResult {
         return println_quietly(&row.to_string());
     }
     println_quietly(&format!("Loaded {} rows in {seconds:.1} s.", count(loaded.rows)))
+}
+
+/// Rows of the table of orders, if there is one.
+fn orders(opened: &Opened) -> CliResult<Option<u64>> {
+    let snapshot = opened.database.snapshot()?;
+    let Some(table) = snapshot.table("orders") else { return Ok(None) };
+    Ok(Some(snapshot.statistics(&table)?.rows))
 }
 
 fn print_json(m: &Measured) -> Result<(), BenchError> {

@@ -60,7 +60,8 @@ enum What {
     #[command(
         long_about = "Load CSV files with a header line.\n\n\
             The table is made if there is none: names come from the header, types from the values of the first file. \
-            A malformed file is refused with its line and column, and nothing of it is loaded.",
+            Each file is one commit: a malformed one is refused with its line and column, and nothing of it is loaded. \
+            A table that was made for files of which one is refused does not stay.",
         after_long_help = "EXAMPLES\n    lode load csv --drive my.lode --table trips trips.csv\n    \
             lode load csv --drive my.lode --table trips jan.csv feb.csv mar.csv"
     )]
