@@ -5,6 +5,7 @@
 //! ```
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -120,9 +121,14 @@ fn says_nothing(e: &Expr, known: &TableStatistics) -> bool {
         }
         Expr::In { value, list } => match range(value) {
             Some((Value::Int(min), Value::Int(max))) => {
-                let within = |v: &&Value| matches!(v, Value::Int(i) if min <= i && i <= max);
-                // Lists of joins have no duplicates within a partition, and partitions share no value.
-                list.iter().filter(within).count() as i128 > i128::from(*max) - i128::from(*min)
+                let span = i128::from(*max) - i128::from(*min);
+                // A join sends its keys with their duplicates: only distinct ones are counted.
+                let within = |v: &Value| match v {
+                    Value::Int(i) if min <= i && i <= max => Some(*i),
+                    _ => None,
+                };
+                let distinct = || list.iter().filter_map(within).collect::<HashSet<i64>>().len();
+                list.len() as i128 > span && distinct() as i128 > span
             }
             _ => false,
         },
@@ -162,5 +168,6 @@ mod tests {
         };
         check(list(&[4, 3, 2, 1, 9]), true);
         check(list(&[4, 3, 2, 9]), false);
+        check(list(&[4, 3, 2, 2, 2]), false);
     }
 }
