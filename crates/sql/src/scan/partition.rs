@@ -40,7 +40,7 @@ pub(super) struct PartitionScan {
 
 enum State {
     Waiting,
-    Running(Running),
+    Running(Box<Running>),
     Done,
 }
 
@@ -101,7 +101,7 @@ impl PartitionScan {
             }
             match self.state {
                 State::Done => return Ok(None),
-                State::Waiting => self.state = State::Running(self.begin()?),
+                State::Waiting => self.state = State::Running(Box::new(self.begin()?)),
                 State::Running(_) => {
                     if !self.step()? {
                         self.state = State::Done;
