@@ -20,7 +20,7 @@ pub enum SqlError {
     /// The text is not SQL.
     #[error("syntax error at line {line}, column {column}: {message}")]
     Syntax {
-        /// Line of the script, from 1.
+        /// Line of the script, from 1; 0 where the parser told none.
         line: u64,
         /// Column of the line, from 1.
         column: u64,
@@ -108,7 +108,7 @@ impl From<ParserError> for SqlError {
         });
         match place {
             Some((at, line, column)) => Self::Syntax { line, column, message: one_line(&text[..at]) },
-            None => Self::query(&format!("syntax error: {text}")),
+            None => Self::Syntax { line: 0, column: 0, message: one_line(&text) },
         }
     }
 }

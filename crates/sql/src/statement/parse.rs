@@ -46,12 +46,28 @@ impl Statement {
                 }
                 // DataFusion's own COPY knows no FROM.
                 Token::Word(Word { keyword: Keyword::COPY, .. }) => {
-                    let copy = parser.parser.parse_statement()?;
+                    let copy = parser.parser.parse_statement().map_err(|e| placed(e.into(), script))?;
                     statements.push(Self(Parsed::Statement(Box::new(copy))));
                 }
-                _ => statements.push(Self(parser.parse_statement()?)),
+                _ => {
+                    let statement = parser.parse_statement().map_err(|e| placed(e.into(), script))?;
+                    statements.push(Self(statement));
+                }
             }
         }
+    }
+}
+
+/// The parser tells no place when it runs into the end of the script.
+fn placed(e: SqlError, script: &str) -> SqlError {
+    match e {
+        SqlError::Syntax { line: 0, message, .. } => {
+            let script = script.trim_end();
+            let last = script.lines().last().unwrap_or_default();
+            let (line, column) = (script.lines().count().max(1) as u64, last.chars().count() as u64 + 1);
+            SqlError::Syntax { line, column, message }
+        }
+        other => other,
     }
 }
 

@@ -31,7 +31,9 @@ impl<'a> Conditions<'a> {
     }
 
     fn leaf(&mut self) -> String {
-        let name = *self.random.pick(&["id", "si", "i", "l", "r", "d", "n", "w", "s", "x", "t", "ts", "b", "id", "s"]);
+        let name = *self
+            .random
+            .pick(&["id", "si", "i", "l", "r", "d", "n", "w", "s", "x", "t", "ts", "b", "id", "s"]);
         let c = self.column(name);
         let op = *self.random.pick(&["=", "<>", "<", "<=", ">", ">="]);
         match self.random.below(12) {
@@ -47,7 +49,8 @@ impl<'a> Conditions<'a> {
             }
             4 | 5 => {
                 let not = *self.random.pick(&["", "NOT "]);
-                let mut list: Vec<String> = (0..self.random.between(1, 7)).map(|_| self.value(name)).collect();
+                let mut list: Vec<String> =
+                    (0..self.random.between(1, 7)).map(|_| self.value(name)).collect();
                 if self.random.once_in(5) {
                     list.push("NULL".into());
                 }
@@ -59,7 +62,8 @@ impl<'a> Conditions<'a> {
             }
             7 => self.arithmetic(op),
             8 if name == "b" => {
-                let is = *self.random.pick(&["IS TRUE", "IS NOT TRUE", "IS FALSE", "IS NOT FALSE", "IS UNKNOWN"]);
+                let is =
+                    *self.random.pick(&["IS TRUE", "IS NOT TRUE", "IS FALSE", "IS NOT FALSE", "IS UNKNOWN"]);
                 format!("{c} {is}")
             }
             9 if name == "b" => c,
@@ -106,7 +110,8 @@ impl<'a> Conditions<'a> {
     }
 
     fn text(&mut self) -> String {
-        let texts = ["", "a", "ab", "aab", "ä%", "b_aab", "\\a", "日本a", "a longer text of more than twelve bytes"];
+        let texts =
+            ["", "a", "ab", "aab", "ä%", "b_aab", "\\a", "日本a", "a longer text of more than twelve bytes"];
         format!("'{}'", self.random.pick(&texts))
     }
 

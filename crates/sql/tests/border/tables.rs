@@ -109,7 +109,8 @@ fn decimals(v: impl Iterator<Item = Option<i128>>, precision: u8, scale: i8) -> 
 
 /// Short and long strings, with LIKE's own characters and more than ASCII among them.
 fn text(v: i64) -> String {
-    let stems = ["", "a", "ab", "ä%", "b_a", "\\a", "ab%b", "a longer text of more than twelve bytes", "日本", "A"];
+    let stems =
+        ["", "a", "ab", "ä%", "b_a", "\\a", "ab%b", "a longer text of more than twelve bytes", "日本", "A"];
     let v = v as usize;
     format!("{}{}", stems[v % stems.len()], stems[v / 10 % stems.len()])
 }
