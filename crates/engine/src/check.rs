@@ -19,11 +19,11 @@ pub(crate) fn check(snapshot: &Snapshot) -> Result<Vec<String>, EngineError> {
     for t in snapshot.tables() {
         let sound = problems.len();
         check_table(snapshot, t, &mut problems)?;
-        if sound == problems.len() && !t.def().primary_key.is_empty() {
-            match write::check_table(snapshot, t) {
-                Err(e) => problems.push(e.to_string()),
-                Ok(()) => {}
-            }
+        if sound == problems.len()
+            && !t.def().primary_key.is_empty()
+            && let Err(e) = write::check_table(snapshot, t)
+        {
+            problems.push(e.to_string());
         }
     }
     Ok(problems)

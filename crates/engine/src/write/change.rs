@@ -44,7 +44,7 @@ impl TableChange {
         inserts.push(columns);
         if inserts.held_bytes() > INSERT_BYTES_MAX {
             for part in self.inserts.take().iter().flat_map(Cutter::parts) {
-                self.load(io, t, part.clone())?;
+                self.load(io, t, part)?;
             }
         }
         Ok(())
@@ -97,7 +97,7 @@ impl TableChange {
         self.stream.flush(io.store)?;
         let mut held: Vec<Vec<Column>> = Vec::new();
         for part in self.inserts.iter().flat_map(Cutter::parts) {
-            held.push(chosen(part, key));
+            held.push(chosen(&part, key));
         }
         for (&lpid, edit) in self.edits.iter().filter(|(_, e)| !e.rekeyed(key).is_empty()) {
             let page = read::columns(snapshot, lpid, key)?;
@@ -106,7 +106,7 @@ impl TableChange {
         }
         let held_is_load = held.is_empty();
         for part in self.load.iter().flat_map(|l| l.cutter.parts()) {
-            held.push(chosen(part, key));
+            held.push(chosen(&part, key));
         }
         let new_keys = NewKeys {
             snapshot,

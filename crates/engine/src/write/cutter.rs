@@ -81,6 +81,8 @@ pub(super) struct Cutter {
     pub(super) shape: Shape,
     /// All columns of some rows each.
     parts: VecDeque<Vec<Column>>,
+    /// Rows of the first part that were cut already.
+    front_rows: usize,
     rows: usize,
     /// Bytes of the parts in memory, about.
     held_bytes: usize,
@@ -98,7 +100,15 @@ pub(super) struct Cut {
 
 impl Cutter {
     pub(super) fn new(shape: Shape) -> Self {
-        Self { shape, parts: VecDeque::new(), rows: 0, held_bytes: 0, row_bytes: 0.0, page_rows: None }
+        Self {
+            shape,
+            parts: VecDeque::new(),
+            front_rows: 0,
+            rows: 0,
+            held_bytes: 0,
+            row_bytes: 0.0,
+            page_rows: None,
+        }
     }
 
     /// Cuts the rows of a page that grew to `needed_bytes` into pages of about the same size.
@@ -127,8 +137,12 @@ impl Cutter {
         self.held_bytes
     }
 
-    pub(super) fn parts(&self) -> impl Iterator<Item = &Vec<Column>> {
-        self.parts.iter()
+    /// The rows, in parts.
+    pub(super) fn parts(&self) -> impl Iterator<Item = Vec<Column>> + '_ {
+        self.parts.iter().enumerate().map(|(i, part)| match i {
+            0 if self.front_rows > 0 => without(part, self.front_rows),
+            _ => part.clone(),
+        })
     }
 
     /// Whether there are rows enough for a full page.
@@ -189,27 +203,40 @@ impl Cutter {
         let mut taken: Vec<Vec<Column>> = Vec::new();
         let mut missing = rows;
         while missing > 0 {
-            let part = self.parts.pop_front().expect("the rows are there");
-            self.held_bytes -= bytes_of(&part);
-            let part_rows = part[0].rows();
-            self.rows -= part_rows;
-            if part_rows <= missing {
-                missing -= part_rows;
-                taken.push(part);
+            let part = self.parts.front().expect("the rows are there");
+            let (from, left) = (self.front_rows, part[0].rows() - self.front_rows);
+            let rows = left.min(missing);
+            missing -= rows;
+            if rows < left {
+                taken.push(part.iter().map(|c| ops::slice(c, from, rows)).collect());
+                self.front_rows += rows;
                 continue;
             }
-            taken.push(part.iter().map(|c| ops::slice(c, 0, missing)).collect());
-            self.put_back(part.iter().map(|c| ops::slice(c, missing, part_rows - missing)).collect());
-            missing = 0;
+            let part = self.parts.pop_front().expect("it was just looked at");
+            self.held_bytes -= bytes_of(&part);
+            self.front_rows = 0;
+            taken.push(if from > 0 { without(&part, from) } else { part });
         }
+        self.rows -= rows;
         concat(&self.shape.types, taken)
     }
 
     fn put_back(&mut self, part: Vec<Column>) {
+        if self.front_rows > 0 {
+            let front = self.parts.pop_front().expect("rows of it were cut");
+            let rest = without(&front, std::mem::take(&mut self.front_rows));
+            self.held_bytes -= bytes_of(&front) - bytes_of(&rest);
+            self.parts.push_front(rest);
+        }
         self.rows += part[0].rows();
         self.held_bytes += bytes_of(&part);
         self.parts.push_front(part);
     }
+}
+
+/// A part without its first `rows` rows.
+fn without(part: &[Column], rows: usize) -> Vec<Column> {
+    part.iter().map(|c| ops::slice(c, rows, c.rows() - rows)).collect()
 }
 
 /// Bytes of rows in memory, about.
@@ -227,4 +254,99 @@ pub(super) fn concat(types: &[lode_page::DataType], mut parts: Vec<Vec<Column>>)
         ops::concat(t, &parts)
     };
     types.iter().enumerate().map(column).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use lode_page::{ColumnBuilder, ColumnType, DataType, Value, decode_page};
+
+    use super::*;
+    use crate::{ColumnDef, TableDef, TableOptions};
+
+    fn table(layout: Layout) -> Table {
+        let column = |name: &str, data_type| ColumnDef {
+            name: name.into(),
+            ty: ColumnType { data_type, nullable: true },
+            max_chars: None,
+            declared: String::new(),
+        };
+        let def = TableDef {
+            name: "t".into(),
+            columns: vec![column("k", DataType::BigInt), column("s", DataType::Text)],
+            primary_key: Vec::new(),
+            options: TableOptions { layout, page_index: Vec::new() },
+        };
+        Table::new(TableId::new(1), def, Vec::new(), Vec::new(), crate::catalog::root_lpid())
+    }
+
+    fn rows(keys: std::ops::Range<i64>, width: usize) -> Vec<Column> {
+        let (mut k, mut s) = (ColumnBuilder::new(DataType::BigInt), ColumnBuilder::new(DataType::Text));
+        for key in keys {
+            k.push(&Value::Int(key)).unwrap();
+            s.push(&Value::text(&format!("{key}{}", "x".repeat(width)))).unwrap();
+        }
+        vec![k.finish(), s.finish()]
+    }
+
+    /// Cuts all, and checks that the rows come out in order; answers the bytes of the pages.
+    fn cut_all(mut cutter: Cutter, total: i64) -> Vec<usize> {
+        let (mut sizes, mut next) = (Vec::new(), 0);
+        let lpid = Lpid::from_raw(5000).unwrap();
+        while cutter.rows() > 0 {
+            let held: usize = cutter.parts().map(|p| p[0].rows()).sum();
+            assert_eq!(held, cutter.rows());
+            let cut = cutter.cut(lpid).unwrap();
+            let (page, columns) = decode_page(lpid, &cut.data).unwrap();
+            assert_eq!(page.rows(), cut.rows);
+            for row in 0..cut.rows {
+                assert_eq!(columns[0].value(row), Value::Int(next));
+                next += 1;
+            }
+            sizes.push(cut.data.len());
+        }
+        assert_eq!(next, total);
+        sizes
+    }
+
+    #[test]
+    fn pages_are_nearly_full_and_never_too_full() {
+        for (kind, limit) in [(PageKind::Row, ROW_PAGE_BYTES), (PageKind::Column, COLUMN_PAGE_BYTES)] {
+            let mut cutter = Cutter::new(Shape::new(&table(Layout::Auto), kind, 1 << 20));
+            for part in 0..30 {
+                // Rows grow, so that the estimate is too low again and again.
+                cutter.push(rows(part * 1000..(part + 1) * 1000, 20 + 10 * part as usize));
+            }
+            let sizes = cut_all(cutter, 30_000);
+            assert!(sizes.iter().all(|&s| s <= limit), "{sizes:?}");
+            let full: usize = sizes.iter().sum();
+            assert!(full >= limit * sizes.len() * 3 / 5, "{full} bytes in {} pages", sizes.len());
+        }
+    }
+
+    #[test]
+    fn a_long_row_has_a_page_of_its_own() {
+        let shape = || Shape::new(&table(Layout::Row), PageKind::Row, 100_000);
+        let mut cutter = Cutter::new(shape());
+        cutter.push(rows(0..3, 10));
+        cutter.push(rows(3..5, 50_000));
+        cutter.push(rows(5..8, 10));
+        let sizes = cut_all(cutter, 8);
+        assert_eq!(sizes.iter().filter(|&&s| s > 50_000).count(), 2, "{sizes:?}");
+        let mut cutter = Cutter::new(shape());
+        cutter.push(rows(0..2, 100_001));
+        let e = cutter.cut(Lpid::from_raw(1).unwrap()).err().unwrap();
+        assert!(matches!(e, EngineError::RowTooLong { limit_bytes: 100_000, .. }), "{e}");
+    }
+
+    #[test]
+    fn an_even_cut_leaves_no_crumb() {
+        let columns = rows(0..1000, 40);
+        let shape = Shape::new(&table(Layout::Row), PageKind::Row, 1 << 20);
+        let needed = match shape.encode(Lpid::from_raw(1).unwrap(), &columns, shape.limit_bytes) {
+            Err(PageError::TooLarge { needed_bytes, .. }) => needed_bytes,
+            r => panic!("{r:?}"),
+        };
+        let sizes = cut_all(Cutter::evenly(shape, columns, needed), 1000);
+        assert!(sizes.iter().min().unwrap() * 5 > sizes.iter().max().unwrap() * 4, "{sizes:?}");
+    }
 }

@@ -98,7 +98,7 @@ impl<'a> Rewrite<'a> {
                 let none = PageEdit::default();
                 cutter.push(self.take_out(lpid, change.edits.get(&lpid).unwrap_or(&none))?);
             }
-            inserts.parts().for_each(|part| cutter.push(part.clone()));
+            inserts.parts().for_each(|part| cutter.push(part));
             self.tail = self.place(io, cutter, filled)?;
         }
         if !self.in_place && self.trims.len() > io.store.identity().batch_pages_max as usize / 2 {
