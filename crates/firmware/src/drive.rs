@@ -1,0 +1,227 @@
+//! The drive: makes and opens images, and dispatches commands.
+//!
+//! ```text
+//!   format │ recover ─► Drive ── open_queue ─► queues ── complete ─► run(command)
+//! ```
+
+use std::path::Path;
+use std::sync::Arc;
+
+use lode_base::{Geometry, VirtualNs};
+use lode_base::{OwnerId, ViewId};
+use lode_command::{
+    Budget, Command, CommandError, Device, DeviceError, ExtentInfo, Identity, PageRange, Progress, Queue,
+    Reply,
+};
+use lode_flash::Medium;
+
+use crate::compute::PageAccess;
+use crate::core::Core;
+use crate::queue::DriveQueue;
+use crate::read::UnitAccess;
+use crate::recovery::{self, Unrecovered};
+use crate::{CheckReport, DriveInfo, DriveOptions, FirmwareError};
+
+/// A recovered drive. Clones are the same drive. Dropping it loses nothing that was acknowledged; [`Drive::close`] makes
+/// the next open fast.
+#[derive(Clone)]
+pub struct Drive {
+    core: Arc<Core>,
+}
+
+impl Drive {
+    pub(crate) fn of(core: Core) -> Self {
+        Self { core: Arc::new(core) }
+    }
+
+    /// A new, empty drive on a fresh medium.
+    ///
+    /// # Errors
+    /// When the medium is too small, or can not be written.
+    ///
+    /// # Panics
+    /// When the medium is not fresh.
+    pub fn format(medium: Medium, options: DriveOptions) -> Result<Self, FirmwareError> {
+        recovery::format(medium, options).map(Self::of)
+    }
+
+    /// A new image file with an empty drive. `seed` is where its uuid comes from.
+    ///
+    /// # Errors
+    /// When there is a file already, or it can not be written; then nothing is left behind.
+    pub fn create_file(
+        path: &Path,
+        geometry: Geometry,
+        options: DriveOptions,
+        seed: u64,
+    ) -> Result<Self, FirmwareError> {
+        recovery::check_geometry(&geometry)?;
+        let medium = Medium::create_file(path, geometry, seed)?;
+        Self::format(medium, options).inspect_err(|_| {
+            // The first error is the one to tell.
+            let _ = std::fs::remove_file(path);
+        })
+    }
+
+    /// Opens an image file and recovers the drive in it.
+    ///
+    /// # Errors
+    /// When it is no image, is damaged, or is open elsewhere. Each message is one line that names the problem.
+    pub fn open_file(path: &Path, options: DriveOptions) -> Result<Self, FirmwareError> {
+        Unrecovered::new(Medium::open_file(path)?, options).recover()
+    }
+
+    /// A volatile drive of up to `capacity_bytes`, in memory.
+    ///
+    /// # Panics
+    /// When the capacity is too small for a drive, or beyond 256 TB.
+    pub fn in_memory(capacity_bytes: u64) -> Self {
+        let geometry = Geometry::file(capacity_bytes).expect("a capacity up to 256 TB");
+        Self::format(Medium::memory(geometry), DriveOptions::default())
+            .expect("a capacity that is enough for a drive")
+    }
+
+    /// What the drive holds and did.
+    pub fn info(&self) -> DriveInfo {
+        self.core.info()
+    }
+
+    /// Walks every structure and every page. Batches wait until it is over.
+    pub fn check(&self) -> CheckReport {
+        self.core.check()
+    }
+
+    /// Writes a checkpoint after which the next open has nothing to replay. All clones then take no more writes.
+    ///
+    /// # Errors
+    /// When the checkpoint can not be written, or the drive was read-only; nothing acknowledged is lost.
+    pub fn close(self) -> Result<(), FirmwareError> {
+        let mut w = self.core.writer.lock();
+        self.core.checkpoint(&mut w, true).map_err(|e| self.core.failed(e))?;
+        // A clone may be left: what it wrote now would not be looked for.
+        let _ = self.core.read_only.set("it was closed".into());
+        Ok(())
+    }
+
+    /// The drive as it would be found after a power cut at this moment; `None` when it lies in a file.
+    ///
+    /// # Errors
+    /// As [`Unrecovered::recover`].
+    pub fn after_power_cut(&self) -> Option<Result<Self, FirmwareError>> {
+        let medium = self.core.medium.after_power_cut()?;
+        Some(Unrecovered::new(medium, self.core.options.clone()).recover())
+    }
+}
+
+impl std::fmt::Debug for Drive {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Drive({:?})", self.core.medium)
+    }
+}
+
+impl Device for Drive {
+    fn identity(&self) -> &Identity {
+        &self.core.identity
+    }
+
+    fn open_queue(&self, depth: u32) -> Result<Box<dyn Queue>, DeviceError> {
+        let max = self.core.identity.queue_depth_max;
+        if !(1..=max).contains(&depth) {
+            return Err(DeviceError::QueueDepth { got: depth, max });
+        }
+        Ok(Box::new(DriveQueue::new(self.core.clone(), depth)))
+    }
+
+    fn work(&self, _: VirtualNs, budget: Budget) -> Progress {
+        let core = &self.core;
+        let mut w = core.writer.lock();
+        if core.check_writable().is_err() {
+            return Progress::Idle;
+        }
+        let reclaimed = match core.reclaim(&mut w) {
+            Ok(r) => r,
+            Err(e) => {
+                core.failed(e);
+                return Progress::Idle;
+            }
+        };
+        let due = w.log.bytes > core.log_bytes_max() / 2;
+        if due && budget.write_bytes > 0 {
+            return match core.checkpoint(&mut w, false) {
+                Ok(()) => Progress::Done,
+                Err(e) => {
+                    core.failed(e);
+                    Progress::Idle
+                }
+            };
+        }
+        match (due, reclaimed) {
+            (true, _) => Progress::More,
+            (_, true) => Progress::Done,
+            _ => Progress::Idle,
+        }
+    }
+}
+
+impl Core {
+    /// Runs a command that completes at once. Scans are the queue's.
+    pub(crate) fn run(&self, c: Command) -> Result<Reply, CommandError> {
+        match c {
+            Command::Write(batch) => self.write(batch),
+            Command::Read { view, pages } => self.read_pages(view, &pages),
+            Command::Scan(_) => unreachable!("a queue runs scans itself"),
+            Command::OpenView => {
+                let (view, commit) = self.versions.open();
+                Ok(Reply::View { view, commit })
+            }
+            Command::CloseView(view) => match self.versions.close(view) {
+                true => Ok(Reply::Done),
+                false => Err(CommandError::ViewClosed(view)),
+            },
+            Command::AllocateExtents { owner, count } => self.allocate(owner, count),
+            Command::ListExtents => self.list_extents(),
+            Command::BuildIndex(owner) => self.build_index(owner),
+            Command::ReadIndex { view, pages } => self.read_index(view, &pages),
+            Command::Checkpoint => {
+                let mut w = self.writer.lock();
+                self.checkpoint(&mut w, false).map_err(|e| self.failed(e))?;
+                Ok(Reply::Done)
+            }
+        }
+    }
+
+    fn allocate(&self, owner: OwnerId, count: u32) -> Result<Reply, CommandError> {
+        self.check_writable()?;
+        if count == 0 || count > 1 << 20 || owner.raw() == u32::MAX {
+            return Err(CommandError::Invalid(format!("{count} extents for {owner:?}")));
+        }
+        let oldest = self.versions.oldest();
+        Ok(Reply::Extents(self.extents.write().allocate(owner, count, oldest)))
+    }
+
+    fn list_extents(&self) -> Result<Reply, CommandError> {
+        let all: Vec<_> = self.extents.read().all().collect();
+        let info = |(extent, owner): (lode_base::ExtentId, OwnerId)| {
+            let map = self.map.get(&self.medium, &self.epochs, extent.raw())?;
+            let pages_mapped = map.map_or(0, |m| m.mapped().count() as u32);
+            Ok(ExtentInfo { extent, owner, pages_mapped })
+        };
+        all.into_iter().map(info).collect::<Result<_, CommandError>>().map(Reply::ExtentList)
+    }
+
+    fn read_index(&self, view: ViewId, pages: &[PageRange]) -> Result<Reply, CommandError> {
+        let mut entries = Vec::new();
+        for range in pages {
+            if usize::from(range.first) + usize::from(range.count) > lode_base::EXTENT_PAGES {
+                let (count, first) = (range.count, range.first);
+                return Err(CommandError::Invalid(format!("{count} pages from {first} of an extent")));
+            }
+            let access = UnitAccess::new(self, view);
+            for at in access.mapped(view, *range)? {
+                let entry = access.index_entry(&at)?;
+                entries.push((at.lpid, entry.map(|(_, e)| e)));
+            }
+        }
+        Ok(Reply::IndexEntries(entries))
+    }
+}

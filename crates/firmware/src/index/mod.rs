@@ -1,0 +1,18 @@
+//! The page index: one entry a page, made when the page is written, kept beside the mapping.
+//!
+//! ```text
+//!   batch ─► owner's rule ─► entry of the page ─► commit record ─► index page of the extent
+//!   scan  ─► mapping entry, redo bit clear ─► index page ─► entry      (an old version's entry travels with it)
+//! ```
+//!
+//! Invariants: a page without an entry, or with one of an older rule, is never skipped; an entry answered for a version
+//! was made of that version.
+//!
+//! Source: FLIXR (index in the drive, made on write). Kinds of index are those of `lode_program`: range.
+
+mod build;
+mod page;
+mod rules;
+
+pub(crate) use page::IndexPage;
+pub(crate) use rules::{Rule, Rules};

@@ -1,0 +1,66 @@
+//! The registered index rules, by owner. Immutable: a batch that changes them publishes another set.
+//!
+//! ```text
+//!   on the medium: | count 4 | owner 4, number 8, length 4, bytes | ...      cut in pieces of 1 MB
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use lode_base::OwnerId;
+use lode_program::IndexRule;
+
+use crate::codec::{Malformed, Put, Take};
+
+/// A registered rule.
+#[derive(Clone, Debug)]
+pub(crate) struct Rule {
+    /// The commit that registered it: entries under another number are of another rule.
+    pub(crate) number: u64,
+    pub(crate) rule: Arc<IndexRule>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rules(BTreeMap<u32, Rule>);
+
+impl Rules {
+    pub(crate) fn get(&self, owner: OwnerId) -> Option<&Rule> {
+        self.0.get(&owner.raw())
+    }
+
+    /// These rules with the changes of commit `number`.
+    pub(crate) fn with(&self, changes: &[(OwnerId, Option<IndexRule>)], number: u64) -> Self {
+        let mut rules = self.0.clone();
+        for (owner, rule) in changes {
+            match rule {
+                Some(r) => rules.insert(owner.raw(), Rule { number, rule: Arc::new(r.clone()) }),
+                None => rules.remove(&owner.raw()),
+            };
+        }
+        Self(rules)
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut b = Vec::new();
+        b.put_u32(self.0.len() as u32);
+        for (owner, r) in &self.0 {
+            b.put_u32(*owner);
+            b.put_u64(r.number);
+            b.put_bytes(&r.rule.to_bytes());
+        }
+        b
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let t = &mut Take::new(bytes);
+        let n = t.count(16)?;
+        let mut rules = BTreeMap::new();
+        for _ in 0..n {
+            let (owner, number) = (t.u32()?, t.u64()?);
+            let rule = IndexRule::from_bytes(t.bytes()?).map_err(|_| t.bad("a malformed index rule"))?;
+            rules.insert(owner, Rule { number, rule: Arc::new(rule) });
+        }
+        t.end()?;
+        Ok(Self(rules))
+    }
+}

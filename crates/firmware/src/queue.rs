@@ -1,0 +1,147 @@
+//! A queue: commands run on the thread that completes them, first come, first served; scans take turns by units.
+//!
+//! ```text
+//!   submit ─► [ scan a │ read │ scan b ]      complete: run the first; a scan that has more goes to the end
+//! ```
+//!
+//! Invariant: every command ends in exactly one final completion, cancelled or not.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use lode_base::ViewId;
+use lode_base::VirtualNs;
+use lode_command::{
+    Command, CommandError, Completion, DeviceError, Outcome, Queue, Refused, Reply, ScanCounts, Tag, Until,
+};
+use lode_program::Program;
+
+use crate::compute::ScanRun;
+use crate::core::Core;
+use crate::read::UnitAccess;
+
+enum Work {
+    Command(Command),
+    Scan { run: ScanRun, view: ViewId, total: ScanCounts },
+    Cancelled,
+}
+
+struct Job {
+    tag: Tag,
+    at: VirtualNs,
+    work: Work,
+}
+
+pub(crate) struct DriveQueue {
+    core: Arc<Core>,
+    depth: usize,
+    next_tag: u64,
+    jobs: VecDeque<Job>,
+}
+
+impl DriveQueue {
+    pub(crate) fn new(core: Arc<Core>, depth: u32) -> Self {
+        Self { core, depth: depth as usize, next_tag: 1, jobs: VecDeque::new() }
+    }
+
+    /// Runs the first job, or its next unit.
+    fn step(&mut self, out: &mut Vec<Completion>) {
+        let Some(Job { tag, at, work }) = self.jobs.pop_front() else { return };
+        let outcome = match work {
+            Work::Cancelled => Outcome::Done(Err(CommandError::Cancelled)),
+            Work::Command(Command::Scan(task)) => {
+                let view = task.view;
+                match ScanRun::new(task) {
+                    Ok(run) => return self.scan_unit(tag, at, run, view, ScanCounts::default(), out),
+                    Err(e) => Outcome::Done(Err(e)),
+                }
+            }
+            Work::Command(c) => Outcome::Done(self.core.run(c)),
+            Work::Scan { run, view, total } => return self.scan_unit(tag, at, run, view, total, out),
+        };
+        out.push(Completion { tag, at, outcome });
+    }
+
+    fn scan_unit(
+        &mut self,
+        tag: Tag,
+        at: VirtualNs,
+        mut run: ScanRun,
+        view: ViewId,
+        mut total: ScanCounts,
+        out: &mut Vec<Completion>,
+    ) {
+        let outcome = match run.next_unit(&UnitAccess::new(&self.core, view)) {
+            Ok(Some(unit)) => {
+                total += unit.counts;
+                self.jobs.push_back(Job { tag, at, work: Work::Scan { run, view, total } });
+                Outcome::Unit(unit)
+            }
+            Ok(None) => Outcome::Done(Ok(Reply::Scanned(total))),
+            Err(e) => Outcome::Done(Err(e)),
+        };
+        out.push(Completion { tag, at, outcome });
+    }
+}
+
+impl Queue for DriveQueue {
+    fn submit(&mut self, at: VirtualNs, c: Command) -> Result<Tag, Refused> {
+        if self.jobs.len() >= self.depth {
+            return Err(Refused(c));
+        }
+        let tag = Tag(self.next_tag);
+        self.next_tag += 1;
+        self.jobs.push_back(Job { tag, at, work: Work::Command(c) });
+        Ok(tag)
+    }
+
+    fn complete(&mut self, _: VirtualNs, until: Until, out: &mut Vec<Completion>) -> Result<(), DeviceError> {
+        match until {
+            // Commands run here and nowhere else, so only what needs no running is ready.
+            Until::Ready => {
+                let (ready, jobs): (VecDeque<Job>, VecDeque<Job>) = std::mem::take(&mut self.jobs)
+                    .into_iter()
+                    .partition(|j| matches!(j.work, Work::Cancelled));
+                self.jobs = jobs;
+                let cancelled = |j: Job| Completion {
+                    tag: j.tag,
+                    at: j.at,
+                    outcome: Outcome::Done(Err(CommandError::Cancelled)),
+                };
+                out.extend(ready.into_iter().map(cancelled));
+            }
+            Until::One => self.step(out),
+            // Without a model, all that was submitted takes no time; a task moves one unit.
+            Until::Before(end) => {
+                for _ in 0..self.jobs.len() {
+                    match self.jobs.front() {
+                        Some(j) if j.at < end => self.step(out),
+                        _ => self.jobs.rotate_left(1),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn narrow(&mut self, task: Tag, p: Arc<Program>) {
+        match self.jobs.iter_mut().find(|j| j.tag == task).map(|j| &mut j.work) {
+            Some(Work::Scan { run, .. }) => run.narrow(p),
+            Some(Work::Command(Command::Scan(t))) => {
+                let old = &t.program;
+                let same = old.schema() == p.schema()
+                    && old.projection() == p.projection()
+                    && old.slots() == p.slots();
+                assert!(same, "a running task may change its filter and nothing else");
+                t.program = p;
+            }
+            _ => {}
+        }
+    }
+
+    fn cancel(&mut self, tag: Tag) {
+        if let Some(j) = self.jobs.iter_mut().find(|j| j.tag == tag) {
+            j.work = Work::Cancelled;
+        }
+    }
+}

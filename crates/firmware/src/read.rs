@@ -1,0 +1,177 @@
+//! The read path: from an LPID, at a view, to bytes. No lock is held over I/O.
+//!
+//! ```text
+//!   epoch ─► mapping entry ─► version table, if at a view ─► view still open? ─► RBLOCKs of the wanted part
+//! ```
+//!
+//! Source: ELEOS §V.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use lode_base::{CELL_BYTES, Lpid, PageBuf, Ppa, ViewId};
+use lode_command::{CommandError, PageRange, ReadRequest, Reply};
+use lode_flash::FlashError;
+use lode_program::{IndexEntry, IndexRule};
+
+use crate::compute::{Located, PageAccess};
+use crate::core::Core;
+use crate::epochs::Epoch;
+use crate::map::Entry;
+use crate::versions::OldIndex;
+
+impl Core {
+    /// The commit that a view shows.
+    pub(crate) fn view_commit(&self, view: ViewId) -> Result<u64, CommandError> {
+        self.versions.commit_of(view).ok_or(CommandError::ViewClosed(view))
+    }
+
+    /// Reads pages or parts of them.
+    pub(crate) fn read_pages(
+        &self,
+        view: Option<ViewId>,
+        pages: &[ReadRequest],
+    ) -> Result<Reply, CommandError> {
+        let read = |r: &ReadRequest| {
+            let _epoch = self.epochs.enter();
+            let entry = self.locate(view, r.lpid)?.ok_or(CommandError::Unmapped(r.lpid))?;
+            let len = entry.len_bytes() as u32;
+            let range = r.range.clone().unwrap_or(0..len);
+            if range.start > range.end || range.end > len {
+                let what = format!("bytes {range:?} of page {}, which has {len}", r.lpid);
+                return Err(CommandError::Invalid(what));
+            }
+            self.read_range(r.lpid, entry.ppa(self.geometry()), range)
+        };
+        pages.iter().map(read).collect::<Result<_, _>>().map(Reply::Pages)
+    }
+
+    /// The entry of a page, at a view or at the newest commit. The caller is in an epoch.
+    fn locate(&self, view: Option<ViewId>, lpid: Lpid) -> Result<Option<Entry>, CommandError> {
+        let commit = view.map(|v| self.view_commit(v)).transpose()?;
+        let page = self.map.get(&self.medium, &self.epochs, lpid.extent().raw())?;
+        let entry = page.and_then(|p| p.load(lpid.page()));
+        let old = commit.and_then(|c| self.versions.find(lpid, c));
+        if let Some(v) = view {
+            self.view_commit(v)?;
+        }
+        Ok(old.map_or(entry, |v| v.entry))
+    }
+
+    /// Bytes `range` of the page at `ppa`. The caller is in the epoch in which it found the page there.
+    pub(crate) fn read_range(
+        &self,
+        lpid: Lpid,
+        ppa: Ppa,
+        range: Range<u32>,
+    ) -> Result<PageBuf, CommandError> {
+        if range.is_empty() {
+            return Ok(PageBuf::empty());
+        }
+        let (at, len, skip) = self.cells(ppa, &range);
+        let bytes = self.medium.read(at, len).map_err(|e| match e {
+            FlashError::ChecksumMismatch { at, .. } | FlashError::WrongGeneration { at, .. } => {
+                CommandError::Uncorrectable { lpid, ppa: at, what: e.to_string() }
+            }
+            e => CommandError::Medium(e.to_string()),
+        })?;
+        Ok(bytes.slice(skip..))
+    }
+
+    /// The cells that a part of a page lies in, and how many bytes of the first come before it.
+    fn cells(&self, ppa: Ppa, range: &Range<u32>) -> (Ppa, u32, usize) {
+        let first = range.start / CELL_BYTES as u32;
+        let at =
+            self.geometry().ppa_from_cell(ppa.cell() + u64::from(first)).expect("a page lies on the medium");
+        let from = first * CELL_BYTES as u32;
+        (at, range.end - from, (range.start - from) as usize)
+    }
+}
+
+/// What a unit of a scan sees of the drive: EBLOCKs that it reads are not programmed again until it ended.
+pub(crate) struct UnitAccess<'a> {
+    core: &'a Core,
+    _epoch: Epoch<'a>,
+    /// Pages that were found in the version table, with their index entries.
+    old: RefCell<HashMap<Lpid, Option<Arc<OldIndex>>>>,
+    view: ViewId,
+}
+
+impl<'a> UnitAccess<'a> {
+    pub(crate) fn new(core: &'a Core, view: ViewId) -> Self {
+        Self { core, _epoch: core.epochs.enter(), old: RefCell::default(), view }
+    }
+
+    fn decode(
+        rule: Arc<IndexRule>,
+        lpid: Lpid,
+        bytes: &[u8],
+    ) -> Result<(Arc<IndexRule>, IndexEntry), CommandError> {
+        let entry = IndexEntry::decode(&rule, bytes)
+            .map_err(|e| CommandError::Medium(format!("the index entry of page {lpid}: {e}")))?;
+        Ok((rule, entry))
+    }
+}
+
+impl PageAccess for UnitAccess<'_> {
+    fn mapped(&self, view: ViewId, range: PageRange) -> Result<Vec<Located>, CommandError> {
+        let core = self.core;
+        assert_eq!(view, self.view, "a unit reads at one view");
+        let commit = core.view_commit(view)?;
+        let page = core.map.get(&core.medium, &core.epochs, range.extent.raw())?;
+        let mut found = Vec::with_capacity(range.count.into());
+        let mut old = self.old.borrow_mut();
+        for p in range.first..range.first + range.count {
+            let lpid = range.extent.page(p);
+            let mut entry = page.as_ref().and_then(|m| m.load(p));
+            if let Some(v) = core.versions.find(lpid, commit) {
+                entry = v.entry;
+                old.insert(lpid, v.index);
+            }
+            if let Some(e) = entry {
+                found.push(Located { lpid, ppa: e.ppa(core.geometry()), len_bytes: e.len_bytes() as u32 });
+            }
+        }
+        core.view_commit(view)?;
+        Ok(found)
+    }
+
+    fn index_entry(&self, at: &Located) -> Result<Option<(Arc<IndexRule>, IndexEntry)>, CommandError> {
+        let core = self.core;
+        if let Some(old) = self.old.borrow().get(&at.lpid) {
+            return old.as_ref().map(|o| Self::decode(o.rule.clone(), at.lpid, &o.bytes)).transpose();
+        }
+        let (extent, page) = (at.lpid.extent(), at.lpid.page());
+        let Some(map) = core.map.get(&core.medium, &core.epochs, extent.raw())? else { return Ok(None) };
+        let is_it =
+            |e: Entry| !e.redo() && e.ppa(core.geometry()) == at.ppa && e.len_bytes() as u32 == at.len_bytes;
+        let Some(before) = map.load(page).filter(|e| is_it(*e)) else { return Ok(None) };
+        let rules = core.rules.read().clone();
+        let Some(rule) = core.extents.read().owner(extent).and_then(|o| rules.get(o).cloned()) else {
+            return Ok(None);
+        };
+        let Some(index) = core.index.get(&core.medium, &core.epochs, extent.raw())? else { return Ok(None) };
+        let Some(bytes) = index.get(rule.number, page) else { return Ok(None) };
+        // The entry of a newer version can have come between: then the mapping has that version by now. The mapping page is
+        // looked up anew, since the one at hand may have left memory, and been changed elsewhere, since.
+        let map = core.map.get(&core.medium, &core.epochs, extent.raw())?;
+        if map.and_then(|m| m.load(page)) != Some(before) {
+            return Ok(None);
+        }
+        Self::decode(rule.rule, at.lpid, &bytes).map(Some)
+    }
+
+    fn read(&self, at: &Located, range: Range<u32>) -> Result<(PageBuf, u64), CommandError> {
+        let core = self.core;
+        if range.start > range.end || range.end > at.len_bytes {
+            let what = format!("it has {} bytes, and its directory names {range:?}", at.len_bytes);
+            return Err(CommandError::BadPage { lpid: at.lpid, what });
+        }
+        // The bytes are pinned while the view is open, and the epoch keeps them if it closes meanwhile.
+        let (from, len, _) = core.cells(at.ppa, &range);
+        let media_bytes = if range.is_empty() { 0 } else { core.medium.read_units_bytes(from, len) };
+        Ok((core.read_range(at.lpid, at.ppa, range)?, media_bytes))
+    }
+}

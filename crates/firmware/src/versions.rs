@@ -1,0 +1,301 @@
+//! Read views, and the old versions of pages that they still show.
+//!
+//! ```text
+//!   page p:  version a │ version b │ newest        until = the commit that replaced it
+//!   commits  ....... 5 │ ..... 9   │ ...
+//!   a view at 7: smallest `until` above 7 is 9, so b;  at 9: none, so what the mapping has
+//! ```
+//!
+//! Invariants: an install saves the old entry *before* it stores the new one, and readers load the entry first, *then*
+//! look here: so a reader that met a new entry finds the old one. A view opens at the newest commit under the lock that an
+//! install holds, so it is either seen by the install or shows it. Bytes of a version stay pinned until the last view
+//! that needs it closed. A reader asks whether its view is still open *after* it looked.
+//!
+//! Source: the design, "Read views"; version lists as in HyPer (Neumann et al., SIGMOD 2015), kept in a side table.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use lode_base::{CommitNo, Lpid, ViewId};
+use lode_program::IndexRule;
+use parking_lot::{Mutex, MutexGuard, RwLock};
+
+use crate::map::Entry;
+
+const SHARDS: u64 = 64;
+const SLOT_BITS: u32 = 16;
+
+/// The index entry of an old version, and the rule that made it.
+#[derive(Clone)]
+pub(crate) struct OldIndex {
+    pub(crate) rule: Arc<IndexRule>,
+    pub(crate) bytes: Box<[u8]>,
+}
+
+/// What a page was before a commit.
+#[derive(Clone)]
+pub(crate) struct Version {
+    until: u64,
+    pub(crate) entry: Option<Entry>,
+    pub(crate) index: Option<Arc<OldIndex>>,
+}
+
+#[derive(Default)]
+struct Slot {
+    view: AtomicU64,
+    commit: AtomicU64,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// (commit, view) of each open view.
+    open: BTreeSet<(u64, u64)>,
+    opened: u64,
+    free_slots: Vec<u16>,
+    /// Pages with a version that ends at this commit.
+    ends: BTreeMap<u64, Vec<Lpid>>,
+}
+
+pub(crate) struct Versions {
+    inner: Mutex<Inner>,
+    newest: AtomicU64,
+    slots: Box<[Slot]>,
+    shards: Vec<RwLock<HashMap<Lpid, Vec<Version>>>>,
+    count: AtomicUsize,
+    /// Entries whose bytes no view needs any more.
+    freed: Mutex<Vec<Entry>>,
+}
+
+/// A commit being installed: no view opens meanwhile.
+pub(crate) struct Install<'a> {
+    versions: &'a Versions,
+    inner: MutexGuard<'a, Inner>,
+    commit: u64,
+}
+
+impl Versions {
+    pub(crate) fn new(views_max: u32) -> Self {
+        let views = views_max.clamp(1, 1 << SLOT_BITS) as usize;
+        let free_slots = (0..views).rev().map(|s| s as u16).collect();
+        Self {
+            inner: Mutex::new(Inner { free_slots, ..Inner::default() }),
+            newest: AtomicU64::new(0),
+            slots: (0..views).map(|_| Slot::default()).collect(),
+            shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
+            count: AtomicUsize::new(0),
+            freed: Mutex::default(),
+        }
+    }
+
+    fn shard(&self, lpid: Lpid) -> &RwLock<HashMap<Lpid, Vec<Version>>> {
+        &self.shards[(lpid.raw() % SHARDS) as usize]
+    }
+
+    /// The newest installed commit.
+    pub(crate) fn newest(&self) -> CommitNo {
+        CommitNo::new(self.newest.load(Ordering::SeqCst))
+    }
+
+    /// Sets the newest commit as recovery found it.
+    pub(crate) fn restore(&self, commit: u64) {
+        self.newest.store(commit, Ordering::SeqCst);
+    }
+
+    /// Pins the newest commit. Where no further view may be open, the oldest is closed.
+    pub(crate) fn open(&self) -> (ViewId, CommitNo) {
+        self.open_in(&mut self.inner.lock())
+    }
+
+    fn open_in(&self, inner: &mut Inner) -> (ViewId, CommitNo) {
+        let commit = self.newest.load(Ordering::SeqCst);
+        if inner.free_slots.is_empty() {
+            let &(_, oldest) = inner.open.first().expect("all slots are taken");
+            self.close_in(inner, ViewId::new(oldest));
+        }
+        let slot = inner.free_slots.pop().expect("a slot was made free");
+        inner.opened += 1;
+        let view = inner.opened << SLOT_BITS | u64::from(slot);
+        inner.open.insert((commit, view));
+        let s = &self.slots[usize::from(slot)];
+        s.commit.store(commit, Ordering::SeqCst);
+        s.view.store(view, Ordering::SeqCst);
+        (ViewId::new(view), CommitNo::new(commit))
+    }
+
+    /// The commit that a view shows, while it is open.
+    pub(crate) fn commit_of(&self, view: ViewId) -> Option<u64> {
+        let s = self.slots.get((view.raw() & ((1 << SLOT_BITS) - 1)) as usize)?;
+        let open = || s.view.load(Ordering::SeqCst) == view.raw();
+        if view.raw() == 0 || !open() {
+            return None;
+        }
+        let commit = s.commit.load(Ordering::SeqCst);
+        open().then_some(commit)
+    }
+
+    /// Closes a view; false when it is not open.
+    pub(crate) fn close(&self, view: ViewId) -> bool {
+        self.close_in(&mut self.inner.lock(), view)
+    }
+
+    fn close_in(&self, inner: &mut Inner, view: ViewId) -> bool {
+        let Some(commit) = self.commit_of(view) else { return false };
+        let slot = view.raw() & ((1 << SLOT_BITS) - 1);
+        self.slots[slot as usize].view.store(0, Ordering::SeqCst);
+        inner.free_slots.push(slot as u16);
+        inner.open.remove(&(commit, view.raw()));
+        if !inner.open.range((commit, 0)..(commit + 1, 0)).any(|_| true) {
+            self.purge(inner, commit);
+        }
+        true
+    }
+
+    /// Drops the versions that only views at `commit`, of which there are none any more, needed.
+    fn purge(&self, inner: &mut Inner, commit: u64) {
+        let before = inner.open.range(..(commit, 0)).next_back().map(|v| v.0);
+        let after = inner.open.range((commit + 1, 0)..).next().map(|v| v.0);
+        let ends: Vec<u64> = match after {
+            Some(after) => inner.ends.range(commit + 1..=after).map(|(&c, _)| c).collect(),
+            None => inner.ends.range(commit + 1..).map(|(&c, _)| c).collect(),
+        };
+        let mut freed = Vec::new();
+        for until in ends {
+            let mut pages = inner.ends.remove(&until).expect("it was just listed");
+            pages.retain(|&lpid| {
+                let mut shard = self.shard(lpid).write();
+                let versions = shard.get_mut(&lpid).expect("a listed page has versions");
+                let at = versions.iter().position(|v| v.until == until).expect("a listed version is there");
+                let since = if at > 0 { versions[at - 1].until } else { 0 };
+                if before.is_some_and(|b| b >= since) {
+                    return true;
+                }
+                freed.extend(versions.remove(at).entry);
+                if versions.is_empty() {
+                    shard.remove(&lpid);
+                }
+                self.count.fetch_sub(1, Ordering::SeqCst);
+                false
+            });
+            if !pages.is_empty() {
+                inner.ends.insert(until, pages);
+            }
+        }
+        if !freed.is_empty() {
+            self.freed.lock().append(&mut freed);
+        }
+    }
+
+    /// Begins the installation of `commit`.
+    pub(crate) fn install(&self, commit: u64) -> Install<'_> {
+        Install { versions: self, inner: self.inner.lock(), commit }
+    }
+
+    /// What `lpid` was at `commit`, if it was replaced since. To be asked after its mapping entry was loaded.
+    pub(crate) fn find(&self, lpid: Lpid, commit: u64) -> Option<Version> {
+        if self.is_empty() {
+            return None;
+        }
+        let shard = self.shard(lpid).read();
+        shard.get(&lpid)?.iter().find(|v| v.until > commit).cloned()
+    }
+
+    /// Whether there is no old version of anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::SeqCst) == 0
+    }
+
+    /// Entries whose bytes no view needs any more, each once.
+    pub(crate) fn take_freed(&self) -> Vec<Entry> {
+        std::mem::take(&mut *self.freed.lock())
+    }
+
+    /// The commit of the oldest open view.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        self.inner.lock().open.first().map(|v| v.0)
+    }
+
+    /// Open views.
+    pub(crate) fn open_count(&self) -> u32 {
+        self.inner.lock().open.len() as u32
+    }
+}
+
+impl Install<'_> {
+    /// Saves what `lpid` was, if an open view shows it; to be called before its new entry is stored. Answers whether it
+    /// was saved, and so stays pinned.
+    pub(crate) fn save(
+        &mut self,
+        lpid: Lpid,
+        entry: Option<Entry>,
+        index: impl FnOnce() -> Option<OldIndex>,
+    ) -> bool {
+        let Some(&(newest_view, _)) = self.inner.open.last() else { return false };
+        let mut shard = self.versions.shard(lpid).write();
+        let since = shard.get(&lpid).and_then(|v| v.last()).map_or(0, |v| v.until);
+        if newest_view < since {
+            return false;
+        }
+        self.versions.count.fetch_add(1, Ordering::SeqCst);
+        let version = Version { until: self.commit, entry, index: index().map(Arc::new) };
+        shard.entry(lpid).or_default().push(version);
+        self.inner.ends.entry(self.commit).or_default().push(lpid);
+        true
+    }
+
+    /// All is stored: the commit shows. With `pin`, a view is opened at it.
+    pub(crate) fn finish(mut self, pin: bool) -> Option<ViewId> {
+        self.versions.newest.store(self.commit, Ordering::SeqCst);
+        pin.then(|| self.versions.open_in(&mut self.inner).0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lode_base::{EblockId, ExtentId, Geometry};
+
+    use super::*;
+
+    fn entry(n: u32) -> Entry {
+        let g = Geometry::file(1 << 30).unwrap();
+        Entry::new(g.ppa(EblockId::new(1), n * 64).unwrap(), 64, true)
+    }
+
+    fn replace(v: &Versions, commit: u64, lpid: Lpid, old: Option<Entry>) {
+        let mut i = v.install(commit);
+        i.save(lpid, old, || None);
+        i.finish(false);
+    }
+
+    #[test]
+    fn a_view_sees_its_commit_and_the_last_one_frees_the_version() {
+        let v = Versions::new(8);
+        let p = ExtentId::new(0).unwrap().page(0);
+        replace(&v, 1, p, None);
+        let (a, at) = v.open();
+        assert_eq!(at.raw(), 1);
+        replace(&v, 2, p, Some(entry(1)));
+        let (b, _) = v.open();
+        let (b2, _) = v.open();
+        replace(&v, 3, p, Some(entry(2)));
+        replace(&v, 4, p, Some(entry(3)));
+        let find = |at| v.find(p, at).and_then(|f| f.entry);
+        assert_eq!((find(1), find(2), find(4)), (Some(entry(1)), Some(entry(2)), None));
+        assert!(v.close(b));
+        assert_eq!(v.take_freed(), []);
+        assert!(v.close(b2));
+        assert_eq!(v.take_freed(), [entry(2)], "no view ever showed what commit 4 replaced");
+        assert_eq!(find(1), Some(entry(1)));
+        assert!(v.close(a) && !v.close(a));
+        assert_eq!(v.take_freed(), [entry(1)]);
+        assert!(v.is_empty() && v.inner.lock().ends.is_empty());
+    }
+
+    #[test]
+    fn too_many_views_close_the_oldest() {
+        let v = Versions::new(2);
+        let views: Vec<_> = (0..3).map(|_| v.open().0).collect();
+        assert_eq!(v.commit_of(views[0]), None);
+        assert!(v.commit_of(views[1]).is_some() && v.commit_of(views[2]).is_some());
+    }
+}
