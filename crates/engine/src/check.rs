@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lode_base::{ExtentId, Lpid, OwnerId};
 use lode_command::CommandError;
-use lode_page::{Column, decode_page};
-use lode_program::{ColumnSource, IndexEntry, IndexRule};
+use lode_page::decode_page;
+use lode_program::{IndexEntry, IndexRule};
 
+use crate::read::Whole;
 use crate::snapshot::Snapshot;
 use crate::{EngineError, Table, read, write};
 
@@ -111,7 +112,7 @@ fn check_page(
         }
     }
     if let Some(entry) = entry {
-        let mut source = Whole { rows: page.rows(), columns: &columns };
+        let mut source = Whole(&columns);
         let own = rule.entry(&mut source).map_err(|e| bad(e.to_string()))?;
         if own.rows() != entry.rows() {
             return Err(bad(format!("{} rows, its index entry says {}", own.rows(), entry.rows())));
@@ -128,22 +129,4 @@ fn check_page(
         }
     }
     Ok((page.rows() as u64, bytes.len() as u64))
-}
-
-/// A decoded page, as index rules read it.
-struct Whole<'a> {
-    rows: usize,
-    columns: &'a [Column],
-}
-
-impl ColumnSource for Whole<'_> {
-    type Error = std::convert::Infallible;
-
-    fn rows(&self) -> usize {
-        self.rows
-    }
-
-    fn column(&mut self, column: u16) -> Result<Column, Self::Error> {
-        Ok(self.columns[usize::from(column)].clone())
-    }
 }

@@ -6,11 +6,13 @@
 //!
 //! Pages are checked against their table when they enter the pool; what comes out of it needs no second check.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use lode_base::{Lpid, PageBuf, ViewId};
 use lode_command::ReadRequest;
 use lode_page::{Column, TablePage};
+use lode_program::ColumnSource;
 
 use crate::pool::{Frame, Part};
 use crate::snapshot::Snapshot;
@@ -167,4 +169,19 @@ fn segments(
         false => pages.next().expect("one answer a request"),
     };
     Ok(ranges.iter().map(segment).collect())
+}
+
+/// All columns of a page, as index rules read them.
+pub(crate) struct Whole<'a>(pub(crate) &'a [Column]);
+
+impl ColumnSource for Whole<'_> {
+    type Error = Infallible;
+
+    fn rows(&self) -> usize {
+        self.0[0].rows()
+    }
+
+    fn column(&mut self, column: u16) -> Result<Column, Infallible> {
+        Ok(self.0[usize::from(column)].clone())
+    }
 }

@@ -4,7 +4,7 @@
 //! of a page may reach further than its values.
 
 use lode_page::Value;
-use lode_program::value_of;
+use lode_program::{IndexEntry, value_of};
 
 use crate::EngineError;
 use crate::snapshot::Snapshot;
@@ -28,8 +28,11 @@ pub struct TableStatistics {
     pub has_nulls: Vec<Option<bool>>,
     /// For each column, the least and the greatest order key of its values; `None` when unknown or without values.
     pub(crate) keys: Vec<Option<(u64, u64)>>,
+    /// Whether every page had its index entry.
+    complete: bool,
 }
 
+/// The statistics of a table, out of the index entries of its pages.
 pub(crate) fn collect(snapshot: &Snapshot, t: &Table) -> Result<TableStatistics, EngineError> {
     let columns = t.schema().columns.len();
     let mut stats = TableStatistics {
@@ -39,28 +42,52 @@ pub(crate) fn collect(snapshot: &Snapshot, t: &Table) -> Result<TableStatistics,
         columns: vec![None; columns],
         has_nulls: t.schema().columns.iter().map(|c| (!c.nullable).then_some(false)).collect(),
         keys: vec![None; columns],
+        complete: false,
     };
+    let unknown = stats.clone();
     let indexed = t.index_columns();
-    let mut keys: Vec<Option<(u64, u64)>> = vec![None; indexed.len()];
-    let mut nulls = vec![false; indexed.len()];
     for ranges in t.page_ranges().chunks(READ_EXTENTS) {
         for (_, entry) in snapshot.read_index(ranges.to_vec())? {
-            // A page without an entry may hold anything.
-            let Some(entry) = entry else { return Ok(stats) };
-            for (i, known) in keys.iter_mut().enumerate() {
-                nulls[i] |= entry.has_nulls(i);
-                if let Some((min, max)) = entry.range(i) {
-                    *known = Some(known.map_or((min, max), |(a, b)| (a.min(min), b.max(max))));
-                }
+            match entry {
+                Some(entry) => stats.widen(&indexed, &entry),
+                // A page without an entry may hold anything.
+                None => return Ok(unknown),
             }
         }
     }
-    for (i, c) in indexed.into_iter().map(usize::from).enumerate() {
-        let data_type = t.schema().columns[c].data_type;
-        stats.keys[c] = keys[i];
-        stats.has_nulls[c] = Some(nulls[i]);
-        stats.columns[c] =
-            keys[i].and_then(|(a, b)| Some((value_of(data_type, a)?, value_of(data_type, b)?)));
-    }
+    stats.complete = true;
+    stats.name_bounds(t, &indexed);
     Ok(stats)
+}
+
+impl TableStatistics {
+    /// The statistics of the table `t`, whose pages are those that these are of, without some, and with pages that
+    /// have these entries. They stay bounds; `None` when these are not complete.
+    pub(crate) fn grown(&self, t: &Table, entries: &[IndexEntry]) -> Option<Self> {
+        let mut stats = self.clone();
+        (stats.rows, stats.pages, stats.bytes) = (t.rows(), t.pages(), t.bytes());
+        let indexed = t.index_columns();
+        entries.iter().for_each(|e| stats.widen(&indexed, e));
+        stats.name_bounds(t, &indexed);
+        self.complete.then_some(stats)
+    }
+
+    fn widen(&mut self, indexed: &[u16], entry: &IndexEntry) {
+        for (i, &c) in indexed.iter().enumerate() {
+            let c = usize::from(c);
+            self.has_nulls[c] = Some(self.has_nulls[c].unwrap_or(false) || entry.has_nulls(i));
+            if let Some((min, max)) = entry.range(i) {
+                self.keys[c] = Some(self.keys[c].map_or((min, max), |(a, b)| (a.min(min), b.max(max))));
+            }
+        }
+    }
+
+    /// Bounds as values, where keys say which they are.
+    fn name_bounds(&mut self, t: &Table, indexed: &[u16]) {
+        for c in indexed.iter().map(|&c| usize::from(c)) {
+            let value = |key| value_of(t.schema().columns[c].data_type, key);
+            self.has_nulls[c].get_or_insert(false);
+            self.columns[c] = self.keys[c].and_then(|(min, max)| Some((value(min)?, value(max)?)));
+        }
+    }
 }

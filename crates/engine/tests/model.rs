@@ -154,7 +154,23 @@ fn same(s: &Snapshot, model: &Model) {
     let expected = sorted(model.values().cloned().collect());
     assert_eq!(sorted(scan(s, "t").into_iter().map(|(_, r)| r).collect()), expected);
     assert_eq!(sorted(read(s, "t")), expected);
-    assert_eq!(s.table("t").unwrap().rows(), model.len() as u64);
+    let t = s.table("t").unwrap();
+    let stats = s.statistics(&t).unwrap();
+    assert_eq!((t.rows(), stats.rows), (model.len() as u64, model.len() as u64));
+    for row in model.values() {
+        for c in t.index_columns().into_iter().map(usize::from) {
+            match (&row[c], &stats.columns[c]) {
+                (Value::Null, _) => assert_eq!(stats.has_nulls[c], Some(true)),
+                (v, Some((min, max))) => {
+                    assert!(
+                        min.compare(v).unwrap().is_le() && max.compare(v).unwrap().is_ge(),
+                        "{v:?} {stats:?}"
+                    );
+                }
+                (v, None) => panic!("column {c} has {v:?}, and no bounds"),
+            }
+        }
+    }
 }
 
 fn history(layout: Layout, drive: TestDrive, transactions: Vec<Transaction>) {

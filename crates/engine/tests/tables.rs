@@ -173,6 +173,28 @@ fn statistics_bound_the_values() {
     assert_eq!(stats.columns[1], Some((Value::Int(0), Value::Int(999))));
     assert_eq!((&stats.columns[2], stats.has_nulls[2]), (&None, None));
     assert_eq!(stats.has_nulls[0], Some(false));
+    // Later changes keep them bounds, without asking the drive.
+    insert(&db, &[row(30_500), vec![Value::Int(-3), Value::Null, Value::Null]]).unwrap();
+    let mut txn = db.begin_write().unwrap();
+    let all: Vec<_> =
+        scan(txn.snapshot(), "t").into_iter().filter(|(_, r)| r[1] == Value::Int(999)).collect();
+    let addresses: Vec<_> = all.iter().map(|(a, _)| *a).collect();
+    txn.delete("t", &addresses).unwrap();
+    txn.commit().unwrap();
+    let s = db.snapshot().unwrap();
+    let commands = db.link().commands;
+    let stats = s.statistics(&s.table("t").unwrap()).unwrap();
+    assert_eq!(db.link().commands, commands);
+    assert_eq!(stats.rows, 19_997 - addresses.len() as u64);
+    assert_eq!(stats.columns[0], Some((Value::Int(-3), Value::Int(30_500))));
+    assert_eq!(
+        (&stats.columns[1], stats.has_nulls[1]),
+        (&Some((Value::Int(0), Value::Int(999))), Some(true))
+    );
+    load(&db, &[row(40_000)], 1).unwrap();
+    let s = db.snapshot().unwrap();
+    let stats = s.statistics(&s.table("t").unwrap()).unwrap();
+    assert_eq!(stats.columns[0], Some((Value::Int(-3), Value::Int(40_000))));
 }
 
 #[test]

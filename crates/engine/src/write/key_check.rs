@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   few new keys      hash set ─► drive scan of the key columns for just these ─► a row that keeps its key? duplicate
-//!   an ordered load   above the greatest key of the page index ─► nothing to do
+//!   ascending keys    above the greatest key of the page index ─► nothing to do
 //!   all else          hashes of old and new keys, a part of them at a time ─► equal hashes ─► compare the keys
 //! ```
 //!
@@ -68,10 +68,16 @@ impl NewKeys<'_> {
     /// Whether the load came in order, and above all that the table holds.
     fn is_above_table(&mut self) -> Result<bool, EngineError> {
         let Some(first) = self.order.as_mut().and_then(|o| o.finish()) else { return Ok(false) };
+        let least = key_of(first.data_type(), &first.value(0));
         let Some(base) = self.base.filter(|t| t.rows() > 0) else { return Ok(true) };
+        let greatest = self.greatest(base)?;
+        Ok(greatest.is_some_and(|max| least > Some(max)))
+    }
+
+    /// The order key that no key's leading column in the table exceeds.
+    fn greatest(&self, base: &Table) -> Result<Option<u64>, EngineError> {
         let leading = usize::from(base.def().primary_key[0]);
-        let greatest = self.snapshot.statistics(base)?.keys[leading].map(|(_, max)| max);
-        Ok(greatest.is_some_and(|max| key_of(first.data_type(), &first.value(0)) > Some(max)))
+        Ok(self.snapshot.statistics(base)?.keys[leading].map(|(_, max)| max))
     }
 
     fn check_few(&self) -> Result<(), EngineError> {
@@ -87,6 +93,14 @@ impl NewKeys<'_> {
             }
         }
         let Some(base) = self.base.filter(|t| t.rows() > 0) else { return Ok(()) };
+        if let Some(max) = self.greatest(base)? {
+            let leading = self.held.iter().map(|part| &part[0]);
+            let mut keys =
+                leading.flat_map(|c| (0..c.rows()).map(|row| key_of(c.data_type(), &c.value(row))));
+            if keys.all(|key| key > Some(max)) {
+                return Ok(());
+            }
+        }
         let terms = base.def().primary_key.iter().enumerate().map(|(i, &c)| self.looking_for(i, c));
         let filter = Expr::And(terms.collect());
         self.visit_table(base, Some(filter), &mut |columns, row, key| match keys.contains(key) {

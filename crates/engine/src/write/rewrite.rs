@@ -13,12 +13,13 @@ use std::sync::Arc;
 use lode_base::{ExtentId, Lpid, PageBuf};
 use lode_command::{Align, Answer, PageRange, PageWrite};
 use lode_page::{Column, PageError, PageKind};
-use lode_program::Program;
+use lode_program::{IndexEntry, IndexRule, Program};
 
 use super::change::TableChange;
 use super::cutter::{Cutter, Shape};
 use super::edit::PageEdit;
 use super::stream::{Io, Stream, take_page};
+use crate::read::Whole;
 use crate::snapshot::Snapshot;
 use crate::table::TableExtent;
 use crate::{EngineError, LinkStats, Set, Table, read};
@@ -41,6 +42,8 @@ pub(super) struct Rewrite<'a> {
     rows: i64,
     bytes: i64,
     tail: Option<Lpid>,
+    /// Index entries of all rows that were put anywhere; `None` when they are not known.
+    entries: Option<(IndexRule, Vec<IndexEntry>)>,
 }
 
 /// The next version of a table, and what the final batch must do for it.
@@ -74,6 +77,18 @@ impl<'a> Rewrite<'a> {
             rows: table.rows as i64,
             bytes: table.bytes as i64,
             tail: table.tail,
+            // Where there are statistics, they can be kept up to date.
+            entries: table.statistics.get().and_then(|_| Some((table.index_rule().ok()?, Vec::new()))),
+        }
+    }
+
+    /// Notes that these rows are put somewhere.
+    fn note(&mut self, columns: &[Column]) {
+        if let Some((rule, mut entries)) = self.entries.take()
+            && let Ok(entry) = rule.entry(&mut Whole(columns))
+        {
+            entries.push(entry);
+            self.entries = Some((rule, entries));
         }
     }
 
@@ -90,6 +105,7 @@ impl<'a> Rewrite<'a> {
             }
         }
         if let Some(load) = &change.load {
+            self.entries = None;
             self.place(io, load.cutter.clone(), None)?;
         }
         if let Some(inserts) = inserts {
@@ -99,6 +115,7 @@ impl<'a> Rewrite<'a> {
                 cutter.push(self.take_out(lpid, change.edits.get(&lpid).unwrap_or(&none))?);
             }
             inserts.parts().for_each(|part| cutter.push(part));
+            cutter.parts().filter(|part| part[0].rows() > 0).for_each(|part| self.note(&part));
             self.tail = self.place(io, cutter, filled)?;
         }
         if !self.in_place && self.trims.len() > io.store.identity().batch_pages_max as usize / 2 {
@@ -138,6 +155,7 @@ impl<'a> Rewrite<'a> {
         if rows == 0 {
             return Ok(());
         }
+        self.note(&columns);
         let shape = Shape::new(self.table, kind, self.page_bytes_max);
         let first = if self.in_place { lpid } else { self.next_lpid(io)? };
         match shape.encode(first, &columns, shape.limit_bytes) {
@@ -236,6 +254,11 @@ impl<'a> Rewrite<'a> {
         let t = self.table;
         let table = Table::new(t.id(), t.def().clone(), t.indexes().to_vec(), kept, t.descriptor)
             .with_contents(count(rows), count(bytes), self.tail, t.index_pending);
+        if let (Some(old), Some((_, entries))) = (t.statistics.get(), &self.entries)
+            && let Some(grown) = old.grown(&table, entries)
+        {
+            let _ = table.statistics.set(grown);
+        }
         Rewritten { table, writes: self.writes, trims: self.trims, releases }
     }
 }
