@@ -104,7 +104,7 @@ impl<'a> Translator<'a> {
             return constant(l.value());
         }
         if let Some(b) = e.downcast_ref::<BinaryExpr>() {
-            return binary(b.op(), down(b.left())?, down(b.right())?);
+            return self.binary(b.op(), down(b.left())?, down(b.right())?);
         }
         if let Some(n) = e.downcast_ref::<NotExpr>() {
             return Some(Expr::Not(Box::new(down(n.arg())?)));
@@ -148,6 +148,79 @@ impl<'a> Translator<'a> {
         });
         Some(Expr::In { value: Box::new(value), list: list.collect::<Option<_>>()? })
     }
+
+    fn binary(&self, op: &Operator, a: Expr, b: Expr) -> Option<Expr> {
+        let arith = |op, a, b| Some(Expr::Arith(op, Box::new(a), Box::new(b)));
+        match op {
+            Operator::Eq => self.compare(CompareOp::Eq, a, b),
+            Operator::NotEq => self.compare(CompareOp::NotEq, a, b),
+            Operator::Lt => self.compare(CompareOp::Lt, a, b),
+            Operator::LtEq => self.compare(CompareOp::LtEq, a, b),
+            Operator::Gt => self.compare(CompareOp::Gt, a, b),
+            Operator::GtEq => self.compare(CompareOp::GtEq, a, b),
+            Operator::Plus => arith(ArithOp::Add, a, b),
+            Operator::Minus => arith(ArithOp::Sub, a, b),
+            Operator::Multiply => arith(ArithOp::Mul, a, b),
+            Operator::And => Some(Expr::And(joined(a, b, |e| match e {
+                Expr::And(terms) => Ok(terms),
+                e => Err(e),
+            }))),
+            Operator::Or => Some(Expr::Or(joined(a, b, |e| match e {
+                Expr::Or(terms) => Ok(terms),
+                e => Err(e),
+            }))),
+            Operator::IsNotDistinctFrom => self.not_distinct(a, b),
+            Operator::IsDistinctFrom => Some(Expr::Not(Box::new(self.not_distinct(a, b)?))),
+            _ => None,
+        }
+    }
+
+    /// A comparison as DataFusion makes it: of floats, -0 equals +0, else they are in total order.
+    fn compare(&self, op: CompareOp, a: Expr, b: Expr) -> Option<Expr> {
+        let t = type_of(self.schema, &a).ok()?;
+        if !matches!(t, DataType::Real | DataType::Double) {
+            return Some(Expr::compare(op, a, b));
+        }
+        let (op, value, constant) = match (&a, &b) {
+            (Expr::Const(..), Expr::Const(..)) => return None,
+            (_, Expr::Const(v, _)) => (op, a, v.clone()),
+            (Expr::Const(v, _), _) => (mirrored(op), b, v.clone()),
+            // Which of two columns is a zero is not known here.
+            _ => return None,
+        };
+        let (minus, plus) = match constant {
+            Value::Real(0.0) => (Value::Real(-0.0), Value::Real(0.0)),
+            Value::Double(0.0) => (Value::Double(-0.0), Value::Double(0.0)),
+            v => return Some(Expr::compare(op, value, Expr::Const(v, t))),
+        };
+        let (minus, plus) = (Expr::Const(minus, t), Expr::Const(plus, t));
+        Some(match op {
+            CompareOp::Eq => Expr::between(value, minus, plus),
+            CompareOp::NotEq => Expr::Not(Box::new(Expr::between(value, minus, plus))),
+            CompareOp::Lt | CompareOp::GtEq => Expr::compare(op, value, minus),
+            CompareOp::LtEq | CompareOp::Gt => Expr::compare(op, value, plus),
+        })
+    }
+
+    /// Both NULL, or neither and equal: never NULL itself, since a false conjunct decides where `a = b` is NULL.
+    fn not_distinct(&self, a: Expr, b: Expr) -> Option<Expr> {
+        let null = |e: &Expr| Expr::IsNull(Box::new(e.clone()));
+        let known = |e: &Expr| Expr::Not(Box::new(null(e)));
+        let both_null = Expr::And(vec![null(&a), null(&b)]);
+        let equal = Expr::And(vec![known(&a), known(&b), self.compare(CompareOp::Eq, a, b)?]);
+        Some(Expr::Or(vec![both_null, equal]))
+    }
+}
+
+/// The operator with its sides exchanged.
+fn mirrored(op: CompareOp) -> CompareOp {
+    match op {
+        CompareOp::Eq | CompareOp::NotEq => op,
+        CompareOp::Lt => CompareOp::Gt,
+        CompareOp::LtEq => CompareOp::GtEq,
+        CompareOp::Gt => CompareOp::Lt,
+        CompareOp::GtEq => CompareOp::LtEq,
+    }
 }
 
 /// Whether values of both types compare as they are: one type, decimals of one scale.
@@ -168,47 +241,11 @@ fn value_now(e: &Arc<dyn PhysicalExpr>) -> Option<ScalarValue> {
     }
 }
 
-fn binary(op: &Operator, a: Expr, b: Expr) -> Option<Expr> {
-    let compare = |op| Some(Expr::compare(op, a.clone(), b.clone()));
-    let arith = |op| Some(Expr::Arith(op, Box::new(a.clone()), Box::new(b.clone())));
-    match op {
-        Operator::Eq => compare(CompareOp::Eq),
-        Operator::NotEq => compare(CompareOp::NotEq),
-        Operator::Lt => compare(CompareOp::Lt),
-        Operator::LtEq => compare(CompareOp::LtEq),
-        Operator::Gt => compare(CompareOp::Gt),
-        Operator::GtEq => compare(CompareOp::GtEq),
-        Operator::Plus => arith(ArithOp::Add),
-        Operator::Minus => arith(ArithOp::Sub),
-        Operator::Multiply => arith(ArithOp::Mul),
-        Operator::And => Some(Expr::And(joined(a, b, |e| match e {
-            Expr::And(terms) => Ok(terms),
-            e => Err(e),
-        }))),
-        Operator::Or => Some(Expr::Or(joined(a, b, |e| match e {
-            Expr::Or(terms) => Ok(terms),
-            e => Err(e),
-        }))),
-        Operator::IsNotDistinctFrom => Some(not_distinct(a, b)),
-        Operator::IsDistinctFrom => Some(Expr::Not(Box::new(not_distinct(a, b)))),
-        _ => None,
-    }
-}
-
 /// The terms of both sides, those of a nested operator of the same kind taken out of it.
 fn joined(a: Expr, b: Expr, terms: impl Fn(Expr) -> Result<Vec<Expr>, Expr>) -> Vec<Expr> {
     let mut all = terms(a).unwrap_or_else(|e| vec![e]);
     all.extend(terms(b).unwrap_or_else(|e| vec![e]));
     all
-}
-
-/// Both NULL, or neither and equal: never NULL itself, since a false conjunct decides where `a = b` is NULL.
-fn not_distinct(a: Expr, b: Expr) -> Expr {
-    let null = |e: &Expr| Expr::IsNull(Box::new(e.clone()));
-    let known = |e: &Expr| Expr::Not(Box::new(null(e)));
-    let both_null = Expr::And(vec![null(&a), null(&b)]);
-    let equal = Expr::And(vec![known(&a), known(&b), Expr::compare(CompareOp::Eq, a, b)]);
-    Expr::Or(vec![both_null, equal])
 }
 
 /// A cast that cannot fail; text to text of another layout is none at all. The program's check refuses the others.
@@ -352,6 +389,25 @@ mod tests {
                 Expr::IsNull(Box::new(c(5))),
             ]),
         );
+    }
+
+    #[test]
+    fn both_zeros_of_floats_are_one_value() {
+        let zero = |v: f64| Expr::Const(Value::Double(v), DataType::Double);
+        let cmp = |op, v| Expr::compare(op, c(3), zero(v));
+        let check = |e: L, expected: Expr| {
+            // 0.0 == -0.0 for PartialEq: the text tells them apart.
+            assert_eq!(format!("{:?}", translated(e.clone())), format!("{:?}", Some(expected)), "{e}");
+        };
+        for literal in [0.0, -0.0] {
+            check(col("r").eq(lit(literal)), Expr::between(c(3), zero(-0.0), zero(0.0)));
+            check(col("r").lt(lit(literal)), cmp(CompareOp::Lt, -0.0));
+            check(col("r").lt_eq(lit(literal)), cmp(CompareOp::LtEq, 0.0));
+            check(lit(literal).lt(col("r")), cmp(CompareOp::Gt, 0.0));
+            check(col("r").gt_eq(lit(literal)), cmp(CompareOp::GtEq, -0.0));
+        }
+        check(col("r").lt(lit(1.5)), cmp(CompareOp::Lt, 1.5));
+        assert_eq!(translated(col("r").eq(col("r"))), None);
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl<'a> Conditions<'a> {
     fn leaf(&mut self) -> String {
         let name = *self
             .random
-            .pick(&["id", "si", "i", "l", "r", "d", "n", "w", "s", "x", "t", "ts", "b", "id", "s"]);
+            .pick(&["id", "si", "i", "l", "r", "d", "n", "w", "s", "x", "dt", "ts", "b", "id", "s"]);
         let c = self.column(name);
         let op = *self.random.pick(&["=", "<>", "<", "<=", ">", ">="]);
         match self.random.below(12) {
@@ -41,7 +41,7 @@ impl<'a> Conditions<'a> {
             1 => format!("{c} IS NOT NULL"),
             2 => {
                 let distinct = *self.random.pick(&["IS DISTINCT FROM", "IS NOT DISTINCT FROM"]);
-                format!("{c} {distinct} {}", self.value(name))
+                format!("({c} {distinct} {})", self.value(name))
             }
             3 => {
                 let not = *self.random.pick(&["", "NOT "]);
@@ -92,7 +92,7 @@ impl<'a> Conditions<'a> {
             "n" | "w" => format!("{}.{:02}", v / 100, v.abs() % 100),
             "s" => self.text(),
             "x" => format!("CAST({} AS BYTEA)", self.text()),
-            "t" => format!("DATE '1970-01-01' + INTERVAL '{v} days'"),
+            "dt" => format!("DATE '1970-01-01' + INTERVAL '{v} days'"),
             "ts" => {
                 let micros = v.unsigned_abs();
                 format!("TIMESTAMP '1970-01-01 00:00:00.{micros:06}'")

@@ -19,7 +19,7 @@ const ROWS_AN_INSERT: i64 = 90;
 /// Makes and fills a table.
 pub(crate) async fn create(session: &Session, name: &str, random: &mut Random) {
     let columns = "id INTEGER NOT NULL, b BOOLEAN, si SMALLINT, i INTEGER, l BIGINT, r REAL, d DOUBLE, \
-                   n DECIMAL(9, 2), w DECIMAL(30, 4), s VARCHAR, x BYTEA, t DATE, ts TIMESTAMP";
+                   n DECIMAL(9, 2), w DECIMAL(30, 4), s VARCHAR, x BYTEA, dt DATE, ts TIMESTAMP";
     run(session, &format!("CREATE TABLE {name} ({columns}, PRIMARY KEY (id))")).await;
     let mut id = 0;
     for _ in 0..LOADS {
@@ -95,7 +95,7 @@ fn rows(ids: std::ops::Range<i64>, random: &mut Random) -> RecordBatch {
         column("w", decimals(wide, 30, 4)),
         column("s", Arc::new(texts.iter().map(Option::as_deref).collect::<StringViewArray>())),
         column("x", Arc::new(bytes.iter().map(Option::as_deref).collect::<BinaryViewArray>())),
-        column("t", Arc::new(i32s(dates).collect::<Date32Array>())),
+        column("dt", Arc::new(i32s(dates).collect::<Date32Array>())),
         column("ts", Arc::new(TimestampMicrosecondArray::from(times))),
     ];
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, a)| (n, a, n != "id")))
