@@ -58,7 +58,7 @@ pub(crate) fn columns(snapshot: &Snapshot, lpid: Lpid, wanted: &[u16]) -> Result
             snapshot.noting_age(segments(store, Some(snapshot.view_id()), &page, &missing, &mut link))?;
         for (&c, segment) in missing.iter().zip(segments) {
             // A small part of a large buffer would keep all of it alive.
-            let alone = segment.memory_bytes() <= 2 * segment.len() + 4096;
+            let alone = segment.memory_bytes() <= 2 * segment.len();
             let segment = if alone { segment } else { PageBuf::copy_from(&segment) };
             let held_bytes = segment.memory_bytes();
             let column = page.decode(usize::from(c), segment)?;

@@ -4,11 +4,14 @@ mod support;
 
 use std::collections::BTreeMap;
 
+use lode_base::Geometry;
 use lode_engine::{Database, EngineError, Layout, RowAddress, Snapshot};
+use lode_firmware::{Drive, DriveOptions};
 use lode_page::{DataType, Value};
 use proptest::prelude::*;
 use support::drive::TestDrive;
 use support::*;
+use tempfile::TempDir;
 
 type Model = BTreeMap<i64, Row>;
 
@@ -173,8 +176,69 @@ fn same(s: &Snapshot, model: &Model) {
     }
 }
 
-fn history(layout: Layout, drive: TestDrive, transactions: Vec<Transaction>) {
-    let mut db = open(&drive);
+/// A drive that can be opened again.
+trait Rig {
+    fn open(&mut self) -> Database;
+    /// Views that are open; after all of the database was dropped, none.
+    fn views(&self) -> usize;
+    fn check(&self) {}
+}
+
+impl Rig for TestDrive {
+    fn open(&mut self) -> Database {
+        open(self)
+    }
+
+    fn views(&self) -> usize {
+        TestDrive::views(self)
+    }
+}
+
+/// The real drive, in memory, or in a file whose drive is dropped and recovered each time.
+struct Real {
+    drive: Option<Drive>,
+    file: Option<TempDir>,
+}
+
+impl Real {
+    fn in_memory() -> Self {
+        Self { drive: Some(Drive::in_memory(256 << 20)), file: None }
+    }
+
+    /// Limits that make changes of a few hundred rows large.
+    fn small() -> DriveOptions {
+        DriveOptions { batch_bytes_max: 128 << 10, page_bytes_max: 64 << 10, ..DriveOptions::default() }
+    }
+
+    fn in_a_file() -> Self {
+        let dir = TempDir::new().unwrap();
+        let geometry = Geometry::file(256 << 20).unwrap();
+        drop(Drive::create_file(&dir.path().join("d.lode"), geometry, Self::small(), 1).unwrap());
+        Self { drive: None, file: Some(dir) }
+    }
+}
+
+impl Rig for Real {
+    fn open(&mut self) -> Database {
+        if let Some(dir) = &self.file {
+            self.drive = None;
+            let path = dir.path().join("d.lode");
+            self.drive = Some(Drive::open_file(&path, Self::small()).unwrap());
+        }
+        open(self.drive.as_ref().unwrap())
+    }
+
+    fn views(&self) -> usize {
+        self.drive.as_ref().unwrap().info().views as usize
+    }
+
+    fn check(&self) {
+        assert_eq!(self.drive.as_ref().unwrap().check().problems, Vec::<String>::new());
+    }
+}
+
+fn history(layout: Layout, mut drive: impl Rig, transactions: Vec<Transaction>) {
+    let mut db = drive.open();
     db.create_table(table(layout), false).unwrap();
     let mut model = Model::new();
     let mut kept: Vec<(Snapshot, Model)> = Vec::new();
@@ -191,12 +255,13 @@ fn history(layout: Layout, drive: TestDrive, transactions: Vec<Transaction>) {
             kept.clear();
             drop(db);
             assert_eq!(drive.views(), 0);
-            db = open(&drive);
+            db = drive.open();
             same(&db.snapshot().unwrap(), &model);
         }
     }
     kept.iter().for_each(|(s, m)| same(s, m));
     sound(&db);
+    drive.check();
 }
 
 fn config() -> ProptestConfig {
@@ -219,5 +284,19 @@ proptest! {
         row in any::<bool>(), transactions in prop::collection::vec(transaction(), 1..12),
     ) {
         history(if row { Layout::Row } else { Layout::Auto }, TestDrive::with_limits(100 << 10, 64), transactions);
+    }
+
+    #[test]
+    fn on_the_real_drive_in_memory(
+        row in any::<bool>(), transactions in prop::collection::vec(transaction(), 1..12),
+    ) {
+        history(if row { Layout::Row } else { Layout::Auto }, Real::in_memory(), transactions);
+    }
+
+    #[test]
+    fn on_the_real_drive_in_a_file(
+        row in any::<bool>(), transactions in prop::collection::vec(transaction(), 1..12),
+    ) {
+        history(if row { Layout::Row } else { Layout::Auto }, Real::in_a_file(), transactions);
     }
 }

@@ -3,10 +3,12 @@
 mod support;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use lode_base::{Lpid, OwnerId};
 use lode_command::Device;
 use lode_engine::{Database, DatabaseOptions, EngineError, Layout};
+use lode_firmware::Drive;
 use lode_page::{DataType, Value};
 use support::drive::TestDrive;
 use support::*;
@@ -262,4 +264,55 @@ fn a_drive_with_other_pages_is_left_alone() {
     let e = Database::open(Arc::new(drive.clone()), DatabaseOptions::default()).err().unwrap();
     assert_eq!(e, EngineError::NoCatalog { pages: 1 });
     assert_eq!(drive.extents(), 1);
+}
+
+#[test]
+fn readers_beside_a_writer_see_whole_transactions() {
+    let drive = Drive::in_memory(256 << 20);
+    let db = open(&drive);
+    db.create_table(table(Layout::Auto), false).unwrap();
+    load(&db, &(0..3000).map(row).collect::<Vec<_>>(), 1000).unwrap();
+    let over = AtomicBool::new(false);
+    // Each transaction gives every row the same date: a reader that sees two was between transactions.
+    let set = |date: i64| {
+        let mut txn = db.begin_write().unwrap();
+        let rows: Vec<_> = scan(txn.snapshot(), "t").iter().map(|(a, _)| *a).collect();
+        let values = vec![vec![Value::Int(date)]; rows.len()];
+        txn.update("t", &rows, &[1], columns(&[DataType::Date], &values)).unwrap();
+        txn.insert(
+            "t",
+            columns(
+                &[DataType::BigInt, DataType::Date, DataType::Text],
+                &[{
+                    let mut r = row(10_000 + date);
+                    r[1] = Value::Int(date);
+                    r
+                }],
+            ),
+        )
+        .unwrap();
+        txn.commit().unwrap();
+    };
+    set(0);
+    std::thread::scope(|threads| {
+        for way in 0..3 {
+            let (db, over) = (&db, &over);
+            threads.spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    let s = db.snapshot().unwrap();
+                    let rows = match way {
+                        0 => read(&s, "t"),
+                        _ => scan(&s, "t").into_iter().map(|(_, r)| r).collect(),
+                    };
+                    assert!(rows.iter().all(|r| r[1] == rows[0][1]), "commit {:?}", s.commit());
+                    assert!(matches!(rows[0][1], Value::Int(date) if rows.len() as i64 == 3001 + date));
+                }
+            });
+        }
+        (1..60).for_each(set);
+        over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(drive.info().views, 1);
+    sound(&db);
+    assert_eq!(drive.check().problems, Vec::<String>::new());
 }

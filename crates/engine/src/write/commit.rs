@@ -19,6 +19,9 @@ use crate::catalog::Catalog;
 use crate::table::EXTENTS_MAX;
 use crate::{EngineError, Table};
 
+/// A change that writes more bytes than this is not held in memory until its commit.
+const IN_PLACE_BYTES_MAX: u64 = 64 << 20;
+
 type Changes = BTreeMap<TableId, TableChange>;
 
 impl WriteTxn {
@@ -67,7 +70,7 @@ impl WriteTxn {
     /// All changes in one batch; `None` when they are too large for one.
     fn in_place(&mut self, changes: &Changes) -> Result<Option<(Batch, Catalog)>, EngineError> {
         let identity = self.shared().store.identity().clone();
-        let mut room_bytes = identity.batch_bytes_max as i64;
+        let mut room_bytes = identity.batch_bytes_max.min(IN_PLACE_BYTES_MAX) as i64;
         let mut done = Vec::with_capacity(changes.len());
         for (&id, change) in changes {
             let t = self.working(id);
