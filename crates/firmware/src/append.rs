@@ -92,7 +92,7 @@ impl Space {
             match d.state {
                 State::Open { stream, lane } => self.open[stream as usize][usize::from(lane)] = Some(e),
                 State::Free => free.push(e.raw()),
-                State::Used { .. } if d.live == 0 => free.push(e.raw()),
+                State::Used { .. } if d.live == 0 && d.pinned == 0 => free.push(e.raw()),
                 State::Used { .. } | State::Log | State::Limbo => {}
             }
         }

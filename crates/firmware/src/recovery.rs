@@ -275,7 +275,6 @@ impl Core {
                 FirmwareError::damaged(self.medium.path(), what)
             })?;
             lsn = group.lsn;
-            self.write_back(w).or_else(|e| if e.is_no_space() { Ok(()) } else { Err(e) })?;
         }
         self.find_ends(w)?;
         w.space.restored();

@@ -150,9 +150,11 @@ impl Core {
         batch: &Batch,
         entries: Vec<Option<Box<[u8]>>>,
     ) -> Result<(u64, Option<ViewId>), CommandError> {
-        let indexed = batch.writes.iter().zip(&entries).map(|(p, e)| (p.lpid, e.is_some()));
-        let touched = self.touch(indexed, &batch.trims, &batch.releases)?;
-        let allocated = self.extents.read().unlogged();
+        let indexed = || batch.writes.iter().zip(&entries).map(|(p, e)| (p.lpid, e.is_some()));
+        let touch = || self.touch(indexed(), &batch.trims, &batch.releases);
+        // Once, so that room is made for what becomes dirty, and again, since a checkpoint may have made it clean.
+        touch()?;
+        let allocated = self.extents.read().unlogged().len();
 
         let index_bytes: usize = entries.iter().flatten().map(|e| e.len()).sum();
         let rule_bytes =
@@ -162,9 +164,10 @@ impl Core {
             + index_bytes
             + 8 * (batch.trims.len() + batch.releases.len())
             + batch.index_rules.iter().map(|(_, r)| rule_bytes(r)).sum::<usize>()
-            + 17 * allocated.len();
+            + 17 * allocated;
         let pages: Vec<_> = batch.writes.iter().map(|p| (p.data.len(), p.align)).collect();
         let layout = self.make_room(w, &pages, record_bytes)?;
+        let touched = touch()?;
 
         let items: Vec<&[u8]> = batch.writes.iter().map(|p| &p.data[..]).collect();
         let commit = w.commit;
@@ -183,7 +186,7 @@ impl Core {
             releases: batch.releases.clone(),
             rules: batch.index_rules.clone(),
         });
-        self.force(w, &record, allocated)?;
+        self.force(w, &record)?;
 
         let Record::Commit(c) = &record else { unreachable!("it was just made") };
         let view = self.install(w, c, &touched, batch.pin);
@@ -236,12 +239,8 @@ impl Core {
 
     /// Writes a record to the log, after those of EBLOCKs that were opened and extents that were handed out, and makes
     /// all of it durable.
-    pub(crate) fn force(
-        &self,
-        w: &mut Writer,
-        record: &Record,
-        allocated: Vec<(OwnerId, ExtentId)>,
-    ) -> Result<(), CommandError> {
+    pub(crate) fn force(&self, w: &mut Writer, record: &Record) -> Result<(), CommandError> {
+        let allocated = self.extents.read().unlogged();
         let mut group = Vec::new();
         w.space.opened.iter().for_each(|o| Record::Opened(*o).encode(&mut group));
         allocated.iter().for_each(|&(owner, extent)| Record::Allocated { owner, extent }.encode(&mut group));

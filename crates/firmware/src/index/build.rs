@@ -67,12 +67,12 @@ impl Core {
         if self.rules.read().get(owner).map(|r| r.number) != Some(rule.number) {
             return Ok(None);
         }
-        let touched = self.touch(pages.iter().map(|p| (p.lpid, true)), &[], &[])?;
         let record_bytes =
             pages.iter().map(|p| 18 + p.index.as_ref().map_or(0, |i| i.len())).sum::<usize>() + 64;
         self.make_room(&mut w, &[], record_bytes)?;
+        let touched = self.touch(pages.iter().map(|p| (p.lpid, true)), &[], &[])?;
         let record = Record::Indexed(Indexed { owner, pages });
-        self.force(&mut w, &record, Vec::new())?;
+        self.force(&mut w, &record)?;
         let Record::Indexed(i) = &record else { unreachable!("it was just made") };
         let installed = self.install_indexed(i, &touched);
         if let Err(e) = self.write_back(&mut w) {

@@ -138,26 +138,19 @@ impl<T: Resident> PageCache<T> {
         number: u64,
         vacant: impl Fn() -> T,
     ) -> Result<Arc<T>, FirmwareError> {
-        loop {
-            let found = self.get(medium, epochs, number)?;
-            let mut shard = self.shard(number).write();
-            match shard.get_mut(&number) {
-                Some(h) => {
-                    if !h.dirty {
-                        h.dirty = true;
-                        self.dirty_bytes.fetch_add(h.bytes, Ordering::Relaxed);
-                    }
-                    return Ok(h.page.clone());
-                }
-                // It was dropped, being clean, right after it was found.
-                None if found.is_some() => {}
-                None => {
-                    let page = Arc::new(vacant());
-                    self.insert(&mut shard, number, page.clone(), true);
-                    return Ok(page);
-                }
+        let found = self.get(medium, epochs, number)?;
+        let mut shard = self.shard(number).write();
+        if let Some(h) = shard.get_mut(&number) {
+            if !h.dirty {
+                h.dirty = true;
+                self.dirty_bytes.fetch_add(h.bytes, Ordering::Relaxed);
             }
+            return Ok(h.page.clone());
         }
+        // A page that was found may be gone again, being clean; nobody but the writer could have changed it.
+        let page = found.unwrap_or_else(|| Arc::new(vacant()));
+        self.insert(&mut shard, number, page.clone(), true);
+        Ok(page)
     }
 
     /// A dirty page takes another amount of memory now.

@@ -1,0 +1,259 @@
+//! Power cuts that lose any part of what was not synced, and damage planted anywhere.
+
+mod common;
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use common::*;
+use lode_base::{ExtentId, Geometry, Lpid, OwnerId};
+use lode_command::{Batch, Command, CommandError};
+use lode_firmware::{Drive, DriveOptions};
+
+const BLOCK: usize = 4096;
+
+fn geometry() -> Geometry {
+    Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 24).unwrap()
+}
+
+fn create(path: &Path) -> Drive {
+    Drive::create_file(path, geometry(), DriveOptions::default(), 3).unwrap()
+}
+
+fn open(path: &Path) -> Result<Drive, lode_firmware::FirmwareError> {
+    Drive::open_file(path, DriveOptions::default())
+}
+
+fn holds(d: &Drive, state: &HashMap<Lpid, Vec<u8>>, extent: ExtentId) -> bool {
+    (0..40).all(|p| get(d, None, extent.page(p)).as_ref() == state.get(&extent.page(p)))
+}
+
+/// Between two syncs any block may reach the file, or not. Whatever does, the batch is there whole or not at all.
+#[test]
+fn a_batch_is_whole_or_absent_whichever_blocks_reached_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, torn) = (dir.path().join("a.lode"), dir.path().join("torn.lode"));
+    let mut random = Random(5);
+    let d = create(&path);
+    let extent = allocate(&d, 1, 1)[0];
+    let mut state: HashMap<Lpid, Vec<u8>> = HashMap::new();
+    put(&d, extent.page(0), &[7; 64]).unwrap();
+    state.insert(extent.page(0), vec![7; 64]);
+    let (mut whole, mut absent) = (0, 0);
+    for _ in 0..40 {
+        let before = fs::read(&path).unwrap();
+        let mut batch = Batch::default();
+        let mut after = state.clone();
+        for _ in 0..1 + random.below(4) {
+            let lpid = extent.page(random.below(40) as u16);
+            if batch.writes.iter().all(|p| p.lpid != lpid) {
+                let len = 64 + random.below(20_000) as usize;
+                let data = random.bytes(len);
+                batch.writes.push(page(lpid, &data));
+                after.insert(lpid, data);
+            }
+        }
+        write(&d, batch).unwrap();
+        let now = fs::read(&path).unwrap();
+        for _ in 0..6 {
+            let mut bytes = now.clone();
+            let odds = random.below(4);
+            for (i, block) in bytes.chunks_mut(BLOCK).enumerate() {
+                let at = i * BLOCK;
+                let old = before.get(at..at + block.len());
+                if old != Some(block) && random.below(4) <= odds {
+                    match old {
+                        Some(old) => block.copy_from_slice(old),
+                        None => block.fill(0),
+                    }
+                }
+            }
+            fs::write(&torn, &bytes).unwrap();
+            for _ in 0..2 {
+                // Twice, since recovery itself may be cut short.
+                let t = open(&torn).unwrap();
+                sound(&t);
+                let (is_whole, is_absent) = (holds(&t, &after, extent), holds(&t, &state, extent));
+                assert!(is_whole || is_absent, "a part of a batch took effect");
+                whole += u32::from(is_whole);
+                absent += u32::from(is_absent);
+            }
+            let t = open(&torn).unwrap();
+            let lpid = extent.page(39);
+            put(&t, lpid, &[9; 5000]).unwrap();
+            assert_eq!(read(&t, None, lpid).unwrap().len(), 5000, "the drive goes on");
+        }
+        state = after;
+    }
+    assert!(whole > 10 && absent > 10, "{whole} whole, {absent} absent");
+}
+
+/// A file with pages of every kind in it: mapping, index, tables, log (when it is not closed).
+fn populated(path: &Path, close: bool) -> (ExtentId, HashMap<Lpid, Vec<u8>>) {
+    let d = create(path);
+    let extent = allocate(&d, 9, 1)[0];
+    let mut state = HashMap::new();
+    let rules = vec![(OwnerId::new(9), Some(rule()))];
+    write(&d, Batch { index_rules: rules, ..Batch::default() }).unwrap();
+    for p in 0..30u16 {
+        let lpid = extent.page(p);
+        let w = table_page(lpid, 9, &(0..300).map(|v| v * i64::from(p)).collect::<Vec<_>>());
+        state.insert(lpid, w.data.to_vec());
+        write(&d, Batch { writes: vec![w], ..Batch::default() }).unwrap();
+        if p == 20 {
+            run(&d, Command::Checkpoint).unwrap();
+        }
+    }
+    if close {
+        d.close().unwrap();
+    }
+    (extent, state)
+}
+
+fn find(bytes: &[u8], needle: &[u8]) -> Vec<usize> {
+    bytes.windows(needle.len()).enumerate().filter(|(_, w)| *w == needle).map(|(i, _)| i).collect()
+}
+
+enum Found {
+    Refused,
+    Told,
+    Harmless,
+}
+
+fn with_flip(
+    path: &Path,
+    bytes: &[u8],
+    at: usize,
+    state: &HashMap<Lpid, Vec<u8>>,
+    extent: ExtentId,
+) -> Found {
+    let mut flipped = bytes.to_vec();
+    flipped[at] ^= 0x41;
+    fs::write(path, &flipped).unwrap();
+    let d = match open(path) {
+        Ok(d) => d,
+        Err(e) => {
+            let text = e.to_string();
+            assert!(!text.contains('\n') && text.contains(&*path.display().to_string()), "{text}");
+            return Found::Refused;
+        }
+    };
+    if !d.check().problems.is_empty() {
+        // What can not be read says so, and nothing else is answered.
+        for p in 0..40 {
+            match read(&d, None, extent.page(p)) {
+                Ok(b) => {
+                    assert!(state.get(&extent.page(p)).is_some_and(|s| s[..] == b[..]), "byte {at}: a lie")
+                }
+                Err(CommandError::Unmapped(l)) => {
+                    assert!(!state.contains_key(&l), "byte {at}: page {l} is gone")
+                }
+                Err(_) => {}
+            }
+        }
+        return Found::Told;
+    }
+    assert!(holds(&d, state, extent), "byte {at}: nobody noticed");
+    Found::Harmless
+}
+
+#[test]
+fn damage_of_a_closed_image_is_found_or_harms_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.lode");
+    let (extent, state) = populated(&path, true);
+    let bytes = fs::read(&path).unwrap();
+    let flipped = dir.path().join("flipped.lode");
+    let flip = |at| with_flip(&flipped, &bytes, at, &state, extent);
+
+    let page_at = |p: u16| find(&bytes, &state[&extent.page(p)][..200]);
+    for p in [0, 13, 29] {
+        let at = *page_at(p).last().unwrap();
+        for d in [0, 70, 1500] {
+            assert!(matches!(flip(at + d), Found::Told), "page {p}, byte {d}");
+        }
+    }
+    // Tags: the read unit of page 13 is block n of its group, and its tag is at 16 n.
+    let at = *page_at(13).last().unwrap();
+    let group = (at - (512 << 10)) / ((1 << 20) + 4096) * ((1 << 20) + 4096) + (512 << 10);
+    let tag = group + (at - group - 4096) / 4096 * 16;
+    for d in 0..16 {
+        assert!(matches!(flip(tag + d), Found::Told), "byte {d} of a tag");
+    }
+    // Checkpoint slots, and all that they lead to.
+    for slot in [64 << 10, 192 << 10] {
+        for d in [0, 9, 13, 20, 40, 60, 100] {
+            assert!(matches!(flip(slot + d), Found::Told | Found::Refused), "byte {d} of slot {slot}");
+        }
+    }
+    let (mut found, mut harmless) = (0, 0);
+    for at in find(&bytes, b"LDPG") {
+        for d in [0, 5, 9, 17, 21, 33, 40] {
+            match flip(at + d) {
+                Found::Harmless => harmless += 1,
+                _ => found += 1,
+            }
+        }
+    }
+    assert!(found > 30, "{found} found; {harmless} in pages that were replaced since");
+    let mut random = Random(1);
+    for _ in 0..100 {
+        flip(random.below(bytes.len() as u64) as usize);
+    }
+}
+
+#[test]
+fn a_damaged_log_never_loses_what_a_later_page_says_was_durable() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.lode");
+    let (extent, state) = populated(&path, false);
+    let bytes = fs::read(&path).unwrap();
+    let flipped = dir.path().join("flipped.lode");
+    let pages = find(&bytes, b"LLOG");
+    assert!(pages.len() >= 30);
+    let last = extent.page(29);
+    let mut without_last = state.clone();
+    without_last.remove(&last);
+    for (i, &at) in pages.iter().enumerate() {
+        for d in [0, 17, 61, 70] {
+            let mut b = bytes.clone();
+            b[at + d] ^= 1;
+            fs::write(&flipped, &b).unwrap();
+            match open(&flipped) {
+                Err(e) => assert!(e.to_string().contains("log page"), "{e}"),
+                // Only the very last page can pass for a batch that was never acknowledged.
+                Ok(d) if i + 1 == pages.len() => assert!(holds(&d, &without_last, extent)),
+                Ok(d) => assert!(holds(&d, &state, extent), "log page {i} was needed"),
+            }
+        }
+    }
+}
+
+#[test]
+fn an_image_whose_making_was_cut_short_is_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.lode");
+    drop(lode_flash::Medium::create_file(&path, geometry(), 1).unwrap());
+    let d = open(&path).unwrap();
+    assert_eq!(allocate(&d, 0, 1)[0].raw(), 0);
+    sound(&d);
+}
+
+#[test]
+fn a_fresh_image_is_small_and_a_small_medium_is_refused() {
+    use std::os::unix::fs::MetadataExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.lode");
+    let d = Drive::create_file(&path, Geometry::file(1 << 40).unwrap(), DriveOptions::default(), 1).unwrap();
+    let extent = allocate(&d, 0, 1)[0];
+    put(&d, extent.page(0), &[1; 100]).unwrap();
+    d.close().unwrap();
+    let taken = fs::metadata(&path).unwrap().blocks() * 512;
+    assert!(taken < 8 << 20, "{taken} bytes");
+    let small = Geometry::file(64 << 20).unwrap();
+    let path = dir.path().join("small.lode");
+    let e = Drive::create_file(&path, small, DriveOptions::default(), 1).unwrap_err();
+    assert!(e.to_string().contains("at least 16"), "{e}");
+    assert!(!path.exists());
+}
