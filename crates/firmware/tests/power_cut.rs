@@ -33,7 +33,7 @@ struct Model {
     /// What the step that is under way makes of it.
     after: Option<State>,
     views: Vec<(ViewId, HashMap<Lpid, Vec<u8>>)>,
-    extents_max: u64,
+    case: Case,
     refused: u32,
 }
 
@@ -41,6 +41,10 @@ struct Case {
     geometry: Geometry,
     options: DriveOptions,
     extents_max: u64,
+    /// Pages of an extent that are used.
+    slots: u64,
+    /// Whether checkpoints are asked for: else they come when the log is long.
+    checkpoints: bool,
     page_bytes_max: u64,
     cuts: u32,
     steps: u64,
@@ -61,6 +65,8 @@ fn case(seed: u64) -> Case {
         geometry,
         options,
         extents_max,
+        slots: 16,
+        checkpoints: true,
         page_bytes_max,
         cuts: 6,
         steps: 60,
@@ -70,7 +76,12 @@ fn case(seed: u64) -> Case {
         // Checkpoints every few batches.
         1 => case(geometry(1, 4096, 24), options(40, 40), 12, 30_000),
         // Long logs in EBLOCKs that batches had before.
-        2 => Case { steps: 500, ..case(geometry(1, 32_768, 40), options(4000, 4000), 4, 60_000) },
+        2 => Case {
+            steps: 400,
+            slots: 3,
+            checkpoints: false,
+            ..case(geometry(1, 32_768, 40), options(4000, 4000), 2, 60_000)
+        },
         // Full.
         3 => case(geometry(1, 4096, 16), options(40, 100), 8, 200_000),
         4 => case(geometry(4, 16_384, 48), options(80, 300), 8, 40_000),
@@ -83,14 +94,14 @@ impl Model {
     fn lpid(&mut self, owner: u32) -> Option<Lpid> {
         let of: Vec<_> = self.now.extents.iter().filter(|(_, o)| **o == owner).map(|(e, _)| *e).collect();
         let at = self.random.below(of.len().max(1) as u64) as usize;
-        Some(of.get(at)?.page(self.random.below(16) as u16))
+        Some(of.get(at)?.page(self.random.below(self.case.slots) as u16))
     }
 
     /// One command, or a few. `after` is set while one is under way that changes what is acknowledged.
-    fn step(&mut self, d: &Drive, power: &Power, page_bytes_max: u64) {
+    fn step(&mut self, d: &Drive, power: &Power) {
         self.after = None;
         match self.random.below(24) {
-            0 | 1 if (self.now.extents.len() as u64) < self.extents_max => {
+            0 | 1 if (self.now.extents.len() as u64) < self.case.extents_max => {
                 let owner = if self.random.below(4) == 0 { INDEXED } else { PLAIN };
                 let e = allocate(d, owner, 1)[0];
                 assert!(self.now.extents.insert(e, owner).is_none(), "{e} is handed out twice");
@@ -104,7 +115,7 @@ impl Model {
                 let at = self.random.below(self.views.len() as u64) as usize;
                 close_view(d, self.views.swap_remove(at).0);
             }
-            4 => match run(d, Command::Checkpoint) {
+            4 if self.case.checkpoints => match run(d, Command::Checkpoint) {
                 Ok(_) => {}
                 Err(e) => panic!("a checkpoint: {e}"),
             },
@@ -121,14 +132,14 @@ impl Model {
             }
             7 | 8 => self.reads(d),
             _ => {
-                if let Some(batch) = self.batch(page_bytes_max) {
+                if let Some(batch) = self.batch() {
                     self.commit(d, power, batch);
                 }
             }
         }
     }
 
-    fn batch(&mut self, page_bytes_max: u64) -> Option<Batch> {
+    fn batch(&mut self) -> Option<Batch> {
         let mut b = Batch::default();
         for _ in 0..1 + self.random.below(6) {
             let owner = if self.random.below(4) == 0 { INDEXED } else { PLAIN };
@@ -142,7 +153,7 @@ impl Model {
                 let n = self.random.below(1000) as i64;
                 b.writes.push(table_page(lpid, INDEXED, &[n, n + 5, n + 2]));
             } else {
-                let len = 64 + self.random.below(page_bytes_max) as usize;
+                let len = 64 + self.random.below(self.case.page_bytes_max) as usize;
                 let mut p = page(lpid, &self.random.bytes(len));
                 p.align = if self.random.below(3) == 0 { Align::ReadUnit } else { Align::Cell };
                 b.writes.push(p);
@@ -261,7 +272,7 @@ fn cuts(seed: u64) -> u32 {
         now: State::default(),
         after: None,
         views: Vec::new(),
-        extents_max: c.extents_max,
+        case: case(seed),
         refused: 0,
     };
     let (medium, mut power) = Medium::with_power(c.geometry);
@@ -269,7 +280,7 @@ fn cuts(seed: u64) -> u32 {
     for _ in 0..c.cuts {
         let steps = m.random.below(c.steps);
         for _ in 0..steps {
-            m.step(&d, &power, c.page_bytes_max);
+            m.step(&d, &power);
         }
         m.after = None;
         if m.random.below(4) == 0 {
@@ -279,7 +290,7 @@ fn cuts(seed: u64) -> u32 {
         } else {
             power.cut_after(m.random.below(60));
             while !power.is_cut() {
-                m.step(&d, &power, c.page_bytes_max);
+                m.step(&d, &power);
             }
         }
         (d, power) = recover(&mut m.random, power, &c.options);
