@@ -141,3 +141,21 @@ async fn limits_and_bare_counts_agree() {
         agree(&session, 1, sql).await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn explain_analyze_shows_what_the_drive_did() {
+    let session = session();
+    tables::create(&session, "t", &mut Random::new(2)).await;
+    let sql = "EXPLAIN ANALYZE SELECT s FROM t WHERE id BETWEEN 10 AND 20";
+    let (plan, counts) = answer(&session, Offload::Rows, sql).await;
+    let plan = plan.expect("the query runs");
+    assert!(
+        plan.contains("LodeScanExec: table=t, offload=rows, projection=[s], filter=id >= 10 AND id <= 20")
+    );
+    assert!(plan.contains("output_rows=11,"), "{plan}");
+    for metric in ["pages=", "pages_skipped=", "pages_read=", "media_bytes=", "link_bytes=", "drive_rows="] {
+        assert!(plan.contains(metric), "{metric} is missing in {plan}");
+    }
+    assert!(counts.pages_skipped > 0 && counts.pages_read < counts.pages, "{counts:?}");
+    assert!(!plan.contains("FilterExec"), "the filter left the plan: {plan}");
+}

@@ -1,6 +1,9 @@
 //! What EXPLAIN ANALYZE shows of a scan, and the sums of its statement.
 
-use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, RecordOutput,
+};
 use lode_command::ScanCounts;
 
 use crate::StatementCounts;
@@ -64,8 +67,8 @@ impl ScanMetrics {
     }
 
     /// A batch leaves.
-    pub(super) fn rows_out(&self, rows: usize, sums: &StatementCounts) {
-        self.baseline.record_output(rows);
-        sums.with(|q| q.rows_out += rows as u64);
+    pub(super) fn leaves(&self, batch: RecordBatch, sums: &StatementCounts) -> RecordBatch {
+        sums.with(|q| q.rows_out += batch.num_rows() as u64);
+        batch.record_output(&self.baseline)
     }
 }

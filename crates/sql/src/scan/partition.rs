@@ -96,8 +96,7 @@ impl PartitionScan {
             if let Some(batch) = self.batches.pop() {
                 let rows = self.rows_left.map_or(batch.num_rows(), |left| left.min(batch.num_rows()));
                 self.rows_left = self.rows_left.map(|left| left - rows);
-                self.metrics.rows_out(rows, &self.spec.counts);
-                return Ok(Some(batch.slice(0, rows)));
+                return Ok(Some(self.metrics.leaves(batch.slice(0, rows), &self.spec.counts)));
             }
             match self.state {
                 State::Done => return Ok(None),

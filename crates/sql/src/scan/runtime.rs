@@ -103,8 +103,11 @@ impl RuntimeFilters {
     }
 }
 
-/// Whether a bound or a list lets through every value that the column has: then looking costs, and finds nothing.
-/// NULLs may come through too, since whoever made the filter still applies it.
+/// A bound that cuts off at most this part of the column's range is not worth looking at each row.
+const CUT_MIN: f64 = 0.02;
+
+/// Whether a bound or a list lets through nearly every value that the column has: then looking costs more than it
+/// finds. What comes through too much, NULLs too, meets whoever made the filter, who still applies it.
 fn says_nothing(e: &Expr, known: &TableStatistics) -> bool {
     let range = |column: &Expr| match column {
         Expr::Column(c) => known.columns.get(usize::from(*c))?.as_ref(),
@@ -114,8 +117,8 @@ fn says_nothing(e: &Expr, known: &TableStatistics) -> bool {
         Expr::Compare(op, column, constant) => {
             let (Some((min, max)), Expr::Const(v, _)) = (range(column), &**constant) else { return false };
             match op {
-                CompareOp::GtEq => v.compare(min).is_some_and(Ordering::is_le),
-                CompareOp::LtEq => v.compare(max).is_some_and(Ordering::is_ge),
+                CompareOp::GtEq => v.compare(min).is_some_and(Ordering::is_le) || cut(min, v, max) < CUT_MIN,
+                CompareOp::LtEq => v.compare(max).is_some_and(Ordering::is_ge) || cut(max, v, min) < CUT_MIN,
                 _ => false,
             }
         }
@@ -141,6 +144,20 @@ fn narrowed(base: &Arc<Program>, more: Option<&Expr>) -> Arc<Program> {
     more.and_then(|m| base.with_filter(m.clone()).ok()).map_or_else(|| base.clone(), Arc::new)
 }
 
+/// The part of the way from one end of a range to the other that lies before `v`; all of it where values have no
+/// distance.
+fn cut(from: &Value, v: &Value, to: &Value) -> f64 {
+    let number = |v: &Value| match v {
+        Value::Int(i) => Some(*i as f64),
+        Value::Decimal(d) => Some(*d as f64),
+        _ => None,
+    };
+    match (number(from), number(v), number(to)) {
+        (Some(from), Some(v), Some(to)) if from != to => (v - from) / (to - from),
+        _ => 1.0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use lode_page::DataType;
@@ -150,7 +167,8 @@ mod tests {
     #[test]
     fn a_filter_that_every_value_passes_says_nothing() {
         let mut known = TableStatistics::default();
-        known.columns = vec![Some((Value::Int(1), Value::Int(4))), None];
+        known.columns =
+            vec![Some((Value::Int(1), Value::Int(4))), None, Some((Value::Int(0), Value::Int(1000)))];
         let check = |e: Expr, expected| assert_eq!(says_nothing(&e, &known), expected, "{e:?}");
         let int = |v| Expr::Const(Value::Int(v), DataType::BigInt);
         let bound = |op, c, v| Expr::compare(op, Expr::Column(c), int(v));
@@ -159,6 +177,10 @@ mod tests {
         check(bound(CompareOp::LtEq, 0, 4), true);
         check(bound(CompareOp::LtEq, 0, 3), false);
         check(bound(CompareOp::LtEq, 1, 4), false);
+        check(bound(CompareOp::GtEq, 2, 10), true);
+        check(bound(CompareOp::LtEq, 2, 990), true);
+        check(bound(CompareOp::GtEq, 2, 30), false);
+        check(bound(CompareOp::LtEq, 2, 500), false);
         let list = |of: &[i64]| Expr::In {
             value: Box::new(Expr::Column(0)),
             list: of.iter().map(|&v| Value::Int(v)).collect(),
