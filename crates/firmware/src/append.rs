@@ -294,8 +294,7 @@ impl Space {
         if o.eblock.raw() >= g.eblock_count() || u32::from(o.lane) >= g.channels() {
             return Err("an EBLOCK beyond the medium is opened");
         }
-        let d = self.summary.get(o.eblock);
-        if d.live != 0 || d.state == State::Log {
+        if self.summary.get(o.eblock).live != 0 {
             return Err("an EBLOCK is opened that is still needed");
         }
         for (e, d) in self.summary.all().map(|(e, d)| (e, *d)).collect::<Vec<_>>() {

@@ -262,9 +262,6 @@ impl Core {
     /// Replays what came after the checkpoint, and makes a new one.
     fn replay(&self, w: &mut Writer, log: Place) -> Result<(), FirmwareError> {
         let read = read_log(&self.medium, log)?;
-        for &e in &read.eblocks {
-            w.space.summary.edit(e).state = State::Log;
-        }
         let mut lsn = log.lsn - 1;
         for group in &read.groups {
             if group.lsn > read.durable && !self.data_is_whole(group) {
@@ -275,6 +272,15 @@ impl Core {
                 FirmwareError::damaged(self.medium.path(), what)
             })?;
             lsn = group.lsn;
+        }
+        // Not before: batches may have had, and emptied, an EBLOCK that the log then went on in.
+        for &e in &read.eblocks {
+            let d = w.space.summary.edit(e);
+            if d.live != 0 {
+                let what = format!("the log goes through {e:?}, which holds pages");
+                return Err(FirmwareError::damaged(self.medium.path(), what));
+            }
+            d.state = State::Log;
         }
         self.find_ends(w)?;
         w.space.restored();

@@ -22,6 +22,6 @@ mod tag;
 mod tag_cache;
 
 pub use error::FlashError;
-pub use medium::{Medium, WblockState};
+pub use medium::{Medium, Power, WblockState};
 pub use record::CHECKPOINT_RECORD_BYTES_MAX;
 pub use tag::Generation;

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use lode_base::{EblockId, Geometry, PageBuf, PageBufMut, Ppa};
 
-use crate::backing::{Backing, MemoryBacking};
+use crate::backing::{Backing, FadingBacking, MemoryBacking, Switch};
 use crate::die::DieState;
 use crate::layout::{
     CHECKPOINT_AT, GROUP_DATA_BYTES, GROUP_TAG_BYTES, by_group, data_at, group_at, group_of,
@@ -86,6 +86,17 @@ impl Medium {
         let backing = self.backing.copy()?;
         let sequence = (!self.is_fresh()).then(|| self.checkpoint_sequence.load(Ordering::Acquire));
         Some(Self::new(backing, self.geometry, self.uuid, self.epoch + 1, sequence))
+    }
+
+    /// A volatile medium in memory, fresh, and the switch of its power.
+    pub fn with_power(geometry: Geometry) -> (Self, Power) {
+        Self::powered(MemoryBacking::new(), geometry, 1, None)
+    }
+
+    fn powered(bytes: MemoryBacking, geometry: Geometry, epoch: u32, sequence: Option<u64>) -> (Self, Power) {
+        let backing = FadingBacking::new(bytes);
+        let power = Power { switch: backing.switch(), geometry, epoch };
+        (Self::new(Box::new(backing), geometry, [0; 16], epoch, sequence), power)
     }
 
     fn opened(o: image::Opened) -> Self {
@@ -467,6 +478,45 @@ impl Medium {
     /// Which tag of its group is that of the read unit at `byte`.
     fn tag_index(&self, byte: u64) -> usize {
         (byte % GROUP_DATA_BYTES / u64::from(self.geometry.rblock_bytes())) as usize
+    }
+}
+
+/// The switch of a medium's power, to try what is found after a cut. The medium that lost its power goes on, and does
+/// not know: nothing that it then does is found.
+#[derive(Clone)]
+pub struct Power {
+    switch: Switch,
+    geometry: Geometry,
+    epoch: u32,
+}
+
+impl Power {
+    /// Cuts the power at the write or sync that comes after so many others.
+    pub fn cut_after(&self, operations: u64) {
+        self.switch.cut_after(operations);
+    }
+
+    /// Whether it was cut.
+    pub fn is_cut(&self) -> bool {
+        self.switch.is_cut()
+    }
+
+    /// The medium as found after the cut, in the next open epoch: what was synced, and of the rest what `seed` picks,
+    /// sector by sector. Nothing is known of its EBLOCKs, as in [`Medium::open_file`].
+    ///
+    /// # Errors
+    /// None that memory has.
+    pub fn restored(&self, seed: u64) -> Result<(Medium, Self), FlashError> {
+        let found = self.switch.found(seed);
+        let slots = image::read_checkpoints(&found)?;
+        let sequence = slots.iter().filter_map(|s| Some(s.record()?.sequence)).max();
+        Ok(Medium::powered(found, self.geometry, self.epoch + 1, sequence))
+    }
+}
+
+impl fmt::Debug for Power {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Power(of epoch {}, {})", self.epoch, if self.is_cut() { "cut" } else { "on" })
     }
 }
 

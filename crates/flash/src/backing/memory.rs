@@ -26,6 +26,13 @@ impl MemoryBacking {
         Self { pieces: RwLock::default(), len: AtomicU64::new(DATA_AT) }
     }
 
+    /// Another image with the same bytes.
+    pub(crate) fn duplicate(&self) -> Self {
+        let pieces = self.pieces.read();
+        let pieces = pieces.iter().map(|(&i, p)| (i, Arc::new(RwLock::new(p.read().clone())))).collect();
+        Self { pieces: RwLock::new(pieces), len: AtomicU64::new(self.len.load(Ordering::Relaxed)) }
+    }
+
     fn piece_for_write(&self, index: u64) -> Piece {
         if let Some(p) = self.pieces.read().get(&index) {
             return p.clone();
@@ -100,8 +107,6 @@ impl Backing for MemoryBacking {
     }
 
     fn copy(&self) -> Option<Box<dyn Backing>> {
-        let pieces = self.pieces.read();
-        let pieces = pieces.iter().map(|(&i, p)| (i, Arc::new(RwLock::new(p.read().clone())))).collect();
-        Some(Box::new(Self { pieces: RwLock::new(pieces), len: AtomicU64::new(self.len()) }))
+        Some(Box::new(self.duplicate()))
     }
 }

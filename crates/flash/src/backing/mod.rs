@@ -1,10 +1,12 @@
 //! What the bytes of an image lie in. All members have the same layout (see `layout`).
 
+mod fading;
 mod file;
 mod memory;
 
 use std::path::Path;
 
+pub(crate) use fading::{FadingBacking, Switch};
 pub(crate) use file::FileBacking;
 pub(crate) use memory::MemoryBacking;
 
