@@ -91,8 +91,8 @@ impl Core {
         let _ = self.read_only.set(e.to_string());
     }
 
-    /// EBLOCKs that batches of pages may not take: the log until the next checkpoint, that checkpoint with every page of
-    /// the drive written anew, and a recovery after it.
+    /// EBLOCKs that batches of pages may not take: the log until the next checkpoint, that checkpoint with
+    /// every page of the drive written anew, and a recovery after it.
     pub(crate) fn reserve_eblocks(&self, w: &Writer) -> u32 {
         let eblock = u64::from(self.geometry().eblock_bytes());
         let log = self.log_bytes_max().saturating_sub(w.log.bytes).div_ceil(eblock) + 3;
@@ -162,13 +162,23 @@ impl Core {
     }
 
     /// Writes dirty mapping and index pages when they take too much of their budgets. They are found from the next
-    /// checkpoint on; until then the log has what they say.
+    /// checkpoint on; until then the log has what they say. What they replace is free only after that checkpoint
+    /// too: it is made now where there is no room to wait for it.
     pub(crate) fn write_back(&self, w: &mut Writer) -> Result<(), FirmwareError> {
-        if self.map.wants_writing() {
+        let (map, index) = (self.map.wants_writing(), self.index.wants_writing());
+        if !map && !index {
+            return Ok(());
+        }
+        let eblock = u64::from(self.geometry().eblock_bytes());
+        let dirty = (self.map.dirty_bytes() + self.index.dirty_bytes()).div_ceil(eblock) + 1;
+        if u64::from(w.space.free_eblocks()) < u64::from(self.reserve_eblocks(w)) + dirty {
+            self.checkpoint(w, false)?;
+        }
+        if map {
             self.flush(w, &self.map)?;
             self.map.make_room();
         }
-        if self.index.wants_writing() {
+        if index {
             self.flush(w, &self.index)?;
             self.index.make_room();
         }

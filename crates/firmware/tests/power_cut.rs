@@ -322,3 +322,49 @@ fn acknowledged_batches_survive_cuts_anywhere() {
     }
     assert!(refused > 0 || seeds.len() < 60, "it was never full");
 }
+
+/// Mapping pages that leave memory between two checkpoints take none of the room that those need.
+#[test]
+fn a_full_drive_keeps_room_for_its_own_pages() {
+    let mut random = Random(1);
+    let options = DriveOptions { map_cache_bytes: 40 << 10, ..DriveOptions::default() };
+    let medium = Medium::memory(Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 64).unwrap());
+    let mut d = Drive::format(medium, options).unwrap();
+    let extents = allocate(&d, PLAIN, 200);
+    let mut large = Vec::new();
+    for n in 0.. {
+        let lpid = extents[n % extents.len()].page((n / extents.len()) as u16);
+        match put(&d, lpid, &[n as u8; 100_000]) {
+            Ok(_) => large.push(lpid),
+            Err(CommandError::OutOfSpace { .. }) => break,
+            Err(e) => panic!("{e}"),
+        }
+    }
+    let mut refused = 0;
+    for n in 0..1500 {
+        let mut b = Batch::default();
+        for _ in 0..8 {
+            let extent = extents[random.below(extents.len() as u64) as usize];
+            let lpid = extent.page(1000 + random.below(20) as u16);
+            if b.writes.iter().all(|p| p.lpid != lpid) {
+                b.writes.push(page(lpid, &[1; 64]));
+            }
+        }
+        match write(&d, b) {
+            Ok(_) => {}
+            Err(CommandError::OutOfSpace { .. }) => {
+                refused += 1;
+                let trims = vec![large.swap_remove(random.below(large.len() as u64) as usize)];
+                write(&d, Batch { trims, ..Batch::default() }).expect("trims go on");
+            }
+            Err(e) => panic!("batch {n}: {e}"),
+        }
+        if n % 300 == 299 {
+            d = d.after_power_cut().unwrap().unwrap();
+            let trims = vec![large.pop().unwrap()];
+            write(&d, Batch { trims, ..Batch::default() }).expect("trims go on after a power cut");
+            sound(&d);
+        }
+    }
+    assert!(refused > 0);
+}

@@ -6,9 +6,9 @@
 //!   dirty pages stay until the writer wrote them to a new home; clean ones go when room is needed
 //! ```
 //!
-//! Invariants: a page is made dirty under its shard's lock, before it is changed, and only dirty pages are changed;
-//! only clean pages are dropped; a loaded page enters only if its home did not change while it was read, and the
-//! reader's epoch keeps the home from being written over meanwhile.
+//! Invariants: a page is made dirty under its shard's lock, before it is changed, and only dirty pages are
+//! changed; only clean pages are dropped; a loaded page enters only if its home did not change while it was
+//! read, and the reader's epoch keeps the home from being written over meanwhile.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -175,6 +175,11 @@ impl<T: Resident> PageCache<T> {
         self.dirty_bytes.load(Ordering::Relaxed) > self.budget_bytes / 2
     }
 
+    /// Memory that dirty pages take, in bytes.
+    pub(crate) fn dirty_bytes(&self) -> u64 {
+        self.dirty_bytes.load(Ordering::Relaxed) as u64
+    }
+
     /// The dirty pages, by number.
     pub(crate) fn dirty(&self) -> Vec<(u64, Arc<T>)> {
         let mut all: Vec<_> = self
@@ -190,7 +195,8 @@ impl<T: Resident> PageCache<T> {
         all
     }
 
-    /// Page `number` was written to `home` (`None`: it is vacant and needs none). Answers where it lay before.
+    /// Page `number` was written to `home` (`None`: it is vacant and needs none). Answers where it lay
+    /// before.
     pub(crate) fn written(&self, number: u64, home: Option<Entry>) -> Removed {
         let mut shard = self.shard(number).write();
         let old = self.set_home(number, home);
@@ -207,9 +213,7 @@ impl<T: Resident> PageCache<T> {
         let mut homes = self.homes.write();
         let at = number as usize;
         if homes.entries.len() <= at {
-            if home.is_none() {
-                return None;
-            }
+            home?;
             homes.entries.resize(at + 1, 0);
         }
         let old = std::mem::replace(&mut homes.entries[at], home.map_or(0, Entry::word));
@@ -234,7 +238,8 @@ impl<T: Resident> PageCache<T> {
         }
     }
 
-    /// Drops clean pages that were not used lately, until the budget holds or one round over all pages is done.
+    /// Drops clean pages that were not used lately, until the budget holds or one round over all pages is
+    /// done.
     pub(crate) fn make_room(&self) {
         for _ in 0..2 * SHARDS {
             if self.bytes.load(Ordering::Relaxed) <= self.budget_bytes {
