@@ -5,8 +5,9 @@ use std::sync::Arc;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
-    ColumnDef as SqlColumn, ColumnOption, CreateIndex, CreateTable, CreateTableOptions, Expr, Ident, IndexColumn,
-    IndexType, ObjectName, ObjectType, Query, SqlOption, Statement as Sql, TableConstraint, Value,
+    ColumnDef as SqlColumn, ColumnOption, CreateIndex, CreateTable, CreateTableOptions, Expr, Ident,
+    IndexColumn, IndexType, ObjectName, ObjectType, Query, SqlOption, Statement as Sql, TableConstraint,
+    Value,
 };
 use lode_engine::{ColumnDef, IndexDef, Layout, TableDef, TableOptions};
 use lode_page::ColumnType;
@@ -19,7 +20,10 @@ use crate::types::{column_type, declared_type};
 use crate::{Session, SqlError};
 
 /// `CREATE TABLE [IF NOT EXISTS] t (...) [WITH (...)]`, or `CREATE TABLE t [WITH (...)] AS SELECT ...`.
-pub(crate) async fn create_table(session: &Session, create: &CreateTable) -> Result<StatementResult, SqlError> {
+pub(crate) async fn create_table(
+    session: &Session,
+    create: &CreateTable,
+) -> Result<StatementResult, SqlError> {
     // What is left of the statement when all that Lode knows is taken out of it must be nothing.
     let known = CreateTableBuilder::new(create.name.clone())
         .columns(create.columns.clone())
@@ -224,7 +228,10 @@ fn table_options(options: &CreateTableOptions) -> Result<Vec<(String, String)>, 
 }
 
 /// `CREATE INDEX [IF NOT EXISTS] name ON t USING page_index (columns)`.
-pub(crate) async fn create_index(session: &Session, create: &CreateIndex) -> Result<StatementResult, SqlError> {
+pub(crate) async fn create_index(
+    session: &Session,
+    create: &CreateIndex,
+) -> Result<StatementResult, SqlError> {
     let unusual = create.unique
         || create.concurrently
         || !create.include.is_empty()
@@ -270,7 +277,9 @@ pub(crate) async fn drop(session: &Session, statement: &Sql) -> Result<Statement
         return Err(SqlError::Unsupported("DROP with options".into()));
     }
     let [name] = names.as_slice() else {
-        return Err(SqlError::Unsupported("DROP of several at once: each statement is its own transaction".into()));
+        return Err(SqlError::Unsupported(
+            "DROP of several at once: each statement is its own transaction".into(),
+        ));
     };
     let (db, if_exists, name) = (session.database().clone(), *if_exists, table_name(name)?);
     match object_type {
@@ -310,7 +319,9 @@ pub(crate) fn create_statement(def: &TableDef) -> String {
     let mut lines: Vec<String> = def
         .columns
         .iter()
-        .map(|c| format!("  {} {}{}", quote(&c.name), c.declared, if c.ty.nullable { "" } else { " NOT NULL" }))
+        .map(|c| {
+            format!("  {} {}{}", quote(&c.name), c.declared, if c.ty.nullable { "" } else { " NOT NULL" })
+        })
         .collect();
     if !def.primary_key.is_empty() {
         let key: Vec<String> = list(&def.primary_key).into_iter().map(quote).collect();

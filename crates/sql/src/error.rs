@@ -6,7 +6,6 @@
 //!
 //! Invariant: no message holds a line break.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use datafusion::arrow::error::ArrowError;
@@ -212,17 +211,17 @@ fn sql_type_names(message: &str) -> String {
     NAMES.iter().fold(message.to_owned(), |m, (arrow, sql)| m.replace(arrow, sql))
 }
 
-/// `text` on one line; runs of blanks and line breaks become one blank.
+/// Characters of a message that are shown: a quoted piece of a statement can be as long as the statement.
+const MESSAGE_CHARS: usize = 600;
+
+/// `text` on one line of bounded length; runs of blanks and line breaks become one blank.
 pub(crate) fn one_line(text: &str) -> String {
-    if !text.contains(['\n', '\r']) {
-        return text.trim_end().to_owned();
+    let parts: Vec<&str> = text.split(['\n', '\r']).map(str::trim).filter(|p| !p.is_empty()).collect();
+    let line = parts.join(" ");
+    match line.char_indices().nth(MESSAGE_CHARS) {
+        Some((end, _)) => format!("{}...", &line[..end]),
+        None => line,
     }
-    let mut out = String::with_capacity(text.len());
-    for part in text.split(['\n', '\r']).map(str::trim).filter(|p| !p.is_empty()) {
-        let gap = if out.is_empty() { "" } else { " " };
-        let _ = write!(out, "{gap}{part}");
-    }
-    out
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use datafusion::execution::context::{SQLOptions, SessionState};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::physical_plan::{SendableRecordBatchStream, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement as Parsed;
@@ -25,6 +26,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::catalog::{CATALOG, CatalogAt, SCHEMA};
 use crate::config::configure;
+use crate::numeric::DoubleMeetsDecimal;
 use crate::options::LodeOptions;
 use crate::statement::{Statement, StatementResult};
 use crate::{Offload, QueryCounts, SqlError, StatementCounts};
@@ -50,12 +52,19 @@ impl Default for SessionOptions {
     }
 }
 
+/// A statement deeper than this is run on a stack of its own: the deepest that fits 2 MB also in a debug build.
+const SHALLOW_DEPTH_MAX: usize = 32;
+/// Planning takes some 40 KB a level in a debug build.
+const DEEP_STACK_BYTES: usize = 128 << 20;
+
 /// A session on a database. Its methods take `&self`; statements may run at the same time, writers one by one.
+/// A clone is the same session.
+#[derive(Clone)]
 pub struct Session {
     db: Database,
-    state: RwLock<SessionState>,
-    initial: ConfigOptions,
-    counts: Mutex<Arc<StatementCounts>>,
+    state: Arc<RwLock<SessionState>>,
+    initial: Arc<ConfigOptions>,
+    counts: Arc<Mutex<Arc<StatementCounts>>>,
 }
 
 impl Session {
@@ -75,14 +84,15 @@ impl Session {
         sql.parse_float_as_decimal = true;
         // Errors name their line and column.
         sql.collect_spans = true;
-        let initial = config.options().as_ref().clone();
+        let initial = config.options().clone();
         let runtime = RuntimeEnvBuilder::new().with_memory_limit(options.memory_bytes, 1.0).build_arc()?;
         let state = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(runtime)
             .with_default_features()
+            .with_analyzer_rules(analyzer_rules())
             .build();
-        Ok(Self { db, state: RwLock::new(state), initial, counts: Mutex::default() })
+        Ok(Self { db, state: Arc::new(RwLock::new(state)), initial, counts: Arc::default() })
     }
 
     /// Runs all statements of a script, each as its own transaction, in order.
@@ -104,7 +114,11 @@ impl Session {
     /// As [`Session::execute`].
     pub async fn run(&self, statement: &Statement) -> Result<StatementResult, SqlError> {
         *self.counts.lock() = Arc::default();
-        crate::statement::run(self, statement).await
+        if statement.depth <= SHALLOW_DEPTH_MAX {
+            return crate::statement::run(self, statement).await;
+        }
+        let (session, statement) = (self.clone(), statement.clone());
+        on_deep_stack(async move { crate::statement::run(&session, &statement).await }).await
     }
 
     /// Runs a script and collects the rows of its last statement; empty when that has none.
@@ -188,10 +202,42 @@ pub(crate) async fn start(
     plan: &LogicalPlan,
 ) -> Result<(SchemaRef, SendableRecordBatchStream), SqlError> {
     // What changes something went elsewhere before; that a plan here cannot is worth a second look.
-    SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false).verify_plan(plan)?;
+    SQLOptions::new()
+        .with_allow_ddl(false)
+        .with_allow_dml(false)
+        .with_allow_statements(false)
+        .verify_plan(plan)?;
     let physical = state.create_physical_plan(plan).await?;
     let stream = execute_stream(physical, state.task_ctx())?;
     Ok((stream.schema(), stream))
+}
+
+/// DataFusion's rules, and before them Lode's.
+fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(DoubleMeetsDecimal)];
+    rules.extend(Analyzer::new().rules);
+    rules
+}
+
+/// Runs `work` on a thread with a stack for the deepest statement. Dropping the future stops it.
+pub(crate) async fn on_deep_stack<T: Send + 'static>(
+    work: impl Future<Output = Result<T, SqlError>> + Send + 'static,
+) -> Result<T, SqlError> {
+    let runtime = tokio::runtime::Handle::current();
+    let (mut sender, receiver) = tokio::sync::oneshot::channel();
+    let thread = std::thread::Builder::new().name("lode-deep".into()).stack_size(DEEP_STACK_BYTES);
+    let run = move || {
+        runtime.block_on(async move {
+            let result = tokio::select! {
+                result = work => result,
+                () = sender.closed() => return,
+            };
+            // Nobody waits any more when this fails.
+            let _ = sender.send(result);
+        });
+    };
+    thread.spawn(run).map_err(|e| SqlError::Invalid(format!("no thread for a deep statement: {e}")))?;
+    receiver.await.map_err(|_| SqlError::Invalid("the statement failed: it is too deep".into()))?
 }
 
 /// Runs `work`, which may wait for the drive or for another writer, beside the runtime's own threads.

@@ -7,8 +7,8 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::physical_plan::memory::MemoryStream;
 use datafusion::sql::parser::{ResetStatement, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::{
-    Expr, ObjectName, Set, ShowCreateObject, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementOptions,
-    Statement as Sql, UnaryOperator, Value,
+    Expr, ObjectName, Set, ShowCreateObject, ShowStatementFilter, ShowStatementFilterPosition,
+    ShowStatementOptions, Statement as Sql, UnaryOperator, Value,
 };
 use lode_engine::{Snapshot, Table};
 
@@ -45,7 +45,9 @@ fn reset_setting(session: &Session, name: &str) -> Result<StatementResult, SqlEr
     match initial {
         Some(entry) => match entry.value {
             Some(value) => change(session, name, &value)?,
-            None => return Err(SqlError::Unsupported(format!("RESET of {name}, which began without a value"))),
+            None => {
+                return Err(SqlError::Unsupported(format!("RESET of {name}, which began without a value")));
+            }
         },
         None => return Err(no_setting(name)),
     }
@@ -157,7 +159,9 @@ fn like(text: &str, pattern: &str) -> bool {
 
 fn like_filter(options: &ShowStatementOptions) -> Result<Option<String>, SqlError> {
     match &options.filter_position {
-        None if options.show_in.is_none() && options.starts_with.is_none() && options.limit.is_none() => Ok(None),
+        None if options.show_in.is_none() && options.starts_with.is_none() && options.limit.is_none() => {
+            Ok(None)
+        }
         Some(
             ShowStatementFilterPosition::Infix(ShowStatementFilter::Like(pattern))
             | ShowStatementFilterPosition::Suffix(ShowStatementFilter::Like(pattern)),
@@ -223,7 +227,8 @@ mod tests {
 
     #[test]
     fn names_are_matched_as_by_like() {
-        let check = |text, pattern, expected| assert_eq!(like(text, pattern), expected, "{text} LIKE {pattern}");
+        let check =
+            |text, pattern, expected| assert_eq!(like(text, pattern), expected, "{text} LIKE {pattern}");
         check("orders", "%", true);
         check("", "%", true);
         check("orders", "o%s", true);

@@ -52,7 +52,9 @@ fn decimal(declared: &Sql, digits: &ExactNumberInfo) -> Result<DataType, SqlErro
         ExactNumberInfo::PrecisionAndScale(p, s) => (p, s),
     };
     match (u8::try_from(precision), u8::try_from(scale)) {
-        (Ok(precision @ 1..=38), Ok(scale)) if scale <= precision => Ok(DataType::Decimal { precision, scale }),
+        (Ok(precision @ 1..=38), Ok(scale)) if scale <= precision => {
+            Ok(DataType::Decimal { precision, scale })
+        }
         _ => Err(SqlError::Invalid(format!(
             "{declared}: a decimal has 1 to 38 digits, of which 0 to all stand behind the point"
         ))),

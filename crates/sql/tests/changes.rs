@@ -79,9 +79,7 @@ const STATEMENTS: &[(&str, Effect)] = &[
         delete(m, |r, m| is_in(r.k, ks(&m.u).filter(Option::is_some)).map(|b| !b))
     }),
     ("DELETE FROM t WHERE k IN (SELECT k FROM u WHERE false)", |m| delete(m, |_, _| Some(false))),
-    ("DELETE FROM t WHERE k IN (SELECT v FROM t)", |m| {
-        delete(m, |r, m| is_in(r.k, m.t.iter().map(|x| x.v)))
-    }),
+    ("DELETE FROM t WHERE k IN (SELECT v FROM t)", |m| delete(m, |r, m| is_in(r.k, m.t.iter().map(|x| x.v)))),
     ("DELETE FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND u.v > 3)", |m| {
         delete(m, |r, m| Some(m.u.iter().any(|u| eq(u.k, r.k) == Some(true) && u.v.is_some_and(|v| v > 3))))
     }),
@@ -101,9 +99,7 @@ const STATEMENTS: &[(&str, Effect)] = &[
         })
     }),
     ("DELETE FROM t USING u WHERE t.k = u.k AND u.v = t.v", |m| {
-        delete(m, |r, m| {
-            Some(m.u.iter().any(|u| eq(u.k, r.k) == Some(true) && eq(u.v, r.v) == Some(true)))
-        })
+        delete(m, |r, m| Some(m.u.iter().any(|u| eq(u.k, r.k) == Some(true) && eq(u.v, r.v) == Some(true))))
     }),
     ("DELETE FROM t AS a USING t AS b WHERE a.k = b.v", |m| {
         delete(m, |r, m| Some(m.t.iter().any(|b| eq(r.k, b.v) == Some(true))))
@@ -187,7 +183,7 @@ const STATEMENTS: &[(&str, Effect)] = &[
             next
         })
     }),
-    ("UPDATE t SET k = 0 ORDER BY id LIMIT 4", |m| {
+    ("UPDATE t SET k = 0 WHERE id IN (SELECT id FROM t ORDER BY id LIMIT 4)", |m| {
         m.t.sort_unstable();
         let n = m.t.len().min(4);
         m.t[..n].iter_mut().for_each(|r| r.k = Some(0));
@@ -227,7 +223,7 @@ impl Dice {
 }
 
 fn session(offload: Offload) -> Session {
-    let db = Database::open(Arc::new(Drive::in_memory(64 << 20)), DatabaseOptions::default()).unwrap();
+    let db = Database::open(Arc::new(Drive::in_memory(256 << 20)), DatabaseOptions::default()).unwrap();
     let options = SessionOptions { target_partitions: 2, offload, ..SessionOptions::default() };
     Session::new(db, &options).unwrap()
 }
@@ -259,7 +255,8 @@ async fn walk(offload: Offload, seed: u64, layout: &str, sizes: (u64, u64), coun
     let mut model = Model { t: dice.rows(sizes.0), u: dice.rows(sizes.1) };
     let session = session(offload);
     for (name, rows) in [("t", &model.t), ("u", &model.u)] {
-        let create = format!("CREATE TABLE {name} (id INT PRIMARY KEY, k INT, v INT) WITH (layout = '{layout}')");
+        let create =
+            format!("CREATE TABLE {name} (id INT PRIMARY KEY, k INT, v INT) WITH (layout = '{layout}')");
         session.execute(&create).await.unwrap();
         if !rows.is_empty() {
             session.execute(&insert_statement(name, rows)).await.unwrap();

@@ -15,8 +15,7 @@ use lode_sql::{Offload, Session, SessionOptions, SqlError, StatementResult};
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
 
 const DRIVE_BYTES: u64 = 256 << 20;
-const LEVELS: [Offload; 5] =
-    [Offload::Off, Offload::Index, Offload::Pages, Offload::Rows, Offload::Auto];
+const LEVELS: [Offload; 5] = [Offload::Off, Offload::Index, Offload::Pages, Offload::Rows, Offload::Auto];
 
 /// A session on a drive in memory, as sqllogictest sees a database.
 struct Lode(Session);

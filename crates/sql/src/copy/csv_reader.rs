@@ -123,7 +123,12 @@ impl<R: BufRead> CsvReader<R> {
                     }
                     State::FieldStart | State::Unquoted => {
                         if b == self.quote {
-                            return Err(malformed(self.line, fields, records, "a quote inside an unquoted value"));
+                            return Err(malformed(
+                                self.line,
+                                fields,
+                                records,
+                                "a quote inside an unquoted value",
+                            ));
                         }
                         let ends = b == self.delimiter || b == b'\n';
                         if !ends {

@@ -124,7 +124,8 @@ impl CsvRows {
                 Some(text) => match unhex(text) {
                     Some(bytes) => builder.append_value(bytes),
                     None => {
-                        let message = format!("{} is not of type BYTEA (\\x and hexadecimal digits)", shown(text));
+                        let message =
+                            format!("{} is not of type BYTEA (\\x and hexadecimal digits)", shown(text));
                         return Err(self.malformed(r, def, message));
                     }
                 },

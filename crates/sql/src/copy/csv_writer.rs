@@ -42,7 +42,10 @@ impl<W: Write> CsvWriter<W> {
             .map(|array| {
                 let is_bytes = matches!(
                     array.data_type(),
-                    DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_)
+                    DataType::Binary
+                        | DataType::LargeBinary
+                        | DataType::BinaryView
+                        | DataType::FixedSizeBinary(_)
                 );
                 Ok((array, ArrayFormatter::try_new(array.as_ref(), &options)?, is_bytes))
             })

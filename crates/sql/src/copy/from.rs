@@ -73,7 +73,9 @@ async fn open(
 ) -> Result<FileRows, SqlError> {
     blocking(move || match format {
         Format::Csv(csv) => Ok(FileRows::Csv(Box::new(CsvRows::open(&path, &csv, table, schema, columns)?))),
-        Format::Parquet => Ok(FileRows::Parquet(Box::new(ParquetRows::open(&path, table, schema, &columns)?))),
+        Format::Parquet => {
+            Ok(FileRows::Parquet(Box::new(ParquetRows::open(&path, table, schema, &columns)?)))
+        }
     })
     .await
 }
@@ -127,14 +129,16 @@ impl ParquetRows {
             let def = &self.table.def().columns[c];
             arrays.push(match source {
                 None => new_null_array(&arrow_type(def.ty.data_type), batch.num_rows()),
-                Some(i) => to_array(self.table.def(), c as u16, batch.column(*i)).map_err(|(row, message)| {
-                    SqlError::Malformed {
-                        path: self.path.clone(),
-                        line: self.row + row as u64 + 1,
-                        column: def.name.clone(),
-                        message,
-                    }
-                })?,
+                Some(i) => {
+                    to_array(self.table.def(), c as u16, batch.column(*i)).map_err(|(row, message)| {
+                        SqlError::Malformed {
+                            path: self.path.clone(),
+                            line: self.row + row as u64 + 1,
+                            column: def.name.clone(),
+                            message,
+                        }
+                    })?
+                }
             });
         }
         self.row += batch.num_rows() as u64;

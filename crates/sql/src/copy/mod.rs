@@ -16,7 +16,9 @@ mod to;
 
 use std::path::PathBuf;
 
-use datafusion::sql::sqlparser::ast::{CopyLegacyOption, CopyOption, CopySource, CopyTarget, ObjectName, Query};
+use datafusion::sql::sqlparser::ast::{
+    CopyLegacyOption, CopyOption, CopySource, CopyTarget, ObjectName, Query,
+};
 
 use crate::statement::{StatementResult, fold};
 use crate::{Session, SqlError};
@@ -116,7 +118,9 @@ fn parse_format(path: &std::path::Path, options: &[CopyOption]) -> Result<Format
         csv_option = Some(option);
     }
     match (parquet, csv_option) {
-        (true, Some(option)) => Err(SqlError::Invalid(format!("{option} is an option of CSV, not of Parquet"))),
+        (true, Some(option)) => {
+            Err(SqlError::Invalid(format!("{option} is an option of CSV, not of Parquet")))
+        }
         (true, None) => Ok(Format::Parquet),
         (false, _) if csv.delimiter == csv.quote => {
             Err(SqlError::Invalid("DELIMITER and QUOTE cannot be the same".into()))
@@ -152,7 +156,8 @@ mod tests {
     use datafusion::sql::sqlparser::ast::Statement as Sql;
 
     fn parse(sql: &str) -> Result<Copy, SqlError> {
-        let Parsed::Statement(statement) = Statement::parse(sql).unwrap().remove(0).0 else { panic!("{sql}") };
+        let parsed = Statement::parse(sql).unwrap().remove(0).parsed;
+        let Parsed::Statement(statement) = (*parsed).clone() else { panic!("{sql}") };
         let Sql::Copy { source, to, target, options, legacy_options, values } = *statement else {
             panic!("{sql}")
         };
@@ -167,7 +172,12 @@ mod tests {
         check("COPY t FROM 'a.tbl'", Format::Csv(CsvFormat::default()));
         check(
             "COPY t FROM 'a.tbl' WITH (FORMAT csv, HEADER, DELIMITER '|', NULL 'NA')",
-            Format::Csv(CsvFormat { header: true, delimiter: b'|', null: "NA".into(), ..CsvFormat::default() }),
+            Format::Csv(CsvFormat {
+                header: true,
+                delimiter: b'|',
+                null: "NA".into(),
+                ..CsvFormat::default()
+            }),
         );
     }
 

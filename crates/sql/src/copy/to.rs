@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -49,7 +50,7 @@ fn select(name: &ObjectName, columns: &[String]) -> Result<Box<Query>, SqlError>
     let list: Vec<String> = columns.iter().map(|c| Ident::with_quote('"', c).to_string()).collect();
     let list = if list.is_empty() { "*".to_owned() } else { list.join(", ") };
     let statement = Statement::parse(&format!("SELECT {list} FROM {name}"))?.remove(0);
-    match statement.0 {
+    match Arc::unwrap_or_clone(statement.parsed) {
         datafusion::sql::parser::Statement::Statement(sql) => match *sql {
             Sql::Query(query) => Ok(query),
             other => unreachable!("{other} is not a query"),

@@ -29,8 +29,7 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
     let name = table_name(name)?;
     let Change { mut txn, snapshot, table } = Change::begin(session, &name).await?;
     let state = session.state_at(snapshot, None);
-    let plan =
-        state.statement_to_plan(Parsed::Statement(Box::new(Sql::Insert(statement.clone())))).await?;
+    let plan = state.statement_to_plan(Parsed::Statement(Box::new(Sql::Insert(statement.clone())))).await?;
     let LogicalPlan::Dml(DmlStatement { op: WriteOp::Insert(InsertOp::Append), input, .. }) = plan else {
         return Err(SqlError::Unsupported("INSERT that overwrites or replaces".into()));
     };
@@ -114,13 +113,14 @@ fn check_inserted(input: &LogicalPlan, table: &TableDef) -> Result<(), SqlError>
     Ok(())
 }
 
-fn check(
-    table: &TableDef,
-    i: usize,
-    from: &datafusion::arrow::datatypes::DataType,
-) -> Result<(), SqlError> {
+fn check(table: &TableDef, i: usize, from: &datafusion::arrow::datatypes::DataType) -> Result<(), SqlError> {
     let column = &table.columns[i];
-    check_assignable(from, &crate::arrow_convert::arrow_type(column.ty.data_type), &column.name, &column.declared)
+    check_assignable(
+        from,
+        &crate::arrow_convert::arrow_type(column.ty.data_type),
+        &column.name,
+        &column.declared,
+    )
 }
 
 fn unaliased(expr: &Expr) -> &Expr {

@@ -130,13 +130,19 @@ pub(crate) async fn update(session: &Session, statement: &Update) -> Result<Stat
 }
 
 /// The query that EXPLAIN UPDATE shows, and the table it changes.
-pub(crate) fn explain_update(snapshot: &Snapshot, update: &Update) -> Result<(Box<Query>, Arc<Table>), SqlError> {
+pub(crate) fn explain_update(
+    snapshot: &Snapshot,
+    update: &Update,
+) -> Result<(Box<Query>, Arc<Table>), SqlError> {
     let found = rewrite::update(update)?;
     Ok((found.query, find_table(snapshot, &found.table)?))
 }
 
 /// The query that EXPLAIN DELETE shows, and the table it changes.
-pub(crate) fn explain_delete(snapshot: &Snapshot, delete: &Delete) -> Result<(Box<Query>, Arc<Table>), SqlError> {
+pub(crate) fn explain_delete(
+    snapshot: &Snapshot,
+    delete: &Delete,
+) -> Result<(Box<Query>, Arc<Table>), SqlError> {
     let found = rewrite::delete(delete)?;
     Ok((found.query, find_table(snapshot, &found.table)?))
 }
@@ -157,21 +163,35 @@ async fn plan_query(state: &SessionState, query: Box<Query>) -> Result<LogicalPl
     Ok(state.statement_to_plan(Parsed::Statement(Box::new(Sql::Query(query)))).await?)
 }
 
-/// Casts the new values, which follow the row identity, to the types of the columns they are for.
+/// Casts the new values, which follow the row identity, to the types of the columns they are for. The cast goes
+/// directly over a value's expression where it can: a literal is then stored as its own digits say.
 fn cast_assigned(plan: LogicalPlan, table: &Table, columns: &[u16]) -> Result<LogicalPlan, SqlError> {
-    let mut exprs = Vec::with_capacity(columns.len() + 1);
-    for (i, (qualifier, field)) in plan.schema().iter().enumerate() {
-        let value = Expr::Column(ColumnName::from((qualifier, field)));
+    let (input, values): (LogicalPlan, Vec<(Expr, String)>) = match plan {
+        LogicalPlan::Projection(projection) => {
+            let names = projection.schema.fields().iter().map(|f| f.name().clone());
+            let values = projection.expr.into_iter().map(Expr::unalias).zip(names).collect();
+            (Arc::unwrap_or_clone(projection.input), values)
+        }
+        other => {
+            let values = other.schema().iter().map(|(qualifier, field)| {
+                (Expr::Column(ColumnName::from((qualifier, field))), field.name().clone())
+            });
+            let values = values.collect();
+            (other, values)
+        }
+    };
+    let mut exprs = Vec::with_capacity(values.len());
+    for (i, (value, name)) in values.into_iter().enumerate() {
         if i == 0 {
-            exprs.push(value);
+            exprs.push(value.alias(name));
             continue;
         }
         let column = &table.def().columns[usize::from(columns[i - 1])];
         let to = arrow_type(column.ty.data_type);
-        check_assignable(field.data_type(), &to, &column.name, &column.declared)?;
-        exprs.push(value.cast_to(&to, plan.schema())?.alias(field.name()));
+        check_assignable(&value.get_type(input.schema())?, &to, &column.name, &column.declared)?;
+        exprs.push(value.cast_to(&to, input.schema())?.alias(name));
     }
-    Ok(LogicalPlanBuilder::from(plan).project(exprs)?.build()?)
+    Ok(LogicalPlanBuilder::from(input).project(exprs)?.build()?)
 }
 
 /// Refuses values that cannot be meant for a column declared as `declared`.
@@ -196,7 +216,8 @@ async fn run_to_end(state: &SessionState, plan: &LogicalPlan) -> Result<RecordBa
 
 /// The first column of a change's query.
 fn row_identities(batch: &RecordBatch) -> &UInt64Array {
-    let rows = batch.column(0).as_any().downcast_ref::<UInt64Array>().expect("row identities are 64-bit numbers");
+    let rows =
+        batch.column(0).as_any().downcast_ref::<UInt64Array>().expect("row identities are 64-bit numbers");
     assert_eq!(rows.null_count(), 0, "the changed table is never the optional side of a join");
     rows
 }

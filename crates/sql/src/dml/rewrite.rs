@@ -12,9 +12,9 @@
 //! scan; after `IN (SELECT ...)` or LIMIT that list can be empty, which would mean every row.
 
 use datafusion::sql::sqlparser::ast::{
-    AssignmentTarget, Delete, Expr, FromTable, Ident, LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind,
-    Query, SelectItem, SetExpr, Statement, TableAlias, TableFactor, TableWithJoins, Truncate, Update,
-    UpdateTableFromKind,
+    AssignmentTarget, Delete, Expr, FromTable, Ident, LimitClause, ObjectName, OrderBy, OrderByExpr,
+    OrderByKind, Query, SelectItem, SetExpr, Statement, TableAlias, TableFactor, TableWithJoins, Truncate,
+    Update, UpdateTableFromKind,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -37,7 +37,9 @@ pub(crate) struct Found {
 
 /// What `delete` deletes.
 pub(crate) fn delete(delete: &Delete) -> Result<Found, SqlError> {
-    let Delete { tables, from, using, selection, returning, output, order_by, limit, optimizer_hints, .. } = delete;
+    let Delete {
+        tables, from, using, selection, returning, output, order_by, limit, optimizer_hints, ..
+    } = delete;
     refuse("DELETE with RETURNING", returning.is_some() || output.is_some())?;
     refuse("DELETE of several tables", !tables.is_empty())?;
     refuse("DELETE with hints", !optimizer_hints.is_empty())?;
@@ -51,8 +53,19 @@ pub(crate) fn delete(delete: &Delete) -> Result<Found, SqlError> {
 
 /// What `update` updates, and to which values.
 pub(crate) fn update(update: &Update) -> Result<Found, SqlError> {
-    let Update { table, assignments, from, selection, returning, output, or, order_by, limit, optimizer_hints, .. } =
-        update;
+    let Update {
+        table,
+        assignments,
+        from,
+        selection,
+        returning,
+        output,
+        or,
+        order_by,
+        limit,
+        optimizer_hints,
+        ..
+    } = update;
     refuse("UPDATE with RETURNING", returning.is_some() || output.is_some())?;
     refuse("UPDATE OR", or.is_some())?;
     refuse("UPDATE with hints", !optimizer_hints.is_empty())?;
@@ -119,12 +132,9 @@ fn find(
 
     let alias = match alias {
         Some(alias) => alias.clone(),
-        None => TableAlias {
-            explicit: true,
-            name: Ident::with_quote('"', &table),
-            columns: Vec::new(),
-            at: None,
-        },
+        None => {
+            TableAlias { explicit: true, name: Ident::with_quote('"', &table), columns: Vec::new(), at: None }
+        }
     };
     let row = Expr::CompoundIdentifier(vec![alias.name.clone(), Ident::with_quote('"', ROW_IDENTITY)]);
     let mut projection = vec![aliased(row, ROW_IDENTITY.to_owned())];
@@ -142,7 +152,8 @@ fn find(
     select.from.extend(others);
     select.selection.clone_from(selection);
     if !order_by.is_empty() {
-        query.order_by = Some(OrderBy { kind: OrderByKind::Expressions(order_by.to_vec()), interpolate: None });
+        query.order_by =
+            Some(OrderBy { kind: OrderByKind::Expressions(order_by.to_vec()), interpolate: None });
     }
     if let Some(limit) = limit {
         query.limit_clause =

@@ -5,7 +5,9 @@
 //!   INSERT, UPDATE, DELETE, TRUNCATE ─► dml      COPY ─► copy      the rest is refused by name
 //! ```
 
+mod depth;
 mod parse;
+mod prepare;
 
 use std::fmt;
 use std::sync::Arc;
@@ -62,7 +64,9 @@ impl fmt::Debug for StatementResult {
 
 /// Runs one statement of `session`.
 pub(crate) async fn run(session: &Session, statement: &Statement) -> Result<StatementResult, SqlError> {
-    match &statement.0 {
+    let mut parsed = (*statement.parsed).clone();
+    prepare::prepare(&mut parsed);
+    match &parsed {
         Parsed::Statement(sql) => run_sql(session, sql).await,
         Parsed::Explain(explain) => run_explain(session, explain).await,
         Parsed::Reset(reset) => show::reset(session, reset),

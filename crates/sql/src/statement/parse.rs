@@ -1,23 +1,31 @@
 //! From a script's text to statements: PostgreSQL's dialect, with DataFusion's additions (EXPLAIN's options).
 
 use std::fmt;
+use std::sync::Arc;
 
 use datafusion::sql::parser::{DFParserBuilder, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, Word};
+use datafusion::sql::sqlparser::parser::ParserError;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Word};
 
+use super::depth;
 use crate::SqlError;
 use crate::catalog::{CATALOG, SCHEMA};
 
 /// One statement of a script, parsed.
 #[derive(Clone, Debug)]
-pub struct Statement(pub(crate) Parsed);
+pub struct Statement {
+    /// Shared, since to clone it recurses.
+    pub(crate) parsed: Arc<Parsed>,
+    /// How deep its tree is, at most.
+    pub(crate) depth: usize,
+}
 
 impl fmt::Display for Statement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.parsed.fmt(f)
     }
 }
 
@@ -27,7 +35,10 @@ impl Statement {
     /// # Errors
     /// [`SqlError::Syntax`] with the line and column in the script.
     pub fn parse(script: &str) -> Result<Vec<Self>, SqlError> {
-        let mut parser = DFParserBuilder::new(script).with_dialect(&PostgreSqlDialect {}).build()?;
+        let dialect = PostgreSqlDialect {};
+        let tokens = Tokenizer::new(&dialect, script).tokenize_with_location().map_err(ParserError::from)?;
+        let depth = depth::depth(&tokens)?;
+        let mut parser = DFParserBuilder::new(tokens).with_dialect(&dialect).build()?;
         let mut statements = Vec::new();
         loop {
             let mut separated = statements.is_empty();
@@ -35,7 +46,7 @@ impl Statement {
                 separated = true;
             }
             let next = parser.parser.peek_token();
-            match &next.token {
+            let parsed = match &next.token {
                 Token::EOF => return Ok(statements),
                 found if !separated => {
                     return Err(SqlError::Syntax {
@@ -47,13 +58,11 @@ impl Statement {
                 // DataFusion's own COPY knows no FROM.
                 Token::Word(Word { keyword: Keyword::COPY, .. }) => {
                     let copy = parser.parser.parse_statement().map_err(|e| placed(e.into(), script))?;
-                    statements.push(Self(Parsed::Statement(Box::new(copy))));
+                    Parsed::Statement(Box::new(copy))
                 }
-                _ => {
-                    let statement = parser.parse_statement().map_err(|e| placed(e.into(), script))?;
-                    statements.push(Self(statement));
-                }
-            }
+                _ => parser.parse_statement().map_err(|e| placed(e.into(), script))?,
+            };
+            statements.push(Self { parsed: Arc::new(parsed), depth });
         }
     }
 }
@@ -89,7 +98,9 @@ pub(crate) fn table_name(name: &ObjectName) -> Result<String, SqlError> {
         .ok_or_else(|| SqlError::Unsupported(format!("the name {name}")))?;
     match parts.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [table] | [SCHEMA, table] | [CATALOG, SCHEMA, table] => Ok((*table).to_owned()),
-        _ => Err(SqlError::Invalid(format!("there is no schema for {name}: tables are in {CATALOG}.{SCHEMA}"))),
+        _ => {
+            Err(SqlError::Invalid(format!("there is no schema for {name}: tables are in {CATALOG}.{SCHEMA}")))
+        }
     }
 }
 
@@ -100,7 +111,8 @@ mod tests {
     #[test]
     fn scripts_are_split_into_statements() {
         let check = |script: &str, expected: &[&str]| {
-            let got: Vec<String> = Statement::parse(script).unwrap().iter().map(Statement::to_string).collect();
+            let got: Vec<String> =
+                Statement::parse(script).unwrap().iter().map(Statement::to_string).collect();
             assert_eq!(got, expected, "{script}");
         };
         check("", &[]);
