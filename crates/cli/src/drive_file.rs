@@ -20,6 +20,17 @@ use crate::table::parse_bytes;
 /// Capacity of an image that is made without saying which, in bytes. It is a limit: the file grows as it is filled.
 pub(crate) const CAPACITY_BYTES: u64 = 64 << 30;
 
+/// The least capacity of an image, in bytes: a drive needs room to clean in.
+const CAPACITY_BYTES_MIN: u64 = 128 << 20;
+
+/// A capacity, as on the command line.
+pub(crate) fn parse_capacity(text: &str) -> Result<u64, String> {
+    match parse_bytes(text)? {
+        n if n < CAPACITY_BYTES_MIN => Err("a drive has a capacity of at least 128MiB".into()),
+        n => Ok(n),
+    }
+}
+
 /// What a command may use of the machine.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Resources {
@@ -47,7 +58,10 @@ impl Resources {
             .enable_time()
             .build()
             .map_err(|e| CliError::Failed(format!("cannot start threads: {e}")))?;
-        runtime.block_on(work)
+        let result = runtime.block_on(work);
+        // A task that an interrupt left behind is not waited for.
+        runtime.shutdown_background();
+        result
     }
 }
 

@@ -3,10 +3,12 @@
 //! A drive survives either: what was acknowledged is durable, what was not leaves no trace.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::error::{CliError, CliResult};
 
@@ -25,6 +27,12 @@ static FLAGS: LazyLock<Flags> = LazyLock::new(|| Flags {
 
 /// The signal of a file that may grow no further. Caught, the write fails instead, as on a full disk.
 const SIGXFSZ: i32 = 25;
+
+/// How long an interrupted task may take to its next wait.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often a signal is looked for.
+const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Catches SIGINT and SIGTERM from now on, and makes a file's limit an error of its write.
 pub(crate) fn install() -> CliResult {
@@ -79,16 +87,16 @@ where
     F: Future<Output = CliResult<T>> + Send + 'static,
 {
     let mut task = tokio::spawn(work);
-    let signalled = async {
-        while signal().is_none() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
+    let (_ended, mut watch) = watch();
     let ended = tokio::select! {
         ended = &mut task => ended,
-        () = signalled => {
+        _ = watch.recv() => {
             task.abort();
-            task.await
+            // It ends at its next wait, which an operator that computes may reach late: then it is left behind.
+            tokio::select! {
+                ended = task => ended,
+                _ = watch.recv() => return Err(CliError::Interrupted),
+            }
         }
     };
     match ended {
@@ -96,4 +104,26 @@ where
         Err(e) if e.is_cancelled() => Err(CliError::Interrupted),
         Err(e) => std::panic::resume_unwind(e.into_panic()),
     }
+}
+
+/// Tells of a signal, and once more when [`PATIENCE`] is over. It watches until what it returns first is dropped.
+///
+/// A thread of its own, since the runtime's timers stand still while all of its threads compute.
+fn watch() -> (Sender<()>, UnboundedReceiver<()>) {
+    let (ended, has_ended) = std::sync::mpsc::channel();
+    let (tell, told) = tokio::sync::mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        let waits = |time| has_ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
+        while waits(INTERVAL) {
+            if signal().is_some() {
+                // Nobody may listen any more.
+                let _ = tell.send(());
+                if waits(PATIENCE) {
+                    let _ = tell.send(());
+                }
+                return;
+            }
+        }
+    });
+    (ended, told)
 }

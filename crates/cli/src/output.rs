@@ -89,12 +89,13 @@ async fn write_table(
     Ok(())
 }
 
-/// Text without line breaks and other control characters, which would break the table or the terminal.
+/// Text without control characters, which would disturb the terminal; line breaks make a row higher.
 fn printable(text: &str) -> String {
-    if !text.contains(char::is_control) {
+    let strange = |c: char| c.is_control() && c != '\n';
+    if !text.contains(strange) {
         return text.to_string();
     }
-    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
+    text.chars().flat_map(|c| if strange(c) { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
 async fn write_csv(
@@ -196,7 +197,7 @@ mod tests {
         check(Format::Csv, false, &format!("n,t\n{row}{row}"));
         let row = r#"{"n":1,"t":"a\n\"b\""},{"n":null,"t":"c,d"}"#;
         check(Format::Json, false, &format!("[\n{row},\n{row}\n]\n"));
-        let row = "   1  a\\n\"b\"\nNULL  c,d\n";
-        check(Format::Table, false, &format!("   n  t\n----  ------\n{row}{row}(4 rows)\n"));
+        let row = "   1  a\n      \"b\"\nNULL  c,d\n";
+        check(Format::Table, false, &format!("   n  t\n----  ---\n{row}{row}(4 rows)\n"));
     }
 }

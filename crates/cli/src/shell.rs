@@ -46,7 +46,7 @@ pub(crate) fn run(path: &Path, opened: &mut Opened, resources: Resources, format
     ))?;
     let mut timing = false;
     loop {
-        let text = match editor.readline("lode> ") {
+        let text = match interrupt::idle(|| editor.readline("lode> ")) {
             Ok(text) => text,
             Err(ReadlineError::Interrupted) => continue,
             Err(ReadlineError::Eof) => break,

@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+/// Longest rule under a heading, in characters.
+const RULE_MAX: usize = 60;
+
 /// A table under construction. Numbers belong to the right, text to the left.
 pub(crate) struct TextTable {
     right: Vec<bool>,
@@ -31,32 +34,47 @@ impl TextTable {
         self.rows.push(Row::Rule);
     }
 
-    /// The text, each line ended.
+    /// The text, each line ended. A cell of several lines makes its row as high.
     pub(crate) fn render(&self) -> String {
         let mut widths = vec![0; self.right.len()];
         for row in &self.rows {
             if let Row::Cells(cells) = row {
                 for (w, c) in widths.iter_mut().zip(cells) {
-                    *w = (*w).max(c.chars().count());
+                    *w = c.lines().map(|l| l.chars().count()).max().unwrap_or(0).max(*w);
                 }
             }
         }
         let mut out = String::new();
         for row in &self.rows {
-            let mut line = String::new();
-            for (i, &width) in widths.iter().enumerate() {
-                let gap = if i == 0 { "" } else { "  " };
-                // Writing to a String can not fail.
-                let _ = match row {
-                    Row::Rule => write!(line, "{gap}{:-<width$}", ""),
-                    Row::Cells(cells) if self.right[i] => write!(line, "{gap}{:>width$}", cells[i]),
-                    Row::Cells(cells) => write!(line, "{gap}{:<width$}", cells[i]),
-                };
+            match row {
+                Row::Rule => {
+                    let rules: Vec<String> =
+                        widths.iter().map(|w| "-".repeat((*w).clamp(1, RULE_MAX))).collect();
+                    self.line(&mut out, &widths, rules.iter().map(String::as_str));
+                }
+                Row::Cells(cells) => {
+                    let height = cells.iter().map(|c| c.lines().count()).max().unwrap_or(0).max(1);
+                    for i in 0..height {
+                        self.line(&mut out, &widths, cells.iter().map(|c| c.lines().nth(i).unwrap_or("")));
+                    }
+                }
             }
-            out.push_str(line.trim_end());
-            out.push('\n');
         }
         out
+    }
+
+    fn line<'a>(&self, out: &mut String, widths: &[usize], cells: impl Iterator<Item = &'a str>) {
+        let mut line = String::new();
+        for (i, (cell, &width)) in cells.zip(widths).enumerate() {
+            let gap = if i == 0 { "" } else { "  " };
+            // Writing to a String can not fail.
+            let _ = match self.right[i] {
+                true => write!(line, "{gap}{cell:>width$}"),
+                false => write!(line, "{gap}{cell:<width$}"),
+            };
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
     }
 }
 
@@ -131,6 +149,9 @@ mod tests {
         t.row(["a".into(), "1".into()]);
         t.row(["long".into(), "1,000".into()]);
         assert_eq!(t.render(), "name   rows\n----  -----\na         1\nlong  1,000\n");
+        let mut t = TextTable::new(&["plan", ">n"]);
+        t.row(["a\n  b".into(), "1".into()]);
+        assert_eq!(t.render(), "plan  n\n----  -\na     1\n  b\n");
     }
 
     #[test]

@@ -203,7 +203,7 @@ fn assert_still_good(file: &str) {
 fn a_full_drive_says_so_and_still_works() {
     let dir = Dir::new();
     let file = dir.file("tiny.lode");
-    succeed(["drive", "format", &file, "--capacity", "100MB"]);
+    succeed(["drive", "format", &file, "--capacity", "150MB"]);
     succeed([
         "sql",
         &file,
@@ -304,7 +304,7 @@ fn ctrl_c_during_a_load_leaves_a_usable_drive() {
         if existed {
             fs::rename(image(&dir), &file).unwrap();
         }
-        let mut child = lode().args(["load", "tpch", "--scale", "2", "--drive", &file]).spawn().unwrap();
+        let mut child = lode().args(["load", "tpch", "--scale", "0.5", "--drive", &file]).spawn().unwrap();
         let mut stdout = child.stdout.take().unwrap();
         wait_for(&mut stdout, "loading partsupp");
         let pid = child.id().to_string();

@@ -129,14 +129,16 @@ fn prepare(args: &Tpch, opened: &mut Opened) -> CliResult {
         }
         return Ok(());
     }
-    let loaded = load::tpch(opened, args.scale, schema::Layout::Column, args.resources)?;
+    let show = if args.json { load::Show::Nothing } else { load::Show::Tables };
+    let loaded = load::tpch(opened, args.scale, schema::Layout::Column, args.resources, show)?;
     if args.drive.is_some() {
         opened.keep();
     }
     let seconds = loaded.wall.as_secs_f64();
     if args.json {
         let row = serde_json::json!({
-            "workload": "tpch", "row": "load", "rows": loaded.rows, "load_ms": seconds * 1e3,
+            "workload": "tpch", "row": "load", "scale": args.scale.factor(), "rows": loaded.rows,
+            "load_ms": seconds * 1e3,
         });
         return println_quietly(&row.to_string());
     }

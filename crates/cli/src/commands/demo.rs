@@ -60,7 +60,7 @@ pub(crate) fn run(args: Args) -> CliResult {
     let path = args.drive.clone().unwrap_or_else(|| dir.path().join("demo.lode"));
     let opened = create(&path, args.resources, Offload::Off)?;
     println_quietly(&format!("TPC-H at scale {} on a new drive, {}", args.scale, path.display()))?;
-    let loaded = load::tpch(&opened, args.scale, schema::Layout::Column, args.resources)?;
+    let loaded = load::tpch(&opened, args.scale, schema::Layout::Column, args.resources, load::Show::Tables)?;
     let seconds = loaded.wall.as_secs_f64();
     println_quietly(&format!("{} rows loaded in {seconds:.1} s\n", count(loaded.rows)))?;
     let all = queries(&args, &opened)?;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use clap::Subcommand;
 use lode_engine::{Database, DatabaseOptions};
 
-use crate::drive_file::{self, CAPACITY_BYTES};
+use crate::drive_file::{self, CAPACITY_BYTES, parse_capacity};
 use crate::error::{CliError, CliResult};
 use crate::script::println_quietly;
-use crate::table::{bytes, count, parse_bytes};
+use crate::table::{bytes, count};
 
 /// Make, describe or verify the image of a drive
 #[derive(clap::Args)]
@@ -33,8 +33,8 @@ enum What {
         /// The image to make
         file: PathBuf,
 
-        /// The most it can hold; by default 64 GiB
-        #[arg(long, value_name = "SIZE", value_parser = parse_bytes, default_value_t = CAPACITY_BYTES,
+        /// The most it can hold, at least 128MiB; by default 64GiB
+        #[arg(long, value_name = "SIZE", value_parser = parse_capacity, default_value_t = CAPACITY_BYTES,
               hide_default_value = true, allow_negative_numbers = true)]
         capacity: u64,
     },

@@ -114,7 +114,7 @@ pub(crate) fn run(args: Args) -> CliResult {
                 Layout::Column => schema::Layout::Column,
             };
             with_drive(&to, |opened| {
-                let loaded = tpch(opened, scale, layout, to.resources)?;
+                let loaded = tpch(opened, scale, layout, to.resources, Show::Tables)?;
                 println_quietly(&format!(
                     "Loaded {} rows of TPC-H at scale {scale} in {:.1} s.",
                     count(loaded.rows),
@@ -155,8 +155,9 @@ pub(crate) fn tpch(
     scale: Scale,
     layout: schema::Layout,
     resources: Resources,
+    show: Show,
 ) -> CliResult<Loaded> {
-    let (on_progress, bar) = progress_display()?;
+    let (on_progress, bar) = progress_display(show)?;
     let session = Arc::clone(&opened.session);
     let loaded = resources.block_on(async { Ok(data::load(&session, scale, layout, on_progress).await?) });
     if let Some(bar) = bar {
@@ -165,8 +166,17 @@ pub(crate) fn tpch(
     loaded
 }
 
-/// A bar on a terminal, otherwise a line for each table.
-fn progress_display() -> CliResult<(OnProgress, Option<ProgressBar>)> {
+/// What of a load's progress goes to standard output when there is no terminal for a bar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Show {
+    /// A line for each table.
+    Tables,
+    /// Nothing: something else is written there.
+    Nothing,
+}
+
+/// A bar on a terminal, otherwise what `show` says.
+fn progress_display(show: Show) -> CliResult<(OnProgress, Option<ProgressBar>)> {
     let go_on =
         || if interrupt::signal().is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
     if std::io::stderr().is_terminal() {
@@ -177,23 +187,23 @@ fn progress_display() -> CliResult<(OnProgress, Option<ProgressBar>)> {
         let bar = ProgressBar::new(1).with_style(style);
         bar.enable_steady_tick(Duration::from_millis(200));
         let shown = bar.clone();
-        let show = move |p: Progress| {
+        let advance = move |p: Progress| {
             shown.set_length(p.rows_expected.max(p.rows));
             shown.set_position(p.rows);
             shown.set_message(p.table);
             go_on()
         };
-        return Ok((Arc::new(show), Some(bar)));
+        return Ok((Arc::new(advance), Some(bar)));
     }
     let last = Mutex::new("");
-    let show = move |p: Progress| {
+    let advance = move |p: Progress| {
         let mut last = last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if *last != p.table {
+        if show == Show::Tables && *last != p.table {
             *last = p.table;
             // A reader that went away does not stop the load.
             let _ = writeln!(std::io::stdout(), "loading {}", p.table);
         }
         go_on()
     };
-    Ok((Arc::new(show), None))
+    Ok((Arc::new(advance), None))
 }
