@@ -11,11 +11,12 @@
 //!   root:   5 x ( count 4 | mapping entries 8 each ) | count 4 | EBLOCK 4, generation 8 | ...
 //! ```
 //!
-//! The writer's lock is held, so the state is that of one commit: replay meets each record once, and counts exactly.
-//! Readers go on. Invariants: everything that a record names is durable before the record is written; everything that the
-//! older record names stays until the newer one is durable.
+//! The writer's lock is held, so the state is that of one commit: replay meets each record once, and counts
+//! exactly. Readers go on. Invariants: everything that a record names is durable before the record is
+//! written; everything that the older record names stays until the newer one is durable.
 //!
-//! Source: ELEOS §VIII-B. We differ: not fuzzy; a record is written to both slots, so that one damaged slot loses nothing.
+//! Source: ELEOS §VIII-B. We differ: not fuzzy; a record is written to both slots, so that one damaged slot
+//! loses nothing.
 
 use std::collections::BTreeSet;
 
@@ -196,7 +197,7 @@ impl Core {
     pub(crate) fn checkpoint(&self, w: &mut Writer, clean: bool) -> Result<(), FirmwareError> {
         self.check_writable()?;
         self.reclaim(w)?;
-        let changed = w.tables.root.is_none()
+        let changed = w.root_due
             || w.log.bytes > 0
             || w.rules_changed
             || self.map.has_dirty()
@@ -217,8 +218,8 @@ impl Core {
         Ok(())
     }
 
-    /// Marks the drive's own pages in sparse EBLOCKs dirty, so that those EBLOCKs empty: without this, one page that
-    /// never changes keeps its EBLOCK.
+    /// Marks the drive's own pages in sparse EBLOCKs dirty, so that those EBLOCKs empty: without this, one
+    /// page that never changes keeps its EBLOCK.
     fn gather(&self, w: &mut Writer) {
         let g = self.geometry();
         let used = |d: &Descriptor| d.state == State::Used { stream: Stream::Drive } && d.live > 0;
@@ -254,10 +255,7 @@ impl Core {
         let words = |v: Vec<u64>| v.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
         let map = self.map.take_dirty_pieces();
         let index = self.index.take_dirty_pieces();
-        let (owners, unlogged) = {
-            let mut x = self.extents.write();
-            (x.take_dirty_pieces(), x.unlogged().len())
-        };
+        let owners = self.extents.write().take_dirty_pieces();
         let taken = [
             map.iter().map(|p| p.0).collect::<Vec<_>>(),
             index.iter().map(|p| p.0).collect(),
@@ -273,6 +271,7 @@ impl Core {
             let before = w.tables.pieces(DriveKind::Rules).count();
             let now: Vec<_> = bytes.chunks(RULES_PIECE_BYTES).map(<[u8]>::to_vec).collect();
             for p in now.len()..before {
+                w.root_due = true;
                 let old = w.tables.set(DriveKind::Rules, p, None);
                 self.supersede(w, old);
             }
@@ -286,8 +285,6 @@ impl Core {
             self.extents.write().mark_pieces_dirty(owners);
         } else {
             w.rules_changed = false;
-            // The owners are in the checkpoint now; so are the EBLOCKs that are open.
-            self.extents.write().logged(unlogged);
         }
         written
     }
@@ -301,6 +298,7 @@ impl Core {
             let encode = |(kind, p, b): &(DriveKind, usize, Vec<u8>)| drive_page::encode(*kind, *p as u64, b);
             let pages: Vec<_> = some.iter().map(encode).collect();
             let homes = self.append_own(w, &pages)?;
+            w.root_due = true;
             for ((kind, p, _), home) in some.iter().zip(homes) {
                 let old = w.tables.set(*kind, *p, Some(home));
                 self.supersede(w, old);
@@ -325,6 +323,7 @@ impl Core {
             let root = drive_page::encode(DriveKind::Root, 0, &w.tables.encode(&generations));
             let home = self.append_own(w, &[root])?[0];
             let old = w.tables.root.replace(home);
+            w.root_due = false;
             self.supersede(w, old);
             Ok(())
         });
@@ -351,8 +350,8 @@ impl Core {
         let newest = self.medium.newest_checkpoint_record()?.map_or(1, |(slot, _)| slot);
         self.medium.write_checkpoint_record(1 - newest, &bytes)?;
         self.medium.sync()?;
-        // Now the other slot may go. It is durable with the next sync, and until then the older record in it is torn or
-        // whole: the newer one stands either way.
+        // Now the other slot may go. It is durable with the next sync, and until then the older record in it
+        // is torn or whole: the newer one stands either way.
         self.medium.write_checkpoint_record(newest, &bytes)?;
         if clean {
             self.medium.sync()?;
@@ -370,7 +369,9 @@ impl Core {
             w.space.retire(&self.epochs, e);
         }
         w.log.bytes = 0;
+        // The checkpoint has the EBLOCKs that are open, and the owners.
         w.space.opened.clear();
+        self.extents.write().checkpointed();
     }
 }
 

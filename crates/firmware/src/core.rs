@@ -55,6 +55,8 @@ pub(crate) struct Writer {
     pub(crate) commit: u64,
     /// Where the pieces of the tables lie.
     pub(crate) tables: Tables,
+    /// Whether they changed since the root was written.
+    pub(crate) root_due: bool,
     /// Pages of the drive that were replaced since the last checkpoint, which still names them: pinned.
     pub(crate) superseded: Vec<Entry>,
     pub(crate) rules_changed: bool,

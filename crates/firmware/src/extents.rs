@@ -4,8 +4,9 @@
 //!   free ── allocate ─► owned ── release (commit R) ─► resting ── every view older than R closed ─► free
 //! ```
 //!
-//! An allocation is logged with the next system action; until then a crash undoes it. A released extent rests, so that no
-//! view meets another owner's pages under an LPID that it knows. On the medium: owner + 1 for each extent, 0 without.
+//! An allocation is logged with the next system action; until then a crash undoes it. A released extent
+//! rests, so that no view meets another owner's pages under an LPID that it knows. On the medium: owner + 1
+//! for each extent, 0 without.
 
 use std::collections::BTreeSet;
 
@@ -22,6 +23,8 @@ pub(crate) struct Extents {
     resting: Vec<(u64, u64)>,
     /// Allocated, and not logged yet.
     unlogged: Vec<(OwnerId, ExtentId)>,
+    /// How many of them the checkpoint that is being written has.
+    in_checkpoint: usize,
     /// Pieces that changed since they were written.
     dirty: BTreeSet<usize>,
 }
@@ -77,6 +80,12 @@ impl Extents {
     /// The first `count` of them are logged now.
     pub(crate) fn logged(&mut self, count: usize) {
         self.unlogged.drain(..count);
+        self.in_checkpoint = 0;
+    }
+
+    /// The checkpoint with the pieces that were taken last is durable.
+    pub(crate) fn checkpointed(&mut self) {
+        self.logged(self.in_checkpoint);
     }
 
     /// Takes an extent from its owner at `commit`.
@@ -110,8 +119,10 @@ impl Extents {
         self.owners[from..from + owners.len()].copy_from_slice(owners);
     }
 
-    /// The changed pieces. They count as written from now on, and so do the allocations in them.
+    /// The changed pieces, which count as written from now on. The allocations in them count as logged once the
+    /// checkpoint is durable.
     pub(crate) fn take_dirty_pieces(&mut self) -> Vec<(usize, Vec<u32>)> {
+        self.in_checkpoint = self.unlogged.len();
         let piece = |p: usize| {
             let from = p * TABLE_PIECE_ENTRIES;
             self.owners[from..(from + TABLE_PIECE_ENTRIES).min(self.owners.len())].to_vec()

@@ -5,9 +5,10 @@
 //!                                                                             (none of these after a clean close)
 //! ```
 //!
-//! Invariants: nothing is written before the state is whole, and then only where nothing is that counts, so recovery that
-//! is cut short can begin again; every acknowledged batch is found, or the image is refused; of the batches that were not
-//! acknowledged, each is found whole or not at all: those beyond the last LSN known durable only if their data verifies.
+//! Invariants: nothing is written before the state is whole, and then only where nothing is that counts, so
+//! recovery that is cut short can begin again; every acknowledged batch is found, or the image is refused; of
+//! the batches that were not acknowledged, each is found whole or not at all: those beyond the last LSN known
+//! durable only if their data verifies.
 //!
 //! Source: ELEOS §VIII-C. Checkpoints are exact here, so one pass over the log is enough.
 
@@ -16,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 
 use lode_base::{EblockId, Geometry};
 use lode_command::Identity;
-use lode_flash::{Medium, WblockState};
+use lode_flash::{FlashError, Medium, WblockState};
 use parking_lot::{Mutex, RwLock};
 
 use crate::append::Space;
@@ -48,8 +49,8 @@ impl Unrecovered {
         Self { medium, options }
     }
 
-    /// Finds the state of the drive. A drive that was not closed gets a checkpoint; if there is no space for it, the
-    /// drive opens read-only.
+    /// Finds the state of the drive. A drive that was not closed gets a checkpoint; if there is no space for
+    /// it, the drive opens read-only.
     ///
     /// # Errors
     /// When the image is damaged, or can not be read or written.
@@ -123,6 +124,7 @@ fn core(medium: Medium, options: DriveOptions, log: Place) -> Core {
         log: LogWriter::new(log),
         commit: 0,
         tables: Tables::default(),
+        root_due: true,
         superseded: Vec::new(),
         rules_changed: false,
     };
@@ -235,6 +237,7 @@ impl Core {
             *self.rules.write() = Arc::new(rules);
         }
         w.tables = tables;
+        w.root_due = false;
         w.commit = record.commit;
         self.versions.restore(record.commit);
         Ok(())
@@ -264,7 +267,7 @@ impl Core {
         let read = read_log(&self.medium, log)?;
         let mut lsn = log.lsn - 1;
         for group in &read.groups {
-            if group.lsn > read.durable && !self.data_is_whole(group) {
+            if group.lsn > read.durable && !self.data_is_whole(group)? {
                 break;
             }
             self.replay_group(w, group).map_err(|what| {
@@ -299,21 +302,31 @@ impl Core {
         }
     }
 
-    /// Whether the data that a group speaks of is on the medium.
-    fn data_is_whole(&self, group: &Group) -> bool {
+    /// Whether the data that a group speaks of is on the medium. A medium that can not be read does not say.
+    fn data_is_whole(&self, group: &Group) -> Result<bool, FirmwareError> {
         let g = self.geometry();
-        group.records.iter().all(|r| match r {
-            Record::Opened(o) => {
-                if o.eblock.raw() < g.eblock_count() {
-                    self.medium.set_generation(o.eblock, o.generation);
+        for r in &group.records {
+            match r {
+                Record::Opened(o) => {
+                    if o.eblock.raw() < g.eblock_count() {
+                        self.medium.set_generation(o.eblock, o.generation);
+                    }
                 }
-                true
+                Record::Commit(c) => {
+                    for w in &c.writes {
+                        match self.medium.read(w.entry.ppa(g), w.entry.len_bytes() as u32) {
+                            Ok(_) => {}
+                            Err(FlashError::ChecksumMismatch { .. } | FlashError::WrongGeneration { .. }) => {
+                                return Ok(false);
+                            }
+                            Err(e) => return Err(e.into()),
+                        }
+                    }
+                }
+                Record::Allocated { .. } | Record::Indexed(_) => {}
             }
-            Record::Commit(c) => {
-                c.writes.iter().all(|w| self.medium.read(w.entry.ppa(g), w.entry.len_bytes() as u32).is_ok())
-            }
-            Record::Allocated { .. } | Record::Indexed(_) => true,
-        })
+        }
+        Ok(true)
     }
 
     fn replay_group(&self, w: &mut Writer, group: &Group) -> Result<(), String> {
@@ -362,8 +375,8 @@ impl Core {
         Ok(())
     }
 
-    /// Finds up to where open EBLOCKs were programmed, by batches that never were acknowledged too: what is written next
-    /// comes after.
+    /// Finds up to where open EBLOCKs were programmed, by batches that never were acknowledged too: what is
+    /// written next comes after.
     fn find_ends(&self, w: &mut Writer) -> Result<(), FirmwareError> {
         let open = |d: &Descriptor| matches!(d.state, State::Open { .. });
         let open: Vec<_> = w.space.summary.all().filter(|(_, d)| open(d)).map(|(e, d)| (e, *d)).collect();

@@ -1,4 +1,4 @@
-//! Power cuts at any write or sync: in the middle of a batch, of a checkpoint, of recovery; held against maps in memory.
+//! Power cuts at any write or sync, and file systems that are full at any program: in the middle of a batch, of a checkpoint, of recovery; held against maps in memory.
 //!
 //! ```text
 //!   steps ─► cut inside one ─► recover (cut again, and again) ─► all that was acknowledged, the last step whole or not
@@ -45,6 +45,8 @@ struct Case {
     slots: u64,
     /// Whether checkpoints are asked for: else they come when the log is long.
     checkpoints: bool,
+    /// Whether the file system is full now and then.
+    fills: bool,
     page_bytes_max: u64,
     cuts: u32,
     steps: u64,
@@ -67,6 +69,7 @@ fn case(seed: u64) -> Case {
         extents_max,
         slots: 16,
         checkpoints: true,
+        fills: seed % 2 == 1,
         page_bytes_max,
         cuts: 6,
         steps: 60,
@@ -123,11 +126,13 @@ impl Model {
             }
             4 if self.case.checkpoints => match run(d, Command::Checkpoint) {
                 Ok(_) => {}
-                Err(e) => panic!("a checkpoint: {e}"),
+                Err(e) => Self::failed(power, &e),
             },
+            9 if self.case.fills => power.full_after(self.random.below(12)),
             5 => match run(d, Command::BuildIndex(lode_base::OwnerId::new(INDEXED))) {
                 Ok(Reply::Indexed { .. })
                 | Err(CommandError::NoIndexRule(_) | CommandError::OutOfSpace { .. }) => {}
+                Err(e) => Self::failed(power, &e),
                 r => panic!("{r:?}"),
             },
             6 => {
@@ -209,7 +214,21 @@ impl Model {
                     assert_eq!(self.refused, refused, "trims go on when it is full");
                 }
             }
-            Err(e) => panic!("{e}"),
+            Err(e) => {
+                Self::failed(power, &e);
+                if !power.is_cut() {
+                    self.after = None;
+                }
+            }
+        }
+    }
+
+    /// A full file system undoes what is under way, and no more; half a log group takes a recovery.
+    fn failed(power: &Power, e: &CommandError) {
+        match e {
+            CommandError::ReadOnly(_) => power.cut(),
+            CommandError::Medium(what) if what.contains("no storage space") => {}
+            e => panic!("{e}"),
         }
     }
 
@@ -285,12 +304,18 @@ fn cuts(seed: u64) -> u32 {
     for _ in 0..c.cuts {
         let steps = m.random.below(c.steps);
         for _ in 0..steps {
-            m.step(&d, &power);
+            if !power.is_cut() {
+                m.step(&d, &power);
+            }
         }
-        m.after = None;
-        if m.random.below(4) == 0 {
+        if power.is_cut() {
+            // It was left read-only.
+        } else if m.random.below(4) == 0 {
+            m.after = None;
             power.cut_after(m.random.below(40));
-            d.clone().close().unwrap();
+            if let Err(e) = d.clone().close() {
+                assert!(e.to_string().contains("no storage space"), "{e}");
+            }
             // Where closing took less, power goes once it is over.
         } else {
             power.cut_after(m.random.below(60));
@@ -367,4 +392,38 @@ fn a_full_drive_keeps_room_for_its_own_pages() {
         }
     }
     assert!(refused > 0);
+}
+
+/// A checkpoint that failed half-way leaves nothing out of the log, nor out of the next checkpoint.
+#[test]
+fn a_checkpoint_that_failed_half_way_counts_for_nothing() {
+    let geometry = Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 24).unwrap();
+    let mut failed = 0;
+    for n in 0..8 {
+        for again in [false, true] {
+            let (medium, power) = Medium::with_power(geometry);
+            let d = Drive::format(medium, DriveOptions::default()).unwrap();
+            let before = allocate(&d, PLAIN, 1)[0].page(0);
+            put(&d, before, &[1; 100]).unwrap();
+            run(&d, Command::Checkpoint).unwrap();
+            let lpid = allocate(&d, PLAIN, 1)[0].page(0);
+            power.full_after(n);
+            failed += u32::from(run(&d, Command::Checkpoint).is_err());
+            power.full_after(u64::MAX);
+            if again {
+                run(&d, Command::Checkpoint).unwrap();
+                sound(&d);
+            }
+            put(&d, lpid, &[2; 100]).unwrap();
+            power.cut();
+            let (medium, _) = power.restored(1).unwrap();
+            let d = Unrecovered::new(medium, DriveOptions::default()).recover().unwrap();
+            assert_eq!(
+                (get(&d, None, before), get(&d, None, lpid)),
+                (Some(vec![1; 100]), Some(vec![2; 100]))
+            );
+            sound(&d);
+        }
+    }
+    assert!(failed > 4, "{failed} checkpoints failed");
 }

@@ -496,6 +496,16 @@ impl Power {
         self.switch.cut_after(operations);
     }
 
+    /// Cuts the power now.
+    pub fn cut(&self) {
+        self.switch.cut();
+    }
+
+    /// After so many further programs, one finds the file system full.
+    pub fn full_after(&self, programs: u64) {
+        self.switch.full_after(programs);
+    }
+
     /// Whether it was cut.
     pub fn is_cut(&self) -> bool {
         self.switch.is_cut()

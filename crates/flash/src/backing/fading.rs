@@ -9,6 +9,7 @@
 //! sectors. A sector can tear at a multiple of 512 bytes.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -31,6 +32,8 @@ struct Journal {
     /// Changes and syncs until the power is cut.
     left: Option<u64>,
     cut: bool,
+    /// Preparations until one finds no space.
+    full_after: Option<u64>,
 }
 
 impl Journal {
@@ -68,6 +71,14 @@ pub(crate) struct Switch(Arc<Mutex<Journal>>);
 impl Switch {
     pub(crate) fn cut_after(&self, operations: u64) {
         self.0.lock().left = Some(operations);
+    }
+
+    pub(crate) fn cut(&self) {
+        self.0.lock().cut = true;
+    }
+
+    pub(crate) fn full_after(&self, preparations: u64) {
+        self.0.lock().full_after = Some(preparations);
     }
 
     pub(crate) fn is_cut(&self) -> bool {
@@ -129,7 +140,7 @@ impl FadingBacking {
     /// An image with these bytes, all of them durable.
     pub(crate) fn new(durable: MemoryBacking) -> Self {
         let live = durable.duplicate();
-        let journal = Journal { durable, pending: Vec::new(), left: None, cut: false };
+        let journal = Journal { durable, pending: Vec::new(), left: None, cut: false, full_after: None };
         Self { live, switch: Switch(Arc::new(Mutex::new(journal))) }
     }
 
@@ -153,6 +164,17 @@ impl Backing for FadingBacking {
     }
 
     fn prepare_group(&self, group: u64, ahead: bool) -> Result<(), FlashError> {
+        let mut j = self.switch.0.lock();
+        match &mut j.full_after {
+            Some(0) => {
+                j.full_after = None;
+                let full = io::Error::from(io::ErrorKind::StorageFull);
+                return Err(FlashError::io(self.path(), "grow the image", full));
+            }
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        drop(j);
         self.live.prepare_group(group, ahead)
     }
 
