@@ -6,8 +6,9 @@
 //!   layout (nothing changes) ─► room? ─► open EBLOCKs ─► program
 //! ```
 //!
-//! Invariants: a page lies within one EBLOCK; every chunk begins on a WBLOCK, so that nothing is programmed twice; erased
-//! EBLOCKs are used again before fresh ones. A page starts on 64 bytes, or on an RBLOCK where it asks for it.
+//! Invariants: a page lies within one EBLOCK; every chunk begins on a WBLOCK, so that nothing is programmed
+//! twice; erased EBLOCKs are used again before fresh ones. A page starts on 64 bytes, or on an RBLOCK where
+//! it asks for it.
 //!
 //! Source: ELEOS §IV-A (global and channel provisioning).
 
@@ -191,8 +192,8 @@ impl Space {
         Chunk { lane, runs }
     }
 
-    /// Opens what the layout needs and programs the pages; answers where each lies. What was programmed when it
-    /// fails is not needed by anyone.
+    /// Opens what the layout needs and programs the pages; answers where each lies. What was programmed when
+    /// it fails is not needed by anyone.
     pub(crate) fn write(
         &mut self,
         medium: &Medium,
@@ -318,7 +319,8 @@ impl Space {
         self.limbo.push_back((epochs.retire(), e));
     }
 
-    /// Frees EBLOCKs that nobody reads any more. Beyond `keep` free ones, their space goes back to the file system.
+    /// Frees EBLOCKs that nobody reads any more. Beyond `keep` free ones, their space goes back to the file
+    /// system.
     pub(crate) fn free_retired(
         &mut self,
         medium: &Medium,

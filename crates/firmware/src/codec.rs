@@ -1,4 +1,5 @@
-//! Little-endian fields, written and read. Reading trusts nothing: a short buffer is an error that says where.
+//! Little-endian fields, written and read. Reading trusts nothing: a short buffer is an error that says
+//! where.
 
 use lode_base::{ExtentId, Lpid};
 

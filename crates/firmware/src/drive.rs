@@ -22,8 +22,8 @@ use crate::read::UnitAccess;
 use crate::recovery::{self, Unrecovered};
 use crate::{CheckReport, DriveInfo, DriveOptions, FirmwareError};
 
-/// A recovered drive. Clones are the same drive. Dropping it loses nothing that was acknowledged; [`Drive::close`] makes
-/// the next open fast.
+/// A recovered drive. Clones are the same drive. Dropping it loses nothing that was acknowledged;
+/// [`Drive::close`] makes the next open fast.
 #[derive(Clone)]
 pub struct Drive {
     core: Arc<Core>,
@@ -66,7 +66,8 @@ impl Drive {
     /// Opens an image file and recovers the drive in it.
     ///
     /// # Errors
-    /// When it is no image, is damaged, or is open elsewhere. Each message is one line that names the problem.
+    /// When it is no image, is damaged, or is open elsewhere. Each message is one line that names the
+    /// problem.
     pub fn open_file(path: &Path, options: DriveOptions) -> Result<Self, FirmwareError> {
         Unrecovered::new(Medium::open_file(path)?, options).recover()
     }
@@ -91,7 +92,8 @@ impl Drive {
         self.core.check()
     }
 
-    /// Writes a checkpoint after which the next open has nothing to replay. All clones then take no more writes.
+    /// Writes a checkpoint after which the next open has nothing to replay. All clones then take no more
+    /// writes.
     ///
     /// # Errors
     /// When the checkpoint can not be written, or the drive was read-only; nothing acknowledged is lost.

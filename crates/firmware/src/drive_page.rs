@@ -1,5 +1,5 @@
-//! The drive's own pages: mapping and index pages, and the pieces of its tables. They lie in EBLOCKs of their own
-//! stream and are found from the checkpoint record.
+//! The drive's own pages: mapping and index pages, and the pieces of its tables. They lie in EBLOCKs of their
+//! own stream and are found from the checkpoint record.
 //!
 //! ```text
 //!   0   magic "LDPG"   4   kind 1   version 1   zero 2
@@ -10,8 +10,8 @@
 //!   32  payload
 //! ```
 //!
-//! The medium's tags say that the bytes are those that were written there; this header says that they are the page
-//! that was looked for. Source: ELEOS §VIII-B (tables are flushed as pages of the log-structured store).
+//! The medium's tags say that the bytes are those that were written there; this header says that they are the
+//! page that was looked for. Source: ELEOS §VIII-B (tables are flushed as pages of the log-structured store).
 
 use std::fmt;
 

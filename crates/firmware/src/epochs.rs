@@ -5,14 +5,14 @@
 //!   writer:  unmap ─► retire (begin a new epoch) ─► ... ─► passed? ─► the EBLOCK may be erased
 //! ```
 //!
-//! Invariant: a reader that does not show in any slot when the writer looks will look up after the unmapping, since
-//! both publish and look in one total order (SeqCst).
-//! Source: epoch-based reclamation (Fraser 2004), with a slot a reader instead of one a thread.
+//! Invariant: a reader that does not show in any slot when the writer looks will look up after the unmapping,
+//! since both publish and look in one total order (SeqCst). Source: epoch-based reclamation (Fraser 2004),
+//! with a slot a reader instead of one a thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Readers at a time; further ones wait for a slot.
-const SLOTS: usize = 256;
+/// Readers at a time; further ones wait for a slot. A read may take two (one while it loads a mapping page).
+const SLOTS: usize = 1024;
 
 #[repr(align(64))]
 struct Slot(AtomicU64);

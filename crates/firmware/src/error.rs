@@ -6,7 +6,8 @@ use lode_base::GeometryError;
 use lode_command::CommandError;
 use lode_flash::FlashError;
 
-/// Why a drive can not be made, opened or kept. Each message is one line that names the problem and the place.
+/// Why a drive can not be made, opened or kept. Each message is one line that names the problem and the
+/// place.
 #[derive(Debug, thiserror::Error)]
 pub enum FirmwareError {
     /// The medium, or the image that it lies in.

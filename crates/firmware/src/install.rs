@@ -4,9 +4,9 @@
 //!   a page:  save the old version ─► take its index entry away ─► store the mapping entry ─► set the new index entry
 //! ```
 //!
-//! Invariants: all pages that an installation touches are resident and dirty before it begins, so that it neither
-//! fails nor waits; in the order above a reader that finds the same mapping entry before and after it took the index
-//! entry has the entry of that version, or none.
+//! Invariants: all pages that an installation touches are resident and dirty before it begins, so that it
+//! neither fails nor waits; in the order above a reader that finds the same mapping entry before and after it
+//! took the index entry has the entry of that version, or none.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -181,8 +181,8 @@ impl Core {
         }
     }
 
-    /// Installs index entries of pages that had none; a page that was written meanwhile keeps what it has. Answers for
-    /// how many pages the entry was installed.
+    /// Installs index entries of pages that had none; a page that was written meanwhile keeps what it has.
+    /// Answers for how many pages the entry was installed.
     pub(crate) fn install_indexed(&self, i: &Indexed, touched: &TouchedPages) -> u64 {
         let rules = self.rules.read().clone();
         let Some(rule) = rules.get(i.owner) else { return 0 };

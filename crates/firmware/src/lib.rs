@@ -1,5 +1,5 @@
-//! The drive: stores pages of any size in atomic batches, keeps old versions for read views, indexes pages as they are
-//! written, runs programs where the pages are, and finds all of it again after a crash.
+//! The drive: stores pages of any size in atomic batches, keeps old versions for read views, indexes pages as
+//! they are written, runs programs where the pages are, and finds all of it again after a crash.
 //!
 //! ```text
 //!   queue ─► drive ─┬─ write ─► append (programs data) ─► log (one sync) ─► install ─► map, index, versions
@@ -8,8 +8,8 @@
 //!   checkpoint ◄─ log grows          recovery: checkpoint, log ─► drive          reclaim ◄─ EBLOCKs without live bytes
 //! ```
 //!
-//! What must hold: a batch takes effect whole or not at all, and is durable when it completes; readers wait for no
-//! writer; what an open view shows stays readable; an EBLOCK is not programmed again while it is read.
+//! What must hold: a batch takes effect whole or not at all, and is durable when it completes; readers wait
+//! for no writer; what an open view shows stays readable; an EBLOCK is not programmed again while it is read.
 //! Source: ELEOS (the write path, log, checkpoints and recovery), FLIXR (the page index).
 
 mod append;

@@ -1,4 +1,5 @@
-//! A queue: commands run on the thread that completes them, first come, first served; scans take turns by units.
+//! A queue: commands run on the thread that completes them, first come, first served; scans take turns by
+//! units.
 //!
 //! ```text
 //!   submit ─► [ scan a │ read │ scan b ]      complete: run the first; a scan that has more goes to the end

@@ -154,8 +154,9 @@ impl PageAccess for UnitAccess<'_> {
         };
         let Some(index) = core.index.get(&core.medium, &core.epochs, extent.raw())? else { return Ok(None) };
         let Some(bytes) = index.get(rule.number, page) else { return Ok(None) };
-        // The entry of a newer version can have come between: then the mapping has that version by now. The mapping page is
-        // looked up anew, since the one at hand may have left memory, and been changed elsewhere, since.
+        // The entry of a newer version can have come between: then the mapping has that version by now. The
+        // mapping page is looked up anew, since the one at hand may have left memory, and been changed
+        // elsewhere, since.
         let map = core.map.get(&core.medium, &core.epochs, extent.raw())?;
         if map.and_then(|m| m.load(page)) != Some(before) {
             return Ok(None);

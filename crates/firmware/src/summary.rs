@@ -8,9 +8,9 @@
 //!   | generation 8 | closed at commit 8 | live bytes 4 | erase count 4 | end, WBLOCKs 4 | state 1 | stream 1 | lane 2 |
 //! ```
 //!
-//! `live` counts bytes that the newest mapping (or the newest checkpoint state) names; `pinned` those that only a
-//! read view, or the checkpoint that is on the medium, still needs: it is not kept, since no view outlives the drive.
-//! EBLOCKs beyond the end of the table are fresh: never used.
+//! `live` counts bytes that the newest mapping (or the newest checkpoint state) names; `pinned` those that
+//! only a read view, or the checkpoint that is on the medium, still needs: it is not kept, since no view
+//! outlives the drive. EBLOCKs beyond the end of the table are fresh: never used.
 //!
 //! Source: ELEOS §III-B (summary table); we keep live bytes where it keeps AVAIL, so that replay is exact.
 

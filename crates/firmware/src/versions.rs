@@ -6,12 +6,14 @@
 //!   a view at 7: smallest `until` above 7 is 9, so b;  at 9: none, so what the mapping has
 //! ```
 //!
-//! Invariants: an install saves the old entry *before* it stores the new one, and readers load the entry first, *then*
-//! look here: so a reader that met a new entry finds the old one. A view opens at the newest commit under the lock that an
-//! install holds, so it is either seen by the install or shows it. Bytes of a version stay pinned until the last view
-//! that needs it closed. A reader asks whether its view is still open *after* it looked.
+//! Invariants: an install saves the old entry *before* it stores the new one, and readers load the entry
+//! first, *then* look here: so a reader that met a new entry finds the old one. A view opens at the newest
+//! commit under the lock that an install holds, so it is either seen by the install or shows it. Bytes of a
+//! version stay pinned until the last view that needs it closed. A reader asks whether its view is still open
+//! *after* it looked.
 //!
-//! Source: the design, "Read views"; version lists as in HyPer (Neumann et al., SIGMOD 2015), kept in a side table.
+//! Source: the design, "Read views"; version lists as in HyPer (Neumann et al., SIGMOD 2015), kept in a side
+//! table.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -222,8 +224,8 @@ impl Versions {
 }
 
 impl Install<'_> {
-    /// Saves what `lpid` was, if an open view shows it; to be called before its new entry is stored. Answers whether it
-    /// was saved, and so stays pinned.
+    /// Saves what `lpid` was, if an open view shows it; to be called before its new entry is stored. Answers
+    /// whether it was saved, and so stays pinned.
     pub(crate) fn save(
         &mut self,
         lpid: Lpid,

@@ -4,8 +4,9 @@
 //!   check ─► index entries ─► [lock] ─► touch pages ─► room? ─► program data ─► append record ─► ONE sync ─► install
 //! ```
 //!
-//! Invariants: nothing of a batch shows, or counts, before its record is durable; what was programmed for a batch that
-//! failed is needed by nobody. No lock is held while index entries are made. Trims go on when the drive is full.
+//! Invariants: nothing of a batch shows, or counts, before its record is durable; what was programmed for a
+//! batch that failed is needed by nobody. No lock is held while index entries are made. Trims go on when the
+//! drive is full.
 //!
 //! Source: ELEOS §IV. System actions are forced one at a time here.
 
@@ -112,7 +113,8 @@ impl Core {
 
     fn prepare(&self, batch: &Batch) -> Result<Prepared, CommandError> {
         let rules = self.rules.read().clone();
-        // The number of a rule does not matter here: the entry is set under the number that it is installed with.
+        // The number of a rule does not matter here: the entry is set under the number that it is installed
+        // with.
         let with = match batch.index_rules.is_empty() {
             true => rules.clone(),
             false => Arc::new(rules.with(&batch.index_rules, 0)),
@@ -152,7 +154,8 @@ impl Core {
     ) -> Result<(u64, Option<ViewId>), CommandError> {
         let indexed = || batch.writes.iter().zip(&entries).map(|(p, e)| (p.lpid, e.is_some()));
         let touch = || self.touch(indexed(), &batch.trims, &batch.releases);
-        // Once, so that room is made for what becomes dirty, and again, since a checkpoint may have made it clean.
+        // Once, so that room is made for what becomes dirty, and again, since a checkpoint may have made it
+        // clean.
         touch()?;
         let allocated = self.extents.read().unlogged().len();
 
@@ -190,14 +193,16 @@ impl Core {
 
         let Record::Commit(c) = &record else { unreachable!("it was just made") };
         let view = self.install(w, c, &touched, batch.pin);
-        // The batch is durable whatever becomes of this: without space, pages stay dirty and are written later.
+        // The batch is durable whatever becomes of this: without space, pages stay dirty and are written
+        // later.
         if let Err(e) = self.write_back(w) {
             self.failed(e);
         }
         Ok((c.number, view))
     }
 
-    /// Sees to it that pages of these lengths, and a record of about `record_bytes`, have room; answers where they go.
+    /// Sees to it that pages of these lengths, and a record of about `record_bytes`, have room; answers where
+    /// they go.
     pub(crate) fn make_room(
         &self,
         w: &mut Writer,
@@ -237,8 +242,8 @@ impl Core {
         }
     }
 
-    /// Writes a record to the log, after those of EBLOCKs that were opened and extents that were handed out, and makes
-    /// all of it durable.
+    /// Writes a record to the log, after those of EBLOCKs that were opened and extents that were handed out,
+    /// and makes all of it durable.
     pub(crate) fn force(&self, w: &mut Writer, record: &Record) -> Result<(), CommandError> {
         let allocated = self.extents.read().unlogged();
         let mut group = Vec::new();

@@ -29,7 +29,8 @@ fn holds(d: &Drive, state: &HashMap<Lpid, Vec<u8>>, extent: ExtentId) -> bool {
     (0..40).all(|p| get(d, None, extent.page(p)).as_ref() == state.get(&extent.page(p)))
 }
 
-/// Between two syncs any block may reach the file, or not. Whatever does, the batch is there whole or not at all.
+/// Between two syncs any block may reach the file, or not. Whatever does, the batch is there whole or not at
+/// all.
 #[test]
 fn a_batch_is_whole_or_absent_whichever_blocks_reached_the_file() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! What one command after another can expect: views, index entries, extents, limits, queues, readers beside a writer.
+//! What one command after another can expect: views, index entries, extents, limits, queues, readers beside a
+//! writer.
 
 mod common;
 

@@ -4,8 +4,8 @@
 //!   an extent: [epoch] pages without an entry ─► read ─► entry ─► [lock] ─► log ─► install, where the page is the same
 //! ```
 //!
-//! Invariant: the epoch lasts from the reading of a page to the installation of its entry, so that the same address
-//! means the same version.
+//! Invariant: the epoch lasts from the reading of a page to the installation of its entry, so that the same
+//! address means the same version.
 
 use lode_base::{ExtentId, OwnerId};
 use lode_command::{CommandError, Reply};

@@ -5,8 +5,8 @@
 //!   scan  ─► mapping entry, redo bit clear ─► index page ─► entry      (an old version's entry travels with it)
 //! ```
 //!
-//! Invariants: a page without an entry, or with one of an older rule, is never skipped; an entry answered for a version
-//! was made of that version.
+//! Invariants: a page without an entry, or with one of an older rule, is never skipped; an entry answered for
+//! a version was made of that version.
 //!
 //! Source: FLIXR (index in the drive, made on write). Kinds of index are those of `lode_program`: range.
 

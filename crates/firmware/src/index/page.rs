@@ -4,8 +4,9 @@
 //!   | rule number 8 | entry bytes 4 | slots 4 | one bit a slot: 128 | slots x entry bytes |
 //! ```
 //!
-//! Invariant: changed only by the holder of the writer's lock, in the order that lets a reader pair an entry with a
-//! version (see `install`): the old entry goes before the mapping entry changes, the new one comes after.
+//! Invariant: changed only by the holder of the writer's lock, in the order that lets a reader pair an entry
+//! with a version (see `install`): the old entry goes before the mapping entry changes, the new one comes
+//! after.
 
 use lode_base::{EXTENT_PAGES, Geometry};
 use parking_lot::RwLock;

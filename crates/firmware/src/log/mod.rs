@@ -5,12 +5,12 @@
 //!                      group: |first ........... last|    one group a system action, forced by one sync
 //! ```
 //!
-//! A group begins on a page of its own and counts only whole. Each page says up to which LSN the log was known to be
-//! durable when it was written: one sync may persist a record before the data that it speaks of, so recovery verifies
-//! the data of what lies beyond.
+//! A group begins on a page of its own and counts only whole. Each page says up to which LSN the log was
+//! known to be durable when it was written: one sync may persist a record before the data that it speaks of,
+//! so recovery verifies the data of what lies beyond.
 //!
-//! Source: ELEOS §VIII-A (forward pointers, forced commit records). We name the next log EBLOCK in every page instead of
-//! three next pages, since a failed log write ends the session.
+//! Source: ELEOS §VIII-A (forward pointers, forced commit records). We name the next log EBLOCK in every page
+//! instead of three next pages, since a failed log write ends the session.
 
 mod page;
 mod reader;

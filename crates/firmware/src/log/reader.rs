@@ -5,8 +5,8 @@
 //!   groups:  7-8, 9            10 is half a group: never acknowledged, and ends the log
 //! ```
 //!
-//! The log ends at the first page that is not the next one. If a page beyond says that the missing LSN was durable, it
-//! is no end but damage, and so an error: what was acknowledged is never dropped silently.
+//! The log ends at the first page that is not the next one. If a page beyond says that the missing LSN was
+//! durable, it is no end but damage, and so an error: what was acknowledged is never dropped silently.
 
 use lode_base::EblockId;
 use lode_flash::Medium;

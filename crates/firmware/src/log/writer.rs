@@ -1,7 +1,7 @@
 //! Appends groups of records to the log.
 //!
-//! Invariants: the LSN goes up by one a page; the next log EBLOCK is erased before the first page that names it is
-//! written; a group is durable only once the medium was synced after it was appended.
+//! Invariants: the LSN goes up by one a page; the next log EBLOCK is erased before the first page that names
+//! it is written; a group is durable only once the medium was synced after it was appended.
 
 use lode_base::{EblockId, Geometry, PageBufMut};
 use lode_flash::{Generation, Medium};
@@ -9,7 +9,8 @@ use lode_flash::{Generation, Medium};
 use super::page::{LogPage, PAYLOAD_AT};
 use crate::FirmwareError;
 
-/// A position in the log, and the EBLOCK that comes after: all that is needed to go on, or to read from there.
+/// A position in the log, and the EBLOCK that comes after: all that is needed to go on, or to read from
+/// there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// The LSN of the page that comes here.

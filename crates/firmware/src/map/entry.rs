@@ -5,8 +5,8 @@
 //!   | redo | length: 21   | cell address: 42  |       zero: unmapped
 //! ```
 //!
-//! The redo bit says that the page was written without an index entry, which is to be made once its owner has a rule.
-//! Source: ELEOS §III-B (8 bytes a page); the widths are Lode's format.
+//! The redo bit says that the page was written without an index entry, which is to be made once its owner has
+//! a rule. Source: ELEOS §III-B (8 bytes a page); the widths are Lode's format.
 
 use std::fmt;
 
@@ -108,7 +108,7 @@ mod tests {
         let ppa = g.ppa(EblockId::new(5), 128).unwrap();
         let e = Entry::new(ppa, 1_000_001, true);
         assert_eq!((e.ppa(&g), e.len_bytes(), e.redo()), (ppa, 1_000_001, true));
-        assert_eq!(e.cells_bytes(), 1_000_064 - 1_000_064 % 64);
+        assert_eq!(e.cells_bytes(), 1_000_064);
         assert!(e.same_place(e.without_redo()) && e != e.without_redo());
         assert_eq!(Entry::check(e.word(), &g), Ok(Some(e)));
         assert_eq!(Entry::check(0, &g), Ok(None));

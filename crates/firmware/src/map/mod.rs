@@ -5,7 +5,8 @@
 //!                     homes: where mapping pages lie = the small table; the tiny table says where that lies
 //! ```
 //!
-//! Source: ELEOS §III-B (mapping, small and tiny table); entries are atomic words, so readers take no lock over them.
+//! Source: ELEOS §III-B (mapping, small and tiny table); entries are atomic words, so readers take no lock
+//! over them.
 
 mod cache;
 mod entry;
