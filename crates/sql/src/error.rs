@@ -9,9 +9,12 @@
 use std::path::Path;
 
 use datafusion::arrow::error::ArrowError;
+use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
 use lode_engine::EngineError;
+
+use crate::catalog::RESERVED_PREFIX;
 
 /// Why a statement was not done. Whatever the reason, it changed nothing.
 #[derive(Debug, thiserror::Error)]
@@ -173,9 +176,25 @@ fn describe(e: &DataFusionError) -> String {
         | DataFusionError::Configuration(m)
         | DataFusionError::Execution(m)
         | DataFusionError::Ffi(m) => m.clone(),
+        DataFusionError::SchemaError(e, _) => schema_message(e),
         DataFusionError::ResourcesExhausted(m) => format!("out of memory: {m}"),
         DataFusionError::Internal(m) => format!("internal error: {m}"),
         other => other.strip_backtrace(),
+    }
+}
+
+/// What DataFusion says of names, without Lode's own hidden ones.
+fn schema_message(e: &SchemaError) -> String {
+    let SchemaError::FieldNotFound { field, valid_fields } = e else { return e.to_string() };
+    let known: Vec<String> = valid_fields
+        .iter()
+        .filter(|c| !c.name.starts_with(RESERVED_PREFIX))
+        .map(|c| c.quoted_flat_name())
+        .collect();
+    let field = field.quoted_flat_name();
+    match known.as_slice() {
+        [] => format!("there is no column {field}"),
+        known => format!("there is no column {field} among {}", known.join(", ")),
     }
 }
 

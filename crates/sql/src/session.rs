@@ -201,6 +201,9 @@ pub(crate) async fn start(
     state: &SessionState,
     plan: &LogicalPlan,
 ) -> Result<(SchemaRef, SendableRecordBatchStream), SqlError> {
+    if let LogicalPlan::Ddl(_) = plan {
+        return Err(SqlError::Unsupported("SELECT INTO: use CREATE TABLE ... AS SELECT".into()));
+    }
     // What changes something went elsewhere before; that a plan here cannot is worth a second look.
     SQLOptions::new()
         .with_allow_ddl(false)

@@ -19,7 +19,7 @@ use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use datafusion::prelude::Column as ColumnName;
 use datafusion::sql::parser::Statement as Parsed;
-use datafusion::sql::sqlparser::ast::{Delete, Query, Statement as Sql, Truncate, Update};
+use datafusion::sql::sqlparser::ast::{Delete, Query, Statement as Sql, Truncate, Update, With};
 use lode_engine::{EngineError, RowAddress, Snapshot, Table, WriteTxn};
 
 pub(crate) use insert::insert;
@@ -58,8 +58,14 @@ pub(crate) fn find_table(snapshot: &Snapshot, name: &str) -> Result<Arc<Table>, 
 }
 
 /// `DELETE FROM t [USING ...] [WHERE ...] [ORDER BY ... LIMIT n]`.
-pub(crate) async fn delete(session: &Session, statement: &Delete) -> Result<StatementResult, SqlError> {
-    delete_found(session, rewrite::delete(statement)?, "DELETE").await
+pub(crate) async fn delete(
+    session: &Session,
+    statement: &Delete,
+    with: Option<With>,
+) -> Result<StatementResult, SqlError> {
+    let mut found = rewrite::delete(statement)?;
+    found.query.with = with;
+    delete_found(session, found, "DELETE").await
 }
 
 /// `TRUNCATE [TABLE] t`: deletes every row.
@@ -95,8 +101,13 @@ async fn delete_found(
 
 /// `UPDATE t SET c = e, ... [FROM ...] [WHERE ...]`. A FROM that matches a row of `t` more than once is refused:
 /// which of the new values would hold is anybody's guess.
-pub(crate) async fn update(session: &Session, statement: &Update) -> Result<StatementResult, SqlError> {
-    let found = rewrite::update(statement)?;
+pub(crate) async fn update(
+    session: &Session,
+    statement: &Update,
+    with: Option<With>,
+) -> Result<StatementResult, SqlError> {
+    let mut found = rewrite::update(statement)?;
+    found.query.with = with;
     let Change { mut txn, snapshot, table } = Change::begin(session, &found.table).await?;
     let columns = column_numbers(&table, &found.assigned)?;
     let state = session.state_at(snapshot, Some(table.clone()));

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::sql::parser::{ExplainStatement, Statement as Parsed};
-use datafusion::sql::sqlparser::ast::{Query, Statement as Sql};
+use datafusion::sql::sqlparser::ast::{Insert, Query, SetExpr, Statement as Sql, With};
 use lode_engine::Table;
 
 pub use parse::Statement;
@@ -79,10 +79,15 @@ pub(crate) async fn run(session: &Session, statement: &Statement) -> Result<Stat
 
 async fn run_sql(session: &Session, sql: &Sql) -> Result<StatementResult, SqlError> {
     match sql {
-        Sql::Query(_) => session.query(Parsed::Statement(Box::new(sql.clone()))).await,
+        Sql::Query(query) => match change_with(query)? {
+            Some((with, Sql::Insert(insert))) => dml::insert(session, &with_source(insert, with)?).await,
+            Some((with, Sql::Update(update))) => dml::update(session, update, Some(with)).await,
+            Some((with, Sql::Delete(delete))) => dml::delete(session, delete, Some(with)).await,
+            _ => session.query(Parsed::Statement(Box::new(sql.clone()))).await,
+        },
         Sql::Insert(insert) => dml::insert(session, insert).await,
-        Sql::Update(update) => dml::update(session, update).await,
-        Sql::Delete(delete) => dml::delete(session, delete).await,
+        Sql::Update(update) => dml::update(session, update, None).await,
+        Sql::Delete(delete) => dml::delete(session, delete, None).await,
         Sql::Truncate(truncate) => dml::truncate(session, truncate).await,
         Sql::Copy { source, to, target, options, legacy_options, values } => {
             let copy = copy::Copy::parse(source, *to, target, options, legacy_options, values)?;
@@ -106,6 +111,29 @@ async fn run_sql(session: &Session, sql: &Sql) -> Result<StatementResult, SqlErr
         }
         other => Err(SqlError::Unsupported(verb(other, 2))),
     }
+}
+
+/// `WITH ... INSERT | UPDATE | DELETE` is parsed as a query: its parts.
+fn change_with(query: &Query) -> Result<Option<(With, &Sql)>, SqlError> {
+    let (SetExpr::Insert(change) | SetExpr::Update(change) | SetExpr::Delete(change)) = query.body.as_ref()
+    else {
+        return Ok(None);
+    };
+    let more = query.order_by.is_some() || query.limit_clause.is_some() || query.fetch.is_some();
+    match &query.with {
+        Some(with) if !more => Ok(Some((with.clone(), change))),
+        _ => Err(SqlError::Unsupported(format!("{} within a query", verb(change, 1)))),
+    }
+}
+
+/// The INSERT whose source sees what the statement's WITH defines.
+fn with_source(insert: &Insert, with: With) -> Result<Insert, SqlError> {
+    let mut insert = insert.clone();
+    match &mut insert.source {
+        Some(source) if source.with.is_none() => source.with = Some(with),
+        _ => return Err(SqlError::Unsupported("INSERT with two WITH".into())),
+    }
+    Ok(insert)
 }
 
 /// EXPLAIN of a query is DataFusion's. EXPLAIN of a change shows the query that finds its rows; to run it for
