@@ -40,8 +40,10 @@ pub(crate) struct Space {
     geometry: Geometry,
     pub(crate) summary: Summary,
     open: [Vec<Option<EblockId>>; Stream::ALL.len()],
-    /// Free, and used before.
+    /// Free, used before, and with space in the file.
     recycled: BTreeSet<u32>,
+    /// Free, used before, and without: their space went back to the file system.
+    discarded: BTreeSet<u32>,
     limbo: VecDeque<(u64, EblockId)>,
     /// Opened by the user stream and not logged yet.
     pub(crate) opened: Vec<Opened>,
@@ -80,6 +82,7 @@ impl Space {
             summary: Summary::new(g),
             open: [lanes(), lanes()],
             recycled: BTreeSet::new(),
+            discarded: BTreeSet::new(),
             limbo: VecDeque::new(),
             opened: Vec::new(),
             next_lane: 0,
@@ -107,7 +110,18 @@ impl Space {
 
     /// EBLOCKs that can be opened now.
     pub(crate) fn free_eblocks(&self) -> u32 {
-        self.recycled.len() as u32 + self.geometry.eblock_count() - self.summary.len() as u32
+        let fresh = self.geometry.eblock_count() - self.summary.len() as u32;
+        (self.recycled.len() + self.discarded.len()) as u32 + fresh
+    }
+
+    /// Gives up the open EBLOCKs of a stream after the file system had no space for what came next in them, if there are
+    /// erased ones whose space is there: false when there are none.
+    pub(crate) fn give_up_open(&mut self, stream: Stream, commit: u64) -> bool {
+        if self.recycled.is_empty() {
+            return false;
+        }
+        (0..self.geometry.channels() as usize).for_each(|lane| self.close(stream, lane, commit));
+        true
     }
 
     /// Bytes left in the open EBLOCKs of a stream.
@@ -256,20 +270,25 @@ impl Space {
         channel: u32,
     ) -> Result<Option<(EblockId, Generation)>, FirmwareError> {
         let g = self.geometry;
-        let recycled = |c: Option<u32>| {
+        let free_in = |free: &BTreeSet<u32>, c: Option<u32>| {
             let fits = |e: &&u32| c.is_none_or(|c| g.channel_of(EblockId::new(**e)) == c);
-            self.recycled.iter().find(fits).copied()
+            free.iter().find(fits).copied()
         };
         let fresh = self.summary.len() as u32..g.eblock_count();
         let fresh_here = fresh.clone().take(g.channels() as usize).find(|e| e % g.channels() == channel);
-        let found =
-            recycled(Some(channel)).or(fresh_here).or_else(|| recycled(None)).or(fresh.clone().next());
+        let found = free_in(&self.recycled, Some(channel))
+            .or_else(|| free_in(&self.discarded, Some(channel)))
+            .or(fresh_here)
+            .or_else(|| free_in(&self.recycled, None))
+            .or_else(|| free_in(&self.discarded, None))
+            .or(fresh.clone().next());
         let Some(raw) = found else { return Ok(None) };
         let e = EblockId::new(raw);
         let generation = medium.erase(e)?;
         self.recycled.remove(&raw);
+        self.discarded.remove(&raw);
         if raw >= fresh.start {
-            self.recycled.extend(fresh.start..raw);
+            self.discarded.extend(fresh.start..raw);
         }
         let d = self.summary.edit(e);
         assert!(d.state == State::Free && d.live == 0 && d.pinned == 0, "{e:?} is taken while it is {d:?}");
@@ -333,9 +352,11 @@ impl Space {
             }
             self.limbo.pop_front();
             self.summary.edit(e).state = State::Free;
-            self.recycled.insert(e.raw());
-            if self.recycled.len() > keep as usize {
+            if self.recycled.len() < keep as usize {
+                self.recycled.insert(e.raw());
+            } else {
                 medium.discard(e)?;
+                self.discarded.insert(e.raw());
             }
         }
         Ok(())

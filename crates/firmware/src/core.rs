@@ -114,9 +114,15 @@ impl Core {
     pub(crate) fn append_own(&self, w: &mut Writer, pages: &[Vec<u8>]) -> Result<Vec<Entry>, FirmwareError> {
         let lens: Vec<_> = pages.iter().map(|p| (p.len(), Align::Cell)).collect();
         let items: Vec<&[u8]> = pages.iter().map(|p| &p[..]).collect();
-        let layout = w.space.layout(&self.medium, Stream::Drive, &lens);
         let commit = w.commit;
-        let places = w.space.write(&self.medium, Stream::Drive, &items, &layout, commit)?;
+        let append = |w: &mut Writer| {
+            let layout = w.space.layout(&self.medium, Stream::Drive, &lens);
+            w.space.write(&self.medium, Stream::Drive, &items, &layout, commit)
+        };
+        let places = match append(w) {
+            Err(e) if e.is_no_space() && w.space.give_up_open(Stream::Drive, commit) => append(w)?,
+            written => written?,
+        };
         let entry = |(ppa, p): (lode_base::Ppa, &Vec<u8>)| {
             let e = Entry::new(ppa, p.len(), false);
             w.space.summary.add_live(self.geometry().locate(ppa).0, e.cells_bytes());

@@ -169,13 +169,20 @@ impl Core {
             + batch.index_rules.iter().map(|(_, r)| rule_bytes(r)).sum::<usize>()
             + 17 * allocated;
         let pages: Vec<_> = batch.writes.iter().map(|p| (p.data.len(), p.align)).collect();
-        let layout = self.make_room(w, &pages, record_bytes)?;
-        let touched = touch()?;
-
         let items: Vec<&[u8]> = batch.writes.iter().map(|p| &p.data[..]).collect();
         let commit = w.commit;
-        let places = w.space.write(&self.medium, Stream::User, &items, &layout, commit);
-        let places = places.map_err(|e| self.failed(e))?;
+        let mut gave_up = false;
+        let (places, touched) = loop {
+            let layout = self.make_room(w, &pages, record_bytes)?;
+            let touched = touch()?;
+            match w.space.write(&self.medium, Stream::User, &items, &layout, commit) {
+                Ok(places) => break (places, touched),
+                Err(e) if e.is_no_space() && !gave_up && w.space.give_up_open(Stream::User, commit) => {
+                    gave_up = true;
+                }
+                Err(e) => return Err(self.failed(e).into()),
+            }
+        };
 
         let place = |((p, ppa), index): ((&lode_command::PageWrite, _), Option<Box<[u8]>>)| LoggedWrite {
             lpid: p.lpid,

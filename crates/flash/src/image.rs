@@ -54,7 +54,8 @@ fn write_new(file: File, path: &Path, geometry: Geometry, seed: u64) -> Result<O
     for at in SUPERBLOCK_AT {
         backing.write(at, &bytes, "write the superblock")?;
     }
-    backing.write(DATA_AT - 4096, &[0; 4096], "grow the image")?;
+    // All up to the data, so that opening and checkpoints need no space when the file system is full.
+    backing.write(EPOCH_AT[0], &vec![0; (DATA_AT - EPOCH_AT[0]) as usize], "grow the image")?;
     let epoch = 1;
     write_epoch(&backing, EPOCH_AT[0], epoch)?;
     backing.sync()?;
