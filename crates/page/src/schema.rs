@@ -52,6 +52,42 @@ impl DataType {
         }
     }
 
+    /// The type in three bytes, as page directories and index rules have it: tag, precision and scale.
+    pub const fn tag(self) -> (u8, u8, u8) {
+        match self {
+            Self::Boolean => (1, 0, 0),
+            Self::SmallInt => (2, 0, 0),
+            Self::Integer => (3, 0, 0),
+            Self::BigInt => (4, 0, 0),
+            Self::Real => (5, 0, 0),
+            Self::Double => (6, 0, 0),
+            Self::Decimal { precision, scale } => (7, precision, scale),
+            Self::Text => (8, 0, 0),
+            Self::Bytea => (9, 0, 0),
+            Self::Date => (10, 0, 0),
+            Self::Timestamp => (11, 0, 0),
+        }
+    }
+
+    /// The inverse of [`DataType::tag`]; `None` for bytes that name no type.
+    pub fn from_tag(tag: u8, precision: u8, scale: u8) -> Option<Self> {
+        let t = match tag {
+            1 => Self::Boolean,
+            2 => Self::SmallInt,
+            3 => Self::Integer,
+            4 => Self::BigInt,
+            5 => Self::Real,
+            6 => Self::Double,
+            7 if (1..=38).contains(&precision) && scale <= precision => Self::Decimal { precision, scale },
+            8 => Self::Text,
+            9 => Self::Bytea,
+            10 => Self::Date,
+            11 => Self::Timestamp,
+            _ => return None,
+        };
+        (t.tag() == (tag, precision, scale)).then_some(t)
+    }
+
     /// Whether values have a variable length ([`DataType::Text`] and [`DataType::Bytea`]).
     pub const fn is_variable(self) -> bool {
         matches!(self, Self::Text | Self::Bytea)

@@ -12,7 +12,7 @@ use bytemuck::{Pod, Zeroable};
 use lode_base::{CELL_BYTES, PAGE_BYTES_LIMIT, PageBuf, PageBufMut};
 
 use super::dictionary::{Interned, hash_bytes, hash_u64, intern};
-use super::header::{Encoding, Entry, FLAG_VALIDITY, Header, MAGIC, checksum, kind_tag, type_tag};
+use super::header::{Encoding, Entry, FLAG_VALIDITY, Header, MAGIC, checksum, kind_tag};
 use super::{
     LARGE_SEGMENT_ALIGN, LARGE_SEGMENT_BYTES, PageKind, PageMeta, STRING_BYTES_MAX, TablePage, string_bytes,
 };
@@ -120,7 +120,7 @@ impl Segment {
             let coded = if kind == PageKind::Column { coded(c, rows, &plain) } else { None };
             coded.unwrap_or(plain)
         });
-        let (tag, precision, scale) = type_tag(c.data_type());
+        let (tag, precision, scale) = c.data_type().tag();
         let nulls = validity.as_ref().map_or(0, |v| rows - bits::count(v, rows));
         let mut entry = Entry {
             type_tag: tag,

@@ -4,7 +4,7 @@
 //!   header, 64 bytes                            directory entry, 32 bytes
 //!    0  magic "LTAB"                             0  segment's offset in the page   u32, a multiple of 64
 //!    4  kind: 1 row, 2 column        u8          4  segment's bytes                u32
-//!    5  version of that kind         u8          8  type                           u8, see `type_tag`
+//!    5  version of that kind         u8          8  type                           u8, see `DataType::tag`
 //!    6  flags, 0                     u16         9  precision of a decimal, or 0   u8
 //!    8  rows                         u32        10  scale of a decimal, or 0       u8
 //!   12  bytes of the page            u32        11  encoding                       u8, see `Encoding`
@@ -106,44 +106,6 @@ pub(super) const fn kind_tag(kind: PageKind) -> (u8, u8) {
     }
 }
 
-/// Type, precision and scale as the directory has them.
-pub(super) const fn type_tag(t: DataType) -> (u8, u8, u8) {
-    match t {
-        DataType::Boolean => (1, 0, 0),
-        DataType::SmallInt => (2, 0, 0),
-        DataType::Integer => (3, 0, 0),
-        DataType::BigInt => (4, 0, 0),
-        DataType::Real => (5, 0, 0),
-        DataType::Double => (6, 0, 0),
-        DataType::Decimal { precision, scale } => (7, precision, scale),
-        DataType::Text => (8, 0, 0),
-        DataType::Bytea => (9, 0, 0),
-        DataType::Date => (10, 0, 0),
-        DataType::Timestamp => (11, 0, 0),
-    }
-}
-
-/// The inverse of [`type_tag`].
-pub(super) fn type_of_tag(tag: u8, precision: u8, scale: u8) -> Option<DataType> {
-    let t = match tag {
-        1 => DataType::Boolean,
-        2 => DataType::SmallInt,
-        3 => DataType::Integer,
-        4 => DataType::BigInt,
-        5 => DataType::Real,
-        6 => DataType::Double,
-        7 if (1..=38).contains(&precision) && scale <= precision => {
-            return Some(DataType::Decimal { precision, scale });
-        }
-        8 => DataType::Text,
-        9 => DataType::Bytea,
-        10 => DataType::Date,
-        11 => DataType::Timestamp,
-        _ => return None,
-    };
-    (precision == 0 && scale == 0).then_some(t)
-}
-
 /// Where the four parts of a segment lie in it, as bytes; an absent part is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Parts {
@@ -186,7 +148,7 @@ impl Entry {
     /// Checks all that an entry says of its own column; where the segment lies is the page's business.
     pub(super) fn check(&self, rows: u32) -> Result<(DataType, Encoding), &'static str> {
         let require = |ok: bool, what| if ok { Ok(()) } else { Err(what) };
-        let t = type_of_tag(self.type_tag, self.precision, self.scale).ok_or("an unknown type")?;
+        let t = DataType::from_tag(self.type_tag, self.precision, self.scale).ok_or("an unknown type")?;
         let encoding = Encoding::from_tag(self.encoding).ok_or("an unknown encoding")?;
         require(self.flags & !FLAG_VALIDITY == 0 && self.reserved == 0, "unknown flags of a column")?;
         require(self.statistics == 0, "statistics of a later version")?;

@@ -78,7 +78,7 @@ impl IndexRule {
         b.extend(self.schema.version.to_le_bytes());
         b.extend((self.schema.columns.len() as u16).to_le_bytes());
         for c in &self.schema.columns {
-            let (tag, precision, scale) = tag(c.data_type);
+            let (tag, precision, scale) = c.data_type.tag();
             b.extend([tag, precision, scale, u8::from(c.nullable)]);
         }
         b.extend((self.columns.len() as u16).to_le_bytes());
@@ -101,7 +101,7 @@ impl IndexRule {
         let mut columns = Vec::new();
         for _ in 0..count {
             let [tag, precision, scale, nullable] = take(bytes, &mut at)?;
-            let data_type = untag(tag, precision, scale).ok_or(corrupt(at - 4))?;
+            let data_type = DataType::from_tag(tag, precision, scale).ok_or(corrupt(at - 4))?;
             if nullable > 1 {
                 return Err(corrupt(at - 1));
             }
@@ -125,40 +125,6 @@ fn take<const N: usize>(bytes: &[u8], at: &mut usize) -> Result<[u8; N], Program
     let field = bytes.get(*at..).and_then(|b| b.first_chunk::<N>()).ok_or(corrupt(*at))?;
     *at += N;
     Ok(*field)
-}
-
-fn tag(t: DataType) -> (u8, u8, u8) {
-    match t {
-        DataType::Boolean => (1, 0, 0),
-        DataType::SmallInt => (2, 0, 0),
-        DataType::Integer => (3, 0, 0),
-        DataType::BigInt => (4, 0, 0),
-        DataType::Real => (5, 0, 0),
-        DataType::Double => (6, 0, 0),
-        DataType::Decimal { precision, scale } => (7, precision, scale),
-        DataType::Text => (8, 0, 0),
-        DataType::Bytea => (9, 0, 0),
-        DataType::Date => (10, 0, 0),
-        DataType::Timestamp => (11, 0, 0),
-    }
-}
-
-fn untag(t: u8, precision: u8, scale: u8) -> Option<DataType> {
-    let data_type = match t {
-        1 => DataType::Boolean,
-        2 => DataType::SmallInt,
-        3 => DataType::Integer,
-        4 => DataType::BigInt,
-        5 => DataType::Real,
-        6 => DataType::Double,
-        7 => DataType::Decimal { precision, scale },
-        8 => DataType::Text,
-        9 => DataType::Bytea,
-        10 => DataType::Date,
-        11 => DataType::Timestamp,
-        _ => return None,
-    };
-    (tag(data_type) == (t, precision, scale)).then_some(data_type)
 }
 
 #[cfg(test)]
