@@ -68,18 +68,33 @@ impl Geometry {
         check((1..=1024).contains(&ways), "ways", ways, "from 1 to 1,024")?;
         check((1..=16).contains(&planes), "planes", planes, "from 1 to 16")?;
         let pow2 = rblock_bytes.is_power_of_two();
-        check(pow2 && (4096..=65_536).contains(&rblock_bytes), "rblock_bytes", rblock_bytes, "4, 8, 16, 32 or 64 KB")?;
-        let multiple = wblock_bytes != 0 && wblock_bytes.is_multiple_of(rblock_bytes) && wblock_bytes <= 1 << 20;
+        check(
+            pow2 && (4096..=65_536).contains(&rblock_bytes),
+            "rblock_bytes",
+            rblock_bytes,
+            "4, 8, 16, 32 or 64 KB",
+        )?;
+        let multiple =
+            wblock_bytes != 0 && wblock_bytes.is_multiple_of(rblock_bytes) && wblock_bytes <= 1 << 20;
         check(multiple, "wblock_bytes", wblock_bytes, "a multiple of rblock_bytes, at most 1 MB")?;
         let multiple = eblock_bytes.is_multiple_of(wblock_bytes) && eblock_bytes / wblock_bytes >= 4;
         check(multiple, "eblock_bytes", eblock_bytes, "a multiple of wblock_bytes, at least four of them")?;
         let aligned = eblock_bytes.is_multiple_of(1 << 20) || (1u32 << 20).is_multiple_of(eblock_bytes);
-        check(aligned && eblock_bytes <= 1 << 30, "eblock_bytes", eblock_bytes, "a multiple or a divisor of 1 MB, at most 1 GB")?;
+        check(
+            aligned && eblock_bytes <= 1 << 30,
+            "eblock_bytes",
+            eblock_bytes,
+            "a multiple or a divisor of 1 MB, at most 1 GB",
+        )?;
         check(eblock_count >= 8, "eblock_count", eblock_count, "at least 8")?;
         let g = Self { channels, ways, planes, rblock_bytes, wblock_bytes, eblock_bytes, eblock_count };
         if g.capacity_bytes() > 256 << 40 {
             let value = g.capacity_bytes();
-            return Err(GeometryError::OutOfRange { what: "the capacity in bytes", value, must: "at most 256 TB" });
+            return Err(GeometryError::OutOfRange {
+                what: "the capacity in bytes",
+                value,
+                must: "at most 256 TB",
+            });
         }
         Ok(g)
     }
@@ -136,7 +151,10 @@ impl Geometry {
 
     /// The address of byte `offset` (a multiple of 64) of EBLOCK `e`; `None` outside the medium or unaligned.
     pub fn ppa(&self, e: EblockId, offset: u32) -> Option<Ppa> {
-        if e.raw() >= self.eblock_count || offset >= self.eblock_bytes || !offset.is_multiple_of(CELL_BYTES as u32) {
+        if e.raw() >= self.eblock_count
+            || offset >= self.eblock_bytes
+            || !offset.is_multiple_of(CELL_BYTES as u32)
+        {
             return None;
         }
         let byte = u64::from(e.raw()) * u64::from(self.eblock_bytes) + u64::from(offset);
@@ -175,7 +193,10 @@ mod tests {
     #[test]
     fn impossible_shapes_are_refused_by_name() {
         let e = Geometry::new(1, 1, 1, 4096, 5000, 1 << 20, 64).unwrap_err();
-        assert_eq!(e.to_string(), "wblock_bytes is 5000; it must be a multiple of rblock_bytes, at most 1 MB");
+        assert_eq!(
+            e.to_string(),
+            "wblock_bytes is 5000; it must be a multiple of rblock_bytes, at most 1 MB"
+        );
         assert!(Geometry::new(0, 1, 1, 4096, 4096, 1 << 20, 64).is_err());
         assert!(Geometry::new(1, 1, 1, 512, 4096, 1 << 20, 64).is_err());
     }

@@ -95,7 +95,10 @@ impl Batch {
 
     /// Whether the batch asks for nothing.
     pub fn is_empty(&self) -> bool {
-        self.writes.is_empty() && self.trims.is_empty() && self.releases.is_empty() && self.index_rules.is_empty()
+        self.writes.is_empty()
+            && self.trims.is_empty()
+            && self.releases.is_empty()
+            && self.index_rules.is_empty()
     }
 }
 

@@ -30,7 +30,8 @@ pub trait Queue: Send {
 
     /// Appends completions to `out`, running what was submitted as far as `until` asks. With nothing submitted it
     /// returns at once.
-    fn complete(&mut self, at: VirtualNs, until: Until, out: &mut Vec<Completion>) -> Result<(), DeviceError>;
+    fn complete(&mut self, at: VirtualNs, until: Until, out: &mut Vec<Completion>)
+    -> Result<(), DeviceError>;
 
     /// Gives a running task another program (the old one with a run-time filter added) from its next unit on. A tag
     /// that names no running task is ignored: the task may just have ended. A program that differs in anything but
