@@ -142,7 +142,12 @@ impl Core {
             w.rules_changed = true;
         }
         w.commit = c.number;
-        install.finish(pin)
+        let view = install.finish(pin);
+        if let Some(e) = w.space.summary.miscounted {
+            let what = format!("the summary of {e:?} counts less than is mapped there");
+            self.fatal(&FirmwareError::damaged(self.medium.path(), what));
+        }
+        view
     }
 
     fn replace(
@@ -170,7 +175,9 @@ impl Core {
             index.clear(page);
         }
         t.map.store(page, change.entry);
-        if let (Some(index), Some(bytes), Some(r)) = (&t.index, change.index, rule) {
+        if let (Some(index), Some(bytes), Some(r)) = (&t.index, change.index, rule)
+            && bytes.len() == r.rule.entry_bytes()
+        {
             index.set(r.number, page, bytes);
         }
         if let Some(new) = change.entry {
@@ -191,6 +198,9 @@ impl Core {
             let (Some(t), Some(bytes)) = (touched.get(&p.lpid.extent()), &p.index) else { continue };
             let page = p.lpid.page();
             let Some(now) = t.map.load(page).filter(|e| e.same_place(p.entry)) else { continue };
+            if bytes.len() != rule.rule.entry_bytes() {
+                continue;
+            }
             let index = t.index.as_ref().expect("the index page was touched");
             index.set(rule.number, page, bytes);
             t.map.store(page, Some(now.without_redo()));

@@ -372,7 +372,10 @@ impl Core {
         let writes = c.writes.iter().map(|p| (p.lpid, p.index.is_some()));
         let touched = self.touch(writes, &c.trims, &c.releases).map_err(|e| e.to_string())?;
         self.install(w, c, &touched, false);
-        Ok(())
+        match w.space.summary.miscounted {
+            Some(e) => Err(format!("the summary of {e:?} counts less than is mapped there")),
+            None => Ok(()),
+        }
     }
 
     /// Finds up to where open EBLOCKs were programmed, by batches that never were acknowledged too: what is

@@ -124,13 +124,21 @@ pub(crate) struct Summary {
     count: u32,
     /// EBLOCKs whose descriptor changed since their piece was written.
     touched: BTreeSet<u32>,
+    /// An EBLOCK of which more died than lived: the image said something else of it than its mapping does.
+    pub(crate) miscounted: Option<EblockId>,
     /// Those that may have nothing left that is needed.
     pub(crate) empty: Vec<EblockId>,
 }
 
 impl Summary {
     pub(crate) fn new(g: &Geometry) -> Self {
-        Self { eblocks: Vec::new(), count: g.eblock_count(), touched: BTreeSet::new(), empty: Vec::new() }
+        Self {
+            eblocks: Vec::new(),
+            count: g.eblock_count(),
+            touched: BTreeSet::new(),
+            miscounted: None,
+            empty: Vec::new(),
+        }
     }
 
     /// EBLOCKs that were ever used: all others are fresh.
@@ -158,15 +166,20 @@ impl Summary {
     }
 
     pub(crate) fn add_live(&mut self, e: EblockId, bytes: u32) {
-        self.edit(e).live += bytes;
+        let d = self.edit(e);
+        d.live = d.live.saturating_add(bytes);
     }
 
     /// Bytes that the newest state does not need any more; with `pin`, an older one does.
     pub(crate) fn sub_live(&mut self, e: EblockId, bytes: u32, pin: bool) {
         let d = self.edit(e);
-        d.live = d.live.checked_sub(bytes).expect("no more bytes die than lived");
+        let lived = d.live >= bytes;
+        d.live = d.live.saturating_sub(bytes);
         if pin {
             d.pinned += bytes;
+        }
+        if !lived {
+            self.miscounted = Some(e);
         }
         self.note_if_empty(e);
     }
