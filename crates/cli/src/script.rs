@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lode_sql::Session;
+use lode_sql::{Session, SqlError};
 
 use crate::error::{CliError, CliResult};
 use crate::interrupt;
@@ -44,10 +44,9 @@ impl Runner<'_> {
         interrupt::check()?;
         let start = Instant::now();
         let (session, format) = (Arc::clone(self.session), self.format);
-        // Places in messages count from the start of the source.
-        let text = "\n".repeat(line - 1) + text;
+        let text = text.to_string();
         interrupt::until_signal(async move {
-            for result in session.execute(&text).await? {
+            for result in session.execute(&text).await.map_err(|e| further_down(e, line - 1))? {
                 output::write(result, format).await?;
             }
             Ok(())
@@ -92,6 +91,20 @@ impl Runner<'_> {
             }
             other => other,
         })
+    }
+}
+
+/// The same error, its place counted from the start of the source, `lines` above the statement's text.
+fn further_down(e: SqlError, lines: usize) -> SqlError {
+    let lines = lines as u64;
+    match e {
+        SqlError::Syntax { line, column, message } => {
+            SqlError::Syntax { line: line + lines, column, message }
+        }
+        SqlError::Query { place: Some((line, column)), message } => {
+            SqlError::Query { place: Some((line + lines, column)), message }
+        }
+        e => e,
     }
 }
 

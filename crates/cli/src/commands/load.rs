@@ -114,7 +114,11 @@ pub(crate) fn run(args: Args) -> CliResult {
                 Layout::Column => schema::Layout::Column,
             };
             with_drive(&to, |opened| {
-                let loaded = tpch(opened, scale, layout, to.resources, Show::Tables)?;
+                let loaded =
+                    tpch(opened, scale, layout, to.resources, Show::Tables).map_err(|e| match e {
+                        CliError::Failed(what) => CliError::file(&to.drive, what),
+                        e => e,
+                    })?;
                 println_quietly(&format!(
                     "Loaded {} rows of TPC-H at scale {scale} in {:.1} s.",
                     count(loaded.rows),
