@@ -197,8 +197,10 @@ impl Core {
         if count == 0 || count > 1 << 20 || owner.raw() == u32::MAX {
             return Err(CommandError::Invalid(format!("{count} extents for {owner:?}")));
         }
-        let oldest = self.versions.oldest();
-        Ok(Reply::Extents(self.extents.write().allocate(owner, count, oldest)))
+        // The newest commit is asked for first: what is released after that rests, whatever views open meanwhile.
+        let newest = self.versions.newest().raw();
+        let shown = self.versions.oldest().map_or(newest, |oldest| oldest.min(newest));
+        Ok(Reply::Extents(self.extents.write().allocate(owner, count, shown)))
     }
 
     fn list_extents(&self) -> Result<Reply, CommandError> {

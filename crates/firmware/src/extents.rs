@@ -42,10 +42,11 @@ impl Extents {
         self.owners.iter().enumerate().filter_map(owned)
     }
 
-    /// Hands out `count` extents, lowest first. `oldest` is the commit of the oldest open view.
-    pub(crate) fn allocate(&mut self, owner: OwnerId, count: u32, oldest: Option<u64>) -> Vec<ExtentId> {
+    /// Hands out `count` extents, lowest first. Those released after `shown`, the oldest
+    /// commit that a view shows or may come to show, are left to rest.
+    pub(crate) fn allocate(&mut self, owner: OwnerId, count: u32, shown: u64) -> Vec<ExtentId> {
         self.resting.retain(|&(extent, released)| {
-            let rests = oldest.is_some_and(|o| o < released);
+            let rests = shown < released;
             if !rests {
                 self.free.insert(extent);
             }
@@ -152,12 +153,12 @@ mod tests {
     fn a_released_extent_rests_until_older_views_closed() {
         let mut x = Extents::default();
         let (a, b) = (OwnerId::new(0), OwnerId::new(7));
-        assert_eq!(x.allocate(a, 2, None).iter().map(|e| e.raw()).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(x.allocate(a, 2, 0).iter().map(|e| e.raw()).collect::<Vec<_>>(), [0, 1]);
         let zero = ExtentId::new(0).unwrap();
         x.release(zero, 5);
         assert_eq!(x.owner(zero), None);
-        assert_eq!(x.allocate(b, 1, Some(4))[0].raw(), 2);
-        assert_eq!(x.allocate(b, 1, Some(5))[0].raw(), 0);
+        assert_eq!(x.allocate(b, 1, 4)[0].raw(), 2);
+        assert_eq!(x.allocate(b, 1, 5)[0].raw(), 0);
         assert_eq!(x.all().map(|(e, o)| (e.raw(), o.raw())).collect::<Vec<_>>(), [(0, 7), (1, 0), (2, 7)]);
     }
 }
