@@ -13,6 +13,7 @@ pub mod counts;
 mod ddl;
 mod dml;
 pub mod error;
+mod membership;
 mod numeric;
 pub mod offload;
 pub mod options;

@@ -26,6 +26,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::catalog::{CATALOG, CatalogAt, SCHEMA};
 use crate::config::configure;
+use crate::membership::UnknownMembership;
 use crate::numeric::DoubleMeetsDecimal;
 use crate::options::LodeOptions;
 use crate::statement::{Statement, StatementResult};
@@ -217,7 +218,8 @@ pub(crate) async fn start(
 
 /// DataFusion's rules, and before them Lode's.
 fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
-    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(DoubleMeetsDecimal)];
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
+        vec![Arc::new(UnknownMembership), Arc::new(DoubleMeetsDecimal)];
     rules.extend(Analyzer::new().rules);
     rules
 }
