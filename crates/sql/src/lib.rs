@@ -13,6 +13,7 @@ pub mod counts;
 mod ddl;
 mod dml;
 pub mod error;
+mod filter_names;
 mod membership;
 mod numeric;
 pub mod offload;

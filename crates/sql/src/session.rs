@@ -26,6 +26,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::catalog::{CATALOG, CatalogAt, SCHEMA};
 use crate::config::configure;
+use crate::filter_names::physical_rules;
 use crate::membership::UnknownMembership;
 use crate::numeric::DoubleMeetsDecimal;
 use crate::options::LodeOptions;
@@ -92,6 +93,7 @@ impl Session {
             .with_runtime_env(runtime)
             .with_default_features()
             .with_analyzer_rules(analyzer_rules())
+            .with_physical_optimizer_rules(physical_rules())
             .build();
         Ok(Self { db, state: Arc::new(RwLock::new(state)), initial, counts: Arc::default() })
     }
