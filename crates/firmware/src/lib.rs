@@ -23,6 +23,7 @@ mod drive_page;
 mod epochs;
 mod error;
 mod extents;
+pub mod gc;
 mod index;
 mod install;
 mod log;
@@ -38,5 +39,6 @@ mod write;
 
 pub use drive::Drive;
 pub use error::FirmwareError;
+pub use gc::{POLICIES, Policy};
 pub use options::{CheckReport, DriveInfo, DriveOptions};
 pub use recovery::Unrecovered;

@@ -1,0 +1,24 @@
+//! Minimum cost decline: goes first what gains least by waiting.
+//!
+//! ```text
+//!   score = (1 - E) / (E^2 x age)
+//! ```
+//!
+//! Moving an EBLOCK costs (1 - E) / E bytes for each byte gained. An EBLOCK of hot pages becomes cheaper soon,
+//! so it waits; one of cold pages stays as dear as it is, so it goes now, even if it is fuller.
+//!
+//! Source: ELEOS §VI-A; Lomet and Luo, "Efficiently reclaiming space in a log structured store"
+//! (arXiv 2005.00044).
+
+use super::{Candidate, Policy, Round};
+
+pub(super) const POLICY: Policy = Policy {
+    name: "min-cost-decline",
+    about: "smallest expected decline of its cost: (1 - E) / (E^2 x age), E the available fraction",
+    score,
+};
+
+fn score(c: &Candidate, _: &Round) -> f64 {
+    let e = c.available_fraction();
+    if e == 0.0 { f64::INFINITY } else { (1.0 - e) / (e * e * c.age()) }
+}
