@@ -13,6 +13,7 @@
 //! Source: ELEOS (the write path, log, checkpoints and recovery), FLIXR (the page index).
 
 mod append;
+mod block;
 mod check;
 mod checkpoint;
 mod codec;
@@ -37,6 +38,7 @@ mod summary;
 mod versions;
 mod write;
 
+pub use block::{BlockDrive, BlockError, BlockOptions};
 pub use drive::Drive;
 pub use error::FirmwareError;
 pub use gc::{POLICIES, Policy};
