@@ -169,6 +169,10 @@ number!(
     /// An open read view.
     ViewId(u64), "view"
 );
+number!(
+    /// A session of ordered writes; the drive draws its number.
+    SessionId(u64), "session"
+);
 
 impl OwnerId {
     /// The owner of the catalog's extents; extent 0 is its first.

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use lode_base::{ExtentId, Lpid, OwnerId, PageBuf, ViewId};
+use lode_base::{ExtentId, Lpid, OwnerId, PageBuf, SessionId, ViewId};
 use lode_program::IndexRule;
 
 use crate::ScanTask;
@@ -49,6 +49,13 @@ pub enum Command {
     },
     /// Write a checkpoint, so that the next open reads less log. Answers [`crate::Reply::Done`].
     Checkpoint,
+    /// Begin a session, durably. Answers [`crate::Reply::Session`] with a number that the drive draws.
+    OpenSession,
+    /// Ask for the highest write sequence number that a session has applied, after a crash or a lost answer. Answers
+    /// [`crate::Reply::Session`].
+    ResumeSession(SessionId),
+    /// End a session, durably. Answers [`crate::Reply::Done`].
+    CloseSession(SessionId),
 }
 
 impl Command {
@@ -65,7 +72,10 @@ impl Command {
             | Self::AllocateExtents { .. }
             | Self::ListExtents
             | Self::BuildIndex(_)
-            | Self::Checkpoint => 0,
+            | Self::Checkpoint
+            | Self::OpenSession
+            | Self::ResumeSession(_)
+            | Self::CloseSession(_) => 0,
         };
         (HEADER_BYTES + payload) as u64
     }
@@ -84,6 +94,17 @@ pub struct Batch {
     pub index_rules: Vec<(OwnerId, Option<IndexRule>)>,
     /// Whether to answer with a view pinned at this very commit.
     pub pin: bool,
+    /// The session that the batch belongs to and its place there; `None` asks for no order.
+    pub session: Option<SessionWrite>,
+}
+
+/// The place of a batch in its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionWrite {
+    /// The session.
+    pub session: SessionId,
+    /// Write sequence number: the first is 1, and each is one more than the one before. Source: ELEOS §III-A2.
+    pub wsn: u64,
 }
 
 impl Batch {
@@ -99,6 +120,7 @@ impl Batch {
             && self.trims.is_empty()
             && self.releases.is_empty()
             && self.index_rules.is_empty()
+            && self.session.is_none()
     }
 }
 

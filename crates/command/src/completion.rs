@@ -1,6 +1,6 @@
 //! Completions: what a drive answers.
 
-use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, PageBuf, ViewId, VirtualNs};
+use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, PageBuf, SessionId, ViewId, VirtualNs};
 use lode_program::IndexEntry;
 
 use crate::{CommandError, ScanCounts, ScanUnit, Tag};
@@ -59,6 +59,13 @@ pub enum Reply {
     IndexEntries(Vec<(Lpid, Option<IndexEntry>)>),
     /// The task is over; the sum over its units.
     Scanned(ScanCounts),
+    /// A session, and the highest write sequence number that it has applied (0: none).
+    Session {
+        /// The session.
+        session: SessionId,
+        /// The highest write sequence number applied and durable.
+        highest: u64,
+    },
 }
 
 /// An extent and its owner.

@@ -96,6 +96,10 @@ pub struct Identity {
     pub queue_depth_max: u32,
     /// Most read views open at a time.
     pub views_max: u32,
+    /// Most sessions open at a time.
+    pub sessions_max: u32,
+    /// Most batches that are carried out at a time.
+    pub in_flight_max: u32,
     /// Whether acknowledged batches survive a power cut (false on memory).
     pub durable: bool,
 }

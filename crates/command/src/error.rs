@@ -1,6 +1,6 @@
 //! Why a command, or the device itself, failed.
 
-use lode_base::{ExtentId, Lpid, OwnerId, Ppa, ViewId};
+use lode_base::{ExtentId, Lpid, OwnerId, Ppa, SessionId, ViewId};
 
 /// Why one command failed. The device goes on, and nothing of the command took effect.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -49,6 +49,22 @@ pub enum CommandError {
         /// What is wrong.
         what: String,
     },
+    /// A batch that is not the next of its session: nothing of it was applied.
+    #[error("write {wsn} of {session} is not the next: the highest applied is {highest}")]
+    WrongSequence {
+        /// The session.
+        session: SessionId,
+        /// The batch's write sequence number.
+        wsn: u64,
+        /// The highest that was applied.
+        highest: u64,
+    },
+    /// A session that is not open.
+    #[error("{0} is not open")]
+    NoSuchSession(SessionId),
+    /// No further session can be opened.
+    #[error("too many open sessions: the drive allows {0}")]
+    TooManySessions(u32),
     /// The command was cancelled.
     #[error("cancelled")]
     Cancelled,

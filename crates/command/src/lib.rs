@@ -11,7 +11,7 @@ pub mod device;
 mod error;
 pub mod scan;
 
-pub use batch::{Align, Batch, Command, PageWrite, ReadRequest};
+pub use batch::{Align, Batch, Command, PageWrite, ReadRequest, SessionWrite};
 pub use completion::{Completion, ExtentInfo, Outcome, Reply};
 pub use device::{Budget, Device, Identity, Progress, Queue, Refused, Tag, Until};
 pub use error::{CommandError, DeviceError};

@@ -1,57 +1,43 @@
 //! The append path: where pages go, and how they get there.
 //!
 //! ```text
-//!   pages ─ layout ─► lane 0 │ page │ page │ pad │      one open EBLOCK a stream and lane (= channel)
-//!                     lane 1 │ page     │  pad  │      a batch below one WBLOCK a channel takes one lane
-//!   layout (nothing changes) ─► room? ─► open EBLOCKs ─► program
+//!   pages ─ plan ─► lane 0 │ page │ page │ pad │      one open EBLOCK a stream and lane (= channel)
+//!                   lane 1 │ page     │  pad  │      a batch below one WBLOCK a channel takes one lane
+//!   plan (nothing changes) ─► room? ─► provision (sequencer) ─► jobs ─► program, each when its turn in the EBLOCK comes
 //! ```
 //!
-//! Invariants: a page lies within one EBLOCK; every chunk begins on a WBLOCK, so that nothing is programmed
-//! twice; erased EBLOCKs are used again before fresh ones. A page starts on 64 bytes, or on an RBLOCK where
-//! it asks for it.
+//! Invariants: a page lies within one EBLOCK; every chunk begins on a WBLOCK, so that nothing is programmed twice; an
+//! EBLOCK keeps room for its metadata until it is closed. A page starts on 64 bytes, or on an RBLOCK where it asks for it.
 //!
 //! Source: ELEOS §IV-A (global and channel provisioning).
 
-use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
-use lode_base::{CELL_BYTES, EblockId, Geometry, PageBufMut, Ppa};
+use lode_base::{CELL_BYTES, EblockId, Geometry, PageBuf, PageBufMut, Ppa};
 use lode_command::Align;
-use lode_flash::{Generation, Medium};
+use lode_flash::{FlashError, Medium};
+use parking_lot::{Condvar, Mutex};
 
 use crate::FirmwareError;
-use crate::epochs::Epochs;
-use crate::summary::{State, Stream, Summary};
+use crate::metadata;
+use crate::space::Space;
+use crate::summary::Stream;
 
 /// Bytes that are programmed at a time.
 const PROGRAM_BYTES: u32 = 1 << 20;
 
-/// An EBLOCK that was opened, to be logged before anything in it counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Opened {
-    pub(crate) eblock: EblockId,
-    pub(crate) generation: Generation,
+/// A page to be placed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item {
+    pub(crate) len: usize,
+    pub(crate) align: Align,
+    /// Its word in the metadata of the EBLOCK.
+    pub(crate) word: u64,
+}
+
+/// Where pages would go.
+pub(crate) struct Plan {
     pub(crate) stream: Stream,
-    pub(crate) lane: u16,
-}
-
-/// The EBLOCKs: which are open, free, or free soon.
-pub(crate) struct Space {
-    geometry: Geometry,
-    pub(crate) summary: Summary,
-    open: [Vec<Option<EblockId>>; Stream::ALL.len()],
-    /// Free, used before, and with space in the file.
-    recycled: BTreeSet<u32>,
-    /// Free, used before, and without: their space went back to the file system.
-    discarded: BTreeSet<u32>,
-    limbo: VecDeque<(u64, EblockId)>,
-    /// Opened by the user stream and not logged yet.
-    pub(crate) opened: Vec<Opened>,
-    next_lane: usize,
-}
-
-/// Where the pages of a batch would go.
-pub(crate) struct Layout {
     chunks: Vec<Chunk>,
     /// EBLOCKs that must be opened.
     pub(crate) new_eblocks: u32,
@@ -60,7 +46,7 @@ pub(crate) struct Layout {
 }
 
 struct Chunk {
-    lane: usize,
+    lane: u16,
     runs: Vec<Run>,
 }
 
@@ -74,121 +60,75 @@ struct Run {
     offsets: Vec<u32>,
 }
 
-impl Space {
-    pub(crate) fn new(g: &Geometry) -> Self {
-        let lanes = || vec![None; g.channels() as usize];
-        Self {
-            geometry: *g,
-            summary: Summary::new(g),
-            open: [lanes(), lanes()],
-            recycled: BTreeSet::new(),
-            discarded: BTreeSet::new(),
-            limbo: VecDeque::new(),
-            opened: Vec::new(),
-            next_lane: 0,
-        }
-    }
+/// What is to be programmed.
+pub(crate) enum Job {
+    /// Pages `items`, at byte `offsets` of the EBLOCK, in its WBLOCKs `first..end`.
+    Data { eblock: EblockId, first: u32, end: u32, items: Range<usize>, offsets: Vec<u32> },
+    /// The metadata of an EBLOCK that is closed.
+    Metadata { eblock: EblockId, first: u32, bytes: PageBuf },
+}
 
-    /// Takes up what recovery found: open EBLOCKs, and which are free.
-    pub(crate) fn restored(&mut self) {
-        let mut free = Vec::new();
-        for (e, d) in self.summary.all() {
-            match d.state {
-                State::Open { stream, lane } => self.open[stream as usize][usize::from(lane)] = Some(e),
-                State::Free => free.push(e.raw()),
-                State::Used { .. } if d.live == 0 && d.pinned == 0 => free.push(e.raw()),
-                State::Used { .. } | State::Log | State::Limbo => {}
-            }
-        }
-        for &e in &free {
-            if self.summary.get(EblockId::new(e)).state != State::Free {
-                self.summary.edit(EblockId::new(e)).state = State::Free;
-            }
-        }
-        self.recycled = free.into_iter().collect();
-    }
+/// Where pages go: what a system action has to program.
+pub(crate) struct Provision {
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) places: Vec<Ppa>,
+    /// EBLOCKs that count the action as under way, each once.
+    pub(crate) eblocks: Vec<EblockId>,
+}
 
-    /// EBLOCKs that can be opened now.
-    pub(crate) fn free_eblocks(&self) -> u32 {
-        let fresh = self.geometry.eblock_count() - self.summary.len() as u32;
-        (self.recycled.len() + self.discarded.len()) as u32 + fresh
-    }
-
-    /// Gives up the open EBLOCKs of a stream after the file system had no space for what came next in them, if there are
-    /// erased ones whose space is there: false when there are none.
-    pub(crate) fn give_up_open(&mut self, stream: Stream, commit: u64) -> bool {
-        if self.recycled.is_empty() {
-            return false;
-        }
-        (0..self.geometry.channels() as usize).for_each(|lane| self.close(stream, lane, commit));
-        true
-    }
-
-    /// Bytes left in the open EBLOCKs of a stream.
-    pub(crate) fn open_bytes(&self, medium: &Medium, stream: Stream) -> u64 {
-        let open = self.open[stream as usize].iter().flatten();
-        open.map(|&e| u64::from(self.geometry.eblock_bytes() - self.position(medium, e))).sum()
-    }
-
-    fn position(&self, medium: &Medium, e: EblockId) -> u32 {
-        medium.next_wblock(e) * self.geometry.wblock_bytes()
-    }
-
-    /// Where pages of these lengths would go. Changes nothing.
-    pub(crate) fn layout(&self, medium: &Medium, stream: Stream, pages: &[(usize, Align)]) -> Layout {
-        let lanes = self.geometry.channels() as usize;
-        let total: u64 = pages.iter().map(|(len, _)| *len as u64).sum();
-        let spread =
-            stream == Stream::User && total >= lanes as u64 * u64::from(self.geometry.wblock_bytes());
+impl Plan {
+    /// Where these pages would go.
+    pub(crate) fn new(space: &Space, stream: Stream, pages: &[Item]) -> Self {
+        let lanes = usize::from(space.lanes());
+        let g = space.geometry();
+        let total: u64 = pages.iter().map(|p| p.len as u64).sum();
+        let spread = stream != Stream::Drive && total >= lanes as u64 * u64::from(g.wblock_bytes());
         let share = if spread { total.div_ceil(lanes as u64) } else { u64::MAX };
-        let mut layout = Layout { chunks: Vec::new(), new_eblocks: 0, bytes: 0 };
+        let mut plan = Self { stream, chunks: Vec::new(), new_eblocks: 0, bytes: 0 };
         let mut from = 0;
         while from < pages.len() {
             let mut bytes = 0;
-            let fits = |(len, _): &&(usize, Align)| {
+            let fits = |p: &&Item| {
                 let before = bytes;
-                bytes += *len as u64;
+                bytes += p.len as u64;
                 before < share
             };
             let count = pages[from..].iter().take_while(fits).count();
-            let lane = (self.next_lane + layout.chunks.len()) % lanes;
-            let position = self.open[stream as usize][lane].map(|e| self.position(medium, e));
-            let chunk = self.lay_chunk(lane, position, pages, from..from + count, &mut layout);
-            layout.chunks.push(chunk);
+            let lane = ((space.next_lane + plan.chunks.len()) % lanes) as u16;
+            plan.lay_chunk(space, lane, pages, from..from + count);
             from += count;
         }
-        layout
+        plan
     }
 
-    fn lay_chunk(
-        &self,
-        lane: usize,
-        position: Option<u32>,
-        pages: &[(usize, Align)],
-        items: Range<usize>,
-        layout: &mut Layout,
-    ) -> Chunk {
-        let g = &self.geometry;
+    fn lay_chunk(&mut self, space: &Space, lane: u16, pages: &[Item], items: Range<usize>) {
+        let g = space.geometry();
         let mut runs: Vec<Run> = Vec::new();
-        let run_at =
-            |opens, start, item| Run { opens, start, end: start, items: item..item, offsets: Vec::new() };
-        let mut run = position.map(|p| run_at(false, p, items.start));
+        let run_at = |opens, start, item| Run { opens, start, end: start, items: item..item, offsets: Vec::new() };
+        // Pages that are in the EBLOCK already.
+        let mut before = 0;
+        let mut run = space.position(self.stream, lane).map(|(position, pages)| {
+            before = pages;
+            run_at(false, position * g.wblock_bytes(), items.start)
+        });
         for i in items {
-            let (len, align) = pages[i];
-            assert!(len <= g.eblock_bytes() as usize, "a page of {len} bytes does not fit an EBLOCK");
+            let Item { len, align, .. } = pages[i];
+            assert!(len <= page_bytes_max(g), "a page of {len} bytes does not fit an EBLOCK");
             let align = match align {
                 Align::Cell => CELL_BYTES as u32,
                 Align::ReadUnit => g.rblock_bytes(),
             };
-            let fits = |r: &Run| {
-                let at = r.end.next_multiple_of(align);
-                at as usize + len <= g.eblock_bytes() as usize
+            let fits = |r: &Run, before: usize| {
+                let end = u64::from(r.end.next_multiple_of(align)) + len as u64;
+                let end = end.div_ceil(u64::from(g.wblock_bytes())) as u32;
+                end + metadata::wblocks(g, before + r.offsets.len() + 1) <= g.wblocks_per_eblock()
             };
             let mut r = match run.take() {
-                Some(r) if fits(&r) => r,
+                Some(r) if fits(&r, before) => r,
                 full => {
                     runs.extend(full.filter(|r| !r.offsets.is_empty()));
-                    layout.new_eblocks += 1;
+                    self.new_eblocks += 1;
+                    before = 0;
                     run_at(true, 0, i)
                 }
             };
@@ -201,212 +141,167 @@ impl Space {
         runs.extend(run.filter(|r| !r.offsets.is_empty()));
         for r in &mut runs {
             r.end = r.end.next_multiple_of(g.wblock_bytes());
-            layout.bytes += u64::from(r.end - r.start);
+            self.bytes += u64::from(r.end - r.start);
         }
-        Chunk { lane, runs }
+        self.chunks.push(Chunk { lane, runs });
     }
 
-    /// Opens what the layout needs and programs the pages; answers where each lies. What was programmed when
-    /// it fails is not needed by anyone.
-    pub(crate) fn write(
-        &mut self,
-        medium: &Medium,
-        stream: Stream,
-        items: &[&[u8]],
-        layout: &Layout,
-        commit: u64,
-    ) -> Result<Vec<Ppa>, FirmwareError> {
-        let mut places = Vec::with_capacity(items.len());
-        for chunk in &layout.chunks {
-            for run in &chunk.runs {
-                let e = match self.open[stream as usize][chunk.lane].filter(|_| !run.opens) {
-                    Some(e) => e,
-                    None => self.open_eblock(medium, stream, chunk.lane, commit)?,
-                };
-                let programmed = program_run(medium, &self.geometry, e, run, items);
-                let end = medium.next_wblock(e);
-                self.summary.edit(e).end = end;
-                if end == self.geometry.wblocks_per_eblock() {
-                    self.close(stream, chunk.lane, commit);
+    /// Gives the pages their places. Closes EBLOCKs that are full and opens others. When it fails, what was given so
+    /// far is not used.
+    ///
+    /// # Errors
+    /// When no EBLOCK is free.
+    pub(crate) fn provision(self, space: &mut Space, medium: &Medium, pages: &[Item]) -> Result<Provision, FirmwareError> {
+        let g = *space.geometry();
+        let wblock = g.wblock_bytes();
+        let mut p = Provision { jobs: Vec::new(), places: Vec::with_capacity(pages.len()), eblocks: Vec::new() };
+        let chunks = self.chunks.len();
+        for chunk in self.chunks {
+            for run in chunk.runs {
+                if run.opens {
+                    let closed = space.close(self.stream, chunk.lane);
+                    if let Some(Job::Metadata { eblock, .. }) = &closed {
+                        p.enter(space, *eblock);
+                    }
+                    p.jobs.extend(closed);
+                    if let Err(e) = space.open(medium, self.stream, chunk.lane) {
+                        space.give_back(medium, p);
+                        return Err(e);
+                    }
                 }
-                programmed?;
-                let ppa = |&o: &u32| self.geometry.ppa(e, o).expect("a page lies on the medium");
-                places.extend(run.offsets.iter().map(ppa));
+                let words = pages[run.items.clone()].iter().map(|i| i.word);
+                let eblock = space.extend(self.stream, chunk.lane, run.end / wblock, words);
+                p.enter(space, eblock);
+                let ppa = |&o: &u32| g.ppa(eblock, o).expect("a page lies on the medium");
+                p.places.extend(run.offsets.iter().map(ppa));
+                let (first, end) = (run.start / wblock, run.end / wblock);
+                p.jobs.push(Job::Data { eblock, first, end, items: run.items, offsets: run.offsets });
             }
         }
-        if stream == Stream::User {
-            self.next_lane = (self.next_lane + layout.chunks.len()) % self.geometry.channels() as usize;
+        if self.stream != Stream::Drive {
+            space.next_lane = (space.next_lane + chunks) % usize::from(space.lanes());
         }
-        assert_eq!(places.len(), items.len(), "every page has a place");
-        Ok(places)
-    }
-
-    fn open_eblock(
-        &mut self,
-        medium: &Medium,
-        stream: Stream,
-        lane: usize,
-        commit: u64,
-    ) -> Result<EblockId, FirmwareError> {
-        self.close(stream, lane, commit);
-        let state = State::Open { stream, lane: lane as u16 };
-        let (eblock, generation) =
-            self.take(medium, state, lane as u32)?.ok_or_else(|| FirmwareError::Full {
-                path: medium.path().into(),
-                what: if stream == Stream::User { "pages" } else { "the drive's own pages" },
-            })?;
-        self.open[stream as usize][lane] = Some(eblock);
-        if stream == Stream::User {
-            self.opened.push(Opened { eblock, generation, stream, lane: lane as u16 });
-        }
-        Ok(eblock)
-    }
-
-    /// Takes a free EBLOCK, if there is one, and erases it.
-    pub(crate) fn take(
-        &mut self,
-        medium: &Medium,
-        state: State,
-        channel: u32,
-    ) -> Result<Option<(EblockId, Generation)>, FirmwareError> {
-        let g = self.geometry;
-        let free_in = |free: &BTreeSet<u32>, c: Option<u32>| {
-            let fits = |e: &&u32| c.is_none_or(|c| g.channel_of(EblockId::new(**e)) == c);
-            free.iter().find(fits).copied()
-        };
-        let fresh = self.summary.len() as u32..g.eblock_count();
-        let fresh_here = fresh.clone().take(g.channels() as usize).find(|e| e % g.channels() == channel);
-        let found = free_in(&self.recycled, Some(channel))
-            .or_else(|| free_in(&self.discarded, Some(channel)))
-            .or(fresh_here)
-            .or_else(|| free_in(&self.recycled, None))
-            .or_else(|| free_in(&self.discarded, None))
-            .or(fresh.clone().next());
-        let Some(raw) = found else { return Ok(None) };
-        let e = EblockId::new(raw);
-        let generation = medium.erase(e)?;
-        self.recycled.remove(&raw);
-        self.discarded.remove(&raw);
-        if raw >= fresh.start {
-            self.discarded.extend(fresh.start..raw);
-        }
-        let d = self.summary.edit(e);
-        assert!(d.state == State::Free && d.live == 0 && d.pinned == 0, "{e:?} is taken while it is {d:?}");
-        d.state = state;
-        d.generation = generation;
-        d.erase_count += 1;
-        d.end = 0;
-        Ok(Some((e, generation)))
-    }
-
-    fn close(&mut self, stream: Stream, lane: usize, commit: u64) {
-        if let Some(e) = self.open[stream as usize][lane].take() {
-            let d = self.summary.edit(e);
-            d.state = State::Used { stream };
-            d.closed_at = commit;
-            self.summary.note_if_empty(e);
-        }
-    }
-
-    /// Replays the opening of an EBLOCK.
-    pub(crate) fn replay_open(&mut self, o: Opened, commit: u64) -> Result<(), &'static str> {
-        let g = self.geometry;
-        if o.eblock.raw() >= g.eblock_count() || u32::from(o.lane) >= g.channels() {
-            return Err("an EBLOCK beyond the medium is opened");
-        }
-        if self.summary.get(o.eblock).live != 0 {
-            return Err("an EBLOCK is opened that is still needed");
-        }
-        for (e, d) in self.summary.all().map(|(e, d)| (e, *d)).collect::<Vec<_>>() {
-            if d.state == (State::Open { stream: o.stream, lane: o.lane }) {
-                let d = self.summary.edit(e);
-                d.state = State::Used { stream: o.stream };
-                d.closed_at = commit;
-            }
-        }
-        let d = self.summary.edit(o.eblock);
-        d.state = State::Open { stream: o.stream, lane: o.lane };
-        d.generation = o.generation;
-        d.erase_count += 1;
-        d.end = 0;
-        Ok(())
-    }
-
-    /// Lets an EBLOCK go: it is free once the reads under way have ended.
-    pub(crate) fn retire(&mut self, epochs: &Epochs, e: EblockId) {
-        self.summary.edit(e).state = State::Limbo;
-        self.limbo.push_back((epochs.retire(), e));
-    }
-
-    /// Frees EBLOCKs that nobody reads any more. Beyond `keep` free ones, their space goes back to the file
-    /// system.
-    pub(crate) fn free_retired(
-        &mut self,
-        medium: &Medium,
-        epochs: &Epochs,
-        keep: u32,
-    ) -> Result<(), FirmwareError> {
-        while let Some(&(epoch, e)) = self.limbo.front() {
-            if !epochs.passed(epoch) {
-                break;
-            }
-            self.limbo.pop_front();
-            self.summary.edit(e).state = State::Free;
-            if self.recycled.len() < keep as usize {
-                self.recycled.insert(e.raw());
-            } else {
-                medium.discard(e)?;
-                self.discarded.insert(e.raw());
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether EBLOCKs wait for reads to end.
-    pub(crate) fn has_retired(&self) -> bool {
-        !self.limbo.is_empty()
+        assert_eq!(p.places.len(), pages.len(), "every page has a place");
+        Ok(p)
     }
 }
 
-fn program_run(
+impl Provision {
+    fn enter(&mut self, space: &mut Space, e: EblockId) {
+        if !self.eblocks.contains(&e) {
+            self.eblocks.push(e);
+            space.summary.enter(e);
+        }
+    }
+}
+
+/// Longest page that an EBLOCK takes, beside its metadata.
+pub(crate) fn page_bytes_max(g: &Geometry) -> usize {
+    (g.eblock_bytes() - metadata::wblocks(g, 1) * g.wblock_bytes()) as usize
+}
+
+/// Whose turn it is to program an EBLOCK: each waits until what was provisioned before it is programmed.
+#[derive(Default)]
+pub(crate) struct Turns {
+    lock: Mutex<()>,
+    moved: Condvar,
+}
+
+/// Why something was not programmed.
+pub(crate) enum ProgramError {
+    /// An earlier failure ended the EBLOCK.
+    Ended,
+    Flash(FlashError),
+}
+
+impl Turns {
+    /// Waits until WBLOCK `first` of an EBLOCK is next; false when it never will be.
+    fn wait(&self, medium: &Medium, e: EblockId, first: u32) -> bool {
+        let mut turn = self.lock.lock();
+        loop {
+            match medium.next_wblock(e).cmp(&first) {
+                std::cmp::Ordering::Less => self.moved.wait(&mut turn),
+                std::cmp::Ordering::Equal => return true,
+                std::cmp::Ordering::Greater => return false,
+            }
+        }
+    }
+
+    /// An EBLOCK was programmed, or ended.
+    pub(crate) fn moved(&self) {
+        drop(self.lock.lock());
+        self.moved.notify_all();
+    }
+
+    /// Programs a job when its turn comes.
+    pub(crate) fn program(&self, medium: &Medium, job: &Job, items: &[&[u8]]) -> Result<(), ProgramError> {
+        let (e, first) = match job {
+            Job::Data { eblock, first, .. } | Job::Metadata { eblock, first, .. } => (*eblock, *first),
+        };
+        if !self.wait(medium, e, first) {
+            return Err(ProgramError::Ended);
+        }
+        let programmed = match job {
+            Job::Metadata { bytes, .. } => medium.program(e, first, bytes),
+            Job::Data { end, items: range, offsets, .. } => {
+                program_pages(medium, e, first..*end, &items[range.clone()], offsets)
+            }
+        };
+        self.moved();
+        programmed.map_err(ProgramError::Flash)
+    }
+}
+
+fn program_pages(
     medium: &Medium,
-    g: &Geometry,
     e: EblockId,
-    run: &Run,
+    wblocks: Range<u32>,
     items: &[&[u8]],
-) -> Result<(), FirmwareError> {
-    let step = (PROGRAM_BYTES / g.wblock_bytes()).max(1) * g.wblock_bytes();
+    offsets: &[u32],
+) -> Result<(), FlashError> {
+    let wblock = medium.geometry().wblock_bytes();
+    let step = (PROGRAM_BYTES / wblock).max(1) * wblock;
+    let (start, end) = (wblocks.start * wblock, wblocks.end * wblock);
     let mut first = 0;
-    for from in (run.start..run.end).step_by(step as usize) {
-        let to = run.end.min(from + step);
+    for from in (start..end).step_by(step as usize) {
+        let to = end.min(from + step);
         let mut buf = PageBufMut::zeroed((to - from) as usize);
-        for (i, &at) in run.offsets.iter().enumerate().skip(first) {
-            let data = items[run.items.start + i];
-            let end = at + data.len() as u32;
-            let (a, b) = (at.max(from), end.min(to));
+        for (i, (&at, data)) in offsets.iter().zip(items).enumerate().skip(first) {
+            let data_end = at + data.len() as u32;
+            let (a, b) = (at.max(from), data_end.min(to));
             if a < b {
                 buf[(a - from) as usize..(b - from) as usize]
                     .copy_from_slice(&data[(a - at) as usize..(b - at) as usize]);
             }
-            if end > to {
+            if data_end > to {
                 break;
             }
             first = i + 1;
         }
-        medium.program(e, from / g.wblock_bytes(), &buf.freeze())?;
+        medium.program(e, from / wblock, &buf.freeze())?;
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::epochs::Epochs;
 
     fn write(s: &mut Space, m: &Medium, pages: &[Vec<u8>], align: Align) -> Vec<Ppa> {
-        let lens: Vec<_> = pages.iter().map(|p| (p.len(), align)).collect();
-        let layout = s.layout(m, Stream::User, &lens);
-        let items: Vec<&[u8]> = pages.iter().map(|p| &p[..]).collect();
-        s.write(m, Stream::User, &items, &layout, 1).unwrap()
+        let items: Vec<_> = pages.iter().map(|p| Item { len: p.len(), align, word: 1 }).collect();
+        let data: Vec<&[u8]> = pages.iter().map(|p| &p[..]).collect();
+        let p = Plan::new(s, Stream::UserHot, &items).provision(s, m, &items).unwrap();
+        for job in &p.jobs {
+            assert!(Turns::default().program(m, job, &data).is_ok());
+            if let Job::Metadata { eblock, bytes, .. } = job {
+                s.closed(*eblock, bytes.len() as u32 / m.geometry().wblock_bytes());
+            }
+        }
+        p.eblocks.iter().for_each(|&e| s.summary.leave(e));
+        p.places
     }
 
     #[test]
@@ -424,8 +319,12 @@ mod tests {
                 assert!(g.locate(*at).1.is_multiple_of(unit));
             }
         }
-        assert!(s.opened.len() >= 4);
-        let whole = write(&mut s, &m, &[page(9, 1 << 20)], Align::Cell);
+        let used = s.summary.all().filter(|(_, d)| d.metadata > 0).map(|(e, d)| (e, *d)).collect::<Vec<_>>();
+        assert!(used.len() >= 3);
+        for (e, d) in used {
+            assert!(!metadata::read(&m, e, d.data_end, d.metadata).unwrap().is_empty());
+        }
+        let whole = write(&mut s, &m, &[page(9, page_bytes_max(&g))], Align::Cell);
         assert_eq!(g.locate(whole[0]).1, 0);
     }
 
@@ -447,14 +346,15 @@ mod tests {
         let g = Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 16).unwrap();
         let m = Medium::memory(g);
         let (mut s, epochs) = (Space::new(&g), Epochs::new());
-        write(&mut s, &m, &vec![vec![1; 1 << 20]; 3], Align::Cell);
+        let whole = page_bytes_max(&g);
+        write(&mut s, &m, &vec![vec![1; whole]; 3], Align::Cell);
         let reading = epochs.enter();
-        s.retire(&epochs, EblockId::new(1));
-        s.free_retired(&m, &epochs, 8).unwrap();
-        let at = |s: &mut Space| g.locate(write(s, &m, &[vec![2; 1 << 20]], Align::Cell)[0]).0.raw();
+        s.release(&epochs, EblockId::new(1));
+        s.free_released(&m, &epochs, 8).unwrap();
+        let at = |s: &mut Space| g.locate(write(s, &m, &[vec![2; whole]], Align::Cell)[0]).0.raw();
         assert_eq!(at(&mut s), 3, "a read is under way");
         drop(reading);
-        s.free_retired(&m, &epochs, 8).unwrap();
+        s.free_released(&m, &epochs, 8).unwrap();
         assert_eq!((at(&mut s), at(&mut s)), (1, 4));
     }
 }

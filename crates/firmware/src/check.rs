@@ -6,18 +6,20 @@
 //!   and at the end: bytes counted = bytes in the summary
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 use lode_base::{EblockId, ExtentId, Lpid};
 
 use crate::CheckReport;
 use crate::checkpoint::{BadRecord, CheckpointRecord, TABLES};
 use crate::compute::entry_of;
-use crate::core::{Core, Writer};
+use crate::core::{Core, Sequencer};
 use crate::drive_page::{self, DriveKind};
 use crate::index::{IndexPage, Rules};
 use crate::log::read_log;
 use crate::map::{Entry, MapPage, PageCache, Resident};
+use crate::metadata::{self, PageName};
 use crate::summary::State;
 
 /// A walk under way.
@@ -25,19 +27,30 @@ struct Walk<'a> {
     core: &'a Core,
     report: CheckReport,
     /// What lies in each EBLOCK: (first byte, end, what).
-    places: BTreeMap<EblockId, Vec<(u32, u32, String)>>,
+    places: BTreeMap<EblockId, Vec<Piece>>,
+}
+
+/// Bytes of an EBLOCK that are needed.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Piece {
+    from: u32,
+    to: u32,
+    name: PageName,
 }
 
 impl Core {
     /// Walks every structure. Batches wait until it is over.
     pub(crate) fn check(&self) -> CheckReport {
-        let mut w = self.writer.lock();
+        let _background = self.background.lock();
         let mut walk = Walk { core: self, report: CheckReport::default(), places: BTreeMap::new() };
         if self.read_only.get().is_none()
-            && let Err(e) = self.reclaim(&mut w)
+            && let Err(e) = self.reclaim()
         {
-            walk.problem(self.failed(e).to_string());
+            self.note(&e);
+            walk.problem(e.to_string());
         }
+        // Nothing is installed while the sequencer is held.
+        let w = self.seq.lock();
         walk.records(&w);
         walk.tables(&w);
         walk.resident(&self.map);
@@ -54,7 +67,7 @@ impl Walk<'_> {
     }
 
     /// The checkpoint slots, and the log from the newest record on.
-    fn records(&mut self, w: &Writer) {
+    fn records(&mut self, w: &Sequencer) {
         let m = &self.core.medium;
         let slots = match m.read_checkpoint_records() {
             Ok(slots) => slots,
@@ -78,22 +91,22 @@ impl Walk<'_> {
         if self.core.read_only.get().is_some() {
             return;
         }
-        match read_log(m, record.log) {
+        match read_log(m, &record.log, &mut |_, _| Ok(ControlFlow::Continue(()))) {
             Err(e) => self.problem(e.to_string()),
             Ok(read) => {
-                let end = read.groups.last().map_or(record.log.lsn, |g| g.lsn + 1);
-                let expected = w.log.place().lsn;
-                if end != expected {
-                    self.problem(format!(
-                        "the log ends before page {end}, and should end before page {expected}"
-                    ));
+                if read.lsn != w.installed_lsn {
+                    let (end, expected) = (read.lsn, w.installed_lsn);
+                    self.problem(format!("the log ends with page {end}, and should end with page {expected}"));
+                }
+                if read.repaired > 0 {
+                    self.problem(format!("{} pages of the log are whole in their second copy only", read.repaired));
                 }
             }
         }
     }
 
     /// The root, the pieces of the tables, and what only the newest checkpoint needs.
-    fn tables(&mut self, w: &Writer) {
+    fn tables(&mut self, w: &Sequencer) {
         let m = &self.core.medium;
         if let Some(root) = w.tables.root {
             self.own_page(DriveKind::Root, 0, root);
@@ -113,7 +126,7 @@ impl Walk<'_> {
 
     /// Reads a page of the drive's own, which lies at `home`.
     fn own_page(&mut self, kind: DriveKind, number: u64, home: Entry) -> Option<Vec<u8>> {
-        self.place(home, || format!("{kind} {number}"));
+        self.place(home, PageName::Own(kind, number));
         match drive_page::read(&self.core.medium, kind, number, home) {
             Ok(bytes) => Some(bytes),
             Err(e) => {
@@ -136,7 +149,7 @@ impl Walk<'_> {
         }
     }
 
-    fn extents(&mut self, w: &Writer) {
+    fn extents(&mut self, w: &Sequencer) {
         let core = self.core;
         let rules = core.rules.read().clone();
         for n in 0..core.map.numbers() {
@@ -154,7 +167,7 @@ impl Walk<'_> {
 
     fn extent(
         &mut self,
-        w: &Writer,
+        w: &Sequencer,
         extent: ExtentId,
         map: &MapPage,
         index: Option<&IndexPage>,
@@ -168,10 +181,10 @@ impl Walk<'_> {
         for (page, entry) in map.mapped() {
             let lpid = extent.page(page);
             let ppa = entry.ppa(core.geometry());
-            self.place(entry, || format!("page {lpid}"));
+            self.place(entry, PageName::User(lpid));
             let (e, _) = core.geometry().locate(ppa);
             let state = w.space.summary.get(e).state;
-            if !matches!(state, State::Open { .. } | State::Used { .. }) {
+            if !matches!(state, State::Open { .. } | State::Used { .. } | State::Failed { .. }) {
                 self.problem(format!("page {lpid} lies in {e:?}, which is {state:?}"));
             }
             let bytes = match core.read_range(lpid, ppa, 0..entry.len_bytes() as u32) {
@@ -198,37 +211,55 @@ impl Walk<'_> {
     }
 
     /// Notes that bytes are needed.
-    fn place(&mut self, entry: Entry, what: impl Fn() -> String) {
+    fn place(&mut self, entry: Entry, name: PageName) {
         let g = self.core.geometry();
-        let (e, offset) = g.locate(entry.ppa(g));
+        let (e, from) = g.locate(entry.ppa(g));
         self.report.pages += 1;
         self.report.bytes += entry.len_bytes() as u64;
-        self.places.entry(e).or_default().push((offset, offset + entry.cells_bytes(), what()));
+        self.places.entry(e).or_default().push(Piece { from, to: from + entry.cells_bytes(), name });
     }
 
-    /// No two pages overlap, none lies beyond the programmed end, and the summary counts what was found.
-    fn space(&mut self, w: &Writer) {
+    /// No two pages overlap, none lies beyond the programmed end, the summary counts what was found, and the metadata of
+    /// each EBLOCK names it.
+    fn space(&mut self, w: &Sequencer) {
         let mut problems = Vec::new();
         let mut places = std::mem::take(&mut self.places);
+        let g = *self.core.geometry();
         for (e, d) in w.space.summary.all() {
             let mut here = places.remove(&e).unwrap_or_default();
             here.sort_unstable();
             for two in here.windows(2) {
-                if two[0].1 > two[1].0 {
-                    problems.push(format!("{} and {} overlap in {e:?}", two[0].2, two[1].2));
+                if two[0].to > two[1].from {
+                    problems.push(format!("{} and {} overlap in {e:?}", two[0].name, two[1].name));
                 }
             }
-            let end = self.core.medium.next_wblock(e) * self.core.geometry().wblock_bytes();
-            if let Some(beyond) = here.iter().find(|p| p.1 > end) {
-                problems.push(format!("{} lies beyond what was programmed of {e:?}", beyond.2));
+            let end = self.core.medium.next_wblock(e).min(d.data_end) * g.wblock_bytes();
+            if let Some(beyond) = here.iter().find(|p| p.to > end) {
+                problems.push(format!("{} lies beyond what was programmed of {e:?}", beyond.name));
             }
-            let live: u64 = here.iter().map(|p| u64::from(p.1 - p.0)).sum();
+            let live: u64 = here.iter().map(|p| u64::from(p.to - p.from)).sum();
             if live != u64::from(d.live) {
                 problems.push(format!("{e:?} has {live} live bytes, and the summary says {}", d.live));
             }
+            if here.is_empty() {
+                continue;
+            }
+            let names: BTreeSet<PageName> = match w.space.metadata_of(e) {
+                Some(words) => words.iter().filter_map(|&w| PageName::from_word(w)).collect(),
+                None => match metadata::read(&self.core.medium, e, d.data_end, d.metadata) {
+                    Ok(names) => names.into_iter().collect(),
+                    Err(what) => {
+                        problems.push(what.to_string());
+                        continue;
+                    }
+                },
+            };
+            if let Some(p) = here.iter().find(|p| !names.contains(&p.name)) {
+                problems.push(format!("the metadata of {e:?} does not name {}", p.name));
+            }
         }
         for (e, here) in places {
-            problems.push(format!("{} lies in {e:?}, which was never used", here[0].2));
+            problems.push(format!("{} lies in {e:?}, which was never used", here[0].name));
         }
         self.report.problems.append(&mut problems);
     }

@@ -1,48 +1,53 @@
-//! Checkpoints: the whole state, so that the next open reads only the log that came after.
+//! Fuzzy checkpoints: what is dirty is written while writers go on, so that the next open reads only the log that came
+//! after the checkpoint began.
 //!
 //! ```text
-//!   record (two slots, in turns; both the same at rest)
-//!     └─► root ─┬─► pieces: homes of mapping pages, homes of index pages, owners, rules, summary
-//!               └─► generations of the EBLOCKs that the summary lies in
+//!   [begin: where the log is] ─► dirty mapping, index pages ─► pieces of the tables ─► root ─► record ─► truncate the log
 //!
-//!   record: | magic 4 | version 2 | flags 2 (1: clean) | open epoch 4 | commit 8 | log place | root 8 | its generation 8
-//!           | count 4 | EBLOCK 4, descriptor 32 | ...        descriptors that changed since the summary was written
-//!   log place: LSN 8, EBLOCK 4, generation 8, WBLOCK 4, next EBLOCK 4, next generation 8
-//!   root:   5 x ( count 4 | mapping entries 8 each ) | count 4 | EBLOCK 4, generation 8 | ...
+//!   record (two slots, in turns; both the same at rest)
+//!     └─► root ─┬─► pieces: homes of mapping pages, homes of index pages, owners, rules, open EBLOCKs, sessions, summary
+//!               └─► generations of the EBLOCKs that the drive's own pages lie in
+//!
+//!   record: | magic 4 | version 2 | flags 2 (1: clean) | open epoch 4 | commit 8 | clock 8 | end LSN 8
+//!           | log place | root 8 | its generation 8 |
+//!   root:   7 x ( count 4 | mapping entries 8 each ) | count 4 | EBLOCK 4, generation 8 | ...
+//!   open EBLOCKs: count 4, then each: EBLOCK 4, count 4, words 8 each
 //! ```
 //!
-//! The writer's lock is held, so the state is that of one commit: replay meets each record once, and counts
-//! exactly. Readers go on. Invariants: everything that a record names is durable before the record is
-//! written; everything that the older record names stays until the newer one is durable.
+//! Invariants: everything that was dirty when the checkpoint began is durable before its record is written, as of some
+//! later LSN that the log tells (`own`); the root that the older record names stays until the newer one is durable.
 //!
-//! Source: ELEOS §VIII-B. We differ: not fuzzy; a record is written to both slots, so that one damaged slot
-//! loses nothing.
+//! Source: ELEOS §VIII-B. We differ: a record is written to both slots, so that one damaged slot loses nothing; open
+//! EBLOCKs are not closed by force, since their metadata is written with the tables.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lode_base::{EblockId, Geometry};
-use lode_flash::{CHECKPOINT_RECORD_BYTES_MAX, Generation};
+use lode_flash::Generation;
 
 use crate::FirmwareError;
 use crate::codec::{Malformed, Put, Take};
-use crate::core::{Core, Writer};
+use crate::core::{Core, Counts, Sequencer};
 use crate::drive_page::{self, DriveKind};
-use crate::log::Place;
+use crate::log::{Place, Record};
 use crate::map::Entry;
-use crate::summary::{DESCRIPTOR_BYTES, Descriptor, State, Stream};
+use crate::own::OwnPage;
+use crate::summary::Stream;
 
 const MAGIC: [u8; 4] = *b"LCKP";
-pub(crate) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
 const CLEAN: u16 = 1;
-/// Changed descriptors that a record takes; with more, the summary is written anew.
-const OVERRIDES_MAX: usize = 1024;
-const _: () = assert!(128 + OVERRIDES_MAX * (4 + DESCRIPTOR_BYTES) < CHECKPOINT_RECORD_BYTES_MAX);
-/// Bytes of one piece of the rules.
-const RULES_PIECE_BYTES: usize = 1 << 20;
 
-/// The tables, in the order of the root.
-pub(crate) const TABLES: [DriveKind; 5] =
-    [DriveKind::MapHomes, DriveKind::IndexHomes, DriveKind::Owners, DriveKind::Rules, DriveKind::Summary];
+/// The tables, in the order of the root. The summary is written last.
+pub(crate) const TABLES: [DriveKind; 7] = [
+    DriveKind::MapHomes,
+    DriveKind::IndexHomes,
+    DriveKind::Owners,
+    DriveKind::Rules,
+    DriveKind::Open,
+    DriveKind::Sessions,
+    DriveKind::Summary,
+];
 
 /// Where the pieces of the tables lie, and the root that says so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,12 +67,16 @@ impl Tables {
         homes.filter_map(|(i, &w)| Some((i, Entry::from_word(w)?)))
     }
 
-    fn set(&mut self, kind: DriveKind, piece: usize, home: Option<Entry>) -> Option<Entry> {
+    pub(crate) fn home(&self, kind: DriveKind, piece: usize) -> Option<Entry> {
+        self.homes[Self::table(kind)].get(piece).copied().and_then(Entry::from_word)
+    }
+
+    pub(crate) fn set(&mut self, kind: DriveKind, piece: usize, home: Option<Entry>) {
         let homes = &mut self.homes[Self::table(kind)];
         if homes.len() <= piece {
             homes.resize(piece + 1, 0);
         }
-        Entry::from_word(std::mem::replace(&mut homes[piece], home.map_or(0, Entry::word)))
+        homes[piece] = home.map_or(0, Entry::word);
     }
 
     fn encode(&self, generations: &[(EblockId, Generation)]) -> Vec<u8> {
@@ -84,7 +93,7 @@ impl Tables {
         b
     }
 
-    /// The tables of a root, and the generations of the EBLOCKs that the summary lies in.
+    /// The tables of a root, and the generations of the EBLOCKs that the drive's own pages lie in.
     pub(crate) fn decode(
         bytes: &[u8],
         root: Entry,
@@ -116,17 +125,45 @@ fn eblock(t: &mut Take<'_>, g: &Geometry) -> Result<EblockId, Malformed> {
     Ok(EblockId::new(e))
 }
 
+/// The metadata of EBLOCKs that is not behind their data.
+pub(crate) fn encode_metadata(metadata: &BTreeMap<EblockId, Vec<u64>>) -> Vec<u8> {
+    let mut b = Vec::new();
+    b.put_u32(metadata.len() as u32);
+    for (e, words) in metadata {
+        b.put_u32(e.raw());
+        b.put_u32(words.len() as u32);
+        words.iter().for_each(|w| b.put_u64(*w));
+    }
+    b
+}
+
+pub(crate) fn decode_metadata(bytes: &[u8], g: &Geometry) -> Result<BTreeMap<EblockId, Vec<u64>>, Malformed> {
+    let t = &mut Take::new(bytes);
+    let mut metadata = BTreeMap::new();
+    for _ in 0..t.count(8)? {
+        let e = eblock(t, g)?;
+        let words = (0..t.count(8)?).map(|_| t.u64()).collect::<Result<_, _>>()?;
+        metadata.insert(e, words);
+    }
+    t.end()?;
+    Ok(metadata)
+}
+
 /// A decoded checkpoint record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CheckpointRecord {
-    /// Whether the drive was closed with it.
+    /// Whether the drive was closed with it: then the log ends at `end`.
     pub(crate) clean: bool,
     pub(crate) epoch: u32,
+    /// The newest commit before `log`.
     pub(crate) commit: u64,
+    pub(crate) clock: u64,
+    /// The last LSN when the record was written.
+    pub(crate) end: u64,
+    /// Where replay begins.
     pub(crate) log: Place,
     pub(crate) root: Entry,
     pub(crate) root_generation: Generation,
-    pub(crate) overrides: Vec<(EblockId, Descriptor)>,
 }
 
 /// Why a record can not be read.
@@ -148,19 +185,11 @@ impl CheckpointRecord {
         b.put_u16(if self.clean { CLEAN } else { 0 });
         b.put_u32(self.epoch);
         b.put_u64(self.commit);
-        b.put_u64(self.log.lsn);
-        b.put_u32(self.log.eblock.raw());
-        b.put_u64(self.log.generation.raw());
-        b.put_u32(self.log.wblock);
-        b.put_u32(self.log.next.0.raw());
-        b.put_u64(self.log.next.1.raw());
+        b.put_u64(self.clock);
+        b.put_u64(self.end);
+        self.log.encode(&mut b);
         b.put_u64(self.root.word());
         b.put_u64(self.root_generation.raw());
-        b.put_u32(self.overrides.len() as u32);
-        for (e, d) in &self.overrides {
-            b.put_u32(e.raw());
-            d.encode(&mut b);
-        }
         b
     }
 
@@ -173,179 +202,84 @@ impl CheckpointRecord {
         if version > VERSION {
             return Err(BadRecord::Newer(version));
         }
-        let (epoch, commit, lsn) = (t.u32()?, t.u64()?, t.u64()?);
-        let (e, generation, wblock) = (eblock(t, g)?, Generation::from_raw(t.u64()?), t.u32()?);
-        let next = (eblock(t, g)?, Generation::from_raw(t.u64()?));
-        if flags & !CLEAN != 0 || lsn == 0 || wblock > g.wblocks_per_eblock() {
+        if version < VERSION || flags & !CLEAN != 0 {
+            return Err(t.bad("an unknown version or flag of the checkpoint record").into());
+        }
+        let (epoch, commit, clock, end) = (t.u32()?, t.u64()?, t.u64()?, t.u64()?);
+        let log = Place::decode(t, g)?;
+        if end + 1 < log.lsn {
             return Err(t.bad("an impossible place of the log").into());
         }
-        let log = Place { lsn, eblock: e, generation, wblock, next };
         let root = Entry::check(t.u64()?, g).map_err(|what| t.bad(what))?;
         let root = root.ok_or(t.bad("no root"))?;
         let root_generation = Generation::from_raw(t.u64()?);
-        let mut overrides = Vec::new();
-        for _ in 0..t.count(4 + DESCRIPTOR_BYTES)? {
-            overrides.push((eblock(t, g)?, Descriptor::decode(t, g)?));
-        }
         t.end()?;
-        Ok(Self { clean: flags & CLEAN != 0, epoch, commit, log, root, root_generation, overrides })
+        Ok(Self { clean: flags & CLEAN != 0, epoch, commit, clock, end, log, root, root_generation })
     }
 }
 
 impl Core {
     /// Writes a checkpoint. With `clean`, nothing will be written after it until the drive is opened again.
-    pub(crate) fn checkpoint(&self, w: &mut Writer, clean: bool) -> Result<(), FirmwareError> {
+    pub(crate) fn checkpoint(&self, clean: bool) -> Result<(), FirmwareError> {
+        let _background = self.background.lock();
+        self.checkpoint_now(clean)
+    }
+
+    /// As [`Core::checkpoint`], by whoever holds the background.
+    pub(crate) fn checkpoint_now(&self, clean: bool) -> Result<(), FirmwareError> {
+        let written = self.write_checkpoint(clean);
+        if let Err(e) = &written {
+            self.note(e);
+        }
+        written
+    }
+
+    fn write_checkpoint(&self, clean: bool) -> Result<(), FirmwareError> {
         self.check_writable()?;
-        self.reclaim(w)?;
-        let changed = w.root_due
-            || w.log.bytes > 0
-            || w.rules_changed
-            || self.map.has_dirty()
-            || self.index.has_dirty()
-            || self.extents.read().is_dirty()
-            || w.space.summary.touched().len() > OVERRIDES_MAX;
+        self.reclaim()?;
+        let ((log, commit, clock), log_before, changed) = {
+            let w = self.seq.lock();
+            match w.last_checkpoint {
+                // What the log says since then is still only there.
+                Some(last) if w.log_bytes == 0 && !self.has_dirty(&w) => (last, 0, false),
+                _ => ((w.log_place, w.commit, w.space.clock), w.log_bytes, true),
+            }
+        };
         if changed {
-            self.gather(w);
-            self.flush(w, &self.map)?;
-            self.flush(w, &self.index)?;
-            self.write_tables(w)?;
-            self.write_summary_and_root(w)?;
+            self.flush(&self.map)?;
+            self.flush(&self.index)?;
+            self.write_tables()?;
+            self.write_root()?;
         }
-        self.medium.sync()?;
-        self.write_record(w, clean)?;
-        self.truncate(w);
-        self.reclaim(w)?;
-        Ok(())
-    }
-
-    /// Marks the drive's own pages in sparse EBLOCKs dirty, so that those EBLOCKs empty: without this, one
-    /// page that never changes keeps its EBLOCK.
-    fn gather(&self, w: &mut Writer) {
-        let g = self.geometry();
-        let used = |d: &Descriptor| d.state == State::Used { stream: Stream::Drive } && d.live > 0;
-        let held: Vec<_> = w.space.summary.all().filter(|(_, d)| used(d)).map(|(e, d)| (e, d.live)).collect();
-        let live: u64 = held.iter().map(|(_, live)| u64::from(*live)).sum();
-        if held.len() as u64 * u64::from(g.eblock_bytes()) <= 2 * live + 2 * u64::from(g.eblock_bytes()) {
-            return;
-        }
-        let sparse: BTreeSet<u32> =
-            held.iter().filter(|(_, live)| *live < g.eblock_bytes() / 2).map(|(e, _)| e.raw()).collect();
-        let lies = |e: Entry| sparse.contains(&g.locate(e.ppa(g)).0.raw());
-        // A page that can not be read stays where it is; whoever needs it is told.
-        for n in self.map.at_home_in(lies) {
-            let _ = self.map.get_for_write(&self.medium, &self.epochs, n, crate::map::MapPage::vacant);
-        }
-        for n in self.index.at_home_in(lies) {
-            let _ = self.index.get_for_write(&self.medium, &self.epochs, n, crate::index::IndexPage::vacant);
-        }
-        let pieces = |kind| {
-            let sparse = w.tables.pieces(kind).filter(|(_, home)| lies(*home));
-            sparse.map(|(p, _)| p).collect::<Vec<_>>()
+        let (root, end) = {
+            let w = self.seq.lock();
+            (w.tables.root.expect("the root was written"), w.installed_lsn)
         };
-        self.map.mark_pieces_dirty(pieces(DriveKind::MapHomes));
-        self.index.mark_pieces_dirty(pieces(DriveKind::IndexHomes));
-        self.extents.write().mark_pieces_dirty(pieces(DriveKind::Owners));
-        let rules = !pieces(DriveKind::Rules).is_empty();
-        let summary = pieces(DriveKind::Summary);
-        w.rules_changed |= rules;
-        summary.into_iter().for_each(|p| w.space.summary.touch_piece(p));
-    }
-
-    fn write_tables(&self, w: &mut Writer) -> Result<(), FirmwareError> {
-        let words = |v: Vec<u64>| v.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
-        let map = self.map.take_dirty_pieces();
-        let index = self.index.take_dirty_pieces();
-        let owners = self.extents.write().take_dirty_pieces();
-        let taken = [
-            map.iter().map(|p| p.0).collect::<Vec<_>>(),
-            index.iter().map(|p| p.0).collect(),
-            owners.iter().map(|p| p.0).collect(),
-        ];
-        let mut pieces: Vec<(DriveKind, usize, Vec<u8>)> = Vec::new();
-        pieces.extend(map.into_iter().map(|(p, v)| (DriveKind::MapHomes, p, words(v))));
-        pieces.extend(index.into_iter().map(|(p, v)| (DriveKind::IndexHomes, p, words(v))));
-        let owner_bytes = |v: Vec<u32>| v.iter().flat_map(|o| o.to_le_bytes()).collect();
-        pieces.extend(owners.into_iter().map(|(p, v)| (DriveKind::Owners, p, owner_bytes(v))));
-        if w.rules_changed {
-            let bytes = self.rules.read().encode();
-            let before = w.tables.pieces(DriveKind::Rules).count();
-            let now: Vec<_> = bytes.chunks(RULES_PIECE_BYTES).map(<[u8]>::to_vec).collect();
-            for p in now.len()..before {
-                w.root_due = true;
-                let old = w.tables.set(DriveKind::Rules, p, None);
-                self.supersede(w, old);
-            }
-            pieces.extend(now.into_iter().enumerate().map(|(p, b)| (DriveKind::Rules, p, b)));
-        }
-        let written = self.write_pieces(w, pieces);
-        if written.is_err() {
-            let [map, index, owners] = taken;
-            self.map.mark_pieces_dirty(map);
-            self.index.mark_pieces_dirty(index);
-            self.extents.write().mark_pieces_dirty(owners);
-        } else {
-            w.rules_changed = false;
-        }
-        written
-    }
-
-    fn write_pieces(
-        &self,
-        w: &mut Writer,
-        pieces: Vec<(DriveKind, usize, Vec<u8>)>,
-    ) -> Result<(), FirmwareError> {
-        for some in pieces.chunks(256) {
-            let encode = |(kind, p, b): &(DriveKind, usize, Vec<u8>)| drive_page::encode(*kind, *p as u64, b);
-            let pages: Vec<_> = some.iter().map(encode).collect();
-            let homes = self.append_own(w, &pages)?;
-            w.root_due = true;
-            for ((kind, p, _), home) in some.iter().zip(homes) {
-                let old = w.tables.set(*kind, *p, Some(home));
-                self.supersede(w, old);
-            }
-        }
+        let root_generation = self.medium.generation(self.geometry().locate(root.ppa(self.geometry())).0);
+        let epoch = self.medium.open_epoch();
+        let record = CheckpointRecord { clean, epoch, commit, clock, end, log, root, root_generation };
+        self.write_record(&record)?;
+        Counts::add(&self.counts.checkpoints, 1);
+        self.truncate(&record, log_before);
+        self.reclaim()?;
         Ok(())
     }
 
-    fn write_summary_and_root(&self, w: &mut Writer) -> Result<(), FirmwareError> {
+    fn write_root(&self) -> Result<(), FirmwareError> {
         let g = *self.geometry();
-        let pieces = w.space.summary.take_dirty_pieces();
-        let numbers: Vec<_> = pieces.iter().map(|p| p.0).collect();
-        let pieces = pieces.into_iter().map(|(p, b)| (DriveKind::Summary, p, b)).collect();
-        let written = self.write_pieces(w, pieces).and_then(|()| {
-            let eblocks: BTreeSet<u32> =
-                w.tables.pieces(DriveKind::Summary).map(|(_, e)| g.locate(e.ppa(&g)).0.raw()).collect();
-            let generation = |e: u32| {
-                let e = EblockId::new(e);
-                (e, w.space.summary.get(e).generation)
-            };
-            let generations: Vec<_> = eblocks.into_iter().map(generation).collect();
-            let root = drive_page::encode(DriveKind::Root, 0, &w.tables.encode(&generations));
-            let home = self.append_own(w, &[root])?[0];
-            let old = w.tables.root.replace(home);
-            w.root_due = false;
-            self.supersede(w, old);
-            Ok(())
-        });
-        if written.is_err() {
-            numbers.into_iter().for_each(|p| w.space.summary.touch_piece(p));
-        }
-        written
+        let (root, as_of) = {
+            let w = self.seq.lock();
+            let own = w.space.summary.all().filter(|(_, d)| d.stream() == Some(Stream::Drive));
+            let mut eblocks: BTreeSet<u32> = own.map(|(e, _)| e.raw()).collect();
+            eblocks.extend(w.tables.pieces(DriveKind::Summary).map(|(_, e)| g.locate(e.ppa(&g)).0.raw()));
+            let generations: Vec<_> =
+                eblocks.into_iter().map(|e| (EblockId::new(e), self.medium.generation(EblockId::new(e)))).collect();
+            (drive_page::encode(DriveKind::Root, 0, &w.tables.encode(&generations)), w.installed_lsn)
+        };
+        self.write_own(vec![OwnPage { kind: DriveKind::Root, number: 0, bytes: Some(root) }], as_of)
     }
 
-    fn write_record(&self, w: &Writer, clean: bool) -> Result<(), FirmwareError> {
-        let root = w.tables.root.expect("the root was written");
-        let (e, _) = self.geometry().locate(root.ppa(self.geometry()));
-        let overrides = w.space.summary.touched().iter().map(|&e| EblockId::new(e));
-        let record = CheckpointRecord {
-            clean,
-            epoch: self.medium.open_epoch(),
-            commit: w.commit,
-            log: w.log.place(),
-            root,
-            root_generation: w.space.summary.get(e).generation,
-            overrides: overrides.map(|e| (e, w.space.summary.get(e))).collect(),
-        };
+    fn write_record(&self, record: &CheckpointRecord) -> Result<(), FirmwareError> {
         let bytes = record.encode();
         let newest = self.medium.newest_checkpoint_record()?.map_or(1, |(slot, _)| slot);
         self.medium.write_checkpoint_record(1 - newest, &bytes)?;
@@ -353,31 +287,40 @@ impl Core {
         // Now the other slot may go. It is durable with the next sync, and until then the older record in it
         // is torn or whole: the newer one stands either way.
         self.medium.write_checkpoint_record(newest, &bytes)?;
-        if clean {
+        if record.clean {
             self.medium.sync()?;
         }
         Ok(())
     }
 
     /// Lets go of what only the checkpoint before needed.
-    fn truncate(&self, w: &mut Writer) {
+    fn truncate(&self, record: &CheckpointRecord, log_before: u64) {
         let g = self.geometry();
+        let closed = self.log.lock().truncate(record.log.lsn);
+        let mut w = self.seq.lock();
         for old in std::mem::take(&mut w.superseded) {
             w.space.summary.unpin(g.locate(old.ppa(g)).0, old.cells_bytes());
         }
-        for e in std::mem::take(&mut w.log.closed) {
-            w.space.retire(&self.epochs, e);
+        for e in closed {
+            let failed = w.log_failed.iter().position(|f| *f == e).map(|at| w.log_failed.swap_remove(at));
+            match failed {
+                Some(e) => {
+                    w.space.retire(e);
+                    self.check_spares(&w);
+                }
+                None => w.space.release(&self.epochs, e),
+            }
         }
-        w.log.bytes = 0;
-        // The checkpoint has the EBLOCKs that are open, and the owners.
-        w.space.opened.clear();
-        self.extents.write().checkpointed();
+        w.log_bytes -= log_before;
+        w.last_checkpoint = Some((record.log, record.commit, record.clock));
+        w.space.changes.push(Record::Checkpointed { lsn: record.log.lsn });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::Spot;
 
     #[test]
     fn records_survive_and_cut_ones_are_refused() {
@@ -385,22 +328,16 @@ mod tests {
         let e = EblockId::new;
         let generation = Generation::from_raw;
         let root = Entry::new(g.ppa(e(2), 640).unwrap(), 1000, false);
-        let mut space = crate::summary::Summary::new(&g);
-        space.edit(e(4)).generation = generation(9);
+        let spot = |n: u32| Spot { eblock: e(n), generation: generation(6), wblock: 4 };
         let r = CheckpointRecord {
             clean: true,
             epoch: 3,
             commit: 77,
-            log: Place {
-                lsn: 5,
-                eblock: e(1),
-                generation: generation(6),
-                wblock: 2048,
-                next: (e(3), generation(7)),
-            },
+            clock: 5,
+            end: 9,
+            log: Place { lsn: 5, spots: [spot(1), spot(3), spot(4)] },
             root,
             root_generation: generation(8),
-            overrides: vec![(e(4), space.get(e(4)))],
         };
         let b = r.encode();
         assert!(matches!(CheckpointRecord::decode(&b, &g), Ok(d) if d == r));
@@ -412,5 +349,9 @@ mod tests {
         let generations = vec![(e(2), generation(8))];
         let b = tables.encode(&generations);
         assert_eq!(Tables::decode(&b, root, &g), Ok((tables, generations)));
+        let metadata = BTreeMap::from([(e(3), vec![1, 2, 3]), (e(9), vec![])]);
+        let b = encode_metadata(&metadata);
+        assert_eq!(decode_metadata(&b, &g), Ok(metadata));
+        assert!((0..b.len()).all(|n| decode_metadata(&b[..n], &g).is_err()));
     }
 }

@@ -1,37 +1,41 @@
-//! The state of a drive: what readers share, and what the one writer at a time changes.
+//! The state of a drive: what readers share, and what the sequencer orders.
 //!
 //! ```text
-//!   readers:  epoch ─► map, index (resident pages) ─► versions ─► medium        no lock over I/O
-//!   writer:   one lock: space, log, numbers                                      system actions, one at a time
+//!   readers:     epoch ─► map, index (resident pages) ─► versions ─► medium      no lock over I/O
+//!   actions:     sequencer (short) ─► program ─► sequencer ─► log, one leader ─► sequencer: install
+//!   background:  checkpoint, GC, scrub: one at a time, their writes are actions like all others
 //! ```
 //!
-//! A failure that leaves it open what is durable makes the drive read-only until it is opened again.
+//! Locks are taken in this order: background, log, sequencer, then those of tables and caches. A failure that leaves it
+//! open what is durable makes the drive read-only until it is opened again.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use lode_base::{CELL_BYTES, Geometry};
-use lode_command::{Align, Identity};
+use lode_base::{EblockId, Geometry};
+use lode_command::Identity;
 use lode_flash::Medium;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
 
-use crate::append::Space;
+use crate::action::{Action, Overlay, Pins};
+use crate::append::Turns;
 use crate::checkpoint::Tables;
-use crate::drive_page;
 use crate::epochs::Epochs;
 use crate::extents::Extents;
+use crate::gc::Cleaner;
 use crate::index::{IndexPage, Rules};
-use crate::log::LogWriter;
-use crate::map::{Entry, MapPage, PageCache, Resident};
+use crate::log::{LogWriter, Place};
+use crate::map::{Entry, MapPage, PageCache};
+use crate::session::Sessions;
+use crate::space::Space;
 use crate::summary::Stream;
 use crate::versions::Versions;
-use crate::{DriveInfo, DriveOptions, FirmwareError};
+use crate::{DriveInfo, DriveOptions, FirmwareError, RecoveryReport};
 
-/// Fewest EBLOCKs that a drive works with: two of the log, one a stream, and what is kept in reserve.
+/// Fewest EBLOCKs that a drive works with: those of the log, one a stream, and what is kept in reserve.
 pub(crate) const EBLOCKS_MIN: u32 = 16;
-/// Smallest EBLOCK: an index page must fit.
-pub(crate) const EBLOCK_BYTES_MIN: u32 = 1 << 20;
-/// Bytes of the drive's own pages that are written at a time.
-const FLUSH_BYTES: usize = 4 << 20;
+/// Smallest EBLOCK: a mapping page and an index page must fit.
+pub(crate) const EBLOCK_BYTES_MIN: u32 = 64 << 10;
 
 pub(crate) struct Core {
     pub(crate) medium: Medium,
@@ -43,23 +47,76 @@ pub(crate) struct Core {
     pub(crate) extents: RwLock<Extents>,
     pub(crate) versions: Versions,
     pub(crate) epochs: Epochs,
-    pub(crate) writer: Mutex<Writer>,
+    pub(crate) turns: Turns,
+    pub(crate) seq: Mutex<Sequencer>,
+    /// Held by whoever writes the log: the leader.
+    pub(crate) log: Mutex<LogWriter>,
+    /// Whether there is a leader.
+    pub(crate) leading: Mutex<bool>,
+    pub(crate) led: Condvar,
+    /// Held by whoever makes a checkpoint, moves pages or scrubs.
+    pub(crate) background: Mutex<Cleaner>,
     pub(crate) read_only: OnceLock<String>,
+    pub(crate) counts: Counts,
+    pub(crate) recovery: RecoveryReport,
 }
 
-/// What only the holder of the writer's lock knows and changes.
-pub(crate) struct Writer {
+/// What the drive did since it was opened.
+#[derive(Default)]
+pub(crate) struct Counts {
+    /// Bytes of pages that batches wrote.
+    pub(crate) user_bytes: AtomicU64,
+    /// Bytes of pages that GC moved.
+    pub(crate) moved_bytes: AtomicU64,
+    /// EBLOCKs that GC emptied.
+    pub(crate) victims: AtomicU64,
+    /// Programs that failed.
+    pub(crate) program_failures: AtomicU64,
+    /// Groups that the log took.
+    pub(crate) groups: AtomicU64,
+    /// Actions in them.
+    pub(crate) actions: AtomicU64,
+    /// Checkpoints that became durable.
+    pub(crate) checkpoints: AtomicU64,
+}
+
+impl Counts {
+    pub(crate) fn add(counter: &AtomicU64, n: u64) {
+        counter.fetch_add(n, Ordering::Relaxed);
+    }
+}
+
+/// What has an order: the actions, and all that they change beside pages.
+pub(crate) struct Sequencer {
     pub(crate) space: Space,
-    pub(crate) log: LogWriter,
-    /// The newest commit.
+    /// The newest installed commit.
     pub(crate) commit: u64,
+    /// The newest staged one.
+    pub(crate) staged_commit: u64,
+    /// Actions that no log group has taken yet.
+    pub(crate) staged: Vec<Action>,
+    /// Bytes that their records take, about.
+    pub(crate) staged_bytes: u64,
+    pub(crate) overlay: Overlay,
+    /// Actions that were begun and are not over.
+    pub(crate) under_way: u32,
+    /// The rules once all that is staged is installed.
+    pub(crate) staged_rules: Arc<Rules>,
+    pub(crate) rules_changed: bool,
+    pub(crate) sessions: Sessions,
     /// Where the pieces of the tables lie.
     pub(crate) tables: Tables,
-    /// Whether they changed since the root was written.
-    pub(crate) root_due: bool,
-    /// Pages of the drive that were replaced since the last checkpoint, which still names them: pinned.
+    /// Pages that only the checkpoint on the medium names: pinned until the next is durable.
     pub(crate) superseded: Vec<Entry>,
-    pub(crate) rules_changed: bool,
+    /// The last page of the last installed group, and where the log goes on.
+    pub(crate) installed_lsn: u64,
+    pub(crate) log_place: Place,
+    /// Where the newest checkpoint has the log begin, and the commit and the clock there.
+    pub(crate) last_checkpoint: Option<(Place, u64, u64)>,
+    /// Bytes of log since the newest checkpoint.
+    pub(crate) log_bytes: u64,
+    /// EBLOCKs of the log in which a program failed: not used again once they are truncated.
+    pub(crate) log_failed: Vec<EblockId>,
 }
 
 impl Core {
@@ -79,142 +136,126 @@ impl Core {
         }
     }
 
-    /// Takes note of a failed write: one that was not for want of space makes the drive read-only.
-    pub(crate) fn failed(&self, e: FirmwareError) -> FirmwareError {
-        if !e.is_no_space() {
-            self.fatal(&e);
-        }
-        e
-    }
-
     /// Makes the drive read-only.
     pub(crate) fn fatal(&self, e: &FirmwareError) {
         // The first failure is the cause; a later one says nothing new.
         let _ = self.read_only.set(e.to_string());
     }
 
-    /// EBLOCKs that batches of pages may not take: the log until the next checkpoint, that checkpoint with
-    /// every page of the drive written anew, and a recovery after it.
-    pub(crate) fn reserve_eblocks(&self, w: &Writer) -> u32 {
+    /// Pages may go from memory again.
+    pub(crate) fn unpin(&self, pins: &Pins) {
+        for (extent, p) in pins {
+            self.map.unpin(extent.raw());
+            if p.index.is_some() {
+                self.index.unpin(extent.raw());
+            }
+        }
+    }
+
+    /// EBLOCKs that batches of pages may not take: for the log until the next checkpoint, that checkpoint with every page
+    /// of the drive written anew, what GC moves pages to, and a recovery.
+    pub(crate) fn reserve_eblocks(&self, w: &Sequencer) -> u32 {
         let eblock = u64::from(self.geometry().eblock_bytes());
-        let log = self.log_bytes_max().saturating_sub(w.log.bytes).div_ceil(eblock) + 3;
+        let log = self.log_bytes_max().saturating_sub(w.log_bytes).div_ceil(eblock) + 4;
+        (log + self.own_eblocks(w) + u64::from(self.gc_reserve_eblocks())).min(u64::from(u32::MAX)) as u32
+    }
+
+    /// EBLOCKs that writing every page of the drive's own anew takes.
+    fn own_eblocks(&self, w: &Sequencer) -> u64 {
         let tables = self.extents.read().media_bytes() + w.space.summary.len() as u64 * 32;
-        let own = self.map.media_bytes() + self.index.media_bytes() + tables;
-        (log + (2 * own).div_ceil(eblock) + 1).min(u64::from(u32::MAX)) as u32
+        let open = w.space.metadata().values().map(|m| m.len() as u64 * 8).sum::<u64>();
+        let own = self.map.media_bytes() + self.index.media_bytes() + tables + open;
+        (2 * own).div_ceil(u64::from(self.geometry().eblock_bytes())) + 1
+    }
+
+    /// EBLOCKs that only GC may take.
+    pub(crate) fn gc_reserve_eblocks(&self) -> u32 {
+        1 + self.geometry().channels()
+    }
+
+    /// Bytes of pages that the drive takes at most: beyond them GC would find too little to gain.
+    pub(crate) fn usable_bytes(&self, w: &Sequencer) -> u64 {
+        let g = self.geometry();
+        let log = self.log_bytes_max().div_ceil(u64::from(g.eblock_bytes())) + 4;
+        let reserve = log + self.own_eblocks(w) + u64::from(self.gc_reserve_eblocks() + w.space.summary.retired());
+        let eblocks = u64::from(g.eblock_count()).saturating_sub(reserve);
+        eblocks * u64::from(g.eblock_bytes()) / 100 * u64::from(100 - self.options.over_provision_percent.min(90))
     }
 
     /// Bytes that batches can still write, about.
-    pub(crate) fn free_bytes(&self, w: &Writer) -> u64 {
-        let free = w.space.free_eblocks().saturating_sub(self.reserve_eblocks(w));
-        u64::from(free) * u64::from(self.geometry().eblock_bytes())
-            + w.space.open_bytes(&self.medium, Stream::User)
-    }
-
-    /// Appends pages of the drive's own, which now count as live; answers where they lie.
-    pub(crate) fn append_own(&self, w: &mut Writer, pages: &[Vec<u8>]) -> Result<Vec<Entry>, FirmwareError> {
-        let lens: Vec<_> = pages.iter().map(|p| (p.len(), Align::Cell)).collect();
-        let items: Vec<&[u8]> = pages.iter().map(|p| &p[..]).collect();
-        let commit = w.commit;
-        let append = |w: &mut Writer| {
-            let layout = w.space.layout(&self.medium, Stream::Drive, &lens);
-            w.space.write(&self.medium, Stream::Drive, &items, &layout, commit)
-        };
-        let places = match append(w) {
-            Err(e) if e.is_no_space() && w.space.give_up_open(Stream::Drive, commit) => append(w)?,
-            written => written?,
-        };
-        let entry = |(ppa, p): (lode_base::Ppa, &Vec<u8>)| {
-            let e = Entry::new(ppa, p.len(), false);
-            w.space.summary.add_live(self.geometry().locate(ppa).0, e.cells_bytes());
-            e
-        };
-        Ok(places.into_iter().zip(pages).map(entry).collect())
-    }
-
-    /// A page of the drive has another home: the old one is needed until the next checkpoint is durable.
-    pub(crate) fn supersede(&self, w: &mut Writer, old: Option<Entry>) {
-        if let Some(old) = old {
-            let (e, _) = self.geometry().locate(old.ppa(self.geometry()));
-            w.space.summary.sub_live(e, old.cells_bytes(), true);
-            w.superseded.push(old);
-        }
-    }
-
-    /// Writes the dirty pages of a cache.
-    pub(crate) fn flush<T: Resident>(
-        &self,
-        w: &mut Writer,
-        cache: &PageCache<T>,
-    ) -> Result<(), FirmwareError> {
-        let mut dirty = cache.dirty().into_iter().peekable();
-        while dirty.peek().is_some() {
-            let (mut numbers, mut pages, mut bytes) = (Vec::new(), Vec::new(), 0);
-            while bytes < FLUSH_BYTES
-                && let Some((number, page)) = dirty.next()
-            {
-                if page.is_vacant() {
-                    self.supersede(w, cache.written(number, None));
-                    continue;
-                }
-                let page = drive_page::encode(T::KIND, number, &page.encode());
-                bytes += page.len().next_multiple_of(CELL_BYTES);
-                numbers.push(number);
-                pages.push(page);
-            }
-            let homes = self.append_own(w, &pages)?;
-            for (number, home) in numbers.into_iter().zip(homes) {
-                self.supersede(w, cache.written(number, Some(home)));
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes dirty mapping and index pages when they take too much of their budgets. They are found from the next
-    /// checkpoint on; until then the log has what they say. What they replace is free only after that checkpoint
-    /// too: it is made now where there is no room to wait for it.
-    pub(crate) fn write_back(&self, w: &mut Writer) -> Result<(), FirmwareError> {
-        let (map, index) = (self.map.wants_writing(), self.index.wants_writing());
-        if !map && !index {
-            return Ok(());
-        }
-        let eblock = u64::from(self.geometry().eblock_bytes());
-        let dirty = (self.map.dirty_bytes() + self.index.dirty_bytes()).div_ceil(eblock) + 1;
-        if u64::from(w.space.free_eblocks()) < u64::from(self.reserve_eblocks(w)) + dirty {
-            self.checkpoint(w, false)?;
-        }
-        if map {
-            self.flush(w, &self.map)?;
-            self.map.make_room();
-        }
-        if index {
-            self.flush(w, &self.index)?;
-            self.index.make_room();
-        }
-        Ok(())
+    pub(crate) fn free_bytes(&self, w: &Sequencer) -> u64 {
+        let held = w.space.summary.live_bytes() + w.space.summary.pinned_bytes();
+        self.usable_bytes(w).saturating_sub(held)
     }
 
     pub(crate) fn info(&self) -> DriveInfo {
-        let w = self.writer.lock();
+        let w = self.seq.lock();
         let in_use = w.space.summary.all().filter(|(_, d)| d.state != crate::summary::State::Free);
-        let (mut eblocks_used, mut live_bytes) = (0, 0);
-        for (_, d) in in_use {
-            eblocks_used += 1;
-            live_bytes += u64::from(d.live);
-        }
+        let wear = w.space.summary.all().map(|(_, d)| d.erase_count);
+        let load = |c: &AtomicU64| c.load(Ordering::Relaxed);
+        let c = &self.counts;
         DriveInfo {
             geometry: *self.geometry(),
             uuid: self.medium.uuid(),
             open_epoch: self.medium.open_epoch(),
             commit: self.versions.newest(),
             extents: self.extents.read().all().count() as u64,
-            live_bytes,
+            live_bytes: w.space.summary.live_bytes(),
+            pinned_bytes: w.space.summary.pinned_bytes(),
             free_bytes: self.free_bytes(&w),
-            eblocks_used,
-            log_bytes: w.log.bytes,
+            usable_bytes: self.usable_bytes(&w),
+            eblocks_used: in_use.count() as u32,
+            eblocks_free: w.space.free_eblocks(),
+            eblocks_retired: w.space.summary.retired(),
+            spares: self.options.spare_eblocks.saturating_sub(w.space.summary.retired()),
+            erase_counts: (wear.clone().min().unwrap_or(0), wear.max().unwrap_or(0)),
+            log_bytes: w.log_bytes,
+            map_bytes: self.map.bytes(),
             image_bytes: self.medium.image_bytes(),
             media_bytes_read: self.medium.media_bytes_read(),
             media_bytes_written: self.medium.media_bytes_written(),
+            user_bytes_written: load(&c.user_bytes),
+            gc_bytes_moved: load(&c.moved_bytes),
+            gc_victims: load(&c.victims),
+            program_failures: load(&c.program_failures),
+            log_groups: load(&c.groups),
+            log_actions: load(&c.actions),
+            checkpoints: load(&c.checkpoints),
             views: self.versions.open_count(),
+            sessions: w.sessions.count(),
+            read_only: self.read_only.get().cloned(),
+            recovery: self.recovery,
         }
+    }
+
+    /// What must hold of everything in memory, at any moment between two commands.
+    pub(crate) fn check_invariants(&self) {
+        let w = self.seq.lock();
+        let under_way = w.under_way > 0;
+        w.space.check_invariants(&self.medium);
+        w.sessions.check_invariants(under_way);
+        self.map.check_invariants(under_way);
+        self.index.check_invariants(under_way);
+        assert!(w.commit <= w.staged_commit, "a commit was installed that was not staged");
+        if !under_way {
+            assert!(w.staged.is_empty() && w.overlay.is_empty(), "something is staged for nobody");
+            assert_eq!(w.commit, w.staged_commit, "a staged commit was forgotten");
+            let in_flight = w.space.summary.all().map(|(_, d)| d.in_flight).sum::<u32>();
+            assert_eq!(in_flight, 0, "EBLOCKs wait for nobody");
+        }
+        if let Some(e) = w.space.summary.miscounted {
+            panic!("the summary of {e:?} counts less than is mapped there");
+        }
+        if self.read_only.get().is_none() && w.space.summary.retired() == 0 {
+            let free = w.space.free_eblocks();
+            assert!(free >= 1, "GC has no EBLOCK left to move pages to");
+        }
+        drop(w);
+        self.log.lock().check_invariants(&self.medium);
+    }
+
+    /// The stream of user pages that `replaced` of `written` bytes go to: what is overwritten is hot.
+    pub(crate) fn user_stream(replaced: u64, written: u64) -> Stream {
+        if replaced * 2 >= written { Stream::UserHot } else { Stream::UserCold }
     }
 }

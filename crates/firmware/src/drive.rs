@@ -92,16 +92,25 @@ impl Drive {
         self.core.check()
     }
 
+    /// What must hold of everything in memory, at any moment between two commands.
+    ///
+    /// # Panics
+    /// When it does not hold: the drive itself is wrong.
+    pub fn check_invariants(&self) {
+        self.core.check_invariants();
+    }
+
     /// Writes a checkpoint after which the next open has nothing to replay. All clones then take no more
     /// writes.
     ///
     /// # Errors
     /// When the checkpoint can not be written, or the drive was read-only; nothing acknowledged is lost.
     pub fn close(self) -> Result<(), FirmwareError> {
-        let mut w = self.core.writer.lock();
-        self.core.checkpoint(&mut w, true).map_err(|e| self.core.failed(e))?;
+        let core = &self.core;
+        let _background = core.background.lock();
+        core.checkpoint_now(true)?;
         // A clone may be left: what it wrote now would not be looked for.
-        let _ = self.core.read_only.set("it was closed".into());
+        let _ = core.read_only.set("it was closed".into());
         Ok(())
     }
 
@@ -134,34 +143,15 @@ impl Device for Drive {
         Ok(Box::new(DriveQueue::new(self.core.clone(), depth)))
     }
 
-    fn work(&self, _: VirtualNs, budget: Budget) -> Progress {
+    fn work(&self, at: VirtualNs, budget: Budget) -> Progress {
         let core = &self.core;
-        let mut w = core.writer.lock();
-        if core.check_writable().is_err() {
+        if budget.write_bytes == 0 {
             return Progress::Idle;
         }
-        let reclaimed = match core.reclaim(&mut w) {
-            Ok(r) => r,
-            Err(e) => {
-                core.failed(e);
-                return Progress::Idle;
-            }
-        };
-        let due = w.log.bytes > core.log_bytes_max() / 2;
-        if due && budget.write_bytes > 0 {
-            return match core.checkpoint(&mut w, false) {
-                Ok(()) => Progress::Done,
-                Err(e) => {
-                    core.failed(e);
-                    Progress::Idle
-                }
-            };
-        }
-        match (due, reclaimed) {
-            (true, _) => Progress::More,
-            (_, true) => Progress::Done,
-            _ => Progress::Idle,
-        }
+        core.work(at).unwrap_or_else(|e| {
+            core.note(&e);
+            Progress::Idle
+        })
     }
 }
 
@@ -185,9 +175,14 @@ impl Core {
             Command::BuildIndex(owner) => self.build_index(owner),
             Command::ReadIndex { view, pages } => self.read_index(view, &pages),
             Command::Checkpoint => {
-                let mut w = self.writer.lock();
-                self.checkpoint(&mut w, false).map_err(|e| self.failed(e))?;
+                self.checkpoint(false)?;
                 Ok(Reply::Done)
+            }
+            Command::OpenSession => self.open_session(),
+            Command::CloseSession(session) => self.close_session(session),
+            Command::ResumeSession(session) => {
+                let highest = self.seq.lock().sessions.highest(session)?;
+                Ok(Reply::Session { session, highest })
             }
         }
     }

@@ -40,12 +40,33 @@ pub(crate) enum DriveKind {
     Owners,
     Rules,
     Summary,
+    /// Metadata of EBLOCKs that does not lie behind their data.
+    Open,
+    Sessions,
     Root,
 }
 
 impl DriveKind {
-    fn tag(self) -> u8 {
+    /// All kinds.
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Map,
+        Self::Index,
+        Self::MapHomes,
+        Self::IndexHomes,
+        Self::Owners,
+        Self::Rules,
+        Self::Summary,
+        Self::Open,
+        Self::Sessions,
+        Self::Root,
+    ];
+
+    pub(crate) fn tag(self) -> u8 {
         self as u8 + 1
+    }
+
+    pub(crate) fn from_tag(tag: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|k| k.tag() == tag)
     }
 }
 
@@ -59,6 +80,8 @@ impl fmt::Display for DriveKind {
             Self::Owners => "piece of the table of extent owners",
             Self::Rules => "piece of the index rules",
             Self::Summary => "piece of the EBLOCK summary",
+            Self::Open => "piece of the metadata of open EBLOCKs",
+            Self::Sessions => "piece of the session table",
             Self::Root => "checkpoint root",
         })
     }

@@ -64,6 +64,27 @@ pub enum FirmwareError {
         /// What needed it.
         what: &'static str,
     },
+    /// More EBLOCKs failed than there are spares for.
+    #[error("{retired} EBLOCKs failed, and there are {spares} spares")]
+    NoSpares {
+        /// EBLOCKs that failed.
+        retired: u32,
+        /// EBLOCKs that may fail.
+        spares: u32,
+    },
+    /// None of the places that the next log page may go to can be programmed.
+    #[error("{}: the log can not go on: all {candidates} places for page {lsn} failed", path.display())]
+    LogDead {
+        /// The image.
+        path: PathBuf,
+        /// The page.
+        lsn: u64,
+        /// How many places were tried.
+        candidates: usize,
+    },
+    /// What a command that the drive gave itself came to.
+    #[error("{0}")]
+    Refused(CommandError),
     /// An earlier failure left the drive read-only.
     #[error("the drive is read-only until it is opened again: {0}")]
     ReadOnly(String),
@@ -78,7 +99,17 @@ impl FirmwareError {
     pub fn is_no_space(&self) -> bool {
         match self {
             Self::Flash(e) => e.is_no_space(),
-            Self::Full { .. } => true,
+            Self::Full { .. } | Self::Refused(CommandError::OutOfSpace { .. }) => true,
+            Self::Refused(CommandError::Medium(what)) => what.contains("no storage space"),
+            _ => false,
+        }
+    }
+
+    /// Whether a structure on the medium is not what was written: it, and not the drive, is lost.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Damaged { .. } => true,
+            Self::Flash(e) => e.is_uncorrectable(),
             _ => false,
         }
     }
@@ -88,6 +119,7 @@ impl From<FirmwareError> for CommandError {
     fn from(e: FirmwareError) -> Self {
         match e {
             FirmwareError::ReadOnly(why) => Self::ReadOnly(why),
+            FirmwareError::Refused(e) => e,
             e => Self::Medium(e.to_string()),
         }
     }

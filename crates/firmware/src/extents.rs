@@ -23,8 +23,6 @@ pub(crate) struct Extents {
     resting: Vec<(u64, u64)>,
     /// Allocated, and not logged yet.
     unlogged: Vec<(OwnerId, ExtentId)>,
-    /// How many of them the checkpoint that is being written has.
-    in_checkpoint: usize,
     /// Pieces that changed since they were written.
     dirty: BTreeSet<usize>,
 }
@@ -81,12 +79,6 @@ impl Extents {
     /// The first `count` of them are logged now.
     pub(crate) fn logged(&mut self, count: usize) {
         self.unlogged.drain(..count);
-        self.in_checkpoint = 0;
-    }
-
-    /// The checkpoint with the pieces that were taken last is durable.
-    pub(crate) fn checkpointed(&mut self) {
-        self.logged(self.in_checkpoint);
     }
 
     /// Takes an extent from its owner at `commit`.
@@ -120,10 +112,8 @@ impl Extents {
         self.owners[from..from + owners.len()].copy_from_slice(owners);
     }
 
-    /// The changed pieces, which count as written from now on. The allocations in them count as logged once the
-    /// checkpoint is durable.
+    /// The changed pieces, which count as written from now on.
     pub(crate) fn take_dirty_pieces(&mut self) -> Vec<(usize, Vec<u32>)> {
-        self.in_checkpoint = self.unlogged.len();
         let piece = |p: usize| {
             let from = p * TABLE_PIECE_ENTRIES;
             self.owners[from..(from + TABLE_PIECE_ENTRIES).min(self.owners.len())].to_vec()
@@ -131,8 +121,9 @@ impl Extents {
         std::mem::take(&mut self.dirty).into_iter().map(|p| (p, piece(p))).collect()
     }
 
-    pub(crate) fn mark_pieces_dirty(&mut self, pieces: impl IntoIterator<Item = usize>) {
-        self.dirty.extend(pieces);
+    /// A piece whose writing failed, or which is to be written anew.
+    pub(crate) fn mark_piece_dirty(&mut self, piece: usize) {
+        self.dirty.insert(piece);
     }
 
     pub(crate) fn is_dirty(&self) -> bool {

@@ -1,96 +1,172 @@
-//! Installs a system action: what its record says becomes what readers see. Replay does the same.
+//! Installs a system action: what its record says becomes what readers see.
 //!
 //! ```text
 //!   a page:  save the old version ─► take its index entry away ─► store the mapping entry ─► set the new index entry
 //! ```
 //!
-//! Invariants: all pages that an installation touches are resident and dirty before it begins, so that it
-//! neither fails nor waits; in the order above a reader that finds the same mapping entry before and after it
-//! took the index entry has the entry of that version, or none.
+//! Invariants: all pages that an installation touches are pinned before it begins, so that it neither fails nor waits;
+//! in the order above a reader that finds the same mapping entry before and after it took the index entry has the entry
+//! of that version, or none. What an action frees is what its record says (asserted).
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use lode_base::{ExtentId, Lpid, ViewId};
+use lode_base::{EblockId, ExtentId, Lpid};
 
 use crate::FirmwareError;
-use crate::core::{Core, Writer};
+use crate::action::{Action, Installed, Pinned, Pins};
+use crate::core::{Core, Counts, Sequencer};
+use crate::drive_page::DriveKind;
 use crate::index::{IndexPage, Rule};
-use crate::log::{Commit, Indexed};
+use crate::log::{Commit, Record};
 use crate::map::{Entry, MapPage};
 use crate::versions::{Install, OldIndex};
-
-/// The resident pages of an extent that an installation touches.
-pub(crate) struct Touched {
-    map: Arc<MapPage>,
-    index: Option<Arc<IndexPage>>,
-}
-
-/// All of them, by extent.
-pub(crate) type TouchedPages = HashMap<ExtentId, Touched>;
 
 /// What a page becomes.
 struct Change<'a> {
     lpid: Lpid,
     entry: Option<Entry>,
-    index: Option<&'a [u8]>,
+    index: Option<&'a (u64, Box<[u8]>)>,
 }
 
 impl Core {
-    fn touch_extent(
-        &self,
-        touched: &mut TouchedPages,
-        extent: ExtentId,
-        writes: bool,
-        indexes: bool,
-    ) -> Result<(), FirmwareError> {
+    fn pin_extent(&self, pins: &mut Pins, extent: ExtentId, writes: bool, indexes: bool) -> Result<(), FirmwareError> {
         let n = extent.raw();
-        if let Some(t) = touched.get_mut(&extent) {
-            if indexes && t.index.is_none() {
-                t.index = Some(self.index.get_for_write(&self.medium, &self.epochs, n, IndexPage::vacant)?);
+        if let Some(p) = pins.get_mut(&extent) {
+            if indexes && p.index.is_none() {
+                p.index = Some(self.index.pin(&self.medium, &self.epochs, n, IndexPage::vacant)?);
             }
             return Ok(());
         }
-        if !writes && self.map.get(&self.medium, &self.epochs, n)?.is_none() {
-            return Ok(());
-        }
-        let has_index = indexes || self.index.get(&self.medium, &self.epochs, n)?.is_some();
-        let index = has_index
-            .then(|| self.index.get_for_write(&self.medium, &self.epochs, n, IndexPage::vacant))
-            .transpose()?;
-        let map = self.map.get_for_write(&self.medium, &self.epochs, n, MapPage::vacant)?;
-        touched.insert(extent, Touched { map, index });
-        Ok(())
+        let map = match writes {
+            true => self.map.pin(&self.medium, &self.epochs, n, MapPage::vacant)?,
+            false => match self.map.pin_existing(&self.medium, &self.epochs, n)? {
+                Some(map) => map,
+                None => return Ok(()),
+            },
+        };
+        let index = match indexes {
+            true => self.index.pin(&self.medium, &self.epochs, n, IndexPage::vacant).map(Some),
+            false => self.index.pin_existing(&self.medium, &self.epochs, n),
+        };
+        // It is noted in any case, so that whoever gives up unpins it.
+        let (index, failed) = match index {
+            Ok(index) => (index, None),
+            Err(e) => (None, Some(e)),
+        };
+        pins.insert(extent, Pinned { map, index });
+        failed.map_or(Ok(()), Err)
     }
 
-    /// Makes resident and dirty what the commit touches.
-    pub(crate) fn touch(
+    /// Keeps in memory what an action touches, until [`Core::unpin`].
+    pub(crate) fn pin(
         &self,
         writes: impl Iterator<Item = (Lpid, bool)>,
-        trims: &[Lpid],
-        releases: &[ExtentId],
-    ) -> Result<TouchedPages, FirmwareError> {
-        let mut touched = HashMap::new();
-        for (lpid, indexes) in writes {
-            self.touch_extent(&mut touched, lpid.extent(), true, indexes)?;
+        others: impl Iterator<Item = ExtentId>,
+    ) -> Result<Pins, FirmwareError> {
+        let mut pins = HashMap::new();
+        let mut pin_all = || {
+            for (lpid, indexes) in writes {
+                self.pin_extent(&mut pins, lpid.extent(), true, indexes)?;
+            }
+            for extent in others {
+                self.pin_extent(&mut pins, extent, false, false)?;
+            }
+            Ok(())
+        };
+        match pin_all() {
+            Ok(()) => Ok(pins),
+            Err(e) => {
+                self.unpin(&pins);
+                Err(e)
+            }
         }
-        for lpid in trims {
-            self.touch_extent(&mut touched, lpid.extent(), false, false)?;
-        }
-        for &extent in releases {
-            self.touch_extent(&mut touched, extent, false, false)?;
-        }
-        Ok(touched)
     }
 
-    /// Installs a commit that is durable; with `pin`, answers a view at it.
-    pub(crate) fn install(
-        &self,
-        w: &mut Writer,
-        c: &Commit,
-        touched: &TouchedPages,
-        pin: bool,
-    ) -> Option<ViewId> {
+    /// Installs the first staged action, which is durable.
+    pub(crate) fn install(&self, w: &mut Sequencer, a: &Action) -> Installed {
+        let g = *self.geometry();
+        let mut installed = Installed { commit: w.commit, ..Installed::default() };
+        match &a.record {
+            Record::Commit(c) => {
+                installed = self.install_commit(w, c, a);
+            }
+            Record::Moved { pages, freed } => {
+                for (lpid, entry) in pages {
+                    let map = &a.pins[&lpid.extent()].map;
+                    map.store(lpid.page(), Some(*entry));
+                    w.space.summary.add_live(g.locate(entry.ppa(&g)).0, entry.cells_bytes());
+                }
+                self.changed(&a.pins);
+                self.free(w, freed);
+                installed.pages = pages.len() as u64;
+            }
+            Record::Indexed { pages } => {
+                for p in pages {
+                    let pinned = &a.pins[&p.lpid.extent()];
+                    let (Some(index), Some((rule, bytes))) = (&pinned.index, &p.index) else { continue };
+                    index.set(*rule, p.lpid.page(), bytes);
+                    pinned.map.store(p.lpid.page(), Some(p.entry));
+                }
+                self.changed(&a.pins);
+                installed.pages = pages.len() as u64;
+            }
+            Record::Flushed { pages, freed, .. } => {
+                for &(kind, number, home) in pages {
+                    if let Some(home) = home {
+                        w.space.summary.add_live(g.locate(home.ppa(&g)).0, home.cells_bytes());
+                    }
+                    match kind {
+                        DriveKind::Map => self.map.flushed(number, home),
+                        DriveKind::Index => self.index.flushed(number, home),
+                        DriveKind::Root => {
+                            // The checkpoint on the medium names the old one until the next is durable.
+                            if let Some(old) = std::mem::replace(&mut w.tables.root, home) {
+                                w.space.summary.pin(g.locate(old.ppa(&g)).0, old.cells_bytes());
+                                w.superseded.push(old);
+                            }
+                        }
+                        piece => w.tables.set(piece, number as usize, home),
+                    }
+                }
+                self.free(w, freed);
+            }
+            Record::SessionOpened { session } => w.sessions.opened(*session, true),
+            Record::SessionClosed { session } => w.sessions.close(*session),
+            r => unreachable!("no action has the record {r:?}"),
+        }
+        for (lpid, old, new) in &a.copies {
+            if self.versions.relocate(*lpid, *old, *new) {
+                w.space.summary.unpin(g.locate(old.ppa(&g)).0, old.cells_bytes());
+                w.space.summary.pin(g.locate(new.ppa(&g)).0, new.cells_bytes());
+                installed.pages += 1;
+            }
+        }
+        w.overlay.installed(&a.record);
+        if let Some(e) = w.space.summary.miscounted {
+            let what = format!("the summary of {e:?} counts less than is mapped there");
+            self.fatal(&FirmwareError::damaged(self.medium.path(), what));
+        }
+        installed
+    }
+
+    /// The pinned pages were changed.
+    pub(crate) fn changed(&self, pins: &Pins) {
+        for (extent, p) in pins {
+            self.map.changed(extent.raw());
+            if p.index.is_some() {
+                self.index.changed(extent.raw());
+            }
+        }
+    }
+
+    fn free(&self, w: &mut Sequencer, freed: &[(EblockId, u32)]) {
+        for &(e, bytes) in freed {
+            w.space.summary.sub_live(e, bytes);
+        }
+    }
+
+    fn install_commit(&self, w: &mut Sequencer, c: &Commit, a: &Action) -> Installed {
         let old_rules = self.rules.read().clone();
         let rules = match c.rules.is_empty() {
             true => old_rules.clone(),
@@ -98,117 +174,86 @@ impl Core {
         };
         let owner = |extent| self.extents.read().owner(extent);
         let mut install = self.versions.install(c.number);
-        // Pages of a batch mostly lie in one extent: its rules are looked up once.
-        let mut of: Option<(ExtentId, Option<&Rule>, Option<&Rule>)> = None;
+        let mut replaced = 0;
+        // Pages of a batch mostly lie in one extent: its rule is looked up once.
+        let mut of: Option<(ExtentId, Option<&Rule>)> = None;
         for page in &c.writes {
             let extent = page.lpid.extent();
-            let (_, old_rule, rule) = match of {
+            let (_, old_rule) = match of {
                 Some(known) if known.0 == extent => known,
-                _ => {
-                    let owner = owner(extent);
-                    let known =
-                        (extent, owner.and_then(|o| old_rules.get(o)), owner.and_then(|o| rules.get(o)));
-                    of = Some(known);
-                    known
-                }
+                _ => *of.insert((extent, owner(extent).and_then(|o| old_rules.get(o)))),
             };
-            let change = Change { lpid: page.lpid, entry: Some(page.entry), index: page.index.as_deref() };
-            self.replace(w, &mut install, &touched[&extent], old_rule, rule, &change);
+            let change = Change { lpid: page.lpid, entry: Some(page.entry), index: page.index.as_ref() };
+            replaced += self.replace(w, &mut install, &a.pins[&extent], old_rule, &change);
         }
         for &lpid in &c.trims {
-            if let Some(t) = touched.get(&lpid.extent()) {
+            if let Some(p) = a.pins.get(&lpid.extent()) {
                 let old_rule = owner(lpid.extent()).and_then(|o| old_rules.get(o));
-                let change = Change { lpid, entry: None, index: None };
-                self.replace(w, &mut install, t, old_rule, None, &change);
+                replaced += self.replace(w, &mut install, p, old_rule, &Change { lpid, entry: None, index: None });
             }
         }
         for &extent in &c.releases {
-            if let Some(t) = touched.get(&extent) {
+            if let Some(p) = a.pins.get(&extent) {
                 let old_rule = owner(extent).and_then(|o| old_rules.get(o));
-                for (page, _) in t.map.mapped().collect::<Vec<_>>() {
+                for (page, _) in p.map.mapped().collect::<Vec<_>>() {
                     let change = Change { lpid: extent.page(page), entry: None, index: None };
-                    self.replace(w, &mut install, t, old_rule, None, &change);
+                    replaced += self.replace(w, &mut install, p, old_rule, &change);
                 }
             }
-            let homes = [self.map.remove(extent.raw()), self.index.remove(extent.raw())];
-            homes.into_iter().for_each(|old| self.supersede(w, old));
             self.extents.write().release(extent, c.number);
         }
-        for extent in touched.keys() {
-            self.index.resized(extent.raw());
-        }
+        self.changed(&a.pins);
+        self.free(w, &c.freed);
+        let freed = c.freed.iter().map(|f| u64::from(f.1)).sum::<u64>();
+        assert_eq!(freed, replaced, "commit {} frees what it said when it was staged", c.number);
         if !c.rules.is_empty() {
             *self.rules.write() = rules;
             w.rules_changed = true;
         }
-        w.commit = c.number;
-        let view = install.finish(pin);
-        if let Some(e) = w.space.summary.miscounted {
-            let what = format!("the summary of {e:?} counts less than is mapped there");
-            self.fatal(&FirmwareError::damaged(self.medium.path(), what));
+        if let Some((session, wsn)) = c.session {
+            w.sessions.apply(session, wsn);
         }
-        view
+        Counts::add(&self.counts.user_bytes, c.writes.iter().map(|w| w.entry.len_bytes() as u64).sum());
+        w.commit = c.number;
+        let view = install.finish(a.pin_view);
+        Installed { commit: c.number, view, pages: c.writes.len() as u64 }
     }
 
+    /// Answers the bytes of the version that was replaced.
     fn replace(
         &self,
-        w: &mut Writer,
+        w: &mut Sequencer,
         install: &mut Install<'_>,
-        t: &Touched,
+        p: &Pinned,
         old_rule: Option<&Rule>,
-        rule: Option<&Rule>,
         change: &Change<'_>,
-    ) {
+    ) -> u64 {
         let g = self.geometry();
         let page = change.lpid.page();
-        let old = t.map.load(page);
+        let old = p.map.load(page);
         if old.is_none() && change.entry.is_none() {
-            return;
+            return 0;
         }
         let old_index = || {
             let indexed = old.is_some_and(|e| !e.redo());
-            let (r, index) = (old_rule.filter(|_| indexed)?, t.index.as_ref()?);
+            let (r, index) = (old_rule.filter(|_| indexed)?, p.index.as_ref()?);
             Some(OldIndex { rule: r.rule.clone(), bytes: index.get(r.number, page)? })
         };
         let pinned = install.save(change.lpid, old, old_index);
-        if let Some(index) = &t.index {
+        if let Some(index) = &p.index {
             index.clear(page);
         }
-        t.map.store(page, change.entry);
-        if let (Some(index), Some(bytes), Some(r)) = (&t.index, change.index, rule)
-            && bytes.len() == r.rule.entry_bytes()
-        {
-            index.set(r.number, page, bytes);
+        p.map.store(page, change.entry);
+        if let (Some(index), Some((rule, bytes))) = (&p.index, change.index) {
+            index.set(*rule, page, bytes);
         }
         if let Some(new) = change.entry {
             w.space.summary.add_live(g.locate(new.ppa(g)).0, new.cells_bytes());
         }
-        if let Some(old) = old {
-            w.space.summary.sub_live(g.locate(old.ppa(g)).0, old.cells_bytes(), pinned);
+        let Some(old) = old else { return 0 };
+        if pinned {
+            w.space.summary.pin(g.locate(old.ppa(g)).0, old.cells_bytes());
         }
-    }
-
-    /// Installs index entries of pages that had none; a page that was written meanwhile keeps what it has.
-    /// Answers for how many pages the entry was installed.
-    pub(crate) fn install_indexed(&self, i: &Indexed, touched: &TouchedPages) -> u64 {
-        let rules = self.rules.read().clone();
-        let Some(rule) = rules.get(i.owner) else { return 0 };
-        let mut installed = 0;
-        for p in &i.pages {
-            let (Some(t), Some(bytes)) = (touched.get(&p.lpid.extent()), &p.index) else { continue };
-            let page = p.lpid.page();
-            let Some(now) = t.map.load(page).filter(|e| e.same_place(p.entry)) else { continue };
-            if bytes.len() != rule.rule.entry_bytes() {
-                continue;
-            }
-            let index = t.index.as_ref().expect("the index page was touched");
-            index.set(rule.number, page, bytes);
-            t.map.store(page, Some(now.without_redo()));
-            installed += 1;
-        }
-        for extent in touched.keys() {
-            self.index.resized(extent.raw());
-        }
-        installed
+        old.cells_bytes().into()
     }
 }

@@ -2,21 +2,23 @@
 //! they are written, runs programs where the pages are, and finds all of it again after a crash.
 //!
 //! ```text
-//!   queue ─► drive ─┬─ write ─► append (programs data) ─► log (one sync) ─► install ─► map, index, versions
+//!   queue ─► drive ─┬─ write ─► room ─► append (programs data) ─► action (staged) ─► commit (log, one sync) ─► install
 //!                   ├─ read ─► epochs ─► map ─► versions ─► medium
 //!                   └─ compute (scans) ─► read
-//!   checkpoint ◄─ log grows          recovery: checkpoint, log ─► drive          reclaim ◄─ EBLOCKs without live bytes
+//!   background: checkpoint, gc (cleaner ─► mover) ─► own pages, moves: actions too        recovery: checkpoint, log ─► drive
 //! ```
 //!
 //! What must hold: a batch takes effect whole or not at all, and is durable when it completes; readers wait
 //! for no writer; what an open view shows stays readable; an EBLOCK is not programmed again while it is read.
 //! Source: ELEOS (the write path, log, checkpoints and recovery), FLIXR (the page index).
 
+mod action;
 mod append;
 mod block;
 mod check;
 mod checkpoint;
 mod codec;
+mod commit;
 mod compute;
 mod core;
 mod drive;
@@ -29,11 +31,15 @@ mod index;
 mod install;
 mod log;
 mod map;
+mod metadata;
 mod options;
+mod own;
 mod queue;
 mod read;
-mod reclaim;
 mod recovery;
+mod room;
+mod session;
+mod space;
 mod summary;
 mod versions;
 mod write;
@@ -42,5 +48,5 @@ pub use block::{BlockDrive, BlockError, BlockOptions};
 pub use drive::Drive;
 pub use error::FirmwareError;
 pub use gc::{POLICIES, Policy};
-pub use options::{CheckReport, DriveInfo, DriveOptions};
+pub use options::{CheckReport, DriveInfo, DriveOptions, RecoveryReport};
 pub use recovery::Unrecovered;

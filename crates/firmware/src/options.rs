@@ -4,6 +4,8 @@ use std::fmt;
 
 use lode_base::{CommitNo, Geometry};
 
+use crate::gc::{POLICIES, Policy};
+
 /// Budgets and limits of a drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriveOptions {
@@ -25,6 +27,22 @@ pub struct DriveOptions {
     pub queue_depth_max: u32,
     /// Erased EBLOCKs that keep their space in the file, ready to be written over; further ones give it back.
     pub erased_kept: u32,
+    /// Most batches that a queue has under way at a time.
+    pub in_flight_max: u32,
+    /// Most sessions open at a time.
+    pub sessions_max: u32,
+    /// How often each log page is written, 1 or 2: a damaged one is read from its copy.
+    pub log_copies: u32,
+    /// Which EBLOCK GC empties next.
+    pub gc_policy: &'static Policy,
+    /// Share of the EBLOCKs that is never filled, in percent, so that GC always finds something to gain.
+    pub over_provision_percent: u32,
+    /// GC begins when fewer EBLOCKs than a tenth of all are free, or than this.
+    pub gc_free_eblocks_max: u32,
+    /// GC begins when EBLOCKs take more than this share of what is needed of them, in percent: bounds the image's length.
+    pub space_percent_max: u32,
+    /// EBLOCKs that may fail before the drive is read-only.
+    pub spare_eblocks: u32,
 }
 
 impl Default for DriveOptions {
@@ -39,6 +57,14 @@ impl Default for DriveOptions {
             views_max: 1024,
             queue_depth_max: 1024,
             erased_kept: 32,
+            in_flight_max: 32,
+            sessions_max: 1024,
+            log_copies: 2,
+            gc_policy: &POLICIES[0],
+            over_provision_percent: 7,
+            gc_free_eblocks_max: 8,
+            space_percent_max: 200,
+            spare_eblocks: 64,
         }
     }
 }
@@ -58,20 +84,73 @@ pub struct DriveInfo {
     pub extents: u64,
     /// Bytes of pages that are mapped, and of the drive's own pages.
     pub live_bytes: u64,
+    /// Bytes that only read views still need.
+    pub pinned_bytes: u64,
     /// Bytes that can still be written by batches.
     pub free_bytes: u64,
+    /// Bytes of pages that the drive takes at most.
+    pub usable_bytes: u64,
     /// EBLOCKs that hold something, the log's included.
     pub eblocks_used: u32,
+    /// EBLOCKs that can be opened now.
+    pub eblocks_free: u32,
+    /// EBLOCKs that failed.
+    pub eblocks_retired: u32,
+    /// Further EBLOCKs that may fail.
+    pub spares: u32,
+    /// Erasures of the least and the most worn EBLOCK that was ever used.
+    pub erase_counts: (u32, u32),
     /// Bytes of log since the last checkpoint.
     pub log_bytes: u64,
+    /// Memory that mapping pages take, in bytes.
+    pub map_bytes: u64,
     /// Length of the image, holes included.
     pub image_bytes: u64,
     /// Bytes read from the medium since it was opened.
     pub media_bytes_read: u64,
     /// Bytes programmed since it was opened.
     pub media_bytes_written: u64,
+    /// Bytes of pages that batches wrote since it was opened.
+    pub user_bytes_written: u64,
+    /// Bytes of pages that GC moved since.
+    pub gc_bytes_moved: u64,
+    /// EBLOCKs that GC emptied since.
+    pub gc_victims: u64,
+    /// Programs that failed since.
+    pub program_failures: u64,
+    /// Groups that the log took since, each with one sync.
+    pub log_groups: u64,
+    /// System actions in them.
+    pub log_actions: u64,
+    /// Checkpoints that became durable since.
+    pub checkpoints: u64,
     /// Open read views.
     pub views: u32,
+    /// Open sessions.
+    pub sessions: u32,
+    /// Why it takes no writes, if it takes none.
+    pub read_only: Option<String>,
+    /// What its opening took.
+    pub recovery: RecoveryReport,
+}
+
+/// What recovery read, and did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// Whether the drive had been closed.
+    pub clean: bool,
+    /// Log pages read, in the first of two passes.
+    pub log_pages: u64,
+    /// Groups of records in them that count.
+    pub log_groups: u64,
+    /// Records in those.
+    pub log_records: u64,
+    /// Mapping and index pages that lacked some of them.
+    pub pages: u64,
+    /// Structures that were read from their second copy.
+    pub repaired: u64,
+    /// The kind of the last durable record.
+    pub last_record: Option<&'static str>,
 }
 
 impl fmt::Display for DriveInfo {
@@ -92,14 +171,22 @@ impl fmt::Display for DriveInfo {
             g.eblock_bytes(),
             g.channels()
         )?;
-        writeln!(f, "EBLOCKs         {} used of {}", self.eblocks_used, g.eblock_count())?;
+        writeln!(f, "EBLOCKs         {} used of {}, {} failed", self.eblocks_used, g.eblock_count(), self.eblocks_retired)?;
+        writeln!(f, "erasures        {} to {} an EBLOCK", self.erase_counts.0, self.erase_counts.1)?;
         writeln!(f, "live            {} bytes", self.live_bytes)?;
         writeln!(f, "free            {} bytes", self.free_bytes)?;
         writeln!(f, "image           {} bytes", self.image_bytes)?;
         writeln!(f, "extents         {}", self.extents)?;
         writeln!(f, "newest commit   {}", self.commit)?;
         writeln!(f, "opened          {} times", self.open_epoch)?;
-        writeln!(f, "log to replay   {} bytes", self.log_bytes)
+        writeln!(f, "log to replay   {} bytes", self.log_bytes)?;
+        let r = &self.recovery;
+        let how = if r.clean { "after a clean close" } else { "after a crash, or new" };
+        writeln!(f, "opening         {how}: {} log pages, {} records, {} pages", r.log_pages, r.log_records, r.pages)?;
+        match &self.read_only {
+            Some(why) => writeln!(f, "read-only       {why}"),
+            None => Ok(()),
+        }
     }
 }
 

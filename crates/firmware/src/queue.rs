@@ -3,9 +3,11 @@
 //!
 //! ```text
 //!   submit ─► [ scan a │ read │ scan b ]      complete: run the first; a scan that has more goes to the end
+//!             [ write │ write │ write │ .. ]  writes that follow each other are under way together: one group, one sync
 //! ```
 //!
-//! Invariant: every command ends in exactly one final completion, cancelled or not.
+//! Invariants: every command ends in exactly one final completion, cancelled or not; writes take effect in the order in
+//! which they were submitted.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use std::sync::Arc;
 use lode_base::ViewId;
 use lode_base::VirtualNs;
 use lode_command::{
-    Command, CommandError, Completion, DeviceError, Outcome, Queue, Refused, Reply, ScanCounts, Tag, Until,
+    Batch, Command, CommandError, Completion, DeviceError, Outcome, Queue, Refused, Reply, ScanCounts, Tag, Until,
 };
 use lode_program::Program;
 
@@ -57,10 +59,27 @@ impl DriveQueue {
                     Err(e) => Outcome::Done(Err(e)),
                 }
             }
+            Work::Command(Command::Write(batch)) => return self.writes(tag, at, batch, out),
             Work::Command(c) => Outcome::Done(self.core.run(c)),
             Work::Scan { run, view, total } => return self.scan_unit(tag, at, run, view, total, out),
         };
         out.push(Completion { tag, at, outcome });
+    }
+
+    /// Carries out a write, and those that come right after it, up to as many as may be under way.
+    fn writes(&mut self, tag: Tag, at: VirtualNs, batch: Batch, out: &mut Vec<Completion>) {
+        let mut begun = vec![(tag, at, self.core.begin(batch))];
+        let most = self.core.identity.in_flight_max as usize;
+        while begun.len() < most
+            && let Some(Job { work: Work::Command(Command::Write(_)), .. }) = self.jobs.front()
+            && let Some(Job { tag, at, work: Work::Command(Command::Write(batch)) }) = self.jobs.pop_front()
+        {
+            begun.push((tag, at, self.core.begin(batch)));
+        }
+        for (tag, at, begun) in begun {
+            let outcome = Outcome::Done(begun.and_then(|b| self.core.end(b)));
+            out.push(Completion { tag, at, outcome });
+        }
     }
 
     fn scan_unit(

@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use lode_base::{CELL_BYTES, Lpid, PageBuf, Ppa, ViewId};
 use lode_command::{CommandError, PageRange, ReadRequest, Reply};
-use lode_flash::FlashError;
 use lode_program::{IndexEntry, IndexRule};
 
 use crate::compute::{Located, PageAccess};
@@ -71,11 +70,9 @@ impl Core {
             return Ok(PageBuf::empty());
         }
         let (at, len, skip) = self.cells(ppa, &range);
-        let bytes = self.medium.read(at, len).map_err(|e| match e {
-            FlashError::ChecksumMismatch { at, .. } | FlashError::WrongGeneration { at, .. } => {
-                CommandError::Uncorrectable { lpid, ppa: at, what: e.to_string() }
-            }
-            e => CommandError::Medium(e.to_string()),
+        let bytes = self.medium.read(at, len).map_err(|e| match e.is_uncorrectable() {
+            true => CommandError::Uncorrectable { lpid, ppa: at, what: e.to_string() },
+            false => CommandError::Medium(e.to_string()),
         })?;
         Ok(bytes.slice(skip..))
     }

@@ -1,38 +1,48 @@
-//! Recovery: from an image to a drive.
+//! Recovery: from an image to a drive, in two passes over the log.
 //!
 //! ```text
-//!   newest checkpoint record ─► root ─► summary ─► tables ─► replay the log ─► ends of open EBLOCKs ─► new checkpoint
-//!                                                                             (none of these after a clean close)
+//!   newest checkpoint record ─► root
+//!   pass 1: the log's end; newest homes of the drive's own pages; what happened to EBLOCKs ─► tables, summary, ends
+//!   pass 2: what the records say of mapping, index, owners, rules, sessions, where the page on the medium lacks it
+//!   ─► a new log, a new checkpoint                                         (neither after a clean close)
 //! ```
 //!
-//! Invariants: nothing is written before the state is whole, and then only where nothing is that counts, so
-//! recovery that is cut short can begin again; every acknowledged batch is found, or the image is refused; of
-//! the batches that were not acknowledged, each is found whole or not at all: those beyond the last LSN known
-//! durable only if their data verifies.
+//! Invariants: nothing is written before the summary is whole, and then only where nothing is that counts, so recovery
+//! that is cut short can begin again; every acknowledged batch is found, or the image is refused; of the batches that
+//! were not acknowledged, each is found whole or not at all: the last group of the log, where no later page says that
+//! it was durable, only if its data verifies. A record is applied to a page exactly where it came after the LSN as of
+//! which the page was written.
 //!
-//! Source: ELEOS §VIII-C. Checkpoints are exact here, so one pass over the log is enough.
+//! Source: ELEOS §VIII-C. Pass 1 restores addresses because own pages move while the log that recovery reads is written.
 
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use lode_base::{EblockId, Geometry};
 use lode_command::Identity;
-use lode_flash::{FlashError, Medium, WblockState};
-use parking_lot::{Mutex, RwLock};
+use lode_flash::{Medium, WblockState};
+use parking_lot::{Condvar, Mutex, RwLock};
 
-use crate::append::Space;
-use crate::checkpoint::{BadRecord, CheckpointRecord, Tables, VERSION};
+use crate::action::{Overlay, Pinned};
+use crate::append::{Turns, page_bytes_max};
+use crate::checkpoint::{BadRecord, CheckpointRecord, Tables, VERSION, decode_metadata};
 use crate::codec::{Malformed, Take};
-use crate::core::{Core, EBLOCK_BYTES_MIN, EBLOCKS_MIN, Writer};
-use crate::drive_page::{self, DriveKind};
+use crate::core::{Core, Counts, EBLOCK_BYTES_MIN, EBLOCKS_MIN, Sequencer};
+use crate::drive_page::{self, DriveKind, TABLE_PIECE_ENTRIES};
 use crate::epochs::Epochs;
 use crate::extents::Extents;
+use crate::gc::Cleaner;
 use crate::index::Rules;
-use crate::log::{Commit, Group, LogWriter, Place, Record, read_log};
+use crate::log::{Commit, Group, LogEnd, LogWriter, Place, Record, Spot, read_log};
 use crate::map::{Entry, PageCache};
+use crate::metadata::PageName;
+use crate::session::Sessions;
+use crate::space::Space;
 use crate::summary::{Descriptor, SUMMARY_PIECE_EBLOCKS, State};
 use crate::versions::Versions;
-use crate::{Drive, DriveOptions, FirmwareError};
+use crate::{Drive, DriveOptions, FirmwareError, RecoveryReport};
 
 /// A fresh image is at most this long when its making was cut short, in bytes.
 const UNFINISHED_IMAGE_BYTES: u64 = 4 << 20;
@@ -73,17 +83,8 @@ impl Unrecovered {
             },
             BadRecord::Malformed(m) => damaged(medium.path(), "checkpoint record", &m),
         })?;
-        let clean = record.clean && medium.open_epoch() == record.epoch + 1;
-        let core = core(medium, options, record.log);
-        {
-            let mut w = core.writer.lock();
-            core.load(&mut w, &record)?;
-            if clean {
-                core.go_on(&mut w, record.log);
-            } else {
-                core.replay(&mut w, record.log)?;
-            }
-        }
+        let mut core = core(medium, options, record.log);
+        core.recover(&record)?;
         Ok(Drive::of(core))
     }
 }
@@ -107,36 +108,54 @@ pub(crate) fn check_geometry(g: &Geometry) -> Result<(), FirmwareError> {
 /// A drive of which nothing is known.
 fn core(medium: Medium, options: DriveOptions, log: Place) -> Core {
     let g = *medium.geometry();
-    let page_bytes_max =
-        options.page_bytes_max.min(lode_base::PAGE_BYTES_LIMIT as u32 - 1).min(g.eblock_bytes());
+    let most = page_bytes_max(&g).min(lode_base::PAGE_BYTES_LIMIT - 1);
     let identity = Identity {
         model: format!("Lode drive, {}", medium.path().display()),
         geometry: g,
-        page_bytes_max,
+        page_bytes_max: options.page_bytes_max.min(most as u32),
         batch_bytes_max: options.batch_bytes_max,
         batch_pages_max: options.batch_pages_max,
         queue_depth_max: options.queue_depth_max,
         views_max: options.views_max,
+        sessions_max: options.sessions_max,
+        in_flight_max: options.in_flight_max.max(1),
         durable: medium.path() != Path::new("<memory>"),
     };
-    let writer = Writer {
+    let sequencer = Sequencer {
         space: Space::new(&g),
-        log: LogWriter::new(log),
         commit: 0,
-        tables: Tables::default(),
-        root_due: true,
-        superseded: Vec::new(),
+        staged_commit: 0,
+        staged: Vec::new(),
+        staged_bytes: 0,
+        overlay: Overlay::default(),
+        under_way: 0,
+        staged_rules: Arc::default(),
         rules_changed: false,
+        sessions: Sessions::default(),
+        tables: Tables::default(),
+        superseded: Vec::new(),
+        installed_lsn: log.lsn - 1,
+        log_place: log,
+        last_checkpoint: None,
+        log_bytes: 0,
+        log_failed: Vec::new(),
     };
     Core {
         map: PageCache::new(options.map_cache_bytes),
         index: PageCache::new(options.index_cache_bytes),
-        rules: RwLock::new(Arc::new(Rules::default())),
+        rules: RwLock::default(),
         extents: RwLock::new(Extents::default()),
         versions: Versions::new(options.views_max),
         epochs: Epochs::new(),
-        writer: Mutex::new(writer),
+        turns: Turns::default(),
+        seq: Mutex::new(sequencer),
+        log: Mutex::new(LogWriter::new(log, options.log_copies)),
+        leading: Mutex::new(false),
+        led: Condvar::new(),
+        background: Mutex::new(Cleaner::new(options.gc_policy)),
         read_only: OnceLock::new(),
+        counts: Counts::default(),
+        recovery: RecoveryReport::default(),
         identity,
         medium,
         options,
@@ -147,65 +166,219 @@ fn core(medium: Medium, options: DriveOptions, log: Place) -> Core {
 pub(crate) fn format(medium: Medium, options: DriveOptions) -> Result<Core, FirmwareError> {
     check_geometry(medium.geometry())?;
     assert!(medium.is_fresh(), "only a fresh medium is formatted");
-    let g = *medium.geometry();
-    let nowhere = Place {
-        lsn: 1,
-        eblock: EblockId::new(0),
-        generation: medium.generation(EblockId::new(0)),
-        wblock: g.wblocks_per_eblock(),
-        next: (EblockId::new(0), medium.generation(EblockId::new(0))),
-    };
-    let core = core(medium, options, nowhere);
-    {
-        let mut w = core.writer.lock();
-        core.begin_log(&mut w, 1)?;
-        core.checkpoint(&mut w, false)?;
-    }
+    let e = EblockId::new(0);
+    let nowhere = Spot { eblock: e, generation: medium.generation(e), wblock: medium.geometry().wblocks_per_eblock() };
+    let core = core(medium, options, Place { lsn: 1, spots: [nowhere; 3] });
+    core.begin_log(1)?;
+    core.checkpoint(false)?;
     Ok(core)
 }
 
+/// What pass 1 finds in the log.
+#[derive(Default)]
+struct Found {
+    /// As of which LSN a page of the drive's own was written last.
+    as_of: HashMap<(DriveKind, u64), u64>,
+    /// Where mapping and index pages went, in order.
+    moved: Vec<(DriveKind, u64, Option<Entry>)>,
+    /// What happened to EBLOCKs, in order.
+    changes: Vec<(u64, Change)>,
+    /// Cells that users wrote.
+    cells: u64,
+    groups: u64,
+    records: u64,
+    /// The kind of the last record.
+    last: Option<usize>,
+}
+
+enum Change {
+    State(Record),
+    /// Bytes live more, or less, and up to which WBLOCK pages were found.
+    Live { eblock: EblockId, added: u64, freed: u64, data_end: u32 },
+}
+
+impl Found {
+    /// Whether a record at `lsn` came after the page was written.
+    fn lacks(&self, kind: DriveKind, number: u64, lsn: u64) -> bool {
+        self.as_of.get(&(kind, number)).is_none_or(|&as_of| lsn > as_of)
+    }
+}
+
 impl Core {
-    /// Reads the state that the checkpoint record names.
-    fn load(&self, w: &mut Writer, record: &CheckpointRecord) -> Result<(), FirmwareError> {
+    fn recover(&mut self, record: &CheckpointRecord) -> Result<(), FirmwareError> {
+        let (tables, generations) = self.read_root(record)?;
+        let m = &self.medium;
+        generations.into_iter().for_each(|(e, generation)| m.set_generation(e, generation));
+        {
+            let mut w = self.seq.lock();
+            w.tables = tables;
+            w.commit = record.commit;
+            w.space.clock = record.clock;
+        }
+        let (found, end) = self.pass_1(record)?;
+        let clean = record.clean && self.medium.open_epoch() == record.epoch + 1 && end.lsn == record.end;
+        self.load_tables(&found)?;
+        self.load_space(record, &found, &end, clean)?;
+        let pages_replayed = self.pass_2(record, &found, &end)?;
+        let repaired = end.repaired;
+        self.recovery = RecoveryReport {
+            clean,
+            log_pages: end.pages,
+            log_groups: found.groups,
+            log_records: found.records,
+            pages: pages_replayed,
+            repaired,
+            last_record: found.last.map(|k| Record::KINDS[k]),
+        };
+        let w = self.seq.get_mut();
+        w.staged_commit = w.commit;
+        w.staged_rules = self.rules.read().clone();
+        self.versions.restore(w.commit);
+        self.extents.write().restored();
+        if clean {
+            w.installed_lsn = end.lsn;
+            w.log_place = end.place;
+            w.last_checkpoint = Some((record.log, record.commit, record.clock));
+            for spot in end.place.spots {
+                self.medium.set_generation(spot.eblock, spot.generation);
+                self.medium.set_next_wblock(spot.eblock, spot.wblock);
+            }
+            *self.log.get_mut() = LogWriter::new(end.place, self.options.log_copies);
+            return self.log.get_mut().resumed(&end);
+        }
+        let made = self.begin_log(end.lsn + 1).and_then(|()| self.checkpoint(false)).and_then(|()| {
+            // The EBLOCKs of the log before are not needed once the checkpoint is durable.
+            let mut w = self.seq.lock();
+            end.eblocks.iter().for_each(|&e| w.space.release(&self.epochs, e));
+            drop(w);
+            self.reclaim().map(drop)
+        });
+        match made {
+            Err(e) if e.is_no_space() => {
+                self.fatal(&e);
+                Ok(())
+            }
+            made => made,
+        }
+    }
+
+    fn read_root(&self, record: &CheckpointRecord) -> Result<(Tables, Vec<(EblockId, lode_flash::Generation)>), FirmwareError> {
+        let g = self.geometry();
+        let m = &self.medium;
+        m.set_generation(g.locate(record.root.ppa(g)).0, record.root_generation);
+        let bytes = drive_page::read(m, DriveKind::Root, 0, record.root)?;
+        Tables::decode(&bytes, record.root, g).map_err(|e| damaged(m.path(), "checkpoint root", &e))
+    }
+
+    /// Restores addresses: where the log ends, and where the drive's own pages lie.
+    fn pass_1(&self, record: &CheckpointRecord) -> Result<(Found, LogEnd), FirmwareError> {
+        let mut found = Found::default();
+        let end = read_log(&self.medium, &record.log, &mut |group, durable| {
+            for r in &group.records {
+                if let Record::Opened { eblock, generation, .. } = r
+                    && eblock.raw() < self.geometry().eblock_count()
+                {
+                    self.medium.set_generation(*eblock, *generation);
+                }
+            }
+            if !durable && !self.data_is_whole(&group)? {
+                return Ok(ControlFlow::Break(()));
+            }
+            self.find(&mut found, group);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok((found, end))
+    }
+
+    /// Whether the data that a group speaks of is on the medium. A medium that can not be read does not say.
+    fn data_is_whole(&self, group: &Group) -> Result<bool, FirmwareError> {
+        let g = self.geometry();
+        let mut entries: Vec<Entry> = Vec::new();
+        for r in &group.records {
+            match r {
+                Record::Commit(c) => entries.extend(c.writes.iter().map(|w| w.entry)),
+                Record::Moved { pages, .. } => entries.extend(pages.iter().map(|p| p.1)),
+                Record::Flushed { pages, .. } => entries.extend(pages.iter().filter_map(|p| p.2)),
+                _ => {}
+            }
+        }
+        for e in entries {
+            match self.medium.read(e.ppa(g), e.len_bytes() as u32) {
+                Ok(_) => {}
+                Err(e) if e.is_uncorrectable() => return Ok(false),
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(true)
+    }
+
+    fn find(&self, found: &mut Found, group: Group) {
+        let g = *self.geometry();
+        let lsn = group.lsn;
+        found.groups += 1;
+        for r in group.records {
+            found.records += 1;
+            found.last = Some(r.kind());
+            let mut live: BTreeMap<EblockId, (u64, u64, u32)> = BTreeMap::new();
+            let mut add = |e: Entry| {
+                let (eblock, offset) = g.locate(e.ppa(&g));
+                let l = live.entry(eblock).or_default();
+                l.0 += u64::from(e.cells_bytes());
+                l.2 = l.2.max((offset + e.cells_bytes()).div_ceil(g.wblock_bytes()));
+            };
+            let mut freed: &[(EblockId, u32)] = &[];
+            match &r {
+                Record::Commit(c) => {
+                    c.writes.iter().for_each(|w| add(w.entry));
+                    found.cells += c.writes.iter().map(|w| u64::from(w.entry.cells_bytes())).sum::<u64>() / lode_base::CELL_BYTES as u64;
+                    freed = &c.freed;
+                }
+                Record::Moved { pages, freed: f } => {
+                    pages.iter().for_each(|p| add(p.1));
+                    freed = f;
+                }
+                Record::Flushed { as_of, pages, freed: f } => {
+                    let mut w = self.seq.lock();
+                    for &(kind, number, home) in pages {
+                        home.into_iter().for_each(&mut add);
+                        found.as_of.insert((kind, number), *as_of);
+                        match kind {
+                            DriveKind::Map | DriveKind::Index => found.moved.push((kind, number, home)),
+                            DriveKind::Root => {
+                                // The record on the medium names the old one.
+                                w.superseded.extend(w.tables.root);
+                                w.tables.root = home;
+                            }
+                            piece => w.tables.set(piece, number as usize, home),
+                        }
+                    }
+                    freed = f;
+                }
+                _ => {}
+            }
+            for &(e, bytes) in freed {
+                live.entry(e).or_default().1 += u64::from(bytes);
+            }
+            for (eblock, (added, freed, data_end)) in live {
+                found.changes.push((lsn, Change::Live { eblock, added, freed, data_end }));
+            }
+            if matches!(r, Record::Opened { .. } | Record::Closed { .. } | Record::Retired { .. }) {
+                found.changes.push((lsn, Change::State(r)));
+            }
+        }
+    }
+
+    /// Reads the tables, as they were written last.
+    fn load_tables(&self, found: &Found) -> Result<(), FirmwareError> {
         let g = *self.geometry();
         let (m, path) = (&self.medium, self.medium.path());
-        m.set_generation(g.locate(record.root.ppa(&g)).0, record.root_generation);
-        let bytes = drive_page::read(m, DriveKind::Root, 0, record.root)?;
-        let (tables, generations) =
-            Tables::decode(&bytes, record.root, &g).map_err(|e| damaged(path, "checkpoint root", &e))?;
-        generations.into_iter().for_each(|(e, generation)| m.set_generation(e, generation));
-
-        for (piece, home) in tables.pieces(DriveKind::Summary) {
-            let bytes = drive_page::read(m, DriveKind::Summary, piece as u64, home)?;
-            let t = &mut Take::new(&bytes);
-            let first = piece * SUMMARY_PIECE_EBLOCKS;
-            let mut restore = || {
-                let mut e = first;
-                while t.left() > 0 {
-                    if e >= g.eblock_count() as usize || e == first + SUMMARY_PIECE_EBLOCKS {
-                        return Err(t.bad("more EBLOCKs than there are"));
-                    }
-                    w.space.summary.restore(EblockId::new(e as u32), Descriptor::decode(t, &g)?);
-                    e += 1;
-                }
-                Ok(())
-            };
-            restore().map_err(|e: Malformed| damaged(path, &format!("EBLOCK summary, piece {piece}"), &e))?;
-        }
-        for (e, d) in &record.overrides {
-            // They are kept as changed: the piece of the summary is older than they are.
-            *w.space.summary.edit(*e) = *d;
-        }
-        for (e, d) in w.space.summary.all() {
-            m.set_generation(e, d.generation);
-        }
-
+        let tables = self.seq.lock().tables.clone();
         let words = |kind: DriveKind| {
             tables.pieces(kind).map(move |(piece, home)| {
                 let bytes = drive_page::read(m, kind, piece as u64, home)?;
                 let (words, _) = bytes.as_chunks::<8>();
                 let words: Vec<u64> = words.iter().map(|w| u64::from_le_bytes(*w)).collect();
-                if words.len() > drive_page::TABLE_PIECE_ENTRIES {
+                if words.len() > TABLE_PIECE_ENTRIES {
                     return Err(FirmwareError::damaged(path, format!("{kind} {piece}: too many entries")));
                 }
                 match words.iter().find_map(|&w| Entry::check(w, &g).err()) {
@@ -222,194 +395,396 @@ impl Core {
             let (piece, words) = piece?;
             self.index.restore_piece(piece, &words);
         }
+        for &(kind, number, home) in &found.moved {
+            if number >= 1 << 38 {
+                return Err(FirmwareError::damaged(path, format!("the log names {kind} {number}")));
+            }
+            match kind {
+                DriveKind::Map => self.map.set_home(number, home),
+                _ => self.index.set_home(number, home),
+            }
+        }
         for (piece, home) in tables.pieces(DriveKind::Owners) {
             let bytes = drive_page::read(m, DriveKind::Owners, piece as u64, home)?;
             let (owners, _) = bytes.as_chunks::<4>();
             let owners: Vec<u32> = owners.iter().map(|o| u32::from_le_bytes(*o)).collect();
             self.extents.write().restore_piece(piece, &owners);
         }
-        let mut rules = Vec::new();
-        for (piece, home) in tables.pieces(DriveKind::Rules) {
-            rules.extend(drive_page::read(m, DriveKind::Rules, piece as u64, home)?);
-        }
-        if !rules.is_empty() {
-            let rules = Rules::decode(&rules).map_err(|e| damaged(path, "index rules", &e))?;
-            *self.rules.write() = Arc::new(rules);
-        }
-        w.tables = tables;
-        w.root_due = false;
-        w.commit = record.commit;
-        self.versions.restore(record.commit);
-        Ok(())
-    }
-
-    /// Takes up a drive that was closed: nothing was written after its checkpoint.
-    fn go_on(&self, w: &mut Writer, log: Place) {
-        for e in [log.eblock, log.next.0] {
-            w.space.summary.edit(e).state = State::Log;
-        }
-        self.medium.set_generation(log.eblock, log.generation);
-        self.medium.set_next_wblock(log.eblock, log.wblock);
-        self.medium.set_generation(log.next.0, log.next.1);
-        self.medium.set_next_wblock(log.next.0, 0);
-        for (e, d) in w.space.summary.all() {
-            if matches!(d.state, State::Open { .. }) {
-                self.medium.set_next_wblock(e, d.end);
+        let blob = |kind: DriveKind| {
+            let mut bytes = Vec::new();
+            for (piece, home) in tables.pieces(kind) {
+                bytes.extend(drive_page::read(m, kind, piece as u64, home)?);
             }
+            Ok::<_, FirmwareError>(Some(bytes).filter(|b| !b.is_empty()))
+        };
+        if let Some(bytes) = blob(DriveKind::Rules)? {
+            *self.rules.write() = Arc::new(Rules::decode(&bytes).map_err(|e| damaged(path, "index rules", &e))?);
         }
-        w.log = LogWriter::new(log);
-        w.space.restored();
-        self.extents.write().restored();
-    }
-
-    /// Replays what came after the checkpoint, and makes a new one.
-    fn replay(&self, w: &mut Writer, log: Place) -> Result<(), FirmwareError> {
-        let read = read_log(&self.medium, log)?;
-        let mut lsn = log.lsn - 1;
-        for group in &read.groups {
-            if group.lsn > read.durable && !self.data_is_whole(group)? {
-                break;
-            }
-            self.replay_group(w, group).map_err(|what| {
-                let what = format!("the log group that ends at page {}: {what}", group.lsn);
-                FirmwareError::damaged(self.medium.path(), what)
-            })?;
-            lsn = group.lsn;
+        let mut w = self.seq.lock();
+        if let Some(bytes) = blob(DriveKind::Sessions)? {
+            w.sessions = Sessions::decode(&bytes).map_err(|e| damaged(path, "session table", &e))?;
         }
-        // Not before: batches may have had, and emptied, an EBLOCK that the log then went on in.
-        for &e in &read.eblocks {
-            let d = w.space.summary.edit(e);
-            if d.live != 0 {
-                let what = format!("the log goes through {e:?}, which holds pages");
-                return Err(FirmwareError::damaged(self.medium.path(), what));
-            }
-            d.state = State::Log;
+        if let Some(bytes) = blob(DriveKind::Open)? {
+            let metadata = decode_metadata(&bytes, &g).map_err(|e| damaged(path, "metadata of open EBLOCKs", &e))?;
+            w.space.restore_metadata(metadata);
         }
-        self.find_ends(w)?;
-        w.space.restored();
-        self.extents.write().restored();
-        self.versions.restore(w.commit);
-        let made = self.begin_log(w, lsn + 1).and_then(|()| {
-            w.log.closed.extend(read.eblocks);
-            self.checkpoint(w, false)
-        });
-        match made {
-            Err(e) if e.is_no_space() => {
-                self.fatal(&e);
+        for (piece, home) in tables.pieces(DriveKind::Summary) {
+            let bytes = drive_page::read(m, DriveKind::Summary, piece as u64, home)?;
+            let t = &mut Take::new(&bytes);
+            let first = piece * SUMMARY_PIECE_EBLOCKS;
+            let mut restore = || {
+                let mut e = first;
+                while t.left() > 0 {
+                    if e >= g.eblock_count() as usize || e == first + SUMMARY_PIECE_EBLOCKS {
+                        return Err(t.bad("more EBLOCKs than there are"));
+                    }
+                    w.space.summary.replace(EblockId::new(e as u32), Descriptor::decode(t, &g)?);
+                    e += 1;
+                }
                 Ok(())
-            }
-            made => made,
-        }
-    }
-
-    /// Whether the data that a group speaks of is on the medium. A medium that can not be read does not say.
-    fn data_is_whole(&self, group: &Group) -> Result<bool, FirmwareError> {
-        let g = self.geometry();
-        for r in &group.records {
-            match r {
-                Record::Opened(o) => {
-                    if o.eblock.raw() < g.eblock_count() {
-                        self.medium.set_generation(o.eblock, o.generation);
-                    }
-                }
-                Record::Commit(c) => {
-                    for w in &c.writes {
-                        match self.medium.read(w.entry.ppa(g), w.entry.len_bytes() as u32) {
-                            Ok(_) => {}
-                            Err(FlashError::ChecksumMismatch { .. } | FlashError::WrongGeneration { .. }) => {
-                                return Ok(false);
-                            }
-                            Err(e) => return Err(e.into()),
-                        }
-                    }
-                }
-                Record::Allocated { .. } | Record::Indexed(_) => {}
-            }
-        }
-        Ok(true)
-    }
-
-    fn replay_group(&self, w: &mut Writer, group: &Group) -> Result<(), String> {
-        for r in &group.records {
-            match r {
-                Record::Opened(o) => {
-                    w.space.replay_open(*o, w.commit)?;
-                    self.medium.set_generation(o.eblock, o.generation);
-                }
-                Record::Allocated { owner, extent } => self.extents.write().replay(*owner, *extent)?,
-                Record::Commit(c) => self.replay_commit(w, c)?,
-                Record::Indexed(i) => {
-                    let pages = i.pages.iter().map(|p| (p.lpid, true));
-                    let touched = self.touch(pages, &[], &[]).map_err(|e| e.to_string())?;
-                    self.install_indexed(i, &touched);
-                }
-            }
+            };
+            restore().map_err(|e: Malformed| damaged(path, &format!("EBLOCK summary, piece {piece}"), &e))?;
         }
         Ok(())
     }
 
-    fn replay_commit(&self, w: &mut Writer, c: &Commit) -> Result<(), String> {
+    /// Brings the summary up to date, and finds up to where open EBLOCKs were programmed.
+    fn load_space(
+        &self,
+        record: &CheckpointRecord,
+        found: &Found,
+        end: &LogEnd,
+        clean: bool,
+    ) -> Result<(), FirmwareError> {
         let g = *self.geometry();
-        if c.number != w.commit + 1 {
-            return Err(format!("commit {} follows commit {}", c.number, w.commit));
-        }
-        {
-            let extents = self.extents.read();
-            let written = c.writes.iter().map(|w| w.lpid.extent());
-            if let Some(e) = written.chain(c.releases.iter().copied()).find(|&e| extents.owner(e).is_none()) {
-                return Err(format!("extent {e} has no owner"));
+        let mut guard = self.seq.lock();
+        let w = &mut *guard;
+        let bad = |what: &str| FirmwareError::damaged(self.medium.path(), format!("the log: {what}"));
+        w.space.clock = record.clock + found.cells;
+        let mut metadata = w.space.metadata().clone();
+        for (lsn, change) in &found.changes {
+            let (Change::State(Record::Opened { eblock, .. } | Record::Closed { eblock, .. } | Record::Retired { eblock })
+            | Change::Live { eblock, .. }) = change
+            else {
+                unreachable!("only these were found")
+            };
+            if eblock.raw() >= g.eblock_count() {
+                return Err(bad("an EBLOCK beyond the medium"));
+            }
+            let piece = u64::from(eblock.raw()) / SUMMARY_PIECE_EBLOCKS as u64;
+            if found.lacks(DriveKind::Open, 0, *lsn) {
+                match change {
+                    Change::State(Record::Opened { stream, .. }) if *stream != crate::summary::Stream::Log => {
+                        metadata.insert(*eblock, Vec::new());
+                    }
+                    Change::State(_) => drop(metadata.remove(eblock)),
+                    Change::Live { .. } => {}
+                }
+            }
+            if !found.lacks(DriveKind::Summary, piece, *lsn) {
+                continue;
+            }
+            match change {
+                Change::State(r) => w.space.replay(r).map_err(bad)?,
+                Change::Live { eblock, added, freed, data_end } => {
+                    if *added > 0 && w.space.summary.get(*eblock).stream().is_none() {
+                        return Err(bad(&format!("pages lie in {eblock:?}, which is not open")));
+                    }
+                    w.space.summary.add_live(*eblock, u32::try_from(*added).map_err(|_| bad("too many bytes"))?);
+                    w.space.summary.sub_live(*eblock, u32::try_from(*freed).map_err(|_| bad("too many bytes"))?);
+                    if *added > 0 {
+                        let d = w.space.summary.edit(*eblock);
+                        d.data_end = d.data_end.max(*data_end);
+                    }
+                    if d_overflows(&w.space.summary.get(*eblock), &g) {
+                        return Err(bad(&format!("more than fits lies in {eblock:?}")));
+                    }
+                }
             }
         }
-        for page in &c.writes {
-            let (e, offset) = g.locate(page.entry.ppa(&g));
-            if !matches!(w.space.summary.get(e).state, State::Open { .. } | State::Used { .. }) {
-                return Err(format!("page {} lies in {e:?}, which is not open", page.lpid));
+        if let Some(e) = w.space.summary.miscounted {
+            return Err(bad(&format!("the summary of {e:?} counts less than is mapped there")));
+        }
+        w.space.restore_metadata(metadata);
+        for (e, d) in w.space.summary.all() {
+            self.medium.set_generation(e, d.generation);
+        }
+        for &e in &end.eblocks {
+            let d = w.space.summary.get(e);
+            if d.live != 0 {
+                return Err(bad(&format!("it goes through {e:?}, which holds pages")));
             }
-            let end = (offset + page.entry.cells_bytes()).div_ceil(g.wblock_bytes());
-            let d = w.space.summary.edit(e);
-            d.end = d.end.max(end);
+            if d.state != State::Retired {
+                w.space.summary.set_state(e, State::Log);
+            }
         }
-        let writes = c.writes.iter().map(|p| (p.lpid, p.index.is_some()));
-        let touched = self.touch(writes, &c.trims, &c.releases).map_err(|e| e.to_string())?;
-        self.install(w, c, &touched, false);
-        match w.space.summary.miscounted {
-            Some(e) => Err(format!("the summary of {e:?} counts less than is mapped there")),
-            None => Ok(()),
+        for old in std::mem::take(&mut w.superseded) {
+            w.space.summary.pin(g.locate(old.ppa(&g)).0, old.cells_bytes());
+            w.superseded.push(old);
         }
+        self.find_ends(w, clean)?;
+        w.space.restored(&self.medium);
+        Ok(())
     }
 
-    /// Finds up to where open EBLOCKs were programmed, by batches that never were acknowledged too: what is
+    /// Finds up to where open EBLOCKs were programmed, by actions that never were acknowledged too: what is
     /// written next comes after.
-    fn find_ends(&self, w: &mut Writer) -> Result<(), FirmwareError> {
+    fn find_ends(&self, w: &mut Sequencer, clean: bool) -> Result<(), FirmwareError> {
         let open = |d: &Descriptor| matches!(d.state, State::Open { .. });
         let open: Vec<_> = w.space.summary.all().filter(|(_, d)| open(d)).map(|(e, d)| (e, *d)).collect();
         let wblocks = self.geometry().wblocks_per_eblock();
         for (e, d) in open {
-            let mut end = d.end;
-            for wblock in d.end..wblocks {
-                if self.medium.probe(e, wblock)? != WblockState::Empty {
-                    end = wblock + 1;
+            let mut end = d.data_end;
+            if !clean {
+                for wblock in d.data_end..wblocks {
+                    if self.medium.probe(e, wblock)? != WblockState::Empty {
+                        end = wblock + 1;
+                    }
                 }
             }
             self.medium.set_next_wblock(e, end);
-            let now = w.space.summary.edit(e);
-            now.end = end;
-            if end == wblocks
-                && let State::Open { stream, .. } = now.state
-            {
-                now.state = State::Used { stream };
-                now.closed_at = w.commit;
+            w.space.summary.edit(e).data_end = end;
+        }
+        Ok(())
+    }
+
+    /// Applies the records to the pages on the medium that lack them; answers how many pages that touched.
+    fn pass_2(&self, record: &CheckpointRecord, found: &Found, end: &LogEnd) -> Result<u64, FirmwareError> {
+        let mut touched = std::collections::HashSet::new();
+        read_log(&self.medium, &record.log, &mut |group, _| {
+            if group.lsn > end.lsn {
+                return Ok(ControlFlow::Break(()));
             }
+            let lsn = group.lsn;
+            for r in &group.records {
+                self.replay(found, lsn, r, &mut touched).map_err(|e| match e {
+                    Replay::Firmware(e) => e,
+                    Replay::Bad(what) => {
+                        let what = format!("the log group that ends at page {lsn}: {what}");
+                        FirmwareError::damaged(self.medium.path(), what)
+                    }
+                })?;
+            }
+            self.write_back_unlogged()?;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(touched.len() as u64)
+    }
+
+    fn replay(
+        &self,
+        found: &Found,
+        lsn: u64,
+        r: &Record,
+        touched: &mut std::collections::HashSet<u64>,
+    ) -> Result<(), Replay> {
+        match r {
+            Record::Allocated { owner, extent } => {
+                if found.lacks(DriveKind::Owners, extent.raw() / TABLE_PIECE_ENTRIES as u64, lsn) {
+                    self.extents.write().replay(*owner, *extent)?;
+                }
+            }
+            Record::Commit(c) => self.replay_commit(found, lsn, c, touched)?,
+            Record::Indexed { pages } => {
+                for p in pages {
+                    self.replay_page(found, lsn, p.lpid, Some(p.entry), Some(p.index.as_ref()), touched)?;
+                }
+            }
+            Record::Moved { pages, .. } => {
+                for (lpid, entry) in pages {
+                    self.replay_page(found, lsn, *lpid, Some(*entry), None, touched)?;
+                    self.replay_name(found, lsn, PageName::User(*lpid), *entry);
+                }
+            }
+            Record::Flushed { pages, .. } => {
+                for &(kind, number, home) in pages {
+                    if let Some(home) = home {
+                        self.replay_name(found, lsn, PageName::Own(kind, number), home);
+                    }
+                }
+            }
+            Record::SessionOpened { session } if found.lacks(DriveKind::Sessions, 0, lsn) => {
+                self.seq.lock().sessions.restore_open(*session);
+            }
+            Record::SessionClosed { session } if found.lacks(DriveKind::Sessions, 0, lsn) => {
+                self.seq.lock().sessions.close(*session);
+            }
+            Record::SessionOpened { .. }
+            | Record::SessionClosed { .. }
+            | Record::Opened { .. }
+            | Record::Closed { .. }
+            | Record::Retired { .. }
+            | Record::Checkpointed { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn replay_commit(
+        &self,
+        found: &Found,
+        lsn: u64,
+        c: &Commit,
+        touched: &mut std::collections::HashSet<u64>,
+    ) -> Result<(), Replay> {
+        {
+            let mut w = self.seq.lock();
+            if c.number != w.commit + 1 {
+                return Err(Replay::Bad(format!("commit {} follows commit {}", c.number, w.commit)));
+            }
+            w.commit = c.number;
+            if let Some((session, wsn)) = c.session
+                && found.lacks(DriveKind::Sessions, 0, lsn)
+            {
+                w.sessions.apply(session, wsn);
+            }
+            if !c.rules.is_empty() && found.lacks(DriveKind::Rules, 0, lsn) {
+                let with = self.rules.read().with(&c.rules, c.number);
+                *self.rules.write() = Arc::new(with);
+                w.rules_changed = true;
+            }
+        }
+        for p in &c.writes {
+            self.replay_page(found, lsn, p.lpid, Some(p.entry), Some(p.index.as_ref()), touched)?;
+            self.replay_name(found, lsn, PageName::User(p.lpid), p.entry);
+        }
+        for lpid in &c.trims {
+            self.replay_page(found, lsn, *lpid, None, Some(None), touched)?;
+        }
+        for extent in &c.releases {
+            self.replay_release(found, lsn, *extent, touched)?;
+        }
+        Ok(())
+    }
+
+    /// What a page became: its entry, and with `index`, its index entry.
+    fn replay_page(
+        &self,
+        found: &Found,
+        lsn: u64,
+        lpid: lode_base::Lpid,
+        entry: Option<Entry>,
+        index: Option<Option<&(u64, Box<[u8]>)>>,
+        touched: &mut std::collections::HashSet<u64>,
+    ) -> Result<(), Replay> {
+        let n = lpid.extent().raw();
+        let map = found.lacks(DriveKind::Map, n, lsn);
+        let pages = index.filter(|_| found.lacks(DriveKind::Index, n, lsn));
+        if !map && pages.is_none() {
+            return Ok(());
+        }
+        touched.insert(n);
+        if map {
+            let page = self.map.pin(&self.medium, &self.epochs, n, crate::map::MapPage::vacant)?;
+            page.store(lpid.page(), entry);
+            self.map.changed(n);
+            self.map.unpin(n);
+        }
+        match pages {
+            Some(Some((rule, bytes))) => {
+                let page = self.index.pin(&self.medium, &self.epochs, n, crate::index::IndexPage::vacant)?;
+                page.set(*rule, lpid.page(), bytes);
+                self.index.changed(n);
+                self.index.unpin(n);
+            }
+            Some(None) => {
+                if let Some(page) = self.index.pin_existing(&self.medium, &self.epochs, n)? {
+                    page.clear(lpid.page());
+                    self.index.changed(n);
+                    self.index.unpin(n);
+                }
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn replay_release(
+        &self,
+        found: &Found,
+        lsn: u64,
+        extent: lode_base::ExtentId,
+        touched: &mut std::collections::HashSet<u64>,
+    ) -> Result<(), Replay> {
+        let n = extent.raw();
+        if found.lacks(DriveKind::Owners, n / TABLE_PIECE_ENTRIES as u64, lsn) {
+            self.extents.write().release(extent, lsn);
+        }
+        let mut pins = HashMap::new();
+        if found.lacks(DriveKind::Map, n, lsn)
+            && let Some(map) = self.map.pin_existing(&self.medium, &self.epochs, n)?
+        {
+            touched.insert(n);
+            (0..lode_base::EXTENT_PAGES as u16).for_each(|p| map.store(p, None));
+            self.map.changed(n);
+            pins.insert(extent, Pinned { map, index: None });
+        }
+        self.unpin(&pins);
+        if found.lacks(DriveKind::Index, n, lsn)
+            && let Some(index) = self.index.pin_existing(&self.medium, &self.epochs, n)?
+        {
+            (0..lode_base::EXTENT_PAGES as u16).for_each(|p| index.clear(p));
+            self.index.changed(n);
+            self.index.unpin(n);
+        }
+        Ok(())
+    }
+
+    /// A page was provisioned in an EBLOCK: its metadata in memory says so again.
+    fn replay_name(&self, found: &Found, lsn: u64, name: PageName, at: Entry) {
+        let g = self.geometry();
+        if found.lacks(DriveKind::Open, 0, lsn) {
+            self.seq.lock().space.name(g.locate(at.ppa(g)).0, name.word());
+        }
+    }
+
+    /// Writes dirty pages when they take too much memory. Nothing is logged: should recovery be cut short, the next finds
+    /// the old homes, which stay until the new checkpoint is durable.
+    fn write_back_unlogged(&self) -> Result<(), FirmwareError> {
+        if self.map.wants_writing() {
+            self.flush_unlogged(&self.map)?;
+        }
+        if self.index.wants_writing() {
+            self.flush_unlogged(&self.index)?;
         }
         Ok(())
     }
 
     /// Begins a log in EBLOCKs of its own.
-    fn begin_log(&self, w: &mut Writer, lsn: u64) -> Result<(), FirmwareError> {
+    fn begin_log(&self, lsn: u64) -> Result<(), FirmwareError> {
         let full = || FirmwareError::Full { path: self.medium.path().into(), what: "the log" };
-        let (eblock, generation) = w.space.take(&self.medium, State::Log, 0)?.ok_or_else(full)?;
-        let next = w.space.take(&self.medium, State::Log, 0)?.ok_or_else(full)?;
-        w.log = LogWriter::new(Place { lsn, eblock, generation, wblock: 0, next });
+        let mut w = self.seq.lock();
+        let mut spot = || {
+            let (eblock, generation) = w.space.take_for_log(&self.medium)?.ok_or_else(full)?;
+            Ok::<_, FirmwareError>(Spot { eblock, generation, wblock: 0 })
+        };
+        let place = Place { lsn, spots: [spot()?, spot()?, spot()?] };
+        w.log_place = place;
+        w.installed_lsn = lsn - 1;
+        drop(w);
+        *self.log.lock() = LogWriter::new(place, self.options.log_copies);
         Ok(())
+    }
+}
+
+/// Whether an EBLOCK would hold more than it can.
+fn d_overflows(d: &Descriptor, g: &Geometry) -> bool {
+    d.live > g.eblock_bytes()
+}
+
+/// Why a record can not be replayed.
+enum Replay {
+    Firmware(FirmwareError),
+    Bad(String),
+}
+
+impl From<FirmwareError> for Replay {
+    fn from(e: FirmwareError) -> Self {
+        Self::Firmware(e)
+    }
+}
+
+impl From<&'static str> for Replay {
+    fn from(what: &'static str) -> Self {
+        Self::Bad(what.into())
     }
 }

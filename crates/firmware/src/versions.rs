@@ -202,6 +202,37 @@ impl Versions {
         shard.get(&lpid)?.iter().find(|v| v.until > commit).cloned()
     }
 
+    /// Where the old versions of a page lie.
+    pub(crate) fn entries_of(&self, lpid: Lpid) -> Vec<Entry> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        self.shard(lpid).read().get(&lpid).into_iter().flatten().filter_map(|v| v.entry).collect()
+    }
+
+    /// All old versions of all pages, and where they lie.
+    pub(crate) fn all_old(&self) -> Vec<(Lpid, Entry)> {
+        let of = |s: &RwLock<HashMap<Lpid, Vec<Version>>>| {
+            let s = s.read();
+            let old = s.iter().flat_map(|(&l, v)| v.iter().filter_map(move |v| Some((l, v.entry?))));
+            old.collect::<Vec<_>>()
+        };
+        self.shards.iter().flat_map(of).collect()
+    }
+
+    /// An old version was copied from one place to another; false when no view needs it any more.
+    pub(crate) fn relocate(&self, lpid: Lpid, from: Entry, to: Entry) -> bool {
+        let mut shard = self.shard(lpid).write();
+        let mut versions = shard.get_mut(&lpid).into_iter().flatten();
+        match versions.find(|v| v.entry.is_some_and(|e| e.same_place(from))) {
+            Some(v) => {
+                v.entry = Some(to);
+                true
+            }
+            None => false,
+        }
+    }
+
     /// Whether there is no old version of anything.
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Ordering::SeqCst) == 0

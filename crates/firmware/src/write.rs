@@ -1,32 +1,38 @@
 //! The write path: a batch is one system action.
 //!
 //! ```text
-//!   check ─► index entries ─► [lock] ─► touch pages ─► room? ─► program data ─► append record ─► ONE sync ─► install
+//!   check ─► index entries ─► pin pages ─► [provision] ─► program data ─► [stage: number, old addresses] ─► group commit
+//!                                             └─ no room: checkpoint, GC            [..]: the sequencer's lock
 //! ```
 //!
-//! Invariants: nothing of a batch shows, or counts, before its record is durable; what was programmed for a
-//! batch that failed is needed by nobody. No lock is held while index entries are made. Trims go on when the
-//! drive is full.
+//! Invariants: nothing of a batch shows, or counts, before its record is durable; what was programmed for a batch that
+//! failed is needed by nobody. No lock is held while entries are made, pages are read or programmed. Where a program
+//! fails, the EBLOCK ends and the batch is provisioned anew. Trims go on when the drive is full.
 //!
-//! Source: ELEOS §IV. System actions are forced one at a time here.
+//! Source: ELEOS §IV, §VII.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use lode_base::{ExtentId, Lpid, OwnerId, PAGE_BYTES_MIN, ViewId};
-use lode_command::{Align, Batch, CommandError, Reply};
+use lode_base::{ExtentId, Lpid, OwnerId, PAGE_BYTES_MIN, SessionId};
+use lode_command::{Batch, CommandError, PageWrite, Reply};
 
 use crate::FirmwareError;
-use crate::append::Layout;
+use crate::action::{Action, Freed, Pins, Slot};
+use crate::append::{Item, Job, Plan, ProgramError, Provision};
 use crate::compute::entry_of;
-use crate::core::{Core, Writer};
+use crate::core::{Core, Counts, Sequencer};
 use crate::index::Rules;
-use crate::log::{Commit, LogWriter, LoggedWrite, Record};
+use crate::log::{Commit, LoggedWrite, Record};
 use crate::map::Entry;
-use crate::summary::{State, Stream};
+use crate::metadata::PageName;
+use crate::room::Room;
+use crate::summary::Stream;
 
-/// Turns to let reads end, when EBLOCKs wait for them and the drive is full.
-const TURNS_FOR_READS: u32 = 10_000;
+/// Programs of one action that may fail, each in another EBLOCK.
+const RETRIES: u32 = 8;
+/// Hot and cold pages of a batch go to EBLOCKs of their own when each are this many WBLOCKs a channel.
+const SPLIT_WBLOCKS: u64 = 16;
 
 /// The index entries of a batch, and what they were made from.
 struct Prepared {
@@ -35,13 +41,19 @@ struct Prepared {
     entries: Vec<Option<Box<[u8]>>>,
 }
 
+/// A batch that was begun: staged, or answered at once.
+pub(crate) enum Begun {
+    Staged(Arc<Slot>),
+    Answered(Reply),
+}
+
 fn invalid(what: impl Into<String>) -> CommandError {
     CommandError::Invalid(what.into())
 }
 
 impl Core {
-    /// Carries out a batch.
-    pub(crate) fn write(&self, mut batch: Batch) -> Result<Reply, CommandError> {
+    /// Carries a batch out up to its staging. Others may be begun before it is finished.
+    pub(crate) fn begin(&self, mut batch: Batch) -> Result<Begun, CommandError> {
         self.check_writable()?;
         self.check_batch(&batch)?;
         if batch.is_empty() {
@@ -49,21 +61,40 @@ impl Core {
                 Some((view, commit)) => (Some(view), commit),
                 None => (None, self.versions.newest()),
             };
-            return Ok(Reply::Committed { commit, view });
+            return Ok(Begun::Answered(Reply::Committed { commit, view }));
         }
-        // Rules and owners may change while entries are made, which takes no lock: then they are made again.
-        let (mut w, prepared) = loop {
-            let prepared = self.prepare(&batch)?;
-            let w = self.writer.lock();
-            if self.is_current(&batch, &prepared) {
-                break (w, prepared);
-            }
-        };
-        self.check_writable()?;
-        self.check_extents(&batch)?;
         batch.trims.retain(|l| !batch.releases.contains(&l.extent()));
-        let (commit, view) = self.write_locked(&mut w, &batch, prepared.entries)?;
-        Ok(Reply::Committed { commit: lode_base::CommitNo::new(commit), view })
+        let mut prepared = self.prepare(&batch)?;
+        {
+            let w = self.seq.lock();
+            self.check_order(&w, &batch)?;
+        }
+        let pins = self.pin_batch(&batch, &prepared)?;
+        self.seq.lock().under_way += 1;
+        self.begin_pinned(&batch, &mut prepared, pins).inspect_err(|_| self.seq.lock().under_way -= 1).map(Begun::Staged)
+    }
+
+    fn pin_batch(&self, batch: &Batch, prepared: &Prepared) -> Result<Pins, FirmwareError> {
+        let writes = batch.writes.iter().zip(&prepared.entries).map(|(p, e)| (p.lpid, e.is_some()));
+        let trims = batch.trims.iter().map(|l| l.extent());
+        self.pin(writes, trims.chain(batch.releases.iter().copied()))
+    }
+
+    /// Waits until a begun batch is durable.
+    pub(crate) fn end(&self, begun: Begun) -> Result<Reply, CommandError> {
+        let slot = match begun {
+            Begun::Answered(reply) => return Ok(reply),
+            Begun::Staged(slot) => slot,
+        };
+        let done = self.finish(&slot)?;
+        self.maintain();
+        Ok(Reply::Committed { commit: lode_base::CommitNo::new(done.commit), view: done.view })
+    }
+
+    /// Carries out a batch.
+    pub(crate) fn write(&self, batch: Batch) -> Result<Reply, CommandError> {
+        let begun = self.begin(batch)?;
+        self.end(begun)
     }
 
     fn check_batch(&self, batch: &Batch) -> Result<(), CommandError> {
@@ -105,22 +136,28 @@ impl Core {
             }
         }
         let mut owners = HashSet::new();
-        match batch.index_rules.iter().find(|(owner, _)| !owners.insert(*owner)) {
-            Some((owner, _)) => Err(invalid(format!("{owner:?} gets two index rules in one batch"))),
+        if let Some((owner, _)) = batch.index_rules.iter().find(|(owner, _)| !owners.insert(*owner)) {
+            return Err(invalid(format!("{owner:?} gets two index rules in one batch")));
+        }
+        let wide = batch.index_rules.iter().find(|(_, r)| {
+            r.as_ref().is_some_and(|r| crate::index::page_bytes(r.entry_bytes()) > self.identity.page_bytes_max as usize)
+        });
+        match wide {
+            Some((owner, _)) => Err(invalid(format!("the index entries of {owner:?} are too wide for an EBLOCK"))),
             None => Ok(()),
         }
     }
 
+    /// The rules that pages are indexed by once all that is staged is installed.
     fn prepare(&self, batch: &Batch) -> Result<Prepared, CommandError> {
-        let rules = self.rules.read().clone();
-        // The number of a rule does not matter here: the entry is set under the number that it is installed
-        // with.
+        let rules = self.seq.lock().staged_rules.clone();
+        // The number of a rule does not matter here: the entry is set under the number that it is staged with.
         let with = match batch.index_rules.is_empty() {
             true => rules.clone(),
             false => Arc::new(rules.with(&batch.index_rules, 0)),
         };
         let owners = self.owners(batch);
-        let entry = |(p, owner): (&lode_command::PageWrite, &Option<OwnerId>)| {
+        let entry = |(p, owner): (&PageWrite, &Option<OwnerId>)| {
             let Some(r) = owner.and_then(|o| with.get(o)) else { return Ok(None) };
             Ok(Some(entry_of(&r.rule, p.lpid, &p.data)?.encode().into()))
         };
@@ -133,150 +170,291 @@ impl Core {
         batch.writes.iter().map(|p| extents.owner(p.lpid.extent())).collect()
     }
 
-    fn is_current(&self, batch: &Batch, p: &Prepared) -> bool {
-        Arc::ptr_eq(&p.rules, &self.rules.read()) && p.owners == self.owners(batch)
+    fn is_current(&self, w: &Sequencer, batch: &Batch, p: &Prepared) -> bool {
+        Arc::ptr_eq(&p.rules, &w.staged_rules) && p.owners == self.owners(batch)
     }
 
-    fn check_extents(&self, batch: &Batch) -> Result<(), CommandError> {
+    /// Whether the batch may come next: its extents have owners, and its session is that far.
+    fn check_order(&self, w: &Sequencer, batch: &Batch) -> Result<(), CommandError> {
+        if let Some(s) = batch.session {
+            if w.overlay.is_closing(s.session) {
+                return Err(CommandError::NoSuchSession(s.session));
+            }
+            w.sessions.check(s)?;
+        }
         let extents = self.extents.read();
-        let written = batch.writes.iter().map(|p| p.lpid.extent());
-        match written.chain(batch.releases.iter().copied()).find(|&e| extents.owner(e).is_none()) {
+        let mut touched = batch.writes.iter().map(|p| p.lpid.extent()).chain(batch.releases.iter().copied());
+        match touched.find(|&e| extents.owner(e).is_none() || w.overlay.is_released(e)) {
             Some(e) => Err(CommandError::NoSuchExtent(e)),
             None => Ok(()),
         }
     }
 
-    fn write_locked(
-        &self,
-        w: &mut Writer,
-        batch: &Batch,
-        entries: Vec<Option<Box<[u8]>>>,
-    ) -> Result<(u64, Option<ViewId>), CommandError> {
-        let indexed = || batch.writes.iter().zip(&entries).map(|(p, e)| (p.lpid, e.is_some()));
-        let touch = || self.touch(indexed(), &batch.trims, &batch.releases);
-        // Once, so that room is made for what becomes dirty, and again, since a checkpoint may have made it
-        // clean.
-        touch()?;
-        let allocated = self.extents.read().unlogged().len();
-
-        let index_bytes: usize = entries.iter().flatten().map(|e| e.len()).sum();
-        let rule_bytes =
-            |r: &Option<lode_program::IndexRule>| r.as_ref().map_or(0, |r| r.to_bytes().len()) + 8;
-        let record_bytes = 64
-            + 18 * batch.writes.len()
-            + index_bytes
-            + 8 * (batch.trims.len() + batch.releases.len())
-            + batch.index_rules.iter().map(|(_, r)| rule_bytes(r)).sum::<usize>()
-            + 17 * allocated;
-        let pages: Vec<_> = batch.writes.iter().map(|p| (p.data.len(), p.align)).collect();
-        let items: Vec<&[u8]> = batch.writes.iter().map(|p| &p.data[..]).collect();
-        let commit = w.commit;
-        let mut gave_up = false;
-        let (places, touched) = loop {
-            let layout = self.make_room(w, &pages, record_bytes)?;
-            let touched = touch()?;
-            match w.space.write(&self.medium, Stream::User, &items, &layout, commit) {
-                Ok(places) => break (places, touched),
-                Err(e) if e.is_no_space() && !gave_up && w.space.give_up_open(Stream::User, commit) => {
-                    gave_up = true;
+    fn begin_pinned(&self, batch: &Batch, prepared: &mut Prepared, mut pins: Pins) -> Result<Arc<Slot>, CommandError> {
+        let parts = self.parts(batch, &pins);
+        let mut placed: Vec<(Lpid, lode_base::Ppa)> = Vec::with_capacity(batch.writes.len());
+        let mut eblocks = Vec::new();
+        let record_bytes = self.record_bytes(batch, prepared);
+        let give_up = |pins: &Pins, eblocks: Vec<lode_base::EblockId>| {
+            self.unpin(pins);
+            let mut w = self.seq.lock();
+            eblocks.into_iter().for_each(|e| w.space.summary.leave(e));
+        };
+        if parts.is_empty()
+            && let Err(e) = self.log_room(record_bytes)
+        {
+            give_up(&pins, eblocks);
+            return Err(e);
+        }
+        let mut places = std::collections::HashMap::with_capacity(batch.writes.len());
+        for (stream, pages) in parts {
+            let item = |p: &&PageWrite| Item { len: p.data.len(), align: p.align, word: PageName::User(p.lpid).word() };
+            let items: Vec<Item> = pages.iter().map(item).collect();
+            let data: Vec<&[u8]> = pages.iter().map(|p| &p.data[..]).collect();
+            match self.append(stream, &items, &data, Room::User { record_bytes }) {
+                Ok(p) => {
+                    eblocks.extend(p.eblocks);
+                    places.extend(pages.iter().map(|p| p.lpid).zip(p.places));
                 }
-                Err(e) => return Err(self.failed(e).into()),
+                Err(e) => {
+                    give_up(&pins, eblocks);
+                    return Err(e);
+                }
             }
-        };
+        }
+        placed.extend(batch.writes.iter().map(|p| (p.lpid, places[&p.lpid])));
+        loop {
+            let mut w = self.seq.lock();
+            let checked = self.check_writable().map_err(CommandError::from).and_then(|()| self.check_order(&w, batch));
+            if let Err(e) = checked {
+                drop(w);
+                give_up(&pins, eblocks);
+                return Err(e);
+            }
+            if self.is_current(&w, batch, prepared) {
+                return Ok(self.stage_batch(&mut w, batch, prepared, &placed, pins, eblocks));
+            }
+            drop(w);
+            // Rules or owners changed while the pages were programmed: only entries are made anew.
+            let again = self.prepare(batch).and_then(|p| Ok((self.pin_batch(batch, &p)?, p)));
+            self.unpin(&std::mem::take(&mut pins));
+            match again {
+                Ok((p, made)) => (pins, *prepared) = (p, made),
+                Err(e) => {
+                    give_up(&pins, eblocks);
+                    return Err(e);
+                }
+            }
+        }
+    }
 
-        let place = |((p, ppa), index): ((&lode_command::PageWrite, _), Option<Box<[u8]>>)| LoggedWrite {
-            lpid: p.lpid,
-            entry: Entry::new(ppa, p.data.len(), index.is_none()),
-            index,
+    /// The pages of a batch by stream.
+    fn parts<'a>(&self, batch: &'a Batch, pins: &Pins) -> Vec<(Stream, Vec<&'a PageWrite>)> {
+        let is_hot = |p: &&PageWrite| pins[&p.lpid.extent()].map.load(p.lpid.page()).is_some();
+        let (hot, cold): (Vec<_>, Vec<_>) = batch.writes.iter().partition(is_hot);
+        let bytes = |pages: &[&PageWrite]| pages.iter().map(|p| p.data.len() as u64).sum::<u64>();
+        let (hot_bytes, cold_bytes) = (bytes(&hot), bytes(&cold));
+        let g = self.geometry();
+        let split = SPLIT_WBLOCKS * u64::from(g.wblock_bytes()) * u64::from(g.channels());
+        if hot_bytes.min(cold_bytes) >= split {
+            return vec![(Stream::UserHot, hot), (Stream::UserCold, cold)];
+        }
+        if batch.writes.is_empty() {
+            return Vec::new();
+        }
+        vec![(Self::user_stream(hot_bytes, hot_bytes + cold_bytes), batch.writes.iter().collect())]
+    }
+
+    /// Bytes that the record of a batch takes in the log, about.
+    fn record_bytes(&self, batch: &Batch, prepared: &Prepared) -> usize {
+        let index: usize = prepared.entries.iter().flatten().map(|e| e.len() + 8).sum();
+        let rule = |r: &Option<lode_program::IndexRule>| r.as_ref().map_or(0, |r| r.to_bytes().len()) + 8;
+        let rules: usize = batch.index_rules.iter().map(|(_, r)| rule(r)).sum();
+        let allocated = self.extents.read().unlogged().len();
+        256 + 26 * batch.writes.len() + index + 16 * (batch.trims.len() + batch.releases.len()) + rules + 17 * allocated
+    }
+
+    fn stage_batch(
+        &self,
+        w: &mut Sequencer,
+        batch: &Batch,
+        prepared: &mut Prepared,
+        placed: &[(Lpid, lode_base::Ppa)],
+        pins: Pins,
+        eblocks: Vec<lode_base::EblockId>,
+    ) -> Arc<Slot> {
+        let g = *self.geometry();
+        let number = w.staged_commit + 1;
+        let staged_rules = match batch.index_rules.is_empty() {
+            true => w.staged_rules.clone(),
+            false => Arc::new(w.staged_rules.with(&batch.index_rules, number)),
         };
+        let mut freed = Freed::default();
+        let mut writes = Vec::with_capacity(batch.writes.len());
+        let entries = std::mem::take(&mut prepared.entries);
+        for (((p, owner), index), (_, ppa)) in batch.writes.iter().zip(&prepared.owners).zip(entries).zip(placed) {
+            let rule = owner.and_then(|o| staged_rules.get(o));
+            let index = index.and_then(|bytes| Some((rule?.number, bytes)));
+            let entry = Entry::new(*ppa, p.data.len(), index.is_none());
+            let old = w.overlay.entry(p.lpid, &pins[&p.lpid.extent()].map);
+            old.into_iter().for_each(|e| freed.add(&g, e));
+            w.overlay.set(p.lpid, Some(entry));
+            w.space.clock += u64::from(entry.cells_bytes()) / lode_base::CELL_BYTES as u64;
+            writes.push(LoggedWrite { lpid: p.lpid, entry, index });
+        }
+        for lpid in &batch.trims {
+            if let Some(p) = pins.get(&lpid.extent()) {
+                w.overlay.entry(*lpid, &p.map).into_iter().for_each(|e| freed.add(&g, e));
+                w.overlay.set(*lpid, None);
+            }
+        }
+        for extent in &batch.releases {
+            if let Some(p) = pins.get(extent) {
+                for page in 0..lode_base::EXTENT_PAGES as u16 {
+                    let lpid = extent.page(page);
+                    if let Some(e) = w.overlay.entry(lpid, &p.map) {
+                        freed.add(&g, e);
+                        w.overlay.set(lpid, None);
+                    }
+                }
+            }
+            w.overlay.release(*extent);
+        }
+        w.staged_commit = number;
+        w.staged_rules = staged_rules;
+        if let Some(s) = batch.session {
+            w.sessions.stage(s);
+        }
         let record = Record::Commit(Commit {
-            number: w.commit + 1,
-            writes: batch.writes.iter().zip(places).zip(entries).map(place).collect(),
+            number,
+            session: batch.session.map(|s| (s.session, s.wsn)),
+            writes,
             trims: batch.trims.clone(),
             releases: batch.releases.clone(),
             rules: batch.index_rules.clone(),
+            freed: freed.into_vec(),
         });
-        self.force(w, &record)?;
-
-        let Record::Commit(c) = &record else { unreachable!("it was just made") };
-        let view = self.install(w, c, &touched, batch.pin);
-        // The batch is durable whatever becomes of this: without space, pages stay dirty and are written
-        // later.
-        if let Err(e) = self.write_back(w) {
-            self.failed(e);
-        }
-        Ok((c.number, view))
+        let slot = Arc::default();
+        w.stage(Action { record, pins, eblocks, pin_view: batch.pin, copies: Vec::new(), slot })
     }
 
-    /// Sees to it that pages of these lengths, and a record of about `record_bytes`, have room; answers where
-    /// they go.
-    pub(crate) fn make_room(
-        &self,
-        w: &mut Writer,
-        pages: &[(usize, Align)],
-        record_bytes: usize,
-    ) -> Result<Layout, CommandError> {
-        self.reclaim(w).map_err(|e| self.failed(e))?;
-        let mut checkpointed = false;
+    /// Places pages and programs them. Where a program fails, they are placed anew; the EBLOCKs of the answer count the
+    /// caller's action as under way.
+    pub(crate) fn append(&self, stream: Stream, items: &[Item], data: &[&[u8]], room: Room) -> Result<Provision, CommandError> {
+        let mut failures = 0;
+        let mut gave_up = false;
         loop {
-            let layout = w.space.layout(&self.medium, Stream::User, pages);
-            let opened = layout.new_eblocks as usize + w.space.opened.len();
-            let group_bytes = LogWriter::group_bytes(self.geometry(), record_bytes + 20 * opened);
-            let log_fits = w.log.bytes + group_bytes <= self.log_bytes_max();
-            // A batch that only takes things away may use the reserve.
-            let reserve = if pages.is_empty() { 0 } else { self.reserve_eblocks(w) };
-            let fits = layout.new_eblocks == 0 || layout.new_eblocks + reserve <= w.space.free_eblocks();
-            if log_fits && fits {
-                return Ok(layout);
-            }
-            if checkpointed {
-                let free_bytes = self.free_bytes(w);
-                return Err(CommandError::OutOfSpace {
-                    free_bytes,
-                    needed_bytes: layout.bytes + group_bytes,
-                });
-            }
-            self.checkpoint(w, false).map_err(|e| self.failed(e))?;
-            self.reclaim(w).map_err(|e| self.failed(e))?;
-            for _ in 0..TURNS_FOR_READS {
-                if !w.space.has_retired() {
-                    break;
+            let p = self.provision(stream, items, room)?;
+            let Some((at, e)) = self.program(&p, data) else { return Ok(p) };
+            let mut w = self.seq.lock();
+            let failed = match &p.jobs[at] {
+                Job::Data { eblock, .. } | Job::Metadata { eblock, .. } => *eblock,
+            };
+            w.space.give_back(&self.medium, p);
+            match e {
+                ProgramError::Ended => {}
+                ProgramError::Flash(e) if e.is_no_space() => {
+                    if gave_up || !w.space.give_up_open(&self.medium, stream) {
+                        drop(w);
+                        self.turns.moved();
+                        return Err(FirmwareError::from(e).into());
+                    }
+                    gave_up = true;
                 }
-                std::thread::yield_now();
-                self.reclaim(w).map_err(|e| self.failed(e))?;
+                ProgramError::Flash(e) if e.is_program_failure() && failures < RETRIES => {
+                    failures += 1;
+                    Counts::add(&self.counts.program_failures, 1);
+                    self.fail_eblock(&mut w, failed);
+                }
+                ProgramError::Flash(e) => {
+                    let e = FirmwareError::from(e);
+                    self.fatal(&e);
+                    drop(w);
+                    self.turns.moved();
+                    return Err(e.into());
+                }
             }
-            checkpointed = true;
+            drop(w);
+            self.turns.moved();
+            self.check_writable()?;
         }
     }
 
-    /// Writes a record to the log, after those of EBLOCKs that were opened and extents that were handed out,
-    /// and makes all of it durable.
-    pub(crate) fn force(&self, w: &mut Writer, record: &Record) -> Result<(), CommandError> {
-        let allocated = self.extents.read().unlogged();
-        let mut group = Vec::new();
-        w.space.opened.iter().for_each(|o| Record::Opened(*o).encode(&mut group));
-        allocated.iter().for_each(|&(owner, extent)| Record::Allocated { owner, extent }.encode(&mut group));
-        record.encode(&mut group);
-        let before = w.log.place();
-        let Writer { space, log, .. } = w;
-        let appended = log.append(&self.medium, &group, || space.take(&self.medium, State::Log, 0));
-        if let Err(e) = appended {
-            // Where nothing of the group was programmed, the log goes on as before.
-            let untouched = log.place().lsn == before.lsn
-                && self.medium.next_wblock(log.place().eblock) == log.place().wblock;
-            if !(e.is_no_space() && untouched) {
-                self.fatal(&e);
+    /// Nothing more is written to an EBLOCK. Without spares left, the drive is read-only.
+    fn fail_eblock(&self, w: &mut Sequencer, e: lode_base::EblockId) {
+        w.space.fail(e);
+        self.check_spares(w);
+    }
+
+    /// Makes the drive read-only when more EBLOCKs failed than there are spares.
+    pub(crate) fn check_spares(&self, w: &Sequencer) {
+        let (retired, spares) = (w.space.summary.retired(), self.options.spare_eblocks);
+        if retired > spares {
+            self.fatal(&FirmwareError::NoSpares { retired, spares });
+        }
+    }
+
+    /// Programs what was provisioned; answers the first job that failed.
+    fn program(&self, p: &Provision, data: &[&[u8]]) -> Option<(usize, ProgramError)> {
+        for (at, job) in p.jobs.iter().enumerate() {
+            match self.turns.program(&self.medium, job, data) {
+                Ok(()) => {
+                    if let Job::Metadata { eblock, bytes, .. } = job {
+                        let wblocks = bytes.len() as u32 / self.geometry().wblock_bytes();
+                        self.seq.lock().space.closed(*eblock, wblocks);
+                    }
+                }
+                // Its metadata stays in memory, and with the drive's own pages.
+                Err(ProgramError::Ended) if matches!(job, Job::Metadata { .. }) => {}
+                Err(e) => return Some((at, e)),
             }
-            return Err(e.into());
         }
-        if let Err(e) = self.medium.sync() {
-            let e = FirmwareError::Flash(e);
-            self.fatal(&e);
-            return Err(CommandError::ReadOnly(e.to_string()));
+        None
+    }
+
+    /// Opens a session, durably.
+    pub(crate) fn open_session(&self) -> Result<Reply, CommandError> {
+        self.log_room(64)?;
+        let mut w = self.seq.lock();
+        self.check_writable()?;
+        let mut salt = u64::from(self.medium.open_epoch()).rotate_left(40);
+        for half in self.medium.uuid().as_chunks::<8>().0 {
+            salt ^= u64::from_le_bytes(*half);
         }
-        w.log.synced();
-        w.space.opened.clear();
-        self.extents.write().logged(allocated.len());
-        Ok(())
+        let session = w.sessions.draw(salt, self.options.sessions_max)?;
+        self.carry_out_small(w, Record::SessionOpened { session })?;
+        Ok(Reply::Session { session, highest: 0 })
+    }
+
+    /// Closes a session, durably.
+    pub(crate) fn close_session(&self, session: SessionId) -> Result<Reply, CommandError> {
+        self.log_room(64)?;
+        let mut w = self.seq.lock();
+        self.check_writable()?;
+        w.sessions.highest(session)?;
+        if w.overlay.is_closing(session) {
+            return Err(CommandError::NoSuchSession(session));
+        }
+        w.overlay.close(session);
+        self.carry_out_small(w, Record::SessionClosed { session })?;
+        Ok(Reply::Done)
+    }
+
+    /// Carries out an action that writes nothing but its record.
+    fn carry_out_small(
+        &self,
+        mut w: parking_lot::MutexGuard<'_, Sequencer>,
+        record: Record,
+    ) -> Result<(), CommandError> {
+        w.under_way += 1;
+        let action = Action {
+            record,
+            pins: Pins::new(),
+            eblocks: Vec::new(),
+            pin_view: false,
+            copies: Vec::new(),
+            slot: Arc::default(),
+        };
+        self.carry_out(w, action).map(drop)
     }
 }

@@ -7,11 +7,14 @@
 //! Source: ELEOS §VI-A. A policy of your own is one file, and one line in [`POLICIES`]; conformance tests,
 //! simulation and experiments run over that table.
 
+mod cleaner;
 mod cost_benefit;
 mod greedy;
 mod min_cost_decline;
+mod mover;
 mod oldest;
 mod policy;
 mod round_robin;
 
+pub(crate) use cleaner::{Cleaner, Urgency};
 pub use policy::{Candidate, POLICIES, Policy, Round};

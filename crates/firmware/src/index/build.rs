@@ -1,7 +1,7 @@
 //! Makes the index entries that pages lack: those written before their owner's rule was registered.
 //!
 //! ```text
-//!   an extent: [epoch] pages without an entry ─► read ─► entry ─► [lock] ─► log ─► install, where the page is the same
+//!   an extent: [epoch] pages without an entry ─► read ─► entry ─► [stage], where the page is the same ─► install
 //! ```
 //!
 //! Invariant: the epoch lasts from the reading of a page to the installation of its entry, so that the same
@@ -10,10 +10,11 @@
 use lode_base::{ExtentId, OwnerId};
 use lode_command::{CommandError, Reply};
 
+use crate::action::Action;
 use crate::compute::entry_of;
 use crate::core::Core;
 use crate::index::Rule;
-use crate::log::{Indexed, LoggedWrite, Record};
+use crate::log::{LoggedWrite, Record};
 
 impl Core {
     /// Makes the missing entries of an owner's pages.
@@ -26,8 +27,9 @@ impl Core {
             // A rule that is replaced meanwhile makes its entries worthless: then they are made again.
             loop {
                 let rule = self.rule_of(owner)?;
-                if let Some(n) = self.build_extent(owner, extent, &rule)? {
-                    pages += n;
+                let Some((n, again)) = self.build_extent(owner, extent, &rule)? else { continue };
+                pages += n;
+                if !again {
                     break;
                 }
             }
@@ -39,45 +41,63 @@ impl Core {
         self.rules.read().get(owner).cloned().ok_or(CommandError::NoIndexRule(owner))
     }
 
-    /// The pages of an extent that got an entry; `None` when the rule was replaced meanwhile.
+    /// The pages of an extent that got an entry, and whether some are to be looked at again; `None` when the rule was
+    /// replaced meanwhile.
     fn build_extent(
         &self,
         owner: OwnerId,
         extent: ExtentId,
         rule: &Rule,
-    ) -> Result<Option<u64>, CommandError> {
+    ) -> Result<Option<(u64, bool)>, CommandError> {
         self.check_writable()?;
-        let _epoch = self.epochs.enter();
         let n = extent.raw();
-        let Some(map) = self.map.get(&self.medium, &self.epochs, n)? else { return Ok(Some(0)) };
+        let mut pages = Vec::new();
+        let _epoch = self.epochs.enter();
+        let Some(map) = self.map.get(&self.medium, &self.epochs, n)? else { return Ok(Some((0, false))) };
         let index = self.index.get(&self.medium, &self.epochs, n)?;
         let has = |page| index.as_ref().is_some_and(|i| i.get(rule.number, page).is_some());
-        let mut pages = Vec::new();
         for (page, entry) in map.mapped().filter(|(p, e)| e.redo() || !has(*p)) {
             let lpid = extent.page(page);
             let bytes = self.read_range(lpid, entry.ppa(self.geometry()), 0..entry.len_bytes() as u32)?;
-            let index = entry_of(&rule.rule, lpid, &bytes)?.encode().into();
+            let index = (rule.number, entry_of(&rule.rule, lpid, &bytes)?.encode().into());
             pages.push(LoggedWrite { lpid, entry, index: Some(index) });
         }
         if pages.is_empty() {
-            return Ok(Some(0));
+            return Ok(Some((0, false)));
         }
-        let mut w = self.writer.lock();
-        self.check_writable()?;
-        if self.rules.read().get(owner).map(|r| r.number) != Some(rule.number) {
+        // 32: LPID, mapping entry, rule number, length.
+        let record_bytes = pages.iter().map(|p| 32 + p.index.as_ref().map_or(0, |i| i.1.len())).sum::<usize>() + 64;
+        self.log_room(record_bytes)?;
+        let pins = self.pin(pages.iter().map(|p| (p.lpid, true)), std::iter::empty())?;
+        let mut w = self.seq.lock();
+        let current = w.staged_rules.get(owner).map(|r| r.number) == Some(rule.number);
+        if let (false, _) | (_, Err(_)) = (current, self.check_writable()) {
+            drop(w);
+            self.unpin(&pins);
+            self.check_writable()?;
             return Ok(None);
         }
-        let record_bytes =
-            pages.iter().map(|p| 18 + p.index.as_ref().map_or(0, |i| i.len())).sum::<usize>() + 64;
-        self.make_room(&mut w, &[], record_bytes)?;
-        let touched = self.touch(pages.iter().map(|p| (p.lpid, true)), &[], &[])?;
-        let record = Record::Indexed(Indexed { owner, pages });
-        self.force(&mut w, &record)?;
-        let Record::Indexed(i) = &record else { unreachable!("it was just made") };
-        let installed = self.install_indexed(i, &touched);
-        if let Err(e) = self.write_back(&mut w) {
-            self.failed(e);
-        }
-        Ok(Some(installed))
+        // Pages that were written meanwhile, or moved, keep what they have: a page that was moved is met again.
+        let mut moved = false;
+        pages.retain_mut(|p| {
+            let now = w.overlay.entry(p.lpid, &pins[&p.lpid.extent()].map);
+            moved |= now.is_some_and(|now| !now.same_place(p.entry));
+            let same = now.is_some_and(|now| now.same_place(p.entry));
+            p.entry = p.entry.without_redo();
+            same
+        });
+        pages.iter().for_each(|p| w.overlay.set(p.lpid, Some(p.entry)));
+        w.under_way += 1;
+        let action = Action {
+            record: Record::Indexed { pages },
+            pins,
+            eblocks: Vec::new(),
+            pin_view: false,
+            copies: Vec::new(),
+            slot: Default::default(),
+        };
+        let installed = self.carry_out(w, action)?;
+        self.maintain();
+        Ok(Some((installed.pages, moved)))
     }
 }

@@ -14,5 +14,5 @@ mod build;
 mod page;
 mod rules;
 
-pub(crate) use page::IndexPage;
+pub(crate) use page::{IndexPage, page_bytes};
 pub(crate) use rules::{Rule, Rules};

@@ -27,6 +27,11 @@ struct Entries {
 
 pub(crate) struct IndexPage(RwLock<Entries>);
 
+/// Longest that an index page with entries of `entry_bytes` is on the medium, in bytes.
+pub(crate) fn page_bytes(entry_bytes: usize) -> usize {
+    16 + PRESENT_BYTES + EXTENT_PAGES * entry_bytes + 64
+}
+
 impl IndexPage {
     pub(crate) fn vacant() -> Self {
         Self(RwLock::new(Entries { rule: 0, entry_bytes: 0, present: [0; PRESENT_BYTES], bytes: Vec::new() }))

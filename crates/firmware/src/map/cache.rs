@@ -3,17 +3,19 @@
 //! ```text
 //!   get ─► shard ─┬─ there
 //!                 └─ home ─► medium (no lock) ─► shard, if the home is still the same
-//!   dirty pages stay until the writer wrote them to a new home; clean ones go when room is needed
+//!   pin ─► change, dirty ─► unpin            dirty ─ take for writing ─► flushing ─ its record is durable ─► clean
 //! ```
 //!
-//! Invariants: a page is made dirty under its shard's lock, before it is changed, and only dirty pages are
-//! changed; only clean pages are dropped; a loaded page enters only if its home did not change while it was
-//! read, and the reader's epoch keeps the home from being written over meanwhile.
+//! Invariants: a page is changed only under the sequencer, and only while it is pinned; only a page that is neither
+//! dirty nor pinned nor being written is dropped; a loaded page enters only if its home did not change while it was
+//! read, and the reader's epoch keeps the home from being written over meanwhile. A page whose writing failed is dirty
+//! again. A page that says nothing any more stays until it was written, which takes its home away.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use lode_flash::Medium;
 use parking_lot::RwLock;
 
 use super::{Entry, Resident};
@@ -21,14 +23,14 @@ use crate::FirmwareError;
 use crate::drive_page::{self, TABLE_PIECE_ENTRIES};
 use crate::epochs::Epochs;
 
-use lode_flash::Medium;
-
 const SHARDS: usize = 64;
 
 struct Held<T> {
     page: Arc<T>,
     bytes: usize,
     dirty: bool,
+    flushing: bool,
+    pins: u32,
     recent: AtomicBool,
 }
 
@@ -45,8 +47,8 @@ fn word_bytes(word: u64) -> u64 {
     Entry::from_word(word).map_or(0, |e| e.cells_bytes().into())
 }
 
-/// A page that has no home any more; where that was.
-type Removed = Option<Entry>;
+/// A page as it is to be written: `None` when it says nothing, and needs no home.
+pub(crate) type Snapshot = (u64, Option<Vec<u8>>);
 
 pub(crate) struct PageCache<T> {
     shards: Vec<RwLock<HashMap<u64, Held<T>>>>,
@@ -106,7 +108,7 @@ impl<T: Resident> PageCache<T> {
                 continue;
             }
             let page = Arc::new(loaded?);
-            self.insert(&mut shard, number, page.clone(), false);
+            self.insert(&mut shard, number, page.clone());
             drop(shard);
             self.make_room();
             return Ok(Some(page));
@@ -121,53 +123,96 @@ impl<T: Resident> PageCache<T> {
         })
     }
 
-    fn insert(&self, shard: &mut HashMap<u64, Held<T>>, number: u64, page: Arc<T>, dirty: bool) {
+    fn insert(&self, shard: &mut HashMap<u64, Held<T>>, number: u64, page: Arc<T>) {
         let bytes = page.memory_bytes();
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        if dirty {
-            self.dirty_bytes.fetch_add(bytes, Ordering::Relaxed);
-        }
-        shard.insert(number, Held { page, bytes, dirty, recent: AtomicBool::new(true) });
+        let held = Held { page, bytes, dirty: false, flushing: false, pins: 0, recent: AtomicBool::new(true) };
+        shard.insert(number, held);
     }
 
-    /// The page, made dirty, so that the writer may change it; made by `vacant` where there is none.
-    pub(crate) fn get_for_write(
+    /// The page, kept in memory until [`PageCache::unpin`]; made by `vacant` where there is none.
+    pub(crate) fn pin(
         &self,
         medium: &Medium,
         epochs: &Epochs,
         number: u64,
         vacant: impl Fn() -> T,
     ) -> Result<Arc<T>, FirmwareError> {
-        let found = self.get(medium, epochs, number)?;
-        let mut shard = self.shard(number).write();
-        if let Some(h) = shard.get_mut(&number) {
-            if !h.dirty {
-                h.dirty = true;
-                self.dirty_bytes.fetch_add(h.bytes, Ordering::Relaxed);
+        loop {
+            let found = self.get(medium, epochs, number)?;
+            let mut shard = self.shard(number).write();
+            if let Some(h) = shard.get_mut(&number) {
+                h.pins += 1;
+                return Ok(h.page.clone());
             }
-            return Ok(h.page.clone());
+            // It was dropped again since: then there is a home, or it never was.
+            if found.is_some() || self.home(number).is_some() {
+                continue;
+            }
+            let page = Arc::new(vacant());
+            self.insert(&mut shard, number, page.clone());
+            shard.get_mut(&number).expect("it was just put there").pins = 1;
+            return Ok(page);
         }
-        // A page that was found may be gone again, being clean; nobody but the writer could have changed it.
-        let page = found.unwrap_or_else(|| Arc::new(vacant()));
-        self.insert(&mut shard, number, page.clone(), true);
-        Ok(page)
     }
 
-    /// A dirty page takes another amount of memory now.
-    pub(crate) fn resized(&self, number: u64) {
-        if let Some(h) = self.shard(number).write().get_mut(&number) {
-            let bytes = h.page.memory_bytes();
-            for total in [&self.bytes, &self.dirty_bytes] {
-                total.fetch_add(bytes, Ordering::Relaxed);
-                total.fetch_sub(h.bytes, Ordering::Relaxed);
+    /// As [`PageCache::pin`], but only a page that there is.
+    pub(crate) fn pin_existing(
+        &self,
+        medium: &Medium,
+        epochs: &Epochs,
+        number: u64,
+    ) -> Result<Option<Arc<T>>, FirmwareError> {
+        loop {
+            if self.get(medium, epochs, number)?.is_none() {
+                return Ok(None);
             }
-            h.bytes = bytes;
+            if let Some(h) = self.shard(number).write().get_mut(&number) {
+                h.pins += 1;
+                return Ok(Some(h.page.clone()));
+            }
         }
+    }
+
+    /// A pinned page may go again.
+    pub(crate) fn unpin(&self, number: u64) {
+        let mut shard = self.shard(number).write();
+        let h = shard.get_mut(&number).expect("a pinned page is in memory");
+        h.pins = h.pins.checked_sub(1).expect("a page is unpinned as often as it was pinned");
+        // A page that never came to say anything leaves no trace.
+        if h.pins == 0 && !h.dirty && !h.flushing && h.page.is_vacant() && self.home(number).is_none() {
+            let h = shard.remove(&number).expect("it was just there");
+            self.bytes.fetch_sub(h.bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// A pinned page was changed: it is dirty, and may take another amount of memory.
+    pub(crate) fn changed(&self, number: u64) {
+        let mut shard = self.shard(number).write();
+        let h = shard.get_mut(&number).expect("a page that is changed is in memory");
+        let bytes = h.page.memory_bytes();
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes.fetch_sub(h.bytes, Ordering::Relaxed);
+        self.dirty_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if h.dirty {
+            self.dirty_bytes.fetch_sub(h.bytes, Ordering::Relaxed);
+        }
+        h.bytes = bytes;
+        h.dirty = true;
+    }
+
+    /// Marks a page that there is to be written anew, wherever it lies.
+    pub(crate) fn rewrite(&self, medium: &Medium, epochs: &Epochs, number: u64) -> Result<(), FirmwareError> {
+        if self.pin_existing(medium, epochs, number)?.is_some() {
+            self.changed(number);
+            self.unpin(number);
+        }
+        Ok(())
     }
 
     /// The page, if it is in memory and as it was written.
     pub(crate) fn clean(&self, number: u64) -> Option<Arc<T>> {
-        self.shard(number).read().get(&number).filter(|h| !h.dirty).map(|h| h.page.clone())
+        self.shard(number).read().get(&number).filter(|h| !h.dirty && !h.flushing).map(|h| h.page.clone())
     }
 
     /// Whether dirty pages take more than half of the budget.
@@ -180,62 +225,70 @@ impl<T: Resident> PageCache<T> {
         self.dirty_bytes.load(Ordering::Relaxed) as u64
     }
 
-    /// The dirty pages, by number.
-    pub(crate) fn dirty(&self) -> Vec<(u64, Arc<T>)> {
-        let mut all: Vec<_> = self
-            .shards
-            .iter()
-            .flat_map(|s| {
-                let s = s.read();
-                let dirty = s.iter().filter(|(_, h)| h.dirty);
-                dirty.map(|(&n, h)| (n, h.page.clone())).collect::<Vec<_>>()
-            })
-            .collect();
-        all.sort_unstable_by_key(|(n, _)| *n);
+    /// Memory that all pages take, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed) as u64
+    }
+
+    /// The numbers of the dirty pages, ascending.
+    pub(crate) fn dirty(&self) -> Vec<u64> {
+        let mut all: Vec<u64> = Vec::new();
+        for s in &self.shards {
+            all.extend(s.read().iter().filter(|(_, h)| h.dirty).map(|(&n, _)| n));
+        }
+        all.sort_unstable();
         all
     }
 
-    /// Page `number` was written to `home` (`None`: it is vacant and needs none). Answers where it lay
-    /// before.
-    pub(crate) fn written(&self, number: u64, home: Option<Entry>) -> Removed {
+    /// The page as it is now, to be written; from now on a change makes it dirty anew. `None` when it is not dirty. To
+    /// be called under the sequencer, and followed by [`PageCache::flushed`] or [`PageCache::flush_failed`].
+    pub(crate) fn take_dirty(&self, number: u64) -> Option<Snapshot> {
         let mut shard = self.shard(number).write();
-        let old = self.set_home(number, home);
-        if let Some(h) = shard.get_mut(&number)
-            && h.dirty
-        {
-            h.dirty = false;
-            self.dirty_bytes.fetch_sub(h.bytes, Ordering::Relaxed);
-        }
-        old
+        let h = shard.get_mut(&number).filter(|h| h.dirty && !h.flushing)?;
+        h.dirty = false;
+        h.flushing = true;
+        self.dirty_bytes.fetch_sub(h.bytes, Ordering::Relaxed);
+        let bytes = (!h.page.is_vacant()).then(|| drive_page::encode(T::KIND, number, &h.page.encode()));
+        Some((number, bytes))
     }
 
-    fn set_home(&self, number: u64, home: Option<Entry>) -> Removed {
+    /// Page `number` lies at `home` now, as it was when it was taken (`None`: nowhere).
+    pub(crate) fn flushed(&self, number: u64, home: Option<Entry>) {
+        let mut shard = self.shard(number).write();
+        self.set_home(number, home);
+        if let Some(h) = shard.get_mut(&number) {
+            h.flushing = false;
+            if home.is_none() && !h.dirty && h.pins == 0 {
+                let h = shard.remove(&number).expect("it was just there");
+                self.bytes.fetch_sub(h.bytes, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// A page that was taken could not be written.
+    pub(crate) fn flush_failed(&self, number: u64) {
+        let mut shard = self.shard(number).write();
+        let h = shard.get_mut(&number).expect("a page that is being written is in memory");
+        h.flushing = false;
+        if !h.dirty {
+            h.dirty = true;
+            self.dirty_bytes.fetch_add(h.bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Sets where a page lies.
+    pub(crate) fn set_home(&self, number: u64, home: Option<Entry>) {
         let mut homes = self.homes.write();
         let at = number as usize;
         if homes.entries.len() <= at {
-            home?;
+            if home.is_none() {
+                return;
+            }
             homes.entries.resize(at + 1, 0);
         }
         let old = std::mem::replace(&mut homes.entries[at], home.map_or(0, Entry::word));
         homes.bytes = homes.bytes + home.map_or(0, |e| u64::from(e.cells_bytes())) - word_bytes(old);
         homes.dirty.insert(at / TABLE_PIECE_ENTRIES);
-        Entry::from_word(old)
-    }
-
-    /// Forgets page `number`, which says nothing any more. Answers where it lay.
-    pub(crate) fn remove(&self, number: u64) -> Removed {
-        let mut shard = self.shard(number).write();
-        if let Some(h) = shard.remove(&number) {
-            self.forget(&h);
-        }
-        self.set_home(number, None)
-    }
-
-    fn forget(&self, h: &Held<T>) {
-        self.bytes.fetch_sub(h.bytes, Ordering::Relaxed);
-        if h.dirty {
-            self.dirty_bytes.fetch_sub(h.bytes, Ordering::Relaxed);
-        }
     }
 
     /// Drops clean pages that were not used lately, until the budget holds or one round over all pages is
@@ -247,9 +300,9 @@ impl<T: Resident> PageCache<T> {
             }
             let hand = self.hand.fetch_add(1, Ordering::Relaxed) % SHARDS;
             self.shards[hand].write().retain(|_, h| {
-                let keep = h.dirty || h.recent.swap(false, Ordering::Relaxed);
+                let keep = h.dirty || h.flushing || h.pins > 0 || h.recent.swap(false, Ordering::Relaxed);
                 if !keep {
-                    self.forget(h);
+                    self.bytes.fetch_sub(h.bytes, Ordering::Relaxed);
                 }
                 keep
             });
@@ -274,9 +327,9 @@ impl<T: Resident> PageCache<T> {
         dirty.into_iter().map(|p| (p, piece(p))).collect()
     }
 
-    /// Pieces whose writing failed, or which are to be written anew.
-    pub(crate) fn mark_pieces_dirty(&self, pieces: impl IntoIterator<Item = usize>) {
-        self.homes.write().dirty.extend(pieces);
+    /// A piece whose writing failed, or which is to be written anew.
+    pub(crate) fn mark_piece_dirty(&self, piece: usize) {
+        self.homes.write().dirty.insert(piece);
     }
 
     pub(crate) fn has_dirty(&self) -> bool {
@@ -304,5 +357,23 @@ impl<T: Resident> PageCache<T> {
     pub(crate) fn media_bytes(&self) -> u64 {
         let homes = self.homes.read();
         homes.bytes + homes.entries.len() as u64 * 8 + self.dirty_bytes.load(Ordering::Relaxed) as u64
+    }
+
+    /// Totals are what the pages add up to; nothing is pinned or being written while nothing is `under_way`.
+    pub(crate) fn check_invariants(&self, under_way: bool) {
+        let (mut bytes, mut dirty) = (0, 0);
+        for shard in &self.shards {
+            for (n, h) in shard.read().iter() {
+                assert_eq!(h.bytes, h.page.memory_bytes(), "memory of {} {n}", T::KIND);
+                assert!(under_way || h.pins == 0, "{} {n} is pinned by nobody", T::KIND);
+                assert!(under_way || !h.flushing, "{} {n} is written by nobody", T::KIND);
+                bytes += h.bytes;
+                dirty += if h.dirty { h.bytes } else { 0 };
+            }
+        }
+        assert_eq!(bytes, self.bytes.load(Ordering::Relaxed), "memory of {}s", T::KIND);
+        assert_eq!(dirty, self.dirty_bytes.load(Ordering::Relaxed), "memory of dirty {}s", T::KIND);
+        let homes = self.homes.read();
+        assert_eq!(homes.bytes, homes.entries.iter().map(|&w| word_bytes(w)).sum::<u64>(), "homes of {}s", T::KIND);
     }
 }

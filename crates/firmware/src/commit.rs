@@ -1,0 +1,133 @@
+//! Group commit: one leader writes the records of all staged actions to the log, syncs once, and installs them in order.
+//!
+//! ```text
+//!   wait for a slot ─┬─ no leader: lead ─► [take all staged] ─► log group ─► sync ─► [install all] ─► wake the others
+//!                    └─ a leader: wait; what is staged meanwhile is the next group
+//! ```
+//!
+//! Invariants: an action is installed only once its record is durable; a group that fails for want of space takes all
+//! that is staged along and changes nothing; after a failed sync, or a dead log, the drive is read-only.
+//!
+//! Source: ELEOS §IV-C (forced commit records); group commit as in the design.
+
+use std::sync::Arc;
+
+use lode_command::CommandError;
+
+use crate::FirmwareError;
+use crate::action::{Action, Installed, Slot};
+use crate::core::{Core, Counts, Sequencer};
+use crate::log::Record;
+
+impl Core {
+    /// Makes a staged action durable, with all that was staged before it; answers what it came to.
+    pub(crate) fn finish(&self, slot: &Slot) -> Result<Installed, CommandError> {
+        loop {
+            let mut leading = self.leading.lock();
+            loop {
+                if let Some(r) = slot.take() {
+                    return r;
+                }
+                if !*leading {
+                    break;
+                }
+                self.led.wait(&mut leading);
+            }
+            *leading = true;
+            drop(leading);
+            self.lead();
+            *self.leading.lock() = false;
+            self.led.notify_all();
+        }
+    }
+
+    /// Writes one group with all that is staged.
+    fn lead(&self) {
+        let mut log = self.log.lock();
+        let (changes, actions) = {
+            let mut w = self.seq.lock();
+            w.staged_bytes = 0;
+            (std::mem::take(&mut w.space.changes), std::mem::take(&mut w.staged))
+        };
+        if actions.is_empty() {
+            self.seq.lock().space.changes.splice(0..0, changes);
+            return;
+        }
+        let allocated = self.extents.read().unlogged();
+        let mut group = Vec::new();
+        changes.iter().for_each(|r| r.encode(&mut group));
+        allocated.iter().for_each(|&(owner, extent)| Record::Allocated { owner, extent }.encode(&mut group));
+        actions.iter().for_each(|a| a.record.encode(&mut group));
+
+        let before = log.place();
+        let mut next = || self.seq.lock().space.take_for_log(&self.medium);
+        let appended = log.append(&self.medium, &group, &mut next);
+        let failed = log.take_failed();
+        if !failed.is_empty() {
+            Counts::add(&self.counts.program_failures, failed.len() as u64);
+            self.seq.lock().log_failed.extend(failed);
+        }
+        let last = match appended {
+            Ok(last) => last,
+            Err(e) => {
+                let changes_first = |w: &mut Sequencer| drop(w.space.changes.splice(0..0, changes));
+                return self.abort(actions, e, changes_first);
+            }
+        };
+        if let Err(e) = self.medium.sync() {
+            return self.abort(actions, e.into(), |_| {});
+        }
+        log.synced();
+        Counts::add(&self.counts.groups, 1);
+        Counts::add(&self.counts.actions, actions.len() as u64);
+        let mut w = self.seq.lock();
+        w.installed_lsn = last;
+        w.log_place = log.place();
+        w.log_bytes += (log.place().lsn - before.lsn) * log.page_bytes(self.geometry());
+        self.extents.write().logged(allocated.len());
+        for a in actions {
+            let installed = self.install(&mut w, &a);
+            self.over(&mut w, &a, Ok(installed));
+        }
+    }
+
+    /// An action is over, and its pages and EBLOCKs are free of it.
+    fn over(&self, w: &mut Sequencer, a: &Action, r: Result<Installed, CommandError>) {
+        a.eblocks.iter().for_each(|&e| w.space.summary.leave(e));
+        self.unpin(&a.pins);
+        w.under_way -= 1;
+        a.slot.set(r);
+    }
+
+    /// Fails these actions and all that were staged after them.
+    fn abort(&self, actions: Vec<Action>, e: FirmwareError, undo: impl FnOnce(&mut Sequencer)) {
+        if !e.is_no_space() {
+            self.fatal(&e);
+        }
+        let why = CommandError::from(match self.check_writable() {
+            Ok(()) => e,
+            Err(read_only) => read_only,
+        });
+        let mut w = self.seq.lock();
+        undo(&mut w);
+        let staged = std::mem::take(&mut w.staged);
+        w.staged_bytes = 0;
+        w.staged_commit = w.commit;
+        w.staged_rules = self.rules.read().clone();
+        w.sessions.unstage();
+        w.overlay.clear();
+        for a in actions.into_iter().chain(staged) {
+            if let Record::SessionOpened { session } = a.record {
+                w.sessions.opened(session, false);
+            }
+            self.over(&mut w, &a, Err(why.clone()));
+        }
+    }
+
+    /// Stages an action that nobody else waits for, and makes it durable.
+    pub(crate) fn carry_out(&self, mut w: parking_lot::MutexGuard<'_, Sequencer>, a: Action) -> Result<Installed, CommandError> {
+        let slot: Arc<Slot> = w.stage(a);
+        drop(w);
+        self.finish(&slot)
+    }
+}

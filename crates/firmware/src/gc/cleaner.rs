@@ -1,0 +1,136 @@
+//! The cleaner: decides when an EBLOCK is to be emptied, and which.
+//!
+//! ```text
+//!   failed ─► weak (to be refreshed) ─► short of space, or much garbage: the policy's victim ─► mover
+//!                                       now and then: the least worn, cold one (static wear levelling)
+//! ```
+//!
+//! Invariants: a victim is closed and no action under way was provisioned there; one with a page that can not be read is
+//! left alone from then on. When the drive is full, and the policy's victim would gain little, the one that gains most
+//! goes instead, so that every step makes room while anything is available at all.
+//!
+//! Source: ELEOS §VI-A, §VII; static wear levelling as in the design.
+
+use std::collections::BTreeSet;
+
+use lode_base::EblockId;
+
+use crate::FirmwareError;
+use crate::core::{Core, Sequencer};
+use crate::gc::{Candidate, Policy, Round, greedy};
+use crate::summary::State;
+
+/// Erasures between the most and the least worn EBLOCK, from which on cold data is moved off the least worn.
+const WEAR_SPREAD: u32 = 128;
+/// One victim in so many is chosen by wear, while the wear is spread too far.
+const WEAR_TURN: u64 = 16;
+/// Share of free EBLOCKs below which GC begins, in percent. Source: ELEOS §IV-A1.
+const FREE_PERCENT: u64 = 10;
+
+/// Why room is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// Space is short, or much of it is garbage.
+    Due,
+    /// Something waits for room.
+    Full,
+}
+
+/// What is remembered from one victim to the next.
+pub(crate) struct Cleaner {
+    policy: &'static Policy,
+    last_victim: u32,
+    victims: u64,
+    /// EBLOCKs with a page that can not be read.
+    pub(crate) stuck: BTreeSet<EblockId>,
+    /// EBLOCKs whose pages were hard to read: to be moved while they can be.
+    pub(crate) weak: BTreeSet<EblockId>,
+}
+
+impl Cleaner {
+    pub(crate) fn new(policy: &'static Policy) -> Self {
+        Self { policy, last_victim: 0, victims: 0, stuck: BTreeSet::new(), weak: BTreeSet::new() }
+    }
+
+    /// The EBLOCK to be emptied next.
+    fn choose(&mut self, w: &Sequencer, urgency: Option<Urgency>) -> Option<EblockId> {
+        let g = w.space.geometry();
+        let movable = |e: EblockId| w.space.summary.get(e).in_flight == 0 && !self.stuck.contains(&e);
+        let failed = w.space.summary.all().find(|(e, d)| matches!(d.state, State::Failed { .. }) && movable(*e));
+        if let Some((e, _)) = failed {
+            return Some(e);
+        }
+        let weak = self.weak.iter().copied().find(|&e| movable(e) && matches!(w.space.summary.get(e).state, State::Used { .. }));
+        if let Some(e) = weak {
+            return Some(e);
+        }
+        let urgency = urgency?;
+        let used = || w.space.summary.all().filter(|(e, d)| matches!(d.state, State::Used { .. }) && movable(*e));
+        let candidate = |(eblock, d): (EblockId, &crate::summary::Descriptor)| Candidate {
+            eblock,
+            available_bytes: g.eblock_bytes().saturating_sub(d.live + d.pinned),
+            eblock_bytes: g.eblock_bytes(),
+            age: w.space.clock.saturating_sub(d.age) + 1,
+            erase_count: d.erase_count,
+        };
+        let most_worn = w.space.summary.all().map(|(_, d)| d.erase_count).max().unwrap_or(0);
+        let least = used().min_by_key(|(_, d)| d.erase_count);
+        if let Some((e, d)) = least
+            && urgency == Urgency::Due
+            && self.victims % WEAR_TURN == WEAR_TURN - 1
+            && most_worn - d.erase_count > WEAR_SPREAD
+        {
+            return Some(e);
+        }
+        let round = Round { eblocks: g.eblock_count(), last_victim: self.last_victim };
+        let chosen = self.policy.choose(used().map(candidate), &round)?;
+        let gains = chosen.available_bytes >= g.eblock_bytes() / 8;
+        let chosen = match urgency {
+            Urgency::Full if !gains => greedy::POLICY.choose(used().map(candidate), &round)?,
+            _ => chosen,
+        };
+        // Less than a WBLOCK a stream is no gain: it is lost again where it goes.
+        (chosen.available_bytes > 2 * g.wblock_bytes()).then_some(chosen.eblock)
+    }
+}
+
+impl Core {
+    /// Whether EBLOCKs are to be emptied.
+    pub(crate) fn gc_due(&self, w: &Sequencer) -> bool {
+        let g = self.geometry();
+        let eblock = u64::from(g.eblock_bytes());
+        let free = u64::from(w.space.free_eblocks());
+        let floor = u64::from(self.reserve_eblocks(w)) + (u64::from(g.eblock_count()) * FREE_PERCENT / 100).min(u64::from(self.options.gc_free_eblocks_max));
+        let held = w.space.summary.live_bytes() + w.space.summary.pinned_bytes();
+        let in_use = u64::from(g.eblock_count()).saturating_sub(free) * eblock;
+        let open = eblock * u64::from(self.reserve_eblocks(w) + 8 * g.channels());
+        let garbage = in_use.saturating_sub(open) > held / 100 * u64::from(self.options.space_percent_max);
+        let failed = w.space.summary.retired() > 0
+            && w.space.summary.all().any(|(_, d)| matches!(d.state, State::Failed { .. }) && d.live > 0);
+        free < floor || garbage || failed
+    }
+
+    /// Empties EBLOCKs, a step: answers whether anything was gained.
+    pub(crate) fn collect(&self, urgency: Urgency) -> Result<bool, FirmwareError> {
+        let mut cleaner = self.background.lock();
+        self.collect_step(&mut cleaner, urgency)
+    }
+
+    /// As [`Core::collect`], by whoever holds the background.
+    pub(crate) fn collect_step(&self, cleaner: &mut Cleaner, urgency: Urgency) -> Result<bool, FirmwareError> {
+        self.check_writable()?;
+        cleaner.weak.extend(self.medium.take_weak());
+        let victim = {
+            let w = self.seq.lock();
+            let urgency = (urgency == Urgency::Full || self.gc_due(&w)).then_some(urgency);
+            cleaner.choose(&w, urgency)
+        };
+        let Some(victim) = victim else { return Ok(false) };
+        cleaner.last_victim = victim.raw();
+        cleaner.victims += 1;
+        let emptied = self.empty(cleaner, victim)?;
+        cleaner.weak.remove(&victim);
+        self.reclaim()?;
+        Ok(emptied)
+    }
+}

@@ -1,0 +1,186 @@
+//! The mover: brings what is still needed of an EBLOCK elsewhere, as system actions that race with those of users.
+//!
+//! ```text
+//!   metadata ─► pages whose mapping, or an old version, lies here ─► read ─► program (stream of its age) ─► stage:
+//!               where the page is still the same, its address changes; else the copy may serve an old version, or nobody
+//! ```
+//!
+//! Invariants: a move never takes the place of a newer write: whether the page is still the same is decided when the
+//! move is staged, in the order of all actions; old bytes are let go only once the new address is durable; alignment
+//! and redo bits are kept. The drive's own pages are written anew, as by a checkpoint.
+//!
+//! Source: ELEOS §VI-C (valid pages by metadata, conditional installation). We differ: several actions an EBLOCK, each
+//! bounded, so that a step is short; validity is by exact address, so the order of pages does not matter.
+
+use std::collections::BTreeSet;
+
+use lode_base::{CELL_BYTES, EblockId, Lpid, PageBuf, Ppa};
+use lode_command::{Align, CommandError};
+
+use crate::FirmwareError;
+use crate::action::{Action, Freed};
+use crate::append::Item;
+use crate::core::{Core, Counts};
+use crate::gc::Cleaner;
+use crate::log::Record;
+use crate::map::Entry;
+use crate::metadata::{self, PageName};
+use crate::room::Room;
+
+/// Bytes that one action moves, about.
+const MOVE_BYTES: usize = 2 << 20;
+
+/// A page that lies in the victim.
+struct Valid {
+    lpid: Lpid,
+    entry: Entry,
+}
+
+impl Core {
+    /// Empties an EBLOCK; answers whether nothing is left that the newest state needs.
+    pub(super) fn empty(&self, cleaner: &mut Cleaner, victim: EblockId) -> Result<bool, FirmwareError> {
+        let _epoch = self.epochs.enter();
+        let (d, names) = {
+            let w = self.seq.lock();
+            let names = w.space.metadata_of(victim).map(|words| words.iter().filter_map(|&w| PageName::from_word(w)).collect());
+            (w.space.summary.get(victim), names)
+        };
+        let names: Vec<PageName> = match names {
+            Some(names) => names,
+            None => match metadata::read(&self.medium, victim, d.data_end, d.metadata) {
+                Ok(names) => names,
+                // Without it, the mapping says what lies here.
+                Err(_) => self.names_in(victim)?,
+            },
+        };
+        let (mut users, mut own) = (BTreeSet::new(), BTreeSet::new());
+        for name in names {
+            match name {
+                PageName::User(lpid) => drop(users.insert(lpid)),
+                PageName::Own(kind, number) => drop(own.insert((kind, number))),
+            }
+        }
+        if !own.is_empty() {
+            match self.rewrite_own(victim, own) {
+                Err(e) if e.is_damage() => drop(cleaner.stuck.insert(victim)),
+                rewritten => rewritten?,
+            }
+        }
+        let mut chunk: Vec<(Valid, PageBuf)> = Vec::new();
+        let mut bytes = 0;
+        for lpid in users {
+            let entries = match self.entries_in(victim, lpid) {
+                Err(e) if e.is_damage() => {
+                    cleaner.stuck.insert(victim);
+                    continue;
+                }
+                entries => entries?,
+            };
+            for entry in entries {
+                match self.read_range(lpid, entry.ppa(self.geometry()), 0..entry.len_bytes() as u32) {
+                    Ok(data) => {
+                        bytes += data.len();
+                        chunk.push((Valid { lpid, entry }, data));
+                    }
+                    // It stays, and says so to whoever reads it.
+                    Err(CommandError::Uncorrectable { .. }) => drop(cleaner.stuck.insert(victim)),
+                    Err(e) => return Err(FirmwareError::damaged(self.medium.path(), e.to_string())),
+                }
+            }
+            if bytes >= MOVE_BYTES {
+                self.move_pages(d.age, std::mem::take(&mut chunk))?;
+                bytes = 0;
+            }
+        }
+        if !chunk.is_empty() {
+            self.move_pages(d.age, chunk)?;
+        }
+        let left = self.seq.lock().space.summary.get(victim).live;
+        if left == 0 {
+            Counts::add(&self.counts.victims, 1);
+        }
+        Ok(left == 0)
+    }
+
+    /// Where versions of a page lie in an EBLOCK: the newest, and old ones that a view shows.
+    fn entries_in(&self, victim: EblockId, lpid: Lpid) -> Result<Vec<Entry>, FirmwareError> {
+        let g = self.geometry();
+        let here = |e: &Entry| g.locate(e.ppa(g)).0 == victim;
+        let map = self.map.get(&self.medium, &self.epochs, lpid.extent().raw())?;
+        let newest = map.and_then(|m| m.load(lpid.page()));
+        let mut found: Vec<Entry> = newest.into_iter().filter(here).collect();
+        for old in self.versions.entries_of(lpid).into_iter().filter(here) {
+            if found.iter().all(|f| !f.same_place(old)) {
+                found.push(old);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Names of the pages that lie in an EBLOCK, found through the whole mapping.
+    fn names_in(&self, victim: EblockId) -> Result<Vec<PageName>, FirmwareError> {
+        let g = *self.geometry();
+        let here = |e: Entry| g.locate(e.ppa(&g)).0 == victim;
+        let mut names = self.own_names_in(victim);
+        for n in 0..self.map.numbers() {
+            let (Some(map), Some(extent)) = (self.map.get(&self.medium, &self.epochs, n)?, lode_base::ExtentId::new(n)) else { continue };
+            names.extend(map.mapped().filter(|(_, e)| here(*e)).map(|(p, _)| PageName::User(extent.page(p))));
+        }
+        names.extend(self.versions.all_old().into_iter().filter(|(_, e)| here(*e)).map(|(lpid, _)| PageName::User(lpid)));
+        Ok(names)
+    }
+
+    /// Copies pages, and changes their addresses where they are still the same.
+    fn move_pages(&self, age: u64, pages: Vec<(Valid, PageBuf)>) -> Result<(), FirmwareError> {
+        let g = *self.geometry();
+        let pins = self.pin(std::iter::empty(), pages.iter().map(|(v, _)| v.lpid.extent()))?;
+        let align = |ppa: Ppa| match (ppa.cell() * CELL_BYTES as u64).is_multiple_of(g.rblock_bytes().into()) {
+            true => Align::ReadUnit,
+            false => Align::Cell,
+        };
+        let item = |(v, data): &(Valid, PageBuf)| Item {
+            len: data.len(),
+            align: align(v.entry.ppa(&g)),
+            word: PageName::User(v.lpid).word(),
+        };
+        let items: Vec<Item> = pages.iter().map(item).collect();
+        let data: Vec<&[u8]> = pages.iter().map(|(_, d)| &d[..]).collect();
+        let bytes = data.iter().map(|d| d.len() as u64).sum::<u64>();
+        let stream = {
+            let mut w = self.seq.lock();
+            w.under_way += 1;
+            let room = w.space.free_eblocks() > self.gc_reserve_eblocks() + u32::from(crate::summary::GC_CLASSES);
+            w.space.gc_stream(age, room)
+        };
+        let placed = self.append(stream, &items, &data, Room::Gc);
+        let mut w = self.seq.lock();
+        let placed = match placed.map_err(|e| (e, self.check_writable())) {
+            Ok(placed) => placed,
+            Err((e, writable)) => {
+                w.under_way -= 1;
+                drop(w);
+                self.unpin(&pins);
+                writable?;
+                return Err(FirmwareError::Refused(e));
+            }
+        };
+        w.space.mix_age(stream, age, bytes);
+        let (mut moved, mut copies, mut freed) = (Vec::new(), Vec::new(), Freed::default());
+        for ((v, _), ppa) in pages.iter().zip(&placed.places) {
+            let now = pins.get(&v.lpid.extent()).and_then(|p| w.overlay.entry(v.lpid, &p.map));
+            match now.filter(|now| now.same_place(v.entry)) {
+                Some(now) => {
+                    let entry = Entry::new(*ppa, v.entry.len_bytes(), now.redo());
+                    freed.add(&g, now);
+                    w.overlay.set(v.lpid, Some(entry));
+                    moved.push((v.lpid, entry));
+                }
+                None => copies.push((v.lpid, v.entry, Entry::new(*ppa, v.entry.len_bytes(), v.entry.redo()))),
+            }
+        }
+        Counts::add(&self.counts.moved_bytes, bytes);
+        let record = Record::Moved { pages: moved, freed: freed.into_vec() };
+        let action = Action { record, pins, eblocks: placed.eblocks, pin_view: false, copies, slot: Default::default() };
+        self.carry_out(w, action).map(drop).map_err(FirmwareError::Refused)
+    }
+}

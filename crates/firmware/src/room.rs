@@ -1,0 +1,188 @@
+//! Room: sees to it that what is to be written fits, and says so when it does not.
+//!
+//! ```text
+//!   free EBLOCKs:  │ batches ............ │ drive's own pages, log, recovery │ GC │
+//!                  └─ none left: reclaim, GC, checkpoint, wait for reads ─► still none: OutOfSpace
+//! ```
+//!
+//! Invariants: batches never take what the log, a checkpoint or GC needs to make room again, so that a full drive takes
+//! trims, and goes on when something was trimmed. The log since the newest checkpoint stays within its bound.
+
+use lode_base::VirtualNs;
+use lode_command::CommandError;
+
+use crate::FirmwareError;
+use crate::append::{Item, Plan, Provision};
+use crate::core::{Core, Sequencer};
+use crate::log::LogWriter;
+use crate::summary::Stream;
+
+/// Turns to let reads end, when EBLOCKs wait for them and the drive is full.
+const TURNS_FOR_READS: u32 = 10_000;
+
+/// What something is written for: how deep it may go into the reserve.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Room {
+    /// Pages of a batch, with a record of about so many bytes.
+    User { record_bytes: usize },
+    /// The drive's own pages.
+    Own,
+    /// Pages that GC moves.
+    Gc,
+}
+
+impl Core {
+    /// Provisions pages, once there is room.
+    pub(crate) fn provision(&self, stream: Stream, items: &[Item], room: Room) -> Result<Provision, CommandError> {
+        let mut tries = 0;
+        loop {
+            let mut w = self.seq.lock();
+            let plan = Plan::new(&w.space, stream, items);
+            let free = w.space.free_eblocks();
+            let (fits, needed_bytes) = match room {
+                Room::User { record_bytes } => {
+                    let held = w.space.summary.live_bytes() + w.space.summary.pinned_bytes();
+                    let fits = (plan.new_eblocks == 0 || plan.new_eblocks + self.reserve_eblocks(&w) <= free)
+                        && held + plan.bytes <= self.usable_bytes(&w);
+                    (fits && self.log_fits(&w, record_bytes), plan.bytes)
+                }
+                Room::Own => (plan.new_eblocks == 0 || plan.new_eblocks + self.gc_reserve_eblocks() <= free, plan.bytes),
+                Room::Gc => (plan.new_eblocks <= free, plan.bytes),
+            };
+            if fits {
+                return plan.provision(&mut w.space, &self.medium, items).map_err(|e| self.no_eblock(e).into());
+            }
+            let free_bytes = self.free_bytes(&w);
+            drop(w);
+            let full = CommandError::OutOfSpace { free_bytes, needed_bytes };
+            let Room::User { record_bytes } = room else {
+                let what = if matches!(room, Room::Gc) { "GC" } else { "the drive's own pages" };
+                return Err(FirmwareError::Full { path: self.medium.path().into(), what }.into());
+            };
+            tries += 1;
+            if tries > 4 * self.geometry().eblock_count() + 16 || !self.make_room(record_bytes)? {
+                return Err(full);
+            }
+        }
+    }
+
+    fn no_eblock(&self, e: FirmwareError) -> FirmwareError {
+        if !e.is_no_space() {
+            self.fatal(&e);
+        }
+        e
+    }
+
+    fn log_fits(&self, w: &Sequencer, record_bytes: usize) -> bool {
+        let changes = w.space.changes.len() as u64 * 48;
+        let bytes = record_bytes as u64 + w.staged_bytes + changes;
+        let group = LogWriter::group_bytes(self.geometry(), self.options.log_copies, bytes as usize);
+        w.log_bytes + group <= self.log_bytes_max()
+    }
+
+    /// Sees to it that a record has room in the log.
+    pub(crate) fn log_room(&self, record_bytes: usize) -> Result<(), CommandError> {
+        if self.log_fits(&self.seq.lock(), record_bytes) {
+            return Ok(());
+        }
+        self.checkpoint(false)?;
+        let w = self.seq.lock();
+        if self.log_fits(&w, record_bytes) {
+            return Ok(());
+        }
+        let needed_bytes = record_bytes as u64;
+        Err(CommandError::OutOfSpace { free_bytes: self.log_bytes_max().saturating_sub(w.log_bytes), needed_bytes })
+    }
+
+    /// Makes room, a step: answers whether something was gained.
+    fn make_room(&self, record_bytes: usize) -> Result<bool, CommandError> {
+        let log_full = !self.log_fits(&self.seq.lock(), record_bytes);
+        if log_full {
+            self.checkpoint(false)?;
+            return Ok(self.log_fits(&self.seq.lock(), record_bytes));
+        }
+        if self.reclaim()? {
+            return Ok(true);
+        }
+        if self.collect(crate::gc::Urgency::Full)? {
+            return Ok(true);
+        }
+        let before = self.seq.lock().space.free_eblocks();
+        self.checkpoint(false)?;
+        self.reclaim()?;
+        for _ in 0..TURNS_FOR_READS {
+            if !self.seq.lock().space.has_released() {
+                break;
+            }
+            std::thread::yield_now();
+            self.reclaim()?;
+        }
+        Ok(self.seq.lock().space.free_eblocks() > before)
+    }
+
+    /// What is due after a batch: pages that take too much memory are written, and GC goes on where space is short.
+    /// The batch is durable whatever becomes of this: what fails now is tried again.
+    pub(crate) fn maintain(&self) {
+        let write_back = self.map.wants_writing() || self.index.wants_writing();
+        let collect = self.gc_due(&self.seq.lock());
+        if self.check_writable().is_err() || !(write_back || collect) {
+            return;
+        }
+        // Whoever has the background already does it.
+        let done = match self.background.try_lock() {
+            Some(mut b) if write_back => self.write_back().and_then(|()| if collect { self.collect_step(&mut b, crate::gc::Urgency::Due).map(drop) } else { Ok(()) }),
+            Some(mut b) => self.collect_step(&mut b, crate::gc::Urgency::Due).map(drop),
+            None => Ok(()),
+        };
+        if let Err(e) = done {
+            self.note(&e);
+        }
+    }
+
+    /// Takes note of a background step that failed: for want of space it is tried again.
+    pub(crate) fn note(&self, e: &FirmwareError) {
+        if !e.is_no_space() && !matches!(e, FirmwareError::ReadOnly(_)) {
+            self.fatal(e);
+        }
+    }
+
+    /// Frees EBLOCKs that nobody needs and nobody reads. Answers whether any is free, or waits, that was not before.
+    pub(crate) fn reclaim(&self) -> Result<bool, FirmwareError> {
+        let g = *self.geometry();
+        let mut w = self.seq.lock();
+        for e in self.versions.take_freed() {
+            w.space.summary.unpin(g.locate(e.ppa(&g)).0, e.cells_bytes());
+        }
+        let before = w.space.free_eblocks();
+        let mut released = false;
+        for e in std::mem::take(&mut w.space.summary.empty) {
+            let d = w.space.summary.get(e);
+            match d.state {
+                _ if !d.is_empty() => {}
+                crate::summary::State::Used { .. } => {
+                    w.space.release(&self.epochs, e);
+                    released = true;
+                }
+                crate::summary::State::Failed { .. } => w.space.retire(e),
+                _ => {}
+            }
+        }
+        w.space.free_released(&self.medium, &self.epochs, self.options.erased_kept)?;
+        Ok(released || w.space.free_eblocks() > before)
+    }
+
+    /// A bounded step in the background.
+    pub(crate) fn work(&self, _: VirtualNs) -> Result<lode_command::Progress, FirmwareError> {
+        use lode_command::Progress;
+        self.check_writable()?;
+        let reclaimed = self.reclaim()?;
+        if self.seq.lock().log_bytes > self.log_bytes_max() / 2 {
+            self.checkpoint(false)?;
+            return Ok(Progress::More);
+        }
+        if self.collect(crate::gc::Urgency::Due)? {
+            return Ok(Progress::More);
+        }
+        Ok(if reclaimed { Progress::Done } else { Progress::Idle })
+    }
+}
