@@ -9,7 +9,7 @@ pub mod geometry;
 pub mod page_buf;
 pub mod time;
 
-pub use addr::{CommitNo, EblockId, ExtentId, Lpid, OwnerId, Ppa, TableId, ViewId};
+pub use addr::{CommitNo, EblockId, ExtentId, Lpid, OwnerId, Ppa, SessionId, TableId, ViewId};
 pub use geometry::{Geometry, GeometryError};
 pub use page_buf::{PageBuf, PageBufMut};
 pub use time::{VirtualDuration, VirtualNs};

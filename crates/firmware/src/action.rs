@@ -39,8 +39,9 @@ pub(crate) struct Installed {
     /// The newest commit, its own if it was a batch.
     pub(crate) commit: u64,
     pub(crate) view: Option<ViewId>,
-    /// Pages that were installed.
+    /// Pages that were installed, and their bytes.
     pub(crate) pages: u64,
+    pub(crate) bytes: u64,
 }
 
 /// Where whoever waits for an action finds what it came to.
@@ -149,12 +150,14 @@ impl Overlay {
                 c.trims.iter().for_each(&mut forget);
                 if !c.releases.is_empty() {
                     self.entries.retain(|_, (n, _)| *n != number);
-                    c.releases.iter().for_each(|e| drop(self.released.remove(e)));
+                    self.released.retain(|e| !c.releases.contains(e));
                 }
             }
             Record::Moved { pages, .. } => pages.iter().for_each(|(lpid, _)| forget(lpid)),
             Record::Indexed { pages } => pages.iter().for_each(|w| forget(&w.lpid)),
-            Record::SessionClosed { session } => drop(self.closing.remove(session)),
+            Record::SessionClosed { session } => {
+                self.closing.remove(session);
+            }
             _ => {}
         }
     }

@@ -6,7 +6,7 @@
 //!
 //!   record (two slots, in turns; both the same at rest)
 //!     └─► root ─┬─► pieces: homes of mapping pages, homes of index pages, owners, rules, open EBLOCKs, sessions, summary
-//!               └─► generations of the EBLOCKs that the drive's own pages lie in
+//!               └─► generations of the EBLOCKs that the drive's own pages lie in, and of those that are written to
 //!
 //!   record: | magic 4 | version 2 | flags 2 (1: clean) | open epoch 4 | commit 8 | clock 8 | end LSN 8
 //!           | log place | root 8 | its generation 8 |
@@ -27,12 +27,12 @@ use lode_flash::Generation;
 
 use crate::FirmwareError;
 use crate::codec::{Malformed, Put, Take};
-use crate::core::{Core, Counts, Sequencer};
+use crate::core::{Core, Counts};
 use crate::drive_page::{self, DriveKind};
 use crate::log::{Place, Record};
 use crate::map::Entry;
 use crate::own::OwnPage;
-use crate::summary::Stream;
+use crate::summary::{Descriptor, State, Stream};
 
 const MAGIC: [u8; 4] = *b"LCKP";
 pub(crate) const VERSION: u16 = 2;
@@ -269,7 +269,11 @@ impl Core {
         let g = *self.geometry();
         let (root, as_of) = {
             let w = self.seq.lock();
-            let own = w.space.summary.all().filter(|(_, d)| d.stream() == Some(Stream::Drive));
+            // Whatever is written from now on lies in one of these, or in one whose opening the log tells.
+            let needed = |d: &Descriptor| {
+                d.stream() == Some(Stream::Drive) || d.in_flight > 0 || matches!(d.state, State::Open { .. })
+            };
+            let own = w.space.summary.all().filter(|(_, d)| needed(d));
             let mut eblocks: BTreeSet<u32> = own.map(|(e, _)| e.raw()).collect();
             eblocks.extend(w.tables.pieces(DriveKind::Summary).map(|(_, e)| g.locate(e.ppa(&g)).0.raw()));
             let generations: Vec<_> =

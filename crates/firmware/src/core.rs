@@ -191,7 +191,7 @@ impl Core {
     pub(crate) fn info(&self) -> DriveInfo {
         let w = self.seq.lock();
         let in_use = w.space.summary.all().filter(|(_, d)| d.state != crate::summary::State::Free);
-        let wear = w.space.summary.all().map(|(_, d)| d.erase_count);
+        let wear = || w.space.summary.all().map(|(_, d)| d.erase_count);
         let load = |c: &AtomicU64| c.load(Ordering::Relaxed);
         let c = &self.counts;
         DriveInfo {
@@ -208,7 +208,7 @@ impl Core {
             eblocks_free: w.space.free_eblocks(),
             eblocks_retired: w.space.summary.retired(),
             spares: self.options.spare_eblocks.saturating_sub(w.space.summary.retired()),
-            erase_counts: (wear.clone().min().unwrap_or(0), wear.max().unwrap_or(0)),
+            erase_counts: (wear().min().unwrap_or(0), wear().max().unwrap_or(0)),
             log_bytes: w.log_bytes,
             map_bytes: self.map.bytes(),
             image_bytes: self.medium.image_bytes(),

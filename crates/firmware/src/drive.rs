@@ -20,7 +20,7 @@ use crate::core::Core;
 use crate::queue::DriveQueue;
 use crate::read::UnitAccess;
 use crate::recovery::{self, Unrecovered};
-use crate::{CheckReport, DriveInfo, DriveOptions, FirmwareError};
+use crate::{CheckReport, DriveInfo, DriveOptions, FirmwareError, ScrubReport};
 
 /// A recovered drive. Clones are the same drive. Dropping it loses nothing that was acknowledged;
 /// [`Drive::close`] makes the next open fast.
@@ -85,6 +85,14 @@ impl Drive {
     /// What the drive holds and did.
     pub fn info(&self) -> DriveInfo {
         self.core.info()
+    }
+
+    /// Reads all that counts, mends what has a second copy, and moves what is hard to read. Batches go on meanwhile.
+    ///
+    /// # Errors
+    /// When what was mended can not be written.
+    pub fn scrub(&self) -> Result<ScrubReport, FirmwareError> {
+        self.core.scrub()
     }
 
     /// Walks every structure and every page. Batches wait until it is over.

@@ -65,7 +65,7 @@ impl Core {
         others: impl Iterator<Item = ExtentId>,
     ) -> Result<Pins, FirmwareError> {
         let mut pins = HashMap::new();
-        let mut pin_all = || {
+        let pin_all = || {
             for (lpid, indexes) in writes {
                 self.pin_extent(&mut pins, lpid.extent(), true, indexes)?;
             }
@@ -213,10 +213,11 @@ impl Core {
         if let Some((session, wsn)) = c.session {
             w.sessions.apply(session, wsn);
         }
-        Counts::add(&self.counts.user_bytes, c.writes.iter().map(|w| w.entry.len_bytes() as u64).sum());
+        let bytes = c.writes.iter().map(|w| w.entry.len_bytes() as u64).sum();
+        Counts::add(&self.counts.user_bytes, bytes);
         w.commit = c.number;
         let view = install.finish(a.pin_view);
-        Installed { commit: c.number, view, pages: c.writes.len() as u64 }
+        Installed { commit: c.number, view, pages: c.writes.len() as u64, bytes }
     }
 
     /// Answers the bytes of the version that was replaced.

@@ -200,3 +200,18 @@ pub struct CheckReport {
     /// Their bytes.
     pub bytes: u64,
 }
+
+/// What a scrub found and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScrubReport {
+    /// What can not be read any more, a line each; none when all is well.
+    pub lost: Vec<String>,
+    /// Pages read and verified, the drive's own included.
+    pub pages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Structures that were damaged in one copy, and are whole again.
+    pub mended: u64,
+    /// EBLOCKs that were emptied because they failed or were hard to read.
+    pub refreshed: u64,
+}

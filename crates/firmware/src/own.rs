@@ -62,7 +62,7 @@ impl Core {
         };
         let items: Vec<Item> = some.iter().map(item).collect();
         let data: Vec<&[u8]> = some.iter().map(|p| p.bytes.as_deref().expect("it has some")).collect();
-        let placed = self.append(Stream::Drive, &items, &data, Room::Own).map_err(FirmwareError::Refused)?;
+        let placed = self.append(Stream::Drive, &items, &data, Room::Own)?;
         let mut places = placed.places.iter();
         let g = *self.geometry();
         let mut w = self.seq.lock();
@@ -140,10 +140,7 @@ impl Core {
                     let word = PageName::Own(T::KIND, number).word();
                     let item = Item { len: bytes.len(), align: Align::Cell, word };
                     let placed = self.append(Stream::Drive, &[item], &[bytes], Room::Own);
-                    let placed = placed.map_err(|e| {
-                        cache.flush_failed(number);
-                        FirmwareError::Refused(e)
-                    })?;
+                    let placed = placed.inspect_err(|_| cache.flush_failed(number))?;
                     let home = Entry::new(placed.places[0], bytes.len(), false);
                     let mut w = self.seq.lock();
                     let e = g.locate(placed.places[0]).0;
@@ -184,30 +181,31 @@ impl Core {
 
     /// The changed pieces of these tables. They count as written from now on.
     fn take_pieces(&self, w: &mut Sequencer, kinds: &[DriveKind]) -> Vec<OwnPage> {
-        let mut pages = Vec::new();
-        let mut piece = |kind, number: usize, payload: &[u8]| {
+        let mut pages: Vec<OwnPage> = Vec::new();
+        let piece = |kind, number: usize, payload: &[u8]| {
             let bytes = Some(drive_page::encode(kind, number as u64, payload));
-            pages.push(OwnPage { kind, number: number as u64, bytes });
+            OwnPage { kind, number: number as u64, bytes }
         };
         let words = |v: Vec<u64>| v.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
         for &kind in kinds {
             let blob = match kind {
                 DriveKind::MapHomes => {
-                    self.map.take_dirty_pieces().into_iter().for_each(|(p, v)| piece(kind, p, &words(v)));
+                    pages.extend(self.map.take_dirty_pieces().into_iter().map(|(p, v)| piece(kind, p, &words(v))));
                     None
                 }
                 DriveKind::IndexHomes => {
-                    self.index.take_dirty_pieces().into_iter().for_each(|(p, v)| piece(kind, p, &words(v)));
+                    pages.extend(self.index.take_dirty_pieces().into_iter().map(|(p, v)| piece(kind, p, &words(v))));
                     None
                 }
                 DriveKind::Owners => {
                     let owners = self.extents.write().take_dirty_pieces();
                     let bytes = |v: Vec<u32>| v.iter().flat_map(|o| o.to_le_bytes()).collect::<Vec<u8>>();
-                    owners.into_iter().for_each(|(p, v)| piece(kind, p, &bytes(v)));
+                    pages.extend(owners.into_iter().map(|(p, v)| piece(kind, p, &bytes(v))));
                     None
                 }
                 DriveKind::Summary => {
-                    w.space.summary.take_dirty_pieces().into_iter().for_each(|(p, b)| piece(kind, p, &b));
+                    let dirty = w.space.summary.take_dirty_pieces();
+                    pages.extend(dirty.into_iter().map(|(p, b)| piece(kind, p, &b)));
                     None
                 }
                 DriveKind::Rules => std::mem::take(&mut w.rules_changed).then(|| self.rules.read().encode()),
@@ -218,7 +216,7 @@ impl Core {
             };
             let Some(blob) = blob else { continue };
             let some: Vec<&[u8]> = blob.chunks(self.blob_piece_bytes()).collect();
-            some.iter().enumerate().for_each(|(n, b)| piece(kind, n, b));
+            pages.extend(some.iter().enumerate().map(|(n, b)| piece(kind, n, b)));
             for number in some.len() as u64..w.tables.pieces(kind).count() as u64 {
                 pages.push(OwnPage { kind, number, bytes: None });
             }
@@ -232,7 +230,7 @@ impl Core {
     }
 
     /// Pieces that could not be written, or are to be written anew.
-    fn mark_pieces(&self, w: &mut Sequencer, pieces: &[(DriveKind, usize)]) {
+    pub(crate) fn mark_pieces(&self, w: &mut Sequencer, pieces: &[(DriveKind, usize)]) {
         for &(kind, piece) in pieces {
             match kind {
                 DriveKind::MapHomes => self.map.mark_piece_dirty(piece),

@@ -14,6 +14,7 @@ use lode_command::CommandError;
 use crate::FirmwareError;
 use crate::append::{Item, Plan, Provision};
 use crate::core::{Core, Sequencer};
+use crate::gc::Urgency;
 use crate::log::LogWriter;
 use crate::summary::Stream;
 
@@ -33,7 +34,7 @@ pub(crate) enum Room {
 
 impl Core {
     /// Provisions pages, once there is room.
-    pub(crate) fn provision(&self, stream: Stream, items: &[Item], room: Room) -> Result<Provision, CommandError> {
+    pub(crate) fn provision(&self, stream: Stream, items: &[Item], room: Room) -> Result<Provision, FirmwareError> {
         let mut tries = 0;
         loop {
             let mut w = self.seq.lock();
@@ -50,18 +51,18 @@ impl Core {
                 Room::Gc => (plan.new_eblocks <= free, plan.bytes),
             };
             if fits {
-                return plan.provision(&mut w.space, &self.medium, items).map_err(|e| self.no_eblock(e).into());
+                return plan.provision(&mut w.space, &self.medium, items).map_err(|e| self.no_eblock(e));
             }
             let free_bytes = self.free_bytes(&w);
             drop(w);
             let full = CommandError::OutOfSpace { free_bytes, needed_bytes };
             let Room::User { record_bytes } = room else {
                 let what = if matches!(room, Room::Gc) { "GC" } else { "the drive's own pages" };
-                return Err(FirmwareError::Full { path: self.medium.path().into(), what }.into());
+                return Err(FirmwareError::Full { path: self.medium.path().into(), what });
             };
             tries += 1;
             if tries > 4 * self.geometry().eblock_count() + 16 || !self.make_room(record_bytes)? {
-                return Err(full);
+                return Err(FirmwareError::Refused(full));
             }
         }
     }
@@ -95,7 +96,7 @@ impl Core {
     }
 
     /// Makes room, a step: answers whether something was gained.
-    fn make_room(&self, record_bytes: usize) -> Result<bool, CommandError> {
+    fn make_room(&self, record_bytes: usize) -> Result<bool, FirmwareError> {
         let log_full = !self.log_fits(&self.seq.lock(), record_bytes);
         if log_full {
             self.checkpoint(false)?;
@@ -104,11 +105,11 @@ impl Core {
         if self.reclaim()? {
             return Ok(true);
         }
-        if self.collect(crate::gc::Urgency::Full)? {
+        if self.or_full(self.collect(Urgency::Full))? {
             return Ok(true);
         }
         let before = self.seq.lock().space.free_eblocks();
-        self.checkpoint(false)?;
+        self.or_full(self.checkpoint(false).map(|()| true))?;
         self.reclaim()?;
         for _ in 0..TURNS_FOR_READS {
             if !self.seq.lock().space.has_released() {
@@ -120,20 +121,28 @@ impl Core {
         Ok(self.seq.lock().space.free_eblocks() > before)
     }
 
-    /// What is due after a batch: pages that take too much memory are written, and GC goes on where space is short.
+    /// No EBLOCK is left even for this: nothing was gained.
+    fn or_full(&self, r: Result<bool, FirmwareError>) -> Result<bool, FirmwareError> {
+        match r {
+            Err(FirmwareError::Full { .. } | FirmwareError::Refused(CommandError::OutOfSpace { .. })) => Ok(false),
+            r => r,
+        }
+    }
+
+    /// What is due after a batch of so many bytes: pages that take too much memory are written, and GC goes on where space is short.
     /// The batch is durable whatever becomes of this: what fails now is tried again.
-    pub(crate) fn maintain(&self) {
+    pub(crate) fn maintain(&self, bytes: u64) {
         let write_back = self.map.wants_writing() || self.index.wants_writing();
         let collect = self.gc_due(&self.seq.lock());
         if self.check_writable().is_err() || !(write_back || collect) {
             return;
         }
         // Whoever has the background already does it.
-        let done = match self.background.try_lock() {
-            Some(mut b) if write_back => self.write_back().and_then(|()| if collect { self.collect_step(&mut b, crate::gc::Urgency::Due).map(drop) } else { Ok(()) }),
-            Some(mut b) => self.collect_step(&mut b, crate::gc::Urgency::Due).map(drop),
-            None => Ok(()),
-        };
+        let Some(mut cleaner) = self.background.try_lock() else { return };
+        let done = self.write_back().and_then(|()| match collect && cleaner.earned(bytes) {
+            true => self.collect_step(&mut cleaner, Urgency::Due).map(drop),
+            false => Ok(()),
+        });
         if let Err(e) = done {
             self.note(&e);
         }
@@ -180,7 +189,7 @@ impl Core {
             self.checkpoint(false)?;
             return Ok(Progress::More);
         }
-        if self.collect(crate::gc::Urgency::Due)? {
+        if self.collect(Urgency::Due)? {
             return Ok(Progress::More);
         }
         Ok(if reclaimed { Progress::Done } else { Progress::Idle })

@@ -81,6 +81,11 @@ impl Space {
 
     /// Takes up what recovery found: open EBLOCKs and up to where they were programmed, and which are free.
     pub(crate) fn restored(&mut self, medium: &Medium) {
+        let summary = &self.summary;
+        self.metadata.retain(|e, _| {
+            let d = summary.get(*e);
+            d.stream().is_some() && d.metadata == 0
+        });
         let mut free = Vec::new();
         let all: Vec<_> = self.summary.all().map(|(e, d)| (e, *d)).collect();
         for (eblock, d) in all {
@@ -133,15 +138,6 @@ impl Space {
     /// The next WBLOCK of the open EBLOCK of a lane, and the pages in it.
     pub(crate) fn position(&self, stream: Stream, lane: u16) -> Option<(u32, usize)> {
         self.open.get(&(stream, lane)).map(|o| (o.position, self.words(o.eblock)))
-    }
-
-    /// Bytes left in the open EBLOCKs of a stream.
-    pub(crate) fn open_bytes(&self, stream: Stream) -> u64 {
-        let left = |o: &Open| {
-            let end = o.position + metadata::wblocks(&self.geometry, self.words(o.eblock) + 64);
-            u64::from(self.geometry.wblocks_per_eblock().saturating_sub(end)) * u64::from(self.geometry.wblock_bytes())
-        };
-        self.open.iter().filter(|((s, _), _)| *s == stream).map(|(_, o)| left(o)).sum()
     }
 
     /// The open EBLOCK of GC whose pages are about as old as `age`; one that is not open yet while there is `room` for it.
@@ -283,6 +279,7 @@ impl Space {
     pub(crate) fn close(&mut self, stream: Stream, lane: u16) -> Option<Job> {
         let Open { eblock, position } = self.open.remove(&(stream, lane))?;
         self.summary.set_state(eblock, State::Used { stream });
+        assert_eq!(self.summary.get(eblock).data_end, position, "metadata follows the data of {eblock:?}");
         let words = &self.metadata[&eblock];
         if words.is_empty() {
             self.closed(eblock, 0);
@@ -329,7 +326,11 @@ impl Space {
                     }
                     let last = self.open.values_mut().find(|o| o.eblock == *eblock && o.position == *end);
                     match last {
-                        Some(o) => o.position = next.max(*first),
+                        Some(o) => {
+                            o.position = next.max(*first);
+                            let position = o.position;
+                            self.summary.edit(*eblock).data_end = position;
+                        }
                         None => self.end(medium, *eblock),
                     }
                 }

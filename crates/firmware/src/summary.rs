@@ -308,11 +308,6 @@ impl Summary {
         }
     }
 
-    /// Whether descriptors changed since they were written.
-    pub(crate) fn is_touched(&self) -> bool {
-        !self.touched.is_empty()
-    }
-
     /// The pieces whose EBLOCKs changed, as bytes. They count as written from now on.
     pub(crate) fn take_dirty_pieces(&mut self) -> Vec<(usize, Vec<u8>)> {
         let pieces: BTreeSet<usize> =

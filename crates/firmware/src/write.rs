@@ -19,7 +19,7 @@ use lode_command::{Batch, CommandError, PageWrite, Reply};
 
 use crate::FirmwareError;
 use crate::action::{Action, Freed, Pins, Slot};
-use crate::append::{Item, Job, Plan, ProgramError, Provision};
+use crate::append::{Item, Job, ProgramError, Provision};
 use crate::compute::entry_of;
 use crate::core::{Core, Counts, Sequencer};
 use crate::index::Rules;
@@ -87,7 +87,7 @@ impl Core {
             Begun::Staged(slot) => slot,
         };
         let done = self.finish(&slot)?;
-        self.maintain();
+        self.maintain(done.bytes);
         Ok(Reply::Committed { commit: lode_base::CommitNo::new(done.commit), view: done.view })
     }
 
@@ -218,7 +218,7 @@ impl Core {
                 }
                 Err(e) => {
                     give_up(&pins, eblocks);
-                    return Err(e);
+                    return Err(e.into());
                 }
             }
         }
@@ -340,7 +340,7 @@ impl Core {
 
     /// Places pages and programs them. Where a program fails, they are placed anew; the EBLOCKs of the answer count the
     /// caller's action as under way.
-    pub(crate) fn append(&self, stream: Stream, items: &[Item], data: &[&[u8]], room: Room) -> Result<Provision, CommandError> {
+    pub(crate) fn append(&self, stream: Stream, items: &[Item], data: &[&[u8]], room: Room) -> Result<Provision, FirmwareError> {
         let mut failures = 0;
         let mut gave_up = false;
         loop {
@@ -357,7 +357,7 @@ impl Core {
                     if gave_up || !w.space.give_up_open(&self.medium, stream) {
                         drop(w);
                         self.turns.moved();
-                        return Err(FirmwareError::from(e).into());
+                        return Err(e.into());
                     }
                     gave_up = true;
                 }
@@ -371,7 +371,7 @@ impl Core {
                     self.fatal(&e);
                     drop(w);
                     self.turns.moved();
-                    return Err(e.into());
+                    return Err(e);
                 }
             }
             drop(w);

@@ -24,6 +24,10 @@ use crate::summary::State;
 const WEAR_SPREAD: u32 = 128;
 /// One victim in so many is chosen by wear, while the wear is spread too far.
 const WEAR_TURN: u64 = 16;
+/// Bytes that a step moves, about, when nothing waits for it.
+pub(super) const STEP_BYTES: u64 = 512 << 10;
+/// Bytes that may be moved for each that a batch wrote, before space is short.
+const MOVES_PER_WRITE: u64 = 4;
 /// Share of free EBLOCKs below which GC begins, in percent. Source: ELEOS §IV-A1.
 const FREE_PERCENT: u64 = 10;
 
@@ -36,11 +40,25 @@ pub(crate) enum Urgency {
     Full,
 }
 
+/// What emptying an EBLOCK came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Emptied {
+    Whole,
+    /// There is more to move.
+    InPart,
+    /// Something can not be moved.
+    Never,
+}
+
 /// What is remembered from one victim to the next.
 pub(crate) struct Cleaner {
     policy: &'static Policy,
     last_victim: u32,
     victims: u64,
+    /// The victim that is emptied in part.
+    current: Option<EblockId>,
+    /// Bytes that may be moved for those that batches wrote.
+    credit: u64,
     /// EBLOCKs with a page that can not be read.
     pub(crate) stuck: BTreeSet<EblockId>,
     /// EBLOCKs whose pages were hard to read: to be moved while they can be.
@@ -49,13 +67,28 @@ pub(crate) struct Cleaner {
 
 impl Cleaner {
     pub(crate) fn new(policy: &'static Policy) -> Self {
-        Self { policy, last_victim: 0, victims: 0, stuck: BTreeSet::new(), weak: BTreeSet::new() }
+        Self { policy, last_victim: 0, victims: 0, current: None, credit: 0, stuck: BTreeSet::new(), weak: BTreeSet::new() }
+    }
+
+    /// Whether batches wrote enough, this one's `bytes` included, for a step that moves pages: so a small batch does not
+    /// wait for a whole EBLOCK.
+    pub(crate) fn earned(&mut self, bytes: u64) -> bool {
+        self.credit = (self.credit + bytes * MOVES_PER_WRITE).min(2 * STEP_BYTES);
+        let earned = self.credit >= STEP_BYTES;
+        if earned {
+            self.credit -= STEP_BYTES;
+        }
+        earned
     }
 
     /// The EBLOCK to be emptied next.
     fn choose(&mut self, w: &Sequencer, urgency: Option<Urgency>) -> Option<EblockId> {
         let g = w.space.geometry();
         let movable = |e: EblockId| w.space.summary.get(e).in_flight == 0 && !self.stuck.contains(&e);
+        let left = |e: &EblockId| movable(*e) && matches!(w.space.summary.get(*e).state, State::Used { .. } | State::Failed { .. });
+        if let Some(current) = self.current.take().filter(left) {
+            return Some(current);
+        }
         let failed = w.space.summary.all().find(|(e, d)| matches!(d.state, State::Failed { .. }) && movable(*e));
         if let Some((e, _)) = failed {
             return Some(e);
@@ -118,19 +151,26 @@ impl Core {
 
     /// As [`Core::collect`], by whoever holds the background.
     pub(crate) fn collect_step(&self, cleaner: &mut Cleaner, urgency: Urgency) -> Result<bool, FirmwareError> {
+        let due = urgency == Urgency::Full || self.gc_due(&self.seq.lock());
+        self.refresh_step(cleaner, due.then_some(urgency))
+    }
+
+    /// Empties an EBLOCK that failed or is hard to read; else, with an urgency, the policy's victim.
+    pub(crate) fn refresh_step(&self, cleaner: &mut Cleaner, urgency: Option<Urgency>) -> Result<bool, FirmwareError> {
         self.check_writable()?;
         cleaner.weak.extend(self.medium.take_weak());
-        let victim = {
-            let w = self.seq.lock();
-            let urgency = (urgency == Urgency::Full || self.gc_due(&w)).then_some(urgency);
-            cleaner.choose(&w, urgency)
-        };
+        let victim = cleaner.choose(&self.seq.lock(), urgency);
         let Some(victim) = victim else { return Ok(false) };
         cleaner.last_victim = victim.raw();
+        let whole = urgency != Some(Urgency::Due);
+        let emptied = self.empty(cleaner, victim, whole)?;
+        if emptied == Emptied::InPart {
+            cleaner.current = Some(victim);
+            return Ok(true);
+        }
         cleaner.victims += 1;
-        let emptied = self.empty(cleaner, victim)?;
         cleaner.weak.remove(&victim);
         self.reclaim()?;
-        Ok(emptied)
+        Ok(emptied == Emptied::Whole)
     }
 }

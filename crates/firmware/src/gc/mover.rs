@@ -22,6 +22,7 @@ use crate::action::{Action, Freed};
 use crate::append::Item;
 use crate::core::{Core, Counts};
 use crate::gc::Cleaner;
+use crate::gc::cleaner::{Emptied, STEP_BYTES};
 use crate::log::Record;
 use crate::map::Entry;
 use crate::metadata::{self, PageName};
@@ -37,8 +38,8 @@ struct Valid {
 }
 
 impl Core {
-    /// Empties an EBLOCK; answers whether nothing is left that the newest state needs.
-    pub(super) fn empty(&self, cleaner: &mut Cleaner, victim: EblockId) -> Result<bool, FirmwareError> {
+    /// Empties an EBLOCK, `whole` or one step of it.
+    pub(super) fn empty(&self, cleaner: &mut Cleaner, victim: EblockId, whole: bool) -> Result<Emptied, FirmwareError> {
         let _epoch = self.epochs.enter();
         let (d, names) = {
             let w = self.seq.lock();
@@ -87,19 +88,23 @@ impl Core {
                     Err(e) => return Err(FirmwareError::damaged(self.medium.path(), e.to_string())),
                 }
             }
-            if bytes >= MOVE_BYTES {
+            if bytes >= if whole { MOVE_BYTES } else { STEP_BYTES as usize } {
                 self.move_pages(d.age, std::mem::take(&mut chunk))?;
                 bytes = 0;
+                if !whole {
+                    return Ok(Emptied::InPart);
+                }
             }
         }
         if !chunk.is_empty() {
             self.move_pages(d.age, chunk)?;
         }
         let left = self.seq.lock().space.summary.get(victim).live;
-        if left == 0 {
-            Counts::add(&self.counts.victims, 1);
+        if left > 0 {
+            return Ok(Emptied::Never);
         }
-        Ok(left == 0)
+        Counts::add(&self.counts.victims, 1);
+        Ok(Emptied::Whole)
     }
 
     /// Where versions of a page lie in an EBLOCK: the newest, and old ones that a view shows.
@@ -161,7 +166,7 @@ impl Core {
                 drop(w);
                 self.unpin(&pins);
                 writable?;
-                return Err(FirmwareError::Refused(e));
+                return Err(e);
             }
         };
         w.space.mix_age(stream, age, bytes);

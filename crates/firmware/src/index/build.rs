@@ -97,7 +97,7 @@ impl Core {
             slot: Default::default(),
         };
         let installed = self.carry_out(w, action)?;
-        self.maintain();
+        self.maintain(0);
         Ok(Some((installed.pages, moved)))
     }
 }

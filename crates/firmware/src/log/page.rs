@@ -1,42 +1,51 @@
-//! A log page: one WBLOCK, its tag inside.
+//! A log page: one WBLOCK, its tag inside; the same again in the next WBLOCK where the log is kept twice.
 //!
 //! ```text
 //!   0   magic "LLOG"     4
 //!   4   version          2
-//!   6   flags            2   1: a group begins here, 2: it ends here
+//!   6   flags            1   1: a group begins here, 2: it ends here
+//!   7   copy             1   0, or 1 in the second copy
 //!   8   generation       8   of this EBLOCK
 //!   16  LSN              8   counts log pages from 1
 //!   24  durable LSN      8   known durable when this page was written
-//!   32  next generation  8
-//!   40  next EBLOCK      4   where the log goes on when this EBLOCK is full
-//!   44  payload bytes    4
-//!   48  zero             12
-//!   60  CRC-32C          4   of the whole WBLOCK without these 4 bytes, seeded with its address
-//!   64  payload, then zeroes
+//!   32  opening          4   of the medium, that wrote it
+//!   36  payload bytes    4
+//!   40  next             48  three spots of 16: where the page after may lie
+//!   88  copies           1   1 or 2
+//!   89  zero             3
+//!   92  CRC-32C          4   of the whole WBLOCK without these 4 bytes, seeded with its address
+//!   96  payload, then zeroes
 //! ```
 
+use lode_base::Ppa;
 use lode_base::checksum::{crc32c_seeded, seed_of};
-use lode_base::{EblockId, Ppa};
 use lode_flash::Generation;
 
+use super::spot::{CANDIDATES, Spot};
 use crate::codec::Take;
 
-const MAGIC: [u8; 4] = *b"LLOG";
-pub(crate) const VERSION: u16 = 1;
-pub(crate) const PAYLOAD_AT: usize = 64;
-const CRC_AT: usize = 60;
-const FIRST: u16 = 1;
-const LAST: u16 = 2;
+pub(super) const MAGIC: [u8; 4] = *b"LLOG";
+pub(crate) const VERSION: u16 = 2;
+pub(crate) const PAYLOAD_AT: usize = 96;
+/// Most copies of a page.
+pub(super) const COPIES_MAX: u32 = 2;
+const CRC_AT: usize = 92;
+const FIRST: u8 = 1;
+const LAST: u8 = 2;
+const _: () = assert!(40 + CANDIDATES * Spot::BYTES + 4 == CRC_AT && CRC_AT + 4 == PAYLOAD_AT);
 
 /// The header of a log page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LogPage {
-    pub(crate) first: bool,
-    pub(crate) last: bool,
-    pub(crate) generation: Generation,
-    pub(crate) lsn: u64,
-    pub(crate) durable: u64,
-    pub(crate) next: (EblockId, Generation),
+pub(super) struct LogPage {
+    pub(super) first: bool,
+    pub(super) last: bool,
+    pub(super) copy: u8,
+    pub(super) copies: u8,
+    pub(super) generation: Generation,
+    pub(super) lsn: u64,
+    pub(super) durable: u64,
+    pub(super) epoch: u32,
+    pub(super) next: [Spot; CANDIDATES],
 }
 
 fn checksum(at: Ppa, page: &[u8]) -> u32 {
@@ -46,49 +55,56 @@ fn checksum(at: Ppa, page: &[u8]) -> u32 {
 
 impl LogPage {
     /// Fills `page`, a WBLOCK of zeroes that lies at `at`.
-    pub(crate) fn encode(&self, at: Ppa, payload: &[u8], page: &mut [u8]) {
+    pub(super) fn encode(&self, at: Ppa, payload: &[u8], page: &mut [u8]) {
         assert!(payload.len() <= page.len() - PAYLOAD_AT, "a payload fits its log page");
+        assert!(self.copy < self.copies, "copy {} of {}", self.copy, self.copies);
         page[..4].copy_from_slice(&MAGIC);
         page[4..6].copy_from_slice(&VERSION.to_le_bytes());
-        let flags = if self.first { FIRST } else { 0 } | if self.last { LAST } else { 0 };
-        page[6..8].copy_from_slice(&flags.to_le_bytes());
+        page[6] = if self.first { FIRST } else { 0 } | if self.last { LAST } else { 0 };
+        page[7] = self.copy;
         page[8..16].copy_from_slice(&self.generation.raw().to_le_bytes());
         page[16..24].copy_from_slice(&self.lsn.to_le_bytes());
         page[24..32].copy_from_slice(&self.durable.to_le_bytes());
-        page[32..40].copy_from_slice(&self.next.1.raw().to_le_bytes());
-        page[40..44].copy_from_slice(&self.next.0.raw().to_le_bytes());
-        page[44..48].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+        page[32..36].copy_from_slice(&self.epoch.to_le_bytes());
+        page[36..40].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+        for (i, spot) in self.next.iter().enumerate() {
+            page[40 + i * Spot::BYTES..][..Spot::BYTES].copy_from_slice(&spot.to_bytes());
+        }
+        page[88] = self.copies;
         page[PAYLOAD_AT..PAYLOAD_AT + payload.len()].copy_from_slice(payload);
         let crc = checksum(at, page);
         page[CRC_AT..PAYLOAD_AT].copy_from_slice(&crc.to_le_bytes());
     }
 
     /// The page and its payload; `None` when this is no whole log page. `Err` is the version of a newer one.
-    pub(crate) fn decode(at: Ppa, page: &[u8]) -> Result<Option<(Self, &[u8])>, u16> {
+    pub(super) fn decode(at: Ppa, page: &[u8]) -> Result<Option<(Self, &[u8])>, u16> {
         if page.len() < PAYLOAD_AT || page[..4] != MAGIC {
             return Ok(None);
         }
-        let mut t = Take::new(&page[4..]);
+        let mut t = Take::new(&page[4..PAYLOAD_AT]);
         let mut fields = || {
-            let (version, flags) = (t.u16()?, t.u16()?);
+            let (version, flags, copy) = (t.u16()?, t.u8()?, t.u8()?);
             let generation = Generation::from_raw(t.u64()?);
-            let (lsn, durable) = (t.u64()?, t.u64()?);
-            let next_generation = Generation::from_raw(t.u64()?);
-            let next = (EblockId::new(t.u32()?), next_generation);
-            let len = t.u32()? as usize;
-            t.raw(12)?;
-            let p =
-                Self { first: flags & FIRST != 0, last: flags & LAST != 0, generation, lsn, durable, next };
-            Ok::<_, crate::codec::Malformed>((version, flags, len, p, t.u32()?))
+            let (lsn, durable, epoch, len) = (t.u64()?, t.u64()?, t.u32()?, t.u32()? as usize);
+            let next = [Spot::take(&mut t)?, Spot::take(&mut t)?, Spot::take(&mut t)?];
+            let (copies, zero) = (t.u8()?, t.raw(3)?);
+            let (first, last) = (flags & FIRST != 0, flags & LAST != 0);
+            let p = Self { first, last, copy, copies, generation, lsn, durable, epoch, next };
+            let sane = flags & !(FIRST | LAST) == 0
+                && zero == [0; 3]
+                && copy < copies
+                && u32::from(copies) <= COPIES_MAX
+                && len <= page.len() - PAYLOAD_AT;
+            Ok::<_, crate::codec::Malformed>((version, sane, len, p, t.u32()?))
         };
-        let (version, flags, len, p, crc) = fields().expect("a header is 64 bytes");
+        let (version, sane, len, p, crc) = fields().expect("a header is 96 bytes");
         if crc != checksum(at, page) {
             return Ok(None);
         }
         if version > VERSION {
             return Err(version);
         }
-        if flags & !(FIRST | LAST) != 0 || len > page.len() - PAYLOAD_AT {
+        if version < VERSION || !sane {
             return Ok(None);
         }
         Ok(Some((p, &page[PAYLOAD_AT..PAYLOAD_AT + len])))
@@ -97,22 +113,34 @@ impl LogPage {
 
 #[cfg(test)]
 mod tests {
-    use lode_base::Geometry;
+    use lode_base::{EblockId, Geometry};
 
     use super::*;
+
+    fn page() -> LogPage {
+        let spot = |n| Spot {
+            eblock: EblockId::new(n),
+            generation: Generation::from_raw(1 << 32 | u64::from(n)),
+            wblock: n,
+        };
+        LogPage {
+            first: true,
+            last: false,
+            copy: 1,
+            copies: 2,
+            generation: Generation::from_raw(1 << 32 | 4),
+            lsn: 77,
+            durable: 76,
+            epoch: 3,
+            next: [spot(9), spot(10), spot(11)],
+        }
+    }
 
     #[test]
     fn any_flipped_bit_or_other_place_makes_it_no_log_page() {
         let g = Geometry::file(1 << 30).unwrap();
         let ppa = |o| g.ppa(EblockId::new(3), o).unwrap();
-        let p = LogPage {
-            first: true,
-            last: false,
-            generation: Generation::from_raw(1 << 32 | 4),
-            lsn: 77,
-            durable: 76,
-            next: (EblockId::new(9), Generation::from_raw(1 << 32 | 5)),
-        };
+        let p = page();
         let mut b = vec![0; 4096];
         p.encode(ppa(4096), b"records", &mut b);
         assert_eq!(LogPage::decode(ppa(4096), &b), Ok(Some((p, &b"records"[..]))));
@@ -122,5 +150,26 @@ mod tests {
             assert_eq!(LogPage::decode(ppa(4096), &b), Ok(None), "byte {at}");
             b[at] ^= 0x20;
         }
+    }
+
+    #[test]
+    fn sealed_nonsense_is_no_log_page_and_a_newer_version_says_so() {
+        let g = Geometry::file(1 << 30).unwrap();
+        let at = g.ppa(EblockId::new(3), 4096).unwrap();
+        let decode = |change: fn(&mut [u8])| {
+            let mut b = vec![0; 4096];
+            page().encode(at, b"records", &mut b);
+            change(&mut b);
+            let crc = checksum(at, &b);
+            b[CRC_AT..PAYLOAD_AT].copy_from_slice(&crc.to_le_bytes());
+            LogPage::decode(at, &b).map(|p| p.is_some())
+        };
+        assert_eq!(decode(|_| {}), Ok(true));
+        assert_eq!(decode(|b| b[4] = 3), Err(3));
+        assert_eq!(decode(|b| b[4] = 1), Ok(false));
+        assert_eq!(decode(|b| b[6] = 4), Ok(false));
+        assert_eq!(decode(|b| b[7] = 2), Ok(false), "the third of two copies");
+        assert_eq!(decode(|b| b[88] = 3), Ok(false), "three copies");
+        assert_eq!(decode(|b| b[37] = 0x10), Ok(false), "more payload than a WBLOCK");
     }
 }

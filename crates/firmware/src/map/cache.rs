@@ -210,6 +210,11 @@ impl<T: Resident> PageCache<T> {
         Ok(())
     }
 
+    /// Whether the page is in memory.
+    pub(crate) fn is_resident(&self, number: u64) -> bool {
+        self.shard(number).read().contains_key(&number)
+    }
+
     /// The page, if it is in memory and as it was written.
     pub(crate) fn clean(&self, number: u64) -> Option<Arc<T>> {
         self.shard(number).read().get(&number).filter(|h| !h.dirty && !h.flushing).map(|h| h.page.clone())
@@ -218,11 +223,6 @@ impl<T: Resident> PageCache<T> {
     /// Whether dirty pages take more than half of the budget.
     pub(crate) fn wants_writing(&self) -> bool {
         self.dirty_bytes.load(Ordering::Relaxed) > self.budget_bytes / 2
-    }
-
-    /// Memory that dirty pages take, in bytes.
-    pub(crate) fn dirty_bytes(&self) -> u64 {
-        self.dirty_bytes.load(Ordering::Relaxed) as u64
     }
 
     /// Memory that all pages take, in bytes.

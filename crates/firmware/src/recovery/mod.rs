@@ -15,8 +15,6 @@
 //!
 //! Source: ELEOS §VIII-C. Pass 1 restores addresses because own pages move while the log that recovery reads is written.
 
-use std::collections::{BTreeMap, HashMap};
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -25,7 +23,7 @@ use lode_command::Identity;
 use lode_flash::{Medium, WblockState};
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use crate::action::{Overlay, Pinned};
+use crate::action::Overlay;
 use crate::append::{Turns, page_bytes_max};
 use crate::checkpoint::{BadRecord, CheckpointRecord, Tables, VERSION, decode_metadata};
 use crate::codec::{Malformed, Take};
@@ -35,14 +33,18 @@ use crate::epochs::Epochs;
 use crate::extents::Extents;
 use crate::gc::Cleaner;
 use crate::index::Rules;
-use crate::log::{Commit, Group, LogEnd, LogWriter, Place, Record, Spot, read_log};
+use crate::log::{LogEnd, LogWriter, Place, Record, Spot};
 use crate::map::{Entry, PageCache};
-use crate::metadata::PageName;
 use crate::session::Sessions;
 use crate::space::Space;
 use crate::summary::{Descriptor, SUMMARY_PIECE_EBLOCKS, State};
 use crate::versions::Versions;
 use crate::{Drive, DriveOptions, FirmwareError, RecoveryReport};
+
+mod pass_1;
+mod pass_2;
+
+use pass_1::{Change, Found};
 
 /// A fresh image is at most this long when its making was cut short, in bytes.
 const UNFINISHED_IMAGE_BYTES: u64 = 4 << 20;
@@ -174,36 +176,6 @@ pub(crate) fn format(medium: Medium, options: DriveOptions) -> Result<Core, Firm
     Ok(core)
 }
 
-/// What pass 1 finds in the log.
-#[derive(Default)]
-struct Found {
-    /// As of which LSN a page of the drive's own was written last.
-    as_of: HashMap<(DriveKind, u64), u64>,
-    /// Where mapping and index pages went, in order.
-    moved: Vec<(DriveKind, u64, Option<Entry>)>,
-    /// What happened to EBLOCKs, in order.
-    changes: Vec<(u64, Change)>,
-    /// Cells that users wrote.
-    cells: u64,
-    groups: u64,
-    records: u64,
-    /// The kind of the last record.
-    last: Option<usize>,
-}
-
-enum Change {
-    State(Record),
-    /// Bytes live more, or less, and up to which WBLOCK pages were found.
-    Live { eblock: EblockId, added: u64, freed: u64, data_end: u32 },
-}
-
-impl Found {
-    /// Whether a record at `lsn` came after the page was written.
-    fn lacks(&self, kind: DriveKind, number: u64, lsn: u64) -> bool {
-        self.as_of.get(&(kind, number)).is_none_or(|&as_of| lsn > as_of)
-    }
-}
-
 impl Core {
     fn recover(&mut self, record: &CheckpointRecord) -> Result<(), FirmwareError> {
         let (tables, generations) = self.read_root(record)?;
@@ -244,12 +216,17 @@ impl Core {
                 self.medium.set_next_wblock(spot.eblock, spot.wblock);
             }
             *self.log.get_mut() = LogWriter::new(end.place, self.options.log_copies);
-            return self.log.get_mut().resumed(&end);
+            self.log.get_mut().resumed(&end);
+            return Ok(());
         }
         let made = self.begin_log(end.lsn + 1).and_then(|()| self.checkpoint(false)).and_then(|()| {
             // The EBLOCKs of the log before are not needed once the checkpoint is durable.
             let mut w = self.seq.lock();
-            end.eblocks.iter().for_each(|&e| w.space.release(&self.epochs, e));
+            for &e in &end.eblocks {
+                if w.space.summary.get(e).state == State::Log {
+                    w.space.release(&self.epochs, e);
+                }
+            }
             drop(w);
             self.reclaim().map(drop)
         });
@@ -268,104 +245,6 @@ impl Core {
         m.set_generation(g.locate(record.root.ppa(g)).0, record.root_generation);
         let bytes = drive_page::read(m, DriveKind::Root, 0, record.root)?;
         Tables::decode(&bytes, record.root, g).map_err(|e| damaged(m.path(), "checkpoint root", &e))
-    }
-
-    /// Restores addresses: where the log ends, and where the drive's own pages lie.
-    fn pass_1(&self, record: &CheckpointRecord) -> Result<(Found, LogEnd), FirmwareError> {
-        let mut found = Found::default();
-        let end = read_log(&self.medium, &record.log, &mut |group, durable| {
-            for r in &group.records {
-                if let Record::Opened { eblock, generation, .. } = r
-                    && eblock.raw() < self.geometry().eblock_count()
-                {
-                    self.medium.set_generation(*eblock, *generation);
-                }
-            }
-            if !durable && !self.data_is_whole(&group)? {
-                return Ok(ControlFlow::Break(()));
-            }
-            self.find(&mut found, group);
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok((found, end))
-    }
-
-    /// Whether the data that a group speaks of is on the medium. A medium that can not be read does not say.
-    fn data_is_whole(&self, group: &Group) -> Result<bool, FirmwareError> {
-        let g = self.geometry();
-        let mut entries: Vec<Entry> = Vec::new();
-        for r in &group.records {
-            match r {
-                Record::Commit(c) => entries.extend(c.writes.iter().map(|w| w.entry)),
-                Record::Moved { pages, .. } => entries.extend(pages.iter().map(|p| p.1)),
-                Record::Flushed { pages, .. } => entries.extend(pages.iter().filter_map(|p| p.2)),
-                _ => {}
-            }
-        }
-        for e in entries {
-            match self.medium.read(e.ppa(g), e.len_bytes() as u32) {
-                Ok(_) => {}
-                Err(e) if e.is_uncorrectable() => return Ok(false),
-                Err(e) => return Err(e.into()),
-            }
-        }
-        Ok(true)
-    }
-
-    fn find(&self, found: &mut Found, group: Group) {
-        let g = *self.geometry();
-        let lsn = group.lsn;
-        found.groups += 1;
-        for r in group.records {
-            found.records += 1;
-            found.last = Some(r.kind());
-            let mut live: BTreeMap<EblockId, (u64, u64, u32)> = BTreeMap::new();
-            let mut add = |e: Entry| {
-                let (eblock, offset) = g.locate(e.ppa(&g));
-                let l = live.entry(eblock).or_default();
-                l.0 += u64::from(e.cells_bytes());
-                l.2 = l.2.max((offset + e.cells_bytes()).div_ceil(g.wblock_bytes()));
-            };
-            let mut freed: &[(EblockId, u32)] = &[];
-            match &r {
-                Record::Commit(c) => {
-                    c.writes.iter().for_each(|w| add(w.entry));
-                    found.cells += c.writes.iter().map(|w| u64::from(w.entry.cells_bytes())).sum::<u64>() / lode_base::CELL_BYTES as u64;
-                    freed = &c.freed;
-                }
-                Record::Moved { pages, freed: f } => {
-                    pages.iter().for_each(|p| add(p.1));
-                    freed = f;
-                }
-                Record::Flushed { as_of, pages, freed: f } => {
-                    let mut w = self.seq.lock();
-                    for &(kind, number, home) in pages {
-                        home.into_iter().for_each(&mut add);
-                        found.as_of.insert((kind, number), *as_of);
-                        match kind {
-                            DriveKind::Map | DriveKind::Index => found.moved.push((kind, number, home)),
-                            DriveKind::Root => {
-                                // The record on the medium names the old one.
-                                w.superseded.extend(w.tables.root);
-                                w.tables.root = home;
-                            }
-                            piece => w.tables.set(piece, number as usize, home),
-                        }
-                    }
-                    freed = f;
-                }
-                _ => {}
-            }
-            for &(e, bytes) in freed {
-                live.entry(e).or_default().1 += u64::from(bytes);
-            }
-            for (eblock, (added, freed, data_end)) in live {
-                found.changes.push((lsn, Change::Live { eblock, added, freed, data_end }));
-            }
-            if matches!(r, Record::Opened { .. } | Record::Closed { .. } | Record::Retired { .. }) {
-                found.changes.push((lsn, Change::State(r)));
-            }
-        }
     }
 
     /// Reads the tables, as they were written last.
@@ -396,7 +275,8 @@ impl Core {
             self.index.restore_piece(piece, &words);
         }
         for &(kind, number, home) in &found.moved {
-            if number >= 1 << 38 {
+            // Extents are handed out densely: one far beyond the others never was.
+            if number >= self.map.numbers().max(self.index.numbers()) + (1 << 24) {
                 return Err(FirmwareError::damaged(path, format!("the log names {kind} {number}")));
             }
             match kind {
@@ -548,207 +428,6 @@ impl Core {
         Ok(())
     }
 
-    /// Applies the records to the pages on the medium that lack them; answers how many pages that touched.
-    fn pass_2(&self, record: &CheckpointRecord, found: &Found, end: &LogEnd) -> Result<u64, FirmwareError> {
-        let mut touched = std::collections::HashSet::new();
-        read_log(&self.medium, &record.log, &mut |group, _| {
-            if group.lsn > end.lsn {
-                return Ok(ControlFlow::Break(()));
-            }
-            let lsn = group.lsn;
-            for r in &group.records {
-                self.replay(found, lsn, r, &mut touched).map_err(|e| match e {
-                    Replay::Firmware(e) => e,
-                    Replay::Bad(what) => {
-                        let what = format!("the log group that ends at page {lsn}: {what}");
-                        FirmwareError::damaged(self.medium.path(), what)
-                    }
-                })?;
-            }
-            self.write_back_unlogged()?;
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(touched.len() as u64)
-    }
-
-    fn replay(
-        &self,
-        found: &Found,
-        lsn: u64,
-        r: &Record,
-        touched: &mut std::collections::HashSet<u64>,
-    ) -> Result<(), Replay> {
-        match r {
-            Record::Allocated { owner, extent } => {
-                if found.lacks(DriveKind::Owners, extent.raw() / TABLE_PIECE_ENTRIES as u64, lsn) {
-                    self.extents.write().replay(*owner, *extent)?;
-                }
-            }
-            Record::Commit(c) => self.replay_commit(found, lsn, c, touched)?,
-            Record::Indexed { pages } => {
-                for p in pages {
-                    self.replay_page(found, lsn, p.lpid, Some(p.entry), Some(p.index.as_ref()), touched)?;
-                }
-            }
-            Record::Moved { pages, .. } => {
-                for (lpid, entry) in pages {
-                    self.replay_page(found, lsn, *lpid, Some(*entry), None, touched)?;
-                    self.replay_name(found, lsn, PageName::User(*lpid), *entry);
-                }
-            }
-            Record::Flushed { pages, .. } => {
-                for &(kind, number, home) in pages {
-                    if let Some(home) = home {
-                        self.replay_name(found, lsn, PageName::Own(kind, number), home);
-                    }
-                }
-            }
-            Record::SessionOpened { session } if found.lacks(DriveKind::Sessions, 0, lsn) => {
-                self.seq.lock().sessions.restore_open(*session);
-            }
-            Record::SessionClosed { session } if found.lacks(DriveKind::Sessions, 0, lsn) => {
-                self.seq.lock().sessions.close(*session);
-            }
-            Record::SessionOpened { .. }
-            | Record::SessionClosed { .. }
-            | Record::Opened { .. }
-            | Record::Closed { .. }
-            | Record::Retired { .. }
-            | Record::Checkpointed { .. } => {}
-        }
-        Ok(())
-    }
-
-    fn replay_commit(
-        &self,
-        found: &Found,
-        lsn: u64,
-        c: &Commit,
-        touched: &mut std::collections::HashSet<u64>,
-    ) -> Result<(), Replay> {
-        {
-            let mut w = self.seq.lock();
-            if c.number != w.commit + 1 {
-                return Err(Replay::Bad(format!("commit {} follows commit {}", c.number, w.commit)));
-            }
-            w.commit = c.number;
-            if let Some((session, wsn)) = c.session
-                && found.lacks(DriveKind::Sessions, 0, lsn)
-            {
-                w.sessions.apply(session, wsn);
-            }
-            if !c.rules.is_empty() && found.lacks(DriveKind::Rules, 0, lsn) {
-                let with = self.rules.read().with(&c.rules, c.number);
-                *self.rules.write() = Arc::new(with);
-                w.rules_changed = true;
-            }
-        }
-        for p in &c.writes {
-            self.replay_page(found, lsn, p.lpid, Some(p.entry), Some(p.index.as_ref()), touched)?;
-            self.replay_name(found, lsn, PageName::User(p.lpid), p.entry);
-        }
-        for lpid in &c.trims {
-            self.replay_page(found, lsn, *lpid, None, Some(None), touched)?;
-        }
-        for extent in &c.releases {
-            self.replay_release(found, lsn, *extent, touched)?;
-        }
-        Ok(())
-    }
-
-    /// What a page became: its entry, and with `index`, its index entry.
-    fn replay_page(
-        &self,
-        found: &Found,
-        lsn: u64,
-        lpid: lode_base::Lpid,
-        entry: Option<Entry>,
-        index: Option<Option<&(u64, Box<[u8]>)>>,
-        touched: &mut std::collections::HashSet<u64>,
-    ) -> Result<(), Replay> {
-        let n = lpid.extent().raw();
-        let map = found.lacks(DriveKind::Map, n, lsn);
-        let pages = index.filter(|_| found.lacks(DriveKind::Index, n, lsn));
-        if !map && pages.is_none() {
-            return Ok(());
-        }
-        touched.insert(n);
-        if map {
-            let page = self.map.pin(&self.medium, &self.epochs, n, crate::map::MapPage::vacant)?;
-            page.store(lpid.page(), entry);
-            self.map.changed(n);
-            self.map.unpin(n);
-        }
-        match pages {
-            Some(Some((rule, bytes))) => {
-                let page = self.index.pin(&self.medium, &self.epochs, n, crate::index::IndexPage::vacant)?;
-                page.set(*rule, lpid.page(), bytes);
-                self.index.changed(n);
-                self.index.unpin(n);
-            }
-            Some(None) => {
-                if let Some(page) = self.index.pin_existing(&self.medium, &self.epochs, n)? {
-                    page.clear(lpid.page());
-                    self.index.changed(n);
-                    self.index.unpin(n);
-                }
-            }
-            None => {}
-        }
-        Ok(())
-    }
-
-    fn replay_release(
-        &self,
-        found: &Found,
-        lsn: u64,
-        extent: lode_base::ExtentId,
-        touched: &mut std::collections::HashSet<u64>,
-    ) -> Result<(), Replay> {
-        let n = extent.raw();
-        if found.lacks(DriveKind::Owners, n / TABLE_PIECE_ENTRIES as u64, lsn) {
-            self.extents.write().release(extent, lsn);
-        }
-        let mut pins = HashMap::new();
-        if found.lacks(DriveKind::Map, n, lsn)
-            && let Some(map) = self.map.pin_existing(&self.medium, &self.epochs, n)?
-        {
-            touched.insert(n);
-            (0..lode_base::EXTENT_PAGES as u16).for_each(|p| map.store(p, None));
-            self.map.changed(n);
-            pins.insert(extent, Pinned { map, index: None });
-        }
-        self.unpin(&pins);
-        if found.lacks(DriveKind::Index, n, lsn)
-            && let Some(index) = self.index.pin_existing(&self.medium, &self.epochs, n)?
-        {
-            (0..lode_base::EXTENT_PAGES as u16).for_each(|p| index.clear(p));
-            self.index.changed(n);
-            self.index.unpin(n);
-        }
-        Ok(())
-    }
-
-    /// A page was provisioned in an EBLOCK: its metadata in memory says so again.
-    fn replay_name(&self, found: &Found, lsn: u64, name: PageName, at: Entry) {
-        let g = self.geometry();
-        if found.lacks(DriveKind::Open, 0, lsn) {
-            self.seq.lock().space.name(g.locate(at.ppa(g)).0, name.word());
-        }
-    }
-
-    /// Writes dirty pages when they take too much memory. Nothing is logged: should recovery be cut short, the next finds
-    /// the old homes, which stay until the new checkpoint is durable.
-    fn write_back_unlogged(&self) -> Result<(), FirmwareError> {
-        if self.map.wants_writing() {
-            self.flush_unlogged(&self.map)?;
-        }
-        if self.index.wants_writing() {
-            self.flush_unlogged(&self.index)?;
-        }
-        Ok(())
-    }
-
     /// Begins a log in EBLOCKs of its own.
     fn begin_log(&self, lsn: u64) -> Result<(), FirmwareError> {
         let full = || FirmwareError::Full { path: self.medium.path().into(), what: "the log" };
@@ -769,22 +448,4 @@ impl Core {
 /// Whether an EBLOCK would hold more than it can.
 fn d_overflows(d: &Descriptor, g: &Geometry) -> bool {
     d.live > g.eblock_bytes()
-}
-
-/// Why a record can not be replayed.
-enum Replay {
-    Firmware(FirmwareError),
-    Bad(String),
-}
-
-impl From<FirmwareError> for Replay {
-    fn from(e: FirmwareError) -> Self {
-        Self::Firmware(e)
-    }
-}
-
-impl From<&'static str> for Replay {
-    fn from(what: &'static str) -> Self {
-        Self::Bad(what.into())
-    }
 }

@@ -1,0 +1,57 @@
+//! What the log asks of a medium: little enough that a test can stand between.
+
+use std::path::Path;
+
+use lode_base::{EblockId, Geometry, PageBuf, Ppa};
+use lode_flash::{FlashError, Generation, Medium};
+
+pub(crate) trait LogMedium {
+    fn geometry(&self) -> &Geometry;
+
+    /// The name in messages.
+    fn path(&self) -> &Path;
+
+    /// The number of this opening of the medium.
+    fn open_epoch(&self) -> u32;
+
+    fn generation(&self, e: EblockId) -> Generation;
+
+    /// The WBLOCK that can be programmed next; the number of WBLOCKs when the EBLOCK is ended.
+    fn next_wblock(&self, e: EblockId) -> u32;
+
+    /// Programs whole WBLOCKs whose tags lie inside. After a failure some of them may be there.
+    fn program(&self, e: EblockId, wblock: u32, data: &PageBuf) -> Result<(), FlashError>;
+
+    /// Reads whatever is there.
+    fn read(&self, at: Ppa, len: u32) -> Result<PageBuf, FlashError>;
+}
+
+impl LogMedium for Medium {
+    fn geometry(&self) -> &Geometry {
+        self.geometry()
+    }
+
+    fn path(&self) -> &Path {
+        self.path()
+    }
+
+    fn open_epoch(&self) -> u32 {
+        self.open_epoch()
+    }
+
+    fn generation(&self, e: EblockId) -> Generation {
+        self.generation(e)
+    }
+
+    fn next_wblock(&self, e: EblockId) -> u32 {
+        self.next_wblock(e)
+    }
+
+    fn program(&self, e: EblockId, wblock: u32, data: &PageBuf) -> Result<(), FlashError> {
+        self.program_tagged_inside(e, wblock, data)
+    }
+
+    fn read(&self, at: Ppa, len: u32) -> Result<PageBuf, FlashError> {
+        self.read_unverified(at, len)
+    }
+}

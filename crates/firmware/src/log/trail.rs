@@ -1,0 +1,117 @@
+//! The way that the log took: which EBLOCKs its pages lie in, and where its groups begin.
+//!
+//! ```text
+//!   stretch: pages 5..9 from WBLOCK 3 of EBLOCK a │ 9..40 from 0 of b │ 40..40: c, in which the first program failed
+//!   starts:  5, 6, 8, 12, 13, ...
+//! ```
+//!
+//! Invariants: stretches are in the order of their pages and leave none out; an EBLOCK goes once nothing that is kept
+//! lies in it and no page may still go there.
+
+use std::collections::VecDeque;
+
+use lode_base::EblockId;
+
+use super::spot::{CANDIDATES, Place, Spot};
+
+/// Pages that follow each other in one EBLOCK.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    /// Where the first lies.
+    spot: Spot,
+    first: u64,
+    end: u64,
+    copies: u32,
+    /// Where the log goes on when the EBLOCK ends.
+    next: [Spot; CANDIDATES - 1],
+}
+
+impl Stretch {
+    fn spot_of(&self, lsn: u64) -> Spot {
+        self.spot.plus((lsn - self.first) as u32 * self.copies)
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Trail {
+    stretches: VecDeque<Stretch>,
+    /// LSNs of the first pages of groups.
+    starts: VecDeque<u64>,
+}
+
+impl Trail {
+    /// Pages `lsn..lsn + count` lie from `spot` on.
+    pub(super) fn add(&mut self, spot: Spot, lsn: u64, count: u32, copies: u32, next: [Spot; CANDIDATES - 1]) {
+        let end = lsn + u64::from(count);
+        if let Some(s) = self.stretches.back_mut()
+            && (s.spot.eblock, s.copies, s.end) == (spot.eblock, copies, lsn)
+            && s.spot_of(lsn) == spot
+        {
+            s.end = end;
+        } else {
+            self.stretches.push_back(Stretch { spot, first: lsn, end, copies, next });
+        }
+    }
+
+    /// No page `lsn` lies in this EBLOCK, nor will one.
+    pub(super) fn pass_over(&mut self, spot: Spot, lsn: u64) {
+        if !self.stretches.iter().any(|s| s.spot.eblock == spot.eblock) {
+            let next = [spot; CANDIDATES - 1];
+            self.stretches.push_back(Stretch { spot, first: lsn, end: lsn, copies: 1, next });
+        }
+    }
+
+    pub(super) fn begin_group(&mut self, lsn: u64) {
+        assert!(self.starts.back().is_none_or(|&s| s < lsn), "groups begin in order");
+        self.starts.push_back(lsn);
+    }
+
+    /// The start of the group that holds page `lsn`, or of the first after it; `None` when there is none.
+    pub(super) fn place_of(&self, lsn: u64) -> Option<Place> {
+        let after = self.starts.partition_point(|&s| s <= lsn);
+        let &start = self.starts.get(after.saturating_sub(1))?;
+        let s = self.stretches.iter().rev().find(|s| s.first <= start && start < s.end);
+        let s = s.expect("the pages of a group that is kept are kept");
+        Some(Place { lsn: start, spots: [s.spot_of(start), s.next[0], s.next[1]] })
+    }
+
+    /// Forgets the groups before page `keep`. The answer: EBLOCKs that are not needed any more.
+    pub(super) fn truncate(&mut self, keep: u64, may_come: impl Fn(EblockId) -> bool) -> Vec<EblockId> {
+        while self.starts.front().is_some_and(|&s| s < keep) {
+            self.starts.pop_front();
+        }
+        let mut gone = Vec::new();
+        self.stretches.retain(|s| {
+            let stays = s.end > keep || may_come(s.spot.eblock);
+            if !stays {
+                gone.push(s.spot.eblock);
+            }
+            stays
+        });
+        gone.sort_unstable();
+        gone.dedup();
+        gone.retain(|&e| !self.eblocks().any(|kept| kept == e));
+        gone
+    }
+
+    /// EBLOCKs, in order; one may come more than once.
+    pub(super) fn eblocks(&self) -> impl Iterator<Item = EblockId> {
+        self.stretches.iter().map(|s| s.spot.eblock)
+    }
+
+    /// The trail leads up to page `lsn`, in order.
+    pub(super) fn check_invariants(&self, lsn: u64) {
+        let mut at = None;
+        for s in &self.stretches {
+            assert!(s.first <= s.end, "{s:?} ends before it begins");
+            assert!(at.is_none_or(|at| at == s.first), "{s:?} does not begin where the one before ends");
+            at = Some(s.end);
+        }
+        assert!(at.is_none_or(|at| at <= lsn), "the trail leads beyond page {lsn}");
+        assert!(self.starts.iter().is_sorted_by(|a, b| a < b), "groups begin in order");
+        if let (Some(&first), Some(s)) = (self.starts.front(), self.stretches.front()) {
+            assert!(s.first <= first, "the group that begins at page {first} is not kept");
+        }
+        assert!(self.starts.back().is_none_or(|&s| s < lsn && at.is_some_and(|at| s < at)));
+    }
+}

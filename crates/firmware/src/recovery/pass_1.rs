@@ -1,0 +1,158 @@
+//! Pass 1: restores addresses. Where the log ends, where the drive's own pages lie, and what happened to EBLOCKs.
+//!
+//! ```text
+//!   group ─► durable for sure, or its data is whole? ─► homes of own pages, live bytes by EBLOCK, openings and closings
+//! ```
+//!
+//! Invariant: what is found takes memory by EBLOCKs and own pages, not by pages of users.
+//! Source: ELEOS §VIII-C1.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+
+use lode_base::EblockId;
+
+use crate::FirmwareError;
+use crate::checkpoint::CheckpointRecord;
+use crate::core::Core;
+use crate::drive_page::DriveKind;
+use crate::log::{Group, LogEnd, Record, read_log};
+use crate::map::Entry;
+
+/// Pieces that a table has at most: 256 TB of pages of 64 bytes.
+const PIECES_MAX: u64 = 1 << 22;
+
+/// What pass 1 finds in the log.
+#[derive(Default)]
+pub(super) struct Found {
+    /// As of which LSN a page of the drive's own was written last.
+    pub(super) as_of: HashMap<(DriveKind, u64), u64>,
+    /// Where mapping and index pages went, in order.
+    pub(super) moved: Vec<(DriveKind, u64, Option<Entry>)>,
+    /// What happened to EBLOCKs, in order.
+    pub(super) changes: Vec<(u64, Change)>,
+    /// Cells that users wrote.
+    pub(super) cells: u64,
+    pub(super) groups: u64,
+    pub(super) records: u64,
+    /// The kind of the last record.
+    pub(super) last: Option<usize>,
+}
+
+pub(super) enum Change {
+    State(Record),
+    /// Bytes live more, or less, and up to which WBLOCK pages were found.
+    Live { eblock: EblockId, added: u64, freed: u64, data_end: u32 },
+}
+
+impl Found {
+    /// Whether a record at `lsn` came after the page was written.
+    pub(super) fn lacks(&self, kind: DriveKind, number: u64, lsn: u64) -> bool {
+        self.as_of.get(&(kind, number)).is_none_or(|&as_of| lsn > as_of)
+    }
+}
+
+impl Core {
+    /// Restores addresses: where the log ends, and where the drive's own pages lie.
+    pub(super) fn pass_1(&self, record: &CheckpointRecord) -> Result<(Found, LogEnd), FirmwareError> {
+        let mut found = Found::default();
+        let end = read_log(&self.medium, &record.log, &mut |group, durable| {
+            for r in &group.records {
+                if let Record::Opened { eblock, generation, .. } = r
+                    && eblock.raw() < self.geometry().eblock_count()
+                {
+                    self.medium.set_generation(*eblock, *generation);
+                }
+            }
+            if !durable && !self.data_is_whole(&group)? {
+                return Ok(ControlFlow::Break(()));
+            }
+            self.find(&mut found, group)?;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok((found, end))
+    }
+
+    /// Whether the data that a group speaks of is on the medium. A medium that can not be read does not say.
+    fn data_is_whole(&self, group: &Group) -> Result<bool, FirmwareError> {
+        let g = self.geometry();
+        let mut entries: Vec<Entry> = Vec::new();
+        for r in &group.records {
+            match r {
+                Record::Commit(c) => entries.extend(c.writes.iter().map(|w| w.entry)),
+                Record::Moved { pages, .. } => entries.extend(pages.iter().map(|p| p.1)),
+                Record::Flushed { pages, .. } => entries.extend(pages.iter().filter_map(|p| p.2)),
+                _ => {}
+            }
+        }
+        for e in entries {
+            match self.medium.read(e.ppa(g), e.len_bytes() as u32) {
+                Ok(_) => {}
+                Err(e) if e.is_uncorrectable() => return Ok(false),
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(true)
+    }
+
+    fn find(&self, found: &mut Found, group: Group) -> Result<(), FirmwareError> {
+        let g = *self.geometry();
+        let lsn = group.lsn;
+        found.groups += 1;
+        for r in group.records {
+            found.records += 1;
+            found.last = Some(r.kind());
+            let mut live: BTreeMap<EblockId, (u64, u64, u32)> = BTreeMap::new();
+            let mut add = |e: Entry| {
+                let (eblock, offset) = g.locate(e.ppa(&g));
+                let l = live.entry(eblock).or_default();
+                l.0 += u64::from(e.cells_bytes());
+                l.2 = l.2.max((offset + e.cells_bytes()).div_ceil(g.wblock_bytes()));
+            };
+            let mut freed: &[(EblockId, u32)] = &[];
+            match &r {
+                Record::Commit(c) => {
+                    c.writes.iter().for_each(|w| add(w.entry));
+                    found.cells += c.writes.iter().map(|w| u64::from(w.entry.cells_bytes())).sum::<u64>() / lode_base::CELL_BYTES as u64;
+                    freed = &c.freed;
+                }
+                Record::Moved { pages, freed: f } => {
+                    pages.iter().for_each(|p| add(p.1));
+                    freed = f;
+                }
+                Record::Flushed { as_of, pages, freed: f } => {
+                    let mut w = self.seq.lock();
+                    for &(kind, number, home) in pages {
+                        home.into_iter().for_each(&mut add);
+                        found.as_of.insert((kind, number), *as_of);
+                        match kind {
+                            DriveKind::Map | DriveKind::Index => found.moved.push((kind, number, home)),
+                            DriveKind::Root => {
+                                // The record on the medium names the old one.
+                                let old = std::mem::replace(&mut w.tables.root, home);
+                                w.superseded.extend(old);
+                            }
+                            piece if number < PIECES_MAX => w.tables.set(piece, number as usize, home),
+                            piece => {
+                                let what = format!("the log names {piece} {number}");
+                                return Err(FirmwareError::damaged(self.medium.path(), what));
+                            }
+                        }
+                    }
+                    freed = f;
+                }
+                _ => {}
+            }
+            for &(e, bytes) in freed {
+                live.entry(e).or_default().1 += u64::from(bytes);
+            }
+            for (eblock, (added, freed, data_end)) in live {
+                found.changes.push((lsn, Change::Live { eblock, added, freed, data_end }));
+            }
+            if matches!(r, Record::Opened { .. } | Record::Closed { .. } | Record::Retired { .. }) {
+                found.changes.push((lsn, Change::State(r)));
+            }
+        }
+        Ok(())
+    }
+}
