@@ -37,6 +37,9 @@ pub(crate) const EBLOCKS_MIN: u32 = 16;
 /// Smallest EBLOCK: a mapping page and an index page must fit.
 pub(crate) const EBLOCK_BYTES_MIN: u32 = 64 << 10;
 
+/// Pages of log between two checkpoints, at least: a checkpoint itself takes some.
+const LOG_PAGES_MIN: u64 = 32;
+
 pub(crate) struct Core {
     pub(crate) medium: Medium,
     pub(crate) options: DriveOptions,
@@ -126,7 +129,8 @@ impl Core {
 
     /// Log that may be written between two checkpoints, in bytes.
     pub(crate) fn log_bytes_max(&self) -> u64 {
-        self.options.checkpoint_log_bytes.min(self.geometry().capacity_bytes() / 16)
+        let page = u64::from(self.options.log_copies) * u64::from(self.geometry().wblock_bytes());
+        self.options.checkpoint_log_bytes.min(self.geometry().capacity_bytes() / 16).max(LOG_PAGES_MIN * page)
     }
 
     pub(crate) fn check_writable(&self) -> Result<(), FirmwareError> {
@@ -164,6 +168,7 @@ impl Core {
     fn own_eblocks(&self, w: &Sequencer) -> u64 {
         let tables = self.extents.read().media_bytes() + w.space.summary.len() as u64 * 32;
         let open = w.space.metadata().values().map(|m| m.len() as u64 * 8).sum::<u64>();
+        // Pages that are written one by one each fill WBLOCKs.
         let own = self.map.media_bytes() + self.index.media_bytes() + tables + open;
         (2 * own).div_ceil(u64::from(self.geometry().eblock_bytes())) + 1
     }

@@ -129,37 +129,49 @@ impl Core {
         Ok(())
     }
 
-    /// As [`Core::flush`], in recovery: nothing is logged, and old homes stay until the new checkpoint is durable.
-    pub(crate) fn flush_unlogged<T: Resident>(&self, cache: &PageCache<T>) -> Result<(), FirmwareError> {
+    /// As [`Core::flush`], in recovery: nothing is logged, and old homes stay until the new checkpoint is durable, but for
+    /// those that were given here (`given`), which nobody else knows. Without room the pages stay in memory.
+    pub(crate) fn flush_unlogged<T: Resident>(
+        &self,
+        cache: &PageCache<T>,
+        given: &mut BTreeSet<(DriveKind, u64)>,
+    ) -> Result<(), FirmwareError> {
         let g = *self.geometry();
         for number in cache.dirty() {
             let Some((number, page)) = cache.take_dirty(number) else { continue };
-            let home = match &page {
-                None => None,
-                Some(bytes) => {
-                    let word = PageName::Own(T::KIND, number).word();
-                    let item = Item { len: bytes.len(), align: Align::Cell, word };
-                    let placed = self.append(Stream::Drive, &[item], &[bytes], Room::Own);
-                    let placed = placed.inspect_err(|_| cache.flush_failed(number))?;
-                    let home = Entry::new(placed.places[0], bytes.len(), false);
-                    let mut w = self.seq.lock();
-                    let e = g.locate(placed.places[0]).0;
-                    w.space.summary.add_live(e, home.cells_bytes());
-                    placed.eblocks.into_iter().for_each(|e| w.space.summary.leave(e));
-                    Some(home)
-                }
-            };
+            let mut home = None;
+            if let Some(bytes) = &page {
+                let word = PageName::Own(T::KIND, number).word();
+                let item = Item { len: bytes.len(), align: Align::Cell, word };
+                let placed = match self.append(Stream::Drive, &[item], &[bytes], Room::Recovery) {
+                    Ok(placed) => placed,
+                    Err(e) => {
+                        cache.flush_failed(number);
+                        return if e.is_no_space() { Ok(()) } else { Err(e) };
+                    }
+                };
+                let to = Entry::new(placed.places[0], bytes.len(), false);
+                let mut w = self.seq.lock();
+                w.space.summary.add_live(g.locate(placed.places[0]).0, to.cells_bytes());
+                placed.eblocks.into_iter().for_each(|e| w.space.summary.leave(e));
+                home = Some(to);
+            }
             if let Some(old) = cache.home(number) {
                 let mut w = self.seq.lock();
                 let e = g.locate(old.ppa(&g)).0;
                 w.space.summary.sub_live(e, old.cells_bytes());
-                w.space.summary.pin(e, old.cells_bytes());
-                w.superseded.push(old);
+                if !given.remove(&(T::KIND, number)) {
+                    w.space.summary.pin(e, old.cells_bytes());
+                    w.superseded.push(old);
+                }
+            }
+            if home.is_some() {
+                given.insert((T::KIND, number));
             }
             cache.flushed(number, home);
         }
         cache.make_room();
-        Ok(())
+        self.reclaim().map(drop)
     }
 
     /// Writes the changed pieces of the tables, the summary last, since writing the others changes it.

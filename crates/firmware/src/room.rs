@@ -28,6 +28,8 @@ pub(crate) enum Room {
     User { record_bytes: usize },
     /// The drive's own pages.
     Own,
+    /// The same, in recovery: nothing else takes room yet.
+    Recovery,
     /// Pages that GC moves.
     Gc,
 }
@@ -48,7 +50,7 @@ impl Core {
                     (fits && self.log_fits(&w, record_bytes), plan.bytes)
                 }
                 Room::Own => (plan.new_eblocks == 0 || plan.new_eblocks + self.gc_reserve_eblocks() <= free, plan.bytes),
-                Room::Gc => (plan.new_eblocks <= free, plan.bytes),
+                Room::Gc | Room::Recovery => (plan.new_eblocks <= free, plan.bytes),
             };
             if fits {
                 return plan.provision(&mut w.space, &self.medium, items).map_err(|e| self.no_eblock(e));

@@ -87,8 +87,24 @@ impl<T: Resident> PageCache<T> {
         epochs: &Epochs,
         number: u64,
     ) -> Result<Option<Arc<T>>, FirmwareError> {
+        self.fetch(medium, epochs, number, false)
+    }
+
+    /// As [`PageCache::get`]; with `pin`, the page that is there is pinned.
+    fn fetch(
+        &self,
+        medium: &Medium,
+        epochs: &Epochs,
+        number: u64,
+        pin: bool,
+    ) -> Result<Option<Arc<T>>, FirmwareError> {
         loop {
-            if let Some(h) = self.shard(number).read().get(&number) {
+            if pin {
+                if let Some(h) = self.shard(number).write().get_mut(&number) {
+                    h.pins += 1;
+                    return Ok(Some(h.page.clone()));
+                }
+            } else if let Some(h) = self.shard(number).read().get(&number) {
                 if !h.recent.load(Ordering::Relaxed) {
                     h.recent.store(true, Ordering::Relaxed);
                 }
@@ -108,7 +124,7 @@ impl<T: Resident> PageCache<T> {
                 continue;
             }
             let page = Arc::new(loaded?);
-            self.insert(&mut shard, number, page.clone());
+            self.insert(&mut shard, number, page.clone(), u32::from(pin));
             drop(shard);
             self.make_room();
             return Ok(Some(page));
@@ -123,10 +139,10 @@ impl<T: Resident> PageCache<T> {
         })
     }
 
-    fn insert(&self, shard: &mut HashMap<u64, Held<T>>, number: u64, page: Arc<T>) {
+    fn insert(&self, shard: &mut HashMap<u64, Held<T>>, number: u64, page: Arc<T>, pins: u32) {
         let bytes = page.memory_bytes();
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let held = Held { page, bytes, dirty: false, flushing: false, pins: 0, recent: AtomicBool::new(true) };
+        let held = Held { page, bytes, dirty: false, flushing: false, pins, recent: AtomicBool::new(true) };
         shard.insert(number, held);
     }
 
@@ -139,19 +155,15 @@ impl<T: Resident> PageCache<T> {
         vacant: impl Fn() -> T,
     ) -> Result<Arc<T>, FirmwareError> {
         loop {
-            let found = self.get(medium, epochs, number)?;
-            let mut shard = self.shard(number).write();
-            if let Some(h) = shard.get_mut(&number) {
-                h.pins += 1;
-                return Ok(h.page.clone());
+            if let Some(page) = self.fetch(medium, epochs, number, true)? {
+                return Ok(page);
             }
-            // It was dropped again since: then there is a home, or it never was.
-            if found.is_some() || self.home(number).is_some() {
+            let mut shard = self.shard(number).write();
+            if shard.contains_key(&number) || self.home(number).is_some() {
                 continue;
             }
             let page = Arc::new(vacant());
-            self.insert(&mut shard, number, page.clone());
-            shard.get_mut(&number).expect("it was just put there").pins = 1;
+            self.insert(&mut shard, number, page.clone(), 1);
             return Ok(page);
         }
     }
@@ -163,15 +175,7 @@ impl<T: Resident> PageCache<T> {
         epochs: &Epochs,
         number: u64,
     ) -> Result<Option<Arc<T>>, FirmwareError> {
-        loop {
-            if self.get(medium, epochs, number)?.is_none() {
-                return Ok(None);
-            }
-            if let Some(h) = self.shard(number).write().get_mut(&number) {
-                h.pins += 1;
-                return Ok(Some(h.page.clone()));
-            }
-        }
+        self.fetch(medium, epochs, number, true)
     }
 
     /// A pinned page may go again.

@@ -8,7 +8,7 @@
 //! has; pages that do not fit in memory are written where nothing is that counts.
 //! Source: ELEOS §VIII-C2, C3 (flush LSNs).
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -28,6 +28,7 @@ impl Core {
     /// Applies the records to the pages on the medium that lack them; answers how many pages that touched.
     pub(super) fn pass_2(&self, record: &CheckpointRecord, found: &Found, end: &LogEnd) -> Result<u64, FirmwareError> {
         let mut touched = HashSet::new();
+        let mut given = BTreeSet::new();
         read_log(&self.medium, &record.log, &mut |group, _| {
             if group.lsn > end.lsn {
                 return Ok(ControlFlow::Break(()));
@@ -42,7 +43,7 @@ impl Core {
                     }
                 })?;
             }
-            self.write_back_unlogged()?;
+            self.write_back_unlogged(&mut given)?;
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(touched.len() as u64)
@@ -214,12 +215,12 @@ impl Core {
 
     /// Writes dirty pages when they take too much memory. Nothing is logged: should recovery be cut short, the next finds
     /// the old homes, which stay until the new checkpoint is durable.
-    fn write_back_unlogged(&self) -> Result<(), FirmwareError> {
+    fn write_back_unlogged(&self, given: &mut BTreeSet<(DriveKind, u64)>) -> Result<(), FirmwareError> {
         if self.map.wants_writing() {
-            self.flush_unlogged(&self.map)?;
+            self.flush_unlogged(&self.map, given)?;
         }
         if self.index.wants_writing() {
-            self.flush_unlogged(&self.index)?;
+            self.flush_unlogged(&self.index, given)?;
         }
         Ok(())
     }
