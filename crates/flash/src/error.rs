@@ -3,9 +3,17 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use lode_base::Ppa;
+use lode_base::{EblockId, Ppa};
 
 use crate::Generation;
+
+/// An input or output error, as Linux and its kin number it.
+pub(crate) const EIO: i32 = 5;
+/// What is being done while a WBLOCK is programmed.
+pub(crate) const WRITE_DATA: &str = "write data";
+/// What is done before, where the image is not as long yet.
+pub(crate) const GROW: &str = "grow the image";
+const PROGRAM_OPERATIONS: [&str; 2] = [WRITE_DATA, GROW];
 
 /// Why an image was refused, or an operation of the medium failed. Each message is one line.
 #[derive(Debug, thiserror::Error)]
@@ -126,6 +134,24 @@ pub enum FlashError {
         /// The EBLOCK's generation.
         expected: Generation,
     },
+    /// The medium could not program a WBLOCK. Its EBLOCK is ended.
+    #[error("the medium can not program the WBLOCK at {at}")]
+    ProgramFailed {
+        /// Where the WBLOCK begins.
+        at: Ppa,
+    },
+    /// The medium could not erase an EBLOCK, and it never will.
+    #[error("the medium can not erase EBLOCK {eblock}")]
+    EraseFailed {
+        /// The EBLOCK.
+        eblock: EblockId,
+    },
+    /// The medium could not read a unit, several times over.
+    #[error("the medium can not read the unit at {at}")]
+    ReadFailed {
+        /// Where the read unit begins.
+        at: Ppa,
+    },
     /// Bytes that do not lie within one EBLOCK.
     #[error("{len_bytes} bytes at {at} do not lie within one EBLOCK")]
     BadAddress {
@@ -141,6 +167,31 @@ impl FlashError {
     pub fn is_no_space(&self) -> bool {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         matches!(self, Self::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge))
+    }
+
+    /// Whether this page can not be had, and only this page: the drive goes on.
+    pub fn is_uncorrectable(&self) -> bool {
+        matches!(self, Self::ChecksumMismatch { .. } | Self::WrongGeneration { .. } | Self::ReadFailed { .. })
+    }
+
+    /// Whether what was to be programmed may be programmed in another EBLOCK; its own takes nothing more. A full file
+    /// system is none: there is no other place.
+    pub fn is_program_failure(&self) -> bool {
+        match self {
+            Self::ProgramFailed { .. } => true,
+            Self::Io { operation, .. } => PROGRAM_OPERATIONS.contains(operation) && !self.is_no_space(),
+            _ => false,
+        }
+    }
+
+    /// Whether an EBLOCK can not be erased, and must be retired.
+    pub fn is_erase_failure(&self) -> bool {
+        matches!(self, Self::EraseFailed { .. })
+    }
+
+    /// Whether the host can not read this place of the file.
+    pub(crate) fn is_bad_block(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.raw_os_error() == Some(EIO))
     }
 
     /// The error for `operation` on `path`: missing files and permissions have their own.

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!   create: new file ─► lock ─► superblock twice, epoch 1 ─► sync file and folder        (or the file is removed)
-//!   open:   lock ─► length ─► superblock and copy ─► length ─► next epoch ─► sync
+//!   open:   lock ─► superblock, checkpoint records, and their copies ─► length ─► repairs, next epoch ─► sync
 //! ```
 //!
-//! Invariants: opening writes nothing but the next epoch, and that only once the image is known to be whole; an epoch
-//! is durable before it is used. A torn epoch record may have been the newest, so its epoch is passed over.
+//! Invariants: opening writes nothing but repairs and the next epoch, and those only once the image is known to be
+//! whole; an epoch is durable before it is used. A torn epoch record may have been the newest, so its epoch is passed
+//! over.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -14,10 +15,12 @@ use std::path::Path;
 use lode_base::Geometry;
 
 use crate::backing::{Backing, FileBacking};
-use crate::layout::{CHECKPOINT_AT, DATA_AT, EPOCH_AT, GROUP_DATA_BYTES, SUPERBLOCK_AT, SUPERBLOCK_BYTES};
-use crate::record::{self, CHECKPOINT_MAGIC, EPOCH_MAGIC, RECORD_HEADER_BYTES, Record, Slot};
-use crate::superblock::{BadSuperblock, MAJOR, Superblock};
-use crate::{CHECKPOINT_RECORD_BYTES_MAX, FlashError};
+use crate::layout::{DATA_AT, EPOCH_AT, GROUP_DATA_BYTES, SUPERBLOCK_AT};
+use crate::record::{self, EPOCH_MAGIC, RECORD_HEADER_BYTES, Record, Slot};
+use crate::superblock::Superblock;
+use crate::{FlashError, copies};
+
+static ZEROES: [u8; 128 << 10] = [0; 128 << 10];
 
 /// An image that is ready for use.
 pub(crate) struct Opened {
@@ -26,6 +29,8 @@ pub(crate) struct Opened {
     pub(crate) epoch: u32,
     /// The sequence of the newest checkpoint record; `None` when none was ever written.
     pub(crate) checkpoint_sequence: Option<u64>,
+    /// Copies of superblock and checkpoint records that were damaged, and written again from the other copy.
+    pub(crate) repairs: u64,
 }
 
 /// Groups that a medium of this geometry has.
@@ -41,31 +46,40 @@ pub(crate) fn create(path: &Path, geometry: Geometry, seed: u64) -> Result<Opene
         .create_new(true)
         .open(path)
         .map_err(|e| FlashError::io(path, "create the image", e))?;
-    write_new(file, path, geometry, seed).inspect_err(|_| {
+    let made = FileBacking::new(Box::new(file), path).and_then(|b| write_new(b, geometry, seed));
+    let made = made.and_then(|opened| sync_folder(path).map(|()| opened));
+    made.inspect_err(|_| {
         // The first error is the one to tell.
         let _ = fs::remove_file(path);
     })
 }
 
-fn write_new(file: File, path: &Path, geometry: Geometry, seed: u64) -> Result<Opened, FlashError> {
-    let backing = FileBacking::new(file, path)?.with_groups(groups(&geometry));
+fn sync_folder(path: &Path) -> Result<(), FlashError> {
+    let folder = match path.parent() {
+        Some(p) if !p.as_os_str().is_empty() => p,
+        _ => Path::new("."),
+    };
+    let synced = File::open(folder).and_then(|f| f.sync_all());
+    synced.map_err(|e| FlashError::io(folder, "sync the folder", e))
+}
+
+/// Makes an image in an empty file.
+pub(crate) fn write_new(backing: FileBacking, geometry: Geometry, seed: u64) -> Result<Opened, FlashError> {
+    let backing = backing.with_groups(groups(&geometry));
     let superblock = Superblock { uuid: uuid(seed), geometry };
     let bytes = superblock.encode();
     for at in SUPERBLOCK_AT {
         backing.write(at, &bytes, "write the superblock")?;
     }
     // All up to the data, so that opening and checkpoints need no space when the file system is full.
-    backing.write(EPOCH_AT[0], &vec![0; (DATA_AT - EPOCH_AT[0]) as usize], "grow the image")?;
+    for at in (EPOCH_AT[0]..DATA_AT).step_by(ZEROES.len()) {
+        let part = (DATA_AT - at).min(ZEROES.len() as u64) as usize;
+        backing.write(at, &ZEROES[..part], "grow the image")?;
+    }
     let epoch = 1;
     write_epoch(&backing, EPOCH_AT[0], epoch)?;
     backing.sync()?;
-    let folder = match path.parent() {
-        Some(p) if !p.as_os_str().is_empty() => p,
-        _ => Path::new("."),
-    };
-    let synced = File::open(folder).and_then(|f| f.sync_all());
-    synced.map_err(|e| FlashError::io(folder, "sync the folder", e))?;
-    Ok(Opened { backing, superblock, epoch, checkpoint_sequence: None })
+    Ok(Opened { backing, superblock, epoch, checkpoint_sequence: None, repairs: 0 })
 }
 
 /// Two numbers spread from one seed (SplitMix64), marked as a version 4 UUID.
@@ -91,65 +105,31 @@ pub(crate) fn open(path: &Path) -> Result<Opened, FlashError> {
         return Err(FlashError::NotAFile { path: path.into() });
     }
     let file = File::options().read(true).write(true).open(path);
-    let backing = FileBacking::new(file.map_err(|e| FlashError::io(path, "open the image", e))?, path)?;
-    let superblock = read_superblock(&backing)?;
+    let file = Box::new(file.map_err(|e| FlashError::io(path, "open the image", e))?);
+    open_backing(FileBacking::new(file, path)?)
+}
+
+/// Opens the image that lies in a file.
+pub(crate) fn open_backing(backing: FileBacking) -> Result<Opened, FlashError> {
+    let (superblock, repair) = copies::superblock(&backing)?;
     let backing = backing.with_groups(groups(&superblock.geometry));
-    let checkpoints = read_checkpoints(&backing)?;
+    let (checkpoints, mut repairs) = copies::checkpoints(&backing)?;
+    repairs.extend(repair);
     let written = checkpoints.iter().any(|s| *s != Slot::Never);
     let newest = || checkpoints.iter().filter_map(Slot::record).max_by_key(|r| r.sequence);
     let checkpoint_sequence = written.then(|| newest().map_or(0, |r| r.sequence));
-    let epoch = take_epoch(&backing, newest().map_or(0, |r| r.image_bytes))?;
-    Ok(Opened { backing, superblock, epoch, checkpoint_sequence })
+    let (at, epoch) = next_epoch(&backing, newest().map_or(0, |r| r.image_bytes))?;
+    for r in &repairs {
+        backing.write(r.at, &r.bytes, "repair the image")?;
+    }
+    write_epoch(&backing, at, epoch)?;
+    backing.sync()?;
+    let repairs = repairs.iter().filter(|r| r.was_damaged).count() as u64;
+    Ok(Opened { backing, superblock, epoch, checkpoint_sequence, repairs })
 }
 
-fn read_superblock(backing: &FileBacking) -> Result<Superblock, FlashError> {
-    let path = || backing.path().to_owned();
-    let mut copies = [[0; SUPERBLOCK_BYTES]; 2];
-    for (b, at) in copies.iter_mut().zip(SUPERBLOCK_AT) {
-        backing.read(at, b, "read the superblock")?;
-    }
-    let decoded = copies.each_ref().map(Superblock::decode);
-    let got_bytes = backing.len();
-    if got_bytes == 0 {
-        return Err(FlashError::Empty { path: path() });
-    }
-    let corrupt = |i: usize, what: &str| FlashError::CorruptSuperblock {
-        path: path(),
-        what: format!("{}at byte {}: {what}", ["", "the copy "][i], SUPERBLOCK_AT[i]),
-    };
-    match decoded {
-        [Err(BadSuperblock::Foreign), Err(BadSuperblock::Foreign)] => {
-            Err(FlashError::Foreign { path: path() })
-        }
-        // A short file that begins as an image does was one, whatever else its superblock says.
-        _ if got_bytes < DATA_AT => {
-            Err(FlashError::Truncated { path: path(), got_bytes, needed_bytes: DATA_AT })
-        }
-        [Err(BadSuperblock::Newer(version)), _] => {
-            Err(FlashError::NewerVersion { path: path(), version, known: MAJOR })
-        }
-        [Err(BadSuperblock::Unknown(bits)), _] => Err(FlashError::UnknownFeatures { path: path(), bits }),
-        [Err(BadSuperblock::Foreign), _] => Err(corrupt(0, "the magic is wrong")),
-        [Err(BadSuperblock::Corrupt(what)), _] => Err(corrupt(0, &what)),
-        [Ok(_), Err(BadSuperblock::Foreign)] => Err(corrupt(1, "the magic is wrong")),
-        [Ok(_), Err(BadSuperblock::Corrupt(what))] => Err(corrupt(1, &what)),
-        [Ok(a), Ok(b)] if a == b => Ok(a),
-        [Ok(_), _] => Err(corrupt(1, "it differs from the superblock")),
-    }
-}
-
-/// What the two checkpoint slots hold.
-pub(crate) fn read_checkpoints(backing: &dyn Backing) -> Result<[Slot; 2], FlashError> {
-    let mut slots = [Slot::Never, Slot::Never];
-    let mut b = vec![0; RECORD_HEADER_BYTES + CHECKPOINT_RECORD_BYTES_MAX];
-    for (slot, at) in slots.iter_mut().zip(CHECKPOINT_AT) {
-        backing.read(at, &mut b, "read a checkpoint record")?;
-        *slot = record::decode(CHECKPOINT_MAGIC, at, &b);
-    }
-    Ok(slots)
-}
-
-fn take_epoch(backing: &FileBacking, checkpointed_bytes: u64) -> Result<u32, FlashError> {
+/// The epoch that comes next, and where its record goes.
+fn next_epoch(backing: &FileBacking, checkpointed_bytes: u64) -> Result<(u64, u32), FlashError> {
     let corrupt =
         |what: &str| FlashError::CorruptSuperblock { path: backing.path().to_owned(), what: what.into() };
     let mut slots = [Slot::Never, Slot::Never];
@@ -171,9 +151,7 @@ fn take_epoch(backing: &FileBacking, checkpointed_bytes: u64) -> Result<u32, Fla
     }
     let passed_over = u64::from(slots[1 - newest] == Slot::Damaged);
     let epoch = u32::try_from(r.sequence + 1 + passed_over).map_err(|_| corrupt("the epochs are used up"))?;
-    write_epoch(backing, EPOCH_AT[1 - newest], epoch)?;
-    backing.sync()?;
-    Ok(epoch)
+    Ok((EPOCH_AT[1 - newest], epoch))
 }
 
 fn write_epoch(backing: &FileBacking, at: u64, epoch: u32) -> Result<(), FlashError> {

@@ -5,6 +5,7 @@
 //!   4 KB     its copy              4 KB
 //!   8 KB     epoch records         2 x 4 KB, the newer one counts
 //!   64 KB    checkpoint slots      2 x 128 KB, the newer one counts
+//!   320 KB   their copies          2 x 96 KB
 //!   512 KB   data: groups of | 4 KB of tags | 1 MB of data |, byte 0 of the medium first
 //! ```
 //!
@@ -17,8 +18,8 @@ pub(crate) const SUPERBLOCK_AT: [u64; 2] = [0, 4096];
 pub(crate) const SUPERBLOCK_BYTES: usize = 4096;
 /// Where the epoch records lie.
 pub(crate) const EPOCH_AT: [u64; 2] = [8192, 12_288];
-/// Where the checkpoint slots lie.
-pub(crate) const CHECKPOINT_AT: [u64; 2] = [64 << 10, 192 << 10];
+/// Where the checkpoint slots lie, and their copies.
+pub(crate) const CHECKPOINT_AT: [[u64; 2]; 2] = [[64 << 10, 192 << 10], [320 << 10, 416 << 10]];
 /// Where the data area begins; no image is shorter.
 pub(crate) const DATA_AT: u64 = 512 << 10;
 /// Bytes of data in a group.

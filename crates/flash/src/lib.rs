@@ -11,8 +11,10 @@
 //! Source: ELEOS §III (EBLOCKs, WBLOCKs, RBLOCKs and their states); the image file is Lode's own.
 
 mod backing;
+mod copies;
 mod die;
 mod error;
+mod faults;
 mod image;
 mod layout;
 mod medium;
@@ -22,6 +24,7 @@ mod tag;
 mod tag_cache;
 
 pub use error::FlashError;
-pub use medium::{Medium, Power, WblockState};
+pub use faults::{FaultKind, Faults, Hit, Power};
+pub use medium::{Medium, WblockState};
 pub use record::CHECKPOINT_RECORD_BYTES_MAX;
 pub use tag::Generation;

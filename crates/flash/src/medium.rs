@@ -6,27 +6,28 @@
 //! ```
 //!
 //! Reads and programs may run on any number of threads; no read takes a lock over I/O. The firmware sees to it that
-//! no EBLOCK is erased while a read of it is under way.
+//! no EBLOCK is erased while a read of it is under way. A simulated medium asks its faults before each operation, and
+//! tells them when it is over.
 
+mod program;
+mod read;
+mod records;
+
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use lode_base::{EblockId, Geometry, PageBuf, PageBufMut, Ppa};
+use lode_base::{EblockId, Geometry, Ppa};
+use parking_lot::Mutex;
 
-use crate::backing::{Backing, FadingBacking, MemoryBacking, Switch};
+use crate::backing::{Backing, MemoryBacking};
 use crate::die::DieState;
-use crate::layout::{
-    CHECKPOINT_AT, GROUP_DATA_BYTES, GROUP_TAG_BYTES, by_group, data_at, group_at, group_of,
-};
-use crate::record::{self, CHECKPOINT_MAGIC, Record};
-use crate::tag::{TAG_BYTES, Tag};
-use crate::tag_cache::{GROUP_TAGS, TagCache};
-use crate::{CHECKPOINT_RECORD_BYTES_MAX, FlashError, Generation, image};
-
-/// Programs of less than this are written to blocks that are there already, so that syncing them is cheap.
-const AHEAD_BYTES: usize = 128 << 10;
+use crate::faults::{Disk, Faults, Plan, Power};
+use crate::layout::{GROUP_DATA_BYTES, GROUP_TAG_BYTES, by_group, data_at, group_at, group_of};
+use crate::tag_cache::TagCache;
+use crate::{FlashError, Generation, image};
 
 /// A medium: EBLOCKs of WBLOCKs of RBLOCKs, and their tags.
 pub struct Medium {
@@ -36,7 +37,12 @@ pub struct Medium {
     epoch: u32,
     erasures: AtomicU32,
     die: DieState,
-    tags: TagCache,
+    pub(crate) tags: Arc<TagCache>,
+    pub(crate) faults: Option<Faults>,
+    /// EBLOCKs that had to be read again.
+    weak: Mutex<BTreeSet<EblockId>>,
+    read_retries: AtomicU64,
+    repairs: u64,
     fresh: AtomicBool,
     checkpoint_sequence: AtomicU64,
     /// Length of the image when it was last synced.
@@ -80,28 +86,33 @@ impl Medium {
         Ok(Self::opened(image::open(path)?))
     }
 
-    /// A memory medium as it would be found after a power cut at this moment, in the next open epoch; `None` for a
-    /// file. Nothing is known of its EBLOCKs, as in [`Medium::open_file`].
+    /// A volatile medium in memory as it would be found after a power cut at this moment, in the next open epoch;
+    /// `None` for a file. Nothing is known of its EBLOCKs, as in [`Medium::open_file`]. Nothing is lost: see
+    /// [`Faults::restored`].
     pub fn after_power_cut(&self) -> Option<Self> {
+        if let Some(f) = &self.faults {
+            return Some(f.reopened().ok()?.0);
+        }
         let backing = self.backing.copy()?;
         let sequence = (!self.is_fresh()).then(|| self.checkpoint_sequence.load(Ordering::Acquire));
         Some(Self::new(backing, self.geometry, self.uuid, self.epoch + 1, sequence))
     }
 
-    /// A volatile medium in memory, fresh, and the switch of its power.
+    /// A new image on a simulated file in memory, fresh, and the faults that can strike it.
+    pub fn simulated(geometry: Geometry) -> (Self, Faults) {
+        let made = Faults::medium(Some(geometry), Disk::default(), Plan::default());
+        made.expect("nothing fails that is not armed")
+    }
+
+    /// As [`Medium::simulated`], for those who only cut its power.
     pub fn with_power(geometry: Geometry) -> (Self, Power) {
-        Self::powered(MemoryBacking::new(), geometry, 1, None)
+        Self::simulated(geometry)
     }
 
-    fn powered(bytes: MemoryBacking, geometry: Geometry, epoch: u32, sequence: Option<u64>) -> (Self, Power) {
-        let backing = FadingBacking::new(bytes);
-        let power = Power { switch: backing.switch(), geometry, epoch };
-        (Self::new(Box::new(backing), geometry, [0; 16], epoch, sequence), power)
-    }
-
-    fn opened(o: image::Opened) -> Self {
-        let image::Opened { backing, superblock, epoch, checkpoint_sequence } = o;
-        Self::new(Box::new(backing), superblock.geometry, superblock.uuid, epoch, checkpoint_sequence)
+    pub(crate) fn opened(o: image::Opened) -> Self {
+        let image::Opened { backing, superblock, epoch, checkpoint_sequence, repairs } = o;
+        let (geometry, uuid) = (superblock.geometry, superblock.uuid);
+        Self { repairs, ..Self::new(Box::new(backing), geometry, uuid, epoch, checkpoint_sequence) }
     }
 
     fn new(
@@ -119,7 +130,11 @@ impl Medium {
             epoch,
             erasures: AtomicU32::new(0),
             die: DieState::new(&geometry),
-            tags: TagCache::new(image::groups(&geometry)),
+            tags: Arc::new(TagCache::new(image::groups(&geometry))),
+            faults: None,
+            weak: Mutex::default(),
+            read_retries: AtomicU64::new(0),
+            repairs: 0,
             fresh: AtomicBool::new(checkpoint_sequence.is_none()),
             checkpoint_sequence: AtomicU64::new(checkpoint_sequence.unwrap_or(0)),
             poison: OnceLock::new(),
@@ -195,183 +210,23 @@ impl Medium {
     /// generation, since only tags keep it.
     ///
     /// # Errors
-    /// When an earlier sync failed.
+    /// When the EBLOCK can not be erased, now or ever ([`FlashError::is_erase_failure`]): it is ended, and can still
+    /// be read. When an earlier sync failed.
     pub fn erase(&self, e: EblockId) -> Result<Generation, FlashError> {
         self.check_poison()?;
+        if let Some(f) = &self.faults {
+            let erased = f.erase(e);
+            f.done();
+            if !erased {
+                self.die.end(e);
+                return Err(FlashError::EraseFailed { eblock: e });
+            }
+        }
         let before = self.erasures.fetch_add(1, Ordering::Relaxed);
         let counter = before.checked_add(1).expect("fewer than 2^32 erasures while open");
         let g = Generation::new(self.epoch, counter);
         self.die.erase(e, g);
         Ok(g)
-    }
-
-    /// Programs whole WBLOCKs from `wblock` on, and their tags. Durable after [`Medium::sync`].
-    ///
-    /// # Errors
-    /// When the backing can not be written: the EBLOCK is then ended, and takes nothing more until it is erased. When
-    /// the image could not grow, nothing was programmed, and the EBLOCK is as before (see [`Medium::next_wblock`]).
-    ///
-    /// # Panics
-    /// When `data` is not whole WBLOCKs, the EBLOCK is not erased, or `wblock` is not the next.
-    pub fn program(&self, e: EblockId, wblock: u32, data: &PageBuf) -> Result<(), FlashError> {
-        self.program_with(e, wblock, data, true)
-    }
-
-    /// As [`Medium::program`], but without tags, in one write: for log pages, whose tag lies inside. Only
-    /// [`Medium::read_unverified`] reads them back.
-    ///
-    /// # Errors
-    /// As [`Medium::program`].
-    ///
-    /// # Panics
-    /// As [`Medium::program`].
-    pub fn program_tagged_inside(&self, e: EblockId, wblock: u32, data: &PageBuf) -> Result<(), FlashError> {
-        self.program_with(e, wblock, data, false)
-    }
-
-    fn program_with(&self, e: EblockId, wblock: u32, data: &PageBuf, tagged: bool) -> Result<(), FlashError> {
-        self.check_poison()?;
-        let wblock_bytes = self.geometry.wblock_bytes() as usize;
-        let whole = !data.is_empty() && data.len().is_multiple_of(wblock_bytes);
-        assert!(whole, "{} bytes are programmed, which are no whole WBLOCKs", data.len());
-        let byte = self.wblock_byte(e, wblock);
-        // A full file system is met here first, before anything is programmed.
-        for (at, _) in by_group(byte, data.len() as u64) {
-            self.backing.prepare_group(group_of(at), data.len() < AHEAD_BYTES)?;
-        }
-        let generation = self.die.claim(e, wblock, (data.len() / wblock_bytes) as u32);
-        self.write_groups(byte, data, generation, tagged).inspect_err(|_| self.die.end(e))?;
-        self.media_bytes_written.fetch_add(data.len() as u64, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn write_groups(&self, byte: u64, data: &[u8], g: Generation, tagged: bool) -> Result<(), FlashError> {
-        let rblock_bytes = self.geometry.rblock_bytes() as usize;
-        for (at, len) in by_group(byte, data.len() as u64) {
-            let part = &data[(at - byte) as usize..][..len as usize];
-            let group = group_of(at);
-            if tagged {
-                let mut tags = Vec::with_capacity(part.len() / rblock_bytes * TAG_BYTES);
-                for (i, rblock) in part.chunks_exact(rblock_bytes).enumerate() {
-                    let cell = self.cell(at + (i * rblock_bytes) as u64);
-                    tags.extend_from_slice(&Tag::of(cell, g, rblock).to_bytes());
-                }
-                let first = self.tag_index(at);
-                self.backing.write(group_at(group) + (first * TAG_BYTES) as u64, &tags, "write tags")?;
-                self.tags.written(group, first, &tags);
-            }
-            self.backing.write(data_at(at), part, "write data")?;
-        }
-        Ok(())
-    }
-
-    /// Reads `len` bytes from `at` on: whole read units, each verified against its tag, of which the wanted bytes
-    /// are a slice.
-    ///
-    /// # Errors
-    /// When a read unit is not what was programmed there in this generation, or the backing can not be read.
-    pub fn read(&self, at: Ppa, len: u32) -> Result<PageBuf, FlashError> {
-        let (start, byte, data) = self.read_units(at, len)?;
-        self.verify(byte, &data)?;
-        Ok(data.slice(start..start + len as usize))
-    }
-
-    /// As [`Medium::read`], but believes nothing: for log pages, whose tag lies inside.
-    ///
-    /// # Errors
-    /// When the backing can not be read.
-    pub fn read_unverified(&self, at: Ppa, len: u32) -> Result<PageBuf, FlashError> {
-        let (start, _, data) = self.read_units(at, len)?;
-        Ok(data.slice(start..start + len as usize))
-    }
-
-    /// Bytes of the read units that `len` bytes from `at` on lie in: what reading them takes from the medium.
-    pub fn read_units_bytes(&self, at: Ppa, len: u32) -> u64 {
-        let rblock = u64::from(self.geometry.rblock_bytes());
-        let first = at.cell() * lode_base::CELL_BYTES as u64;
-        (first + u64::from(len)).next_multiple_of(rblock) - first / rblock * rblock
-    }
-
-    /// The read units that `len` bytes at `at` lie in: where the bytes start in them, their place, and themselves.
-    fn read_units(&self, at: Ppa, len: u32) -> Result<(usize, u64, PageBuf), FlashError> {
-        let (e, offset) = self.geometry.locate(at);
-        let eblock_bytes = self.geometry.eblock_bytes();
-        if e.raw() >= self.geometry.eblock_count() || len > eblock_bytes - offset {
-            return Err(FlashError::BadAddress { at, len_bytes: len });
-        }
-        let rblock = self.geometry.rblock_bytes();
-        let start = offset % rblock;
-        let byte = u64::from(e.raw()) * u64::from(eblock_bytes) + u64::from(offset - start);
-        let mut data = PageBufMut::zeroed((start + len).next_multiple_of(rblock) as usize);
-        for (at, part) in by_group(byte, data.len() as u64) {
-            let out = &mut data[(at - byte) as usize..][..part as usize];
-            self.backing.read(data_at(at), out, "read data")?;
-        }
-        self.media_bytes_read.fetch_add(data.len() as u64, Ordering::Relaxed);
-        Ok((start as usize, byte, data.freeze()))
-    }
-
-    /// Holds whole read units of one EBLOCK against their tags.
-    fn verify(&self, byte: u64, data: &[u8]) -> Result<(), FlashError> {
-        let rblock_bytes = self.geometry.rblock_bytes() as usize;
-        let expected = self.die.generation(self.eblock_of(byte));
-        let mut tags = [Tag::default(); GROUP_TAGS];
-        for (at, part) in by_group(byte, data.len() as u64) {
-            let rblocks = data[(at - byte) as usize..][..part as usize].chunks_exact(rblock_bytes);
-            let tags = &mut tags[..rblocks.len()];
-            self.load_tags(at, tags)?;
-            for (i, (rblock, tag)) in rblocks.zip(tags).enumerate() {
-                let cell = self.cell(at + (i * rblock_bytes) as u64);
-                let ppa = || self.geometry.ppa_from_cell(cell).expect("a read unit lies on the medium");
-                if tag.generation != expected.raw() || expected == Generation::UNKNOWN {
-                    let got = Generation::from_raw(tag.generation);
-                    return Err(FlashError::WrongGeneration { at: ppa(), got, expected });
-                }
-                let got = tag.expected_crc(cell, rblock);
-                if got != tag.crc {
-                    return Err(FlashError::ChecksumMismatch { at: ppa(), got, expected: tag.crc });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn load_tags(&self, byte: u64, tags: &mut [Tag]) -> Result<(), FlashError> {
-        let group = group_of(byte);
-        self.tags
-            .get(group, self.tag_index(byte), tags, |b| self.backing.read(group_at(group), b, "read tags"))
-    }
-
-    /// What a WBLOCK holds in its EBLOCK's generation, by its tags and its data. Of no use for log pages.
-    ///
-    /// # Errors
-    /// When the backing can not be read.
-    pub fn probe(&self, e: EblockId, wblock: u32) -> Result<WblockState, FlashError> {
-        let generation = self.die.generation(e);
-        let rblock_bytes = self.geometry.rblock_bytes();
-        let byte = self.wblock_byte(e, wblock);
-        let mut empty = true;
-        let mut whole = true;
-        for i in 0..self.geometry.wblock_bytes() / rblock_bytes {
-            let byte = byte + u64::from(i * rblock_bytes);
-            let cell = self.cell(byte);
-            let at = self.geometry.ppa_from_cell(cell).expect("a WBLOCK lies on the medium");
-            let (_, _, data) = self.read_units(at, rblock_bytes)?;
-            let mut tag = [Tag::default()];
-            self.load_tags(byte, &mut tag)?;
-            let [tag] = tag;
-            // A tag that only lacks the right generation was damaged: no other write makes such a checksum.
-            let was = Tag { generation: generation.raw(), ..tag };
-            let sound = tag.crc == was.expected_crc(cell, &data);
-            let current = tag.generation == generation.raw();
-            empty &= !current && !sound;
-            whole &= current && sound;
-        }
-        Ok(match (empty, whole) {
-            (true, _) => WblockState::Empty,
-            (_, true) => WblockState::Programmed,
-            _ => WblockState::Damaged,
-        })
     }
 
     /// Makes all that was written durable.
@@ -382,7 +237,15 @@ impl Medium {
     pub fn sync(&self) -> Result<(), FlashError> {
         self.check_poison()?;
         let len = self.backing.len();
-        self.backing.sync().inspect_err(|e| {
+        let synced = match &self.faults {
+            None => self.backing.sync(),
+            Some(f) => {
+                let synced = if f.sync() { self.backing.sync() } else { Ok(()) };
+                f.done();
+                synced
+            }
+        };
+        synced.inspect_err(|e| {
             // The first failure is the cause; a later one says nothing new.
             let _ = self.poison.set(format!("an earlier sync failed ({e})"));
         })?;
@@ -398,44 +261,6 @@ impl Medium {
         }
     }
 
-    /// Writes a checkpoint record to slot 0 or 1. Durable after [`Medium::sync`]; a record that a power cut tears is
-    /// found not to be one, and the other slot's stands.
-    ///
-    /// # Errors
-    /// When the backing can not be written.
-    ///
-    /// # Panics
-    /// When `bytes` is longer than [`CHECKPOINT_RECORD_BYTES_MAX`], or `slot` neither 0 nor 1.
-    pub fn write_checkpoint_record(&self, slot: usize, bytes: &[u8]) -> Result<(), FlashError> {
-        self.check_poison()?;
-        assert!(bytes.len() <= CHECKPOINT_RECORD_BYTES_MAX, "a checkpoint record of {} bytes", bytes.len());
-        let sequence = self.checkpoint_sequence.fetch_add(1, Ordering::AcqRel) + 1;
-        let image_bytes = self.synced_image_bytes.load(Ordering::Relaxed);
-        let r = Record { sequence, image_bytes, payload: bytes.into() };
-        self.fresh.store(false, Ordering::Release);
-        let at = CHECKPOINT_AT[slot];
-        self.backing.write(at, &record::encode(CHECKPOINT_MAGIC, at, &r), "write a checkpoint record")
-    }
-
-    /// The whole records of both slots.
-    ///
-    /// # Errors
-    /// When the backing can not be read.
-    pub fn read_checkpoint_records(&self) -> Result<[Option<Vec<u8>>; 2], FlashError> {
-        let slots = image::read_checkpoints(&*self.backing)?;
-        Ok(slots.map(|s| s.record().map(|r| r.payload.clone())))
-    }
-
-    /// The newest whole checkpoint record, and the slot that it lies in.
-    ///
-    /// # Errors
-    /// When the backing can not be read.
-    pub fn newest_checkpoint_record(&self) -> Result<Option<(usize, Vec<u8>)>, FlashError> {
-        let slots = image::read_checkpoints(&*self.backing)?;
-        let whole = slots.iter().enumerate().filter_map(|(i, s)| Some((i, s.record()?)));
-        Ok(whole.max_by_key(|(_, r)| r.sequence).map(|(i, r)| (i, r.payload.clone())))
-    }
-
     /// Gives the space of an EBLOCK back to the file system, where it can: for EBLOCKs that are not needed soon. The
     /// EBLOCK must be erased before it is programmed again.
     ///
@@ -445,6 +270,17 @@ impl Medium {
         self.check_poison()?;
         self.die.set_generation(e, Generation::UNKNOWN);
         self.die.end(e);
+        if let Some(f) = &self.faults {
+            f.discard(e);
+        }
+        let discarded = self.punch(e);
+        if let Some(f) = &self.faults {
+            f.done();
+        }
+        discarded
+    }
+
+    fn punch(&self, e: EblockId) -> Result<(), FlashError> {
         let byte = self.wblock_byte(e, 0);
         for (at, len) in by_group(byte, self.geometry.eblock_bytes().into()) {
             if len == GROUP_DATA_BYTES {
@@ -470,6 +306,11 @@ impl Medium {
         EblockId::new((byte / u64::from(self.geometry.eblock_bytes())) as u32)
     }
 
+    /// The address of a byte of the medium.
+    fn ppa(&self, byte: u64) -> Ppa {
+        self.geometry.ppa_from_cell(self.cell(byte)).expect("it lies on the medium")
+    }
+
     /// The cell that a byte lies in.
     fn cell(&self, byte: u64) -> u64 {
         byte / lode_base::CELL_BYTES as u64
@@ -478,55 +319,6 @@ impl Medium {
     /// Which tag of its group is that of the read unit at `byte`.
     fn tag_index(&self, byte: u64) -> usize {
         (byte % GROUP_DATA_BYTES / u64::from(self.geometry.rblock_bytes())) as usize
-    }
-}
-
-/// The switch of a medium's power, to try what is found after a cut. The medium that lost its power goes on, and does
-/// not know: nothing that it then does is found.
-#[derive(Clone)]
-pub struct Power {
-    switch: Switch,
-    geometry: Geometry,
-    epoch: u32,
-}
-
-impl Power {
-    /// Cuts the power at the write or sync that comes after so many others.
-    pub fn cut_after(&self, operations: u64) {
-        self.switch.cut_after(operations);
-    }
-
-    /// Cuts the power now.
-    pub fn cut(&self) {
-        self.switch.cut();
-    }
-
-    /// After so many further programs, one finds the file system full.
-    pub fn full_after(&self, programs: u64) {
-        self.switch.full_after(programs);
-    }
-
-    /// Whether it was cut.
-    pub fn is_cut(&self) -> bool {
-        self.switch.is_cut()
-    }
-
-    /// The medium as found after the cut, in the next open epoch: what was synced, and of the rest what `seed` picks,
-    /// sector by sector. Nothing is known of its EBLOCKs, as in [`Medium::open_file`].
-    ///
-    /// # Errors
-    /// None that memory has.
-    pub fn restored(&self, seed: u64) -> Result<(Medium, Self), FlashError> {
-        let found = self.switch.found(seed);
-        let slots = image::read_checkpoints(&found)?;
-        let sequence = slots.iter().filter_map(|s| Some(s.record()?.sequence)).max();
-        Ok(Medium::powered(found, self.geometry, self.epoch + 1, sequence))
-    }
-}
-
-impl fmt::Debug for Power {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Power(of epoch {}, {})", self.epoch, if self.is_cut() { "cut" } else { "on" })
     }
 }
 
@@ -544,10 +336,10 @@ const _: () = {
 #[cfg(test)]
 mod tests {
     use std::io::{Error, ErrorKind};
-    use std::sync::Arc;
+
+    use lode_base::PageBuf;
 
     use super::*;
-    use crate::backing::Backing;
 
     /// A memory image whose next operation of one kind fails.
     struct Faulty(MemoryBacking, Arc<AtomicU32>);
@@ -635,7 +427,7 @@ mod tests {
         next.store(WRITE, Ordering::Relaxed);
         assert_eq!(
             m.program(e, 0, &data).unwrap_err().to_string(),
-            "a.lode: cannot write tags: no storage space"
+            "a.lode: cannot write data: no storage space"
         );
         assert_eq!(m.next_wblock(e), m.geometry().wblocks_per_eblock());
         m.erase(e).unwrap();

@@ -118,17 +118,30 @@ fn a_truncated_image_is_refused() {
 }
 
 #[test]
-fn any_flipped_byte_of_the_superblock_and_its_copy_is_found() {
+fn any_flipped_byte_of_the_superblock_or_its_copy_is_repaired_and_of_both_is_refused() {
     let (_dir, path) = fresh();
     let whole = fs::read(&path).unwrap();
     for at in (0..8192).step_by(61).chain(0..100).chain(4096..4196).chain([4092, 4095, 8191]) {
         overwrite(&path, at as u64, &[whole[at] ^ 0x40]);
-        let e = check_refused(&path, "corrupt superblock");
-        let place = if at < 4096 { "at byte 0" } else { "the copy at byte 4096" };
-        assert!(e.to_string().contains(place), "{e}");
-        overwrite(&path, at as u64, &[whole[at]]);
+        let m = Medium::open_file(&path).unwrap();
+        assert_eq!((m.geometry(), m.repairs()), (&geometry(), 1), "byte {at}");
+        drop(m);
+        assert!(fs::read(&path).unwrap()[..8192] == whole[..8192], "byte {at} is what it was");
     }
-    Medium::open_file(&path).unwrap();
+    assert_eq!(Medium::open_file(&path).unwrap().repairs(), 0);
+    for (first, second) in [(0, 4096), (9, 4096 + 9), (60, 8191), (4095, 4096)] {
+        overwrite(&path, first as u64, &[whole[first] ^ 0x40]);
+        overwrite(&path, second as u64, &[whole[second] ^ 0x40]);
+        let foreign = (first, second) == (0, 4096);
+        check_refused(&path, if foreign { "not a Lode image" } else { "corrupt superblock: at byte 0: " });
+        overwrite(&path, 0, &whole[..8192]);
+    }
+    let mut other = whole[4096..8192].to_vec();
+    other[40] ^= 1;
+    let crc = lode_base::checksum::crc32c(&other[..4092]);
+    other[4092..].copy_from_slice(&crc.to_le_bytes());
+    overwrite(&path, 4096, &other);
+    check_refused(&path, "the copy at byte 4096: it differs from the superblock");
 }
 
 #[test]
@@ -158,9 +171,25 @@ fn checkpoint_records_alternate_and_survive_a_torn_one() {
     m.write_checkpoint_record(0, b"three").unwrap();
     assert_eq!(m.newest_checkpoint_record().unwrap(), Some((0, b"three".to_vec())));
     drop(m);
-    overwrite(&path, (64 << 10) + 33, b"?");
+    for (copy, repairs) in [((64 << 10) + 33, 1), ((320 << 10) + 33, 1), (0, 0)] {
+        if copy != 0 {
+            overwrite(&path, copy, b"?");
+        }
+        let m = Medium::open_file(&path).unwrap();
+        assert_eq!(m.newest_checkpoint_record().unwrap(), Some((0, b"three".to_vec())));
+        assert_eq!(m.repairs(), repairs);
+    }
+    // A power cut may have left the copy as it was before.
+    let older = fs::read(&path).unwrap()[416 << 10..(416 << 10) + 70_000].to_vec();
+    Medium::open_file(&path).unwrap().write_checkpoint_record(1, b"four").unwrap();
+    overwrite(&path, 416 << 10, &older);
     let m = Medium::open_file(&path).unwrap();
-    let (slot, record) = m.newest_checkpoint_record().unwrap().unwrap();
-    assert_eq!((slot, record.len()), (1, lode_flash::CHECKPOINT_RECORD_BYTES_MAX));
-    assert!(m.read_checkpoint_records().unwrap()[0].is_none());
+    assert_eq!(m.newest_checkpoint_record().unwrap(), Some((1, b"four".to_vec())));
+    assert_eq!(m.repairs(), 0, "nothing was damaged");
+    drop(m);
+    overwrite(&path, (192 << 10) + 33, b"?");
+    overwrite(&path, (416 << 10) + 33, b"?");
+    let m = Medium::open_file(&path).unwrap();
+    assert_eq!(m.newest_checkpoint_record().unwrap(), Some((0, b"three".to_vec())));
+    assert!(m.read_checkpoint_records().unwrap()[1].is_none());
 }

@@ -2,20 +2,18 @@
 //!
 //! The lock goes with the open file, so it ends with the process however that ends.
 
-use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
 use crate::FlashError;
-use crate::backing::Backing;
+use crate::backing::{Backing, HostFile};
 use crate::layout::{GROUP_BYTES, group_at, whole_groups};
 
 pub(crate) struct FileBacking {
-    file: File,
+    file: Box<dyn HostFile>,
     path: PathBuf,
     len: AtomicU64,
     /// One bit a group: whether its blocks are there. Beyond the end: they are not.
@@ -29,13 +27,11 @@ impl FileBacking {
     ///
     /// # Errors
     /// [`FlashError::Busy`] when another opener has it.
-    pub(crate) fn new(file: File, path: &Path) -> Result<Self, FlashError> {
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(FlashError::Busy { path: path.into() }),
-            Err(TryLockError::Error(e)) => return Err(FlashError::io(path, "lock the image", e)),
+    pub(crate) fn new(file: Box<dyn HostFile>, path: &Path) -> Result<Self, FlashError> {
+        if !file.try_lock().map_err(|e| FlashError::io(path, "lock the image", e))? {
+            return Err(FlashError::Busy { path: path.into() });
         }
-        let len = file.metadata().map_err(|e| FlashError::io(path, "read the image's length", e))?.len();
+        let len = file.len().map_err(|e| FlashError::io(path, "read the image's length", e))?;
         let (prepared, growing) = (Vec::new(), Mutex::new(()));
         Ok(Self { file, path: path.into(), len: AtomicU64::new(len), prepared, growing })
     }
@@ -61,9 +57,23 @@ impl FileBacking {
         let mut from = at;
         while from < end {
             let part = (end - from).min(ZEROES.len() as u64);
-            self.file.write_all_at(&ZEROES[..part as usize], from)?;
+            self.write_all(from, &ZEROES[..part as usize])?;
             from += part;
         }
+        Ok(())
+    }
+
+    fn write_all(&self, at: u64, data: &[u8]) -> io::Result<()> {
+        let mut done = 0;
+        while done < data.len() {
+            match self.file.pwrite(at + done as u64, &data[done..]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(n) => done += n,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        self.len.fetch_max(at + data.len() as u64, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -76,7 +86,7 @@ impl Backing for FileBacking {
     fn read(&self, at: u64, out: &mut [u8], operation: &'static str) -> Result<(), FlashError> {
         let mut done = 0;
         while done < out.len() {
-            match self.file.read_at(&mut out[done..], at + done as u64) {
+            match self.file.pread(at + done as u64, &mut out[done..]) {
                 Ok(0) => {
                     out[done..].fill(0);
                     break;
@@ -90,9 +100,7 @@ impl Backing for FileBacking {
     }
 
     fn write(&self, at: u64, data: &[u8], operation: &'static str) -> Result<(), FlashError> {
-        self.file.write_all_at(data, at).map_err(|e| FlashError::io(&self.path, operation, e))?;
-        self.len.fetch_max(at + data.len() as u64, Ordering::Relaxed);
-        Ok(())
+        self.write_all(at, data).map_err(|e| FlashError::io(&self.path, operation, e))
     }
 
     fn prepare_group(&self, group: u64, ahead: bool) -> Result<(), FlashError> {
@@ -117,7 +125,11 @@ impl Backing for FileBacking {
     }
 
     fn punch(&self, at: u64, len: u64) -> Result<(), FlashError> {
-        match punch_hole(&self.file, at, len.min(self.len().saturating_sub(at))) {
+        let len = len.min(self.len().saturating_sub(at));
+        if len == 0 {
+            return Ok(());
+        }
+        match self.file.punch(at, len) {
             Err(e) if e.kind() != ErrorKind::Unsupported => {
                 Err(FlashError::io(&self.path, "punch a hole", e))
             }
@@ -131,7 +143,7 @@ impl Backing for FileBacking {
     }
 
     fn sync(&self) -> Result<(), FlashError> {
-        self.file.sync_data().map_err(|e| FlashError::io(&self.path, "sync the image", e))
+        self.file.fdatasync().map_err(|e| FlashError::io(&self.path, "sync the image", e))
     }
 
     fn len(&self) -> u64 {
@@ -139,22 +151,10 @@ impl Backing for FileBacking {
     }
 }
 
-#[cfg(target_os = "linux")]
-fn punch_hole(file: &File, at: u64, len: u64) -> io::Result<()> {
-    use rustix::fs::{FallocateFlags, fallocate};
-    if len == 0 {
-        return Ok(());
-    }
-    Ok(fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, len)?)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn punch_hole(_: &File, _: u64, _: u64) -> io::Result<()> {
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
     use crate::layout::DATA_AT;
 
@@ -162,8 +162,10 @@ mod tests {
     fn a_group_is_written_ahead_once_and_the_file_never_shrinks() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
-        let open =
-            || File::options().read(true).write(true).create(true).truncate(false).open(&path).unwrap();
+        let open = || {
+            let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+            Box::new(file.unwrap())
+        };
         let b = FileBacking::new(open(), &path).unwrap().with_groups(70);
         assert!(matches!(FileBacking::new(open(), &path), Err(FlashError::Busy { .. })));
         b.prepare_group(2, false).unwrap();

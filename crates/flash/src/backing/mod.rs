@@ -1,14 +1,16 @@
 //! What the bytes of an image lie in. All members have the same layout (see `layout`).
 
-mod fading;
 mod file;
+mod host;
 mod memory;
+mod pieces;
 
 use std::path::Path;
 
-pub(crate) use fading::{FadingBacking, Switch};
 pub(crate) use file::FileBacking;
+pub(crate) use host::HostFile;
 pub(crate) use memory::MemoryBacking;
+pub(crate) use pieces::{Bytes, PIECE_BYTES, Pieces};
 
 use crate::FlashError;
 

@@ -1,0 +1,138 @@
+//! Sparse bytes in memory, of which a copy costs next to nothing until one of the two is written.
+//!
+//! ```text
+//!   position ── / 64 KB ─► piece (shared until it is written)     no piece: zeroes, no space taken
+//! ```
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::RwLock;
+
+/// Bytes that are allocated at a time.
+pub(crate) const PIECE_BYTES: u64 = 64 << 10;
+
+/// The bytes of a piece, perhaps shared with copies.
+pub(crate) type Bytes = Arc<[u8]>;
+type Piece = Arc<RwLock<Bytes>>;
+
+#[derive(Default)]
+pub(crate) struct Pieces(RwLock<HashMap<u64, Piece>>);
+
+/// One piece of zeroes, which all zeroes share.
+fn zeroes() -> &'static Bytes {
+    static ZEROES: OnceLock<Bytes> = OnceLock::new();
+    ZEROES.get_or_init(|| vec![0; PIECE_BYTES as usize].into())
+}
+
+impl Pieces {
+    /// The same bytes once more.
+    pub(crate) fn copy(&self) -> Self {
+        let copy = |(&i, p): (&u64, &Piece)| (i, Arc::new(RwLock::new(p.read().clone())));
+        Self(RwLock::new(self.0.read().iter().map(copy).collect()))
+    }
+
+    /// The bytes of a piece; `None` where none was ever written.
+    pub(crate) fn piece(&self, index: u64) -> Option<Bytes> {
+        self.0.read().get(&index).map(|p| p.read().clone())
+    }
+
+    /// Whether all of a range has space.
+    pub(crate) fn holds(&self, at: u64, len: u64) -> bool {
+        let pieces = self.0.read();
+        parts(at, len).all(|(index, ..)| pieces.contains_key(&index))
+    }
+
+    /// Fills `out` from `at`.
+    pub(crate) fn read(&self, at: u64, out: &mut [u8]) {
+        for (index, offset, done, part) in parts(at, out.len() as u64) {
+            let piece = self.0.read().get(&index).cloned();
+            match piece {
+                Some(p) => out[done..done + part].copy_from_slice(&p.read()[offset..offset + part]),
+                None => out[done..done + part].fill(0),
+            }
+        }
+    }
+
+    /// Puts `data` at `at`.
+    pub(crate) fn write(&self, at: u64, data: &[u8]) {
+        for (index, offset, done, part) in parts(at, data.len() as u64) {
+            let piece = self.for_write(index);
+            let mut piece = piece.write();
+            let data = &data[done..done + part];
+            if !Arc::ptr_eq(&piece, zeroes()) || data.iter().any(|&b| b != 0) {
+                Arc::make_mut(&mut piece)[offset..offset + part].copy_from_slice(data);
+            }
+        }
+    }
+
+    fn for_write(&self, index: u64) -> Piece {
+        if let Some(p) = self.0.read().get(&index) {
+            return p.clone();
+        }
+        let empty = || Arc::new(RwLock::new(zeroes().clone()));
+        self.0.write().entry(index).or_insert_with(empty).clone()
+    }
+
+    /// Makes a range zeroes; whole pieces give their space back.
+    pub(crate) fn punch(&self, at: u64, len: u64) {
+        for (index, offset, _, part) in parts(at, len) {
+            if part as u64 == PIECE_BYTES {
+                self.0.write().remove(&index);
+            } else if let Some(p) = self.0.read().get(&index) {
+                Arc::make_mut(&mut p.write())[offset..offset + part].fill(0);
+            }
+        }
+    }
+}
+
+/// Splits `len` bytes at `at` into (piece, offset in it, offset in the buffer, bytes).
+fn parts(at: u64, len: u64) -> impl Iterator<Item = (u64, usize, usize, usize)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        (done < len).then(|| {
+            let at = at + done;
+            let offset = at % PIECE_BYTES;
+            let part = (PIECE_BYTES - offset).min(len - done);
+            done += part;
+            (at / PIECE_BYTES, offset as usize, (done - part) as usize, part as usize)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_and_its_original_go_their_own_ways() {
+        let a = Pieces::default();
+        a.write(PIECE_BYTES - 3, &[1; 6]);
+        let b = a.copy();
+        a.write(PIECE_BYTES, &[2; 2]);
+        b.punch(0, PIECE_BYTES);
+        b.punch(PIECE_BYTES + 2, 1);
+        let read = |p: &Pieces| {
+            let mut out = [9; 8];
+            p.read(PIECE_BYTES - 4, &mut out);
+            out
+        };
+        assert_eq!(read(&a), [0, 1, 1, 1, 2, 2, 1, 0]);
+        assert_eq!(read(&b), [0, 0, 0, 0, 1, 1, 0, 0]);
+        assert!(a.holds(0, 2 * PIECE_BYTES) && !b.holds(0, 2 * PIECE_BYTES) && !a.holds(0, 1 << 20));
+    }
+
+    #[test]
+    fn zeroes_take_space_but_no_memory_until_they_are_overwritten() {
+        let p = Pieces::default();
+        p.write(0, &vec![0; PIECE_BYTES as usize * 2]);
+        assert!(p.holds(0, PIECE_BYTES * 2));
+        assert!(Arc::ptr_eq(&p.piece(1).unwrap(), zeroes()));
+        p.write(5, &[7]);
+        p.write(5, &[0]);
+        assert!(zeroes().iter().all(|&b| b == 0));
+        let mut out = [9];
+        p.read(5, &mut out);
+        assert_eq!(out, [0]);
+    }
+}

@@ -1,0 +1,253 @@
+//! A medium whose every operation can fail, from seeds: power, programs, erasures, reads, and the host below.
+//!
+//! ```text
+//!   Medium ── program, erase, read, sync, record ─► Faults: strikes this one?  (plan)
+//!     └─► FileBacking ── pwrite, fdatasync ─► simulated file (disk), which loses what was not synced (journal)
+//! ```
+//!
+//! So the code that writes real images is the code that is simulated. Faults are to be found, not to be survived: after
+//! any of them a read of a read unit answers what was programmed there, or an error; only bytes without tags
+//! ([`Medium::read_unverified`]) are for their reader to judge. Tags can not tell one thing: whether a WBLOCK whose
+//! tags are of no generation that its EBLOCK has now was lost, or never programmed; whoever knows that it was
+//! programmed (mapping, log) knows that it was lost.
+
+mod disk;
+mod journal;
+mod kind;
+mod plan;
+mod random;
+mod strike;
+
+use std::fmt;
+use std::sync::Arc;
+
+use lode_base::{EblockId, Geometry};
+use parking_lot::Mutex;
+
+use crate::backing::{FileBacking, Pieces};
+use crate::faults::disk::SimulatedFile;
+use crate::faults::random::Random;
+use crate::layout::{CHECKPOINT_AT, SUPERBLOCK_AT, SUPERBLOCK_BYTES, data_at, group_at, group_of};
+use crate::record::RECORD_HEADER_BYTES;
+use crate::tag::TAG_BYTES;
+use crate::tag_cache::TagCache;
+use crate::{FlashError, Medium, image};
+
+pub(crate) use disk::Disk;
+pub use kind::FaultKind;
+pub(crate) use plan::Plan;
+pub(crate) use strike::{ProgramStrike, ReadStrike};
+
+/// What a fault changed behind the back of the medium, so that an oracle knows what may be lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hit {
+    /// WBLOCKs that do not hold what was programmed there, or can not be read.
+    Wblocks {
+        /// What struck.
+        kind: FaultKind,
+        /// Their EBLOCK.
+        eblock: EblockId,
+        /// The first of them.
+        wblock: u32,
+        /// How many.
+        count: u32,
+    },
+    /// One of the copies of the record in a checkpoint slot.
+    Checkpoint {
+        /// 0 or 1.
+        slot: usize,
+        /// 0 or 1.
+        copy: usize,
+    },
+    /// One of the copies of the superblock.
+    Superblock {
+        /// 0 or 1.
+        copy: usize,
+    },
+}
+
+/// The faults of a simulated medium, and its power. A clone is the same.
+///
+/// The medium that lost its power goes on, and does not know: nothing that it then does is found.
+#[derive(Clone)]
+pub struct Faults {
+    plan: Arc<Mutex<Plan>>,
+    disk: Arc<Disk>,
+    tags: Arc<TagCache>,
+    /// What a stale read answers.
+    stale: Arc<Mutex<Option<Pieces>>>,
+    geometry: Geometry,
+}
+
+/// The faults of a medium, for those who only cut its power.
+pub type Power = Faults;
+
+impl Faults {
+    /// A new image on a simulated file, or the one that it holds.
+    pub(crate) fn medium(
+        geometry: Option<Geometry>,
+        disk: Disk,
+        plan: Plan,
+    ) -> Result<(Medium, Self), FlashError> {
+        let (disk, plan) = (Arc::new(disk), Arc::new(Mutex::new(plan)));
+        let file = Box::new(SimulatedFile::new(disk.clone(), plan.clone()));
+        let backing = FileBacking::new(file, disk::path())?;
+        let opened = match geometry {
+            Some(g) => image::write_new(backing, g, 0)?,
+            None => image::open_backing(backing)?,
+        };
+        let mut medium = Medium::opened(opened);
+        let (geometry, tags) = (*medium.geometry(), medium.tags.clone());
+        let faults = Self { plan, disk, tags, stale: Arc::default(), geometry };
+        medium.faults = Some(faults.clone());
+        Ok((medium, faults))
+    }
+
+    /// Lets a fault strike once, at the operation that comes after so many others that it counts (see [`FaultKind`]).
+    /// What exactly it does follows from `seed`.
+    pub fn arm(&self, kind: FaultKind, after: u64, seed: u64) {
+        if kind == FaultKind::StaleRead {
+            *self.stale.lock() = Some(self.disk.snapshot());
+        }
+        self.plan.lock().arm(kind, after, seed);
+    }
+
+    /// Nothing strikes that did not strike yet, and there is space again. What is bad for good stays so.
+    pub fn disarm_all(&self) {
+        self.plan.lock().disarm(|_| true);
+    }
+
+    /// How often each kind struck.
+    pub fn fired(&self) -> Vec<(FaultKind, u64)> {
+        self.plan.lock().fired()
+    }
+
+    /// What was hit by those kinds that change, lose or hide what was programmed, in order.
+    pub fn hits(&self) -> Vec<Hit> {
+        self.plan.lock().hits.clone()
+    }
+
+    /// Operations that changed the medium until its power was cut: programs, erasures, syncs, records, discards.
+    pub fn operations(&self) -> u64 {
+        self.plan.lock().operations
+    }
+
+    /// Cuts the power at the operation that comes after so many others, and at no other that was asked for before.
+    pub fn cut_after(&self, operations: u64) {
+        let mut plan = self.plan.lock();
+        plan.disarm(|k| k == FaultKind::PowerCut);
+        plan.arm(FaultKind::PowerCut, operations, 0);
+    }
+
+    /// Cuts the power now.
+    pub fn cut(&self) {
+        self.plan.lock().cut = true;
+        self.disk.cut();
+    }
+
+    /// One program finds the file system full before it begins: the one after so many others.
+    pub fn full_after(&self, programs: u64) {
+        self.plan.lock().full_after = Some(programs);
+    }
+
+    /// Whether the power was cut.
+    pub fn is_cut(&self) -> bool {
+        self.plan.lock().cut
+    }
+
+    /// The medium as found after the cut (or as if it came now), in the next open epoch: what was synced, and of the
+    /// rest what `seed` picks, sector by sector. Nothing is known of its EBLOCKs, as in [`Medium::open_file`]; what
+    /// was bad for good still is, and nothing is armed.
+    ///
+    /// # Errors
+    /// When the image can not be opened, which only damage to its superblock brings about.
+    pub fn restored(&self, seed: u64) -> Result<(Medium, Self), FlashError> {
+        Self::medium(None, self.disk.found(seed), self.aftermath())
+    }
+
+    /// The medium as it is, with nothing lost, in the next open epoch.
+    pub(crate) fn reopened(&self) -> Result<(Medium, Self), FlashError> {
+        Self::medium(None, self.disk.copy(), self.aftermath())
+    }
+
+    fn aftermath(&self) -> Plan {
+        self.plan.lock().aftermath()
+    }
+
+    /// Flips one bit, now: of data, of a tag or of a log page that was programmed, of a copy of a checkpoint record or
+    /// of the superblock, as `seed` picks; `None` when there is none, or `kind` is no flip.
+    pub fn flip(&self, kind: FaultKind, seed: u64) -> Option<Hit> {
+        let mut plan = self.plan.lock();
+        let random = &mut Random::new(seed);
+        let hit = match kind {
+            FaultKind::FlipData | FaultKind::FlipTag | FaultKind::FlipLog => {
+                let tagged = kind != FaultKind::FlipLog;
+                let all = plan.programmed.iter().flat_map(|(&e, w)| w.iter().map(move |(&w, &t)| (e, w, t)));
+                let of: Vec<_> = all.filter(|(.., t)| *t == tagged).collect();
+                let (e, w, _) = *of.get(random.below(of.len().max(1) as u64) as usize)?;
+                self.flip_wblocks(kind, e, w, 1, random)
+            }
+            FaultKind::FlipCheckpoint => self.flip_checkpoint(random.below(2) as usize, random),
+            FaultKind::FlipSuperblock => self.flip_superblock(random),
+            _ => return None,
+        };
+        plan.count(kind);
+        plan.hits.push(hit);
+        Some(hit)
+    }
+
+    fn flip_wblocks(
+        &self,
+        kind: FaultKind,
+        eblock: EblockId,
+        wblock: u32,
+        count: u32,
+        random: &mut Random,
+    ) -> Hit {
+        let wblock_bytes = u64::from(self.geometry.wblock_bytes());
+        let byte = self.byte(eblock, wblock) + random.below(wblock_bytes * u64::from(count));
+        let bit = random.below(8) as u32;
+        if kind == FaultKind::FlipTag {
+            self.disk.flip(self.tag_at(byte) + random.below(TAG_BYTES as u64), bit);
+            self.tags.forget(group_of(byte));
+        } else {
+            self.disk.flip(data_at(byte), bit);
+        }
+        let eblock_byte = byte % u64::from(self.geometry.eblock_bytes());
+        Hit::Wblocks { kind, eblock, wblock: (eblock_byte / wblock_bytes) as u32, count: 1 }
+    }
+
+    fn flip_checkpoint(&self, slot: usize, random: &mut Random) -> Hit {
+        let copy = random.below(2) as usize;
+        let at = CHECKPOINT_AT[copy][slot];
+        let mut header = [0; RECORD_HEADER_BYTES];
+        self.disk.read(at, &mut header);
+        let payload = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
+        let len = RECORD_HEADER_BYTES as u64 + u64::from(payload);
+        self.disk.flip(at + random.below(len), random.below(8) as u32);
+        Hit::Checkpoint { slot, copy }
+    }
+
+    fn flip_superblock(&self, random: &mut Random) -> Hit {
+        let copy = random.below(2) as usize;
+        self.disk.flip(SUPERBLOCK_AT[copy] + random.below(SUPERBLOCK_BYTES as u64), random.below(8) as u32);
+        Hit::Superblock { copy }
+    }
+
+    fn byte(&self, e: EblockId, wblock: u32) -> u64 {
+        let in_eblock = u64::from(wblock) * u64::from(self.geometry.wblock_bytes());
+        u64::from(e.raw()) * u64::from(self.geometry.eblock_bytes()) + in_eblock
+    }
+
+    /// Where the tag of the read unit of a byte of the medium lies in the image.
+    fn tag_at(&self, byte: u64) -> u64 {
+        let index = byte % crate::layout::GROUP_DATA_BYTES / u64::from(self.geometry.rblock_bytes());
+        group_at(group_of(byte)) + index * TAG_BYTES as u64
+    }
+}
+
+impl fmt::Debug for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Faults({:?}, {})", self.fired(), if self.is_cut() { "cut" } else { "power is on" })
+    }
+}

@@ -1,0 +1,190 @@
+//! Which operation is struck by which fault, and what stays bad for good.
+//!
+//! ```text
+//!   arm(kind, after, seed) ─► armed ── one operation of its kind, and one, and ... ─► struck, once
+//! ```
+//!
+//! Invariants: what strikes follows from the operations so far and the armed faults alone; one operation is struck once;
+//! after a power cut nothing strikes, and what is bad is as it was then.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use lode_base::EblockId;
+
+use crate::error::EIO;
+use crate::faults::{FaultKind, Hit};
+
+#[derive(Clone, Copy)]
+struct Armed {
+    kind: FaultKind,
+    left: u64,
+    seed: u64,
+}
+
+/// How the host fails.
+pub(crate) struct HostFailure {
+    pub(crate) kind: io::Error,
+    pub(crate) seed: u64,
+}
+
+/// What is wrong for good.
+#[derive(Clone, Default)]
+pub(crate) struct Scars {
+    /// EBLOCKs in which a program failed since they were erased.
+    pub(crate) ended: BTreeSet<EblockId>,
+    /// EBLOCKs that can not be erased.
+    pub(crate) inerasable: BTreeSet<EblockId>,
+    /// Read units that can not be read, by the byte of the medium that they begin at.
+    pub(crate) unreadable: BTreeSet<u64>,
+}
+
+#[derive(Default)]
+pub(crate) struct Plan {
+    armed: Vec<Armed>,
+    fired: BTreeMap<FaultKind, u64>,
+    pub(crate) hits: Vec<Hit>,
+    pub(crate) operations: u64,
+    pub(crate) scars: Scars,
+    /// Of each EBLOCK's WBLOCKs since it was erased, whether they have tags.
+    pub(crate) programmed: BTreeMap<EblockId, BTreeMap<u32, bool>>,
+    /// Whether the host's file system is full, and whether for each write or for those that need space.
+    full: Option<bool>,
+    /// Programs until one finds it full, once.
+    pub(crate) full_after: Option<u64>,
+    /// The power goes when the operation under way is over.
+    pub(crate) cut_due: bool,
+    pub(crate) cut: bool,
+}
+
+impl Plan {
+    pub(crate) fn arm(&mut self, kind: FaultKind, left: u64, seed: u64) {
+        self.armed.push(Armed { kind, left, seed });
+    }
+
+    /// Nothing armed; what was bad for good still is.
+    pub(crate) fn aftermath(&self) -> Self {
+        Self { scars: self.scars.clone(), programmed: self.programmed.clone(), ..Self::default() }
+    }
+
+    pub(crate) fn disarm(&mut self, what: impl Fn(FaultKind) -> bool) {
+        self.armed.retain(|a| !what(a.kind));
+        if what(FaultKind::NoSpace) {
+            (self.full, self.full_after) = (None, None);
+        }
+    }
+
+    pub(crate) fn fired(&self) -> Vec<(FaultKind, u64)> {
+        self.fired.iter().map(|(&k, &n)| (k, n)).collect()
+    }
+
+    pub(crate) fn count(&mut self, kind: FaultKind) {
+        *self.fired.entry(kind).or_default() += 1;
+    }
+
+    /// One operation that faults of `kinds` strike: which does, and its seed.
+    pub(crate) fn strike(&mut self, kinds: &[FaultKind]) -> Option<(FaultKind, u64)> {
+        let struck = self.due(kinds)?;
+        Some(self.take(struck))
+    }
+
+    /// One operation that faults of `kinds` may strike: which does, if it can.
+    pub(crate) fn due(&mut self, kinds: &[FaultKind]) -> Option<usize> {
+        if self.cut {
+            return None;
+        }
+        let mut struck = None;
+        for (i, a) in self.armed.iter_mut().enumerate().filter(|(_, a)| kinds.contains(&a.kind)) {
+            match a.left {
+                0 => struck = struck.or(Some(i)),
+                _ => a.left -= 1,
+            }
+        }
+        struck
+    }
+
+    /// The kind and the seed of an armed fault.
+    pub(crate) fn armed(&self, at: usize) -> (FaultKind, u64) {
+        (self.armed[at].kind, self.armed[at].seed)
+    }
+
+    /// An armed fault strikes, and is armed no more.
+    pub(crate) fn take(&mut self, at: usize) -> (FaultKind, u64) {
+        let a = self.armed.remove(at);
+        self.count(a.kind);
+        (a.kind, a.seed)
+    }
+
+    /// An operation that changes the medium begins; false when the power was cut before.
+    pub(crate) fn begin(&mut self) -> bool {
+        if self.cut {
+            return false;
+        }
+        self.operations += 1;
+        self.cut_due |= self.strike(&[FaultKind::PowerCut]).is_some();
+        true
+    }
+
+    /// Whether a program finds the file system full before it begins.
+    pub(crate) fn finds_no_space(&mut self) -> bool {
+        match &mut self.full_after {
+            Some(0) => {
+                self.full_after = None;
+                self.count(FaultKind::NoSpace);
+                return true;
+            }
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        false
+    }
+
+    /// A write of the host's file: how it fails.
+    pub(crate) fn host_write(&mut self, needs_space: bool) -> Option<HostFailure> {
+        let full = |seed| Some(HostFailure { kind: io::ErrorKind::StorageFull.into(), seed });
+        match self.strike(&[FaultKind::NoSpace, FaultKind::WriteError]) {
+            Some((FaultKind::NoSpace, seed)) => {
+                self.full = Some(seed % 2 == 1);
+                full(seed)
+            }
+            Some((_, seed)) => Some(HostFailure { kind: input_output_error(), seed }),
+            None if !self.cut && self.full.is_some_and(|all| all || needs_space) => {
+                self.count(FaultKind::NoSpace);
+                full(0)
+            }
+            None => None,
+        }
+    }
+
+    /// A sync of the host's file: how it fails.
+    pub(crate) fn host_sync(&mut self) -> Option<HostFailure> {
+        let (_, seed) = self.strike(&[FaultKind::SyncError])?;
+        Some(HostFailure { kind: input_output_error(), seed })
+    }
+}
+
+fn input_output_error() -> io::Error {
+    io::Error::from_raw_os_error(EIO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_strikes_once_and_one_operation_is_struck_once() {
+        use FaultKind::{EraseFails, ProgramFails, TornProgram};
+        let mut p = Plan::default();
+        p.arm(ProgramFails, 1, 10);
+        p.arm(TornProgram, 1, 20);
+        p.arm(EraseFails, 0, 30);
+        let kinds = [ProgramFails, TornProgram];
+        assert_eq!(p.strike(&kinds), None);
+        assert_eq!(p.strike(&kinds), Some((ProgramFails, 10)));
+        assert_eq!(p.strike(&kinds), Some((TornProgram, 20)));
+        assert_eq!(p.strike(&kinds), None);
+        p.cut = true;
+        assert_eq!(p.strike(&[EraseFails]), None);
+        assert_eq!(p.fired(), [(TornProgram, 1), (ProgramFails, 1)]);
+    }
+}
