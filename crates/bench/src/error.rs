@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use datafusion::error::DataFusionError;
 use lode_sql::SqlError;
 
+use crate::drive_host::DriveError;
+
 /// Why a workload stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
@@ -35,6 +37,9 @@ pub enum BenchError {
         /// What was wrong.
         source: std::io::Error,
     },
+    /// A workload on the drive itself failed.
+    #[error(transparent)]
+    Drive(DriveError),
     /// An answer is not what it must be.
     #[error("{0}")]
     Differs(#[from] crate::tpch::answers::Difference),
@@ -46,4 +51,13 @@ pub enum BenchError {
         /// What is wrong.
         what: String,
     },
+}
+
+impl From<DriveError> for BenchError {
+    fn from(e: DriveError) -> Self {
+        match e {
+            DriveError::Stopped => Self::Interrupted,
+            e => Self::Drive(e),
+        }
+    }
 }

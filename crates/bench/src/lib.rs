@@ -2,9 +2,15 @@
 //!
 //! ```text
 //!   tpch: generate ─► load ─► 22 queries ─► compare with shipped answers, with another offload level, with Parquet
+//!   gc:   fill ─► overwrite many times ─► write amplification: measured, modelled, by theory
+//!   raw:  the drive and plain file I/O in alternation
 //! ```
 
+pub mod drive_host;
 pub mod error;
+pub mod gc;
+pub mod random;
+pub mod raw;
 pub mod tpch;
 
 pub use error::BenchError;

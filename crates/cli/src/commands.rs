@@ -5,4 +5,5 @@ pub(crate) mod demo;
 pub(crate) mod drive;
 pub(crate) mod load;
 mod load_files;
+pub(crate) mod sim;
 pub(crate) mod sql;

@@ -55,6 +55,7 @@ enum Command {
     Load(commands::load::Args),
     Drive(commands::drive::Args),
     Bench(commands::bench::Args),
+    Sim(commands::sim::Args),
 }
 
 fn main() {
@@ -81,6 +82,7 @@ fn run(cli: Cli) -> CliResult {
         Command::Load(args) => commands::load::run(args),
         Command::Drive(args) => commands::drive::run(args),
         Command::Bench(args) => commands::bench::run(args),
+        Command::Sim(args) => commands::sim::run(args),
     }
 }
 

@@ -84,25 +84,47 @@ fn truncated_images_are_refused_at_every_length() {
 }
 
 #[test]
-fn every_flipped_byte_of_the_superblock_is_found() {
+fn a_damaged_superblock_is_repaired_from_its_copy_and_refused_without_it() {
     let dir = Dir::new();
     let file = image(&dir);
     let mut image = OpenOptions::new().read(true).write(true).open(&file).unwrap();
-    let mut superblock = vec![0; SUPERBLOCK_BYTES];
+    let mut superblock = vec![0; 2 * SUPERBLOCK_BYTES];
     image.read_exact(&mut superblock).unwrap();
     // Every byte of the fields, then one in each region of the rest; the crate `flash` flips all of them.
     let places =
         (0..160).step_by(7).chain((160..SUPERBLOCK_BYTES).step_by(509)).chain([SUPERBLOCK_BYTES - 1]);
     for place in places {
-        let flip = |image: &mut File, byte: u8| {
+        let mut flip = |place: usize| {
             image.seek(SeekFrom::Start(place as u64)).unwrap();
-            image.write_all(&[byte]).unwrap();
+            image.write_all(&[superblock[place] ^ 0x40]).unwrap();
         };
-        flip(&mut image, superblock[place] ^ 0x40);
+        let copy = place + SUPERBLOCK_BYTES;
+        flip(place);
+        flip(copy);
         fail(["drive", "check", &file], 1, &["good.lode"]);
-        flip(&mut image, superblock[place]);
+        let mut whole = |from: usize| {
+            image.seek(SeekFrom::Start(from as u64)).unwrap();
+            image.write_all(&superblock[from..from + SUPERBLOCK_BYTES]).unwrap();
+        };
+        // One of the two is whole again: the other one follows.
+        whole(if place % 2 == 0 { 0 } else { SUPERBLOCK_BYTES });
+        succeed(["drive", "check", &file]);
+        assert!(fs::read(&file).unwrap().starts_with(&superblock), "byte {place} is not repaired");
     }
-    succeed(["drive", "check", &file]);
+}
+
+#[test]
+fn a_damaged_checkpoint_record_is_repaired_from_its_copy() {
+    let dir = Dir::new();
+    let file = image(&dir);
+    let good = fs::read(&file).unwrap();
+    // Two slots, and their copies; a byte of each record's payload.
+    for copy in [[64 << 10, 192 << 10], [320 << 10, 416 << 10]] {
+        let mut bytes = good.clone();
+        copy.iter().for_each(|at| bytes[at + 40] ^= 1);
+        fs::write(&file, &bytes).unwrap();
+        assert_still_good(&file);
+    }
 }
 
 #[test]

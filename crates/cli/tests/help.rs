@@ -4,7 +4,7 @@ mod common;
 
 use common::{fail, run, succeed};
 
-const COMMANDS: [&[&str]; 13] = [
+const COMMANDS: [&[&str]; 16] = [
     &[],
     &["demo"],
     &["sql"],
@@ -18,6 +18,9 @@ const COMMANDS: [&[&str]; 13] = [
     &["drive", "check"],
     &["bench"],
     &["bench", "tpch"],
+    &["bench", "gc"],
+    &["bench", "raw"],
+    &["sim"],
 ];
 
 fn help(command: &[&str]) -> String {
@@ -57,7 +60,7 @@ fn every_option_of_an_example_exists() {
 
 #[test]
 fn a_bad_command_line_is_one_line() {
-    fail([], 2, &["demo, sql, load, drive, bench"]);
+    fail([], 2, &["demo, sql, load, drive, bench, sim"]);
     fail(["load"], 2, &["'lode load' needs a command: tpch, csv, parquet"]);
     fail(["drive"], 2, &["format, info, check"]);
     fail(["fly"], 2, &["fly"]);
@@ -68,6 +71,9 @@ fn a_bad_command_line_is_one_line() {
     fail(["sql", "x.lode", "--offload", "most"], 2, &["off, index, pages, rows, auto"]);
     fail(["demo", "--memory", "lots"], 2, &["512MB"]);
     fail(["demo", "--partitions", "0"], 2, &["0"]);
+    fail(["sim", "--seed", "1", "--faults", "power-cut,rust"], 2, &["rust"]);
+    fail(["sim", "--seed", "1", "--only", "3-x"], 2, &["3-x"]);
+    fail(["sim", "--seed", "1", "--minutes", "2"], 2, &["--minutes"]);
 }
 
 #[test]

@@ -182,10 +182,14 @@ fn damage_of_a_closed_image_is_found_or_harms_nothing() {
     for d in 0..16 {
         assert!(matches!(flip(tag + d), Found::Told), "byte {d} of a tag");
     }
-    // Checkpoint slots, and all that they lead to.
-    for slot in [64 << 10, 192 << 10] {
+    // Checkpoint slots: one copy is repaired from the other, and without either the damage shows.
+    for (slot, copy) in [(64 << 10, 320 << 10), (192 << 10, 416 << 10)] {
         for d in [0, 9, 13, 20, 40, 60, 100] {
-            assert!(matches!(flip(slot + d), Found::Told | Found::Refused), "byte {d} of slot {slot}");
+            assert!(matches!(flip(slot + d), Found::Harmless), "byte {d} of slot {slot}");
+            let mut both = bytes.clone();
+            both[copy + d] ^= 1;
+            let found = with_flip(&flipped, &both, slot + d, &state, extent);
+            assert!(matches!(found, Found::Told | Found::Refused), "byte {d} of slot {slot} and its copy");
         }
     }
     let (mut found, mut harmless) = (0, 0);

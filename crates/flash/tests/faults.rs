@@ -37,9 +37,9 @@ impl Random {
 /// Bytes that no other program writes.
 fn content(eblock: u32, wblock: u32, generation: Generation, wblocks: u32) -> PageBuf {
     let mut bytes = Vec::new();
-    for w in wblock..wblock + wblocks {
-        let mut r = Random(generation.raw() * 10_000 + u64::from(eblock * 100 + w));
-        (0..WBLOCK_BYTES / 8).for_each(|_| bytes.extend_from_slice(&r.below(u64::MAX).to_le_bytes()));
+    for unit in wblock * 2..(wblock + wblocks) * 2 {
+        let n = Random(generation.raw() * 10_000 + u64::from(eblock * 100 + unit)).below(u64::MAX);
+        bytes.extend_from_slice(&n.to_le_bytes().repeat(512));
     }
     PageBuf::copy_from(&bytes)
 }
@@ -464,7 +464,8 @@ fn no_fault_makes_a_read_answer_wrong_bytes() {
                     }
                     _ => {}
                 }
-                for (&n, &(_, next, _)) in &w.eblocks {
+                for n in [n, random.below(u64::from(EBLOCKS)) as u32] {
+                    let Some(&(_, next, _)) = w.eblocks.get(&n) else { continue };
                     let wblock = random.below(u64::from(WBLOCKS)) as u32;
                     match w.read(n, wblock) {
                         Ok(_) => {}

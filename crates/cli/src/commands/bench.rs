@@ -1,5 +1,8 @@
 //! `lode bench`: workloads, measured in wall time.
 
+mod gc;
+mod raw;
+
 use std::path::PathBuf;
 
 use clap::Subcommand;
@@ -20,7 +23,7 @@ use crate::table::{TextTable, bytes, count};
 #[command(
     long_about = "Run a workload and measure it, in wall time.",
     after_long_help = "EXAMPLES\n    lode bench tpch --scale 1 --compare parquet\n    \
-        lode bench tpch --scale 0.1 --json > tpch.jsonl"
+        lode bench tpch --scale 0.1 --json > tpch.jsonl\n    lode bench raw --seconds 30"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -43,6 +46,8 @@ enum What {
             parquet_ms and ratio are null without --compare."
     )]
     Tpch(Tpch),
+    Gc(gc::Args),
+    Raw(raw::Args),
 }
 
 #[derive(clap::Args)]
@@ -81,7 +86,14 @@ enum Peer {
 const RUNS: usize = 3;
 
 pub(crate) fn run(args: Args) -> CliResult {
-    let What::Tpch(args) = args.what;
+    match args.what {
+        What::Tpch(args) => tpch(args),
+        What::Gc(args) => gc::run(args),
+        What::Raw(args) => raw::run(args),
+    }
+}
+
+fn tpch(args: Tpch) -> CliResult {
     let dir = tempfile::tempdir().map_err(|e| CliError::Failed(format!("temporary directory: {e}")))?;
     let path = args.drive.clone().unwrap_or_else(|| dir.path().join("tpch.lode"));
     let mut opened = match &args.drive {

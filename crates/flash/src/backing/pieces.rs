@@ -60,7 +60,7 @@ impl Pieces {
             let piece = self.for_write(index);
             let mut piece = piece.write();
             let data = &data[done..done + part];
-            if !Arc::ptr_eq(&piece, zeroes()) || data.iter().any(|&b| b != 0) {
+            if !Arc::ptr_eq(&piece, zeroes()) || data != &zeroes()[..part] {
                 Arc::make_mut(&mut piece)[offset..offset + part].copy_from_slice(data);
             }
         }

@@ -89,7 +89,15 @@ impl Faults {
         disk: Disk,
         plan: Plan,
     ) -> Result<(Medium, Self), FlashError> {
-        let (disk, plan) = (Arc::new(disk), Arc::new(Mutex::new(plan)));
+        Self::medium_on(geometry, Arc::new(disk), plan)
+    }
+
+    fn medium_on(
+        geometry: Option<Geometry>,
+        disk: Arc<Disk>,
+        plan: Plan,
+    ) -> Result<(Medium, Self), FlashError> {
+        let plan = Arc::new(Mutex::new(plan));
         let file = Box::new(SimulatedFile::new(disk.clone(), plan.clone()));
         let backing = FileBacking::new(file, disk::path())?;
         let opened = match geometry {
@@ -249,5 +257,74 @@ impl Faults {
 impl fmt::Debug for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Faults({:?}, {})", self.fired(), if self.is_cut() { "cut" } else { "power is on" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn disk(seed: u64) -> Disk {
+        let g = Geometry::new(1, 1, 1, 4096, 4096, 64 << 10, 8).unwrap();
+        let (_, faults) = Medium::simulated(g);
+        let (m, faults) = faults.restored(0).unwrap();
+        m.write_checkpoint_record(0, b"where the log begins").unwrap();
+        m.sync().unwrap();
+        if seed % 2 == 1 {
+            faults.flip(FaultKind::FlipSuperblock, seed).unwrap();
+            faults.flip(FaultKind::FlipCheckpoint, seed).unwrap();
+        }
+        faults.disk.copy()
+    }
+
+    /// Opening fails at any write or sync, with any part of it found: the next opening succeeds, and no epoch is
+    /// handed out twice.
+    #[test]
+    fn an_opening_that_fails_anywhere_leaves_an_image_that_opens() {
+        use FaultKind::{NoSpace, SyncError, WriteError};
+        let mut failed = BTreeSet::new();
+        for seed in 0..120 {
+            for (kind, after) in
+                [(WriteError, 0), (WriteError, 1), (WriteError, 2), (NoSpace, 0), (SyncError, 0)]
+            {
+                let disk = disk(seed);
+                let mut plan = Plan::default();
+                plan.arm(kind, after, seed);
+                let mut used = BTreeSet::from([1, 2]);
+                let disk = Arc::new(disk);
+                let opened = Faults::medium_on(None, disk.clone(), plan);
+                match opened {
+                    Err(e) => {
+                        let line = e.to_string();
+                        assert!(
+                            line.starts_with("<simulated>: cannot ") && line.lines().count() == 1,
+                            "{line}"
+                        );
+                        failed.insert((kind, after));
+                    }
+                    Ok((m, _)) => assert!(used.insert(m.open_epoch())),
+                }
+                let (m, faults) = Faults::medium(None, disk.found(seed), Plan::default()).unwrap();
+                assert!(used.insert(m.open_epoch()), "epoch {} comes again", m.open_epoch());
+                let record = m.newest_checkpoint_record().unwrap();
+                assert_eq!(record, Some((0, b"where the log begins".to_vec())));
+                let (m, _) = faults.restored(seed).unwrap();
+                assert!(used.insert(m.open_epoch()));
+                assert_eq!(m.repairs(), 0, "what was repaired stays so");
+            }
+        }
+        assert_eq!(failed.len(), 5, "{failed:?}");
+    }
+
+    #[test]
+    fn one_opener_at_a_time() {
+        let disk = Arc::new(disk(0));
+        let held = Faults::medium_on(None, disk.clone(), Plan::default()).unwrap();
+        let e = Faults::medium_on(None, disk.clone(), Plan::default()).unwrap_err();
+        assert!(matches!(e, FlashError::Busy { .. }), "{e}");
+        drop(held);
+        Faults::medium_on(None, disk, Plan::default()).unwrap();
     }
 }

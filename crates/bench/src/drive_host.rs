@@ -1,0 +1,132 @@
+//! A host that speaks to a drive directly, for workloads below SQL.
+//!
+//! ```text
+//!   workload ─► Host: one queue, one thread ─► Drive
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use lode_base::{ExtentId, Lpid, OwnerId, PageBuf, VirtualNs};
+use lode_command::{
+    Batch, Command, CommandError, Completion, Device, DeviceError, Outcome, Queue, ReadRequest, Reply, Until,
+};
+use lode_firmware::{Drive, FirmwareError};
+
+/// Why a workload on a drive stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum DriveError {
+    /// A command failed.
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    /// The drive could not be made or opened.
+    #[error(transparent)]
+    Firmware(#[from] FirmwareError),
+    /// The drive can not be used.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A plain file could not be written or read.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What was wrong.
+        source: std::io::Error,
+    },
+    /// A page is not what was written.
+    #[error("page {0} is not what was written")]
+    Wrong(Lpid),
+    /// Whoever waits for the workload does not any more.
+    #[error("stopped")]
+    Stopped,
+}
+
+impl DriveError {
+    /// For errors of the file at `path`.
+    pub fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Self + '_ {
+        move |source| Self::File { path: path.into(), source }
+    }
+}
+
+/// One queue of a drive.
+pub struct Host {
+    queue: Box<dyn Queue>,
+    depth: u32,
+    out: Vec<Completion>,
+}
+
+impl Host {
+    /// A queue that takes `depth` commands at a time.
+    ///
+    /// # Errors
+    /// When the drive does not open so deep a queue.
+    pub fn new(drive: &Drive, depth: u32) -> Result<Self, DriveError> {
+        Ok(Self { queue: drive.open_queue(depth)?, depth, out: Vec::new() })
+    }
+
+    /// Runs commands to their ends, at most as many as the queue is deep at a time, and answers in their order.
+    ///
+    /// # Errors
+    /// The first error of a command, once all have ended.
+    pub fn run_all(&mut self, commands: Vec<Command>) -> Result<Vec<Reply>, DriveError> {
+        assert!(commands.len() <= self.depth as usize, "more commands than the queue takes");
+        let count = commands.len();
+        for c in commands {
+            self.queue.submit(VirtualNs::ZERO, c).expect("the queue has room");
+        }
+        self.out.clear();
+        while self.out.len() < count {
+            self.queue.complete(VirtualNs::ZERO, Until::One, &mut self.out)?;
+        }
+        self.out.sort_unstable_by_key(|c| c.tag);
+        let reply = |c: Completion| match c.outcome {
+            Outcome::Done(reply) => Ok(reply?),
+            Outcome::Unit(_) => unreachable!("no task was submitted"),
+        };
+        self.out.drain(..).map(reply).collect()
+    }
+
+    /// Runs one command.
+    ///
+    /// # Errors
+    /// Its error.
+    pub fn run(&mut self, c: Command) -> Result<Reply, DriveError> {
+        Ok(self.run_all(vec![c])?.pop().expect("one command has one answer"))
+    }
+
+    /// Writes a batch.
+    ///
+    /// # Errors
+    /// Its error.
+    pub fn write(&mut self, batch: Batch) -> Result<(), DriveError> {
+        self.run(Command::Write(batch)).map(|_| ())
+    }
+
+    /// Reads a page whole.
+    ///
+    /// # Errors
+    /// When it is not there or not whole.
+    pub fn read(&mut self, lpid: Lpid) -> Result<PageBuf, DriveError> {
+        match self.run(Command::Read { view: None, pages: vec![ReadRequest { lpid, range: None }] })? {
+            Reply::Pages(mut pages) if pages.len() == 1 => Ok(pages.remove(0)),
+            other => unreachable!("{other:?} answers no read"),
+        }
+    }
+
+    /// Room for `pages` pages: their extents.
+    ///
+    /// # Errors
+    /// When the drive hands none out.
+    pub fn extents_for(&mut self, pages: u64) -> Result<Vec<ExtentId>, DriveError> {
+        let count = pages.div_ceil(lode_base::EXTENT_PAGES as u64) as u32;
+        match self.run(Command::AllocateExtents { owner: OwnerId::new(1), count })? {
+            Reply::Extents(extents) => Ok(extents),
+            other => unreachable!("{other:?} answers no allocation"),
+        }
+    }
+}
+
+/// The LPID of page `n` of these extents.
+pub fn nth(extents: &[ExtentId], n: u64) -> Lpid {
+    let each = lode_base::EXTENT_PAGES as u64;
+    extents[(n / each) as usize].page((n % each) as u16)
+}

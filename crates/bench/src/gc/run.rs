@@ -1,0 +1,243 @@
+//! The experiment: a drive in memory is filled, then overwritten many times over, once for each policy and skew.
+//!
+//! ```text
+//!   fill ─► warm up: a part of the overwrites ─► measure the rest ─► rows: measured, model, theory
+//! ```
+//!
+//! Claim: greedy under uniform writes comes within 5 % of theory for the space that it has; minimum cost decline is
+//! no worse there, and better under skew.
+//! Setup: pages of 4 KB in batches of up to 64; the drive is `fill` full of the bytes that it takes when empty; the
+//! space that theory is given is what the drive uses for data, measured in the run.
+//!
+//! Source: issue 3, "GC"; ELEOS §VI.
+
+use lode_base::{ExtentId, Geometry, Lpid, PageBufMut};
+use lode_command::{Align, Batch, PageWrite};
+use lode_firmware::{Drive, DriveOptions, Policy};
+use lode_flash::Medium;
+
+use super::model::{self, Shape};
+use super::theory;
+use super::workload::{Picker, Skew};
+use crate::drive_host::{DriveError, Host, nth};
+
+/// Bytes of a page of this workload.
+pub const PAGE_BYTES: u32 = 4096;
+const BATCH_PAGES: usize = 64;
+
+/// What is run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// Bytes of the drive.
+    pub capacity_bytes: u64,
+    /// Bytes of an EBLOCK.
+    pub eblock_bytes: u32,
+    /// The part of the drive that is filled, below 1.
+    pub fill: f64,
+    /// How often it is overwritten in all.
+    pub overwrites: u64,
+    /// Where the random choices start.
+    pub seed: u64,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { capacity_bytes: 256 << 20, eblock_bytes: 1 << 20, fill: 0.9, overwrites: 20, seed: 1 }
+    }
+}
+
+/// What came of one policy under one skew.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Its name.
+    pub policy: &'static str,
+    /// The name of the skew.
+    pub skew: &'static str,
+    /// Bytes that the host wrote while it was measured.
+    pub host_bytes: u64,
+    /// Bytes that the collector moved meanwhile.
+    pub gc_bytes: u64,
+    /// Bytes that were programmed meanwhile: those, and the drive's own.
+    pub media_bytes: u64,
+    /// Programmed bytes of data for each live one, in mean.
+    pub space: f64,
+    /// Host and collector, for each byte of the host.
+    pub write_amplification: f64,
+    /// What the model without bytes comes to with that space.
+    pub model: f64,
+    /// What theory says, if it says something of this policy under this skew.
+    pub theory: Option<Theory>,
+    /// Measured for each of theory's.
+    pub ratio: Option<f64>,
+}
+
+/// What theory says of a write amplification.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Theory {
+    /// It is this.
+    Is(f64),
+    /// It is above this, and the nearer the better.
+    Above(f64),
+}
+
+impl Theory {
+    /// The number.
+    pub fn value(self) -> f64 {
+        match self {
+            Self::Is(v) | Self::Above(v) => v,
+        }
+    }
+}
+
+/// What is read off a drive while it runs. The one place that knows how it counts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sample {
+    gc_bytes: u64,
+    media_bytes: u64,
+    /// Bytes of the EBLOCKs that hold data.
+    data_bytes: u64,
+}
+
+fn sample(drive: &Drive) -> Sample {
+    let info = drive.info();
+    Sample {
+        gc_bytes: 0,
+        media_bytes: info.media_bytes_written,
+        data_bytes: u64::from(info.eblocks_used) * u64::from(info.geometry.eblock_bytes()),
+    }
+}
+
+fn make(plan: &Plan, _policy: &'static Policy) -> Result<Drive, DriveError> {
+    let eblocks = (plan.capacity_bytes / u64::from(plan.eblock_bytes)) as u32;
+    let geometry = Geometry::new(1, 1, 1, PAGE_BYTES, PAGE_BYTES, plan.eblock_bytes, eblocks)
+        .map_err(lode_firmware::FirmwareError::from)?;
+    Ok(Drive::format(Medium::memory(geometry), DriveOptions::default())?)
+}
+
+/// Runs one policy under one skew, until `stop` says so.
+///
+/// # Errors
+/// When the drive refuses a batch: it is full although pages are only overwritten. [`DriveError::Stopped`].
+pub fn run(
+    plan: &Plan,
+    policy: &'static Policy,
+    skew: Skew,
+    stop: &dyn Fn() -> bool,
+) -> Result<Row, DriveError> {
+    let drive = make(plan, policy)?;
+    let pages = (drive.info().free_bytes as f64 * plan.fill) as u64 / u64::from(PAGE_BYTES);
+    let mut host = Host::new(&drive, 1)?;
+    let extents = host.extents_for(pages)?;
+    let mut writer = Writer { host, extents, batch: Vec::new(), stamp: 0 };
+    for page in 0..pages {
+        writer.page(page)?;
+    }
+    let mut picker = Picker::new(skew, pages, plan.seed);
+    // Half of it is enough for a steady state: the space turns over several times.
+    let warm_up = pages * plan.overwrites / 2;
+    for n in 0..warm_up {
+        if n % 1024 == 0 && stop() {
+            return Err(DriveError::Stopped);
+        }
+        writer.page(picker.next_page())?;
+    }
+    let (before, measured) = (sample(&drive), pages * plan.overwrites - warm_up);
+    let (mut data_bytes, mut samples) = (0.0, 0.0);
+    for n in 0..measured {
+        writer.page(picker.next_page())?;
+        if n % 1024 == 0 && stop() {
+            return Err(DriveError::Stopped);
+        }
+        if n % 256 == 0 {
+            data_bytes += sample(&drive).data_bytes as f64;
+            samples += 1.0;
+        }
+    }
+    writer.flush()?;
+    let after = sample(&drive);
+
+    let host_bytes = measured * u64::from(PAGE_BYTES);
+    let gc_bytes = after.gc_bytes - before.gc_bytes;
+    let write_amplification = (host_bytes + gc_bytes) as f64 / host_bytes as f64;
+    let space = data_bytes / samples / (pages * u64::from(PAGE_BYTES)) as f64;
+    let theory = expected(plan, policy, skew, space, pages);
+    Ok(Row {
+        policy: policy.name,
+        skew: skew.name(),
+        host_bytes,
+        gc_bytes,
+        media_bytes: after.media_bytes - before.media_bytes,
+        space,
+        write_amplification,
+        model: modelled(plan, policy, skew, space, pages),
+        theory,
+        ratio: theory.map(|t| write_amplification / t.value()),
+    })
+}
+
+/// Theory knows greedy and oldest under uniform writes; of minimum cost decline it knows what it can not be below.
+fn expected(plan: &Plan, policy: &Policy, skew: Skew, space: f64, pages: u64) -> Option<Theory> {
+    match (policy.name, skew) {
+        ("greedy", Skew::Uniform) => Some(Theory::Is(theory::greedy(space, plan.eblock_bytes / PAGE_BYTES))),
+        ("oldest", Skew::Uniform) => Some(Theory::Is(theory::oldest_uniform(space))),
+        ("min-cost-decline", Skew::Hot | Skew::Zipf) => {
+            Some(Theory::Above(theory::separated(space, &skew.classes(pages))))
+        }
+        _ => None,
+    }
+}
+
+fn modelled(plan: &Plan, policy: &Policy, skew: Skew, space: f64, pages: u64) -> f64 {
+    let eblock_pages = plan.eblock_bytes / PAGE_BYTES;
+    let gc_streams = 3;
+    // Open EBLOCKs come on top in the model: half full, each, in mean.
+    let open = f64::from(gc_streams + 1) / 2.0;
+    let eblocks = (space * pages as f64 / f64::from(eblock_pages) - open).round() as u32;
+    let shape = Shape { eblocks, eblock_pages, live_pages: pages as u32, gc_streams };
+    let mut picker = Picker::new(skew, pages, plan.seed);
+    let half = plan.overwrites.div_ceil(2);
+    model::run(shape, policy, &mut picker, half, half).write_amplification()
+}
+
+/// Writes pages in batches; a page that comes again ends a batch.
+struct Writer {
+    host: Host,
+    extents: Vec<ExtentId>,
+    batch: Vec<Lpid>,
+    stamp: u64,
+}
+
+impl Writer {
+    fn page(&mut self, n: u64) -> Result<(), DriveError> {
+        let lpid = nth(&self.extents, n);
+        if self.batch.len() == BATCH_PAGES || self.batch.contains(&lpid) {
+            self.flush()?;
+        }
+        self.batch.push(lpid);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), DriveError> {
+        let each = PAGE_BYTES as usize;
+        let mut data = PageBufMut::zeroed(self.batch.len() * each);
+        for (page, lpid) in data.chunks_exact_mut(each).zip(&self.batch) {
+            self.stamp += 1;
+            page[..8].copy_from_slice(&lpid.raw().to_le_bytes());
+            page[8..16].copy_from_slice(&self.stamp.to_le_bytes());
+        }
+        let data = data.freeze();
+        let write = |(i, lpid): (usize, Lpid)| PageWrite {
+            lpid,
+            data: data.slice(i * each..(i + 1) * each),
+            align: Align::ReadUnit,
+        };
+        let writes: Vec<_> = self.batch.drain(..).enumerate().map(write).collect();
+        if let Some(w) = writes.first().map(|w| (w.lpid, w.data.clone())) {
+            self.host.write(Batch { writes, ..Batch::default() })?;
+            if self.host.read(w.0)? != w.1 {
+                return Err(DriveError::Wrong(w.0));
+            }
+        }
+        Ok(())
+    }
+}

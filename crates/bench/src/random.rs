@@ -1,0 +1,42 @@
+//! Randomness of workloads: numbers that only a seed decides.
+
+/// Numbers that only a seed decides (SplitMix64).
+#[derive(Clone, Debug)]
+pub struct Random(pub u64);
+
+impl Random {
+    /// The next number.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`, which is above 0.
+    pub fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
+    }
+
+    /// A number from 0 to below 1.
+    pub fn fraction(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_the_seed_and_within_bounds() {
+        // The first number of SplitMix64 from seed 0.
+        assert_eq!(Random(0).next_u64(), 0xE220_A839_7B1D_CDAF);
+        let mut r = Random(1);
+        let of = |_| (r.below(10), r.fraction());
+        let all: Vec<_> = (0..10_000).map(of).collect();
+        assert!((0..10).all(|n| all.iter().filter(|a| a.0 == n).count() > 800));
+        assert!(all.iter().all(|a| (0.0..1.0).contains(&a.1)));
+    }
+}

@@ -1,0 +1,150 @@
+//! How near the drive comes to plain file I/O, in wall time, on one file system in one run.
+//!
+//! ```text
+//!   case: [ plain ─ Lode ─ plain ─ Lode ─ ... ]  rounds ─► median rates, median of the rounds' ratios
+//! ```
+//!
+//! Both sides keep the same promise: what was acknowledged is durable (`fdatasync`), and both write to the same
+//! kind of space: new blocks, or blocks that were written before, which the file system takes several times faster.
+//! The plain side checks nothing, finds nothing again and tears on a crash: it is the ceiling, not a peer.
+//!
+//! | case | plain | Lode |
+//! |---|---|---|
+//! | batches, new space | 1 MB `pwrite` + `fdatasync`, appending | batches of 1 MB of pages of 64 to 3,760 bytes, new pages |
+//! | batches, recycled | the same over blocks written before | the same, overwriting pages of old batches |
+//! | commits | as many 4 KB blocks at once as the queue is deep, one `fdatasync` | one page a commit |
+//! | reads | `pread` of 4 KB at random from a cached file | one page of 4 KB a command |
+//! | batches under GC | 1 MB over blocks written before | random pages of a drive that is 80 % full |
+
+mod disk;
+mod lode;
+mod plain;
+mod race;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::drive_host::DriveError;
+use race::{Contestant, race};
+
+/// What is run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Where the files lie: on the file system that is measured. They are removed again.
+    pub dir: PathBuf,
+    /// How long to measure in all, about; making the files comes on top.
+    pub time: Duration,
+}
+
+/// What a case came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The case.
+    pub case: &'static str,
+    /// Threads on each side.
+    pub threads: u32,
+    /// Commands that each thread has under way.
+    pub depth: u32,
+    /// What is counted a second: `MB` or `ops`.
+    pub unit: &'static str,
+    /// Plain I/O.
+    pub plain: Measure,
+    /// Lode, or why it could not.
+    pub lode: Result<Measure, String>,
+    /// Lode's rate for each of plain's: the median of the rounds.
+    pub ratio: Option<f64>,
+}
+
+/// One side of a case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measure {
+    /// The median of the rounds, a second.
+    pub rate: f64,
+    /// Half of the operations took at most this long, in milliseconds.
+    pub p50_ms: f64,
+    /// 99 of 100 took at most this long.
+    pub p99_ms: f64,
+    /// Bytes that the disk was given for each that the host wrote, if the disk can be told. Whatever else writes
+    /// to it at that time is in it.
+    pub write_amplification: Option<f64>,
+}
+
+/// Rounds of each case that count: an odd number, for the median; many and short, so that whatever else the machine
+/// does meets both sides.
+const ROUNDS: u32 = 11;
+
+/// What a contestant is made of: a directory, threads, depth.
+type Make = fn(&Path, u32, u32) -> Result<Box<dyn Contestant>, DriveError>;
+
+struct Case {
+    name: &'static str,
+    threads: u32,
+    depth: u32,
+    unit: &'static str,
+    plain: Make,
+    lode: Make,
+}
+
+const fn commits(name: &'static str, threads: u32, depth: u32, lode: Make) -> Case {
+    Case { name, threads, depth, unit: "ops", plain: plain::commits, lode }
+}
+
+const CASES: &[Case] = &[
+    Case {
+        name: "batches, new space",
+        threads: 1,
+        depth: 1,
+        unit: "MB",
+        plain: plain::append,
+        lode: lode::append,
+    },
+    Case {
+        name: "batches, recycled",
+        threads: 1,
+        depth: 1,
+        unit: "MB",
+        plain: plain::overwrite,
+        lode: lode::overwrite,
+    },
+    commits("commits of 100 B", 1, 1, lode::commits_of_100),
+    commits("commits of 100 B", 2, 1, lode::commits_of_100),
+    commits("commits of 100 B", 8, 1, lode::commits_of_100),
+    commits("commits of 100 B", 1, 8, lode::commits_of_100),
+    commits("commits of 4 KB", 1, 1, lode::commits_of_4096),
+    commits("commits of 4 KB", 2, 1, lode::commits_of_4096),
+    commits("commits of 4 KB", 8, 1, lode::commits_of_4096),
+    commits("commits of 4 KB", 1, 8, lode::commits_of_4096),
+    Case { name: "reads of 4 KB", threads: 1, depth: 1, unit: "ops", plain: plain::reads, lode: lode::reads },
+    Case { name: "reads of 4 KB", threads: 2, depth: 1, unit: "ops", plain: plain::reads, lode: lode::reads },
+    Case {
+        name: "batches under GC",
+        threads: 1,
+        depth: 1,
+        unit: "MB",
+        plain: plain::overwrite,
+        lode: lode::collecting,
+    },
+];
+
+/// Runs all cases, and tells each row as it comes, until `stop` says so.
+///
+/// # Errors
+/// When plain I/O fails, when the drive does otherwise than by refusing a batch, when `each` fails, or
+/// [`DriveError::Stopped`].
+pub fn run(
+    plan: &Plan,
+    stop: &dyn Fn() -> bool,
+    mut each: impl FnMut(&Row) -> Result<(), DriveError>,
+) -> Result<(), DriveError> {
+    let slice = plan.time / (CASES.len() as u32 * 2 * (1 + ROUNDS));
+    for case in CASES {
+        // A directory for each case, so that one does not leave its blocks to the next.
+        let dir = plan.dir.join("case");
+        std::fs::create_dir(&dir).map_err(DriveError::file(&dir))?;
+        let row = race(case, &dir, slice, stop);
+        let removed = std::fs::remove_dir_all(&dir).map_err(DriveError::file(&dir));
+        let row = row.and_then(|row| removed.map(|()| row))?;
+        each(&row)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! Two contestants in alternation, round by round, so that both meet the same machine.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::disk::Disk;
+use super::{Case, Measure, ROUNDS, Row};
+use crate::drive_host::DriveError;
+
+/// Something that can be run for a while.
+pub(super) trait Contestant {
+    /// Runs until `end`; adds what it did to `done`.
+    fn slice(&mut self, end: Instant, done: &mut Done) -> Result<(), DriveError>;
+}
+
+/// What was done in a slice, or in all.
+#[derive(Default)]
+pub(super) struct Done {
+    /// Operations.
+    pub(super) ops: u64,
+    /// Bytes of the host: those of its data, not of anything around it.
+    pub(super) bytes: u64,
+    /// How long each operation, or group of them, took.
+    pub(super) latencies: Vec<Duration>,
+}
+
+impl Done {
+    /// Adds what another thread did meanwhile.
+    pub(super) fn add(&mut self, other: Self) {
+        self.ops += other.ops;
+        self.bytes += other.bytes;
+        self.latencies.extend(other.latencies);
+    }
+}
+
+/// A contestant and what it did so far.
+struct Side<'a> {
+    contestant: Box<dyn Contestant>,
+    disk: Option<&'a Disk>,
+    rates: Vec<f64>,
+    all: Done,
+    disk_bytes: u64,
+}
+
+impl<'a> Side<'a> {
+    fn new(contestant: Box<dyn Contestant>, disk: Option<&'a Disk>) -> Self {
+        Self { contestant, disk, rates: Vec::new(), all: Done::default(), disk_bytes: 0 }
+    }
+
+    fn slice(&mut self, length: Duration, unit: &str) -> Result<(), DriveError> {
+        let written = |disk: Option<&Disk>| disk.and_then(Disk::bytes_written).unwrap_or(0);
+        let (before, start) = (written(self.disk), Instant::now());
+        let mut done = Done::default();
+        self.contestant.slice(start + length, &mut done)?;
+        let seconds = start.elapsed().as_secs_f64();
+        self.disk_bytes += written(self.disk).saturating_sub(before);
+        let amount = if unit == "MB" { done.bytes as f64 / 1e6 } else { done.ops as f64 };
+        self.rates.push(amount / seconds);
+        self.all.add(done);
+        Ok(())
+    }
+
+    /// Begins to count.
+    fn forget(&mut self) {
+        self.rates.clear();
+        self.all = Done::default();
+        self.disk_bytes = 0;
+    }
+
+    fn measure(mut self) -> Measure {
+        let latencies = &mut self.all.latencies;
+        latencies.sort_unstable();
+        let at = |part: f64| {
+            let i = (latencies.len() as f64 * part) as usize;
+            latencies.get(i.min(latencies.len().saturating_sub(1))).map_or(0.0, |d| d.as_secs_f64() * 1e3)
+        };
+        let writes = self.disk.is_some() && self.disk_bytes > 0;
+        Measure {
+            rate: median(self.rates.clone()),
+            p50_ms: at(0.5),
+            p99_ms: at(0.99),
+            write_amplification: writes.then(|| self.disk_bytes as f64 / self.all.bytes.max(1) as f64),
+        }
+    }
+}
+
+/// Runs a case: a round of each that does not count, then [`ROUNDS`] that do. A drive that refuses a batch ends the
+/// case for Lode, and the row says why.
+pub(super) fn race(
+    case: &Case,
+    dir: &Path,
+    slice: Duration,
+    stop: &dyn Fn() -> bool,
+) -> Result<Row, DriveError> {
+    let disk = Disk::under(dir);
+    let disk = disk.as_ref().filter(|_| !case.name.starts_with("reads"));
+    let mut plain = Side::new((case.plain)(dir, case.threads, case.depth)?, disk);
+    let mut refused = None;
+    let mut lode = match (case.lode)(dir, case.threads, case.depth) {
+        Ok(c) => Some(Side::new(c, disk)),
+        Err(DriveError::Command(e)) => {
+            refused = Some(e.to_string());
+            None
+        }
+        Err(e) => return Err(e),
+    };
+    for round in 0..=ROUNDS {
+        if stop() {
+            return Err(DriveError::Stopped);
+        }
+        if round == 1 {
+            plain.forget();
+            lode.iter_mut().for_each(Side::forget);
+        }
+        plain.slice(slice, case.unit)?;
+        match lode.as_mut().map(|side| side.slice(slice, case.unit)) {
+            Some(Err(DriveError::Command(e))) => {
+                refused = Some(e.to_string());
+                lode = None;
+            }
+            Some(other) => other?,
+            None => {}
+        }
+    }
+    let ratios = |l: &Side<'_>| l.rates.iter().zip(&plain.rates).map(|(l, p)| l / p).collect();
+    let ratio = lode.as_ref().map(|l| median(ratios(l)));
+    Ok(Row {
+        case: case.name,
+        threads: case.threads,
+        depth: case.depth,
+        unit: case.unit,
+        plain: plain.measure(),
+        lode: lode.map(Side::measure).ok_or(refused.unwrap_or_default()),
+        ratio,
+    })
+}
+
+fn median(mut of: Vec<f64>) -> f64 {
+    of.sort_unstable_by(f64::total_cmp);
+    of.get(of.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_one_in_the_middle() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert!(median(Vec::new()).is_nan());
+    }
+}

@@ -1,0 +1,103 @@
+//! `lode bench gc`: what garbage collection costs, beside theory.
+
+use lode_bench::BenchError;
+use lode_bench::gc::run::{Plan, Row, Theory, run as run_one};
+use lode_bench::gc::workload::Skew;
+use lode_firmware::{POLICIES, Policy};
+
+use crate::error::{CliError, CliResult};
+use crate::interrupt;
+use crate::script::println_quietly;
+use crate::table::{TextTable, bytes, parse_bytes};
+
+/// What garbage collection costs, beside theory
+#[derive(clap::Args)]
+#[command(
+    long_about = "What garbage collection costs, beside theory.\n\n\
+        A drive in memory is filled and then overwritten 20 times its size, page by page: uniformly, four fifths of \
+        the writes to a fifth of the pages, and by YCSB's zipf distribution; once for each policy. Write amplification \
+        is what host and collector write for each byte of the host, in the second half of it. Beside it: a model of \
+        the same policies without bytes, and what analysis says for the space that the drive uses for data.",
+    after_long_help = "EXAMPLES\n    lode bench gc\n    lode bench gc --policy greedy --capacity 64MiB\n    \
+        lode bench gc --json > gc.jsonl\n\nJSON ROWS\n    One object a line for each policy and skew: space (programmed \
+        bytes of data for each live one), write_amplification, model, theory, theory_is (\"equal\", or \"lower bound\"), \
+        ratio (measured to theory), host_bytes, gc_bytes, media_bytes."
+)]
+pub(super) struct Args {
+    /// One policy only: min-cost-decline, greedy, oldest, cost-benefit or round-robin
+    #[arg(long, value_name = "NAME", value_parser = parse_policy)]
+    policy: Option<&'static Policy>,
+
+    /// The size of the drive
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_bytes)]
+    capacity: u64,
+
+    /// How full it is, in percent
+    #[arg(long, value_name = "P", default_value = "90", value_parser = clap::value_parser!(u8).range(10..=95))]
+    fill: u8,
+
+    /// Write JSON, one object a line
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_policy(name: &str) -> Result<&'static Policy, String> {
+    let names = || POLICIES.iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
+    Policy::named(name).ok_or_else(|| format!("the policies are {}", names()))
+}
+
+pub(super) fn run(args: Args) -> CliResult {
+    let plan = Plan { capacity_bytes: args.capacity, fill: f64::from(args.fill) / 100.0, ..Plan::default() };
+    let mut table = TextTable::new(&[
+        "policy", "writes", ">host", ">moved", ">space", ">ampl.", ">model", ">theory", ">ratio",
+    ]);
+    for skew in Skew::ALL {
+        for policy in POLICIES.iter().filter(|p| args.policy.is_none_or(|only| only == *p)) {
+            let row = run_one(&plan, policy, skew, &|| interrupt::signal().is_some());
+            let row = row.map_err(|e| match CliError::from(BenchError::from(e)) {
+                CliError::Failed(why) => {
+                    CliError::Failed(format!("{} under {} writes: {why}", policy.name, skew.name()))
+                }
+                e => e,
+            })?;
+            match args.json {
+                true => print_json(&row)?,
+                false => table.row(cells(&row)),
+            }
+        }
+    }
+    if args.json { Ok(()) } else { println_quietly(table.render().trim_end()) }
+}
+
+fn cells(r: &Row) -> [String; 9] {
+    let number = |v: f64| format!("{v:.3}");
+    let theory = match r.theory {
+        None => "-".into(),
+        Some(Theory::Is(v)) => number(v),
+        Some(Theory::Above(v)) => format!("> {v:.3}"),
+    };
+    [
+        r.policy.into(),
+        r.skew.into(),
+        bytes(r.host_bytes),
+        bytes(r.gc_bytes),
+        number(r.space),
+        number(r.write_amplification),
+        number(r.model),
+        theory,
+        r.ratio.map_or("-".into(), number),
+    ]
+}
+
+fn print_json(r: &Row) -> CliResult {
+    let theory_is = r.theory.map(|t| match t {
+        Theory::Is(_) => "equal",
+        Theory::Above(_) => "lower bound",
+    });
+    let row = serde_json::json!({
+        "workload": "gc", "policy": r.policy, "writes": r.skew, "host_bytes": r.host_bytes, "gc_bytes": r.gc_bytes,
+        "media_bytes": r.media_bytes, "space": r.space, "write_amplification": r.write_amplification, "model": r.model,
+        "theory": r.theory.map(Theory::value), "theory_is": theory_is, "ratio": r.ratio,
+    });
+    println_quietly(&row.to_string())
+}

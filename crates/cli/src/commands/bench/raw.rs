@@ -1,0 +1,88 @@
+//! `lode bench raw`: the drive beside plain file I/O.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lode_bench::BenchError;
+use lode_bench::drive_host::DriveError;
+use lode_bench::raw::{self, Measure, Plan, Row};
+
+use crate::error::{CliError, CliResult};
+use crate::interrupt;
+use crate::script::println_quietly;
+use crate::table::TextTable;
+
+/// The drive beside plain file I/O on the same file system
+#[derive(clap::Args)]
+#[command(
+    long_about = "The drive beside plain file I/O on the same file system.\n\n\
+        Batches of a megabyte on new and on recycled space, small commits at several threads and queue depths, reads \
+        of 4 KB, and batches while garbage is collected: each beside a plain file that is written and synced \
+        (fdatasync), or read, in the same way, in alternation. Rates are medians of the rounds. The plain file checks \
+        nothing and tears on a crash: it is the ceiling.",
+    after_long_help = "EXAMPLES\n    lode bench raw\n    lode bench raw --seconds 20 --dir /mnt/ssd --json > raw.jsonl\n\n\
+        JSON ROWS\n    One object a line for each case and side: rate (MB/s or operations a second), p50_ms, p99_ms, \
+        write_amplification (bytes given to the disk for each byte of the host; null where the disk can not be told; \
+        whatever else writes to the disk counts), ratio (the median of the rounds' ratios, with Lode's side)."
+)]
+pub(super) struct Args {
+    /// How long to measure, about; making the files comes on top
+    #[arg(long, value_name = "S", default_value = "60", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    seconds: u32,
+
+    /// The directory whose file system is measured; by default the current one
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+
+    /// Write JSON, one object a line
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: Args) -> CliResult {
+    let dir = tempfile::tempdir_in(&args.dir).map_err(|e| CliError::file(&args.dir, e))?;
+    let plan = Plan { dir: dir.path().into(), time: Duration::from_secs(args.seconds.into()) };
+    let mut table = TextTable::new(&[
+        "case", ">threads", ">depth", "unit/s", ">plain", ">p50 ms", ">p99 ms", ">ampl.", ">lode", ">p50 ms",
+        ">p99 ms", ">ampl.", ">ratio",
+    ]);
+    let each = |r: &Row| {
+        if args.json {
+            // A reader that went away ends it, as an interrupt does.
+            return print_json(r).map_err(|_| DriveError::Stopped);
+        }
+        let lode = r.lode.as_ref().map_or_else(|why| [why.clone(), "".into(), "".into(), "".into()], cells);
+        let head = [r.case.into(), r.threads.to_string(), r.depth.to_string(), r.unit.into()];
+        let ratio = optional(r.ratio);
+        table.row(head.into_iter().chain(cells(&r.plain)).chain(lode).chain([ratio]));
+        Ok(())
+    };
+    raw::run(&plan, &|| interrupt::signal().is_some(), each).map_err(BenchError::from)?;
+    if args.json { Ok(()) } else { println_quietly(table.render().trim_end()) }
+}
+
+fn optional(v: Option<f64>) -> String {
+    v.map_or_else(|| "-".into(), |v| format!("{v:.2}"))
+}
+
+fn cells(m: &Measure) -> [String; 4] {
+    [
+        format!("{:.0}", m.rate),
+        format!("{:.3}", m.p50_ms),
+        format!("{:.3}", m.p99_ms),
+        optional(m.write_amplification),
+    ]
+}
+
+fn print_json(r: &Row) -> CliResult {
+    let side = |side: &str, m: Option<&Measure>, ratio: Option<f64>, why: Option<&String>| {
+        serde_json::json!({
+            "workload": "raw", "case": r.case, "threads": r.threads, "depth": r.depth, "side": side, "unit": r.unit,
+            "rate": m.map(|m| m.rate), "p50_ms": m.map(|m| m.p50_ms), "p99_ms": m.map(|m| m.p99_ms),
+            "write_amplification": m.and_then(|m| m.write_amplification), "ratio": ratio, "refused": why,
+        })
+        .to_string()
+    };
+    println_quietly(&side("plain", Some(&r.plain), None, None))?;
+    println_quietly(&side("lode", r.lode.as_ref().ok(), r.ratio, r.lode.as_ref().err()))
+}

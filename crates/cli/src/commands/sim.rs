@@ -1,0 +1,243 @@
+//! `lode sim`: the whole drive against faults and power cuts, from seeds.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use lode_sim::{
+    FAULTS, FaultSet, Found, Outcome, Replay, RunOptions, parse_ranges, run as run_seed, search, shrink,
+};
+
+use crate::error::{CliError, CliResult};
+use crate::interrupt;
+use crate::script::println_quietly;
+use crate::table::{TextTable, count};
+
+/// Runs that the search for a short replay may take.
+const SHRINK_RUNS: u32 = 1000;
+/// Seeds of a run that is not told how many.
+const SEEDS: u64 = 2000;
+/// From so many seeds on, and so many minutes, what was never met is a failure.
+const LONG_SEEDS: u64 = 10_000;
+const LONG_MINUTES: f64 = 5.0;
+
+/// Run the drive in memory against faults and power cuts, from a seed
+#[derive(clap::Args)]
+#[command(
+    long_about = "Run the drive in memory against faults and power cuts, from a seed.\n\n\
+        A seed decides the drive's shape, its work and the faults that strike it; an oracle knows every state that is \
+        allowed. The same seed does the same on any machine. A seed that fails is cut down to its shortest replay, \
+        which is printed with the command line that runs it again. The exit status is 1 when a seed failed.",
+    after_long_help = "EXAMPLES\n    lode sim --seed 7\n    lode sim --seed 7 --steps 40 --faults power-cut\n    \
+        lode sim --seeds 20000 --from 5000 --jobs 4\n    lode sim --minutes 30 --json\n    lode sim --list-faults\n\n\
+        A long run (10,000 seeds, or 5 minutes) fails also when it never met something that it should."
+)]
+pub(crate) struct Args {
+    /// Run one seed
+    #[arg(long, value_name = "N", group = "what")]
+    seed: Option<u64>,
+
+    /// Run so many seeds; 2,000 by default
+    #[arg(long, value_name = "N", group = "what", value_parser = clap::value_parser!(u64).range(1..))]
+    seeds: Option<u64>,
+
+    /// Run seeds for so long
+    #[arg(long, value_name = "M", group = "what", value_parser = minutes)]
+    minutes: Option<f64>,
+
+    /// The first seed of a search
+    #[arg(long, value_name = "M", default_value = "0", conflicts_with = "seed")]
+    from: u64,
+
+    /// Seeds that run at a time; by default as many as there are cores
+    #[arg(long, value_name = "J", conflicts_with = "seed", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+
+    /// Steps of each run; by default its seed says
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    steps: Option<u32>,
+
+    /// Only the steps with these numbers, as a replay has them: 0-3,7
+    #[arg(long, value_name = "LIST", requires = "seed", value_parser = only)]
+    only: Option<Numbers>,
+
+    /// Faults that may strike, by name and with commas between, or none; by default all
+    #[arg(long, value_name = "LIST", value_parser = faults)]
+    faults: Option<FaultSet>,
+
+    /// Write one JSON object
+    #[arg(long)]
+    json: bool,
+
+    /// List the faults and what they do
+    #[arg(long, group = "what")]
+    list_faults: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Numbers(Vec<usize>);
+
+fn only(text: &str) -> Result<Numbers, String> {
+    parse_ranges(text).map(Numbers).map_err(|part| format!("'{part}' is no step and no range of steps"))
+}
+
+fn faults(text: &str) -> Result<FaultSet, String> {
+    FaultSet::parse(text).map_err(|name| format!("there is no fault '{name}' (see --list-faults)"))
+}
+
+fn minutes(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(m) if m > 0.0 && m <= 100_000.0 => Ok(m),
+        _ => Err("it must be a number of minutes".into()),
+    }
+}
+
+pub(crate) fn run(args: Args) -> CliResult {
+    if args.list_faults {
+        return list_faults(args.json);
+    }
+    let options = RunOptions {
+        steps: args.steps.map(|s| s as usize),
+        only: args.only.clone().map(|o| o.0),
+        faults: args.faults.clone().unwrap_or_else(FaultSet::all),
+        ..RunOptions::default()
+    };
+    match args.seed {
+        Some(seed) => one(seed, &options, args.json),
+        None => many(&args, &options),
+    }
+}
+
+fn list_faults(json: bool) -> CliResult {
+    if json {
+        let all: Vec<_> = FAULTS
+            .iter()
+            .map(|(kind, about)| serde_json::json!({"name": kind.name(), "about": about}))
+            .collect();
+        return println_quietly(&serde_json::Value::from(all).to_string());
+    }
+    let mut table = TextTable::new(&["fault", "what it does"]);
+    FAULTS.iter().for_each(|(kind, about)| table.row([kind.name().to_string(), about.to_string()]));
+    println_quietly(table.render().trim_end())
+}
+
+fn one(seed: u64, options: &RunOptions, json: bool) -> CliResult {
+    let outcome = run_seed(seed, options);
+    // A replay is short already, and keeps its steps.
+    let runs = if options.only.is_some() { 0 } else { SHRINK_RUNS };
+    let replay = shrink(&outcome, options, runs);
+    if json {
+        println_quietly(&one_json(&outcome, replay.as_ref()).to_string())?;
+    } else {
+        match &replay {
+            Some(replay) => println_quietly(&replay.to_string())?,
+            None => {
+                let steps = count(outcome.steps.len() as u64);
+                println_quietly(&format!("seed {seed}: {steps} steps, no failure\n{}", outcome.scenario))?;
+            }
+        }
+    }
+    failed(replay.as_slice(), &[])
+}
+
+/// Seeds on all cores, until there are no more, time is over, or one failed.
+fn many(args: &Args, options: &RunOptions) -> CliResult {
+    let end = match args.minutes {
+        Some(_) => u64::MAX,
+        None => args.from.saturating_add(args.seeds.unwrap_or(SEEDS)),
+    };
+    let cores = || std::thread::available_parallelism().map_or(1, |n| n.get());
+    let jobs = args.jobs.map_or_else(cores, usize::from);
+    let until = args.minutes.map(|m| Instant::now() + Duration::from_secs_f64(m * 60.0));
+    let (next, has_failed) = (AtomicU64::new(args.from), AtomicBool::new(false));
+    let stop = || {
+        has_failed.load(Ordering::Relaxed)
+            || interrupt::signal().is_some()
+            || until.is_some_and(|u| Instant::now() >= u)
+    };
+    let mut found = Found::default();
+    std::thread::scope(|s| {
+        let work = || {
+            let found = search(&next, end, options, 1, &stop);
+            has_failed.fetch_or(!found.failures.is_empty(), Ordering::Relaxed);
+            found
+        };
+        let workers: Vec<_> = (0..jobs).map(|_| s.spawn(work)).collect();
+        for w in workers {
+            match w.join() {
+                Ok(f) => found.add(f),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+    });
+    let replays: Vec<Replay> =
+        found.failures.iter().filter_map(|f| shrink(f, options, SHRINK_RUNS)).collect();
+    interrupt::check()?;
+    let long = found.coverage.runs >= LONG_SEEDS || args.minutes.is_some_and(|m| m >= LONG_MINUTES);
+    let whole = replays.is_empty() && args.faults.is_none() && args.steps.is_none();
+    let missing = if long && whole { found.coverage.missing() } else { Vec::new() };
+    if args.json {
+        println_quietly(&many_json(&found, &replays, &missing).to_string())?;
+    } else {
+        println_quietly(report(&found, &replays, &missing).trim_end())?;
+    }
+    failed(&replays, &missing)
+}
+
+fn report(found: &Found, replays: &[Replay], missing: &[String]) -> String {
+    let mut text = String::new();
+    for replay in replays {
+        text += &format!("{replay}\n\n");
+    }
+    if replays.is_empty() {
+        text += &format!("{} seeds, no failure\n\n", count(found.coverage.runs));
+    }
+    let mut table = TextTable::new(&["met", ">times"]);
+    for (name, times) in found.coverage.table() {
+        let name = if missing.contains(&name) { format!("{name} (never: a failure)") } else { name };
+        table.row([name, count(times)]);
+    }
+    text + &table.render()
+}
+
+fn failed(replays: &[Replay], missing: &[String]) -> CliResult {
+    match (replays, missing) {
+        ([], []) => Ok(()),
+        ([], missing) => Err(CliError::Failed(format!("never met: {}", missing.join(", ")))),
+        ([first, ..], _) => {
+            Err(CliError::Failed(format!("seed {} failed: {}", first.scenario.seed, first.failure)))
+        }
+    }
+}
+
+fn replay_json(replay: &Replay) -> serde_json::Value {
+    let step = |(n, s): &(usize, lode_sim::Step)| serde_json::json!({"step": n, "does": s.to_string()});
+    serde_json::json!({
+        "seed": replay.scenario.seed,
+        "scenario": replay.scenario.to_string(),
+        "kind": format!("{:?}", replay.failure.kind),
+        "at_step": replay.failure.step,
+        "what": replay.failure.what,
+        "steps": replay.steps.iter().map(step).collect::<Vec<_>>(),
+        "command": replay.command,
+    })
+}
+
+fn one_json(outcome: &Outcome, replay: Option<&Replay>) -> serde_json::Value {
+    serde_json::json!({
+        "seed": outcome.scenario.seed,
+        "scenario": outcome.scenario.to_string(),
+        "steps": outcome.steps.len(),
+        "failure": replay.map(replay_json),
+    })
+}
+
+fn many_json(found: &Found, replays: &[Replay], missing: &[String]) -> serde_json::Value {
+    let met: serde_json::Map<String, serde_json::Value> =
+        found.coverage.table().into_iter().map(|(name, times)| (name, times.into())).collect();
+    serde_json::json!({
+        "seeds": found.coverage.runs,
+        "failures": replays.iter().map(replay_json).collect::<Vec<_>>(),
+        "met": met,
+        "never_met": missing,
+    })
+}

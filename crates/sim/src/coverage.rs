@@ -1,0 +1,116 @@
+//! What runs met: a search that never met something proves nothing about it.
+
+use std::collections::BTreeMap;
+
+use lode_command::Progress;
+
+use lode_flash::FaultKind;
+
+use crate::fault::FAULTS;
+use crate::step::{STEP_KINDS, Step};
+
+/// Counts over one run or many.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// Runs.
+    pub runs: u64,
+    /// Steps of each of [`STEP_KINDS`].
+    pub steps: [u64; STEP_KINDS.len()],
+    /// Batches that were acknowledged.
+    pub commits: u64,
+    /// Commands that were refused since the drive was full.
+    pub refused_full: u64,
+    /// Reopens after a power cut.
+    pub crashes: u64,
+    /// Recoveries in the middle of which power went again.
+    pub recoveries_cut: u64,
+    /// Power cuts at which batches were under way, of which none, some, or all took effect.
+    pub under_way: [u64; 3],
+    /// Steps of background work that did something.
+    pub work_done: u64,
+    /// How often each kind of fault struck.
+    pub struck: BTreeMap<FaultKind, u64>,
+    /// Pages that could not be read, since a fault hit them.
+    pub uncorrectable: u64,
+    /// Images that were refused, since faults hit what they need.
+    pub refused_images: u64,
+    /// Reopens without the last batches, since a fault hit them.
+    pub lost_tails: u64,
+}
+
+impl Coverage {
+    pub(crate) fn step(&mut self, step: &Step) {
+        self.steps[step.kind()] += 1;
+    }
+
+    pub(crate) fn work(&mut self, progress: Progress) {
+        self.work_done += u64::from(progress != Progress::Idle);
+    }
+
+    pub(crate) fn settled(&mut self, applied: usize, pending: usize) {
+        match applied {
+            _ if pending == 0 => {}
+            0 => self.under_way[0] += 1,
+            n if n < pending => self.under_way[1] += 1,
+            _ => self.under_way[2] += 1,
+        }
+    }
+
+    /// Adds the counts of other runs.
+    pub fn add(&mut self, other: &Self) {
+        self.runs += other.runs;
+        for (to, from) in self.steps.iter_mut().zip(other.steps) {
+            *to += from;
+        }
+        self.commits += other.commits;
+        self.refused_full += other.refused_full;
+        self.crashes += other.crashes;
+        self.recoveries_cut += other.recoveries_cut;
+        for (to, from) in self.under_way.iter_mut().zip(other.under_way) {
+            *to += from;
+        }
+        self.work_done += other.work_done;
+        self.uncorrectable += other.uncorrectable;
+        self.refused_images += other.refused_images;
+        self.lost_tails += other.lost_tails;
+        for (kind, n) in &other.struck {
+            *self.struck.entry(*kind).or_default() += n;
+        }
+    }
+
+    /// What was met, and how often: (name, count).
+    pub fn table(&self) -> Vec<(String, u64)> {
+        let damage = FAULTS.iter().any(|f| f.0 == FaultKind::FlipData);
+        let step = |(name, count): (&&str, u64)| (format!("step: {name}"), count);
+        let mut rows: Vec<(String, u64)> = STEP_KINDS.iter().zip(self.steps).map(step).collect();
+        rows.retain(|(name, _)| damage || name != "step: flip a bit");
+        let [none, some, all] = self.under_way;
+        let more = [
+            ("batches acknowledged", self.commits),
+            ("refused, full", self.refused_full),
+            ("reopened", self.crashes),
+            ("recoveries cut", self.recoveries_cut),
+            ("cut with batches under way, none there", none),
+            ("cut with batches under way, some there", some),
+            ("cut with batches under way, all there", all),
+            ("background work done", self.work_done),
+        ];
+        rows.extend(more.map(|(name, count)| (name.to_string(), count)));
+        if damage {
+            let more = [
+                ("page that a fault hit, uncorrectable", self.uncorrectable),
+                ("image that faults hit, refused", self.refused_images),
+                ("last batches that a fault hit, gone", self.lost_tails),
+            ];
+            rows.extend(more.map(|(name, count)| (name.to_string(), count)));
+        }
+        let struck = |kind| self.struck.get(&kind).copied().unwrap_or(0);
+        rows.extend(FAULTS.iter().map(|(kind, _)| (format!("fault: {}", kind.name()), struck(*kind))));
+        rows
+    }
+
+    /// What was never met.
+    pub fn missing(&self) -> Vec<String> {
+        self.table().into_iter().filter(|(_, count)| *count == 0).map(|(name, _)| name).collect()
+    }
+}

@@ -1,0 +1,95 @@
+//! The faults that a run may meet, and sets of them.
+
+use std::fmt;
+
+use lode_flash::FaultKind;
+
+use crate::random::Random;
+
+/// The kinds that strike, and what each does, in a line. The others are those that the firmware does not survive yet.
+pub const FAULTS: &[(FaultKind, &str)] = &[
+    (FaultKind::PowerCut, "power goes at any operation; of what was not synced any part is found"),
+    (FaultKind::TornProgram, "power goes within a program, of which a part is found"),
+    (FaultKind::NoSpace, "the file system is full for a while"),
+];
+
+/// Some kinds of faults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FaultSet(Vec<FaultKind>);
+
+impl FaultSet {
+    /// All kinds.
+    pub fn all() -> Self {
+        Self(FAULTS.iter().map(|f| f.0).collect())
+    }
+
+    /// No kind.
+    pub fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// The kinds that a list of names, with commas between, says; `none` is none.
+    ///
+    /// # Errors
+    /// The name that is none of a kind.
+    pub fn parse(list: &str) -> Result<Self, String> {
+        if list == "none" {
+            return Ok(Self::none());
+        }
+        let named = |name: &str| {
+            let fault = FAULTS.iter().find(|f| f.0.name() == name.trim());
+            fault.map(|f| f.0).ok_or_else(|| name.trim().to_string())
+        };
+        let mut faults = list.split(',').map(named).collect::<Result<Vec<_>, _>>()?;
+        faults.sort_unstable();
+        faults.dedup();
+        Ok(Self(faults))
+    }
+
+    /// A few of `allowed`, at least one if there is one.
+    pub(crate) fn some(allowed: &Self, r: &mut Random) -> Self {
+        if r.once_in(3) {
+            return allowed.clone();
+        }
+        let mut some = Self(allowed.0.iter().copied().filter(|_| r.once_in(4)).collect());
+        if some.is_empty() {
+            some.0.extend(r.pick(&allowed.0));
+        }
+        some
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether this kind is among them.
+    pub fn has(&self, fault: FaultKind) -> bool {
+        self.0.contains(&fault)
+    }
+
+    pub(crate) fn pick(&self, r: &mut Random) -> FaultKind {
+        *r.pick(&self.0).expect("the set is not empty")
+    }
+}
+
+impl fmt::Display for FaultSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.0.iter().map(|f| f.name()).collect();
+        f.write_str(if names.is_empty() { "none".into() } else { names.join(",") }.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back() {
+        let all: Vec<&str> = FAULTS.iter().map(|f| f.0.name()).collect();
+        assert_eq!(FaultSet::parse(&all.join(",")), Ok(FaultSet::all()));
+        assert_eq!(FaultSet::all().to_string(), all.join(","));
+        assert_eq!(FaultSet::parse("none"), Ok(FaultSet::none()));
+        assert_eq!(FaultSet::parse("power-cut, rust"), Err("rust".into()));
+    }
+}

@@ -1,0 +1,236 @@
+//! The whole drive in one thread from one seed: a workload, a medium that fails, and an oracle that knows every allowed
+//! state.
+//!
+//! ```text
+//!   seed ─► scenario ─► steps ─► world { drive on a medium that fails, oracle } ─► failure? ─► shrink ─► replay
+//! ```
+//!
+//! # What is allowed
+//!
+//! 1. **A batch that was acknowledged** while there was power is there, whole, after every later open, until it is
+//!    written over. Commit numbers are consecutive: the n-th batch that is acknowledged is commit n.
+//! 2. **Batches under way at a power cut** are there whole or not at all. Those that are there are the first few in the
+//!    order in which the queue took them. A batch that was refused while there was power is never there; one that the
+//!    medium failed may be, if no other batch was acknowledged between that and the reopen.
+//! 3. **A view** shows exactly the commit that it was opened at, until it is closed or power goes. A view past the
+//!    drive's limit closes the one with the oldest commit, which then answers "view closed" and nothing else.
+//! 4. **A read beside batches** in one queue shows its page as it was before or after any one of them, whole.
+//! 5. **An extent** is handed out to one owner at a time, and not while a view shows pages of it. One that was handed
+//!    out is known after a power cut if a batch that wrote into it is there; otherwise it may be forgotten.
+//! 6. **An index entry** is that of its page under a rule that stood at the view's commit or at any time since. A page
+//!    that was written, or indexed by `BuildIndex`, under a rule that still stands has one.
+//! 7. **A scan** answers the rows that pass, of the pages that are mapped at its view; by level: exactly the mapped
+//!    pages; all pages with rows that pass, and mapped ones only; exactly the pages, or the rows, that pass.
+//! 8. **A command that makes no sense** is refused, and changes nothing.
+//! 9. **A full drive** refuses pages, never trims.
+//! 10. **A file system without room** fails the command that meets it, by name, or makes the drive read-only; all that
+//!     was acknowledged can be read all the while and after the next open. Only where room was made short on purpose.
+//! 11. **The drive opens** after any power cut, also after cuts in the recoveries before; its own check finds nothing.
+//!
+//! Whatever else an answer says is a failure, and so is a panic. There is no thread and no clock here: the caller owns
+//! both.
+//! Source: issue of the whole drive, "sim"; the form is that of TigerBeetle's and FoundationDB's simulators.
+
+mod content;
+mod coverage;
+mod failure;
+mod fault;
+mod host;
+mod oracle;
+mod random;
+mod run;
+mod scenario;
+mod shrink;
+mod step;
+mod world;
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use coverage::Coverage;
+pub use failure::{Failure, Kind};
+pub use fault::{FAULTS, FaultSet};
+pub use scenario::{Mix, Scenario};
+pub use step::{AlignPlan, BatchPlan, Cut, RulePlan, STEP_KINDS, Spread, Step};
+pub use world::Lens;
+
+/// What is run of a seed.
+#[derive(Clone)]
+pub struct RunOptions {
+    /// How many steps; by default the scenario says.
+    pub steps: Option<usize>,
+    /// Only the steps with these numbers, in rising order; by default all.
+    pub only: Option<Vec<usize>>,
+    /// Faults that may strike.
+    pub faults: FaultSet,
+    /// What lies between the host and the drive.
+    pub lens: Lens,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self { steps: None, only: None, faults: FaultSet::all(), lens: world::clear }
+    }
+}
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The drive and its circumstances.
+    pub scenario: Scenario,
+    /// The steps that were asked for, with their numbers.
+    pub steps: Vec<(usize, Step)>,
+    /// What went wrong, if anything did.
+    pub failure: Option<Failure>,
+    /// What it met.
+    pub coverage: Coverage,
+}
+
+/// Runs a seed.
+pub fn run(seed: u64, options: &RunOptions) -> Outcome {
+    let scenario = Scenario::from_seed(seed, &options.faults);
+    let count = options.steps.unwrap_or(scenario.steps);
+    let mut steps: Vec<(usize, Step)> = scenario.steps(count).into_iter().enumerate().collect();
+    if let Some(only) = &options.only {
+        steps.retain(|(n, _)| only.contains(n));
+    }
+    let (failure, coverage) = run::take_steps(&scenario, &steps, options.lens);
+    Outcome { scenario, steps, failure, coverage }
+}
+
+/// The shortest replay of a failure that was found.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    /// The drive and its circumstances.
+    pub scenario: Scenario,
+    /// The steps that are left, with their numbers.
+    pub steps: Vec<(usize, Step)>,
+    /// How it fails with them.
+    pub failure: Failure,
+    /// The command line that runs them again.
+    pub command: String,
+}
+
+/// Cuts the steps of a run that failed down, with at most `runs` further runs; `None` when it did not fail.
+pub fn shrink(outcome: &Outcome, options: &RunOptions, runs: u32) -> Option<Replay> {
+    let failure = outcome.failure.clone()?;
+    let scenario = outcome.scenario.clone();
+    let picked = |numbers: &[usize]| -> Vec<(usize, Step)> {
+        outcome.steps.iter().filter(|(n, _)| numbers.contains(n)).cloned().collect()
+    };
+    let numbers = outcome.steps.iter().map(|(n, _)| *n).collect();
+    let (left, failure) = shrink::shrink(failure, numbers, runs, |numbers| {
+        run::take_steps(&scenario, &picked(numbers), options.lens).0
+    });
+    let mut command = format!("lode sim --seed {}", scenario.seed);
+    if options.faults != FaultSet::all() {
+        command += &format!(" --faults {}", options.faults);
+    }
+    if let Some(&last) = left.last()
+        && last >= scenario.steps
+    {
+        command += &format!(" --steps {}", last + 1);
+    }
+    command += &format!(" --only {}", ranges(&left));
+    Some(Replay { steps: picked(&left), scenario, failure, command })
+}
+
+/// `3-5,9`: numbers in rising order as a list of ranges.
+fn ranges(numbers: &[usize]) -> String {
+    let mut parts: Vec<(usize, usize)> = Vec::new();
+    for &n in numbers {
+        match parts.last_mut() {
+            Some((_, end)) if *end + 1 == n => *end = n,
+            _ => parts.push((n, n)),
+        }
+    }
+    let part =
+        |(from, to): (usize, usize)| if from == to { from.to_string() } else { format!("{from}-{to}") };
+    parts.into_iter().map(part).collect::<Vec<_>>().join(",")
+}
+
+/// The numbers in a list such as `3-5,9`.
+///
+/// # Errors
+/// The part that is neither a number nor a range of rising numbers.
+pub fn parse_ranges(list: &str) -> Result<Vec<usize>, String> {
+    let mut numbers = Vec::new();
+    for part in list.split(',') {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        match (from.trim().parse::<usize>(), to.trim().parse::<usize>()) {
+            (Ok(from), Ok(to)) if from <= to && to < 1 << 20 => numbers.extend(from..=to),
+            _ => return Err(part.to_string()),
+        }
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    Ok(numbers)
+}
+
+impl fmt::Display for Replay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}: {}", self.scenario.seed, self.failure)?;
+        writeln!(f, "{}", self.scenario)?;
+        for (number, step) in &self.steps {
+            writeln!(f, "{number:>5}  {step}")?;
+        }
+        write!(f, "{}", self.command)
+    }
+}
+
+/// What a search found.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// What all its runs met.
+    pub coverage: Coverage,
+    /// Runs that failed, by seed.
+    pub failures: Vec<Outcome>,
+}
+
+/// Runs seeds from `next` on, below `end`, until `stop` says so or `failures_max` failed. Threads that share `next`
+/// share the work.
+pub fn search(
+    next: &AtomicU64,
+    end: u64,
+    options: &RunOptions,
+    failures_max: usize,
+    stop: &dyn Fn() -> bool,
+) -> Found {
+    let mut found = Found::default();
+    while !stop() && found.failures.len() < failures_max {
+        let seed = next.fetch_add(1, Ordering::Relaxed);
+        if seed >= end {
+            break;
+        }
+        let outcome = run(seed, options);
+        found.coverage.add(&outcome.coverage);
+        if outcome.failure.is_some() {
+            found.failures.push(outcome);
+        }
+    }
+    found
+}
+
+impl Found {
+    /// Puts what another thread found to this.
+    pub fn add(&mut self, other: Self) {
+        self.coverage.add(&other.coverage);
+        self.failures.extend(other.failures);
+        self.failures.sort_by_key(|o| o.scenario.seed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_steps_come_back() {
+        for (numbers, text) in [(vec![3, 4, 5, 9], "3-5,9"), (vec![0], "0"), (vec![1, 3], "1,3")] {
+            assert_eq!(ranges(&numbers), text);
+            assert_eq!(parse_ranges(text), Ok(numbers));
+        }
+        assert_eq!(parse_ranges("5-3"), Err("5-3".into()));
+        assert_eq!(parse_ranges("1,x"), Err("x".into()));
+    }
+}

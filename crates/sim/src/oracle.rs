@@ -1,0 +1,234 @@
+//! The oracle's memory: what is acknowledged, what each open view shows, and what may or may not have happened.
+//!
+//! ```text
+//!   now ── apply(change) ─► now'        a view keeps the state that it was opened at
+//!   crash: the drive says commit m ─► the first m - now.commit of the pending changes took effect, and no other
+//! ```
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use lode_base::{CELL_BYTES, ExtentId, Lpid, OwnerId, ViewId};
+use lode_program::IndexRule;
+
+use crate::content::Content;
+
+/// One version of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Page {
+    pub(crate) content: Content,
+    pub(crate) owner: OwnerId,
+    /// Its length in bytes.
+    pub(crate) len: u32,
+    /// The number of the index rule under which its entry is there for sure.
+    pub(crate) indexed_by: Option<u64>,
+}
+
+/// An index rule and the commit that registered it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rule {
+    pub(crate) number: u64,
+    pub(crate) rule: IndexRule,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) owner: OwnerId,
+    /// Whether a batch wrote into it: then its owner is durable.
+    pub(crate) written: bool,
+}
+
+/// The drive after one commit, as it should be.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct State {
+    pub(crate) commit: u64,
+    pub(crate) pages: BTreeMap<Lpid, Page>,
+    pub(crate) extents: BTreeMap<ExtentId, Extent>,
+    pub(crate) rules: BTreeMap<OwnerId, Rule>,
+    /// Rules that stand no more, and the commits that ended them.
+    pub(crate) ended_rules: Vec<(u64, Rule)>,
+}
+
+/// What one batch makes of a state.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Change {
+    pub(crate) writes: Vec<(Lpid, Page)>,
+    pub(crate) trims: Vec<Lpid>,
+    pub(crate) releases: Vec<ExtentId>,
+    pub(crate) rules: Vec<(OwnerId, Option<IndexRule>)>,
+}
+
+impl State {
+    /// Carries out the next commit.
+    pub(crate) fn apply(&mut self, change: &Change) {
+        self.commit += 1;
+        for (owner, rule) in &change.rules {
+            let before = match rule {
+                Some(rule) => self.rules.insert(*owner, Rule { number: self.commit, rule: rule.clone() }),
+                None => self.rules.remove(owner),
+            };
+            self.ended_rules.extend(before.map(|r| (self.commit, r)));
+        }
+        for lpid in &change.trims {
+            self.pages.remove(lpid);
+        }
+        for extent in &change.releases {
+            self.extents.remove(extent);
+            self.pages.retain(|l, _| l.extent() != *extent);
+        }
+        for (lpid, page) in &change.writes {
+            let indexed_by = self.rules.get(&page.owner).map(|r| r.number);
+            self.pages.insert(*lpid, Page { indexed_by, ..page.clone() });
+            if let Some(extent) = self.extents.get_mut(&lpid.extent()) {
+                extent.written = true;
+            }
+        }
+    }
+
+    /// The pages of an extent.
+    pub(crate) fn pages_of(&self, extent: ExtentId) -> impl Iterator<Item = (Lpid, &Page)> {
+        self.pages.range(extent.page(0)..=extent.page(1023)).map(|(l, p)| (*l, p))
+    }
+
+    /// Extents of an owner.
+    pub(crate) fn extents_of(&self, owner: OwnerId) -> Vec<ExtentId> {
+        self.extents.iter().filter(|(_, e)| e.owner == owner).map(|(id, _)| *id).collect()
+    }
+
+    /// Bytes that the pages take on the medium.
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.pages.values().map(Page::media_bytes).sum()
+    }
+}
+
+impl Page {
+    fn media_bytes(&self) -> u64 {
+        u64::from(self.len).next_multiple_of(CELL_BYTES as u64)
+    }
+}
+
+/// A batch that may be there after the next open, or not.
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    pub(crate) change: Change,
+    /// Whether the medium failed it: then others can be there without it.
+    pub(crate) failed: bool,
+}
+
+/// What the host knows of the drive.
+#[derive(Debug, Default)]
+pub(crate) struct Oracle {
+    pub(crate) now: Rc<State>,
+    /// Open views and what they show, in the order in which they were opened.
+    pub(crate) views: Vec<(ViewId, Rc<State>)>,
+    /// Batches without an answer that counts, in the order in which they were submitted.
+    pub(crate) pending: Vec<Pending>,
+    /// The states before each of the batches that were acknowledged last, together.
+    pub(crate) tail: Vec<Rc<State>>,
+}
+
+impl Oracle {
+    /// The next commit.
+    pub(crate) fn apply(&mut self, change: &Change) {
+        self.tail.push(self.now.clone());
+        Rc::make_mut(&mut self.now).apply(change);
+    }
+
+    /// Bytes of all versions that are needed: the newest, and those of open views.
+    pub(crate) fn needed_bytes(&self) -> u64 {
+        let mut old: BTreeMap<(Lpid, u64), u64> = BTreeMap::new();
+        for (_, state) in &self.views {
+            for (lpid, page) in &state.pages {
+                if self.now.pages.get(lpid).map(|p| p.content) != Some(page.content) {
+                    old.insert((*lpid, page.content.seed()), page.media_bytes());
+                }
+            }
+        }
+        self.now.live_bytes() + old.values().sum::<u64>()
+    }
+
+    /// The power is back, and the drive says that this is its newest commit: the states that it may be in, with how
+    /// many pending batches took effect. None when that can not be.
+    pub(crate) fn settle(&mut self, commit: u64) -> Vec<(usize, Rc<State>)> {
+        self.views.clear();
+        let pending = std::mem::take(&mut self.pending);
+        let Some(applied) = commit.checked_sub(self.now.commit) else { return Vec::new() };
+        let mut found = Vec::new();
+        some_of(&pending, self.now.clone(), applied, &mut |state| found.push((applied as usize, state)));
+        found
+    }
+
+    /// Forgets the batches that were acknowledged last, down to this commit; false when others would go too.
+    pub(crate) fn loses_tail(&mut self, commit: u64) -> bool {
+        let tail = std::mem::take(&mut self.tail);
+        match tail.into_iter().find(|s| s.commit == commit) {
+            Some(state) => {
+                self.now = state;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// Tells `found` each state that comes of `count` of these batches: a failed one can be left out, and no other one that
+/// comes before one that counts.
+fn some_of(pending: &[Pending], state: Rc<State>, count: u64, found: &mut dyn FnMut(Rc<State>)) {
+    if count == 0 {
+        return found(state);
+    }
+    let Some((first, rest)) = pending.split_first() else { return };
+    let mut after = state.clone();
+    Rc::make_mut(&mut after).apply(&first.change);
+    some_of(rest, after, count - 1, found);
+    if first.failed {
+        some_of(rest, state, count, found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(page: u16, seed: u64) -> Change {
+        let lpid = ExtentId::new(1).unwrap().page(page);
+        let (content, owner) = (Content::Bytes { seed, len: 100 }, OwnerId::new(3));
+        let page = Page { content, owner, len: 100, indexed_by: None };
+        Change { writes: vec![(lpid, page)], ..Change::default() }
+    }
+
+    #[test]
+    fn of_what_was_under_way_a_prefix_counts_and_nothing_that_was_acknowledged_is_gone() {
+        let settled = |commit, failed: bool| -> Vec<Vec<u64>> {
+            let mut o = Oracle::default();
+            o.apply(&change(0, 1));
+            o.views.push((ViewId::new(1), o.now.clone()));
+            o.pending.push(Pending { change: change(0, 2), failed });
+            o.pending.push(Pending { change: change(1, 3), failed: false });
+            let seeds = |s: Rc<State>| s.pages.values().map(|p| p.content.seed()).collect();
+            let states = o.settle(commit).into_iter().map(|(_, s)| seeds(s)).collect();
+            assert!(o.views.is_empty() && o.pending.is_empty());
+            states
+        };
+        assert_eq!(settled(1, false), [[1]]);
+        assert_eq!(settled(2, false), [[2]]);
+        assert_eq!(settled(3, false), [[2, 3]]);
+        assert!(settled(0, false).is_empty(), "an acknowledged batch is gone");
+        assert!(settled(4, false).is_empty(), "a batch that nobody submitted");
+        assert_eq!(settled(2, true), [vec![2], vec![1, 3]], "a batch that the medium failed can be missing");
+    }
+
+    #[test]
+    fn a_view_keeps_what_it_shows_and_that_counts() {
+        let mut o = Oracle::default();
+        o.apply(&change(0, 1));
+        o.views.push((ViewId::new(1), o.now.clone()));
+        assert_eq!(o.needed_bytes(), 128);
+        o.apply(&change(0, 2));
+        assert_eq!((o.needed_bytes(), o.now.live_bytes()), (256, 128));
+        assert_eq!(o.views[0].1.pages.values().next().unwrap().content.seed(), 1);
+        let release = Change { releases: vec![ExtentId::new(1).unwrap()], ..Change::default() };
+        o.apply(&release);
+        assert_eq!((o.now.commit, o.now.live_bytes(), o.needed_bytes()), (3, 0, 128));
+    }
+}

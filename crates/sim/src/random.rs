@@ -1,0 +1,78 @@
+//! Numbers that only a seed decides (SplitMix64). Not for secrets.
+
+const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// One of 2^64 numbers for each `n`, well mixed.
+pub(crate) fn mix(n: u64) -> u64 {
+    let n = (n ^ (n >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let n = (n ^ (n >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    n ^ (n >> 31)
+}
+
+/// The `i`-th number of a seed.
+pub(crate) fn nth(seed: u64, i: u64) -> u64 {
+    mix(seed.wrapping_add(STEP.wrapping_mul(i.wrapping_add(1))))
+}
+
+/// A row of numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct Random {
+    seed: u64,
+    drawn: u64,
+}
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { seed: mix(seed ^ STEP), drawn: 0 }
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.drawn += 1;
+        nth(self.seed, self.drawn)
+    }
+
+    /// A number below `n`, which is not 0.
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    /// A number from `low` to `high`, both included.
+    pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
+        low + self.below(high - low + 1)
+    }
+
+    /// As [`Random::between`], with each power of two as likely as the next: small numbers are frequent.
+    pub(crate) fn skewed(&mut self, low: u64, high: u64) -> u64 {
+        let span = high - low + 1;
+        let bits = self.below(u64::from(u64::BITS - span.leading_zeros()) + 1);
+        low + self.below(span.min(1 << bits))
+    }
+
+    /// True once in `n` times.
+    pub(crate) fn once_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    /// One of these.
+    pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
+        let i = self.below(of.len().max(1) as u64);
+        of.get(i as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_decides_all_and_bounds_hold() {
+        let (mut a, mut b) = (Random::new(7), Random::new(7));
+        assert!((0..100).all(|_| a.next() == b.next()));
+        assert_ne!(Random::new(8).next(), Random::new(9).next());
+        let drawn: Vec<u64> = (0..2000).map(|_| a.skewed(3, 100)).collect();
+        assert!(drawn.iter().all(|n| (3..=100).contains(n)));
+        assert!(drawn.contains(&3) && drawn.contains(&100));
+        assert!(drawn.iter().filter(|&&n| n < 20).count() > 800, "small ones are frequent");
+        assert_eq!(a.pick::<u8>(&[]), None);
+    }
+}

@@ -1,0 +1,65 @@
+//! One run: the steps of a seed, or some of them, and what came of it.
+
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+use crate::coverage::Coverage;
+use crate::failure::{Failure, Kind, Wrong};
+use crate::scenario::Scenario;
+use crate::step::Step;
+use crate::world::{Lens, World};
+
+thread_local! {
+    /// Whether a panic of this thread is told by the run that it is part of.
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+    static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Keeps panics of simulated drives off standard error: the run tells of them. Other panics are told as ever.
+fn hear_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !QUIET.get() {
+                return before(info);
+            }
+            let what = info.payload_as_str().unwrap_or("a panic without a message");
+            let at = info.location().map_or(String::new(), |l| format!(", at {}:{}", l.file(), l.line()));
+            LAST_PANIC.set(format!("{what}{at}"));
+        }));
+    });
+}
+
+/// Takes these steps, which carry their numbers in the whole list, and answers the first that goes wrong.
+pub(crate) fn take_steps(
+    scenario: &Scenario,
+    steps: &[(usize, Step)],
+    lens: Lens,
+) -> (Option<Failure>, Coverage) {
+    hear_panics();
+    let at = Cell::new(0);
+    let mut coverage = Coverage::default();
+    QUIET.set(true);
+    let taken = catch_unwind(AssertUnwindSafe(|| -> Result<(), Wrong> {
+        let mut world = World::new(scenario, lens)?;
+        let result = steps
+            .iter()
+            .try_for_each(|(number, step)| {
+                at.set(*number);
+                world.step(step)
+            })
+            .and_then(|()| world.end());
+        coverage = std::mem::take(&mut world.coverage);
+        result
+    }));
+    QUIET.set(false);
+    coverage.runs = 1;
+    let wrong = match taken {
+        Ok(Ok(())) => return (None, coverage),
+        Ok(Err(wrong)) => wrong,
+        Err(_) => Wrong { kind: Kind::Panic, what: LAST_PANIC.take() },
+    };
+    (Some(Failure { step: at.get(), kind: wrong.kind, what: wrong.what }), coverage)
+}

@@ -1,0 +1,378 @@
+//! What a seed stands for: a drive, the options that it is opened with, and the work and the faults that it meets.
+//!
+//! ```text
+//!   seed ─► Scenario { geometry, options, mix, ... } ─► steps(n): the first n steps, whatever n is
+//! ```
+
+use std::fmt;
+
+use lode_base::Geometry;
+use lode_firmware::DriveOptions;
+use lode_flash::FaultKind;
+
+use crate::FaultSet;
+use crate::random::Random;
+use crate::step::{AlignPlan, BatchPlan, Cut, RulePlan, Spread, Step};
+
+/// The smallest EBLOCK that the firmware takes.
+const EBLOCK_BYTES_MIN: u32 = 1 << 20;
+
+/// What is done most of the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mix {
+    /// A little of everything.
+    All,
+    /// Small batches, one after the other.
+    Commits,
+    /// Batches of hundreds of pages, and large pages.
+    Bulk,
+    /// Table pages: index entries, scans.
+    Tables,
+    /// A drive that is nearly full, or full.
+    Full,
+    /// Many views that stay open.
+    Views,
+    /// Power that seldom lasts.
+    Cuts,
+}
+
+const MIXES: [Mix; 7] = [Mix::All, Mix::Commits, Mix::Bulk, Mix::Tables, Mix::Full, Mix::Views, Mix::Cuts];
+
+/// A drive and what happens to it, chosen by a seed.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The seed.
+    pub seed: u64,
+    /// The medium's shape.
+    pub geometry: Geometry,
+    /// What the drive is opened with.
+    pub options: DriveOptions,
+    /// What is done most of the time.
+    pub mix: Mix,
+    /// Steps of a run that is not told how many.
+    pub steps: usize,
+    /// Extents that are in use at a time.
+    pub extents_max: u32,
+    /// Pages of an extent that are used.
+    pub slots: u16,
+    /// Longest page of an ordinary batch, in bytes.
+    pub page_bytes: u32,
+    /// Faults that may strike.
+    pub faults: FaultSet,
+    /// About one step in so many comes with a fault.
+    pub fault_every: u64,
+}
+
+impl Scenario {
+    /// What `seed` stands for, with no faults but `allowed`.
+    pub fn from_seed(seed: u64, allowed: &FaultSet) -> Self {
+        let mut r = Random::new(seed);
+        let mix = *r.pick(&MIXES).expect("there are some");
+        let channels = *r.pick(&[1, 1, 2, 3, 4]).expect("there are some");
+        let rblock = if r.once_in(8) { 8192 } else { 4096 };
+        let wblock = rblock * *r.pick(&[1, 1, 2, 4]).expect("there are some");
+        let eblock = EBLOCK_BYTES_MIN;
+        let eblocks = match mix {
+            Mix::Full => r.between(16, 24),
+            _ => r.between(16, 48),
+        };
+        let geometry = Geometry::new(channels, 1, 1, rblock, wblock, eblock, eblocks as u32)
+            .expect("the shape is one that is possible");
+        let options = DriveOptions {
+            map_cache_bytes: (r.skewed(8, 512) as usize) << 10,
+            index_cache_bytes: (r.skewed(4, 128) as usize) << 10,
+            checkpoint_log_bytes: r.skewed(32, 4096) << 10,
+            batch_bytes_max: 2 << 20,
+            batch_pages_max: 600,
+            page_bytes_max: r.between(200, 1000) as u32 * 1024,
+            views_max: r.between(2, 8) as u32,
+            queue_depth_max: 64,
+            erased_kept: r.below(6) as u32,
+        };
+        let (extents_max, slots) = match mix {
+            Mix::Commits => (r.between(2, 6), r.between(2, 40)),
+            Mix::Tables => (r.between(4, 12), r.between(8, 60)),
+            _ if r.once_in(4) => (r.between(20, 60), r.between(1, 10)),
+            _ => (r.between(3, 12), r.between(4, 60)),
+        };
+        let page_bytes = match mix {
+            Mix::Commits => r.between(64, 3000),
+            Mix::Bulk | Mix::Full => r.skewed(4000, 100_000),
+            _ => r.skewed(200, 20_000),
+        } as u32;
+        // A run without any fault at all finds what faults would hide.
+        let faults = if r.once_in(10) { FaultSet::none() } else { FaultSet::some(allowed, &mut r) };
+        Self {
+            seed,
+            geometry,
+            options,
+            mix,
+            steps: r.between(30, 120) as usize,
+            extents_max: extents_max as u32,
+            slots: slots as u16,
+            page_bytes,
+            faults,
+            fault_every: if mix == Mix::Cuts { 4 } else { r.between(6, 24) },
+        }
+    }
+
+    /// The first `count` steps.
+    pub fn steps(&self, count: usize) -> Vec<Step> {
+        let mut g = Generator { s: self, r: Random::new(self.seed ^ 0x5EED) };
+        let mut steps = vec![
+            Step::Allocate { rows: false, count: g.r.between(1, 3) as u32 },
+            Step::Allocate { rows: true, count: 1 },
+        ];
+        if self.mix == Mix::Full {
+            let percent = g.r.between(50, 130) as u32;
+            steps.push(Step::Fill { seed: g.r.next(), percent });
+        }
+        while steps.len() < count {
+            g.next(&mut steps);
+        }
+        steps.truncate(count);
+        steps
+    }
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (g, o) = (&self.geometry, &self.options);
+        write!(
+            f,
+            "{:?}: {} EBLOCKs of {} KB, WBLOCK {} KB, RBLOCK {} KB, {} channels; map {} KB, index {} KB, \
+             checkpoint every {} KB of log, {} views; faults: {}",
+            self.mix,
+            g.eblock_count(),
+            g.eblock_bytes() >> 10,
+            g.wblock_bytes() >> 10,
+            g.rblock_bytes() >> 10,
+            g.channels(),
+            o.map_cache_bytes >> 10,
+            o.index_cache_bytes >> 10,
+            o.checkpoint_log_bytes >> 10,
+            o.views_max,
+            self.faults
+        )
+    }
+}
+
+struct Generator<'a> {
+    s: &'a Scenario,
+    r: Random,
+}
+
+/// Kinds of steps that are drawn by weight.
+#[derive(Clone, Copy)]
+enum Draw {
+    Allocate,
+    Write,
+    Flight,
+    Refused,
+    Read,
+    OpenView,
+    CloseView,
+    Scan,
+    BuildIndex,
+    ReadIndex,
+    Checkpoint,
+    Work,
+    Fill,
+    Overwrite,
+    Check,
+    Close,
+    Crash,
+    Disarm,
+}
+
+const DRAWS: [(Draw, u64); 18] = [
+    (Draw::Allocate, 5),
+    (Draw::Write, 40),
+    (Draw::Flight, 14),
+    (Draw::Refused, 2),
+    (Draw::Read, 10),
+    (Draw::OpenView, 4),
+    (Draw::CloseView, 4),
+    (Draw::Scan, 5),
+    (Draw::BuildIndex, 2),
+    (Draw::ReadIndex, 3),
+    (Draw::Checkpoint, 3),
+    (Draw::Work, 6),
+    (Draw::Fill, 1),
+    (Draw::Overwrite, 3),
+    (Draw::Check, 1),
+    (Draw::Close, 2),
+    (Draw::Crash, 3),
+    (Draw::Disarm, 4),
+];
+
+/// How much more often than usual a mix draws a kind.
+fn favours(mix: Mix, draw: Draw) -> u64 {
+    match (mix, draw) {
+        (Mix::Commits, Draw::Write | Draw::Flight) => 3,
+        (Mix::Bulk, Draw::Fill | Draw::Overwrite) => 2,
+        (Mix::Tables, Draw::Scan | Draw::BuildIndex | Draw::ReadIndex) => 4,
+        (Mix::Full, Draw::Fill | Draw::Overwrite | Draw::Work) => 4,
+        (Mix::Views, Draw::OpenView | Draw::Read) => 4,
+        (Mix::Cuts, Draw::Crash) => 2,
+        _ => 1,
+    }
+}
+
+impl Generator<'_> {
+    fn next(&mut self, steps: &mut Vec<Step>) {
+        if !self.s.faults.is_empty() && self.r.once_in(self.s.fault_every) {
+            // Now and then a second one before the first has struck.
+            for _ in 0..if self.r.once_in(4) { 2 } else { 1 } {
+                let fault = self.s.faults.pick(&mut self.r);
+                let step = self.fault(fault);
+                steps.push(step);
+            }
+        }
+        let total = DRAWS.iter().map(|&(d, w)| w * favours(self.s.mix, d)).sum();
+        let mut at = self.r.below(total);
+        let (draw, _) = DRAWS
+            .iter()
+            .find(|&&(d, w)| {
+                let weight = w * favours(self.s.mix, d);
+                let here = at < weight;
+                at = at.wrapping_sub(weight);
+                here
+            })
+            .expect("the number is below the sum of all");
+        let step = self.step(*draw);
+        steps.push(step);
+    }
+
+    fn step(&mut self, draw: Draw) -> Step {
+        let r = &mut self.r;
+        match draw {
+            Draw::Allocate => {
+                let rows = r.once_in(if self.s.mix == Mix::Tables { 2 } else { 4 });
+                Step::Allocate { rows, count: r.skewed(1, 4) as u32 }
+            }
+            Draw::Write => Step::Write { batches: vec![self.batch()], reads: 0 },
+            Draw::Flight => {
+                let count = r.skewed(2, 12);
+                let reads = if r.once_in(3) { r.between(1, 6) as u32 } else { 0 };
+                Step::Write { batches: (0..count).map(|_| self.batch()).collect(), reads }
+            }
+            Draw::Refused => Step::Refused { seed: r.next() },
+            Draw::Read => Step::Read { seed: r.next(), pages: r.skewed(1, 30) as u32 },
+            Draw::OpenView => Step::OpenView,
+            Draw::CloseView => Step::CloseView { which: r.next() },
+            Draw::Scan => Step::Scan { seed: r.next() },
+            Draw::BuildIndex => Step::BuildIndex,
+            Draw::ReadIndex => Step::ReadIndex { seed: r.next() },
+            Draw::Checkpoint => Step::Checkpoint,
+            Draw::Work => Step::Work { times: r.skewed(1, 12) as u32, bytes: r.skewed(1, 1 << 20) },
+            Draw::Fill => Step::Fill { seed: r.next(), percent: r.between(20, 120) as u32 },
+            Draw::Overwrite => {
+                Step::Overwrite { seed: r.next(), batches: r.skewed(2, 24) as u32, hot: r.once_in(2) }
+            }
+            Draw::Check => Step::Check,
+            Draw::Close => Step::Close { seed: r.next(), again: self.cut().again },
+            Draw::Crash => Step::Crash(self.cut()),
+            Draw::Disarm => Step::Disarm,
+        }
+    }
+
+    fn cut(&mut self) -> Cut {
+        let r = &mut self.r;
+        let cuts = if self.s.faults.has(FaultKind::PowerCut) && r.once_in(3) { r.between(1, 3) } else { 0 };
+        Cut { seed: r.next(), again: (0..cuts).map(|_| r.skewed(0, 30)).collect() }
+    }
+
+    fn fault(&mut self, kind: FaultKind) -> Step {
+        let r = &mut self.r;
+        match kind {
+            FaultKind::PowerCut => Step::CutAfter { operations: r.skewed(0, 80), cut: self.cut() },
+            FaultKind::NoSpace if r.once_in(2) => Step::NoSpaceAfter { programs: r.skewed(0, 12) },
+            FaultKind::FlipData
+            | FaultKind::FlipTag
+            | FaultKind::FlipLog
+            | FaultKind::FlipCheckpoint
+            | FaultKind::FlipSuperblock
+                if r.once_in(2) =>
+            {
+                Step::Flip { kind, seed: r.next() }
+            }
+            _ => Step::Arm { kind, after: r.skewed(0, 40), seed: r.next() },
+        }
+    }
+
+    fn batch(&mut self) -> BatchPlan {
+        let (s, r) = (self.s, &mut self.r);
+        let large = r.once_in(if s.mix == Mix::Bulk { 4 } else { 20 });
+        let many = r.once_in(if s.mix == Mix::Bulk { 4 } else { 30 });
+        let (writes, longest) = match (large, many) {
+            // One or a few pages of any size up to the longest.
+            (true, _) => (r.skewed(1, 4) as u32, s.options.page_bytes_max),
+            // Hundreds of small ones.
+            (_, true) => (r.between(50, 500) as u32, s.page_bytes.min(2000)),
+            _ if r.once_in(12) => (0, s.page_bytes),
+            _ => (r.skewed(1, 16) as u32, s.page_bytes),
+        };
+        let shortest = if large && r.once_in(2) { longest } else { 64 };
+        let spread = match r.below(5) {
+            0 => Spread::New,
+            1 | 2 => Spread::Hot,
+            _ => Spread::Uniform,
+        };
+        let align = match r.below(3) {
+            0 => AlignPlan::Cells,
+            1 => AlignPlan::Units,
+            _ => AlignPlan::Mixed,
+        };
+        let rule_odds = if s.mix == Mix::Tables { 10 } else { 25 };
+        let rule = r.once_in(rule_odds).then(|| match r.below(4) {
+            0 => RulePlan::Drop,
+            1 => RulePlan::Register(&[0]),
+            2 => RulePlan::Register(&[1]),
+            _ => RulePlan::Register(&[1, 0]),
+        });
+        BatchPlan {
+            seed: r.next(),
+            writes,
+            bytes: (shortest, longest.max(64)),
+            trims: if r.once_in(3) || writes == 0 { r.skewed(1, 10) as u32 } else { 0 },
+            releases: u32::from(r.once_in(25)),
+            spread,
+            align,
+            rule,
+            pin: r.once_in(if s.mix == Mix::Views { 4 } else { 15 }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::STEP_KINDS;
+
+    #[test]
+    fn a_seed_decides_all_and_a_shorter_run_is_the_start_of_a_longer_one() {
+        let all = FaultSet::all();
+        let mut kinds = [0; STEP_KINDS.len()];
+        for seed in 0..60 {
+            let s = Scenario::from_seed(seed, &all);
+            let steps = s.steps(80);
+            assert_eq!(steps, Scenario::from_seed(seed, &all).steps(200)[..80]);
+            steps.iter().for_each(|s| kinds[s.kind()] += 1);
+        }
+        for (kind, count) in STEP_KINDS.iter().zip(kinds) {
+            let can_be = *kind != "flip a bit" || all.has(FaultKind::FlipData);
+            assert!(count > 0 || !can_be, "no step is a {kind}");
+        }
+    }
+
+    #[test]
+    fn faults_that_are_not_asked_for_never_strike() {
+        for seed in 0..40 {
+            let s = Scenario::from_seed(seed, &FaultSet::none());
+            let strikes =
+                |s: &Step| matches!(s, Step::CutAfter { .. } | Step::Arm { .. } | Step::Flip { .. });
+            assert!(!s.steps(100).iter().any(strikes));
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Reads, views, index entries, and the comparison of everything.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+
+use lode_base::{ExtentId, Lpid, ViewId};
+use lode_command::{Command, CommandError, PageRange, ReadRequest, Reply};
+
+use super::resolve::any_page;
+use super::{Done, ROWS, World};
+use crate::failure::{Kind, wrong};
+use crate::oracle::{Page, State};
+
+/// Pages that are compared with one command.
+const PAGES_AT_A_TIME: usize = 16;
+
+impl World<'_> {
+    /// Pages at the newest commit and at views: whole, in part, and beyond their end.
+    pub(super) fn read(&mut self, seed: u64, pages: u32) -> Done {
+        let mut r = Self::random(seed);
+        for _ in 0..pages {
+            if self.faults.is_cut() {
+                return Ok(());
+            }
+            let at = r.below(self.oracle.views.len() as u64 + 1) as usize;
+            let (view, state) = match self.oracle.views.get(at) {
+                Some((view, state)) => (Some(*view), state.clone()),
+                None => (None, self.oracle.now.clone()),
+            };
+            let mapped = r.once_in(3).then(|| r.below(state.pages.len().max(1) as u64) as usize);
+            let lpid = mapped.and_then(|at| state.pages.keys().nth(at).copied());
+            let lpid = lpid.or_else(|| any_page(&self.oracle.now, self.scenario.slots, &mut r));
+            let Some(lpid) = lpid else { return Ok(()) };
+            let len = state.pages.get(&lpid).map_or(100, |p| p.len);
+            let range = match r.below(8) {
+                0 => {
+                    let from = r.between(0, len.into()) as u32;
+                    Some(from..len + 1 + r.below(100) as u32)
+                }
+                1..=3 => {
+                    let from = r.between(0, len.into()) as u32;
+                    Some(from..r.between(from.into(), len.into()) as u32)
+                }
+                _ => None,
+            };
+            self.read_one(view, &state, lpid, range)?;
+        }
+        Ok(())
+    }
+
+    /// One page or a part of one, as `state` has it.
+    fn read_one(
+        &mut self,
+        view: Option<ViewId>,
+        state: &State,
+        lpid: Lpid,
+        range: Option<Range<u32>>,
+    ) -> Done {
+        let expected = state.pages.get(&lpid);
+        let request = ReadRequest { lpid, range: range.clone() };
+        let answer = self.run(Command::Read { view, pages: vec![request] })?;
+        if self.faults.is_cut() {
+            return Ok(());
+        }
+        let at = || match view {
+            Some(v) => format!("page {lpid} at {v:?}, commit {}", state.commit),
+            None => format!("page {lpid}"),
+        };
+        match (answer, expected) {
+            (Ok(Reply::Pages(got)), Some(page)) => {
+                let range = range.unwrap_or(0..page.len);
+                if range.end > page.len {
+                    return wrong(Kind::Answer, format!("{}: bytes {range:?} of {}", at(), page.len));
+                }
+                match got.len() == 1 && page.content.is(lpid, page.owner, range.clone(), &got[0]) {
+                    true => Ok(()),
+                    false => wrong(Kind::WrongBytes, format!("{}, bytes {range:?}", at())),
+                }
+            }
+            (Ok(Reply::Pages(_)), None) => wrong(Kind::WrongBytes, format!("{} is there", at())),
+            (Err(CommandError::Unmapped(l)), None) if l == lpid => Ok(()),
+            (Err(CommandError::Unmapped(_)), Some(_)) => wrong(Kind::Lost, format!("{} is gone", at())),
+            (Err(CommandError::Invalid(_)), Some(page)) if range.is_some_and(|r| r.end > page.len) => Ok(()),
+            (answer, _) => self.failed(&format!("reading {}", at()), answer),
+        }
+    }
+
+    /// Every page of a state, whole.
+    fn compare(&mut self, view: Option<ViewId>, state: &State) -> Done {
+        let all: Vec<(&Lpid, &Page)> = state.pages.iter().collect();
+        for some in all.chunks(PAGES_AT_A_TIME) {
+            let pages = some.iter().map(|(l, _)| ReadRequest { lpid: **l, range: None }).collect();
+            let answer = self.run(Command::Read { view, pages })?;
+            if self.faults.is_cut() {
+                return Ok(());
+            }
+            let same = |got: &[lode_base::PageBuf]| {
+                got.len() == some.len()
+                    && some.iter().zip(got).all(|((l, p), got)| p.content.is(**l, p.owner, 0..p.len, got))
+            };
+            if !matches!(answer, Ok(Reply::Pages(ref got)) if same(got)) {
+                // One by one, to tell which.
+                some.iter().try_for_each(|(l, _)| self.read_one(view, state, **l, None))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every page, at the newest commit and at every view; every extent and what it holds.
+    pub(super) fn compare_all(&mut self) -> Done {
+        let now = self.oracle.now.clone();
+        self.compare(None, &now)?;
+        for (view, state) in self.oracle.views.clone() {
+            self.compare(Some(view), &state)?;
+        }
+        self.extents()
+    }
+
+    /// The list of extents: owners, and how many pages each has.
+    pub(super) fn extents(&mut self) -> Done {
+        let list = match self.run(Command::ListExtents)? {
+            Ok(Reply::ExtentList(list)) => list,
+            answer => return self.failed("listing extents", answer),
+        };
+        if self.faults.is_cut() {
+            return Ok(());
+        }
+        let now = self.oracle.now.clone();
+        let mut listed = BTreeMap::new();
+        for info in list {
+            let expected =
+                now.extents.get(&info.extent).map(|x| (x.owner, now.pages_of(info.extent).count()));
+            if expected != Some((info.owner, info.pages_mapped as usize)) {
+                let what = format!("{info:?}; expected owner and pages: {expected:?}");
+                return wrong(Kind::WrongBytes, what);
+            }
+            listed.insert(info.extent, ());
+        }
+        match now.extents.keys().find(|e| !listed.contains_key(e)) {
+            Some(e) => wrong(Kind::Lost, format!("{e:?} has no owner")),
+            None => Ok(()),
+        }
+    }
+
+    /// After a reopen, extents that were handed out and never written to may be forgotten, or not.
+    pub(super) fn forget_extents(&mut self) -> Done {
+        let list = match self.run(Command::ListExtents)? {
+            Ok(Reply::ExtentList(list)) => list,
+            answer => return self.failed("listing extents", answer),
+        };
+        let there: Vec<ExtentId> = list.iter().map(|i| i.extent).collect();
+        let now = Rc::make_mut(&mut self.oracle.now);
+        now.extents.retain(|e, x| x.written || there.contains(e));
+        Ok(())
+    }
+
+    pub(super) fn open_view(&mut self) -> Done {
+        match self.run(Command::OpenView)? {
+            Ok(Reply::View { view, commit }) => {
+                let expected = self.oracle.now.commit;
+                if commit.raw() != expected {
+                    return wrong(Kind::Answer, format!("a view shows commit {commit}, not {expected}"));
+                }
+                self.opened(view)
+            }
+            answer => self.failed("opening a view", answer),
+        }
+    }
+
+    /// A view was opened at the newest commit; past the limit, the oldest is not there any more.
+    pub(super) fn opened(&mut self, view: ViewId) -> Done {
+        if self.oracle.views.len() == self.device.identity().views_max as usize {
+            let oldest = (0..self.oracle.views.len())
+                .min_by_key(|&i| (self.oracle.views[i].1.commit, i))
+                .expect("there are some");
+            let (oldest, state) = self.oracle.views.remove(oldest);
+            if let Some(lpid) = state.pages.keys().next() {
+                let pages = vec![ReadRequest { lpid: *lpid, range: None }];
+                match self.run(Command::Read { view: Some(oldest), pages })? {
+                    Err(CommandError::ViewClosed(v)) if v == oldest => {}
+                    answer => {
+                        let what = format!("a view past the limit answered {answer:?}");
+                        return wrong(Kind::Answer, what);
+                    }
+                }
+            }
+        }
+        self.oracle.views.push((view, self.oracle.now.clone()));
+        Ok(())
+    }
+
+    pub(super) fn close_view(&mut self, which: u64) -> Done {
+        if self.oracle.views.is_empty() {
+            return Ok(());
+        }
+        let at = (which % self.oracle.views.len() as u64) as usize;
+        let (view, _) = self.oracle.views.remove(at);
+        match self.run(Command::CloseView(view))? {
+            Ok(Reply::Done) => {}
+            answer => return self.failed("closing a view", answer),
+        }
+        match self.run(Command::CloseView(view))? {
+            Err(CommandError::ViewClosed(v)) if v == view => Ok(()),
+            answer => self.failed("closing a view twice", answer),
+        }
+    }
+
+    pub(super) fn build_index(&mut self) -> Done {
+        let rule = self.oracle.now.rules.get(&ROWS).cloned();
+        match (self.run(Command::BuildIndex(lode_base::OwnerId::new(ROWS.raw())))?, rule) {
+            _ if self.faults.is_cut() => Ok(()),
+            (Err(CommandError::NoIndexRule(_)), None) => Ok(()),
+            (Ok(Reply::Indexed { .. }), Some(rule)) => {
+                let now = Rc::make_mut(&mut self.oracle.now);
+                let pages = now.pages.values_mut().filter(|p| p.owner == ROWS);
+                pages.for_each(|p| p.indexed_by = Some(rule.number));
+                Ok(())
+            }
+            (Err(CommandError::OutOfSpace { .. }), Some(_)) => {
+                self.coverage.refused_full += 1;
+                self.make_room()
+            }
+            (answer, _) => self.failed("building the index", answer),
+        }
+    }
+
+    /// The index entries of an extent at a view: none where there is no rule, those of the pages where there is.
+    pub(super) fn read_index(&mut self, seed: u64) -> Done {
+        let mut r = Self::random(seed);
+        let at = r.below(self.oracle.views.len() as u64 + 1) as usize;
+        if at == self.oracle.views.len() {
+            self.open_view()?;
+        }
+        let Some((view, state)) = self.oracle.views.get(at).cloned().filter(|_| !self.faults.is_cut()) else {
+            return Ok(());
+        };
+        let extents = state.extents_of(ROWS);
+        let Some(&extent) = r.pick(&extents) else { return Ok(()) };
+        let pages = vec![PageRange { extent, first: 0, count: 1024 }];
+        let entries = match self.run(Command::ReadIndex { view, pages })? {
+            Ok(Reply::IndexEntries(entries)) => entries,
+            answer => return self.failed("reading the index", answer),
+        };
+        if self.faults.is_cut() {
+            return Ok(());
+        }
+        let shown: Vec<(Lpid, &Page)> = state.pages_of(extent).collect();
+        if !entries.iter().map(|e| e.0).eq(shown.iter().map(|p| p.0)) {
+            return wrong(
+                Kind::WrongBytes,
+                format!("the index of {extent:?} is not of the pages that it has"),
+            );
+        }
+        let rule_then = state.rules.get(&ROWS);
+        let rule_now = self.oracle.now.rules.get(&ROWS);
+        for ((lpid, entry), (_, page)) in entries.iter().zip(shown) {
+            let ended = self.oracle.now.ended_rules.iter().filter(|(end, _)| *end > state.commit);
+            let mut rules = ended.map(|(_, r)| r).chain(rule_now);
+            let mut fits = |e: &lode_program::IndexEntry| rules.any(|r| page.content.has_entry(&r.rule, e));
+            let sure = page.indexed_by.is_some()
+                && page.indexed_by == rule_then.map(|r| r.number)
+                && page.indexed_by == rule_now.map(|r| r.number);
+            match entry {
+                Some(e) if !fits(e) => {
+                    let what = format!("the index entry of page {lpid} at commit {}", state.commit);
+                    return wrong(Kind::WrongBytes, what);
+                }
+                None if sure => {
+                    let what = format!("page {lpid} at commit {} has no index entry", state.commit);
+                    return wrong(Kind::Lost, what);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! Scans, held against the same program evaluated over the rows that the oracle knows.
+
+use std::sync::Arc;
+
+use lode_base::{ExtentId, Lpid};
+use lode_command::{Answer, Command, CommandError, PageRange, PageRows, Reply, ScanTask};
+use lode_page::{DataType, Value};
+use lode_program::{CompareOp, Expr, Program};
+
+use super::{Done, ROWS, World};
+use crate::content::{KEYS, Row, VALUES, integer, schema};
+use crate::failure::{Kind, wrong};
+use crate::oracle::{Page, State};
+use crate::random::Random;
+
+/// `low <= key <= high`, and `value < below` where asked for.
+struct Filter {
+    low: i64,
+    high: i64,
+    below: Option<i64>,
+}
+
+impl Filter {
+    fn passes(&self, &(key, value): &Row) -> bool {
+        (self.low..=self.high).contains(&key) && self.below.is_none_or(|b| value.is_some_and(|v| v < b))
+    }
+
+    fn expr(&self) -> Expr {
+        let int = |v: i64, t| Expr::Const(Value::Int(v), t);
+        let key = DataType::BigInt;
+        let between = Expr::between(Expr::Column(0), int(self.low, key), int(self.high, key));
+        match self.below {
+            None => between,
+            Some(b) => {
+                let below = Expr::compare(CompareOp::Lt, Expr::Column(1), int(b, DataType::Integer));
+                Expr::And(vec![between, below])
+            }
+        }
+    }
+}
+
+/// A scan, as it was asked for.
+struct Asked {
+    filter: Filter,
+    projection: Vec<u16>,
+    slots: bool,
+    answer: Answer,
+    limit_rows: Option<u64>,
+}
+
+impl World<'_> {
+    pub(super) fn scan(&mut self, seed: u64) -> Done {
+        let mut r = Self::random(seed);
+        let at = r.below(self.oracle.views.len() as u64 + 1) as usize;
+        if at == self.oracle.views.len() {
+            self.open_view()?;
+        }
+        let Some((view, state)) = self.oracle.views.get(at).cloned().filter(|_| !self.faults.is_cut()) else {
+            return Ok(());
+        };
+        let extents = state.extents_of(ROWS);
+        let pages = ranges(&extents, self.scenario.slots, &mut r);
+        if pages.is_empty() {
+            return Ok(());
+        }
+        let low = r.below(KEYS) as i64;
+        let answer = *r
+            .pick(&[Answer::Mapped, Answer::Index, Answer::Pages, Answer::Rows, Answer::Rows])
+            .expect("there are some");
+        let asked = Asked {
+            filter: Filter {
+                low,
+                high: low + r.skewed(0, KEYS) as i64,
+                below: r.once_in(2).then(|| r.below(VALUES) as i64),
+            },
+            projection: r.pick(&[vec![0], vec![1, 0], vec![0, 1]]).expect("there are some").clone(),
+            slots: r.once_in(2),
+            answer,
+            limit_rows: (answer == Answer::Rows && r.once_in(4)).then(|| r.skewed(1, 200)),
+        };
+        let program =
+            Program::check(schema(), Some(asked.filter.expr()), asked.projection.clone(), asked.slots)
+                .expect("the program is of the schema");
+        let task = ScanTask {
+            view,
+            pages: pages.clone(),
+            program: Arc::new(program),
+            answer,
+            unit_pages: r.skewed(1, 40) as u32,
+            limit_rows: asked.limit_rows,
+        };
+        let cancel = r.once_in(8).then(|| r.below(3) as usize);
+        let (units, end) = crate::host::scan(&*self.device, Command::Scan(task), cancel)?;
+        if self.faults.is_cut() {
+            return Ok(());
+        }
+        match end {
+            Ok(Reply::Scanned(_)) => {}
+            Err(CommandError::Cancelled) if cancel.is_some() => return Ok(()),
+            answer => return self.failed("a scan", answer),
+        }
+        let answered: Vec<PageRows> = units.into_iter().flat_map(|u| u.pages).collect();
+        asked.holds(&state, &pages, &answered)
+    }
+}
+
+/// Whole extents, and parts of them, each page once.
+fn ranges(extents: &[ExtentId], slots: u16, r: &mut Random) -> Vec<PageRange> {
+    let mut ranges = Vec::new();
+    for &extent in extents {
+        match r.below(4) {
+            0 => {}
+            1 => {
+                let first = r.below(slots.into()) as u16;
+                ranges.push(PageRange { extent, first, count: 1 + r.below(slots.into()) as u16 });
+            }
+            _ => ranges.push(PageRange { extent, first: 0, count: 1024 }),
+        }
+    }
+    ranges
+}
+
+impl Asked {
+    fn holds(&self, state: &State, ranges: &[PageRange], answered: &[PageRows]) -> Done {
+        let mapped: Vec<(Lpid, &Page)> = ranges
+            .iter()
+            .flat_map(|r| {
+                let pages = r.first..r.first + r.count;
+                state.pages_of(r.extent).filter(move |(l, _)| pages.contains(&l.page()))
+            })
+            .collect();
+        let got: Vec<Lpid> = answered.iter().map(|p| p.lpid).collect();
+        let passing = |p: &Page| p.content.rows().iter().any(|row| self.filter.passes(row));
+        let at = format!("a scan at commit {}", state.commit);
+        match self.answer {
+            Answer::Mapped => {
+                if !got.iter().eq(mapped.iter().map(|p| &p.0)) {
+                    return wrong(Kind::WrongBytes, format!("{at} names other pages than are mapped"));
+                }
+            }
+            Answer::Index => {
+                if let Some((l, _)) = mapped.iter().find(|(l, p)| passing(p) && !got.contains(l)) {
+                    return wrong(Kind::Lost, format!("{at} leaves page {l} out, which has rows that pass"));
+                }
+                if let Some(l) = got.iter().find(|l| !mapped.iter().any(|(m, _)| m == *l)) {
+                    return wrong(Kind::WrongBytes, format!("{at} names page {l}, which is not mapped"));
+                }
+            }
+            Answer::Pages | Answer::Rows => return self.rows_hold(&at, &mapped, answered),
+        }
+        Ok(())
+    }
+
+    fn rows_hold(&self, at: &str, mapped: &[(Lpid, &Page)], answered: &[PageRows]) -> Done {
+        let mut answered = answered.iter().peekable();
+        let mut rows_seen = 0u64;
+        for (lpid, page) in mapped {
+            let rows = page.content.rows();
+            let passed: Vec<usize> = (0..rows.len()).filter(|&i| self.filter.passes(&rows[i])).collect();
+            if passed.is_empty() {
+                continue;
+            }
+            if self.limit_rows.is_some_and(|limit| rows_seen >= limit) && answered.peek().is_none() {
+                return Ok(());
+            }
+            let Some(got) = answered.next_if(|p| p.lpid == *lpid) else {
+                return wrong(
+                    Kind::Lost,
+                    format!("{at} does not answer page {lpid}, which has rows that pass"),
+                );
+            };
+            let expected = if self.answer == Answer::Rows { passed } else { (0..rows.len()).collect() };
+            rows_seen += u64::from(got.rows);
+            // A limit may end a page's rows before their end.
+            let cut = self.limit_rows.is_some_and(|limit| rows_seen >= limit) && answered.peek().is_none();
+            let as_many =
+                if cut { got.rows as usize <= expected.len() } else { got.rows as usize == expected.len() };
+            if !as_many || got.columns.len() != self.projection.len() {
+                let what = format!("{at}: page {lpid} answers {} rows of {}", got.rows, expected.len());
+                return wrong(Kind::WrongBytes, what);
+            }
+            for (i, &row) in expected.iter().take(got.rows as usize).enumerate() {
+                let same = |(&c, column): (&u16, &lode_page::Column)| {
+                    let value = if c == 0 { Some(rows[row].0) } else { rows[row].1 };
+                    integer(column, i) == value
+                };
+                let slot = match (&got.slots, self.slots) {
+                    (Some(slots), _) => slots.get(i) == Some(&(row as u32)),
+                    (None, true) => row == i,
+                    (None, false) => true,
+                };
+                if !slot || !self.projection.iter().zip(&got.columns).all(same) {
+                    return wrong(Kind::WrongBytes, format!("{at}: row {row} of page {lpid}"));
+                }
+            }
+        }
+        match answered.next() {
+            Some(p) => {
+                wrong(Kind::WrongBytes, format!("{at} answers page {}, of which no row passes", p.lpid))
+            }
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! Batches: one, several in flight, many in a row; refused ones; and what is done when there is no room.
+
+use std::rc::Rc;
+
+use lode_base::{CommitNo, Lpid, PageBuf, ViewId};
+use lode_command::{Align, Batch, Command, CommandError, PageWrite, ReadRequest, Reply};
+
+use super::resolve::{any_page, resolve};
+use super::{Done, PLAIN, ROWS, World};
+use crate::failure::{Kind, wrong};
+use crate::host;
+use crate::oracle::{Change, Pending, State};
+use crate::step::{AlignPlan, BatchPlan, Spread};
+
+/// What became of a submitted batch.
+enum Fate {
+    /// It was acknowledged while there was power.
+    Committed(CommitNo, Option<ViewId>),
+    /// It was refused, and nothing of it is there.
+    Refused(CommandError),
+    /// It may be there after the next open.
+    Open,
+}
+
+impl World<'_> {
+    /// Batches in flight together.
+    pub(super) fn write(&mut self, plans: &[BatchPlan], reads: u32) -> Done {
+        let mut after = self.oracle.now.clone();
+        let mut states = vec![after.clone()];
+        let mut batches = Vec::new();
+        for plan in plans {
+            let (batch, change) = resolve(plan, &after, self.scenario, self.device.identity());
+            if batch.is_empty() {
+                continue;
+            }
+            Rc::make_mut(&mut after).apply(&change);
+            if reads > 0 {
+                states.push(after.clone());
+            }
+            batches.push((batch, change));
+        }
+        let reads_from: Vec<Lpid> =
+            batches.iter().flat_map(|(b, _)| b.writes.iter().map(|w| w.lpid)).collect();
+        let mut r = Self::random(plans.first().map_or(0, |p| p.seed));
+        let reads: Vec<Lpid> = (0..reads).filter_map(|_| r.pick(&reads_from).copied()).collect();
+        self.submit(batches, &reads, &states)
+    }
+
+    /// Submits batches, with reads between them that may see any of `states`.
+    fn submit(&mut self, batches: Vec<(Batch, Change)>, reads: &[Lpid], states: &[Rc<State>]) -> Done {
+        if batches.is_empty() {
+            return Ok(());
+        }
+        let depth = self.device.identity().queue_depth_max as usize;
+        let mut changes = Vec::new();
+        let mut fates: Vec<(lode_command::Tag, Option<Fate>)> = Vec::new();
+        let mut lpids = Vec::new();
+        let mut q = host::open_queue(&*self.device, batches.len() + reads.len())?;
+        let mut reads = reads.iter().copied().take(depth.saturating_sub(batches.len()));
+        for (batch, change) in batches {
+            fates.push((host::submit(&mut *q, Command::Write(batch))?, None));
+            changes.push(change);
+            if let Some(lpid) = reads.next() {
+                let pages = vec![ReadRequest { lpid, range: None }];
+                lpids.push((host::submit(&mut *q, Command::Read { view: None, pages })?, lpid));
+            }
+        }
+        let mut answers = host::Answers::new();
+        let mut bad_reads = Vec::new();
+        let faults = self.faults.clone();
+        host::complete(&mut *q, fates.len() + lpids.len(), |tag, answer| {
+            let cut = faults.is_cut();
+            if let Some(at) = fates.iter().position(|f| f.0 == tag) {
+                fates[at].1 = match answer {
+                    _ if cut => Some(Fate::Open),
+                    Ok(Reply::Committed { commit, view }) => Some(Fate::Committed(commit, view)),
+                    Err(e) => Some(Fate::Refused(e)),
+                    answer => {
+                        answers.push((tag, answer));
+                        Some(Fate::Open)
+                    }
+                };
+            } else if let Some((_, lpid)) = lpids.iter().find(|l| l.0 == tag)
+                && !cut
+            {
+                bad_reads.push((*lpid, answer));
+            }
+        })?;
+        if let Some((_, answer)) = answers.pop() {
+            return wrong(Kind::Answer, format!("a batch was answered with {answer:?}"));
+        }
+        for (lpid, answer) in bad_reads {
+            self.read_between(lpid, answer, states)?;
+        }
+        let fates: Vec<Fate> = fates.into_iter().map(|f| f.1.expect("each was answered")).collect();
+        self.settle(changes, fates)
+    }
+
+    /// A read beside batches sees its page before or after any of them.
+    fn read_between(
+        &mut self,
+        lpid: Lpid,
+        answer: Result<Reply, CommandError>,
+        states: &[Rc<State>],
+    ) -> Done {
+        let versions = || states.iter().map(|s| s.pages.get(&lpid));
+        match answer {
+            Ok(Reply::Pages(got)) => {
+                let is = |p: &crate::oracle::Page| p.content.is(lpid, p.owner, 0..p.len, &got[0]);
+                match versions().flatten().any(is) {
+                    true => Ok(()),
+                    false => wrong(Kind::WrongBytes, format!("page {lpid}, read beside batches")),
+                }
+            }
+            Err(CommandError::Unmapped(_)) if versions().any(|p| p.is_none()) => Ok(()),
+            answer => self.failed(&format!("reading page {lpid} beside batches"), answer),
+        }
+    }
+
+    /// Takes note of what became of batches, in the order in which they were submitted.
+    fn settle(&mut self, changes: Vec<Change>, fates: Vec<Fate>) -> Done {
+        let mut full = None;
+        if fates.iter().any(|f| matches!(f, Fate::Committed(..))) {
+            self.oracle.tail.clear();
+        }
+        for (change, fate) in changes.into_iter().zip(fates) {
+            match fate {
+                Fate::Committed(commit, view) => {
+                    let expected = self.oracle.now.commit + 1;
+                    if commit.raw() != expected {
+                        let what = format!("a batch became commit {commit}, and should be {expected}");
+                        return wrong(Kind::NotAtomic, what);
+                    }
+                    // The drive goes on, so that nothing of those that failed before took effect.
+                    self.oracle.pending.clear();
+                    self.coverage.commits += 1;
+                    self.oracle.apply(&change);
+                    if let Some(view) = view {
+                        self.opened(view)?;
+                    }
+                }
+                Fate::Refused(CommandError::OutOfSpace { free_bytes, needed_bytes }) => {
+                    let bytes: u64 = change.writes.iter().map(|w| u64::from(w.1.len)).sum();
+                    full = Some((free_bytes, needed_bytes, bytes));
+                }
+                Fate::Refused(e) => {
+                    self.excused("a batch", &e)?;
+                    if matches!(e, CommandError::Medium(_) | CommandError::ReadOnly(_)) {
+                        self.oracle.pending.push(Pending { change, failed: true });
+                    }
+                }
+                Fate::Open => self.oracle.pending.push(Pending { change, failed: false }),
+            }
+        }
+        match full {
+            Some((free, needed, bytes)) if !self.faults.is_cut() && self.read_only.is_none() => {
+                self.coverage.refused_full += 1;
+                self.is_full(free, needed, bytes)?;
+                self.make_room()
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a drive may say that it is full.
+    fn is_full(&self, free_bytes: u64, needed_bytes: u64, batch_bytes: u64) -> Done {
+        let (live, capacity) = (self.oracle.needed_bytes(), self.scenario.geometry.capacity_bytes());
+        if needed_bytes < batch_bytes {
+            let what = format!(
+                "a batch of {batch_bytes} bytes needs {needed_bytes}, with {free_bytes} free; {live} of {capacity} are live"
+            );
+            return wrong(Kind::Refusal, what);
+        }
+        Ok(())
+    }
+
+    /// Closes all views, and trims about half of what there is: a full drive must take that.
+    pub(super) fn make_room(&mut self) -> Done {
+        while !self.oracle.views.is_empty() {
+            self.close_view(0)?;
+        }
+        let half = |l: &&Lpid| crate::random::mix(l.raw() ^ self.oracle.now.commit).is_multiple_of(2);
+        let mut trims: Vec<Lpid> = self.oracle.now.pages.keys().filter(half).copied().collect();
+        if trims.is_empty() {
+            trims = self.oracle.now.pages.keys().copied().collect();
+        }
+        for part in trims.chunks(self.device.identity().batch_pages_max as usize) {
+            let before = self.coverage.refused_full;
+            let batch = Batch { trims: part.to_vec(), ..Batch::default() };
+            let change = Change { trims: part.to_vec(), ..Change::default() };
+            match self.run(Command::Write(batch))? {
+                _ if self.faults.is_cut() => {
+                    self.oracle.pending.push(Pending { change, failed: false });
+                    return Ok(());
+                }
+                Err(CommandError::OutOfSpace { .. }) => {
+                    return wrong(Kind::Refusal, "a full drive refuses a batch of trims");
+                }
+                Ok(Reply::Committed { commit, view }) => {
+                    self.settle(vec![change], vec![Fate::Committed(commit, view)])?
+                }
+                Err(e) => self.settle(vec![change], vec![Fate::Refused(e)])?,
+                answer => return self.failed("a batch of trims", answer),
+            }
+            if self.faults.is_cut() || self.read_only.is_some() {
+                return Ok(());
+            }
+            assert_eq!(self.coverage.refused_full, before, "trims are never refused for want of room");
+        }
+        Ok(())
+    }
+
+    /// New pages, until the drive is `percent` full or refuses.
+    pub(super) fn fill(&mut self, seed: u64, percent: u32) -> Done {
+        let target = self.scenario.geometry.capacity_bytes() * u64::from(percent) / 100;
+        let refused = self.coverage.refused_full;
+        let mut r = Self::random(seed);
+        // Pages are as long as it takes to come there with the pages that there are.
+        let pages = (self.oracle.now.extents.len() as u64 * u64::from(self.scenario.slots)).max(1);
+        let max = self.device.identity().page_bytes_max;
+        let longest = (target / pages * 2).clamp(1000, max.into()) as u32;
+        while self.oracle.now.live_bytes() < target
+            && self.coverage.refused_full == refused
+            && !self.faults.is_cut()
+            && self.read_only.is_none()
+        {
+            let commit = self.oracle.now.commit;
+            let plan = BatchPlan {
+                seed: r.next(),
+                writes: (1 << 20) / longest + 1,
+                bytes: (longest / 2, longest),
+                trims: 0,
+                releases: 0,
+                spread: Spread::New,
+                align: if r.once_in(2) { AlignPlan::Cells } else { AlignPlan::Units },
+                rule: None,
+                pin: false,
+            };
+            self.write(&[plan], 0)?;
+            if self.oracle.now.commit == commit {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Pages that are there, written again.
+    pub(super) fn overwrite(&mut self, seed: u64, batches: u32, hot: bool) -> Done {
+        let mut r = Self::random(seed);
+        let spread = if hot { Spread::Hot } else { Spread::Uniform };
+        for _ in 0..batches {
+            if self.faults.is_cut() || self.read_only.is_some() {
+                break;
+            }
+            let plan = BatchPlan {
+                seed: r.next(),
+                writes: r.between(4, 24) as u32,
+                bytes: (64, self.scenario.page_bytes.max(64)),
+                trims: 0,
+                releases: 0,
+                spread,
+                align: AlignPlan::Mixed,
+                rule: None,
+                pin: false,
+            };
+            self.write(&[plan], 0)?;
+        }
+        Ok(())
+    }
+
+    /// A batch that contradicts itself or the drive's limits: refused whole.
+    pub(super) fn refused(&mut self, seed: u64) -> Done {
+        let mut r = Self::random(seed);
+        let Some(lpid) = any_page(&self.oracle.now, self.scenario.slots, &mut r) else { return Ok(()) };
+        let id = self.device.identity().clone();
+        let page = |lpid, len: usize| PageWrite {
+            lpid,
+            data: PageBuf::copy_from(&vec![7; len]),
+            align: Align::Cell,
+        };
+        let nobody = (0..).map(|n| lode_base::ExtentId::new(n).expect("small numbers are extents"));
+        let mut nobody = nobody.filter(|e| !self.oracle.now.extents.contains_key(e));
+        let nobody = nobody.next().expect("there are many");
+        let plain = self.oracle.now.extents_of(PLAIN).first().map(|e| e.page(0)).unwrap_or(lpid);
+        let sound = page(plain, 100);
+        let other = plain.extent().page(1);
+        let batch = match r.below(7) {
+            0 => Batch { writes: vec![sound, page(plain, 200)], ..Batch::default() },
+            1 => Batch { writes: vec![page(plain, 63)], ..Batch::default() },
+            2 => {
+                Batch { writes: vec![sound, page(other, id.page_bytes_max as usize + 1)], ..Batch::default() }
+            }
+            3 => Batch { writes: vec![sound, page(nobody.page(3), 100)], ..Batch::default() },
+            4 => Batch { releases: vec![nobody], trims: vec![plain], ..Batch::default() },
+            5 => Batch { writes: vec![sound], trims: vec![plain], ..Batch::default() },
+            _ => {
+                let extent = self.oracle.now.extents_of(ROWS).first().copied();
+                let Some(extent) = extent.filter(|_| self.oracle.now.rules.contains_key(&ROWS)) else {
+                    return Ok(());
+                };
+                // A page that is no table page has no index entry.
+                Batch { writes: vec![sound, page(extent.page(0), 500)], ..Batch::default() }
+            }
+        };
+        match self.run(Command::Write(batch))? {
+            Err(CommandError::Invalid(_) | CommandError::NoSuchExtent(_) | CommandError::BadPage { .. }) => {
+                Ok(())
+            }
+            _ if self.faults.is_cut() => {
+                // Should it be there after all, the number of commits tells.
+                Ok(())
+            }
+            Ok(answer) => {
+                wrong(Kind::Answer, format!("a batch that makes no sense was answered with {answer:?}"))
+            }
+            answer => self.failed("a batch that makes no sense", answer),
+        }
+    }
+}
