@@ -104,7 +104,8 @@ impl Plan {
     fn lay_chunk(&mut self, space: &Space, lane: u16, pages: &[Item], items: Range<usize>) {
         let g = space.geometry();
         let mut runs: Vec<Run> = Vec::new();
-        let run_at = |opens, start, item| Run { opens, start, end: start, items: item..item, offsets: Vec::new() };
+        let run_at =
+            |opens, start, item| Run { opens, start, end: start, items: item..item, offsets: Vec::new() };
         // Pages that are in the EBLOCK already.
         let mut before = 0;
         let mut run = space.position(self.stream, lane).map(|(position, pages)| {
@@ -151,10 +152,16 @@ impl Plan {
     ///
     /// # Errors
     /// When no EBLOCK is free.
-    pub(crate) fn provision(self, space: &mut Space, medium: &Medium, pages: &[Item]) -> Result<Provision, FirmwareError> {
+    pub(crate) fn provision(
+        self,
+        space: &mut Space,
+        medium: &Medium,
+        pages: &[Item],
+    ) -> Result<Provision, FirmwareError> {
         let g = *space.geometry();
         let wblock = g.wblock_bytes();
-        let mut p = Provision { jobs: Vec::new(), places: Vec::with_capacity(pages.len()), eblocks: Vec::new() };
+        let mut p =
+            Provision { jobs: Vec::new(), places: Vec::with_capacity(pages.len()), eblocks: Vec::new() };
         let chunks = self.chunks.len();
         for chunk in self.chunks {
             for run in chunk.runs {

@@ -96,10 +96,15 @@ impl Walk<'_> {
             Ok(read) => {
                 if read.lsn < w.installed_lsn {
                     let (end, expected) = (read.lsn, w.installed_lsn);
-                    self.problem(format!("the log ends with page {end}, and should go up to page {expected}"));
+                    self.problem(format!(
+                        "the log ends with page {end}, and should go up to page {expected}"
+                    ));
                 }
                 if read.repaired > 0 {
-                    self.problem(format!("{} pages of the log are whole in their second copy only", read.repaired));
+                    self.problem(format!(
+                        "{} pages of the log are whole in their second copy only",
+                        read.repaired
+                    ));
                 }
             }
         }

@@ -276,8 +276,10 @@ impl Core {
             let own = w.space.summary.all().filter(|(_, d)| needed(d));
             let mut eblocks: BTreeSet<u32> = own.map(|(e, _)| e.raw()).collect();
             eblocks.extend(w.tables.pieces(DriveKind::Summary).map(|(_, e)| g.locate(e.ppa(&g)).0.raw()));
-            let generations: Vec<_> =
-                eblocks.into_iter().map(|e| (EblockId::new(e), self.medium.generation(EblockId::new(e)))).collect();
+            let generations: Vec<_> = eblocks
+                .into_iter()
+                .map(|e| (EblockId::new(e), self.medium.generation(EblockId::new(e))))
+                .collect();
             (drive_page::encode(DriveKind::Root, 0, &w.tables.encode(&generations)), w.installed_lsn)
         };
         self.write_own(vec![OwnPage { kind: DriveKind::Root, number: 0, bytes: Some(root) }], as_of)

@@ -125,7 +125,11 @@ impl Core {
     }
 
     /// Stages an action that nobody else waits for, and makes it durable.
-    pub(crate) fn carry_out(&self, mut w: parking_lot::MutexGuard<'_, Sequencer>, a: Action) -> Result<Installed, CommandError> {
+    pub(crate) fn carry_out(
+        &self,
+        mut w: parking_lot::MutexGuard<'_, Sequencer>,
+        a: Action,
+    ) -> Result<Installed, CommandError> {
         let slot: Arc<Slot> = w.stage(a);
         drop(w);
         self.finish(&slot)

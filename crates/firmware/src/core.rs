@@ -159,13 +159,18 @@ impl Core {
     /// EBLOCKs that batches of pages may not take: for the log until the next checkpoint, that checkpoint with every page
     /// of the drive written anew, what GC moves pages to, and a recovery.
     pub(crate) fn reserve_eblocks(&self, w: &Sequencer) -> u32 {
-        let eblock = u64::from(self.geometry().eblock_bytes());
-        let log = self.log_bytes_max().saturating_sub(w.log_bytes).div_ceil(eblock) + 4;
-        (log + self.own_eblocks(w) + u64::from(self.gc_reserve_eblocks())).min(u64::from(u32::MAX)) as u32
+        let reserve = self.log_eblocks(w) + self.own_eblocks(w) + u64::from(self.gc_reserve_eblocks());
+        reserve.min(u64::from(u32::MAX)) as u32
+    }
+
+    /// EBLOCKs that the log may still take before the next checkpoint, or takes when it begins anew after a crash.
+    pub(crate) fn log_eblocks(&self, w: &Sequencer) -> u64 {
+        let left = self.log_bytes_max().saturating_sub(w.log_bytes);
+        left.div_ceil(u64::from(self.geometry().eblock_bytes())) + 4
     }
 
     /// EBLOCKs that writing every page of the drive's own anew takes.
-    fn own_eblocks(&self, w: &Sequencer) -> u64 {
+    pub(crate) fn own_eblocks(&self, w: &Sequencer) -> u64 {
         let tables = self.extents.read().media_bytes() + w.space.summary.len() as u64 * 32;
         let open = w.space.metadata().values().map(|m| m.len() as u64 * 8).sum::<u64>();
         // Pages that are written one by one each fill WBLOCKs.
@@ -182,9 +187,11 @@ impl Core {
     pub(crate) fn usable_bytes(&self, w: &Sequencer) -> u64 {
         let g = self.geometry();
         let log = self.log_bytes_max().div_ceil(u64::from(g.eblock_bytes())) + 4;
-        let reserve = log + self.own_eblocks(w) + u64::from(self.gc_reserve_eblocks() + w.space.summary.retired());
+        let reserve =
+            log + self.own_eblocks(w) + u64::from(self.gc_reserve_eblocks() + w.space.summary.retired());
         let eblocks = u64::from(g.eblock_count()).saturating_sub(reserve);
-        eblocks * u64::from(g.eblock_bytes()) / 100 * u64::from(100 - self.options.over_provision_percent.min(90))
+        eblocks * u64::from(g.eblock_bytes()) / 100
+            * u64::from(100 - self.options.over_provision_percent.min(90))
     }
 
     /// Bytes that batches can still write, about.

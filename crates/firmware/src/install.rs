@@ -30,7 +30,13 @@ struct Change<'a> {
 }
 
 impl Core {
-    fn pin_extent(&self, pins: &mut Pins, extent: ExtentId, writes: bool, indexes: bool) -> Result<(), FirmwareError> {
+    fn pin_extent(
+        &self,
+        pins: &mut Pins,
+        extent: ExtentId,
+        writes: bool,
+        indexes: bool,
+    ) -> Result<(), FirmwareError> {
         let n = extent.raw();
         if let Some(p) = pins.get_mut(&extent) {
             if indexes && p.index.is_none() {
@@ -189,7 +195,8 @@ impl Core {
         for &lpid in &c.trims {
             if let Some(p) = a.pins.get(&lpid.extent()) {
                 let old_rule = owner(lpid.extent()).and_then(|o| old_rules.get(o));
-                replaced += self.replace(w, &mut install, p, old_rule, &Change { lpid, entry: None, index: None });
+                replaced +=
+                    self.replace(w, &mut install, p, old_rule, &Change { lpid, entry: None, index: None });
             }
         }
         for &extent in &c.releases {

@@ -107,15 +107,22 @@ fn decode(bytes: &[u8], e: EblockId, generation: Generation) -> Result<Vec<PageN
         return Err(t.bad("wrong checksum"));
     }
     let (words, _) = words.as_chunks::<8>();
-    let name = |w: &[u8; 8]| PageName::from_word(u64::from_le_bytes(*w)).ok_or(t.bad("an unknown kind of page"));
+    let name =
+        |w: &[u8; 8]| PageName::from_word(u64::from_le_bytes(*w)).ok_or(t.bad("an unknown kind of page"));
     words.iter().map(name).collect()
 }
 
 /// Reads the metadata that lies at WBLOCKs `at` to `at + count` of a closed EBLOCK.
-pub(crate) fn read(medium: &Medium, e: EblockId, at: u32, count: u32) -> Result<Vec<PageName>, FirmwareError> {
+pub(crate) fn read(
+    medium: &Medium,
+    e: EblockId,
+    at: u32,
+    count: u32,
+) -> Result<Vec<PageName>, FirmwareError> {
     let g = medium.geometry();
-    let damaged =
-        |what: &dyn std::fmt::Display| FirmwareError::damaged(medium.path(), format!("metadata of {e:?}: {what}"));
+    let damaged = |what: &dyn std::fmt::Display| {
+        FirmwareError::damaged(medium.path(), format!("metadata of {e:?}: {what}"))
+    };
     let ppa = g.ppa(e, at * g.wblock_bytes()).ok_or_else(|| damaged(&"it lies beyond the EBLOCK"))?;
     let bytes = medium.read(ppa, count * g.wblock_bytes()).map_err(|e| damaged(&e))?;
     decode(&bytes, e, medium.generation(e)).map_err(|m| damaged(&m))

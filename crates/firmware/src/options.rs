@@ -171,7 +171,13 @@ impl fmt::Display for DriveInfo {
             g.eblock_bytes(),
             g.channels()
         )?;
-        writeln!(f, "EBLOCKs         {} used of {}, {} failed", self.eblocks_used, g.eblock_count(), self.eblocks_retired)?;
+        writeln!(
+            f,
+            "EBLOCKs         {} used of {}, {} failed",
+            self.eblocks_used,
+            g.eblock_count(),
+            self.eblocks_retired
+        )?;
         writeln!(f, "erasures        {} to {} an EBLOCK", self.erase_counts.0, self.erase_counts.1)?;
         writeln!(f, "live            {} bytes", self.live_bytes)?;
         writeln!(f, "free            {} bytes", self.free_bytes)?;
@@ -182,7 +188,11 @@ impl fmt::Display for DriveInfo {
         writeln!(f, "log to replay   {} bytes", self.log_bytes)?;
         let r = &self.recovery;
         let how = if r.clean { "after a clean close" } else { "after a crash, or new" };
-        writeln!(f, "opening         {how}: {} log pages, {} records, {} pages", r.log_pages, r.log_records, r.pages)?;
+        writeln!(
+            f,
+            "opening         {how}: {} log pages, {} records, {} pages",
+            r.log_pages, r.log_records, r.pages
+        )?;
         match &self.read_only {
             Some(why) => writeln!(f, "read-only       {why}"),
             None => Ok(()),

@@ -71,9 +71,10 @@ impl Core {
         let mut homes = Vec::with_capacity(pages.len());
         for p in &pages {
             self.home_of(&w, p.kind, p.number).into_iter().for_each(|old| freed.add(&g, old));
-            let home = p.bytes.as_ref().map(|b| {
-                Entry::new(*places.next().expect("every page has a place"), b.len(), false)
-            });
+            let home = p
+                .bytes
+                .as_ref()
+                .map(|b| Entry::new(*places.next().expect("every page has a place"), b.len(), false));
             homes.push((p.kind, p.number, home));
         }
         let record = Record::Flushed { as_of, pages: homes, freed: freed.into_vec() };
@@ -202,11 +203,15 @@ impl Core {
         for &kind in kinds {
             let blob = match kind {
                 DriveKind::MapHomes => {
-                    pages.extend(self.map.take_dirty_pieces().into_iter().map(|(p, v)| piece(kind, p, &words(v))));
+                    pages.extend(
+                        self.map.take_dirty_pieces().into_iter().map(|(p, v)| piece(kind, p, &words(v))),
+                    );
                     None
                 }
                 DriveKind::IndexHomes => {
-                    pages.extend(self.index.take_dirty_pieces().into_iter().map(|(p, v)| piece(kind, p, &words(v))));
+                    pages.extend(
+                        self.index.take_dirty_pieces().into_iter().map(|(p, v)| piece(kind, p, &words(v))),
+                    );
                     None
                 }
                 DriveKind::Owners => {

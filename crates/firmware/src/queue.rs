@@ -15,7 +15,8 @@ use std::sync::Arc;
 use lode_base::ViewId;
 use lode_base::VirtualNs;
 use lode_command::{
-    Batch, Command, CommandError, Completion, DeviceError, Outcome, Queue, Refused, Reply, ScanCounts, Tag, Until,
+    Batch, Command, CommandError, Completion, DeviceError, Outcome, Queue, Refused, Reply, ScanCounts, Tag,
+    Until,
 };
 use lode_program::Program;
 

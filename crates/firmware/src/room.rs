@@ -36,21 +36,30 @@ pub(crate) enum Room {
 
 impl Core {
     /// Provisions pages, once there is room.
-    pub(crate) fn provision(&self, stream: Stream, items: &[Item], room: Room) -> Result<Provision, FirmwareError> {
+    pub(crate) fn provision(
+        &self,
+        stream: Stream,
+        items: &[Item],
+        room: Room,
+    ) -> Result<Provision, FirmwareError> {
         let mut tries = 0;
         loop {
             let mut w = self.seq.lock();
             let plan = Plan::new(&w.space, stream, items);
-            let free = w.space.free_eblocks();
+            let free = u64::from(w.space.free_eblocks());
+            let new = u64::from(plan.new_eblocks);
+            let fits = |kept: u64| new == 0 || new + kept <= free;
             let (fits, needed_bytes) = match room {
                 Room::User { record_bytes } => {
                     let held = w.space.summary.live_bytes() + w.space.summary.pinned_bytes();
-                    let fits = (plan.new_eblocks == 0 || plan.new_eblocks + self.reserve_eblocks(&w) <= free)
-                        && held + plan.bytes <= self.usable_bytes(&w);
+                    let fits =
+                        fits(self.reserve_eblocks(&w).into()) && held + plan.bytes <= self.usable_bytes(&w);
                     (fits && self.log_fits(&w, record_bytes), plan.bytes)
                 }
-                Room::Own => (plan.new_eblocks == 0 || plan.new_eblocks + self.gc_reserve_eblocks() <= free, plan.bytes),
-                Room::Gc | Room::Recovery => (plan.new_eblocks <= free, plan.bytes),
+                // Each may take its own part of the reserve, and leaves that of those that it depends on.
+                Room::Own => (fits(self.log_eblocks(&w)), plan.bytes),
+                Room::Gc => (fits(self.log_eblocks(&w) + self.own_eblocks(&w)), plan.bytes),
+                Room::Recovery => (fits(3), plan.bytes),
             };
             if fits {
                 return plan.provision(&mut w.space, &self.medium, items).map_err(|e| self.no_eblock(e));
@@ -94,7 +103,10 @@ impl Core {
             return Ok(());
         }
         let needed_bytes = record_bytes as u64;
-        Err(CommandError::OutOfSpace { free_bytes: self.log_bytes_max().saturating_sub(w.log_bytes), needed_bytes })
+        Err(CommandError::OutOfSpace {
+            free_bytes: self.log_bytes_max().saturating_sub(w.log_bytes),
+            needed_bytes,
+        })
     }
 
     /// Makes room, a step: answers whether something was gained.
@@ -126,7 +138,9 @@ impl Core {
     /// No EBLOCK is left even for this: nothing was gained.
     fn or_full(&self, r: Result<bool, FirmwareError>) -> Result<bool, FirmwareError> {
         match r {
-            Err(FirmwareError::Full { .. } | FirmwareError::Refused(CommandError::OutOfSpace { .. })) => Ok(false),
+            Err(FirmwareError::Full { .. } | FirmwareError::Refused(CommandError::OutOfSpace { .. })) => {
+                Ok(false)
+            }
             r => r,
         }
     }

@@ -67,7 +67,8 @@ impl Core {
     fn log_health(&self) -> Result<u64, FirmwareError> {
         let Some(last) = self.seq.lock().last_checkpoint else { return Ok(0) };
         let installed = self.seq.lock().installed_lsn;
-        let end = crate::log::read_log(&self.medium, &last.0, &mut |_, _| Ok(std::ops::ControlFlow::Continue(())))?;
+        let end =
+            crate::log::read_log(&self.medium, &last.0, &mut |_, _| Ok(std::ops::ControlFlow::Continue(())))?;
         if end.lsn < installed {
             let what = format!("page {} of the log can not be read, but it was durable", end.lsn + 1);
             return Err(FirmwareError::damaged(self.medium.path(), what));
@@ -76,7 +77,11 @@ impl Core {
     }
 
     /// The written pages of a cache: one that can not be read is written anew where memory has it.
-    fn scrub_cache<T: Resident>(&self, cache: &PageCache<T>, report: &mut ScrubReport) -> Result<(), FirmwareError> {
+    fn scrub_cache<T: Resident>(
+        &self,
+        cache: &PageCache<T>,
+        report: &mut ScrubReport,
+    ) -> Result<(), FirmwareError> {
         for n in cache.at_home_in(|_| true) {
             let _epoch = self.epochs.enter();
             let Some(home) = cache.home(n) else { continue };

@@ -92,7 +92,8 @@ impl Space {
             match d.state {
                 State::Open { stream, lane } => {
                     let position = medium.next_wblock(eblock);
-                    let full = position + metadata::wblocks(&self.geometry, self.words(eblock)) >= self.geometry.wblocks_per_eblock();
+                    let full = position + metadata::wblocks(&self.geometry, self.words(eblock))
+                        >= self.geometry.wblocks_per_eblock();
                     // Of two that are open for one lane, the one that was closing is used from now on as it is.
                     if full || self.open.contains_key(&(stream, lane)) {
                         self.summary.set_state(eblock, State::Used { stream });
@@ -150,14 +151,20 @@ impl Space {
         let unused = (0..GC_CLASSES).find(|&c| of(c).is_none());
         match (nearest, unused) {
             // A class of its own for what is of quite another age.
-            (Some((distance, _)), Some(class)) if room && distance > self.clock.abs_diff(age) / 2 => Stream::Gc(class),
+            (Some((distance, _)), Some(class)) if room && distance > self.clock.abs_diff(age) / 2 => {
+                Stream::Gc(class)
+            }
             (Some((_, class)), _) | (None, Some(class)) => Stream::Gc(class),
             (None, None) => unreachable!("a class is open or it is not"),
         }
     }
 
     /// Takes the least worn free EBLOCK that fits, if there is one, and erases it. One that can not be erased is retired.
-    fn take(&mut self, medium: &Medium, channel: u32) -> Result<Option<(EblockId, Generation)>, FirmwareError> {
+    fn take(
+        &mut self,
+        medium: &Medium,
+        channel: u32,
+    ) -> Result<Option<(EblockId, Generation)>, FirmwareError> {
         let g = self.geometry;
         loop {
             let free_in = |free: &BTreeSet<(u32, u32)>, c: Option<u32>| {
@@ -214,7 +221,10 @@ impl Space {
     }
 
     /// An erased EBLOCK for the log, if one is free.
-    pub(crate) fn take_for_log(&mut self, medium: &Medium) -> Result<Option<(EblockId, Generation)>, FirmwareError> {
+    pub(crate) fn take_for_log(
+        &mut self,
+        medium: &Medium,
+    ) -> Result<Option<(EblockId, Generation)>, FirmwareError> {
         let taken = self.take(medium, 0)?;
         if let Some((e, _)) = taken {
             self.summary.set_state(e, State::Log);
@@ -241,7 +251,13 @@ impl Space {
     }
 
     /// Provisions the open EBLOCK of a lane up to WBLOCK `end`, for pages of these words.
-    pub(crate) fn extend(&mut self, stream: Stream, lane: u16, end: u32, words: impl Iterator<Item = u64>) -> EblockId {
+    pub(crate) fn extend(
+        &mut self,
+        stream: Stream,
+        lane: u16,
+        end: u32,
+        words: impl Iterator<Item = u64>,
+    ) -> EblockId {
         let o = self.open.get_mut(&(stream, lane)).expect("the lane has an open EBLOCK");
         o.position = end;
         let eblock = o.eblock;
@@ -354,7 +370,8 @@ impl Space {
     /// Gives up the open EBLOCKs of a stream after the file system had no space for what came next in them, if there are
     /// erased ones whose space is there: false when there are none.
     pub(crate) fn give_up_open(&mut self, medium: &Medium, stream: Stream) -> bool {
-        let open: Vec<_> = self.open.iter().filter(|((s, _), _)| *s == stream).map(|(_, o)| o.eblock).collect();
+        let open: Vec<_> =
+            self.open.iter().filter(|((s, _), _)| *s == stream).map(|(_, o)| o.eblock).collect();
         if self.recycled.is_empty() || open.is_empty() {
             return false;
         }
@@ -381,7 +398,12 @@ impl Space {
     }
 
     /// Frees EBLOCKs that nobody reads any more. Beyond `keep` free ones, their space goes back to the file system.
-    pub(crate) fn free_released(&mut self, medium: &Medium, epochs: &Epochs, keep: u32) -> Result<(), FirmwareError> {
+    pub(crate) fn free_released(
+        &mut self,
+        medium: &Medium,
+        epochs: &Epochs,
+        keep: u32,
+    ) -> Result<(), FirmwareError> {
         while let Some(&(epoch, e)) = self.limbo.front() {
             if !epochs.passed(epoch) {
                 break;
@@ -419,12 +441,22 @@ impl Space {
                     Stream::Log => State::Free,
                     stream => State::Open { stream, lane },
                 };
-                let d = Descriptor { state, generation, erase_count, age, data_end: 0, metadata: 0, ..self.summary.get(eblock) };
+                let d = Descriptor {
+                    state,
+                    generation,
+                    erase_count,
+                    age,
+                    data_end: 0,
+                    metadata: 0,
+                    ..self.summary.get(eblock)
+                };
                 self.summary.replace(eblock, d);
             }
             Record::Closed { eblock, data_end, end, age } => {
                 let stream = self.summary.get(eblock).stream();
-                let (Some(stream), true) = (stream, data_end <= end && end <= self.geometry.wblocks_per_eblock()) else {
+                let (Some(stream), true) =
+                    (stream, data_end <= end && end <= self.geometry.wblocks_per_eblock())
+                else {
                     return Err("an EBLOCK is closed that is not open");
                 };
                 self.summary.set_state(eblock, State::Used { stream });
@@ -454,7 +486,11 @@ impl Space {
             let raw = e.raw();
             assert_eq!(free.contains(&raw), d.state == State::Free, "{e:?} is free or not: {d:?}");
             assert_eq!(limbo.contains(&raw), d.state == State::Limbo, "{e:?} is in limbo or not: {d:?}");
-            assert_eq!(open.contains(&raw), matches!(d.state, State::Open { .. }), "{e:?} is open or not: {d:?}");
+            assert_eq!(
+                open.contains(&raw),
+                matches!(d.state, State::Open { .. }),
+                "{e:?} is open or not: {d:?}"
+            );
             if matches!(d.state, State::Used { .. } | State::Failed { .. }) && d.live > 0 && d.metadata == 0 {
                 assert!(self.metadata.contains_key(&e), "the metadata of {e:?} is nowhere: {d:?}");
             }
@@ -463,7 +499,11 @@ impl Space {
             let d = self.summary.get(o.eblock);
             assert_eq!(d.state, State::Open { stream, lane }, "{:?}", o.eblock);
             assert!(self.metadata.contains_key(&o.eblock), "the metadata of {:?} is nowhere", o.eblock);
-            assert!(medium.next_wblock(o.eblock) <= o.position, "{:?} was programmed beyond its end", o.eblock);
+            assert!(
+                medium.next_wblock(o.eblock) <= o.position,
+                "{:?} was programmed beyond its end",
+                o.eblock
+            );
         }
     }
 }

@@ -71,7 +71,9 @@ impl Core {
         }
         let pins = self.pin_batch(&batch, &prepared)?;
         self.seq.lock().under_way += 1;
-        self.begin_pinned(&batch, &mut prepared, pins).inspect_err(|_| self.seq.lock().under_way -= 1).map(Begun::Staged)
+        self.begin_pinned(&batch, &mut prepared, pins)
+            .inspect_err(|_| self.seq.lock().under_way -= 1)
+            .map(Begun::Staged)
     }
 
     fn pin_batch(&self, batch: &Batch, prepared: &Prepared) -> Result<Pins, FirmwareError> {
@@ -140,10 +142,14 @@ impl Core {
             return Err(invalid(format!("{owner:?} gets two index rules in one batch")));
         }
         let wide = batch.index_rules.iter().find(|(_, r)| {
-            r.as_ref().is_some_and(|r| crate::index::page_bytes(r.entry_bytes()) > self.identity.page_bytes_max as usize)
+            r.as_ref().is_some_and(|r| {
+                crate::index::page_bytes(r.entry_bytes()) > self.identity.page_bytes_max as usize
+            })
         });
         match wide {
-            Some((owner, _)) => Err(invalid(format!("the index entries of {owner:?} are too wide for an EBLOCK"))),
+            Some((owner, _)) => {
+                Err(invalid(format!("the index entries of {owner:?} are too wide for an EBLOCK")))
+            }
             None => Ok(()),
         }
     }
@@ -190,7 +196,12 @@ impl Core {
         }
     }
 
-    fn begin_pinned(&self, batch: &Batch, prepared: &mut Prepared, mut pins: Pins) -> Result<Arc<Slot>, CommandError> {
+    fn begin_pinned(
+        &self,
+        batch: &Batch,
+        prepared: &mut Prepared,
+        mut pins: Pins,
+    ) -> Result<Arc<Slot>, CommandError> {
         let parts = self.parts(batch, &pins);
         let mut placed: Vec<(Lpid, lode_base::Ppa)> = Vec::with_capacity(batch.writes.len());
         let mut eblocks = Vec::new();
@@ -208,7 +219,11 @@ impl Core {
         }
         let mut places = std::collections::HashMap::with_capacity(batch.writes.len());
         for (stream, pages) in parts {
-            let item = |p: &&PageWrite| Item { len: p.data.len(), align: p.align, word: PageName::User(p.lpid).word() };
+            let item = |p: &&PageWrite| Item {
+                len: p.data.len(),
+                align: p.align,
+                word: PageName::User(p.lpid).word(),
+            };
             let items: Vec<Item> = pages.iter().map(item).collect();
             let data: Vec<&[u8]> = pages.iter().map(|p| &p.data[..]).collect();
             match self.append(stream, &items, &data, Room::User { record_bytes }) {
@@ -225,7 +240,8 @@ impl Core {
         placed.extend(batch.writes.iter().map(|p| (p.lpid, places[&p.lpid])));
         loop {
             let mut w = self.seq.lock();
-            let checked = self.check_writable().map_err(CommandError::from).and_then(|()| self.check_order(&w, batch));
+            let checked =
+                self.check_writable().map_err(CommandError::from).and_then(|()| self.check_order(&w, batch));
             if let Err(e) = checked {
                 drop(w);
                 give_up(&pins, eblocks);
@@ -271,7 +287,11 @@ impl Core {
         let rule = |r: &Option<lode_program::IndexRule>| r.as_ref().map_or(0, |r| r.to_bytes().len()) + 8;
         let rules: usize = batch.index_rules.iter().map(|(_, r)| rule(r)).sum();
         let allocated = self.extents.read().unlogged().len();
-        256 + 26 * batch.writes.len() + index + 16 * (batch.trims.len() + batch.releases.len()) + rules + 17 * allocated
+        256 + 26 * batch.writes.len()
+            + index
+            + 16 * (batch.trims.len() + batch.releases.len())
+            + rules
+            + 17 * allocated
     }
 
     fn stage_batch(
@@ -292,7 +312,9 @@ impl Core {
         let mut freed = Freed::default();
         let mut writes = Vec::with_capacity(batch.writes.len());
         let entries = std::mem::take(&mut prepared.entries);
-        for (((p, owner), index), (_, ppa)) in batch.writes.iter().zip(&prepared.owners).zip(entries).zip(placed) {
+        for (((p, owner), index), (_, ppa)) in
+            batch.writes.iter().zip(&prepared.owners).zip(entries).zip(placed)
+        {
             let rule = owner.and_then(|o| staged_rules.get(o));
             let index = index.and_then(|bytes| Some((rule?.number, bytes)));
             let entry = Entry::new(*ppa, p.data.len(), index.is_none());
@@ -340,7 +362,13 @@ impl Core {
 
     /// Places pages and programs them. Where a program fails, they are placed anew; the EBLOCKs of the answer count the
     /// caller's action as under way.
-    pub(crate) fn append(&self, stream: Stream, items: &[Item], data: &[&[u8]], room: Room) -> Result<Provision, FirmwareError> {
+    pub(crate) fn append(
+        &self,
+        stream: Stream,
+        items: &[Item],
+        data: &[&[u8]],
+        room: Room,
+    ) -> Result<Provision, FirmwareError> {
         let mut failures = 0;
         let mut gave_up = false;
         loop {

@@ -220,10 +220,20 @@ fn a_damaged_log_never_loses_what_a_later_page_says_was_durable() {
     let last = extent.page(29);
     let mut without_last = state.clone();
     without_last.remove(&last);
-    for (i, &at) in pages.iter().enumerate() {
+    // Each page lies there twice, one copy behind the other.
+    let (pages, _) = pages.as_chunks::<2>();
+    for (i, &[at, copy]) in pages.iter().enumerate() {
+        assert_eq!(copy, at + 4096);
         for d in [0, 17, 61, 70] {
             let mut b = bytes.clone();
+            for one in [at, copy] {
+                b[one + d] ^= 1;
+                fs::write(&flipped, &b).unwrap();
+                assert!(holds(&open(&flipped).unwrap(), &state, extent), "log page {i} has another copy");
+                b[one + d] ^= 1;
+            }
             b[at + d] ^= 1;
+            b[copy + d] ^= 1;
             fs::write(&flipped, &b).unwrap();
             match open(&flipped) {
                 Err(e) => assert!(e.to_string().contains("log page"), "{e}"),

@@ -55,6 +55,8 @@ impl TestDrive {
             batch_pages_max,
             queue_depth_max: 64,
             views_max: 1000,
+            sessions_max: 0,
+            in_flight_max: 1,
             durable: false,
         };
         Self { identity: Arc::new(identity), state: Arc::default(), tag: Arc::default() }

@@ -28,6 +28,9 @@ const WEAR_TURN: u64 = 16;
 pub(super) const STEP_BYTES: u64 = 512 << 10;
 /// Bytes that may be moved for each that a batch wrote, before space is short.
 const MOVES_PER_WRITE: u64 = 4;
+/// Share of an EBLOCK, as a divisor, that is to be gained by moving the rest of it: below the over-provisioning, so that
+/// a drive that is not full always has a victim.
+const GAIN_MIN: u32 = 16;
 /// Share of free EBLOCKs below which GC begins, in percent. Source: ELEOS §IV-A1.
 const FREE_PERCENT: u64 = 10;
 
@@ -67,7 +70,15 @@ pub(crate) struct Cleaner {
 
 impl Cleaner {
     pub(crate) fn new(policy: &'static Policy) -> Self {
-        Self { policy, last_victim: 0, victims: 0, current: None, credit: 0, stuck: BTreeSet::new(), weak: BTreeSet::new() }
+        Self {
+            policy,
+            last_victim: 0,
+            victims: 0,
+            current: None,
+            credit: 0,
+            stuck: BTreeSet::new(),
+            weak: BTreeSet::new(),
+        }
     }
 
     /// Whether batches wrote enough, this one's `bytes` included, for a step that moves pages: so a small batch does not
@@ -85,20 +96,28 @@ impl Cleaner {
     fn choose(&mut self, w: &Sequencer, urgency: Option<Urgency>) -> Option<EblockId> {
         let g = w.space.geometry();
         let movable = |e: EblockId| w.space.summary.get(e).in_flight == 0 && !self.stuck.contains(&e);
-        let left = |e: &EblockId| movable(*e) && matches!(w.space.summary.get(*e).state, State::Used { .. } | State::Failed { .. });
+        let left = |e: &EblockId| {
+            movable(*e) && matches!(w.space.summary.get(*e).state, State::Used { .. } | State::Failed { .. })
+        };
         if let Some(current) = self.current.take().filter(left) {
             return Some(current);
         }
-        let failed = w.space.summary.all().find(|(e, d)| matches!(d.state, State::Failed { .. }) && movable(*e));
+        let failed =
+            w.space.summary.all().find(|(e, d)| matches!(d.state, State::Failed { .. }) && movable(*e));
         if let Some((e, _)) = failed {
             return Some(e);
         }
-        let weak = self.weak.iter().copied().find(|&e| movable(e) && matches!(w.space.summary.get(e).state, State::Used { .. }));
+        let weak = self
+            .weak
+            .iter()
+            .copied()
+            .find(|&e| movable(e) && matches!(w.space.summary.get(e).state, State::Used { .. }));
         if let Some(e) = weak {
             return Some(e);
         }
         let urgency = urgency?;
-        let used = || w.space.summary.all().filter(|(e, d)| matches!(d.state, State::Used { .. }) && movable(*e));
+        let used =
+            || w.space.summary.all().filter(|(e, d)| matches!(d.state, State::Used { .. }) && movable(*e));
         let candidate = |(eblock, d): (EblockId, &crate::summary::Descriptor)| Candidate {
             eblock,
             available_bytes: g.eblock_bytes().saturating_sub(d.live + d.pinned),
@@ -122,8 +141,8 @@ impl Cleaner {
             Urgency::Full if !gains => greedy::POLICY.choose(used().map(candidate), &round)?,
             _ => chosen,
         };
-        // Less than a WBLOCK a stream is no gain: it is lost again where it goes.
-        (chosen.available_bytes > 2 * g.wblock_bytes()).then_some(chosen.eblock)
+        // Ends of EBLOCKs that no page fits are available too, and are no gain: they are lost again where the pages go.
+        (chosen.available_bytes > g.eblock_bytes() / GAIN_MIN).then_some(chosen.eblock)
     }
 }
 
@@ -133,7 +152,9 @@ impl Core {
         let g = self.geometry();
         let eblock = u64::from(g.eblock_bytes());
         let free = u64::from(w.space.free_eblocks());
-        let floor = u64::from(self.reserve_eblocks(w)) + (u64::from(g.eblock_count()) * FREE_PERCENT / 100).min(u64::from(self.options.gc_free_eblocks_max));
+        let floor = u64::from(self.reserve_eblocks(w))
+            + (u64::from(g.eblock_count()) * FREE_PERCENT / 100)
+                .min(u64::from(self.options.gc_free_eblocks_max));
         let held = w.space.summary.live_bytes() + w.space.summary.pinned_bytes();
         let in_use = u64::from(g.eblock_count()).saturating_sub(free) * eblock;
         let open = eblock * u64::from(self.reserve_eblocks(w) + 8 * g.channels());
@@ -150,13 +171,21 @@ impl Core {
     }
 
     /// As [`Core::collect`], by whoever holds the background.
-    pub(crate) fn collect_step(&self, cleaner: &mut Cleaner, urgency: Urgency) -> Result<bool, FirmwareError> {
+    pub(crate) fn collect_step(
+        &self,
+        cleaner: &mut Cleaner,
+        urgency: Urgency,
+    ) -> Result<bool, FirmwareError> {
         let due = urgency == Urgency::Full || self.gc_due(&self.seq.lock());
         self.refresh_step(cleaner, due.then_some(urgency))
     }
 
     /// Empties an EBLOCK that failed or is hard to read; else, with an urgency, the policy's victim.
-    pub(crate) fn refresh_step(&self, cleaner: &mut Cleaner, urgency: Option<Urgency>) -> Result<bool, FirmwareError> {
+    pub(crate) fn refresh_step(
+        &self,
+        cleaner: &mut Cleaner,
+        urgency: Option<Urgency>,
+    ) -> Result<bool, FirmwareError> {
         self.check_writable()?;
         cleaner.weak.extend(self.medium.take_weak());
         let victim = cleaner.choose(&self.seq.lock(), urgency);

@@ -39,11 +39,19 @@ struct Valid {
 
 impl Core {
     /// Empties an EBLOCK, `whole` or one step of it.
-    pub(super) fn empty(&self, cleaner: &mut Cleaner, victim: EblockId, whole: bool) -> Result<Emptied, FirmwareError> {
+    pub(super) fn empty(
+        &self,
+        cleaner: &mut Cleaner,
+        victim: EblockId,
+        whole: bool,
+    ) -> Result<Emptied, FirmwareError> {
         let _epoch = self.epochs.enter();
         let (d, names) = {
             let w = self.seq.lock();
-            let names = w.space.metadata_of(victim).map(|words| words.iter().filter_map(|&w| PageName::from_word(w)).collect());
+            let names = w
+                .space
+                .metadata_of(victim)
+                .map(|words| words.iter().filter_map(|&w| PageName::from_word(w)).collect());
             (w.space.summary.get(victim), names)
         };
         let names: Vec<PageName> = match names {
@@ -128,10 +136,20 @@ impl Core {
         let here = |e: Entry| g.locate(e.ppa(&g)).0 == victim;
         let mut names = self.own_names_in(victim);
         for n in 0..self.map.numbers() {
-            let (Some(map), Some(extent)) = (self.map.get(&self.medium, &self.epochs, n)?, lode_base::ExtentId::new(n)) else { continue };
+            let (Some(map), Some(extent)) =
+                (self.map.get(&self.medium, &self.epochs, n)?, lode_base::ExtentId::new(n))
+            else {
+                continue;
+            };
             names.extend(map.mapped().filter(|(_, e)| here(*e)).map(|(p, _)| PageName::User(extent.page(p))));
         }
-        names.extend(self.versions.all_old().into_iter().filter(|(_, e)| here(*e)).map(|(lpid, _)| PageName::User(lpid)));
+        names.extend(
+            self.versions
+                .all_old()
+                .into_iter()
+                .filter(|(_, e)| here(*e))
+                .map(|(lpid, _)| PageName::User(lpid)),
+        );
         Ok(names)
     }
 
@@ -139,7 +157,8 @@ impl Core {
     fn move_pages(&self, age: u64, pages: Vec<(Valid, PageBuf)>) -> Result<(), FirmwareError> {
         let g = *self.geometry();
         let pins = self.pin(std::iter::empty(), pages.iter().map(|(v, _)| v.lpid.extent()))?;
-        let align = |ppa: Ppa| match (ppa.cell() * CELL_BYTES as u64).is_multiple_of(g.rblock_bytes().into()) {
+        let align = |ppa: Ppa| match (ppa.cell() * CELL_BYTES as u64).is_multiple_of(g.rblock_bytes().into())
+        {
             true => Align::ReadUnit,
             false => Align::Cell,
         };
@@ -154,7 +173,8 @@ impl Core {
         let stream = {
             let mut w = self.seq.lock();
             w.under_way += 1;
-            let room = w.space.free_eblocks() > self.gc_reserve_eblocks() + u32::from(crate::summary::GC_CLASSES);
+            let room =
+                w.space.free_eblocks() > self.gc_reserve_eblocks() + u32::from(crate::summary::GC_CLASSES);
             w.space.gc_stream(age, room)
         };
         let placed = self.append(stream, &items, &data, Room::Gc);
@@ -185,7 +205,14 @@ impl Core {
         }
         Counts::add(&self.counts.moved_bytes, bytes);
         let record = Record::Moved { pages: moved, freed: freed.into_vec() };
-        let action = Action { record, pins, eblocks: placed.eblocks, pin_view: false, copies, slot: Default::default() };
+        let action = Action {
+            record,
+            pins,
+            eblocks: placed.eblocks,
+            pin_view: false,
+            copies,
+            slot: Default::default(),
+        };
         self.carry_out(w, action).map(drop).map_err(FirmwareError::Refused)
     }
 }

@@ -66,7 +66,8 @@ impl Core {
             return Ok(Some((0, false)));
         }
         // 32: LPID, mapping entry, rule number, length.
-        let record_bytes = pages.iter().map(|p| 32 + p.index.as_ref().map_or(0, |i| i.1.len())).sum::<usize>() + 64;
+        let record_bytes =
+            pages.iter().map(|p| 32 + p.index.as_ref().map_or(0, |i| i.1.len())).sum::<usize>() + 64;
         self.log_room(record_bytes)?;
         let pins = self.pin(pages.iter().map(|p| (p.lpid, true)), std::iter::empty())?;
         let mut w = self.seq.lock();

@@ -269,7 +269,8 @@ fn look_beyond(pages: &mut Pages<'_>, end: &mut LogEnd) -> Result<(), FirmwareEr
                 Some((p, _)) if p.generation == spot.generation && p.lsn > end.place.lsn => {
                     if p.durable >= end.place.lsn {
                         let at = end.place.spots[0];
-                        let what = format!("log page {} at {at} can not be read, but it was durable", end.place.lsn);
+                        let what =
+                            format!("log page {} at {at} can not be read, but it was durable", end.place.lsn);
                         return Err(FirmwareError::damaged(pages.medium.path(), what));
                     }
                     end.durable = end.durable.max(p.durable);

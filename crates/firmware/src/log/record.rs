@@ -61,23 +61,55 @@ pub(crate) struct Commit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     /// An EBLOCK was erased for a stream.
-    Opened { eblock: EblockId, generation: Generation, stream: Stream, lane: u16, erase_count: u32, age: u64 },
+    Opened {
+        eblock: EblockId,
+        generation: Generation,
+        stream: Stream,
+        lane: u16,
+        erase_count: u32,
+        age: u64,
+    },
     /// Nothing more is written to an EBLOCK: its pages end at `data_end`, its metadata at `end`.
-    Closed { eblock: EblockId, data_end: u32, end: u32, age: u64 },
-    Allocated { owner: OwnerId, extent: ExtentId },
+    Closed {
+        eblock: EblockId,
+        data_end: u32,
+        end: u32,
+        age: u64,
+    },
+    Allocated {
+        owner: OwnerId,
+        extent: ExtentId,
+    },
     /// An EBLOCK is never used again.
-    Retired { eblock: EblockId },
+    Retired {
+        eblock: EblockId,
+    },
     Commit(Commit),
     /// Index entries of pages that were written without.
-    Indexed { pages: Vec<LoggedWrite> },
+    Indexed {
+        pages: Vec<LoggedWrite>,
+    },
     /// GC moved pages.
-    Moved { pages: Vec<(Lpid, Entry)>, freed: Vec<(EblockId, u32)> },
+    Moved {
+        pages: Vec<(Lpid, Entry)>,
+        freed: Vec<(EblockId, u32)>,
+    },
     /// Pages of the drive's own were written, which say what holds after LSN `as_of`.
-    Flushed { as_of: u64, pages: Vec<(DriveKind, u64, Option<Entry>)>, freed: Vec<(EblockId, u32)> },
-    SessionOpened { session: SessionId },
-    SessionClosed { session: SessionId },
+    Flushed {
+        as_of: u64,
+        pages: Vec<(DriveKind, u64, Option<Entry>)>,
+        freed: Vec<(EblockId, u32)>,
+    },
+    SessionOpened {
+        session: SessionId,
+    },
+    SessionClosed {
+        session: SessionId,
+    },
     /// A checkpoint became durable from which replay begins at page `lsn`.
-    Checkpointed { lsn: u64 },
+    Checkpointed {
+        lsn: u64,
+    },
 }
 
 fn put_list<T>(b: &mut Vec<u8>, list: &[T], mut put: impl FnMut(&mut Vec<u8>, &T)) {
@@ -237,10 +269,13 @@ impl Commit {
 impl Record {
     /// Bytes that it takes in a group, about.
     pub(crate) fn bytes_about(&self) -> u64 {
-        let writes = |w: &[LoggedWrite]| w.iter().map(|w| 26 + w.index.as_ref().map_or(0, |i| i.1.len())).sum::<usize>();
+        let writes = |w: &[LoggedWrite]| {
+            w.iter().map(|w| 26 + w.index.as_ref().map_or(0, |i| i.1.len())).sum::<usize>()
+        };
         let bytes = match self {
             Self::Commit(c) => {
-                let rules: usize = c.rules.iter().map(|(_, r)| 8 + r.as_ref().map_or(0, |r| r.to_bytes().len())).sum();
+                let rules: usize =
+                    c.rules.iter().map(|(_, r)| 8 + r.as_ref().map_or(0, |r| r.to_bytes().len())).sum();
                 48 + writes(&c.writes) + 8 * (c.trims.len() + c.releases.len() + c.freed.len()) + rules
             }
             Self::Indexed { pages } => 16 + writes(pages),

@@ -41,7 +41,14 @@ pub(super) struct Trail {
 
 impl Trail {
     /// Pages `lsn..lsn + count` lie from `spot` on.
-    pub(super) fn add(&mut self, spot: Spot, lsn: u64, count: u32, copies: u32, next: [Spot; CANDIDATES - 1]) {
+    pub(super) fn add(
+        &mut self,
+        spot: Spot,
+        lsn: u64,
+        count: u32,
+        copies: u32,
+        next: [Spot; CANDIDATES - 1],
+    ) {
         let end = lsn + u64::from(count);
         if let Some(s) = self.stretches.back_mut()
             && (s.spot.eblock, s.copies, s.end) == (spot.eblock, copies, lsn)

@@ -27,8 +27,7 @@ use crate::FirmwareError;
 const PROGRAM_BYTES: u32 = 1 << 20;
 
 /// Where the log gets EBLOCKs from: erased ones, as long as there are any.
-pub(crate) type NextEblock<'a> =
-    &'a mut dyn FnMut() -> Result<Option<(EblockId, Generation)>, FirmwareError>;
+pub(crate) type NextEblock<'a> = &'a mut dyn FnMut() -> Result<Option<(EblockId, Generation)>, FirmwareError>;
 
 pub(crate) struct LogWriter {
     /// The next page.

@@ -378,6 +378,11 @@ impl<T: Resident> PageCache<T> {
         assert_eq!(bytes, self.bytes.load(Ordering::Relaxed), "memory of {}s", T::KIND);
         assert_eq!(dirty, self.dirty_bytes.load(Ordering::Relaxed), "memory of dirty {}s", T::KIND);
         let homes = self.homes.read();
-        assert_eq!(homes.bytes, homes.entries.iter().map(|&w| word_bytes(w)).sum::<u64>(), "homes of {}s", T::KIND);
+        assert_eq!(
+            homes.bytes,
+            homes.entries.iter().map(|&w| word_bytes(w)).sum::<u64>(),
+            "homes of {}s",
+            T::KIND
+        );
     }
 }

@@ -169,7 +169,8 @@ pub(crate) fn format(medium: Medium, options: DriveOptions) -> Result<Core, Firm
     check_geometry(medium.geometry())?;
     assert!(medium.is_fresh(), "only a fresh medium is formatted");
     let e = EblockId::new(0);
-    let nowhere = Spot { eblock: e, generation: medium.generation(e), wblock: medium.geometry().wblocks_per_eblock() };
+    let nowhere =
+        Spot { eblock: e, generation: medium.generation(e), wblock: medium.geometry().wblocks_per_eblock() };
     let core = core(medium, options, Place { lsn: 1, spots: [nowhere; 3] });
     core.begin_log(1)?;
     core.checkpoint(false)?;
@@ -219,6 +220,7 @@ impl Core {
             self.log.get_mut().resumed(&end);
             return Ok(());
         }
+        self.reclaim()?;
         let made = self.begin_log(end.lsn + 1).and_then(|()| self.checkpoint(false)).and_then(|()| {
             // The EBLOCKs of the log before are not needed once the checkpoint is durable.
             let mut w = self.seq.lock();
@@ -239,7 +241,10 @@ impl Core {
         }
     }
 
-    fn read_root(&self, record: &CheckpointRecord) -> Result<(Tables, Vec<(EblockId, lode_flash::Generation)>), FirmwareError> {
+    fn read_root(
+        &self,
+        record: &CheckpointRecord,
+    ) -> Result<(Tables, Vec<(EblockId, lode_flash::Generation)>), FirmwareError> {
         let g = self.geometry();
         let m = &self.medium;
         m.set_generation(g.locate(record.root.ppa(g)).0, record.root_generation);
@@ -298,14 +303,16 @@ impl Core {
             Ok::<_, FirmwareError>(Some(bytes).filter(|b| !b.is_empty()))
         };
         if let Some(bytes) = blob(DriveKind::Rules)? {
-            *self.rules.write() = Arc::new(Rules::decode(&bytes).map_err(|e| damaged(path, "index rules", &e))?);
+            *self.rules.write() =
+                Arc::new(Rules::decode(&bytes).map_err(|e| damaged(path, "index rules", &e))?);
         }
         let mut w = self.seq.lock();
         if let Some(bytes) = blob(DriveKind::Sessions)? {
             w.sessions = Sessions::decode(&bytes).map_err(|e| damaged(path, "session table", &e))?;
         }
         if let Some(bytes) = blob(DriveKind::Open)? {
-            let metadata = decode_metadata(&bytes, &g).map_err(|e| damaged(path, "metadata of open EBLOCKs", &e))?;
+            let metadata =
+                decode_metadata(&bytes, &g).map_err(|e| damaged(path, "metadata of open EBLOCKs", &e))?;
             w.space.restore_metadata(metadata);
         }
         for (piece, home) in tables.pieces(DriveKind::Summary) {
@@ -343,7 +350,9 @@ impl Core {
         w.space.clock = record.clock + found.cells;
         let mut metadata = w.space.metadata().clone();
         for (lsn, change) in &found.changes {
-            let (Change::State(Record::Opened { eblock, .. } | Record::Closed { eblock, .. } | Record::Retired { eblock })
+            let (Change::State(
+                Record::Opened { eblock, .. } | Record::Closed { eblock, .. } | Record::Retired { eblock },
+            )
             | Change::Live { eblock, .. }) = change
             else {
                 unreachable!("only these were found")
@@ -354,7 +363,9 @@ impl Core {
             let piece = u64::from(eblock.raw()) / SUMMARY_PIECE_EBLOCKS as u64;
             if found.lacks(DriveKind::Open, 0, *lsn) {
                 match change {
-                    Change::State(Record::Opened { stream, .. }) if *stream != crate::summary::Stream::Log => {
+                    Change::State(Record::Opened { stream, .. })
+                        if *stream != crate::summary::Stream::Log =>
+                    {
                         metadata.insert(*eblock, Vec::new());
                     }
                     Change::State(_) => drop(metadata.remove(eblock)),
@@ -370,8 +381,12 @@ impl Core {
                     if *added > 0 && w.space.summary.get(*eblock).stream().is_none() {
                         return Err(bad(&format!("pages lie in {eblock:?}, which is not open")));
                     }
-                    w.space.summary.add_live(*eblock, u32::try_from(*added).map_err(|_| bad("too many bytes"))?);
-                    w.space.summary.sub_live(*eblock, u32::try_from(*freed).map_err(|_| bad("too many bytes"))?);
+                    w.space
+                        .summary
+                        .add_live(*eblock, u32::try_from(*added).map_err(|_| bad("too many bytes"))?);
+                    w.space
+                        .summary
+                        .sub_live(*eblock, u32::try_from(*freed).map_err(|_| bad("too many bytes"))?);
                     if *added > 0 {
                         let d = w.space.summary.edit(*eblock);
                         d.data_end = d.data_end.max(*data_end);

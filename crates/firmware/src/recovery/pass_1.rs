@@ -42,7 +42,12 @@ pub(super) struct Found {
 pub(super) enum Change {
     State(Record),
     /// Bytes live more, or less, and up to which WBLOCK pages were found.
-    Live { eblock: EblockId, added: u64, freed: u64, data_end: u32 },
+    Live {
+        eblock: EblockId,
+        added: u64,
+        freed: u64,
+        data_end: u32,
+    },
 }
 
 impl Found {
@@ -113,7 +118,8 @@ impl Core {
             match &r {
                 Record::Commit(c) => {
                     c.writes.iter().for_each(|w| add(w.entry));
-                    found.cells += c.writes.iter().map(|w| u64::from(w.entry.cells_bytes())).sum::<u64>() / lode_base::CELL_BYTES as u64;
+                    found.cells += c.writes.iter().map(|w| u64::from(w.entry.cells_bytes())).sum::<u64>()
+                        / lode_base::CELL_BYTES as u64;
                     freed = &c.freed;
                 }
                 Record::Moved { pages, freed: f } => {

@@ -26,7 +26,12 @@ use crate::metadata::PageName;
 
 impl Core {
     /// Applies the records to the pages on the medium that lack them; answers how many pages that touched.
-    pub(super) fn pass_2(&self, record: &CheckpointRecord, found: &Found, end: &LogEnd) -> Result<u64, FirmwareError> {
+    pub(super) fn pass_2(
+        &self,
+        record: &CheckpointRecord,
+        found: &Found,
+        end: &LogEnd,
+    ) -> Result<u64, FirmwareError> {
         let mut touched = HashSet::new();
         let mut given = BTreeSet::new();
         read_log(&self.medium, &record.log, &mut |group, _| {
@@ -49,13 +54,7 @@ impl Core {
         Ok(touched.len() as u64)
     }
 
-    fn replay(
-        &self,
-        found: &Found,
-        lsn: u64,
-        r: &Record,
-        touched: &mut HashSet<u64>,
-    ) -> Result<(), Replay> {
+    fn replay(&self, found: &Found, lsn: u64, r: &Record, touched: &mut HashSet<u64>) -> Result<(), Replay> {
         match r {
             Record::Allocated { owner, extent } => {
                 if found.lacks(DriveKind::Owners, extent.raw() / TABLE_PIECE_ENTRIES as u64, lsn) {
