@@ -59,7 +59,7 @@ impl Slot {
     }
 }
 
-/// A staged action.
+/// A staged action. By default nobody waits for it, and it does nothing.
 pub(crate) struct Action {
     pub(crate) record: Record,
     pub(crate) pins: Pins,
@@ -172,6 +172,19 @@ impl Overlay {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.released.is_empty() && self.closing.is_empty()
+    }
+}
+
+impl Default for Action {
+    fn default() -> Self {
+        Self {
+            record: Record::Checkpointed { lsn: 0 },
+            pins: Pins::new(),
+            eblocks: Vec::new(),
+            pin_view: false,
+            copies: Vec::new(),
+            slot: Arc::default(),
+        }
     }
 }
 

@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn large_batches_are_spread_over_channels_and_small_ones_are_not() {
-        let g = Geometry::new(4, 1, 1, 4096, 4096, 1 << 20, 16).unwrap();
+        let g = Geometry::new(4, 1, 1, 4096, 4096, 1 << 20, 64).unwrap();
         let m = Medium::memory(g);
         let mut s = Space::new(&g);
         let channels = |places: &[Ppa]| {

@@ -341,7 +341,7 @@ mod tests {
             commit: 77,
             clock: 5,
             end: 9,
-            log: Place { lsn: 5, spots: [spot(1), spot(3), spot(4)] },
+            log: Place { lsn: 5, epoch: 2, spots: [spot(1), spot(3), spot(4)] },
             root,
             root_generation: generation(8),
         };

@@ -34,6 +34,8 @@ use crate::{DriveInfo, DriveOptions, FirmwareError, RecoveryReport};
 
 /// Fewest EBLOCKs that a drive works with: those of the log, one a stream, and what is kept in reserve.
 pub(crate) const EBLOCKS_MIN: u32 = 16;
+/// With fewer EBLOCKs than this, pages are not kept apart by how hot they are: each stream holds one that is open.
+pub(crate) const EBLOCKS_FEW: u32 = 64;
 /// Smallest EBLOCK: a mapping page and an index page must fit.
 pub(crate) const EBLOCK_BYTES_MIN: u32 = 64 << 10;
 
@@ -118,6 +120,8 @@ pub(crate) struct Sequencer {
     pub(crate) last_checkpoint: Option<(Place, u64, u64)>,
     /// Bytes of log since the newest checkpoint.
     pub(crate) log_bytes: u64,
+    /// Whether the drive is not yet in use.
+    pub(crate) recovering: bool,
     /// EBLOCKs of the log in which a program failed: not used again once they are truncated.
     pub(crate) log_failed: Vec<EblockId>,
 }
@@ -166,7 +170,7 @@ impl Core {
     /// EBLOCKs that the log may still take before the next checkpoint, or takes when it begins anew after a crash.
     pub(crate) fn log_eblocks(&self, w: &Sequencer) -> u64 {
         let left = self.log_bytes_max().saturating_sub(w.log_bytes);
-        left.div_ceil(u64::from(self.geometry().eblock_bytes())) + 4
+        left.div_ceil(u64::from(self.geometry().eblock_bytes())) + 2
     }
 
     /// EBLOCKs that writing every page of the drive's own anew takes.
@@ -186,7 +190,8 @@ impl Core {
     /// Bytes of pages that the drive takes at most: beyond them GC would find too little to gain.
     pub(crate) fn usable_bytes(&self, w: &Sequencer) -> u64 {
         let g = self.geometry();
-        let log = self.log_bytes_max().div_ceil(u64::from(g.eblock_bytes())) + 4;
+        // What it may still take, and what it holds: the page that is written, and two spares.
+        let log = self.log_bytes_max().div_ceil(u64::from(g.eblock_bytes())) + 5;
         let reserve =
             log + self.own_eblocks(w) + u64::from(self.gc_reserve_eblocks() + w.space.summary.retired());
         let eblocks = u64::from(g.eblock_count()).saturating_sub(reserve);
@@ -267,7 +272,8 @@ impl Core {
     }
 
     /// The stream of user pages that `replaced` of `written` bytes go to: what is overwritten is hot.
-    pub(crate) fn user_stream(replaced: u64, written: u64) -> Stream {
-        if replaced * 2 >= written { Stream::UserHot } else { Stream::UserCold }
+    pub(crate) fn user_stream(&self, replaced: u64, written: u64) -> Stream {
+        let hot = replaced * 2 >= written || self.geometry().eblock_count() < EBLOCKS_FEW;
+        if hot { Stream::UserHot } else { Stream::UserCold }
     }
 }

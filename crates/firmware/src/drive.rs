@@ -218,14 +218,19 @@ impl Core {
 
     fn read_index(&self, view: ViewId, pages: &[PageRange]) -> Result<Reply, CommandError> {
         let mut entries = Vec::new();
+        let rules = self.rules.read().clone();
         for range in pages {
             if usize::from(range.first) + usize::from(range.count) > lode_base::EXTENT_PAGES {
                 let (count, first) = (range.count, range.first);
                 return Err(CommandError::Invalid(format!("{count} pages from {first} of an extent")));
             }
             let access = UnitAccess::new(self, view);
+            // A version that a view shows may have an entry of a rule that is no more: the host could not read it.
+            let rule = self.extents.read().owner(range.extent).and_then(|o| rules.get(o));
             for at in access.mapped(view, *range)? {
-                let entry = access.index_entry(&at)?;
+                let entry = access
+                    .index_entry(&at)?
+                    .filter(|(r, _)| rule.is_some_and(|now| Arc::ptr_eq(&now.rule, r)));
                 entries.push((at.lpid, entry.map(|(_, e)| e)));
             }
         }

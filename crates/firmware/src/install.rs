@@ -139,6 +139,7 @@ impl Core {
             }
             Record::SessionOpened { session } => w.sessions.opened(*session, true),
             Record::SessionClosed { session } => w.sessions.close(*session),
+            Record::Checkpointed { .. } => {}
             r => unreachable!("no action has the record {r:?}"),
         }
         for (lpid, old, new) in &a.copies {

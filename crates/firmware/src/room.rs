@@ -57,14 +57,16 @@ impl Core {
                     (fits && self.log_fits(&w, record_bytes), plan.bytes)
                 }
                 // Each may take its own part of the reserve, and leaves that of those that it depends on.
+                Room::Own if w.recovering => (fits(1), plan.bytes),
                 Room::Own => (fits(self.log_eblocks(&w)), plan.bytes),
                 Room::Gc => (fits(self.log_eblocks(&w) + self.own_eblocks(&w)), plan.bytes),
-                Room::Recovery => (fits(3), plan.bytes),
+                Room::Recovery => (fits(3 + self.own_eblocks(&w)), plan.bytes),
             };
             if fits {
                 return plan.provision(&mut w.space, &self.medium, items).map_err(|e| self.no_eblock(e));
             }
-            let free_bytes = self.free_bytes(&w);
+            let eblocks = free.saturating_sub(self.reserve_eblocks(&w).into());
+            let free_bytes = self.free_bytes(&w).min(eblocks * u64::from(self.geometry().eblock_bytes()));
             drop(w);
             let full = CommandError::OutOfSpace { free_bytes, needed_bytes };
             let Room::User { record_bytes } = room else {
@@ -164,9 +166,10 @@ impl Core {
         }
     }
 
-    /// Takes note of a background step that failed: for want of space it is tried again.
+    /// Takes note of a background step that failed: for want of space it is tried again, and what is damaged is told to
+    /// whoever asks for it.
     pub(crate) fn note(&self, e: &FirmwareError) {
-        if !e.is_no_space() && !matches!(e, FirmwareError::ReadOnly(_)) {
+        if !e.is_no_space() && !e.is_damage() && !matches!(e, FirmwareError::ReadOnly(_)) {
             self.fatal(e);
         }
     }

@@ -18,6 +18,7 @@ use lode_flash::{Generation, Medium};
 
 use crate::FirmwareError;
 use crate::append::{Job, Provision};
+use crate::core::EBLOCKS_MIN;
 use crate::epochs::Epochs;
 use crate::log::Record;
 use crate::metadata;
@@ -75,8 +76,9 @@ impl Space {
         &self.geometry
     }
 
+    /// Channels that are written to side by side: fewer where each would have few EBLOCKs.
     pub(crate) fn lanes(&self) -> u16 {
-        self.geometry.channels() as u16
+        self.geometry.channels().min(self.geometry.eblock_count() / EBLOCKS_MIN).max(1) as u16
     }
 
     /// Takes up what recovery found: open EBLOCKs and up to where they were programmed, and which are free.
@@ -337,6 +339,10 @@ impl Space {
                 Job::Metadata { .. } => {}
                 Job::Data { eblock, first, end, .. } => {
                     let next = medium.next_wblock(*eblock);
+                    if next == self.geometry.wblocks_per_eblock() {
+                        self.end(medium, *eblock);
+                        continue;
+                    }
                     if next >= *end {
                         continue;
                     }

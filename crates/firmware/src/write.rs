@@ -19,9 +19,9 @@ use lode_command::{Batch, CommandError, PageWrite, Reply};
 
 use crate::FirmwareError;
 use crate::action::{Action, Freed, Pins, Slot};
-use crate::append::{Item, Job, ProgramError, Provision};
+use crate::append::{Item, Job, ProgramError, Provision, page_bytes_max};
 use crate::compute::entry_of;
-use crate::core::{Core, Counts, Sequencer};
+use crate::core::{Core, Counts, EBLOCKS_FEW, Sequencer};
 use crate::index::Rules;
 use crate::log::{Commit, LoggedWrite, Record};
 use crate::map::Entry;
@@ -142,9 +142,8 @@ impl Core {
             return Err(invalid(format!("{owner:?} gets two index rules in one batch")));
         }
         let wide = batch.index_rules.iter().find(|(_, r)| {
-            r.as_ref().is_some_and(|r| {
-                crate::index::page_bytes(r.entry_bytes()) > self.identity.page_bytes_max as usize
-            })
+            r.as_ref()
+                .is_some_and(|r| crate::index::page_bytes(r.entry_bytes()) > page_bytes_max(self.geometry()))
         });
         match wide {
             Some((owner, _)) => {
@@ -272,13 +271,13 @@ impl Core {
         let (hot_bytes, cold_bytes) = (bytes(&hot), bytes(&cold));
         let g = self.geometry();
         let split = SPLIT_WBLOCKS * u64::from(g.wblock_bytes()) * u64::from(g.channels());
-        if hot_bytes.min(cold_bytes) >= split {
+        if hot_bytes.min(cold_bytes) >= split && g.eblock_count() >= EBLOCKS_FEW {
             return vec![(Stream::UserHot, hot), (Stream::UserCold, cold)];
         }
         if batch.writes.is_empty() {
             return Vec::new();
         }
-        vec![(Self::user_stream(hot_bytes, hot_bytes + cold_bytes), batch.writes.iter().collect())]
+        vec![(self.user_stream(hot_bytes, hot_bytes + cold_bytes), batch.writes.iter().collect())]
     }
 
     /// Bytes that the record of a batch takes in the log, about.

@@ -234,7 +234,7 @@ fn channels_and_larger_units_change_nothing() {
 #[test]
 fn a_full_drive_refuses_and_goes_on() {
     let refused: u32 =
-        seeds(200, 6).map(|s| steps(s, Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 16).unwrap(), 25)).sum();
+        seeds(200, 6).map(|s| steps(s, Geometry::new(1, 1, 1, 4096, 4096, 1 << 19, 16).unwrap(), 25)).sum();
     assert!(refused > 0, "it was never full");
 }
 

@@ -192,7 +192,14 @@ impl Core {
         let Some(victim) = victim else { return Ok(false) };
         cleaner.last_victim = victim.raw();
         let whole = urgency != Some(Urgency::Due);
-        let emptied = self.empty(cleaner, victim, whole)?;
+        let emptied = match self.empty(cleaner, victim, whole) {
+            // Whoever asks for what is damaged is told; here it only stays where it is.
+            Err(e) if e.is_damage() => {
+                cleaner.stuck.insert(victim);
+                return Ok(false);
+            }
+            emptied => emptied?,
+        };
         if emptied == Emptied::InPart {
             cleaner.current = Some(victim);
             return Ok(true);

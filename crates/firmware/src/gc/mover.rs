@@ -20,7 +20,7 @@ use lode_command::{Align, CommandError};
 use crate::FirmwareError;
 use crate::action::{Action, Freed};
 use crate::append::Item;
-use crate::core::{Core, Counts};
+use crate::core::{Core, Counts, EBLOCKS_FEW};
 use crate::gc::Cleaner;
 use crate::gc::cleaner::{Emptied, STEP_BYTES};
 use crate::log::Record;
@@ -175,7 +175,7 @@ impl Core {
             w.under_way += 1;
             let room =
                 w.space.free_eblocks() > self.gc_reserve_eblocks() + u32::from(crate::summary::GC_CLASSES);
-            w.space.gc_stream(age, room)
+            w.space.gc_stream(age, room && g.eblock_count() >= EBLOCKS_FEW)
         };
         let placed = self.append(stream, &items, &data, Room::Gc);
         let mut w = self.seq.lock();

@@ -22,6 +22,9 @@ pub(crate) trait LogMedium {
     /// Programs whole WBLOCKs whose tags lie inside. After a failure some of them may be there.
     fn program(&self, e: EblockId, wblock: u32, data: &PageBuf) -> Result<(), FlashError>;
 
+    /// Makes durable what was programmed, and what was left of failed programs.
+    fn sync(&self) -> Result<(), FlashError>;
+
     /// Reads whatever is there.
     fn read(&self, at: Ppa, len: u32) -> Result<PageBuf, FlashError>;
 }
@@ -49,6 +52,10 @@ impl LogMedium for Medium {
 
     fn program(&self, e: EblockId, wblock: u32, data: &PageBuf) -> Result<(), FlashError> {
         self.program_tagged_inside(e, wblock, data)
+    }
+
+    fn sync(&self) -> Result<(), FlashError> {
+        self.sync()
     }
 
     fn read(&self, at: Ppa, len: u32) -> Result<PageBuf, FlashError> {

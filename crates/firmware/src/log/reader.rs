@@ -19,7 +19,7 @@ use super::Record;
 use super::medium::LogMedium;
 use super::page::{COPIES_MAX, LogPage, MAGIC, PAYLOAD_AT, VERSION};
 use super::spot::{CANDIDATES, Place, Spot, why_not};
-use super::trail::Trail;
+use super::trail::{Stretch, Trail};
 use crate::FirmwareError;
 
 /// Bytes that are read at a time.
@@ -58,9 +58,29 @@ pub(crate) struct LogEnd {
     trail: Trail,
 }
 
+type Visit<'a> = &'a mut dyn FnMut(Group, bool) -> Result<ControlFlow<()>, FirmwareError>;
+
 impl LogEnd {
     pub(super) fn trail(&self) -> &Trail {
         &self.trail
+    }
+
+    /// Shows a group. When the visitor refuses it, the log ends before it.
+    fn refuses(&mut self, group: Group, visit: Visit<'_>) -> Result<bool, FirmwareError> {
+        let (durable, place) = (group.lsn <= self.durable, group.place);
+        let refused = visit(group, durable)?.is_break();
+        if refused {
+            self.note_eblocks();
+            self.lsn = place.lsn - 1;
+            self.place = place;
+        }
+        Ok(refused)
+    }
+
+    fn note_eblocks(&mut self) {
+        self.eblocks = self.trail.eblocks().chain(self.place.spots.map(|s| s.eblock)).collect();
+        self.eblocks.sort_unstable();
+        self.eblocks.dedup();
     }
 }
 
@@ -85,7 +105,12 @@ impl<'a> Pages<'a> {
 
     /// Whether a spot holds page `lsn` of this opening, in any copy. What can not be read is not held.
     pub(super) fn holds(&mut self, spot: Spot, lsn: u64) -> bool {
-        matches!(self.copy_at(spot, lsn, self.medium.open_epoch()), Ok(Some(_)))
+        (0..READS_MAX).any(|reads| {
+            if reads > 0 {
+                self.window = None;
+            }
+            matches!(self.copy_at(spot, lsn, self.medium.open_epoch()), Ok(Some(_)))
+        })
     }
 
     /// Page `lsn`, of this opening or a later one than `epoch`, at a spot: its first copy that is whole.
@@ -103,12 +128,15 @@ impl<'a> Pages<'a> {
         Ok(None)
     }
 
-    /// The page of a place: at the first of its spots that holds it.
-    fn find(&mut self, place: &Place, epoch: u32) -> Result<Option<Found>, FirmwareError> {
-        for spot in place.spots {
-            if let Some(found) = self.copy_at(spot, place.lsn, epoch)? {
-                return Ok(Some(found));
+    /// The page of a place: at the first of its spots that holds it. That none does is not believed at once.
+    fn find(&mut self, place: &Place) -> Result<Option<Found>, FirmwareError> {
+        for _ in 0..READS_MAX {
+            for spot in place.spots {
+                if let Some(found) = self.copy_at(spot, place.lsn, place.epoch)? {
+                    return Ok(Some(found));
+                }
             }
+            self.window = None;
         }
         Ok(None)
     }
@@ -170,7 +198,8 @@ impl<'a> Pages<'a> {
 }
 
 /// Reads all whole groups from `start`, which begins one, and shows them to `visit` in order, each with whether it is
-/// known durable: some later page says so. Keeps one group in memory, and the bytes of the next.
+/// known durable: some later page says so. Keeps one group in memory, and the bytes of the next. Where `visit` breaks, the
+/// log ends before the group that it was shown.
 ///
 /// # Errors
 /// [`FirmwareError::Damaged`] when a page is missing that was durable, or records are malformed; what `visit` answers;
@@ -178,7 +207,7 @@ impl<'a> Pages<'a> {
 pub(crate) fn read_log(
     medium: &dyn LogMedium,
     start: &Place,
-    visit: &mut dyn FnMut(Group, bool) -> Result<ControlFlow<()>, FirmwareError>,
+    visit: Visit<'_>,
 ) -> Result<LogEnd, FirmwareError> {
     let g = *medium.geometry();
     let damaged = |what: String| FirmwareError::damaged(medium.path(), what);
@@ -195,24 +224,29 @@ pub(crate) fn read_log(
         repaired: 0,
         trail: Trail::default(),
     };
-    let mut epoch = 0;
     // The last group is shown once the next one, or the end, tells whether it was durable.
     let mut waiting: Option<Group> = None;
     let mut group: Option<(Place, Vec<u8>)> = None;
-    while let Some(Found { page: p, payload, spot }) = pages.find(&end.place, epoch)? {
+    while let Some(Found { page: p, payload, spot }) = pages.find(&end.place)? {
         if let Some(what) = why_not(&p.next, &g) {
             return Err(damaged(format!("log page {} names {what}", p.lsn)));
         }
-        epoch = p.epoch;
         end.pages += 1;
         end.repaired += u64::from(p.copy > 0);
         end.durable = end.durable.max(p.durable);
         let spares: [Spot; CANDIDATES - 1] =
             if p.next[0].eblock == spot.eblock { [p.next[1], p.next[2]] } else { [p.next[0], p.next[1]] };
-        end.trail.add(spot, p.lsn, 1, p.copies.into(), spares);
+        end.trail.add(Stretch {
+            spot,
+            first: p.lsn,
+            end: p.lsn + 1,
+            copies: p.copies.into(),
+            epoch: p.epoch,
+            next: spares,
+        });
         if p.first {
             end.trail.begin_group(p.lsn);
-            let place = Place { lsn: p.lsn, spots: [spot, spares[0], spares[1]] };
+            let place = Place { lsn: p.lsn, epoch: p.epoch, spots: [spot, spares[0], spares[1]] };
             group = Some((place, Vec::new()));
         }
         let Some((_, bytes)) = &mut group else {
@@ -220,7 +254,7 @@ pub(crate) fn read_log(
         };
         bytes.extend_from_slice(&payload);
         end.lsn = p.lsn;
-        end.place = Place { lsn: p.lsn + 1, spots: p.next };
+        end.place = Place { lsn: p.lsn + 1, epoch: p.epoch, spots: p.next };
         if p.last
             && let Some((place, bytes)) = group.take()
         {
@@ -228,53 +262,48 @@ pub(crate) fn read_log(
                 .map_err(|e| damaged(format!("the log group that ends at page {}: {e}", p.lsn)))?;
             let next = Group { first_lsn: place.lsn, lsn: p.lsn, place, records };
             if let Some(before) = waiting.replace(next)
-                && show(&mut end, before, visit)?.is_break()
+                && end.refuses(before, visit)?
             {
                 return Ok(end);
             }
         }
     }
     look_beyond(&mut pages, &mut end)?;
-    end.eblocks = end.trail.eblocks().chain(end.place.spots.map(|s| s.eblock)).collect();
-    end.eblocks.sort_unstable();
-    end.eblocks.dedup();
-    if let Some(last) = waiting {
-        show(&mut end, last, visit)?;
+    if let Some(last) = waiting
+        && end.refuses(last, visit)?
+    {
+        return Ok(end);
     }
+    end.note_eblocks();
     Ok(end)
 }
 
-/// Shows a group. When it is refused, the log ends before it.
-fn show(
-    end: &mut LogEnd,
-    group: Group,
-    visit: &mut dyn FnMut(Group, bool) -> Result<ControlFlow<()>, FirmwareError>,
-) -> Result<ControlFlow<()>, FirmwareError> {
-    let (durable, place) = (group.lsn <= end.durable, group.place);
-    let flow = visit(group, durable)?;
-    if flow.is_break() {
-        end.lsn = place.lsn - 1;
-        end.place = place;
-    }
-    Ok(flow)
-}
-
-/// Looks behind the end for pages that say that the page which is missing there was durable.
+/// Looks behind the end for pages that say that the page which is missing there was durable: in the EBLOCKs where it may
+/// be, and in those that the pages found there name.
 fn look_beyond(pages: &mut Pages<'_>, end: &mut LogEnd) -> Result<(), FirmwareError> {
     let g = *pages.medium.geometry();
-    for spot in end.place.spots {
+    let missing = end.place;
+    let mut spots = missing.spots.to_vec();
+    let mut at = 0;
+    while let Some(&spot) = spots.get(at) {
+        at += 1;
         let mut gap_bytes = 0;
         for wblock in spot.wblock..g.wblocks_per_eblock() {
             match pages.get(Spot { wblock, ..spot })? {
-                Some((p, _)) if p.generation == spot.generation && p.lsn > end.place.lsn => {
-                    if p.durable >= end.place.lsn {
-                        let at = end.place.spots[0];
+                Some((p, _)) if p.generation == spot.generation && p.lsn > missing.lsn => {
+                    if p.durable >= missing.lsn {
+                        let at = missing.spots[0];
                         let what =
-                            format!("log page {} at {at} can not be read, but it was durable", end.place.lsn);
+                            format!("log page {} at {at} can not be read, but it was durable", missing.lsn);
                         return Err(FirmwareError::damaged(pages.medium.path(), what));
                     }
                     end.durable = end.durable.max(p.durable);
                     gap_bytes = 0;
+                    if why_not(&p.next, &g).is_none() {
+                        let known = |s: &Spot| spots.iter().any(|k| k.eblock == s.eblock);
+                        let further: Vec<_> = p.next.into_iter().filter(|s| !known(s)).collect();
+                        spots.extend(further);
+                    }
                 }
                 _ => gap_bytes += g.wblock_bytes(),
             }
@@ -284,4 +313,161 @@ fn look_beyond(pages: &mut Pages<'_>, end: &mut LogEnd) -> Result<(), FirmwareEr
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Fate, Log, number_of};
+    use super::*;
+
+    /// A log of these groups, in pages each; the last is synced, but no page says so.
+    fn log(copies: u32, groups: &[usize]) -> Log {
+        let mut log = Log::new(copies);
+        for (n, &pages) in groups.iter().enumerate() {
+            log.append(n as u64, Log::pages(pages));
+        }
+        log
+    }
+
+    fn spot(log: &Log, lsn: u64) -> Spot {
+        let place = log.w.place_of(lsn);
+        assert_eq!(place.lsn, lsn);
+        place.spots[0]
+    }
+
+    #[test]
+    fn groups_come_with_their_places_and_whether_they_are_durable() {
+        let log = log(1, &[1, 6, 2]);
+        let mut seen = Vec::new();
+        let end = read_log(&log.m, &log.start, &mut |g, durable| {
+            assert_eq!(g.place, log.w.place_of(g.lsn));
+            assert_eq!((g.place.lsn, log.read_from(&g.place)?.0[0]), (g.first_lsn, number_of(&g)));
+            seen.push((g.first_lsn, g.lsn, durable));
+            Ok(ControlFlow::Continue(()))
+        });
+        let end = end.unwrap();
+        assert_eq!(seen, [(1, 1, true), (2, 7, true), (8, 9, false)]);
+        assert_eq!((end.lsn, end.durable, end.pages, end.repaired), (9, 7, 9, 0));
+        assert_eq!(end.place, log.w.place());
+        assert_eq!(end.eblocks, log.w.eblocks());
+    }
+
+    #[test]
+    fn a_refused_group_ends_the_log_before_it() {
+        let log = log(1, &[1, 6, 2]);
+        for refused in 0..3 {
+            let mut shown = Vec::new();
+            let end = read_log(&log.m, &log.start, &mut |g, _| {
+                shown.push(number_of(&g));
+                let flow =
+                    if number_of(&g) == refused { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+                Ok(flow)
+            });
+            let (end, first) = (end.unwrap(), [1, 2, 8][refused as usize]);
+            assert_eq!(shown, (0..=refused).collect::<Vec<_>>());
+            assert_eq!((end.lsn, end.place), (first - 1, log.w.place_of(first)));
+        }
+        let end = read_log(&log.m, &log.start, &mut |_, durable| {
+            Ok(if durable { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        });
+        assert_eq!(end.unwrap().eblocks, log.w.eblocks(), "what is refused takes EBLOCKs, too");
+    }
+
+    #[test]
+    fn a_durable_page_that_can_not_be_read_is_damage_and_the_last_one_is_the_end() {
+        for lsn in 1..=11 {
+            let log = log(1, &[1, 6, 2, 1, 1]);
+            // Four pages an EBLOCK, which come in order.
+            let eblock = EblockId::new((lsn as u32 - 1) / 4);
+            let generation = log.m.generation(eblock);
+            let spot = Spot { eblock, generation, wblock: (lsn as u32 - 1) % 4 };
+            log.flip(spot);
+            match log.read_from(&log.start) {
+                Ok((numbers, end)) => {
+                    assert_eq!((lsn, numbers.as_slice(), end.lsn), (11, &[0, 1, 2, 3][..], 10));
+                }
+                Err(e) => {
+                    let what =
+                        format!("damaged: log page {lsn} at {spot} can not be read, but it was durable");
+                    assert_eq!(e.to_string(), format!("<memory>: {what}"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn damage_is_found_across_failed_eblocks() {
+        let mut log = log(1, &[1]);
+        log.m.next_fates(&[Fate::Fails { whole: 0 }, Fate::Fails { whole: 0 }]);
+        (1..4).for_each(|n| assert!(log.append(n, 10) > 0));
+        assert_eq!(log.read(), [0, 1, 2, 3]);
+        log.flip(spot(&log, 2));
+        let e = log.read_from(&log.start).unwrap_err();
+        assert!(e.to_string().contains("log page 2 at"), "{e}");
+    }
+
+    #[test]
+    fn the_second_copy_stands_in_for_the_first() {
+        for lsn in 1..=4 {
+            for copy in 0..2 {
+                let log = log(2, &[1, 1, 1, 1]);
+                log.flip(spot(&log, lsn).plus(copy));
+                let (numbers, end) = log.read_from(&log.start).unwrap();
+                assert_eq!((numbers.len(), end.repaired), (4, u64::from(copy == 0)));
+                assert_eq!(end.place, log.w.place());
+            }
+        }
+        let log = log(2, &[1, 1, 1, 1]);
+        log.flip(spot(&log, 2));
+        log.flip(spot(&log, 2).plus(1));
+        assert!(log.read_from(&log.start).is_err(), "both copies are gone");
+    }
+
+    #[test]
+    fn a_read_that_fails_now_and_then_is_tried_again() {
+        let mut log = log(1, &[1, 6, 2]);
+        let cell = |s: Spot| log.m.geometry().ppa(s.eblock, s.wblock * 4096).unwrap().cell();
+        // The first read is that of the window, which other pages lie in.
+        let cells = [cell(spot(&log, 1)), cell(spot(&log, 8))];
+        log.m.unreadable.borrow_mut().extend(cells.map(|c| (c, READS_MAX)));
+        assert_eq!(log.read(), [0, 1, 2]);
+        log.m.unreadable.borrow_mut().insert(cells[0], 1000);
+        assert!(
+            log.read_from(&log.start).is_err(),
+            "page 1 can not be read, and later ones say that it was durable"
+        );
+        log.m.unreadable.borrow_mut().clear();
+        log.append(3, 10);
+        assert_eq!(log.read(), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn pages_of_an_older_generation_or_opening_do_not_count() {
+        let mut log = log(1, &[1, 1, 1]);
+        let second = log.w.place_of(2);
+        // The same WBLOCKs, programmed again after the medium was opened again, as after a cut that lost all of them.
+        log.m.medium.sync().unwrap();
+        let m = log.m.medium.after_power_cut().unwrap();
+        for s in second.spots {
+            m.set_generation(s.eblock, s.generation);
+            m.set_next_wblock(s.eblock, s.wblock);
+        }
+        log.m.medium = m;
+        log.w = super::super::LogWriter::new(second, 1);
+        log.append(7, 10);
+        assert_eq!(log.read(), [0, 7], "page 3 is of the opening before");
+    }
+
+    #[test]
+    fn a_log_that_names_what_is_not_there_is_damaged() {
+        let log = log(1, &[1, 2]);
+        let mut start = log.start;
+        start.spots[1].eblock = EblockId::new(64);
+        let e = log.read_from(&start).unwrap_err();
+        assert!(e.to_string().contains("beyond the medium"), "{e}");
+        let middle = Place { lsn: 3, ..log.w.place() };
+        let middle = Place { spots: [spot(&log, 2).plus(1), middle.spots[1], middle.spots[2]], ..middle };
+        let e = log.read_from(&middle).unwrap_err();
+        assert!(e.to_string().contains("goes on with a group that did not begin"), "{e}");
+    }
 }

@@ -269,13 +269,13 @@ impl Commit {
 impl Record {
     /// Bytes that it takes in a group, about.
     pub(crate) fn bytes_about(&self) -> u64 {
-        let writes = |w: &[LoggedWrite]| {
-            w.iter().map(|w| 26 + w.index.as_ref().map_or(0, |i| i.1.len())).sum::<usize>()
+        let writes = |w: &[LoggedWrite]| -> usize {
+            w.iter().map(|w| 26 + w.index.as_ref().map_or(0, |i| i.1.len())).sum()
         };
         let bytes = match self {
             Self::Commit(c) => {
-                let rules: usize =
-                    c.rules.iter().map(|(_, r)| 8 + r.as_ref().map_or(0, |r| r.to_bytes().len())).sum();
+                let rule = |r: &Option<IndexRule>| 8 + r.as_ref().map_or(0, |r| r.to_bytes().len());
+                let rules: usize = c.rules.iter().map(|(_, r)| rule(r)).sum();
                 48 + writes(&c.writes) + 8 * (c.trims.len() + c.releases.len() + c.freed.len()) + rules
             }
             Self::Indexed { pages } => 16 + writes(pages),
@@ -495,7 +495,9 @@ mod tests {
                 }
             }
         }
-        let refused = |r: Record| assert!(Record::decode_all(&bytes(&[r.clone()]), &g()).is_err(), "{r:?}");
+        let refused = |r: Record| {
+            assert!(Record::decode_all(&bytes(std::slice::from_ref(&r)), &g()).is_err(), "{r:?}");
+        };
         let beyond = EblockId::new(128);
         refused(Record::Retired { eblock: beyond });
         refused(Record::Moved { pages: vec![], freed: vec![(beyond, 64)] });

@@ -2,8 +2,13 @@
 //!
 //! ```text
 //!   spot   | generation 8 | EBLOCK 4 | WBLOCK 4 |
-//!   place  | LSN 8 | spot | spot | spot |          page `lsn` lies at the first of these spots that holds it
+//!   place  | LSN 8 | opening 4 | spot | spot | spot |      page `lsn` lies at the first of these spots that holds it
 //! ```
+//!
+//! What lies at a spot can be a page with the right number and of the right generation, and yet not of this log: when
+//! power was cut, the pages after one that was lost may be there, and the log then went on from the one that was lost,
+//! in the same EBLOCK. Pages of an opening of the medium before that of the page before them do not count, so a place
+//! says which that was.
 
 use std::fmt;
 
@@ -28,6 +33,8 @@ pub(crate) struct Spot {
 pub(crate) struct Place {
     /// The LSN of the page that comes here.
     pub(crate) lsn: u64,
+    /// The opening of the medium that wrote the page before: no older one wrote this page.
+    pub(crate) epoch: u32,
     pub(crate) spots: [Spot; CANDIDATES],
 }
 
@@ -78,20 +85,26 @@ pub(crate) fn why_not(spots: &[Spot; CANDIDATES], g: &Geometry) -> Option<&'stat
 }
 
 impl Place {
+    /// The start of a log in three erased EBLOCKs.
+    pub(crate) fn start(lsn: u64, eblocks: [(EblockId, Generation); CANDIDATES]) -> Self {
+        Self { lsn, epoch: 0, spots: eblocks.map(Spot::start) }
+    }
+
     pub(crate) fn encode(&self, b: &mut Vec<u8>) {
         b.put_u64(self.lsn);
+        b.put_u32(self.epoch);
         self.spots.iter().for_each(|s| b.extend(s.to_bytes()));
     }
 
     pub(crate) fn decode(t: &mut Take<'_>, g: &Geometry) -> Result<Self, Malformed> {
-        let lsn = t.u64()?;
+        let (lsn, epoch) = (t.u64()?, t.u32()?);
         let spots = [Spot::take(t)?, Spot::take(t)?, Spot::take(t)?];
         if lsn == 0 {
             return Err(t.bad("a log page without a number"));
         }
         match why_not(&spots, g) {
             Some(what) => Err(t.bad(what)),
-            None => Ok(Self { lsn, spots }),
+            None => Ok(Self { lsn, epoch, spots }),
         }
     }
 }
@@ -108,7 +121,7 @@ mod tests {
             generation: Generation::from_raw(1 << 32 | u64::from(n)),
             wblock,
         };
-        let place = Place { lsn: 77, spots: [spot(1, 2047), spot(127, 0), spot(3, 0)] };
+        let place = Place { lsn: 77, epoch: 3, spots: [spot(1, 2047), spot(127, 0), spot(3, 0)] };
         let bytes = |p: Place| {
             let mut b = Vec::new();
             p.encode(&mut b);
@@ -116,7 +129,7 @@ mod tests {
         };
         let decode = |b: &[u8]| Place::decode(&mut Take::new(b), &g);
         let b = bytes(place);
-        assert_eq!(b.len(), 56);
+        assert_eq!(b.len(), 60);
         assert_eq!(decode(&b), Ok(place));
         (0..b.len()).for_each(|n| assert!(decode(&b[..n]).is_err(), "cut to {n} bytes"));
         let refused = |p: Place| assert!(decode(&bytes(p)).is_err(), "{p:?}");

@@ -16,14 +16,18 @@ use super::spot::{CANDIDATES, Place, Spot};
 
 /// Pages that follow each other in one EBLOCK.
 #[derive(Clone, Copy, Debug)]
-struct Stretch {
+pub(super) struct Stretch {
     /// Where the first lies.
-    spot: Spot,
-    first: u64,
-    end: u64,
-    copies: u32,
+    pub(super) spot: Spot,
+    pub(super) first: u64,
+    /// The page after the last.
+    pub(super) end: u64,
+    /// Of each page.
+    pub(super) copies: u32,
+    /// The opening of the medium that wrote them.
+    pub(super) epoch: u32,
     /// Where the log goes on when the EBLOCK ends.
-    next: [Spot; CANDIDATES - 1],
+    pub(super) next: [Spot; CANDIDATES - 1],
 }
 
 impl Stretch {
@@ -40,23 +44,15 @@ pub(super) struct Trail {
 }
 
 impl Trail {
-    /// Pages `lsn..lsn + count` lie from `spot` on.
-    pub(super) fn add(
-        &mut self,
-        spot: Spot,
-        lsn: u64,
-        count: u32,
-        copies: u32,
-        next: [Spot; CANDIDATES - 1],
-    ) {
-        let end = lsn + u64::from(count);
+    /// Pages were written, or found: those after the last.
+    pub(super) fn add(&mut self, new: Stretch) {
         if let Some(s) = self.stretches.back_mut()
-            && (s.spot.eblock, s.copies, s.end) == (spot.eblock, copies, lsn)
-            && s.spot_of(lsn) == spot
+            && (s.copies, s.epoch, s.end) == (new.copies, new.epoch, new.first)
+            && s.spot_of(new.first) == new.spot
         {
-            s.end = end;
+            s.end = new.end;
         } else {
-            self.stretches.push_back(Stretch { spot, first: lsn, end, copies, next });
+            self.stretches.push_back(new);
         }
     }
 
@@ -64,7 +60,7 @@ impl Trail {
     pub(super) fn pass_over(&mut self, spot: Spot, lsn: u64) {
         if !self.stretches.iter().any(|s| s.spot.eblock == spot.eblock) {
             let next = [spot; CANDIDATES - 1];
-            self.stretches.push_back(Stretch { spot, first: lsn, end: lsn, copies: 1, next });
+            self.stretches.push_back(Stretch { spot, first: lsn, end: lsn, copies: 1, epoch: 0, next });
         }
     }
 
@@ -79,7 +75,7 @@ impl Trail {
         let &start = self.starts.get(after.saturating_sub(1))?;
         let s = self.stretches.iter().rev().find(|s| s.first <= start && start < s.end);
         let s = s.expect("the pages of a group that is kept are kept");
-        Some(Place { lsn: start, spots: [s.spot_of(start), s.next[0], s.next[1]] })
+        Some(Place { lsn: start, epoch: s.epoch, spots: [s.spot_of(start), s.next[0], s.next[1]] })
     }
 
     /// Forgets the groups before page `keep`. The answer: EBLOCKs that are not needed any more.

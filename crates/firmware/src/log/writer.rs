@@ -20,7 +20,7 @@ use super::medium::LogMedium;
 use super::page::{COPIES_MAX, LogPage, PAYLOAD_AT};
 use super::reader::{LogEnd, Pages};
 use super::spot::{CANDIDATES, Place, Spot};
-use super::trail::Trail;
+use super::trail::{Stretch, Trail};
 use crate::FirmwareError;
 
 /// Bytes that are programmed at a time.
@@ -32,6 +32,8 @@ pub(crate) type NextEblock<'a> = &'a mut dyn FnMut() -> Result<Option<(EblockId,
 pub(crate) struct LogWriter {
     /// The next page.
     lsn: u64,
+    /// The opening of the medium that wrote the page before.
+    epoch: u32,
     /// Where it may go, in order: at least three. The first may lie within its EBLOCK; the others are its start.
     candidates: VecDeque<Spot>,
     /// How many of them failed.
@@ -65,6 +67,7 @@ impl LogWriter {
         assert!((1..=COPIES_MAX).contains(&copies), "{copies} copies of a log page");
         Self {
             lsn: place.lsn,
+            epoch: place.epoch,
             candidates: place.spots.into(),
             dead: 0,
             copies,
@@ -84,7 +87,7 @@ impl LogWriter {
     /// Where the next group begins.
     pub(crate) fn place(&self) -> Place {
         let c = &self.candidates;
-        Place { lsn: self.lsn, spots: [c[0], c[1], c[2]] }
+        Place { lsn: self.lsn, epoch: self.epoch, spots: [c[0], c[1], c[2]] }
     }
 
     /// The last LSN known durable.
@@ -176,17 +179,21 @@ impl LogWriter {
             let run = room.pages.min(at_once).min(u32::try_from(left).unwrap_or(u32::MAX));
             let bytes = self.encode(medium, &a, spot, room, run);
             match medium.program(spot.eblock, spot.wblock, &bytes) {
-                Ok(()) => self.advance(a.first, room, run),
+                Ok(()) => self.advance(medium, a.first, room, run),
                 Err(e) => {
                     let failed = e.is_program_failure();
-                    // When there was no space, nothing was programmed; or the EBLOCK is ended without being bad.
+                    // When there is no space, nothing was programmed, or the EBLOCK is ended without being bad. A group of
+                    // which the medium holds all counts, whatever the program said.
                     if failed || medium.next_wblock(spot.eblock) != spot.wblock {
+                        // A cut must not find more there than is read back now, or less.
+                        medium.sync()?;
                         self.go_on_after(medium, a.first, room, run);
                     }
-                    if !failed {
+                    if failed {
+                        self.failed.push(spot.eblock);
+                    } else if self.lsn <= a.last {
                         return Err(e.into());
                     }
-                    self.failed.push(spot.eblock);
                 }
             }
         }
@@ -285,14 +292,17 @@ impl LogWriter {
     }
 
     /// The next `count` pages lie at the candidate that is written.
-    fn advance(&mut self, group_first: u64, room: Room, count: u32) {
+    fn advance(&mut self, medium: &dyn LogMedium, group_first: u64, room: Room, count: u32) {
         let spot = self.candidates[self.dead];
         let spares = self.spares();
         for dead in self.candidates.drain(..self.dead) {
             self.trail.pass_over(dead, self.lsn);
         }
         self.dead = 0;
-        self.trail.add(spot, self.lsn, count, room.copies, spares);
+        self.epoch = medium.open_epoch();
+        let end = self.lsn + u64::from(count);
+        let (first, copies, epoch) = (self.lsn, room.copies, self.epoch);
+        self.trail.add(Stretch { spot, first, end, copies, epoch, next: spares });
         if self.lsn == group_first {
             self.trail.begin_group(self.lsn);
         }
@@ -301,7 +311,7 @@ impl LogWriter {
         } else {
             self.candidates.pop_front();
         }
-        self.lsn += u64::from(count);
+        self.lsn = end;
     }
 
     /// A program of `run` pages failed: those that the medium holds, up to the first that it does not, are written, and
@@ -312,7 +322,7 @@ impl LogWriter {
         let held = |i: &u32| pages.holds(spot.plus(i * room.copies), self.lsn + u64::from(*i));
         let count = (0..run).take_while(held).count() as u32;
         if count > 0 {
-            self.advance(group_first, room, count);
+            self.advance(medium, group_first, room, count);
         }
         while self.dead < CANDIDATES && self.candidates[self.dead].eblock == spot.eblock {
             self.dead += 1;
@@ -336,5 +346,210 @@ impl LogWriter {
             }
         }
         self.trail.check_invariants(self.lsn);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Fate, Log, small};
+    use super::*;
+
+    #[test]
+    fn a_group_goes_over_eblocks_in_one_program_each() {
+        let mut log = Log::new(1);
+        log.append(1, 10);
+        log.append(2, Log::pages(9));
+        // Three pages behind the first, four in the next EBLOCK, two in the one after.
+        assert_eq!(log.m.programs.get(), 4);
+        assert_eq!(log.w.place().lsn, 11);
+        assert_eq!(log.read(), [1, 2]);
+        assert_eq!(LogWriter::group_bytes(&small(), 1, Log::pages(9)), 9 * 4096);
+        assert_eq!(log.w.bytes_since(&small(), 2), 9 * 4096);
+    }
+
+    #[test]
+    fn a_page_goes_to_the_second_and_to_the_third_place() {
+        for failures in 1..=2 {
+            for before in [0, 1, 3] {
+                let mut log = Log::new(1);
+                for n in 0..before {
+                    log.append(n, 10);
+                }
+                let candidates = log.w.place().spots;
+                log.m.next_fates(&vec![Fate::Fails { whole: 0 }; failures]);
+                log.append(7, 10);
+                log.append(8, 10);
+                let failed: Vec<_> = candidates[..failures].iter().map(|s| s.eblock).collect();
+                assert_eq!(log.w.take_failed(), failed);
+                assert!(log.w.take_failed().is_empty());
+                assert_eq!(log.w.place_of(before + 1).spots[0], candidates[failures]);
+                let expected: Vec<_> = (0..before).chain([7, 8]).collect();
+                assert_eq!(log.read(), expected);
+                assert!(failed.iter().all(|e| log.w.eblocks().contains(e)));
+                let gone = log.w.truncate(before + 1);
+                assert_eq!(gone, failed, "{failures} failures after {before} pages");
+            }
+        }
+    }
+
+    #[test]
+    fn a_failed_program_counts_up_to_the_first_page_that_is_not_there() {
+        // Four pages from WBLOCK 0 on, in one program.
+        for (whole, kept) in [(0b0001, 1), (0b0111, 3), (0b1011, 2), (0b1110, 0), (0b1111, 4)] {
+            for no_space in [false, true] {
+                let mut log = Log::new(1);
+                let old = log.w.place().spots;
+                let fate = if no_space { Fate::FullWithin { whole } } else { Fate::Fails { whole } };
+                log.m.next_fates(&[fate]);
+                let r = log.try_append(1, Log::pages(4));
+                if no_space && kept < 4 {
+                    assert!(r.unwrap_err().is_no_space());
+                    assert_eq!(log.w.place().lsn, 1 + kept);
+                    assert!(log.w.take_failed().is_empty(), "an EBLOCK is not bad because the file is full");
+                    log.append(2, 10);
+                    assert_eq!(log.read(), [2]);
+                } else {
+                    assert_eq!(r.unwrap(), 4, "pages {whole:b} are whole");
+                    log.w.synced();
+                    if (1..4).contains(&kept) {
+                        assert_eq!(log.w.place().spots[0], old[1].plus(4 - kept as u32));
+                    }
+                    log.append(2, 10);
+                    assert_eq!(log.read(), [1, 2], "pages {whole:b} are whole");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_log_without_a_place_left_is_dead_and_stays_so() {
+        let mut log = Log::new(1);
+        log.append(1, 10);
+        log.m.next_fates(&[Fate::Fails { whole: 0 }, Fate::FailsBefore, Fate::Fails { whole: 0 }]);
+        for _ in 0..2 {
+            let e = log.try_append(2, 10).unwrap_err();
+            assert!(matches!(e, FirmwareError::LogDead { lsn: 2, .. }), "{e}");
+            assert_eq!(e.to_string(), "<memory>: the log can not go on: all 3 places for page 2 failed");
+            assert!(!e.is_no_space());
+        }
+        assert_eq!(log.w.take_failed().len(), 3);
+        assert_eq!(log.read(), [1]);
+    }
+
+    #[test]
+    fn half_a_group_is_passed_over() {
+        for (fate, half) in
+            [(Fate::FullBefore, 3), (Fate::FullWithin { whole: 0b10 }, 3), (Fate::FullWithin { whole: 1 }, 4)]
+        {
+            let mut log = Log::new(1);
+            log.append(1, 10);
+            log.m.next_fates(&[Fate::Succeeds, fate]);
+            assert!(log.try_append(2, Log::pages(6)).unwrap_err().is_no_space());
+            assert_eq!(log.w.place().lsn, 2 + half);
+            assert_eq!(log.read(), [1], "half a group at the end");
+            // And again, at once.
+            log.m.next_fates(&[Fate::FullBefore]);
+            assert!(log.try_append(3, 10).unwrap_err().is_no_space());
+            log.append(4, Log::pages(6));
+            log.append(5, 10);
+            assert_eq!(log.read(), [1, 4, 5], "{fate:?}");
+            // Reading can begin with the half.
+            assert_eq!(log.read_from(&log.w.place_of(3)).unwrap().0, [4, 5]);
+        }
+    }
+
+    #[test]
+    fn a_group_without_room_takes_nothing_for_good() {
+        let mut log = Log::new(1);
+        log.append(1, 10);
+        let spare = |log: &Log| log.free.len();
+        let before = (spare(&log), log.w.place());
+        let e = log.try_append(2, Log::pages(4 * 64)).unwrap_err();
+        assert!(matches!(e, FirmwareError::Full { .. }) && e.is_no_space());
+        assert_eq!((log.m.programs.get(), log.w.place()), (1, before.1), "nothing was written");
+        let gone = log.w.truncate(1);
+        assert_eq!(gone.len(), before.0, "spares that no page names come back");
+        log.free.extend(gone.iter().map(|e| e.raw()));
+        log.append(3, Log::pages(20));
+        assert_eq!(log.read(), [1, 3]);
+    }
+
+    #[test]
+    fn two_copies_take_two_wblocks_each_and_leave_an_odd_one_empty() {
+        // Five WBLOCKs of 1 MB.
+        let g = Geometry::new(1, 1, 1, 4096, 1 << 20, 5 << 20, 16).unwrap();
+        let mut log = Log::on(lode_flash::Medium::memory(g), 2);
+        let first = log.w.place().spots;
+        log.append(1, 10);
+        assert_eq!(log.w.place().spots, [first[0].plus(2), first[1], first[2]]);
+        log.append(2, 10);
+        assert_eq!(log.w.place().spots[..2], first[1..]);
+        assert_eq!(log.w.bytes_since(&g, 1), 4 << 20);
+        assert_eq!(LogWriter::group_bytes(&g, 2, 10), 2 << 20);
+        assert_eq!(log.read(), [1, 2]);
+    }
+
+    #[test]
+    fn a_log_that_was_closed_goes_on_with_other_copies() {
+        for (first, second) in [(1, 2), (2, 1)] {
+            let mut log = Log::new(first);
+            let mut n = 0;
+            for round in 0..12 {
+                for _ in 0..=round % 4 {
+                    log.append(n, 10);
+                    n += 1;
+                }
+                let (numbers, end) = log.read_from(&log.start).unwrap();
+                assert_eq!(numbers.len() as u64, n);
+                let copies = if round % 2 == 0 { second } else { first };
+                let before = log.w.eblocks();
+                log.w = LogWriter::new(end.place, copies);
+                log.w.resumed(&end);
+                log.w.check_invariants(&log.m);
+                assert_eq!(log.w.eblocks(), before);
+            }
+            for lsn in 1..=n {
+                assert_eq!(log.w.place_of(lsn).lsn, lsn);
+                let (numbers, _) = log.read_from(&log.w.place_of(lsn)).unwrap();
+                assert_eq!(numbers.len() as u64, n + 1 - lsn);
+            }
+        }
+    }
+
+    #[test]
+    fn truncated_eblocks_are_let_go_once_and_used_again() {
+        let mut log = Log::new(1);
+        let mut held = Vec::new();
+        for n in 0..2000 {
+            let last = log.append(n, Log::pages(1 + n as usize % 7));
+            held.push(last);
+            if n % 5 == 4 {
+                let keep = held[held.len() - 3];
+                log.start = log.w.place_of(keep);
+                assert_eq!(log.start.lsn, held[held.len() - 4] + 1, "the start of the group that holds it");
+                let gone = log.w.truncate(keep);
+                assert!(gone.iter().all(|e| log.free.insert(e.raw())), "none comes twice");
+                assert_eq!(log.w.eblocks().len() + log.free.len(), 64);
+                assert_eq!(log.read(), [n - 2, n - 1, n]);
+            }
+        }
+        let gone = log.w.truncate(log.w.place().lsn);
+        log.free.extend(gone.iter().map(|e| e.raw()));
+        assert!(log.w.eblocks().len() <= 4, "only the candidates stay");
+        log.start = log.w.place();
+        log.append(9, 10);
+        assert_eq!(log.read(), [9]);
+    }
+
+    #[test]
+    fn an_eblock_that_can_not_go_on_is_passed_over_without_a_program() {
+        let mut log = Log::new(1);
+        log.append(1, 10);
+        let programs = log.m.programs.get();
+        log.m.medium.set_next_wblock(log.w.place().spots[0].eblock, 4);
+        log.append(2, 10);
+        assert_eq!(log.m.programs.get(), programs + 1);
+        assert!(log.w.take_failed().is_empty());
+        assert_eq!(log.read(), [1, 2]);
     }
 }

@@ -23,7 +23,7 @@ use lode_command::Identity;
 use lode_flash::{Medium, WblockState};
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use crate::action::Overlay;
+use crate::action::{Action, Overlay};
 use crate::append::{Turns, page_bytes_max};
 use crate::checkpoint::{BadRecord, CheckpointRecord, Tables, VERSION, decode_metadata};
 use crate::codec::{Malformed, Take};
@@ -140,6 +140,7 @@ fn core(medium: Medium, options: DriveOptions, log: Place) -> Core {
         log_place: log,
         last_checkpoint: None,
         log_bytes: 0,
+        recovering: true,
         log_failed: Vec::new(),
     };
     Core {
@@ -171,9 +172,10 @@ pub(crate) fn format(medium: Medium, options: DriveOptions) -> Result<Core, Firm
     let e = EblockId::new(0);
     let nowhere =
         Spot { eblock: e, generation: medium.generation(e), wblock: medium.geometry().wblocks_per_eblock() };
-    let core = core(medium, options, Place { lsn: 1, spots: [nowhere; 3] });
+    let core = core(medium, options, Place { lsn: 1, epoch: 0, spots: [nowhere; 3] });
     core.begin_log(1)?;
     core.checkpoint(false)?;
+    core.seq.lock().recovering = false;
     Ok(core)
 }
 
@@ -218,22 +220,28 @@ impl Core {
             }
             *self.log.get_mut() = LogWriter::new(end.place, self.options.log_copies);
             self.log.get_mut().resumed(&end);
+            w.recovering = false;
             return Ok(());
         }
         self.reclaim()?;
-        let made = self.begin_log(end.lsn + 1).and_then(|()| self.checkpoint(false)).and_then(|()| {
+        let old_log: Vec<EblockId> = {
+            let w = self.seq.lock();
+            w.space.summary.all().filter(|(_, d)| d.state == State::Log).map(|(e, _)| e).collect()
+        };
+        let made = self
+            .begin_log(end.lsn + 1)
+            .and_then(|()| self.log_changes())
+            .and_then(|()| self.checkpoint(false));
+        self.seq.lock().recovering = false;
+        let made = made.and_then(|()| {
             // The EBLOCKs of the log before are not needed once the checkpoint is durable.
             let mut w = self.seq.lock();
-            for &e in &end.eblocks {
-                if w.space.summary.get(e).state == State::Log {
-                    w.space.release(&self.epochs, e);
-                }
-            }
+            old_log.iter().for_each(|&e| w.space.release(&self.epochs, e));
             drop(w);
             self.reclaim().map(drop)
         });
         match made {
-            Err(e) if e.is_no_space() => {
+            Err(e) if e.is_no_space() || self.read_only.get().is_some() => {
                 self.fatal(&e);
                 Ok(())
             }
@@ -404,7 +412,11 @@ impl Core {
         for (e, d) in w.space.summary.all() {
             self.medium.set_generation(e, d.generation);
         }
-        for &e in &end.eblocks {
+        // Nothing was written to the spares that the last page names: they are free again, under another generation.
+        let spares =
+            |e: &EblockId| !clean && end.place.spots[1..].iter().any(|s| s.eblock == *e && s.wblock == 0);
+        for e in end.eblocks.iter().filter(|e| !spares(e)) {
+            let e = *e;
             let d = w.space.summary.get(e);
             if d.live != 0 {
                 return Err(bad(&format!("it goes through {e:?}, which holds pages")));
@@ -443,15 +455,21 @@ impl Core {
         Ok(())
     }
 
+    /// Logs what recovery did to EBLOCKs, before any table that has it is written.
+    fn log_changes(&self) -> Result<(), FirmwareError> {
+        let mut w = self.seq.lock();
+        w.under_way += 1;
+        let lsn = w.installed_lsn;
+        let action = Action { record: Record::Checkpointed { lsn }, ..Action::default() };
+        self.carry_out(w, action).map(drop).map_err(FirmwareError::Refused)
+    }
+
     /// Begins a log in EBLOCKs of its own.
     fn begin_log(&self, lsn: u64) -> Result<(), FirmwareError> {
         let full = || FirmwareError::Full { path: self.medium.path().into(), what: "the log" };
         let mut w = self.seq.lock();
-        let mut spot = || {
-            let (eblock, generation) = w.space.take_for_log(&self.medium)?.ok_or_else(full)?;
-            Ok::<_, FirmwareError>(Spot { eblock, generation, wblock: 0 })
-        };
-        let place = Place { lsn, spots: [spot()?, spot()?, spot()?] };
+        let mut take = || w.space.take_for_log(&self.medium)?.ok_or_else(full);
+        let place = Place::start(lsn, [take()?, take()?, take()?]);
         w.log_place = place;
         w.installed_lsn = lsn - 1;
         drop(w);
