@@ -406,6 +406,18 @@ mod tests {
         assert!(e.to_string().contains("log page 2 at"), "{e}");
     }
 
+    /// Found by simulation: a misdirected write had taken the whole EBLOCK in which a group began that went over three
+    /// more, and no page of the group could say that the group was durable.
+    #[test]
+    fn damage_is_found_behind_a_group_that_is_longer_than_the_places_reach() {
+        let log = log(1, &[14, 1]);
+        for wblock in 0..4 {
+            log.flip(Spot { wblock, ..log.start.spots[0] });
+        }
+        let e = log.read_from(&log.start).unwrap_err();
+        assert!(e.to_string().contains("log page 1 at"), "{e}");
+    }
+
     #[test]
     fn the_second_copy_stands_in_for_the_first() {
         for lsn in 1..=4 {
@@ -456,6 +468,17 @@ mod tests {
         log.w = super::super::LogWriter::new(second, 1);
         log.append(7, 10);
         assert_eq!(log.read(), [0, 7], "page 3 is of the opening before");
+    }
+
+    #[test]
+    fn pages_of_another_log_with_the_same_numbers_do_not_count() {
+        let mut log = log(1, &[1, 1, 1]);
+        // A log that begins anew in the same EBLOCKs, and has lost nothing of its own.
+        let eblocks = log.start.spots.map(|s| (s.eblock, log.m.medium.erase(s.eblock).unwrap()));
+        log.start = Place::start(1, eblocks);
+        log.w = super::super::LogWriter::new(log.start, 1);
+        log.append(7, 10);
+        assert_eq!(log.read(), [7], "pages 2 and 3 are of the generation before");
     }
 
     #[test]
