@@ -411,6 +411,25 @@ fn a_torn_program_is_found_in_part_and_never_whole() {
 }
 
 #[test]
+fn a_cut_within_a_sync_leaves_any_part_of_what_it_was_to_keep() {
+    let mut seen = [0; 3];
+    for seed in 0..60 {
+        let mut w = filled();
+        w.program(0, 1).unwrap();
+        w.faults.cut_after(0);
+        w.sync().unwrap();
+        w.restored(seed);
+        seen[match w.medium.probe(e(0), 4).unwrap() {
+            WblockState::Empty => 0,
+            WblockState::Damaged => 1,
+            WblockState::Programmed => 2,
+        }] += 1;
+        (0..3).for_each(|n| (0..4).for_each(|i| assert!(w.read(n, i).unwrap())));
+    }
+    assert!(seen.iter().all(|&n| n > 4), "{seen:?}");
+}
+
+#[test]
 fn a_full_file_system_has_space_again_when_disarmed() {
     for seed in 0..20 {
         let mut w = filled();
@@ -537,4 +556,41 @@ fn no_fault_makes_a_read_answer_wrong_bytes() {
         .filter(|k| !matches!(k, FaultKind::FlipLog) && !fired.contains_key(k))
         .collect();
     assert!(missing.is_empty(), "never struck: {missing:?}, of {fired:?}");
+}
+
+/// Threads share the faults; each thread's reads are of its own EBLOCKs, and right or refused.
+#[test]
+fn faults_strike_many_threads_and_lock_none_of_them_out() {
+    for seed in 0..10 {
+        let (m, faults) = Medium::simulated(geometry());
+        for (i, kind) in FaultKind::ALL.into_iter().enumerate().filter(|(_, k)| *k != FaultKind::SyncError) {
+            faults.arm(kind, 20 + 7 * i as u64, seed);
+        }
+        std::thread::scope(|s| {
+            for thread in 0..4 {
+                let m = &m;
+                s.spawn(move || {
+                    for round in 0..30 {
+                        let n = thread + 4 * (round % 4);
+                        if m.erase(e(n)).is_err() {
+                            continue;
+                        }
+                        let g = m.generation(e(n));
+                        for i in 0..4 {
+                            if m.program(e(n), i, &content(n, i, g, 1)).is_err() {
+                                break;
+                            }
+                            match m.read(ppa(n, i), WBLOCK_BYTES) {
+                                Ok(read) => assert!(read == content(n, i, g, 1)),
+                                Err(e) => assert!(e.is_uncorrectable(), "{e}"),
+                            }
+                        }
+                        m.sync().unwrap();
+                    }
+                });
+            }
+        });
+        assert!(faults.is_cut());
+        faults.restored(seed).unwrap();
+    }
 }
