@@ -22,9 +22,10 @@ const RING_BATCHES: u64 = 256;
 const COMMIT_PAGES: u64 = 4096;
 /// Pages that are read.
 const READ_PAGES: u64 = 65_536;
-/// A drive with much more room than is written, and one that is soon full.
+/// A drive with much more room than is written, and one that is soon full: of enough EBLOCKs, 256, that those which are
+/// open or in reserve are few of them.
 const WIDE_BYTES: u64 = 64 << 30;
-const NARROW_BYTES: u64 = 512 << 20;
+const NARROW_BYTES: u64 = 2 << 30;
 /// How full the narrow one is.
 const FILL: f64 = 0.8;
 
@@ -143,7 +144,7 @@ pub(super) fn overwrite(dir: &Path, _: u32, _: u32) -> Result<Box<dyn Contestant
     Ok(Box::new(b))
 }
 
-/// A narrow drive in its steady state: overwritten at random until its whole space was written twice more.
+/// A narrow drive in its steady state: overwritten at random until as much was written as it has space.
 pub(super) fn collecting(dir: &Path, _: u32, _: u32) -> Result<Box<dyn Contestant>, DriveError> {
     let drive = make(dir, NARROW_BYTES)?;
     let mean = (PAGE_BYTES[0] + PAGE_BYTES[1]) / 2;
@@ -152,7 +153,7 @@ pub(super) fn collecting(dir: &Path, _: u32, _: u32) -> Result<Box<dyn Contestan
     let mut b = Batches::new(&drive, Order::Ring(pages))?;
     (0..pages / BATCH_PAGES).try_for_each(|_| b.batch().map(drop))?;
     b.order = Order::Random(pages);
-    (0..2 * NARROW_BYTES / (mean * BATCH_PAGES)).try_for_each(|_| b.batch().map(drop))?;
+    (0..NARROW_BYTES / (mean * BATCH_PAGES)).try_for_each(|_| b.batch().map(drop))?;
     Ok(Box::new(b))
 }
 
