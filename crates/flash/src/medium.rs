@@ -347,6 +347,9 @@ mod tests {
     const SYNC: u32 = 1;
     const WRITE: u32 = 2;
     const GROW: u32 = 3;
+    const GROW_BADLY: u32 = 4;
+    const TAGS: u32 = 5;
+    const READ: u32 = 6;
 
     impl Faulty {
         fn fail(&self, which: u32, operation: &'static str, kind: ErrorKind) -> Result<(), FlashError> {
@@ -362,7 +365,19 @@ mod tests {
             Path::new("a.lode")
         }
         fn read(&self, at: u64, out: &mut [u8], operation: &'static str) -> Result<(), FlashError> {
-            self.0.read(at, out, operation)
+            self.0.read(at, out, operation)?;
+            if operation == "read tags" && self.fail(TAGS, operation, ErrorKind::Other).is_err() {
+                out.fill(0xff);
+            }
+            let second = data_at(4096);
+            if (at..at + out.len() as u64).contains(&second) && self.1.load(Ordering::Relaxed) == READ {
+                return Err(FlashError::io(
+                    self.path(),
+                    operation,
+                    Error::from_raw_os_error(crate::error::EIO),
+                ));
+            }
+            Ok(())
         }
         fn write(&self, at: u64, data: &[u8], operation: &'static str) -> Result<(), FlashError> {
             self.fail(WRITE, operation, ErrorKind::StorageFull)?;
@@ -370,6 +385,7 @@ mod tests {
         }
         fn prepare_group(&self, group: u64, ahead: bool) -> Result<(), FlashError> {
             self.fail(GROW, "grow the image", ErrorKind::StorageFull)?;
+            self.fail(GROW_BADLY, "grow the image", ErrorKind::Other)?;
             self.0.prepare_group(group, ahead)
         }
         fn punch(&self, at: u64, len: u64) -> Result<(), FlashError> {
@@ -432,5 +448,41 @@ mod tests {
         assert_eq!(m.next_wblock(e), m.geometry().wblocks_per_eblock());
         m.erase(e).unwrap();
         m.program(e, 0, &data).unwrap();
+    }
+
+    #[test]
+    fn an_image_that_grows_badly_ends_the_eblock() {
+        let (m, next, e) = faulty();
+        next.store(GROW_BADLY, Ordering::Relaxed);
+        let error = m.program(e, 0, &PageBuf::copy_from(&[1; 4096])).unwrap_err();
+        assert!(error.is_program_failure(), "{error}");
+        assert_eq!(m.next_wblock(e), m.geometry().wblocks_per_eblock());
+    }
+
+    #[test]
+    fn tags_that_were_read_badly_do_not_stay_in_memory() {
+        let (m, next, e) = faulty();
+        let data = PageBuf::copy_from(&[1; 4096]);
+        m.program(e, 0, &data).unwrap();
+        next.store(TAGS, Ordering::Relaxed);
+        assert_eq!(m.read(m.geometry().ppa(e, 0).unwrap(), 4096).unwrap(), data);
+        assert_eq!((m.take_weak(), m.read_retries()), (vec![e], 1));
+    }
+
+    #[test]
+    fn a_bad_block_of_the_host_is_named_and_the_units_beside_it_are_read() {
+        let (m, next, e) = faulty();
+        let data = PageBuf::copy_from(&[1; 3 * 4096]);
+        m.program(e, 0, &data).unwrap();
+        next.store(READ, Ordering::Relaxed);
+        let ppa = |unit: u32| m.geometry().ppa(e, unit * 4096).unwrap();
+        match m.read(ppa(0), 3 * 4096) {
+            Err(FlashError::ReadFailed { at }) => assert_eq!(at, ppa(1)),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(m.probe(e, 1).unwrap(), WblockState::Damaged);
+        assert_eq!(m.read(ppa(0), 4096).unwrap(), data.slice(..4096));
+        next.store(0, Ordering::Relaxed);
+        assert_eq!(m.read(ppa(0), 3 * 4096).unwrap(), data);
     }
 }

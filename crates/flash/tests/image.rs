@@ -188,6 +188,14 @@ fn checkpoint_records_alternate_and_survive_a_torn_one() {
     assert_eq!(m.repairs(), 0, "nothing was damaged");
     drop(m);
     overwrite(&path, (192 << 10) + 33, b"?");
+    let m = Medium::open_file(&path).unwrap();
+    assert_eq!(
+        m.newest_checkpoint_record().unwrap(),
+        Some((1, b"four".to_vec())),
+        "it was brought up to date"
+    );
+    drop(m);
+    overwrite(&path, (192 << 10) + 33, b"?");
     overwrite(&path, (416 << 10) + 33, b"?");
     let m = Medium::open_file(&path).unwrap();
     assert_eq!(m.newest_checkpoint_record().unwrap(), Some((0, b"three".to_vec())));

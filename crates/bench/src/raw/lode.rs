@@ -4,10 +4,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use lode_base::{EXTENT_PAGES, ExtentId, Geometry, Lpid, PageBuf};
-use lode_command::{Align, Batch, Command, PageWrite};
+use lode_command::{Align, Batch, Command, PageWrite, ReadRequest};
 use lode_firmware::{Drive, DriveOptions, FirmwareError};
 
-use super::plain::{READS_AT_A_TIME, Threads, noise};
+use super::plain::{READS_AT_A_TIME, SOURCE_BYTES, Threads, noise};
 use super::race::{Contestant, Done};
 use crate::drive_host::{DriveError, Host, nth};
 use crate::random::Random;
@@ -22,9 +22,10 @@ const RING_BATCHES: u64 = 256;
 const COMMIT_PAGES: u64 = 4096;
 /// Pages that are read.
 const READ_PAGES: u64 = 65_536;
-/// A drive with much more room than is written, and one that is soon full.
+/// A drive with much more room than is written, and one that is soon full: of enough EBLOCKs, 256, that those which are
+/// open or in reserve are few of them.
 const WIDE_BYTES: u64 = 64 << 30;
-const NARROW_BYTES: u64 = 512 << 20;
+const NARROW_BYTES: u64 = 2 << 30;
 /// How full the narrow one is.
 const FILL: f64 = 0.8;
 
@@ -41,7 +42,7 @@ struct Source {
 
 impl Source {
     fn new(seed: u64) -> Self {
-        Self { bytes: PageBuf::copy_from(&noise(4 << 20, seed)), random: Random(seed) }
+        Self { bytes: PageBuf::copy_from(&noise(SOURCE_BYTES, seed)), random: Random(seed) }
     }
 
     /// A page of this length: other bytes each time.
@@ -143,7 +144,7 @@ pub(super) fn overwrite(dir: &Path, _: u32, _: u32) -> Result<Box<dyn Contestant
     Ok(Box::new(b))
 }
 
-/// A narrow drive in its steady state: overwritten at random until its whole space was written twice more.
+/// A narrow drive in its steady state: overwritten at random until as much was written as it has space.
 pub(super) fn collecting(dir: &Path, _: u32, _: u32) -> Result<Box<dyn Contestant>, DriveError> {
     let drive = make(dir, NARROW_BYTES)?;
     let mean = (PAGE_BYTES[0] + PAGE_BYTES[1]) / 2;
@@ -152,7 +153,7 @@ pub(super) fn collecting(dir: &Path, _: u32, _: u32) -> Result<Box<dyn Contestan
     let mut b = Batches::new(&drive, Order::Ring(pages))?;
     (0..pages / BATCH_PAGES).try_for_each(|_| b.batch().map(drop))?;
     b.order = Order::Random(pages);
-    (0..2 * NARROW_BYTES / (mean * BATCH_PAGES)).try_for_each(|_| b.batch().map(drop))?;
+    (0..NARROW_BYTES / (mean * BATCH_PAGES)).try_for_each(|_| b.batch().map(drop))?;
     Ok(Box::new(b))
 }
 
@@ -216,21 +217,25 @@ pub(super) fn commits_of_4096(
     commits(dir, threads, depth, 4096)
 }
 
-/// Reads of a page each, at random.
+/// Reads of pages at random, `depth` a command.
 struct Reads {
     host: Host,
     extents: Vec<ExtentId>,
     random: Random,
+    depth: u64,
 }
 
 impl Contestant for Reads {
     fn slice(&mut self, end: Instant, done: &mut Done) -> Result<(), DriveError> {
         let mut now = Instant::now();
         while now < end {
-            for _ in 0..READS_AT_A_TIME {
-                let page = self.host.read(nth(&self.extents, self.random.below(READ_PAGES)))?;
-                done.bytes += std::hint::black_box(&page).len() as u64;
+            for _ in 0..READS_AT_A_TIME / self.depth {
+                let lpid = |_| nth(&self.extents, self.random.below(READ_PAGES));
+                let pages = (0..self.depth).map(lpid).map(|lpid| ReadRequest { lpid, range: None }).collect();
+                let reply = self.host.run(Command::Read { view: None, pages })?;
+                std::hint::black_box(&reply);
             }
+            done.bytes += READS_AT_A_TIME * 4096;
             let before = std::mem::replace(&mut now, Instant::now());
             done.latencies.push((now - before) / READS_AT_A_TIME as u32);
             done.ops += READS_AT_A_TIME;
@@ -239,7 +244,7 @@ impl Contestant for Reads {
     }
 }
 
-pub(super) fn reads(dir: &Path, threads: u32, _: u32) -> Result<Box<dyn Contestant>, DriveError> {
+pub(super) fn reads(dir: &Path, threads: u32, depth: u32) -> Result<Box<dyn Contestant>, DriveError> {
     let drive = make(dir, WIDE_BYTES)?;
     let (mut host, mut source) = (Host::new(&drive, 1)?, Source::new(6));
     let extents = host.extents_for(READ_PAGES)?;
@@ -249,6 +254,13 @@ pub(super) fn reads(dir: &Path, threads: u32, _: u32) -> Result<Box<dyn Contesta
     }
     // Once through, so that the file and its tags are cached.
     (0..READ_PAGES).try_for_each(|n| host.read(nth(&extents, n)).map(drop))?;
-    let of = |i| Ok(Reads { host: Host::new(&drive, 1)?, extents: extents.clone(), random: Random(i) });
+    let of = |i| {
+        Ok(Reads {
+            host: Host::new(&drive, 1)?,
+            extents: extents.clone(),
+            random: Random(i),
+            depth: depth.into(),
+        })
+    };
     Ok(Box::new(Threads((0..u64::from(threads)).map(of).collect::<Result<_, DriveError>>()?)))
 }

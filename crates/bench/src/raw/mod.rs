@@ -13,7 +13,7 @@
 //! | batches, new space | 1 MB `pwrite` + `fdatasync`, appending | batches of 1 MB of pages of 64 to 3,760 bytes, new pages |
 //! | batches, recycled | the same over blocks written before | the same, overwriting pages of old batches |
 //! | commits | as many 4 KB blocks at once as the queue is deep, one `fdatasync` | one page a commit |
-//! | reads | `pread` of 4 KB at random from a cached file | one page of 4 KB a command |
+//! | reads | `pread` of 4 KB at random from a cached file, into as many buffers | as many pages of 4 KB a command as the queue is deep |
 //! | batches under GC | 1 MB over blocks written before | random pages of a drive that is 80 % full |
 
 mod disk;
@@ -116,6 +116,14 @@ const CASES: &[Case] = &[
     commits("commits of 4 KB", 1, 8, lode::commits_of_4096),
     Case { name: "reads of 4 KB", threads: 1, depth: 1, unit: "ops", plain: plain::reads, lode: lode::reads },
     Case { name: "reads of 4 KB", threads: 2, depth: 1, unit: "ops", plain: plain::reads, lode: lode::reads },
+    Case {
+        name: "reads of 4 KB",
+        threads: 1,
+        depth: 32,
+        unit: "ops",
+        plain: plain::reads,
+        lode: lode::reads,
+    },
     Case {
         name: "batches under GC",
         threads: 1,

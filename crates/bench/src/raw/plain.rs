@@ -11,6 +11,8 @@ use crate::random::Random;
 
 const MB: usize = 1 << 20;
 const BLOCK_BYTES: usize = 4096;
+/// Bytes that both sides take their data from.
+pub(super) const SOURCE_BYTES: usize = 4 * MB;
 /// Length of a file whose blocks are written over, in megabytes.
 const RING_MB: u64 = 256;
 /// Blocks that one thread's commits go round in.
@@ -57,9 +59,10 @@ impl PlainFile {
 /// Writes of one size, each synced, one after the other; from the start again after `ring` bytes.
 struct Writes {
     file: PlainFile,
-    data: Vec<u8>,
+    /// Where the bytes come from: more than one write's, so that they are no more in the cache than Lode's are.
+    source: Vec<u8>,
+    bytes: usize,
     at: u64,
-    start: u64,
     ring: u64,
     /// Operations that one write stands for.
     ops: u64,
@@ -69,13 +72,14 @@ impl Contestant for Writes {
     fn slice(&mut self, end: Instant, done: &mut Done) -> Result<(), DriveError> {
         let mut now = Instant::now();
         while now < end {
-            self.file.write(&self.data, self.start + self.at)?;
+            let from = self.at as usize % (self.source.len() - self.bytes + 1);
+            self.file.write(&self.source[from..from + self.bytes], self.at)?;
             self.file.sync()?;
-            self.at = (self.at + self.data.len() as u64) % self.ring;
+            self.at = (self.at + self.bytes as u64) % self.ring;
             let before = std::mem::replace(&mut now, Instant::now());
             done.latencies.push(now - before);
             done.ops += self.ops;
-            done.bytes += self.data.len() as u64;
+            done.bytes += self.bytes as u64;
         }
         Ok(())
     }
@@ -83,12 +87,19 @@ impl Contestant for Writes {
 
 pub(super) fn append(dir: &Path, _: u32, _: u32) -> Result<Box<dyn Contestant>, DriveError> {
     let file = PlainFile::new(dir, "plain")?;
-    Ok(Box::new(Writes { file, data: noise(MB, 2), at: 0, start: 0, ring: u64::MAX, ops: 1 }))
+    Ok(Box::new(Writes { file, source: noise(SOURCE_BYTES, 2), bytes: MB, at: 0, ring: u64::MAX, ops: 1 }))
 }
 
 pub(super) fn overwrite(dir: &Path, _: u32, _: u32) -> Result<Box<dyn Contestant>, DriveError> {
     let file = PlainFile::written(dir, "plain", RING_MB)?;
-    Ok(Box::new(Writes { file, data: noise(MB, 2), at: 0, start: 0, ring: RING_MB * MB as u64, ops: 1 }))
+    Ok(Box::new(Writes {
+        file,
+        source: noise(SOURCE_BYTES, 2),
+        bytes: MB,
+        at: 0,
+        ring: RING_MB * MB as u64,
+        ops: 1,
+    }))
 }
 
 /// Contestants that run beside each other, a thread each.
@@ -113,30 +124,32 @@ pub(super) fn commits(dir: &Path, threads: u32, depth: u32) -> Result<Box<dyn Co
     let mb = COMMIT_BLOCKS * BLOCK_BYTES as u64 / MB as u64;
     let of = |i| {
         let file = PlainFile::written(dir, &format!("plain-{i}"), mb)?;
-        let data = noise(BLOCK_BYTES * depth as usize, 3);
-        Ok(Writes { file, data, at: 0, start: 0, ring: mb * MB as u64, ops: depth.into() })
+        let (source, bytes) = (noise(SOURCE_BYTES, 3), BLOCK_BYTES * depth as usize);
+        Ok(Writes { file, source, bytes, at: 0, ring: mb * MB as u64, ops: depth.into() })
     };
     Ok(Box::new(Threads((0..threads).map(of).collect::<Result<_, DriveError>>()?)))
 }
 
-/// Reads of blocks at random.
+/// Reads of blocks at random, into these buffers.
 struct Reads {
     file: PlainFile,
     random: Random,
+    buffers: Vec<[u8; BLOCK_BYTES]>,
 }
 
-/// Reads between two looks at the clock.
+/// Reads between two looks at the clock: a multiple of every depth.
 pub(super) const READS_AT_A_TIME: u64 = 64;
 
 impl Contestant for Reads {
     fn slice(&mut self, end: Instant, done: &mut Done) -> Result<(), DriveError> {
         let blocks = RING_MB * (MB / BLOCK_BYTES) as u64;
-        let mut block = [0; BLOCK_BYTES];
         let mut now = Instant::now();
         while now < end {
-            for _ in 0..READS_AT_A_TIME {
+            for i in 0..READS_AT_A_TIME as usize {
                 let at = self.random.below(blocks) * BLOCK_BYTES as u64;
-                self.file.file.read_exact_at(&mut block, at).map_err(DriveError::file(&self.file.path))?;
+                let i = i % self.buffers.len();
+                let block = &mut self.buffers[i];
+                self.file.file.read_exact_at(block, at).map_err(DriveError::file(&self.file.path))?;
                 std::hint::black_box(&block);
             }
             let before = std::mem::replace(&mut now, Instant::now());
@@ -148,12 +161,12 @@ impl Contestant for Reads {
     }
 }
 
-pub(super) fn reads(dir: &Path, threads: u32, _: u32) -> Result<Box<dyn Contestant>, DriveError> {
+pub(super) fn reads(dir: &Path, threads: u32, depth: u32) -> Result<Box<dyn Contestant>, DriveError> {
     let file = PlainFile::written(dir, "plain", RING_MB)?;
     let of = |i| {
         let again = file.file.try_clone().map_err(DriveError::file(&file.path))?;
         let file = PlainFile { path: file.path.clone(), file: again };
-        Ok(Reads { file, random: Random(i) })
+        Ok(Reads { file, random: Random(i), buffers: vec![[0; BLOCK_BYTES]; depth as usize] })
     };
     Ok(Box::new(Threads((0..u64::from(threads)).map(of).collect::<Result<_, DriveError>>()?)))
 }

@@ -142,11 +142,65 @@ fn median(mut of: Vec<f64>) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use lode_command::CommandError;
+
     use super::*;
 
     #[test]
     fn the_median_is_the_one_in_the_middle() {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
         assert!(median(Vec::new()).is_nan());
+    }
+
+    /// Does so many operations a slice, until the drive is full.
+    struct Fake {
+        ops: u64,
+        slices_left: u32,
+    }
+
+    impl Contestant for Fake {
+        fn slice(&mut self, end: Instant, done: &mut Done) -> Result<(), DriveError> {
+            self.slices_left = self.slices_left.checked_sub(1).ok_or_else(full)?;
+            std::thread::sleep(end.saturating_duration_since(Instant::now()));
+            done.ops += self.ops;
+            done.bytes += self.ops * 100;
+            done.latencies.extend((1..=self.ops).map(Duration::from_millis));
+            Ok(())
+        }
+    }
+
+    fn full() -> DriveError {
+        CommandError::OutOfSpace { free_bytes: 1, needed_bytes: 2 }.into()
+    }
+
+    fn fake(ops: u64, slices_left: u32) -> Result<Box<dyn Contestant>, DriveError> {
+        Ok(Box::new(Fake { ops, slices_left }))
+    }
+
+    fn run(lode: super::super::Make, stop: &dyn Fn() -> bool) -> Result<Row, DriveError> {
+        let case =
+            Case { name: "fakes", threads: 1, depth: 1, unit: "ops", plain: |_, _, _| fake(100, 99), lode };
+        race(&case, Path::new("/proc"), Duration::from_millis(4), stop)
+    }
+
+    #[test]
+    fn rates_and_their_ratio_are_those_of_the_rounds_that_count() {
+        let row = run(|_, _, _| fake(50, 99), &|| false).unwrap();
+        let (ratio, lode) = (row.ratio.unwrap(), row.lode.unwrap());
+        // Half as many in as long, however long that is on a busy machine: 4 ms at least.
+        assert!((0.2..0.9).contains(&ratio), "{ratio}");
+        assert!((1.0..12_501.0).contains(&lode.rate), "{lode:?}");
+        assert_eq!((row.plain.p50_ms, row.plain.p99_ms, lode.p99_ms), (51.0, 100.0, 50.0));
+        assert_eq!(lode.write_amplification, None, "there is no disk under /proc");
+    }
+
+    #[test]
+    fn a_refusal_ends_the_case_for_lode_and_a_signal_for_both() {
+        for lode in [(|_: &Path, _, _| fake(50, 3)) as super::super::Make, |_, _, _| Err(full())] {
+            let row = run(lode, &|| false).unwrap();
+            assert_eq!(row.lode, Err("the drive is full: 2 bytes are needed, 1 are free".into()));
+            assert!(row.ratio.is_none() && row.plain.rate > 0.0);
+        }
+        assert!(matches!(run(|_, _, _| fake(50, 99), &|| true), Err(DriveError::Stopped)));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The lock goes with the open file, so it ends with the process however that ends.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -64,16 +64,24 @@ impl FileBacking {
     }
 
     fn write_all(&self, at: u64, data: &[u8]) -> io::Result<()> {
-        let mut done = 0;
-        while done < data.len() {
-            match self.file.pwrite(at + done as u64, &data[done..]) {
+        self.write_all_vectored(at, &mut [IoSlice::new(data)])
+    }
+
+    fn write_all_vectored(&self, at: u64, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
+        let mut at = at;
+        IoSlice::advance_slices(&mut parts, 0);
+        while !parts.is_empty() {
+            match self.file.pwrite_vectored(at, parts) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(n) => done += n,
+                Ok(n) => {
+                    IoSlice::advance_slices(&mut parts, n);
+                    at += n as u64;
+                }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) => return Err(e),
             }
         }
-        self.len.fetch_max(at + data.len() as u64, Ordering::Relaxed);
+        self.len.fetch_max(at, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -101,6 +109,11 @@ impl Backing for FileBacking {
 
     fn write(&self, at: u64, data: &[u8], operation: &'static str) -> Result<(), FlashError> {
         self.write_all(at, data).map_err(|e| FlashError::io(&self.path, operation, e))
+    }
+
+    fn write_vectored(&self, at: u64, parts: &[&[u8]], operation: &'static str) -> Result<(), FlashError> {
+        let mut parts: Vec<_> = parts.iter().map(|p| IoSlice::new(p)).collect();
+        self.write_all_vectored(at, &mut parts).map_err(|e| FlashError::io(&self.path, operation, e))
     }
 
     fn prepare_group(&self, group: u64, ahead: bool) -> Result<(), FlashError> {

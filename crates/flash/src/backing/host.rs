@@ -3,7 +3,7 @@
 //! All take positions, so that no call depends on another. Reads and writes may do a part only, as the system's do.
 
 use std::fs::{File, TryLockError};
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
 
 /// A file of the host.
@@ -12,6 +12,10 @@ pub(crate) trait HostFile: Send + Sync {
     fn pread(&self, at: u64, out: &mut [u8]) -> io::Result<usize>;
     /// Writes the beginning of `data`.
     fn pwrite(&self, at: u64, data: &[u8]) -> io::Result<usize>;
+    /// Writes the beginning of `parts`, one behind the other.
+    fn pwrite_vectored(&self, at: u64, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        parts.iter().find(|p| !p.is_empty()).map_or(Ok(0), |p| self.pwrite(at, p))
+    }
     /// Makes all that was written, and the length, durable.
     fn fdatasync(&self) -> io::Result<()>;
     /// Makes the file longer, by zeroes that need no space.
@@ -31,6 +35,11 @@ impl HostFile for File {
 
     fn pwrite(&self, at: u64, data: &[u8]) -> io::Result<usize> {
         self.write_at(data, at)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn pwrite_vectored(&self, at: u64, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        Ok(rustix::io::pwritev(self, parts, at)?)
     }
 
     fn fdatasync(&self) -> io::Result<()> {

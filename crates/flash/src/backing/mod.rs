@@ -25,6 +25,16 @@ pub(crate) trait Backing: Send + Sync {
     /// Writes `data` at position `at`.
     fn write(&self, at: u64, data: &[u8], operation: &'static str) -> Result<(), FlashError>;
 
+    /// Writes `parts`, one behind the other, from position `at` on.
+    fn write_vectored(&self, at: u64, parts: &[&[u8]], operation: &'static str) -> Result<(), FlashError> {
+        let mut at = at;
+        for part in parts {
+            self.write(at, part, operation)?;
+            at += part.len() as u64;
+        }
+        Ok(())
+    }
+
     /// Makes group `group` ready to be written. With `ahead`, its blocks are written now, so that many small
     /// synced writes to it do not each allocate.
     fn prepare_group(&self, group: u64, ahead: bool) -> Result<(), FlashError>;

@@ -4,15 +4,16 @@
 //!   space for all of it ─► claim the WBLOCKs, in order ─► tags and data, group by group      (failed: EBLOCK ended)
 //! ```
 
+use std::sync::atomic::Ordering;
+
 use lode_base::{EblockId, PageBuf};
 
+use crate::backing::Backing;
 use crate::error::WRITE_DATA;
 use crate::faults::{Faults, ProgramStrike};
-use crate::layout::{by_group, data_at, group_at, group_of};
+use crate::layout::{GROUP_DATA_BYTES, GROUP_TAG_BYTES, by_group, data_at, group_at, group_of};
 use crate::tag::{TAG_BYTES, Tag};
 use crate::{FlashError, Generation, Medium};
-
-use std::sync::atomic::Ordering;
 
 /// Programs of less than this are written to blocks that are there already, so that syncing them is cheap.
 const AHEAD_BYTES: usize = 128 << 10;
@@ -24,6 +25,36 @@ struct Wblocks<'a> {
     generation: Generation,
     data: &'a [u8],
     tagged: bool,
+}
+
+/// Bytes that adjoin in the image.
+struct Run<'a> {
+    at: u64,
+    end: u64,
+    parts: Vec<&'a [u8]>,
+}
+
+impl<'a> Run<'a> {
+    /// Adds what lies at `at`; writes what came before if that does not adjoin.
+    fn add(&mut self, backing: &dyn Backing, at: u64, bytes: &'a [u8]) -> Result<(), FlashError> {
+        if self.end != at {
+            self.write(backing)?;
+            (self.at, self.end) = (at, at);
+        }
+        self.parts.push(bytes);
+        self.end += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn write(&mut self, backing: &dyn Backing) -> Result<(), FlashError> {
+        match &self.parts[..] {
+            [] => {}
+            [one] => backing.write(self.at, one, WRITE_DATA)?,
+            parts => backing.write_vectored(self.at, parts, WRITE_DATA)?,
+        }
+        self.parts.clear();
+        Ok(())
+    }
 }
 
 impl Medium {
@@ -84,25 +115,53 @@ impl Medium {
             .try_for_each(|(at, _)| self.backing.prepare_group(group_of(at), len < AHEAD_BYTES))
     }
 
+    /// Writes tags and data group by group; what adjoins in the image goes in one write.
     fn write_groups(&self, place: u64, w: Wblocks<'_>) -> Result<(), FlashError> {
-        let rblock_bytes = self.geometry.rblock_bytes() as usize;
-        for (at, len) in by_group(place, w.data.len() as u64) {
-            let done = at - place;
-            let part = &w.data[done as usize..][..len as usize];
-            let group = group_of(at);
-            if w.tagged {
-                let mut tags = Vec::with_capacity(part.len() / rblock_bytes * TAG_BYTES);
-                for (i, rblock) in part.chunks_exact(rblock_bytes).enumerate() {
-                    let cell = self.cell(w.byte + done + (i * rblock_bytes) as u64);
-                    tags.extend_from_slice(&Tag::of(cell, w.generation, rblock).to_bytes());
-                }
-                let first = self.tag_index(at);
-                self.backing.write(group_at(group) + (first * TAG_BYTES) as u64, &tags, WRITE_DATA)?;
-                self.tags.written(group, first, &tags);
-            }
-            self.backing.write(data_at(at), part, WRITE_DATA)?;
+        let mut tags = Vec::new();
+        if w.tagged {
+            tags = by_group(place, w.data.len() as u64)
+                .map(|(at, len)| self.tags_of(place, at, len, w))
+                .collect();
         }
-        Ok(())
+        let written = self.write_runs(place, w, &tags);
+        for ((at, _), tags) in by_group(place, w.data.len() as u64).zip(&tags) {
+            match written {
+                Ok(()) => self.tags.written(group_of(at), self.tag_index(at), tags),
+                Err(_) => self.tags.forget(group_of(at)),
+            }
+        }
+        written
+    }
+
+    fn write_runs(&self, place: u64, w: Wblocks<'_>, tags: &[Vec<u8>]) -> Result<(), FlashError> {
+        let mut run = Run { at: 0, end: 0, parts: Vec::new() };
+        for (i, (at, len)) in by_group(place, w.data.len() as u64).enumerate() {
+            if let Some(tags) = tags.get(i) {
+                let first = (self.tag_index(at) * TAG_BYTES) as u64;
+                run.add(&*self.backing, group_at(group_of(at)) + first, tags)?;
+            }
+            run.add(&*self.backing, data_at(at), &w.data[(at - place) as usize..][..len as usize])?;
+        }
+        run.write(&*self.backing)
+    }
+
+    /// The tags of `len` bytes at `at`, of what is programmed at `place`. Where they begin a group that one EBLOCK has
+    /// alone, nothing else of the group is programmed yet: empty tags fill it up to the data, so that one write takes
+    /// both, and the page cache need not read what is overwritten.
+    fn tags_of(&self, place: u64, at: u64, len: u64, w: Wblocks<'_>) -> Vec<u8> {
+        let rblock_bytes = self.geometry.rblock_bytes() as usize;
+        let part = &w.data[(at - place) as usize..][..len as usize];
+        let mut tags = Vec::with_capacity(GROUP_TAG_BYTES as usize);
+        for (i, rblock) in part.chunks_exact(rblock_bytes).enumerate() {
+            let cell = self.cell(w.byte + (at - place) + (i * rblock_bytes) as u64);
+            tags.extend_from_slice(&Tag::of(cell, w.generation, rblock).to_bytes());
+        }
+        let alone = u64::from(self.geometry.eblock_bytes()) >= GROUP_DATA_BYTES;
+        // What a fault brings to this place finds other tags here.
+        if self.tag_index(at) == 0 && alone && place == w.byte {
+            tags.resize(GROUP_TAG_BYTES as usize, 0);
+        }
+        tags
     }
 
     /// As faults have it.
@@ -114,16 +173,16 @@ impl Medium {
             ProgramStrike::Fails { whole, torn_bytes } => {
                 let (data, rest) = w.data.split_at((whole * wblock_bytes) as usize);
                 let failed = w.byte + data.len() as u64;
-                self.write_groups(w.byte, Wblocks { data, ..w })?;
                 let torn = Wblocks { data: &rest[..torn_bytes as usize], tagged: false, ..w };
-                self.write_groups(failed, torn)?;
-                Err(FlashError::ProgramFailed { at: self.ppa(failed) })
+                let before = self.write_groups(w.byte, Wblocks { data, ..w });
+                before
+                    .and_then(|()| self.write_groups(failed, torn))
+                    .and(Err(FlashError::ProgramFailed { at: self.ppa(failed) }))
             }
             ProgramStrike::Lost => Ok(()),
             ProgramStrike::Misdirected(other, from) => {
                 let place = self.wblock_byte(other, from);
-                self.prepare(place, w.data.len())?;
-                self.write_groups(place, w)
+                self.prepare(place, w.data.len()).and_then(|()| self.write_groups(place, w))
             }
             ProgramStrike::Flip(kind, seed) => {
                 let written = self.write_groups(w.byte, w);

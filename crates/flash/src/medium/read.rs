@@ -34,6 +34,15 @@ struct Units {
     false_tag: Option<(u64, Tag)>,
 }
 
+impl Units {
+    fn wanted(self, len: u32) -> PageBuf {
+        if self.data.len() == len as usize {
+            return self.data;
+        }
+        self.data.slice(self.start..self.start + len as usize)
+    }
+}
+
 impl Medium {
     /// Reads `len` bytes from `at` on: whole read units, each verified against its tag, of which the wanted bytes
     /// are a slice. What does not verify is read again, a few times.
@@ -45,7 +54,7 @@ impl Medium {
         self.retrying(at, len, || {
             let units = self.read_units(at, len)?;
             self.verify(&units)?;
-            Ok(units.data.slice(units.start..units.start + len as usize))
+            Ok(units.wanted(len))
         })
     }
 
@@ -55,10 +64,7 @@ impl Medium {
     /// # Errors
     /// When a unit, or the backing, can not be read.
     pub fn read_unverified(&self, at: Ppa, len: u32) -> Result<PageBuf, FlashError> {
-        self.retrying(at, len, || {
-            let units = self.read_units(at, len)?;
-            Ok(units.data.slice(units.start..units.start + len as usize))
-        })
+        self.retrying(at, len, || Ok(self.read_units(at, len)?.wanted(len)))
     }
 
     /// As [`Medium::read_unverified`], but reads again what does not `hold`, as [`Medium::read`] does by tags; `None`
