@@ -54,6 +54,9 @@ pub(crate) fn superblock(backing: &dyn Backing) -> Result<(Superblock, Option<Re
         [Err(BadSuperblock::Newer(version)), _] | [_, Err(BadSuperblock::Newer(version))] => {
             Err(FlashError::NewerVersion { path: path(), version, known: MAJOR })
         }
+        [Err(BadSuperblock::Older(version)), _] | [_, Err(BadSuperblock::Older(version))] => {
+            Err(FlashError::OlderVersion { path: path(), version, known: MAJOR })
+        }
         [Err(BadSuperblock::Unknown(bits)), _] | [_, Err(BadSuperblock::Unknown(bits))] => {
             Err(FlashError::UnknownFeatures { path: path(), bits })
         }

@@ -88,6 +88,16 @@ pub enum FlashError {
         /// The newest known here.
         known: u32,
     },
+    /// An older Lode wrote the image, in a format that is read no more.
+    #[error("{}: the image has format version {version}; this Lode reads {known}: export its data with the Lode that wrote it", path.display())]
+    OlderVersion {
+        /// The image.
+        path: PathBuf,
+        /// Its major version.
+        version: u32,
+        /// The version known here.
+        known: u32,
+    },
     /// The image uses features that this Lode does not know.
     #[error("{}: the image needs features that this Lode does not know (bits {bits:#x})", path.display())]
     UnknownFeatures {

@@ -23,7 +23,7 @@ use crate::layout::SUPERBLOCK_BYTES;
 
 const MAGIC: [u8; 8] = *b"LODEIMG\0";
 /// The major version that this code writes and reads.
-pub(crate) const MAJOR: u32 = 1;
+pub(crate) const MAJOR: u32 = 2;
 const MINOR: u32 = 0;
 const FEATURES_READ_ONLY: u64 = 0;
 const FEATURES_INCOMPATIBLE: u64 = 0;
@@ -45,6 +45,8 @@ pub(crate) enum BadSuperblock {
     Corrupt(String),
     /// This major version.
     Newer(u32),
+    /// This major version, which is read no more.
+    Older(u32),
     /// These features.
     Unknown(u64),
 }
@@ -86,6 +88,9 @@ impl Superblock {
         }
         if major == 0 {
             return Err(BadSuperblock::Corrupt("format version 0".into()));
+        }
+        if major < MAJOR {
+            return Err(BadSuperblock::Older(major));
         }
         let unknown = (u64_at(24) & !FEATURES_READ_ONLY) | (u64_at(32) & !FEATURES_INCOMPATIBLE);
         if unknown != 0 {
@@ -133,7 +138,8 @@ mod tests {
             seal(&mut b);
             assert_eq!(Superblock::decode(&b), expected);
         };
-        check(8, 2, Err(BadSuperblock::Newer(2)));
+        check(8, 3, Err(BadSuperblock::Newer(3)));
+        check(8, 1, Err(BadSuperblock::Older(1)));
         check(8, 0, Err(BadSuperblock::Corrupt("format version 0".into())));
         check(12, 9, Ok(sample()));
         check(16, 1, Ok(sample()));
