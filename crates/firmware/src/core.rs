@@ -163,7 +163,8 @@ impl Core {
     /// EBLOCKs that batches of pages may not take: for the log until the next checkpoint, that checkpoint with every page
     /// of the drive written anew, what GC moves pages to, and a recovery.
     pub(crate) fn reserve_eblocks(&self, w: &Sequencer) -> u32 {
-        let reserve = self.log_eblocks(w) + self.own_eblocks(w) + u64::from(self.gc_reserve_eblocks());
+        // One more, for the first that fails.
+        let reserve = self.log_eblocks(w) + self.own_eblocks(w) + u64::from(self.gc_reserve_eblocks()) + 1;
         reserve.min(u64::from(u32::MAX)) as u32
     }
 

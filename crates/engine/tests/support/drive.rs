@@ -259,6 +259,9 @@ impl State {
                 let entry = |l: Lpid| (l, self.version(l, commit).and_then(|v| v.entry.clone()));
                 Ok(Reply::IndexEntries(mapped.into_iter().map(entry).collect()))
             }
+            Command::OpenSession | Command::ResumeSession(_) | Command::CloseSession(_) => {
+                Err(CommandError::TooManySessions(0))
+            }
             Command::Checkpoint => Ok(Reply::Done),
         }
     }

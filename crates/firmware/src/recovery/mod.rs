@@ -429,14 +429,16 @@ impl Core {
             w.space.summary.pin(g.locate(old.ppa(&g)).0, old.cells_bytes());
             w.superseded.push(old);
         }
-        self.find_ends(w, clean)?;
+        self.find_ends(w, found, clean)?;
         w.space.restored(&self.medium);
         Ok(())
     }
 
     /// Finds up to where open EBLOCKs were programmed, by actions that never were acknowledged too: what is
     /// written next comes after.
-    fn find_ends(&self, w: &mut Sequencer, clean: bool) -> Result<(), FirmwareError> {
+    /// An EBLOCK that a rejected group speaks of ends: were anything else written where its data should be, a recovery
+    /// that comes before the next checkpoint would take that for the data.
+    fn find_ends(&self, w: &mut Sequencer, found: &Found, clean: bool) -> Result<(), FirmwareError> {
         let open = |d: &Descriptor| matches!(d.state, State::Open { .. });
         let open: Vec<_> = w.space.summary.all().filter(|(_, d)| open(d)).map(|(e, d)| (e, *d)).collect();
         let wblocks = self.geometry().wblocks_per_eblock();
@@ -448,6 +450,9 @@ impl Core {
                         end = wblock + 1;
                     }
                 }
+            }
+            if found.rejected.contains(&e) {
+                end = wblocks;
             }
             self.medium.set_next_wblock(e, end);
             w.space.summary.edit(e).data_end = end;

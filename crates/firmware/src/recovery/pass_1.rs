@@ -7,7 +7,7 @@
 //! Invariant: what is found takes memory by EBLOCKs and own pages, not by pages of users.
 //! Source: ELEOS §VIII-C1.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
 use lode_base::EblockId;
@@ -33,6 +33,8 @@ pub(super) struct Found {
     pub(super) changes: Vec<(u64, Change)>,
     /// Cells that users wrote.
     pub(super) cells: u64,
+    /// EBLOCKs that the last group speaks of, where its data is not whole.
+    pub(super) rejected: BTreeSet<EblockId>,
     pub(super) groups: u64,
     pub(super) records: u64,
     /// The kind of the last record.
@@ -70,6 +72,11 @@ impl Core {
                 }
             }
             if !durable && !self.data_is_whole(&group)? {
+                found.rejected = self
+                    .entries(&group)
+                    .iter()
+                    .map(|e| self.geometry().locate(e.ppa(self.geometry())).0)
+                    .collect();
                 return Ok(ControlFlow::Break(()));
             }
             self.find(&mut found, group)?;
@@ -78,9 +85,8 @@ impl Core {
         Ok((found, end))
     }
 
-    /// Whether the data that a group speaks of is on the medium. A medium that can not be read does not say.
-    fn data_is_whole(&self, group: &Group) -> Result<bool, FirmwareError> {
-        let g = self.geometry();
+    /// Where the pages lie that a group speaks of.
+    fn entries(&self, group: &Group) -> Vec<Entry> {
         let mut entries: Vec<Entry> = Vec::new();
         for r in &group.records {
             match r {
@@ -90,7 +96,13 @@ impl Core {
                 _ => {}
             }
         }
-        for e in entries {
+        entries
+    }
+
+    /// Whether the data that a group speaks of is on the medium. A medium that can not be read does not say.
+    fn data_is_whole(&self, group: &Group) -> Result<bool, FirmwareError> {
+        let g = self.geometry();
+        for e in self.entries(group) {
             match self.medium.read(e.ppa(g), e.len_bytes() as u32) {
                 Ok(_) => {}
                 Err(e) if e.is_uncorrectable() => return Ok(false),
