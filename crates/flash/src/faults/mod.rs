@@ -12,6 +12,7 @@
 //! programmed (mapping, log) knows that it was lost.
 
 mod disk;
+mod flip;
 mod journal;
 mod kind;
 mod plan;
@@ -26,9 +27,7 @@ use parking_lot::Mutex;
 
 use crate::backing::{FileBacking, Pieces};
 use crate::faults::disk::SimulatedFile;
-use crate::faults::random::Random;
-use crate::layout::{CHECKPOINT_AT, SUPERBLOCK_AT, SUPERBLOCK_BYTES, data_at, group_at, group_of};
-use crate::record::RECORD_HEADER_BYTES;
+use crate::layout::{GROUP_DATA_BYTES, group_at, group_of};
 use crate::tag::TAG_BYTES;
 use crate::tag_cache::TagCache;
 use crate::{FlashError, Medium, image};
@@ -182,66 +181,6 @@ impl Faults {
         self.plan.lock().aftermath()
     }
 
-    /// Flips one bit, now: of data, of a tag or of a log page that was programmed, of a copy of a checkpoint record or
-    /// of the superblock, as `seed` picks; `None` when there is none, or `kind` is no flip.
-    pub fn flip(&self, kind: FaultKind, seed: u64) -> Option<Hit> {
-        let mut plan = self.plan.lock();
-        let random = &mut Random::new(seed);
-        let hit = match kind {
-            FaultKind::FlipData | FaultKind::FlipTag | FaultKind::FlipLog => {
-                let tagged = kind != FaultKind::FlipLog;
-                let all = plan.programmed.iter().flat_map(|(&e, w)| w.iter().map(move |(&w, &t)| (e, w, t)));
-                let of: Vec<_> = all.filter(|(.., t)| *t == tagged).collect();
-                let (e, w, _) = *of.get(random.below(of.len().max(1) as u64) as usize)?;
-                self.flip_wblocks(kind, e, w, 1, random)
-            }
-            FaultKind::FlipCheckpoint => self.flip_checkpoint(random.below(2) as usize, random),
-            FaultKind::FlipSuperblock => self.flip_superblock(random),
-            _ => return None,
-        };
-        plan.count(kind);
-        plan.hits.push(hit);
-        Some(hit)
-    }
-
-    fn flip_wblocks(
-        &self,
-        kind: FaultKind,
-        eblock: EblockId,
-        wblock: u32,
-        count: u32,
-        random: &mut Random,
-    ) -> Hit {
-        let wblock_bytes = u64::from(self.geometry.wblock_bytes());
-        let byte = self.byte(eblock, wblock) + random.below(wblock_bytes * u64::from(count));
-        let bit = random.below(8) as u32;
-        if kind == FaultKind::FlipTag {
-            self.disk.flip(self.tag_at(byte) + random.below(TAG_BYTES as u64), bit);
-            self.tags.forget(group_of(byte));
-        } else {
-            self.disk.flip(data_at(byte), bit);
-        }
-        let eblock_byte = byte % u64::from(self.geometry.eblock_bytes());
-        Hit::Wblocks { kind, eblock, wblock: (eblock_byte / wblock_bytes) as u32, count: 1 }
-    }
-
-    fn flip_checkpoint(&self, slot: usize, random: &mut Random) -> Hit {
-        let copy = random.below(2) as usize;
-        let at = CHECKPOINT_AT[copy][slot];
-        let mut header = [0; RECORD_HEADER_BYTES];
-        self.disk.read(at, &mut header);
-        let payload = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
-        let len = RECORD_HEADER_BYTES as u64 + u64::from(payload);
-        self.disk.flip(at + random.below(len), random.below(8) as u32);
-        Hit::Checkpoint { slot, copy }
-    }
-
-    fn flip_superblock(&self, random: &mut Random) -> Hit {
-        let copy = random.below(2) as usize;
-        self.disk.flip(SUPERBLOCK_AT[copy] + random.below(SUPERBLOCK_BYTES as u64), random.below(8) as u32);
-        Hit::Superblock { copy }
-    }
-
     fn byte(&self, e: EblockId, wblock: u32) -> u64 {
         let in_eblock = u64::from(wblock) * u64::from(self.geometry.wblock_bytes());
         u64::from(e.raw()) * u64::from(self.geometry.eblock_bytes()) + in_eblock
@@ -249,7 +188,7 @@ impl Faults {
 
     /// Where the tag of the read unit of a byte of the medium lies in the image.
     fn tag_at(&self, byte: u64) -> u64 {
-        let index = byte % crate::layout::GROUP_DATA_BYTES / u64::from(self.geometry.rblock_bytes());
+        let index = byte % GROUP_DATA_BYTES / u64::from(self.geometry.rblock_bytes());
         group_at(group_of(byte)) + index * TAG_BYTES as u64
     }
 }

@@ -4,9 +4,13 @@ use std::io;
 
 use lode_base::EblockId;
 
-use super::journal::TEAR_BYTES;
-use super::*;
-use crate::tag::Tag;
+use crate::FlashError;
+use crate::faults::disk;
+use crate::faults::journal::TEAR_BYTES;
+use crate::faults::random::Random;
+use crate::faults::{FaultKind, Faults, Hit, Plan};
+use crate::layout::data_at;
+use crate::tag::{TAG_BYTES, Tag};
 
 /// Kinds that strike programs, tagged ones and log pages.
 const TAGGED: [FaultKind; 6] = [
