@@ -209,6 +209,11 @@ impl Core {
     pub(crate) fn info(&self) -> DriveInfo {
         let w = self.seq.lock();
         let in_use = w.space.summary.all().filter(|(_, d)| d.state != crate::summary::State::Free);
+        let data = w
+            .space
+            .summary
+            .all()
+            .filter(|(_, d)| d.stream().is_some_and(|s| s != crate::summary::Stream::Drive));
         let wear = || w.space.summary.all().map(|(_, d)| d.erase_count);
         let load = |c: &AtomicU64| c.load(Ordering::Relaxed);
         let c = &self.counts;
@@ -232,6 +237,9 @@ impl Core {
             image_bytes: self.medium.image_bytes(),
             media_bytes_read: self.medium.media_bytes_read(),
             media_bytes_written: self.medium.media_bytes_written(),
+            data_bytes: data
+                .map(|(_, d)| u64::from(d.data_end) * u64::from(self.geometry().wblock_bytes()))
+                .sum(),
             user_bytes_written: load(&c.user_bytes),
             gc_bytes_moved: load(&c.moved_bytes),
             gc_victims: load(&c.victims),

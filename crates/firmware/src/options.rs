@@ -110,6 +110,8 @@ pub struct DriveInfo {
     pub media_bytes_read: u64,
     /// Bytes programmed since it was opened.
     pub media_bytes_written: u64,
+    /// Bytes programmed for pages of batches, dead or alive, in EBLOCKs that hold them now.
+    pub data_bytes: u64,
     /// Bytes of pages that batches wrote since it was opened.
     pub user_bytes_written: u64,
     /// Bytes of pages that GC moved since.

@@ -151,6 +151,14 @@ impl Core {
     /// The batch is durable whatever becomes of this: what fails now is tried again.
     pub(crate) fn maintain(&self, bytes: u64) {
         let write_back = self.map.wants_writing() || self.index.wants_writing();
+        // What batches left empty is used again before its space goes back, or GC looks for more.
+        let empty = {
+            let w = self.seq.lock();
+            !w.space.summary.empty.is_empty() || w.space.has_released()
+        };
+        if empty && let Err(e) = self.reclaim() {
+            return self.note(&e);
+        }
         let collect = self.gc_due(&self.seq.lock());
         if self.check_writable().is_err() || !(write_back || collect) {
             return;

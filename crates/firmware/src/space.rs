@@ -297,6 +297,7 @@ impl Space {
     pub(crate) fn close(&mut self, stream: Stream, lane: u16) -> Option<Job> {
         let Open { eblock, position } = self.open.remove(&(stream, lane))?;
         self.summary.set_state(eblock, State::Used { stream });
+        self.summary.edit(eblock).closed = self.clock;
         assert_eq!(self.summary.get(eblock).data_end, position, "metadata follows the data of {eblock:?}");
         let words = &self.metadata[&eblock];
         if words.is_empty() {

@@ -100,8 +100,10 @@ pub(crate) struct Descriptor {
     pub(crate) data_end: u32,
     /// WBLOCKs of metadata behind them: 0 while it is only in memory.
     pub(crate) metadata: u32,
-    /// The user clock when the newest page in it was written.
+    /// The user clock when its pages were written by batches, about: what GC moves keeps it. By it streams are chosen.
     pub(crate) age: u64,
+    /// The user clock when it was closed: by it victims are chosen. Only in memory; `age` after an opening.
+    pub(crate) closed: u64,
 }
 
 impl Descriptor {
@@ -115,6 +117,7 @@ impl Descriptor {
         data_end: 0,
         metadata: 0,
         age: 0,
+        closed: 0,
     };
 
     /// The descriptor as kept on the medium: an EBLOCK of the log is found from the log itself.
@@ -155,7 +158,7 @@ impl Descriptor {
         if live > g.eblock_bytes() || data_end + metadata > g.wblocks_per_eblock() || (!holds && live > 0) {
             return Err(t.bad("an impossible descriptor of an EBLOCK"));
         }
-        Ok(Self { state, generation, live, erase_count, data_end, metadata, age, ..Self::FRESH })
+        Ok(Self { state, generation, live, erase_count, data_end, metadata, age, closed: age, ..Self::FRESH })
     }
 
     /// The stream of an EBLOCK that holds pages.

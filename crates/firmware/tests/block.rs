@@ -277,3 +277,33 @@ fn every_block_of_a_new_drive_can_be_written_from_the_last_to_the_first() {
         assert_eq!(d.read(lba, 1).unwrap(), blocks(lba, 1, 4096, 1));
     }
 }
+
+#[test]
+fn a_drive_that_is_full_of_blocks_is_overwritten_for_ever() {
+    for (channels, eblock_kb, eblocks, block_bytes) in
+        [(1, 1024, 64, 4096), (1, 256, 128, 16_384), (4, 256, 160, 4096)]
+    {
+        let g = Geometry::new(channels, 1, 1, 4096, 4096, eblock_kb << 10, eblocks).unwrap();
+        let drive = Drive::format(Medium::memory(g), options()).unwrap();
+        let mut d = BlockDrive::make(drive, BlockOptions { block_bytes, capacity_blocks: None }).unwrap();
+        let mut stamps = vec![0; d.capacity_blocks() as usize];
+        let mut random = Random(9);
+        for lba in 0..d.capacity_blocks() {
+            d.write(lba, &blocks(lba, 1, block_bytes, 0)).unwrap();
+        }
+        for stamp in 1..=3 {
+            for _ in 0..d.capacity_blocks() / 4 {
+                let lba = random.below(d.capacity_blocks());
+                let count = (1 + random.below(7)).min(d.capacity_blocks() - lba);
+                d.write(lba, &blocks(lba, count, block_bytes, stamp)).unwrap();
+                stamps[lba as usize..(lba + count) as usize].fill(stamp);
+            }
+            let found = d.drive().after_power_cut().expect("it lies in memory").unwrap();
+            d = BlockDrive::open(found).unwrap();
+            for (lba, stamp) in (0..).zip(&stamps) {
+                assert!(d.read(lba, 1).unwrap() == blocks(lba, 1, block_bytes, *stamp), "block {lba}");
+            }
+        }
+        sound(d.drive());
+    }
+}

@@ -122,7 +122,7 @@ impl Cleaner {
             eblock,
             available_bytes: g.eblock_bytes().saturating_sub(d.live + d.pinned),
             eblock_bytes: g.eblock_bytes(),
-            age: w.space.clock.saturating_sub(d.age) + 1,
+            age: w.space.clock.saturating_sub(d.closed) + 1,
             erase_count: d.erase_count,
         };
         let most_worn = w.space.summary.all().map(|(_, d)| d.erase_count).max().unwrap_or(0);
