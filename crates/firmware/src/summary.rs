@@ -370,6 +370,7 @@ mod tests {
             data_end: 2040,
             metadata: 8,
             age: 99,
+            closed: 99,
             ..Descriptor::FRESH
         };
         let mut b = Vec::new();

@@ -9,6 +9,11 @@ use lode_flash::FaultKind;
 use crate::fault::FAULTS;
 use crate::step::{STEP_KINDS, Step};
 
+/// Kinds of log records that end a group, so that each can be the last one that is durable. What happened to EBLOCKs and
+/// extents stands in a group before that for which it happened.
+pub const LAST_RECORDS: [&str; 6] =
+    ["commit", "indexed", "moved", "flushed", "session opened", "session closed"];
+
 /// Counts over one run or many.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
@@ -24,6 +29,8 @@ pub struct Coverage {
     pub crashes: u64,
     /// Recoveries in the middle of which power went again.
     pub recoveries_cut: u64,
+    /// Recoveries that failed, since the host failed them.
+    pub recoveries_failed: u64,
     /// Power cuts at which batches were under way, of which none, some, or all took effect.
     pub under_way: [u64; 3],
     /// Steps of background work that did something.
@@ -34,6 +41,16 @@ pub struct Coverage {
     pub uncorrectable: u64,
     /// Images that were refused, since faults hit what they need.
     pub refused_images: u64,
+    /// What the last durable record of a log was that recovery read, and how often.
+    pub last_records: BTreeMap<&'static str, u64>,
+    /// EBLOCKs that GC emptied.
+    pub gc_victims: u64,
+    /// Checkpoints that became durable.
+    pub checkpoints: u64,
+    /// Drives that became read-only, since a fault hit them.
+    pub read_only: u64,
+    /// Batches of a session that came twice, too early or too late.
+    pub out_of_order: u64,
     /// Reopens without the last batches, since a fault hit them.
     pub lost_tails: u64,
 }
@@ -66,6 +83,7 @@ impl Coverage {
         self.refused_full += other.refused_full;
         self.crashes += other.crashes;
         self.recoveries_cut += other.recoveries_cut;
+        self.recoveries_failed += other.recoveries_failed;
         for (to, from) in self.under_way.iter_mut().zip(other.under_way) {
             *to += from;
         }
@@ -73,6 +91,13 @@ impl Coverage {
         self.uncorrectable += other.uncorrectable;
         self.refused_images += other.refused_images;
         self.lost_tails += other.lost_tails;
+        self.gc_victims += other.gc_victims;
+        self.checkpoints += other.checkpoints;
+        self.read_only += other.read_only;
+        self.out_of_order += other.out_of_order;
+        for (name, n) in &other.last_records {
+            *self.last_records.entry(name).or_default() += n;
+        }
         for (kind, n) in &other.struck {
             *self.struck.entry(*kind).or_default() += n;
         }
@@ -80,30 +105,32 @@ impl Coverage {
 
     /// What was met, and how often: (name, count).
     pub fn table(&self) -> Vec<(String, u64)> {
-        let damage = FAULTS.iter().any(|f| f.0 == FaultKind::FlipData);
         let step = |(name, count): (&&str, u64)| (format!("step: {name}"), count);
         let mut rows: Vec<(String, u64)> = STEP_KINDS.iter().zip(self.steps).map(step).collect();
-        rows.retain(|(name, _)| damage || name != "step: flip a bit");
         let [none, some, all] = self.under_way;
         let more = [
             ("batches acknowledged", self.commits),
             ("refused, full", self.refused_full),
             ("reopened", self.crashes),
             ("recoveries cut", self.recoveries_cut),
+            ("recoveries that the host failed", self.recoveries_failed),
             ("cut with batches under way, none there", none),
             ("cut with batches under way, some there", some),
             ("cut with batches under way, all there", all),
             ("background work done", self.work_done),
+            ("EBLOCKs emptied by GC", self.gc_victims),
+            ("checkpoints", self.checkpoints),
+            ("became read-only", self.read_only),
+            ("batch of a session out of its order, refused", self.out_of_order),
+            ("page that a fault hit, uncorrectable", self.uncorrectable),
+            ("image that faults hit, refused", self.refused_images),
+            ("last batches that a fault hit, gone", self.lost_tails),
         ];
         rows.extend(more.map(|(name, count)| (name.to_string(), count)));
-        if damage {
-            let more = [
-                ("page that a fault hit, uncorrectable", self.uncorrectable),
-                ("image that faults hit, refused", self.refused_images),
-                ("last batches that a fault hit, gone", self.lost_tails),
-            ];
-            rows.extend(more.map(|(name, count)| (name.to_string(), count)));
-        }
+        let last = |name: &&str| self.last_records.get(*name).copied().unwrap_or(0);
+        rows.extend(LAST_RECORDS.iter().map(|name| (format!("last durable record: {name}"), last(name))));
+        let others = self.last_records.iter().filter(|(name, _)| !LAST_RECORDS.contains(name));
+        rows.extend(others.map(|(name, n)| (format!("last durable record: {name}"), *n)));
         let struck = |kind| self.struck.get(&kind).copied().unwrap_or(0);
         rows.extend(FAULTS.iter().map(|(kind, _)| (format!("fault: {}", kind.name()), struck(*kind))));
         rows

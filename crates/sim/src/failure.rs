@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What is wrong, in kinds: the shrinker keeps to the kind that it started from.
+/// What is wrong, in kinds: the shrinker keeps to what it started from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// The drive panicked.
@@ -17,11 +17,16 @@ pub enum Kind {
     Answer,
     /// The drive could not be opened.
     NotOpened,
-    /// The drive refused for want of room that it has, or became read-only, without a cause.
-    Refusal,
+    /// The drive refused for want of room that it has.
+    Full,
+    /// The drive became read-only, or could not be closed, without a cause.
+    ReadOnly,
     /// The drive finds fault with itself.
     Check,
 }
+
+/// How much of a message is compared.
+const GIST_CHARS: usize = 30;
 
 /// What is wrong, without the step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +49,16 @@ pub struct Failure {
     pub kind: Kind,
     /// What is wrong.
     pub what: String,
+}
+
+impl Failure {
+    /// Whether this says the same as another, but for numbers.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let gist = |f: &Self| -> String {
+            f.what.chars().filter(|c| !c.is_ascii_digit()).take(GIST_CHARS).collect()
+        };
+        self.kind == other.kind && gist(self) == gist(other)
+    }
 }
 
 impl fmt::Display for Failure {

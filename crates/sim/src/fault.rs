@@ -6,11 +6,26 @@ use lode_flash::FaultKind;
 
 use crate::random::Random;
 
-/// The kinds that strike, and what each does, in a line. The others are those that the firmware does not survive yet.
+/// All kinds, and what each does, in a line.
 pub const FAULTS: &[(FaultKind, &str)] = &[
     (FaultKind::PowerCut, "power goes at any operation; of what was not synced any part is found"),
     (FaultKind::TornProgram, "power goes within a program, of which a part is found"),
+    (FaultKind::ProgramFails, "a WBLOCK can not be programmed, nor what follows it in its EBLOCK"),
+    (FaultKind::EraseFails, "an EBLOCK can not be erased any more"),
+    (FaultKind::ReadFailsOnce, "a read unit can not be read this time"),
+    (FaultKind::ReadFailsForGood, "a read unit can not be read any more"),
+    (FaultKind::FlipData, "a bit of data changes"),
+    (FaultKind::FlipTag, "a bit of a tag changes"),
+    (FaultKind::FlipLog, "a bit of a log page changes"),
+    (FaultKind::FlipCheckpoint, "a bit of one copy of a checkpoint record changes"),
+    (FaultKind::FlipSuperblock, "a bit of one copy of the superblock changes"),
+    (FaultKind::MisdirectedWrite, "WBLOCKs are programmed in another place, and not in their own"),
+    (FaultKind::LostWrite, "WBLOCKs are programmed nowhere, though a later sync succeeds"),
+    (FaultKind::StaleRead, "a read answers what was there before"),
+    (FaultKind::MisdirectedRead, "a read answers what lies elsewhere"),
     (FaultKind::NoSpace, "the file system is full for a while"),
+    (FaultKind::WriteError, "a write of the image file fails, perhaps after a part of it"),
+    (FaultKind::SyncError, "a sync of the image file fails"),
 ];
 
 /// Some kinds of faults.
@@ -86,6 +101,7 @@ mod tests {
 
     #[test]
     fn names_come_back() {
+        assert!(FAULTS.iter().map(|f| f.0).eq(FaultKind::ALL), "each kind, in order");
         let all: Vec<&str> = FAULTS.iter().map(|f| f.0.name()).collect();
         assert_eq!(FaultSet::parse(&all.join(",")), Ok(FaultSet::all()));
         assert_eq!(FaultSet::all().to_string(), all.join(","));

@@ -11,7 +11,7 @@
 //!    written over. Commit numbers are consecutive: the n-th batch that is acknowledged is commit n.
 //! 2. **Batches under way at a power cut** are there whole or not at all. Those that are there are the first few in the
 //!    order in which the queue took them. A batch that was refused while there was power is never there; one that the
-//!    medium failed may be, if no other batch was acknowledged between that and the reopen.
+//!    host's file failed (`Medium`, `ReadOnly`) may be, if no other batch was acknowledged between that and the reopen.
 //! 3. **A view** shows exactly the commit that it was opened at, until it is closed or power goes. A view past the
 //!    drive's limit closes the one with the oldest commit, which then answers "view closed" and nothing else.
 //! 4. **A read beside batches** in one queue shows its page as it was before or after any one of them, whole.
@@ -21,15 +21,34 @@
 //!    that was written, or indexed by `BuildIndex`, under a rule that still stands has one.
 //! 7. **A scan** answers the rows that pass, of the pages that are mapped at its view; by level: exactly the mapped
 //!    pages; all pages with rows that pass, and mapped ones only; exactly the pages, or the rows, that pass.
-//! 8. **A command that makes no sense** is refused, and changes nothing.
-//! 9. **A full drive** refuses pages, never trims.
-//! 10. **A file system without room** fails the command that meets it, by name, or makes the drive read-only; all that
-//!     was acknowledged can be read all the while and after the next open. Only where room was made short on purpose.
-//! 11. **The drive opens** after any power cut, also after cuts in the recoveries before; its own check finds nothing.
+//! 8. **A session** that was opened is open after a power cut, with the number of its last batch that is there. A batch
+//!    that is not the next of its session is refused; the next one never is, unless one under way had its number.
+//! 9. **A command that makes no sense** is refused, and changes nothing.
+//! 10. **A full drive** refuses pages, never trims; and only when versions that are needed take half of the usable bytes
+//!     that it reports, an EBLOCK a channel not counted.
+//! 11. **The drive opens** after any power cut, also after cuts in the recoveries before; its own check, its scrub and
+//!     its invariants find nothing.
+//!
+//! # What a fault excuses
+//!
+//! Nothing, unless it is named here. "Hit" is what the medium says that an injected fault changed, lost or hides.
+//!
+//! * *Programs and erasures that fail, reads that fail, are stale or misdirected once, one copy of a checkpoint record or
+//!   of the superblock that is changed*: nothing. Only a read unit whose every retry was struck may be given up, and a
+//!   drive may be read-only once its spares are used up, or when the log's three candidates failed.
+//! * *Data or tags that were changed, lost, or put elsewhere, read units that fail for good*: a page may answer
+//!   `Uncorrectable` if a hit lies within it, and that page only. A command may fail with a message of damage. An image
+//!   may be refused as damaged, check and scrub may find something. The batches that were acknowledged last, together, may
+//!   be gone after a reopen, whole, with sessions opened or closed since: nothing tells them from batches that were
+//!   never finished. Never wrong bytes; never a batch in part.
+//! * *Both copies of the superblock, or of a checkpoint record*: the image may be refused by name.
+//! * *A file system without room, a write or a sync that fails*: the command that meets it may fail by name, and the drive
+//!   may be read-only until it is reopened. All that was acknowledged can be read all the while, and after the next open.
+//!   A recovery that meets it may fail, and does not the next time.
 //!
 //! Whatever else an answer says is a failure, and so is a panic. There is no thread and no clock here: the caller owns
 //! both.
-//! Source: issue of the whole drive, "sim"; the form is that of TigerBeetle's and FoundationDB's simulators.
+//! Source: ELEOS §III to §VIII say what must hold; the form is that of TigerBeetle's and FoundationDB's simulators.
 
 mod content;
 mod coverage;

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use lode_base::{CELL_BYTES, ExtentId, Lpid, OwnerId, ViewId};
+use lode_base::{CELL_BYTES, ExtentId, Lpid, OwnerId, SessionId, ViewId};
 use lode_program::IndexRule;
 
 use crate::content::Content;
@@ -47,6 +47,8 @@ pub(crate) struct State {
     pub(crate) rules: BTreeMap<OwnerId, Rule>,
     /// Rules that stand no more, and the commits that ended them.
     pub(crate) ended_rules: Vec<(u64, Rule)>,
+    /// Open sessions, and the highest number that each has applied.
+    pub(crate) sessions: BTreeMap<SessionId, u64>,
 }
 
 /// What one batch makes of a state.
@@ -56,6 +58,7 @@ pub(crate) struct Change {
     pub(crate) trims: Vec<Lpid>,
     pub(crate) releases: Vec<ExtentId>,
     pub(crate) rules: Vec<(OwnerId, Option<IndexRule>)>,
+    pub(crate) session: Option<(SessionId, u64)>,
 }
 
 impl State {
@@ -68,6 +71,9 @@ impl State {
                 None => self.rules.remove(owner),
             };
             self.ended_rules.extend(before.map(|r| (self.commit, r)));
+        }
+        if let Some((session, wsn)) = change.session {
+            self.sessions.insert(session, wsn);
         }
         for lpid in &change.trims {
             self.pages.remove(lpid);
@@ -83,6 +89,11 @@ impl State {
                 extent.written = true;
             }
         }
+    }
+
+    /// Whether a batch is the next of its session.
+    pub(crate) fn takes(&self, change: &Change) -> bool {
+        change.session.is_none_or(|(s, wsn)| self.sessions.get(&s).is_some_and(|highest| highest + 1 == wsn))
     }
 
     /// The pages of an extent.
@@ -123,6 +134,16 @@ pub(crate) struct Oracle {
     pub(crate) views: Vec<(ViewId, Rc<State>)>,
     /// Batches without an answer that counts, in the order in which they were submitted.
     pub(crate) pending: Vec<Pending>,
+    /// The states that batches lead to which are under way.
+    pub(crate) beside: Vec<Rc<State>>,
+    /// Sessions that were opened or closed since the last batch was acknowledged.
+    pub(crate) fresh_sessions: Vec<SessionId>,
+    /// Sessions that may be open or not after the next open.
+    pub(crate) doubtful_sessions: Vec<SessionId>,
+    /// Further ones of which not even the number is known.
+    pub(crate) sessions_in_doubt: u32,
+    /// Sessions that are open, and whose number nobody heard.
+    pub(crate) unknown_sessions: u32,
     /// The states before each of the batches that were acknowledged last, together.
     pub(crate) tail: Vec<Rc<State>>,
 }
@@ -132,6 +153,16 @@ impl Oracle {
     pub(crate) fn apply(&mut self, change: &Change) {
         self.tail.push(self.now.clone());
         Rc::make_mut(&mut self.now).apply(change);
+    }
+
+    /// Forgets an extent that no batch wrote into; false when it is another one.
+    pub(crate) fn forgets(&mut self, e: ExtentId) -> bool {
+        let now = Rc::make_mut(&mut self.now);
+        let forgotten = now.extents.get(&e).is_none_or(|x| !x.written);
+        if forgotten {
+            now.extents.remove(&e);
+        }
+        forgotten
     }
 
     /// Bytes of all versions that are needed: the newest, and those of open views.
@@ -178,6 +209,9 @@ fn some_of(pending: &[Pending], state: Rc<State>, count: u64, found: &mut dyn Fn
         return found(state);
     }
     let Some((first, rest)) = pending.split_first() else { return };
+    if !state.takes(&first.change) {
+        return some_of(rest, state, count, found);
+    }
     let mut after = state.clone();
     Rc::make_mut(&mut after).apply(&first.change);
     some_of(rest, after, count - 1, found);

@@ -7,15 +7,15 @@
 use std::fmt;
 
 use lode_base::Geometry;
-use lode_firmware::DriveOptions;
+use lode_firmware::{DriveOptions, POLICIES};
 use lode_flash::FaultKind;
 
 use crate::FaultSet;
 use crate::random::Random;
-use crate::step::{AlignPlan, BatchPlan, Cut, RulePlan, Spread, Step};
+use crate::step::{AlignPlan, BatchPlan, Cut, RulePlan, SessionPlan, Spread, Step};
 
-/// The smallest EBLOCK that the firmware takes.
-const EBLOCK_BYTES_MIN: u32 = 1 << 20;
+/// Bytes of the largest medium: a run is to take milliseconds.
+const CAPACITY_BYTES_MAX: u64 = 16 << 20;
 
 /// What is done most of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,23 +71,35 @@ impl Scenario {
         let channels = *r.pick(&[1, 1, 2, 3, 4]).expect("there are some");
         let rblock = if r.once_in(8) { 8192 } else { 4096 };
         let wblock = rblock * *r.pick(&[1, 1, 2, 4]).expect("there are some");
-        let eblock = EBLOCK_BYTES_MIN;
+        let eblock =
+            (*r.pick(&[64, 64, 128, 256, 256, 512, 1024]).expect("there are some") << 10).max(16 * wblock);
+        let spares = r.skewed(1, 12);
+        let least = 16 * u64::from(channels) + spares;
+        let most = (CAPACITY_BYTES_MAX / u64::from(eblock)).clamp(16, 64).max(least);
         let eblocks = match mix {
-            Mix::Full => r.between(16, 24),
-            _ => r.between(16, 48),
+            Mix::Full => r.between(least, most.min(least + 8)),
+            _ => r.between(least, most),
         };
         let geometry = Geometry::new(channels, 1, 1, rblock, wblock, eblock, eblocks as u32)
             .expect("the shape is one that is possible");
         let options = DriveOptions {
             map_cache_bytes: (r.skewed(8, 512) as usize) << 10,
             index_cache_bytes: (r.skewed(4, 128) as usize) << 10,
-            checkpoint_log_bytes: r.skewed(32, 4096) << 10,
-            batch_bytes_max: 2 << 20,
+            checkpoint_log_bytes: (r.skewed(32, 4096) << 10).max(u64::from(wblock) * 32),
+            batch_bytes_max: r.skewed(16, 2048) << 10,
             batch_pages_max: 600,
-            page_bytes_max: r.between(200, 1000) as u32 * 1024,
+            page_bytes_max: r.between(45, 1000) as u32 * 1024,
             views_max: r.between(2, 8) as u32,
             queue_depth_max: 64,
             erased_kept: r.below(6) as u32,
+            in_flight_max: r.skewed(1, 16) as u32,
+            sessions_max: r.between(1, 5) as u32,
+            log_copies: r.between(1, 2) as u32,
+            gc_policy: r.pick(POLICIES).expect("there are some"),
+            over_provision_percent: r.between(5, 30) as u32,
+            gc_free_eblocks_max: r.between(1, 8) as u32,
+            space_percent_max: r.between(110, 250) as u32,
+            spare_eblocks: spares as u32,
         };
         let (extents_max, slots) = match mix {
             Mix::Commits => (r.between(2, 6), r.between(2, 40)),
@@ -141,7 +153,7 @@ impl fmt::Display for Scenario {
         write!(
             f,
             "{:?}: {} EBLOCKs of {} KB, WBLOCK {} KB, RBLOCK {} KB, {} channels; map {} KB, index {} KB, \
-             checkpoint every {} KB of log, {} views; faults: {}",
+             checkpoint every {} KB of log, {} copies of it, {} views, {} spares, {} % kept free, GC {}; faults: {}",
             self.mix,
             g.eblock_count(),
             g.eblock_bytes() >> 10,
@@ -151,7 +163,11 @@ impl fmt::Display for Scenario {
             o.map_cache_bytes >> 10,
             o.index_cache_bytes >> 10,
             o.checkpoint_log_bytes >> 10,
+            o.log_copies,
             o.views_max,
+            o.spare_eblocks,
+            o.over_provision_percent,
+            o.gc_policy.name,
             self.faults
         )
     }
@@ -183,9 +199,13 @@ enum Draw {
     Close,
     Crash,
     Disarm,
+    Scrub,
+    OpenSession,
+    CloseSession,
+    ResumeSession,
 }
 
-const DRAWS: [(Draw, u64); 18] = [
+const DRAWS: [(Draw, u64); 22] = [
     (Draw::Allocate, 5),
     (Draw::Write, 40),
     (Draw::Flight, 14),
@@ -204,6 +224,10 @@ const DRAWS: [(Draw, u64); 18] = [
     (Draw::Close, 2),
     (Draw::Crash, 3),
     (Draw::Disarm, 4),
+    (Draw::Scrub, 1),
+    (Draw::OpenSession, 2),
+    (Draw::CloseSession, 1),
+    (Draw::ResumeSession, 2),
 ];
 
 /// How much more often than usual a mix draws a kind.
@@ -271,16 +295,23 @@ impl Generator<'_> {
                 Step::Overwrite { seed: r.next(), batches: r.skewed(2, 24) as u32, hot: r.once_in(2) }
             }
             Draw::Check => Step::Check,
-            Draw::Close => Step::Close { seed: r.next(), again: self.cut().again },
+            Draw::Close => Step::Close { cut: self.cut() },
             Draw::Crash => Step::Crash(self.cut()),
             Draw::Disarm => Step::Disarm,
+            Draw::Scrub => Step::Scrub,
+            Draw::OpenSession => Step::OpenSession,
+            Draw::CloseSession => Step::CloseSession { which: r.next() },
+            Draw::ResumeSession => Step::ResumeSession { which: r.next() },
         }
     }
 
     fn cut(&mut self) -> Cut {
         let r = &mut self.r;
         let cuts = if self.s.faults.has(FaultKind::PowerCut) && r.once_in(3) { r.between(1, 3) } else { 0 };
-        Cut { seed: r.next(), again: (0..cuts).map(|_| r.skewed(0, 30)).collect() }
+        let again = (0..cuts).map(|_| r.skewed(0, 30)).collect();
+        let fault = (!self.s.faults.is_empty() && r.once_in(6)).then(|| self.s.faults.pick(r));
+        let fault = fault.filter(|f| *f != FaultKind::PowerCut).map(|kind| (kind, r.skewed(0, 40), r.next()));
+        Cut { seed: r.next(), again, fault }
     }
 
     fn fault(&mut self, kind: FaultKind) -> Step {
@@ -341,6 +372,10 @@ impl Generator<'_> {
             align,
             rule,
             pin: r.once_in(if s.mix == Mix::Views { 4 } else { 15 }),
+            session: r.once_in(4).then(|| SessionPlan {
+                which: r.next(),
+                ahead: *r.pick(&[0, 0, 0, 0, 0, -1, 1, 5]).expect("there are some"),
+            }),
         }
     }
 }
@@ -361,8 +396,7 @@ mod tests {
             steps.iter().for_each(|s| kinds[s.kind()] += 1);
         }
         for (kind, count) in STEP_KINDS.iter().zip(kinds) {
-            let can_be = *kind != "flip a bit" || all.has(FaultKind::FlipData);
-            assert!(count > 0 || !can_be, "no step is a {kind}");
+            assert!(count > 0, "no step is a {kind}");
         }
     }
 

@@ -29,7 +29,7 @@ pub(crate) fn shrink(
             let end = (at + size).min(left.len());
             let without: Vec<usize> = left[..at].iter().chain(&left[end..]).copied().collect();
             runs -= 1;
-            match fails(&without).filter(|f| f.kind == failure.kind) {
+            match fails(&without).filter(|f| f.is_like(&failure)) {
                 Some(f) => {
                     left = without.into_iter().filter(|&n| n <= f.step).collect();
                     failure = f;

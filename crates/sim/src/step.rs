@@ -85,10 +85,8 @@ pub enum Step {
     Check,
     /// The drive is closed in order, and opened again.
     Close {
-        /// What the medium makes of it.
-        seed: u64,
-        /// Cuts in the recovery that follows: see [`Cut::again`].
-        again: Vec<u64>,
+        /// How it is opened again.
+        cut: Cut,
     },
     /// Power goes now, and comes back.
     Crash(Cut),
@@ -120,6 +118,20 @@ pub enum Step {
         /// Which.
         seed: u64,
     },
+    /// The drive reads all that counts, and mends what it can.
+    Scrub,
+    /// A session is opened.
+    OpenSession,
+    /// A session is closed.
+    CloseSession {
+        /// Which, of those that are open.
+        which: u64,
+    },
+    /// A session is asked how far it is.
+    ResumeSession {
+        /// Which, of those that are open.
+        which: u64,
+    },
     /// Nothing that was armed strikes any more; the file system has room again.
     Disarm,
 }
@@ -131,6 +143,8 @@ pub struct Cut {
     pub seed: u64,
     /// Power goes again, this many operations into each recovery, one after the other.
     pub again: Vec<u64>,
+    /// A fault that strikes the first of the recoveries: its kind, operations until then, its seed.
+    pub fault: Option<(FaultKind, u64, u64)>,
 }
 
 /// What one batch does, before it is known to which pages.
@@ -154,6 +168,17 @@ pub struct BatchPlan {
     pub rule: Option<RulePlan>,
     /// Whether a view is pinned at it.
     pub pin: bool,
+    /// The session that it belongs to, if one is open.
+    pub session: Option<SessionPlan>,
+}
+
+/// The place of a batch in a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionPlan {
+    /// Which, of those that are open.
+    pub which: u64,
+    /// How far its number is ahead of the next: 0 is right, less comes twice, more leaves some out.
+    pub ahead: i64,
 }
 
 /// Where pages are picked.
@@ -188,7 +213,7 @@ pub enum RulePlan {
 }
 
 /// The kinds of steps, in the order of [`Step::kind`].
-pub const STEP_KINDS: [&str; 22] = [
+pub const STEP_KINDS: [&str; 27] = [
     "allocate",
     "write",
     "refused command",
@@ -211,6 +236,11 @@ pub const STEP_KINDS: [&str; 22] = [
     "arm a fault",
     "flip a bit",
     "disarm",
+    "scrub",
+    "open session",
+    "close session",
+    "resume session",
+    "write in a session",
 ];
 
 impl Step {
@@ -219,6 +249,7 @@ impl Step {
         match self {
             Self::Allocate { .. } => 0,
             Self::Write { batches, .. } if batches.len() > 1 => 18,
+            Self::Write { batches, .. } if batches.iter().any(|b| b.session.is_some()) => 26,
             Self::Write { .. } => 1,
             Self::Refused { .. } => 2,
             Self::Read { .. } => 3,
@@ -239,6 +270,10 @@ impl Step {
             Self::Arm { .. } => 19,
             Self::Flip { .. } => 20,
             Self::Disarm => 21,
+            Self::Scrub => 22,
+            Self::OpenSession => 23,
+            Self::CloseSession { .. } => 24,
+            Self::ResumeSession { .. } => 25,
         }
     }
 }
@@ -271,22 +306,34 @@ impl fmt::Display for Step {
                 write!(f, "overwrite with {batches} batches, {}", if *hot { "hot" } else { "uniform" })
             }
             Self::Check => write!(f, "compare all"),
-            Self::Close { again, .. } => write!(f, "close and reopen{}", cuts(again)),
-            Self::Crash(cut) => write!(f, "power cut and reopen{}", cuts(&cut.again)),
+            Self::Close { cut } => write!(f, "close and reopen{}", cuts(cut)),
+            Self::Crash(cut) => write!(f, "power cut and reopen{}", cuts(cut)),
             Self::CutAfter { operations, cut } => {
-                write!(f, "power will be cut after {operations} operations{}", cuts(&cut.again))
+                write!(f, "power will be cut after {operations} operations{}", cuts(cut))
             }
             Self::NoSpaceAfter { programs } => write!(f, "no space after {programs} programs"),
             Self::Arm { kind, after, .. } => write!(f, "{} after {after} operations", kind.name()),
             Self::Flip { kind, .. } => write!(f, "{} at rest", kind.name()),
             Self::Disarm => write!(f, "no more faults for now"),
+            Self::Scrub => write!(f, "scrub"),
+            Self::OpenSession => write!(f, "open a session"),
+            Self::CloseSession { .. } => write!(f, "close a session"),
+            Self::ResumeSession { .. } => write!(f, "resume a session"),
         }
     }
 }
 
-fn cuts(again: &[u64]) -> String {
-    let each: Vec<String> = again.iter().map(u64::to_string).collect();
-    if each.is_empty() { String::new() } else { format!(", cut in recovery after {}", each.join(", ")) }
+/// What happens in the recoveries.
+fn cuts(cut: &Cut) -> String {
+    let mut text = String::new();
+    if let Some((kind, after, _)) = cut.fault {
+        text += &format!(", {} in recovery after {after}", kind.name());
+    }
+    if !cut.again.is_empty() {
+        let each: Vec<String> = cut.again.iter().map(u64::to_string).collect();
+        text += &format!(", cut in recovery after {}", each.join(", "));
+    }
+    text
 }
 
 impl fmt::Display for BatchPlan {
@@ -312,6 +359,11 @@ impl fmt::Display for BatchPlan {
         }
         if self.pin {
             parts.push("pin a view".into());
+        }
+        match self.session.map(|s| s.ahead) {
+            Some(0) => parts.push("in a session".into()),
+            Some(n) => parts.push(format!("in a session, {n} ahead")),
+            None => {}
         }
         f.write_str(&parts.join(", "))
     }

@@ -48,9 +48,11 @@ enum Lie {
     ListDropsAnExtent,
     RefusesForNothing,
     TakesWhatMakesNoSense,
+    TakesOutOfOrder,
+    ForgetsASession,
 }
 
-const LIES: [Lie; 23] = [
+const LIES: [Lie; 25] = [
     Lie::DropsAPage,
     Lie::DropsATrim,
     Lie::DropsARelease,
@@ -74,6 +76,8 @@ const LIES: [Lie; 23] = [
     Lie::ListDropsAnExtent,
     Lie::RefusesForNothing,
     Lie::TakesWhatMakesNoSense,
+    Lie::TakesOutOfOrder,
+    Lie::ForgetsASession,
 ];
 
 struct Liar {
@@ -174,8 +178,8 @@ impl LyingQueue {
                         old.entry(p.lpid).or_insert_with(|| p.data.clone());
                     }
                 }
-                if !b.releases.is_empty() && s.lie == Lie::TakesWhatMakesNoSense {
-                    b.releases.dedup();
+                if s.lie == Lie::TakesOutOfOrder {
+                    b.session = None;
                 }
                 Command::Write(b)
             }
@@ -244,6 +248,9 @@ impl LyingQueue {
             outcome @ Outcome::Done(Err(CommandError::Invalid(_))) if s.lie == Lie::TakesWhatMakesNoSense => {
                 *outcome = Outcome::Done(Ok(Reply::Done));
             }
+            Outcome::Done(Ok(Reply::Session { highest, .. })) if s.lie == Lie::ForgetsASession => {
+                *highest = 0
+            }
             _ => {}
         }
     }
@@ -307,7 +314,7 @@ macro_rules! lenses {
     ($($n:literal)*) => { [$(lens::<$n> as Lens),*] };
 }
 
-const LENSES: [Lens; 23] = lenses!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22);
+const LENSES: [Lens; 25] = lenses!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24);
 
 #[test]
 fn every_lie_is_found() {

@@ -59,9 +59,20 @@ impl Harm {
         kinds.iter().any(|k| self.since.contains_key(k))
     }
 
+    /// How often these struck since the step began.
+    pub(super) fn times_now(&self, kinds: &[FaultKind]) -> u64 {
+        let times = |k| self.since.get(k).unwrap_or(&0) - self.at_step.get(k).unwrap_or(&0);
+        kinds.iter().map(times).sum()
+    }
+
     /// Whether one of these struck since the step began.
     pub(super) fn struck_now(&self, kinds: &[FaultKind]) -> bool {
         kinds.iter().any(|k| self.since.get(k) > self.at_step.get(k))
+    }
+
+    /// How often these struck in all.
+    pub(super) fn struck_ever(&self, kinds: &[FaultKind]) -> u64 {
+        self.struck_in_all().into_iter().filter(|(k, _)| kinds.contains(k)).map(|(_, n)| n).sum()
     }
 
     /// Whether anything that was programmed is not what it was, or can not be read.

@@ -13,6 +13,7 @@ mod power;
 mod read;
 mod resolve;
 mod scan;
+mod session;
 mod write;
 
 use std::rc::Rc;
@@ -36,6 +37,13 @@ use harm::{Harm, is_damage};
 const PLAIN: OwnerId = OwnerId::new(3);
 /// The owner of table pages.
 const ROWS: OwnerId = OwnerId::new(9);
+
+/// A read unit that can not be read so often in a row may be given up.
+const READS: u64 = 4;
+
+/// Faults of one read, which another read does not meet.
+const TRANSIENT: [FaultKind; 3] =
+    [FaultKind::ReadFailsOnce, FaultKind::StaleRead, FaultKind::MisdirectedRead];
 
 /// What lies between the host and the drive: nothing, or something that a test made to lie.
 pub type Lens = fn(Drive) -> Arc<dyn Device>;
@@ -115,6 +123,7 @@ impl<'a> World<'a> {
             self.compare_all()?;
             self.checks_itself()?;
         }
+        self.count();
         self.harm.look(&self.faults);
         self.coverage.struck = self.harm.struck_in_all();
         Ok(())
@@ -142,7 +151,7 @@ impl<'a> World<'a> {
                 self.compare_all()?;
                 self.checks_itself()
             }
-            Step::Close { seed, again } => self.close(&Cut { seed: *seed, again: again.clone() }),
+            Step::Close { cut } => self.close(cut),
             Step::Crash(cut) => self.reopen(cut),
             Step::CutAfter { operations, cut } => {
                 self.due = cut.clone();
@@ -161,6 +170,10 @@ impl<'a> World<'a> {
                 self.faults.flip(*kind, *seed);
                 Ok(())
             }
+            Step::Scrub => self.scrub(),
+            Step::OpenSession => self.open_session(),
+            Step::CloseSession { which } => self.close_session(*which),
+            Step::ResumeSession { which } => self.resume_session(*which),
             Step::Disarm => {
                 self.faults.disarm_all();
                 Ok(())
@@ -184,7 +197,9 @@ impl<'a> World<'a> {
         };
         let now = Rc::make_mut(&mut self.oracle.now);
         for e in extents {
-            if now.extents.insert(e, Extent { owner, written: false }).is_some() {
+            let before = now.extents.insert(e, Extent { owner, written: false });
+            // Where the list of extents could not be read, nobody knows which were forgotten.
+            if before.is_some_and(|x| x.written || !self.harm.hit_data()) {
                 return wrong(Kind::Answer, format!("{e:?} is handed out twice"));
             }
             if self.oracle.views.iter().any(|(_, shown)| shown.pages_of(e).next().is_some()) {
@@ -192,6 +207,20 @@ impl<'a> World<'a> {
             }
         }
         Ok(())
+    }
+
+    fn scrub(&mut self) -> Done {
+        let report = match self.drive.scrub() {
+            Ok(report) => report,
+            Err(e) => return self.failed("a scrub", Err(e.into())),
+        };
+        self.harm.look(&self.faults);
+        match report.lost.first() {
+            Some(lost) if !self.faults.is_cut() && !self.harm.hit_any() => {
+                wrong(Kind::Check, format!("a scrub finds {lost}, which nothing hit"))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn checkpoint(&mut self) -> Done {
@@ -228,17 +257,32 @@ impl<'a> World<'a> {
         let harm = &self.harm;
         match e {
             CommandError::Uncorrectable { lpid, ppa, .. } => {
-                if !harm.hit_at(&self.scenario.geometry, *ppa, self.longest(*lpid)) {
+                let hit = harm.hit_at(&self.scenario.geometry, *ppa, self.longest(*lpid))
+                    || harm.times_now(&TRANSIENT) >= READS;
+                if !hit {
                     return wrong(Kind::Lost, format!("{what}: {e}, which nothing hit"));
                 }
                 self.coverage.uncorrectable += 1;
                 Ok(())
             }
-            CommandError::ReadOnly(why) if harm.struck(&READ_ONLY) => {
+            CommandError::ReadOnly(why) => {
+                let info = self.drive.info();
+                let failed = harm.struck_ever(&[
+                    FaultKind::ProgramFails,
+                    FaultKind::EraseFails,
+                    FaultKind::WriteError,
+                ]);
+                let no_spares = info.spares == 0 && failed > 0;
+                let dead = why.contains("the log can not go on")
+                    && harm.struck_in_all().into_iter().any(|(k, n)| k == FaultKind::ProgramFails && n >= 3);
+                let damage = harm.hit_data() && is_damage(why);
+                if !(harm.struck(&READ_ONLY) || no_spares || dead || damage) {
+                    return wrong(Kind::ReadOnly, format!("{what}: {e}"));
+                }
+                self.coverage.read_only += u64::from(self.read_only.is_none());
                 self.read_only = Some(why.clone());
                 Ok(())
             }
-            CommandError::ReadOnly(_) => wrong(Kind::Refusal, format!("{what}: {e}")),
             CommandError::Medium(t)
                 if t.contains("no storage space") && harm.struck_now(&[FaultKind::NoSpace]) =>
             {
@@ -250,20 +294,39 @@ impl<'a> World<'a> {
             {
                 Ok(())
             }
-            CommandError::Medium(text) if harm.hit_data() && is_damage(text) => Ok(()),
+            CommandError::Medium(text)
+                if is_damage(text) && (harm.hit_data() || harm.times_now(&TRANSIENT) >= READS) =>
+            {
+                Ok(())
+            }
+            // The list of extents could not be read after the last reopen, so that nobody knew.
+            CommandError::NoSuchExtent(e) if harm.hit_data() && self.oracle.forgets(*e) => Ok(()),
             e => wrong(Kind::Answer, format!("{what} failed: {e}")),
         }
     }
 
-    /// The length of the longest version of a page that is needed.
+    /// The length of the longest version of a page that is needed, or was a moment ago.
     fn longest(&self, lpid: Lpid) -> u32 {
-        let states = self.oracle.views.iter().map(|v| &v.1).chain([&self.oracle.now]);
+        let states =
+            self.oracle.views.iter().map(|v| &v.1).chain([&self.oracle.now]).chain(&self.oracle.beside);
         states.filter_map(|s| s.pages.get(&lpid)).map(|p| p.len).max().unwrap_or(0)
     }
 
     /// What the drive says of its own structures, all of which are in memory.
-    fn invariants(&self) -> Done {
+    fn invariants(&mut self) -> Done {
+        self.drive.check_invariants();
         let info = self.drive.info();
+        let sessions = self.oracle.now.sessions.len() as u32 + self.oracle.unknown_sessions;
+        if self.oracle.sessions_in_doubt == 0
+            && self.oracle.doubtful_sessions.is_empty()
+            && info.sessions != sessions
+        {
+            let (got, expected) = (info.sessions, sessions);
+            return wrong(Kind::Answer, format!("{got} sessions are open, and should be {expected}"));
+        }
+        if let Some(why) = &info.read_only {
+            self.excused("the drive", &CommandError::ReadOnly(why.clone()))?;
+        }
         if self.read_only.is_none() && info.commit.raw() != self.oracle.now.commit {
             let (got, expected) = (info.commit.raw(), self.oracle.now.commit);
             return wrong(Kind::Answer, format!("the newest commit is {got}, and should be {expected}"));

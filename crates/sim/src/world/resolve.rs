@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lode_base::{ExtentId, Lpid, OwnerId};
-use lode_command::{Align, Batch, Identity, PageWrite};
+use lode_command::{Align, Batch, Identity, PageWrite, SessionWrite};
 
 use super::{PLAIN, ROWS};
 use crate::content::{Content, index_rule};
@@ -69,6 +69,14 @@ pub(super) fn resolve(plan: &BatchPlan, state: &State, s: &Scenario, id: &Identi
         Some(RulePlan::Register(columns)) => change.rules.push((ROWS, Some(index_rule(columns)))),
         Some(RulePlan::Drop) => change.rules.push((ROWS, None)),
         None => {}
+    }
+    let sessions: Vec<_> = state.sessions.iter().collect();
+    if let Some(p) = plan.session
+        && let Some((session, highest)) = sessions.get((p.which % sessions.len().max(1) as u64) as usize)
+    {
+        let (session, wsn) = (**session, (**highest + 1).saturating_add_signed(p.ahead));
+        change.session = Some((session, wsn));
+        batch.session = Some(SessionWrite { session, wsn });
     }
     batch.trims = change.trims.clone();
     batch.releases = change.releases.clone();

@@ -5,12 +5,17 @@ use std::rc::Rc;
 use lode_base::{CommitNo, Lpid, PageBuf, ViewId};
 use lode_command::{Align, Batch, Command, CommandError, PageWrite, ReadRequest, Reply};
 
+use super::harm::is_damage;
 use super::resolve::{any_page, resolve};
 use super::{Done, PLAIN, ROWS, World};
 use crate::failure::{Kind, wrong};
 use crate::host;
 use crate::oracle::{Change, Pending, State};
 use crate::step::{AlignPlan, BatchPlan, Spread};
+
+/// A drive may say that it is full once what is held takes all of its room but this part, and an EBLOCK a channel: the
+/// drive's own pages, and open EBLOCKs, weigh much where there are few.
+const FULL_FROM: u64 = 2;
 
 /// What became of a submitted batch.
 enum Fate {
@@ -20,6 +25,14 @@ enum Fate {
     Refused(CommandError),
     /// It may be there after the next open.
     Open,
+}
+
+/// Whether a batch that failed so can be there after the next open: not when something could not be read that it needs.
+fn may_be_logged(e: &CommandError) -> bool {
+    match e {
+        CommandError::Medium(text) => !is_damage(text),
+        e => matches!(e, CommandError::ReadOnly(_)),
+    }
 }
 
 impl World<'_> {
@@ -33,7 +46,9 @@ impl World<'_> {
             if batch.is_empty() {
                 continue;
             }
-            Rc::make_mut(&mut after).apply(&change);
+            if after.takes(&change) {
+                Rc::make_mut(&mut after).apply(&change);
+            }
             if reads > 0 {
                 states.push(after.clone());
             }
@@ -72,7 +87,7 @@ impl World<'_> {
             let cut = faults.is_cut();
             if let Some(at) = fates.iter().position(|f| f.0 == tag) {
                 fates[at].1 = match answer {
-                    _ if cut => Some(Fate::Open),
+                    Ok(Reply::Committed { .. }) if cut => Some(Fate::Open),
                     Ok(Reply::Committed { commit, view }) => Some(Fate::Committed(commit, view)),
                     Err(e) => Some(Fate::Refused(e)),
                     answer => {
@@ -89,9 +104,11 @@ impl World<'_> {
         if let Some((_, answer)) = answers.pop() {
             return wrong(Kind::Answer, format!("a batch was answered with {answer:?}"));
         }
+        self.oracle.beside = states.to_vec();
         for (lpid, answer) in bad_reads {
             self.read_between(lpid, answer, states)?;
         }
+        self.oracle.beside.clear();
         let fates: Vec<Fate> = fates.into_iter().map(|f| f.1.expect("each was answered")).collect();
         self.settle(changes, fates)
     }
@@ -122,11 +139,17 @@ impl World<'_> {
         let mut full = None;
         if fates.iter().any(|f| matches!(f, Fate::Committed(..))) {
             self.oracle.tail.clear();
+            self.oracle.fresh_sessions.clear();
         }
         for (change, fate) in changes.into_iter().zip(fates) {
             match fate {
                 Fate::Committed(commit, view) => {
                     let expected = self.oracle.now.commit + 1;
+                    if !self.oracle.now.takes(&change) {
+                        let what =
+                            format!("commit {commit} is not the next of its session: {:?}", change.session);
+                        return wrong(Kind::NotAtomic, what);
+                    }
                     if commit.raw() != expected {
                         let what = format!("a batch became commit {commit}, and should be {expected}");
                         return wrong(Kind::NotAtomic, what);
@@ -143,9 +166,16 @@ impl World<'_> {
                     let bytes: u64 = change.writes.iter().map(|w| u64::from(w.1.len)).sum();
                     full = Some((free_bytes, needed_bytes, bytes));
                 }
+                // Nobody hears of it, and nothing of it is logged.
+                Fate::Refused(e) if self.faults.is_cut() && !may_be_logged(&e) => {}
+                Fate::Refused(CommandError::WrongSequence { session, wsn, highest }) => {
+                    self.out_of_order(session, wsn, highest)?;
+                }
                 Fate::Refused(e) => {
-                    self.excused("a batch", &e)?;
-                    if matches!(e, CommandError::Medium(_) | CommandError::ReadOnly(_)) {
+                    if !self.faults.is_cut() {
+                        self.excused("a batch", &e)?;
+                    }
+                    if may_be_logged(&e) {
                         self.oracle.pending.push(Pending { change, failed: true });
                     }
                 }
@@ -164,12 +194,14 @@ impl World<'_> {
 
     /// Whether a drive may say that it is full.
     fn is_full(&self, free_bytes: u64, needed_bytes: u64, batch_bytes: u64) -> Done {
-        let (live, capacity) = (self.oracle.needed_bytes(), self.scenario.geometry.capacity_bytes());
-        if needed_bytes < batch_bytes {
+        let (held, usable) = (self.oracle.needed_bytes(), self.drive.info().usable_bytes);
+        let g = &self.scenario.geometry;
+        let lanes = u64::from(g.eblock_bytes() * (g.channels() + 1));
+        if held + batch_bytes + usable / FULL_FROM + lanes < usable {
             let what = format!(
-                "a batch of {batch_bytes} bytes needs {needed_bytes}, with {free_bytes} free; {live} of {capacity} are live"
+                "a batch of {batch_bytes} bytes needs {needed_bytes}, with {free_bytes} free; {held} of {usable} are held"
             );
-            return wrong(Kind::Refusal, what);
+            return wrong(Kind::Full, what);
         }
         Ok(())
     }
@@ -194,7 +226,7 @@ impl World<'_> {
                     return Ok(());
                 }
                 Err(CommandError::OutOfSpace { .. }) => {
-                    return wrong(Kind::Refusal, "a full drive refuses a batch of trims");
+                    return wrong(Kind::Full, "a full drive refuses a batch of trims");
                 }
                 Ok(Reply::Committed { commit, view }) => {
                     self.settle(vec![change], vec![Fate::Committed(commit, view)])?
@@ -235,6 +267,7 @@ impl World<'_> {
                 align: if r.once_in(2) { AlignPlan::Cells } else { AlignPlan::Units },
                 rule: None,
                 pin: false,
+                session: None,
             };
             self.write(&[plan], 0)?;
             if self.oracle.now.commit == commit {
@@ -262,6 +295,7 @@ impl World<'_> {
                 align: AlignPlan::Mixed,
                 rule: None,
                 pin: false,
+                session: None,
             };
             self.write(&[plan], 0)?;
         }
