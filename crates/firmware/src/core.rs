@@ -28,7 +28,7 @@ use crate::log::{LogWriter, Place};
 use crate::map::{Entry, MapPage, PageCache};
 use crate::session::Sessions;
 use crate::space::Space;
-use crate::summary::Stream;
+use crate::summary::{GC_CLASSES, Stream};
 use crate::versions::Versions;
 use crate::{DriveInfo, DriveOptions, FirmwareError, RecoveryReport};
 
@@ -40,7 +40,7 @@ pub(crate) const EBLOCKS_FEW: u32 = 64;
 pub(crate) const EBLOCK_BYTES_MIN: u32 = 64 << 10;
 
 /// Pages of log between two checkpoints, at least: a checkpoint itself takes some.
-const LOG_PAGES_MIN: u64 = 32;
+const LOG_PAGES_MIN: u64 = 24;
 
 pub(crate) struct Core {
     pub(crate) medium: Medium,
@@ -183,18 +183,26 @@ impl Core {
         (2 * own).div_ceil(u64::from(self.geometry().eblock_bytes())) + 1
     }
 
+    /// Channels that are written to side by side.
+    fn lanes(&self) -> u16 {
+        Space::lanes_of(self.geometry())
+    }
+
     /// EBLOCKs that only GC may take.
     pub(crate) fn gc_reserve_eblocks(&self) -> u32 {
-        1 + self.geometry().channels()
+        1 + u32::from(self.lanes())
     }
 
     /// Bytes of pages that the drive takes at most: beyond them GC would find too little to gain.
     pub(crate) fn usable_bytes(&self, w: &Sequencer) -> u64 {
         let g = self.geometry();
-        // What it may still take, and what it holds: the page that is written, and two spares.
+        // What the log may still take, what it holds (the page that is written, two spares), and what recovery takes.
         let log = self.log_bytes_max().div_ceil(u64::from(g.eblock_bytes())) + 5;
-        let reserve =
-            log + self.own_eblocks(w) + u64::from(self.gc_reserve_eblocks() + w.space.summary.retired());
+        // The drive's own pages as they lie, and once more as they are written anew.
+        let own = self.own_eblocks(w) * 3 / 2 + 1;
+        let few = g.eblock_count() < EBLOCKS_FEW;
+        let open = u64::from(w.space.lanes()) * if few { 2 } else { 2 + u64::from(GC_CLASSES) };
+        let reserve = log + own + open + u64::from(self.gc_reserve_eblocks() + w.space.summary.retired()) + 1;
         let eblocks = u64::from(g.eblock_count()).saturating_sub(reserve);
         eblocks * u64::from(g.eblock_bytes()) / 100
             * u64::from(100 - self.options.over_provision_percent.min(90))

@@ -117,6 +117,8 @@ impl Drive {
         let core = &self.core;
         let _background = core.background.lock();
         core.checkpoint_now(true)?;
+        // The image is closed and whole: space that does not go back now is used first next time.
+        let _ = core.give_back();
         // A clone may be left: what it wrote now would not be looked for.
         let _ = core.read_only.set("it was closed".into());
         Ok(())

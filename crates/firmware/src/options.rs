@@ -25,7 +25,8 @@ pub struct DriveOptions {
     pub views_max: u32,
     /// Deepest queue.
     pub queue_depth_max: u32,
-    /// Erased EBLOCKs that keep their space in the file, ready to be written over; further ones give it back.
+    /// Most erased EBLOCKs that keep their space in the file, ready to be written over; where little is in use, fewer do.
+    /// None does once the drive is closed.
     pub erased_kept: u32,
     /// Most batches that a queue has under way at a time.
     pub in_flight_max: u32,

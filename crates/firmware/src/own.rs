@@ -148,7 +148,9 @@ impl Core {
                     Ok(placed) => placed,
                     Err(e) => {
                         cache.flush_failed(number);
-                        return if e.is_no_space() { Ok(()) } else { Err(e) };
+                        // A drive that takes no writes any more is recovered in memory.
+                        let stays = e.is_no_space() || self.check_writable().is_err();
+                        return if stays { Ok(()) } else { Err(e) };
                     }
                 };
                 let to = Entry::new(placed.places[0], bytes.len(), false);

@@ -207,6 +207,14 @@ impl Core {
         Ok(released || w.space.free_eblocks() > before)
     }
 
+    /// Gives the space of what holds nothing back to the file system, once nothing more will be written.
+    pub(crate) fn give_back(&self) -> Result<(), FirmwareError> {
+        let mut w = self.seq.lock();
+        w.space.give_back_all(&self.medium)?;
+        let ahead = w.log_place.spots;
+        ahead.iter().try_for_each(|s| Ok(self.medium.discard_behind(s.eblock, s.wblock)?))
+    }
+
     /// A bounded step in the background.
     pub(crate) fn work(&self, _: VirtualNs) -> Result<lode_command::Progress, FirmwareError> {
         use lode_command::Progress;

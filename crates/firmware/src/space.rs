@@ -24,6 +24,8 @@ use crate::log::Record;
 use crate::metadata;
 use crate::summary::{Descriptor, GC_CLASSES, State, Stream, Summary};
 
+mod kept;
+
 /// Erasures that a recycled EBLOCK may have more than the least worn free one, before that is taken.
 const WEAR_SPREAD: u32 = 64;
 
@@ -78,11 +80,16 @@ impl Space {
 
     /// Channels that are written to side by side: fewer where each would have few EBLOCKs.
     pub(crate) fn lanes(&self) -> u16 {
-        self.geometry.channels().min(self.geometry.eblock_count() / EBLOCKS_MIN).max(1) as u16
+        Self::lanes_of(&self.geometry)
     }
 
-    /// Takes up what recovery found: open EBLOCKs and up to where they were programmed, and which are free.
-    pub(crate) fn restored(&mut self, medium: &Medium) {
+    pub(crate) fn lanes_of(g: &Geometry) -> u16 {
+        g.channels().min(g.eblock_count() / EBLOCKS_MIN).max(1) as u16
+    }
+
+    /// Takes up what recovery found: open EBLOCKs and up to where they were programmed, and which are free. After a
+    /// `clean` close those have no space in the file.
+    pub(crate) fn restored(&mut self, medium: &Medium, clean: bool) {
         let summary = &self.summary;
         self.metadata.retain(|e, _| {
             let d = summary.get(*e);
@@ -109,7 +116,7 @@ impl Space {
                 State::Log | State::Limbo | State::Retired => {}
             }
         }
-        self.recycled = free.into_iter().collect();
+        *(if clean { &mut self.discarded } else { &mut self.recycled }) = free.into_iter().collect();
     }
 
     /// Words in the metadata of an EBLOCK that is in memory.
@@ -404,12 +411,13 @@ impl Space {
         self.changes.push(Record::Retired { eblock: e });
     }
 
-    /// Frees EBLOCKs that nobody reads any more. Beyond `keep` free ones, their space goes back to the file system.
+    /// Frees EBLOCKs that nobody reads any more. The space of `kept_most` at most is kept; that of others goes back to
+    /// the file system.
     pub(crate) fn free_released(
         &mut self,
         medium: &Medium,
         epochs: &Epochs,
-        keep: u32,
+        kept_most: u32,
     ) -> Result<(), FirmwareError> {
         while let Some(&(epoch, e)) = self.limbo.front() {
             if !epochs.passed(epoch) {
@@ -417,15 +425,9 @@ impl Space {
             }
             self.limbo.pop_front();
             self.summary.set_state(e, State::Free);
-            let wear = self.summary.get(e).erase_count;
-            if self.recycled.len() < keep as usize {
-                self.recycled.insert((wear, e.raw()));
-            } else {
-                self.discarded.insert((wear, e.raw()));
-                medium.discard(e)?;
-            }
+            self.recycled.insert((self.summary.get(e).erase_count, e.raw()));
         }
-        Ok(())
+        self.give_back_step(medium, kept_most)
     }
 
     /// Whether EBLOCKs wait for reads to end.

@@ -32,8 +32,7 @@ mod model;
 #[cfg(test)]
 mod testing;
 
-pub(crate) use page::{PAYLOAD_AT, VERSION};
 pub(crate) use reader::{Group, LogEnd, read_log};
 pub(crate) use record::{Commit, LoggedWrite, Record};
-pub(crate) use spot::{CANDIDATES, Place, Spot};
+pub(crate) use spot::{Place, Spot};
 pub(crate) use writer::LogWriter;

@@ -32,8 +32,6 @@ const GAP_BYTES_MAX: u32 = 2 << 20;
 /// The records of the system actions that one force made durable.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// LSN of its first page.
-    pub(crate) first_lsn: u64,
     /// LSN of its last page.
     pub(crate) lsn: u64,
     /// Where its first page lies.
@@ -260,7 +258,7 @@ pub(crate) fn read_log(
         {
             let records = Record::decode_all(&bytes, &g)
                 .map_err(|e| damaged(format!("the log group that ends at page {}: {e}", p.lsn)))?;
-            let next = Group { first_lsn: place.lsn, lsn: p.lsn, place, records };
+            let next = Group { lsn: p.lsn, place, records };
             if let Some(before) = waiting.replace(next)
                 && end.refuses(before, visit)?
             {
@@ -341,7 +339,7 @@ mod tests {
         let mut seen = Vec::new();
         let end = read_log(&log.m, &log.start, &mut |g, durable| {
             assert_eq!(g.place, log.w.place_of(g.lsn));
-            assert_eq!((g.place.lsn, log.read_from(&g.place)?.0[0]), (g.first_lsn, number_of(&g)));
+            assert_eq!((g.place.lsn, log.read_from(&g.place)?.0[0]), (g.place.lsn, number_of(&g)));
             seen.push((g.first_lsn, g.lsn, durable));
             Ok(ControlFlow::Continue(()))
         });

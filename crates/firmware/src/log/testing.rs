@@ -197,7 +197,7 @@ impl Log {
 
     /// Bytes of a group that takes so many pages.
     pub(super) fn pages(n: usize) -> usize {
-        (n - 1) * (4096 - super::PAYLOAD_AT) + 30
+        (n - 1) * (4096 - super::page::PAYLOAD_AT) + 30
     }
 
     pub(super) fn read_from(&self, place: &Place) -> Result<(Vec<u64>, LogEnd), FirmwareError> {

@@ -90,11 +90,6 @@ impl LogWriter {
         Place { lsn: self.lsn, epoch: self.epoch, spots: [c[0], c[1], c[2]] }
     }
 
-    /// The last LSN known durable.
-    pub(crate) fn durable(&self) -> u64 {
-        self.durable
-    }
-
     /// The medium was synced after the last append.
     pub(crate) fn synced(&mut self) {
         self.durable = self.lsn - 1;
@@ -112,6 +107,7 @@ impl LogWriter {
     }
 
     /// Bytes of the medium that the pages from `lsn` on take.
+    #[cfg(test)]
     pub(crate) fn bytes_since(&self, g: &Geometry, lsn: u64) -> u64 {
         self.lsn.saturating_sub(lsn) * self.page_bytes(g)
     }
@@ -136,6 +132,7 @@ impl LogWriter {
     }
 
     /// All EBLOCKs that the log holds, spares included, each once.
+    #[cfg(test)]
     pub(crate) fn eblocks(&self) -> Vec<EblockId> {
         let spots = self.candidates.iter().map(|c| c.eblock);
         let mut all: Vec<_> = self.trail.eblocks().chain(spots).collect();

@@ -430,7 +430,7 @@ impl Core {
             w.superseded.push(old);
         }
         self.find_ends(w, found, clean)?;
-        w.space.restored(&self.medium);
+        w.space.restored(&self.medium, clean);
         Ok(())
     }
 
