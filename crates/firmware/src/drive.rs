@@ -228,11 +228,8 @@ impl Core {
             }
             let access = UnitAccess::new(self, view);
             // A version that a view shows may have an entry of a rule that is no more: the host could not read it.
-            let rule = self.extents.read().owner(range.extent).and_then(|o| rules.get(o));
             for at in access.mapped(view, *range)? {
-                let entry = access
-                    .index_entry(&at)?
-                    .filter(|(r, _)| rule.is_some_and(|now| Arc::ptr_eq(&now.rule, r)));
+                let entry = access.index_entry(&at)?.filter(|(r, _)| rules.stands(r));
                 entries.push((at.lpid, entry.map(|(_, e)| e)));
             }
         }

@@ -209,9 +209,9 @@ impl Core {
 
     /// Gives the space of what holds nothing back to the file system, once nothing more will be written.
     pub(crate) fn give_back(&self) -> Result<(), FirmwareError> {
-        let mut w = self.seq.lock();
-        w.space.give_back_all(&self.medium)?;
-        let ahead = w.log_place.spots;
+        let log = self.log.lock();
+        self.seq.lock().space.give_back_all(&self.medium)?;
+        let ahead = log.place().spots;
         ahead.iter().try_for_each(|s| Ok(self.medium.discard_behind(s.eblock, s.wblock)?))
     }
 
@@ -225,6 +225,13 @@ impl Core {
             return Ok(Progress::More);
         }
         if self.collect(Urgency::Due)? {
+            return Ok(Progress::More);
+        }
+        // While batches come, what is garbage grows by itself.
+        if !self.is_idle() {
+            return Ok(Progress::Done);
+        }
+        if self.or_full(self.collect(Urgency::Idle))? {
             return Ok(Progress::More);
         }
         Ok(if reclaimed { Progress::Done } else { Progress::Idle })

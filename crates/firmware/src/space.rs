@@ -103,8 +103,10 @@ impl Space {
                     let position = medium.next_wblock(eblock);
                     let full = position + metadata::wblocks(&self.geometry, self.words(eblock))
                         >= self.geometry.wblocks_per_eblock();
+                    // One that was let go since it was opened has no metadata, and nothing in it.
+                    let gone = !self.metadata.contains_key(&eblock);
                     // Of two that are open for one lane, the one that was closing is used from now on as it is.
-                    if full || self.open.contains_key(&(stream, lane)) {
+                    if full || gone || self.open.contains_key(&(stream, lane)) {
                         self.summary.set_state(eblock, State::Used { stream });
                         self.summary.note_if_empty(eblock);
                     } else {
@@ -372,7 +374,7 @@ impl Space {
     }
 
     /// Ends an EBLOCK where it is: its metadata stays in memory, and with the drive's own pages.
-    fn end(&mut self, medium: &Medium, e: EblockId) {
+    pub(crate) fn end(&mut self, medium: &Medium, e: EblockId) {
         medium.set_next_wblock(e, self.geometry.wblocks_per_eblock());
         if let State::Open { stream, .. } = self.summary.get(e).state {
             self.open.retain(|_, o| o.eblock != e);

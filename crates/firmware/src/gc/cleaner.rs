@@ -3,6 +3,7 @@
 //! ```text
 //!   failed ─► weak (to be refreshed) ─► short of space, or much garbage: the policy's victim ─► mover
 //!                                       now and then: the least worn, cold one (static wear levelling)
+//!                                       nothing else to do: one that is mostly garbage (tidy.rs)
 //! ```
 //!
 //! Invariants: a victim is closed and no action under way was provisioned there; one with a page that can not be read is
@@ -17,6 +18,7 @@ use lode_base::EblockId;
 
 use crate::FirmwareError;
 use crate::core::{Core, Sequencer};
+use crate::gc::tidy::Tidy;
 use crate::gc::{Candidate, Policy, Round, greedy};
 use crate::summary::State;
 
@@ -41,6 +43,8 @@ pub(crate) enum Urgency {
     Due,
     /// Something waits for room.
     Full,
+    /// Nothing else is to be done.
+    Idle,
 }
 
 /// What emptying an EBLOCK came to.
@@ -66,6 +70,7 @@ pub(crate) struct Cleaner {
     pub(crate) stuck: BTreeSet<EblockId>,
     /// EBLOCKs whose pages were hard to read: to be moved while they can be.
     pub(crate) weak: BTreeSet<EblockId>,
+    tidy: Tidy,
 }
 
 impl Cleaner {
@@ -78,6 +83,7 @@ impl Cleaner {
             credit: 0,
             stuck: BTreeSet::new(),
             weak: BTreeSet::new(),
+            tidy: Tidy::default(),
         }
     }
 
@@ -116,6 +122,9 @@ impl Cleaner {
             return Some(e);
         }
         let urgency = urgency?;
+        if urgency == Urgency::Idle {
+            return self.tidy.choose(w, movable);
+        }
         let used =
             || w.space.summary.all().filter(|(e, d)| matches!(d.state, State::Used { .. }) && movable(*e));
         let candidate = |(eblock, d): (EblockId, &crate::summary::Descriptor)| Candidate {
@@ -164,6 +173,19 @@ impl Core {
         free < floor || garbage || failed
     }
 
+    /// Whether no batch came since this was asked last.
+    pub(crate) fn is_idle(&self) -> bool {
+        let commit = self.seq.lock().staged_commit;
+        self.background.lock().tidy.is_idle(commit)
+    }
+
+    fn end_if_open(&self, victim: EblockId) {
+        let mut w = self.seq.lock();
+        if matches!(w.space.summary.get(victim).state, State::Open { .. }) {
+            w.space.end(&self.medium, victim);
+        }
+    }
+
     /// Empties EBLOCKs, a step: answers whether anything was gained.
     pub(crate) fn collect(&self, urgency: Urgency) -> Result<bool, FirmwareError> {
         let mut cleaner = self.background.lock();
@@ -176,7 +198,7 @@ impl Core {
         cleaner: &mut Cleaner,
         urgency: Urgency,
     ) -> Result<bool, FirmwareError> {
-        let due = urgency == Urgency::Full || self.gc_due(&self.seq.lock());
+        let due = urgency != Urgency::Due || self.gc_due(&self.seq.lock());
         self.refresh_step(cleaner, due.then_some(urgency))
     }
 
@@ -191,7 +213,8 @@ impl Core {
         let victim = cleaner.choose(&self.seq.lock(), urgency);
         let Some(victim) = victim else { return Ok(false) };
         cleaner.last_victim = victim.raw();
-        let whole = urgency != Some(Urgency::Due);
+        let whole = !matches!(urgency, Some(Urgency::Due | Urgency::Idle));
+        self.end_if_open(victim);
         let emptied = match self.empty(cleaner, victim, whole) {
             // Whoever asks for what is damaged is told; here it only stays where it is.
             Err(e) if e.is_damage() => {

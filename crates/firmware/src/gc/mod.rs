@@ -15,6 +15,7 @@ mod mover;
 mod oldest;
 mod policy;
 mod round_robin;
+mod tidy;
 
 pub(crate) use cleaner::{Cleaner, Urgency};
 pub use policy::{Candidate, POLICIES, Policy, Round};

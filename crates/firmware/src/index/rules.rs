@@ -28,6 +28,11 @@ impl Rules {
         self.0.get(&owner.raw())
     }
 
+    /// Whether this very rule stands.
+    pub(crate) fn stands(&self, rule: &Arc<IndexRule>) -> bool {
+        self.0.values().any(|r| Arc::ptr_eq(&r.rule, rule))
+    }
+
     /// These rules with the changes of commit `number`.
     pub(crate) fn with(&self, changes: &[(OwnerId, Option<IndexRule>)], number: u64) -> Self {
         let mut rules = self.0.clone();

@@ -339,8 +339,8 @@ mod tests {
         let mut seen = Vec::new();
         let end = read_log(&log.m, &log.start, &mut |g, durable| {
             assert_eq!(g.place, log.w.place_of(g.lsn));
-            assert_eq!((g.place.lsn, log.read_from(&g.place)?.0[0]), (g.place.lsn, number_of(&g)));
-            seen.push((g.first_lsn, g.lsn, durable));
+            assert_eq!(log.read_from(&g.place)?.0[0], number_of(&g));
+            seen.push((g.place.lsn, g.lsn, durable));
             Ok(ControlFlow::Continue(()))
         });
         let end = end.unwrap();

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
-use lode_base::EblockId;
+use lode_base::{EblockId, Ppa};
 
 use crate::FirmwareError;
 use crate::checkpoint::CheckpointRecord;
@@ -71,39 +71,47 @@ impl Core {
                     self.medium.set_generation(*eblock, *generation);
                 }
             }
-            if !durable && !self.data_is_whole(&group)? {
-                found.rejected = self
-                    .entries(&group)
-                    .iter()
-                    .map(|e| self.geometry().locate(e.ppa(self.geometry())).0)
-                    .collect();
+            // What the checkpoint record was written after is durable, too.
+            if !durable && group.lsn > record.end && !self.data_is_whole(&group)? {
+                found.rejected = self.written(&group).iter().map(|w| self.geometry().locate(w.0).0).collect();
                 return Ok(ControlFlow::Break(()));
             }
             self.find(&mut found, group)?;
             Ok(ControlFlow::Continue(()))
         })?;
+        if end.lsn < record.end {
+            let what = format!("the log ends with page {}, but page {} was durable", end.lsn, record.end);
+            return Err(FirmwareError::damaged(self.medium.path(), what));
+        }
         Ok((found, end))
     }
 
-    /// Where the pages lie that a group speaks of.
-    fn entries(&self, group: &Group) -> Vec<Entry> {
-        let mut entries: Vec<Entry> = Vec::new();
+    /// What a group says is on the medium: where it begins, and its bytes.
+    fn written(&self, group: &Group) -> Vec<(Ppa, u32)> {
+        let g = self.geometry();
+        let page = |e: &Entry| (e.ppa(g), e.len_bytes() as u32);
+        let mut written = Vec::new();
         for r in &group.records {
             match r {
-                Record::Commit(c) => entries.extend(c.writes.iter().map(|w| w.entry)),
-                Record::Moved { pages, .. } => entries.extend(pages.iter().map(|p| p.1)),
-                Record::Flushed { pages, .. } => entries.extend(pages.iter().filter_map(|p| p.2)),
+                Record::Commit(c) => written.extend(c.writes.iter().map(|w| page(&w.entry))),
+                Record::Moved { pages, .. } => written.extend(pages.iter().map(|p| page(&p.1))),
+                Record::Flushed { pages, .. } => {
+                    written.extend(pages.iter().filter_map(|p| p.2.as_ref()).map(page))
+                }
+                Record::Closed { eblock, data_end, end, .. } if data_end < end => {
+                    let at = g.ppa(*eblock, data_end.saturating_mul(g.wblock_bytes()));
+                    written.extend(at.map(|at| (at, (end - data_end).saturating_mul(g.wblock_bytes()))));
+                }
                 _ => {}
             }
         }
-        entries
+        written
     }
 
     /// Whether the data that a group speaks of is on the medium. A medium that can not be read does not say.
     fn data_is_whole(&self, group: &Group) -> Result<bool, FirmwareError> {
-        let g = self.geometry();
-        for e in self.entries(group) {
-            match self.medium.read(e.ppa(g), e.len_bytes() as u32) {
+        for (at, len) in self.written(group) {
+            match self.medium.read(at, len) {
                 Ok(_) => {}
                 Err(e) if e.is_uncorrectable() => return Ok(false),
                 Err(e) => return Err(e.into()),
