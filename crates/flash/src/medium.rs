@@ -280,9 +280,31 @@ impl Medium {
         discarded
     }
 
+    /// Gives the space behind WBLOCK `end` of an EBLOCK back to the file system, about, where it can: nothing was programmed
+    /// there since the EBLOCK was erased. It stays erased, and is programmed on as it is.
+    ///
+    /// # Errors
+    /// When the file system refuses, other than for not knowing how.
+    pub fn discard_behind(&self, e: EblockId, end: u32) -> Result<(), FlashError> {
+        self.check_poison()?;
+        assert!(self.next_wblock(e) <= end, "{e:?} was programmed behind WBLOCK {end}");
+        // A simulated medium has nobody to give space to, and its faults know nothing of parts.
+        if end >= self.geometry.wblocks_per_eblock() || self.faults.is_some() {
+            return Ok(());
+        }
+        let (from, to) =
+            (self.wblock_byte(e, end), self.wblock_byte(e, 0) + u64::from(self.geometry.eblock_bytes()));
+        // Tags are given back with the whole of their group.
+        let from = from.next_multiple_of(GROUP_DATA_BYTES).min(to);
+        self.punch_range(from, to - from)
+    }
+
     fn punch(&self, e: EblockId) -> Result<(), FlashError> {
-        let byte = self.wblock_byte(e, 0);
-        for (at, len) in by_group(byte, self.geometry.eblock_bytes().into()) {
+        self.punch_range(self.wblock_byte(e, 0), self.geometry.eblock_bytes().into())
+    }
+
+    fn punch_range(&self, byte: u64, len: u64) -> Result<(), FlashError> {
+        for (at, len) in by_group(byte, len) {
             if len == GROUP_DATA_BYTES {
                 let group = group_of(at);
                 self.backing.forget_group(group);
