@@ -80,6 +80,11 @@ impl Harm {
         self.hits.iter().any(|h| matches!(h, Hit::Wblocks { .. }))
     }
 
+    /// How much was hit so far.
+    pub(super) fn hits(&self) -> usize {
+        self.hits.len()
+    }
+
     /// Whether anything at all was hit.
     pub(super) fn hit_any(&self) -> bool {
         !self.hits.is_empty()

@@ -137,7 +137,11 @@ impl World<'_> {
     /// Takes note of what became of batches, in the order in which they were submitted.
     fn settle(&mut self, changes: Vec<Change>, fates: Vec<Fate>) -> Done {
         let mut full = None;
-        if fates.iter().any(|f| matches!(f, Fate::Committed(..))) {
+        // Batches behind which nothing whole follows: a fault that struck these, too, may have taken them all along.
+        let before = self.harm.hits();
+        self.harm.look(&self.faults);
+        let untouched = self.harm.hits() == before;
+        if untouched && fates.iter().any(|f| matches!(f, Fate::Committed(..))) {
             self.oracle.tail.clear();
             self.oracle.fresh_sessions.clear();
         }
