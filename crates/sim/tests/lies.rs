@@ -232,7 +232,7 @@ impl LyingQueue {
                 if given > 0 && s.lie == Lie::IndexDropsAnEntry {
                     entries.iter_mut().for_each(|e| e.1 = None);
                 }
-                if given > 1 && s.now(Lie::IndexSwapsEntries) {
+                if given > 1 && s.lie == Lie::IndexSwapsEntries {
                     let all: Vec<_> = entries.iter().rev().map(|e| e.1.clone()).collect();
                     entries.iter_mut().zip(all).for_each(|(e, other)| e.1 = other);
                 }
