@@ -38,6 +38,9 @@ pub enum GeometryError {
 }
 
 impl Geometry {
+    /// Most EBLOCKs: 256 TB of 8 MB.
+    pub const EBLOCKS_MAX: u32 = 1 << 25;
+
     /// The default of an image file: 4 KB read and program units, 8 MB erase units, one channel, up to `capacity_bytes`.
     pub fn file(capacity_bytes: u64) -> Result<Self, GeometryError> {
         const EBLOCK_BYTES: u32 = 8 << 20;
@@ -86,7 +89,8 @@ impl Geometry {
             eblock_bytes,
             "a multiple or a divisor of 1 MB, at most 1 GB",
         )?;
-        check(eblock_count >= 8, "eblock_count", eblock_count, "at least 8")?;
+        let some = (8..=Self::EBLOCKS_MAX).contains(&eblock_count);
+        check(some, "eblock_count", eblock_count, "from 8 to 33,554,432")?;
         let g = Self { channels, ways, planes, rblock_bytes, wblock_bytes, eblock_bytes, eblock_count };
         if g.capacity_bytes() > 256 << 40 {
             let value = g.capacity_bytes();
@@ -199,5 +203,7 @@ mod tests {
         );
         assert!(Geometry::new(0, 1, 1, 4096, 4096, 1 << 20, 64).is_err());
         assert!(Geometry::new(1, 1, 1, 512, 4096, 1 << 20, 64).is_err());
+        assert!(Geometry::new(1, 1, 1, 4096, 4096, 1 << 14, Geometry::EBLOCKS_MAX).is_ok());
+        assert!(Geometry::new(1, 1, 1, 4096, 4096, 1 << 14, Geometry::EBLOCKS_MAX + 1).is_err());
     }
 }

@@ -15,6 +15,9 @@ mod copies;
 mod die;
 mod error;
 mod faults;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzz;
 mod image;
 mod layout;
 mod medium;

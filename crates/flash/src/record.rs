@@ -16,6 +16,9 @@ pub const CHECKPOINT_RECORD_BYTES_MAX: usize = 64 << 10;
 /// Bytes before the payload.
 pub(crate) const RECORD_HEADER_BYTES: usize = 32;
 
+/// The highest sequence that a record can have: more than are ever written, so that there is always a next one.
+const SEQUENCE_MAX: u64 = 1 << 62;
+
 pub(crate) const EPOCH_MAGIC: [u8; 8] = *b"LODEEPO\0";
 pub(crate) const CHECKPOINT_MAGIC: [u8; 8] = *b"LODECKP\0";
 
@@ -73,7 +76,7 @@ pub(crate) fn decode(magic: [u8; 8], at: u64, b: &[u8]) -> Slot {
         return Slot::Damaged;
     }
     let end = RECORD_HEADER_BYTES + len;
-    if crc32c_seeded(seed_of(at), &b[16..end]) != u32_at(12) {
+    if crc32c_seeded(seed_of(at), &b[16..end]) != u32_at(12) || u64_at(16) > SEQUENCE_MAX {
         return Slot::Damaged;
     }
     Slot::Whole(Record {
@@ -100,6 +103,16 @@ mod tests {
             let mut torn = b.clone();
             torn[at] ^= 0x10;
             assert_eq!(decode(CHECKPOINT_MAGIC, 4096, &torn), Slot::Damaged, "byte {at}");
+        }
+    }
+
+    /// Found by reading for the fuzzing: the number after such a sequence overflowed when the image was opened.
+    #[test]
+    fn a_sequence_that_nothing_follows_is_of_no_record() {
+        for (sequence, whole) in [(SEQUENCE_MAX, true), (SEQUENCE_MAX + 1, false), (u64::MAX, false)] {
+            let r = Record { sequence, image_bytes: 0, payload: vec![] };
+            let b = encode(EPOCH_MAGIC, 8192, &r);
+            assert_eq!(decode(EPOCH_MAGIC, 8192, &b), if whole { Slot::Whole(r) } else { Slot::Damaged });
         }
     }
 }

@@ -153,7 +153,7 @@ fn a_newer_version_is_refused() {
     b[4092..].copy_from_slice(&crc.to_le_bytes());
     overwrite(&path, 0, &b);
     overwrite(&path, 4096, &b);
-    check_refused(&path, "the image has format version 9; this Lode reads up to 1");
+    check_refused(&path, "the image has format version 9; this Lode reads up to 2");
 }
 
 #[test]

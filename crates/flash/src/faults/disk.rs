@@ -97,7 +97,7 @@ impl Disk {
         self.bytes.copy()
     }
 
-    fn write(&self, at: u64, data: &[u8]) {
+    pub(crate) fn write(&self, at: u64, data: &[u8]) {
         let mut power = self.power.lock();
         let end = at + data.len() as u64;
         let data = match &mut power.torn {

@@ -13,6 +13,8 @@
 
 mod disk;
 mod flip;
+#[cfg(any(test, feature = "fuzzing"))]
+mod forge;
 mod journal;
 mod kind;
 mod plan;
@@ -33,6 +35,8 @@ use crate::tag_cache::TagCache;
 use crate::{FlashError, Medium, image};
 
 pub(crate) use disk::Disk;
+#[cfg(any(test, feature = "fuzzing"))]
+pub use forge::Image;
 pub use kind::FaultKind;
 pub(crate) use plan::Plan;
 pub(crate) use strike::{ProgramStrike, ReadStrike};
