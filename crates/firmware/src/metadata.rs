@@ -28,7 +28,7 @@ const HEADER_BYTES: usize = 32;
 const NUMBER_BITS: u32 = 48;
 
 /// A page that was written to an EBLOCK.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum PageName {
     User(Lpid),
     Own(DriveKind, u64),
@@ -88,7 +88,7 @@ pub(crate) fn encode(g: &Geometry, e: EblockId, generation: Generation, words: &
     out.freeze()
 }
 
-fn decode(bytes: &[u8], e: EblockId, generation: Generation) -> Result<Vec<PageName>, Malformed> {
+pub(crate) fn decode(bytes: &[u8], e: EblockId, generation: Generation) -> Result<Vec<PageName>, Malformed> {
     let t = &mut Take::new(bytes);
     if t.raw(4)? != MAGIC {
         return Err(t.bad("not the metadata of an EBLOCK"));

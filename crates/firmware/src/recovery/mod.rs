@@ -15,6 +15,7 @@
 //!
 //! Source: ELEOS §VIII-C. Pass 1 restores addresses because own pages move while the log that recovery reads is written.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -190,10 +191,18 @@ impl Core {
             w.commit = record.commit;
             w.space.clock = record.clock;
         }
-        let (found, end) = self.pass_1(record)?;
+        let (mut found, end) = self.pass_1(record)?;
         let clean = record.clean && self.medium.open_epoch() == record.epoch + 1 && end.lsn == record.end;
         self.load_tables(&found)?;
         self.load_space(record, &found, &end, clean)?;
+        // Should this recovery be cut short, the next is to find the last group whole again: nothing that tells it so is
+        // let go, emptied or not, before the new checkpoint is durable.
+        let mut unproven = if clean { BTreeSet::new() } else { std::mem::take(&mut found.unproven) };
+        {
+            let summary = &mut self.seq.get_mut().space.summary;
+            unproven.retain(|e| (e.raw() as usize) < summary.len());
+            unproven.iter().for_each(|&e| summary.enter(e));
+        }
         let pages_replayed = self.pass_2(record, &found, &end)?;
         let repaired = end.repaired;
         self.recovery = RecoveryReport {
@@ -232,7 +241,11 @@ impl Core {
             .begin_log(end.lsn + 1)
             .and_then(|()| self.log_changes())
             .and_then(|()| self.checkpoint(false));
-        self.seq.lock().recovering = false;
+        {
+            let mut w = self.seq.lock();
+            w.recovering = false;
+            unproven.iter().for_each(|&e| w.space.summary.leave(e));
+        }
         let made = made.and_then(|()| {
             // The EBLOCKs of the log before are not needed once the checkpoint is durable.
             let mut w = self.seq.lock();

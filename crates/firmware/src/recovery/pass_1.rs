@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
-use lode_base::{EblockId, Ppa};
+use lode_base::EblockId;
 
 use crate::FirmwareError;
 use crate::checkpoint::CheckpointRecord;
@@ -18,6 +18,7 @@ use crate::core::Core;
 use crate::drive_page::DriveKind;
 use crate::log::{Group, LogEnd, Record, read_log};
 use crate::map::Entry;
+use crate::metadata::{self, PageName};
 
 /// Pieces that a table has at most: 256 TB of pages of 64 bytes.
 const PIECES_MAX: u64 = 1 << 22;
@@ -35,6 +36,8 @@ pub(super) struct Found {
     pub(super) cells: u64,
     /// EBLOCKs that the last group speaks of, where its data is not whole.
     pub(super) rejected: BTreeSet<EblockId>,
+    /// EBLOCKs that it speaks of, where its data is whole: by that alone it counts.
+    pub(super) unproven: BTreeSet<EblockId>,
     pub(super) groups: u64,
     pub(super) records: u64,
     /// The kind of the last record.
@@ -63,7 +66,7 @@ impl Core {
     /// Restores addresses: where the log ends, and where the drive's own pages lie.
     pub(super) fn pass_1(&self, record: &CheckpointRecord) -> Result<(Found, LogEnd), FirmwareError> {
         let mut found = Found::default();
-        let end = read_log(&self.medium, &record.log, &mut |group, durable| {
+        let end = read_log(&self.medium, &record.log, &mut |mut group, durable| {
             for r in &group.records {
                 if let Record::Opened { eblock, generation, .. } = r
                     && eblock.raw() < self.geometry().eblock_count()
@@ -72,9 +75,13 @@ impl Core {
                 }
             }
             // What the checkpoint record was written after is durable, too.
-            if !durable && group.lsn > record.end && !self.data_is_whole(&group)? {
-                found.rejected = self.written(&group).iter().map(|w| self.geometry().locate(w.0).0).collect();
-                return Ok(ControlFlow::Break(()));
+            if !durable && group.lsn > record.end {
+                if !self.data_is_whole(&group)? {
+                    let g = self.geometry();
+                    found.rejected = self.written(&group).iter().map(|e| g.locate(e.ppa(g)).0).collect();
+                    return Ok(ControlFlow::Break(()));
+                }
+                self.forget_unwritten_closes(&mut group);
             }
             self.find(&mut found, group)?;
             Ok(ControlFlow::Continue(()))
@@ -86,38 +93,63 @@ impl Core {
         Ok((found, end))
     }
 
-    /// What a group says is on the medium: where it begins, and its bytes.
-    fn written(&self, group: &Group) -> Vec<(Ppa, u32)> {
-        let g = self.geometry();
-        let page = |e: &Entry| (e.ppa(g), e.len_bytes() as u32);
-        let mut written = Vec::new();
+    /// What is on the medium, if the group is durable: pages that are still needed after it. Of those that a later action
+    /// of the same group replaced, the EBLOCK may have been used again since.
+    fn written(&self, group: &Group) -> Vec<Entry> {
+        let mut written: HashMap<PageName, Entry> = HashMap::new();
         for r in &group.records {
             match r {
-                Record::Commit(c) => written.extend(c.writes.iter().map(|w| page(&w.entry))),
-                Record::Moved { pages, .. } => written.extend(pages.iter().map(|p| page(&p.1))),
-                Record::Flushed { pages, .. } => {
-                    written.extend(pages.iter().filter_map(|p| p.2.as_ref()).map(page))
+                Record::Commit(c) => {
+                    written.extend(c.writes.iter().map(|w| (PageName::User(w.lpid), w.entry)));
+                    c.trims.iter().for_each(|l| drop(written.remove(&PageName::User(*l))));
+                    if !c.releases.is_empty() {
+                        written.retain(
+                            |name, _| !matches!(name, PageName::User(l) if c.releases.contains(&l.extent())),
+                        );
+                    }
                 }
-                Record::Closed { eblock, data_end, end, .. } if data_end < end => {
-                    let at = g.ppa(*eblock, data_end.saturating_mul(g.wblock_bytes()));
-                    written.extend(at.map(|at| (at, (end - data_end).saturating_mul(g.wblock_bytes()))));
+                Record::Moved { pages, .. } => {
+                    written.extend(pages.iter().map(|(lpid, e)| (PageName::User(*lpid), *e)));
+                }
+                Record::Flushed { pages, .. } => {
+                    for &(kind, number, home) in pages {
+                        match home {
+                            Some(home) => written.insert(PageName::Own(kind, number), home),
+                            None => written.remove(&PageName::Own(kind, number)),
+                        };
+                    }
                 }
                 _ => {}
             }
         }
-        written
+        written.into_values().collect()
     }
 
     /// Whether the data that a group speaks of is on the medium. A medium that can not be read does not say.
     fn data_is_whole(&self, group: &Group) -> Result<bool, FirmwareError> {
-        for (at, len) in self.written(group) {
-            match self.medium.read(at, len) {
+        let g = self.geometry();
+        for e in self.written(group) {
+            match self.medium.read(e.ppa(g), e.len_bytes() as u32) {
                 Ok(_) => {}
                 Err(e) if e.is_uncorrectable() => return Ok(false),
                 Err(e) => return Err(e.into()),
             }
         }
         Ok(true)
+    }
+
+    /// Forgets that EBLOCKs were closed whose metadata is not on the medium: it never was durable, or the group emptied
+    /// the EBLOCK, which was used again since. They are examined as open ones. Source: ELEOS §VIII-C.
+    fn forget_unwritten_closes(&self, group: &mut Group) {
+        let g = self.geometry();
+        group.records.retain(|r| match r {
+            Record::Closed { eblock, data_end, end, .. }
+                if data_end < end && *end <= g.wblocks_per_eblock() =>
+            {
+                metadata::read(&self.medium, *eblock, *data_end, end - data_end).is_ok()
+            }
+            _ => true,
+        });
     }
 
     fn find(&self, found: &mut Found, group: Group) -> Result<(), FirmwareError> {
