@@ -211,8 +211,10 @@ impl Core {
     pub(crate) fn give_back(&self) -> Result<(), FirmwareError> {
         let log = self.log.lock();
         self.seq.lock().space.give_back_all(&self.medium)?;
-        let ahead = log.place().spots;
-        ahead.iter().try_for_each(|s| Ok(self.medium.discard_behind(s.eblock, s.wblock)?))
+        // One in which a program failed has ended.
+        let spots = log.place().spots;
+        let mut ahead = spots.iter().filter(|s| self.medium.next_wblock(s.eblock) <= s.wblock);
+        ahead.try_for_each(|s| Ok(self.medium.discard_behind(s.eblock, s.wblock)?))
     }
 
     /// A bounded step in the background.
