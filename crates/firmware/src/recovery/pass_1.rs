@@ -101,7 +101,9 @@ impl Core {
             match r {
                 Record::Commit(c) => {
                     written.extend(c.writes.iter().map(|w| (PageName::User(w.lpid), w.entry)));
-                    c.trims.iter().for_each(|l| drop(written.remove(&PageName::User(*l))));
+                    c.trims.iter().for_each(|l| {
+                        written.remove(&PageName::User(*l));
+                    });
                     if !c.releases.is_empty() {
                         written.retain(
                             |name, _| !matches!(name, PageName::User(l) if c.releases.contains(&l.extent())),
