@@ -29,7 +29,7 @@ use crate::FirmwareError;
 use crate::codec::{Malformed, Put, Take};
 use crate::core::{Core, Counts};
 use crate::drive_page::{self, DriveKind};
-use crate::log::{Place, Record};
+use crate::log::{NUMBER_MAX, Place, Record};
 use crate::map::Entry;
 use crate::own::OwnPage;
 use crate::summary::{Descriptor, State, Stream};
@@ -79,7 +79,7 @@ impl Tables {
         homes[piece] = home.map_or(0, Entry::word);
     }
 
-    fn encode(&self, generations: &[(EblockId, Generation)]) -> Vec<u8> {
+    pub(crate) fn encode(&self, generations: &[(EblockId, Generation)]) -> Vec<u8> {
         let mut b = Vec::new();
         for homes in &self.homes {
             b.put_u32(homes.len() as u32);
@@ -179,7 +179,7 @@ impl From<Malformed> for BadRecord {
 }
 
 impl CheckpointRecord {
-    fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut b = MAGIC.to_vec();
         b.put_u16(VERSION);
         b.put_u16(if self.clean { CLEAN } else { 0 });
@@ -207,8 +207,11 @@ impl CheckpointRecord {
         }
         let (epoch, commit, clock, end) = (t.u32()?, t.u64()?, t.u64()?, t.u64()?);
         let log = Place::decode(t, g)?;
-        if end + 1 < log.lsn {
+        if end < log.lsn - 1 {
             return Err(t.bad("an impossible place of the log").into());
+        }
+        if [commit, clock, end].into_iter().any(|n| n > NUMBER_MAX) {
+            return Err(t.bad("a number that none follows").into());
         }
         let root = Entry::check(t.u64()?, g).map_err(|what| t.bad(what))?;
         let root = root.ok_or(t.bad("no root"))?;

@@ -105,7 +105,7 @@ pub(crate) fn encode(kind: DriveKind, number: u64, payload: &[u8]) -> Vec<u8> {
 }
 
 /// The payload of a page.
-fn decode(kind: DriveKind, number: u64, bytes: &[u8]) -> Result<&[u8], Malformed> {
+pub(crate) fn decode(kind: DriveKind, number: u64, bytes: &[u8]) -> Result<&[u8], Malformed> {
     let mut t = Take::new(bytes);
     if t.raw(4)? != MAGIC {
         return Err(t.bad("not a page of the drive"));

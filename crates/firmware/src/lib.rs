@@ -26,6 +26,9 @@ mod drive_page;
 mod epochs;
 mod error;
 mod extents;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod gc;
 mod index;
 mod install;

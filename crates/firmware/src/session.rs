@@ -81,7 +81,7 @@ impl Sessions {
     /// Whether a batch is the next of its session, counting those that are staged.
     pub(crate) fn check(&self, s: SessionWrite) -> Result<(), CommandError> {
         let p = self.open.get(&s.session.raw()).ok_or(CommandError::NoSuchSession(s.session))?;
-        if s.wsn != p.staged + 1 {
+        if p.staged.checked_add(1) != Some(s.wsn) {
             return Err(CommandError::WrongSequence { session: s.session, wsn: s.wsn, highest: p.applied });
         }
         Ok(())
@@ -144,6 +144,19 @@ impl Sessions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Found by reading for the fuzzing: an image may say so, and no batch follows.
+    #[test]
+    fn nothing_follows_the_highest_number() {
+        let mut s = Sessions::default();
+        let session = SessionId::new(7);
+        s.restore_open(session);
+        s.apply(session, u64::MAX);
+        for wsn in [0, 1, u64::MAX] {
+            let wrong = CommandError::WrongSequence { session, wsn, highest: u64::MAX };
+            assert_eq!(s.check(SessionWrite { session, wsn }), Err(wrong));
+        }
+    }
 
     #[test]
     fn numbers_are_applied_in_order_and_once() {

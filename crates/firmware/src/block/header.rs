@@ -72,6 +72,20 @@ impl Header {
     }
 }
 
+/// Whether these bytes are a header, once magic and checksum are made right.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn decodes(bytes: &[u8]) -> bool {
+    let mut b = [0; HEADER_BYTES];
+    let len = bytes.len().min(CRC_AT);
+    b[..len].copy_from_slice(&bytes[..len]);
+    b[..8].copy_from_slice(&MAGIC);
+    let crc = crc32c(&b[..CRC_AT]);
+    b[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
+    let Ok(header) = Header::decode(&b) else { return false };
+    assert_eq!(Header::decode(&header.encode()), Ok(header));
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -35,6 +35,8 @@ use parking_lot::Mutex;
 
 pub use error::BlockError;
 use header::Header;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use header::decodes as decodes_header;
 use transport::Transport;
 
 use crate::{Drive, FirmwareError};

@@ -68,7 +68,8 @@ impl IndexPage {
     fn read(bytes: &[u8]) -> Result<Entries, Malformed> {
         let t = &mut Take::new(bytes);
         let (rule, entry_bytes, slots) = (t.u64()?, t.u32()? as usize, t.u32()? as usize);
-        if slots > EXTENT_PAGES || entry_bytes > usize::from(u16::MAX) {
+        let empty = entry_bytes == 0 && slots > 0;
+        if slots > EXTENT_PAGES || entry_bytes > usize::from(u16::MAX) || empty {
             return Err(t.bad("an impossible index page"));
         }
         let present: [u8; PRESENT_BYTES] = t.raw(PRESENT_BYTES)?.try_into().expect("as many as asked for");
@@ -113,6 +114,16 @@ impl Resident for IndexPage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Found by reading for the fuzzing: such a page was written back as one that could not be read again.
+    #[test]
+    fn slots_of_entries_without_bytes_are_refused() {
+        let g = Geometry::file(1 << 30).unwrap();
+        let mut bytes = IndexPage::vacant().encode();
+        assert!(IndexPage::decode(&bytes, &g).is_ok());
+        bytes[12] = 9;
+        assert!(IndexPage::decode(&bytes, &g).is_err());
+    }
 
     #[test]
     fn entries_belong_to_one_rule_and_survive() {

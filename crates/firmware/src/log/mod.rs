@@ -32,7 +32,9 @@ mod model;
 #[cfg(test)]
 mod testing;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use page::decodes as decodes_page;
 pub(crate) use reader::{Group, LogEnd, read_log};
 pub(crate) use record::{Commit, LoggedWrite, Record};
-pub(crate) use spot::{Place, Spot};
+pub(crate) use spot::{NUMBER_MAX, Place, Spot};
 pub(crate) use writer::LogWriter;

@@ -111,6 +111,21 @@ impl LogPage {
     }
 }
 
+/// Whether `page`, which lies at `at`, is a log page; with `seal`, once its magic and checksum are made right.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn decodes(at: Ppa, page: &mut [u8], seal: bool) -> bool {
+    if seal && page.len() >= PAYLOAD_AT {
+        page[..4].copy_from_slice(&MAGIC);
+        let crc = checksum(at, page);
+        page[CRC_AT..PAYLOAD_AT].copy_from_slice(&crc.to_le_bytes());
+    }
+    let Ok(Some((p, payload))) = LogPage::decode(at, page) else { return false };
+    let mut again = vec![0; page.len()];
+    p.encode(at, payload, &mut again);
+    assert_eq!(LogPage::decode(at, &again), Ok(Some((p, payload))));
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use lode_base::{EblockId, Geometry};

@@ -17,6 +17,8 @@ use lode_flash::Generation;
 
 use crate::codec::{Malformed, Put, Take};
 
+/// The highest LSN, commit or clock that an image may hold: more than are ever reached, so that there is always a next.
+pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 /// Places that a page may go to.
 pub(crate) const CANDIDATES: usize = 3;
 
@@ -99,8 +101,8 @@ impl Place {
     pub(crate) fn decode(t: &mut Take<'_>, g: &Geometry) -> Result<Self, Malformed> {
         let (lsn, epoch) = (t.u64()?, t.u32()?);
         let spots = [Spot::take(t)?, Spot::take(t)?, Spot::take(t)?];
-        if lsn == 0 {
-            return Err(t.bad("a log page without a number"));
+        if lsn == 0 || lsn > NUMBER_MAX {
+            return Err(t.bad("a log page without a number, or with one that none follows"));
         }
         match why_not(&spots, g) {
             Some(what) => Err(t.bad(what)),
@@ -134,6 +136,7 @@ mod tests {
         (0..b.len()).for_each(|n| assert!(decode(&b[..n]).is_err(), "cut to {n} bytes"));
         let refused = |p: Place| assert!(decode(&bytes(p)).is_err(), "{p:?}");
         refused(Place { lsn: 0, ..place });
+        refused(Place { lsn: NUMBER_MAX + 1, ..place });
         refused(Place { spots: [spot(1, 2048), spot(2, 0), spot(3, 0)], ..place });
         refused(Place { spots: [spot(1, 0), spot(128, 0), spot(3, 0)], ..place });
         refused(Place { spots: [spot(1, 0), spot(3, 0), spot(3, 0)], ..place });

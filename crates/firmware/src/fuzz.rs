@@ -1,0 +1,198 @@
+//! What must hold of each decoder of this crate, whatever the bytes: for the tests at the foot, and for `cargo fuzz`.
+//!
+//! ```text
+//!   bytes ─► as they are, and with magic, version and checksum made right ─► decode ─► encode ─► decode: the same again
+//! ```
+//!
+//! Nothing panics, loops, or takes more memory than a small multiple of the bytes. What the bytes of one structure say of
+//! another is for `forged`, which opens whole images.
+
+use lode_base::checksum::{crc32c, crc32c_seeded};
+use lode_base::{EblockId, Geometry};
+use lode_flash::Generation;
+
+use crate::checkpoint::{CheckpointRecord, Tables, decode_metadata, encode_metadata};
+use crate::codec::Take;
+use crate::drive_page::{self, DriveKind};
+use crate::index::{IndexPage, Rules};
+use crate::log::{self, Record};
+use crate::map::{Entry, MapPage, Resident};
+use crate::metadata::{self, PageName};
+use crate::session::Sessions;
+use crate::summary::Descriptor;
+
+/// What the bytes are taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A page of the log.
+    LogPage,
+    /// The records of a log group.
+    LogRecords,
+    /// A checkpoint record.
+    Checkpoint,
+    /// A checkpoint root.
+    Root,
+    /// The metadata of open EBLOCKs.
+    Open,
+    /// Index rules.
+    Rules,
+    /// The session table.
+    Sessions,
+    /// A piece of the EBLOCK summary.
+    Summary,
+    /// The frame of the drive's own pages.
+    DrivePage,
+    /// A mapping page.
+    MapPage,
+    /// An index page.
+    IndexPage,
+    /// The metadata at the end of an EBLOCK.
+    Metadata,
+    /// The header of a block device.
+    BlockHeader,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 13] = [
+        Self::LogPage,
+        Self::LogRecords,
+        Self::Checkpoint,
+        Self::Root,
+        Self::Open,
+        Self::Rules,
+        Self::Sessions,
+        Self::Summary,
+        Self::DrivePage,
+        Self::MapPage,
+        Self::IndexPage,
+        Self::Metadata,
+        Self::BlockHeader,
+    ];
+}
+
+/// The medium that the bytes are of.
+fn geometry() -> Geometry {
+    Geometry::new(4, 1, 1, 4096, 4096, 1 << 20, 300).expect("a small geometry")
+}
+
+/// Decodes `bytes` in every way that goes with their kind; answers whether they were understood in one of them.
+///
+/// # Panics
+/// When what must hold does not.
+pub fn decode_all(kind: Kind, bytes: &[u8]) -> bool {
+    let g = &geometry();
+    match kind {
+        Kind::LogPage => {
+            let at = g.ppa(EblockId::new(3), 4096).expect("a place");
+            let mut page = bytes.to_vec();
+            let raw = log::decodes_page(at, &mut page, false);
+            page.resize(page.len().clamp(128, 4096), 0);
+            log::decodes_page(at, &mut page, true) || raw
+        }
+        Kind::LogRecords => {
+            let encode = |records: Vec<Record>| {
+                let mut b = Vec::new();
+                records.iter().for_each(|r| r.encode(&mut b));
+                assert!(records.iter().map(Record::bytes_about).sum::<u64>() <= 64 * b.len() as u64);
+                b
+            };
+            same(bytes, |b| Record::decode_all(b, g).ok(), encode)
+        }
+        Kind::Checkpoint => {
+            let raw = same(bytes, |b| CheckpointRecord::decode(b, g).ok(), |r| r.encode());
+            let sealed = [b"LCKP\x02\0", bytes].concat();
+            same(&sealed, |b| CheckpointRecord::decode(b, g).ok(), |r| r.encode()) || raw
+        }
+        Kind::Root => {
+            let root = Entry::new(g.ppa(EblockId::new(2), 640).expect("a place"), 1000, false);
+            same(bytes, |b| Tables::decode(b, root, g).ok(), |(t, generations)| t.encode(&generations))
+        }
+        Kind::Open => same(bytes, |b| decode_metadata(b, g).ok(), |m| encode_metadata(&m)),
+        Kind::Rules => same(bytes, |b| Rules::decode(b).ok(), |r| r.encode()),
+        Kind::Sessions => same(bytes, |b| Sessions::decode(b).ok(), |s| s.encode()),
+        Kind::Summary => {
+            let decode = |b: &[u8]| {
+                let t = &mut Take::new(b);
+                let mut descriptors = Vec::new();
+                while t.left() > 0 {
+                    descriptors.push(Descriptor::decode(t, g).ok()?);
+                }
+                Some(descriptors)
+            };
+            let encode = |descriptors: Vec<Descriptor>| {
+                let mut b = Vec::new();
+                descriptors.iter().for_each(|d| d.encode(&mut b));
+                b
+            };
+            same(bytes, decode, encode)
+        }
+        Kind::DrivePage => decode_drive_page(bytes),
+        Kind::MapPage => {
+            let decode = |b: &[u8]| MapPage::decode(b, g).ok();
+            let raw = same(bytes, decode, |p| p.encode());
+            let mut page = bytes.to_vec();
+            page.resize(8 << 10, 0);
+            same(&page, decode, |p| p.encode()) || raw
+        }
+        Kind::IndexPage => same(bytes, |b| IndexPage::decode(b, g).ok(), |p| p.encode()),
+        Kind::Metadata => decode_eblock_metadata(bytes),
+        Kind::BlockHeader => crate::block::decodes_header(bytes),
+    }
+}
+
+/// Whether the bytes can be decoded. Then what they say is encoded, which decodes to what encodes the same.
+fn same<T>(bytes: &[u8], decode: impl Fn(&[u8]) -> Option<T>, encode: impl Fn(T) -> Vec<u8>) -> bool {
+    let Some(first) = decode(bytes) else { return false };
+    let encoded = encode(first);
+    let again = encode(decode(&encoded).expect("what was encoded can be decoded"));
+    assert_eq!(again, encoded, "what was decoded is encoded as the same");
+    true
+}
+
+fn decode_drive_page(bytes: &[u8]) -> bool {
+    let mut b = bytes.to_vec();
+    let mut understood = false;
+    for kind in DriveKind::ALL {
+        let number = u64::from(kind.tag());
+        if let Ok(payload) = drive_page::decode(kind, number, &b) {
+            let encoded = drive_page::encode(kind, number, payload);
+            assert_eq!(drive_page::decode(kind, number, &encoded), Ok(payload));
+            understood = true;
+        }
+        // The next kind sees the bytes sealed for it.
+        b.resize(b.len().max(32), 0);
+        b[..4].copy_from_slice(b"LDPG");
+        b[4..8].copy_from_slice(&[kind.tag() % 10 + 1, 1, 0, 0]);
+        b[8..16].copy_from_slice(&u64::from(kind.tag() % 10 + 1).to_le_bytes());
+        let len = u32::from_le_bytes([b[16], b[17], b[18], b[19]]) as usize;
+        let end = len.saturating_add(32).min(b.len());
+        let crc = crc32c_seeded(crc32c(&b[..20]), &b[32..end]);
+        b[20..24].copy_from_slice(&crc.to_le_bytes());
+    }
+    understood
+}
+
+fn decode_eblock_metadata(bytes: &[u8]) -> bool {
+    let g = geometry();
+    let (e, generation) = (EblockId::new(4), Generation::from_raw(9 << 32 | 2));
+    let decode = |b: &[u8]| metadata::decode(b, e, generation).ok();
+    let encode = |names: Vec<PageName>| {
+        let words: Vec<u64> = names.into_iter().map(PageName::word).collect();
+        metadata::encode(&g, e, generation, &words).to_vec()
+    };
+    let raw = same(bytes, decode, encode);
+    let mut b = bytes.to_vec();
+    b.resize(b.len().max(32), 0);
+    b[..8].copy_from_slice(b"LEBM\x01\0\0\0");
+    b[8..16].copy_from_slice(&generation.raw().to_le_bytes());
+    b[16..20].copy_from_slice(&e.raw().to_le_bytes());
+    let words = u32::from_le_bytes([b[20], b[21], b[22], b[23]]) as usize;
+    let end = words.saturating_mul(8).saturating_add(32).min(b.len());
+    let crc = crc32c_seeded(crc32c(&b[..24]), &b[32..end]);
+    b[24..28].copy_from_slice(&crc.to_le_bytes());
+    same(&b, decode, encode) || raw
+}
+
+#[cfg(test)]
+mod tests;
