@@ -105,8 +105,10 @@ impl Space {
                         >= self.geometry.wblocks_per_eblock();
                     // One that was let go since it was opened has no metadata, and nothing in it.
                     let gone = !self.metadata.contains_key(&eblock);
+                    // Recovery writes own pages before it knows all names of those that lie in this one.
+                    let own = stream == Stream::Drive && !clean;
                     // Of two that are open for one lane, the one that was closing is used from now on as it is.
-                    if full || gone || self.open.contains_key(&(stream, lane)) {
+                    if full || gone || own || self.open.contains_key(&(stream, lane)) {
                         self.summary.set_state(eblock, State::Used { stream });
                         self.summary.note_if_empty(eblock);
                     } else {
@@ -208,7 +210,7 @@ impl Space {
                     let d = self.summary.edit(e);
                     assert!(d.state == State::Free && d.is_empty(), "{e:?} is taken while it is {d:?}");
                     d.generation = generation;
-                    d.erase_count += 1;
+                    d.erase_count = d.erase_count.saturating_add(1);
                     d.data_end = 0;
                     d.metadata = 0;
                     return Ok(Some((e, generation)));
