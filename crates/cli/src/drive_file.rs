@@ -16,6 +16,7 @@ use lode_sql::{Offload, Session, SessionOptions};
 
 use crate::error::{CliError, CliResult};
 use crate::table::parse_bytes;
+use crate::worker::Worker;
 
 /// Capacity of an image that is made without saying which, in bytes. It is a limit: the file grows as it is filled.
 pub(crate) const CAPACITY_BYTES: u64 = 64 << 30;
@@ -70,6 +71,7 @@ pub(crate) struct Opened {
     pub(crate) drive: Drive,
     pub(crate) database: Database,
     pub(crate) session: Arc<Session>,
+    worker: Worker,
     made: Option<NewFile>,
 }
 
@@ -143,7 +145,8 @@ fn assemble(
     let options =
         SessionOptions { target_partitions: usize::from(resources.partitions), offload, memory_bytes: half };
     let session = Arc::new(Session::new(database.clone(), &options)?);
-    Ok(Opened { drive, database, session, made })
+    let worker = Worker::start(database.clone()).map_err(|e| CliError::file(path, e))?;
+    Ok(Opened { drive, database, session, worker, made })
 }
 
 impl Opened {
@@ -155,7 +158,8 @@ impl Opened {
     /// Writes what makes the next opening fast, and lets go of the image, which stays.
     pub(crate) fn close(mut self, path: &Path) -> CliResult {
         self.keep();
-        let Self { drive, database, session, .. } = self;
+        let Self { drive, database, session, worker, .. } = self;
+        worker.finish();
         drop((session, database));
         drive.close().map_err(|e| CliError::file(path, e))
     }

@@ -18,6 +18,7 @@ mod script;
 mod shell;
 mod split;
 mod table;
+mod worker;
 
 use clap::{CommandFactory, Parser, Subcommand};
 

@@ -4,7 +4,7 @@ mod common;
 
 use common::{fail, run, succeed};
 
-const COMMANDS: [&[&str]; 16] = [
+const COMMANDS: [&[&str]; 17] = [
     &[],
     &["demo"],
     &["sql"],
@@ -16,6 +16,7 @@ const COMMANDS: [&[&str]; 16] = [
     &["drive", "format"],
     &["drive", "info"],
     &["drive", "check"],
+    &["drive", "scrub"],
     &["bench"],
     &["bench", "tpch"],
     &["bench", "gc"],
@@ -62,7 +63,7 @@ fn every_option_of_an_example_exists() {
 fn a_bad_command_line_is_one_line() {
     fail([], 2, &["demo, sql, load, drive, bench, sim"]);
     fail(["load"], 2, &["'lode load' needs a command: tpch, csv, parquet"]);
-    fail(["drive"], 2, &["format, info, check"]);
+    fail(["drive"], 2, &["format, info, check, scrub"]);
     fail(["fly"], 2, &["fly"]);
     fail(["sql"], 2, &["<FILE>"]);
     fail(["load", "csv", "--drive", "x.lode"], 2, &["--table"]);

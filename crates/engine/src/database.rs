@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, ViewId};
-use lode_command::{Batch, Device};
+use lode_command::{Batch, Device, Progress};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::catalog::{self, Catalog};
@@ -230,6 +230,12 @@ impl Database {
     /// Asks the drive for a checkpoint, so that the next open is quick.
     pub fn checkpoint(&self) -> Result<(), EngineError> {
         self.inner.shared.store.checkpoint()
+    }
+
+    /// One bounded step of the drive's background work, which writes some `write_bytes` at most: the drive has no thread of
+    /// its own, so whoever has the database calls this now and then.
+    pub fn work(&self, write_bytes: u64) -> Progress {
+        self.inner.shared.store.work(write_bytes)
     }
 
     /// Walks the catalog, every page and every index entry; answers what is wrong, one line each. Writers wait.

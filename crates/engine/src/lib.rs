@@ -24,6 +24,7 @@ mod write;
 
 pub use database::{Database, DatabaseOptions};
 pub use error::EngineError;
+pub use lode_command::Progress;
 pub use pool::PoolStats;
 pub use read::PageColumns;
 pub use scan::Scan;

@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, PageBuf, ViewId, VirtualNs};
 use lode_command::{
-    Batch, Command, Completion, Device, ExtentInfo, Identity, Outcome, Queue, ReadRequest, Reply, Until,
+    Batch, Budget, Command, Completion, Device, ExtentInfo, Identity, Outcome, Progress, Queue, ReadRequest,
+    Reply, Until,
 };
 use parking_lot::Mutex;
 
@@ -191,6 +192,11 @@ impl Store {
             Reply::IndexEntries(e) => Ok(e),
             _ => Err(EngineError::Protocol { command: "the reading of an index" }),
         }
+    }
+
+    /// One bounded step of the drive's background work.
+    pub(crate) fn work(&self, write_bytes: u64) -> Progress {
+        self.device.work(VirtualNs::ZERO, Budget { write_bytes })
     }
 
     pub(crate) fn checkpoint(&self) -> Result<(), EngineError> {

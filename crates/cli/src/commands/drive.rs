@@ -1,4 +1,4 @@
-//! `lode drive`: makes, describes and verifies the image of a drive.
+//! `lode drive`: makes, describes, verifies and scrubs the image of a drive.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,13 +11,15 @@ use crate::error::{CliError, CliResult};
 use crate::script::println_quietly;
 use crate::table::{bytes, count};
 
-/// Make, describe or verify the image of a drive
+mod info;
+
+/// Make, describe, verify or scrub the image of a drive
 #[derive(clap::Args)]
 #[command(
-    long_about = "Make, describe or verify the image of a drive.\n\n\
+    long_about = "Make, describe, verify or scrub the image of a drive.\n\n\
         An image is one sparse file: it grows as it is filled, up to its capacity. One process opens it at a time.",
     after_long_help = "EXAMPLES\n    lode drive format my.lode --capacity 10GB\n    lode drive info my.lode\n    \
-        lode drive check my.lode"
+        lode drive check my.lode\n    lode drive scrub my.lode"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -38,8 +40,13 @@ enum What {
               hide_default_value = true, allow_negative_numbers = true)]
         capacity: u64,
     },
-    /// Describe an image: geometry, space, tables
-    #[command(after_long_help = "EXAMPLES\n    lode drive info my.lode")]
+    /// Describe an image: units, space, wear, recovery, tables
+    #[command(
+        long_about = "Describe an image: units, space, wear, recovery, tables.\n\n\
+            An EBLOCK is what the drive erases at a time. What is live is what tables and the drive itself need; the \
+            file is longer by what was deleted or overwritten and not yet cleaned up, and its holes take no space.",
+        after_long_help = "EXAMPLES\n    lode drive info my.lode"
+    )]
     Info {
         /// The image
         file: PathBuf,
@@ -56,6 +63,19 @@ enum What {
         /// The image
         file: PathBuf,
     },
+    /// Read all that an image holds, and mend what can be mended; status 1 when anything is lost
+    #[command(
+        long_about = "Read all that an image holds, and mend what can be mended.\n\n\
+            What is damaged in one of two copies (superblock, checkpoint, log), or is whole in memory, is written anew; \
+            pages that are hard to read move to other places while they can be read. Each page that can not be read \
+            any more is a line on standard output; the exit status is 1 when there is one. All other pages stay \
+            readable. `lode drive check` verifies more, and changes nothing.",
+        after_long_help = "EXAMPLES\n    lode drive scrub my.lode"
+    )]
+    Scrub {
+        /// The image
+        file: PathBuf,
+    },
 }
 
 pub(crate) fn run(args: Args) -> CliResult {
@@ -63,6 +83,7 @@ pub(crate) fn run(args: Args) -> CliResult {
         What::Format { file, capacity } => format(&file, capacity),
         What::Info { file } => info(&file),
         What::Check { file } => check(&file),
+        What::Scrub { file } => scrub(&file),
     }
 }
 
@@ -79,17 +100,44 @@ fn database(path: &Path, drive: &lode_firmware::Drive) -> CliResult<Database> {
 fn info(path: &Path) -> CliResult {
     let drive = drive_file::open_drive(path)?;
     let info = drive.info();
-    let database = database(path, &drive)?;
-    let snapshot = database.snapshot()?;
-    let mut tables: Vec<_> = snapshot.tables().cloned().collect();
-    tables.sort_by(|a, b| a.def().name.cmp(&b.def().name));
-    let mut text = format!("{}\n{info}", path.display());
-    for table in &tables {
-        let s = snapshot.statistics(table)?;
-        let (rows, pages) = (count(s.rows), count(s.pages));
-        text += &format!("table {}: {rows} rows in {pages} pages, {}\n", table.def().name, bytes(s.bytes));
+    let text = info::describe(path, &info, &database(path, &drive)?)?;
+    println_quietly(text.trim_end())?;
+    close(path, drive)
+}
+
+/// Closes a drive that was only looked at. One that takes no writes stays as it is.
+fn close(path: &Path, drive: lode_firmware::Drive) -> CliResult {
+    match drive.info().read_only {
+        Some(_) => Ok(()),
+        None => drive.close().map_err(|e| CliError::file(path, e)),
     }
-    println_quietly(text.trim_end())
+}
+
+/// Writes one line for each of these, and fails when there are any; `what` counts them in the message.
+fn tell(path: &Path, lines: &[String], what: [&str; 2]) -> CliResult {
+    for line in lines {
+        println_quietly(&line.split_whitespace().collect::<Vec<_>>().join(" "))?;
+    }
+    match lines.len() {
+        0 => Ok(()),
+        1 => Err(CliError::file(path, format!("1 {}", what[0]))),
+        n => Err(CliError::file(path, format!("{} {}", count(n as u64), what[1]))),
+    }
+}
+
+fn scrub(path: &Path) -> CliResult {
+    let drive = drive_file::open_drive(path)?;
+    let report = drive.scrub().map_err(|e| CliError::file(path, e))?;
+    tell(path, &report.lost, ["structure or page is lost", "structures or pages are lost"])?;
+    close(path, drive)?;
+    println_quietly(&format!(
+        "{}: read {} pages, {}; {} mended, {} EBLOCKs refreshed",
+        path.display(),
+        count(report.pages),
+        bytes(report.bytes),
+        count(report.mended),
+        count(report.refreshed)
+    ))
 }
 
 fn check(path: &Path) -> CliResult {
@@ -101,17 +149,12 @@ fn check(path: &Path) -> CliResult {
         // Without a catalog nothing above the drive can be checked; that is a problem, not a failure to check.
         Err(e) => problems.push(e.to_string()),
     }
-    for problem in &problems {
-        println_quietly(&problem.split_whitespace().collect::<Vec<_>>().join(" "))?;
-    }
-    match problems.len() {
-        0 => println_quietly(&format!(
-            "{}: no problem in {} pages, {}",
-            path.display(),
-            count(report.pages),
-            bytes(report.bytes)
-        )),
-        1 => Err(CliError::file(path, "1 problem found")),
-        n => Err(CliError::file(path, format!("{n} problems found"))),
-    }
+    tell(path, &problems, ["problem found", "problems found"])?;
+    close(path, drive)?;
+    println_quietly(&format!(
+        "{}: no problem in {} pages, {}",
+        path.display(),
+        count(report.pages),
+        bytes(report.bytes)
+    ))
 }

@@ -1,0 +1,137 @@
+//! A drive at rest: what `work` cleans up, what an image takes on disk, and that work comes to an end.
+
+mod common;
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use common::{allocate, get, put, write};
+use lode_base::{ExtentId, Geometry, PageBuf, VirtualNs};
+use lode_command::{Align, Batch, Budget, Device, PageWrite, Progress};
+use lode_firmware::{Drive, DriveOptions};
+use lode_flash::Medium;
+
+const PAGE: usize = 100_000;
+
+fn geometry() -> Geometry {
+    Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 256).unwrap()
+}
+
+/// Works until there is nothing to do; answers the steps that it took.
+fn rest(d: &Drive) -> usize {
+    let steps =
+        (1..5000).find(|_| d.work(VirtualNs::ZERO, Budget { write_bytes: 1 << 20 }) == Progress::Idle);
+    d.check_invariants();
+    steps.expect("work comes to an end")
+}
+
+fn fill(d: &Drive, extent: ExtentId, pages: std::ops::Range<u16>) {
+    for n in pages {
+        put(d, extent.page(n), &vec![n as u8; PAGE]).unwrap();
+    }
+}
+
+fn trim(d: &Drive, extent: ExtentId, pages: impl Iterator<Item = u16>) {
+    write(d, Batch { trims: pages.map(|n| extent.page(n)).collect(), ..Batch::default() }).unwrap();
+}
+
+#[test]
+fn eblocks_that_are_mostly_garbage_are_emptied_and_the_rest_is_left_alone() {
+    let d = Drive::format(Medium::memory(geometry()), DriveOptions::default()).unwrap();
+    let extent = allocate(&d, 5, 1)[0];
+    fill(&d, extent, 0..200);
+    rest(&d);
+    assert_eq!(d.info().gc_victims, 0, "nothing is garbage");
+    let full = d.info().eblocks_used;
+    // A tenth of each EBLOCK dies: not worth while.
+    trim(&d, extent, (0..200).filter(|n| n % 10 == 0));
+    rest(&d);
+    assert_eq!(d.info().gc_victims, 0);
+    // Seven in ten.
+    trim(&d, extent, (0..200).filter(|n| (1..7).contains(&(n % 10))));
+    rest(&d);
+    let info = d.info();
+    assert!(info.gc_victims > 10 && info.eblocks_used < full * 2 / 3, "{info:?}");
+    for n in 0..200 {
+        let expected = (n % 10 >= 7).then(|| vec![n as u8; PAGE]);
+        assert_eq!(get(&d, None, extent.page(n)), expected, "page {n}");
+    }
+    assert!(d.check().problems.is_empty());
+    assert_eq!(rest(&d), 1, "a drive at rest has nothing to do");
+}
+
+#[test]
+fn a_drive_that_is_written_to_is_not_tidied() {
+    let d = Drive::format(Medium::memory(geometry()), DriveOptions::default()).unwrap();
+    let extent = allocate(&d, 5, 1)[0];
+    fill(&d, extent, 0..100);
+    for n in 0..100 {
+        trim(&d, extent, n..n + 1);
+        put(&d, extent.page(500), &[1; 64]).unwrap();
+        assert_eq!(d.work(VirtualNs::ZERO, Budget { write_bytes: 1 << 20 }), Progress::Done);
+    }
+    assert_eq!(d.info().gc_victims, 0);
+}
+
+/// What pages do not fill can not be gained: work ends all the same.
+#[test]
+fn pages_that_waste_most_of_their_space_do_not_keep_it_busy() {
+    let d = Drive::format(Medium::memory(geometry()), DriveOptions::default()).unwrap();
+    let extent = allocate(&d, 5, 1)[0];
+    let small = |n| PageWrite { lpid: n, data: PageBuf::copy_from(&[9; 100]), align: Align::ReadUnit };
+    for round in 0..4 {
+        for n in 0..250 {
+            let batch = Batch { writes: vec![small(extent.page(round * 250 + n))], ..Batch::default() };
+            write(&d, batch).unwrap();
+        }
+        rest(&d);
+    }
+    let victims = d.info().gc_victims;
+    rest(&d);
+    let info = d.info();
+    assert!(info.gc_victims <= victims + 1 && victims < 12, "{victims} victims, then {info:?}");
+    // One that no other fits beside.
+    let wide = Geometry::new(1, 1, 1, 4096, 4096, 64 << 10, 64).unwrap();
+    let d = Drive::format(Medium::memory(wide), DriveOptions::default()).unwrap();
+    let extent = allocate(&d, 5, 1)[0];
+    (0..20).for_each(|n| drop(put(&d, extent.page(n), &[1; 31 << 10]).unwrap()));
+    rest(&d);
+}
+
+fn on_disk(path: &Path) -> u64 {
+    std::fs::metadata(path).unwrap().blocks() * 512
+}
+
+#[test]
+fn an_image_takes_what_it_holds_once_it_is_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.lode");
+    let d = Drive::create_file(&path, geometry(), DriveOptions::default(), 1).unwrap();
+    let extents = allocate(&d, 5, 2);
+    put(&d, extents[1].page(0), &[3; 5000]).unwrap();
+    d.close().unwrap();
+    let empty = on_disk(&path);
+    let mut d = Drive::open_file(&path, DriveOptions::default()).unwrap();
+    for round in 0..6u16 {
+        fill(&d, extents[0], 0..400);
+        let full = on_disk(&path);
+        assert!(full > 400 * PAGE as u64, "{full} bytes for 40 MB");
+        trim(&d, extents[0], 0..400);
+        rest(&d);
+        let open = on_disk(&path);
+        assert!(open < full / 3, "{open} bytes are kept of {full} while it is open");
+        if round % 2 == 0 {
+            d.close().unwrap();
+            let closed = on_disk(&path);
+            assert!(closed < empty + (2 << 20), "round {round}: {closed} bytes, {empty} when it was empty");
+        } else {
+            drop(d);
+        }
+        d = Drive::open_file(&path, DriveOptions::default()).unwrap();
+        assert_eq!(d.info().recovery.clean, round % 2 == 0);
+        assert_eq!(get(&d, None, extents[1].page(0)), Some(vec![3; 5000]));
+        assert!(d.check().problems.is_empty());
+        d.check_invariants();
+        put(&d, extents[1].page(1), &[round as u8; 5000]).unwrap();
+    }
+}
