@@ -5,6 +5,7 @@
 
 pub mod addr;
 pub mod checksum;
+pub mod fast;
 pub mod geometry;
 pub mod page_buf;
 pub mod time;

@@ -6,8 +6,13 @@
 //!
 //! A `PageBuf` can be viewed as a slice of numbers where its alignment allows, so that a filter runs over arrays
 //! and Arrow takes the bytes without a copy.
+//!
+//! What the last `PageBuf` of an allocation leaves behind is kept, in small numbers a thread, for the next
+//! [`PageBufMut::scratch`] on it: the allocator has no work, and the memory is in the CPU's cache.
 
+use std::cell::RefCell;
 use std::fmt;
+use std::mem::take;
 use std::ops::{Bound, Deref, DerefMut, RangeBounds};
 use std::sync::Arc;
 
@@ -18,6 +23,73 @@ use crate::CELL_BYTES;
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
 struct Line([u8; CELL_BYTES]);
+
+/// Lines in a unit: what is kept are buffers of whole units.
+const UNIT_LINES: usize = 4096 / CELL_BYTES;
+/// Buffers of up to so many units are kept by their exact length.
+const SMALL_UNITS: usize = 16;
+/// Bytes that are kept of each such length, at most.
+const SMALL_BYTES: usize = 128 << 10;
+/// Longer buffers: how long, and how many.
+const LARGE_UNITS: usize = 512;
+const LARGE_COUNT: usize = 2;
+
+/// Buffers that nobody uses any more, whatever is in them.
+struct Spares {
+    /// By units, from one on.
+    small: [Vec<Vec<Line>>; SMALL_UNITS],
+    large: Vec<Vec<Line>>,
+}
+
+thread_local! {
+    static SPARES: RefCell<Spares> =
+        const { RefCell::new(Spares { small: [const { Vec::new() }; SMALL_UNITS], large: Vec::new() }) };
+}
+
+impl Spares {
+    /// Some lines, at least so many, all initialised.
+    fn take(&mut self, lines: usize) -> Option<Vec<Line>> {
+        let units = lines.div_ceil(UNIT_LINES);
+        match units {
+            0 => None,
+            1..=SMALL_UNITS => self.small[units - 1].pop(),
+            // Not one that is much longer: it would be kept alive for few bytes.
+            _ => {
+                let fits = |l: &Vec<Line>| (lines..=2 * lines).contains(&l.len());
+                self.large.iter().rposition(fits).map(|i| self.large.swap_remove(i))
+            }
+        }
+    }
+
+    fn keep(&mut self, lines: Vec<Line>) {
+        let units = lines.len() / UNIT_LINES;
+        if units * UNIT_LINES != lines.len() || lines.capacity() != lines.len() {
+            return;
+        }
+        match units {
+            0 => {}
+            1..=SMALL_UNITS => {
+                let spares = &mut self.small[units - 1];
+                if (spares.len() + 1) * units * UNIT_LINES * CELL_BYTES <= SMALL_BYTES {
+                    spares.push(lines);
+                }
+            }
+            _ if units <= LARGE_UNITS && self.large.len() < LARGE_COUNT => self.large.push(lines),
+            _ => {}
+        }
+    }
+}
+
+/// The memory of a [`PageBuf`].
+struct Lines(Vec<Line>);
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        let lines = take(&mut self.0);
+        // A thread that ends has no spares any more.
+        let _ = SPARES.try_with(|s| s.borrow_mut().keep(lines));
+    }
+}
 
 /// A buffer being filled; [`PageBufMut::freeze`] makes it a [`PageBuf`].
 #[derive(Clone)]
@@ -32,6 +104,16 @@ impl PageBufMut {
         Self { lines: vec![Line::zeroed(); len.div_ceil(CELL_BYTES)], len }
     }
 
+    /// A buffer of `len` bytes, 64-byte aligned, whatever is in them: for those who write all of it.
+    pub fn scratch(len: usize) -> Self {
+        let lines = len.div_ceil(CELL_BYTES);
+        let spare = SPARES.try_with(|s| s.borrow_mut().take(lines)).ok().flatten();
+        match spare {
+            Some(lines) => Self { lines, len },
+            None => Self { lines: vec![Line::zeroed(); lines.next_multiple_of(UNIT_LINES)], len },
+        }
+    }
+
     /// An empty buffer with room for `capacity` bytes.
     pub fn with_capacity(capacity: usize) -> Self {
         Self { lines: Vec::with_capacity(capacity.div_ceil(CELL_BYTES)), len: 0 }
@@ -39,9 +121,10 @@ impl PageBufMut {
 
     /// Makes the buffer `len` bytes long; new bytes are zero.
     pub fn resize(&mut self, len: usize) {
-        if len < self.len {
-            let lines: &mut [u8] = bytemuck::cast_slice_mut(&mut self.lines);
-            lines[len..self.len].fill(0);
+        let lines: &mut [u8] = bytemuck::cast_slice_mut(&mut self.lines);
+        let there = len.min(lines.len());
+        if there > self.len {
+            lines[self.len..there].fill(0);
         }
         self.lines.resize(len.div_ceil(CELL_BYTES), Line::zeroed());
         self.len = len;
@@ -62,7 +145,7 @@ impl PageBufMut {
     /// The finished buffer, without a copy.
     pub fn freeze(self) -> PageBuf {
         let len = self.len;
-        PageBuf { lines: Arc::new(self.lines), start: 0, len }
+        PageBuf { lines: Arc::new(Lines(self.lines)), start: 0, len }
     }
 }
 
@@ -89,7 +172,7 @@ impl fmt::Debug for PageBufMut {
 /// Immutable bytes, shared by reference count; cloning and slicing copy nothing.
 #[derive(Clone)]
 pub struct PageBuf {
-    lines: Arc<Vec<Line>>,
+    lines: Arc<Lines>,
     start: usize,
     len: usize,
 }
@@ -138,14 +221,14 @@ impl PageBuf {
 
     /// Bytes of memory that this buffer keeps alive (the whole allocation, whatever the slice).
     pub fn memory_bytes(&self) -> usize {
-        self.lines.capacity() * CELL_BYTES
+        self.lines.0.capacity() * CELL_BYTES
     }
 }
 
 impl Deref for PageBuf {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.lines)[self.start..self.start + self.len]
+        &bytemuck::cast_slice(&self.lines.0)[self.start..self.start + self.len]
     }
 }
 
@@ -195,6 +278,35 @@ mod tests {
         assert_eq!(b.slice(8..).try_values::<u64>(), Some(&[2u64, 3][..]));
         assert_eq!(b.slice(4..12).try_values::<u64>(), None);
         assert_eq!(b.slice(0..12).try_values::<u64>(), None);
+    }
+
+    #[test]
+    fn memory_that_was_used_serves_again_but_never_shows() {
+        let filled = |len: usize| {
+            let mut b = PageBufMut::scratch(len);
+            b.fill(7);
+            b.freeze()
+        };
+        for len in [4096, 8192, 100, 1 << 20] {
+            let (a, b) = (filled(len), filled(len));
+            let at = [a.as_ptr(), b.as_ptr()];
+            assert_ne!(at[0], at[1], "two that live share nothing");
+            let part = a.slice(10..20);
+            drop((a, b));
+            assert_eq!(&*part, &[7; 10], "a slice keeps it");
+            let c = filled(len);
+            assert_ne!(c.as_ptr(), at[0]);
+            assert_eq!(c.as_ptr(), at[1], "{len} bytes");
+            assert!(PageBufMut::zeroed(len).iter().all(|&b| b == 0));
+            let mut grown = PageBufMut::scratch(len);
+            grown.resize(len - 90);
+            grown.resize(len + 5000);
+            assert!(grown[len - 90..].iter().all(|&b| b == 0), "{len} bytes");
+        }
+        let kept: Vec<_> = (0..100).map(|_| filled(4096)).collect();
+        drop(kept);
+        let count = SPARES.with(|s| s.borrow().small[0].len());
+        assert_eq!(count * 4096, SMALL_BYTES);
     }
 
     #[test]

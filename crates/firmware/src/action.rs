@@ -12,7 +12,7 @@
 //! Source: ELEOS §IV (system actions), §VIII-C2 (AVAIL). We differ: old addresses are in the record itself, summed by
 //! EBLOCK, instead of in lazily written records and a DONE record; so counts are exact after every crash.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use lode_base::{EblockId, ExtentId, Geometry, Lpid, SessionId, ViewId};
@@ -23,6 +23,10 @@ use crate::core::Sequencer;
 use crate::index::IndexPage;
 use crate::log::Record;
 use crate::map::{Entry, MapPage};
+use lode_base::fast::{FastMap, FastSet};
+
+/// Entries of the overlay that there is memory for while it is empty, at most.
+const ENTRIES_KEPT: usize = 4096;
 
 /// The pages of an extent that an action changes, kept in memory while it is under way.
 pub(crate) struct Pinned {
@@ -31,7 +35,7 @@ pub(crate) struct Pinned {
 }
 
 /// All of them, by extent.
-pub(crate) type Pins = HashMap<ExtentId, Pinned>;
+pub(crate) type Pins = FastMap<ExtentId, Pinned>;
 
 /// What an action came to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,23 +78,44 @@ pub(crate) struct Action {
 
 /// Bytes that are not needed any more, by EBLOCK.
 #[derive(Default)]
-pub(crate) struct Freed(BTreeMap<EblockId, u32>);
+pub(crate) struct Freed {
+    all: FastMap<EblockId, u32>,
+    /// Pages that were written together lie together: the EBLOCK that came last is not looked up.
+    last: Option<(EblockId, u32)>,
+}
 
 impl Freed {
     pub(crate) fn add(&mut self, g: &Geometry, e: Entry) {
-        *self.0.entry(g.locate(e.ppa(g)).0).or_default() += e.cells_bytes();
+        let (eblock, bytes) = (g.locate(e.ppa(g)).0, e.cells_bytes());
+        match &mut self.last {
+            Some((last, sum)) if *last == eblock => *sum += bytes,
+            _ => {
+                self.end_run();
+                self.last = Some((eblock, bytes));
+            }
+        }
     }
 
-    pub(crate) fn into_vec(self) -> Vec<(EblockId, u32)> {
-        self.0.into_iter().collect()
+    fn end_run(&mut self) {
+        if let Some((e, bytes)) = self.last.take() {
+            *self.all.entry(e).or_default() += bytes;
+        }
+    }
+
+    /// Each EBLOCK once, in order.
+    pub(crate) fn into_vec(mut self) -> Vec<(EblockId, u32)> {
+        self.end_run();
+        let mut all: Vec<_> = self.all.into_iter().collect();
+        all.sort_unstable();
+        all
     }
 }
 
 /// What is staged and not installed, as those that are staged next must see it.
 #[derive(Default)]
 pub(crate) struct Overlay {
-    entries: HashMap<Lpid, (u64, Option<Entry>)>,
-    released: HashSet<ExtentId>,
+    entries: FastMap<Lpid, (u64, Option<Entry>)>,
+    released: FastSet<ExtentId>,
     closing: HashSet<SessionId>,
     /// Actions staged so far.
     staged: u64,
@@ -101,6 +126,9 @@ pub(crate) struct Overlay {
 impl Overlay {
     /// The entry of a page once all that is staged is installed.
     pub(crate) fn entry(&self, lpid: Lpid, map: &MapPage) -> Option<Entry> {
+        if self.entries.is_empty() {
+            return map.load(lpid.page());
+        }
         match self.entries.get(&lpid) {
             Some((_, entry)) => *entry,
             None => map.load(lpid.page()),
@@ -164,7 +192,11 @@ impl Overlay {
 
     /// Nothing is staged any more.
     pub(crate) fn clear(&mut self) {
-        self.entries.clear();
+        // What a large batch took is not swept anew for each small one.
+        match self.entries.capacity() > ENTRIES_KEPT {
+            true => self.entries = FastMap::default(),
+            false => self.entries.clear(),
+        }
         self.released.clear();
         self.closing.clear();
         self.first = self.staged;
@@ -179,7 +211,7 @@ impl Default for Action {
     fn default() -> Self {
         Self {
             record: Record::Checkpointed { lsn: 0 },
-            pins: Pins::new(),
+            pins: Pins::default(),
             eblocks: Vec::new(),
             pin_view: false,
             copies: Vec::new(),

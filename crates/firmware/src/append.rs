@@ -23,7 +23,8 @@ use crate::metadata;
 use crate::space::Space;
 use crate::summary::Stream;
 
-/// Bytes that are programmed at a time.
+/// Bytes that are programmed at a time, about. Not fewer: what is written at once, a host's page cache holds in large
+/// pieces, which reach its disk sooner.
 const PROGRAM_BYTES: u32 = 1 << 20;
 
 /// A page to be placed.
@@ -269,22 +270,29 @@ fn program_pages(
     let wblock = medium.geometry().wblock_bytes();
     let step = (PROGRAM_BYTES / wblock).max(1) * wblock;
     let (start, end) = (wblocks.start * wblock, wblocks.end * wblock);
-    let mut first = 0;
-    for from in (start..end).step_by(step as usize) {
-        let to = end.min(from + step);
-        let mut buf = PageBufMut::zeroed((to - from) as usize);
+    let (mut first, mut to) = (0, start);
+    while to < end {
+        let from = to;
+        // A small rest is no program of its own.
+        to = if end - from <= step + step / 2 { end } else { (from / step + 1) * step };
+        let mut buf = PageBufMut::scratch((to - from) as usize);
+        let mut filled = 0;
         for (i, (&at, data)) in offsets.iter().zip(items).enumerate().skip(first) {
             let data_end = at + data.len() as u32;
             let (a, b) = (at.max(from), data_end.min(to));
             if a < b {
-                buf[(a - from) as usize..(b - from) as usize]
-                    .copy_from_slice(&data[(a - at) as usize..(b - at) as usize]);
+                let (a, b) = ((a - from) as usize, (b - from) as usize);
+                buf[filled..a].fill(0);
+                let skipped = (from.max(at) - at) as usize;
+                buf[a..b].copy_from_slice(&data[skipped..][..b - a]);
+                filled = b;
             }
             if data_end > to {
                 break;
             }
             first = i + 1;
         }
+        buf[filled..].fill(0);
         medium.program(e, from / wblock, &buf.freeze())?;
     }
     Ok(())

@@ -9,7 +9,7 @@
 //! since both publish and look in one total order (SeqCst). Source: epoch-based reclamation (Fraser 2004),
 //! with a slot a reader instead of one a thread.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Readers at a time; further ones wait for a slot. A read may take two (one while it loads a mapping page).
 const SLOTS: usize = 1024;
@@ -17,10 +17,17 @@ const SLOTS: usize = 1024;
 #[repr(align(64))]
 struct Slot(AtomicU64);
 
+thread_local! {
+    /// The slot that a thread tries first: always the same, so that it stays in the cache of its CPU.
+    static FIRST: usize = {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        THREADS.fetch_add(SLOTS / 64, Ordering::Relaxed) % SLOTS
+    };
+}
+
 pub(crate) struct Epochs {
     current: AtomicU64,
     slots: Box<[Slot]>,
-    hint: AtomicU64,
 }
 
 /// A reader that is under way.
@@ -29,16 +36,15 @@ pub(crate) struct Epoch<'a>(&'a AtomicU64);
 impl Epochs {
     pub(crate) fn new() -> Self {
         let slots = (0..SLOTS).map(|_| Slot(AtomicU64::new(0))).collect();
-        Self { current: AtomicU64::new(1), slots, hint: AtomicU64::new(0) }
+        Self { current: AtomicU64::new(1), slots }
     }
 
     /// Begins a read; it ends when the answer is dropped.
     pub(crate) fn enter(&self) -> Epoch<'_> {
-        let mut at = self.hint.fetch_add(1, Ordering::Relaxed) as usize;
+        let first = FIRST.with(|&f| f);
         loop {
-            for _ in 0..SLOTS {
-                at = (at + 1) % SLOTS;
-                let slot = &self.slots[at].0;
+            for at in first..first + SLOTS {
+                let slot = &self.slots[at % SLOTS].0;
                 let now = self.current.load(Ordering::SeqCst);
                 if slot.load(Ordering::Relaxed) == 0
                     && slot.compare_exchange(0, now, Ordering::SeqCst, Ordering::Relaxed).is_ok()

@@ -8,7 +8,6 @@
 //! in the order above a reader that finds the same mapping entry before and after it took the index entry has the entry
 //! of that version, or none. What an action frees is what its record says (asserted).
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use lode_base::{EblockId, ExtentId, Lpid};
@@ -21,6 +20,7 @@ use crate::index::{IndexPage, Rule};
 use crate::log::{Commit, Record};
 use crate::map::{Entry, MapPage};
 use crate::versions::{Install, OldIndex};
+use crate::write::by_extent;
 
 /// What a page becomes.
 struct Change<'a> {
@@ -70,10 +70,15 @@ impl Core {
         writes: impl Iterator<Item = (Lpid, bool)>,
         others: impl Iterator<Item = ExtentId>,
     ) -> Result<Pins, FirmwareError> {
-        let mut pins = HashMap::new();
+        let mut pins = Pins::default();
         let pin_all = || {
+            let mut last = None;
             for (lpid, indexes) in writes {
-                self.pin_extent(&mut pins, lpid.extent(), true, indexes)?;
+                let this = Some((lpid.extent(), indexes));
+                if last != this {
+                    self.pin_extent(&mut pins, lpid.extent(), true, indexes)?;
+                    last = this;
+                }
             }
             for extent in others {
                 self.pin_extent(&mut pins, extent, false, false)?;
@@ -182,16 +187,11 @@ impl Core {
         let owner = |extent| self.extents.read().owner(extent);
         let mut install = self.versions.install(c.number);
         let mut replaced = 0;
-        // Pages of a batch mostly lie in one extent: its rule is looked up once.
-        let mut of: Option<(ExtentId, Option<&Rule>)> = None;
+        let mut of = by_extent(|e| (owner(e).and_then(|o| old_rules.get(o)), &a.pins[&e]));
         for page in &c.writes {
-            let extent = page.lpid.extent();
-            let (_, old_rule) = match of {
-                Some(known) if known.0 == extent => known,
-                _ => *of.insert((extent, owner(extent).and_then(|o| old_rules.get(o)))),
-            };
+            let (old_rule, pinned) = of(page.lpid.extent());
             let change = Change { lpid: page.lpid, entry: Some(page.entry), index: page.index.as_ref() };
-            replaced += self.replace(w, &mut install, &a.pins[&extent], old_rule, &change);
+            replaced += self.replace(w, &mut install, pinned, old_rule, &change);
         }
         for &lpid in &c.trims {
             if let Some(p) = a.pins.get(&lpid.extent()) {

@@ -80,7 +80,7 @@ impl Core {
         let record = Record::Flushed { as_of, pages: homes, freed: freed.into_vec() };
         let action = Action {
             record,
-            pins: Pins::new(),
+            pins: Pins::default(),
             eblocks: placed.eblocks,
             pin_view: false,
             copies: Vec::new(),

@@ -50,8 +50,11 @@ impl Core {
     /// The entry of a page, at a view or at the newest commit. The caller is in an epoch.
     fn locate(&self, view: Option<ViewId>, lpid: Lpid) -> Result<Option<Entry>, CommandError> {
         let commit = view.map(|v| self.view_commit(v)).transpose()?;
-        let page = self.map.get(&self.medium, &self.epochs, lpid.extent().raw())?;
-        let entry = page.and_then(|p| p.load(lpid.page()));
+        let (extent, page) = (lpid.extent().raw(), lpid.page());
+        let entry = match self.map.look(extent, |p| p.load(page)) {
+            Some(entry) => entry,
+            None => self.map.get(&self.medium, &self.epochs, extent)?.and_then(|p| p.load(page)),
+        };
         let old = commit.and_then(|c| self.versions.find(lpid, c));
         if let Some(v) = view {
             self.view_commit(v)?;
@@ -74,7 +77,7 @@ impl Core {
             true => CommandError::Uncorrectable { lpid, ppa: at, what: e.to_string() },
             false => CommandError::Medium(e.to_string()),
         })?;
-        Ok(bytes.slice(skip..))
+        Ok(if skip == 0 { bytes } else { bytes.slice(skip..) })
     }
 
     /// The cells that a part of a page lies in, and how many bytes of the first come before it.

@@ -14,7 +14,7 @@ use lode_command::CommandError;
 use crate::FirmwareError;
 use crate::append::{Item, Plan, Provision};
 use crate::core::{Core, Sequencer};
-use crate::gc::Urgency;
+use crate::gc::{Cleaner, Urgency};
 use crate::log::LogWriter;
 use crate::summary::Stream;
 
@@ -165,13 +165,21 @@ impl Core {
         }
         // Whoever has the background already does it.
         let Some(mut cleaner) = self.background.try_lock() else { return };
-        let done = self.write_back().and_then(|()| match collect && cleaner.earned(bytes) {
-            true => self.collect_step(&mut cleaner, Urgency::Due).map(drop),
-            false => Ok(()),
-        });
+        cleaner.earn(bytes);
+        let done = self.write_back().and_then(|()| self.collect_earned(&mut cleaner));
         if let Err(e) = done {
             self.note(&e);
         }
+    }
+
+    /// Moves what batches have earned, while it is due.
+    fn collect_earned(&self, cleaner: &mut Cleaner) -> Result<(), FirmwareError> {
+        while self.gc_due(&self.seq.lock()) && cleaner.begin_step() {
+            if !self.collect_step(cleaner, Urgency::Due)? {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Takes note of a background step that failed: for want of space it is tried again, and what is damaged is told to

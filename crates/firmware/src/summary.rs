@@ -181,6 +181,8 @@ pub(crate) struct Summary {
     count: u32,
     /// EBLOCKs whose descriptor changed since their piece was written.
     touched: BTreeSet<u32>,
+    /// One of them, the last: pages that follow each other mostly lie in one EBLOCK.
+    touched_last: Option<u32>,
     /// An EBLOCK of which more died than lived: the image said something else of it than its mapping does.
     pub(crate) miscounted: Option<EblockId>,
     /// Those that may have nothing left that is needed.
@@ -196,6 +198,7 @@ impl Summary {
             eblocks: Vec::new(),
             count: g.eblock_count(),
             touched: BTreeSet::new(),
+            touched_last: None,
             miscounted: None,
             empty: Vec::new(),
             live_bytes: 0,
@@ -239,7 +242,10 @@ impl Summary {
         if self.eblocks.len() <= at {
             self.eblocks.resize(at + 1, Descriptor::FRESH);
         }
-        self.touched.insert(e.raw());
+        if self.touched_last != Some(e.raw()) {
+            self.touched.insert(e.raw());
+            self.touched_last = Some(e.raw());
+        }
         &mut self.eblocks[at]
     }
 
@@ -316,6 +322,7 @@ impl Summary {
         let pieces: BTreeSet<usize> =
             self.touched.iter().map(|&e| e as usize / SUMMARY_PIECE_EBLOCKS).collect();
         self.touched.clear();
+        self.touched_last = None;
         let encode = |p: usize| {
             let from = p * SUMMARY_PIECE_EBLOCKS;
             let to = (from + SUMMARY_PIECE_EBLOCKS).min(self.eblocks.len());

@@ -15,7 +15,7 @@
 //! Source: the design, "Read views"; version lists as in HyPer (Neumann et al., SIGMOD 2015), kept in a side
 //! table.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -24,6 +24,7 @@ use lode_program::IndexRule;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::map::Entry;
+use lode_base::fast::FastMap;
 
 const SHARDS: u64 = 64;
 const SLOT_BITS: u32 = 16;
@@ -63,7 +64,7 @@ pub(crate) struct Versions {
     inner: Mutex<Inner>,
     newest: AtomicU64,
     slots: Box<[Slot]>,
-    shards: Vec<RwLock<HashMap<Lpid, Vec<Version>>>>,
+    shards: Vec<RwLock<FastMap<Lpid, Vec<Version>>>>,
     count: AtomicUsize,
     /// Entries whose bytes no view needs any more.
     freed: Mutex<Vec<Entry>>,
@@ -90,7 +91,7 @@ impl Versions {
         }
     }
 
-    fn shard(&self, lpid: Lpid) -> &RwLock<HashMap<Lpid, Vec<Version>>> {
+    fn shard(&self, lpid: Lpid) -> &RwLock<FastMap<Lpid, Vec<Version>>> {
         &self.shards[(lpid.raw() % SHARDS) as usize]
     }
 
@@ -212,7 +213,7 @@ impl Versions {
 
     /// All old versions of all pages, and where they lie.
     pub(crate) fn all_old(&self) -> Vec<(Lpid, Entry)> {
-        let of = |s: &RwLock<HashMap<Lpid, Vec<Version>>>| {
+        let of = |s: &RwLock<FastMap<Lpid, Vec<Version>>>| {
             let s = s.read();
             let old = s.iter().flat_map(|(&l, v)| v.iter().filter_map(move |v| Some((l, v.entry?))));
             old.collect::<Vec<_>>()

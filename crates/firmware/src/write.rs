@@ -28,6 +28,7 @@ use crate::map::Entry;
 use crate::metadata::PageName;
 use crate::room::Room;
 use crate::summary::Stream;
+use lode_base::fast::FastSet;
 
 /// Programs of one action that may fail, each in another EBLOCK.
 const RETRIES: u32 = 8;
@@ -45,6 +46,15 @@ struct Prepared {
 pub(crate) enum Begun {
     Staged(Arc<Slot>),
     Answered(Reply),
+}
+
+/// What `find` answers, asked once for each run of pages of one extent: most batches hold few extents.
+pub(crate) fn by_extent<T: Copy>(mut find: impl FnMut(ExtentId) -> T) -> impl FnMut(ExtentId) -> T {
+    let mut known = None;
+    move |e| match known {
+        Some((last, found)) if last == e => found,
+        _ => known.insert((e, find(e))).1,
+    }
 }
 
 fn invalid(what: impl Into<String>) -> CommandError {
@@ -115,11 +125,10 @@ impl Core {
                 id.batch_bytes_max
             )));
         }
-        let releases: HashSet<ExtentId> = batch.releases.iter().copied().collect();
+        let releases: FastSet<ExtentId> = batch.releases.iter().copied().collect();
         if releases.len() < batch.releases.len() {
             return Err(invalid("an extent is released twice in one batch"));
         }
-        let mut seen: HashSet<Lpid> = HashSet::with_capacity(pages);
         for p in &batch.writes {
             let (lpid, len) = (p.lpid, p.data.len());
             if !(PAGE_BYTES_MIN..=id.page_bytes_max as usize).contains(&len) {
@@ -128,14 +137,18 @@ impl Core {
                     "page {lpid} has {len} bytes; {PAGE_BYTES_MIN} to {max} are taken"
                 )));
             }
-            if releases.contains(&lpid.extent()) {
+            if !releases.is_empty() && releases.contains(&lpid.extent()) {
                 return Err(invalid(format!("page {lpid} is written in an extent that is released")));
             }
         }
-        for lpid in batch.writes.iter().map(|p| p.lpid).chain(batch.trims.iter().copied()) {
-            if !seen.insert(lpid) {
-                return Err(invalid(format!("page {lpid} comes twice in one batch")));
-            }
+        let mut lpids: Vec<Lpid> = Vec::with_capacity(pages);
+        lpids.extend(batch.writes.iter().map(|p| p.lpid).chain(batch.trims.iter().copied()));
+        // Most batches come in order.
+        if !lpids.is_sorted() {
+            lpids.sort_unstable();
+        }
+        if let Some(twice) = lpids.windows(2).find(|w| w[0] == w[1]) {
+            return Err(invalid(format!("page {} comes twice in one batch", twice[0])));
         }
         let mut owners = HashSet::new();
         if let Some((owner, _)) = batch.index_rules.iter().find(|(owner, _)| !owners.insert(*owner)) {
@@ -172,7 +185,8 @@ impl Core {
 
     fn owners(&self, batch: &Batch) -> Vec<Option<OwnerId>> {
         let extents = self.extents.read();
-        batch.writes.iter().map(|p| extents.owner(p.lpid.extent())).collect()
+        let mut owner = by_extent(|e| extents.owner(e));
+        batch.writes.iter().map(|p| owner(p.lpid.extent())).collect()
     }
 
     fn is_current(&self, w: &Sequencer, batch: &Batch, p: &Prepared) -> bool {
@@ -189,7 +203,8 @@ impl Core {
         }
         let extents = self.extents.read();
         let mut touched = batch.writes.iter().map(|p| p.lpid.extent()).chain(batch.releases.iter().copied());
-        match touched.find(|&e| extents.owner(e).is_none() || w.overlay.is_released(e)) {
+        let mut is_gone = by_extent(|e| extents.owner(e).is_none() || w.overlay.is_released(e));
+        match touched.find(|&e| is_gone(e)) {
             Some(e) => Err(CommandError::NoSuchExtent(e)),
             None => Ok(()),
         }
@@ -202,7 +217,7 @@ impl Core {
         mut pins: Pins,
     ) -> Result<Arc<Slot>, CommandError> {
         let parts = self.parts(batch, &pins);
-        let mut placed: Vec<(Lpid, lode_base::Ppa)> = Vec::with_capacity(batch.writes.len());
+        let mut places: Vec<Option<lode_base::Ppa>> = vec![None; batch.writes.len()];
         let mut eblocks = Vec::new();
         let record_bytes = self.record_bytes(batch, prepared);
         let give_up = |pins: &Pins, eblocks: Vec<lode_base::EblockId>| {
@@ -216,19 +231,18 @@ impl Core {
             give_up(&pins, eblocks);
             return Err(e);
         }
-        let mut places = std::collections::HashMap::with_capacity(batch.writes.len());
         for (stream, pages) in parts {
-            let item = |p: &&PageWrite| Item {
+            let item = |&(_, p): &(usize, &PageWrite)| Item {
                 len: p.data.len(),
                 align: p.align,
                 word: PageName::User(p.lpid).word(),
             };
             let items: Vec<Item> = pages.iter().map(item).collect();
-            let data: Vec<&[u8]> = pages.iter().map(|p| &p.data[..]).collect();
+            let data: Vec<&[u8]> = pages.iter().map(|(_, p)| &p.data[..]).collect();
             match self.append(stream, &items, &data, Room::User { record_bytes }) {
                 Ok(p) => {
                     eblocks.extend(p.eblocks);
-                    places.extend(pages.iter().map(|p| p.lpid).zip(p.places));
+                    pages.iter().zip(p.places).for_each(|(&(at, _), place)| places[at] = Some(place));
                 }
                 Err(e) => {
                     give_up(&pins, eblocks);
@@ -236,7 +250,7 @@ impl Core {
                 }
             }
         }
-        placed.extend(batch.writes.iter().map(|p| (p.lpid, places[&p.lpid])));
+        let places: Vec<_> = places.into_iter().map(|p| p.expect("every page has a place")).collect();
         loop {
             let mut w = self.seq.lock();
             let checked =
@@ -247,7 +261,7 @@ impl Core {
                 return Err(e);
             }
             if self.is_current(&w, batch, prepared) {
-                return Ok(self.stage_batch(&mut w, batch, prepared, &placed, pins, eblocks));
+                return Ok(self.stage_batch(&mut w, batch, prepared, &places, pins, eblocks));
             }
             drop(w);
             // Rules or owners changed while the pages were programmed: only entries are made anew.
@@ -263,11 +277,13 @@ impl Core {
         }
     }
 
-    /// The pages of a batch by stream.
-    fn parts<'a>(&self, batch: &'a Batch, pins: &Pins) -> Vec<(Stream, Vec<&'a PageWrite>)> {
-        let is_hot = |p: &&PageWrite| pins[&p.lpid.extent()].map.load(p.lpid.page()).is_some();
-        let (hot, cold): (Vec<_>, Vec<_>) = batch.writes.iter().partition(is_hot);
-        let bytes = |pages: &[&PageWrite]| pages.iter().map(|p| p.data.len() as u64).sum::<u64>();
+    /// The pages of a batch by stream, each with its number in the batch.
+    fn parts<'a>(&self, batch: &'a Batch, pins: &Pins) -> Vec<(Stream, Vec<(usize, &'a PageWrite)>)> {
+        let mut pinned = by_extent(|e| &*pins[&e].map);
+        let is_hot = |(_, p): &(usize, &PageWrite)| pinned(p.lpid.extent()).load(p.lpid.page()).is_some();
+        let (hot, cold): (Vec<_>, Vec<_>) = batch.writes.iter().enumerate().partition(is_hot);
+        let bytes =
+            |pages: &[(usize, &PageWrite)]| pages.iter().map(|(_, p)| p.data.len() as u64).sum::<u64>();
         let (hot_bytes, cold_bytes) = (bytes(&hot), bytes(&cold));
         let g = self.geometry();
         let split = SPLIT_WBLOCKS * u64::from(g.wblock_bytes()) * u64::from(g.channels());
@@ -277,7 +293,7 @@ impl Core {
         if batch.writes.is_empty() {
             return Vec::new();
         }
-        vec![(self.user_stream(hot_bytes, hot_bytes + cold_bytes), batch.writes.iter().collect())]
+        vec![(self.user_stream(hot_bytes, hot_bytes + cold_bytes), batch.writes.iter().enumerate().collect())]
     }
 
     /// Bytes that the record of a batch takes in the log, about.
@@ -298,7 +314,7 @@ impl Core {
         w: &mut Sequencer,
         batch: &Batch,
         prepared: &mut Prepared,
-        placed: &[(Lpid, lode_base::Ppa)],
+        places: &[lode_base::Ppa],
         pins: Pins,
         eblocks: Vec<lode_base::EblockId>,
     ) -> Arc<Slot> {
@@ -311,18 +327,18 @@ impl Core {
         let mut freed = Freed::default();
         let mut writes = Vec::with_capacity(batch.writes.len());
         let entries = std::mem::take(&mut prepared.entries);
-        for (((p, owner), index), (_, ppa)) in
-            batch.writes.iter().zip(&prepared.owners).zip(entries).zip(placed)
-        {
-            let rule = owner.and_then(|o| staged_rules.get(o));
-            let index = index.and_then(|bytes| Some((rule?.number, bytes)));
+        let mut pinned = by_extent(|e| &*pins[&e].map);
+        for (((p, owner), index), ppa) in batch.writes.iter().zip(&prepared.owners).zip(entries).zip(places) {
+            let rule = || owner.and_then(|o| staged_rules.get(o));
+            let index = index.and_then(|bytes| Some((rule()?.number, bytes)));
             let entry = Entry::new(*ppa, p.data.len(), index.is_none());
-            let old = w.overlay.entry(p.lpid, &pins[&p.lpid.extent()].map);
+            let old = w.overlay.entry(p.lpid, pinned(p.lpid.extent()));
             old.into_iter().for_each(|e| freed.add(&g, e));
             w.overlay.set(p.lpid, Some(entry));
             w.space.clock += u64::from(entry.cells_bytes()) / lode_base::CELL_BYTES as u64;
             writes.push(LoggedWrite { lpid: p.lpid, entry, index });
         }
+        drop(pinned);
         for lpid in &batch.trims {
             if let Some(p) = pins.get(&lpid.extent()) {
                 w.overlay.entry(*lpid, &p.map).into_iter().for_each(|e| freed.add(&g, e));
@@ -476,7 +492,7 @@ impl Core {
         w.under_way += 1;
         let action = Action {
             record,
-            pins: Pins::new(),
+            pins: Pins::default(),
             eblocks: Vec::new(),
             pin_view: false,
             copies: Vec::new(),

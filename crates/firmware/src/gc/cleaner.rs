@@ -27,7 +27,9 @@ const WEAR_SPREAD: u32 = 128;
 /// One victim in so many is chosen by wear, while the wear is spread too far.
 const WEAR_TURN: u64 = 16;
 /// Bytes that a step moves, about, when nothing waits for it.
-pub(super) const STEP_BYTES: u64 = 512 << 10;
+const STEP_BYTES: u64 = 512 << 10;
+/// Bytes that one action moves, about, when there is much to move.
+pub(super) const MOVE_BYTES: usize = 2 << 20;
 /// Bytes that may be moved for each that a batch wrote, before space is short.
 const MOVES_PER_WRITE: u64 = 4;
 /// Share of an EBLOCK, as a divisor, that is to be gained by moving the rest of it: below the over-provisioning, so that
@@ -66,6 +68,8 @@ pub(crate) struct Cleaner {
     current: Option<EblockId>,
     /// Bytes that may be moved for those that batches wrote.
     credit: u64,
+    /// Bytes that the step under way moves, about.
+    pub(super) step_bytes: u64,
     /// EBLOCKs with a page that can not be read.
     pub(crate) stuck: BTreeSet<EblockId>,
     /// EBLOCKs whose pages were hard to read: to be moved while they can be.
@@ -81,19 +85,25 @@ impl Cleaner {
             victims: 0,
             current: None,
             credit: 0,
+            step_bytes: STEP_BYTES,
             stuck: BTreeSet::new(),
             weak: BTreeSet::new(),
             tidy: Tidy::default(),
         }
     }
 
-    /// Whether batches wrote enough, this one's `bytes` included, for a step that moves pages: so a small batch does not
-    /// wait for a whole EBLOCK.
-    pub(crate) fn earned(&mut self, bytes: u64) -> bool {
-        self.credit = (self.credit + bytes * MOVES_PER_WRITE).min(2 * STEP_BYTES);
-        let earned = self.credit >= STEP_BYTES;
+    /// A batch wrote so many bytes: GC may move some for them.
+    pub(crate) fn earn(&mut self, bytes: u64) {
+        self.credit = (self.credit + bytes * MOVES_PER_WRITE).min(2 * MOVE_BYTES as u64);
+    }
+
+    /// Whether batches wrote enough for a step that moves pages: so a small batch does not wait for a whole EBLOCK. After
+    /// a large one the step is longer, since each forces the log.
+    pub(crate) fn begin_step(&mut self) -> bool {
+        self.step_bytes = STEP_BYTES.max(self.credit.min(MOVE_BYTES as u64));
+        let earned = self.credit >= self.step_bytes;
         if earned {
-            self.credit -= STEP_BYTES;
+            self.credit -= self.step_bytes;
         }
         earned
     }

@@ -22,16 +22,18 @@ use crate::action::{Action, Freed};
 use crate::append::Item;
 use crate::core::{Core, Counts, EBLOCKS_FEW};
 use crate::gc::Cleaner;
-use crate::gc::cleaner::{Emptied, STEP_BYTES};
+use crate::gc::cleaner::{Emptied, MOVE_BYTES};
 use crate::log::Record;
 use crate::map::Entry;
 use crate::metadata::{self, PageName};
 use crate::room::Room;
 
-/// Bytes that one action moves, about.
-const MOVE_BYTES: usize = 2 << 20;
+/// Bytes that are read at a time, about; and bytes between two pages that are rather read than passed over.
+const READ_BYTES: usize = 256 << 10;
+const READ_GAP_BYTES: usize = 8 << 10;
 
 /// A page that lies in the victim.
+#[derive(Clone, Copy)]
 struct Valid {
     lpid: Lpid,
     entry: Entry,
@@ -75,37 +77,33 @@ impl Core {
                 rewritten => rewritten?,
             }
         }
-        let mut chunk: Vec<(Valid, PageBuf)> = Vec::new();
-        let mut bytes = 0;
+        let mut valid: Vec<Valid> = Vec::new();
         for lpid in users {
-            let entries = match self.entries_in(victim, lpid) {
-                Err(e) if e.is_damage() => {
-                    cleaner.stuck.insert(victim);
-                    continue;
-                }
-                entries => entries?,
-            };
-            for entry in entries {
-                match self.read_range(lpid, entry.ppa(self.geometry()), 0..entry.len_bytes() as u32) {
-                    Ok(data) => {
-                        bytes += data.len();
-                        chunk.push((Valid { lpid, entry }, data));
-                    }
-                    // It stays, and says so to whoever reads it.
-                    Err(CommandError::Uncorrectable { .. }) => drop(cleaner.stuck.insert(victim)),
-                    Err(e) => return Err(FirmwareError::damaged(self.medium.path(), e.to_string())),
-                }
-            }
-            if bytes >= if whole { MOVE_BYTES } else { STEP_BYTES as usize } {
-                self.move_pages(d.age, std::mem::take(&mut chunk))?;
-                bytes = 0;
-                if !whole {
-                    return Ok(Emptied::InPart);
-                }
+            match self.entries_in(victim, lpid) {
+                Err(e) if e.is_damage() => drop(cleaner.stuck.insert(victim)),
+                entries => valid.extend(entries?.into_iter().map(|entry| Valid { lpid, entry })),
             }
         }
-        if !chunk.is_empty() {
-            self.move_pages(d.age, chunk)?;
+        // As they lie, so that neighbours are read together.
+        valid.sort_unstable_by_key(|v| v.entry.ppa(self.geometry()));
+        let most = if whole { MOVE_BYTES } else { cleaner.step_bytes as usize };
+        let mut left = &valid[..];
+        while !left.is_empty() {
+            let mut bytes = 0;
+            let fits = |v: &&Valid| {
+                let before = bytes;
+                bytes += v.entry.len_bytes();
+                before < most
+            };
+            let (step, rest) = left.split_at(left.iter().take_while(fits).count());
+            left = rest;
+            let pages = self.read_valid(cleaner, victim, step)?;
+            if !pages.is_empty() {
+                self.move_pages(d.age, pages)?;
+            }
+            if !whole && bytes >= most {
+                return Ok(Emptied::InPart);
+            }
         }
         let left = self.seq.lock().space.summary.get(victim).live;
         if left > 0 {
@@ -113,6 +111,44 @@ impl Core {
         }
         Counts::add(&self.counts.victims, 1);
         Ok(Emptied::Whole)
+    }
+
+    /// Reads pages of an EBLOCK, which are in the order in which they lie there; those that can not be read stay.
+    fn read_valid(
+        &self,
+        cleaner: &mut Cleaner,
+        victim: EblockId,
+        valid: &[Valid],
+    ) -> Result<Vec<(Valid, PageBuf)>, FirmwareError> {
+        let g = self.geometry();
+        let start = |v: &Valid| g.locate(v.entry.ppa(g)).1 as usize;
+        let end = |v: &Valid| start(v) + v.entry.len_bytes();
+        let near = |a: &Valid, b: &Valid| start(b) <= end(a) + READ_GAP_BYTES;
+        let mut pages = Vec::with_capacity(valid.len());
+        for near in valid.chunk_by(near) {
+            let mut left = near;
+            while let Some(first) = left.first() {
+                let count = left.iter().take_while(|v| end(v) <= start(first) + READ_BYTES).count().max(1);
+                let (run, rest) = left.split_at(count);
+                left = rest;
+                let len = run.iter().map(end).max().unwrap_or(0) - start(first);
+                if let Ok(data) = self.medium.read(first.entry.ppa(g), len as u32) {
+                    let part = |v: &Valid| data.slice(start(v) - start(first)..end(v) - start(first));
+                    pages.extend(run.iter().map(|v| (*v, part(v))));
+                    continue;
+                }
+                // Something there is damaged, needed or not.
+                for v in run {
+                    match self.read_range(v.lpid, v.entry.ppa(g), 0..v.entry.len_bytes() as u32) {
+                        Ok(data) => pages.push((*v, data)),
+                        // It stays, and says so to whoever reads it.
+                        Err(CommandError::Uncorrectable { .. }) => drop(cleaner.stuck.insert(victim)),
+                        Err(e) => return Err(FirmwareError::damaged(self.medium.path(), e.to_string())),
+                    }
+                }
+            }
+        }
+        Ok(pages)
     }
 
     /// Where versions of a page lie in an EBLOCK: the newest, and old ones that a view shows.

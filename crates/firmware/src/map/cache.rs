@@ -11,7 +11,7 @@
 //! read, and the reader's epoch keeps the home from being written over meanwhile. A page whose writing failed is dirty
 //! again. A page that says nothing any more stays until it was written, which takes its home away.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -22,6 +22,7 @@ use super::{Entry, Resident};
 use crate::FirmwareError;
 use crate::drive_page::{self, TABLE_PIECE_ENTRIES};
 use crate::epochs::Epochs;
+use lode_base::fast::FastMap;
 
 const SHARDS: usize = 64;
 
@@ -51,7 +52,7 @@ fn word_bytes(word: u64) -> u64 {
 pub(crate) type Snapshot = (u64, Option<Vec<u8>>);
 
 pub(crate) struct PageCache<T> {
-    shards: Vec<RwLock<HashMap<u64, Held<T>>>>,
+    shards: Vec<RwLock<FastMap<u64, Held<T>>>>,
     homes: RwLock<Homes>,
     budget_bytes: usize,
     bytes: AtomicUsize,
@@ -71,7 +72,7 @@ impl<T: Resident> PageCache<T> {
         }
     }
 
-    fn shard(&self, number: u64) -> &RwLock<HashMap<u64, Held<T>>> {
+    fn shard(&self, number: u64) -> &RwLock<FastMap<u64, Held<T>>> {
         &self.shards[(number % SHARDS as u64) as usize]
     }
 
@@ -88,6 +89,16 @@ impl<T: Resident> PageCache<T> {
         number: u64,
     ) -> Result<Option<Arc<T>>, FirmwareError> {
         self.fetch(medium, epochs, number, false)
+    }
+
+    /// What `look` finds in the page, if it is in memory.
+    pub(crate) fn look<R>(&self, number: u64, look: impl FnOnce(&T) -> R) -> Option<R> {
+        let shard = self.shard(number).read();
+        let h = shard.get(&number)?;
+        if !h.recent.load(Ordering::Relaxed) {
+            h.recent.store(true, Ordering::Relaxed);
+        }
+        Some(look(&h.page))
     }
 
     /// As [`PageCache::get`]; with `pin`, the page that is there is pinned.
@@ -139,7 +150,7 @@ impl<T: Resident> PageCache<T> {
         })
     }
 
-    fn insert(&self, shard: &mut HashMap<u64, Held<T>>, number: u64, page: Arc<T>, pins: u32) {
+    fn insert(&self, shard: &mut FastMap<u64, Held<T>>, number: u64, page: Arc<T>, pins: u32) {
         let bytes = page.memory_bytes();
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let held = Held { page, bytes, dirty: false, flushing: false, pins, recent: AtomicBool::new(true) };

@@ -153,7 +153,7 @@ impl Medium {
         let rblock = self.geometry.rblock_bytes();
         let start = offset % rblock;
         let byte = u64::from(e.raw()) * u64::from(eblock_bytes) + u64::from(offset - start);
-        let mut data = PageBufMut::zeroed((start + len).next_multiple_of(rblock) as usize);
+        let mut data = PageBufMut::scratch((start + len).next_multiple_of(rblock) as usize);
         for (at, part) in by_group(byte, data.len() as u64) {
             self.read_part(at, &mut data[(at - byte) as usize..][..part as usize])?;
         }
