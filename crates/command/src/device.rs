@@ -59,7 +59,7 @@ pub enum Until {
 
 /// The queue was full; here is the command.
 #[derive(Debug)]
-pub struct Refused(pub Command);
+pub struct Refused(pub Box<Command>);
 
 /// How much background work to do at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

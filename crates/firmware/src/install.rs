@@ -17,7 +17,7 @@ use crate::action::{Action, Installed, Pinned, Pins};
 use crate::core::{Core, Counts, Sequencer};
 use crate::drive_page::DriveKind;
 use crate::index::{IndexPage, Rule};
-use crate::log::{Commit, Record};
+use crate::log::{Commit, LoggedIndex, Record};
 use crate::map::{Entry, MapPage};
 use crate::versions::{Install, OldIndex};
 use crate::write::by_extent;
@@ -26,7 +26,7 @@ use crate::write::by_extent;
 struct Change<'a> {
     lpid: Lpid,
     entry: Option<Entry>,
-    index: Option<&'a (u64, Box<[u8]>)>,
+    index: Option<&'a LoggedIndex>,
 }
 
 impl Core {

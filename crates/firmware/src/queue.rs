@@ -108,7 +108,7 @@ impl DriveQueue {
 impl Queue for DriveQueue {
     fn submit(&mut self, at: VirtualNs, c: Command) -> Result<Tag, Refused> {
         if self.jobs.len() >= self.depth {
-            return Err(Refused(c));
+            return Err(Refused(Box::new(c)));
         }
         let tag = Tag(self.next_tag);
         self.next_tag += 1;

@@ -11,8 +11,7 @@ use crate::step::{STEP_KINDS, Step};
 
 /// Kinds of log records that end a group, so that each can be the last one that is durable. What happened to EBLOCKs and
 /// extents stands in a group before that for which it happened.
-pub const LAST_RECORDS: [&str; 6] =
-    ["commit", "indexed", "moved", "flushed", "session opened", "session closed"];
+const LAST_RECORDS: [&str; 6] = ["commit", "indexed", "moved", "flushed", "session opened", "session closed"];
 
 /// Counts over one run or many.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

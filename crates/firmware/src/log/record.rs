@@ -34,13 +34,15 @@ use crate::drive_page::DriveKind;
 use crate::map::Entry;
 use crate::summary::Stream;
 
+/// An index entry, behind the number of the rule that it was made by.
+pub(crate) type LoggedIndex = (u64, Box<[u8]>);
+
 /// A written page, or one that got an index entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LoggedWrite {
     pub(crate) lpid: Lpid,
     pub(crate) entry: Entry,
-    /// The number of the rule that it was made by, and the index entry.
-    pub(crate) index: Option<(u64, Box<[u8]>)>,
+    pub(crate) index: Option<LoggedIndex>,
 }
 
 /// What a batch does.

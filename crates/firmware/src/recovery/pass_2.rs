@@ -20,7 +20,7 @@ use crate::checkpoint::CheckpointRecord;
 use crate::core::Core;
 use crate::drive_page::{DriveKind, TABLE_PIECE_ENTRIES};
 use crate::index::IndexPage;
-use crate::log::{Commit, LogEnd, Record, read_log};
+use crate::log::{Commit, LogEnd, LoggedIndex, Record, read_log};
 use crate::map::{Entry, MapPage};
 use crate::metadata::PageName;
 
@@ -140,7 +140,7 @@ impl Core {
         lsn: u64,
         lpid: Lpid,
         entry: Option<Entry>,
-        index: Option<Option<&(u64, Box<[u8]>)>>,
+        index: Option<Option<&LoggedIndex>>,
         touched: &mut HashSet<u64>,
     ) -> Result<(), Replay> {
         let n = lpid.extent().raw();
