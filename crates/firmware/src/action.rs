@@ -23,6 +23,7 @@ use crate::core::Sequencer;
 use crate::index::IndexPage;
 use crate::log::Record;
 use crate::map::{Entry, MapPage};
+use crate::planted::{self, Planted};
 use lode_base::fast::{FastMap, FastSet};
 
 /// Entries of the overlay that there is memory for while it is empty, at most.
@@ -130,8 +131,8 @@ impl Overlay {
             return map.load(lpid.page());
         }
         match self.entries.get(&lpid) {
-            Some((_, entry)) => *entry,
-            None => map.load(lpid.page()),
+            Some((_, entry)) if !planted::is(Planted::OverlayNotAsked) => *entry,
+            _ => map.load(lpid.page()),
         }
     }
 

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use lode_base::{EblockId, ExtentId, Lpid};
+use lode_flash::WblockState;
 
 use crate::CheckReport;
 use crate::checkpoint::{BadRecord, CheckpointRecord, TABLES};
@@ -88,6 +89,9 @@ impl Walk<'_> {
             Err(BadRecord::Malformed(e)) => return self.problem(format!("checkpoint slot {slot}: {e}")),
             Err(BadRecord::Newer(v)) => return self.problem(format!("checkpoint slot {slot}: version {v}")),
         };
+        if w.tables.root != Some(record.root) && !w.superseded.contains(&record.root) {
+            self.problem("the root that the checkpoint record names is let go");
+        }
         if self.core.read_only.get().is_some() {
             return;
         }
@@ -189,6 +193,11 @@ impl Walk<'_> {
         if owner.is_none() && map.mapped().next().is_some() {
             self.problem(format!("extent {extent} has pages and no owner"));
         }
+        for page in index.into_iter().flat_map(IndexPage::pages) {
+            if map.load(page).is_none_or(Entry::redo) {
+                self.problem(format!("page {} has an index entry that is not its own", extent.page(page)));
+            }
+        }
         for (page, entry) in map.mapped() {
             let lpid = extent.page(page);
             let ppa = entry.ppa(core.geometry());
@@ -221,6 +230,13 @@ impl Walk<'_> {
         }
     }
 
+    /// The first WBLOCK that is programmed of an open EBLOCK, from `end` on.
+    fn behind(&self, e: EblockId, end: u32) -> Option<u32> {
+        let m = &self.core.medium;
+        let programmed = |w: &u32| m.probe(e, *w).is_ok_and(|s| s != WblockState::Empty);
+        (end.max(m.next_wblock(e))..m.geometry().wblocks_per_eblock()).find(programmed)
+    }
+
     /// Notes that bytes are needed.
     fn place(&mut self, entry: Entry, name: PageName) {
         let g = self.core.geometry();
@@ -247,6 +263,9 @@ impl Walk<'_> {
             let end = self.core.medium.next_wblock(e).min(d.data_end) * g.wblock_bytes();
             if let Some(beyond) = here.iter().find(|p| p.to > end) {
                 problems.push(format!("{} lies beyond what was programmed of {e:?}", beyond.name));
+            }
+            if let (State::Open { .. }, Some(at)) = (d.state, self.behind(e, d.data_end)) {
+                problems.push(format!("WBLOCK {at} of {e:?} is programmed, and will be again"));
             }
             let live: u64 = here.iter().map(|p| u64::from(p.to - p.from)).sum();
             if live != u64::from(d.live) {

@@ -18,6 +18,7 @@ use crate::FirmwareError;
 use crate::action::{Action, Installed, Slot};
 use crate::core::{Core, Counts, Sequencer};
 use crate::log::Record;
+use crate::planted::{self, Planted};
 
 impl Core {
     /// Makes a staged action durable, with all that was staged before it; answers what it came to.
@@ -55,9 +56,18 @@ impl Core {
         }
         let allocated = self.extents.read().unlogged();
         let mut group = Vec::new();
-        changes.iter().for_each(|r| r.encode(&mut group));
+        if !planted::is(Planted::OpenedAfterPages) {
+            changes.iter().for_each(|r| r.encode(&mut group));
+        }
         allocated.iter().for_each(|&(owner, extent)| Record::Allocated { owner, extent }.encode(&mut group));
         actions.iter().for_each(|a| a.record.encode(&mut group));
+        if planted::is(Planted::OpenedAfterPages) {
+            changes.iter().for_each(|r| r.encode(&mut group));
+        }
+        let late = planted::is(Planted::LateForce) && self.medium.sync().is_ok()
+            || planted::is(Planted::SmallGroupNotForced) && actions.iter().all(|a| a.eblocks.is_empty())
+            || planted::is(Planted::MoveNotForced)
+                && actions.iter().all(|a| matches!(a.record, Record::Moved { .. }));
 
         let before = log.place();
         let mut next = || self.seq.lock().space.take_for_log(&self.medium);
@@ -74,7 +84,7 @@ impl Core {
                 return self.abort(actions, e, changes_first);
             }
         };
-        if let Err(e) = self.medium.sync() {
+        if !late && let Err(e) = self.medium.sync() {
             return self.abort(actions, e.into(), |_| {});
         }
         log.synced();
@@ -114,8 +124,12 @@ impl Core {
         w.staged_bytes = 0;
         w.staged_commit = w.commit;
         w.staged_rules = self.rules.read().clone();
-        w.sessions.unstage();
-        w.overlay.clear();
+        if !planted::is(Planted::SessionNotUnstaged) {
+            w.sessions.unstage();
+        }
+        if !planted::is(Planted::AbortKeepsOverlay) {
+            w.overlay.clear();
+        }
         for a in actions.into_iter().chain(staged) {
             if let Record::SessionOpened { session } = a.record {
                 w.sessions.opened(session, false);

@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use lode_base::{ExtentId, OwnerId};
 
 use crate::drive_page::TABLE_PIECE_ENTRIES;
+use crate::planted::{self, Planted};
 
 #[derive(Default)]
 pub(crate) struct Extents {
@@ -44,7 +45,7 @@ impl Extents {
     /// commit that a view shows or may come to show, are left to rest.
     pub(crate) fn allocate(&mut self, owner: OwnerId, count: u32, shown: u64) -> Vec<ExtentId> {
         self.resting.retain(|&(extent, released)| {
-            let rests = shown < released;
+            let rests = shown < released && !planted::is(Planted::ExtentTooEarly);
             if !rests {
                 self.free.insert(extent);
             }

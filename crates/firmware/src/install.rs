@@ -19,6 +19,7 @@ use crate::drive_page::DriveKind;
 use crate::index::{IndexPage, Rule};
 use crate::log::{Commit, LoggedIndex, Record};
 use crate::map::{Entry, MapPage};
+use crate::planted::{self, Planted};
 use crate::versions::{Install, OldIndex};
 use crate::write::by_extent;
 
@@ -109,7 +110,9 @@ impl Core {
                     w.space.summary.add_live(g.locate(entry.ppa(&g)).0, entry.cells_bytes());
                 }
                 self.changed(&a.pins);
-                self.free(w, freed);
+                if !planted::is(Planted::MovedNotFreed) {
+                    self.free(w, freed);
+                }
                 installed.pages = pages.len() as u64;
             }
             Record::Indexed { pages } => {
@@ -148,7 +151,7 @@ impl Core {
             r => unreachable!("no action has the record {r:?}"),
         }
         for (lpid, old, new) in &a.copies {
-            if self.versions.relocate(*lpid, *old, *new) {
+            if planted::is(Planted::MoveKeepsVersion) || self.versions.relocate(*lpid, *old, *new) {
                 w.space.summary.unpin(g.locate(old.ppa(&g)).0, old.cells_bytes());
                 w.space.summary.pin(g.locate(new.ppa(&g)).0, new.cells_bytes());
                 installed.pages += 1;
@@ -249,7 +252,9 @@ impl Core {
             Some(OldIndex { rule: r.rule.clone(), bytes: index.get(r.number, page)? })
         };
         let pinned = install.save(change.lpid, old, old_index);
-        if let Some(index) = &p.index {
+        if let Some(index) = &p.index
+            && !planted::is(Planted::IndexKept)
+        {
             index.clear(page);
         }
         p.map.store(page, change.entry);

@@ -37,6 +37,7 @@ mod map;
 mod metadata;
 mod options;
 mod own;
+mod planted;
 mod queue;
 mod read;
 mod recovery;
@@ -53,4 +54,6 @@ pub use drive::Drive;
 pub use error::FirmwareError;
 pub use gc::{POLICIES, Policy};
 pub use options::{CheckReport, DriveInfo, DriveOptions, RecoveryReport, ScrubReport};
+#[cfg(feature = "planted")]
+pub use planted::{Planted, plant};
 pub use recovery::Unrecovered;

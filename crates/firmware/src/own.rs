@@ -24,6 +24,7 @@ use crate::drive_page::{self, DriveKind};
 use crate::log::Record;
 use crate::map::{Entry, PageCache, Resident};
 use crate::metadata::PageName;
+use crate::planted::{self, Planted};
 use crate::room::Room;
 use crate::summary::Stream;
 
@@ -77,6 +78,8 @@ impl Core {
                 .map(|b| Entry::new(*places.next().expect("every page has a place"), b.len(), false));
             homes.push((p.kind, p.number, home));
         }
+        let as_of = as_of + u64::from(planted::is(Planted::AsOfHigh));
+        let as_of = as_of.saturating_sub(planted::is(Planted::AsOfLow).into());
         let record = Record::Flushed { as_of, pages: homes, freed: freed.into_vec() };
         let action = Action {
             record,
@@ -91,7 +94,11 @@ impl Core {
 
     /// Writes the dirty pages of a cache.
     pub(crate) fn flush<T: Resident>(&self, cache: &PageCache<T>) -> Result<(), FirmwareError> {
-        let mut dirty = cache.dirty().into_iter().peekable();
+        let mut dirty = cache.dirty();
+        if planted::is(Planted::DirtyForgotten) && T::KIND == DriveKind::Map && dirty.len() > 1 {
+            dirty.pop();
+        }
+        let mut dirty = dirty.into_iter().peekable();
         while dirty.peek().is_some() {
             let (mut pages, mut bytes) = (Vec::new(), 0);
             let as_of = {
@@ -111,6 +118,10 @@ impl Core {
             };
             let numbers: Vec<u64> = pages.iter().map(|p| p.number).collect();
             if let Err(e) = self.write_own(pages, as_of) {
+                if planted::is(Planted::FailedFlushForgotten) {
+                    numbers.into_iter().for_each(|n| cache.flushed(n, cache.home(n)));
+                    return Err(e);
+                }
                 numbers.into_iter().for_each(|n| cache.flush_failed(n));
                 return Err(e);
             }
@@ -229,8 +240,14 @@ impl Core {
                 }
                 DriveKind::Rules => std::mem::take(&mut w.rules_changed).then(|| self.rules.read().encode()),
                 DriveKind::Sessions => std::mem::take(&mut w.sessions.changed).then(|| w.sessions.encode()),
-                DriveKind::Open => std::mem::take(&mut w.space.metadata_changed)
-                    .then(|| crate::checkpoint::encode_metadata(w.space.metadata())),
+                DriveKind::Open => std::mem::take(&mut w.space.metadata_changed).then(|| {
+                    let open = w.space.metadata();
+                    if planted::is(Planted::OpenForgotten) {
+                        let but_one = open.iter().rev().skip(1).map(|(e, words)| (*e, words.clone()));
+                        return crate::checkpoint::encode_metadata(&but_one.collect());
+                    }
+                    crate::checkpoint::encode_metadata(open)
+                }),
                 k => unreachable!("{k} is no table"),
             };
             let Some(blob) = blob else { continue };

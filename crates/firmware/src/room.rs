@@ -16,6 +16,7 @@ use crate::append::{Item, Plan, Provision};
 use crate::core::{Core, Sequencer};
 use crate::gc::{Cleaner, Urgency};
 use crate::log::LogWriter;
+use crate::planted::{self, Planted};
 use crate::summary::Stream;
 
 /// Turns to let reads end, when EBLOCKs wait for them and the drive is full.
@@ -52,8 +53,9 @@ impl Core {
             let (fits, needed_bytes) = match room {
                 Room::User { record_bytes } => {
                     let held = w.space.summary.live_bytes() + w.space.summary.pinned_bytes();
-                    let fits =
-                        fits(self.reserve_eblocks(&w).into()) && held + plan.bytes <= self.usable_bytes(&w);
+                    let reserve =
+                        if planted::is(Planted::ReserveEaten) { 0 } else { self.reserve_eblocks(&w).into() };
+                    let fits = fits(reserve) && held + plan.bytes <= self.usable_bytes(&w);
                     (fits && self.log_fits(&w, record_bytes), plan.bytes)
                 }
                 // Each may take its own part of the reserve, and leaves that of those that it depends on.
@@ -206,6 +208,9 @@ impl Core {
                 crate::summary::State::Used { .. } => {
                     w.space.release(&self.epochs, e);
                     released = true;
+                }
+                crate::summary::State::Failed { .. } if planted::is(Planted::FailedReused) => {
+                    w.space.release(&self.epochs, e);
                 }
                 crate::summary::State::Failed { .. } => w.space.retire(e),
                 _ => {}

@@ -22,6 +22,7 @@ use lode_base::{EblockId, Geometry};
 use lode_flash::Generation;
 
 use crate::codec::{Malformed, Put, Take};
+use crate::planted::{self, Planted};
 
 /// EBLOCKs in one piece of the table.
 pub(crate) const SUMMARY_PIECE_EBLOCKS: usize = 256;
@@ -171,7 +172,8 @@ impl Descriptor {
 
     /// Whether nothing in it is needed, by the mapping, a view or an action under way.
     pub(crate) fn is_empty(&self) -> bool {
-        self.live == 0 && self.pinned == 0 && self.in_flight == 0
+        let pinned = self.pinned > 0 && !planted::is(Planted::PinnedReleased);
+        self.live == 0 && !pinned && self.in_flight == 0
     }
 }
 

@@ -24,6 +24,7 @@ use lode_program::IndexRule;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::map::Entry;
+use crate::planted::{self, Planted};
 use lode_base::fast::FastMap;
 
 const SHARDS: u64 = 64;
@@ -170,6 +171,7 @@ impl Versions {
                 let versions = shard.get_mut(&lpid).expect("a listed page has versions");
                 let at = versions.iter().position(|v| v.until == until).expect("a listed version is there");
                 let since = if at > 0 { versions[at - 1].until } else { 0 };
+                let since = since + u64::from(planted::is(Planted::VersionPurged));
                 if before.is_some_and(|b| b >= since) {
                     return true;
                 }
@@ -267,7 +269,7 @@ impl Install<'_> {
         let Some(&(newest_view, _)) = self.inner.open.last() else { return false };
         let mut shard = self.versions.shard(lpid).write();
         let since = shard.get(&lpid).and_then(|v| v.last()).map_or(0, |v| v.until);
-        if newest_view < since {
+        if newest_view < since + u64::from(planted::is(Planted::VersionNotSaved)) {
             return false;
         }
         self.versions.count.fetch_add(1, Ordering::SeqCst);
@@ -279,6 +281,11 @@ impl Install<'_> {
 
     /// All is stored: the commit shows. With `pin`, a view is opened at it.
     pub(crate) fn finish(mut self, pin: bool) -> Option<ViewId> {
+        if pin && planted::is(Planted::ViewTooEarly) {
+            let view = self.versions.open_in(&mut self.inner).0;
+            self.versions.newest.store(self.commit, Ordering::SeqCst);
+            return Some(view);
+        }
         self.versions.newest.store(self.commit, Ordering::SeqCst);
         pin.then(|| self.versions.open_in(&mut self.inner).0)
     }

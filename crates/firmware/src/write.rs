@@ -26,6 +26,7 @@ use crate::index::Rules;
 use crate::log::{Commit, LoggedWrite, Record};
 use crate::map::Entry;
 use crate::metadata::PageName;
+use crate::planted::{self, Planted};
 use crate::room::Room;
 use crate::summary::Stream;
 use lode_base::fast::FastSet;
@@ -336,6 +337,8 @@ impl Core {
             old.into_iter().for_each(|e| freed.add(&g, e));
             w.overlay.set(p.lpid, Some(entry));
             w.space.clock += u64::from(entry.cells_bytes()) / lode_base::CELL_BYTES as u64;
+            let wrong = planted::is(Planted::IndexWrongRule);
+            let index = index.map(|(rule, bytes)| (if wrong { number } else { rule }, bytes));
             writes.push(LoggedWrite { lpid: p.lpid, entry, index });
         }
         drop(pinned);
@@ -393,6 +396,11 @@ impl Core {
             let failed = match &p.jobs[at] {
                 Job::Data { eblock, .. } | Job::Metadata { eblock, .. } => *eblock,
             };
+            if planted::is(Planted::FailureIgnored)
+                && matches!(&e, ProgramError::Flash(e) if e.is_program_failure())
+            {
+                return Ok(p);
+            }
             w.space.give_back(&self.medium, p);
             match e {
                 ProgramError::Ended => {}

@@ -28,6 +28,9 @@
 //!     that it reports, an EBLOCK a channel not counted.
 //! 11. **The drive opens** after any power cut, also after cuts in the recoveries before; its own check, its scrub and
 //!     its invariants find nothing.
+//! 12. **A page that is to begin on a read unit** is read in as few of them as it fills. An EBLOCK that failed is never
+//!     used again until the drive is opened anew. How often EBLOCKs were erased is remembered after a power cut, but for
+//!     the last time.
 //!
 //! # What a fault excuses
 //!

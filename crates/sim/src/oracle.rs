@@ -20,6 +20,8 @@ pub(crate) struct Page {
     pub(crate) owner: OwnerId,
     /// Its length in bytes.
     pub(crate) len: u32,
+    /// Whether it is to begin on a read unit.
+    pub(crate) aligned: bool,
     /// The number of the index rule under which its entry is there for sure.
     pub(crate) indexed_by: Option<u64>,
 }
@@ -227,7 +229,7 @@ mod tests {
     fn change(page: u16, seed: u64) -> Change {
         let lpid = ExtentId::new(1).unwrap().page(page);
         let (content, owner) = (Content::Bytes { seed, len: 100 }, OwnerId::new(3));
-        let page = Page { content, owner, len: 100, indexed_by: None };
+        let page = Page { content, owner, len: 100, aligned: false, indexed_by: None };
         Change { writes: vec![(lpid, page)], ..Change::default() }
     }
 

@@ -26,6 +26,7 @@ use crate::gc::cleaner::{Emptied, MOVE_BYTES};
 use crate::log::Record;
 use crate::map::Entry;
 use crate::metadata::{self, PageName};
+use crate::planted::{self, Planted};
 use crate::room::Room;
 
 /// Bytes that are read at a time, about; and bytes between two pages that are rather read than passed over.
@@ -195,6 +196,7 @@ impl Core {
         let pins = self.pin(std::iter::empty(), pages.iter().map(|(v, _)| v.lpid.extent()))?;
         let align = |ppa: Ppa| match (ppa.cell() * CELL_BYTES as u64).is_multiple_of(g.rblock_bytes().into())
         {
+            true if planted::is(Planted::MoveUnaligned) => Align::Cell,
             true => Align::ReadUnit,
             false => Align::Cell,
         };
@@ -229,10 +231,15 @@ impl Core {
         let (mut moved, mut copies, mut freed) = (Vec::new(), Vec::new(), Freed::default());
         for ((v, _), ppa) in pages.iter().zip(&placed.places) {
             let now = pins.get(&v.lpid.extent()).and_then(|p| w.overlay.entry(v.lpid, &p.map));
-            match now.filter(|now| now.same_place(v.entry)) {
+            let newer = planted::is(Planted::MoveOverNewer);
+            match now.filter(|now| now.same_place(v.entry) || newer) {
                 Some(now) => {
-                    let entry = Entry::new(*ppa, v.entry.len_bytes(), now.redo());
+                    let redo = now.redo() || planted::is(Planted::MoveMarksRedo);
+                    let entry = Entry::new(*ppa, v.entry.len_bytes(), redo);
                     freed.add(&g, now);
+                    if planted::is(Planted::MoveForgets) && !moved.is_empty() {
+                        continue;
+                    }
                     w.overlay.set(v.lpid, Some(entry));
                     moved.push((v.lpid, entry));
                 }

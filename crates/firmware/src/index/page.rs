@@ -60,6 +60,12 @@ impl IndexPage {
         e.present[at / 8] |= 1 << (at % 8);
     }
 
+    /// The pages that have an entry.
+    pub(crate) fn pages(&self) -> Vec<u16> {
+        let present = self.0.read().present;
+        (0..EXTENT_PAGES as u16).filter(|p| present[usize::from(p / 8)] >> (p % 8) & 1 == 1).collect()
+    }
+
     pub(crate) fn clear(&self, page: u16) {
         let at = usize::from(page);
         self.0.write().present[at / 8] &= !(1 << (at % 8));

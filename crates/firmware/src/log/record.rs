@@ -32,6 +32,7 @@ use lode_program::IndexRule;
 use crate::codec::{Malformed, Put, Take};
 use crate::drive_page::DriveKind;
 use crate::map::Entry;
+use crate::planted::{self, Planted};
 use crate::summary::Stream;
 
 /// An index entry, behind the number of the rule that it was made by.
@@ -252,13 +253,15 @@ impl LoggedWrite {
 impl Commit {
     fn encode(&self, b: &mut Vec<u8>) {
         b.put_u64(self.number);
-        b.put_u8(self.session.is_some().into());
-        if let Some((session, number)) = self.session {
+        let session = self.session.filter(|_| !planted::is(Planted::SessionNotLogged));
+        b.put_u8(session.is_some().into());
+        if let Some((session, number)) = session {
             b.put_u64(session.raw());
             b.put_u64(number);
         }
         put_list(b, &self.writes, |b, w| w.encode(b));
-        put_list(b, &self.trims, |b, l| b.put_u64(l.raw()));
+        let trims = if planted::is(Planted::TrimNotLogged) { &[][..] } else { &self.trims };
+        put_list(b, trims, |b, l| b.put_u64(l.raw()));
         put_list(b, &self.releases, |b, e| b.put_u64(e.raw()));
         put_list(b, &self.rules, |b, (owner, rule)| {
             b.put_u32(owner.raw());

@@ -22,6 +22,7 @@ use super::reader::{LogEnd, Pages};
 use super::spot::{CANDIDATES, Place, Spot};
 use super::trail::{Stretch, Trail};
 use crate::FirmwareError;
+use crate::planted::{self, Planted};
 
 /// Bytes that are programmed at a time.
 const PROGRAM_BYTES: u32 = 1 << 20;
@@ -126,6 +127,9 @@ impl LogWriter {
         let keep = self.place_of(lsn).lsn;
         let candidates = &self.candidates;
         let mut gone = self.trail.truncate(keep, |e| candidates.iter().any(|c| c.eblock == e));
+        if planted::is(Planted::CandidateReused) {
+            gone.push(candidates[CANDIDATES - 1].eblock);
+        }
         // No page names the spares that were taken for a group that then did not fit.
         gone.extend(self.candidates.drain(CANDIDATES..).map(|c| c.eblock));
         gone
@@ -246,7 +250,10 @@ impl LogWriter {
 
     /// Where the page after the one at `spot` may lie; `here` says whether it fits behind.
     fn next_spots(&self, spot: Spot, copies: u32, here: bool) -> [Spot; CANDIDATES] {
-        let [b, c] = self.spares();
+        let [mut b, c] = self.spares();
+        if planted::is(Planted::PointerSkipped) {
+            b = c;
+        }
         if here { [spot.plus(copies), b, c] } else { [b, c, self.candidates[self.dead + 3]] }
     }
 
@@ -316,7 +323,10 @@ impl LogWriter {
     fn go_on_after(&mut self, medium: &dyn LogMedium, group_first: u64, room: Room, run: u32) {
         let spot = self.candidates[self.dead];
         let mut pages = Pages::new(medium);
-        let held = |i: &u32| pages.holds(spot.plus(i * room.copies), self.lsn + u64::from(*i));
+        let held = |i: &u32| {
+            planted::is(Planted::FailedLogPageCounts)
+                || pages.holds(spot.plus(i * room.copies), self.lsn + u64::from(*i))
+        };
         let count = (0..run).take_while(held).count() as u32;
         if count > 0 {
             self.advance(medium, group_first, room, count);

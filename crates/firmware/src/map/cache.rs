@@ -22,6 +22,7 @@ use super::{Entry, Resident};
 use crate::FirmwareError;
 use crate::drive_page::{self, TABLE_PIECE_ENTRIES};
 use crate::epochs::Epochs;
+use crate::planted::{self, Planted};
 use lode_base::fast::FastMap;
 
 const SHARDS: usize = 64;
@@ -273,6 +274,9 @@ impl<T: Resident> PageCache<T> {
         self.set_home(number, home);
         if let Some(h) = shard.get_mut(&number) {
             h.flushing = false;
+            if planted::is(Planted::ChangedWhileWritten) && std::mem::take(&mut h.dirty) {
+                self.dirty_bytes.fetch_sub(h.bytes, Ordering::Relaxed);
+            }
             if home.is_none() && !h.dirty && h.pins == 0 {
                 let h = shard.remove(&number).expect("it was just there");
                 self.bytes.fetch_sub(h.bytes, Ordering::Relaxed);

@@ -36,6 +36,7 @@ use crate::gc::Cleaner;
 use crate::index::Rules;
 use crate::log::{LogEnd, LogWriter, Place, Record, Spot};
 use crate::map::{Entry, PageCache};
+use crate::planted::{self, Planted};
 use crate::session::Sessions;
 use crate::space::Space;
 use crate::summary::{Descriptor, SUMMARY_PIECE_EBLOCKS, State};
@@ -405,9 +406,11 @@ impl Core {
                     w.space
                         .summary
                         .add_live(*eblock, u32::try_from(*added).map_err(|_| bad("too many bytes"))?);
+                    let times = if planted::is(Planted::LiveFreedTwice) { 2 } else { 1 };
+                    let freed = freed * times;
                     w.space
                         .summary
-                        .sub_live(*eblock, u32::try_from(*freed).map_err(|_| bad("too many bytes"))?);
+                        .sub_live(*eblock, u32::try_from(freed).map_err(|_| bad("too many bytes"))?);
                     if *added > 0 {
                         let d = w.space.summary.edit(*eblock);
                         d.data_end = d.data_end.max(*data_end);
@@ -457,7 +460,7 @@ impl Core {
         let wblocks = self.geometry().wblocks_per_eblock();
         for (e, d) in open {
             let mut end = d.data_end;
-            if !clean {
+            if !clean && !planted::is(Planted::EndNotProbed) {
                 for wblock in d.data_end..wblocks {
                     if self.medium.probe(e, wblock)? != WblockState::Empty {
                         end = wblock + 1;

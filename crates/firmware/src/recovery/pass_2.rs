@@ -23,6 +23,7 @@ use crate::index::IndexPage;
 use crate::log::{Commit, LogEnd, LoggedIndex, Record, read_log};
 use crate::map::{Entry, MapPage};
 use crate::metadata::PageName;
+use crate::planted::{self, Planted};
 
 impl Core {
     /// Applies the records to the pages on the medium that lack them; answers how many pages that touched.
@@ -39,7 +40,9 @@ impl Core {
                 return Ok(ControlFlow::Break(()));
             }
             let lsn = group.lsn;
-            for r in &group.records {
+            let half = planted::is(Planted::HalfGroupReplayed) && lsn == end.lsn;
+            let count = if half { group.records.len() / 2 } else { group.records.len() };
+            for r in &group.records[..count] {
                 self.replay(found, lsn, r, &mut touched).map_err(|e| match e {
                     Replay::Firmware(e) => e,
                     Replay::Bad(what) => {
@@ -83,7 +86,9 @@ impl Core {
             Record::SessionOpened { session } if found.lacks(DriveKind::Sessions, 0, lsn) => {
                 self.seq.lock().sessions.restore_open(*session);
             }
-            Record::SessionClosed { session } if found.lacks(DriveKind::Sessions, 0, lsn) => {
+            Record::SessionClosed { session }
+                if found.lacks(DriveKind::Sessions, 0, lsn) && !planted::is(Planted::CloseNotReplayed) =>
+            {
                 self.seq.lock().sessions.close(*session);
             }
             Record::SessionOpened { .. }
@@ -190,7 +195,9 @@ impl Core {
             && let Some(map) = self.map.pin_existing(&self.medium, &self.epochs, n)?
         {
             touched.insert(n);
-            (0..EXTENT_PAGES as u16).for_each(|p| map.store(p, None));
+            if !planted::is(Planted::ReleaseNotReplayed) {
+                (0..EXTENT_PAGES as u16).for_each(|p| map.store(p, None));
+            }
             self.map.changed(n);
             self.map.unpin(n);
         }
@@ -207,7 +214,7 @@ impl Core {
     /// A page was provisioned in an EBLOCK: its metadata in memory says so again.
     fn replay_name(&self, found: &Found, lsn: u64, name: PageName, at: Entry) {
         let g = self.geometry();
-        if found.lacks(DriveKind::Open, 0, lsn) {
+        if found.lacks(DriveKind::Open, 0, lsn) && !planted::is(Planted::NameNotReplayed) {
             self.seq.lock().space.name(g.locate(at.ppa(g)).0, name.word());
         }
     }

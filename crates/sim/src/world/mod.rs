@@ -66,6 +66,8 @@ pub(crate) struct World<'a> {
     read_only: Option<String>,
     /// Whether the image was refused, as it may be: there is nothing more to do.
     over: bool,
+    /// EBLOCKs that failed since the drive was opened: they are never used again.
+    retired: u32,
     oracle: Oracle,
     pub(crate) coverage: Coverage,
 }
@@ -90,6 +92,7 @@ impl<'a> World<'a> {
             due: Cut::default(),
             read_only: None,
             over: false,
+            retired: 0,
             oracle: Oracle::default(),
             coverage: Coverage::default(),
         })
@@ -331,6 +334,11 @@ impl<'a> World<'a> {
             let (got, expected) = (info.commit.raw(), self.oracle.now.commit);
             return wrong(Kind::Answer, format!("the newest commit is {got}, and should be {expected}"));
         }
+        if info.eblocks_retired < self.retired {
+            let (got, before) = (info.eblocks_retired, self.retired);
+            return wrong(Kind::Answer, format!("{got} EBLOCKs are retired; {before} were before"));
+        }
+        self.retired = info.eblocks_retired;
         if info.views as usize != self.oracle.views.len() {
             let (got, expected) = (info.views, self.oracle.views.len());
             return wrong(Kind::Answer, format!("{got} views are open, and should be {expected}"));

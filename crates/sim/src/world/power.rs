@@ -17,10 +17,14 @@ impl World<'_> {
         }
         self.coverage.crashes += 1;
         self.count();
+        let worn = self.drive.info().erase_counts.1;
         for i in 0.. {
             let fault = cut.fault.filter(|_| i == 0);
             match self.open(nth(cut.seed, i as u64), cut.again.get(i).copied(), fault) {
-                Ok(Some(drive)) => return self.recovered(drive),
+                Ok(Some(drive)) => {
+                    self.recovered(drive)?;
+                    return self.is_worn(worn);
+                }
                 Ok(None) => self.coverage.recoveries_cut += 1,
                 Err(e) => {
                     self.harm.look(&self.faults);
@@ -43,6 +47,16 @@ impl World<'_> {
             }
         }
         unreachable!("cuts are finite in number")
+    }
+
+    /// Erasures are remembered, but for those that no log page came to tell.
+    fn is_worn(&self, before: u32) -> Done {
+        let now = self.drive.info().erase_counts.1;
+        if now + 1 < before && !self.harm.hit_any() && !self.over {
+            let what = format!("an EBLOCK was erased {before} times, and none is said to be more than {now}");
+            return wrong(Kind::Lost, what);
+        }
+        Ok(())
     }
 
     /// One attempt; `None` when power went in the middle of it.
@@ -76,6 +90,7 @@ impl World<'_> {
         self.device = (self.lens)(drive.clone());
         self.drive = drive;
         self.read_only = None;
+        self.retired = 0;
         self.harm.look(&self.faults);
         let commit = self.drive.info().commit.raw();
         let recovery = self.drive.info().recovery;

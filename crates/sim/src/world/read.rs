@@ -44,9 +44,39 @@ impl World<'_> {
                 }
                 _ => None,
             };
+            let whole = range.is_none();
             self.read_one(view, &state, lpid, range)?;
+            if let Some(page) = state.pages.get(&lpid).filter(|p| p.aligned && whole) {
+                self.is_aligned(view, lpid, page.len)?;
+            }
         }
         Ok(())
+    }
+
+    /// A page that begins on a read unit is read in as few of them as it fills.
+    fn is_aligned(&mut self, view: Option<ViewId>, lpid: Lpid, len: u32) -> Done {
+        let unit = self.scenario.geometry.rblock_bytes();
+        let fewest = u64::from(len.next_multiple_of(unit));
+        let mut got = 0;
+        // A read that was tried again says nothing, nor one that found the mapping page elsewhere than the one before.
+        for _ in 0..4 {
+            let nothing = self.bytes_read(view, lpid, 0)?;
+            got = self.bytes_read(view, lpid, len)?.saturating_sub(nothing);
+            self.harm.look(&self.faults);
+            if got <= fewest || self.faults.is_cut() || self.harm.hit_any() {
+                return Ok(());
+            }
+        }
+        wrong(Kind::Answer, format!("reading page {lpid} takes {got} bytes; it is aligned, and has {len}"))
+    }
+
+    /// Bytes that reading a part of a page takes from the medium.
+    fn bytes_read(&self, view: Option<ViewId>, lpid: Lpid, len: u32) -> Done<u64> {
+        let before = self.drive.info().media_bytes_read;
+        let pages = vec![ReadRequest { lpid, range: Some(0..len) }];
+        // What it answers was looked at before.
+        let _ = self.run(Command::Read { view, pages })?;
+        Ok(self.drive.info().media_bytes_read - before)
     }
 
     /// One page or a part of one, as `state` has it.

@@ -55,7 +55,8 @@ pub(super) fn resolve(plan: &BatchPlan, state: &State, s: &Scenario, id: &Identi
         if bytes + 8 * u64::from(plan.trims + plan.releases) + 64 > id.batch_bytes_max {
             break;
         }
-        change.writes.push((lpid, Page { content, owner, len: data.len() as u32, indexed_by: None }));
+        let (len, aligned) = (data.len() as u32, align == Align::ReadUnit);
+        change.writes.push((lpid, Page { content, owner, len, aligned, indexed_by: None }));
         batch.writes.push(PageWrite { lpid, data, align });
     }
     for _ in 0..plan.trims {
