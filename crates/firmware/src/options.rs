@@ -5,6 +5,7 @@ use std::fmt;
 use lode_base::{CommitNo, Geometry};
 
 use crate::gc::{POLICIES, Policy};
+use crate::log::Record;
 
 /// Budgets and limits of a drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,8 +153,21 @@ pub struct RecoveryReport {
     pub pages: u64,
     /// Structures that were read from their second copy.
     pub repaired: u64,
-    /// The kind of the last durable record.
-    pub last_record: Option<&'static str>,
+    /// Groups at the log's end that do not count, since their data is not whole: 0 or 1.
+    pub log_groups_rejected: u64,
+    /// The kinds of the records of the last group that counts, a bit each.
+    pub(crate) last_kinds: u16,
+}
+
+impl RecoveryReport {
+    /// Names of all kinds of log records.
+    pub const RECORD_KINDS: &[&str] = &Record::KINDS;
+
+    /// The kinds of records that the last group of the log held which counts.
+    pub fn last_kinds(&self) -> impl Iterator<Item = &'static str> {
+        let kinds = self.last_kinds;
+        Record::KINDS.into_iter().enumerate().filter(move |(k, _)| kinds & 1 << k != 0).map(|(_, name)| name)
+    }
 }
 
 impl fmt::Display for DriveInfo {

@@ -4,14 +4,11 @@ use std::collections::BTreeMap;
 
 use lode_command::Progress;
 
+use lode_firmware::RecoveryReport;
 use lode_flash::FaultKind;
 
 use crate::fault::FAULTS;
 use crate::step::{STEP_KINDS, Step};
-
-/// Kinds of log records that end a group, so that each can be the last one that is durable. What happened to EBLOCKs and
-/// extents stands in a group before that for which it happened.
-const LAST_RECORDS: [&str; 6] = ["commit", "indexed", "moved", "flushed", "session opened", "session closed"];
 
 /// Counts over one run or many.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,7 +37,7 @@ pub struct Coverage {
     pub uncorrectable: u64,
     /// Images that were refused, since faults hit what they need.
     pub refused_images: u64,
-    /// What the last durable record of a log was that recovery read, and how often.
+    /// What the last durable group of a log held that recovery read, and how often.
     pub last_records: BTreeMap<&'static str, u64>,
     /// EBLOCKs that GC emptied.
     pub gc_victims: u64,
@@ -127,9 +124,8 @@ impl Coverage {
         ];
         rows.extend(more.map(|(name, count)| (name.to_string(), count)));
         let last = |name: &&str| self.last_records.get(*name).copied().unwrap_or(0);
-        rows.extend(LAST_RECORDS.iter().map(|name| (format!("last durable record: {name}"), last(name))));
-        let others = self.last_records.iter().filter(|(name, _)| !LAST_RECORDS.contains(name));
-        rows.extend(others.map(|(name, n)| (format!("last durable record: {name}"), *n)));
+        let kinds = RecoveryReport::RECORD_KINDS;
+        rows.extend(kinds.iter().map(|name| (format!("last durable records: {name}"), last(name))));
         let struck = |kind| self.struck.get(&kind).copied().unwrap_or(0);
         rows.extend(FAULTS.iter().map(|(kind, _)| (format!("fault: {}", kind.name()), struck(*kind))));
         rows

@@ -43,7 +43,8 @@
 //!   `Uncorrectable` if a hit lies within it, and that page only. A command may fail with a message of damage. An image
 //!   may be refused as damaged, check and scrub may find something. The batches that were acknowledged last, together, and
 //!   those right before them if all since were hit, may be gone after a reopen, whole, with sessions opened or closed
-//!   since: nothing tells them from batches that were never finished. Never wrong bytes; never a batch in part.
+//!   since: nothing tells them from batches that were never finished. So is then what GC moved last; a page of which only
+//!   that copy was left answers `Uncorrectable`. Never wrong bytes; never a batch in part.
 //! * *Both copies of the superblock, or of a checkpoint record*: the image may be refused by name.
 //! * *A file system without room, a write or a sync that fails*: the command that meets it may fail by name, and the drive
 //!   may be read-only until it is reopened. All that was acknowledged can be read all the while, and after the next open.

@@ -22,6 +22,8 @@ pub(crate) struct Page {
     pub(crate) len: u32,
     /// Whether it is to begin on a read unit.
     pub(crate) aligned: bool,
+    /// Bytes that it takes on the medium at most: with what is passed over before it, where it begins a read unit.
+    pub(crate) media_bytes: u32,
     /// The number of the index rule under which its entry is there for sure.
     pub(crate) indexed_by: Option<u64>,
 }
@@ -108,15 +110,9 @@ impl State {
         self.extents.iter().filter(|(_, e)| e.owner == owner).map(|(id, _)| *id).collect()
     }
 
-    /// Bytes that the pages take on the medium.
+    /// Bytes of the pages, in whole cells.
     pub(crate) fn live_bytes(&self) -> u64 {
-        self.pages.values().map(Page::media_bytes).sum()
-    }
-}
-
-impl Page {
-    fn media_bytes(&self) -> u64 {
-        u64::from(self.len).next_multiple_of(CELL_BYTES as u64)
+        self.pages.values().map(|p| u64::from(p.len).next_multiple_of(CELL_BYTES as u64)).sum()
     }
 }
 
@@ -167,17 +163,18 @@ impl Oracle {
         forgotten
     }
 
-    /// Bytes of all versions that are needed: the newest, and those of open views.
+    /// Bytes that all versions take at most that are needed: the newest, and those of open views.
     pub(crate) fn needed_bytes(&self) -> u64 {
-        let mut old: BTreeMap<(Lpid, u64), u64> = BTreeMap::new();
+        let mut old: BTreeMap<(Lpid, u64), u32> = BTreeMap::new();
         for (_, state) in &self.views {
             for (lpid, page) in &state.pages {
                 if self.now.pages.get(lpid).map(|p| p.content) != Some(page.content) {
-                    old.insert((*lpid, page.content.seed()), page.media_bytes());
+                    old.insert((*lpid, page.content.seed()), page.media_bytes);
                 }
             }
         }
-        self.now.live_bytes() + old.values().sum::<u64>()
+        let now = self.now.pages.values().map(|p| p.media_bytes);
+        now.chain(old.into_values()).map(u64::from).sum()
     }
 
     /// The power is back, and the drive says that this is its newest commit: the states that it may be in, with how
@@ -229,7 +226,8 @@ mod tests {
     fn change(page: u16, seed: u64) -> Change {
         let lpid = ExtentId::new(1).unwrap().page(page);
         let (content, owner) = (Content::Bytes { seed, len: 100 }, OwnerId::new(3));
-        let page = Page { content, owner, len: 100, aligned: false, indexed_by: None };
+        let page =
+            Page { content, owner, len: 100, aligned: false, media_bytes: 128, indexed_by: None };
         Change { writes: vec![(lpid, page)], ..Change::default() }
     }
 

@@ -213,7 +213,8 @@ impl Core {
             log_records: found.records,
             pages: pages_replayed,
             repaired,
-            last_record: found.last.map(|k| Record::KINDS[k]),
+            log_groups_rejected: u64::from(!found.rejected.is_empty()),
+            last_kinds: found.last_kinds,
         };
         let w = self.seq.get_mut();
         w.staged_commit = w.commit;

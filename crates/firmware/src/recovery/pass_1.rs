@@ -41,8 +41,8 @@ pub(super) struct Found {
     pub(super) unproven: BTreeSet<EblockId>,
     pub(super) groups: u64,
     pub(super) records: u64,
-    /// The kind of the last record.
-    pub(super) last: Option<usize>,
+    /// The kinds of the records of the last group, a bit each.
+    pub(super) last_kinds: u16,
 }
 
 pub(super) enum Change {
@@ -163,9 +163,10 @@ impl Core {
         let g = *self.geometry();
         let lsn = group.lsn;
         found.groups += 1;
+        found.last_kinds = 0;
         for r in group.records {
             found.records += 1;
-            found.last = Some(r.kind());
+            found.last_kinds |= 1 << r.kind();
             let mut live: BTreeMap<EblockId, (u64, u64, u32)> = BTreeMap::new();
             let mut add = |e: Entry| {
                 let (eblock, offset) = g.locate(e.ppa(&g));

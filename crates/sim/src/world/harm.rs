@@ -22,6 +22,10 @@ pub(super) struct Harm {
     since: BTreeMap<FaultKind, u64>,
     /// `since`, as it was when the step began.
     at_step: BTreeMap<FaultKind, u64>,
+    /// Old places of pages whose copies were hit.
+    gone: Vec<Ppa>,
+    /// How much was hit up to the last recovery that succeeded.
+    at_recovery: usize,
 }
 
 impl Harm {
@@ -45,6 +49,16 @@ impl Harm {
         }
         self.told = 0;
         self.at_step.clear();
+    }
+
+    /// Recovery succeeded, and what it left was looked at.
+    pub(super) fn recovered(&mut self) {
+        self.at_recovery = self.hits.len();
+    }
+
+    /// Whether something was hit since the recovery before this one succeeded.
+    pub(super) fn hit_since_recovery(&self) -> bool {
+        self.hits.len() > self.at_recovery
     }
 
     /// How often each kind struck, in all.
@@ -90,8 +104,16 @@ impl Harm {
         !self.hits.is_empty()
     }
 
-    /// Whether something hit `len` bytes at `ppa`.
+    /// A page can not be read where it was before it was copied, and the copy was hit.
+    pub(super) fn is_gone(&mut self, ppa: Ppa) {
+        self.gone.push(ppa);
+    }
+
+    /// Whether something hit `len` bytes at `ppa`, or a copy of them.
     pub(super) fn hit_at(&self, g: &Geometry, ppa: Ppa, len: u32) -> bool {
+        if self.gone.contains(&ppa) {
+            return true;
+        }
         let (eblock, from) = g.locate(ppa);
         let end = from + len.max(1);
         self.hits.iter().any(|h| match *h {

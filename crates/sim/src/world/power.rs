@@ -1,7 +1,7 @@
 //! Power cuts, closing, and what must be there when the drive is opened again.
 
 use lode_command::CommandError;
-use lode_firmware::{Drive, FirmwareError, Unrecovered};
+use lode_firmware::{Drive, FirmwareError, RecoveryReport, Unrecovered};
 use lode_flash::FaultKind;
 
 use super::{Done, World};
@@ -92,10 +92,19 @@ impl World<'_> {
         self.read_only = None;
         self.retired = 0;
         self.harm.look(&self.faults);
-        let commit = self.drive.info().commit.raw();
         let recovery = self.drive.info().recovery;
-        if let Some(last) = recovery.last_record {
-            *self.coverage.last_records.entry(last).or_default() += 1;
+        self.rejected = recovery.log_groups_rejected > 0 && self.harm.hit_since_recovery();
+        let found = self.find_state(recovery);
+        self.rejected = false;
+        self.harm.recovered();
+        found
+    }
+
+    /// Which of the states that it may be in the drive is in.
+    fn find_state(&mut self, recovery: RecoveryReport) -> Done {
+        let commit = self.drive.info().commit.raw();
+        for kind in recovery.last_kinds() {
+            *self.coverage.last_records.entry(kind).or_default() += 1;
         }
         let (before, pending) = (self.oracle.now.commit, self.oracle.pending.len());
         let states = self.oracle.settle(commit);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lode_base::{ExtentId, Lpid, OwnerId};
+use lode_base::{CELL_BYTES, ExtentId, Lpid, OwnerId};
 use lode_command::{Align, Batch, Identity, PageWrite, SessionWrite};
 
 use super::{PLAIN, ROWS};
@@ -56,7 +56,9 @@ pub(super) fn resolve(plan: &BatchPlan, state: &State, s: &Scenario, id: &Identi
             break;
         }
         let (len, aligned) = (data.len() as u32, align == Align::ReadUnit);
-        change.writes.push((lpid, Page { content, owner, len, aligned, indexed_by: None }));
+        let before = if aligned { s.geometry.rblock_bytes() } else { CELL_BYTES as u32 };
+        let media_bytes = len.next_multiple_of(CELL_BYTES as u32) + before - CELL_BYTES as u32;
+        change.writes.push((lpid, Page { content, owner, len, aligned, media_bytes, indexed_by: None }));
         batch.writes.push(PageWrite { lpid, data, align });
     }
     for _ in 0..plan.trims {

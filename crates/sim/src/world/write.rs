@@ -167,7 +167,7 @@ impl World<'_> {
                     }
                 }
                 Fate::Refused(CommandError::OutOfSpace { free_bytes, needed_bytes }) => {
-                    let bytes: u64 = change.writes.iter().map(|w| u64::from(w.1.len)).sum();
+                    let bytes = change.writes.iter().map(|w| u64::from(w.1.media_bytes)).sum();
                     full = Some((free_bytes, needed_bytes, bytes));
                 }
                 // Nobody hears of it, and nothing of it is logged.
