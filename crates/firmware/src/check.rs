@@ -95,13 +95,7 @@ impl Walk<'_> {
         if self.core.read_only.get().is_some() {
             return;
         }
-        let read = || read_log(m, &record.log, &mut |_, _| Ok(ControlFlow::Continue(())));
-        // A read that failed once is no damage.
-        let read = match read() {
-            Ok(first) if first.repaired == 0 => Ok(first),
-            _ => read(),
-        };
-        match read {
+        match read_log(m, &record.log, &mut |_, _| Ok(ControlFlow::Continue(()))) {
             Err(e) => self.problem(e.to_string()),
             Ok(read) => {
                 if read.lsn < w.installed_lsn {

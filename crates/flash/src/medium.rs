@@ -27,6 +27,8 @@ use crate::die::DieState;
 use crate::faults::{Disk, Faults, Plan, Power};
 use crate::layout::{GROUP_DATA_BYTES, GROUP_TAG_BYTES, by_group, data_at, group_at, group_of};
 use crate::tag_cache::TagCache;
+pub use read::READ_RETRIES;
+
 use crate::{FlashError, Generation, image};
 
 /// A medium: EBLOCKs of WBLOCKs of RBLOCKs, and their tags.

@@ -7,14 +7,15 @@
 //! ```
 //!
 //! Invariants: a victim is closed and no action under way was provisioned there; one with a page that can not be read is
-//! left alone from then on. When the drive is full, and the policy's victim would gain little, the one that gains most
+//! left alone until less is needed of it, and another one is emptied instead. When the drive is full, and the policy's victim would gain little, the one that gains most
 //! goes instead, so that every step makes room while anything is available at all.
 //!
 //! Source: ELEOS §VI-A, §VII; static wear levelling as in the design.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lode_base::EblockId;
+use lode_flash::Generation;
 
 use crate::FirmwareError;
 use crate::core::{Core, Sequencer};
@@ -70,8 +71,10 @@ pub(crate) struct Cleaner {
     credit: u64,
     /// Bytes that the step under way moves, about.
     pub(super) step_bytes: u64,
-    /// EBLOCKs with a page that can not be read.
-    pub(crate) stuck: BTreeSet<EblockId>,
+    /// EBLOCKs with a page that can not be read, since when they were last erased, and the bytes needed of them then.
+    stuck: BTreeMap<EblockId, (Generation, u32)>,
+    /// Whether the victim is to be one of them.
+    pub(super) is_stuck: bool,
     /// EBLOCKs whose pages were hard to read: to be moved while they can be.
     pub(crate) weak: BTreeSet<EblockId>,
     tidy: Tidy,
@@ -86,7 +89,8 @@ impl Cleaner {
             current: None,
             credit: 0,
             step_bytes: STEP_BYTES,
-            stuck: BTreeSet::new(),
+            stuck: BTreeMap::new(),
+            is_stuck: false,
             weak: BTreeSet::new(),
             tidy: Tidy::default(),
         }
@@ -111,7 +115,10 @@ impl Cleaner {
     /// The EBLOCK to be emptied next.
     fn choose(&mut self, w: &Sequencer, urgency: Option<Urgency>) -> Option<EblockId> {
         let g = w.space.geometry();
-        let movable = |e: EblockId| w.space.summary.get(e).in_flight == 0 && !self.stuck.contains(&e);
+        let movable = |e: EblockId| {
+            let d = w.space.summary.get(e);
+            d.in_flight == 0 && self.stuck.get(&e) != Some(&(d.generation, d.live + d.pinned))
+        };
         let left = |e: &EblockId| {
             movable(*e) && matches!(w.space.summary.get(*e).state, State::Used { .. } | State::Failed { .. })
         };
@@ -219,27 +226,33 @@ impl Core {
         urgency: Option<Urgency>,
     ) -> Result<bool, FirmwareError> {
         self.check_writable()?;
-        cleaner.weak.extend(self.medium.take_weak());
-        let victim = cleaner.choose(&self.seq.lock(), urgency);
-        let Some(victim) = victim else { return Ok(false) };
-        cleaner.last_victim = victim.raw();
         let whole = !matches!(urgency, Some(Urgency::Due | Urgency::Idle));
-        self.end_if_open(victim);
-        let emptied = match self.empty(cleaner, victim, whole) {
-            // Whoever asks for what is damaged is told; here it only stays where it is.
-            Err(e) if e.is_damage() => {
-                cleaner.stuck.insert(victim);
-                return Ok(false);
+        loop {
+            cleaner.weak.extend(self.medium.take_weak());
+            let victim = cleaner.choose(&self.seq.lock(), urgency);
+            let Some(victim) = victim else { return Ok(false) };
+            cleaner.last_victim = victim.raw();
+            self.end_if_open(victim);
+            cleaner.is_stuck = false;
+            let emptied = match self.empty(cleaner, victim, whole) {
+                // Whoever asks for what is damaged is told; here it only stays where it is.
+                Err(e) if e.is_damage() => Emptied::Never,
+                emptied => emptied?,
+            };
+            if emptied == Emptied::Never || cleaner.is_stuck {
+                let d = self.seq.lock().space.summary.get(victim);
+                cleaner.stuck.insert(victim, (d.generation, d.live + d.pinned));
+                cleaner.weak.remove(&victim);
+                continue;
             }
-            emptied => emptied?,
-        };
-        if emptied == Emptied::InPart {
-            cleaner.current = Some(victim);
+            if emptied == Emptied::InPart {
+                cleaner.current = Some(victim);
+                return Ok(true);
+            }
+            cleaner.victims += 1;
+            cleaner.weak.remove(&victim);
+            self.reclaim()?;
             return Ok(true);
         }
-        cleaner.victims += 1;
-        cleaner.weak.remove(&victim);
-        self.reclaim()?;
-        Ok(emptied == Emptied::Whole)
     }
 }

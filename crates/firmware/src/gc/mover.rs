@@ -74,14 +74,14 @@ impl Core {
         }
         if !own.is_empty() {
             match self.rewrite_own(victim, own) {
-                Err(e) if e.is_damage() => drop(cleaner.stuck.insert(victim)),
+                Err(e) if e.is_damage() => cleaner.is_stuck = true,
                 rewritten => rewritten?,
             }
         }
         let mut valid: Vec<Valid> = Vec::new();
         for lpid in users {
             match self.entries_in(victim, lpid) {
-                Err(e) if e.is_damage() => drop(cleaner.stuck.insert(victim)),
+                Err(e) if e.is_damage() => cleaner.is_stuck = true,
                 entries => valid.extend(entries?.into_iter().map(|entry| Valid { lpid, entry })),
             }
         }
@@ -98,7 +98,7 @@ impl Core {
             };
             let (step, rest) = left.split_at(left.iter().take_while(fits).count());
             left = rest;
-            let pages = self.read_valid(cleaner, victim, step)?;
+            let pages = self.read_valid(cleaner, step)?;
             if !pages.is_empty() {
                 self.move_pages(d.age, pages)?;
             }
@@ -118,7 +118,6 @@ impl Core {
     fn read_valid(
         &self,
         cleaner: &mut Cleaner,
-        victim: EblockId,
         valid: &[Valid],
     ) -> Result<Vec<(Valid, PageBuf)>, FirmwareError> {
         let g = self.geometry();
@@ -143,7 +142,7 @@ impl Core {
                     match self.read_range(v.lpid, v.entry.ppa(g), 0..v.entry.len_bytes() as u32) {
                         Ok(data) => pages.push((*v, data)),
                         // It stays, and says so to whoever reads it.
-                        Err(CommandError::Uncorrectable { .. }) => drop(cleaner.stuck.insert(victim)),
+                        Err(CommandError::Uncorrectable { .. }) => cleaner.is_stuck = true,
                         Err(e) => return Err(FirmwareError::damaged(self.medium.path(), e.to_string())),
                     }
                 }

@@ -25,8 +25,8 @@ use crate::planted::{self, Planted};
 
 /// Bytes that are read at a time.
 const WINDOW_BYTES: u32 = 256 << 10;
-/// Times that a page is read before it counts as damaged.
-const READS_MAX: u32 = 3;
+/// Times that a page is read before it counts as damaged: as often as pages with tags.
+const READS_MAX: u32 = 1 + lode_flash::READ_RETRIES;
 /// Bytes without a page after which nothing more is looked for: more than one program writes.
 const GAP_BYTES_MAX: u32 = 2 << 20;
 
@@ -125,6 +125,20 @@ impl<'a> Pages<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// Whether the first copy of a page, of which another was found, is not whole: that it is not is not believed at once.
+    fn first_is_bad(&mut self, spot: Spot, lsn: u64) -> Result<bool, FirmwareError> {
+        for _ in 1..READS_MAX {
+            self.window = None;
+            if self
+                .get(spot)?
+                .is_some_and(|(p, _)| (p.generation, p.lsn, p.copy) == (spot.generation, lsn, 0))
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The page of a place: at the first of its spots that holds it. That none does is not believed at once.
@@ -231,7 +245,7 @@ pub(crate) fn read_log(
             return Err(damaged(format!("log page {} names {what}", p.lsn)));
         }
         end.pages += 1;
-        end.repaired += u64::from(p.copy > 0);
+        end.repaired += u64::from(p.copy > 0 && pages.first_is_bad(spot, p.lsn)?);
         end.durable = end.durable.max(p.durable);
         let spares: [Spot; CANDIDATES - 1] =
             if p.next[0].eblock == spot.eblock { [p.next[1], p.next[2]] } else { [p.next[0], p.next[1]] };
@@ -372,6 +386,23 @@ mod tests {
             Ok(if durable { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         });
         assert_eq!(end.unwrap().eblocks, log.w.eblocks(), "what is refused takes EBLOCKs, too");
+    }
+
+    /// Found by the simulation (seeds 769 and 4458): a scrub took three stale reads in a row for a lost page, and one for a
+    /// first copy that was not whole.
+    #[test]
+    fn stale_reads_of_a_page_are_not_believed() {
+        for (copies, stale) in [(1, 1), (1, 3), (2, 1), (2, 3)] {
+            for lsn in [1, 2, 8] {
+                let log = log(copies, &[1, 6, 2]);
+                let s = spot(&log, lsn);
+                let at = log.m.geometry().ppa(s.eblock, s.wblock * log.m.geometry().wblock_bytes()).unwrap();
+                log.m.stale.borrow_mut().insert(at.cell(), stale);
+                let end = read_log(&log.m, &log.start, &mut |_, _| Ok(ControlFlow::Continue(()))).unwrap();
+                assert_eq!((end.lsn, end.repaired), (9, 0), "page {lsn}, {stale} stale reads");
+                assert!(stale < 3 || log.m.stale.borrow()[&at.cell()] < stale);
+            }
+        }
     }
 
     #[test]

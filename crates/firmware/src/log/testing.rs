@@ -41,11 +41,19 @@ pub(super) struct Faulty {
     pub(super) programs: Cell<u32>,
     /// How often reads of a WBLOCK fail, by its cell.
     pub(super) unreadable: RefCell<HashMap<u64, u32>>,
+    /// How often they answer what was never programmed there.
+    pub(super) stale: RefCell<HashMap<u64, u32>>,
 }
 
 impl Faulty {
     pub(super) fn new(medium: Medium) -> Self {
-        Self { medium, fates: RefCell::default(), programs: Cell::new(0), unreadable: RefCell::default() }
+        Self {
+            medium,
+            fates: RefCell::default(),
+            programs: Cell::new(0),
+            unreadable: RefCell::default(),
+            stale: RefCell::default(),
+        }
     }
 
     pub(super) fn next_fates(&self, fates: &[Fate]) {
@@ -121,7 +129,17 @@ impl LogMedium for Faulty {
                 return Err(FlashError::ChecksumMismatch { at, got: 0, expected: 1 });
             }
         }
-        self.medium.read_unverified(at, len)
+        let data = self.medium.read_unverified(at, len)?;
+        let mut stale = self.stale.borrow_mut();
+        let Some((cell, times)) = stale.iter_mut().find(|(c, times)| cells.contains(c) && **times > 0) else {
+            return Ok(data);
+        };
+        *times -= 1;
+        let mut b = PageBufMut::zeroed(data.len());
+        b.copy_from_slice(&data);
+        let from = (cell - at.cell()) as usize * lode_base::CELL_BYTES;
+        b[from..from + self.geometry().wblock_bytes() as usize].fill(0);
+        Ok(b.freeze())
     }
 }
 

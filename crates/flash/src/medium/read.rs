@@ -19,7 +19,7 @@ use crate::{FlashError, Generation, Medium, WblockState};
 
 /// How often a read that went wrong is tried again. As the read-retry levels of a NAND die, few: what four reads do not
 /// get, the next one does not either.
-const READ_RETRIES: u32 = 3;
+pub const READ_RETRIES: u32 = 3;
 /// Reads of no more units than this need no memory for their tags.
 const FEW_UNITS: usize = 8;
 
