@@ -87,7 +87,9 @@ pub(crate) struct Freed {
 
 impl Freed {
     pub(crate) fn add(&mut self, g: &Geometry, e: Entry) {
-        let (eblock, bytes) = (g.locate(e.ppa(g)).0, e.cells_bytes());
+        // An inlined page takes nothing from an EBLOCK.
+        let Some(ppa) = e.place(g) else { return };
+        let (eblock, bytes) = (g.locate(ppa).0, e.cells_bytes());
         match &mut self.last {
             Some((last, sum)) if *last == eblock => *sum += bytes,
             _ => {

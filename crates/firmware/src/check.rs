@@ -194,14 +194,14 @@ impl Walk<'_> {
         }
         for (page, entry) in map.mapped() {
             let lpid = extent.page(page);
-            let ppa = entry.ppa(core.geometry());
             self.place(entry, PageName::User(lpid));
-            let (e, _) = core.geometry().locate(ppa);
-            let state = w.space.summary.get(e).state;
-            if !matches!(state, State::Open { .. } | State::Used { .. } | State::Failed { .. }) {
-                self.problem(format!("page {lpid} lies in {e:?}, which is {state:?}"));
+            if let Some(e) = core.eblock_of(entry) {
+                let state = w.space.summary.get(e).state;
+                if !matches!(state, State::Open { .. } | State::Used { .. } | State::Failed { .. }) {
+                    self.problem(format!("page {lpid} lies in {e:?}, which is {state:?}"));
+                }
             }
-            let bytes = match core.read_range(lpid, ppa, 0..entry.len_bytes() as u32) {
+            let bytes = match core.read_range(lpid, entry, 0..entry.len_bytes() as u32) {
                 Ok(bytes) => bytes,
                 Err(e) => {
                     self.problem(e.to_string());
@@ -234,9 +234,10 @@ impl Walk<'_> {
     /// Notes that bytes are needed.
     fn place(&mut self, entry: Entry, name: PageName) {
         let g = self.core.geometry();
-        let (e, from) = g.locate(entry.ppa(g));
         self.report.pages += 1;
         self.report.bytes += entry.len_bytes() as u64;
+        let Some(ppa) = entry.place(g) else { return };
+        let (e, from) = g.locate(ppa);
         self.places.entry(e).or_default().push(Piece { from, to: from + entry.cells_bytes(), name });
     }
 

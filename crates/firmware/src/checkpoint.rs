@@ -15,7 +15,8 @@
 //! ```
 //!
 //! Invariants: everything that was dirty when the checkpoint began is durable before its record is written, as of some
-//! later LSN that the log tells (`own`); the root that the older record names stays until the newer one is durable.
+//! later LSN that the log tells (`own`), and pages that the log before it inlined were moved; the root that the older
+//! record names stays until the newer one is durable.
 //!
 //! Source: ELEOS §VIII-B. We differ: a record is written to both slots, so that one damaged slot loses nothing; open
 //! EBLOCKs are not closed by force, since their metadata is written with the tables.
@@ -250,6 +251,10 @@ impl Core {
             }
         };
         if changed {
+            // What the log before inlined is nowhere else.
+            if !planted::is(Planted::InlinedStays) {
+                self.move_inlined()?;
+            }
             self.flush(&self.map)?;
             self.flush(&self.index)?;
             self.write_tables()?;

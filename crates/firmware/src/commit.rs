@@ -131,8 +131,10 @@ impl Core {
             w.overlay.clear();
         }
         for a in actions.into_iter().chain(staged) {
-            if let Record::SessionOpened { session } = a.record {
-                w.sessions.opened(session, false);
+            match &a.record {
+                Record::SessionOpened { session } => w.sessions.opened(*session, false),
+                Record::Commit(c) => self.inlined.give_up(c.inlined.iter()),
+                _ => {}
             }
             self.over(&mut w, &a, Err(why.clone()));
         }

@@ -24,6 +24,7 @@ use crate::epochs::Epochs;
 use crate::extents::Extents;
 use crate::gc::Cleaner;
 use crate::index::{IndexPage, Rules};
+use crate::inlined::Inlined;
 use crate::log::{LogWriter, Place};
 use crate::map::{Entry, MapPage, PageCache};
 use crate::session::Sessions;
@@ -51,6 +52,7 @@ pub(crate) struct Core {
     pub(crate) rules: RwLock<Arc<Rules>>,
     pub(crate) extents: RwLock<Extents>,
     pub(crate) versions: Versions,
+    pub(crate) inlined: Inlined,
     pub(crate) epochs: Epochs,
     pub(crate) turns: Turns,
     pub(crate) seq: Mutex<Sequencer>,
@@ -164,7 +166,8 @@ impl Core {
     /// of the drive written anew, what GC moves pages to, and a recovery.
     pub(crate) fn reserve_eblocks(&self, w: &Sequencer) -> u32 {
         // One more, for the first that fails.
-        let reserve = self.log_eblocks(w) + self.own_eblocks(w) + u64::from(self.gc_reserve_eblocks()) + 1;
+        let moved = u64::from(self.gc_reserve_eblocks() + self.inlined_reserve_eblocks());
+        let reserve = self.log_eblocks(w) + self.own_eblocks(w) + moved + 1;
         reserve.min(u64::from(u32::MAX)) as u32
     }
 
@@ -184,7 +187,7 @@ impl Core {
     }
 
     /// Channels that are written to side by side.
-    fn lanes(&self) -> u16 {
+    pub(crate) fn lanes(&self) -> u16 {
         Space::lanes_of(self.geometry())
     }
 
@@ -202,7 +205,8 @@ impl Core {
         let own = self.own_eblocks(w) * 3 / 2 + 1;
         let few = g.eblock_count() < EBLOCKS_FEW;
         let open = u64::from(w.space.lanes()) * if few { 2 } else { 2 + u64::from(GC_CLASSES) };
-        let reserve = log + own + open + u64::from(self.gc_reserve_eblocks() + w.space.summary.retired()) + 1;
+        let moved = self.gc_reserve_eblocks() + self.inlined_reserve_eblocks();
+        let reserve = log + own + open + u64::from(moved + w.space.summary.retired()) + 1;
         let eblocks = u64::from(g.eblock_count()).saturating_sub(reserve);
         eblocks * u64::from(g.eblock_bytes()) / 100
             * u64::from(100 - self.options.over_provision_percent.min(90))
@@ -210,8 +214,12 @@ impl Core {
 
     /// Bytes that batches can still write, about.
     pub(crate) fn free_bytes(&self, w: &Sequencer) -> u64 {
-        let held = w.space.summary.live_bytes() + w.space.summary.pinned_bytes();
-        self.usable_bytes(w).saturating_sub(held)
+        self.usable_bytes(w).saturating_sub(self.held_bytes(w))
+    }
+
+    /// Bytes of pages that take room, or will.
+    pub(crate) fn held_bytes(&self, w: &Sequencer) -> u64 {
+        w.space.summary.live_bytes() + w.space.summary.pinned_bytes() + self.inlined.bytes()
     }
 
     pub(crate) fn info(&self) -> DriveInfo {
@@ -233,6 +241,7 @@ impl Core {
             extents: self.extents.read().all().count() as u64,
             live_bytes: w.space.summary.live_bytes(),
             pinned_bytes: w.space.summary.pinned_bytes(),
+            inlined_bytes: self.inlined.bytes(),
             free_bytes: self.free_bytes(&w),
             usable_bytes: self.usable_bytes(&w),
             eblocks_used: in_use.count() as u32,
@@ -268,6 +277,7 @@ impl Core {
         let under_way = w.under_way > 0;
         w.space.check_invariants(&self.medium);
         w.sessions.check_invariants(under_way);
+        self.inlined.check_invariants(under_way);
         self.map.check_invariants(under_way);
         self.index.check_invariants(under_way);
         assert!(w.commit <= w.staged_commit, "a commit was installed that was not staged");

@@ -30,6 +30,15 @@ struct Change<'a> {
     index: Option<&'a LoggedIndex>,
 }
 
+/// What a batch replaced.
+#[derive(Default)]
+struct Replaced {
+    /// Bytes in EBLOCKs.
+    bytes: u64,
+    /// Inlined pages that no view shows.
+    inlined: Vec<u32>,
+}
+
 impl Core {
     fn pin_extent(
         &self,
@@ -104,11 +113,14 @@ impl Core {
                 installed = self.install_commit(w, c, a);
             }
             Record::Moved { pages, freed } => {
+                let mut old = Vec::new();
                 for (lpid, entry) in pages {
                     let map = &a.pins[&lpid.extent()].map;
+                    old.extend(map.load(lpid.page()));
                     map.store(lpid.page(), Some(*entry));
                     w.space.summary.add_live(g.locate(entry.ppa(&g)).0, entry.cells_bytes());
                 }
+                self.forget_inlined(old.into_iter());
                 self.changed(&a.pins);
                 if !planted::is(Planted::MovedNotFreed) {
                     self.free(w, freed);
@@ -152,7 +164,10 @@ impl Core {
         }
         for (lpid, old, new) in &a.copies {
             if planted::is(Planted::MoveKeepsVersion) || self.versions.relocate(*lpid, *old, *new) {
-                w.space.summary.unpin(g.locate(old.ppa(&g)).0, old.cells_bytes());
+                if let Some(ppa) = old.place(&g) {
+                    w.space.summary.unpin(g.locate(ppa).0, old.cells_bytes());
+                }
+                self.forget_inlined(std::iter::once(*old));
                 w.space.summary.pin(g.locate(new.ppa(&g)).0, new.cells_bytes());
                 installed.pages += 1;
             }
@@ -188,19 +203,20 @@ impl Core {
             false => Arc::new(old_rules.with(&c.rules, c.number)),
         };
         let owner = |extent| self.extents.read().owner(extent);
+        c.inlined().for_each(|(lpid, number, data)| self.inlined.insert(number, lpid, data.clone()));
         let mut install = self.versions.install(c.number);
-        let mut replaced = 0;
+        let mut replaced = Replaced::default();
         let mut of = by_extent(|e| (owner(e).and_then(|o| old_rules.get(o)), &a.pins[&e]));
         for page in &c.writes {
             let (old_rule, pinned) = of(page.lpid.extent());
             let change = Change { lpid: page.lpid, entry: Some(page.entry), index: page.index.as_ref() };
-            replaced += self.replace(w, &mut install, pinned, old_rule, &change);
+            self.replace(w, &mut install, pinned, old_rule, &change, &mut replaced);
         }
         for &lpid in &c.trims {
             if let Some(p) = a.pins.get(&lpid.extent()) {
                 let old_rule = owner(lpid.extent()).and_then(|o| old_rules.get(o));
-                replaced +=
-                    self.replace(w, &mut install, p, old_rule, &Change { lpid, entry: None, index: None });
+                let change = Change { lpid, entry: None, index: None };
+                self.replace(w, &mut install, p, old_rule, &change, &mut replaced);
             }
         }
         for &extent in &c.releases {
@@ -208,7 +224,7 @@ impl Core {
                 let old_rule = owner(extent).and_then(|o| old_rules.get(o));
                 for (page, _) in p.map.mapped().collect::<Vec<_>>() {
                     let change = Change { lpid: extent.page(page), entry: None, index: None };
-                    replaced += self.replace(w, &mut install, p, old_rule, &change);
+                    self.replace(w, &mut install, p, old_rule, &change, &mut replaced);
                 }
             }
             self.extents.write().release(extent, c.number);
@@ -216,7 +232,8 @@ impl Core {
         self.changed(&a.pins);
         self.free(w, &c.freed);
         let freed = c.freed.iter().map(|f| u64::from(f.1)).sum::<u64>();
-        assert_eq!(freed, replaced, "commit {} frees what it said when it was staged", c.number);
+        assert_eq!(freed, replaced.bytes, "commit {} frees what it said when it was staged", c.number);
+        self.inlined.forget(&self.epochs, replaced.inlined);
         if !c.rules.is_empty() {
             *self.rules.write() = rules;
             w.rules_changed = true;
@@ -231,7 +248,7 @@ impl Core {
         Installed { commit: c.number, view, pages: c.writes.len() as u64, bytes }
     }
 
-    /// Answers the bytes of the version that was replaced.
+    /// Makes a page what it becomes, and counts the version that it was.
     fn replace(
         &self,
         w: &mut Sequencer,
@@ -239,12 +256,13 @@ impl Core {
         p: &Pinned,
         old_rule: Option<&Rule>,
         change: &Change<'_>,
-    ) -> u64 {
+        replaced: &mut Replaced,
+    ) {
         let g = self.geometry();
         let page = change.lpid.page();
         let old = p.map.load(page);
         if old.is_none() && change.entry.is_none() {
-            return 0;
+            return;
         }
         let old_index = || {
             let indexed = old.is_some_and(|e| !e.redo());
@@ -261,13 +279,19 @@ impl Core {
         if let (Some(index), Some((rule, bytes))) = (&p.index, change.index) {
             index.set(*rule, page, bytes);
         }
-        if let Some(new) = change.entry {
-            w.space.summary.add_live(g.locate(new.ppa(g)).0, new.cells_bytes());
+        if let Some((new, ppa)) = change.entry.and_then(|e| Some((e, e.place(g)?))) {
+            w.space.summary.add_live(g.locate(ppa).0, new.cells_bytes());
         }
-        let Some(old) = old else { return 0 };
-        if pinned {
-            w.space.summary.pin(g.locate(old.ppa(g)).0, old.cells_bytes());
+        let Some(old) = old else { return };
+        match old.place(g) {
+            Some(ppa) => {
+                if pinned {
+                    w.space.summary.pin(g.locate(ppa).0, old.cells_bytes());
+                }
+                replaced.bytes += u64::from(old.cells_bytes());
+            }
+            None if pinned && !planted::is(Planted::InlinedVersionGone) => {}
+            None => replaced.inlined.extend(old.inlined_number()),
         }
-        old.cells_bytes().into()
     }
 }

@@ -31,6 +31,7 @@ mod extents;
 pub mod fuzz;
 pub mod gc;
 mod index;
+mod inlined;
 mod install;
 mod log;
 mod map;

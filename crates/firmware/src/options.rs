@@ -33,6 +33,11 @@ pub struct DriveOptions {
     pub in_flight_max: u32,
     /// Most sessions open at a time.
     pub sessions_max: u32,
+    /// A batch of no more bytes of pages travels whole in the log, and its pages are moved to their places later; at most
+    /// 16 KB, 0: none does.
+    pub inline_bytes_max: u32,
+    /// Memory for pages that were not moved yet, in bytes; at most half an EBLOCK.
+    pub inline_buffer_bytes: usize,
     /// How often each log page is written, 1 or 2: a damaged one is read from its copy.
     pub log_copies: u32,
     /// Which EBLOCK GC empties next.
@@ -61,6 +66,8 @@ impl Default for DriveOptions {
             erased_kept: 32,
             in_flight_max: 32,
             sessions_max: 1024,
+            inline_bytes_max: 2 << 10,
+            inline_buffer_bytes: 4 << 20,
             log_copies: 2,
             gc_policy: &POLICIES[0],
             over_provision_percent: 7,
@@ -88,6 +95,8 @@ pub struct DriveInfo {
     pub live_bytes: u64,
     /// Bytes that only read views still need.
     pub pinned_bytes: u64,
+    /// Bytes of pages that are inlined in the log, and in memory.
+    pub inlined_bytes: u64,
     /// Bytes that can still be written by batches.
     pub free_bytes: u64,
     /// Bytes of pages that the drive takes at most.

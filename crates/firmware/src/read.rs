@@ -43,7 +43,7 @@ impl Core {
                 let what = format!("bytes {range:?} of page {}, which has {len}", r.lpid);
                 return Err(CommandError::Invalid(what));
             }
-            self.read_range(r.lpid, entry.ppa(self.geometry()), range)
+            self.read_range(r.lpid, entry, range)
         };
         pages.iter().map(read).collect::<Result<_, _>>().map(Reply::Pages)
     }
@@ -63,16 +63,26 @@ impl Core {
         Ok(old.map_or(entry, |v| v.entry))
     }
 
-    /// Bytes `range` of the page at `ppa`. The caller is in the epoch in which it found the page there.
+    /// Bytes `range` of the page that an entry names. The caller is in the epoch in which it found the entry.
     pub(crate) fn read_range(
         &self,
         lpid: Lpid,
-        ppa: Ppa,
+        entry: Entry,
         range: Range<u32>,
     ) -> Result<PageBuf, CommandError> {
         if range.is_empty() {
             return Ok(PageBuf::empty());
         }
+        if let Some(number) = entry.inlined_number() {
+            let page = self.inlined.read(number).filter(|p| p.len() == entry.len_bytes());
+            let page = page.ok_or_else(|| {
+                CommandError::Medium(format!(
+                    "page {lpid} can not be read: it was inlined in the log, and is not there"
+                ))
+            })?;
+            return Ok(page.slice(range.start as usize..range.end as usize));
+        }
+        let ppa = entry.ppa(self.geometry());
         let (at, len, skip) = self.cells(ppa, &range);
         let read = match self.medium.read(at, len) {
             Err(e) if e.is_uncorrectable() && planted::is(Planted::ReplyUnverified) => {
@@ -138,7 +148,7 @@ impl PageAccess for UnitAccess<'_> {
                 old.insert(lpid, v.index);
             }
             if let Some(e) = entry {
-                found.push(Located { lpid, ppa: e.ppa(core.geometry()), len_bytes: e.len_bytes() as u32 });
+                found.push(Located { lpid, entry: e });
             }
         }
         core.view_commit(view)?;
@@ -152,8 +162,7 @@ impl PageAccess for UnitAccess<'_> {
         }
         let (extent, page) = (at.lpid.extent(), at.lpid.page());
         let Some(map) = core.map.get(&core.medium, &core.epochs, extent.raw())? else { return Ok(None) };
-        let is_it =
-            |e: Entry| !e.redo() && e.ppa(core.geometry()) == at.ppa && e.len_bytes() as u32 == at.len_bytes;
+        let is_it = |e: Entry| !e.redo() && e.same_place(at.entry);
         let Some(before) = map.load(page).filter(|e| is_it(*e)) else { return Ok(None) };
         let rules = core.rules.read().clone();
         let Some(rule) = core.extents.read().owner(extent).and_then(|o| rules.get(o).cloned()) else {
@@ -173,13 +182,18 @@ impl PageAccess for UnitAccess<'_> {
 
     fn read(&self, at: &Located, range: Range<u32>) -> Result<(PageBuf, u64), CommandError> {
         let core = self.core;
-        if range.start > range.end || range.end > at.len_bytes {
-            let what = format!("it has {} bytes, and its directory names {range:?}", at.len_bytes);
+        if range.start > range.end || range.end > at.len_bytes() {
+            let what = format!("it has {} bytes, and its directory names {range:?}", at.len_bytes());
             return Err(CommandError::BadPage { lpid: at.lpid, what });
         }
         // The bytes are pinned while the view is open, and the epoch keeps them if it closes meanwhile.
-        let (from, len, _) = core.cells(at.ppa, &range);
-        let media_bytes = if range.is_empty() { 0 } else { core.medium.read_units_bytes(from, len) };
-        Ok((core.read_range(at.lpid, at.ppa, range)?, media_bytes))
+        let media_bytes = match at.entry.place(core.geometry()).filter(|_| !range.is_empty()) {
+            Some(ppa) => {
+                let (from, len, _) = core.cells(ppa, &range);
+                core.medium.read_units_bytes(from, len)
+            }
+            None => 0,
+        };
+        Ok((core.read_range(at.lpid, at.entry, range)?, media_bytes))
     }
 }

@@ -33,6 +33,8 @@ pub(crate) enum Room {
     Recovery,
     /// Pages that GC moves.
     Gc,
+    /// Inlined pages, which move to EBLOCKs.
+    Inlined,
 }
 
 impl Core {
@@ -52,7 +54,7 @@ impl Core {
             let fits = |kept: u64| new == 0 || new + kept <= free;
             let (fits, needed_bytes) = match room {
                 Room::User { record_bytes } => {
-                    let held = w.space.summary.live_bytes() + w.space.summary.pinned_bytes();
+                    let held = self.held_bytes(&w);
                     let reserve =
                         if planted::is(Planted::ReserveEaten) { 0 } else { self.reserve_eblocks(&w).into() };
                     let fits = fits(reserve) && held + plan.bytes <= self.usable_bytes(&w);
@@ -61,7 +63,15 @@ impl Core {
                 // Each may take its own part of the reserve, and leaves that of those that it depends on.
                 Room::Own if w.recovering => (fits(1), plan.bytes),
                 Room::Own => (fits(self.log_eblocks(&w)), plan.bytes),
-                Room::Gc => (fits(self.log_eblocks(&w) + self.own_eblocks(&w)), plan.bytes),
+                Room::Gc => {
+                    let inlined = if self.inlined.bytes() > 0 { self.inlined_reserve_eblocks() } else { 0 };
+                    (fits(self.log_eblocks(&w) + self.own_eblocks(&w) + u64::from(inlined)), plan.bytes)
+                }
+                Room::Inlined if w.recovering => (fits(1 + self.own_eblocks(&w)), plan.bytes),
+                Room::Inlined => {
+                    let gc = u64::from(self.gc_reserve_eblocks());
+                    (fits(self.log_eblocks(&w) + self.own_eblocks(&w) + gc), plan.bytes)
+                }
                 Room::Recovery => (fits(3 + self.own_eblocks(&w)), plan.bytes),
             };
             if fits {
@@ -72,7 +82,11 @@ impl Core {
             drop(w);
             let full = CommandError::OutOfSpace { free_bytes, needed_bytes };
             let Room::User { record_bytes } = room else {
-                let what = if matches!(room, Room::Gc) { "GC" } else { "the drive's own pages" };
+                let what = match room {
+                    Room::Gc => "GC",
+                    Room::Inlined => "inlined pages",
+                    _ => "the drive's own pages",
+                };
                 return Err(FirmwareError::Full { path: self.medium.path().into(), what });
             };
             tries += 1;
@@ -162,13 +176,15 @@ impl Core {
             return self.note(&e);
         }
         let collect = self.gc_due(&self.seq.lock());
-        if self.check_writable().is_err() || !(write_back || collect) {
+        let inlined = self.inlined.wants_moving();
+        if self.check_writable().is_err() || !(write_back || collect || inlined) {
             return;
         }
         // Whoever has the background already does it.
         let Some(mut cleaner) = self.background.try_lock() else { return };
         cleaner.earn(bytes);
-        let done = self.write_back().and_then(|()| self.collect_earned(&mut cleaner));
+        let moved = if inlined { self.or_full(self.move_inlined().map(|()| true)).map(drop) } else { Ok(()) };
+        let done = moved.and_then(|()| self.write_back()).and_then(|()| self.collect_earned(&mut cleaner));
         if let Err(e) = done {
             self.note(&e);
         }
@@ -197,7 +213,10 @@ impl Core {
         let g = *self.geometry();
         let mut w = self.seq.lock();
         for e in self.versions.take_freed() {
-            w.space.summary.unpin(g.locate(e.ppa(&g)).0, e.cells_bytes());
+            match e.place(&g) {
+                Some(ppa) => w.space.summary.unpin(g.locate(ppa).0, e.cells_bytes()),
+                None => self.forget_inlined(std::iter::once(e)),
+            }
         }
         let before = w.space.free_eblocks();
         let mut released = false;

@@ -135,7 +135,7 @@ impl Core {
             let lpid = extent.page(page);
             report.pages += 1;
             report.bytes += entry.len_bytes() as u64;
-            match self.read_range(lpid, entry.ppa(self.geometry()), 0..entry.len_bytes() as u32) {
+            match self.read_range(lpid, entry, 0..entry.len_bytes() as u32) {
                 Ok(_) => {}
                 Err(e @ CommandError::Uncorrectable { .. }) => report.lost.push(e.to_string()),
                 Err(e) => report.lost.push(format!("page {lpid}: {e}")),

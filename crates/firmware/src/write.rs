@@ -5,6 +5,8 @@
 //!                                             └─ no room: checkpoint, GC            [..]: the sequencer's lock
 //! ```
 //!
+//! A small batch programs nothing: its record has the pages (`inlined`).
+//!
 //! Invariants: nothing of a batch shows, or counts, before its record is durable; what was programmed for a batch that
 //! failed is needed by nobody. No lock is held while entries are made, pages are read or programmed. Where a program
 //! fails, the EBLOCK ends and the batch is provisioned anew. Trims go on when the drive is full.
@@ -14,7 +16,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use lode_base::{ExtentId, Lpid, OwnerId, PAGE_BYTES_MIN, SessionId};
+use lode_base::{ExtentId, Lpid, OwnerId, PAGE_BYTES_MIN, PageBuf, SessionId};
 use lode_command::{Batch, CommandError, PageWrite, Reply};
 
 use crate::FirmwareError;
@@ -23,6 +25,7 @@ use crate::append::{Item, Job, ProgramError, Provision, page_bytes_max};
 use crate::compute::entry_of;
 use crate::core::{Core, Counts, EBLOCKS_FEW, Sequencer};
 use crate::index::Rules;
+use crate::inlined::pages_bytes;
 use crate::log::{Commit, LoggedWrite, Record};
 use crate::map::Entry;
 use crate::metadata::PageName;
@@ -217,12 +220,16 @@ impl Core {
         prepared: &mut Prepared,
         mut pins: Pins,
     ) -> Result<Arc<Slot>, CommandError> {
-        let parts = self.parts(batch, &pins);
+        let inlined = self.inlines(batch);
+        let parts = if inlined { Vec::new() } else { self.parts(batch, &pins) };
         let mut places: Vec<Option<lode_base::Ppa>> = vec![None; batch.writes.len()];
         let mut eblocks = Vec::new();
-        let record_bytes = self.record_bytes(batch, prepared);
+        let record_bytes = self.record_bytes(batch, prepared) + if inlined { pages_bytes(batch) } else { 0 };
         let give_up = |pins: &Pins, eblocks: Vec<lode_base::EblockId>| {
             self.unpin(pins);
+            if inlined {
+                self.inlined.give_up(batch.writes.iter().map(|p| &p.data));
+            }
             let mut w = self.seq.lock();
             eblocks.into_iter().for_each(|e| w.space.summary.leave(e));
         };
@@ -251,7 +258,7 @@ impl Core {
                 }
             }
         }
-        let places: Vec<_> = places.into_iter().map(|p| p.expect("every page has a place")).collect();
+        assert!(inlined || places.iter().all(Option::is_some), "every page has a place");
         loop {
             let mut w = self.seq.lock();
             let checked =
@@ -315,7 +322,7 @@ impl Core {
         w: &mut Sequencer,
         batch: &Batch,
         prepared: &mut Prepared,
-        places: &[lode_base::Ppa],
+        places: &[Option<lode_base::Ppa>],
         pins: Pins,
         eblocks: Vec<lode_base::EblockId>,
     ) -> Arc<Slot> {
@@ -327,12 +334,20 @@ impl Core {
         };
         let mut freed = Freed::default();
         let mut writes = Vec::with_capacity(batch.writes.len());
+        let mut inlined = Vec::new();
         let entries = std::mem::take(&mut prepared.entries);
         let mut pinned = by_extent(|e| &*pins[&e].map);
         for (((p, owner), index), ppa) in batch.writes.iter().zip(&prepared.owners).zip(entries).zip(places) {
             let rule = || owner.and_then(|o| staged_rules.get(o));
             let index = index.and_then(|bytes| Some((rule()?.number, bytes)));
-            let entry = Entry::new(*ppa, p.data.len(), index.is_none());
+            let entry = match ppa {
+                Some(ppa) => Entry::new(*ppa, p.data.len(), index.is_none()),
+                None => {
+                    // A copy, since the page may be a small part of what the host keeps together.
+                    inlined.push(PageBuf::copy_from(&p.data));
+                    Entry::inlined(self.inlined.number(), p.data.len(), index.is_none())
+                }
+            };
             let old = w.overlay.entry(p.lpid, pinned(p.lpid.extent()));
             old.into_iter().for_each(|e| freed.add(&g, e));
             w.overlay.set(p.lpid, Some(entry));
@@ -373,6 +388,7 @@ impl Core {
             releases: batch.releases.clone(),
             rules: batch.index_rules.clone(),
             freed: freed.into_vec(),
+            inlined,
         });
         let slot = Arc::default();
         w.stage(Action { record, pins, eblocks, pin_view: batch.pin, copies: Vec::new(), slot })

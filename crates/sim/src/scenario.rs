@@ -82,6 +82,7 @@ impl Scenario {
         };
         let geometry = Geometry::new(channels, 1, 1, rblock, wblock, eblock, eblocks as u32)
             .expect("the shape is one that is possible");
+        let mut small = Random::new(seed ^ 0x51A11);
         let options = DriveOptions {
             map_cache_bytes: (r.skewed(8, 512) as usize) << 10,
             index_cache_bytes: (r.skewed(4, 128) as usize) << 10,
@@ -95,6 +96,8 @@ impl Scenario {
             in_flight_max: r.skewed(1, 16) as u32,
             sessions_max: r.between(1, 5) as u32,
             log_copies: r.between(1, 2) as u32,
+            inline_bytes_max: *small.pick(&[0, 300, 2048, 16_383]).expect("there are some"),
+            inline_buffer_bytes: (small.skewed(1, 256) << 10) as usize,
             gc_policy: r.pick(POLICIES).expect("there are some"),
             over_provision_percent: r.between(5, 30) as u32,
             gc_free_eblocks_max: r.between(1, 8) as u32,
@@ -153,7 +156,8 @@ impl fmt::Display for Scenario {
         write!(
             f,
             "{:?}: {} EBLOCKs of {} KB, WBLOCK {} KB, RBLOCK {} KB, {} channels; map {} KB, index {} KB, \
-             checkpoint every {} KB of log, {} copies of it, {} views, {} spares, {} % kept free, GC {}; faults: {}",
+             checkpoint every {} KB of log, {} copies of it, up to {} bytes inlined in {} KB, {} views, {} spares, \
+             {} % kept free, GC {}; faults: {}",
             self.mix,
             g.eblock_count(),
             g.eblock_bytes() >> 10,
@@ -164,6 +168,8 @@ impl fmt::Display for Scenario {
             o.index_cache_bytes >> 10,
             o.checkpoint_log_bytes >> 10,
             o.log_copies,
+            o.inline_bytes_max,
+            o.inline_buffer_bytes >> 10,
             o.views_max,
             o.spare_eblocks,
             o.over_provision_percent,

@@ -68,7 +68,7 @@ fn every_planted_fault_is_found() {
             None => (format!("> {}", seeds()), "not found".into()),
         };
         let how: String = how.chars().take(FAILURE_CHARS).collect();
-        println!("| {} | {about} | {seeds} | {} |", format!("{fault:?}"), how.replace('|', "/"));
+        println!("| {fault:?} | {about} | {seeds} | {} |", how.replace('|', "/"));
     }
     let unfound: Vec<Planted> =
         Planted::ALL.iter().zip(&found).filter(|(_, f)| f.is_none()).map(|(p, _)| p.0).collect();

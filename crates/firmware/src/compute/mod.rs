@@ -18,9 +18,11 @@ mod tests;
 use std::ops::Range;
 use std::sync::Arc;
 
-use lode_base::{Lpid, PageBuf, Ppa, ViewId};
+use lode_base::{Lpid, PageBuf, ViewId};
 use lode_command::{CommandError, PageRange};
 use lode_program::{IndexEntry, IndexRule};
+
+use crate::map::Entry;
 
 pub(crate) use entry::entry_of;
 pub(crate) use run::ScanRun;
@@ -30,10 +32,15 @@ pub(crate) use run::ScanRun;
 pub(crate) struct Located {
     /// The page.
     pub(crate) lpid: Lpid,
-    /// Where this version of it lies.
-    pub(crate) ppa: Ppa,
-    /// Its length.
-    pub(crate) len_bytes: u32,
+    /// Where this version of it lies, and its length.
+    pub(crate) entry: Entry,
+}
+
+impl Located {
+    /// Length of the page.
+    pub(crate) fn len_bytes(&self) -> u32 {
+        self.entry.len_bytes() as u32
+    }
 }
 
 /// What compute needs of the drive. The caller of [`ScanRun::next_unit`] keeps erased EBLOCKs from being programmed

@@ -161,7 +161,7 @@ impl ScanRun {
             Ok(bytes)
         };
         let mut meter = Meter::default();
-        let mut columns = PageColumns::open(at.lpid, at.len_bytes, program.schema(), fetch)?;
+        let mut columns = PageColumns::open(at.lpid, at.len_bytes(), program.schema(), fetch)?;
         let rows = columns.rows();
         let selection = select(program, &mut columns, &mut meter).map_err(|e| match e {
             EvalError::Source(e) => e,

@@ -12,6 +12,7 @@ use lode_page::{Column, ColumnBuilder, ColumnType, DataType, PageKind, PageMeta,
 use lode_program::{CompareOp, Expr, IndexEntry, IndexRule, Program};
 
 use super::{Located, PageAccess, ScanRun, entry_of};
+use crate::map::Entry;
 
 const TYPES: [DataType; 4] =
     [DataType::Integer, DataType::Text, DataType::Decimal { precision: 12, scale: 2 }, DataType::BigInt];
@@ -103,7 +104,8 @@ impl PageAccess for Fake {
         let ppa = geometry.ppa(EblockId::new(1), 0).unwrap();
         let (first, last) =
             (range.extent.page(range.first), range.extent.page(range.first + range.count - 1));
-        let located = |(&lpid, p): (&Lpid, &FakePage)| Located { lpid, ppa, len_bytes: p.bytes.len() as u32 };
+        let entry = |p: &FakePage| Entry::new(ppa, p.bytes.len(), true);
+        let located = |(&lpid, p): (&Lpid, &FakePage)| Located { lpid, entry: entry(p) };
         Ok(self.pages.range(first..=last).map(located).collect())
     }
 

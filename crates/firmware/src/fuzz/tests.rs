@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lode_base::{ExtentId, Lpid, OwnerId, SessionId};
+use lode_base::{ExtentId, Lpid, OwnerId, PageBuf, SessionId};
 use lode_page::{ColumnType, DataType, Schema};
 use lode_program::IndexRule;
 use proptest::collection::vec;
@@ -10,6 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::log::{Commit, LoggedWrite, NUMBER_MAX, Place, Spot};
+use crate::map::{INLINED_BYTES_LIMIT, INLINED_NUMBERS};
 use crate::summary::{State, Stream};
 
 /// No more memory than 64 times the bytes, and what the structure itself takes.
@@ -83,6 +84,11 @@ fn entry() -> impl Strategy<Value = Entry> {
     })
 }
 
+fn user_entry() -> impl Strategy<Value = Entry> {
+    let inlined = (0..INLINED_NUMBERS, 64..INLINED_BYTES_LIMIT, any::<bool>());
+    prop_oneof![4 => entry(), 1 => inlined.prop_map(|(n, len, redo)| Entry::inlined(n, len, redo))]
+}
+
 fn lpid() -> impl Strategy<Value = Lpid> {
     (0..1u64 << 38, 0..1024u16).prop_map(|(e, page)| ExtentId::new(e).expect("38 bits").page(page))
 }
@@ -103,7 +109,7 @@ fn rule() -> impl Strategy<Value = IndexRule> {
 
 fn write() -> impl Strategy<Value = LoggedWrite> {
     let index = proptest::option::of((any::<u64>(), vec(any::<u8>(), 1..40)));
-    (lpid(), entry(), index).prop_map(|(lpid, entry, index)| {
+    (lpid(), user_entry(), index).prop_map(|(lpid, entry, index)| {
         let index = index.map(|(rule, bytes)| (rule, bytes.into()));
         LoggedWrite { lpid, entry, index }
     })
@@ -126,7 +132,9 @@ fn record() -> impl Strategy<Value = Record> {
     let parts = (vec(write(), 0..5), vec(lpid(), 0..4), vec(extent(), 0..4), rules, freed());
     let commit = (number(), proptest::option::of((session(), number())), parts).prop_map(
         |(number, session, (writes, trims, releases, rules, freed))| {
-            Record::Commit(Commit { number, session, writes, trims, releases, rules, freed })
+            let small = writes.iter().filter(|w| w.entry.is_inlined());
+            let inlined = small.map(|w| PageBuf::copy_from(&vec![7; w.entry.len_bytes()])).collect();
+            Record::Commit(Commit { number, session, writes, trims, releases, rules, freed, inlined })
         },
     );
     let opened = (eblock(), number(), stream(), any::<u16>(), any::<u32>(), number()).prop_map(

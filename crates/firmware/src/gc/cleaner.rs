@@ -30,7 +30,7 @@ const WEAR_TURN: u64 = 16;
 /// Bytes that a step moves, about, when nothing waits for it.
 const STEP_BYTES: u64 = 512 << 10;
 /// Bytes that one action moves, about, when there is much to move.
-pub(super) const MOVE_BYTES: usize = 2 << 20;
+pub(crate) const MOVE_BYTES: usize = 2 << 20;
 /// Bytes that may be moved for each that a batch wrote, before space is short.
 const MOVES_PER_WRITE: u64 = 4;
 /// Share of an EBLOCK, as a divisor, that is to be gained by moving the rest of it: below the over-provisioning, so that

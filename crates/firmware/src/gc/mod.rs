@@ -17,5 +17,6 @@ mod policy;
 mod round_robin;
 mod tidy;
 
-pub(crate) use cleaner::{Cleaner, Urgency};
+pub(crate) use cleaner::{Cleaner, MOVE_BYTES, Urgency};
+pub(crate) use mover::Valid;
 pub use policy::{Candidate, POLICIES, Policy, Round};

@@ -20,7 +20,7 @@ use lode_command::{Align, CommandError};
 use crate::FirmwareError;
 use crate::action::{Action, Freed};
 use crate::append::Item;
-use crate::core::{Core, Counts, EBLOCKS_FEW};
+use crate::core::{Core, Counts, EBLOCKS_FEW, Sequencer};
 use crate::gc::Cleaner;
 use crate::gc::cleaner::{Emptied, MOVE_BYTES};
 use crate::log::Record;
@@ -28,6 +28,7 @@ use crate::map::Entry;
 use crate::metadata::{self, PageName};
 use crate::planted::{self, Planted};
 use crate::room::Room;
+use crate::summary::Stream;
 
 /// Bytes that are read at a time, about; and bytes between two pages that are rather read than passed over.
 const READ_BYTES: usize = 256 << 10;
@@ -35,9 +36,9 @@ const READ_GAP_BYTES: usize = 8 << 10;
 
 /// A page that lies in the victim.
 #[derive(Clone, Copy)]
-struct Valid {
-    lpid: Lpid,
-    entry: Entry,
+pub(crate) struct Valid {
+    pub(crate) lpid: Lpid,
+    pub(crate) entry: Entry,
 }
 
 impl Core {
@@ -139,7 +140,7 @@ impl Core {
                 }
                 // Something there is damaged, needed or not.
                 for v in run {
-                    match self.read_range(v.lpid, v.entry.ppa(g), 0..v.entry.len_bytes() as u32) {
+                    match self.read_range(v.lpid, v.entry, 0..v.entry.len_bytes() as u32) {
                         Ok(data) => pages.push((*v, data)),
                         // It stays, and says so to whoever reads it.
                         Err(CommandError::Uncorrectable { .. }) => cleaner.is_stuck = true,
@@ -153,8 +154,7 @@ impl Core {
 
     /// Where versions of a page lie in an EBLOCK: the newest, and old ones that a view shows.
     fn entries_in(&self, victim: EblockId, lpid: Lpid) -> Result<Vec<Entry>, FirmwareError> {
-        let g = self.geometry();
-        let here = |e: &Entry| g.locate(e.ppa(g)).0 == victim;
+        let here = |e: &Entry| self.eblock_of(*e) == Some(victim);
         let map = self.map.get(&self.medium, &self.epochs, lpid.extent().raw())?;
         let newest = map.and_then(|m| m.load(lpid.page()));
         let mut found: Vec<Entry> = newest.into_iter().filter(here).collect();
@@ -168,8 +168,7 @@ impl Core {
 
     /// Names of the pages that lie in an EBLOCK, found through the whole mapping.
     fn names_in(&self, victim: EblockId) -> Result<Vec<PageName>, FirmwareError> {
-        let g = *self.geometry();
-        let here = |e: Entry| g.locate(e.ppa(&g)).0 == victim;
+        let here = |e: Entry| self.eblock_of(e) == Some(victim);
         let mut names = self.own_names_in(victim);
         for n in 0..self.map.numbers() {
             let (Some(map), Some(extent)) =
@@ -189,32 +188,45 @@ impl Core {
         Ok(names)
     }
 
-    /// Copies pages, and changes their addresses where they are still the same.
+    /// Moves pages of an EBLOCK that was written to at about `age`.
     fn move_pages(&self, age: u64, pages: Vec<(Valid, PageBuf)>) -> Result<(), FirmwareError> {
+        let bytes = pages.iter().map(|(_, d)| d.len() as u64).sum::<u64>();
+        let stream = {
+            let w = self.seq.lock();
+            let room =
+                w.space.free_eblocks() > self.gc_reserve_eblocks() + u32::from(crate::summary::GC_CLASSES);
+            w.space.gc_stream(age, room && self.geometry().eblock_count() >= EBLOCKS_FEW)
+        };
+        self.relocate(stream, Room::Gc, &pages, |w| w.space.mix_age(stream, age, bytes))?;
+        Counts::add(&self.counts.moved_bytes, bytes);
+        Ok(())
+    }
+
+    /// Copies pages, and changes their entries where they are still the same. When they are copied, `copied` is told.
+    pub(crate) fn relocate(
+        &self,
+        stream: Stream,
+        room: Room,
+        pages: &[(Valid, PageBuf)],
+        copied: impl FnOnce(&mut Sequencer),
+    ) -> Result<(), FirmwareError> {
         let g = *self.geometry();
         let pins = self.pin(std::iter::empty(), pages.iter().map(|(v, _)| v.lpid.extent()))?;
-        let align = |ppa: Ppa| match (ppa.cell() * CELL_BYTES as u64).is_multiple_of(g.rblock_bytes().into())
-        {
+        let aligned = |ppa: Ppa| (ppa.cell() * CELL_BYTES as u64).is_multiple_of(g.rblock_bytes().into());
+        let align = |e: Entry| match e.place(&g).is_some_and(aligned) {
             true if planted::is(Planted::MoveUnaligned) => Align::Cell,
             true => Align::ReadUnit,
             false => Align::Cell,
         };
         let item = |(v, data): &(Valid, PageBuf)| Item {
             len: data.len(),
-            align: align(v.entry.ppa(&g)),
+            align: align(v.entry),
             word: PageName::User(v.lpid).word(),
         };
         let items: Vec<Item> = pages.iter().map(item).collect();
         let data: Vec<&[u8]> = pages.iter().map(|(_, d)| &d[..]).collect();
-        let bytes = data.iter().map(|d| d.len() as u64).sum::<u64>();
-        let stream = {
-            let mut w = self.seq.lock();
-            w.under_way += 1;
-            let room =
-                w.space.free_eblocks() > self.gc_reserve_eblocks() + u32::from(crate::summary::GC_CLASSES);
-            w.space.gc_stream(age, room && g.eblock_count() >= EBLOCKS_FEW)
-        };
-        let placed = self.append(stream, &items, &data, Room::Gc);
+        self.seq.lock().under_way += 1;
+        let placed = self.append(stream, &items, &data, room);
         let mut w = self.seq.lock();
         let placed = match placed.map_err(|e| (e, self.check_writable())) {
             Ok(placed) => placed,
@@ -226,7 +238,7 @@ impl Core {
                 return Err(e);
             }
         };
-        w.space.mix_age(stream, age, bytes);
+        copied(&mut w);
         let (mut moved, mut copies, mut freed) = (Vec::new(), Vec::new(), Freed::default());
         for ((v, _), ppa) in pages.iter().zip(&placed.places) {
             let now = pins.get(&v.lpid.extent()).and_then(|p| w.overlay.entry(v.lpid, &p.map));
@@ -245,7 +257,6 @@ impl Core {
                 None => copies.push((v.lpid, v.entry, Entry::new(*ppa, v.entry.len_bytes(), v.entry.redo()))),
             }
         }
-        Counts::add(&self.counts.moved_bytes, bytes);
         let record = Record::Moved { pages: moved, freed: freed.into_vec() };
         let action = Action {
             record,

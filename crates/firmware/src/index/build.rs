@@ -58,7 +58,7 @@ impl Core {
         let has = |page| index.as_ref().is_some_and(|i| i.get(rule.number, page).is_some());
         for (page, entry) in map.mapped().filter(|(p, e)| e.redo() || !has(*p)) {
             let lpid = extent.page(page);
-            let bytes = self.read_range(lpid, entry.ppa(self.geometry()), 0..entry.len_bytes() as u32)?;
+            let bytes = self.read_range(lpid, entry, 0..entry.len_bytes() as u32)?;
             let index = (rule.number, entry_of(&rule.rule, lpid, &bytes)?.encode().into());
             pages.push(LoggedWrite { lpid, entry, index: Some(index) });
         }

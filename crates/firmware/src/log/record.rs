@@ -12,7 +12,8 @@
 //!    4 retired:        EBLOCK 4
 //!    5 commit:         number 8, session flag 1 (1: session 8, number in it 8), list of writes,
 //!                      list of trimmed LPIDs 8, list of released extents 8,
-//!                      list of rules: owner 4, length 4 (0: dropped), bytes;   freed
+//!                      list of rules: owner 4, length 4 (0: dropped), bytes;   freed;
+//!                      the bytes of each write whose entry says that it is inlined
 //!    6 indexed:        list of writes
 //!    7 moved:          list of LPID 8, mapping entry 8;   freed
 //!    8 flushed:        as of LSN 8, list of kind 1, number 8, home 8 (0: none);   freed
@@ -25,7 +26,7 @@
 //!
 //! Source: ELEOS §IV-C, §VIII-C. We differ: one record an action, which is also its commit.
 
-use lode_base::{EblockId, ExtentId, Geometry, Lpid, OwnerId, SessionId};
+use lode_base::{EblockId, ExtentId, Geometry, Lpid, OwnerId, PageBuf, SessionId};
 use lode_flash::Generation;
 use lode_program::IndexRule;
 
@@ -58,6 +59,8 @@ pub(crate) struct Commit {
     pub(crate) rules: Vec<(OwnerId, Option<IndexRule>)>,
     /// Bytes that are not needed any more, by EBLOCK.
     pub(crate) freed: Vec<(EblockId, u32)>,
+    /// The pages of the writes that are inlined, in their order.
+    pub(crate) inlined: Vec<PageBuf>,
 }
 
 /// What a system action did, or what happened to an EBLOCK.
@@ -165,6 +168,12 @@ impl Body<'_> {
         self.home()?.ok_or(self.take.bad("a written page without a place"))
     }
 
+    fn user_entry(&mut self) -> Result<Entry, Malformed> {
+        let word = self.take.u64()?;
+        let entry = Entry::check_user(word, self.geometry).map_err(|what| self.take.bad(what))?;
+        entry.ok_or(self.take.bad("a written page without a place"))
+    }
+
     fn freed(&mut self) -> Result<Vec<(EblockId, u32)>, Malformed> {
         self.list(8, |b| Ok((b.eblock()?, b.take.u32()?)))
     }
@@ -174,7 +183,7 @@ impl Body<'_> {
     }
 
     fn write(&mut self) -> Result<LoggedWrite, Malformed> {
-        let (lpid, entry, len) = (self.take.lpid()?, self.entry()?, self.take.u16()?);
+        let (lpid, entry, len) = (self.take.lpid()?, self.user_entry()?, self.take.u16()?);
         let index = match len {
             0 => None,
             len => Some((self.take.u64()?, self.take.raw(len.into())?.into())),
@@ -199,7 +208,7 @@ impl Body<'_> {
             1 => Some((self.session()?, self.take.u64()?)),
             _ => return Err(self.take.bad("neither a session nor none")),
         };
-        Ok(Commit {
+        let mut c = Commit {
             number,
             session,
             writes: self.list(LoggedWrite::BYTES_MIN, Self::write)?,
@@ -207,7 +216,12 @@ impl Body<'_> {
             releases: self.list(8, |b| b.take.extent())?,
             rules: self.list(8, Self::rule)?,
             freed: self.freed()?,
-        })
+            inlined: Vec::new(),
+        };
+        for w in c.writes.iter().filter(|w| w.entry.is_inlined()) {
+            c.inlined.push(PageBuf::copy_from(self.take.raw(w.entry.len_bytes())?));
+        }
+        Ok(c)
     }
 
     fn opened(&mut self) -> Result<Record, Malformed> {
@@ -268,6 +282,13 @@ impl Commit {
             b.put_bytes(&rule.as_ref().map_or(Vec::new(), IndexRule::to_bytes));
         });
         put_freed(b, &self.freed);
+        self.inlined.iter().for_each(|data| b.extend_from_slice(data));
+    }
+
+    /// The writes that are inlined, and their pages.
+    pub(crate) fn inlined(&self) -> impl Iterator<Item = (Lpid, u32, &PageBuf)> {
+        let numbers = self.writes.iter().filter_map(|w| Some((w.lpid, w.entry.inlined_number()?)));
+        numbers.zip(&self.inlined).map(|((lpid, number), data)| (lpid, number, data))
     }
 }
 
@@ -281,7 +302,9 @@ impl Record {
             Self::Commit(c) => {
                 let rule = |r: &Option<IndexRule>| 8 + r.as_ref().map_or(0, |r| r.to_bytes().len());
                 let rules: usize = c.rules.iter().map(|(_, r)| rule(r)).sum();
-                48 + writes(&c.writes) + 8 * (c.trims.len() + c.releases.len() + c.freed.len()) + rules
+                let inlined: usize = c.inlined.iter().map(|data| data.len()).sum();
+                let lists = c.trims.len() + c.releases.len() + c.freed.len();
+                48 + writes(&c.writes) + 8 * lists + rules + inlined
             }
             Self::Indexed { pages } => 16 + writes(pages),
             Self::Moved { pages, freed } => 16 + 16 * pages.len() + 8 * freed.len(),
@@ -431,14 +454,16 @@ mod tests {
         let r = IndexRule::new(Schema { version: 1, columns: vec![column] }, vec![0]).unwrap();
         let write = LoggedWrite { lpid: lpid(4), entry: entry(1), index: Some((7, Box::new([1, 2, 3]))) };
         let freed = vec![(eblock(3), 640), (eblock(127), 64)];
+        let small = LoggedWrite { entry: Entry::inlined(7, 70, false), ..write.clone() };
         let commit = Commit {
             number: 12,
             session: Some((SessionId::new(77), 5)),
-            writes: vec![write.clone(), LoggedWrite { index: None, ..write.clone() }],
+            writes: vec![write.clone(), small, LoggedWrite { index: None, ..write.clone() }],
             trims: vec![lpid(8)],
             releases: vec![ExtentId::new(2).unwrap()],
             rules: vec![(OwnerId::new(3), Some(r)), (OwnerId::new(4), None)],
             freed: freed.clone(),
+            inlined: vec![PageBuf::copy_from(&[5; 70])],
         };
         vec![
             Record::Opened {

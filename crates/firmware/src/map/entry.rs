@@ -6,7 +6,14 @@
 //! ```
 //!
 //! The redo bit says that the page was written without an index entry, which is to be made once its owner has
-//! a rule. Source: ELEOS §III-B (8 bytes a page); the widths are Lode's format.
+//! a rule. Of a page that is inlined in the log, the length is 1, and the address is:
+//!
+//! ```text
+//!   41 ...... 28   27 ........... 0
+//!   | length: 14 | number: 28     |
+//! ```
+//!
+//! Source: ELEOS §III-B (8 bytes a page); the widths are Lode's format.
 
 use std::fmt;
 
@@ -16,6 +23,13 @@ const CELL_BITS: u32 = 42;
 const LENGTH_BITS: u32 = 21;
 const REDO: u64 = 1 << 63;
 const _: () = assert!(1 << LENGTH_BITS == PAGE_BYTES_LIMIT);
+/// The length field of an inlined page: no page on the medium is that short.
+const INLINED: u64 = 1;
+const NUMBER_BITS: u32 = 28;
+/// Numbers that inlined pages can have.
+pub(crate) const INLINED_NUMBERS: u32 = 1 << NUMBER_BITS;
+/// Inlined pages are shorter than this.
+pub(crate) const INLINED_BYTES_LIMIT: usize = 1 << (CELL_BITS - NUMBER_BITS);
 
 /// The entry of a mapped page.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,17 +42,42 @@ impl Entry {
         Self(ppa.cell() | (len_bytes as u64) << CELL_BITS | if redo { REDO } else { 0 })
     }
 
+    /// The entry of a page that is inlined in the log.
+    pub(crate) fn inlined(number: u32, len_bytes: usize, redo: bool) -> Self {
+        assert!((PAGE_BYTES_MIN..INLINED_BYTES_LIMIT).contains(&len_bytes), "{len_bytes} bytes are inlined");
+        assert!(number < INLINED_NUMBERS, "inlined page {number}");
+        let place = (len_bytes as u64) << NUMBER_BITS | u64::from(number);
+        Self(place | INLINED << CELL_BITS | if redo { REDO } else { 0 })
+    }
+
     /// The entry in a word of a mapping page that this drive wrote or checked; `None` is unmapped.
     pub(crate) fn from_word(word: u64) -> Option<Self> {
         (word != 0).then_some(Self(word))
     }
 
-    /// As [`Entry::from_word`], for words from the medium.
+    /// As [`Entry::from_word`], for words from the medium that name a page of a user.
+    ///
+    /// # Errors
+    /// What is wrong with an entry that no page of this geometry has.
+    pub(crate) fn check_user(word: u64, g: &Geometry) -> Result<Option<Self>, &'static str> {
+        match Self::from_word(word) {
+            Some(e) if e.is_inlined() && e.len_bytes() < PAGE_BYTES_MIN => {
+                Err("an inlined page of less than 64 bytes")
+            }
+            Some(e) if e.is_inlined() => Ok(Some(e)),
+            _ => Self::check(word, g),
+        }
+    }
+
+    /// As [`Entry::check_user`], for pages that lie in EBLOCKs.
     ///
     /// # Errors
     /// What is wrong with an entry that no page of this geometry has.
     pub(crate) fn check(word: u64, g: &Geometry) -> Result<Option<Self>, &'static str> {
         let Some(e) = Self::from_word(word) else { return Ok(None) };
+        if e.is_inlined() {
+            return Err("an inlined page where none can be");
+        }
         if e.len_bytes() < PAGE_BYTES_MIN {
             return Err("a mapping entry of less than 64 bytes");
         }
@@ -57,8 +96,22 @@ impl Entry {
         self.0 & ((1 << CELL_BITS) - 1)
     }
 
+    fn length_field(self) -> u64 {
+        self.0 >> CELL_BITS & (PAGE_BYTES_LIMIT as u64 - 1)
+    }
+
+    pub(crate) fn is_inlined(self) -> bool {
+        self.length_field() == INLINED
+    }
+
+    /// The number of an inlined page.
+    pub(crate) fn inlined_number(self) -> Option<u32> {
+        self.is_inlined().then_some(self.cell() as u32 & (INLINED_NUMBERS - 1))
+    }
+
     pub(crate) fn len_bytes(self) -> usize {
-        (self.0 >> CELL_BITS) as usize & (PAGE_BYTES_LIMIT - 1)
+        let len = if self.is_inlined() { self.cell() >> NUMBER_BITS } else { self.length_field() };
+        len as usize
     }
 
     /// Bytes that the page takes from its EBLOCK: whole cells.
@@ -79,20 +132,25 @@ impl Entry {
         self.without_redo() == other.without_redo()
     }
 
+    /// Where a page lies that is not inlined.
     pub(crate) fn ppa(self, g: &Geometry) -> Ppa {
+        assert!(!self.is_inlined(), "an inlined page lies in no EBLOCK");
         g.ppa_from_cell(self.cell()).expect("entries are checked when they are read")
+    }
+
+    /// Where the page lies, if it is not inlined.
+    pub(crate) fn place(self, g: &Geometry) -> Option<Ppa> {
+        (!self.is_inlined()).then(|| self.ppa(g))
     }
 }
 
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} bytes at cell {:#x}{}",
-            self.len_bytes(),
-            self.cell(),
-            if self.redo() { " redo" } else { "" }
-        )
+        let redo = if self.redo() { " redo" } else { "" };
+        match self.inlined_number() {
+            Some(n) => write!(f, "{} bytes inlined as {n}{redo}", self.len_bytes()),
+            None => write!(f, "{} bytes at cell {:#x}{redo}", self.len_bytes(), self.cell()),
+        }
     }
 }
 
@@ -112,9 +170,26 @@ mod tests {
         assert!(e.same_place(e.without_redo()) && e != e.without_redo());
         assert_eq!(Entry::check(e.word(), &g), Ok(Some(e)));
         assert_eq!(Entry::check(0, &g), Ok(None));
-        assert!(Entry::check(1, &g).is_err(), "no length");
+        assert!(Entry::check(2, &g).is_err(), "no length");
         assert!(Entry::check(e.word() | 1 << 41, &g).is_err(), "beyond the medium");
         let last = g.ppa(EblockId::new(5), (8 << 20) - 64).unwrap();
         assert!(Entry::check(Entry::new(last, 65, false).word(), &g).is_err(), "across the end");
+    }
+
+    #[test]
+    fn an_inlined_page_has_a_number_and_no_place() {
+        let g = Geometry::file(1 << 30).unwrap();
+        for (number, len) in [(0, 64), (INLINED_NUMBERS - 1, INLINED_BYTES_LIMIT - 1)] {
+            let e = Entry::inlined(number, len, true);
+            assert_eq!((e.inlined_number(), e.len_bytes(), e.redo()), (Some(number), len, true));
+            assert_eq!(e.place(&g), None);
+            assert!(e.same_place(e.without_redo()));
+            assert_eq!(Entry::check_user(e.word(), &g), Ok(Some(e)));
+            assert!(Entry::check(e.word(), &g).is_err(), "none of the drive's own pages is inlined");
+        }
+        assert!(Entry::check_user(INLINED << CELL_BITS | 63 << NUMBER_BITS, &g).is_err());
+        let e = Entry::new(g.ppa(EblockId::new(5), 128).unwrap(), 64, false);
+        assert_eq!((e.inlined_number(), e.place(&g).is_some()), (None, true));
+        assert_eq!(Entry::check_user(e.word(), &g), Ok(Some(e)));
     }
 }

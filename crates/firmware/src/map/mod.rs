@@ -15,7 +15,7 @@ mod page;
 use lode_base::Geometry;
 
 pub(crate) use cache::PageCache;
-pub(crate) use entry::Entry;
+pub(crate) use entry::{Entry, INLINED_BYTES_LIMIT, INLINED_NUMBERS};
 pub(crate) use page::MapPage;
 
 use crate::drive_page::DriveKind;

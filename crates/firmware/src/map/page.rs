@@ -43,7 +43,7 @@ impl Resident for MapPage {
         }
         let words = words.iter().map(|w| {
             let word = u64::from_le_bytes(*w);
-            Entry::check(word, g).map(|_| AtomicU64::new(word))
+            Entry::check_user(word, g).map(|_| AtomicU64::new(word))
         });
         Ok(Self { words: words.collect::<Result<_, _>>()? })
     }

@@ -34,6 +34,7 @@ use crate::epochs::Epochs;
 use crate::extents::Extents;
 use crate::gc::Cleaner;
 use crate::index::Rules;
+use crate::inlined::Inlined;
 use crate::log::{LogEnd, LogWriter, Place, Record, Spot};
 use crate::map::{Entry, PageCache};
 use crate::planted::{self, Planted};
@@ -151,6 +152,7 @@ fn core(medium: Medium, options: DriveOptions, log: Place) -> Core {
         rules: RwLock::default(),
         extents: RwLock::new(Extents::default()),
         versions: Versions::new(options.views_max),
+        inlined: Inlined::new(Core::inlined_budget(&options, &g)),
         epochs: Epochs::new(),
         turns: Turns::default(),
         seq: Mutex::new(sequencer),

@@ -126,7 +126,8 @@ impl Core {
                 _ => {}
             }
         }
-        written.into_values().collect()
+        // The record itself has those that are inlined.
+        written.into_values().filter(|e| !e.is_inlined()).collect()
     }
 
     /// Whether the data that a group speaks of is on the medium. A medium that can not be read does not say.
@@ -169,7 +170,8 @@ impl Core {
             found.last_kinds |= 1 << r.kind();
             let mut live: BTreeMap<EblockId, (u64, u64, u32)> = BTreeMap::new();
             let mut add = |e: Entry| {
-                let (eblock, offset) = g.locate(e.ppa(&g));
+                let Some(ppa) = e.place(&g) else { return };
+                let (eblock, offset) = g.locate(ppa);
                 let l = live.entry(eblock).or_default();
                 l.0 += u64::from(e.cells_bytes());
                 l.2 = l.2.max((offset + e.cells_bytes()).div_ceil(g.wblock_bytes()));

@@ -54,6 +54,13 @@ impl Core {
             self.write_back_unlogged(&mut given)?;
             Ok(ControlFlow::Continue(()))
         })?;
+        self.inlined.restored(|lpid, entry| {
+            match self.map.get(&self.medium, &self.epochs, lpid.extent().raw()) {
+                Ok(map) => map.and_then(|m| m.load(lpid.page())).is_some_and(|now| now.same_place(entry)),
+                // What the page says will be known when it can be read.
+                Err(_) => true,
+            }
+        });
         Ok(touched.len() as u64)
     }
 
@@ -125,9 +132,17 @@ impl Core {
                 w.rules_changed = true;
             }
         }
+        for (lpid, number, data) in c.inlined() {
+            let lacks = found.lacks(DriveKind::Map, lpid.extent().raw(), lsn);
+            if lacks || !planted::is(Planted::InlinedNotRestored) {
+                self.inlined.restore(number, lpid, data.clone());
+            }
+        }
         for p in &c.writes {
             self.replay_page(found, lsn, p.lpid, Some(p.entry), Some(p.index.as_ref()), touched)?;
-            self.replay_name(found, lsn, PageName::User(p.lpid), p.entry);
+            if !p.entry.is_inlined() {
+                self.replay_name(found, lsn, PageName::User(p.lpid), p.entry);
+            }
         }
         for lpid in &c.trims {
             self.replay_page(found, lsn, *lpid, None, Some(None), touched)?;
