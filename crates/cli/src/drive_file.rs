@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use lode_base::Geometry;
+use lode_base::{Geometry, GeometryError};
 use lode_engine::{Database, DatabaseOptions};
 use lode_firmware::{Drive, DriveOptions};
 use lode_sql::{Offload, Session, SessionOptions};
@@ -23,6 +23,9 @@ pub(crate) const CAPACITY_BYTES: u64 = 64 << 30;
 
 /// The least capacity of an image, in bytes: a drive needs room to clean in.
 const CAPACITY_BYTES_MIN: u64 = 128 << 20;
+
+/// The smallest EBLOCK, in bytes: tables have pages of up to 1 MB.
+const EBLOCK_BYTES_MIN: u64 = 2 << 20;
 
 /// A capacity, as on the command line.
 pub(crate) fn parse_capacity(text: &str) -> Result<u64, String> {
@@ -117,8 +120,20 @@ pub(crate) fn format(path: &Path, capacity_bytes: u64) -> CliResult<Drive> {
     Ok(drive)
 }
 
+/// The default of an image file, with smaller EBLOCKs where there would be few: a drive keeps a dozen of them in reserve.
+fn geometry(capacity_bytes: u64) -> Result<Geometry, GeometryError> {
+    const EBLOCKS: u64 = 256;
+    let file = Geometry::file(capacity_bytes)?;
+    let eblock = (capacity_bytes / EBLOCKS).next_power_of_two().max(EBLOCK_BYTES_MIN);
+    if eblock >= u64::from(file.eblock_bytes()) {
+        return Ok(file);
+    }
+    let (r, w) = (file.rblock_bytes(), file.wblock_bytes());
+    Geometry::new(1, 1, 1, r, w, eblock as u32, (capacity_bytes / eblock) as u32)
+}
+
 fn create_drive(path: &Path, capacity_bytes: u64) -> CliResult<(Drive, NewFile)> {
-    let geometry = Geometry::file(capacity_bytes).map_err(|e| CliError::Usage(e.to_string()))?;
+    let geometry = geometry(capacity_bytes).map_err(|e| CliError::Usage(e.to_string()))?;
     let existed = std::fs::symlink_metadata(path).is_ok();
     let seed = RandomState::new().hash_one(std::process::id());
     match Drive::create_file(path, geometry, DriveOptions::default(), seed) {
@@ -153,6 +168,19 @@ impl Opened {
     /// From now on the image stays, whatever happens.
     pub(crate) fn keep(&mut self) {
         std::mem::forget(self.made.take());
+    }
+
+    /// Closes the image after a command, which may have failed: what it left half-done is cleaned up, and the next opening
+    /// has nothing to recover. Of one that was made for a command that failed nothing stays; after an interrupt nobody
+    /// waits.
+    pub(crate) fn end(self, path: &Path, result: CliResult) -> CliResult {
+        match result {
+            Err(CliError::Failed(_) | CliError::Usage(_)) if self.made.is_some() => result,
+            Err(CliError::Interrupted) => result,
+            // Why the command failed is told, rather than what came of that.
+            Err(CliError::Failed(_) | CliError::Usage(_)) => result.and(self.close(path)),
+            Ok(()) | Err(CliError::OutputClosed) => self.close(path).and(result),
+        }
     }
 
     /// Writes what makes the next opening fast, and lets go of the image, which stays.

@@ -128,20 +128,24 @@ fn a_damaged_checkpoint_record_is_repaired_from_its_copy() {
 }
 
 #[test]
-fn an_image_of_a_newer_format_is_refused() {
+fn an_image_of_another_format_is_refused() {
     let dir = Dir::new();
     let good = fs::read(image(&dir)).unwrap();
-    let newer = dir.file("newer.lode");
-    let mut bytes = good.clone();
-    // The superblock stands at 0, its copy behind it: the version in bytes 8 to 11, the checksum in the last four.
-    for at in [0, SUPERBLOCK_BYTES] {
-        let block = &mut bytes[at..at + SUPERBLOCK_BYTES];
-        block[8..12].copy_from_slice(&2u32.to_le_bytes());
-        let crc = lode_base::checksum::crc32c(&block[..SUPERBLOCK_BYTES - 4]);
-        block[SUPERBLOCK_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
+    let other = dir.file("other.lode");
+    for (version, words) in
+        [(1u32, ["format version 1;", "export its data"]), (3, ["format version 3;", "up to 2"])]
+    {
+        let mut bytes = good.clone();
+        // The superblock stands at 0, its copy behind it: the version in bytes 8 to 11, the checksum in the last four.
+        for at in [0, SUPERBLOCK_BYTES] {
+            let block = &mut bytes[at..at + SUPERBLOCK_BYTES];
+            block[8..12].copy_from_slice(&version.to_le_bytes());
+            let crc = lode_base::checksum::crc32c(&block[..SUPERBLOCK_BYTES - 4]);
+            block[SUPERBLOCK_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
+        }
+        fs::write(&other, &bytes).unwrap();
+        refused(&other, &["other.lode", words[0], words[1]]);
     }
-    fs::write(&newer, &bytes).unwrap();
-    refused(&newer, &["newer.lode", "version 2"]);
 }
 
 #[test]

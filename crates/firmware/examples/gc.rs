@@ -29,9 +29,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 Ok(r) => {
                     let optional = |v: Option<f64>| v.map_or("-".into(), |v| format!("{v:.3}"));
                     let (theory, ratio) = (optional(r.theory.map(gc::run::Theory::value)), optional(r.ratio));
-                    let (wa, model) = (r.write_amplification, r.model);
+                    let (wa, model) = (r.write_amplification, optional(r.model));
                     println!(
-                        "{:<18} {:<10} {:>6.3} {wa:>9.3} {model:>6.3} {theory:>7} {ratio:>6}",
+                        "{:<18} {:<10} {:>6.3} {wa:>9.3} {model:>6} {theory:>7} {ratio:>6}",
                         r.policy, r.skew, r.space
                     );
                 }

@@ -208,6 +208,57 @@ fn damage_of_a_closed_image_is_found_or_harms_nothing() {
     }
 }
 
+/// Every version of a structure is damaged, so the one that counts is too: it is told by its name, by whoever meets it
+/// first.
+#[test]
+fn damage_of_each_structure_is_told_by_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.lode");
+    let d = create(&path);
+    let extent = allocate(&d, 9, 1)[0];
+    let rules = vec![(OwnerId::new(9), Some(rule()))];
+    write(&d, Batch { index_rules: rules, ..Batch::default() }).unwrap();
+    run(&d, Command::OpenSession).unwrap();
+    for p in 0..100u16 {
+        let values: Vec<i64> = (0..1500).map(|v| v + i64::from(p)).collect();
+        write(&d, Batch { writes: vec![table_page(extent.page(p), 9, &values)], ..Batch::default() })
+            .unwrap();
+    }
+    d.close().unwrap();
+    let bytes = fs::read(&path).unwrap();
+    sound(&open(&path).unwrap());
+
+    let own = |tag: u8| {
+        let pages = find(&bytes, b"LDPG");
+        pages.into_iter().filter(|&at| bytes[at + 4] == tag).map(|at| at + 40).collect::<Vec<_>>()
+    };
+    let names = [
+        "mapping page 0",
+        "index page 0",
+        "piece of the table of mapping pages 0",
+        "piece of the table of index pages 0",
+        "piece of the table of extent owners 0",
+        "piece of the index rules 0",
+        "piece of the EBLOCK summary 0",
+        "piece of the metadata of open EBLOCKs 0",
+        "piece of the session table 0",
+        "checkpoint root 0",
+    ];
+    let mut structures: Vec<_> = names.into_iter().zip((1..).map(own)).collect();
+    structures.push(("metadata of EBLOCK", find(&bytes, b"LEBM").into_iter().map(|at| at + 36).collect()));
+    for (name, places) in structures {
+        assert!(!places.is_empty(), "there is no {name} on the image");
+        let mut damaged = bytes.clone();
+        places.iter().for_each(|&at| damaged[at] ^= 0x41);
+        fs::write(&path, &damaged).unwrap();
+        let told = match open(&path) {
+            Ok(d) => d.check().problems.join("; "),
+            Err(e) => e.to_string(),
+        };
+        assert!(told.contains(name), "{name}: {told:?}");
+    }
+}
+
 #[test]
 fn a_damaged_log_never_loses_what_a_later_page_says_was_durable() {
     let dir = tempfile::tempdir().unwrap();

@@ -33,6 +33,13 @@ pub struct Shape {
     pub gc_streams: u32,
 }
 
+impl Shape {
+    /// Whether there is something to gain: more space than what lives.
+    pub fn has_room(&self) -> bool {
+        u64::from(self.eblocks) * u64::from(self.eblock_pages) > u64::from(self.live_pages)
+    }
+}
+
 /// What a run came to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
@@ -116,7 +123,7 @@ impl<'a> Store<'a> {
     fn new(shape: Shape, policy: &'a Policy) -> Self {
         // Beside those that hold data: one for each stream, and one to move a victim into.
         let all = shape.eblocks + shape.gc_streams + 2;
-        assert!(u64::from(shape.eblocks) * u64::from(shape.eblock_pages) > u64::from(shape.live_pages));
+        assert!(shape.has_room(), "{shape:?} has no room to move pages in");
         Self {
             shape,
             policy,

@@ -63,8 +63,8 @@ pub struct Row {
     pub space: f64,
     /// Host and collector, for each byte of the host.
     pub write_amplification: f64,
-    /// What the model without bytes comes to with that space.
-    pub model: f64,
+    /// What the model without bytes comes to with that space, if it has as much in whole EBLOCKs.
+    pub model: Option<f64>,
     /// What theory says, if it says something of this policy under this skew.
     pub theory: Option<Theory>,
     /// Measured for each of theory's.
@@ -190,16 +190,19 @@ fn expected(plan: &Plan, policy: &Policy, skew: Skew, space: f64, pages: u64) ->
     }
 }
 
-fn modelled(plan: &Plan, policy: &Policy, skew: Skew, space: f64, pages: u64) -> f64 {
+fn modelled(plan: &Plan, policy: &Policy, skew: Skew, space: f64, pages: u64) -> Option<f64> {
     let eblock_pages = plan.eblock_bytes / PAGE_BYTES;
     let gc_streams = 3;
     // Open EBLOCKs come on top in the model: half full, each, in mean.
     let open = f64::from(gc_streams + 1) / 2.0;
     let eblocks = (space * pages as f64 / f64::from(eblock_pages) - open).round() as u32;
     let shape = Shape { eblocks, eblock_pages, live_pages: pages as u32, gc_streams };
+    if !shape.has_room() {
+        return None;
+    }
     let mut picker = Picker::new(skew, pages, plan.seed);
     let half = plan.overwrites.div_ceil(2);
-    model::run(shape, policy, &mut picker, half, half).write_amplification()
+    Some(model::run(shape, policy, &mut picker, half, half).write_amplification())
 }
 
 /// Writes pages in batches; a page that comes again ends a batch.

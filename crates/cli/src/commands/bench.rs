@@ -101,12 +101,11 @@ fn tpch(args: Tpch) -> CliResult {
         None => create(&path, args.resources, args.offload)?,
     };
     let result = bench(&args, &mut opened, dir.path());
-    // Holding the data is what a drive that was named is for, also when the queries fail.
-    let close = match args.drive {
-        Some(_) if result.is_ok() => opened.close(&path),
-        _ => Ok(()),
-    };
-    result.and(close)
+    match args.drive {
+        // Holding the data is what a drive that was named is for, also when the queries fail.
+        Some(_) => opened.end(&path, result),
+        None => result,
+    }
 }
 
 fn bench(args: &Tpch, opened: &mut Opened, dir: &std::path::Path) -> CliResult {

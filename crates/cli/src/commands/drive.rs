@@ -89,8 +89,14 @@ pub(crate) fn run(args: Args) -> CliResult {
 
 fn format(path: &Path, capacity: u64) -> CliResult {
     let drive = drive_file::format(path, capacity)?;
+    let info = drive.info();
     drive.close().map_err(|e| CliError::file(path, e))?;
-    println_quietly(&format!("{}: an empty drive of {}", path.display(), bytes(capacity)))
+    println_quietly(&format!(
+        "{}: an empty drive of {}; {} fit",
+        path.display(),
+        info::binary(info.geometry.capacity_bytes()),
+        bytes(info.free_bytes)
+    ))
 }
 
 fn database(path: &Path, drive: &lode_firmware::Drive) -> CliResult<Database> {

@@ -145,12 +145,10 @@ fn load_files(files: &Files, kind: Kind) -> CliResult {
 fn with_drive(to: &Target, load: impl FnOnce(&Opened) -> CliResult) -> CliResult {
     let mut opened = open_or_create(&to.drive, to.resources, Offload::Auto)?;
     let result = load(&opened);
-    match result {
-        Ok(()) | Err(CliError::OutputClosed) => opened.close(&to.drive)?,
-        Err(CliError::Interrupted) => opened.keep(),
-        Err(_) => {}
+    if matches!(result, Err(CliError::Interrupted)) {
+        opened.keep();
     }
-    result
+    opened.end(&to.drive, result)
 }
 
 /// Loads TPC-H, showing how far it is.

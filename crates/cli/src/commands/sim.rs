@@ -41,7 +41,7 @@ pub(crate) struct Args {
     seeds: Option<u64>,
 
     /// Run seeds for so long
-    #[arg(long, value_name = "M", group = "what", value_parser = minutes)]
+    #[arg(long, value_name = "M", group = "what", value_parser = minutes, allow_negative_numbers = true)]
     minutes: Option<f64>,
 
     /// The first seed of a search

@@ -70,13 +70,7 @@ pub(crate) fn run(args: Args) -> CliResult {
     if any_done {
         opened.keep();
     }
-    match result {
-        Ok(()) | Err(CliError::OutputClosed) => {
-            opened.close(&args.file)?;
-            result
-        }
-        Err(e) => Err(e),
-    }
+    opened.end(&args.file, result)
 }
 
 fn run_texts(

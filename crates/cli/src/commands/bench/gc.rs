@@ -28,8 +28,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME", value_parser = parse_policy)]
     policy: Option<&'static Policy>,
 
-    /// The size of the drive
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_bytes)]
+    /// The size of the drive, at least 64MiB
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_capacity)]
     capacity: u64,
 
     /// How full it is, in percent
@@ -39,6 +39,16 @@ pub(super) struct Args {
     /// Write JSON, one object a line
     #[arg(long)]
     json: bool,
+}
+
+/// The least capacity, in bytes: below it a drive is mostly reserve, and no measure of a policy.
+const CAPACITY_BYTES_MIN: u64 = 64 << 20;
+
+fn parse_capacity(text: &str) -> Result<u64, String> {
+    match parse_bytes(text)? {
+        n if n < CAPACITY_BYTES_MIN => Err("it must be at least 64MiB".into()),
+        n => Ok(n),
+    }
 }
 
 fn parse_policy(name: &str) -> Result<&'static Policy, String> {
@@ -83,7 +93,7 @@ fn cells(r: &Row) -> [String; 9] {
         bytes(r.gc_bytes),
         number(r.space),
         number(r.write_amplification),
-        number(r.model),
+        r.model.map_or("-".into(), number),
         theory,
         r.ratio.map_or("-".into(), number),
     ]

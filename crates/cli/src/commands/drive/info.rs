@@ -107,7 +107,7 @@ fn some(n: u64, thing: &str) -> String {
 }
 
 /// Bytes that are a power of two, or near one: `8 MiB`.
-fn binary(n: u64) -> String {
+pub(super) fn binary(n: u64) -> String {
     const UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match UNITS.into_iter().find(|(_, unit)| n >= *unit) {
         Some((name, unit)) if n.is_multiple_of(unit) => format!("{} {name}", count(n / unit)),
