@@ -3,7 +3,7 @@
 //! Each statement is run as soon as its `;` was read, and its result is flushed before the next: what a reader at the
 //! other end of a pipe has seen is durable. The first failure ends the script.
 
-use std::io::BufRead;
+use std::io::{self, BufRead};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -64,8 +64,7 @@ impl Runner<'_> {
         let (mut pending, mut pending_line, mut line) = (String::new(), 1, 1);
         loop {
             let mut bytes = Vec::new();
-            let n = interrupt::idle(|| input.read_until(b'\n', &mut bytes))
-                .map_err(|e| CliError::file(source, e))?;
+            interrupt::idle(|| read_part(&mut input, &mut bytes)).map_err(|e| CliError::file(source, e))?;
             let more = std::str::from_utf8(&bytes)
                 .map_err(|_| CliError::file(source, format!("line {line} is not UTF-8")))?;
             pending.push_str(more);
@@ -75,8 +74,8 @@ impl Runner<'_> {
                 pending_line += line_breaks(&pending);
                 pending = rest;
             }
-            line += 1;
-            if n == 0 {
+            line += line_breaks(more);
+            if bytes.is_empty() {
                 return self.run_at(source, &pending, pending_line).await;
             }
         }
@@ -105,6 +104,24 @@ fn further_down(e: SqlError, lines: usize) -> SqlError {
             SqlError::Query { place: Some((line + lines, column)), message }
         }
         e => e,
+    }
+}
+
+/// Reads up to the end of a line or to a `;`, whichever comes first: whoever writes to a pipe may wait for an answer
+/// before the line ends.
+fn read_part(input: &mut impl BufRead, bytes: &mut Vec<u8>) -> io::Result<()> {
+    loop {
+        let buffer = match input.fill_buf() {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            buffer => buffer?,
+        };
+        let end = buffer.iter().position(|b| matches!(b, b'\n' | b';'));
+        let n = end.map_or(buffer.len(), |at| at + 1);
+        bytes.extend_from_slice(&buffer[..n]);
+        input.consume(n);
+        if n == 0 || end.is_some() {
+            return Ok(());
+        }
     }
 }
 

@@ -46,8 +46,9 @@ impl Used {
         let Self { drive, database, session, victims } = self;
         let victims = victims + drive.info().gc_victims;
         drop((session, database));
-        if close {
-            drive.close().unwrap();
+        match close {
+            true => drive.close().unwrap(),
+            false => drop(drive),
         }
         let drive = Drive::open_file(path, DriveOptions::default()).unwrap();
         assert_eq!(drive.info().recovery.clean, close);

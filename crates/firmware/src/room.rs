@@ -25,8 +25,9 @@ const TURNS_FOR_READS: u32 = 10_000;
 /// What something is written for: how deep it may go into the reserve.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Room {
-    /// Pages of a batch, with a record of about so many bytes.
-    User { record_bytes: usize },
+    /// Pages of a batch, with a record of about so many bytes. One that shrinks what the drive holds is how a full drive
+    /// has room again: it may take the EBLOCK that is kept for the first that fails.
+    User { record_bytes: usize, shrinks: bool },
     /// The drive's own pages.
     Own,
     /// The same, in recovery: nothing else takes room yet.
@@ -53,11 +54,17 @@ impl Core {
             let new = u64::from(plan.new_eblocks);
             let fits = |kept: u64| new == 0 || new + kept <= free;
             let (fits, needed_bytes) = match room {
-                Room::User { record_bytes } => {
+                Room::User { record_bytes, shrinks } => {
                     let held = self.held_bytes(&w);
-                    let reserve =
-                        if planted::is(Planted::ReserveEaten) { 0 } else { self.reserve_eblocks(&w).into() };
-                    let fits = fits(reserve) && held + plan.bytes <= self.usable_bytes(&w);
+                    let reserve = if planted::is(Planted::ReserveEaten) {
+                        0
+                    } else {
+                        u64::from(self.reserve_eblocks(&w))
+                    };
+                    let fits = match shrinks {
+                        true => fits(reserve.saturating_sub(1)),
+                        false => fits(reserve) && held + plan.bytes <= self.usable_bytes(&w),
+                    };
                     (fits && self.log_fits(&w, record_bytes), plan.bytes)
                 }
                 // Each may take its own part of the reserve, and leaves that of those that it depends on.
@@ -81,7 +88,7 @@ impl Core {
             let free_bytes = self.free_bytes(&w).min(eblocks * u64::from(self.geometry().eblock_bytes()));
             drop(w);
             let full = CommandError::OutOfSpace { free_bytes, needed_bytes };
-            let Room::User { record_bytes } = room else {
+            let Room::User { record_bytes, .. } = room else {
                 let what = match room {
                     Room::Gc => "GC",
                     Room::Inlined => "inlined pages",

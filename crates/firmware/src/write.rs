@@ -16,7 +16,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use lode_base::{ExtentId, Lpid, OwnerId, PAGE_BYTES_MIN, PageBuf, SessionId};
+use lode_base::{CELL_BYTES, ExtentId, Lpid, OwnerId, PAGE_BYTES_MIN, PageBuf, SessionId};
 use lode_command::{Batch, CommandError, PageWrite, Reply};
 
 use crate::FirmwareError;
@@ -247,7 +247,14 @@ impl Core {
             };
             let items: Vec<Item> = pages.iter().map(item).collect();
             let data: Vec<&[u8]> = pages.iter().map(|(_, p)| &p.data[..]).collect();
-            match self.append(stream, &items, &data, Room::User { record_bytes }) {
+            let append = |shrinks| self.append(stream, &items, &data, Room::User { record_bytes, shrinks });
+            let placed = append(false).or_else(|e| match e {
+                FirmwareError::Refused(CommandError::OutOfSpace { .. }) if self.shrinks(batch, &pins) => {
+                    append(true)
+                }
+                e => Err(e),
+            });
+            match placed {
                 Ok(p) => {
                     eblocks.extend(p.eblocks);
                     pages.iter().zip(p.places).for_each(|(&(at, _), place)| places[at] = Some(place));
@@ -302,6 +309,20 @@ impl Core {
             return Vec::new();
         }
         vec![(self.user_stream(hot_bytes, hot_bytes + cold_bytes), batch.writes.iter().enumerate().collect())]
+    }
+
+    /// Whether a batch frees at least what it takes: pages that it replaces, trims or releases.
+    fn shrinks(&self, batch: &Batch, pins: &Pins) -> bool {
+        let cells = |bytes: usize| bytes.next_multiple_of(CELL_BYTES) as u64;
+        let taken: u64 = batch.writes.iter().map(|p| cells(p.data.len())).sum();
+        let replaced = batch.writes.iter().map(|p| p.lpid).chain(batch.trims.iter().copied());
+        let replaced: u64 = replaced
+            .filter_map(|l| pins.get(&l.extent())?.map.load(l.page()))
+            .map(|e| cells(e.len_bytes()))
+            .sum();
+        let released = batch.releases.iter().filter_map(|e| pins.get(e));
+        let released: u64 = released.flat_map(|p| p.map.mapped()).map(|(_, e)| cells(e.len_bytes())).sum();
+        replaced + released >= taken
     }
 
     /// Bytes that the record of a batch takes in the log, about.

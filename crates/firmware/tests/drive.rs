@@ -312,3 +312,28 @@ fn readers_beside_a_writer_see_whole_batches_at_views() {
     assert!(views.load(Ordering::Relaxed) > 10);
     sound(&d);
 }
+
+/// Deleting rows writes what is left of a page, and the catalog: a full drive that refused that could not be emptied.
+#[test]
+fn a_full_drive_takes_batches_that_free_more_than_they_write() {
+    let g = Geometry::new(1, 1, 1, 4096, 4096, 512 << 10, 64).unwrap();
+    let d = Drive::format(Medium::memory(g), DriveOptions::default()).unwrap();
+    let extent = allocate(&d, 1, 1)[0];
+    let mut n = 0;
+    let full = loop {
+        match put(&d, extent.page(n), &[n as u8; 30_000]) {
+            Ok(_) => n += 1,
+            Err(e) => break e,
+        }
+    };
+    assert!(matches!(full, CommandError::OutOfSpace { .. }) && n > 300, "{full} after {n} pages");
+    // Of each two pages one goes, and what is left of the other is written anew.
+    for p in (0..n - 1).step_by(2) {
+        let writes = vec![page(extent.page(p), &[1; 29_000])];
+        let trims = vec![extent.page(p + 1)];
+        let done = write(&d, Batch { writes, trims, ..Batch::default() });
+        done.unwrap_or_else(|e| panic!("page {p} of {n}: {e}"));
+    }
+    d.check_invariants();
+    sound(&d);
+}

@@ -226,8 +226,7 @@ mod tests {
     fn change(page: u16, seed: u64) -> Change {
         let lpid = ExtentId::new(1).unwrap().page(page);
         let (content, owner) = (Content::Bytes { seed, len: 100 }, OwnerId::new(3));
-        let page =
-            Page { content, owner, len: 100, aligned: false, media_bytes: 128, indexed_by: None };
+        let page = Page { content, owner, len: 100, aligned: false, media_bytes: 128, indexed_by: None };
         Change { writes: vec![(lpid, page)], ..Change::default() }
     }
 
