@@ -75,8 +75,8 @@ pub struct ExtentInfo {
     pub extent: ExtentId,
     /// Its owner.
     pub owner: OwnerId,
-    /// Mapped pages in it at the newest commit.
-    pub pages_mapped: u32,
+    /// Mapped pages in it at the newest commit; `None` when nobody can tell, since what maps them was damaged.
+    pub pages_mapped: Option<u32>,
 }
 
 impl Completion {

@@ -2,13 +2,15 @@
 
 use lode_base::{ExtentId, Lpid, OwnerId, Ppa, SessionId, ViewId};
 
-/// Why one command failed. The device goes on, and nothing of the command took effect.
+/// Why one command failed. The device goes on, and nothing of the command took effect; except that a batch that was
+/// answered with [`Medium`](Self::Medium) or [`ReadOnly`](Self::ReadOnly) may be there, whole, when the drive is opened
+/// again, unless another batch was acknowledged before: nobody knows how much of it had reached the medium.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CommandError {
     /// The medium has no room for the batch.
     #[error("the drive is full: {needed_bytes} bytes are needed, {free_bytes} are free")]
     OutOfSpace {
-        /// Bytes that can still be written.
+        /// Bytes that can still be written, in smaller batches.
         free_bytes: u64,
         /// Bytes that the batch needs.
         needed_bytes: u64,
@@ -68,10 +70,11 @@ pub enum CommandError {
     /// The command was cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// The medium failed; the drive may now be read-only.
+    /// The medium failed; the drive may now be read-only. A batch may take effect at the next open, whole.
     #[error("{0}")]
     Medium(String),
-    /// The drive takes no writes any more, since an earlier one failed in a way that leaves its durability unknown.
+    /// The drive takes no writes any more, since an earlier one failed in a way that leaves its durability unknown. The
+    /// batch during which that happened may take effect at the next open, whole; later ones do not.
     #[error("the drive is read-only until it is opened again: {0}")]
     ReadOnly(String),
 }

@@ -130,7 +130,8 @@ impl Database {
         let store = Store::new(device);
         let extents = store.extents()?;
         let root = catalog::root_lpid();
-        let pages: u64 = extents.iter().map(|e| u64::from(e.pages_mapped)).sum();
+        // An extent whose pages nobody can count has some.
+        let pages: u64 = extents.iter().map(|e| e.pages_mapped.map_or(1, u64::from)).sum();
         if pages == 0 {
             let first = match extents.iter().find(|e| e.extent == root.extent()) {
                 Some(e) if e.owner == OwnerId::CATALOG => e.extent,

@@ -320,13 +320,8 @@ impl Core {
             w.space.summary.unpin(g.locate(old.ppa(g)).0, old.cells_bytes());
         }
         for e in closed {
-            let failed = w.log_failed.iter().position(|f| *f == e).map(|at| w.log_failed.swap_remove(at));
-            match failed {
-                Some(e) => {
-                    w.space.retire(e);
-                    self.check_spares(&w);
-                }
-                None => w.space.release(&self.epochs, e),
+            if w.space.summary.get(e).state != State::Retired {
+                w.space.release(&self.epochs, e);
             }
         }
         w.log_bytes -= log_before;

@@ -75,7 +75,10 @@ impl Core {
         let failed = log.take_failed();
         if !failed.is_empty() {
             Counts::add(&self.counts.program_failures, failed.len() as u64);
-            self.seq.lock().log_failed.extend(failed);
+            // What it holds of the log is read from there until a checkpoint truncates it.
+            let mut w = self.seq.lock();
+            failed.into_iter().for_each(|e| w.space.retire(e));
+            self.check_spares(&w);
         }
         let last = match appended {
             Ok(last) => last,

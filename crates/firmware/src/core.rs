@@ -12,7 +12,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use lode_base::{EblockId, Geometry};
+use lode_base::Geometry;
 use lode_command::Identity;
 use lode_flash::Medium;
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -124,8 +124,6 @@ pub(crate) struct Sequencer {
     pub(crate) log_bytes: u64,
     /// Whether the drive is not yet in use.
     pub(crate) recovering: bool,
-    /// EBLOCKs of the log in which a program failed: not used again once they are truncated.
-    pub(crate) log_failed: Vec<EblockId>,
 }
 
 impl Core {

@@ -211,8 +211,12 @@ impl Core {
     fn list_extents(&self) -> Result<Reply, CommandError> {
         let all: Vec<_> = self.extents.read().all().collect();
         let info = |(extent, owner): (lode_base::ExtentId, OwnerId)| {
-            let map = self.map.get(&self.medium, &self.epochs, extent.raw())?;
-            let pages_mapped = map.map_or(0, |m| m.mapped().count() as u32);
+            let pages_mapped = match self.map.get(&self.medium, &self.epochs, extent.raw()) {
+                Ok(map) => Some(map.map_or(0, |m| m.mapped().count() as u32)),
+                // Whoever reads its pages is told; the other extents are listed all the same.
+                Err(e) if e.is_damage() => None,
+                Err(e) => return Err(e.into()),
+            };
             Ok(ExtentInfo { extent, owner, pages_mapped })
         };
         all.into_iter().map(info).collect::<Result<_, CommandError>>().map(Reply::ExtentList)

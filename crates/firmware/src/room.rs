@@ -86,6 +86,8 @@ impl Core {
             }
             let eblocks = free.saturating_sub(self.reserve_eblocks(&w).into());
             let free_bytes = self.free_bytes(&w).min(eblocks * u64::from(self.geometry().eblock_bytes()));
+            // They may lie where this does not fit.
+            let free_bytes = free_bytes.min(needed_bytes.saturating_sub(1));
             drop(w);
             let full = CommandError::OutOfSpace { free_bytes, needed_bytes };
             let Room::User { record_bytes, .. } = room else {
@@ -129,7 +131,7 @@ impl Core {
         }
         let needed_bytes = record_bytes as u64;
         Err(CommandError::OutOfSpace {
-            free_bytes: self.log_bytes_max().saturating_sub(w.log_bytes),
+            free_bytes: self.log_bytes_max().saturating_sub(w.log_bytes).min(needed_bytes.saturating_sub(1)),
             needed_bytes,
         })
     }

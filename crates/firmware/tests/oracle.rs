@@ -180,7 +180,7 @@ impl Model {
         self.extents.clear();
         for i in list {
             assert_eq!(i.owner, OwnerId::new(7));
-            assert_eq!(i.pages_mapped, mapped.remove(&i.extent).unwrap_or(0));
+            assert_eq!(i.pages_mapped, Some(mapped.remove(&i.extent).unwrap_or(0)));
             self.extents.insert(i.extent, 7);
         }
         assert_eq!(mapped, BTreeMap::new());

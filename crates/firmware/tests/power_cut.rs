@@ -260,7 +260,7 @@ impl Model {
         }
         let mut found = BTreeMap::new();
         for i in list {
-            assert_eq!(i.pages_mapped, mapped.remove(&i.extent).unwrap_or(0), "pages of {}", i.extent);
+            assert_eq!(i.pages_mapped, Some(mapped.remove(&i.extent).unwrap_or(0)), "pages of {}", i.extent);
             found.insert(i.extent, i.owner.raw());
         }
         assert_eq!(mapped, BTreeMap::new(), "extents with pages are there");

@@ -237,7 +237,8 @@ impl State {
                     let pages = (0..EXTENT_PAGES as u16).map(|p| e.page(p));
                     pages.filter(|&l| self.version(l, self.commit).is_some()).count() as u32
                 };
-                let info = |(&extent, &owner)| ExtentInfo { extent, owner, pages_mapped: mapped(extent) };
+                let info =
+                    |(&extent, &owner)| ExtentInfo { extent, owner, pages_mapped: Some(mapped(extent)) };
                 Ok(Reply::ExtentList(self.extents.iter().map(info).collect()))
             }
             Command::BuildIndex(owner) => {

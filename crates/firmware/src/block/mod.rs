@@ -102,8 +102,9 @@ impl BlockDrive {
         let transport = Transport::new(drive);
         let found = transport.extents()?;
         // The extent of a making that was cut short holds nothing yet.
-        let begun =
-            |e: &ExtentInfo| e.extent == Header::lpid().extent() && e.owner == OWNER && e.pages_mapped == 0;
+        let begun = |e: &ExtentInfo| {
+            e.extent == Header::lpid().extent() && e.owner == OWNER && e.pages_mapped == Some(0)
+        };
         match &found[..] {
             [] => transport.allocate(0, 1)?,
             [e] if begun(e) => {}
@@ -122,7 +123,7 @@ impl BlockDrive {
         let transport = Transport::new(drive);
         let found = transport.extents()?;
         let in_order = |(i, e): (usize, &ExtentInfo)| e.owner == OWNER && e.extent.raw() == i as u64;
-        if found.is_empty() || !found.iter().enumerate().all(in_order) || found[0].pages_mapped == 0 {
+        if found.is_empty() || !found.iter().enumerate().all(in_order) || found[0].pages_mapped == Some(0) {
             return Err(BlockError::NoBlocks { extents: found.len() });
         }
         let page = transport.read(None, vec![Header::lpid()])?;

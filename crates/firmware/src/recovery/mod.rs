@@ -144,7 +144,6 @@ fn core(medium: Medium, options: DriveOptions, log: Place) -> Core {
         last_checkpoint: None,
         log_bytes: 0,
         recovering: true,
-        log_failed: Vec::new(),
     };
     Core {
         map: PageCache::new(options.map_cache_bytes),

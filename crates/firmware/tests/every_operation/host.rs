@@ -254,7 +254,7 @@ impl Host {
         found.pages.keys().for_each(|l| *mapped.entry(l.extent()).or_default() += 1);
         let mut extents = BTreeMap::new();
         for i in list {
-            assert_eq!(i.pages_mapped, mapped.remove(&i.extent).unwrap_or(0), "pages of {}", i.extent);
+            assert_eq!(i.pages_mapped, Some(mapped.remove(&i.extent).unwrap_or(0)), "pages of {}", i.extent);
             // One that was handed out and never written to may be forgotten, but none comes from nowhere.
             assert_eq!(found.extents.get(&i.extent), Some(&i.owner.raw()), "owner of {}", i.extent);
             extents.insert(i.extent, i.owner.raw());

@@ -70,6 +70,8 @@ pub(crate) struct World<'a> {
     over: bool,
     /// EBLOCKs that failed since the drive was opened: they are never used again.
     retired: u32,
+    /// Erasures of the most worn EBLOCK, at the end of the last step that had power.
+    worn: u32,
     oracle: Oracle,
     pub(crate) coverage: Coverage,
 }
@@ -96,6 +98,7 @@ impl<'a> World<'a> {
             read_only: None,
             over: false,
             retired: 0,
+            worn: 0,
             oracle: Oracle::default(),
             coverage: Coverage::default(),
         })
@@ -344,6 +347,7 @@ impl<'a> World<'a> {
             return wrong(Kind::Answer, format!("{got} EBLOCKs are retired; {before} were before"));
         }
         self.retired = info.eblocks_retired;
+        self.worn = info.erase_counts.1;
         if info.views as usize != self.oracle.views.len() {
             let (got, expected) = (info.views, self.oracle.views.len());
             return wrong(Kind::Answer, format!("{got} views are open, and should be {expected}"));

@@ -17,7 +17,7 @@ impl World<'_> {
         }
         self.coverage.crashes += 1;
         self.count();
-        let worn = self.drive.info().erase_counts.1;
+        let worn = std::mem::take(&mut self.worn);
         for i in 0.. {
             let fault = cut.fault.filter(|_| i == 0);
             match self.open(nth(cut.seed, i as u64), cut.again.get(i).copied(), fault) {
@@ -166,7 +166,17 @@ impl World<'_> {
         {
             self.excused("closing it", &e.into())?;
         }
-        self.reopen(cut)
+        let retired = self.drive.info().eblocks_retired;
+        self.reopen(cut)?;
+        let info = self.drive.info();
+        if info.recovery.clean && info.eblocks_retired < retired {
+            let got = info.eblocks_retired;
+            return wrong(
+                Kind::Lost,
+                format!("{got} EBLOCKs are retired; {retired} were when it was closed"),
+            );
+        }
+        Ok(())
     }
 
     /// A drive that takes no writes answers reads as before.

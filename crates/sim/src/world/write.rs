@@ -198,6 +198,10 @@ impl World<'_> {
 
     /// Whether a drive may say that it is full.
     fn is_full(&self, free_bytes: u64, needed_bytes: u64, batch_bytes: u64) -> Done {
+        if free_bytes >= needed_bytes {
+            let what = format!("{needed_bytes} bytes are refused, with {free_bytes} free");
+            return wrong(Kind::Full, what);
+        }
         let (held, usable) = (self.oracle.needed_bytes(), self.drive.info().usable_bytes);
         let g = &self.scenario.geometry;
         let lanes = u64::from(g.eblock_bytes() * (g.channels() + 1));
