@@ -22,6 +22,7 @@
 //! EBLOCKs are not closed by force, since their metadata is written with the tables.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 
 use lode_base::{EblockId, Geometry};
 use lode_flash::Generation;
@@ -39,6 +40,8 @@ use crate::summary::{Descriptor, State, Stream};
 const MAGIC: [u8; 4] = *b"LCKP";
 pub(crate) const VERSION: u16 = 2;
 const CLEAN: u16 = 1;
+/// Times that the last tables are written, before the next open is to find out how the EBLOCKs are.
+const CLOSE_TRIES: u32 = 3;
 
 /// The tables, in the order of the root. The summary is written last.
 pub(crate) const TABLES: [DriveKind; 7] = [
@@ -239,7 +242,7 @@ impl Core {
         written
     }
 
-    fn write_checkpoint(&self, clean: bool) -> Result<(), FirmwareError> {
+    fn write_checkpoint(&self, mut clean: bool) -> Result<(), FirmwareError> {
         self.check_writable()?;
         self.reclaim()?;
         let ((log, commit, clock), log_before, changed) = {
@@ -257,8 +260,7 @@ impl Core {
             }
             self.flush(&self.map)?;
             self.flush(&self.index)?;
-            self.write_tables()?;
-            self.write_root()?;
+            clean = self.write_last_tables(clean)?;
         }
         let (root, end) = {
             let w = self.seq.lock();
@@ -272,6 +274,21 @@ impl Core {
         self.truncate(&record, log_before);
         self.reclaim()?;
         Ok(())
+    }
+
+    /// Writes the tables and the root. For a `clean` close, again when a program failed meanwhile, which the summary does not
+    /// say then; answers whether it does.
+    fn write_last_tables(&self, clean: bool) -> Result<bool, FirmwareError> {
+        let failures = || self.counts.program_failures.load(Ordering::Relaxed);
+        for _ in 0..CLOSE_TRIES {
+            let before = failures();
+            self.write_tables()?;
+            self.write_root()?;
+            if !clean || failures() == before {
+                return Ok(clean);
+            }
+        }
+        Ok(false)
     }
 
     fn write_root(&self) -> Result<(), FirmwareError> {

@@ -24,6 +24,7 @@ const FOUND: &[(&str, u64, &str, &str)] = &[
         "power-cut,torn-program",
         "0,11,17,19,27,35,42-43,46,49,52,54,60,69",
     ),
+    ("a program that failed in the last tables of a closed drive was forgotten", 4768, "", "14-15"),
 ];
 
 #[test]
