@@ -69,7 +69,7 @@ enum What {
             What is damaged in one of two copies (superblock, checkpoint, log), or is whole in memory, is written anew; \
             pages that are hard to read move to other places while they can be read. Each page that can not be read \
             any more is a line on standard output; the exit status is 1 when there is one. All other pages stay \
-            readable. `lode drive check` verifies more, and changes nothing.",
+            readable. `lode drive check` verifies more, and mends nothing but what every opening does.",
         after_long_help = "EXAMPLES\n    lode drive scrub my.lode"
     )]
     Scrub {
