@@ -1,19 +1,24 @@
 //! CRC-32C, for tags, log records, headers and (later) the wire.
 
+use crc_fast::{CrcAlgorithm, Digest};
+
 /// CRC-32C of `bytes`.
 pub fn crc32c(bytes: &[u8]) -> u32 {
-    ::crc32c::crc32c(bytes)
+    crc_fast::crc32_iscsi(bytes)
 }
 
 /// CRC-32C of `bytes`, going on from `seed`: the checksum of an earlier part, or an address that the bytes must
 /// belong to (so that the right bytes in the wrong place are found).
 pub fn crc32c_seeded(seed: u32, bytes: &[u8]) -> u32 {
-    ::crc32c::crc32c_append(seed, bytes)
+    // A checksum is the inverse of the state that it was taken from.
+    let mut state = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!seed));
+    state.update(bytes);
+    state.finalize() as u32
 }
 
 /// The seed that ties bytes to a place: the CRC-32C of the place's number.
 pub fn seed_of(place: u64) -> u32 {
-    ::crc32c::crc32c(&place.to_le_bytes())
+    crc32c(&place.to_le_bytes())
 }
 
 #[cfg(test)]
@@ -25,9 +30,22 @@ mod tests {
         assert_eq!(crc32c(b"123456789"), 0xE306_9283);
     }
 
+    /// By the definition.
+    fn bit_by_bit(bytes: &[u8]) -> u32 {
+        let step = |state: u32, _| (state >> 1) ^ (0x82f6_3b78 & 0u32.wrapping_sub(state & 1));
+        !bytes.iter().fold(!0, |state, &b| (0..8).fold(state ^ u32::from(b), step))
+    }
+
     #[test]
     fn parts_give_the_whole_and_places_differ() {
         assert_eq!(crc32c_seeded(crc32c(b"1234"), b"56789"), crc32c(b"123456789"));
+        assert_eq!(crc32c_seeded(7, b""), 7);
+        let long: Vec<u8> = (0..5000u32).map(|i| ((i * 7) >> 3) as u8).collect();
+        for (at, end) in [(0, 1), (1, 15), (7, 300), (20, 4116), (4096, 5000)] {
+            let parts = crc32c_seeded(crc32c(&long[..at]), &long[at..end]);
+            assert_eq!(parts, crc32c(&long[..end]), "{at}..{end}");
+            assert_eq!(parts, bit_by_bit(&long[..end]));
+        }
         assert_ne!(crc32c_seeded(seed_of(1), b"x"), crc32c_seeded(seed_of(2), b"x"));
     }
 }
