@@ -13,14 +13,18 @@ use std::sync::Arc;
 
 use lode_base::{CELL_BYTES, Lpid, PageBuf, Ppa, ViewId};
 use lode_command::{CommandError, PageRange, ReadRequest, Reply};
+use lode_flash::FlashError;
 use lode_program::{IndexEntry, IndexRule};
 
 use crate::compute::{Located, PageAccess};
 use crate::core::Core;
 use crate::epochs::Epoch;
-use crate::map::Entry;
+use crate::map::{Entry, MapPage};
 use crate::planted::{self, Planted};
 use crate::versions::OldIndex;
+
+/// Pages of a command that are looked up before the first of them is read.
+const PAGES_AHEAD: usize = 32;
 
 impl Core {
     /// The commit that a view shows.
@@ -34,33 +38,93 @@ impl Core {
         view: Option<ViewId>,
         pages: &[ReadRequest],
     ) -> Result<Reply, CommandError> {
-        let read = |r: &ReadRequest| {
+        let mut read = Vec::with_capacity(pages.len());
+        for some in pages.chunks(PAGES_AHEAD) {
             let _epoch = self.epochs.enter();
-            let entry = self.locate(view, r.lpid)?.ok_or(CommandError::Unmapped(r.lpid))?;
-            let len = entry.len_bytes() as u32;
-            let range = r.range.clone().unwrap_or(0..len);
-            if range.start > range.end || range.end > len {
-                let what = format!("bytes {range:?} of page {}, which has {len}", r.lpid);
-                return Err(CommandError::Invalid(what));
+            if some.len() > 1 {
+                self.read_together(view, some, &mut read)?;
+                continue;
             }
-            self.read_range(r.lpid, entry, range)
-        };
-        pages.iter().map(read).collect::<Result<_, _>>().map(Reply::Pages)
+            for r in some {
+                let commit = view.map(|v| self.view_commit(v)).transpose()?;
+                let (entry, range) = self.located(view, commit, r, self.newest(r.lpid)?)?;
+                read.push(self.read_range(r.lpid, entry, range)?);
+            }
+        }
+        Ok(Reply::Pages(read))
     }
 
-    /// The entry of a page, at a view or at the newest commit. The caller is in an epoch.
-    fn locate(&self, view: Option<ViewId>, lpid: Lpid) -> Result<Option<Entry>, CommandError> {
+    /// Reads pages, all of which are looked up before the first is read: where their entries and tags are not in the
+    /// CPU's caches, it waits for them together, instead of for each before each read. The caller is in an epoch.
+    fn read_together(
+        &self,
+        view: Option<ViewId>,
+        pages: &[ReadRequest],
+        read: &mut Vec<PageBuf>,
+    ) -> Result<(), CommandError> {
         let commit = view.map(|v| self.view_commit(v)).transpose()?;
+        let map = |r: &ReadRequest| self.map.get(&self.medium, &self.epochs, r.lpid.extent().raw());
+        let maps: Vec<Option<Arc<MapPage>>> = pages.iter().map(map).collect::<Result<_, _>>()?;
+        // A page that left memory since says what was true when it was found: the epoch keeps what it names.
+        let load = |(r, map): (&ReadRequest, &Option<Arc<MapPage>>)| map.as_ref()?.load(r.lpid.page());
+        let newest: Vec<Option<Entry>> = pages.iter().zip(&maps).map(load).collect();
+        let mut found = Vec::with_capacity(pages.len());
+        let mut ahead = Vec::with_capacity(pages.len());
+        let mut failed = None;
+        for (r, newest) in pages.iter().zip(newest) {
+            match self.located(view, commit, r, newest) {
+                Ok((entry, range)) => {
+                    let cells = self.cells_of(entry, &range);
+                    ahead.extend(cells.map(|(at, len, _)| self.medium.ahead(at, len)));
+                    found.push((r.lpid, entry, range, cells));
+                }
+                // What comes before it is read first: the first error counts.
+                Err(e) => {
+                    failed = Some(e);
+                    break;
+                }
+            }
+        }
+        let mut on_medium = self.medium.read_ahead(&ahead);
+        for (lpid, entry, range, cells) in found {
+            read.push(match cells {
+                Some(cells) => self.wanted(lpid, cells, on_medium.next().expect("one for each"))?,
+                None => self.read_range(lpid, entry, range)?,
+            });
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// The newest entry of a page. The caller is in an epoch.
+    fn newest(&self, lpid: Lpid) -> Result<Option<Entry>, CommandError> {
         let (extent, page) = (lpid.extent().raw(), lpid.page());
-        let entry = match self.map.look(extent, |p| p.load(page)) {
+        Ok(match self.map.look(extent, |p| p.load(page)) {
             Some(entry) => entry,
             None => self.map.get(&self.medium, &self.epochs, extent)?.and_then(|p| p.load(page)),
-        };
-        let old = commit.and_then(|c| self.versions.find(lpid, c));
+        })
+    }
+
+    /// The entry of a page at a view, which shows `commit`, or at the newest commit, whose entry is `newest`; and which of
+    /// its bytes are to be read.
+    fn located(
+        &self,
+        view: Option<ViewId>,
+        commit: Option<u64>,
+        r: &ReadRequest,
+        newest: Option<Entry>,
+    ) -> Result<(Entry, Range<u32>), CommandError> {
+        let old = commit.and_then(|c| self.versions.find(r.lpid, c));
         if let Some(v) = view {
             self.view_commit(v)?;
         }
-        Ok(old.map_or(entry, |v| v.entry))
+        let entry = old.map_or(newest, |v| v.entry).ok_or(CommandError::Unmapped(r.lpid))?;
+        let len = entry.len_bytes() as u32;
+        let range = r.range.clone().unwrap_or(0..len);
+        if range.start > range.end || range.end > len {
+            let what = format!("bytes {range:?} of page {}, which has {len}", r.lpid);
+            return Err(CommandError::Invalid(what));
+        }
+        Ok((entry, range))
     }
 
     /// Bytes `range` of the page that an entry names. The caller is in the epoch in which it found the entry.
@@ -82,9 +146,18 @@ impl Core {
             })?;
             return Ok(page.slice(range.start as usize..range.end as usize));
         }
-        let ppa = entry.ppa(self.geometry());
-        let (at, len, skip) = self.cells(ppa, &range);
-        let read = match self.medium.read(at, len) {
+        let cells @ (at, len, _) = self.cells(entry.ppa(self.geometry()), &range);
+        self.wanted(lpid, cells, self.medium.read(at, len))
+    }
+
+    /// What was read of a page: its cells, without the bytes that were not asked for.
+    fn wanted(
+        &self,
+        lpid: Lpid,
+        (at, len, skip): (Ppa, u32, usize),
+        read: Result<PageBuf, FlashError>,
+    ) -> Result<PageBuf, CommandError> {
+        let read = match read {
             Err(e) if e.is_uncorrectable() && planted::is(Planted::ReplyUnverified) => {
                 self.medium.read_unverified(at, len)
             }
@@ -95,6 +168,12 @@ impl Core {
             false => CommandError::Medium(e.to_string()),
         })?;
         Ok(if skip == 0 { bytes } else { bytes.slice(skip..) })
+    }
+
+    /// The cells to be read for a part of a page, if it is not empty and the page lies on the medium.
+    fn cells_of(&self, entry: Entry, range: &Range<u32>) -> Option<(Ppa, u32, usize)> {
+        let ppa = entry.place(self.geometry()).filter(|_| !range.is_empty())?;
+        Some(self.cells(ppa, range))
     }
 
     /// The cells that a part of a page lies in, and how many bytes of the first come before it.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::*;
 use lode_base::{ExtentId, Geometry, PageBuf};
-use lode_command::{Align, Batch, Command, PageWrite};
+use lode_command::{Align, Batch, Command, CommandError, PageWrite, ReadRequest, Reply};
 use lode_firmware::{Drive, DriveOptions};
 use lode_flash::Medium;
 
@@ -217,4 +217,44 @@ fn readers_meet_every_version_whole_while_pages_move() {
     });
     sound(&d);
     d.check_invariants();
+}
+
+#[test]
+fn pages_of_one_command_come_in_order_from_wherever_they_are() {
+    let (d, _) = drive(options());
+    let extents = allocate(&d, 7, 3);
+    let mut random = Random(8);
+    // Every seventh page is there as a small batch left it; the others lie on the medium, some over several read units.
+    let lpid = |n: usize| extents[n % 3].page(n as u16);
+    let old: Vec<Vec<u8>> = (0..100).map(|n| random.bytes(64 + n * 97)).collect();
+    let writes = old.iter().enumerate().map(|(n, data)| page(lpid(n), data)).collect();
+    write(&d, Batch { writes, ..Batch::default() }).unwrap();
+    let (view, _) = open_view(&d);
+    let mut new = old.clone();
+    for n in (0..100).step_by(7) {
+        new[n] = random.bytes(64 + n);
+        put(&d, lpid(n), &new[n]).unwrap();
+    }
+    let read = |view, pages: Vec<(usize, Option<std::ops::Range<u32>>)>| {
+        let pages = pages.into_iter().map(|(n, range)| ReadRequest { lpid: lpid(n), range }).collect();
+        run(&d, Command::Read { view, pages }).map(|r| match r {
+            Reply::Pages(pages) => pages.iter().map(|p| p.to_vec()).collect::<Vec<_>>(),
+            other => panic!("{other:?} answers no read"),
+        })
+    };
+    for (view, expected) in [(None, &new), (Some(view), &old)] {
+        assert_eq!(&read(view, (0..100).map(|n| (n, None)).collect()).unwrap(), expected);
+        let backwards = (0..100).rev().map(|n| (n, Some(n as u32 / 2..expected[n].len() as u32)));
+        let tails: Vec<_> = (0..100).rev().map(|n| expected[n][n / 2..].to_vec()).collect();
+        assert_eq!(read(view, backwards.collect()).unwrap(), tails);
+        assert_eq!(
+            read(view, vec![(8, Some(5..5)), (9, Some(0..1)), (7, Some(3..3))]).unwrap(),
+            [vec![], expected[9][..1].to_vec(), vec![]]
+        );
+    }
+    // The first error counts.
+    let unmapped = CommandError::Unmapped(lpid(100));
+    assert_eq!(read(None, vec![(1, None), (100, None), (2, Some(0..10_000))]), Err(unmapped));
+    let beyond = read(None, vec![(1, None), (2, Some(0..10_000)), (100, None)]);
+    assert!(matches!(beyond, Err(CommandError::Invalid(_))), "{beyond:?}");
 }

@@ -28,6 +28,6 @@ mod tag_cache;
 
 pub use error::FlashError;
 pub use faults::{FaultKind, Faults, Hit, Power};
-pub use medium::{Medium, READ_RETRIES, WblockState};
+pub use medium::{Ahead, Medium, READ_RETRIES, WblockState};
 pub use record::CHECKPOINT_RECORD_BYTES_MAX;
 pub use tag::Generation;

@@ -13,6 +13,8 @@ mod program;
 mod read;
 mod records;
 
+pub use read::Ahead;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;

@@ -15,6 +15,7 @@ use lode_base::{EblockId, PageBuf, PageBufMut, Ppa};
 use crate::faults::ReadStrike;
 use crate::layout::{by_group, data_at, group_at, group_of};
 use crate::tag::Tag;
+use crate::tag_cache::Group;
 use crate::{FlashError, Generation, Medium, WblockState};
 
 /// How often a read that went wrong is tried again. As the read-retry levels of a NAND die, few: what four reads do not
@@ -22,6 +23,14 @@ use crate::{FlashError, Generation, Medium, WblockState};
 pub const READ_RETRIES: u32 = 3;
 /// Reads of no more units than this need no memory for their tags.
 const FEW_UNITS: usize = 8;
+
+/// Bytes that are to be read together with others, for which see [`Medium::ahead`].
+pub struct Ahead {
+    at: Ppa,
+    len: u32,
+    /// The tags of its read unit, if it lies in one and they are in memory.
+    tags: Option<(std::sync::Arc<Group>, usize)>,
+}
 
 /// Whole read units.
 struct Units {
@@ -51,9 +60,37 @@ impl Medium {
     /// When a read unit is not what was programmed there in this generation, or can not be read
     /// ([`FlashError::is_uncorrectable`]), or the backing can not be read at all.
     pub fn read(&self, at: Ppa, len: u32) -> Result<PageBuf, FlashError> {
+        self.read_by(at, len, None)
+    }
+
+    /// Finds the tags of what [`Medium::read_ahead`] is to read, without looking at them.
+    pub fn ahead(&self, at: Ppa, len: u32) -> Ahead {
+        let byte = at.cell() * lode_base::CELL_BYTES as u64;
+        let one = self.read_units_bytes(at, len) == u64::from(self.geometry.rblock_bytes());
+        let tags = one.then(|| self.tags.held(group_of(byte))).flatten();
+        Ahead { at, len, tags: tags.map(|group| (group, self.tag_index(byte))) }
+    }
+
+    /// As [`Medium::read`] of each, in order. Their tags are looked at first, all of them: a CPU then waits for them
+    /// together, where it waits for each alone when reads come between.
+    pub fn read_ahead<'a>(
+        &'a self,
+        all: &'a [Ahead],
+    ) -> impl Iterator<Item = Result<PageBuf, FlashError>> + use<'a> {
+        let tag = |a: &Ahead| a.tags.as_ref().map(|(group, index)| group.tag(*index));
+        let tags: Vec<Option<Tag>> = all.iter().map(tag).collect();
+        all.iter().zip(tags).map(|(a, tag)| self.read_by(a.at, a.len, tag))
+    }
+
+    /// Reads, at first by the tag that is known of the one unit that the bytes lie in.
+    fn read_by(&self, at: Ppa, len: u32, tag: Option<Tag>) -> Result<PageBuf, FlashError> {
+        let tag = std::cell::Cell::new(tag);
         self.retrying(at, len, || {
             let units = self.read_units(at, len)?;
-            self.verify(&units)?;
+            match tag.take() {
+                Some(tag) => self.verify_unit(&units, units.byte, &units.data, tag)?,
+                None => self.verify(&units)?,
+            }
             Ok(units.wanted(len))
         })
     }
@@ -190,7 +227,6 @@ impl Medium {
     /// Holds read units of one EBLOCK against their tags.
     fn verify(&self, units: &Units) -> Result<(), FlashError> {
         let rblock_bytes = self.geometry.rblock_bytes() as usize;
-        let expected = self.die.generation(self.eblock_of(units.byte));
         let mut few = [Tag::default(); FEW_UNITS];
         let mut many = Vec::new();
         for (at, part) in by_group(units.byte, units.data.len() as u64) {
@@ -204,21 +240,23 @@ impl Medium {
             };
             self.load_tags(at, tags)?;
             for (i, (rblock, tag)) in data.chunks_exact(rblock_bytes).zip(tags).enumerate() {
-                let byte = at + (i * rblock_bytes) as u64;
-                if let Some((unit, false_tag)) = units.false_tag
-                    && unit == byte
-                {
-                    *tag = false_tag;
-                }
-                if tag.generation != expected.raw() || expected == Generation::UNKNOWN {
-                    let got = Generation::from_raw(tag.generation);
-                    return Err(FlashError::WrongGeneration { at: self.ppa(byte), got, expected });
-                }
-                let got = tag.expected_crc(self.cell(byte), rblock);
-                if got != tag.crc {
-                    return Err(FlashError::ChecksumMismatch { at: self.ppa(byte), got, expected: tag.crc });
-                }
+                self.verify_unit(units, at + (i * rblock_bytes) as u64, rblock, *tag)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Holds the read unit at `byte` against its tag.
+    fn verify_unit(&self, units: &Units, byte: u64, data: &[u8], tag: Tag) -> Result<(), FlashError> {
+        let expected = self.die.generation(self.eblock_of(byte));
+        let tag = units.false_tag.filter(|(unit, _)| *unit == byte).map_or(tag, |(_, false_tag)| false_tag);
+        if tag.generation != expected.raw() || expected == Generation::UNKNOWN {
+            let got = Generation::from_raw(tag.generation);
+            return Err(FlashError::WrongGeneration { at: self.ppa(byte), got, expected });
+        }
+        let got = tag.expected_crc(self.cell(byte), data);
+        if got != tag.crc {
+            return Err(FlashError::ChecksumMismatch { at: self.ppa(byte), got, expected: tag.crc });
         }
         Ok(())
     }
