@@ -138,9 +138,15 @@ pub(super) fn append(dir: &Path, _: u32, _: u32) -> Result<Box<dyn Contestant>, 
 }
 
 pub(super) fn overwrite(dir: &Path, _: u32, _: u32) -> Result<Box<dyn Contestant>, DriveError> {
-    let mut b = Batches::new(&make(dir, WIDE_BYTES)?, Order::Ring(RING_BATCHES * BATCH_PAGES))?;
-    // Three times round: from the second on, EBLOCKs become free as fast as they are filled.
-    (0..3 * RING_BATCHES).try_for_each(|_| b.batch().map(drop))?;
+    let drive = make(dir, WIDE_BYTES)?;
+    let mut b = Batches::new(&drive, Order::Ring(RING_BATCHES * BATCH_PAGES))?;
+    // Three times round, and until a checkpoint freed what the log took so far: from then on, EBLOCKs of pages and of the log
+    // become free as fast as they are filled.
+    let (mut batches, made) = (0, drive.info().checkpoints);
+    while batches < 3 * RING_BATCHES || drive.info().checkpoints == made {
+        b.batch()?;
+        batches += 1;
+    }
     Ok(Box::new(b))
 }
 
