@@ -198,7 +198,9 @@ impl Core {
             let taken: Vec<_> = pages.iter().map(|p| (p.kind, p.number as usize)).collect();
             // In one action, so that all pieces of a table are of one moment.
             if let Err(e) = self.write_own(pages, as_of) {
-                self.mark_pieces(&mut self.seq.lock(), &taken);
+                if !planted::is(Planted::FailedPieceForgotten) {
+                    self.mark_pieces(&mut self.seq.lock(), &taken);
+                }
                 return Err(e);
             }
         }

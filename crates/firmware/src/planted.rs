@@ -64,6 +64,7 @@ faults! {
     AsOfLow: "own pages are said to be as of one LSN less",
     SlotsNotOrdered: "the second slot is written before the first is durable",
     ChangedWhileWritten: "a page that changed while it was written counts as clean",
+    FailedPieceForgotten: "a table piece that could not be written counts as written",
     FailedFlushForgotten: "a mapping or index page that could not be written counts as written",
     // Garbage collection.
     MoveOverNewer: "a move takes the place of a newer write",

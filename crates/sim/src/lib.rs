@@ -30,7 +30,7 @@
 //!     its invariants find nothing.
 //! 12. **A page that is to begin on a read unit** is read in as few of them as it fills. An EBLOCK that failed is never
 //!     used again until the drive is opened anew. How often EBLOCKs were erased is remembered after a power cut, but for
-//!     the last time.
+//!     the last two times, and for what no group told of because the host failed.
 //!
 //! # What a fault excuses
 //!

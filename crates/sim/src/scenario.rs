@@ -133,7 +133,11 @@ impl Scenario {
 
     /// The first `count` steps.
     pub fn steps(&self, count: usize) -> Vec<Step> {
-        let mut g = Generator { s: self, r: Random::new(self.seed ^ 0x5EED) };
+        let mut g = Generator {
+            s: self,
+            r: Random::new(self.seed ^ 0x5EED),
+            aside: Some(Random::new(self.seed ^ 0xA51DE)).filter(|_| self.seed.is_multiple_of(4)),
+        };
         let mut steps = vec![
             Step::Allocate { rows: false, count: g.r.between(1, 3) as u32 },
             Step::Allocate { rows: true, count: 1 },
@@ -182,6 +186,8 @@ impl fmt::Display for Scenario {
 struct Generator<'a> {
     s: &'a Scenario,
     r: Random,
+    /// What decides on work that meets a fault, in the runs that have such work.
+    aside: Option<Random>,
 }
 
 /// Kinds of steps that are drawn by weight.
@@ -258,6 +264,7 @@ impl Generator<'_> {
                 let step = self.fault(fault);
                 steps.push(step);
             }
+            self.struck_work(steps);
         }
         let total = DRAWS.iter().map(|&(d, w)| w * favours(self.s.mix, d)).sum();
         let mut at = self.r.below(total);
@@ -272,6 +279,24 @@ impl Generator<'_> {
             .expect("the number is below the sum of all");
         let step = self.step(*draw);
         steps.push(step);
+    }
+
+    /// A fault strikes a checkpoint or a large flight, passes, and work goes on until power goes.
+    fn struck_work(&mut self, steps: &mut Vec<Step>) {
+        let Some(aside) = self.aside.take() else { return };
+        let usual = std::mem::replace(&mut self.r, aside);
+        let before = if self.r.once_in(2) { Draw::Allocate } else { Draw::Write };
+        let struck = if self.r.once_in(3) { Draw::Flight } else { Draw::Checkpoint };
+        let after = if self.r.once_in(2) { Draw::Write } else { Draw::Checkpoint };
+        let kind = self.s.faults.pick(&mut self.r);
+        let fault = match kind {
+            FaultKind::NoSpace if self.r.once_in(2) => Step::NoSpaceAfter { programs: self.r.below(8) },
+            FaultKind::PowerCut => Step::CutAfter { operations: self.r.below(16), cut: self.cut() },
+            _ => Step::Arm { kind, after: self.r.below(12), seed: self.r.next() },
+        };
+        steps.extend([self.step(Draw::Write), self.step(before), fault, self.step(struck), Step::Disarm]);
+        steps.extend([self.step(after), Step::Crash(self.cut())]);
+        self.aside = Some(std::mem::replace(&mut self.r, usual));
     }
 
     fn step(&mut self, draw: Draw) -> Step {

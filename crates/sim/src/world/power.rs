@@ -49,12 +49,13 @@ impl World<'_> {
         unreachable!("cuts are finite in number")
     }
 
-    /// Erasures are remembered, but for those that no log page came to tell, as while the host takes none.
+    /// Erasures are remembered, but for those that no log page came to tell, as while the host takes none: two where the
+    /// log let an EBLOCK go that was taken again before the next group.
     fn is_worn(&self, before: u32) -> Done {
         let now = self.drive.info().erase_counts.1;
         let host =
             self.harm.struck_ever(&[FaultKind::NoSpace, FaultKind::WriteError, FaultKind::SyncError]) > 0;
-        if now + 1 < before && !self.harm.hit_any() && !host && !self.over {
+        if now + 2 < before && !self.harm.hit_any() && !host && !self.over {
             let what = format!("an EBLOCK was erased {before} times, and none is said to be more than {now}");
             return wrong(Kind::Lost, what);
         }
