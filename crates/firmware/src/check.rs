@@ -98,8 +98,10 @@ impl Walk<'_> {
         match read_log(m, &record.log, &mut |_, _| Ok(ControlFlow::Continue(()))) {
             Err(e) => self.problem(e.to_string()),
             Ok(read) => {
-                if read.lsn < w.installed_lsn {
-                    let (end, expected) = (read.lsn, w.installed_lsn);
+                // What is pending has no page yet.
+                let expected = w.log_place.lsn - 1;
+                if read.lsn < expected {
+                    let end = read.lsn;
                     self.problem(format!(
                         "the log ends with page {end}, and should go up to page {expected}"
                     ));

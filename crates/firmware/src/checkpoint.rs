@@ -246,6 +246,8 @@ impl Core {
         self.check_writable()?;
         self.reclaim()?;
         let ((log, commit, clock), log_before, changed) = {
+            let mut log = self.log.lock();
+            self.write_pending(&mut log)?;
             let w = self.seq.lock();
             match w.last_checkpoint {
                 // What the log says since then is still only there.
@@ -263,6 +265,10 @@ impl Core {
             clean = self.write_last_tables(clean)?;
         }
         let (root, end) = {
+            let mut log = self.log.lock();
+            if clean {
+                self.write_pending(&mut log)?;
+            }
             let w = self.seq.lock();
             (w.tables.root.expect("the root was written"), w.installed_lsn)
         };
@@ -294,7 +300,7 @@ impl Core {
     fn write_root(&self) -> Result<(), FirmwareError> {
         let g = *self.geometry();
         let (root, as_of) = {
-            let w = self.seq.lock();
+            let (_log, mut w) = self.settled();
             // Whatever is written from now on lies in one of these, or in one whose opening the log tells.
             let needed = |d: &Descriptor| {
                 d.stream() == Some(Stream::Drive) || d.in_flight > 0 || matches!(d.state, State::Open { .. })
@@ -306,7 +312,7 @@ impl Core {
                 .into_iter()
                 .map(|e| (EblockId::new(e), self.medium.generation(EblockId::new(e))))
                 .collect();
-            (drive_page::encode(DriveKind::Root, 0, &w.tables.encode(&generations)), w.installed_lsn)
+            (drive_page::encode(DriveKind::Root, 0, &w.tables.encode(&generations)), w.as_of())
         };
         self.write_own(vec![OwnPage { kind: DriveKind::Root, number: 0, bytes: Some(root) }], as_of)
     }

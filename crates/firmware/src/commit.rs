@@ -45,10 +45,11 @@ impl Core {
     /// Writes one group with all that is staged.
     fn lead(&self) {
         let mut log = self.log.lock();
-        let (changes, actions) = {
+        let (changes, actions, pending_max) = {
             let mut w = self.seq.lock();
             w.staged_bytes = 0;
-            (std::mem::take(&mut w.space.changes), std::mem::take(&mut w.staged))
+            let changes = std::mem::take(&mut w.space.changes);
+            (changes, std::mem::take(&mut w.staged), self.pending_max(w.recovering))
         };
         if actions.is_empty() {
             self.seq.lock().space.changes.splice(0..0, changes);
@@ -69,29 +70,29 @@ impl Core {
             || planted::is(Planted::MoveNotForced)
                 && actions.iter().all(|a| matches!(a.record, Record::Moved { .. }));
 
+        let pends = group.len() <= pending_max;
+        let fits = pends && log.pending.len() + group.len() <= pending_max;
+        let programs = !changes.is_empty() || actions.iter().any(|a| !a.eblocks.is_empty());
+        let behind = if fits { self.seal(&mut log) } else { self.write_pending(&mut log) };
         let before = log.place();
-        let mut next = || self.seq.lock().space.take_for_log(&self.medium);
-        let appended = log.append(&self.medium, &group, &mut next);
-        let failed = log.take_failed();
-        if !failed.is_empty() {
-            Counts::add(&self.counts.program_failures, failed.len() as u64);
-            // What it holds of the log is read from there until a checkpoint truncates it.
-            let mut w = self.seq.lock();
-            failed.into_iter().for_each(|e| w.space.retire(e));
-            self.check_spares(&w);
-        }
-        let last = match appended {
+        let last = behind.and_then(|()| match pends {
+            true => self.pend(&mut log, &group, programs),
+            false => self.append_group(&mut log, &group),
+        });
+        let last = match last {
             Ok(last) => last,
             Err(e) => {
                 let changes_first = |w: &mut Sequencer| drop(w.space.changes.splice(0..0, changes));
                 return self.abort(actions, e, changes_first);
             }
         };
-        if !late && let Err(e) = self.medium.sync() {
-            return self.abort(actions, e.into(), |_| {});
+        if !pends {
+            if !late && let Err(e) = self.medium.sync() {
+                return self.abort(actions, e.into(), |_| {});
+            }
+            log.synced();
+            Counts::add(&self.counts.groups, 1);
         }
-        log.synced();
-        Counts::add(&self.counts.groups, 1);
         Counts::add(&self.counts.actions, actions.len() as u64);
         let mut w = self.seq.lock();
         w.installed_lsn = last;

@@ -27,6 +27,7 @@ use crate::index::{IndexPage, Rules};
 use crate::inlined::Inlined;
 use crate::log::{LogWriter, Place};
 use crate::map::{Entry, MapPage, PageCache};
+use crate::planted::{self, Planted};
 use crate::session::Sessions;
 use crate::space::Space;
 use crate::summary::{GC_CLASSES, Stream};
@@ -118,12 +119,22 @@ pub(crate) struct Sequencer {
     /// The last page of the last installed group, and where the log goes on.
     pub(crate) installed_lsn: u64,
     pub(crate) log_place: Place,
+    /// What is installed from now on is told apart from what was before: it gets another LSN.
+    pub(crate) sealed: bool,
     /// Where the newest checkpoint has the log begin, and the commit and the clock there.
     pub(crate) last_checkpoint: Option<(Place, u64, u64)>,
     /// Bytes of log since the newest checkpoint.
     pub(crate) log_bytes: u64,
     /// Whether the drive is not yet in use.
     pub(crate) recovering: bool,
+}
+
+impl Sequencer {
+    /// The LSN as of which what is installed now is taken: all later records get higher ones.
+    pub(crate) fn as_of(&mut self) -> u64 {
+        self.sealed = !planted::is(Planted::NotSealed);
+        self.installed_lsn
+    }
 }
 
 impl Core {

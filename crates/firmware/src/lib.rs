@@ -39,6 +39,7 @@ mod metadata;
 mod options;
 mod own;
 mod planted;
+mod protected;
 mod queue;
 mod read;
 mod recovery;

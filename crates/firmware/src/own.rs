@@ -102,7 +102,7 @@ impl Core {
         while dirty.peek().is_some() {
             let (mut pages, mut bytes) = (Vec::new(), 0);
             let as_of = {
-                let w = self.seq.lock();
+                let (_log, mut w) = self.settled();
                 while bytes < FLUSH_BYTES
                     && let Some(number) = dirty.next()
                 {
@@ -114,7 +114,7 @@ impl Core {
                     bytes += page.as_ref().map_or(64, |p| p.len().next_multiple_of(CELL_BYTES));
                     pages.push(OwnPage { kind: T::KIND, number, bytes: page });
                 }
-                w.installed_lsn
+                w.as_of()
             };
             let numbers: Vec<u64> = pages.iter().map(|p| p.number).collect();
             if let Err(e) = self.write_own(pages, as_of) {
@@ -192,8 +192,8 @@ impl Core {
     pub(crate) fn write_tables(&self) -> Result<(), FirmwareError> {
         for some in [&TABLES[..TABLES.len() - 1], &[DriveKind::Summary]] {
             let (pages, as_of) = {
-                let mut w = self.seq.lock();
-                (self.take_pieces(&mut w, some), w.installed_lsn)
+                let (_log, mut w) = self.settled();
+                (self.take_pieces(&mut w, some), w.as_of())
             };
             let taken: Vec<_> = pages.iter().map(|p| (p.kind, p.number as usize)).collect();
             // In one action, so that all pieces of a table are of one moment.

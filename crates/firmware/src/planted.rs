@@ -44,6 +44,9 @@ faults! {
     AbortKeepsOverlay: "what a failed group had staged is still seen by those that come after it",
     TrimNotLogged: "the record of a batch leaves its trims out",
     SessionNotLogged: "the record of a batch leaves its session out",
+    PendingNotSynced: "records are put into the power-protected buffer before the pages that they name are durable",
+    NotSealed: "what is pending in the power-protected buffer when a page of the drive's own is taken goes on",
+    PendingNotReplayed: "a recovery does not look into the power-protected buffer",
     // Recovery.
     GroupNotVerified: "the data of the last group is not verified",
     HalfGroupReplayed: "of the last group only the first half is replayed",

@@ -66,10 +66,10 @@ impl Core {
     /// Pages of the log that are whole in their second copy only.
     fn log_health(&self) -> Result<u64, FirmwareError> {
         let Some(last) = self.seq.lock().last_checkpoint else { return Ok(0) };
-        let installed = self.seq.lock().installed_lsn;
+        let written = self.seq.lock().log_place.lsn - 1;
         let end =
             crate::log::read_log(&self.medium, &last.0, &mut |_, _| Ok(std::ops::ControlFlow::Continue(())))?;
-        if end.lsn < installed {
+        if end.lsn < written {
             let what = format!("page {} of the log can not be read, but it was durable", end.lsn + 1);
             return Err(FirmwareError::damaged(self.medium.path(), what));
         }

@@ -10,6 +10,7 @@
 //! tells them when it is over.
 
 mod program;
+mod protected;
 mod read;
 mod records;
 
@@ -52,6 +53,9 @@ pub struct Medium {
     /// Length of the image when it was last synced.
     synced_image_bytes: AtomicU64,
     poison: OnceLock<String>,
+    /// The power-protected buffer of a medium in memory. Of a simulated one, the faults have it.
+    protected_bytes: u32,
+    protected: Mutex<Vec<u8>>,
     media_bytes_read: AtomicU64,
     media_bytes_written: AtomicU64,
 }
@@ -99,7 +103,8 @@ impl Medium {
         }
         let backing = self.backing.copy()?;
         let sequence = (!self.is_fresh()).then(|| self.checkpoint_sequence.load(Ordering::Acquire));
-        Some(Self::new(backing, self.geometry, self.uuid, self.epoch + 1, sequence))
+        let found = Self::new(backing, self.geometry, self.uuid, self.epoch + 1, sequence);
+        Some(Self { protected_bytes: self.protected_bytes, protected: Mutex::new(self.protected()), ..found })
     }
 
     /// A new image on a simulated file in memory, fresh, and the faults that can strike it.
@@ -142,6 +147,8 @@ impl Medium {
             fresh: AtomicBool::new(checkpoint_sequence.is_none()),
             checkpoint_sequence: AtomicU64::new(checkpoint_sequence.unwrap_or(0)),
             poison: OnceLock::new(),
+            protected_bytes: 0,
+            protected: Mutex::default(),
             media_bytes_read: AtomicU64::new(0),
             media_bytes_written: AtomicU64::new(0),
         }

@@ -45,6 +45,8 @@ pub struct Scenario {
     pub seed: u64,
     /// The medium's shape.
     pub geometry: Geometry,
+    /// What the medium's power-protected buffer takes, in bytes: 0 where there is none.
+    pub protected_bytes: u32,
     /// What the drive is opened with.
     pub options: DriveOptions,
     /// What is done most of the time.
@@ -120,6 +122,7 @@ impl Scenario {
         Self {
             seed,
             geometry,
+            protected_bytes: if small.once_in(3) { small.skewed(200, 40_000) as u32 } else { 0 },
             options,
             mix,
             steps: r.between(30, 120) as usize,
@@ -159,7 +162,7 @@ impl fmt::Display for Scenario {
         let (g, o) = (&self.geometry, &self.options);
         write!(
             f,
-            "{:?}: {} EBLOCKs of {} KB, WBLOCK {} KB, RBLOCK {} KB, {} channels; map {} KB, index {} KB, \
+            "{:?}: {} EBLOCKs of {} KB, WBLOCK {} KB, RBLOCK {} KB, {} channels, {} bytes protected; map {} KB, index {} KB, \
              checkpoint every {} KB of log, {} copies of it, up to {} bytes inlined in {} KB, {} views, {} spares, \
              {} % kept free, GC {}; faults: {}",
             self.mix,
@@ -168,6 +171,7 @@ impl fmt::Display for Scenario {
             g.wblock_bytes() >> 10,
             g.rblock_bytes() >> 10,
             g.channels(),
+            self.protected_bytes,
             o.map_cache_bytes >> 10,
             o.index_cache_bytes >> 10,
             o.checkpoint_log_bytes >> 10,

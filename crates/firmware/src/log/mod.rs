@@ -32,6 +32,7 @@ mod model;
 #[cfg(test)]
 mod testing;
 
+pub(crate) use page::PAYLOAD_AT;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use page::decodes as decodes_page;
 pub(crate) use reader::{Group, LogEnd, read_log};

@@ -31,7 +31,7 @@ const READS_MAX: u32 = 1 + lode_flash::READ_RETRIES;
 const GAP_BYTES_MAX: u32 = 2 << 20;
 
 /// The records of the system actions that one force made durable.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Group {
     /// LSN of its last page.
     pub(crate) lsn: u64,

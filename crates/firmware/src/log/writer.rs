@@ -45,6 +45,8 @@ pub(crate) struct LogWriter {
     trail: Trail,
     /// EBLOCKs in which a program failed, until they are asked for.
     failed: Vec<EblockId>,
+    /// Records that are durable in a power-protected buffer, and will be the next page.
+    pub(crate) pending: Vec<u8>,
 }
 
 /// A group that is being written.
@@ -75,6 +77,7 @@ impl LogWriter {
             durable: place.lsn - 1,
             trail: Trail::default(),
             failed: Vec::new(),
+            pending: Vec::new(),
         }
     }
 

@@ -141,6 +141,7 @@ fn core(medium: Medium, options: DriveOptions, log: Place) -> Core {
         superseded: Vec::new(),
         installed_lsn: log.lsn - 1,
         log_place: log,
+        sealed: false,
         last_checkpoint: None,
         log_bytes: 0,
         recovering: true,

@@ -20,6 +20,7 @@ use crate::log::{Group, LogEnd, Record, read_log};
 use crate::map::Entry;
 use crate::metadata::{self, PageName};
 use crate::planted::{self, Planted};
+use crate::protected;
 
 /// Pieces that a table has at most: 256 TB of pages of 64 bytes.
 const PIECES_MAX: u64 = 1 << 22;
@@ -39,6 +40,8 @@ pub(super) struct Found {
     pub(super) rejected: BTreeSet<EblockId>,
     /// EBLOCKs that it speaks of, where its data is whole: by that alone it counts.
     pub(super) unproven: BTreeSet<EblockId>,
+    /// What the power-protected buffer has beyond the log.
+    pub(super) pending: Option<Group>,
     pub(super) groups: u64,
     pub(super) records: u64,
     /// The kinds of the records of the last group, a bit each.
@@ -68,7 +71,9 @@ impl Core {
     /// Restores addresses: where the log ends, and where the drive's own pages lie.
     pub(super) fn pass_1(&self, record: &CheckpointRecord) -> Result<(Found, LogEnd), FirmwareError> {
         let mut found = Found::default();
-        let end = read_log(&self.medium, &record.log, &mut |mut group, durable| {
+        let buffer = self.medium.protected();
+        let pending = protected::decode(&buffer).filter(|_| !planted::is(Planted::PendingNotReplayed));
+        let mut end = read_log(&self.medium, &record.log, &mut |mut group, durable| {
             for r in &group.records {
                 if let Record::Opened { eblock, generation, .. } = r
                     && eblock.raw() < self.geometry().eblock_count()
@@ -76,8 +81,8 @@ impl Core {
                     self.medium.set_generation(*eblock, *generation);
                 }
             }
-            // What the checkpoint record was written after is durable, too.
-            if !durable && group.lsn > record.end {
+            // What the checkpoint record was written after is durable, too, and what is pending with all before it.
+            if !durable && group.lsn > record.end && pending.is_none_or(|p| group.lsn > p.0) {
                 if !self.data_is_whole(&group)? {
                     let g = self.geometry();
                     found.rejected = self.written(&group).iter().map(|e| g.locate(e.ppa(g)).0).collect();
@@ -88,11 +93,34 @@ impl Core {
             self.find(&mut found, group)?;
             Ok(ControlFlow::Continue(()))
         })?;
+        if let Some(group) = self.pending(&end, pending)? {
+            for r in &group.records {
+                if let Record::Opened { eblock, generation, .. } = r {
+                    self.medium.set_generation(*eblock, *generation);
+                }
+            }
+            end.lsn = group.lsn;
+            self.find(&mut found, group.clone())?;
+            found.pending = Some(group);
+        }
         if end.lsn < record.end {
             let what = format!("the log ends with page {}, but page {} was durable", end.lsn, record.end);
             return Err(FirmwareError::damaged(self.medium.path(), what));
         }
         Ok((found, end))
+    }
+
+    /// What the power-protected buffer has beyond the end of the log.
+    fn pending(&self, end: &LogEnd, pending: Option<(u64, &[u8])>) -> Result<Option<Group>, FirmwareError> {
+        let Some((lsn, records)) = pending.filter(|(lsn, _)| *lsn > end.lsn) else { return Ok(None) };
+        let damaged = |what: String| FirmwareError::damaged(self.medium.path(), what);
+        if lsn > end.lsn + 1 {
+            let what = format!("the log ends with page {}, but page {} was durable", end.lsn, lsn - 1);
+            return Err(damaged(what));
+        }
+        let records = Record::decode_all(records, self.geometry())
+            .map_err(|e| damaged(format!("the power-protected buffer: {e}")))?;
+        Ok(Some(Group { lsn, place: end.place, records }))
     }
 
     /// What is on the medium, if the group is durable: pages that are still needed after it. Of those that a later action

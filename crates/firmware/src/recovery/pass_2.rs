@@ -20,7 +20,7 @@ use crate::checkpoint::CheckpointRecord;
 use crate::core::Core;
 use crate::drive_page::{DriveKind, TABLE_PIECE_ENTRIES};
 use crate::index::IndexPage;
-use crate::log::{Commit, LogEnd, LoggedIndex, Record, read_log};
+use crate::log::{Commit, Group, LogEnd, LoggedIndex, Record, read_log};
 use crate::map::{Entry, MapPage};
 use crate::metadata::PageName;
 use crate::planted::{self, Planted};
@@ -35,10 +35,7 @@ impl Core {
     ) -> Result<u64, FirmwareError> {
         let mut touched = HashSet::new();
         let mut given = BTreeSet::new();
-        read_log(&self.medium, &record.log, &mut |group, _| {
-            if group.lsn > end.lsn {
-                return Ok(ControlFlow::Break(()));
-            }
+        let mut replay = |group: &Group| {
             let lsn = group.lsn;
             let half = planted::is(Planted::HalfGroupReplayed) && lsn == end.lsn;
             let count = if half { group.records.len() / 2 } else { group.records.len() };
@@ -51,9 +48,18 @@ impl Core {
                     }
                 })?;
             }
-            self.write_back_unlogged(&mut given)?;
+            self.write_back_unlogged(&mut given)
+        };
+        // What is pending has the last LSN, and no page.
+        let last = end.lsn - u64::from(found.pending.is_some());
+        read_log(&self.medium, &record.log, &mut |group, _| {
+            if group.lsn > last {
+                return Ok(ControlFlow::Break(()));
+            }
+            replay(&group)?;
             Ok(ControlFlow::Continue(()))
         })?;
+        found.pending.iter().try_for_each(replay)?;
         self.inlined.restored(|lpid, entry| {
             match self.map.get(&self.medium, &self.epochs, lpid.extent().raw()) {
                 Ok(map) => map.and_then(|m| m.load(lpid.page())).is_some_and(|now| now.same_place(entry)),

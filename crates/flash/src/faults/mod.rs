@@ -181,6 +181,10 @@ impl Faults {
         Self::medium(None, self.disk.copy(), self.aftermath())
     }
 
+    pub(crate) fn plan(&self) -> parking_lot::MutexGuard<'_, Plan> {
+        self.plan.lock()
+    }
+
     fn aftermath(&self) -> Plan {
         self.plan.lock().aftermath()
     }

@@ -52,6 +52,9 @@ pub(crate) struct Plan {
     full: Option<bool>,
     /// Programs until one finds it full, once.
     pub(crate) full_after: Option<u64>,
+    /// The power-protected buffer: how much it takes, and what is in it.
+    pub(crate) protected_bytes: u32,
+    pub(crate) protected: Vec<u8>,
     /// The power goes when the operation under way is over.
     pub(crate) cut_due: bool,
     pub(crate) cut: bool,
@@ -62,9 +65,15 @@ impl Plan {
         self.armed.push(Armed { kind, left, seed });
     }
 
-    /// Nothing armed; what was bad for good still is.
+    /// Nothing armed; what was bad for good still is, and what was protected is there.
     pub(crate) fn aftermath(&self) -> Self {
-        Self { scars: self.scars.clone(), programmed: self.programmed.clone(), ..Self::default() }
+        Self {
+            scars: self.scars.clone(),
+            programmed: self.programmed.clone(),
+            protected_bytes: self.protected_bytes,
+            protected: self.protected.clone(),
+            ..Self::default()
+        }
     }
 
     pub(crate) fn disarm(&mut self, what: impl Fn(FaultKind) -> bool) {

@@ -82,6 +82,7 @@ impl<'a> World<'a> {
     /// A new drive.
     pub(crate) fn new(scenario: &'a Scenario, lens: Lens) -> Done<Self> {
         let (medium, faults) = Medium::simulated(scenario.geometry);
+        let medium = medium.with_protected_buffer(scenario.protected_bytes);
         let drive = match Drive::format(medium, scenario.options.clone()) {
             Ok(drive) => drive,
             Err(e) => return wrong(Kind::NotOpened, format!("a new drive can not be made: {e}")),
