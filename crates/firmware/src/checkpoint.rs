@@ -22,7 +22,6 @@
 //! EBLOCKs are not closed by force, since their metadata is written with the tables.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::Ordering;
 
 use lode_base::{EblockId, Geometry};
 use lode_flash::Generation;
@@ -282,15 +281,15 @@ impl Core {
         Ok(())
     }
 
-    /// Writes the tables and the root. For a `clean` close, again when a program failed meanwhile, which the summary does not
+    /// Writes the tables and the root. For a `clean` close, again when an EBLOCK failed meanwhile, which the summary does not
     /// say then; answers whether it does.
     fn write_last_tables(&self, clean: bool) -> Result<bool, FirmwareError> {
-        let failures = || self.counts.program_failures.load(Ordering::Relaxed);
+        let failed = || self.seq.lock().space.summary.retired();
         for _ in 0..CLOSE_TRIES {
-            let before = failures();
+            let before = failed();
             self.write_tables()?;
             self.write_root()?;
-            if !clean || failures() == before {
+            if !clean || failed() == before {
                 return Ok(clean);
             }
         }

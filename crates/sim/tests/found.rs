@@ -25,6 +25,12 @@ const FOUND: &[(&str, u64, &str, &str)] = &[
         "0,11,17,19,27,35,42-43,46,49,52,54,60,69",
     ),
     ("a program that failed in the last tables of a closed drive was forgotten", 4768, "", "14-15"),
+    (
+        "an EBLOCK that could not be erased while a drive was closed was forgotten",
+        4261,
+        "",
+        "1,5,21,30,33-35,37,43-44,48,50,53,55-56",
+    ),
 ];
 
 #[test]
