@@ -12,6 +12,9 @@ use crate::FlashError;
 use crate::backing::{Backing, HostFile};
 use crate::layout::{GROUP_BYTES, group_at, whole_groups};
 
+/// A write of so many bytes begins to reach the disk at once: a sync of fewer costs little.
+const WRITEBACK_BYTES: u64 = 128 << 10;
+
 pub(crate) struct FileBacking {
     file: Box<dyn HostFile>,
     path: PathBuf,
@@ -73,7 +76,7 @@ impl FileBacking {
     }
 
     fn write_all_vectored(&self, at: u64, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
-        let mut at = at;
+        let (from, mut at) = (at, at);
         IoSlice::advance_slices(&mut parts, 0);
         while !parts.is_empty() {
             match self.file.pwrite_vectored(at, parts) {
@@ -86,7 +89,11 @@ impl FileBacking {
                 Err(e) => return Err(e),
             }
         }
-        self.len.fetch_max(at, Ordering::Relaxed);
+        let before = self.len.fetch_max(at, Ordering::Relaxed);
+        // New blocks are better allocated by the sync, all at once.
+        if at - from >= WRITEBACK_BYTES && at <= before {
+            self.file.begin_writeback(from, at - from);
+        }
         Ok(())
     }
 }

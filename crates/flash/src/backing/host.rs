@@ -16,6 +16,8 @@ pub(crate) trait HostFile: Send + Sync {
     fn pwrite_vectored(&self, at: u64, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         parts.iter().find(|p| !p.is_empty()).map_or(Ok(0), |p| self.pwrite(at, p))
     }
+    /// Begins to bring what was just written to the disk, where the system can: the sync that follows waits for less.
+    fn begin_writeback(&self, _at: u64, _len: u64) {}
     /// Makes all that was written, and the length, durable.
     fn fdatasync(&self) -> io::Result<()>;
     /// Makes the file longer, by zeroes that need no space.
@@ -47,6 +49,14 @@ impl HostFile for File {
     #[cfg(target_os = "linux")]
     fn pwrite_vectored(&self, at: u64, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         Ok(rustix::io::pwritev(self, parts, at)?)
+    }
+
+    /// To say that dirty pages are not needed is how to have them written without waiting; they stay in the page cache.
+    #[cfg(target_os = "linux")]
+    fn begin_writeback(&self, at: u64, len: u64) {
+        use rustix::fs::{Advice, fadvise};
+        // Advice: whether it is taken changes nothing but time, and the sync tells of writes that fail.
+        let _ = fadvise(self, at, std::num::NonZeroU64::new(len), Advice::DontNeed);
     }
 
     fn fdatasync(&self) -> io::Result<()> {
