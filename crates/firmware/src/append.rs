@@ -23,9 +23,9 @@ use crate::metadata;
 use crate::space::Space;
 use crate::summary::Stream;
 
-/// Bytes that are programmed at a time, about. Not fewer: what is written at once, a host's page cache holds in large
-/// pieces, which reach its disk sooner.
-const PROGRAM_BYTES: u32 = 1 << 20;
+/// Bytes that are programmed at a time, about: while the next are put together, a host's disk takes these. Not many
+/// fewer: what is written at once, its page cache holds in large pieces, which reach the disk sooner.
+const PROGRAM_BYTES: u32 = 512 << 10;
 
 /// A page to be placed.
 #[derive(Clone, Copy, Debug)]

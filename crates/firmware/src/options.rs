@@ -24,6 +24,8 @@ pub struct DriveOptions {
     pub page_bytes_max: u32,
     /// Most views open at a time; past it the oldest is closed.
     pub views_max: u32,
+    /// Commits after which a view is closed: what it shows would keep ever more from GC.
+    pub view_commits_max: u64,
     /// Deepest queue.
     pub queue_depth_max: u32,
     /// Most erased EBLOCKs that keep their space in the file, ready to be written over; where little is in use, fewer do.
@@ -62,6 +64,7 @@ impl Default for DriveOptions {
             batch_pages_max: 65_536,
             page_bytes_max: (2 << 20) - 64,
             views_max: 1024,
+            view_commits_max: 1 << 30,
             queue_depth_max: 1024,
             erased_kept: 32,
             in_flight_max: 32,

@@ -62,6 +62,8 @@ struct Inner {
 }
 
 pub(crate) struct Versions {
+    /// Commits after which a view is closed.
+    commits_max: u64,
     inner: Mutex<Inner>,
     newest: AtomicU64,
     slots: Box<[Slot]>,
@@ -79,10 +81,11 @@ pub(crate) struct Install<'a> {
 }
 
 impl Versions {
-    pub(crate) fn new(views_max: u32) -> Self {
+    pub(crate) fn new(views_max: u32, commits_max: u64) -> Self {
         let views = views_max.clamp(1, 1 << SLOT_BITS) as usize;
         let free_slots = (0..views).rev().map(|s| s as u16).collect();
         Self {
+            commits_max,
             inner: Mutex::new(Inner { free_slots, ..Inner::default() }),
             newest: AtomicU64::new(0),
             slots: (0..views).map(|_| Slot::default()).collect(),
@@ -287,6 +290,11 @@ impl Install<'_> {
             return Some(view);
         }
         self.versions.newest.store(self.commit, Ordering::SeqCst);
+        while let Some(&(commit, view)) = self.inner.open.first()
+            && self.commit - commit > self.versions.commits_max
+        {
+            self.versions.close_in(&mut self.inner, ViewId::new(view));
+        }
         pin.then(|| self.versions.open_in(&mut self.inner).0)
     }
 }
@@ -310,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_view_sees_its_commit_and_the_last_one_frees_the_version() {
-        let v = Versions::new(8);
+        let v = Versions::new(8, u64::MAX);
         let p = ExtentId::new(0).unwrap().page(0);
         replace(&v, 1, p, None);
         let (a, at) = v.open();
@@ -334,9 +342,24 @@ mod tests {
 
     #[test]
     fn too_many_views_close_the_oldest() {
-        let v = Versions::new(2);
+        let v = Versions::new(2, u64::MAX);
         let views: Vec<_> = (0..3).map(|_| v.open().0).collect();
         assert_eq!(v.commit_of(views[0]), None);
         assert!(v.commit_of(views[1]).is_some() && v.commit_of(views[2]).is_some());
+    }
+
+    #[test]
+    fn a_view_that_is_too_old_is_closed_and_gives_up_what_it_kept() {
+        let v = Versions::new(8, 3);
+        let p = ExtentId::new(0).unwrap().page(0);
+        replace(&v, 1, p, None);
+        let (old, _) = v.open();
+        (2..=4).for_each(|n| replace(&v, n, p, Some(entry(n as u32))));
+        let (young, _) = v.open();
+        assert_eq!((v.commit_of(old), v.take_freed()), (Some(1), vec![]));
+        replace(&v, 5, p, Some(entry(5)));
+        assert_eq!((v.commit_of(old), v.commit_of(young)), (None, Some(4)));
+        assert_eq!(v.take_freed(), [entry(2)], "what it showed");
+        assert_eq!(v.find(p, 4).and_then(|f| f.entry), Some(entry(5)));
     }
 }

@@ -93,6 +93,7 @@ impl Scenario {
             batch_pages_max: 600,
             page_bytes_max: r.between(45, 1000) as u32 * 1024,
             views_max: r.between(2, 8) as u32,
+            view_commits_max: u64::MAX,
             queue_depth_max: 64,
             erased_kept: r.below(6) as u32,
             in_flight_max: r.skewed(1, 16) as u32,

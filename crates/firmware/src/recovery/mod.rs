@@ -15,7 +15,6 @@
 //!
 //! Source: ELEOS §VIII-C. Pass 1 restores addresses because own pages move while the log that recovery reads is written.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -151,7 +150,7 @@ fn core(medium: Medium, options: DriveOptions, log: Place) -> Core {
         index: PageCache::new(options.index_cache_bytes),
         rules: RwLock::default(),
         extents: RwLock::new(Extents::default()),
-        versions: Versions::new(options.views_max),
+        versions: Versions::new(options.views_max, options.view_commits_max),
         inlined: Inlined::new(Core::inlined_budget(&options, &g)),
         epochs: Epochs::new(),
         turns: Turns::default(),
@@ -194,18 +193,10 @@ impl Core {
             w.commit = record.commit;
             w.space.clock = record.clock;
         }
-        let (mut found, end) = self.pass_1(record)?;
+        let (found, end) = self.pass_1(record)?;
         let clean = record.clean && self.medium.open_epoch() == record.epoch + 1 && end.lsn == record.end;
         self.load_tables(&found)?;
         self.load_space(record, &found, &end, clean)?;
-        // Should this recovery be cut short, the next is to find the last group whole again: nothing that tells it so is
-        // let go, emptied or not, before the new checkpoint is durable.
-        let mut unproven = if clean { BTreeSet::new() } else { std::mem::take(&mut found.unproven) };
-        {
-            let summary = &mut self.seq.get_mut().space.summary;
-            unproven.retain(|e| (e.raw() as usize) < summary.len());
-            unproven.iter().for_each(|&e| summary.enter(e));
-        }
         let pages_replayed = self.pass_2(record, &found, &end)?;
         let repaired = end.repaired;
         self.recovery = RecoveryReport {
@@ -245,11 +236,7 @@ impl Core {
             .begin_log(end.lsn + 1)
             .and_then(|()| self.log_changes())
             .and_then(|()| self.checkpoint(false));
-        {
-            let mut w = self.seq.lock();
-            w.recovering = false;
-            unproven.iter().for_each(|&e| w.space.summary.leave(e));
-        }
+        self.seq.lock().recovering = false;
         let made = made.and_then(|()| {
             // The EBLOCKs of the log before are not needed once the checkpoint is durable.
             let mut w = self.seq.lock();

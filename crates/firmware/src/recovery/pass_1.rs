@@ -38,8 +38,6 @@ pub(super) struct Found {
     pub(super) cells: u64,
     /// EBLOCKs that the last group speaks of, where its data is not whole.
     pub(super) rejected: BTreeSet<EblockId>,
-    /// EBLOCKs that it speaks of, where its data is whole: by that alone it counts.
-    pub(super) unproven: BTreeSet<EblockId>,
     /// What the power-protected buffer has beyond the log.
     pub(super) pending: Option<Group>,
     pub(super) groups: u64,
