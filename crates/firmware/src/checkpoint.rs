@@ -289,6 +289,10 @@ impl Core {
             let before = failed();
             self.write_tables()?;
             self.write_root()?;
+            if clean {
+                let mut log = self.log.lock();
+                self.write_pending(&mut log)?;
+            }
             if !clean || failed() == before {
                 return Ok(clean);
             }

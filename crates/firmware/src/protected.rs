@@ -99,6 +99,7 @@ impl Core {
             log.pending = group;
             if !e.is_no_space() {
                 self.fatal(&e);
+                self.check_writable()?;
             }
             return Err(e);
         }

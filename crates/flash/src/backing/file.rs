@@ -19,6 +19,8 @@ pub(crate) struct FileBacking {
     file: Box<dyn HostFile>,
     path: PathBuf,
     len: AtomicU64,
+    /// Its length when it was opened.
+    found: u64,
     /// One bit a group: whether its blocks are there. Beyond the end: they are not.
     prepared: Vec<AtomicU64>,
     /// Held while the file grows; readers never take it.
@@ -36,7 +38,7 @@ impl FileBacking {
         }
         let len = file.len().map_err(|e| FlashError::io(path, "read the image's length", e))?;
         let (prepared, growing) = (Vec::new(), Mutex::new(()));
-        Ok(Self { file, path: path.into(), len: AtomicU64::new(len), prepared, growing })
+        Ok(Self { file, path: path.into(), len: AtomicU64::new(len), found: len, prepared, growing })
     }
 
     /// Says how many groups the medium has; those that lie in the file already are taken as written.
@@ -57,8 +59,9 @@ impl FileBacking {
     fn write_ahead(&self, group: u64) -> io::Result<()> {
         static ZEROES: [u8; 128 << 10] = [0; 128 << 10];
         let (at, end) = (group_at(group), group_at(group + 1));
-        // Where a power cut left the image ending within the group, what lies before its end may count.
-        let from = if self.len() < end { self.len().max(at) } else { at };
+        // Where a power cut left the image ending within the group, what lies before that end may count, however long the
+        // image is now.
+        let from = if (at..end).contains(&self.found) { self.found } else { at };
         // In one write: then the page cache holds the group in few, large pieces, and whatever is written over them
         // reaches the disk in as few.
         let mut left = (end - from) as usize;
@@ -221,10 +224,16 @@ mod tests {
         b.write(group_at(1), &[7; 10], "write").unwrap();
         drop(b);
         file().set_len(group_at(1) + 5000).unwrap();
-        let b = FileBacking::new(Box::new(file()), &path).unwrap().with_groups(70);
-        b.prepare_group(1, true).unwrap();
-        let mut out = [0; 10];
-        b.read(group_at(1), &mut out, "read").unwrap();
-        assert_eq!((out, b.len()), ([7; 10], group_at(2)));
+        // Found by simulation seed 64558: the image had grown by another group before.
+        for groups in [&[1][..], &[3, 1]] {
+            let b = FileBacking::new(Box::new(file()), &path).unwrap().with_groups(70);
+            groups.iter().for_each(|&g| b.prepare_group(g, true).unwrap());
+            let mut out = [0; 10];
+            b.read(group_at(1), &mut out, "read").unwrap();
+            let end = group_at(groups[0] + 1);
+            assert_eq!((out, b.len()), ([7; 10], end));
+            drop(b);
+            file().set_len(group_at(1) + 5000).unwrap();
+        }
     }
 }

@@ -105,8 +105,12 @@ impl World<'_> {
             return wrong(Kind::Answer, format!("a batch was answered with {answer:?}"));
         }
         self.oracle.beside = states.to_vec();
+        // One that a session takes because the one before it failed is in none of the states.
+        let committed =
+            |(c, f): (_, &(_, Option<Fate>))| matches!(f.1, Some(Fate::Committed(..))).then_some(c);
+        let committed: Vec<&Change> = changes.iter().zip(&fates).filter_map(committed).collect();
         for (lpid, answer) in bad_reads {
-            self.read_between(lpid, answer, states)?;
+            self.read_between(lpid, answer, states, &committed)?;
         }
         self.oracle.beside.clear();
         let fates: Vec<Fate> = fates.into_iter().map(|f| f.1.expect("each was answered")).collect();
@@ -119,17 +123,24 @@ impl World<'_> {
         lpid: Lpid,
         answer: Result<Reply, CommandError>,
         states: &[Rc<State>],
+        committed: &[&Change],
     ) -> Done {
-        let versions = || states.iter().map(|s| s.pages.get(&lpid));
+        let became = |c: &&Change| match c.writes.iter().find(|w| w.0 == lpid) {
+            Some(w) => Some(Some(w.1.clone())),
+            None if c.trims.contains(&lpid) || c.releases.contains(&lpid.extent()) => Some(None),
+            None => None,
+        };
+        let before = states.iter().map(|s| s.pages.get(&lpid).cloned());
+        let versions: Vec<_> = before.chain(committed.iter().filter_map(became)).collect();
         match answer {
             Ok(Reply::Pages(got)) => {
                 let is = |p: &crate::oracle::Page| p.content.is(lpid, p.owner, 0..p.len, &got[0]);
-                match versions().flatten().any(is) {
+                match versions.iter().flatten().any(is) {
                     true => Ok(()),
                     false => wrong(Kind::WrongBytes, format!("page {lpid}, read beside batches")),
                 }
             }
-            Err(CommandError::Unmapped(_)) if versions().any(|p| p.is_none()) => Ok(()),
+            Err(CommandError::Unmapped(_)) if versions.contains(&None) => Ok(()),
             answer => self.failed(&format!("reading page {lpid} beside batches"), answer),
         }
     }
