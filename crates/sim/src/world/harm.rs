@@ -4,9 +4,9 @@
 //!   Faults ── hits, counts ─► Harm ◄── "may this answer be?" ── the judge of an answer
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use lode_base::{Geometry, Ppa};
+use lode_base::{EblockId, Geometry, Ppa};
 use lode_firmware::FirmwareError;
 use lode_flash::{FaultKind, Faults, FlashError, Hit};
 
@@ -22,8 +22,8 @@ pub(super) struct Harm {
     since: BTreeMap<FaultKind, u64>,
     /// `since`, as it was when the step began.
     at_step: BTreeMap<FaultKind, u64>,
-    /// Old places of pages whose copies were hit.
-    gone: Vec<Ppa>,
+    /// EBLOCKs that were let go when their pages were copied, and the copies were hit.
+    gone: BTreeSet<EblockId>,
     /// How much was hit up to the last recovery that succeeded.
     at_recovery: usize,
 }
@@ -105,16 +105,16 @@ impl Harm {
     }
 
     /// A page can not be read where it was before it was copied, and the copy was hit.
-    pub(super) fn is_gone(&mut self, ppa: Ppa) {
-        self.gone.push(ppa);
+    pub(super) fn is_gone(&mut self, g: &Geometry, ppa: Ppa) {
+        self.gone.insert(g.locate(ppa).0);
     }
 
     /// Whether something hit `len` bytes at `ppa`, or a copy of them.
     pub(super) fn hit_at(&self, g: &Geometry, ppa: Ppa, len: u32) -> bool {
-        if self.gone.contains(&ppa) {
+        let (eblock, from) = g.locate(ppa);
+        if self.gone.contains(&eblock) {
             return true;
         }
-        let (eblock, from) = g.locate(ppa);
         let end = from + len.max(1);
         self.hits.iter().any(|h| match *h {
             Hit::Wblocks { eblock: e, wblock, count, .. } => {

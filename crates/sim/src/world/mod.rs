@@ -270,7 +270,7 @@ impl<'a> World<'a> {
                 let hit = harm.hit_at(&self.scenario.geometry, *ppa, self.longest(*lpid))
                     || harm.times_now(&TRANSIENT) >= READS;
                 if !hit && self.rejected {
-                    self.harm.is_gone(*ppa);
+                    self.harm.is_gone(&self.scenario.geometry, *ppa);
                 } else if !hit {
                     return wrong(Kind::Lost, format!("{what}: {e}, which nothing hit"));
                 }

@@ -156,6 +156,7 @@ impl World<'_> {
         if self.faults.is_cut() {
             return Ok(());
         }
+        self.harm.look(&self.faults);
         let now = self.oracle.now.clone();
         let mut listed = BTreeMap::new();
         for info in list {
