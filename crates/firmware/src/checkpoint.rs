@@ -266,7 +266,10 @@ impl Core {
         let (root, end) = {
             let mut log = self.log.lock();
             if clean {
+                let failed = || self.seq.lock().space.summary.retired();
+                let before = failed();
                 self.write_pending(&mut log)?;
+                clean = failed() == before;
             }
             let w = self.seq.lock();
             (w.tables.root.expect("the root was written"), w.installed_lsn)

@@ -55,6 +55,10 @@ impl Core {
             self.seq.lock().space.changes.splice(0..0, changes);
             return;
         }
+        // One that failed to become durable may have left the log's end in doubt: nothing comes behind it.
+        if let Err(e) = self.check_writable() {
+            return self.abort(actions, e, |w| drop(w.space.changes.splice(0..0, changes)));
+        }
         let allocated = self.extents.read().unlogged();
         let mut group = Vec::new();
         if !planted::is(Planted::OpenedAfterPages) {

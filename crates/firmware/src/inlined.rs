@@ -124,13 +124,17 @@ impl Inlined {
 
     /// Recovery is over: pages that `is_mapped` does not know are dropped.
     pub(crate) fn restored(&self, mut is_mapped: impl FnMut(Lpid, Entry) -> bool) {
-        let mut dropped = 0;
-        self.pages.write().retain(|&number, h| {
-            let keep = is_mapped(h.lpid, Entry::inlined(number, h.data.len(), false));
-            dropped += if keep { 0 } else { cells_bytes(&h.data) };
-            keep
-        });
-        self.bytes.fetch_sub(dropped, Ordering::SeqCst);
+        let entry = |(&n, h): (&u32, &Held)| (h.lpid, n, Entry::inlined(n, h.data.len(), false));
+        let mut all: Vec<_> = self.pages.read().iter().map(entry).collect();
+        // One mapping page after the other.
+        all.sort_unstable_by_key(|(lpid, ..)| *lpid);
+        for (lpid, number, entry) in all {
+            if !is_mapped(lpid, entry)
+                && let Some(h) = self.pages.write().remove(&number)
+            {
+                self.bytes.fetch_sub(cells_bytes(&h.data), Ordering::SeqCst);
+            }
+        }
     }
 
     /// The bytes of a page, for whoever met its number in this epoch.
@@ -205,12 +209,10 @@ impl Core {
         if !self.inlined.is_enabled() || !small || batch.writes.iter().any(|p| p.align != Align::Cell) {
             return false;
         }
-        let fits = {
-            let w = self.seq.lock();
-            // There must be somewhere to move it to, whatever comes between.
-            let free = w.space.free_eblocks() >= self.reserve_eblocks(&w);
-            free && self.held_bytes(&w) + bytes as u64 <= self.usable_bytes(&w)
-        };
+        let w = self.seq.lock();
+        // There must be somewhere to move it to, whatever comes between.
+        let free = w.space.free_eblocks() >= self.reserve_eblocks(&w);
+        let fits = free && self.held_bytes(&w) + bytes as u64 <= self.usable_bytes(&w);
         // Without pages there is nothing to inline.
         fits && bytes > 0 && self.inlined.reserve(batch.writes.iter().map(|p| &p.data))
     }
@@ -218,6 +220,7 @@ impl Core {
     /// Moves all inlined pages that there are now to EBLOCKs. The caller has the background.
     pub(crate) fn move_inlined(&self) -> Result<(), FirmwareError> {
         self.reclaim()?;
+        self.inlined.purge(&self.epochs);
         let all = self.inlined.all();
         let mut left = &all[..];
         while !left.is_empty() {
@@ -228,9 +231,23 @@ impl Core {
             };
             let (step, rest) = left.split_at(left.iter().take_while(fits).count().max(1));
             left = rest;
-            self.relocate(Stream::UserHot, Room::Inlined, step, |_| {})?;
+            match self.relocate(Stream::UserHot, Room::Inlined, step, |_| {}) {
+                Err(e) if e.is_damage() => self.move_what_is_mapped(step)?,
+                moved => moved?,
+            }
         }
         self.inlined.purge(&self.epochs);
+        Ok(())
+    }
+
+    /// Moves inlined pages one by one, but for those whose mapping page is lost: nobody can name them any more.
+    fn move_what_is_mapped(&self, pages: &[(Valid, PageBuf)]) -> Result<(), FirmwareError> {
+        for page in pages.chunks(1) {
+            match self.relocate(Stream::UserHot, Room::Inlined, page, |_| {}) {
+                Err(e) if e.is_damage() => {}
+                moved => moved?,
+            }
+        }
         Ok(())
     }
 

@@ -74,6 +74,25 @@ impl Core {
         failed.map_or(Ok(()), Err)
     }
 
+    /// Keeps the mapping pages of extents in memory, as [`Core::pin`].
+    pub(crate) fn pin_maps(&self, extents: impl Iterator<Item = ExtentId>) -> Result<Pins, FirmwareError> {
+        let mut pins = Pins::default();
+        for extent in extents {
+            if pins.contains_key(&extent) {
+                continue;
+            }
+            match self.map.pin_existing(&self.medium, &self.epochs, extent.raw()) {
+                Ok(Some(map)) => drop(pins.insert(extent, Pinned { map, index: None })),
+                Ok(None) => {}
+                Err(e) => {
+                    self.unpin(&pins);
+                    return Err(e);
+                }
+            }
+        }
+        Ok(pins)
+    }
+
     /// Keeps in memory what an action touches, until [`Core::unpin`].
     pub(crate) fn pin(
         &self,

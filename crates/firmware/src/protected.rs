@@ -60,8 +60,10 @@ impl Core {
         group: &[u8],
         programs: bool,
     ) -> Result<u64, FirmwareError> {
-        if programs && !planted::is(Planted::PendingNotSynced) {
+        // The LSN says that all pages before it are durable.
+        if (programs || !log.is_synced()) && !planted::is(Planted::PendingNotSynced) {
             self.medium.sync()?;
+            log.synced();
         }
         log.pending.extend_from_slice(group);
         let lsn = log.place().lsn;
@@ -90,18 +92,23 @@ impl Core {
         }
         let group = std::mem::take(&mut log.pending);
         let before = log.place().lsn;
-        let written = self.append_group(log, &group).and_then(|last| {
-            assert_eq!(last, before, "what is pending is one page");
-            Ok(self.medium.sync()?)
-        });
-        if let Err(e) = written {
-            // It stays durable where it is.
-            log.pending = group;
-            if !e.is_no_space() {
-                self.fatal(&e);
-                self.check_writable()?;
+        let last = match self.append_group(log, &group) {
+            Ok(last) => last,
+            Err(e) => {
+                // It stays durable where it is.
+                log.pending = group;
+                if !e.is_no_space() {
+                    self.fatal(&e);
+                    self.check_writable()?;
+                }
+                return Err(e);
             }
-            return Err(e);
+        };
+        assert_eq!(last, before, "what is pending is one page");
+        if let Err(e) = self.medium.sync() {
+            let e = FirmwareError::from(e);
+            self.fatal(&e);
+            self.check_writable()?;
         }
         log.synced();
         Counts::add(&self.counts.groups, 1);

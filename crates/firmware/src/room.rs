@@ -75,10 +75,8 @@ impl Core {
                     (fits(self.log_eblocks(&w) + self.own_eblocks(&w) + u64::from(inlined)), plan.bytes)
                 }
                 Room::Inlined if w.recovering => (fits(1 + self.own_eblocks(&w)), plan.bytes),
-                Room::Inlined => {
-                    let gc = u64::from(self.gc_reserve_eblocks());
-                    (fits(self.log_eblocks(&w) + self.own_eblocks(&w) + gc), plan.bytes)
-                }
+                // Afterwards nothing is inlined, and GC has its part again.
+                Room::Inlined => (fits(self.log_eblocks(&w) + self.own_eblocks(&w)), plan.bytes),
                 Room::Recovery => (fits(3 + self.own_eblocks(&w)), plan.bytes),
             };
             if fits {
@@ -124,7 +122,10 @@ impl Core {
         if self.log_fits(&self.seq.lock(), record_bytes) {
             return Ok(());
         }
-        self.checkpoint(false)?;
+        // Without room for the checkpoint, GC makes some.
+        while !self.or_full(self.checkpoint(false).map(|()| true))?
+            && self.or_full(self.collect(Urgency::Full))?
+        {}
         let w = self.seq.lock();
         if self.log_fits(&w, record_bytes) {
             return Ok(());
@@ -139,8 +140,7 @@ impl Core {
     /// Makes room, a step: answers whether something was gained.
     fn make_room(&self, record_bytes: usize) -> Result<bool, FirmwareError> {
         let log_full = !self.log_fits(&self.seq.lock(), record_bytes);
-        if log_full {
-            self.checkpoint(false)?;
+        if log_full && self.or_full(self.checkpoint(false).map(|()| true))? {
             return Ok(self.log_fits(&self.seq.lock(), record_bytes));
         }
         if self.reclaim()? {
@@ -263,8 +263,8 @@ impl Core {
         use lode_command::Progress;
         self.check_writable()?;
         let reclaimed = self.reclaim()?;
-        if self.seq.lock().log_bytes > self.log_bytes_max() / 2 {
-            self.checkpoint(false)?;
+        let due = self.seq.lock().log_bytes > self.log_bytes_max() / 2;
+        if due && self.or_full(self.checkpoint(false).map(|()| true))? {
             return Ok(Progress::More);
         }
         if self.collect(Urgency::Due)? {

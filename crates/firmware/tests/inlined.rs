@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use common::*;
 use lode_base::{ExtentId, Geometry, PageBuf};
 use lode_command::{Align, Batch, Command, CommandError, PageWrite, ReadRequest, Reply};
-use lode_firmware::{Drive, DriveOptions};
-use lode_flash::Medium;
+use lode_firmware::{Drive, DriveOptions, Unrecovered};
+use lode_flash::{FaultKind, Medium};
 
 const WBLOCK: u64 = 4096;
 
@@ -257,4 +257,50 @@ fn pages_of_one_command_come_in_order_from_wherever_they_are() {
     assert_eq!(read(None, vec![(1, None), (100, None), (2, Some(0..10_000))]), Err(unmapped));
     let beyond = read(None, vec![(1, None), (2, Some(0..10_000)), (100, None)]);
     assert!(matches!(beyond, Err(CommandError::Invalid(_))), "{beyond:?}");
+}
+
+/// What a lost mapping page names can not be told; that is no reason to stop.
+#[test]
+fn a_lost_mapping_page_does_not_keep_others_from_moving() {
+    let mut met = 0;
+    for seed in 0..300 {
+        let (m, faults) = Medium::simulated(geometry(64));
+        let options = DriveOptions { map_cache_bytes: 9 << 10, ..options() };
+        let d = Drive::format(m, options.clone()).unwrap();
+        let e = allocate(&d, 7, 4);
+        put(&d, e[0].page(0), &[1; 100]).unwrap();
+        for n in 0..40 {
+            put(&d, e[1 + n % 3].page(n as u16), &[n as u8; 4000]).unwrap();
+        }
+        faults.flip(FaultKind::FlipData, seed);
+        let lost = |d: &Drive| {
+            let read = read(d, None, e[0].page(0));
+            read.is_err_and(|e| e.to_string().contains("mapping page 0"))
+        };
+        if !lost(&d) {
+            continue;
+        }
+        met += 1;
+        assert!(d.info().inlined_bytes > 0, "seed {seed}");
+        let whole = |d: &Drive| {
+            for n in 0..40 {
+                assert_eq!(
+                    get(d, None, e[1 + n % 3].page(n as u16)),
+                    Some(vec![n as u8; 4000]),
+                    "seed {seed}"
+                );
+            }
+        };
+        let (m, _) = faults.restored(0).unwrap();
+        let reopened = Unrecovered::new(m, options).recover().unwrap();
+        for d in [&d, &reopened] {
+            run(d, Command::Checkpoint).unwrap();
+            put(d, e[1].page(500), &[9; 4000]).unwrap();
+            put(d, e[2].page(500), &[9; 100]).unwrap();
+            run(d, Command::Checkpoint).unwrap();
+            whole(d);
+            assert!(lost(d));
+        }
+    }
+    assert!(met > 0, "no flip met it");
 }

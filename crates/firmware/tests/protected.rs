@@ -3,10 +3,10 @@
 mod common;
 
 use common::*;
-use lode_base::{ExtentId, Geometry};
-use lode_command::{Batch, Command};
+use lode_base::{ExtentId, Geometry, VirtualNs};
+use lode_command::{Batch, Command, Device, Outcome, Until};
 use lode_firmware::{Drive, DriveOptions, Unrecovered};
-use lode_flash::Medium;
+use lode_flash::{FaultKind, Medium};
 
 const WBLOCK: u64 = 4096;
 const BUFFER: u32 = 8 << 10;
@@ -127,4 +127,46 @@ fn a_drive_that_was_closed_has_nothing_pending() {
         d.close().unwrap();
         faults = next;
     }
+}
+
+/// A sync that fails while what is pending goes to its page leaves the log's end in doubt: nothing is acknowledged behind it.
+#[test]
+fn nothing_is_acknowledged_behind_a_pending_page_whose_sync_failed() {
+    let mut failed = 0;
+    for after in 0..70 {
+        let (m, faults) = Medium::simulated(geometry());
+        let m = m.with_protected_buffer(1000);
+        let options = DriveOptions { checkpoint_log_bytes: 200 << 10, ..DriveOptions::default() };
+        let d = Drive::format(m, options.clone()).unwrap();
+        let e = allocate(&d, 7, 1)[0];
+        put(&d, e.page(0), &[1; 100]).unwrap();
+        faults.arm(FaultKind::SyncError, after, 0);
+        let mut done = Vec::new();
+        for flight in 0..100u16 {
+            let lpid = |n: u16| e.page(1 + flight * 4 + n);
+            let len = |n: u16| if (flight + n) % 9 == 8 { 9000 } else { 120 };
+            let mut q = d.open_queue(4).unwrap();
+            for n in 0..4 {
+                let batch = Batch { writes: vec![page(lpid(n), &vec![n as u8; len(n)])], ..Batch::default() };
+                q.submit(VirtualNs::ZERO, Command::Write(batch)).unwrap();
+            }
+            let mut out = Vec::new();
+            while out.len() < 4 {
+                q.complete(VirtualNs::ZERO, Until::One, &mut out).unwrap();
+            }
+            for (n, c) in (0..4).zip(&out) {
+                match &c.outcome {
+                    Outcome::Done(Ok(_)) => done.push((lpid(n), n as u8, len(n))),
+                    _ => failed += 1,
+                }
+            }
+        }
+        let (m, _) = faults.restored(after).unwrap();
+        let d = Unrecovered::new(m, options).recover().unwrap();
+        done.iter()
+            .for_each(|&(lpid, n, len)| assert_eq!(get(&d, None, lpid), Some(vec![n; len]), "{after}"));
+        sound(&d);
+        d.check_invariants();
+    }
+    assert!(failed > 100, "{failed} batches failed");
 }

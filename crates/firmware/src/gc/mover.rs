@@ -211,7 +211,7 @@ impl Core {
         copied: impl FnOnce(&mut Sequencer),
     ) -> Result<(), FirmwareError> {
         let g = *self.geometry();
-        let pins = self.pin(std::iter::empty(), pages.iter().map(|(v, _)| v.lpid.extent()))?;
+        let pins = self.pin_maps(pages.iter().map(|(v, _)| v.lpid.extent()))?;
         let aligned = |ppa: Ppa| (ppa.cell() * CELL_BYTES as u64).is_multiple_of(g.rblock_bytes().into());
         let align = |e: Entry| match e.place(&g).is_some_and(aligned) {
             true if planted::is(Planted::MoveUnaligned) => Align::Cell,

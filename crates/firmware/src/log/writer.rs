@@ -99,6 +99,11 @@ impl LogWriter {
         self.durable = self.lsn - 1;
     }
 
+    /// Whether all pages are known durable.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.durable + 1 == self.lsn
+    }
+
     /// Bytes of the medium that a page takes.
     pub(crate) fn page_bytes(&self, g: &Geometry) -> u64 {
         u64::from(self.copies) * u64::from(g.wblock_bytes())

@@ -194,7 +194,11 @@ impl Core {
             w.space.clock = record.clock;
         }
         let (found, end) = self.pass_1(record)?;
-        let clean = record.clean && self.medium.open_epoch() == record.epoch + 1 && end.lsn == record.end;
+        // What the power-protected buffer has and the log should have is put into a log anew.
+        let clean = record.clean
+            && self.medium.open_epoch() == record.epoch + 1
+            && end.lsn == record.end
+            && found.pending.is_none();
         self.load_tables(&found)?;
         self.load_space(record, &found, &end, clean)?;
         let pages_replayed = self.pass_2(record, &found, &end)?;
