@@ -266,7 +266,7 @@ impl Core {
         let (root, end) = {
             let mut log = self.log.lock();
             if clean {
-                let failed = || self.seq.lock().space.summary.retired();
+                let failed = || self.seq.lock().space.mishaps();
                 let before = failed();
                 self.write_pending(&mut log)?;
                 clean = failed() == before;
@@ -284,10 +284,10 @@ impl Core {
         Ok(())
     }
 
-    /// Writes the tables and the root. For a `clean` close, again when an EBLOCK failed meanwhile, which the summary does not
+    /// Writes the tables and the root. For a `clean` close, again when an EBLOCK failed or ended meanwhile, which the summary does not
     /// say then; answers whether it does.
     fn write_last_tables(&self, clean: bool) -> Result<bool, FirmwareError> {
-        let failed = || self.seq.lock().space.summary.retired();
+        let failed = || self.seq.lock().space.mishaps();
         for _ in 0..CLOSE_TRIES {
             let before = failed();
             self.write_tables()?;

@@ -56,6 +56,8 @@ pub(crate) struct Space {
     /// Cells that users wrote so far: the clock of ages.
     pub(crate) clock: u64,
     pub(crate) next_lane: usize,
+    /// EBLOCKs that ended before they were full.
+    ended: u64,
 }
 
 impl Space {
@@ -72,6 +74,7 @@ impl Space {
             changes: Vec::new(),
             clock: 0,
             next_lane: 0,
+            ended: 0,
         }
     }
 
@@ -386,6 +389,7 @@ impl Space {
             self.open.retain(|_, o| o.eblock != e);
             self.summary.set_state(e, State::Used { stream });
             self.summary.note_if_empty(e);
+            self.ended += 1;
         }
     }
 
@@ -408,6 +412,11 @@ impl Space {
         }
         self.summary.set_state(e, State::Limbo);
         self.limbo.push_back((epochs.retire(), e));
+    }
+
+    /// How many EBLOCKs failed or ended so far: what a summary that was written before does not know.
+    pub(crate) fn mishaps(&self) -> (u32, u64) {
+        (self.summary.retired(), self.ended)
     }
 
     /// Never uses an EBLOCK again, of which nothing is needed.

@@ -226,7 +226,11 @@ impl<'a> World<'a> {
         };
         self.harm.look(&self.faults);
         match report.lost.first() {
-            Some(lost) if !self.faults.is_cut() && !self.harm.hit_any() => {
+            Some(lost)
+                if !self.faults.is_cut()
+                    && !self.harm.hit_any()
+                    && self.harm.times_now(&TRANSIENT) < READS =>
+            {
                 wrong(Kind::Check, format!("a scrub finds {lost}, which nothing hit"))
             }
             _ => Ok(()),

@@ -4,7 +4,7 @@ use lode_command::CommandError;
 use lode_firmware::{Drive, FirmwareError, RecoveryReport, Unrecovered};
 use lode_flash::FaultKind;
 
-use super::{Done, World};
+use super::{Done, READS, TRANSIENT, World};
 use crate::failure::{Kind, wrong};
 use crate::random::nth;
 use crate::step::Cut;
@@ -194,7 +194,8 @@ impl World<'_> {
         }
         let report = self.drive.check();
         self.harm.look(&self.faults);
-        if self.faults.is_cut() || self.harm.hit_any() {
+        // What was read wrongly as often as it is read counts as damaged.
+        if self.faults.is_cut() || self.harm.hit_any() || self.harm.times_now(&TRANSIENT) >= READS {
             return Ok(());
         }
         // A record that the host did not take whole is written anew by the next checkpoint.
