@@ -215,7 +215,8 @@ impl Core {
         let few = g.eblock_count() < EBLOCKS_FEW;
         let open = u64::from(w.space.lanes()) * if few { 2 } else { 2 + u64::from(GC_CLASSES) };
         let moved = self.gc_reserve_eblocks() + self.inlined_reserve_eblocks();
-        let reserve = log + own + open + u64::from(moved + w.space.summary.retired()) + 1;
+        let lost = w.space.summary.retired() + w.space.stuck;
+        let reserve = log + own + open + u64::from(moved + lost) + 1;
         let eblocks = u64::from(g.eblock_count()).saturating_sub(reserve);
         eblocks * u64::from(g.eblock_bytes()) / 100
             * u64::from(100 - self.options.over_provision_percent.min(90))

@@ -58,6 +58,8 @@ pub(crate) struct Space {
     pub(crate) next_lane: usize,
     /// EBLOCKs that ended before they were full.
     ended: u64,
+    /// EBLOCKs that can not be emptied, since something in them can not be read: about.
+    pub(crate) stuck: u32,
 }
 
 impl Space {
@@ -75,6 +77,7 @@ impl Space {
             clock: 0,
             next_lane: 0,
             ended: 0,
+            stuck: 0,
         }
     }
 

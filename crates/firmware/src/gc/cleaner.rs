@@ -240,8 +240,14 @@ impl Core {
                 emptied => emptied?,
             };
             if emptied == Emptied::Never || cleaner.is_stuck {
-                let d = self.seq.lock().space.summary.get(victim);
-                cleaner.stuck.insert(victim, (d.generation, d.live + d.pinned));
+                let w = &mut *self.seq.lock();
+                let now = |e| {
+                    let d = w.space.summary.get(e);
+                    (d.generation, d.live + d.pinned)
+                };
+                cleaner.stuck.insert(victim, now(victim));
+                cleaner.stuck.retain(|&e, then| now(e) == *then);
+                w.space.stuck = cleaner.stuck.len() as u32;
                 cleaner.weak.remove(&victim);
                 continue;
             }
