@@ -61,6 +61,12 @@ impl Harm {
         self.hits.len() > self.at_recovery
     }
 
+    /// Whether a program was lost since then: it may have been the last of the log, which then ends before.
+    pub(super) fn lost_since_recovery(&self) -> bool {
+        let lost = |h: &Hit| matches!(h, Hit::Wblocks { kind: FaultKind::LostWrite, .. });
+        self.hits[self.at_recovery..].iter().any(lost)
+    }
+
     /// How often each kind struck, in all.
     pub(super) fn struck_in_all(&self) -> BTreeMap<FaultKind, u64> {
         let mut all = self.before.clone();

@@ -62,7 +62,7 @@ pub(crate) struct World<'a> {
     harm: Harm,
     /// What becomes of the cut that is to come.
     due: Cut,
-    /// Whether recovery just left out the last group of the log, whose data was hit.
+    /// Whether recovery just left out the last group of the log, since it was hit, or its data.
     rejected: bool,
     /// Why the drive takes no writes any more.
     read_only: Option<String>,

@@ -96,7 +96,8 @@ impl World<'_> {
         self.retired = 0;
         self.harm.look(&self.faults);
         let recovery = self.drive.info().recovery;
-        self.rejected = recovery.log_groups_rejected > 0 && self.harm.hit_since_recovery();
+        self.rejected = self.harm.lost_since_recovery()
+            || recovery.log_groups_rejected > 0 && self.harm.hit_since_recovery();
         let found = self.find_state(recovery);
         self.rejected = false;
         self.harm.recovered();
