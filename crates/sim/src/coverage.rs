@@ -10,6 +10,12 @@ use lode_flash::FaultKind;
 use crate::fault::FAULTS;
 use crate::step::{STEP_KINDS, Step};
 
+/// Recoveries that fail for the host mostly end with a drive that is read-only; that one fails altogether is as rare as
+/// one in ten thousand.
+const HOST_FAILED: &str = "recoveries that the host failed";
+/// Reopenings after which it should have been met.
+const HOST_FAILED_FROM: u64 = 100_000;
+
 /// Counts over one run or many.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
@@ -109,7 +115,7 @@ impl Coverage {
             ("refused, full", self.refused_full),
             ("reopened", self.crashes),
             ("recoveries cut", self.recoveries_cut),
-            ("recoveries that the host failed", self.recoveries_failed),
+            (HOST_FAILED, self.recoveries_failed),
             ("cut with batches under way, none there", none),
             ("cut with batches under way, some there", some),
             ("cut with batches under way, all there", all),
@@ -131,8 +137,10 @@ impl Coverage {
         rows
     }
 
-    /// What was never met.
+    /// What was never met, and should have been.
     pub fn missing(&self) -> Vec<String> {
-        self.table().into_iter().filter(|(_, count)| *count == 0).map(|(name, _)| name).collect()
+        let expected = |name: &str| name != HOST_FAILED || self.crashes >= HOST_FAILED_FROM;
+        let never = self.table().into_iter().filter(|(name, count)| *count == 0 && expected(name));
+        never.map(|(name, _)| name).collect()
     }
 }
