@@ -88,8 +88,8 @@ pub(crate) struct Freed {
 impl Freed {
     pub(crate) fn add(&mut self, g: &Geometry, e: Entry) {
         // An inlined page takes nothing from an EBLOCK.
-        let Some(ppa) = e.place(g) else { return };
-        let (eblock, bytes) = (g.locate(ppa).0, e.cells_bytes());
+        let Some(eblock) = e.eblock(g) else { return };
+        let bytes = e.cells_bytes();
         match &mut self.last {
             Some((last, sum)) if *last == eblock => *sum += bytes,
             _ => {

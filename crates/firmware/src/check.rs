@@ -197,7 +197,7 @@ impl Walk<'_> {
         for (page, entry) in map.mapped() {
             let lpid = extent.page(page);
             self.place(entry, PageName::User(lpid));
-            if let Some(e) = core.eblock_of(entry) {
+            if let Some(e) = entry.eblock(core.geometry()) {
                 let state = w.space.summary.get(e).state;
                 if !matches!(state, State::Open { .. } | State::Used { .. } | State::Failed { .. }) {
                     self.problem(format!("page {lpid} lies in {e:?}, which is {state:?}"));

@@ -284,8 +284,8 @@ impl Core {
         Ok(())
     }
 
-    /// Writes the tables and the root. For a `clean` close, again when an EBLOCK failed or ended meanwhile, which the summary does not
-    /// say then; answers whether it does.
+    /// Writes the tables and the root. For a `clean` close, again when an EBLOCK failed or ended meanwhile, which the
+    /// summary does not say then; answers whether it does.
     fn write_last_tables(&self, clean: bool) -> Result<bool, FirmwareError> {
         let failed = || self.seq.lock().space.mishaps();
         for _ in 0..CLOSE_TRIES {

@@ -55,10 +55,6 @@ impl Core {
             self.seq.lock().space.changes.splice(0..0, changes);
             return;
         }
-        // One that failed to become durable may have left the log's end in doubt: nothing comes behind it.
-        if let Err(e) = self.check_writable() {
-            return self.abort(actions, e, |w| drop(w.space.changes.splice(0..0, changes)));
-        }
         let allocated = self.extents.read().unlogged();
         let mut group = Vec::new();
         if !planted::is(Planted::OpenedAfterPages) {
@@ -77,7 +73,11 @@ impl Core {
         let pends = group.len() <= pending_max;
         let fits = pends && log.pending.len() + group.len() <= pending_max;
         let programs = !changes.is_empty() || actions.iter().any(|a| !a.eblocks.is_empty());
-        let behind = if fits { self.seal(&mut log) } else { self.write_pending(&mut log) };
+        // One that failed to become durable may have left the log's end in doubt: nothing comes behind it.
+        let behind = self.check_writable().and_then(|()| match fits {
+            true => self.seal(&mut log),
+            false => self.write_pending(&mut log),
+        });
         let before = log.place();
         let last = behind.and_then(|()| match pends {
             true => self.pend(&mut log, &group, programs),
@@ -117,15 +117,17 @@ impl Core {
         a.slot.set(r);
     }
 
-    /// Fails these actions and all that were staged after them.
-    fn abort(&self, actions: Vec<Action>, e: FirmwareError, undo: impl FnOnce(&mut Sequencer)) {
+    /// What to answer once the log could not be written: without space it may be later, else never again.
+    pub(crate) fn log_failed(&self, e: FirmwareError) -> FirmwareError {
         if !e.is_no_space() {
             self.fatal(&e);
         }
-        let why = CommandError::from(match self.check_writable() {
-            Ok(()) => e,
-            Err(read_only) => read_only,
-        });
+        self.check_writable().err().unwrap_or(e)
+    }
+
+    /// Fails these actions and all that were staged after them.
+    fn abort(&self, actions: Vec<Action>, e: FirmwareError, undo: impl FnOnce(&mut Sequencer)) {
+        let why = CommandError::from(self.log_failed(e));
         let mut w = self.seq.lock();
         undo(&mut w);
         let staged = std::mem::take(&mut w.staged);

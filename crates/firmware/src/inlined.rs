@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use lode_base::fast::FastMap;
-use lode_base::{CELL_BYTES, EblockId, Lpid, PageBuf};
+use lode_base::{CELL_BYTES, Lpid, PageBuf};
 use lode_command::{Align, Batch};
 use parking_lot::{Mutex, RwLock};
 
@@ -254,11 +254,5 @@ impl Core {
     /// Entries of inlined pages were replaced by others.
     pub(crate) fn forget_inlined(&self, old: impl Iterator<Item = Entry>) {
         self.inlined.forget(&self.epochs, old.filter_map(Entry::inlined_number).collect());
-    }
-
-    /// The EBLOCK that an entry's page lies in, if it lies in one.
-    pub(crate) fn eblock_of(&self, e: Entry) -> Option<EblockId> {
-        let g = self.geometry();
-        e.place(g).map(|ppa| g.locate(ppa).0)
     }
 }

@@ -76,21 +76,16 @@ impl Core {
 
     /// Keeps the mapping pages of extents in memory, as [`Core::pin`].
     pub(crate) fn pin_maps(&self, extents: impl Iterator<Item = ExtentId>) -> Result<Pins, FirmwareError> {
-        let mut pins = Pins::default();
-        for extent in extents {
-            if pins.contains_key(&extent) {
-                continue;
-            }
-            match self.map.pin_existing(&self.medium, &self.epochs, extent.raw()) {
-                Ok(Some(map)) => drop(pins.insert(extent, Pinned { map, index: None })),
-                Ok(None) => {}
-                Err(e) => {
-                    self.unpin(&pins);
-                    return Err(e);
+        self.pin_or_none(|pins| {
+            for extent in extents {
+                if !pins.contains_key(&extent)
+                    && let Some(map) = self.map.pin_existing(&self.medium, &self.epochs, extent.raw())?
+                {
+                    pins.insert(extent, Pinned { map, index: None });
                 }
             }
-        }
-        Ok(pins)
+            Ok(())
+        })
     }
 
     /// Keeps in memory what an action touches, until [`Core::unpin`].
@@ -99,22 +94,29 @@ impl Core {
         writes: impl Iterator<Item = (Lpid, bool)>,
         others: impl Iterator<Item = ExtentId>,
     ) -> Result<Pins, FirmwareError> {
-        let mut pins = Pins::default();
-        let pin_all = || {
+        self.pin_or_none(|pins| {
             let mut last = None;
             for (lpid, indexes) in writes {
                 let this = Some((lpid.extent(), indexes));
                 if last != this {
-                    self.pin_extent(&mut pins, lpid.extent(), true, indexes)?;
+                    self.pin_extent(pins, lpid.extent(), true, indexes)?;
                     last = this;
                 }
             }
             for extent in others {
-                self.pin_extent(&mut pins, extent, false, false)?;
+                self.pin_extent(pins, extent, false, false)?;
             }
             Ok(())
-        };
-        match pin_all() {
+        })
+    }
+
+    /// What `pin_all` pins; nothing, if that fails.
+    fn pin_or_none(
+        &self,
+        pin_all: impl FnOnce(&mut Pins) -> Result<(), FirmwareError>,
+    ) -> Result<Pins, FirmwareError> {
+        let mut pins = Pins::default();
+        match pin_all(&mut pins) {
             Ok(()) => Ok(pins),
             Err(e) => {
                 self.unpin(&pins);
@@ -183,8 +185,8 @@ impl Core {
         }
         for (lpid, old, new) in &a.copies {
             if planted::is(Planted::MoveKeepsVersion) || self.versions.relocate(*lpid, *old, *new) {
-                if let Some(ppa) = old.place(&g) {
-                    w.space.summary.unpin(g.locate(ppa).0, old.cells_bytes());
+                if let Some(eblock) = old.eblock(&g) {
+                    w.space.summary.unpin(eblock, old.cells_bytes());
                 }
                 self.forget_inlined(std::iter::once(*old));
                 w.space.summary.pin(g.locate(new.ppa(&g)).0, new.cells_bytes());
@@ -298,14 +300,14 @@ impl Core {
         if let (Some(index), Some((rule, bytes))) = (&p.index, change.index) {
             index.set(*rule, page, bytes);
         }
-        if let Some((new, ppa)) = change.entry.and_then(|e| Some((e, e.place(g)?))) {
-            w.space.summary.add_live(g.locate(ppa).0, new.cells_bytes());
+        if let Some((new, eblock)) = change.entry.and_then(|e| Some((e, e.eblock(g)?))) {
+            w.space.summary.add_live(eblock, new.cells_bytes());
         }
         let Some(old) = old else { return };
-        match old.place(g) {
-            Some(ppa) => {
+        match old.eblock(g) {
+            Some(eblock) => {
                 if pinned {
-                    w.space.summary.pin(g.locate(ppa).0, old.cells_bytes());
+                    w.space.summary.pin(eblock, old.cells_bytes());
                 }
                 replaced.bytes += u64::from(old.cells_bytes());
             }

@@ -16,7 +16,7 @@ use lode_base::{CELL_BYTES, EblockId};
 use lode_command::Align;
 
 use crate::FirmwareError;
-use crate::action::{Action, Freed, Pins};
+use crate::action::{Action, Freed};
 use crate::append::{Item, page_bytes_max};
 use crate::checkpoint::TABLES;
 use crate::core::{Core, Sequencer};
@@ -81,14 +81,7 @@ impl Core {
         let as_of = as_of + u64::from(planted::is(Planted::AsOfHigh));
         let as_of = as_of.saturating_sub(planted::is(Planted::AsOfLow).into());
         let record = Record::Flushed { as_of, pages: homes, freed: freed.into_vec() };
-        let action = Action {
-            record,
-            pins: Pins::default(),
-            eblocks: placed.eblocks,
-            pin_view: false,
-            copies: Vec::new(),
-            slot: Default::default(),
-        };
+        let action = Action { record, eblocks: placed.eblocks, ..Action::default() };
         self.carry_out(w, action).map(drop).map_err(FirmwareError::Refused)
     }
 

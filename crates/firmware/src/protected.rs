@@ -97,18 +97,14 @@ impl Core {
             Err(e) => {
                 // It stays durable where it is.
                 log.pending = group;
-                if !e.is_no_space() {
-                    self.fatal(&e);
-                    self.check_writable()?;
-                }
-                return Err(e);
+                return Err(self.log_failed(e));
             }
         };
         assert_eq!(last, before, "what is pending is one page");
         if let Err(e) = self.medium.sync() {
             let e = FirmwareError::from(e);
             self.fatal(&e);
-            self.check_writable()?;
+            return Err(self.log_failed(e));
         }
         log.synced();
         Counts::add(&self.counts.groups, 1);

@@ -266,13 +266,8 @@ impl PageAccess for UnitAccess<'_> {
             return Err(CommandError::BadPage { lpid: at.lpid, what });
         }
         // The bytes are pinned while the view is open, and the epoch keeps them if it closes meanwhile.
-        let media_bytes = match at.entry.place(core.geometry()).filter(|_| !range.is_empty()) {
-            Some(ppa) => {
-                let (from, len, _) = core.cells(ppa, &range);
-                core.medium.read_units_bytes(from, len)
-            }
-            None => 0,
-        };
+        let cells = core.cells_of(at.entry, &range);
+        let media_bytes = cells.map_or(0, |(from, len, _)| core.medium.read_units_bytes(from, len));
         Ok((core.read_range(at.lpid, at.entry, range)?, media_bytes))
     }
 }

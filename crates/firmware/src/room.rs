@@ -123,9 +123,7 @@ impl Core {
             return Ok(());
         }
         // Without room for the checkpoint, GC makes some.
-        while !self.or_full(self.checkpoint(false).map(|()| true))?
-            && self.or_full(self.collect(Urgency::Full))?
-        {}
+        while !self.checkpoint_fits()? && self.or_full(self.collect(Urgency::Full))? {}
         let w = self.seq.lock();
         if self.log_fits(&w, record_bytes) {
             return Ok(());
@@ -140,7 +138,7 @@ impl Core {
     /// Makes room, a step: answers whether something was gained.
     fn make_room(&self, record_bytes: usize) -> Result<bool, FirmwareError> {
         let log_full = !self.log_fits(&self.seq.lock(), record_bytes);
-        if log_full && self.or_full(self.checkpoint(false).map(|()| true))? {
+        if log_full && self.checkpoint_fits()? {
             return Ok(self.log_fits(&self.seq.lock(), record_bytes));
         }
         if self.reclaim()? {
@@ -150,7 +148,7 @@ impl Core {
             return Ok(true);
         }
         let before = self.seq.lock().space.free_eblocks();
-        self.or_full(self.checkpoint(false).map(|()| true))?;
+        self.checkpoint_fits()?;
         self.reclaim()?;
         for _ in 0..TURNS_FOR_READS {
             if !self.seq.lock().space.has_released() {
@@ -160,6 +158,11 @@ impl Core {
             self.reclaim()?;
         }
         Ok(self.seq.lock().space.free_eblocks() > before)
+    }
+
+    /// Writes a checkpoint, if there is room for it.
+    fn checkpoint_fits(&self) -> Result<bool, FirmwareError> {
+        self.or_full(self.checkpoint(false).map(|()| true))
     }
 
     /// No EBLOCK is left even for this: nothing was gained.
@@ -172,7 +175,8 @@ impl Core {
         }
     }
 
-    /// What is due after a batch of so many bytes: pages that take too much memory are written, and GC goes on where space is short.
+    /// What is due after a batch of so many bytes: pages that take too much memory are written, and GC goes on where space
+    /// is short.
     /// The batch is durable whatever becomes of this: what fails now is tried again.
     pub(crate) fn maintain(&self, bytes: u64) {
         let write_back = self.map.wants_writing() || self.index.wants_writing();
@@ -222,8 +226,8 @@ impl Core {
         let g = *self.geometry();
         let mut w = self.seq.lock();
         for e in self.versions.take_freed() {
-            match e.place(&g) {
-                Some(ppa) => w.space.summary.unpin(g.locate(ppa).0, e.cells_bytes()),
+            match e.eblock(&g) {
+                Some(eblock) => w.space.summary.unpin(eblock, e.cells_bytes()),
                 None => self.forget_inlined(std::iter::once(e)),
             }
         }
@@ -264,7 +268,7 @@ impl Core {
         self.check_writable()?;
         let reclaimed = self.reclaim()?;
         let due = self.seq.lock().log_bytes > self.log_bytes_max() / 2;
-        if due && self.or_full(self.checkpoint(false).map(|()| true))? {
+        if due && self.checkpoint_fits()? {
             return Ok(Progress::More);
         }
         if self.collect(Urgency::Due)? {

@@ -535,14 +535,7 @@ impl Core {
         record: Record,
     ) -> Result<(), CommandError> {
         w.under_way += 1;
-        let action = Action {
-            record,
-            pins: Pins::default(),
-            eblocks: Vec::new(),
-            pin_view: false,
-            copies: Vec::new(),
-            slot: Arc::default(),
-        };
+        let action = Action { record, ..Action::default() };
         self.carry_out(w, action).map(drop)
     }
 }

@@ -154,7 +154,7 @@ impl Core {
 
     /// Where versions of a page lie in an EBLOCK: the newest, and old ones that a view shows.
     fn entries_in(&self, victim: EblockId, lpid: Lpid) -> Result<Vec<Entry>, FirmwareError> {
-        let here = |e: &Entry| self.eblock_of(*e) == Some(victim);
+        let here = |e: &Entry| e.eblock(self.geometry()) == Some(victim);
         let map = self.map.get(&self.medium, &self.epochs, lpid.extent().raw())?;
         let newest = map.and_then(|m| m.load(lpid.page()));
         let mut found: Vec<Entry> = newest.into_iter().filter(here).collect();
@@ -168,7 +168,7 @@ impl Core {
 
     /// Names of the pages that lie in an EBLOCK, found through the whole mapping.
     fn names_in(&self, victim: EblockId) -> Result<Vec<PageName>, FirmwareError> {
-        let here = |e: Entry| self.eblock_of(e) == Some(victim);
+        let here = |e: Entry| e.eblock(self.geometry()) == Some(victim);
         let mut names = self.own_names_in(victim);
         for n in 0..self.map.numbers() {
             let (Some(map), Some(extent)) =
@@ -258,14 +258,7 @@ impl Core {
             }
         }
         let record = Record::Moved { pages: moved, freed: freed.into_vec() };
-        let action = Action {
-            record,
-            pins,
-            eblocks: placed.eblocks,
-            pin_view: false,
-            copies,
-            slot: Default::default(),
-        };
+        let action = Action { record, pins, eblocks: placed.eblocks, copies, ..Action::default() };
         self.carry_out(w, action).map(drop).map_err(FirmwareError::Refused)
     }
 }

@@ -89,14 +89,7 @@ impl Core {
         });
         pages.iter().for_each(|p| w.overlay.set(p.lpid, Some(p.entry)));
         w.under_way += 1;
-        let action = Action {
-            record: Record::Indexed { pages },
-            pins,
-            eblocks: Vec::new(),
-            pin_view: false,
-            copies: Vec::new(),
-            slot: Default::default(),
-        };
+        let action = Action { record: Record::Indexed { pages }, pins, ..Action::default() };
         let installed = self.carry_out(w, action)?;
         self.maintain(0);
         Ok(Some((installed.pages, moved)))

@@ -17,7 +17,7 @@
 
 use std::fmt;
 
-use lode_base::{CELL_BYTES, Geometry, PAGE_BYTES_LIMIT, PAGE_BYTES_MIN, Ppa};
+use lode_base::{CELL_BYTES, EblockId, Geometry, PAGE_BYTES_LIMIT, PAGE_BYTES_MIN, Ppa};
 
 const CELL_BITS: u32 = 42;
 const LENGTH_BITS: u32 = 21;
@@ -141,6 +141,11 @@ impl Entry {
     /// Where the page lies, if it is not inlined.
     pub(crate) fn place(self, g: &Geometry) -> Option<Ppa> {
         (!self.is_inlined()).then(|| self.ppa(g))
+    }
+
+    /// The EBLOCK that the page lies in, if it is not inlined.
+    pub(crate) fn eblock(self, g: &Geometry) -> Option<EblockId> {
+        self.place(g).map(|ppa| g.locate(ppa).0)
     }
 }
 
