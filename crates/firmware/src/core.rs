@@ -182,17 +182,25 @@ impl Core {
 
     /// EBLOCKs that the log may still take before the next checkpoint, or takes when it begins anew after a crash.
     pub(crate) fn log_eblocks(&self, w: &Sequencer) -> u64 {
-        let left = self.log_bytes_max().saturating_sub(w.log_bytes);
-        left.div_ceil(u64::from(self.geometry().eblock_bytes())) + 2
+        let g = self.geometry();
+        let here = g.wblocks_per_eblock().saturating_sub(w.log_place.spots[0].wblock);
+        let here = u64::from(here) * u64::from(g.wblock_bytes());
+        let left = self.log_bytes_max().saturating_sub(w.log_bytes + here);
+        left.div_ceil(u64::from(g.eblock_bytes())).max(1) + 2
     }
 
-    /// EBLOCKs that writing every page of the drive's own anew takes.
+    /// EBLOCKs that writing every page of the drive's own anew takes, beside those that are open for them.
     pub(crate) fn own_eblocks(&self, w: &Sequencer) -> u64 {
+        let left = self.own_bytes(w).saturating_sub(w.space.left_bytes(Stream::Drive));
+        left.div_ceil(u64::from(self.geometry().eblock_bytes())) + 1
+    }
+
+    /// Bytes that writing every page of the drive's own anew takes at most.
+    fn own_bytes(&self, w: &Sequencer) -> u64 {
         let tables = self.extents.read().media_bytes() + w.space.summary.len() as u64 * 32;
         let open = w.space.metadata().values().map(|m| m.len() as u64 * 8).sum::<u64>();
         // Pages that are written one by one each fill WBLOCKs.
-        let own = self.map.media_bytes() + self.index.media_bytes() + tables + open;
-        (2 * own).div_ceil(u64::from(self.geometry().eblock_bytes())) + 1
+        2 * (self.map.media_bytes() + self.index.media_bytes() + tables + open)
     }
 
     /// Channels that are written to side by side.
@@ -211,7 +219,7 @@ impl Core {
         // What the log may still take, what it holds (the page that is written, two spares), and what recovery takes.
         let log = self.log_bytes_max().div_ceil(u64::from(g.eblock_bytes())) + 5;
         // The drive's own pages as they lie, and once more as they are written anew.
-        let own = self.own_eblocks(w) * 3 / 2 + 1;
+        let own = (self.own_bytes(w).div_ceil(u64::from(g.eblock_bytes())) + 1) * 3 / 2 + 1;
         let few = g.eblock_count() < EBLOCKS_FEW;
         let open = u64::from(w.space.lanes()) * if few { 2 } else { 2 + u64::from(GC_CLASSES) };
         let moved = self.gc_reserve_eblocks() + self.inlined_reserve_eblocks();

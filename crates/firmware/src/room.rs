@@ -89,6 +89,11 @@ impl Core {
             drop(w);
             let full = CommandError::OutOfSpace { free_bytes, needed_bytes };
             let Room::User { record_bytes, .. } = room else {
+                // What failed or ended may have left some empty.
+                tries += 1;
+                if tries == 1 && self.reclaim()? {
+                    continue;
+                }
                 let what = match room {
                     Room::Gc => "GC",
                     Room::Inlined => "inlined pages",

@@ -161,6 +161,16 @@ impl Space {
         self.open.get(&(stream, lane)).map(|o| (o.position, self.words(o.eblock)))
     }
 
+    /// Bytes that the open EBLOCKs of a stream still take.
+    pub(crate) fn left_bytes(&self, stream: Stream) -> u64 {
+        let wblocks = |o: &Open| {
+            let metadata = metadata::wblocks(&self.geometry, self.words(o.eblock) + 1);
+            self.geometry.wblocks_per_eblock().saturating_sub(o.position + metadata)
+        };
+        let open = self.open.iter().filter(|((s, _), _)| *s == stream).map(|(_, o)| wblocks(o));
+        open.map(u64::from).sum::<u64>() * u64::from(self.geometry.wblock_bytes())
+    }
+
     /// The open EBLOCK of GC whose pages are about as old as `age`; one that is not open yet while there is `room` for it.
     pub(crate) fn gc_stream(&self, age: u64, room: bool) -> Stream {
         let of = |class: u8| {

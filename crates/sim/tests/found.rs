@@ -31,6 +31,24 @@ const FOUND: &[(&str, u64, &str, &str)] = &[
         "",
         "1,5,21,30,33-35,37,43-44,48,50,53,55-56",
     ),
+    (
+        "what the log and the drive's own pages had open was counted once more as what they still take",
+        2421,
+        "",
+        "0-1,6,10,16-17,19-20,28-29,33-35,43,48,52,59,61,63-65,67,70-71,75,87-89",
+    ),
+    (
+        "an EBLOCK that ended empty was not used again before GC was told that none is left",
+        43755,
+        "",
+        "0-2,5,7,11,13,16-17,32,35,38-39,62,65,67,69,72-73,75-76,80-81,83",
+    ),
+    (
+        "GC took its last EBLOCKs for pages out of some that could not be emptied",
+        96843,
+        "",
+        "0-4,6,9,11-19,22-28,34-39,45-46,50-51,58,69,71,81-82,84,91",
+    ),
 ];
 
 #[test]

@@ -6,9 +6,10 @@
 //!                                       nothing else to do: one that is mostly garbage (tidy.rs)
 //! ```
 //!
-//! Invariants: a victim is closed and no action under way was provisioned there; one with a page that can not be read is
-//! left alone until less is needed of it, and another one is emptied instead. When the drive is full, and the policy's victim would gain little, the one that gains most
-//! goes instead, so that every step makes room while anything is available at all.
+//! Invariants: a victim is closed and no action under way was provisioned there. One with a page that can not be read is
+//! left alone, whole, until less is needed of it, and another one is emptied instead: to move the rest would gain nothing.
+//! When the drive is full, and the policy's victim would gain little, the one that gains most goes instead, so that every
+//! step makes room while anything is available at all.
 //!
 //! Source: ELEOS §VI-A, §VII; static wear levelling as in the design.
 

@@ -28,7 +28,7 @@ use crate::map::Entry;
 use crate::metadata::{self, PageName};
 use crate::planted::{self, Planted};
 use crate::room::Room;
-use crate::summary::Stream;
+use crate::summary::{State, Stream};
 
 /// Bytes that are read at a time, about; and bytes between two pages that are rather read than passed over.
 const READ_BYTES: usize = 256 << 10;
@@ -58,6 +58,8 @@ impl Core {
                 .map(|words| words.iter().filter_map(|&w| PageName::from_word(w)).collect());
             (w.space.summary.get(victim), names)
         };
+        // One that is only to make room makes none when something stays.
+        let rest_moves = matches!(d.state, State::Failed { .. }) || cleaner.weak.contains(&victim);
         let names: Vec<PageName> = match names {
             Some(names) => names,
             None => match metadata::read(&self.medium, victim, d.data_end, d.metadata) {
@@ -86,6 +88,9 @@ impl Core {
                 entries => valid.extend(entries?.into_iter().map(|entry| Valid { lpid, entry })),
             }
         }
+        if cleaner.is_stuck && !rest_moves {
+            return Ok(Emptied::Never);
+        }
         // As they lie, so that neighbours are read together.
         valid.sort_unstable_by_key(|v| v.entry.ppa(self.geometry()));
         let most = if whole { MOVE_BYTES } else { cleaner.step_bytes as usize };
@@ -100,6 +105,9 @@ impl Core {
             let (step, rest) = left.split_at(left.iter().take_while(fits).count());
             left = rest;
             let pages = self.read_valid(cleaner, step)?;
+            if cleaner.is_stuck && !rest_moves {
+                return Ok(Emptied::Never);
+            }
             if !pages.is_empty() {
                 self.move_pages(d.age, pages)?;
             }
