@@ -7,7 +7,6 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 
 use lode_base::{EblockId, ExtentId, Lpid};
 use lode_flash::WblockState;
@@ -18,7 +17,7 @@ use crate::compute::entry_of;
 use crate::core::{Core, Sequencer};
 use crate::drive_page::{self, DriveKind};
 use crate::index::{IndexPage, Rules};
-use crate::log::read_log;
+use crate::log::check_log;
 use crate::map::{Entry, MapPage, PageCache, Resident};
 use crate::metadata::{self, PageName};
 use crate::summary::State;
@@ -95,11 +94,11 @@ impl Walk<'_> {
         if self.core.read_only.get().is_some() {
             return;
         }
-        match read_log(m, &record.log, &mut |_, _| Ok(ControlFlow::Continue(()))) {
+        // What is pending has no page yet.
+        let expected = w.log_place.lsn - 1;
+        match check_log(m, &record.log, expected) {
             Err(e) => self.problem(e.to_string()),
             Ok(read) => {
-                // What is pending has no page yet.
-                let expected = w.log_place.lsn - 1;
                 if read.lsn < expected {
                     let end = read.lsn;
                     self.problem(format!(

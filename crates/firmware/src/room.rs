@@ -21,6 +21,8 @@ use crate::summary::Stream;
 
 /// Turns to let reads end, when EBLOCKs wait for them and the drive is full.
 const TURNS_FOR_READS: u32 = 10_000;
+/// How often what is not a batch waits for that.
+const WAITS: u32 = 8;
 
 /// What something is written for: how deep it may go into the reserve.
 #[derive(Clone, Copy, Debug)]
@@ -89,9 +91,9 @@ impl Core {
             drop(w);
             let full = CommandError::OutOfSpace { free_bytes, needed_bytes };
             let Room::User { record_bytes, .. } = room else {
-                // What failed or ended may have left some empty.
                 tries += 1;
-                if tries == 1 && self.reclaim()? {
+                // What failed or ended may have left some empty, and others are only read yet.
+                if tries <= WAITS && (self.reclaim()? || self.wait_for_reads(false)?) {
                     continue;
                 }
                 let what = match room {
@@ -124,45 +126,71 @@ impl Core {
 
     /// Sees to it that a record has room in the log.
     pub(crate) fn log_room(&self, record_bytes: usize) -> Result<(), CommandError> {
-        if self.log_fits(&self.seq.lock(), record_bytes) {
-            return Ok(());
+        loop {
+            let before = {
+                let w = self.seq.lock();
+                if self.log_fits(&w, record_bytes) {
+                    return Ok(());
+                }
+                (w.commit, w.log_bytes)
+            };
+            // Without room for the checkpoint, GC makes some.
+            while !self.checkpoint_fits()? && self.or_full(self.collect(Urgency::Full))? {}
+            let w = self.seq.lock();
+            if !self.log_fits(&w, record_bytes) && !Self::went_on(&w, before) {
+                let needed_bytes = record_bytes as u64;
+                let left = self.log_bytes_max().saturating_sub(w.log_bytes);
+                let free_bytes = left.min(needed_bytes.saturating_sub(1));
+                return Err(CommandError::OutOfSpace { free_bytes, needed_bytes });
+            }
         }
-        // Without room for the checkpoint, GC makes some.
-        while !self.checkpoint_fits()? && self.or_full(self.collect(Urgency::Full))? {}
-        let w = self.seq.lock();
-        if self.log_fits(&w, record_bytes) {
-            return Ok(());
-        }
-        let needed_bytes = record_bytes as u64;
-        Err(CommandError::OutOfSpace {
-            free_bytes: self.log_bytes_max().saturating_sub(w.log_bytes).min(needed_bytes.saturating_sub(1)),
-            needed_bytes,
-        })
     }
 
-    /// Makes room, a step: answers whether something was gained.
+    /// Whether the log was cut short, or other batches had what room there was, since it was like this: the newest commit
+    /// and the bytes of log.
+    fn went_on(w: &Sequencer, (commit, log_bytes): (u64, u64)) -> bool {
+        w.log_bytes < log_bytes || w.commit > commit
+    }
+
+    /// Makes room, a step: answers whether something was gained, by this batch or by others.
     fn make_room(&self, record_bytes: usize) -> Result<bool, FirmwareError> {
-        let log_full = !self.log_fits(&self.seq.lock(), record_bytes);
+        let (log_full, log_before, free_before) = {
+            let w = self.seq.lock();
+            (!self.log_fits(&w, record_bytes), (w.commit, w.log_bytes), w.space.free_eblocks())
+        };
         if log_full && self.checkpoint_fits()? {
-            return Ok(self.log_fits(&self.seq.lock(), record_bytes));
+            let w = self.seq.lock();
+            return Ok(self.log_fits(&w, record_bytes) || Self::went_on(&w, log_before));
         }
-        if self.reclaim()? {
+        if self.reclaim()? || self.wait_for_reads(false)? {
             return Ok(true);
         }
         if self.or_full(self.collect(Urgency::Full))? {
             return Ok(true);
         }
-        let before = self.seq.lock().space.free_eblocks();
         self.checkpoint_fits()?;
         self.reclaim()?;
+        self.wait_for_reads(true)?;
+        let w = self.seq.lock();
+        Ok(w.space.free_eblocks() > free_before || w.commit > log_before.0)
+    }
+
+    /// Waits, a while, until reads of EBLOCKs that nobody needs have ended, or of `all` of them: whether one is free now
+    /// that was not.
+    fn wait_for_reads(&self, all: bool) -> Result<bool, FirmwareError> {
+        let free = |w: &Sequencer| w.space.free_eblocks();
+        let before = free(&self.seq.lock());
         for _ in 0..TURNS_FOR_READS {
-            if !self.seq.lock().space.has_released() {
-                break;
+            {
+                let w = self.seq.lock();
+                if w.space.released() == 0 || (!all && free(&w) > before) {
+                    break;
+                }
             }
             std::thread::yield_now();
             self.reclaim()?;
         }
-        Ok(self.seq.lock().space.free_eblocks() > before)
+        Ok(free(&self.seq.lock()) > before)
     }
 
     /// Writes a checkpoint, if there is room for it.
@@ -188,7 +216,7 @@ impl Core {
         // What batches left empty is used again before its space goes back, or GC looks for more.
         let empty = {
             let w = self.seq.lock();
-            !w.space.summary.empty.is_empty() || w.space.has_released()
+            !w.space.summary.empty.is_empty() || w.space.released() > 0
         };
         if empty && let Err(e) = self.reclaim() {
             return self.note(&e);

@@ -67,8 +67,7 @@ impl Core {
     fn log_health(&self) -> Result<u64, FirmwareError> {
         let Some(last) = self.seq.lock().last_checkpoint else { return Ok(0) };
         let written = self.seq.lock().log_place.lsn - 1;
-        let end =
-            crate::log::read_log(&self.medium, &last.0, &mut |_, _| Ok(std::ops::ControlFlow::Continue(())))?;
+        let end = crate::log::check_log(&self.medium, &last.0, written)?;
         if end.lsn < written {
             let what = format!("page {} of the log can not be read, but it was durable", end.lsn + 1);
             return Err(FirmwareError::damaged(self.medium.path(), what));
@@ -124,14 +123,13 @@ impl Core {
     }
 
     fn scrub_extent(&self, extent: ExtentId, report: &mut ScrubReport) {
-        let map = match self.map.get(&self.medium, &self.epochs, extent.raw()) {
-            Ok(Some(map)) => map,
-            // One that can not be read was told already.
-            Ok(None) | Err(_) => return,
-        };
-        for (page, _) in map.mapped() {
+        let map = || self.map.get(&self.medium, &self.epochs, extent.raw()).ok().flatten();
+        // One that can not be read was told already.
+        let mapped: Vec<u16> = map().map_or_else(Vec::new, |m| m.mapped().map(|(page, _)| page).collect());
+        for page in mapped {
             let _epoch = self.epochs.enter();
-            let Some(entry) = map.load(page) else { continue };
+            // The mapping page may have left memory since, and what was loaded anew changed.
+            let Some(entry) = map().and_then(|m| m.load(page)) else { continue };
             let lpid = extent.page(page);
             report.pages += 1;
             report.bytes += entry.len_bytes() as u64;

@@ -460,9 +460,9 @@ impl Space {
         self.give_back_step(medium, kept_most)
     }
 
-    /// Whether EBLOCKs wait for reads to end.
-    pub(crate) fn has_released(&self) -> bool {
-        !self.limbo.is_empty()
+    /// EBLOCKs that wait for reads to end.
+    pub(crate) fn released(&self) -> u32 {
+        self.limbo.len() as u32
     }
 
     /// Replays a change of an EBLOCK.

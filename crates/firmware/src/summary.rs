@@ -300,7 +300,7 @@ impl Summary {
         self.note_if_empty(e);
     }
 
-    /// A system action was provisioned here.
+    /// A system action was provisioned here, or the mover empties it: it stays.
     pub(crate) fn enter(&mut self, e: EblockId) {
         self.eblocks[e.raw() as usize].in_flight += 1;
     }

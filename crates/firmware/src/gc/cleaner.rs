@@ -178,7 +178,8 @@ impl Core {
     pub(crate) fn gc_due(&self, w: &Sequencer) -> bool {
         let g = self.geometry();
         let eblock = u64::from(g.eblock_bytes());
-        let free = u64::from(w.space.free_eblocks());
+        // What only reads under way still need is room already.
+        let free = u64::from(w.space.free_eblocks() + w.space.released());
         let floor = u64::from(self.reserve_eblocks(w))
             + (u64::from(g.eblock_count()) * FREE_PERCENT / 100)
                 .min(u64::from(self.options.gc_free_eblocks_max));

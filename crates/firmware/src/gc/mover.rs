@@ -42,14 +42,25 @@ pub(crate) struct Valid {
 }
 
 impl Core {
-    /// Empties an EBLOCK, `whole` or one step of it.
+    /// Empties an EBLOCK, `whole` or one step of it, which stays until that is over.
     pub(super) fn empty(
         &self,
         cleaner: &mut Cleaner,
         victim: EblockId,
         whole: bool,
     ) -> Result<Emptied, FirmwareError> {
-        let _epoch = self.epochs.enter();
+        self.seq.lock().space.summary.enter(victim);
+        let emptied = self.empty_held(cleaner, victim, whole);
+        self.seq.lock().space.summary.leave(victim);
+        emptied
+    }
+
+    fn empty_held(
+        &self,
+        cleaner: &mut Cleaner,
+        victim: EblockId,
+        whole: bool,
+    ) -> Result<Emptied, FirmwareError> {
         let (d, names) = {
             let w = self.seq.lock();
             let names = w

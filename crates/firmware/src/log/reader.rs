@@ -222,6 +222,24 @@ pub(crate) fn read_log(
     start: &Place,
     visit: Visit<'_>,
 ) -> Result<LogEnd, FirmwareError> {
+    read_log_to(medium, start, u64::MAX, visit)
+}
+
+/// Reads the log up to page `last`, which ends a group, while groups may be appended behind it: whether all of it can be
+/// read, how many pages in their second copy only.
+///
+/// # Errors
+/// As [`read_log`].
+pub(crate) fn check_log(medium: &dyn LogMedium, start: &Place, last: u64) -> Result<LogEnd, FirmwareError> {
+    read_log_to(medium, start, last, &mut |_, _| Ok(ControlFlow::Continue(())))
+}
+
+fn read_log_to(
+    medium: &dyn LogMedium,
+    start: &Place,
+    last: u64,
+    visit: Visit<'_>,
+) -> Result<LogEnd, FirmwareError> {
     let g = *medium.geometry();
     let damaged = |what: String| FirmwareError::damaged(medium.path(), what);
     if let Some(what) = why_not(&start.spots, &g) {
@@ -240,7 +258,9 @@ pub(crate) fn read_log(
     // The last group is shown once the next one, or the end, tells whether it was durable.
     let mut waiting: Option<Group> = None;
     let mut group: Option<(Place, Vec<u8>)> = None;
-    while let Some(Found { page: p, payload, spot }) = pages.find(&end.place)? {
+    while end.lsn < last
+        && let Some(Found { page: p, payload, spot }) = pages.find(&end.place)?
+    {
         if let Some(what) = why_not(&p.next, &g) {
             return Err(damaged(format!("log page {} names {what}", p.lsn)));
         }
@@ -281,11 +301,11 @@ pub(crate) fn read_log(
             }
         }
     }
-    if !planted::is(Planted::HoleTakenForEnd) {
+    if end.lsn < last && !planted::is(Planted::HoleTakenForEnd) {
         look_beyond(&mut pages, &mut end)?;
     }
-    if let Some(last) = waiting
-        && end.refuses(last, visit)?
+    if let Some(newest) = waiting
+        && end.refuses(newest, visit)?
     {
         return Ok(end);
     }
