@@ -49,6 +49,17 @@ pub(crate) const fn whole_groups(image_bytes: u64) -> u64 {
     image_bytes.saturating_sub(DATA_AT) / GROUP_BYTES
 }
 
+/// Where the host's page cache may part what is written at once: at multiples of this in the image.
+const PART_BYTES: u64 = 512 << 10;
+
+/// The first byte of the medium from `byte` on that large writes are best parted at.
+pub(crate) const fn part_from(byte: u64) -> u64 {
+    let in_data = data_at(byte).next_multiple_of(PART_BYTES) - DATA_AT;
+    // Where tags lie there, the data behind them.
+    let in_group = (in_data % GROUP_BYTES).saturating_sub(GROUP_TAG_BYTES);
+    in_data / GROUP_BYTES * GROUP_DATA_BYTES + in_group
+}
+
 /// Splits `len` bytes of the medium from `byte` on where groups end: (byte, bytes) each.
 pub(crate) fn by_group(byte: u64, len: u64) -> impl Iterator<Item = (u64, u64)> {
     let end = byte + len;
@@ -65,6 +76,19 @@ pub(crate) fn by_group(byte: u64, len: u64) -> impl Iterator<Item = (u64, u64)> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn large_writes_are_parted_at_multiples_in_the_image() {
+        assert_eq!(part_from(0), (512 << 10) - 4096);
+        for byte in (0..300 * GROUP_DATA_BYTES).step_by(28 << 10) {
+            let part = part_from(byte);
+            assert!((byte..byte + PART_BYTES).contains(&part), "{byte}: {part}");
+            // Every 128th group begins at a multiple: its tags and data are not parted.
+            let begins = part.is_multiple_of(128 * GROUP_DATA_BYTES);
+            let at = if begins { group_at(group_of(part)) } else { data_at(part) };
+            assert!(at.is_multiple_of(PART_BYTES) && data_at(byte) <= data_at(part), "{byte}: {part}");
+        }
+    }
 
     #[test]
     fn groups_follow_each_other_and_split_ranges() {

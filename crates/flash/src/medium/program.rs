@@ -11,7 +11,7 @@ use lode_base::{EblockId, PageBuf};
 use crate::backing::Backing;
 use crate::error::WRITE_DATA;
 use crate::faults::{Faults, ProgramStrike};
-use crate::layout::{GROUP_DATA_BYTES, GROUP_TAG_BYTES, by_group, data_at, group_at, group_of};
+use crate::layout::{GROUP_DATA_BYTES, GROUP_TAG_BYTES, by_group, data_at, group_at, group_of, part_from};
 use crate::tag::{TAG_BYTES, Tag};
 use crate::{FlashError, Generation, Medium};
 
@@ -69,6 +69,13 @@ impl Medium {
     /// When `data` is not whole WBLOCKs, the EBLOCK is not erased, or `wblock` is not the next.
     pub fn program(&self, e: EblockId, wblock: u32, data: &PageBuf) -> Result<(), FlashError> {
         self.program_with(e, wblock, data, true)
+    }
+
+    /// The first byte of an EBLOCK from `offset` on (or behind its end) that a large program is best parted at: the page
+    /// cache of a host then holds the parts in as large pieces as it would hold the whole.
+    pub fn part_from(&self, e: EblockId, offset: u32) -> u32 {
+        let start = self.wblock_byte(e, 0);
+        (part_from(start + u64::from(offset)) - start) as u32
     }
 
     /// As [`Medium::program`], but without tags, in one write: for log pages, whose tag lies inside. Only
