@@ -8,6 +8,7 @@ pub mod checksum;
 pub mod fast;
 pub mod geometry;
 pub mod page_buf;
+pub mod prefetch;
 pub mod time;
 
 pub use addr::{CommitNo, EblockId, ExtentId, Lpid, OwnerId, Ppa, SessionId, TableId, ViewId};

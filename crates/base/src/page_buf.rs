@@ -149,6 +149,7 @@ impl PageBufMut {
     }
 
     /// The finished buffer, without a copy.
+    #[inline]
     pub fn freeze(self) -> PageBuf {
         let len = self.len;
         PageBuf { lines: Arc::new(Lines(self.lines)), start: 0, len }
@@ -157,12 +158,14 @@ impl PageBufMut {
 
 impl Deref for PageBufMut {
     type Target = [u8];
+    #[inline]
     fn deref(&self) -> &[u8] {
         &bytemuck::cast_slice(&self.lines)[..self.len]
     }
 }
 
 impl DerefMut for PageBufMut {
+    #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         let len = self.len;
         &mut bytemuck::cast_slice_mut(&mut self.lines)[..len]
@@ -233,6 +236,7 @@ impl PageBuf {
 
 impl Deref for PageBuf {
     type Target = [u8];
+    #[inline]
     fn deref(&self) -> &[u8] {
         &bytemuck::cast_slice(&self.lines.0)[self.start..self.start + self.len]
     }

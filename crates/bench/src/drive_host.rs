@@ -78,11 +78,7 @@ impl Host {
             self.queue.complete(VirtualNs::ZERO, Until::One, &mut self.out)?;
         }
         self.out.sort_unstable_by_key(|c| c.tag);
-        let reply = |c: Completion| match c.outcome {
-            Outcome::Done(reply) => Ok(reply?),
-            Outcome::Unit(_) => unreachable!("no task was submitted"),
-        };
-        self.out.drain(..).map(reply).collect()
+        self.out.drain(..).map(reply_of).collect()
     }
 
     /// Runs one command.
@@ -90,7 +86,14 @@ impl Host {
     /// # Errors
     /// Its error.
     pub fn run(&mut self, c: Command) -> Result<Reply, DriveError> {
-        Ok(self.run_all(vec![c])?.pop().expect("one command has one answer"))
+        self.queue.submit(VirtualNs::ZERO, c).expect("the queue has room");
+        self.out.clear();
+        loop {
+            self.queue.complete(VirtualNs::ZERO, Until::One, &mut self.out)?;
+            if let Some(done) = self.out.pop() {
+                return reply_of(done);
+            }
+        }
     }
 
     /// Writes a batch.
@@ -122,6 +125,13 @@ impl Host {
             Reply::Extents(extents) => Ok(extents),
             other => unreachable!("{other:?} answers no allocation"),
         }
+    }
+}
+
+fn reply_of(c: Completion) -> Result<Reply, DriveError> {
+    match c.outcome {
+        Outcome::Done(reply) => Ok(reply?),
+        Outcome::Unit(_) => unreachable!("no task was submitted"),
     }
 }
 

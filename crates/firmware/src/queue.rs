@@ -110,6 +110,12 @@ impl Queue for DriveQueue {
         if self.jobs.len() >= self.depth {
             return Err(Refused(Box::new(c)));
         }
+        // More pages are looked up together when they are read.
+        if let Command::Read { pages, .. } = &c
+            && pages.len() == 1
+        {
+            self.core.prefetch(pages);
+        }
         let tag = Tag(self.next_tag);
         self.next_tag += 1;
         self.jobs.push_back(Job { tag, at, work: Work::Command(c) });

@@ -13,13 +13,12 @@ use std::sync::Arc;
 
 use lode_base::{CELL_BYTES, Lpid, PageBuf, Ppa, ViewId};
 use lode_command::{CommandError, PageRange, ReadRequest, Reply};
-use lode_flash::FlashError;
 use lode_program::{IndexEntry, IndexRule};
 
 use crate::compute::{Located, PageAccess};
 use crate::core::Core;
 use crate::epochs::Epoch;
-use crate::map::{Entry, MapPage};
+use crate::map::Entry;
 use crate::planted::{self, Planted};
 use crate::versions::OldIndex;
 
@@ -41,42 +40,45 @@ impl Core {
         let mut read = Vec::with_capacity(pages.len());
         for some in pages.chunks(PAGES_AHEAD) {
             let _epoch = self.epochs.enter();
-            if some.len() > 1 {
-                self.read_together(view, some, &mut read)?;
-                continue;
-            }
-            for r in some {
-                let commit = view.map(|v| self.view_commit(v)).transpose()?;
-                let (entry, range) = self.located(view, commit, r, self.newest(r.lpid)?)?;
-                read.push(self.read_range(r.lpid, entry, range)?);
+            let commit = view.map(|v| self.view_commit(v)).transpose()?;
+            match some {
+                [one] => {
+                    let (entry, range) = self.located(view, commit, one)?;
+                    read.push(self.read_range(one.lpid, entry, range)?);
+                }
+                some => self.read_together(view, commit, some, &mut read)?,
             }
         }
         Ok(Reply::Pages(read))
     }
 
-    /// Reads pages, all of which are looked up before the first is read: where their entries and tags are not in the
-    /// CPU's caches, it waits for them together, instead of for each before each read. The caller is in an epoch.
+    /// Asks the CPU for the mapping entries of pages that are to be read, as far as they are in memory: where they are in none
+    /// of its caches, it need not wait for one after the other.
+    pub(crate) fn prefetch(&self, pages: &[ReadRequest]) {
+        for r in pages.iter().take(PAGES_AHEAD) {
+            self.map.look(r.lpid.extent().raw(), |map| map.prefetch(r.lpid.page()));
+        }
+    }
+
+    /// Reads pages, all of which are looked up before the first is read: the CPU waits for what is in none of its caches once,
+    /// instead of for each. The caller is in an epoch.
     fn read_together(
         &self,
         view: Option<ViewId>,
+        commit: Option<u64>,
         pages: &[ReadRequest],
         read: &mut Vec<PageBuf>,
     ) -> Result<(), CommandError> {
-        let commit = view.map(|v| self.view_commit(v)).transpose()?;
-        let map = |r: &ReadRequest| self.map.get(&self.medium, &self.epochs, r.lpid.extent().raw());
-        let maps: Vec<Option<Arc<MapPage>>> = pages.iter().map(map).collect::<Result<_, _>>()?;
-        // A page that left memory since says what was true when it was found: the epoch keeps what it names.
-        let load = |(r, map): (&ReadRequest, &Option<Arc<MapPage>>)| map.as_ref()?.load(r.lpid.page());
-        let newest: Vec<Option<Entry>> = pages.iter().zip(&maps).map(load).collect();
+        self.prefetch(pages);
         let mut found = Vec::with_capacity(pages.len());
-        let mut ahead = Vec::with_capacity(pages.len());
         let mut failed = None;
-        for (r, newest) in pages.iter().zip(newest) {
-            match self.located(view, commit, r, newest) {
+        for r in pages {
+            match self.located(view, commit, r) {
                 Ok((entry, range)) => {
-                    let cells = self.cells_of(entry, &range);
-                    ahead.extend(cells.map(|(at, len, _)| self.medium.ahead(at, len)));
-                    found.push((r.lpid, entry, range, cells));
+                    if let Some((at, len, _)) = self.cells_of(entry, &range) {
+                        self.medium.prefetch(at, len);
+                    }
+                    found.push((r.lpid, entry, range));
                 }
                 // What comes before it is read first: the first error counts.
                 Err(e) => {
@@ -85,12 +87,8 @@ impl Core {
                 }
             }
         }
-        let mut on_medium = self.medium.read_ahead(&ahead);
-        for (lpid, entry, range, cells) in found {
-            read.push(match cells {
-                Some(cells) => self.wanted(lpid, cells, on_medium.next().expect("one for each"))?,
-                None => self.read_range(lpid, entry, range)?,
-            });
+        for (lpid, entry, range) in found {
+            read.push(self.read_range(lpid, entry, range)?);
         }
         failed.map_or(Ok(()), Err)
     }
@@ -104,15 +102,15 @@ impl Core {
         })
     }
 
-    /// The entry of a page at a view, which shows `commit`, or at the newest commit, whose entry is `newest`; and which of
-    /// its bytes are to be read.
+    /// The entry of a page at a view, which shows `commit`, or at the newest commit; and which of its bytes are to be read.
+    /// The caller is in an epoch.
     fn located(
         &self,
         view: Option<ViewId>,
         commit: Option<u64>,
         r: &ReadRequest,
-        newest: Option<Entry>,
     ) -> Result<(Entry, Range<u32>), CommandError> {
+        let newest = self.newest(r.lpid)?;
         let old = commit.and_then(|c| self.versions.find(r.lpid, c));
         if let Some(v) = view {
             self.view_commit(v)?;
@@ -146,18 +144,8 @@ impl Core {
             })?;
             return Ok(page.slice(range.start as usize..range.end as usize));
         }
-        let cells @ (at, len, _) = self.cells(entry.ppa(self.geometry()), &range);
-        self.wanted(lpid, cells, self.medium.read(at, len))
-    }
-
-    /// What was read of a page: its cells, without the bytes that were not asked for.
-    fn wanted(
-        &self,
-        lpid: Lpid,
-        (at, len, skip): (Ppa, u32, usize),
-        read: Result<PageBuf, FlashError>,
-    ) -> Result<PageBuf, CommandError> {
-        let read = match read {
+        let (at, len, skip) = self.cells(entry.ppa(self.geometry()), &range);
+        let read = match self.medium.read(at, len) {
             Err(e) if e.is_uncorrectable() && planted::is(Planted::ReplyUnverified) => {
                 self.medium.read_unverified(at, len)
             }

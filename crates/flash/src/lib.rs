@@ -12,6 +12,7 @@
 
 mod backing;
 mod copies;
+mod counter;
 mod die;
 mod error;
 mod faults;
@@ -28,6 +29,6 @@ mod tag_cache;
 
 pub use error::FlashError;
 pub use faults::{FaultKind, Faults, Hit, Power};
-pub use medium::{Ahead, Medium, READ_RETRIES, WblockState};
+pub use medium::{Medium, READ_RETRIES, WblockState};
 pub use record::CHECKPOINT_RECORD_BYTES_MAX;
 pub use tag::Generation;

@@ -14,8 +14,6 @@ mod protected;
 mod read;
 mod records;
 
-pub use read::Ahead;
-
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
@@ -26,6 +24,7 @@ use lode_base::{EblockId, Geometry, Ppa};
 use parking_lot::Mutex;
 
 use crate::backing::{Backing, MemoryBacking};
+use crate::counter::Counter;
 use crate::die::DieState;
 use crate::faults::{Disk, Faults, Plan, Power};
 use crate::layout::{GROUP_DATA_BYTES, GROUP_TAG_BYTES, by_group, data_at, group_at, group_of};
@@ -56,7 +55,7 @@ pub struct Medium {
     /// The power-protected buffer of a medium in memory. Of a simulated one, the faults have it.
     protected_bytes: u32,
     protected: Mutex<Vec<u8>>,
-    media_bytes_read: AtomicU64,
+    media_bytes_read: Counter,
     media_bytes_written: AtomicU64,
 }
 
@@ -149,7 +148,7 @@ impl Medium {
             poison: OnceLock::new(),
             protected_bytes: 0,
             protected: Mutex::default(),
-            media_bytes_read: AtomicU64::new(0),
+            media_bytes_read: Counter::default(),
             media_bytes_written: AtomicU64::new(0),
         }
     }
@@ -186,7 +185,7 @@ impl Medium {
 
     /// Bytes read from the medium since it was opened, in whole read units.
     pub fn media_bytes_read(&self) -> u64 {
-        self.media_bytes_read.load(Ordering::Relaxed)
+        self.media_bytes_read.sum()
     }
 
     /// Bytes programmed since it was opened.

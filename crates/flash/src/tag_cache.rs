@@ -1,17 +1,21 @@
 //! Tag groups in memory, so that a read costs one read of data and none of tags.
 //!
 //! ```text
-//!   group ── mod SLOTS ─► slot { group, changes, 256 tags }       16 MB hold the tags of 4 GB of data
+//!   group ── mod SLOTS ─► slot { version, group, 256 tags }       16 MB hold the tags of 4 GB of data
+//!   reader: version ─► tags ─► version still the same?            no lock
+//!   writer: lock ─► version odd ─► tags ─► version even
 //! ```
 //!
-//! Invariant: a cached tag is what the image has. A loader reads the image without the slot's lock; `changes` tells
-//! it whether a tag was written meanwhile, and then it reads again. Whoever holds a group by [`TagCache::held`] sees tags
-//! that were not written since; of others he may see halves, so that what does not verify by them is to be read again.
+//! Invariant: a cached tag is what the image has. A loader reads the image without the slot's lock; the version tells it
+//! whether a tag was written meanwhile, and then it reads again. A reader believes what it saw only if the version is even,
+//! and was the same before and after.
+//! Source: sequence locks over atomic words (Boehm, MSPC 2012).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use parking_lot::RwLock;
+use lode_base::prefetch::prefetch;
+use parking_lot::Mutex;
 
 use crate::FlashError;
 use crate::tag::{TAG_BYTES, Tag};
@@ -24,52 +28,105 @@ pub(crate) const GROUP_TAGS: usize = 256;
 /// The tags of one group, as they lie on the image.
 pub(crate) type GroupBytes = [u8; GROUP_TAGS * TAG_BYTES];
 
-/// The tags of one group in memory: two words each.
-pub(crate) struct Group(Box<[[AtomicU64; TAG_BYTES / 8]]>);
+/// A tag in memory, in one cache line.
+#[derive(Default)]
+#[repr(align(16))]
+struct Words([AtomicU64; TAG_BYTES / 8]);
 
-impl Group {
-    fn new(bytes: &GroupBytes) -> Self {
-        let word = |b: &[u8; 8]| AtomicU64::new(u64::from_le_bytes(*b));
-        let (tags, _) = bytes.as_chunks::<TAG_BYTES>();
-        Self(tags.iter().map(|t| std::array::from_fn(|i| word(&t.as_chunks().0[i]))).collect())
-    }
-
-    /// Tag `index`.
-    pub(crate) fn tag(&self, index: usize) -> Tag {
+impl Words {
+    fn load(&self) -> Tag {
         let mut bytes = [0; TAG_BYTES];
-        for (b, word) in bytes.as_chunks_mut().0.iter_mut().zip(&self.0[index]) {
+        for (b, word) in bytes.as_chunks_mut().0.iter_mut().zip(&self.0) {
             *b = word.load(Ordering::Relaxed).to_le_bytes();
         }
         Tag::from_bytes(&bytes)
     }
 
-    fn copy_from(&self, first: usize, bytes: &[u8]) {
-        let (words, _) = bytes.as_chunks();
-        for (to, word) in self.0[first..].iter().flatten().zip(words) {
-            to.store(u64::from_le_bytes(*word), Ordering::Relaxed);
+    fn store(&self, bytes: &[u8; TAG_BYTES]) {
+        for (word, b) in self.0.iter().zip(bytes.as_chunks().0) {
+            word.store(u64::from_le_bytes(*b), Ordering::Relaxed);
         }
     }
 }
 
+type Group = [Words; GROUP_TAGS];
+
 #[derive(Default)]
 struct Slot {
-    /// Writes and evictions so far, of any group that maps here.
-    changes: u64,
-    held: Option<(u64, Arc<Group>)>,
+    /// Two for each change of any group that maps here; odd during one.
+    version: AtomicU64,
+    /// The group whose tags are here, plus 1; 0 is none.
+    held: AtomicU64,
+    /// Made when they are first needed.
+    tags: OnceLock<Box<Group>>,
+    changing: Mutex<()>,
+}
+
+impl Slot {
+    fn holds(&self, group: u64) -> bool {
+        self.held.load(Ordering::Relaxed) == group + 1
+    }
+
+    fn tags(&self) -> &Group {
+        self.tags.get_or_init(|| Box::new(std::array::from_fn(|_| Words::default())))
+    }
+
+    /// Changes what is here, unless a change came since `version`; answers whether it did.
+    fn change(&self, since: Option<u64>, change: impl FnOnce(&Self)) -> bool {
+        let _changing = self.changing.lock();
+        let version = self.version.load(Ordering::Relaxed);
+        if since.is_some_and(|s| s != version) {
+            return false;
+        }
+        self.version.store(version + 1, Ordering::Relaxed);
+        // A reader that sees any of the change sees that it began.
+        fence(Ordering::Release);
+        change(self);
+        self.version.store(version + 2, Ordering::Release);
+        true
+    }
+
+    fn store(&self, first: usize, bytes: &[u8]) {
+        for (words, b) in self.tags()[first..].iter().zip(bytes.as_chunks().0) {
+            words.store(b);
+        }
+    }
+}
+
+/// The tags of a group that were in memory when they were looked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Held<'a> {
+    slot: &'a Slot,
+    tags: &'a Group,
+    version: u64,
+}
+
+impl Held<'_> {
+    /// Asks the CPU for tag `index`, which will be needed.
+    pub(crate) fn prefetch(&self, index: usize) {
+        prefetch(&self.tags[index].0[0]);
+    }
+
+    /// Tag `index`; `None` when something changed since.
+    pub(crate) fn tag(&self, index: usize) -> Option<Tag> {
+        let tag = self.tags[index].load();
+        fence(Ordering::Acquire);
+        (self.slot.version.load(Ordering::Relaxed) == self.version).then_some(tag)
+    }
 }
 
 pub(crate) struct TagCache {
-    slots: Vec<RwLock<Slot>>,
+    slots: Vec<Slot>,
 }
 
 impl TagCache {
     /// A cache for a medium of `groups` groups.
     pub(crate) fn new(groups: u64) -> Self {
         let slots = groups.clamp(1, SLOTS as u64);
-        Self { slots: (0..slots).map(|_| RwLock::default()).collect() }
+        Self { slots: (0..slots).map(|_| Slot::default()).collect() }
     }
 
-    fn slot(&self, group: u64) -> &RwLock<Slot> {
+    fn slot(&self, group: u64) -> &Slot {
         &self.slots[(group % self.slots.len() as u64) as usize]
     }
 
@@ -81,54 +138,55 @@ impl TagCache {
         out: &mut [Tag],
         load: impl Fn(&mut GroupBytes) -> Result<(), FlashError>,
     ) -> Result<(), FlashError> {
-        let copy = |g: &Group, out: &mut [Tag]| {
-            out.iter_mut().enumerate().for_each(|(i, t)| *t = g.tag(first + i));
-        };
+        let slot = self.slot(group);
         loop {
-            let changes = {
-                let slot = self.slot(group).read();
-                if let Some((held, tags)) = &slot.held
-                    && *held == group
-                {
-                    copy(tags, out);
+            let version = {
+                let _changing = slot.changing.lock();
+                if slot.holds(group) {
+                    let tags = &slot.tags()[first..];
+                    out.iter_mut().zip(tags).for_each(|(out, words)| *out = words.load());
                     return Ok(());
                 }
-                slot.changes
+                slot.version.load(Ordering::Relaxed)
             };
             let mut bytes = Box::new([0; GROUP_TAGS * TAG_BYTES]);
             load(&mut bytes)?;
-            let mut slot = self.slot(group).write();
-            if slot.changes == changes {
-                let tags = Group::new(&bytes);
-                copy(&tags, out);
-                slot.held = Some((group, Arc::new(tags)));
+            let loaded = slot.change(Some(version), |slot| {
+                slot.store(0, &bytes[..]);
+                slot.held.store(group + 1, Ordering::Relaxed);
+            });
+            if loaded {
+                let (tags, _) = bytes.as_chunks();
+                out.iter_mut().zip(&tags[first..]).for_each(|(out, b)| *out = Tag::from_bytes(b));
                 return Ok(());
             }
         }
     }
 
-    /// The tags of `group`, if they are here.
-    pub(crate) fn held(&self, group: u64) -> Option<Arc<Group>> {
-        let slot = self.slot(group).read();
-        slot.held.as_ref().filter(|(held, _)| *held == group).map(|(_, tags)| tags.clone())
+    /// The tags of `group`, if they are here and nothing is about to change.
+    pub(crate) fn held(&self, group: u64) -> Option<Held<'_>> {
+        let slot = self.slot(group);
+        let version = slot.version.load(Ordering::Acquire);
+        let is_here = version.is_multiple_of(2) && slot.holds(group);
+        Some(Held { slot, tags: slot.tags.get().filter(|_| is_here)?, version })
     }
 
     /// Tags that were just written to the image, from tag `first` of `group` on.
     pub(crate) fn written(&self, group: u64, first: usize, tags: &[u8]) {
-        let mut slot = self.slot(group).write();
-        slot.changes += 1;
-        if let Some((held, group_tags)) = &slot.held
-            && *held == group
-        {
-            group_tags.copy_from(first, tags);
-        }
+        self.slot(group).change(None, |slot| {
+            if slot.holds(group) {
+                slot.store(first, tags);
+            }
+        });
     }
 
     /// Forgets `group`, whose tags are (or may be) no longer what they were.
     pub(crate) fn forget(&self, group: u64) {
-        let mut slot = self.slot(group).write();
-        slot.changes += 1;
-        slot.held.take_if(|(held, _)| *held == group);
+        self.slot(group).change(None, |slot| {
+            if slot.holds(group) {
+                slot.held.store(0, Ordering::Relaxed);
+            }
+        });
     }
 }
 
@@ -158,12 +216,44 @@ mod tests {
         assert_eq!(get(0, true), (Tag::default(), 2));
         assert_eq!(get(0, false), (Tag::default(), 0));
         let held = cache.held(0).unwrap();
+        assert_eq!(held.tag(5), Some(Tag::default()));
         cache.written(0, 5, &tag.to_bytes());
         assert_eq!(get(0, false), (tag, 0));
-        assert_eq!((held.tag(5), held.tag(6)), (tag, Tag::default()));
+        assert_eq!(held.tag(5), None, "it changed since");
+        let held = cache.held(0).unwrap();
+        assert_eq!((held.tag(5), held.tag(6)), (Some(tag), Some(Tag::default())));
         assert!(cache.held(2).is_none());
         assert_eq!(get(2, false), (Tag::default(), 1), "another group of the same slot");
+        assert_eq!(held.tag(6), None, "its tags went");
         cache.forget(2);
         assert_eq!(get(2, false).1, 1);
+    }
+    /// Two threads read what two others change: nobody sees halves of two tags.
+    #[test]
+    fn no_reader_sees_half_a_change() {
+        let cache = TagCache::new(1);
+        let tag = |n: u32| Tag { crc: n, generation: n.into(), kind: n };
+        let bytes = |n: u32| tag(n).to_bytes();
+        let load = |b: &mut GroupBytes| {
+            b.as_chunks_mut().0.fill(bytes(1));
+            Ok(())
+        };
+        let one = |t: Tag| assert_eq!(t, tag(t.crc));
+        std::thread::scope(|s| {
+            s.spawn(|| (1..20_000).for_each(|n| cache.written(0, 7, &bytes(n))));
+            s.spawn(|| (1..2000).for_each(|n| if n % 7 == 0 { cache.forget(0) } else { cache.forget(1) }));
+            for _ in 0..2 {
+                s.spawn(|| {
+                    for _ in 0..20_000 {
+                        if let Some(t) = cache.held(0).and_then(|h| h.tag(7)) {
+                            one(t);
+                        }
+                        let mut out = [Tag::default()];
+                        cache.get(0, 7, &mut out, load).unwrap();
+                        one(out[0]);
+                    }
+                });
+            }
+        });
     }
 }

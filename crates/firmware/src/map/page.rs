@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use lode_base::prefetch::prefetch;
 use lode_base::{EXTENT_PAGES, Geometry};
 
 use super::{Entry, Resident};
@@ -21,6 +22,11 @@ impl MapPage {
     /// The entry of page `page` of the extent.
     pub(crate) fn load(&self, page: u16) -> Option<Entry> {
         Entry::from_word(self.words[usize::from(page)].load(Ordering::SeqCst))
+    }
+
+    /// Asks the CPU for the entry of page `page`, which will be needed.
+    pub(crate) fn prefetch(&self, page: u16) {
+        prefetch(&self.words[usize::from(page)]);
     }
 
     pub(crate) fn store(&self, page: u16, e: Option<Entry>) {

@@ -15,7 +15,7 @@ use lode_base::{EblockId, PageBuf, PageBufMut, Ppa};
 use crate::faults::ReadStrike;
 use crate::layout::{by_group, data_at, group_at, group_of};
 use crate::tag::Tag;
-use crate::tag_cache::Group;
+use crate::tag_cache::Held;
 use crate::{FlashError, Generation, Medium, WblockState};
 
 /// How often a read that went wrong is tried again. As the read-retry levels of a NAND die, few: what four reads do not
@@ -24,13 +24,8 @@ pub const READ_RETRIES: u32 = 3;
 /// Reads of no more units than this need no memory for their tags.
 const FEW_UNITS: usize = 8;
 
-/// Bytes that are to be read together with others, for which see [`Medium::ahead`].
-pub struct Ahead {
-    at: Ppa,
-    len: u32,
-    /// The tags of its read unit, if it lies in one and they are in memory.
-    tags: Option<(std::sync::Arc<Group>, usize)>,
-}
+/// A unit, by its byte, whose tag a fault made read as this.
+type FalseTag = Option<(u64, Tag)>;
 
 /// Whole read units.
 struct Units {
@@ -39,17 +34,21 @@ struct Units {
     /// Where the wanted bytes begin in them.
     start: usize,
     data: PageBuf,
-    /// A unit, by its byte, whose tag a fault made read as this.
-    false_tag: Option<(u64, Tag)>,
+    false_tag: FalseTag,
 }
 
 impl Units {
     fn wanted(self, len: u32) -> PageBuf {
-        if self.data.len() == len as usize {
-            return self.data;
-        }
-        self.data.slice(self.start..self.start + len as usize)
+        wanted(self.data, self.start, len)
     }
+}
+
+/// The wanted bytes of whole read units.
+fn wanted(units: PageBuf, start: usize, len: u32) -> PageBuf {
+    if units.len() == len as usize {
+        return units;
+    }
+    units.slice(start..start + len as usize)
 }
 
 impl Medium {
@@ -60,39 +59,59 @@ impl Medium {
     /// When a read unit is not what was programmed there in this generation, or can not be read
     /// ([`FlashError::is_uncorrectable`]), or the backing can not be read at all.
     pub fn read(&self, at: Ppa, len: u32) -> Result<PageBuf, FlashError> {
-        self.read_by(at, len, None)
-    }
-
-    /// Finds the tags of what [`Medium::read_ahead`] is to read, without looking at them.
-    pub fn ahead(&self, at: Ppa, len: u32) -> Ahead {
-        let byte = at.cell() * lode_base::CELL_BYTES as u64;
-        let one = self.read_units_bytes(at, len) == u64::from(self.geometry.rblock_bytes());
-        let tags = one.then(|| self.tags.held(group_of(byte))).flatten();
-        Ahead { at, len, tags: tags.map(|group| (group, self.tag_index(byte))) }
-    }
-
-    /// As [`Medium::read`] of each, in order. Their tags are looked at first, all of them: a CPU then waits for them
-    /// together, where it waits for each alone when reads come between.
-    pub fn read_ahead<'a>(
-        &'a self,
-        all: &'a [Ahead],
-    ) -> impl Iterator<Item = Result<PageBuf, FlashError>> + use<'a> {
-        let tag = |a: &Ahead| a.tags.as_ref().map(|(group, index)| group.tag(*index));
-        let tags: Vec<Option<Tag>> = all.iter().map(tag).collect();
-        all.iter().zip(tags).map(|(a, tag)| self.read_by(a.at, a.len, tag))
-    }
-
-    /// Reads, at first by the tag that is known of the one unit that the bytes lie in.
-    fn read_by(&self, at: Ppa, len: u32, tag: Option<Tag>) -> Result<PageBuf, FlashError> {
-        let tag = std::cell::Cell::new(tag);
-        self.retrying(at, len, || {
+        let read = || {
             let units = self.read_units(at, len)?;
-            match tag.take() {
-                Some(tag) => self.verify_unit(&units, units.byte, &units.data, tag)?,
-                None => self.verify(&units)?,
-            }
+            self.verify(&units)?;
             Ok(units.wanted(len))
-        })
+        };
+        let first = match self.unit_of(at, len) {
+            Some((byte, start)) => self.read_unit(byte).map(|data| wanted(data, start, len)),
+            None => read(),
+        };
+        self.retrying(at, len, first, read)
+    }
+
+    /// Reads the unit at `byte`, and holds it against its tag. Most reads are of one, so it is worth its own way.
+    fn read_unit(&self, byte: u64) -> Result<PageBuf, FlashError> {
+        let held = self.held_tag(byte);
+        let mut data = PageBufMut::scratch(self.geometry.rblock_bytes() as usize);
+        self.read_part(byte, &mut data)?;
+        let false_tag = self.was_read(byte, &mut data)?;
+        let tag = match held.and_then(|(held, index)| held.tag(index)) {
+            Some(tag) => tag,
+            None => {
+                let mut tag = [Tag::default()];
+                self.load_tags(byte, &mut tag)?;
+                tag[0]
+            }
+        };
+        self.verify_unit(byte, &data, false_tag.map_or(tag, |(_, false_tag)| false_tag))?;
+        Ok(data.freeze())
+    }
+
+    /// The read unit that these bytes lie in, if it is one of the medium, and where they begin in it.
+    fn unit_of(&self, at: Ppa, len: u32) -> Option<(u64, usize)> {
+        let rblock = u64::from(self.geometry.rblock_bytes());
+        let byte = at.cell() * lode_base::CELL_BYTES as u64;
+        // A power of two.
+        let start = byte & (rblock - 1);
+        let is_one = (1..=rblock - start).contains(&len.into()) && byte < self.geometry.capacity_bytes();
+        is_one.then_some((byte - start, start as usize))
+    }
+
+    /// Asks the CPU for what [`Medium::read`] of these bytes will look at in memory.
+    pub fn prefetch(&self, at: Ppa, len: u32) {
+        if let Some((byte, _)) = self.unit_of(at, len) {
+            self.held_tag(byte);
+        }
+    }
+
+    /// The tag of the read unit at `byte`, if it is in memory. The CPU is asked for it: where it is in none of its caches, it
+    /// comes while the unit is read.
+    fn held_tag(&self, byte: u64) -> Option<(Held<'_>, usize)> {
+        let (held, index) = (self.tags.held(group_of(byte))?, self.tag_index(byte));
+        held.prefetch(index);
+        Some((held, index))
     }
 
     /// As [`Medium::read`], but believes nothing: for log pages, whose tag lies inside. A unit that can not be read is
@@ -101,7 +120,8 @@ impl Medium {
     /// # Errors
     /// When a unit, or the backing, can not be read.
     pub fn read_unverified(&self, at: Ppa, len: u32) -> Result<PageBuf, FlashError> {
-        self.retrying(at, len, || Ok(self.read_units(at, len)?.wanted(len)))
+        let read = || Ok(self.read_units(at, len)?.wanted(len));
+        self.retrying(at, len, read(), read)
     }
 
     /// As [`Medium::read_unverified`], but reads again what does not `hold`, as [`Medium::read`] does by tags; `None`
@@ -130,16 +150,18 @@ impl Medium {
         Ok(None)
     }
 
-    /// Reads again after what another read may bring.
+    /// What the first read brought, or after what another read may change, what that does.
     fn retrying<T>(
         &self,
         at: Ppa,
         len: u32,
-        read: impl Fn() -> Result<T, FlashError>,
+        first: Result<T, FlashError>,
+        again: impl Fn() -> Result<T, FlashError>,
     ) -> Result<T, FlashError> {
+        let mut read = first;
         let mut tried = 0;
         loop {
-            match read() {
+            match read {
                 Err(e) if e.is_uncorrectable() && tried < READ_RETRIES => self.forget_tags(at, len),
                 Ok(read) if tried > 0 => {
                     self.is_weak(at);
@@ -149,6 +171,7 @@ impl Medium {
             }
             tried += 1;
             self.read_retries.fetch_add(1, Ordering::Relaxed);
+            read = again();
         }
     }
 
@@ -194,16 +217,19 @@ impl Medium {
         for (at, part) in by_group(byte, data.len() as u64) {
             self.read_part(at, &mut data[(at - byte) as usize..][..part as usize])?;
         }
-        self.media_bytes_read.fetch_add(data.len() as u64, Ordering::Relaxed);
-        let mut false_tag = None;
-        if let Some(f) = &self.faults {
-            match f.read(byte, &mut data) {
-                ReadStrike::None => {}
-                ReadStrike::Fails(unit) => return Err(FlashError::ReadFailed { at: self.ppa(unit) }),
-                ReadStrike::Tag(unit, tag) => false_tag = Some((unit, tag)),
-            }
-        }
+        let false_tag = self.was_read(byte, &mut data)?;
         Ok(Units { byte, start: start as usize, data: data.freeze(), false_tag })
+    }
+
+    /// Counts what was read at `byte`, and has faults strike it.
+    fn was_read(&self, byte: u64, data: &mut [u8]) -> Result<FalseTag, FlashError> {
+        self.media_bytes_read.add(data.len() as u64);
+        let Some(f) = &self.faults else { return Ok(None) };
+        match f.read(byte, data) {
+            ReadStrike::None => Ok(None),
+            ReadStrike::Fails(unit) => Err(FlashError::ReadFailed { at: self.ppa(unit) }),
+            ReadStrike::Tag(unit, tag) => Ok(Some((unit, tag))),
+        }
     }
 
     /// Reads units of one group. Where the host has a bad block, the unit that lies on it is named.
@@ -240,16 +266,17 @@ impl Medium {
             };
             self.load_tags(at, tags)?;
             for (i, (rblock, tag)) in data.chunks_exact(rblock_bytes).zip(tags).enumerate() {
-                self.verify_unit(units, at + (i * rblock_bytes) as u64, rblock, *tag)?;
+                let byte = at + (i * rblock_bytes) as u64;
+                let is_false = units.false_tag.filter(|(unit, _)| *unit == byte);
+                self.verify_unit(byte, rblock, is_false.map_or(*tag, |(_, false_tag)| false_tag))?;
             }
         }
         Ok(())
     }
 
     /// Holds the read unit at `byte` against its tag.
-    fn verify_unit(&self, units: &Units, byte: u64, data: &[u8], tag: Tag) -> Result<(), FlashError> {
+    fn verify_unit(&self, byte: u64, data: &[u8], tag: Tag) -> Result<(), FlashError> {
         let expected = self.die.generation(self.eblock_of(byte));
-        let tag = units.false_tag.filter(|(unit, _)| *unit == byte).map_or(tag, |(_, false_tag)| false_tag);
         if tag.generation != expected.raw() || expected == Generation::UNKNOWN {
             let got = Generation::from_raw(tag.generation);
             return Err(FlashError::WrongGeneration { at: self.ppa(byte), got, expected });
