@@ -13,6 +13,7 @@
 
 use std::ops::Range;
 
+use lode_base::prefetch::prefetch_bytes;
 use lode_base::{CELL_BYTES, EblockId, Geometry, PageBuf, PageBufMut, Ppa};
 use lode_command::Align;
 use lode_flash::{FlashError, Medium};
@@ -27,6 +28,11 @@ use crate::summary::Stream;
 /// fewer, and parted where a host's page cache parts them anyway: what is written at once, it holds in large pieces, which
 /// reach the disk sooner and are found sooner.
 const PROGRAM_BYTES: u32 = 512 << 10;
+/// Most bytes that are programmed at a time, and a WBLOCK where those do not end where the page cache parts them.
+const PART_BYTES_MAX: u32 = PROGRAM_BYTES + PROGRAM_BYTES / 2;
+
+/// Bytes of a page that the CPU is asked for while the page before it is copied.
+const PREFETCH_BYTES: usize = 4096;
 
 /// A page to be placed.
 #[derive(Clone, Copy, Debug)]
@@ -270,24 +276,29 @@ fn program_pages(
 ) -> Result<(), FlashError> {
     let wblock = medium.geometry().wblock_bytes();
     let (start, end) = (wblocks.start * wblock, wblocks.end * wblock);
+    // One buffer for all parts, and of one length for all that have parts: it serves again.
+    let mut buf = PageBufMut::scratch((end - start).min(PART_BYTES_MAX + wblock) as usize);
     let (mut first, mut to) = (0, start);
     while to < end {
         let from = to;
         // A small rest is no program of its own.
-        to = match end - from <= PROGRAM_BYTES + PROGRAM_BYTES / 2 {
+        to = match end - from <= PART_BYTES_MAX {
             true => end,
             false => medium.part_from(e, from + PROGRAM_BYTES / 2).next_multiple_of(wblock).min(end),
         };
-        let mut buf = PageBufMut::scratch((to - from) as usize);
+        let part = &mut buf[..(to - from) as usize];
         let mut filled = 0;
         for (i, (&at, data)) in offsets.iter().zip(items).enumerate().skip(first) {
             let data_end = at + data.len() as u32;
             let (a, b) = (at.max(from), data_end.min(to));
             if a < b {
                 let (a, b) = ((a - from) as usize, (b - from) as usize);
-                buf[filled..a].fill(0);
+                part[filled..a].fill(0);
                 let skipped = (from.max(at) - at) as usize;
-                buf[a..b].copy_from_slice(&data[skipped..][..b - a]);
+                if let Some(next) = items.get(i + 1) {
+                    prefetch_bytes(&next[..next.len().min(PREFETCH_BYTES)]);
+                }
+                part[a..b].copy_from_slice(&data[skipped..][..b - a]);
                 filled = b;
             }
             if data_end > to {
@@ -295,9 +306,11 @@ fn program_pages(
             }
             first = i + 1;
         }
-        buf[filled..].fill(0);
-        medium.program(e, from / wblock, &buf.freeze())?;
+        part[filled..].fill(0);
+        medium.program(e, from / wblock, part)?;
     }
+    // For the next program on this thread.
+    drop(buf.freeze());
     Ok(())
 }
 

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::Ordering;
 
-use lode_base::{EblockId, PageBuf};
+use lode_base::EblockId;
 
 use crate::backing::Backing;
 use crate::error::WRITE_DATA;
@@ -67,7 +67,7 @@ impl Medium {
     ///
     /// # Panics
     /// When `data` is not whole WBLOCKs, the EBLOCK is not erased, or `wblock` is not the next.
-    pub fn program(&self, e: EblockId, wblock: u32, data: &PageBuf) -> Result<(), FlashError> {
+    pub fn program(&self, e: EblockId, wblock: u32, data: &[u8]) -> Result<(), FlashError> {
         self.program_with(e, wblock, data, true)
     }
 
@@ -86,7 +86,7 @@ impl Medium {
     ///
     /// # Panics
     /// As [`Medium::program`].
-    pub fn program_tagged_inside(&self, e: EblockId, wblock: u32, data: &PageBuf) -> Result<(), FlashError> {
+    pub fn program_tagged_inside(&self, e: EblockId, wblock: u32, data: &[u8]) -> Result<(), FlashError> {
         self.program_with(e, wblock, data, false)
     }
 
