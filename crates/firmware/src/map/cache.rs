@@ -401,3 +401,238 @@ impl<T: Resident> PageCache<T> {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lode_base::{EblockId, Geometry, PageBufMut};
+
+    use super::super::MapPage;
+    use super::*;
+
+    /// A cache, and a medium whose WBLOCKs take the pages one behind the other.
+    struct Rig {
+        medium: Medium,
+        epochs: Epochs,
+        cache: PageCache<MapPage>,
+        wblock: u32,
+    }
+
+    fn page_bytes() -> usize {
+        MapPage::vacant().memory_bytes()
+    }
+
+    impl Rig {
+        fn new(budget_pages: usize) -> Self {
+            let medium = Medium::memory(Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 16).unwrap());
+            medium.erase(EblockId::new(0)).unwrap();
+            let cache = PageCache::new(budget_pages * page_bytes());
+            Self { medium, epochs: Epochs::new(), cache, wblock: 0 }
+        }
+
+        fn entry(&self, len: usize) -> Option<Entry> {
+            let ppa = self.medium.geometry().ppa(EblockId::new(3), 0).unwrap();
+            Some(Entry::new(ppa, len, false))
+        }
+
+        fn pin(&self, n: u64) -> Arc<MapPage> {
+            self.cache.pin(&self.medium, &self.epochs, n, MapPage::vacant).unwrap()
+        }
+
+        /// Page 7 of extent `n` is so long from now on; 0: not mapped.
+        fn change(&self, n: u64, len: usize) {
+            self.pin(n).store(7, if len == 0 { None } else { self.entry(len) });
+            self.cache.changed(n);
+            self.cache.unpin(n);
+        }
+
+        fn get(&self, n: u64) -> Option<Entry> {
+            self.cache.get(&self.medium, &self.epochs, n).unwrap().and_then(|p| p.load(7))
+        }
+
+        /// Where the bytes lie now.
+        fn program(&mut self, bytes: &[u8]) -> Entry {
+            let g = *self.medium.geometry();
+            let mut b = PageBufMut::zeroed(bytes.len().next_multiple_of(4096));
+            b[..bytes.len()].copy_from_slice(bytes);
+            let at = g.ppa(EblockId::new(0), self.wblock * 4096).unwrap();
+            self.medium.program(EblockId::new(0), self.wblock, &b.freeze()).unwrap();
+            self.wblock = self.medium.next_wblock(EblockId::new(0));
+            Entry::new(at, bytes.len(), false)
+        }
+
+        /// Writes a page.
+        fn write(&mut self, n: u64) {
+            let (number, bytes) = self.cache.take_dirty(n).unwrap();
+            assert_eq!(number, n);
+            let home = bytes.map(|b| self.program(&b));
+            self.cache.flushed(n, home);
+            self.cache.check_invariants(false);
+        }
+    }
+
+    #[test]
+    fn pages_go_when_they_are_clean_and_come_back_from_their_homes() {
+        let mut r = Rig::new(0);
+        let numbers = [0, 5, 64, 5000];
+        assert_eq!((r.cache.numbers(), r.cache.bytes()), (0, 0));
+        for (i, n) in numbers.into_iter().enumerate() {
+            r.change(n, 100 + i);
+        }
+        assert_eq!(r.cache.dirty(), numbers);
+        r.cache.make_room();
+        assert_eq!(r.cache.bytes(), 4 * page_bytes() as u64, "what is dirty stays");
+        assert!(numbers.iter().all(|&n| r.cache.is_resident(n) && r.cache.home(n).is_none()));
+        numbers.into_iter().for_each(|n| r.write(n));
+        assert_eq!(r.cache.look(64, |p| p.load(7)), Some(r.entry(102)));
+        let pinned = r.pin(5);
+        r.cache.make_room();
+        assert_eq!(numbers.map(|n| r.cache.is_resident(n)), [false, true, false, false]);
+        assert_eq!((r.cache.bytes(), r.cache.numbers()), (page_bytes() as u64, 5001));
+        drop(pinned);
+        r.cache.unpin(5);
+        r.cache.make_room();
+        assert_eq!((r.cache.bytes(), r.cache.look(64, |_| ())), (0, None));
+        for (i, n) in numbers.into_iter().enumerate() {
+            assert_eq!(r.get(n), r.entry(100 + i), "page {n}");
+        }
+        assert_eq!(r.get(6), None);
+        r.cache.check_invariants(false);
+    }
+
+    #[test]
+    fn what_was_used_lately_stays_longest() {
+        for look in [false, true] {
+            let mut r = Rig::new(2);
+            (1..4).for_each(|n| r.change(n, 100));
+            (1..4).for_each(|n| r.write(n));
+            r.cache.make_room();
+            assert_eq!(
+                [1, 2, 3].map(|n| r.cache.is_resident(n)),
+                [false, true, true],
+                "as many as there is room for"
+            );
+            if look {
+                r.cache.look(2, |_| ()).unwrap();
+            } else {
+                r.get(2).unwrap();
+            }
+            r.change(10, 100);
+            r.write(10);
+            r.cache.make_room();
+            assert_eq!([2, 3, 10].map(|n| r.cache.is_resident(n)), [true, false, true]);
+        }
+    }
+
+    #[test]
+    fn a_change_while_a_page_is_written_makes_it_dirty_anew() {
+        let mut r = Rig::new(9);
+        assert!(r.cache.take_dirty(1).is_none(), "there is no such page");
+        r.change(1, 100);
+        let (_, bytes) = r.cache.take_dirty(1).unwrap();
+        assert!(r.cache.take_dirty(1).is_none() && r.cache.clean(1).is_none() && r.cache.dirty().is_empty());
+        r.change(1, 200);
+        assert!(r.cache.take_dirty(1).is_none(), "it is being written");
+        let home = r.program(&bytes.unwrap());
+        r.cache.flushed(1, Some(home));
+        assert_eq!((r.cache.dirty(), r.cache.clean(1).is_none()), (vec![1], true));
+        r.write(1);
+        assert!(r.cache.take_dirty(1).is_none() && r.cache.clean(1).is_some());
+        assert_ne!(r.cache.home(1), Some(home));
+        // And one whose writing fails is as before.
+        r.change(1, 300);
+        r.cache.take_dirty(1).unwrap();
+        r.cache.flush_failed(1);
+        assert_eq!(r.cache.dirty(), [1]);
+        r.write(1);
+        // One that is to lie elsewhere is dirty without a change, in memory or not.
+        for in_memory in [true, false] {
+            assert_eq!(r.cache.is_resident(1), in_memory);
+            r.cache.rewrite(&r.medium, &r.epochs, 1).unwrap();
+            assert_eq!(r.cache.dirty(), [1]);
+            r.write(1);
+            let c = PageCache::new(0);
+            c.restore_piece(0, &r.cache.take_dirty_pieces()[0].1);
+            r.cache = c;
+        }
+        assert_eq!(r.get(1), r.entry(300));
+    }
+
+    #[test]
+    fn a_page_that_says_nothing_leaves_no_trace() {
+        let mut r = Rig::new(9);
+        r.pin(1);
+        r.pin(1);
+        r.cache.unpin(1);
+        assert!(r.cache.is_resident(1), "it is pinned once more");
+        r.cache.unpin(1);
+        assert!(!r.cache.is_resident(1));
+        r.change(1, 100);
+        r.write(1);
+        // It is emptied, and while it is written without a home, it comes to say something, or is pinned, or neither.
+        for (changed, pinned) in [(true, false), (false, true), (false, false)] {
+            r.change(1, 0);
+            assert!(r.cache.is_resident(1), "its home is to be taken away");
+            assert!(r.cache.take_dirty(1).unwrap().1.is_none());
+            if changed {
+                r.change(1, 100);
+            }
+            if pinned {
+                r.pin(1);
+            }
+            r.cache.flushed(1, None);
+            assert_eq!((r.cache.home(1), r.cache.is_resident(1)), (None, changed || pinned));
+            assert_eq!(r.get(1).is_some(), changed);
+            if pinned {
+                r.cache.unpin(1);
+                assert!(!r.cache.is_resident(1));
+            }
+            r.cache.check_invariants(false);
+            r.change(1, 100);
+            r.write(1);
+        }
+    }
+
+    #[test]
+    fn pages_are_to_be_written_when_half_of_the_budget_is_dirty() {
+        let mut r = Rig::new(4);
+        for n in 0..3 {
+            assert!(!r.cache.wants_writing(), "{n} pages are half of the budget at most");
+            r.change(n, 100);
+        }
+        assert!(r.cache.wants_writing());
+        r.write(0);
+        assert!(!r.cache.wants_writing());
+    }
+
+    #[test]
+    fn the_small_table_is_written_in_pieces() {
+        let mut r = Rig::new(9);
+        assert!(!r.cache.has_dirty());
+        r.change(2000, 100);
+        assert!(r.cache.has_dirty());
+        r.write(2000);
+        assert!(r.cache.has_dirty(), "its home changed");
+        let home = r.cache.home(2000).unwrap();
+        for _ in 0..2 {
+            let pieces = r.cache.take_dirty_pieces();
+            let mut words = vec![0; 2000 - 1024];
+            words.push(home.word());
+            assert_eq!(pieces, [(1, words.clone())]);
+            assert!(!r.cache.has_dirty() && r.cache.take_dirty_pieces().is_empty());
+            let found = PageCache::<MapPage>::new(0);
+            found.restore_piece(1, &words);
+            assert_eq!((found.home(2000), found.numbers()), (Some(home), 2001));
+            assert_eq!(found.at_home_in(|e| e == home), [2000]);
+            assert!(!found.has_dirty());
+            found.check_invariants(false);
+            r.cache.mark_piece_dirty(1);
+        }
+        r.change(3, 100);
+        r.write(3);
+        let pieces = r.cache.take_dirty_pieces();
+        assert_eq!(
+            pieces.iter().map(|(p, words)| (*p, words.len())).collect::<Vec<_>>(),
+            [(0, 1024), (1, 977)]
+        );
+    }
+}
