@@ -186,5 +186,12 @@ mod tests {
         assert_eq!(decode(|b| b[7] = 2), Ok(false), "the third of two copies");
         assert_eq!(decode(|b| b[88] = 3), Ok(false), "three copies");
         assert_eq!(decode(|b| b[37] = 0x10), Ok(false), "more payload than a WBLOCK");
+        // What the fuzzing asks.
+        let mut b = vec![0; 4096];
+        page().encode(at, b"records", &mut b);
+        assert!(decodes(at, &mut b, false));
+        b[PAYLOAD_AT] ^= 1;
+        assert!(!decodes(at, &mut b, false) && decodes(at, &mut b, true));
+        assert!(!decodes(at, &mut [0; 4096], true) && !decodes(at, &mut [0; 95], true));
     }
 }

@@ -505,6 +505,30 @@ mod tests {
         assert_eq!(log.read(), [0, 1, 2, 3]);
     }
 
+    /// What the host can not read is no end of the log, not even for its last group.
+    #[test]
+    fn a_page_that_the_host_can_not_read_is_an_error() {
+        for lsn in [1, 2, 9] {
+            let log = log(1, &[1, 6, 2]);
+            let eblock = EblockId::new((lsn - 1) / 4);
+            let cell = log.m.geometry().ppa(eblock, (lsn - 1) % 4 * 4096).unwrap().cell();
+            log.m.broken.borrow_mut().insert(cell);
+            // In the second round the read ahead fails otherwise, and the page is read alone.
+            for alone in [false, true] {
+                log.m.unreadable.borrow_mut().insert(cell, u32::from(alone));
+                let e = log.read_from(&log.start).unwrap_err();
+                assert!(matches!(e, FirmwareError::Flash(_)), "page {lsn}: {e:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_log_without_pages_ends_where_it_starts() {
+        let log = log(1, &[]);
+        let (numbers, end) = log.read_from(&log.start).unwrap();
+        assert_eq!((numbers.len(), end.lsn, end.durable, end.pages, end.place), (0, 0, 0, 0, log.start));
+    }
+
     #[test]
     fn pages_of_an_older_generation_or_opening_do_not_count() {
         let mut log = log(1, &[1, 1, 1]);

@@ -512,6 +512,52 @@ mod tests {
         }
     }
 
+    /// Room in the log is kept for what records are said to take: never less than they take, and little more.
+    #[test]
+    fn records_take_what_they_are_said_to_take() {
+        let check = |r: Record| {
+            let (len, about) = (bytes(std::slice::from_ref(&r)).len() as u64, r.bytes_about());
+            assert!(len <= about && about <= len + len / 4 + 48, "{len} bytes, said to be {about}: {r:?}");
+        };
+        let more = |n: usize| {
+            let r = all();
+            let (Record::Commit(c), Record::Indexed { pages: i }) = (&r[4], &r[5]) else { panic!("{r:?}") };
+            let Record::Moved { pages: m, freed } = &r[6] else { panic!("{r:?}") };
+            let Record::Flushed { as_of, pages: f, .. } = &r[7] else { panic!("{r:?}") };
+            let long = LoggedWrite { index: Some((7, vec![1; 500].into())), ..i[0].clone() };
+            let plain = Commit { number: 1, ..Commit::default() };
+            let small = LoggedWrite { index: None, ..c.writes[1].clone() };
+            [
+                Record::Commit(Commit { writes: vec![long.clone(); n], ..plain.clone() }),
+                Record::Commit(Commit { trims: c.trims.repeat(n), ..plain.clone() }),
+                Record::Commit(Commit { releases: c.releases.repeat(n), ..plain.clone() }),
+                Record::Commit(Commit { rules: vec![c.rules.clone(); n].concat(), ..plain.clone() }),
+                Record::Commit(Commit { freed: freed.repeat(n), ..plain.clone() }),
+                Record::Commit(Commit {
+                    writes: vec![small; n],
+                    inlined: vec![c.inlined[0].clone(); n],
+                    ..plain
+                }),
+                Record::Indexed { pages: vec![long; n] },
+                Record::Moved { pages: m.repeat(n), freed: Vec::new() },
+                Record::Moved { pages: Vec::new(), freed: freed.repeat(n) },
+                Record::Flushed { as_of: *as_of, pages: f.repeat(n), freed: Vec::new() },
+                Record::Flushed { as_of: *as_of, pages: Vec::new(), freed: freed.repeat(n) },
+            ]
+        };
+        all().into_iter().chain([0, 1, 100].into_iter().flat_map(more)).for_each(check);
+    }
+
+    #[test]
+    fn an_eblock_may_be_closed_without_metadata() {
+        let closed = |data_end, end| {
+            let r = Record::Closed { eblock: EblockId::new(1), data_end, end, age: 0 };
+            Record::decode_all(&bytes(&[r.clone()]), &g()).is_ok_and(|found| found == [r])
+        };
+        assert!(closed(0, 0) && closed(3, 3) && closed(2048, 2048));
+        assert!(!closed(4, 3) && !closed(2048, 2049));
+    }
+
     #[test]
     fn changed_bytes_never_panic_and_never_name_what_is_not_there() {
         for r in all() {

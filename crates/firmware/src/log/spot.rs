@@ -133,6 +133,8 @@ mod tests {
         let b = bytes(place);
         assert_eq!(b.len(), 60);
         assert_eq!(decode(&b), Ok(place));
+        let last = Place { lsn: NUMBER_MAX, ..place };
+        assert_eq!(decode(&bytes(last)), Ok(last));
         (0..b.len()).for_each(|n| assert!(decode(&b[..n]).is_err(), "cut to {n} bytes"));
         let refused = |p: Place| assert!(decode(&bytes(p)).is_err(), "{p:?}");
         refused(Place { lsn: 0, ..place });

@@ -43,6 +43,8 @@ pub(super) struct Faulty {
     pub(super) unreadable: RefCell<HashMap<u64, u32>>,
     /// How often they answer what was never programmed there.
     pub(super) stale: RefCell<HashMap<u64, u32>>,
+    /// WBLOCKs that the host can not read, by their cells, but where a read fails as above.
+    pub(super) broken: RefCell<BTreeSet<u64>>,
 }
 
 impl Faulty {
@@ -53,6 +55,7 @@ impl Faulty {
             programs: Cell::new(0),
             unreadable: RefCell::default(),
             stale: RefCell::default(),
+            broken: RefCell::default(),
         }
     }
 
@@ -128,6 +131,9 @@ impl LogMedium for Faulty {
                 *times -= 1;
                 return Err(FlashError::ChecksumMismatch { at, got: 0, expected: 1 });
             }
+        }
+        if self.broken.borrow().iter().any(|cell| cells.contains(cell)) {
+            return Err(self.error(io::ErrorKind::Other));
         }
         let data = self.medium.read_unverified(at, len)?;
         let mut stale = self.stale.borrow_mut();

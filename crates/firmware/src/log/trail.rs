@@ -118,3 +118,37 @@ impl Trail {
         assert!(self.starts.back().is_none_or(|&s| s < lsn && at.is_some_and(|at| s < at)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lode_flash::Generation;
+
+    use super::*;
+
+    #[test]
+    fn pages_that_follow_each_other_are_one_stretch() {
+        let spot = |n, wblock| Spot { eblock: EblockId::new(n), generation: Generation::from_raw(8), wblock };
+        let next = [spot(8, 0), spot(9, 0)];
+        let mut t = Trail::default();
+        let mut add = |first, copies, epoch, spot| {
+            t.add(Stretch { spot, first, end: first + 1, copies, epoch, next });
+            t.begin_group(first);
+            t.check_invariants(first + 1);
+            t.stretches.len()
+        };
+        assert_eq!([add(5, 2, 1, spot(1, 0)), add(6, 2, 1, spot(1, 2)), add(7, 2, 1, spot(1, 4))], [1, 1, 1]);
+        assert_eq!(
+            [add(8, 1, 1, spot(1, 6)), add(9, 1, 1, spot(1, 7))],
+            [2, 2],
+            "in another number of copies"
+        );
+        assert_eq!([add(10, 1, 2, spot(1, 8)), add(11, 1, 2, spot(1, 9))], [3, 3], "in another opening");
+        assert_eq!([add(12, 1, 2, spot(2, 0)), add(13, 1, 2, spot(2, 1))], [4, 4], "in another EBLOCK");
+        let expected = [0, 2, 4, 6, 7, 8, 9].map(|w| spot(1, w)).into_iter().chain([spot(2, 0), spot(2, 1)]);
+        for (lsn, first) in (5..).zip(expected) {
+            let place = t.place_of(lsn).unwrap();
+            assert_eq!((place.lsn, place.spots), (lsn, [first, next[0], next[1]]));
+            assert_eq!(place.epoch, if lsn < 10 { 1 } else { 2 });
+        }
+    }
+}

@@ -383,6 +383,27 @@ mod tests {
     }
 
     #[test]
+    fn a_group_in_two_copies_goes_over_eblocks_too() {
+        let mut log = Log::new(2);
+        log.append(1, 10);
+        log.append(2, Log::pages(9));
+        assert_eq!(log.w.place().lsn, 11);
+        assert_eq!(log.read(), [1, 2]);
+        assert_eq!(log.w.eblocks().len(), 5 + 3, "two pages an EBLOCK, and the places of the next");
+    }
+
+    #[test]
+    fn at_most_a_megabyte_is_programmed_at_a_time() {
+        let g = Geometry::new(1, 1, 1, 4096, 4096, 8 << 20, 16).unwrap();
+        for (copies, pages, programs) in [(1, 256, 1), (1, 257, 2), (2, 128, 1), (2, 200, 2)] {
+            let mut log = Log::on(lode_flash::Medium::memory(g), copies);
+            log.append(1, Log::pages(pages));
+            assert_eq!(log.m.programs.get(), programs, "{pages} pages, {copies} times");
+            assert_eq!(log.read(), [1]);
+        }
+    }
+
+    #[test]
     fn a_page_goes_to_the_second_and_to_the_third_place() {
         for failures in 1..=2 {
             for before in [0, 1, 3] {
@@ -434,6 +455,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Were a page that is there taken for one that is not, it would be written again elsewhere, and found here first.
+    #[test]
+    fn what_a_failed_program_left_is_not_judged_by_one_stale_read() {
+        let mut log = Log::new(1);
+        let s = log.w.place().spots[0];
+        let g = small();
+        log.m.next_fates(&[Fate::Fails { whole: 0b0111 }]);
+        log.m.stale.borrow_mut().insert(g.ppa(s.eblock, 4096).unwrap().cell(), 1);
+        log.append(1, Log::pages(4));
+        assert_eq!(log.m.stale.borrow().values().sum::<u32>(), 0, "a read was stale");
+        let end = log.read_from(&log.start).unwrap().1;
+        assert_eq!((end.lsn, log.w.place_of(1).spots[0]), (4, s));
+        assert_eq!(log.w.place().spots[0].wblock, 1, "three of four pages were kept");
+        log.append(2, 10);
+        assert_eq!(log.read(), [1, 2]);
     }
 
     #[test]
