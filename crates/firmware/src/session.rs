@@ -165,6 +165,18 @@ mod tests {
         }
     }
 
+    /// The first numbers of SplitMix64 from 0 on; then an image that says that the first is open.
+    #[test]
+    fn drawn_numbers_are_spread_and_not_open() {
+        let mut s = Sessions::default();
+        let drawn = [(); 3].map(|()| s.draw(0, 3).unwrap());
+        let expected = [0xE220_A839_7B1D_CDAF, 0x6E78_9E6A_A1B9_65F4, 0x06C4_5D18_8009_454F];
+        assert_eq!(drawn, expected.map(SessionId::new));
+        let mut s = Sessions::default();
+        s.restore_open(drawn[0]);
+        assert_eq!(s.draw(0, 3), Ok(drawn[1]));
+    }
+
     #[test]
     fn numbers_are_applied_in_order_and_once() {
         let mut s = Sessions::default();
