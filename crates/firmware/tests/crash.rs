@@ -8,7 +8,7 @@ use std::path::Path;
 
 use common::*;
 use lode_base::{ExtentId, Geometry, Lpid, OwnerId};
-use lode_command::{Batch, Command, CommandError};
+use lode_command::{Batch, Command, CommandError, Device};
 use lode_firmware::{Drive, DriveOptions};
 
 const BLOCK: usize = 4096;
@@ -331,6 +331,48 @@ fn an_image_whose_making_was_cut_short_is_made_again() {
     let d = open(&path).unwrap();
     assert_eq!(allocate(&d, 0, 1)[0].raw(), 0);
     sound(&d);
+}
+
+/// Without either copy of either record, a drive that was used is refused, however little was written to it.
+#[test]
+fn an_image_that_lost_all_its_checkpoint_records_is_not_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.lode");
+    let g = Geometry::new(1, 1, 1, 4096, 4096, 64 << 10, 40).unwrap();
+    let d = Drive::create_file(&path, g, DriveOptions::default(), 3).unwrap();
+    let extent = allocate(&d, 1, 1)[0];
+    put(&d, extent.page(0), &[7; 64]).unwrap();
+    d.close().unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    assert!(bytes.len() < 4 << 20, "an image whose making was cut short can be as long");
+    for at in [64 << 10, 320 << 10, 192 << 10, 416 << 10] {
+        bytes[at + 9] ^= 1;
+    }
+    fs::write(&path, &bytes).unwrap();
+    for _ in 0..2 {
+        let e = open(&path).unwrap_err();
+        assert!(matches!(e, lode_firmware::FirmwareError::NoCheckpoint { .. }), "{e}");
+    }
+}
+
+#[test]
+fn the_least_geometry_is_taken_and_anything_less_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.lode");
+    let made = |eblock_bytes, eblocks| {
+        let g = Geometry::new(1, 1, 1, 4096, 4096, eblock_bytes, eblocks).unwrap();
+        Drive::create_file(&path, g, DriveOptions::default(), 1)
+    };
+    for (eblock_bytes, eblocks) in [(1 << 20, 16), (64 << 10, 64)] {
+        let d = made(eblock_bytes, eblocks).unwrap();
+        assert!(d.identity().durable, "it lies in a file");
+        sound(&d);
+        fs::remove_file(&path).unwrap();
+    }
+    for (eblock_bytes, eblocks) in [(1 << 20, 15), (32 << 10, 64)] {
+        let e = made(eblock_bytes, eblocks).unwrap_err();
+        assert!(matches!(e, lode_firmware::FirmwareError::TooSmall { .. }), "{e}");
+    }
 }
 
 #[test]

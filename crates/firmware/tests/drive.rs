@@ -207,6 +207,22 @@ fn bad_batches_are_refused_whole() {
     assert_eq!(get(&d, None, a).unwrap().len(), max);
 }
 
+/// 21 bits hold the length of a page; and its EBLOCK holds its own metadata, too.
+#[test]
+fn the_longest_page_is_one_that_the_format_and_an_eblock_hold() {
+    for (eblock_bytes, longest) in [(8 << 20, (1 << 21) - 1), (1 << 20, (1 << 20) - 4096)] {
+        let g = Geometry::new(1, 1, 1, 4096, 4096, eblock_bytes, 24).unwrap();
+        let options = DriveOptions { page_bytes_max: u32::MAX, ..DriveOptions::default() };
+        let d = Drive::format(Medium::memory(g), options).unwrap();
+        assert_eq!((d.identity().page_bytes_max, d.identity().durable), (longest, false));
+        let extent = allocate(&d, 5, 1)[0];
+        put(&d, extent.page(0), &vec![3; longest as usize]).unwrap();
+        let d = d.after_power_cut().unwrap().unwrap();
+        assert_eq!(get(&d, None, extent.page(0)).unwrap().len(), longest as usize);
+        sound(&d);
+    }
+}
+
 #[test]
 fn when_it_is_full_it_reads_opens_trims_and_writes_again() {
     let g = Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 24).unwrap();

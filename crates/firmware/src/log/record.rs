@@ -552,7 +552,7 @@ mod tests {
     fn an_eblock_may_be_closed_without_metadata() {
         let closed = |data_end, end| {
             let r = Record::Closed { eblock: EblockId::new(1), data_end, end, age: 0 };
-            Record::decode_all(&bytes(&[r.clone()]), &g()).is_ok_and(|found| found == [r])
+            Record::decode_all(&bytes(std::slice::from_ref(&r)), &g()).is_ok_and(|found| found == [r])
         };
         assert!(closed(0, 0) && closed(3, 3) && closed(2048, 2048));
         assert!(!closed(4, 3) && !closed(2048, 2049));
