@@ -176,7 +176,7 @@ pub(crate) fn format(medium: Medium, options: DriveOptions) -> Result<Core, Firm
     let nowhere =
         Spot { eblock: e, generation: medium.generation(e), wblock: medium.geometry().wblocks_per_eblock() };
     let core = core(medium, options, Place { lsn: 1, epoch: 0, spots: [nowhere; 3] });
-    core.begin_log(1)?;
+    core.begin_log()?;
     core.checkpoint(false)?;
     core.seq.lock().recovering = false;
     Ok(core)
@@ -218,8 +218,8 @@ impl Core {
         w.staged_rules = self.rules.read().clone();
         self.versions.restore(w.commit);
         self.extents.write().restored();
+        w.installed_lsn = end.lsn;
         if clean {
-            w.installed_lsn = end.lsn;
             w.log_place = end.place;
             w.last_checkpoint = Some((record.log, record.commit, record.clock));
             for spot in end.place.spots {
@@ -236,10 +236,7 @@ impl Core {
             let w = self.seq.lock();
             w.space.summary.all().filter(|(_, d)| d.state == State::Log).map(|(e, _)| e).collect()
         };
-        let made = self
-            .begin_log(end.lsn + 1)
-            .and_then(|()| self.log_changes())
-            .and_then(|()| self.checkpoint(false));
+        let made = self.begin_log().and_then(|()| self.log_changes()).and_then(|()| self.checkpoint(false));
         self.seq.lock().recovering = false;
         let made = made.and_then(|()| {
             // The EBLOCKs of the log before are not needed once the checkpoint is durable.
@@ -373,9 +370,6 @@ impl Core {
             else {
                 unreachable!("only these were found")
             };
-            if eblock.raw() >= g.eblock_count() {
-                return Err(bad("an EBLOCK beyond the medium"));
-            }
             let piece = u64::from(eblock.raw()) / SUMMARY_PIECE_EBLOCKS as u64;
             if found.lacks(DriveKind::Open, 0, *lsn) {
                 match change {
@@ -479,14 +473,15 @@ impl Core {
         self.carry_out(w, action).map(drop).map_err(FirmwareError::Refused)
     }
 
-    /// Begins a log in EBLOCKs of its own.
-    fn begin_log(&self, lsn: u64) -> Result<(), FirmwareError> {
+    /// Begins a log in EBLOCKs of its own, behind all that is installed.
+    fn begin_log(&self) -> Result<(), FirmwareError> {
         let full = || FirmwareError::Full { path: self.medium.path().into(), what: "the log" };
         let mut w = self.seq.lock();
         let mut take = || w.space.take_for_log(&self.medium)?.ok_or_else(full);
-        let place = Place::start(lsn, [take()?, take()?, take()?]);
+        let eblocks = [take()?, take()?, take()?];
+        let place = Place::start(w.installed_lsn + 1, eblocks);
+        assert!(place.lsn > w.installed_lsn, "the LSN goes up from log to log");
         w.log_place = place;
-        w.installed_lsn = lsn - 1;
         drop(w);
         *self.log.lock() = LogWriter::new(place, self.options.log_copies);
         Ok(())

@@ -73,9 +73,7 @@ impl Core {
         let pending = protected::decode(&buffer).filter(|_| !planted::is(Planted::PendingNotReplayed));
         let mut end = read_log(&self.medium, &record.log, &mut |mut group, durable| {
             for r in &group.records {
-                if let Record::Opened { eblock, generation, .. } = r
-                    && eblock.raw() < self.geometry().eblock_count()
-                {
+                if let Record::Opened { eblock, generation, .. } = r {
                     self.medium.set_generation(*eblock, *generation);
                 }
             }
