@@ -281,3 +281,237 @@ impl Core {
         self.carry_out(w, action).map(drop).map_err(FirmwareError::Refused)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lode_base::{ExtentId, Geometry, OwnerId, ViewId};
+    use lode_command::{Batch, Command, PageWrite, ReadRequest, Reply};
+    use lode_flash::{FaultKind, Faults, Medium};
+
+    use super::*;
+    use crate::DriveOptions;
+    use crate::summary::State;
+
+    /// A drive of 40 MB, and what its pages are to hold.
+    struct Rig {
+        core: Core,
+        faults: Faults,
+        extent: ExtentId,
+        pages: Vec<PageBuf>,
+    }
+
+    fn bytes(n: usize, version: u8) -> PageBuf {
+        PageBuf::copy_from(&[n.to_le_bytes().as_slice(), &vec![version; 99_992]].concat())
+    }
+
+    impl Rig {
+        /// One page after the other, which fill three EBLOCKs and begin a fourth.
+        fn new() -> Self {
+            let g = Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 40).unwrap();
+            let (medium, faults) = Medium::simulated(g);
+            let options = DriveOptions { map_cache_bytes: 0, ..DriveOptions::default() };
+            let core = crate::recovery::format(medium, options).unwrap();
+            let allocate = Command::AllocateExtents { owner: OwnerId::new(1), count: 1 };
+            let Ok(Reply::Extents(extents)) = core.run(allocate) else { panic!("no extent") };
+            let mut r = Self { core, faults, extent: extents[0], pages: Vec::new() };
+            (0..32).for_each(|n| r.put(n, 0));
+            r
+        }
+
+        fn lpid(&self, n: usize) -> Lpid {
+            self.extent.page(n as u16)
+        }
+
+        fn put(&mut self, n: usize, version: u8) {
+            let data = bytes(n, version);
+            let writes = vec![PageWrite { lpid: self.lpid(n), data: data.clone(), align: Align::Cell }];
+            self.core.run(Command::Write(Batch { writes, ..Batch::default() })).unwrap();
+            self.pages.truncate(self.pages.len().max(n));
+            match self.pages.get_mut(n) {
+                Some(page) => *page = data,
+                None => self.pages.push(data),
+            }
+        }
+
+        fn read(&self, view: Option<ViewId>, n: usize) -> Result<PageBuf, CommandError> {
+            let pages = vec![ReadRequest { lpid: self.lpid(n), range: None }];
+            match self.core.run(Command::Read { view, pages })? {
+                Reply::Pages(mut pages) => Ok(pages.remove(0)),
+                r => panic!("{r:?}"),
+            }
+        }
+
+        fn open_view(&self) -> ViewId {
+            match self.core.run(Command::OpenView) {
+                Ok(Reply::View { view, .. }) => view,
+                r => panic!("{r:?}"),
+            }
+        }
+
+        fn entry(&self, n: usize) -> Entry {
+            let map = self.core.map.get(&self.core.medium, &self.core.epochs, self.extent.raw()).unwrap();
+            map.unwrap().load(n as u16).unwrap()
+        }
+
+        fn eblock(&self, n: usize) -> EblockId {
+            self.entry(n).eblock(self.core.geometry()).unwrap()
+        }
+
+        fn left(&self, e: EblockId) -> u32 {
+            let d = self.core.seq.lock().space.summary.get(e);
+            d.live + d.pinned
+        }
+
+        fn empty(&self, victim: EblockId, whole: bool) -> Emptied {
+            let mut cleaner = self.core.background.lock();
+            cleaner.is_stuck = false;
+            let emptied = self.core.empty(&mut cleaner, victim, whole).unwrap();
+            drop(cleaner);
+            self.core.check_invariants();
+            assert_eq!(self.core.seq.lock().under_way, 0);
+            emptied
+        }
+
+        fn check(&self) {
+            for (n, page) in self.pages.iter().enumerate() {
+                assert!(self.read(None, n).as_ref() == Ok(page), "page {n}");
+            }
+            let problems = self.core.check().problems;
+            assert!(problems.is_empty(), "{problems:?}");
+        }
+    }
+
+    #[test]
+    fn all_that_is_needed_is_moved_and_what_views_show_with_it() {
+        let mut r = Rig::new();
+        // Three versions of page 30 lie in one EBLOCK, and the newest in another.
+        let mut views = Vec::new();
+        for version in 1..4 {
+            r.put(30, version);
+            views.push((r.open_view(), r.pages[30].clone()));
+        }
+        let victim = r.eblock(30);
+        while r.eblock(30) == victim {
+            r.put(30, 4);
+            r.put(31, 5);
+        }
+        assert_eq!(r.core.versions.entries_of(r.lpid(30)).len(), 3);
+        assert!(r.core.seq.lock().space.summary.get(victim).state != State::Free);
+        assert_eq!(r.empty(victim, true), Emptied::Whole);
+        assert_eq!(r.left(victim), 0, "nothing is left for a view");
+        for (view, page) in views {
+            assert!(r.read(Some(view), 30) == Ok(page));
+        }
+        r.check();
+    }
+
+    #[test]
+    fn a_step_moves_about_what_it_may() {
+        let r = Rig::new();
+        let victim = r.eblock(0);
+        let first = r.left(victim);
+        r.core.background.lock().step_bytes = 150_000;
+        let mut left = Vec::new();
+        while r.empty(victim, false) == Emptied::InPart {
+            left.push(r.left(victim));
+        }
+        assert_eq!(r.left(victim), 0);
+        let page = r.entry(0).cells_bytes();
+        assert_eq!(left, [2, 4, 6, 8, 10].map(|moved| first - moved * page));
+        r.check();
+    }
+
+    /// Where the metadata of an EBLOCK can not be read, the mapping says what lies there.
+    #[test]
+    fn an_eblock_without_metadata_is_emptied_too() {
+        let mut r = Rig::new();
+        let view = r.open_view();
+        let (victim, old) = (r.eblock(0), r.pages[0].clone());
+        r.put(0, 1);
+        let g = *r.core.geometry();
+        let d = r.core.seq.lock().space.summary.get(victim);
+        assert!(matches!(d.state, State::Used { .. }) && d.metadata > 0);
+        r.faults.arm(FaultKind::ReadFailsForGood, 0, 0);
+        let at = g.ppa(victim, d.data_end * g.wblock_bytes()).unwrap();
+        assert!(r.core.medium.read(at, 64).is_err(), "the metadata begins there");
+        assert_eq!(r.empty(victim, true), Emptied::Whole);
+        assert_eq!(r.left(victim), 0);
+        assert!(r.read(Some(view), 0) == Ok(old));
+        r.check();
+    }
+
+    #[test]
+    fn pages_of_the_drive_are_written_elsewhere() {
+        let r = Rig::new();
+        r.core.checkpoint(false).unwrap();
+        let g = *r.core.geometry();
+        let home = || r.core.map.home(r.extent.raw()).unwrap().eblock(&g).unwrap();
+        let victim = home();
+        {
+            let mut w = r.core.seq.lock();
+            assert!(w.space.summary.get(victim).live > 0);
+            w.space.end(&r.core.medium, victim);
+        }
+        assert_eq!(r.empty(victim, true), Emptied::Whole);
+        assert_eq!(r.left(victim), 0);
+        assert_ne!(home(), victim);
+        r.check();
+    }
+
+    #[test]
+    fn what_can_not_be_read_stays_and_the_rest_moves_only_where_it_has_to() {
+        let r = Rig::new();
+        let victim = r.eblock(0);
+        let before = r.left(victim);
+        let at = r.entry(2).ppa(r.core.geometry());
+        r.faults.arm(FaultKind::ReadFailsForGood, 0, 0);
+        assert!(r.core.medium.read(at, 64).is_err());
+        assert_eq!((r.empty(victim, true), r.left(victim)), (Emptied::Never, before));
+        r.core.background.lock().weak.insert(victim);
+        assert_eq!(r.empty(victim, true), Emptied::Never);
+        assert!(r.core.background.lock().is_stuck);
+        // What lies in the same read unit as the damage stays with it.
+        let stayed: Vec<usize> = (0..32).filter(|&n| r.eblock(n) == victim).collect();
+        assert_eq!(r.left(victim), stayed.len() as u32 * r.entry(2).cells_bytes());
+        assert!(stayed.contains(&2) && stayed.len() <= 2, "{stayed:?}");
+        for n in 0..32 {
+            let read = r.read(None, n);
+            let told = matches!(read, Err(CommandError::Uncorrectable { .. })) && stayed.contains(&n);
+            assert!(told || read.as_ref() == Ok(&r.pages[n]), "page {n}");
+        }
+    }
+
+    /// A mapping page that is lost keeps neither the EBLOCK that it lies in from being told, nor those of its pages.
+    #[test]
+    fn a_lost_mapping_page_leaves_eblocks_where_they_are() {
+        let r = Rig::new();
+        let number = r.extent.raw();
+        r.core.checkpoint(false).unwrap();
+        let home = r.core.map.home(number).unwrap();
+        let (users, own) = (r.eblock(0), home.eblock(r.core.geometry()).unwrap());
+        r.core.map.make_room();
+        assert!(!r.core.map.is_resident(number));
+        r.faults.arm(FaultKind::ReadFailsForGood, 0, 0);
+        assert!(r.core.medium.read(home.ppa(r.core.geometry()), 64).is_err());
+        for victim in [users, own] {
+            let before = r.left(victim);
+            assert_eq!(r.empty(victim, true), Emptied::Never);
+            assert!(r.core.background.lock().is_stuck && r.left(victim) == before);
+        }
+    }
+
+    #[test]
+    fn a_move_without_room_leaves_all_as_it_was() {
+        let r = Rig::new();
+        let valid = Valid { lpid: r.lpid(0), entry: r.entry(0) };
+        r.faults.full_after(0);
+        let pages = [(valid, r.pages[0].clone())];
+        let e =
+            r.core.relocate(Stream::Gc(0), Room::Gc, &pages, |_| panic!("nothing was copied")).unwrap_err();
+        assert!(e.is_no_space(), "{e}");
+        assert_eq!(r.core.seq.lock().under_way, 0);
+        r.core.check_invariants();
+        r.faults.disarm_all();
+        r.check();
+    }
+}

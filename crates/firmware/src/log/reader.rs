@@ -513,9 +513,9 @@ mod tests {
             let eblock = EblockId::new((lsn - 1) / 4);
             let cell = log.m.geometry().ppa(eblock, (lsn - 1) % 4 * 4096).unwrap().cell();
             log.m.broken.borrow_mut().insert(cell);
-            // In the second round the read ahead fails otherwise, and the page is read alone.
-            for alone in [false, true] {
-                log.m.unreadable.borrow_mut().insert(cell, u32::from(alone));
+            // In the second round reading ahead fails otherwise, and the page is read alone.
+            for unreadable in [0, 1000] {
+                log.m.unreadable.borrow_mut().insert(cell, unreadable);
                 let e = log.read_from(&log.start).unwrap_err();
                 assert!(matches!(e, FirmwareError::Flash(_)), "page {lsn}: {e:?}");
             }

@@ -133,6 +133,7 @@ mod tests {
         let b = bytes(place);
         assert_eq!(b.len(), 60);
         assert_eq!(decode(&b), Ok(place));
+        assert_eq!(place.spots[0].to_string(), format!("WBLOCK 2047 of {:?}", EblockId::new(1)));
         let last = Place { lsn: NUMBER_MAX, ..place };
         assert_eq!(decode(&bytes(last)), Ok(last));
         (0..b.len()).for_each(|n| assert!(decode(&b[..n]).is_err(), "cut to {n} bytes"));

@@ -43,7 +43,7 @@ pub(super) struct Faulty {
     pub(super) unreadable: RefCell<HashMap<u64, u32>>,
     /// How often they answer what was never programmed there.
     pub(super) stale: RefCell<HashMap<u64, u32>>,
-    /// WBLOCKs that the host can not read, by their cells, but where a read fails as above.
+    /// WBLOCKs that the host can not read, by their cells; read with others, they may rather fail as above.
     pub(super) broken: RefCell<BTreeSet<u64>>,
 }
 
@@ -126,13 +126,17 @@ impl LogMedium for Faulty {
 
     fn read(&self, at: Ppa, len: u32) -> Result<PageBuf, FlashError> {
         let cells = at.cell()..at.cell() + u64::from(len) / lode_base::CELL_BYTES as u64;
+        let broken = self.broken.borrow().iter().any(|cell| cells.contains(cell));
+        if broken && len == self.geometry().wblock_bytes() {
+            return Err(self.error(io::ErrorKind::Other));
+        }
         for (cell, times) in self.unreadable.borrow_mut().iter_mut() {
             if cells.contains(cell) && *times > 0 {
                 *times -= 1;
                 return Err(FlashError::ChecksumMismatch { at, got: 0, expected: 1 });
             }
         }
-        if self.broken.borrow().iter().any(|cell| cells.contains(cell)) {
+        if broken {
             return Err(self.error(io::ErrorKind::Other));
         }
         let data = self.medium.read_unverified(at, len)?;

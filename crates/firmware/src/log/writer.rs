@@ -459,14 +459,14 @@ mod tests {
 
     /// Were a page that is there taken for one that is not, it would be written again elsewhere, and found here first.
     #[test]
-    fn what_a_failed_program_left_is_not_judged_by_one_stale_read() {
+    fn what_a_failed_program_left_is_not_judged_by_stale_reads() {
         let mut log = Log::new(1);
         let s = log.w.place().spots[0];
         let g = small();
         log.m.next_fates(&[Fate::Fails { whole: 0b0111 }]);
-        log.m.stale.borrow_mut().insert(g.ppa(s.eblock, 4096).unwrap().cell(), 1);
+        log.m.stale.borrow_mut().insert(g.ppa(s.eblock, 4096).unwrap().cell(), 2);
         log.append(1, Log::pages(4));
-        assert_eq!(log.m.stale.borrow().values().sum::<u32>(), 0, "a read was stale");
+        assert_eq!(log.m.stale.borrow().values().sum::<u32>(), 0, "reads were stale");
         let end = log.read_from(&log.start).unwrap().1;
         assert_eq!((end.lsn, log.w.place_of(1).spots[0]), (4, s));
         assert_eq!(log.w.place().spots[0].wblock, 1, "three of four pages were kept");
@@ -513,18 +513,35 @@ mod tests {
 
     #[test]
     fn a_group_without_room_takes_nothing_for_good() {
+        for copies in 1..=2 {
+            let mut log = Log::new(copies);
+            log.append(1, 10);
+            let spare = |log: &Log| log.free.len();
+            let before = (spare(&log), log.w.place());
+            let e = log.try_append(2, Log::pages(4 * 64)).unwrap_err();
+            assert!(matches!(e, FirmwareError::Full { .. }) && e.is_no_space());
+            assert_eq!((log.m.programs.get(), log.w.place()), (1, before.1), "nothing was written");
+            let gone = log.w.truncate(1);
+            assert_eq!(gone.len(), before.0, "spares that no page names come back");
+            log.free.extend(gone.iter().map(|e| e.raw()));
+            log.append(3, Log::pages(20));
+            assert_eq!(log.read(), [1, 3]);
+        }
+    }
+
+    #[test]
+    fn what_was_appended_is_durable_once_it_is_synced() {
         let mut log = Log::new(1);
-        log.append(1, 10);
-        let spare = |log: &Log| log.free.len();
-        let before = (spare(&log), log.w.place());
-        let e = log.try_append(2, Log::pages(4 * 64)).unwrap_err();
-        assert!(matches!(e, FirmwareError::Full { .. }) && e.is_no_space());
-        assert_eq!((log.m.programs.get(), log.w.place()), (1, before.1), "nothing was written");
-        let gone = log.w.truncate(1);
-        assert_eq!(gone.len(), before.0, "spares that no page names come back");
-        log.free.extend(gone.iter().map(|e| e.raw()));
-        log.append(3, Log::pages(20));
-        assert_eq!(log.read(), [1, 3]);
+        assert!(log.w.is_synced());
+        for n in 0..3 {
+            log.try_append(n, Log::pages(3)).unwrap();
+            assert!(!log.w.is_synced());
+            log.w.synced();
+            assert!(log.w.is_synced());
+        }
+        // Half a group is not durable, either.
+        log.m.next_fates(&[Fate::Succeeds, Fate::FullBefore]);
+        assert!(log.try_append(3, Log::pages(6)).is_err() && !log.w.is_synced());
     }
 
     #[test]

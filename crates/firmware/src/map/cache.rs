@@ -613,11 +613,19 @@ mod tests {
         r.write(2000);
         assert!(r.cache.has_dirty(), "its home changed");
         let home = r.cache.home(2000).unwrap();
+        let written = u64::from(home.cells_bytes()) + 2001 * 8;
+        assert_eq!(r.cache.media_bytes(), written);
+        r.change(1500, 100);
+        let dirty = page_bytes() as u64;
+        assert_eq!(r.cache.media_bytes(), written + dirty, "as much as it takes in memory, about");
+        r.change(1500, 0);
+        r.write(1500);
+        assert_eq!(r.cache.media_bytes(), written);
         for _ in 0..2 {
             let pieces = r.cache.take_dirty_pieces();
             let mut words = vec![0; 2000 - 1024];
             words.push(home.word());
-            assert_eq!(pieces, [(1, words.clone())]);
+            assert!(pieces == [(1, words.clone())]);
             assert!(!r.cache.has_dirty() && r.cache.take_dirty_pieces().is_empty());
             let found = PageCache::<MapPage>::new(0);
             found.restore_piece(1, &words);

@@ -177,7 +177,12 @@ mod tests {
         assert_eq!(Entry::check(0, &g), Ok(None));
         assert!(Entry::check(2, &g).is_err(), "no length");
         assert!(Entry::check(e.word() | 1 << 41, &g).is_err(), "beyond the medium");
+        assert_eq!(format!("{e:?}"), format!("1000001 bytes at cell {:#x} redo", ppa.cell()));
+        for wrong in [2, e.word() | 1 << 41] {
+            assert!(Entry::check_user(wrong, &g).is_err(), "not for users either");
+        }
         let last = g.ppa(EblockId::new(5), (8 << 20) - 64).unwrap();
+        assert!(Entry::check(Entry::new(last, 64, false).word(), &g).is_ok(), "up to the end");
         assert!(Entry::check(Entry::new(last, 65, false).word(), &g).is_err(), "across the end");
     }
 
@@ -188,6 +193,7 @@ mod tests {
             let e = Entry::inlined(number, len, true);
             assert_eq!((e.inlined_number(), e.len_bytes(), e.redo()), (Some(number), len, true));
             assert_eq!(e.place(&g), None);
+            assert_eq!(format!("{e:?}"), format!("{len} bytes inlined as {number} redo"));
             assert!(e.same_place(e.without_redo()));
             assert_eq!(Entry::check_user(e.word(), &g), Ok(Some(e)));
             assert!(Entry::check(e.word(), &g).is_err(), "none of the drive's own pages is inlined");

@@ -66,3 +66,23 @@ impl Resident for MapPage {
         EXTENT_PAGES * 8 + 128
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_of_another_length_is_refused() {
+        let g = Geometry::file(1 << 30).unwrap();
+        let b = MapPage::vacant().encode();
+        assert_eq!(b.len(), 8192);
+        assert!(
+            MapPage::decode(&b, &g).is_ok_and(|p| p.is_vacant() && (8192..9000).contains(&p.memory_bytes()))
+        );
+        for len in [8184, 8188, 8196, 8200] {
+            let mut b = b.clone();
+            b.resize(len, 0);
+            assert!(MapPage::decode(&b, &g).is_err(), "{len} bytes");
+        }
+    }
+}
