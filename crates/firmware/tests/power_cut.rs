@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use common::*;
 use lode_base::{ExtentId, Geometry, Lpid, ViewId};
-use lode_command::{Align, Batch, Command, CommandError, Reply};
+use lode_command::{Align, Batch, Command, CommandError, ExtentInfo, Reply};
 use lode_firmware::{Drive, DriveOptions, Unrecovered};
 use lode_flash::{Medium, Power};
 
@@ -426,4 +426,62 @@ fn a_checkpoint_that_failed_half_way_counts_for_nothing() {
         }
     }
     assert!(failed > 4, "{failed} checkpoints failed");
+}
+
+/// What a host sees: who owns which extents, how many pages they have, and some of them.
+fn seen(d: &Drive) -> (Vec<ExtentInfo>, Vec<Option<Vec<u8>>>) {
+    let Ok(Reply::ExtentList(list)) = run(d, Command::ListExtents) else { panic!("no list") };
+    let pages = list.iter().step_by(40).map(|i| get(d, None, i.extent.page(1))).collect();
+    (list, pages)
+}
+
+/// Tables of more than one piece each: a checkpoint of them is cut at each of its operations, when pages that the log
+/// before it speaks of too are on the medium already.
+#[test]
+fn a_checkpoint_of_tables_of_several_pieces_is_cut_anywhere() {
+    let g = Geometry::new(1, 1, 1, 4096, 4096, 64 << 10, 512).unwrap();
+    let options = || DriveOptions { checkpoint_log_bytes: 1 << 30, ..DriveOptions::default() };
+    let open = |m: Medium| Unrecovered::new(m, options()).recover().unwrap();
+    let (medium, power) = Medium::with_power(g);
+    let d = Drive::format(medium, options()).unwrap();
+    let extents = allocate(&d, 7, 1100);
+    // Each fills an EBLOCK, up to those beyond the first 256.
+    for n in 0..270 {
+        put(&d, extents[n * 4].page(1), &vec![n as u8; 40_000]).unwrap();
+    }
+    d.close().unwrap();
+    power.cut();
+    let mut after = 0;
+    loop {
+        let (medium, power) = power.restored(0).unwrap();
+        let d = open(medium);
+        assert!(d.info().recovery.clean);
+        let releases = vec![extents[0], extents[1040], extents[1072]];
+        write(&d, Batch { releases, trims: vec![extents[1076].page(1)], ..Batch::default() }).unwrap();
+        let again = allocate(&d, 9, 2);
+        put(&d, again[1].page(1), &[9; 700]).unwrap();
+        put(&d, extents[1044].page(1), &[9; 50_000]).unwrap();
+        write(&d, Batch { releases: vec![again[1]], ..Batch::default() }).unwrap();
+        let again = [again[0], allocate(&d, 11, 1)[0]];
+        put(&d, again[0].page(1), &[7; 700]).unwrap();
+        put(&d, again[1].page(1), &[8; 700]).unwrap();
+        let expected = seen(&d);
+        power.cut_after(after);
+        let checkpoint = run(&d, Command::Checkpoint);
+        let cut = power.is_cut();
+        assert!(cut || checkpoint.is_ok());
+        power.cut();
+        for _ in 0..2 {
+            let (medium, _) = power.restored(after).unwrap();
+            let d = open(medium);
+            assert!(seen(&d) == expected, "cut after {after} operations");
+            sound(&d);
+            d.check_invariants();
+        }
+        if !cut {
+            break;
+        }
+        after += 1;
+    }
+    assert!(after > 5, "{after} operations");
 }
