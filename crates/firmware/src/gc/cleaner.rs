@@ -264,3 +264,215 @@ impl Core {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lode_base::Geometry;
+    use lode_flash::Medium;
+
+    use super::*;
+    use crate::DriveOptions;
+    use crate::summary::Stream;
+
+    const EBLOCK_BYTES: u32 = 1 << 20;
+
+    /// A drive that holds nothing yet, with a short log.
+    fn core(eblocks: u32, options: DriveOptions) -> Core {
+        let g = Geometry::new(1, 1, 1, 4096, 4096, EBLOCK_BYTES, eblocks).unwrap();
+        let options = DriveOptions { checkpoint_log_bytes: 1 << 20, ..options };
+        crate::recovery::format(Medium::memory(g), options).unwrap()
+    }
+
+    fn cleaner(policy: &str) -> Cleaner {
+        Cleaner::new(Policy::named(policy).unwrap())
+    }
+
+    /// A closed EBLOCK of which so much is available.
+    fn used(w: &mut Sequencer, e: u32, available: u32) -> EblockId {
+        let e = EblockId::new(e);
+        let s = &mut w.space.summary;
+        s.set_state(e, State::Used { stream: Stream::UserHot });
+        let live = s.get(e).live;
+        s.sub_live(e, live);
+        s.add_live(e, EBLOCK_BYTES - available);
+        e
+    }
+
+    #[test]
+    fn victims_come_in_order_of_need() {
+        let core = core(40, DriveOptions::default());
+        let mut w = core.seq.lock();
+        let mut c = cleaner("greedy");
+        let free = EblockId::new(30);
+        assert_eq!(w.space.summary.get(free).state, State::Free);
+        let [some, more] = [(20, 300_000), (21, 600_000)].map(|(e, available)| used(&mut w, e, available));
+        let due = Some(Urgency::Due);
+        assert_eq!((c.choose(&w, None), c.choose(&w, due)), (None, Some(more)));
+        c.weak.extend([free, some]);
+        assert_eq!((c.choose(&w, None), c.choose(&w, due)), (Some(some), Some(some)));
+        let failed = used(&mut w, 22, 1000);
+        w.space.summary.set_state(failed, State::Failed { stream: Stream::UserHot });
+        assert_eq!((c.choose(&w, None), c.choose(&w, due)), (Some(failed), Some(failed)));
+        c.current = Some(more);
+        assert_eq!(
+            (c.choose(&w, None), c.choose(&w, None)),
+            (Some(more), Some(failed)),
+            "what was begun comes first"
+        );
+        c.current = Some(free);
+        assert_eq!(c.choose(&w, None), Some(failed), "it was let go meanwhile");
+        // Where a batch is under way, or pages can not be read, nothing is chosen until that is over.
+        w.space.summary.enter(failed);
+        assert_eq!(c.choose(&w, None), Some(some));
+        let d = w.space.summary.get(some);
+        c.stuck.insert(some, (d.generation, d.live));
+        assert_eq!((c.choose(&w, None), c.choose(&w, due)), (None, Some(more)));
+        w.space.summary.sub_live(some, 64);
+        assert_eq!(c.choose(&w, None), Some(some));
+        w.space.summary.leave(failed);
+        assert_eq!(c.choose(&w, None), Some(failed));
+    }
+
+    #[test]
+    fn now_and_then_the_least_worn_goes() {
+        let core = core(40, DriveOptions::default());
+        let mut w = core.seq.lock();
+        let mut c = cleaner("greedy");
+        let [worn, fresh] = [(20, 600_000), (21, 300_000)].map(|(e, available)| used(&mut w, e, available));
+        w.space.summary.edit(worn).erase_count = 300;
+        for spread in [WEAR_SPREAD, WEAR_SPREAD + 1] {
+            w.space.summary.edit(fresh).erase_count = 300 - spread;
+            for victims in [0, 1, 14, 15, 16, 17, 30, 31, 32] {
+                c.victims = victims;
+                let turn = victims % 16 == 15 && spread > WEAR_SPREAD;
+                let expected = if turn { fresh } else { worn };
+                assert_eq!(c.choose(&w, Some(Urgency::Due)), Some(expected), "{spread}, after {victims}");
+                assert_eq!(c.choose(&w, Some(Urgency::Full)), Some(worn), "space is short");
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_drive_takes_what_gains_most_where_the_policy_gains_little() {
+        let core = core(40, DriveOptions::default());
+        let mut w = core.seq.lock();
+        w.space.clock = 5000;
+        let mut c = cleaner("oldest");
+        let (eighth, sixteenth) = (EBLOCK_BYTES / 8, EBLOCK_BYTES / 16);
+        let empty = used(&mut w, 21, 600_000);
+        w.space.summary.edit(empty).closed = 3000;
+        for (available, full) in [(eighth - 64, 21), (eighth, 20)] {
+            let old = used(&mut w, 20, available);
+            assert_eq!(c.choose(&w, Some(Urgency::Due)), Some(old));
+            assert_eq!(c.choose(&w, Some(Urgency::Full)), Some(EblockId::new(full)));
+        }
+        used(&mut w, 21, 0);
+        for urgency in [Urgency::Due, Urgency::Full] {
+            let old = used(&mut w, 20, sixteenth);
+            assert_eq!(c.choose(&w, Some(urgency)), None, "ends that no page fits are no gain");
+            used(&mut w, 20, sixteenth + 64);
+            assert_eq!(c.choose(&w, Some(urgency)), Some(old));
+        }
+    }
+
+    #[test]
+    fn batches_earn_steps() {
+        let mut c = cleaner("greedy");
+        let steps = |c: &mut Cleaner| {
+            let steps = std::iter::from_fn(|| c.begin_step().then_some(c.step_bytes));
+            steps.take(9).collect::<Vec<_>>()
+        };
+        assert_eq!(steps(&mut c), []);
+        c.earn(STEP_BYTES / 4 - 1);
+        assert_eq!(steps(&mut c), []);
+        c.earn(1);
+        assert_eq!(steps(&mut c), [STEP_BYTES]);
+        c.earn(768 << 10);
+        assert_eq!(steps(&mut c), [2 << 20, 1 << 20]);
+        c.earn(1 << 30);
+        assert_eq!(steps(&mut c), [2 << 20, 2 << 20], "more is not saved up");
+    }
+
+    /// Takes free EBLOCKs, of which so many bytes live.
+    fn take(core: &Core, w: &mut Sequencer, live: u32) -> EblockId {
+        let (e, _) = w.space.take_for_log(&core.medium).unwrap().unwrap();
+        used(w, e.raw(), EBLOCK_BYTES - live)
+    }
+
+    #[test]
+    fn gc_begins_when_little_is_free() {
+        for (max, spare) in [(3, 3), (1000, 10)] {
+            let core = core(100, DriveOptions { gc_free_eblocks_max: max, ..DriveOptions::default() });
+            let mut w = core.seq.lock();
+            assert!(!core.gc_due(&w));
+            while w.space.free_eblocks() > 0 {
+                let floor = core.reserve_eblocks(&w) + spare;
+                assert_eq!(core.gc_due(&w), w.space.free_eblocks() < floor, "{max}");
+                take(&core, &mut w, EBLOCK_BYTES);
+            }
+            assert!(core.gc_due(&w));
+        }
+    }
+
+    #[test]
+    fn gc_begins_when_much_is_garbage() {
+        for percent in [100, 150] {
+            let core = core(200, DriveOptions { space_percent_max: percent, ..DriveOptions::default() });
+            let mut w = core.seq.lock();
+            let beyond = |w: &Sequencer| {
+                let open = u64::from(core.reserve_eblocks(w)) + 8;
+                u64::from(200 - w.space.free_eblocks()).saturating_sub(open)
+            };
+            let held = |w: &Sequencer| w.space.summary.live_bytes();
+            // 75 EBLOCKs beyond those that are open: 75 of them full, or 50, are just enough.
+            let mut all = Vec::new();
+            while beyond(&w) < 75 {
+                assert!(!core.gc_due(&w), "{} EBLOCKs", all.len());
+                all.push(take(&core, &mut w, EBLOCK_BYTES));
+            }
+            let enough = 7500 * u64::from(EBLOCK_BYTES) / u64::from(percent);
+            for e in all {
+                let too_much = held(&w).saturating_sub(enough).min(u64::from(EBLOCK_BYTES));
+                w.space.summary.sub_live(e, too_much as u32);
+            }
+            assert_eq!((held(&w), core.gc_due(&w)), (enough, false));
+            let last = w.space.summary.all().find(|(_, d)| d.live > 1000).unwrap().0;
+            w.space.summary.sub_live(last, 640);
+            assert!(core.gc_due(&w));
+        }
+    }
+
+    #[test]
+    fn gc_begins_when_an_eblock_failed_that_holds_something() {
+        let core = core(100, DriveOptions::default());
+        let mut w = core.seq.lock();
+        let [e, bad] = [64, 0].map(|live| take(&core, &mut w, live));
+        assert!(!core.gc_due(&w));
+        w.space.summary.set_state(bad, State::Retired);
+        assert!(!core.gc_due(&w), "another one is bad, and holds nothing");
+        w.space.summary.set_state(e, State::Failed { stream: Stream::UserHot });
+        assert!(core.gc_due(&w));
+        w.space.summary.sub_live(e, 64);
+        assert!(!core.gc_due(&w));
+    }
+
+    /// One that holds what nobody knows of is left alone, until less of it is needed.
+    #[test]
+    fn what_can_not_be_emptied_is_not_tried_again_and_again() {
+        let core = core(40, DriveOptions::default());
+        for (n, e) in [20, 21].into_iter().enumerate() {
+            used(&mut core.seq.lock(), e, EBLOCK_BYTES);
+            assert!(core.collect(Urgency::Full).unwrap());
+            assert_eq!(core.background.lock().victims, n as u64 + 1);
+        }
+        let e = used(&mut core.seq.lock(), 22, EBLOCK_BYTES - 640);
+        for live in [640, 576] {
+            assert!(!core.collect(Urgency::Full).unwrap());
+            let d = core.seq.lock().space.summary.get(e);
+            assert_eq!(core.background.lock().stuck.get(&e), Some(&(d.generation, live)));
+            assert!(!core.collect(Urgency::Full).unwrap(), "it is known");
+            core.seq.lock().space.summary.sub_live(e, 64);
+        }
+        assert_eq!((core.background.lock().victims, core.seq.lock().space.stuck), (2, 1));
+    }
+}
