@@ -511,6 +511,9 @@ mod tests {
         assert!(e.is_no_space(), "{e}");
         assert_eq!(r.core.seq.lock().under_way, 0);
         r.core.check_invariants();
+        r.faults.full_after(0);
+        let e = r.core.empty(&mut r.core.background.lock(), r.eblock(0), true).unwrap_err();
+        assert!(e.is_no_space(), "{e}");
         r.faults.disarm_all();
         r.check();
     }

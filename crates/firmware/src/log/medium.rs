@@ -62,3 +62,34 @@ impl LogMedium for Medium {
         self.read_unverified(at, len)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lode_base::PageBufMut;
+
+    use super::*;
+
+    /// What the log asks of a medium, the medium does.
+    #[test]
+    fn the_log_speaks_to_the_medium_itself() {
+        let g = Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 16).unwrap();
+        let (medium, power) = Medium::with_power(g);
+        let (e, data) = (EblockId::new(3), PageBufMut::zeroed(8192).freeze());
+        let generation = medium.erase(e).unwrap();
+        let log: &dyn LogMedium = &medium;
+        assert_eq!((log.geometry(), log.path(), log.open_epoch()), (&g, medium.path(), medium.open_epoch()));
+        assert_eq!((log.generation(e), log.next_wblock(e)), (generation, 0));
+        log.program(e, 0, &data).unwrap();
+        assert_eq!(log.next_wblock(e), 2);
+        let later = medium.after_power_cut().unwrap();
+        assert_eq!(LogMedium::open_epoch(&later), medium.open_epoch() + 1);
+        // A sync is one of the operations that power can go in.
+        let before = power.operations();
+        log.sync().unwrap();
+        assert!(power.operations() > before);
+        power.cut();
+        let (found, _) = power.restored(1).unwrap();
+        found.set_generation(e, generation);
+        assert_eq!(LogMedium::read(&found, g.ppa(e, 0).unwrap(), 8192).unwrap(), data);
+    }
+}

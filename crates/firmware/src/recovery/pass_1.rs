@@ -248,3 +248,57 @@ impl Core {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lode_base::{ExtentId, Geometry, Lpid, PageBuf};
+    use lode_flash::Medium;
+
+    use super::*;
+    use crate::DriveOptions;
+    use crate::log::{Commit, LoggedWrite};
+
+    /// Of a group that may not be durable, all is looked at that its last action leaves, and nothing else.
+    #[test]
+    fn what_a_group_left_is_to_be_on_the_medium() {
+        let g = Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 40).unwrap();
+        let core = crate::recovery::format(Medium::memory(g), DriveOptions::default()).unwrap();
+        let extent = |n| ExtentId::new(n).unwrap();
+        let entry = |n| Entry::new(g.ppa(EblockId::new(n), 0).unwrap(), 100, false);
+        let commit = |writes: &[(Lpid, Entry)], trims: &[Lpid], releases: &[ExtentId]| {
+            let write = |&(lpid, entry): &(Lpid, Entry)| LoggedWrite { lpid, entry, index: None };
+            let inlined = writes.iter().filter(|w| w.1.is_inlined()).map(|_| PageBuf::copy_from(&[5; 70]));
+            Record::Commit(Commit {
+                inlined: inlined.collect(),
+                writes: writes.iter().map(write).collect(),
+                trims: trims.to_vec(),
+                releases: releases.to_vec(),
+                ..Commit::default()
+            })
+        };
+        let [a, b, c, d, e] = [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0)].map(|(x, page)| extent(x).page(page));
+        let own = |number, home| Record::Flushed {
+            as_of: 1,
+            pages: vec![(DriveKind::Map, number, home)],
+            freed: Vec::new(),
+        };
+        let left = |records: &[Record]| {
+            let group = Group { lsn: 9, place: core.seq.lock().log_place, records: records.to_vec() };
+            let mut left: Vec<u64> = core.written(&group).into_iter().map(Entry::word).collect();
+            left.sort_unstable();
+            left.into_iter().map(|w| Entry::from_word(w).unwrap()).collect::<Vec<_>>()
+        };
+        let mut records = vec![commit(&[(a, entry(1)), (b, entry(2)), (c, entry(3))], &[], &[])];
+        assert_eq!(left(&records), [1, 2, 3].map(entry));
+        records.push(commit(&[(d, entry(4)), (e, Entry::inlined(7, 70, false))], &[], &[]));
+        assert_eq!(left(&records), [1, 2, 3, 4].map(entry), "what is inlined is in the record itself");
+        records.push(Record::Moved { pages: vec![(a, entry(5)), (c, entry(6))], freed: Vec::new() });
+        assert_eq!(left(&records), [2, 4, 5, 6].map(entry));
+        records.push(commit(&[], &[d], &[]));
+        assert_eq!(left(&records), [2, 5, 6].map(entry));
+        records.push(commit(&[(d, entry(7))], &[], &[extent(1)]));
+        assert_eq!(left(&records), [6, 7].map(entry), "of an extent that was released nothing is");
+        records.extend([own(4, Some(entry(8))), own(5, Some(entry(9))), own(4, None), own(6, None)]);
+        assert_eq!(left(&records), [6, 7, 9].map(entry));
+    }
+}
