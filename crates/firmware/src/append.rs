@@ -380,12 +380,12 @@ mod tests {
         let whole = page_bytes_max(&g);
         write(&mut s, &m, &vec![vec![1; whole]; 3], Align::Cell);
         let reading = epochs.enter();
-        s.release(&epochs, EblockId::new(1));
-        s.free_released(&m, &epochs, 8).unwrap();
+        s.release(&epochs, EblockId::new(1), 0);
+        s.free_released(&m, &epochs, 0, 8).unwrap();
         let at = |s: &mut Space| g.locate(write(s, &m, &[vec![2; whole]], Align::Cell)[0]).0.raw();
         assert_eq!(at(&mut s), 3, "a read is under way");
         drop(reading);
-        s.free_released(&m, &epochs, 8).unwrap();
+        s.free_released(&m, &epochs, 0, 8).unwrap();
         assert_eq!((at(&mut s), at(&mut s)), (1, 4));
     }
 }

@@ -350,9 +350,10 @@ impl Core {
         }
         for e in closed {
             if w.space.summary.get(e).state != State::Retired {
-                w.space.release(&self.epochs, e);
+                w.space.release(&self.epochs, e, 0);
             }
         }
+        w.proven_lsn = w.proven_lsn.max(record.end);
         w.log_bytes -= log_before;
         w.last_checkpoint = Some((record.log, record.commit, record.clock));
         w.space.changes.push(Record::Checkpointed { lsn: record.log.lsn });

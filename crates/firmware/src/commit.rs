@@ -79,6 +79,8 @@ impl Core {
             false => self.write_pending(&mut log),
         });
         let before = log.place();
+        // The buffer is believed in all that it holds.
+        let proven = if pends { before.lsn } else { log.durable() };
         let last = behind.and_then(|()| match pends {
             true => self.pend(&mut log, &group, programs),
             false => self.append_group(&mut log, &group),
@@ -100,6 +102,7 @@ impl Core {
         Counts::add(&self.counts.actions, actions.len() as u64);
         let mut w = self.seq.lock();
         w.installed_lsn = last;
+        w.proven_lsn = w.proven_lsn.max(proven);
         w.log_place = log.place();
         w.log_bytes += (log.place().lsn - before.lsn) * log.page_bytes(self.geometry());
         self.extents.write().logged(allocated.len());
@@ -148,6 +151,21 @@ impl Core {
             }
             self.over(&mut w, &a, Err(why.clone()));
         }
+    }
+
+    /// Writes a group that changes nothing: what EBLOCKs have to tell goes with it, and it says that the group before it
+    /// was durable.
+    pub(crate) fn log_nothing(
+        &self,
+        mut w: parking_lot::MutexGuard<'_, Sequencer>,
+    ) -> Result<(), FirmwareError> {
+        w.under_way += 1;
+        let record = Record::Checkpointed { lsn: w.installed_lsn };
+        let action = Action { record, ..Action::default() };
+        self.carry_out(w, action).map_err(FirmwareError::Refused)?;
+        let mut w = self.seq.lock();
+        w.empty_lsn = w.installed_lsn;
+        Ok(())
     }
 
     /// Stages an action that nobody else waits for, and makes it durable.

@@ -175,11 +175,35 @@ impl Core {
         Ok(w.space.free_eblocks() > free_before || w.commit > log_before.0)
     }
 
+    /// Where EBLOCKs wait for it: writes a group that says of the one before that it was durable.
+    fn prove(&self) -> Result<(), FirmwareError> {
+        let w = self.seq.lock();
+        if w.recovering || !w.space.waits_for_proof(w.proven_lsn) {
+            return Ok(());
+        }
+        self.log_nothing(w)?;
+        self.reclaim().map(drop)
+    }
+
+    /// The same for the newest group of a drive at rest; answers whether there was one.
+    fn prove_newest(&self) -> Result<bool, FirmwareError> {
+        let w = self.seq.lock();
+        let newest = w.installed_lsn > w.proven_lsn.max(w.empty_lsn);
+        if newest {
+            self.log_nothing(w)?;
+        }
+        Ok(newest)
+    }
+
     /// Waits, a while, until reads of EBLOCKs that nobody needs have ended, or of `all` of them: whether one is free now
     /// that was not.
     fn wait_for_reads(&self, all: bool) -> Result<bool, FirmwareError> {
         let free = |w: &Sequencer| w.space.free_eblocks();
         let before = free(&self.seq.lock());
+        match self.prove() {
+            Err(e) if e.is_no_space() => {}
+            proved => proved?,
+        }
         for _ in 0..TURNS_FOR_READS {
             {
                 let w = self.seq.lock();
@@ -265,23 +289,26 @@ impl Core {
             }
         }
         let before = w.space.free_eblocks();
+        // A recovery that is cut begins again with the same log.
+        let lsn = if w.recovering { 0 } else { w.installed_lsn };
         let mut released = false;
         for e in std::mem::take(&mut w.space.summary.empty) {
             let d = w.space.summary.get(e);
             match d.state {
                 _ if !d.is_empty() => {}
                 crate::summary::State::Used { .. } => {
-                    w.space.release(&self.epochs, e);
+                    w.space.release(&self.epochs, e, lsn);
                     released = true;
                 }
                 crate::summary::State::Failed { .. } if planted::is(Planted::FailedReused) => {
-                    w.space.release(&self.epochs, e);
+                    w.space.release(&self.epochs, e, lsn);
                 }
                 crate::summary::State::Failed { .. } => w.space.retire(e),
                 _ => {}
             }
         }
-        w.space.free_released(&self.medium, &self.epochs, self.options.erased_kept)?;
+        let proven = w.proven_lsn;
+        w.space.free_released(&self.medium, &self.epochs, proven, self.options.erased_kept)?;
         Ok(released || w.space.free_eblocks() > before)
     }
 
@@ -314,6 +341,8 @@ impl Core {
         if self.or_full(self.collect(Urgency::Idle))? {
             return Ok(Progress::More);
         }
-        Ok(if reclaimed { Progress::Done } else { Progress::Idle })
+        let proved = self.prove_newest()?;
+        let gives_back = self.seq.lock().space.keeps_too_much(self.options.erased_kept);
+        Ok(if reclaimed || proved || gives_back { Progress::Done } else { Progress::Idle })
     }
 }

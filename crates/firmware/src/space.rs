@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   free: recycled (space is in the file) │ discarded (given back) │ fresh (never used)
-//!     └─ take, erase ─► open ─ extend ─ close ─► used ─ release ─► limbo ─ reads ended ─► free
+//!     └─ take, erase ─► open ─ extend ─ close ─► used ─ release ─► limbo ─ reads ended, log proven ─► free
 //! ```
 //!
 //! Invariants: an EBLOCK is erased only while nobody needs it; what is opened, closed or retired is told to the log
@@ -38,6 +38,14 @@ struct Open {
     position: u32,
 }
 
+/// An EBLOCK that nobody needs any more, since log page `lsn`.
+#[derive(Clone, Copy, Debug)]
+struct Released {
+    eblock: EblockId,
+    epoch: u64,
+    lsn: u64,
+}
+
 pub(crate) struct Space {
     geometry: Geometry,
     pub(crate) summary: Summary,
@@ -50,7 +58,7 @@ pub(crate) struct Space {
     recycled: BTreeSet<(u32, u32)>,
     /// Free, used before, and without: their space went back to the file system; by wear.
     discarded: BTreeSet<(u32, u32)>,
-    limbo: VecDeque<(u64, EblockId)>,
+    limbo: VecDeque<Released>,
     /// What happened and is not logged yet.
     pub(crate) changes: Vec<Record>,
     /// Cells that users wrote so far: the clock of ages.
@@ -418,13 +426,14 @@ impl Space {
         true
     }
 
-    /// Lets an EBLOCK go that nobody needs: it is free once the reads under way have ended.
-    pub(crate) fn release(&mut self, epochs: &Epochs, e: EblockId) {
+    /// Lets an EBLOCK go that nobody needs since log page `lsn`: it is free once the reads under way have ended, and a
+    /// later page of the log says that this one was durable. Until then a recovery may end the log before it.
+    pub(crate) fn release(&mut self, epochs: &Epochs, e: EblockId, lsn: u64) {
         if self.metadata.remove(&e).is_some() {
             self.metadata_changed = true;
         }
         self.summary.set_state(e, State::Limbo);
-        self.limbo.push_back((epochs.retire(), e));
+        self.limbo.push_back(Released { eblock: e, epoch: epochs.retire(), lsn });
     }
 
     /// How many EBLOCKs failed or ended so far: what a summary that was written before does not know.
@@ -441,16 +450,17 @@ impl Space {
         self.changes.push(Record::Retired { eblock: e });
     }
 
-    /// Frees EBLOCKs that nobody reads any more. The space of `kept_most` at most is kept; that of others goes back to
+    /// Frees EBLOCKs that nobody reads any more, where the log up to page `proven` is known durable. The space of `kept_most` at most is kept; that of others goes back to
     /// the file system.
     pub(crate) fn free_released(
         &mut self,
         medium: &Medium,
         epochs: &Epochs,
+        proven: u64,
         kept_most: u32,
     ) -> Result<(), FirmwareError> {
-        while let Some(&(epoch, e)) = self.limbo.front() {
-            if !epochs.passed(epoch) {
+        while let Some(&Released { eblock: e, epoch, lsn }) = self.limbo.front() {
+            if lsn > proven || !epochs.passed(epoch) {
                 break;
             }
             self.limbo.pop_front();
@@ -460,7 +470,12 @@ impl Space {
         self.give_back_step(medium, kept_most)
     }
 
-    /// EBLOCKs that wait for reads to end.
+    /// Whether the next EBLOCK to be free waits for the log to say that page `proven` was followed by others.
+    pub(crate) fn waits_for_proof(&self, proven: u64) -> bool {
+        self.limbo.front().is_some_and(|r| r.lsn > proven)
+    }
+
+    /// EBLOCKs that wait for reads to end, or for the log.
     pub(crate) fn released(&self) -> u32 {
         self.limbo.len() as u32
     }
@@ -519,7 +534,7 @@ impl Space {
         self.summary.check_invariants(&self.geometry);
         let free: BTreeSet<u32> = self.recycled.iter().chain(&self.discarded).map(|f| f.1).collect();
         assert_eq!(free.len(), self.recycled.len() + self.discarded.len(), "an EBLOCK is free twice");
-        let limbo: BTreeSet<u32> = self.limbo.iter().map(|l| l.1.raw()).collect();
+        let limbo: BTreeSet<u32> = self.limbo.iter().map(|l| l.eblock.raw()).collect();
         let open: BTreeSet<u32> = self.open.values().map(|o| o.eblock.raw()).collect();
         assert_eq!(open.len(), self.open.len(), "an EBLOCK is open twice");
         for (e, d) in self.summary.all() {

@@ -9,7 +9,8 @@ use std::path::Path;
 use common::*;
 use lode_base::{ExtentId, Geometry, Lpid, OwnerId};
 use lode_command::{Batch, Command, CommandError, Device};
-use lode_firmware::{Drive, DriveOptions};
+use lode_firmware::{Drive, DriveOptions, Unrecovered};
+use lode_flash::{FaultKind, Medium};
 
 const BLOCK: usize = 4096;
 
@@ -391,4 +392,47 @@ fn a_fresh_image_is_small_and_a_small_medium_is_refused() {
     let e = Drive::create_file(&path, small, DriveOptions::default(), 1).unwrap_err();
     assert!(e.to_string().contains("at least 16"), "{e}");
     assert!(!path.exists());
+}
+
+/// What the newest group replaced is still there when that group is lost: its EBLOCKs are not written over before a later
+/// group says that it was durable.
+#[test]
+fn a_log_that_loses_its_newest_group_takes_nothing_older_along() {
+    const PAGES: u16 = 12;
+    let g = Geometry::new(1, 1, 1, 4096, 4096, 64 << 10, 32).unwrap();
+    let options = DriveOptions { log_copies: 1, ..DriveOptions::default() };
+    let mut lost = 0;
+    for cut in 0.. {
+        let (medium, faults) = Medium::simulated(g);
+        let d = Drive::format(medium, options.clone()).unwrap();
+        let (extent, other) = (allocate(&d, 5, 1)[0], allocate(&d, 5, 1)[0]);
+        let batch = |extent: ExtentId, n| {
+            let writes = (0..PAGES).map(|p| page(extent.page(p), &[n; 20_000])).collect();
+            write(&d, Batch { writes, ..Batch::default() })
+        };
+        batch(extent, 1).unwrap();
+        put(&d, other.page(900), &[7; 64]).unwrap();
+        faults.arm(FaultKind::FlipLog, 0, cut);
+        batch(extent, 2).unwrap();
+        faults.cut_after(cut);
+        if batch(other, 3).is_ok() && !faults.is_cut() {
+            break;
+        }
+        faults.cut();
+        let (medium, _) = faults.restored(cut).unwrap();
+        match Unrecovered::new(medium, options.clone()).recover() {
+            Ok(d) => {
+                let first = get(&d, None, extent.page(0)).unwrap()[0];
+                for p in 0..PAGES {
+                    let expected = Some(vec![first; 20_000]);
+                    assert!(get(&d, None, extent.page(p)) == expected, "page {p}, cut {cut}");
+                }
+                lost += u32::from(first == 1);
+                sound(&d);
+            }
+            // The next group was durable: it says that this one was.
+            Err(e) => assert!(e.to_string().contains("log page"), "{e}"),
+        }
+    }
+    assert!(lost > 0, "no newest group was lost");
 }

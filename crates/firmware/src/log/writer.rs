@@ -99,6 +99,11 @@ impl LogWriter {
         self.durable = self.lsn - 1;
     }
 
+    /// The last page that is known durable.
+    pub(crate) fn durable(&self) -> u64 {
+        self.durable
+    }
+
     /// Whether all pages are known durable.
     pub(crate) fn is_synced(&self) -> bool {
         self.durable + 1 == self.lsn

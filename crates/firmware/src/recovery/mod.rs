@@ -23,7 +23,7 @@ use lode_command::Identity;
 use lode_flash::{Medium, WblockState};
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use crate::action::{Action, Overlay};
+use crate::action::Overlay;
 use crate::append::{Turns, page_bytes_max};
 use crate::checkpoint::{BadRecord, CheckpointRecord, Tables, VERSION, decode_metadata};
 use crate::codec::{Malformed, Take};
@@ -139,6 +139,8 @@ fn core(medium: Medium, options: DriveOptions, log: Place) -> Core {
         tables: Tables::default(),
         superseded: Vec::new(),
         installed_lsn: log.lsn - 1,
+        proven_lsn: 0,
+        empty_lsn: 0,
         log_place: log,
         sealed: false,
         last_checkpoint: None,
@@ -220,6 +222,7 @@ impl Core {
         self.extents.write().restored();
         w.installed_lsn = end.lsn;
         if clean {
+            w.proven_lsn = end.lsn;
             w.log_place = end.place;
             w.last_checkpoint = Some((record.log, record.commit, record.clock));
             for spot in end.place.spots {
@@ -241,7 +244,7 @@ impl Core {
         let made = made.and_then(|()| {
             // The EBLOCKs of the log before are not needed once the checkpoint is durable.
             let mut w = self.seq.lock();
-            old_log.iter().for_each(|&e| w.space.release(&self.epochs, e));
+            old_log.iter().for_each(|&e| w.space.release(&self.epochs, e, 0));
             drop(w);
             self.reclaim().map(drop)
         });
@@ -466,11 +469,7 @@ impl Core {
 
     /// Logs what recovery did to EBLOCKs, before any table that has it is written.
     fn log_changes(&self) -> Result<(), FirmwareError> {
-        let mut w = self.seq.lock();
-        w.under_way += 1;
-        let lsn = w.installed_lsn;
-        let action = Action { record: Record::Checkpointed { lsn }, ..Action::default() };
-        self.carry_out(w, action).map(drop).map_err(FirmwareError::Refused)
+        self.log_nothing(self.seq.lock())
     }
 
     /// Begins a log in EBLOCKs of its own, behind all that is installed.

@@ -28,6 +28,11 @@ impl Space {
         most.min(in_use as u32 / 4 + KEPT_BESIDES) as usize
     }
 
+    /// Whether more is kept than the rule says.
+    pub(crate) fn keeps_too_much(&self, most: u32) -> bool {
+        self.recycled.len() > self.kept_max(most)
+    }
+
     /// Gives back what is kept beyond the rule, a step; of `most` that are kept at most.
     pub(super) fn give_back_step(&mut self, medium: &Medium, most: u32) -> Result<(), FirmwareError> {
         let more = self.recycled.len().saturating_sub(self.kept_max(most));
@@ -68,8 +73,8 @@ mod tests {
             s.summary.set_state(e, State::Used { stream: Stream::UserHot });
         }
         let epochs = Epochs::new();
-        (used..used + kept).for_each(|e| s.release(&epochs, EblockId::new(e)));
-        s.free_released(&m, &epochs, u32::MAX).unwrap();
+        (used..used + kept).for_each(|e| s.release(&epochs, EblockId::new(e), 0));
+        s.free_released(&m, &epochs, 0, u32::MAX).unwrap();
         (s, m)
     }
 

@@ -4,9 +4,9 @@
 //!   Faults ── hits, counts ─► Harm ◄── "may this answer be?" ── the judge of an answer
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use lode_base::{EblockId, Geometry, Ppa};
+use lode_base::{Geometry, Ppa};
 use lode_firmware::FirmwareError;
 use lode_flash::{FaultKind, Faults, FlashError, Hit};
 
@@ -22,10 +22,6 @@ pub(super) struct Harm {
     since: BTreeMap<FaultKind, u64>,
     /// `since`, as it was when the step began.
     at_step: BTreeMap<FaultKind, u64>,
-    /// EBLOCKs that were let go when their pages were copied, and the copies were hit.
-    gone: BTreeSet<EblockId>,
-    /// How much was hit up to the last recovery that succeeded.
-    at_recovery: usize,
 }
 
 impl Harm {
@@ -49,22 +45,6 @@ impl Harm {
         }
         self.told = 0;
         self.at_step.clear();
-    }
-
-    /// Recovery succeeded, and what it left was looked at.
-    pub(super) fn recovered(&mut self) {
-        self.at_recovery = self.hits.len();
-    }
-
-    /// Whether something was hit since the recovery before this one succeeded.
-    pub(super) fn hit_since_recovery(&self) -> bool {
-        self.hits.len() > self.at_recovery
-    }
-
-    /// Whether a program was lost since then: it may have been the last of the log, which then ends before.
-    pub(super) fn lost_since_recovery(&self) -> bool {
-        let lost = |h: &Hit| matches!(h, Hit::Wblocks { kind: FaultKind::LostWrite, .. });
-        self.hits[self.at_recovery..].iter().any(lost)
     }
 
     /// How often each kind struck, in all.
@@ -110,17 +90,9 @@ impl Harm {
         !self.hits.is_empty()
     }
 
-    /// A page can not be read where it was before it was copied, and the copy was hit.
-    pub(super) fn is_gone(&mut self, g: &Geometry, ppa: Ppa) {
-        self.gone.insert(g.locate(ppa).0);
-    }
-
-    /// Whether something hit `len` bytes at `ppa`, or a copy of them.
+    /// Whether something hit `len` bytes at `ppa`.
     pub(super) fn hit_at(&self, g: &Geometry, ppa: Ppa, len: u32) -> bool {
         let (eblock, from) = g.locate(ppa);
-        if self.gone.contains(&eblock) {
-            return true;
-        }
         let end = from + len.max(1);
         self.hits.iter().any(|h| match *h {
             Hit::Wblocks { eblock: e, wblock, count, .. } => {

@@ -62,8 +62,6 @@ pub(crate) struct World<'a> {
     harm: Harm,
     /// What becomes of the cut that is to come.
     due: Cut,
-    /// Whether recovery just left out the last group of the log, since it was hit, or its data.
-    rejected: bool,
     /// Why the drive takes no writes any more.
     read_only: Option<String>,
     /// Whether the image was refused, as it may be: there is nothing more to do.
@@ -95,7 +93,6 @@ impl<'a> World<'a> {
             faults,
             harm: Harm::default(),
             due: Cut::default(),
-            rejected: false,
             read_only: None,
             over: false,
             retired: 0,
@@ -273,9 +270,7 @@ impl<'a> World<'a> {
             CommandError::Uncorrectable { lpid, ppa, .. } => {
                 let hit = harm.hit_at(&self.scenario.geometry, *ppa, self.longest(*lpid))
                     || harm.times_now(&TRANSIENT) >= READS;
-                if !hit && self.rejected {
-                    self.harm.is_gone(&self.scenario.geometry, *ppa);
-                } else if !hit {
+                if !hit {
                     return wrong(Kind::Lost, format!("{what}: {e}, which nothing hit"));
                 }
                 self.coverage.uncorrectable += 1;

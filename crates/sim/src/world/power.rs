@@ -96,12 +96,7 @@ impl World<'_> {
         self.retired = 0;
         self.harm.look(&self.faults);
         let recovery = self.drive.info().recovery;
-        self.rejected = self.harm.lost_since_recovery()
-            || recovery.log_groups_rejected > 0 && self.harm.hit_since_recovery();
-        let found = self.find_state(recovery);
-        self.rejected = false;
-        self.harm.recovered();
-        found
+        self.find_state(recovery)
     }
 
     /// Which of the states that it may be in the drive is in.
