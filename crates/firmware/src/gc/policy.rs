@@ -190,6 +190,8 @@ mod tests {
         assert!(POLICIES.iter().all(|p| Policy::named(p.name) == Some(p) && !p.about.is_empty()));
         assert_eq!(POLICIES[0].name, "min-cost-decline");
         assert_eq!(Policy::named("none"), None);
+        assert_ne!(POLICIES[0], POLICIES[1]);
+        assert_eq!(format!("{:?}", POLICIES[0]), "min-cost-decline");
     }
 
     #[test]
@@ -217,6 +219,14 @@ mod tests {
         ];
         check("greedy", &of, 0, 3);
         check("oldest", &of, 0, 9);
+        let scored = |name: &str, expected: [f64; 3]| {
+            for (c, expected) in of.iter().zip(expected) {
+                let score = (Policy::named(name).unwrap().score)(c, &round(0));
+                assert!((score / expected - 1.0).abs() < 0.001, "{name}: {score}, not {expected}");
+            }
+        };
+        scored("min-cost-decline", [0.03125, 0.005, 0.045]);
+        scored("cost-benefit", [-20.0 / 3.0, -400.0 / 3.0, -2000.0 / 19.0]);
         // 0.2 / (0.64 x 10) = 0.031, 0.5 / (0.25 x 400) = 0.005, 0.9 / (0.01 x 2000) = 0.045.
         check("min-cost-decline", &of, 0, 7);
         // 10 x 0.8 / 1.2 = 6.7, 400 x 0.5 / 1.5 = 133, 2000 x 0.1 / 1.9 = 105.
