@@ -278,7 +278,11 @@ mod tests {
 
     /// A drive that holds nothing yet, with a short log.
     fn core(eblocks: u32, options: DriveOptions) -> Core {
-        let g = Geometry::new(1, 1, 1, 4096, 4096, EBLOCK_BYTES, eblocks).unwrap();
+        core_of(1, eblocks, options)
+    }
+
+    fn core_of(channels: u32, eblocks: u32, options: DriveOptions) -> Core {
+        let g = Geometry::new(channels, 1, 1, 4096, 4096, EBLOCK_BYTES, eblocks).unwrap();
         let options = DriveOptions { checkpoint_log_bytes: 1 << 20, ..options };
         crate::recovery::format(Medium::memory(g), options).unwrap()
     }
@@ -416,11 +420,12 @@ mod tests {
 
     #[test]
     fn gc_begins_when_much_is_garbage() {
-        for percent in [100, 150] {
-            let core = core(200, DriveOptions { space_percent_max: percent, ..DriveOptions::default() });
+        for (channels, percent) in [(1, 100), (1, 150), (2, 150)] {
+            let options = DriveOptions { space_percent_max: percent, ..DriveOptions::default() };
+            let core = core_of(channels, 200, options);
             let mut w = core.seq.lock();
             let beyond = |w: &Sequencer| {
-                let open = u64::from(core.reserve_eblocks(w)) + 8;
+                let open = u64::from(core.reserve_eblocks(w)) + 8 * u64::from(channels);
                 u64::from(200 - w.space.free_eblocks()).saturating_sub(open)
             };
             let held = |w: &Sequencer| w.space.summary.live_bytes();

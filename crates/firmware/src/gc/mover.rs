@@ -501,6 +501,41 @@ mod tests {
     }
 
     #[test]
+    fn a_lost_mapping_page_keeps_no_page_of_another_in_a_bad_eblock() {
+        let r = Rig::new();
+        let allocate = Command::AllocateExtents { owner: OwnerId::new(1), count: 1 };
+        let Ok(Reply::Extents(other)) = r.core.run(allocate) else { panic!("no extent") };
+        let lpid = other[0].page(0);
+        let writes = vec![PageWrite { lpid, data: bytes(0, 9), align: Align::Cell }];
+        r.core.run(Command::Write(Batch { writes, ..Batch::default() })).unwrap();
+        let victim = r.eblock(31);
+        let here = || r.core.entries_in(victim, lpid).unwrap().len();
+        assert_eq!(here(), 1);
+        r.core.checkpoint(false).unwrap();
+        r.core.map.make_room();
+        let home = r.core.map.home(r.extent.raw()).unwrap();
+        r.faults.arm(FaultKind::ReadFailsForGood, 0, 0);
+        assert!(r.core.medium.read(home.ppa(r.core.geometry()), 64).is_err());
+        r.core.background.lock().weak.insert(victim);
+        assert_eq!(r.empty(victim, true), Emptied::Never);
+        assert_eq!(here(), 0, "it is brought to safety");
+        let pages = vec![ReadRequest { lpid, range: None }];
+        let Ok(Reply::Pages(read)) = r.core.run(Command::Read { view: None, pages }) else {
+            panic!("no page")
+        };
+        assert!(read == [bytes(0, 9)]);
+        // Without its metadata either, nothing says what lies there: it stays, and who asks for room is not told so.
+        let victim = EblockId::new(victim.raw() - 1);
+        let (d, g) = (r.core.seq.lock().space.summary.get(victim), *r.core.geometry());
+        r.faults.arm(FaultKind::ReadFailsForGood, 0, 0);
+        assert!(d.metadata > 0 && r.core.medium.read(g.ppa(victim, d.data_end * 4096).unwrap(), 64).is_err());
+        let e = r.core.empty(&mut r.core.background.lock(), victim, true).unwrap_err();
+        assert!(e.is_damage(), "{e}");
+        r.core.background.lock().weak.insert(victim);
+        assert!(!r.core.collect(crate::gc::Urgency::Full).unwrap());
+    }
+
+    #[test]
     fn a_move_without_room_leaves_all_as_it_was() {
         let r = Rig::new();
         let valid = Valid { lpid: r.lpid(0), entry: r.entry(0) };

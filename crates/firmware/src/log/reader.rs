@@ -522,6 +522,18 @@ mod tests {
         }
     }
 
+    /// What lies behind may be on its way there.
+    #[test]
+    fn a_check_up_to_a_page_looks_no_further() {
+        let log = log(1, &[1, 2, 1, 1]);
+        let check = |last| check_log(&log.m, &log.start, last).map(|end| (end.lsn, end.pages));
+        assert_eq!(check(3).unwrap(), (3, 3));
+        assert_eq!(check(5).unwrap(), (5, 5));
+        log.flip(spot(&log, 4));
+        assert_eq!(check(3).unwrap(), (3, 3));
+        assert!(check(5).unwrap_err().to_string().contains("log page 4 at"));
+    }
+
     #[test]
     fn a_log_without_pages_ends_where_it_starts() {
         let log = log(1, &[]);
