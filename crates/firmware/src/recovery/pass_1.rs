@@ -251,12 +251,41 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
-    use lode_base::{ExtentId, Geometry, Lpid, PageBuf};
+    use lode_base::{ExtentId, Geometry, Lpid, OwnerId, PageBuf};
+    use lode_command::{Align, Batch, Command, PageWrite, Reply};
     use lode_flash::Medium;
 
     use super::*;
     use crate::DriveOptions;
     use crate::log::{Commit, LoggedWrite};
+
+    #[test]
+    fn the_clock_goes_on_and_the_report_says_what_the_log_held() {
+        let g = Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 40).unwrap();
+        let core = crate::recovery::format(Medium::memory(g), DriveOptions::default()).unwrap();
+        let allocate = Command::AllocateExtents { owner: OwnerId::new(1), count: 1 };
+        let Ok(Reply::Extents(extents)) = core.run(allocate) else { panic!("no extent") };
+        for n in 0..5 {
+            let data = PageBuf::copy_from(&vec![7; 10_000]);
+            let writes = vec![PageWrite { lpid: extents[0].page(n), data, align: Align::Cell }];
+            core.run(Command::Write(Batch { writes, ..Batch::default() })).unwrap();
+        }
+        let clock = core.seq.lock().space.clock;
+        assert_eq!(clock, 5 * 10_048 / 64);
+        let medium = core.medium.after_power_cut().unwrap();
+        let (_, bytes) = medium.newest_checkpoint_record().unwrap().unwrap();
+        let Ok(record) = CheckpointRecord::decode(&bytes, &g) else { panic!("no record") };
+        assert_eq!(record.clock, 0, "all of it is in the log");
+        let mut found = crate::recovery::core(medium, DriveOptions::default(), record.log);
+        found.recover(&record).unwrap();
+        assert_eq!(found.seq.lock().space.clock, clock);
+        let report = found.recovery;
+        assert_eq!((report.clean, report.pages, report.log_groups_rejected), (false, 1, 0));
+        // Those that the checkpoint wrote lie behind the place that it names.
+        assert!(report.log_groups >= 5 && report.log_records > report.log_groups, "{report:?}");
+        let commit = Record::Commit(Commit::default()).kind();
+        assert_ne!(report.last_kinds & 1 << commit, 0);
+    }
 
     /// Of a group that may not be durable, all is looked at that its last action leaves, and nothing else.
     #[test]
