@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Invariants: batches never take what the log, a checkpoint or GC needs to make room again, so that a full drive takes
-//! trims, and goes on when something was trimmed. The log since the newest checkpoint stays within its bound.
+//! trims, and goes on when something was trimmed. The log since the newest checkpoint stays within its bound, but for the
+//! records of batches that are in flight at a time.
 
 use lode_base::VirtualNs;
 use lode_command::CommandError;
