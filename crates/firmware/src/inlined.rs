@@ -14,7 +14,7 @@
 //! Source: the design, "Inlined pages". We differ: entries do not point into the log. A log page holds pieces of records,
 //! has a copy, and goes when a checkpoint says so; memory holds the bytes for as long anyway.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use lode_base::fast::FastMap;
@@ -240,15 +240,23 @@ impl Core {
         Ok(())
     }
 
-    /// Moves inlined pages one by one, but for those whose mapping page is lost: nobody can name them any more.
+    /// Moves inlined pages, but for those whose mapping page is lost: nobody can name them any more.
     fn move_what_is_mapped(&self, pages: &[(Valid, PageBuf)]) -> Result<(), FirmwareError> {
-        for page in pages.chunks(1) {
-            match self.relocate(Stream::UserHot, Room::Inlined, page, |_| {}) {
-                Err(e) if e.is_damage() => {}
-                moved => moved?,
+        let mut lost = BTreeSet::new();
+        for extent in pages.iter().map(|(v, _)| v.lpid.extent()).collect::<BTreeSet<_>>() {
+            match self.pin_maps(std::iter::once(extent)) {
+                Ok(pins) => self.unpin(&pins),
+                Err(e) if e.is_damage() => drop(lost.insert(extent)),
+                Err(e) => return Err(e),
             }
         }
-        Ok(())
+        // Together: a group of the log each would be more of it than the checkpoint lets go.
+        let mapped: Vec<_> =
+            pages.iter().filter(|(v, _)| !lost.contains(&v.lpid.extent())).cloned().collect();
+        if mapped.is_empty() {
+            return Ok(());
+        }
+        self.relocate(Stream::UserHot, Room::Inlined, &mapped, |_| {})
     }
 
     /// Entries of inlined pages were replaced by others.

@@ -127,6 +127,8 @@ impl Core {
 
     /// Sees to it that a record has room in the log.
     pub(crate) fn log_room(&self, record_bytes: usize) -> Result<(), CommandError> {
+        // What a checkpoint itself writes is log that only the next one lets go.
+        let mut in_vain = 0;
         loop {
             let before = {
                 let w = self.seq.lock();
@@ -138,7 +140,8 @@ impl Core {
             // Without room for the checkpoint, GC makes some.
             while !self.checkpoint_fits()? && self.or_full(self.collect(Urgency::Full))? {}
             let w = self.seq.lock();
-            if !self.log_fits(&w, record_bytes) && !Self::went_on(&w, before) {
+            in_vain += u32::from(!Self::went_on(&w, before));
+            if in_vain > 1 && !self.log_fits(&w, record_bytes) {
                 let needed_bytes = record_bytes as u64;
                 let left = self.log_bytes_max().saturating_sub(w.log_bytes);
                 let free_bytes = left.min(needed_bytes.saturating_sub(1));

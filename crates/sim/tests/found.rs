@@ -49,6 +49,12 @@ const FOUND: &[(&str, u64, &str, &str)] = &[
         "",
         "0-4,6,9,11-19,22-28,34-39,45-46,50-51,58,69,71,81-82,84,91",
     ),
+    (
+        "a checkpoint that found a lost mapping page moved inlined pages by a log group each, and left the log full",
+        106295,
+        "",
+        "0-1,5-7,11-12,17-18,28-29,33-34,36-38",
+    ),
 ];
 
 #[test]
