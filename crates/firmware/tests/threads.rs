@@ -204,7 +204,8 @@ fn cuts(seed: u64) -> u64 {
     };
     let writers: Vec<Writer> = allocate(&d, 5, WRITERS as u32).into_iter().map(writer).collect();
     if seed % 4 < 2 {
-        fill(&d, 2 << 20);
+        // What is in flight at a time, and what a view keeps, is less.
+        fill(&d, 3 << 20);
     }
     let mut views = 0;
     for _ in 0..3 {
