@@ -350,3 +350,61 @@ impl Core {
         Ok(if reclaimed || proved || gives_back { Progress::Done } else { Progress::Idle })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lode_base::Geometry;
+    use lode_command::Align;
+    use lode_flash::Medium;
+
+    use super::*;
+    use crate::DriveOptions;
+    use crate::drive_page::DriveKind;
+    use crate::metadata::PageName;
+
+    /// Checkpoints and GC failed where EBLOCKs were about to be free, because a reader had not had its turn.
+    #[test]
+    fn pages_of_the_drive_wait_for_reads_under_way() {
+        let g = Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 40).unwrap();
+        let core = crate::recovery::format(Medium::memory(g), DriveOptions::default()).unwrap();
+        let word = PageName::Own(DriveKind::Map, 0).word();
+        let item = || Item { len: 700_000, align: Align::Cell, word };
+        let own = || core.provision(Stream::Drive, &[item(), item()], Room::Own);
+        let mut reading = Some(core.epochs.enter());
+        let released = {
+            let w = &mut *core.seq.lock();
+            let mut taken = Vec::new();
+            while u64::from(w.space.free_eblocks()) > core.log_eblocks(w) {
+                taken.extend(w.space.take_for_log(&core.medium).unwrap());
+            }
+            taken.truncate(4);
+            taken.iter().for_each(|&(e, _)| w.space.release(&core.epochs, e, 0));
+            taken.len() as u32
+        };
+        assert!(released == 4 && matches!(own(), Err(FirmwareError::Full { .. })));
+        std::thread::scope(|s| {
+            let reading = reading.take();
+            s.spawn(move || {
+                (0..100).for_each(|_| std::thread::yield_now());
+                drop(reading);
+            });
+            let p = own().unwrap();
+            assert!(!p.jobs.is_empty());
+        });
+    }
+
+    #[test]
+    fn what_reads_still_hold_is_room_to_gc() {
+        let g = Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 40).unwrap();
+        let core = crate::recovery::format(Medium::memory(g), DriveOptions::default()).unwrap();
+        let _reading = core.epochs.enter();
+        let w = &mut *core.seq.lock();
+        let mut taken = Vec::new();
+        while !core.gc_due(w) {
+            taken.extend(w.space.take_for_log(&core.medium).unwrap());
+        }
+        let (e, _) = taken.pop().unwrap();
+        w.space.release(&core.epochs, e, 0);
+        assert!(w.space.released() == 1 && !core.gc_due(w));
+    }
+}
