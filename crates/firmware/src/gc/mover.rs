@@ -357,6 +357,23 @@ mod tests {
             self.entry(n).eblock(self.core.geometry()).unwrap()
         }
 
+        /// What lies there can not be read any more.
+        fn destroy(&self, at: Ppa) {
+            self.faults.arm(FaultKind::ReadFailsForGood, 0, 0);
+            assert!(self.core.medium.read(at, 64).is_err());
+        }
+
+        /// The mapping page is on the medium alone, and can not be read there; answers its EBLOCK.
+        fn lose_mapping_page(&self) -> EblockId {
+            let (core, number) = (&self.core, self.extent.raw());
+            core.checkpoint(false).unwrap();
+            let home = core.map.home(number).unwrap();
+            core.map.make_room();
+            assert!(!core.map.is_resident(number));
+            self.destroy(home.ppa(core.geometry()));
+            home.eblock(core.geometry()).unwrap()
+        }
+
         fn left(&self, e: EblockId) -> u32 {
             let d = self.core.seq.lock().space.summary.get(e);
             d.live + d.pinned
@@ -431,9 +448,8 @@ mod tests {
         let g = *r.core.geometry();
         let d = r.core.seq.lock().space.summary.get(victim);
         assert!(matches!(d.state, State::Used { .. }) && d.metadata > 0);
-        r.faults.arm(FaultKind::ReadFailsForGood, 0, 0);
-        let at = g.ppa(victim, d.data_end * g.wblock_bytes()).unwrap();
-        assert!(r.core.medium.read(at, 64).is_err(), "the metadata begins there");
+        // The metadata begins there.
+        r.destroy(g.ppa(victim, d.data_end * g.wblock_bytes()).unwrap());
         assert_eq!(r.empty(victim, true), Emptied::Whole);
         assert_eq!(r.left(victim), 0);
         assert!(r.read(Some(view), 0) == Ok(old));
@@ -463,9 +479,7 @@ mod tests {
         let r = Rig::new();
         let victim = r.eblock(0);
         let before = r.left(victim);
-        let at = r.entry(2).ppa(r.core.geometry());
-        r.faults.arm(FaultKind::ReadFailsForGood, 0, 0);
-        assert!(r.core.medium.read(at, 64).is_err());
+        r.destroy(r.entry(2).ppa(r.core.geometry()));
         assert_eq!((r.empty(victim, true), r.left(victim)), (Emptied::Never, before));
         r.core.background.lock().weak.insert(victim);
         assert_eq!(r.empty(victim, true), Emptied::Never);
@@ -485,14 +499,8 @@ mod tests {
     #[test]
     fn a_lost_mapping_page_leaves_eblocks_where_they_are() {
         let r = Rig::new();
-        let number = r.extent.raw();
-        r.core.checkpoint(false).unwrap();
-        let home = r.core.map.home(number).unwrap();
-        let (users, own) = (r.eblock(0), home.eblock(r.core.geometry()).unwrap());
-        r.core.map.make_room();
-        assert!(!r.core.map.is_resident(number));
-        r.faults.arm(FaultKind::ReadFailsForGood, 0, 0);
-        assert!(r.core.medium.read(home.ppa(r.core.geometry()), 64).is_err());
+        let users = r.eblock(0);
+        let own = r.lose_mapping_page();
         for victim in [users, own] {
             let before = r.left(victim);
             assert_eq!(r.empty(victim, true), Emptied::Never);
@@ -511,11 +519,7 @@ mod tests {
         let victim = r.eblock(31);
         let here = || r.core.entries_in(victim, lpid).unwrap().len();
         assert_eq!(here(), 1);
-        r.core.checkpoint(false).unwrap();
-        r.core.map.make_room();
-        let home = r.core.map.home(r.extent.raw()).unwrap();
-        r.faults.arm(FaultKind::ReadFailsForGood, 0, 0);
-        assert!(r.core.medium.read(home.ppa(r.core.geometry()), 64).is_err());
+        r.lose_mapping_page();
         r.core.background.lock().weak.insert(victim);
         assert_eq!(r.empty(victim, true), Emptied::Never);
         assert_eq!(here(), 0, "it is brought to safety");
@@ -527,8 +531,8 @@ mod tests {
         // Without its metadata either, nothing says what lies there: it stays, and who asks for room is not told so.
         let victim = EblockId::new(victim.raw() - 1);
         let (d, g) = (r.core.seq.lock().space.summary.get(victim), *r.core.geometry());
-        r.faults.arm(FaultKind::ReadFailsForGood, 0, 0);
-        assert!(d.metadata > 0 && r.core.medium.read(g.ppa(victim, d.data_end * 4096).unwrap(), 64).is_err());
+        assert!(d.metadata > 0);
+        r.destroy(g.ppa(victim, d.data_end * g.wblock_bytes()).unwrap());
         let e = r.core.empty(&mut r.core.background.lock(), victim, true).unwrap_err();
         assert!(e.is_damage(), "{e}");
         r.core.background.lock().weak.insert(victim);
