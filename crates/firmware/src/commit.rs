@@ -103,6 +103,10 @@ impl Core {
         let mut w = self.seq.lock();
         w.installed_lsn = last;
         w.proven_lsn = w.proven_lsn.max(proven);
+        // Not where another action shares the group.
+        if actions.iter().all(|a| matches!(a.record, Record::Checkpointed { .. })) {
+            w.empty_lsn = last;
+        }
         w.log_place = log.place();
         w.log_bytes += (log.place().lsn - before.lsn) * log.page_bytes(self.geometry());
         self.extents.write().logged(allocated.len());
@@ -162,10 +166,7 @@ impl Core {
         w.under_way += 1;
         let record = Record::Checkpointed { lsn: w.installed_lsn };
         let action = Action { record, ..Action::default() };
-        self.carry_out(w, action).map_err(FirmwareError::Refused)?;
-        let mut w = self.seq.lock();
-        w.empty_lsn = w.installed_lsn;
-        Ok(())
+        self.carry_out(w, action).map(drop).map_err(FirmwareError::Refused)
     }
 
     /// Stages an action that nobody else waits for, and makes it durable.

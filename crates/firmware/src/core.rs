@@ -120,7 +120,7 @@ pub(crate) struct Sequencer {
     pub(crate) installed_lsn: u64,
     /// The last page of the log that a later one, or the checkpoint, says was durable: no recovery ends the log before it.
     pub(crate) proven_lsn: u64,
-    /// The last page of the newest group that was written for that alone.
+    /// The last page of the newest group that changed nothing.
     pub(crate) empty_lsn: u64,
     pub(crate) log_place: Place,
     /// What is installed from now on is told apart from what was before: it gets another LSN.

@@ -158,13 +158,13 @@ impl Core {
 
     /// Makes room, a step: answers whether something was gained, by this batch or by others.
     fn make_room(&self, record_bytes: usize) -> Result<bool, FirmwareError> {
-        let (log_full, log_before, free_before) = {
+        let (log_full, commit, log_bytes, free_eblocks) = {
             let w = self.seq.lock();
-            (!self.log_fits(&w, record_bytes), (w.commit, w.log_bytes), w.space.free_eblocks())
+            (!self.log_fits(&w, record_bytes), w.commit, w.log_bytes, w.space.free_eblocks())
         };
         if log_full && self.checkpoint_fits()? {
             let w = self.seq.lock();
-            return Ok(self.log_fits(&w, record_bytes) || Self::went_on(&w, log_before));
+            return Ok(self.log_fits(&w, record_bytes) || Self::went_on(&w, (commit, log_bytes)));
         }
         if self.reclaim()? || self.wait_for_reads(false)? {
             return Ok(true);
@@ -176,7 +176,7 @@ impl Core {
         self.reclaim()?;
         self.wait_for_reads(true)?;
         let w = self.seq.lock();
-        Ok(w.space.free_eblocks() > free_before || w.commit > log_before.0)
+        Ok(w.space.free_eblocks() > free_eblocks || w.commit > commit)
     }
 
     /// Where EBLOCKs wait for it: writes a group that says of the one before that it was durable.
@@ -362,11 +362,16 @@ mod tests {
     use crate::drive_page::DriveKind;
     use crate::metadata::PageName;
 
+    /// A drive that holds nothing yet.
+    fn core() -> Core {
+        let g = Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 40).unwrap();
+        crate::recovery::format(Medium::memory(g), DriveOptions::default()).unwrap()
+    }
+
     /// Checkpoints and GC failed where EBLOCKs were about to be free, because a reader had not had its turn.
     #[test]
     fn pages_of_the_drive_wait_for_reads_under_way() {
-        let g = Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 40).unwrap();
-        let core = crate::recovery::format(Medium::memory(g), DriveOptions::default()).unwrap();
+        let core = core();
         let word = PageName::Own(DriveKind::Map, 0).word();
         let item = || Item { len: 700_000, align: Align::Cell, word };
         let own = || core.provision(Stream::Drive, &[item(), item()], Room::Own);
@@ -395,8 +400,7 @@ mod tests {
 
     #[test]
     fn what_reads_still_hold_is_room_to_gc() {
-        let g = Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 40).unwrap();
-        let core = crate::recovery::format(Medium::memory(g), DriveOptions::default()).unwrap();
+        let core = core();
         let _reading = core.epochs.enter();
         let w = &mut *core.seq.lock();
         let mut taken = Vec::new();

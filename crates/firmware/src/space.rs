@@ -450,8 +450,8 @@ impl Space {
         self.changes.push(Record::Retired { eblock: e });
     }
 
-    /// Frees EBLOCKs that nobody reads any more, where the log up to page `proven` is known durable. The space of `kept_most` at most is kept; that of others goes back to
-    /// the file system.
+    /// Frees EBLOCKs that nobody reads any more, where the log up to page `proven` is known durable. The space of
+    /// `kept_most` at most is kept; that of others goes back to the file system.
     pub(crate) fn free_released(
         &mut self,
         medium: &Medium,
