@@ -212,6 +212,11 @@ impl Core {
         Space::lanes_of(self.geometry())
     }
 
+    /// EBLOCKs that may fail before the drive is read-only.
+    pub(crate) fn spare_eblocks(&self) -> u32 {
+        self.options.spare_eblocks.unwrap_or((self.geometry().eblock_count() / 32).clamp(1, 64))
+    }
+
     /// EBLOCKs that only GC may take.
     pub(crate) fn gc_reserve_eblocks(&self) -> u32 {
         1 + u32::from(self.lanes())
@@ -227,8 +232,9 @@ impl Core {
         let few = g.eblock_count() < EBLOCKS_FEW;
         let open = u64::from(w.space.lanes()) * if few { 2 } else { 2 + u64::from(GC_CLASSES) };
         let moved = self.gc_reserve_eblocks() + self.inlined_reserve_eblocks();
-        let lost = w.space.summary.retired() + w.space.stuck;
-        let reserve = log + own + open + u64::from(moved + lost) + 1;
+        // Those that failed and the next that does, or all that may.
+        let lost = (w.space.summary.retired() + 1).max(self.spare_eblocks()) + w.space.stuck;
+        let reserve = log + own + open + u64::from(moved + lost);
         let eblocks = u64::from(g.eblock_count()).saturating_sub(reserve);
         eblocks * u64::from(g.eblock_bytes()) / 100
             * u64::from(100 - self.options.over_provision_percent.min(90))
@@ -269,7 +275,7 @@ impl Core {
             eblocks_used: in_use.count() as u32,
             eblocks_free: w.space.free_eblocks(),
             eblocks_retired: w.space.summary.retired(),
-            spares: self.options.spare_eblocks.saturating_sub(w.space.summary.retired()),
+            spares: self.spare_eblocks().saturating_sub(w.space.summary.retired()),
             erase_counts: (wear().min().unwrap_or(0), wear().max().unwrap_or(0)),
             log_bytes: w.log_bytes,
             map_bytes: self.map.bytes(),

@@ -50,8 +50,9 @@ pub struct DriveOptions {
     pub gc_free_eblocks_max: u32,
     /// GC begins when EBLOCKs take more than this share of what is needed of them, in percent: bounds the image's length.
     pub space_percent_max: u32,
-    /// EBLOCKs that may fail before the drive is read-only.
-    pub spare_eblocks: u32,
+    /// EBLOCKs that may fail before the drive is read-only, set aside from what it takes; without a number one in 32, and
+    /// 64 at most.
+    pub spare_eblocks: Option<u32>,
 }
 
 impl Default for DriveOptions {
@@ -76,7 +77,7 @@ impl Default for DriveOptions {
             over_provision_percent: 7,
             gc_free_eblocks_max: 8,
             space_percent_max: 200,
-            spare_eblocks: 64,
+            spare_eblocks: None,
         }
     }
 }

@@ -120,13 +120,12 @@ impl Core {
         let mut next = || self.seq.lock().space.take_for_log(&self.medium);
         let appended = log.append(&self.medium, group, &mut next);
         let failed = log.take_failed();
-        if !failed.is_empty() {
-            Counts::add(&self.counts.program_failures, failed.len() as u64);
-            // What it holds of the log is read from there until a checkpoint truncates it.
-            let mut w = self.seq.lock();
-            failed.into_iter().for_each(|e| w.space.retire(e));
-            self.check_spares(&w);
-        }
+        Counts::add(&self.counts.program_failures, failed.len() as u64);
+        // What they hold of the log is read from there until a checkpoint truncates it.
+        let mut w = self.seq.lock();
+        failed.into_iter().for_each(|e| w.space.retire(e));
+        // Others could not be erased.
+        self.check_spares(&w);
         appended
     }
 }

@@ -83,7 +83,10 @@ impl Core {
                 Room::Recovery => (fits(3 + self.own_eblocks(&w)), plan.bytes),
             };
             if fits {
-                return plan.provision(&mut w.space, &self.medium, items).map_err(|e| self.no_eblock(e));
+                let provisioned = plan.provision(&mut w.space, &self.medium, items);
+                // EBLOCKs that could not be erased were retired.
+                self.check_spares(&w);
+                return provisioned.map_err(|e| self.no_eblock(e));
             }
             let eblocks = free.saturating_sub(self.reserve_eblocks(&w).into());
             let free_bytes = self.free_bytes(&w).min(eblocks * u64::from(self.geometry().eblock_bytes()));
@@ -140,7 +143,9 @@ impl Core {
             // Without room for the checkpoint, GC makes some.
             while !self.checkpoint_fits()? && self.or_full(self.collect(Urgency::Full))? {}
             let w = self.seq.lock();
-            in_vain += u32::from(!Self::went_on(&w, before));
+            // The log was cut short, or other batches had what room there was.
+            let went_on = w.log_bytes < before.1 || w.commit > before.0;
+            in_vain += u32::from(!went_on);
             if in_vain > 1 && !self.log_fits(&w, record_bytes) {
                 let needed_bytes = record_bytes as u64;
                 let left = self.log_bytes_max().saturating_sub(w.log_bytes);
@@ -150,21 +155,14 @@ impl Core {
         }
     }
 
-    /// Whether the log was cut short, or other batches had what room there was, since it was like this: the newest commit
-    /// and the bytes of log.
-    fn went_on(w: &Sequencer, (commit, log_bytes): (u64, u64)) -> bool {
-        w.log_bytes < log_bytes || w.commit > commit
-    }
-
     /// Makes room, a step: answers whether something was gained, by this batch or by others.
     fn make_room(&self, record_bytes: usize) -> Result<bool, FirmwareError> {
-        let (log_full, commit, log_bytes, free_eblocks) = {
+        let (log_fits, commit, free_eblocks) = {
             let w = self.seq.lock();
-            (!self.log_fits(&w, record_bytes), w.commit, w.log_bytes, w.space.free_eblocks())
+            (self.log_fits(&w, record_bytes), w.commit, w.space.free_eblocks())
         };
-        if log_full && self.checkpoint_fits()? {
-            let w = self.seq.lock();
-            return Ok(self.log_fits(&w, record_bytes) || Self::went_on(&w, (commit, log_bytes)));
+        if !log_fits {
+            return self.or_full(self.log_room(record_bytes).map(|()| true).map_err(FirmwareError::Refused));
         }
         if self.reclaim()? || self.wait_for_reads(false)? {
             return Ok(true);
@@ -204,10 +202,7 @@ impl Core {
     fn wait_for_reads(&self, all: bool) -> Result<bool, FirmwareError> {
         let free = |w: &Sequencer| w.space.free_eblocks();
         let before = free(&self.seq.lock());
-        match self.prove() {
-            Err(e) if e.is_no_space() => {}
-            proved => proved?,
-        }
+        self.prove()?;
         for _ in 0..TURNS_FOR_READS {
             {
                 let w = self.seq.lock();

@@ -476,7 +476,7 @@ impl Core {
 
     /// Makes the drive read-only when more EBLOCKs failed than there are spares.
     pub(crate) fn check_spares(&self, w: &Sequencer) {
-        let (retired, spares) = (w.space.summary.retired(), self.options.spare_eblocks);
+        let (retired, spares) = (w.space.summary.retired(), self.spare_eblocks());
         if retired > spares {
             self.fatal(&FirmwareError::NoSpares { retired, spares });
         }

@@ -91,6 +91,41 @@ fn a_batch_is_whole_or_absent_whichever_blocks_reached_the_file() {
     assert!(whole > 10 && absent > 10, "{whole} whole, {absent} absent");
 }
 
+/// Erasures that failed were not held against the spares until a program failed too: the drive went on until nothing had
+/// room.
+#[test]
+fn a_drive_that_can_not_erase_more_eblocks_than_it_has_spares_is_read_only_and_opens_so() {
+    let options = || DriveOptions { spare_eblocks: Some(2), ..DriveOptions::default() };
+    let (medium, faults) = Medium::simulated(geometry());
+    let d = Drive::format(medium, options()).unwrap();
+    let extent = allocate(&d, 1, 1)[0];
+    let (mut acknowledged, mut armed) = (HashMap::new(), 0);
+    let refused = loop {
+        assert!(acknowledged.len() < 200, "{} EBLOCKs failed", d.info().eblocks_retired);
+        let (lpid, data) = (extent.page(acknowledged.len() as u16), vec![7; 100_000]);
+        if d.info().eblocks_retired == armed {
+            faults.arm(FaultKind::EraseFails, 0, 1);
+            armed += 1;
+        }
+        match put(&d, lpid, &data) {
+            Ok(_) => acknowledged.insert(lpid, data),
+            Err(e) => break e,
+        };
+    };
+    let why = "the drive is read-only until it is opened again: 3 EBLOCKs failed, and there are 2 spares";
+    assert_eq!(refused.to_string(), why);
+    let reads =
+        |d: &Drive| acknowledged.iter().all(|(lpid, data)| get(d, None, *lpid).as_ref() == Some(data));
+    assert!(reads(&d) && d.info().spares == 0 && acknowledged.len() > 10);
+    drop(d);
+    for seed in 0..3 {
+        let (medium, _) = faults.restored(seed).unwrap();
+        let d = Unrecovered::new(medium, options()).recover().unwrap();
+        assert!(reads(&d) && d.info().read_only.is_some(), "{:?}", d.info().read_only);
+        assert_eq!(put(&d, extent.page(300), &[1; 64]).unwrap_err().to_string(), why);
+    }
+}
+
 /// A file with pages of every kind in it: mapping, index, tables, log (when it is not closed).
 fn populated(path: &Path, close: bool) -> (ExtentId, HashMap<Lpid, Vec<u8>>) {
     let d = create(path);

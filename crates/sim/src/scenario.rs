@@ -105,7 +105,7 @@ impl Scenario {
             over_provision_percent: r.between(5, 30) as u32,
             gc_free_eblocks_max: r.between(1, 8) as u32,
             space_percent_max: r.between(110, 250) as u32,
-            spare_eblocks: spares as u32,
+            spare_eblocks: Some(spares as u32),
         };
         let (extents_max, slots) = match mix {
             Mix::Commits => (r.between(2, 6), r.between(2, 40)),
@@ -180,7 +180,7 @@ impl fmt::Display for Scenario {
             o.inline_bytes_max,
             o.inline_buffer_bytes >> 10,
             o.views_max,
-            o.spare_eblocks,
+            o.spare_eblocks.unwrap_or_default(),
             o.over_provision_percent,
             o.gc_policy.name,
             self.faults

@@ -55,6 +55,48 @@ const FOUND: &[(&str, u64, &str, &str)] = &[
         "",
         "0-1,5-7,11-12,17-18,28-29,33-34,36-38",
     ),
+    (
+        "each log group that found the host's file system full took one more EBLOCK, until none was left",
+        52437,
+        "",
+        "0-3,5,7,10-11,13,15,19-24,26-27,29-31,34,36-41,43-44,46-48,50-51,53,57-61",
+    ),
+    (
+        "a checkpoint said that the drive was full, when it was the host's file system",
+        171085,
+        "",
+        "0-2,6-7,9,13,23-25,28,30-32,34-36,39-40,45-46,48-52,54,57-58,61,63-64,66,70",
+    ),
+    (
+        "a close said that the drive was full, when it was the host's file system",
+        183250,
+        "",
+        "33,36,51,53,55,58,60,79,81,97,99",
+    ),
+    (
+        "EBLOCKs that could not be erased were not held against the spares, and a checkpoint had no room",
+        187875,
+        "",
+        "20-21,23-24,32-33,37-38,61-62,101",
+    ),
+    (
+        "the same, and a close had none",
+        191770,
+        "",
+        "1,5,7-8,11-14,20,22,27,38,47,52,62,65-66,70,73,76,83,99,103-104,106,109,111-112",
+    ),
+    (
+        "the same, and a batch of trims was refused",
+        192167,
+        "",
+        "0-1,3,5-7,9,11-14,21-24,32,44,49-50,53,55-58",
+    ),
+    (
+        "a drive was told not to be full for what a batch beside the refused one had trimmed",
+        309744,
+        "power-cut,program-fails,erase-fails,read-fails-for-good,no-space,write-error",
+        "0-4",
+    ),
 ];
 
 #[test]

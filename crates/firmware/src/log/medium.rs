@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lode_base::{EblockId, Geometry, PageBuf, Ppa};
+use lode_base::{EblockId, Geometry, PageBuf, PageBufMut, Ppa};
 use lode_flash::{FlashError, Generation, Medium};
 
 pub(crate) trait LogMedium {
@@ -21,6 +21,9 @@ pub(crate) trait LogMedium {
 
     /// Programs whole WBLOCKs whose tags lie inside. After a failure some of them may be there.
     fn program(&self, e: EblockId, wblock: u32, data: &PageBuf) -> Result<(), FlashError>;
+
+    /// Writes over `count` WBLOCKs of an ended EBLOCK, of which nothing is needed: whether the file system has space.
+    fn overwrite(&self, e: EblockId, wblock: u32, count: u32) -> Result<(), FlashError>;
 
     /// Makes durable what was programmed, and what was left of failed programs.
     fn sync(&self) -> Result<(), FlashError>;
@@ -54,6 +57,15 @@ impl LogMedium for Medium {
         self.program_tagged_inside(e, wblock, data)
     }
 
+    fn overwrite(&self, e: EblockId, wblock: u32, count: u32) -> Result<(), FlashError> {
+        let g = *self.geometry();
+        let nothing = PageBufMut::zeroed((count * g.wblock_bytes()) as usize).freeze();
+        self.set_next_wblock(e, wblock);
+        let written = self.program_tagged_inside(e, wblock, &nothing);
+        self.set_next_wblock(e, g.wblocks_per_eblock());
+        written
+    }
+
     fn sync(&self) -> Result<(), FlashError> {
         self.sync()
     }
@@ -65,8 +77,6 @@ impl LogMedium for Medium {
 
 #[cfg(test)]
 mod tests {
-    use lode_base::PageBufMut;
-
     use super::*;
 
     /// What the log asks of a medium, the medium does.
@@ -81,6 +91,11 @@ mod tests {
         assert_eq!((log.generation(e), log.next_wblock(e)), (generation, 0));
         log.program(e, 0, &data).unwrap();
         assert_eq!(log.next_wblock(e), 2);
+        let spare = EblockId::new(4);
+        medium.erase(spare).unwrap();
+        medium.set_next_wblock(spare, g.wblocks_per_eblock());
+        log.overwrite(spare, 3, 2).unwrap();
+        assert_eq!(log.next_wblock(spare), g.wblocks_per_eblock(), "it stays ended");
         let later = medium.after_power_cut().unwrap();
         assert_eq!(LogMedium::open_epoch(&later), medium.open_epoch() + 1);
         // A sync is one of the operations that power can go in.

@@ -45,8 +45,18 @@ pub(crate) struct LogWriter {
     trail: Trail,
     /// EBLOCKs in which a program failed, until they are asked for.
     failed: Vec<EblockId>,
+    /// What a program left of its WBLOCKs where it found the file system full: of which nothing is needed.
+    left: Option<Left>,
     /// Records that are durable in a power-protected buffer, and will be the next page.
     pub(crate) pending: Vec<u8>,
+}
+
+/// WBLOCKs of an ended EBLOCK.
+#[derive(Clone, Copy)]
+struct Left {
+    eblock: EblockId,
+    wblock: u32,
+    count: u32,
 }
 
 /// A group that is being written.
@@ -77,6 +87,7 @@ impl LogWriter {
             durable: place.lsn - 1,
             trail: Trail::default(),
             failed: Vec::new(),
+            left: None,
             pending: Vec::new(),
         }
     }
@@ -178,6 +189,7 @@ impl LogWriter {
         assert!(!group.is_empty(), "an empty group");
         let g = *medium.geometry();
         let pages = group.len().div_ceil(g.wblock_bytes() as usize - PAYLOAD_AT) as u64;
+        self.try_space(medium, pages)?;
         let a = Appending { group, first: self.lsn, last: self.lsn + pages - 1 };
         while self.lsn <= a.last {
             self.pass_over_ended(medium);
@@ -201,7 +213,10 @@ impl LogWriter {
                     if failed || medium.next_wblock(spot.eblock) != spot.wblock {
                         // A cut must not find more there than is read back now, or less.
                         medium.sync()?;
-                        self.go_on_after(medium, a.first, room, run);
+                        let count = self.go_on_after(medium, a.first, room, run);
+                        let wblock = spot.wblock + count * room.copies;
+                        let left = Left { eblock: spot.eblock, wblock, count: (run - count) * room.copies };
+                        self.left = (!failed && left.count > 0).then_some(left);
                     }
                     if failed {
                         self.failed.push(spot.eblock);
@@ -212,6 +227,19 @@ impl LogWriter {
             }
         }
         Ok(a.last)
+    }
+
+    /// Where a program found the file system full, another that does would end one more EBLOCK: so it is tried first
+    /// whether there is space for `pages` again, in what that one left.
+    fn try_space(&mut self, medium: &dyn LogMedium, pages: u64) -> Result<(), FirmwareError> {
+        let Some(Left { eblock, wblock, count }) = self.left else { return Ok(()) };
+        let asked = u32::try_from(pages).unwrap_or(u32::MAX).saturating_mul(self.copies);
+        match medium.overwrite(eblock, wblock, count.min(asked)) {
+            Err(e) if e.is_no_space() => return Err(e.into()),
+            // The EBLOCK is ended whatever else becomes of it.
+            _ => self.left = None,
+        }
+        Ok(())
     }
 
     /// Candidates whose EBLOCK can not be programmed there.
@@ -332,8 +360,8 @@ impl LogWriter {
     }
 
     /// A program of `run` pages failed: those that the medium holds, up to the first that it does not, are written, and
-    /// the EBLOCK is ended.
-    fn go_on_after(&mut self, medium: &dyn LogMedium, group_first: u64, room: Room, run: u32) {
+    /// the EBLOCK is ended. Answers how many.
+    fn go_on_after(&mut self, medium: &dyn LogMedium, group_first: u64, room: Room, run: u32) -> u32 {
         let spot = self.candidates[self.dead];
         let mut pages = Pages::new(medium);
         let held = |i: &u32| {
@@ -347,6 +375,7 @@ impl LogWriter {
         while self.dead < CANDIDATES && self.candidates[self.dead].eblock == spot.eblock {
             self.dead += 1;
         }
+        count
     }
 
     /// What must hold between two appends.
@@ -365,6 +394,8 @@ impl LogWriter {
                 assert_eq!(medium.next_wblock(c.eblock), 0, "{c} was programmed before its turn");
             }
         }
+        let dead = &mut self.candidates.iter().take(self.dead);
+        assert!(self.left.is_none_or(|l| dead.any(|c| c.eblock == l.eblock)), "the log may have let it go");
         self.trail.check_invariants(self.lsn);
     }
 }
@@ -492,6 +523,31 @@ mod tests {
         }
         assert_eq!(log.w.take_failed().len(), 3);
         assert_eq!(log.read(), [1]);
+    }
+
+    /// Each group that found the host's file system full ended one more EBLOCK, until the log had taken them all, or
+    /// three places were gone.
+    #[test]
+    fn a_log_that_finds_the_file_system_full_again_and_again_takes_no_more_of_the_medium() {
+        for whole in [0b0000, 0b0101] {
+            let mut log = Log::new(1);
+            log.append(1, 10);
+            log.m.next_fates(&[Fate::FullWithin { whole }; 20]);
+            let held = log.w.eblocks().len();
+            for n in 0..20 {
+                assert!(log.try_append(2 + n, Log::pages(3)).unwrap_err().is_no_space());
+                assert!(log.w.eblocks().len() <= held + 1, "{:?}", log.w.eblocks());
+            }
+            assert_eq!(log.read(), [1]);
+            // A short group is tried with as much as it takes.
+            let programs = log.m.programs.get();
+            log.append(30, 10);
+            assert_eq!(
+                (log.m.programs.get() - programs, log.w.place().spots[0].eblock),
+                (2, EblockId::new(1))
+            );
+            assert_eq!(log.read(), [1, 30]);
+        }
     }
 
     #[test]

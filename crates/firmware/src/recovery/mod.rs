@@ -232,6 +232,8 @@ impl Core {
             *self.log.get_mut() = LogWriter::new(end.place, self.options.log_copies);
             self.log.get_mut().resumed(&end);
             w.recovering = false;
+            let w = self.seq.lock();
+            self.check_spares(&w);
             return Ok(());
         }
         self.reclaim()?;

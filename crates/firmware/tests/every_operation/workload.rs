@@ -45,6 +45,7 @@ impl Shape {
                 checkpoint_log_bytes: 128 << 10,
                 views_max: 4,
                 erased_kept: 2,
+                spare_eblocks: Some(4),
                 ..DriveOptions::default()
             },
             page_bytes_max: 24_000,
@@ -61,6 +62,7 @@ impl Shape {
                 checkpoint_log_bytes: 512 << 10,
                 log_copies: 1,
                 erased_kept: 4,
+                spare_eblocks: Some(4),
                 ..DriveOptions::default()
             },
             page_bytes_max: 100_000,

@@ -148,6 +148,8 @@ impl World<'_> {
     /// Takes note of what became of batches, in the order in which they were submitted.
     fn settle(&mut self, changes: Vec<Change>, fates: Vec<Fate>) -> Done {
         let mut full = None;
+        // What a batch beside it gave up may have been there still when one was refused.
+        let mut held = self.oracle.needed_bytes();
         // Batches behind which nothing whole follows: a fault that struck these, too, may have taken them all along.
         let before = self.harm.hits();
         self.harm.look(&self.faults);
@@ -173,6 +175,7 @@ impl World<'_> {
                     self.oracle.pending.clear();
                     self.coverage.commits += 1;
                     self.oracle.apply(&change);
+                    held = held.max(self.oracle.needed_bytes());
                     if let Some(view) = view {
                         self.opened(view)?;
                     }
@@ -200,20 +203,20 @@ impl World<'_> {
         match full {
             Some((free, needed, bytes)) if !self.faults.is_cut() && self.read_only.is_none() => {
                 self.coverage.refused_full += 1;
-                self.is_full(free, needed, bytes)?;
+                self.is_full(free, needed, bytes, held)?;
                 self.make_room()
             }
             _ => Ok(()),
         }
     }
 
-    /// Whether a drive may say that it is full.
-    fn is_full(&self, free_bytes: u64, needed_bytes: u64, batch_bytes: u64) -> Done {
+    /// Whether a drive may say that it is full while that much is needed.
+    fn is_full(&self, free_bytes: u64, needed_bytes: u64, batch_bytes: u64, held: u64) -> Done {
         if free_bytes >= needed_bytes {
             let what = format!("{needed_bytes} bytes are refused, with {free_bytes} free");
             return wrong(Kind::Full, what);
         }
-        let (held, usable) = (self.oracle.needed_bytes(), self.drive.info().usable_bytes);
+        let usable = self.drive.info().usable_bytes;
         let g = &self.scenario.geometry;
         let lanes = u64::from(g.eblock_bytes() * (g.channels() + 1));
         if held + batch_bytes + usable / FULL_FROM + lanes < usable {
