@@ -328,7 +328,14 @@ impl Host {
         self.views.iter().for_each(|(view, pages)| readable(d, Some(*view), pages));
         if d.info().read_only.is_some() {
             self.reopened += 1;
-            return self.open(self.steps);
+            self.open(self.steps)?;
+            // Extents that nothing durable was written to are handed out anew.
+            for owner in [PLAIN, INDEXED] {
+                if !self.now.extents.values().any(|o| *o == owner) {
+                    self.allocate(owner)?;
+                }
+            }
+            return Ok(());
         }
         d.check_invariants();
         self.in_doubt.clear();
