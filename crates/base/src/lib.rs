@@ -1,4 +1,4 @@
-//! The vocabulary of Lode: addresses, geometry, virtual time, checksums and page buffers.
+//! The vocabulary of Lode: addresses, geometry, device profiles, virtual time, checksums and page buffers.
 //!
 //! Every other crate builds on these names, and this one depends on none of them. Addresses, sizes and times
 //! are newtypes with private fields, so that an address of one space can not be used in another.
@@ -9,12 +9,14 @@ pub mod fast;
 pub mod geometry;
 pub mod page_buf;
 pub mod prefetch;
+pub mod profile;
 pub mod time;
 
 pub use addr::{CommitNo, EblockId, ExtentId, Lpid, OwnerId, Ppa, SessionId, TableId, ViewId};
 pub use geometry::{Geometry, GeometryError};
 pub use page_buf::{PageBuf, PageBufMut};
-pub use time::{VirtualDuration, VirtualNs};
+pub use profile::{Profile, ProfileError};
+pub use time::{VirtualDuration, VirtualTime};
 
 /// Alignment of a logical page on the medium, and the unit of a physical address, in bytes.
 pub const CELL_BYTES: usize = 64;

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use lode_base::{ExtentId, Lpid, OwnerId, PageBuf, VirtualNs};
+use lode_base::{ExtentId, Lpid, OwnerId, PageBuf, VirtualTime};
 use lode_command::{
     Batch, Command, CommandError, Completion, Device, DeviceError, Outcome, Queue, ReadRequest, Reply, Until,
 };
@@ -71,11 +71,11 @@ impl Host {
         assert!(commands.len() <= self.depth as usize, "more commands than the queue takes");
         let count = commands.len();
         for c in commands {
-            self.queue.submit(VirtualNs::ZERO, c).expect("the queue has room");
+            self.queue.submit(VirtualTime::ZERO, c).expect("the queue has room");
         }
         self.out.clear();
         while self.out.len() < count {
-            self.queue.complete(VirtualNs::ZERO, Until::One, &mut self.out)?;
+            self.queue.complete(VirtualTime::ZERO, Until::One, &mut self.out)?;
         }
         self.out.sort_unstable_by_key(|c| c.tag);
         self.out.drain(..).map(reply_of).collect()
@@ -86,10 +86,10 @@ impl Host {
     /// # Errors
     /// Its error.
     pub fn run(&mut self, c: Command) -> Result<Reply, DriveError> {
-        self.queue.submit(VirtualNs::ZERO, c).expect("the queue has room");
+        self.queue.submit(VirtualTime::ZERO, c).expect("the queue has room");
         self.out.clear();
         loop {
-            self.queue.complete(VirtualNs::ZERO, Until::One, &mut self.out)?;
+            self.queue.complete(VirtualTime::ZERO, Until::One, &mut self.out)?;
             if let Some(done) = self.out.pop() {
                 return reply_of(done);
             }

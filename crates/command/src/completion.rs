@@ -1,6 +1,6 @@
 //! Completions: what a drive answers.
 
-use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, PageBuf, SessionId, ViewId, VirtualNs};
+use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, PageBuf, SessionId, ViewId, VirtualTime};
 use lode_program::IndexEntry;
 
 use crate::{CommandError, ScanCounts, ScanUnit, Tag};
@@ -11,7 +11,7 @@ pub struct Completion {
     /// The command.
     pub tag: Tag,
     /// The virtual time at which this answer was ready.
-    pub at: VirtualNs,
+    pub at: VirtualTime,
     /// The answer.
     pub outcome: Outcome,
 }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use lode_base::{Geometry, VirtualNs};
+use lode_base::{Geometry, VirtualTime};
 use lode_program::Program;
 
 use crate::{Command, Completion, DeviceError};
@@ -20,18 +20,22 @@ pub trait Device: Send + Sync {
     fn open_queue(&self, depth: u32) -> Result<Box<dyn Queue>, DeviceError>;
 
     /// One bounded step of background work: checkpoint, reclaiming of EBLOCKs.
-    fn work(&self, at: VirtualNs, budget: Budget) -> Progress;
+    fn work(&self, at: VirtualTime, budget: Budget) -> Progress;
 }
 
 /// A pair of submission and completion queues, for one thread at a time.
 pub trait Queue: Send {
     /// Takes a command; when the queue is full it gives the command back.
-    fn submit(&mut self, at: VirtualNs, c: Command) -> Result<Tag, Refused>;
+    fn submit(&mut self, at: VirtualTime, c: Command) -> Result<Tag, Refused>;
 
     /// Appends completions to `out`, running what was submitted as far as `until` asks. With nothing submitted it
     /// returns at once.
-    fn complete(&mut self, at: VirtualNs, until: Until, out: &mut Vec<Completion>)
-    -> Result<(), DeviceError>;
+    fn complete(
+        &mut self,
+        at: VirtualTime,
+        until: Until,
+        out: &mut Vec<Completion>,
+    ) -> Result<(), DeviceError>;
 
     /// Gives a running task another program (the old one with a run-time filter added) from its next unit on. A tag
     /// that names no running task is ignored: the task may just have ended. A program that differs in anything but
@@ -54,7 +58,7 @@ pub enum Until {
     /// At least one completion, if anything is submitted.
     One,
     /// All that is ready before this virtual time.
-    Before(VirtualNs),
+    Before(VirtualTime),
 }
 
 /// The queue was full; here is the command.

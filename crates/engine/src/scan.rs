@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use lode_base::VirtualNs;
+use lode_base::VirtualTime;
 use lode_command::{
     Command, CommandError, Completion, Outcome, Queue, Reply, ScanCounts, ScanTask, ScanUnit, Tag, Until,
 };
@@ -56,14 +56,14 @@ impl Scan {
         let mut queue = self.snapshot.store().queue()?;
         let command = Command::Scan(task);
         self.count(LinkStats { commands: 1, bytes_down: command.link_bytes(), bytes_up: 0 });
-        let tag = queue.submit(VirtualNs::ZERO, command).expect("an idle queue has room");
+        let tag = queue.submit(VirtualTime::ZERO, command).expect("an idle queue has room");
         self.state = State::Running { queue, tag };
         Ok(())
     }
 
     fn advance(&mut self, mut queue: Box<dyn Queue>, tag: Tag) -> Result<(), EngineError> {
         let mut out: Vec<Completion> = Vec::with_capacity(1);
-        queue.complete(VirtualNs::ZERO, Until::One, &mut out)?;
+        queue.complete(VirtualTime::ZERO, Until::One, &mut out)?;
         assert!(!out.is_empty(), "a queue with a task in it completes something");
         let mut end = None;
         for c in out {

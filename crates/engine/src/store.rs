@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, PageBuf, ViewId, VirtualNs};
+use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, PageBuf, ViewId, VirtualTime};
 use lode_command::{
     Batch, Budget, Command, Completion, Device, ExtentInfo, Identity, Outcome, Progress, Queue, ReadRequest,
     Reply, Until,
@@ -95,11 +95,11 @@ impl Store {
     fn call(&self, c: Command) -> Result<(Reply, LinkStats), EngineError> {
         let mut q = self.queue()?;
         let mut link = LinkStats { commands: 1, bytes_down: c.link_bytes(), bytes_up: 0 };
-        let tag = q.submit(VirtualNs::ZERO, c).expect("an idle queue has room");
+        let tag = q.submit(VirtualTime::ZERO, c).expect("an idle queue has room");
         let mut out: Vec<Completion> = Vec::with_capacity(1);
         let result = loop {
             out.clear();
-            q.complete(VirtualNs::ZERO, Until::One, &mut out)?;
+            q.complete(VirtualTime::ZERO, Until::One, &mut out)?;
             assert!(!out.is_empty(), "a queue with a command in it completes something");
             let mut done = None;
             for c in out.drain(..) {
@@ -196,7 +196,7 @@ impl Store {
 
     /// One bounded step of the drive's background work.
     pub(crate) fn work(&self, write_bytes: u64) -> Progress {
-        self.device.work(VirtualNs::ZERO, Budget { write_bytes })
+        self.device.work(VirtualTime::ZERO, Budget { write_bytes })
     }
 
     pub(crate) fn checkpoint(&self) -> Result<(), EngineError> {

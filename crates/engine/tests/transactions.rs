@@ -250,17 +250,17 @@ fn damage_is_found() {
 
 #[test]
 fn a_drive_with_other_pages_is_left_alone() {
-    use lode_base::{PageBuf, VirtualNs};
+    use lode_base::{PageBuf, VirtualTime};
     use lode_command::{Align, Batch, Command, PageWrite, Until};
     let drive = TestDrive::new();
     let mut q = drive.open_queue(2).unwrap();
-    q.submit(VirtualNs::ZERO, Command::AllocateExtents { owner: OwnerId::new(9), count: 1 }).unwrap();
+    q.submit(VirtualTime::ZERO, Command::AllocateExtents { owner: OwnerId::new(9), count: 1 }).unwrap();
     let data = PageBuf::copy_from(&[1; 64]);
     let writes = vec![PageWrite { lpid: Lpid::from_raw(3).unwrap(), data, align: Align::Cell }];
-    q.submit(VirtualNs::ZERO, Command::Write(Batch { writes, ..Batch::default() })).unwrap();
+    q.submit(VirtualTime::ZERO, Command::Write(Batch { writes, ..Batch::default() })).unwrap();
     let mut out = Vec::new();
-    q.complete(VirtualNs::ZERO, Until::One, &mut out).unwrap();
-    q.complete(VirtualNs::ZERO, Until::One, &mut out).unwrap();
+    q.complete(VirtualTime::ZERO, Until::One, &mut out).unwrap();
+    q.complete(VirtualTime::ZERO, Until::One, &mut out).unwrap();
     let e = Database::open(Arc::new(drive.clone()), DatabaseOptions::default()).err().unwrap();
     assert_eq!(e, EngineError::NoCatalog { pages: 1 });
     assert_eq!(drive.extents(), 1);

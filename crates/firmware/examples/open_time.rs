@@ -10,7 +10,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use lode_base::{ExtentId, Geometry, Lpid, OwnerId, PageBuf, VirtualNs};
+use lode_base::{ExtentId, Geometry, Lpid, OwnerId, PageBuf, VirtualTime};
 use lode_command::{Align, Batch, Command, Device, Outcome, PageWrite, Reply, Until};
 use lode_firmware::{Drive, DriveOptions};
 
@@ -19,9 +19,9 @@ const OPENINGS: usize = 7;
 
 fn run(d: &Drive, c: Command) -> Reply {
     let mut q = d.open_queue(1).expect("a queue");
-    q.submit(VirtualNs::ZERO, c).expect("an empty queue takes a command");
+    q.submit(VirtualTime::ZERO, c).expect("an empty queue takes a command");
     let mut out = Vec::new();
-    q.complete(VirtualNs::ZERO, Until::One, &mut out).expect("a drive that runs");
+    q.complete(VirtualTime::ZERO, Until::One, &mut out).expect("a drive that runs");
     match out.pop().expect("one answer").outcome {
         Outcome::Done(r) => r.expect("nothing fails"),
         Outcome::Unit(_) => unreachable!("nothing was scanned"),

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use lode_base::{Geometry, VirtualNs};
+use lode_base::{Geometry, VirtualTime};
 use lode_base::{OwnerId, ViewId};
 use lode_command::{
     Budget, Command, CommandError, Device, DeviceError, ExtentInfo, Identity, PageRange, Progress, Queue,
@@ -153,7 +153,7 @@ impl Device for Drive {
         Ok(Box::new(DriveQueue::new(self.core.clone(), depth)))
     }
 
-    fn work(&self, at: VirtualNs, budget: Budget) -> Progress {
+    fn work(&self, at: VirtualTime, budget: Budget) -> Progress {
         let core = &self.core;
         if budget.write_bytes == 0 {
             return Progress::Idle;

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use lode_base::ViewId;
-use lode_base::VirtualNs;
+use lode_base::VirtualTime;
 use lode_command::{
     Batch, Command, CommandError, Completion, DeviceError, Outcome, Queue, Refused, Reply, ScanCounts, Tag,
     Until,
@@ -32,7 +32,7 @@ enum Work {
 
 struct Job {
     tag: Tag,
-    at: VirtualNs,
+    at: VirtualTime,
     work: Work,
 }
 
@@ -68,7 +68,7 @@ impl DriveQueue {
     }
 
     /// Carries out a write, and those that come right after it, up to as many as may be under way.
-    fn writes(&mut self, tag: Tag, at: VirtualNs, batch: Batch, out: &mut Vec<Completion>) {
+    fn writes(&mut self, tag: Tag, at: VirtualTime, batch: Batch, out: &mut Vec<Completion>) {
         let mut begun = vec![(tag, at, self.core.begin(batch))];
         let most = self.core.identity.in_flight_max as usize;
         while begun.len() < most
@@ -86,7 +86,7 @@ impl DriveQueue {
     fn scan_unit(
         &mut self,
         tag: Tag,
-        at: VirtualNs,
+        at: VirtualTime,
         mut run: ScanRun,
         view: ViewId,
         mut total: ScanCounts,
@@ -106,7 +106,7 @@ impl DriveQueue {
 }
 
 impl Queue for DriveQueue {
-    fn submit(&mut self, at: VirtualNs, c: Command) -> Result<Tag, Refused> {
+    fn submit(&mut self, at: VirtualTime, c: Command) -> Result<Tag, Refused> {
         if self.jobs.len() >= self.depth {
             return Err(Refused(Box::new(c)));
         }
@@ -122,7 +122,12 @@ impl Queue for DriveQueue {
         Ok(tag)
     }
 
-    fn complete(&mut self, _: VirtualNs, until: Until, out: &mut Vec<Completion>) -> Result<(), DeviceError> {
+    fn complete(
+        &mut self,
+        _: VirtualTime,
+        until: Until,
+        out: &mut Vec<Completion>,
+    ) -> Result<(), DeviceError> {
         match until {
             // Commands run here and nowhere else, so only what needs no running is ready.
             Until::Ready => {

@@ -9,7 +9,7 @@
 //! trims, and goes on when something was trimmed. The log since the newest checkpoint stays within its bound, but for the
 //! records of batches that are in flight at a time.
 
-use lode_base::VirtualNs;
+use lode_base::VirtualTime;
 use lode_command::CommandError;
 
 use crate::FirmwareError;
@@ -322,7 +322,7 @@ impl Core {
     }
 
     /// A bounded step in the background.
-    pub(crate) fn work(&self, _: VirtualNs) -> Result<lode_command::Progress, FirmwareError> {
+    pub(crate) fn work(&self, _: VirtualTime) -> Result<lode_command::Progress, FirmwareError> {
         use lode_command::Progress;
         self.check_writable()?;
         let reclaimed = self.reclaim()?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::*;
-use lode_base::{Geometry, OwnerId, VirtualNs};
+use lode_base::{Geometry, OwnerId, VirtualTime};
 use lode_command::{
     Align, Answer, Batch, Command, CommandError, Device, Outcome, PageRange, PageWrite, Reply, ScanTask,
     Until,
@@ -124,7 +124,7 @@ fn a_scan_skips_answers_and_is_narrowed_and_cancelled() {
         })
     };
     let mut q = d.open_queue(2).unwrap();
-    let at = VirtualNs::ZERO;
+    let at = VirtualTime::ZERO;
     let all = q.submit(at, task(program(0))).unwrap();
     let some = q.submit(at, task(program(300))).unwrap();
     assert!(q.submit(at, Command::OpenView).is_err(), "the queue is full");

@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use lode_base::{ExtentId, Geometry, VirtualNs};
+use lode_base::{ExtentId, Geometry, VirtualTime};
 use lode_command::{Batch, Command, Device, Outcome, Until};
 use lode_firmware::{Drive, DriveOptions, Unrecovered};
 use lode_flash::{FaultKind, Medium};
@@ -148,11 +148,11 @@ fn nothing_is_acknowledged_behind_a_pending_page_whose_sync_failed() {
             let mut q = d.open_queue(4).unwrap();
             for n in 0..4 {
                 let batch = Batch { writes: vec![page(lpid(n), &vec![n as u8; len(n)])], ..Batch::default() };
-                q.submit(VirtualNs::ZERO, Command::Write(batch)).unwrap();
+                q.submit(VirtualTime::ZERO, Command::Write(batch)).unwrap();
             }
             let mut out = Vec::new();
             while out.len() < 4 {
-                q.complete(VirtualNs::ZERO, Until::One, &mut out).unwrap();
+                q.complete(VirtualTime::ZERO, Until::One, &mut out).unwrap();
             }
             for (n, c) in (0..4).zip(&out) {
                 match &c.outcome {

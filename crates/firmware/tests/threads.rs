@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::*;
-use lode_base::{ExtentId, Geometry, Lpid, PageBuf, ViewId, VirtualNs};
+use lode_base::{ExtentId, Geometry, Lpid, PageBuf, ViewId, VirtualTime};
 use lode_command::{Align, Batch, Budget, Command, Device, Outcome, PageWrite, Until};
 use lode_firmware::{Drive, DriveOptions, Unrecovered};
 use lode_flash::{Medium, Power};
@@ -85,11 +85,11 @@ impl Writer {
         let count = [1, 1, 2, 4][random.below(4) as usize];
         for _ in 0..count {
             let batch = self.batch(t, random, shared);
-            queue.submit(VirtualNs::ZERO, Command::Write(batch)).unwrap();
+            queue.submit(VirtualTime::ZERO, Command::Write(batch)).unwrap();
         }
         let mut done = Vec::new();
         while done.len() < count as usize {
-            queue.complete(VirtualNs::ZERO, Until::One, &mut done).unwrap();
+            queue.complete(VirtualTime::ZERO, Until::One, &mut done).unwrap();
         }
         for (n, completion) in (first..).zip(done) {
             match completion.outcome {
@@ -157,7 +157,7 @@ fn maintain(d: &Drive, random: &mut Random, power: &Power) {
             },
             _ => {
                 let budget = Budget { write_bytes: 1 << random.below(20) };
-                d.work(VirtualNs::ZERO, budget);
+                d.work(VirtualTime::ZERO, budget);
                 Ok(())
             }
         };

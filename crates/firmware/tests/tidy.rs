@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use common::{allocate, get, put, write};
-use lode_base::{ExtentId, Geometry, PageBuf, VirtualNs};
+use lode_base::{ExtentId, Geometry, PageBuf, VirtualTime};
 use lode_command::{Align, Batch, Budget, Device, PageWrite, Progress};
 use lode_firmware::{Drive, DriveOptions};
 use lode_flash::Medium;
@@ -20,7 +20,7 @@ fn geometry() -> Geometry {
 /// Works until there is nothing to do; answers the steps that it took.
 fn rest(d: &Drive) -> usize {
     let steps =
-        (1..5000).find(|_| d.work(VirtualNs::ZERO, Budget { write_bytes: 1 << 20 }) == Progress::Idle);
+        (1..5000).find(|_| d.work(VirtualTime::ZERO, Budget { write_bytes: 1 << 20 }) == Progress::Idle);
     d.check_invariants();
     steps.expect("work comes to an end")
 }
@@ -68,7 +68,7 @@ fn a_drive_that_is_written_to_is_not_tidied() {
     for n in 0..100 {
         trim(&d, extent, n..n + 1);
         put(&d, extent.page(500), &[1; 64]).unwrap();
-        assert_eq!(d.work(VirtualNs::ZERO, Budget { write_bytes: 1 << 20 }), Progress::Done);
+        assert_eq!(d.work(VirtualTime::ZERO, Budget { write_bytes: 1 << 20 }), Progress::Done);
     }
     assert_eq!(d.info().gc_victims, 0);
 }

@@ -1,6 +1,6 @@
 //! A host that speaks to a drive: one command to its end, or several in one queue.
 
-use lode_base::VirtualNs;
+use lode_base::VirtualTime;
 use lode_command::{Command, CommandError, Completion, Device, Outcome, Queue, Reply, ScanUnit, Tag, Until};
 
 use crate::failure::{Kind, Wrong, wrong};
@@ -24,7 +24,7 @@ pub(crate) fn open_queue(device: &dyn Device, depth: usize) -> Result<Box<dyn Qu
 }
 
 pub(crate) fn submit(q: &mut dyn Queue, c: Command) -> Result<Tag, Wrong> {
-    match q.submit(VirtualNs::ZERO, c) {
+    match q.submit(VirtualTime::ZERO, c) {
         Ok(tag) => Ok(tag),
         Err(_) => wrong(Kind::Answer, "a queue that is not full refused a command"),
     }
@@ -76,7 +76,7 @@ pub(crate) fn scan(
 
 fn one(q: &mut dyn Queue) -> Result<Vec<Completion>, Wrong> {
     let mut out = Vec::new();
-    q.complete(VirtualNs::ZERO, Until::One, &mut out)
+    q.complete(VirtualTime::ZERO, Until::One, &mut out)
         .map_err(|e| Wrong { kind: Kind::Answer, what: e.to_string() })?;
     if out.is_empty() {
         return wrong(Kind::Answer, "a command never ends");

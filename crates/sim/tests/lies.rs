@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use lode_base::{Lpid, PageBuf, VirtualNs};
+use lode_base::{Lpid, PageBuf, VirtualTime};
 use lode_command::{
     Align, Budget, Command, CommandError, Completion, Device, DeviceError, Identity, Outcome, Progress,
     Queue, Refused, Reply, Tag, Until,
@@ -128,7 +128,7 @@ impl Device for Liar {
         }))
     }
 
-    fn work(&self, at: VirtualNs, budget: Budget) -> Progress {
+    fn work(&self, at: VirtualTime, budget: Budget) -> Progress {
         self.drive.work(at, budget)
     }
 }
@@ -136,8 +136,8 @@ impl Device for Liar {
 /// Runs a command that the host knows nothing of.
 fn secretly(drive: &Drive, c: Command) {
     let mut q = drive.open_queue(1).unwrap();
-    q.submit(VirtualNs::ZERO, c).unwrap();
-    q.complete(VirtualNs::ZERO, Until::One, &mut Vec::new()).unwrap();
+    q.submit(VirtualTime::ZERO, c).unwrap();
+    q.complete(VirtualTime::ZERO, Until::One, &mut Vec::new()).unwrap();
 }
 
 impl LyingQueue {
@@ -257,7 +257,7 @@ impl LyingQueue {
 }
 
 impl Queue for LyingQueue {
-    fn submit(&mut self, at: VirtualNs, c: Command) -> Result<Tag, Refused> {
+    fn submit(&mut self, at: VirtualTime, c: Command) -> Result<Tag, Refused> {
         let s = self.state.clone();
         if matches!(&c, Command::Write(b) if !b.writes.is_empty()) && s.now(Lie::DropsABatch) {
             let tag = Tag(1 << 40 | self.made.len() as u64);
@@ -287,7 +287,7 @@ impl Queue for LyingQueue {
 
     fn complete(
         &mut self,
-        at: VirtualNs,
+        at: VirtualTime,
         until: Until,
         out: &mut Vec<Completion>,
     ) -> Result<(), DeviceError> {

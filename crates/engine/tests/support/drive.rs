@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use lode_base::{CommitNo, EXTENT_PAGES, ExtentId, Geometry, Lpid, OwnerId, PageBuf, ViewId, VirtualNs};
+use lode_base::{CommitNo, EXTENT_PAGES, ExtentId, Geometry, Lpid, OwnerId, PageBuf, ViewId, VirtualTime};
 use lode_command::*;
 use lode_page::{Column, decode_page};
 use lode_program::{
@@ -100,7 +100,7 @@ impl Device for TestDrive {
         Ok(Box::new(TestQueue { drive: self.clone(), waiting: VecDeque::new() }))
     }
 
-    fn work(&self, _: VirtualNs, _: Budget) -> Progress {
+    fn work(&self, _: VirtualTime, _: Budget) -> Progress {
         Progress::Idle
     }
 }
@@ -117,13 +117,13 @@ enum Waiting {
 }
 
 impl Queue for TestQueue {
-    fn submit(&mut self, _: VirtualNs, c: Command) -> Result<Tag, Refused> {
+    fn submit(&mut self, _: VirtualTime, c: Command) -> Result<Tag, Refused> {
         let tag = Tag(self.drive.tag.fetch_add(1, Ordering::Relaxed));
         self.waiting.push_back((tag, Waiting::Command(c)));
         Ok(tag)
     }
 
-    fn complete(&mut self, at: VirtualNs, _: Until, out: &mut Vec<Completion>) -> Result<(), DeviceError> {
+    fn complete(&mut self, at: VirtualTime, _: Until, out: &mut Vec<Completion>) -> Result<(), DeviceError> {
         let Some((tag, waiting)) = self.waiting.pop_front() else { return Ok(()) };
         let mut state = self.drive.state.lock();
         let outcome = match waiting {

@@ -4,7 +4,7 @@
 //!   command ─► a queue that is free, or a new one ─► submit, complete ─► answer; the queue is free again
 //! ```
 
-use lode_base::{Lpid, PageBuf, ViewId, VirtualNs};
+use lode_base::{Lpid, PageBuf, ViewId, VirtualTime};
 use lode_command::{
     Batch, Command, CommandError, Device, DeviceError, ExtentInfo, Outcome, PageRange, Queue, ReadRequest,
     Reply, Until,
@@ -38,9 +38,9 @@ impl Transport {
             Some(q) => q,
             None => self.drive.open_queue(1)?,
         };
-        queue.submit(VirtualNs::ZERO, command).expect("the queue is empty");
+        queue.submit(VirtualTime::ZERO, command).expect("the queue is empty");
         let mut out = Vec::with_capacity(1);
-        queue.complete(VirtualNs::ZERO, Until::One, &mut out)?;
+        queue.complete(VirtualTime::ZERO, Until::One, &mut out)?;
         self.free.lock().push(queue);
         match out.pop().map(|c| c.outcome) {
             Some(Outcome::Done(reply)) => Ok(reply?),

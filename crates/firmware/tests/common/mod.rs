@@ -1,7 +1,7 @@
 //! What the tests share: a host that speaks to a drive, and table pages to write.
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
-use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, PageBuf, TableId, ViewId, VirtualNs};
+use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, PageBuf, TableId, ViewId, VirtualTime};
 use lode_command::{
     Align, Batch, Command, CommandError, Device, Outcome, PageRange, PageWrite, ReadRequest, Reply, Until,
 };
@@ -12,9 +12,9 @@ use lode_program::{IndexEntry, IndexRule};
 /// Runs one command to its end.
 pub fn run(d: &Drive, c: Command) -> Result<Reply, CommandError> {
     let mut q = d.open_queue(1).unwrap();
-    q.submit(VirtualNs::ZERO, c).unwrap();
+    q.submit(VirtualTime::ZERO, c).unwrap();
     let mut out = Vec::new();
-    q.complete(VirtualNs::ZERO, Until::One, &mut out).unwrap();
+    q.complete(VirtualTime::ZERO, Until::One, &mut out).unwrap();
     match out.pop().unwrap().outcome {
         Outcome::Done(r) => r,
         Outcome::Unit(_) => panic!("a unit of no scan"),

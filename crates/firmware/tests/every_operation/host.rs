@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use lode_base::{ExtentId, Lpid, OwnerId, SessionId, ViewId, VirtualNs};
+use lode_base::{ExtentId, Lpid, OwnerId, SessionId, ViewId, VirtualTime};
 use lode_command::{
     Batch, Budget, Command, CommandError, Device, Outcome, Progress, Reply, SessionWrite, Until,
 };
@@ -361,11 +361,11 @@ impl Host {
     pub(crate) fn write_together(&mut self, batches: Vec<Batch>) -> Result<(), Stop> {
         let mut q = self.drive().open_queue(batches.len() as u32).unwrap();
         for b in &batches {
-            q.submit(VirtualNs::ZERO, Command::Write(b.clone())).unwrap();
+            q.submit(VirtualTime::ZERO, Command::Write(b.clone())).unwrap();
         }
         let mut out = Vec::new();
         while out.len() < batches.len() {
-            q.complete(VirtualNs::ZERO, Until::One, &mut out).unwrap();
+            q.complete(VirtualTime::ZERO, Until::One, &mut out).unwrap();
         }
         if self.faults.is_cut() {
             self.in_doubt = self.states(&batches);
@@ -464,7 +464,7 @@ impl Host {
     /// Background work, up to so many steps.
     pub(crate) fn work(&mut self, steps: u32) -> Result<(), Stop> {
         for _ in 0..steps {
-            let progress = self.drive().work(VirtualNs::ZERO, Budget { write_bytes: 1 << 20 });
+            let progress = self.drive().work(VirtualTime::ZERO, Budget { write_bytes: 1 << 20 });
             self.powered()?;
             self.step_over();
             if progress == Progress::Idle {

@@ -19,7 +19,7 @@ mod write;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use lode_base::{Lpid, OwnerId, VirtualNs};
+use lode_base::{Lpid, OwnerId, VirtualTime};
 use lode_command::{Budget, Command, CommandError, Device, Progress, Reply};
 use lode_firmware::Drive;
 use lode_flash::{FaultKind, Faults, Medium};
@@ -243,7 +243,7 @@ impl<'a> World<'a> {
 
     fn work(&mut self, times: u32, bytes: u64) {
         for _ in 0..times {
-            let progress = self.device.work(VirtualNs::ZERO, Budget { write_bytes: bytes });
+            let progress = self.device.work(VirtualTime::ZERO, Budget { write_bytes: bytes });
             self.coverage.work(progress);
             if progress == Progress::Idle || self.faults.is_cut() {
                 return;

@@ -1,0 +1,453 @@
+//! Device profiles: what a modelled device and its host are made of, how long each part takes, and what it costs.
+//!
+//! ```text
+//!   profiles/NAME.toml ─► parse (keys, ranges: each error with its line) ─► geometry fits? ─► Profile
+//! ```
+//!
+//! Each value of a profile that is shipped has its source beside it, in a comment; a test sees to that. A parameter that a
+//! table leaves out is refused like one that it does not know: nothing has a value that nobody wrote down.
+
+mod units;
+
+use std::path::Path;
+
+use serde::Deserialize;
+use units::read;
+pub use units::{Energy, Frequency, Power, Rate};
+
+use crate::{Geometry, GeometryError, VirtualDuration};
+
+/// Profiles that come with Lode, by name.
+pub const SHIPPED: &[(&str, &str)] = &[("isp-adms11", include_str!("../../../../profiles/isp-adms11.toml"))];
+
+/// A modelled device, and its host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// Its name.
+    pub name: String,
+    /// What it is, in a line.
+    pub about: String,
+    /// Channels, ways, planes and units.
+    pub geometry: Geometry,
+    /// The flash array.
+    pub nand: Nand,
+    /// The bus of a channel.
+    pub bus: Bus,
+    /// The unit of a channel that looks at data as they pass.
+    pub scan_unit: ScanUnit,
+    /// What unpacks compressed data.
+    pub decompressor: Decompressor,
+    /// The memory of the device.
+    pub dram: Dram,
+    /// The cores of the device.
+    pub cores: Cores,
+    /// Between device and host.
+    pub link: Link,
+    /// The host's side.
+    pub host: Host,
+    /// What is used.
+    pub energy: EnergyCosts,
+}
+
+/// The flash array.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nand {
+    /// From the array to the register of a plane (tR).
+    #[serde(rename = "read_us", deserialize_with = "read::us")]
+    pub read: VirtualDuration,
+    /// From the register to the array (tPROG).
+    #[serde(rename = "program_us", deserialize_with = "read::us")]
+    pub program: VirtualDuration,
+    /// Of an EBLOCK (tBERS).
+    #[serde(rename = "erase_us", deserialize_with = "read::us")]
+    pub erase: VirtualDuration,
+    /// Whether a plane reads on while its register is read out.
+    pub cache_read: bool,
+    /// Whether a plane's register is filled while it programs.
+    pub cache_program: bool,
+    /// Whether the planes of a die read, program and erase side by side.
+    pub multi_plane: bool,
+    /// Whether a read may interrupt a program or an erase.
+    pub suspend: bool,
+    /// What that costs it.
+    #[serde(rename = "suspend_us", deserialize_with = "read::us")]
+    pub suspend_cost: VirtualDuration,
+}
+
+/// The bus of a channel.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bus {
+    /// Data.
+    #[serde(rename = "mb_per_s", deserialize_with = "read::mb_per_s")]
+    pub rate: Rate,
+    /// Command and address cycles of an operation.
+    #[serde(rename = "command_ns", deserialize_with = "read::ns")]
+    pub command: VirtualDuration,
+}
+
+/// The unit of a channel that looks at data as they pass.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScanUnit {
+    /// As fast as it looks.
+    #[serde(rename = "mb_per_s", deserialize_with = "read::mb_per_s")]
+    pub rate: Rate,
+}
+
+/// What unpacks compressed data.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Decompressor {
+    /// Unpacked data.
+    #[serde(rename = "mb_per_s", deserialize_with = "read::mb_per_s")]
+    pub rate: Rate,
+}
+
+/// The memory of the device.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dram {
+    /// Reads and writes together.
+    #[serde(rename = "mb_per_s", deserialize_with = "read::mb_per_s")]
+    pub rate: Rate,
+    /// Its size.
+    pub megabytes: u32,
+}
+
+/// The cores of the device, and the cycles of what they do.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cores {
+    /// How many.
+    pub count: u32,
+    /// The clock that the cycles below count.
+    #[serde(rename = "mhz", deserialize_with = "read::mhz")]
+    pub clock: Frequency,
+    /// To take up a command and complete it.
+    pub command_cycles: u32,
+    /// To look up a page.
+    pub lookup_cycles: u32,
+    /// To compare an index entry.
+    pub index_cycles: u32,
+    /// To begin a page of a task.
+    pub page_cycles: u32,
+    /// To compare a record with a predicate.
+    pub compare_cycles: u32,
+    /// To put a record out.
+    pub emit_cycles: u32,
+    /// To add a record to an aggregate.
+    pub aggregate_cycles: u32,
+}
+
+/// Between device and host.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// To the host.
+    #[serde(rename = "up_mb_per_s", deserialize_with = "read::mb_per_s")]
+    pub up: Rate,
+    /// To the device.
+    #[serde(rename = "down_mb_per_s", deserialize_with = "read::mb_per_s")]
+    pub down: Rate,
+    /// From the host's doorbell to the command in the device, without its data.
+    #[serde(rename = "command_ns", deserialize_with = "read::ns")]
+    pub command: VirtualDuration,
+    /// From the completion in the device to the host.
+    #[serde(rename = "completion_ns", deserialize_with = "read::ns")]
+    pub completion: VirtualDuration,
+    /// Commands in a queue at a time.
+    pub queue_depth: u32,
+    /// Queues.
+    pub queue_pairs: u32,
+    /// Bytes of a buffer in the device that outlive a power cut.
+    pub protected_bytes: u32,
+}
+
+/// The host's side: what operators take.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// To send a command and take its completion.
+    #[serde(rename = "command_ns", deserialize_with = "read::ns")]
+    pub command: VirtualDuration,
+    /// To filter a row.
+    #[serde(rename = "filter_ns", deserialize_with = "read::ns")]
+    pub filter: VirtualDuration,
+    /// To project a row.
+    #[serde(rename = "project_ns", deserialize_with = "read::ns")]
+    pub project: VirtualDuration,
+    /// To aggregate a row.
+    #[serde(rename = "aggregate_ns", deserialize_with = "read::ns")]
+    pub aggregate: VirtualDuration,
+    /// To put a row into a hash table, or look one up.
+    #[serde(rename = "join_ns", deserialize_with = "read::ns")]
+    pub join: VirtualDuration,
+    /// To sort a row.
+    #[serde(rename = "sort_ns", deserialize_with = "read::ns")]
+    pub sort: VirtualDuration,
+}
+
+/// What is used by each operation, and by idling.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnergyCosts {
+    /// Of an array read of a read unit.
+    #[serde(rename = "read_nj", deserialize_with = "read::nj")]
+    pub read: Energy,
+    /// Of programming a program unit.
+    #[serde(rename = "program_nj", deserialize_with = "read::nj")]
+    pub program: Energy,
+    /// Of erasing an erase unit.
+    #[serde(rename = "erase_nj", deserialize_with = "read::nj")]
+    pub erase: Energy,
+    /// Of a byte on a channel.
+    #[serde(rename = "bus_pj_per_byte", deserialize_with = "read::pj")]
+    pub bus_byte: Energy,
+    /// Of a byte into or out of the device's memory.
+    #[serde(rename = "dram_pj_per_byte", deserialize_with = "read::pj")]
+    pub dram_byte: Energy,
+    /// Of a byte that a scan unit looks at.
+    #[serde(rename = "scan_pj_per_byte", deserialize_with = "read::pj")]
+    pub scan_byte: Energy,
+    /// Of a cycle of a core.
+    #[serde(rename = "core_pj_per_cycle", deserialize_with = "read::pj")]
+    pub core_cycle: Energy,
+    /// Of a byte on the link.
+    #[serde(rename = "link_pj_per_byte", deserialize_with = "read::pj")]
+    pub link_byte: Energy,
+    /// Of the device while it does nothing.
+    #[serde(rename = "idle_mw", deserialize_with = "read::mw")]
+    pub idle: Power,
+    /// Of the host while it computes, above idling.
+    #[serde(rename = "host_busy_mw", deserialize_with = "read::mw")]
+    pub host_busy: Power,
+    /// Of the host while it waits.
+    #[serde(rename = "host_idle_mw", deserialize_with = "read::mw")]
+    pub host_idle: Power,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shape {
+    channels: u32,
+    ways: u32,
+    planes: u32,
+    rblock_bytes: u32,
+    wblock_bytes: u32,
+    eblock_bytes: u32,
+    eblock_count: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    name: String,
+    about: String,
+    geometry: Shape,
+    nand: Nand,
+    bus: Bus,
+    scan_unit: ScanUnit,
+    decompressor: Decompressor,
+    dram: Dram,
+    cores: Cores,
+    link: Link,
+    host: Host,
+    energy: EnergyCosts,
+}
+
+/// Why a profile is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProfileError {
+    /// A line of it says what no device can be, or no profile knows.
+    #[error("{file}:{line}: {what}")]
+    Line {
+        /// The file, or the name.
+        file: String,
+        /// The line.
+        line: usize,
+        /// What is wrong.
+        what: String,
+    },
+    /// There is no profile of this name, and no file.
+    #[error("no profile is called {name}, and there is no such file; there are {known}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The file can not be read.
+    #[error("{file}: {what}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// Why.
+        what: String,
+    },
+}
+
+impl Profile {
+    /// A profile that is shipped, by its name; or one in a file.
+    ///
+    /// # Errors
+    /// When there is neither, or it is not well-formed.
+    pub fn find(name: &str) -> Result<Self, ProfileError> {
+        if let Some((_, text)) = SHIPPED.iter().find(|p| p.0 == name) {
+            return Self::parse(text, name);
+        }
+        let path = Path::new(name);
+        if !path.exists() {
+            let known: Vec<_> = ["none"].into_iter().chain(SHIPPED.iter().map(|p| p.0)).collect();
+            return Err(ProfileError::Unknown { name: name.into(), known: known.join(", ") });
+        }
+        let unreadable =
+            |e: std::io::Error| ProfileError::Unreadable { file: name.into(), what: e.to_string() };
+        Self::parse(&std::fs::read_to_string(path).map_err(unreadable)?, name)
+    }
+
+    /// A profile as it is written.
+    ///
+    /// # Errors
+    /// [`ProfileError::Line`], naming `file`.
+    pub fn parse(text: &str, file: &str) -> Result<Self, ProfileError> {
+        let error = |line, what: String| ProfileError::Line { file: file.into(), line, what };
+        let w: Written = toml::from_str(text).map_err(|e| {
+            let at = e.span().map_or(0, |s| s.start);
+            let line = text[..at.min(text.len())].matches('\n').count() + 1;
+            let key = text.lines().nth(line - 1).and_then(|l| l.split_once('=')).map(|(k, _)| k.trim());
+            let what = e.message().lines().collect::<Vec<_>>().join(", ");
+            match key {
+                Some(key) if !what.contains(key) => error(line, format!("{key}: {what}")),
+                _ => error(line, what),
+            }
+        })?;
+        let line_of = |table: &str, key: &str| {
+            let mut here = false;
+            let is_it = |l: &str| {
+                let l = l.trim();
+                if l.starts_with('[') {
+                    here = l.trim_start_matches('[').starts_with(table);
+                }
+                here && l.split('=').next().is_some_and(|k| k.trim() == key)
+            };
+            text.lines().position(is_it).map_or(1, |at| at + 1)
+        };
+        let g = &w.geometry;
+        let geometry = Geometry::new(
+            g.channels,
+            g.ways,
+            g.planes,
+            g.rblock_bytes,
+            g.wblock_bytes,
+            g.eblock_bytes,
+            g.eblock_count,
+        )
+        .map_err(|e| {
+            let GeometryError::OutOfRange { what, .. } = &e;
+            error(line_of("geometry", what), e.to_string())
+        })?;
+        let counts = [
+            ("dram", "megabytes", w.dram.megabytes, 1 << 20),
+            ("cores", "count", w.cores.count, 256),
+            ("link", "queue_depth", w.link.queue_depth, 65_536),
+            ("link", "queue_pairs", w.link.queue_pairs, 65_536),
+        ];
+        for (table, key, value, most) in counts {
+            if value == 0 || value > most {
+                return Err(error(line_of(table, key), format!("{key}: {value} is not from 1 to {most}")));
+            }
+        }
+        if !g.eblock_count.is_multiple_of(g.channels * g.ways) {
+            let what =
+                format!("{} EBLOCKs are not dealt evenly to {} dies", g.eblock_count, g.channels * g.ways);
+            return Err(error(line_of("geometry", "eblock_count"), what));
+        }
+        Ok(Self {
+            name: w.name,
+            about: w.about,
+            geometry,
+            nand: w.nand,
+            bus: w.bus,
+            scan_unit: w.scan_unit,
+            decompressor: w.decompressor,
+            dram: w.dram,
+            cores: w.cores,
+            link: w.link,
+            host: w.host,
+            energy: w.energy,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shipped() -> &'static str {
+        SHIPPED[0].1
+    }
+
+    fn refused(from: &str, to: &str) -> String {
+        assert!(shipped().contains(from), "{from}");
+        Profile::parse(&shipped().replace(from, to), "a.toml").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn shipped_profiles_are_sound_and_say_where_each_value_comes_from() {
+        for (name, text) in SHIPPED {
+            let p = Profile::find(name).unwrap();
+            assert_eq!(p.name, *name);
+            assert!(!p.about.is_empty() && p.about.len() < 100, "{name}");
+            for line in text.lines().filter(|l| l.contains('=') && !l.trim_start().starts_with('#')) {
+                let told = line.contains('#') || line.starts_with("name") || line.starts_with("about");
+                assert!(told, "{name}: no source: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_error_names_its_line_and_what_is_wrong() {
+        let line = |what: &str| shipped().lines().position(|l| l.starts_with(what)).unwrap() + 1;
+        for (from, to, key, what) in [
+            ("read_us = 50 ", "read_us = -1 ", "read_us", "read_us: -1 is not from 0 to 1000000"),
+            ("read_us = 50 ", "read_us = nan ", "read_us", "read_us: NaN is not from 0 to 1000000"),
+            ("read_us = 50 ", "read_us = 'slow' ", "read_us", "invalid type: string"),
+            ("read_us = 50 ", "reed_us = 50 ", "read_us", "unknown field `reed_us`"),
+            ("mb_per_s = 100 ", "mb_per_s = 0 ", "mb_per_s", "mb_per_s: 0 is not from 0.001"),
+            ("channels = 8 ", "channels = 0 ", "channels", "channels is 0"),
+            ("rblock_bytes = 8192 ", "rblock_bytes = 5000 ", "rblock_bytes", "rblock_bytes is 5000"),
+            ("wblock_bytes = 8192 ", "wblock_bytes = 9000 ", "wblock_bytes", "a multiple of rblock_bytes"),
+            ("eblock_count = 8192 ", "eblock_count = 8190 ", "eblock_count", "not dealt evenly to 64 dies"),
+            ("queue_depth = 32 ", "queue_depth = 0 ", "queue_depth", "queue_depth: 0 is not from 1 to 65536"),
+            ("ways = 8 ", "ways = 8 8 ", "ways", ""),
+        ] {
+            let text = refused(from, to);
+            assert!(text.starts_with(&format!("a.toml:{}: ", line(key))), "{to}: {text}");
+            assert!(text.contains(what) && !text.contains('\n'), "{to}: {text}");
+        }
+        let missing = refused("ways = 8 ", "# ");
+        assert!(missing.contains("missing field `ways`"), "{missing}");
+        assert!(Profile::parse("", "a.toml").unwrap_err().to_string().contains("missing field"));
+    }
+
+    #[test]
+    fn a_profile_that_there_is_not_is_told_with_those_that_there_are() {
+        let e = Profile::find("isp").unwrap_err().to_string();
+        assert!(e.starts_with("no profile is called isp") && e.contains("none, isp-adms11"), "{e}");
+        let dir = std::env::temp_dir();
+        assert!(matches!(Profile::find(dir.to_str().unwrap()), Err(ProfileError::Unreadable { .. })));
+    }
+
+    #[test]
+    fn values_are_as_written() {
+        let p = Profile::find("isp-adms11").unwrap();
+        assert_eq!(p.nand.read, VirtualDuration::from_ns(50_000));
+        assert_eq!(p.bus.rate.time(p.geometry.rblock_bytes().into()), VirtualDuration::from_ns(81_920));
+        assert_eq!(p.cores.clock.time(p.cores.compare_cycles.into()), VirtualDuration::from_ns(240));
+        assert_eq!(p.host.filter, VirtualDuration::from_ps(14_200));
+        assert_eq!(p.energy.read.joules(2), 8.25e-6);
+        assert_eq!(p.energy.idle.joules(VirtualDuration::from_ns(2_000_000_000)), 1.0);
+    }
+}
