@@ -26,6 +26,7 @@ mod record;
 mod superblock;
 mod tag;
 mod tag_cache;
+pub mod timing;
 
 pub use error::FlashError;
 pub use faults::{FaultKind, Faults, Hit, Power};

@@ -29,6 +29,8 @@ pub struct Profile {
     pub about: String,
     /// Channels, ways, planes and units.
     pub geometry: Geometry,
+    /// Whether an EBLOCK lies on all dies of its channel, WBLOCK by WBLOCK, or on one.
+    pub striped: bool,
     /// The flash array.
     pub nand: Nand,
     /// The bus of a channel.
@@ -238,6 +240,7 @@ struct Shape {
     wblock_bytes: u32,
     eblock_bytes: u32,
     eblock_count: u32,
+    striped: bool,
 }
 
 #[derive(Deserialize)]
@@ -359,15 +362,22 @@ impl Profile {
                 return Err(error(line_of(table, key), format!("{key}: {value} is not from 1 to {most}")));
             }
         }
-        if !g.eblock_count.is_multiple_of(g.channels * g.ways) {
-            let what =
-                format!("{} EBLOCKs are not dealt evenly to {} dies", g.eblock_count, g.channels * g.ways);
+        let planes = g.channels * g.ways * g.planes;
+        let places = if g.striped { g.channels } else { planes };
+        if !g.eblock_count.is_multiple_of(places) {
+            let what = format!("{} EBLOCKs are not dealt evenly to {places} places", g.eblock_count);
             return Err(error(line_of("geometry", "eblock_count"), what));
+        }
+        let (each, over) = (geometry.wblocks_per_eblock(), g.ways * g.planes);
+        if g.striped && !each.is_multiple_of(over) {
+            let what = format!("{each} WBLOCKs of an EBLOCK are not striped evenly over {over} planes");
+            return Err(error(line_of("geometry", "striped"), what));
         }
         Ok(Self {
             name: w.name,
             about: w.about,
             geometry,
+            striped: w.geometry.striped,
             nand: w.nand,
             bus: w.bus,
             scan_unit: w.scan_unit,
@@ -419,7 +429,7 @@ mod tests {
             ("channels = 8 ", "channels = 0 ", "channels", "channels is 0"),
             ("rblock_bytes = 8192 ", "rblock_bytes = 5000 ", "rblock_bytes", "rblock_bytes is 5000"),
             ("wblock_bytes = 8192 ", "wblock_bytes = 9000 ", "wblock_bytes", "a multiple of rblock_bytes"),
-            ("eblock_count = 8192 ", "eblock_count = 8190 ", "eblock_count", "not dealt evenly to 64 dies"),
+            ("eblock_count = 1024 ", "eblock_count = 1023 ", "eblock_count", "not dealt evenly to 8 places"),
             ("queue_depth = 32 ", "queue_depth = 0 ", "queue_depth", "queue_depth: 0 is not from 1 to 65536"),
             ("ways = 8 ", "ways = 8 8 ", "ways", ""),
         ] {

@@ -1,0 +1,134 @@
+//! When a resource is taken: by one at a time, each for as long as it asked.
+//!
+//! ```text
+//!   taken:   ███████      ████          ████████
+//!   asked:      ready ▲ ──────► here: the first gap behind `ready` that is long enough
+//! ```
+//!
+//! Invariants: what is taken does not overlap; stretches that adjoin are one. Whoever is ready first gets the resource
+//! first, although commands are carried out one after the other: so a bus does not stand idle for one that was asked for
+//! earlier and is ready later.
+
+use std::collections::VecDeque;
+
+/// The calendar of a resource, in picoseconds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Calendar {
+    taken: VecDeque<(u64, u64)>,
+    /// How long it was taken in all.
+    busy: u64,
+}
+
+impl Calendar {
+    /// Takes the resource for `len`, at `ready` or as soon after it as there is room: when. Nothing is asked for before
+    /// `floor` any more.
+    pub(crate) fn take(&mut self, floor: u64, ready: u64, len: u64) -> u64 {
+        if len == 0 {
+            return ready;
+        }
+        while self.taken.front().is_some_and(|t| t.1 <= floor) {
+            self.taken.pop_front();
+        }
+        self.busy += len;
+        // Most come behind all others.
+        let Some(last) = self.taken.back_mut().filter(|t| t.1 > ready) else {
+            match self.taken.back_mut() {
+                Some(last) if last.1 == ready => last.1 += len,
+                _ => self.taken.push_back((ready, ready + len)),
+            }
+            return ready;
+        };
+        let behind = last.1;
+        let first = self.taken.partition_point(|t| t.1 <= ready);
+        let mut at = ready;
+        for i in first..self.taken.len() {
+            if at + len <= self.taken[i].0 {
+                self.insert(i, at, at + len);
+                return at;
+            }
+            at = self.taken[i].1;
+        }
+        self.taken.back_mut().expect("there is one").1 += len;
+        behind
+    }
+
+    /// What is taken before stretch `i`.
+    fn insert(&mut self, i: usize, from: u64, to: u64) {
+        let before = i > 0 && self.taken[i - 1].1 == from;
+        let behind = self.taken[i].0 == to;
+        match (before, behind) {
+            (true, true) => {
+                self.taken[i - 1].1 = self.taken[i].1;
+                self.taken.remove(i);
+            }
+            (true, false) => self.taken[i - 1].1 = to,
+            (false, true) => self.taken[i].0 = from,
+            (false, false) => self.taken.insert(i, (from, to)),
+        }
+    }
+
+    /// When it could be taken.
+    pub(crate) fn first_fit(&self, ready: u64, len: u64) -> u64 {
+        let mut at = ready;
+        for t in self.taken.iter().skip(self.taken.partition_point(|t| t.1 <= ready)) {
+            if at + len <= t.0 {
+                break;
+            }
+            at = t.1;
+        }
+        at
+    }
+
+    /// How long it was taken in all.
+    pub(crate) fn busy(&self) -> u64 {
+        self.busy
+    }
+
+    #[cfg(test)]
+    fn check_invariants(&self) {
+        assert!(self.taken.iter().all(|t| t.0 < t.1));
+        assert!(self.taken.iter().zip(self.taken.iter().skip(1)).all(|(a, b)| a.1 < b.0), "{:?}", self.taken);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn gaps_are_filled_and_what_adjoins_is_one() {
+        let mut c = Calendar::default();
+        assert_eq!(c.take(0, 10, 5), 10);
+        assert_eq!(c.take(0, 30, 5), 30);
+        assert_eq!(c.take(0, 12, 15), 15, "it fits the gap exactly");
+        assert_eq!(c.taken, [(10, 35)]);
+        assert_eq!((c.take(0, 0, 11), c.take(0, 0, 10)), (35, 0));
+        assert_eq!((c.taken.clone(), c.busy()), (VecDeque::from([(0, 46)]), 46));
+        assert_eq!(c.take(0, 50, 0), 50);
+        assert_eq!(c.take(46, 60, 2), 60);
+        assert_eq!(c.taken, [(60, 62)], "what is over is forgotten");
+    }
+
+    proptest! {
+        /// Against one that knows each picosecond.
+        #[test]
+        fn each_gets_the_first_gap_that_is_long_enough(asked in vec((0..120u64, 0..9u64), 0..60)) {
+            let mut c = Calendar::default();
+            let mut taken = vec![false; 1000];
+            for (ready, len) in asked {
+                let free = |at: u64| (at..at + len).all(|t| !taken[t as usize]);
+                let expected = (ready..).find(|&at| free(at)).unwrap();
+                prop_assert_eq!(c.first_fit(ready, len.max(1)), (ready..).find(|&at| {
+                    (at..at + len.max(1)).all(|t| !taken[t as usize])
+                }).unwrap());
+                prop_assert_eq!(c.take(0, ready, len), expected);
+                (expected..expected + len).for_each(|t| taken[t as usize] = true);
+                c.check_invariants();
+                prop_assert_eq!(c.busy(), taken.iter().filter(|t| **t).count() as u64);
+            }
+        }
+    }
+}

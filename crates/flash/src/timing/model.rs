@@ -1,0 +1,605 @@
+//! The resources of a modelled device and its host, and who takes them when.
+//!
+//! ```text
+//!   read:     bus (command) ─► plane (tR) ─► bus (data) ∥ scan unit ∥ DRAM
+//!   program:  bus (command, data) ∥ DRAM ─► plane (tPROG)               erase: bus (command) ─► planes (tBERS)
+//!   command:  link ─► core ─► ... ─► DRAM ∥ link ─► link (completion)           ∥: one passes on to the other as it comes
+//! ```
+//!
+//! A step of an actor (a command, a unit of a task, a piece of GC) begins at an instant of its clock. What it asks for side by
+//! side begins at that instant, each as soon as its resources allow; [`Model::wait`] moves the instant to where all of it is
+//! over. So a step knows what it waited for, and its time is the sum of its parts.
+//!
+//! Invariants: planes are taken in the order in which they are asked for, all else by whoever is ready first; steps begin in
+//! the order of their time. Nothing here is a float: the same steps take the same picoseconds everywhere.
+
+use lode_base::profile::Rate;
+use lode_base::{EblockId, Profile, VirtualDuration, VirtualTime};
+use parking_lot::Mutex;
+
+use super::calendar::Calendar;
+use super::counts::Operations;
+use super::split::{Part, Split};
+
+/// An instant, and what the time up to it was spent on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Path {
+    at: u64,
+    split: Split,
+}
+
+impl Path {
+    /// Up to `at` with a part of the machine.
+    fn with(mut self, part: Part, at: u64) -> Self {
+        assert!(at >= self.at, "{part} ended at {at} ps, before it began at {}", self.at);
+        self.split.add(part, VirtualDuration::from_ps(at - self.at));
+        self.at = at;
+        self
+    }
+
+    fn later(self, other: Self) -> Self {
+        if other.at > self.at { other } else { self }
+    }
+}
+
+/// A step of an actor under way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Step {
+    /// Where what is asked for next begins.
+    now: Path,
+    /// Where what was asked for last ends.
+    last: Path,
+    /// Where all of it ends.
+    done: Path,
+}
+
+impl Step {
+    /// A step that begins at `at`.
+    pub fn at(at: VirtualTime) -> Self {
+        let path = Path { at: at.as_ps(), split: Split::default() };
+        Self { now: path, last: path, done: path }
+    }
+
+    /// When all of it is over, and what the time was spent on.
+    pub fn end(&self) -> (VirtualTime, Split) {
+        (VirtualTime::from_ps(self.done.at), self.done.split)
+    }
+
+    /// This step and another, one after which both are over.
+    pub fn join(self, other: Self) -> Self {
+        let now = self.now.later(other.now);
+        Self { now, last: self.last.later(other.last), done: self.done.later(other.done) }
+    }
+
+    fn ends(&mut self, path: Path) {
+        self.last = path;
+        self.done = self.done.later(path);
+    }
+}
+
+/// A plane, or a die whose planes work one at a time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Plane {
+    /// When it is free.
+    free: u64,
+    /// What it does until then can be interrupted by a read.
+    long: bool,
+    busy: u64,
+}
+
+#[derive(Debug, Default)]
+struct Resources {
+    planes: Vec<Plane>,
+    buses: Vec<Calendar>,
+    scan_units: Vec<Calendar>,
+    cores: Vec<Calendar>,
+    dram: Calendar,
+    up: Calendar,
+    down: Calendar,
+    host: Calendar,
+    did: Operations,
+    /// Nothing is asked for before this any more.
+    floor: u64,
+    /// The latest end of anything.
+    latest: u64,
+    step: Step,
+}
+
+/// How much of the time a resource was taken.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Utilisation {
+    /// Its name.
+    pub name: String,
+    /// From 0 to 1.
+    pub share: f64,
+}
+
+/// A modelled device and its host.
+#[derive(Debug)]
+pub struct Model {
+    profile: Profile,
+    resources: Mutex<Resources>,
+}
+
+/// Where the data of a channel go as they are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sink {
+    /// To the memory of the device.
+    Dram,
+    /// Past the scan unit, which keeps what does not pass.
+    ScanUnit,
+}
+
+impl Model {
+    /// A device at rest, at the start of virtual time.
+    pub fn new(profile: Profile) -> Self {
+        let g = &profile.geometry;
+        let (channels, dies) = (g.channels() as usize, (g.channels() * g.ways()) as usize);
+        let planes = if profile.nand.multi_plane { dies * g.planes() as usize } else { dies };
+        let resources = Resources {
+            planes: vec![Plane::default(); planes],
+            buses: vec![Calendar::default(); channels],
+            scan_units: vec![Calendar::default(); channels],
+            cores: vec![Calendar::default(); profile.cores.count as usize],
+            ..Resources::default()
+        };
+        Self { profile, resources: Mutex::new(resources) }
+    }
+
+    /// What is modelled.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// Begins a step, which what follows is part of.
+    ///
+    /// # Panics
+    /// When an earlier step began later: the actor that is furthest behind moves next.
+    pub fn begin(&self, at: VirtualTime) {
+        let r = &mut *self.resources.lock();
+        assert!(at.as_ps() >= r.floor, "a step at {} ps begins behind one at {}", at.as_ps(), r.floor);
+        r.floor = at.as_ps();
+        r.step = Step::at(at);
+    }
+
+    /// Takes the step under way out, so that another can begin beside it.
+    pub fn step(&self) -> Step {
+        self.resources.lock().step
+    }
+
+    /// Goes on with a step.
+    pub fn resume(&self, step: Step) {
+        self.resources.lock().step = step;
+    }
+
+    /// Waits for all that the step asked for.
+    pub fn wait(&self) {
+        let r = &mut *self.resources.lock();
+        r.step.now = r.step.done;
+        r.step.last = r.step.done;
+    }
+
+    /// Counts from when the step began: its end, and what it was spent on.
+    pub fn end(&self) -> (VirtualTime, Split) {
+        self.resources.lock().step.end()
+    }
+
+    /// A command arrives: over the link, and taken up by a core.
+    pub fn command(&self, down_bytes: u64) {
+        let p = &self.profile;
+        let r = &mut *self.resources.lock();
+        let mut path = r.step.now;
+        path = path.with(Part::Link, path.at + p.link.command.as_ps());
+        if down_bytes > 0 {
+            path = r.transfer(path, false, p.link.down, p.dram.rate, down_bytes);
+        }
+        path =
+            r.compute(path, p.cores.clock.time(p.cores.command_cycles.into()), p.cores.command_cycles.into());
+        r.step.now = path;
+        r.ends(path);
+    }
+
+    /// The step is over: its completion goes to the host, after what was asked for last.
+    pub fn complete(&self) {
+        let r = &mut *self.resources.lock();
+        let done = r.step.done;
+        let path = done.with(Part::Link, done.at + self.profile.link.completion.as_ps());
+        r.step.now = path;
+        r.ends(path);
+    }
+
+    /// Bytes go to the host, after what was asked for last.
+    pub fn up(&self, bytes: u64) {
+        let p = &self.profile;
+        let r = &mut *self.resources.lock();
+        let path = r.transfer(r.step.last, true, p.link.up, p.dram.rate, bytes);
+        r.ends(path);
+    }
+
+    /// Reads the read units that these bytes of an EBLOCK lie in.
+    pub fn read(&self, e: EblockId, offset: u32, len: u32, sink: Sink) {
+        let g = &self.profile.geometry;
+        let unit = g.rblock_bytes();
+        let (first, last) = (offset / unit, (offset + len.max(1) - 1) / unit);
+        let r = &mut *self.resources.lock();
+        let mut latest = Path::default();
+        for rblock in first..=last {
+            let path = self.read_unit(r, e, rblock * unit / g.wblock_bytes(), sink);
+            latest = latest.later(path);
+            r.ends(path);
+        }
+        r.step.last = latest;
+    }
+
+    fn read_unit(&self, r: &mut Resources, e: EblockId, wblock: u32, sink: Sink) -> Path {
+        let p = &self.profile;
+        let (channel, plane) = self.place(e, wblock);
+        let bytes = u64::from(p.geometry.rblock_bytes());
+        let mut path = r.step.now;
+        path = r.on_bus(path, channel, p.bus.command.as_ps());
+        // A read waits for its plane; or interrupts what takes long there.
+        let occupied = r.planes[plane];
+        let interrupts = p.nand.suspend && occupied.long && occupied.free > path.at;
+        let begins = match interrupts {
+            true => path.at + p.nand.suspend_cost.as_ps(),
+            false => occupied.free.max(path.at),
+        };
+        path = path.with(Part::Media, begins + p.nand.read.as_ps());
+        let (data, transfer) = (path.at, p.bus.rate.time(bytes).as_ps());
+        path = r.on_bus(path, channel, transfer);
+        let register = if p.nand.cache_read { data } else { path.at };
+        let plane = &mut r.planes[plane];
+        plane.busy += register - begins;
+        match interrupts {
+            true => plane.free += register - begins + p.nand.suspend_cost.as_ps(),
+            false => (plane.free, plane.long) = (register, false),
+        }
+        r.did.reads += 1;
+        r.did.bus_bytes += bytes;
+        match sink {
+            Sink::Dram => r.through_dram(path, transfer, p.dram.rate, bytes),
+            Sink::ScanUnit => {
+                // It looks at each byte as it comes.
+                let looks = p.scan_unit.rate.time(bytes).as_ps();
+                let begins = path.at.saturating_sub(transfer);
+                let at = r.scan_units[channel].take(r.floor, begins, looks);
+                r.did.scan_bytes += bytes;
+                path.with(Part::Device, path.at.max(at + looks))
+            }
+        }
+    }
+
+    /// Programs WBLOCKs of an EBLOCK, from one on.
+    pub fn program(&self, e: EblockId, first: u32, count: u32) {
+        let p = &self.profile;
+        let r = &mut *self.resources.lock();
+        let bytes = u64::from(p.geometry.wblock_bytes());
+        let mut latest = Path::default();
+        for wblock in first..first + count {
+            let (channel, plane) = self.place(e, wblock);
+            let transfer = p.bus.command.as_ps() + p.bus.rate.time(bytes).as_ps();
+            let mut path = r.step.now;
+            // Its data wait where they are while the register holds others.
+            if !p.nand.cache_program {
+                path = path.with(Part::Media, path.at.max(r.planes[plane].free));
+            }
+            path = r.on_bus(path, channel, transfer);
+            path = r.through_dram(path, transfer, p.dram.rate, bytes);
+            let begins = path.at.max(r.planes[plane].free);
+            path = path.with(Part::Media, begins + p.nand.program.as_ps());
+            let plane = &mut r.planes[plane];
+            plane.busy += p.nand.program.as_ps();
+            (plane.free, plane.long) = (path.at, true);
+            r.did.programs += 1;
+            r.did.bus_bytes += bytes;
+            latest = latest.later(path);
+            r.ends(path);
+        }
+        r.step.last = latest;
+    }
+
+    /// Erases an EBLOCK, on all planes that it lies on.
+    pub fn erase(&self, e: EblockId) {
+        let p = &self.profile;
+        let r = &mut *self.resources.lock();
+        let (channel, _) = self.place(e, 0);
+        let planes: Vec<usize> = match p.striped {
+            true => (0..p.geometry.ways() * p.geometry.planes()).map(|w| self.place(e, w).1).collect(),
+            false => vec![self.place(e, 0).1],
+        };
+        let mut latest = Path::default();
+        for plane in planes {
+            let path = r.on_bus(r.step.now, channel, p.bus.command.as_ps());
+            let begins = path.at.max(r.planes[plane].free);
+            let path = path.with(Part::Media, begins + p.nand.erase.as_ps());
+            let plane = &mut r.planes[plane];
+            plane.busy += p.nand.erase.as_ps();
+            (plane.free, plane.long) = (path.at, true);
+            latest = latest.later(path);
+            r.ends(path);
+        }
+        r.did.erases += 1;
+        r.step.last = latest;
+    }
+
+    /// A core computes, after what was asked for last.
+    pub fn compute(&self, cycles: u64) {
+        let time = self.profile.cores.clock.time(cycles);
+        let r = &mut *self.resources.lock();
+        let path = r.compute(r.step.last, time, cycles);
+        r.ends(path);
+    }
+
+    /// Bytes go into the device's memory or out of it, after what was asked for last.
+    pub fn dram(&self, bytes: u64) {
+        let r = &mut *self.resources.lock();
+        let path = r.through_dram(r.step.last, 0, self.profile.dram.rate, bytes);
+        r.ends(path);
+    }
+
+    /// The host computes for a time, after what was asked for last.
+    pub fn host(&self, time: VirtualDuration) {
+        let r = &mut *self.resources.lock();
+        let begins = r.host.take(r.floor, r.step.last.at, time.as_ps());
+        let path = r.step.last.with(Part::Host, begins + time.as_ps());
+        r.did.host_busy += time;
+        r.ends(path);
+    }
+
+    /// What was done since the start.
+    pub fn operations(&self) -> Operations {
+        self.resources.lock().did
+    }
+
+    /// The latest end of anything that was asked for.
+    pub fn latest(&self) -> VirtualTime {
+        VirtualTime::from_ps(self.resources.lock().latest)
+    }
+
+    /// How much of the time up to the latest end each resource was taken; planes, buses and cores each by the one that was
+    /// taken most.
+    pub fn utilisation(&self) -> Vec<Utilisation> {
+        let r = self.resources.lock();
+        let over = r.latest.max(1) as f64;
+        let of = |name: &str, busy: u64| Utilisation { name: name.into(), share: busy as f64 / over };
+        let most = |all: &[Calendar]| all.iter().map(Calendar::busy).max().unwrap_or(0);
+        vec![
+            of("plane", r.planes.iter().map(|p| p.busy).max().unwrap_or(0)),
+            of("bus", most(&r.buses)),
+            of("scan unit", most(&r.scan_units)),
+            of("core", most(&r.cores)),
+            of("device memory", r.dram.busy()),
+            of("link to the host", r.up.busy()),
+            of("link to the device", r.down.busy()),
+            of("host", r.host.busy()),
+        ]
+    }
+
+    /// The channel and the plane that a WBLOCK lies on.
+    fn place(&self, e: EblockId, wblock: u32) -> (usize, usize) {
+        let g = &self.profile.geometry;
+        let channel = g.channel_of(e);
+        let (way, plane) = match self.profile.striped {
+            true => (wblock % g.ways(), wblock / g.ways() % g.planes()),
+            false => {
+                let die = e.raw() / g.channels();
+                (die % g.ways(), die / g.ways() % g.planes())
+            }
+        };
+        let die = channel * g.ways() + way;
+        let plane = if self.profile.nand.multi_plane { die * g.planes() + plane } else { die };
+        (channel as usize, plane as usize)
+    }
+}
+
+impl Resources {
+    fn ends(&mut self, path: Path) {
+        self.step.ends(path);
+        self.latest = self.latest.max(path.at);
+    }
+
+    fn on_bus(&mut self, path: Path, channel: usize, time: u64) -> Path {
+        let begins = self.buses[channel].take(self.floor, path.at, time);
+        path.with(Part::Bus, begins + time)
+    }
+
+    /// Bytes that came over `source` picoseconds up to now go through the device's memory: at the same time, as far as it is
+    /// free and as fast.
+    fn through_dram(&mut self, path: Path, source: u64, rate: Rate, bytes: u64) -> Path {
+        let time = rate.time(bytes).as_ps();
+        // The last byte comes now, and those before it earlier.
+        let ready = path.at - time.min(source);
+        let begins = self.dram.take(self.floor, ready.max(self.floor), time);
+        self.did.dram_bytes += bytes;
+        path.with(Part::Dram, path.at.max(begins + time))
+    }
+
+    /// Between the device's memory and the host.
+    fn transfer(&mut self, path: Path, up: bool, link: Rate, dram: Rate, bytes: u64) -> Path {
+        let time = link.time(bytes).as_ps();
+        let (calendar, counted) = match up {
+            true => (&mut self.up, &mut self.did.up_bytes),
+            false => (&mut self.down, &mut self.did.down_bytes),
+        };
+        *counted += bytes;
+        let begins = calendar.take(self.floor, path.at, time);
+        let path = path.with(Part::Link, begins + time);
+        self.through_dram(path, time, dram, bytes)
+    }
+
+    /// On the core that is free first.
+    fn compute(&mut self, path: Path, time: VirtualDuration, cycles: u64) -> Path {
+        let time = time.as_ps();
+        let first = |c: &Calendar| c.first_fit(path.at, time);
+        let best = (0..self.cores.len()).min_by_key(|&i| first(&self.cores[i])).expect("a device has cores");
+        let begins = self.cores[best].take(self.floor, path.at, time);
+        self.did.core_cycles += cycles;
+        path.with(Part::Device, begins + time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profile(change: impl FnOnce(&mut Profile)) -> Profile {
+        let mut p = Profile::find("isp-adms11").unwrap();
+        change(&mut p);
+        p
+    }
+
+    fn ps(ns: u64) -> u64 {
+        ns * 1000
+    }
+
+    /// 4 KB of a page, alone.
+    #[test]
+    fn a_read_takes_the_sum_of_its_parts_to_the_picosecond() {
+        let p = profile(|_| {});
+        let m = Model::new(p.clone());
+        m.begin(VirtualTime::from_ps(77));
+        m.command(0);
+        m.read(EblockId::new(9), 8192 * 3 + 4096, 4096, Sink::Dram);
+        m.up(4096);
+        m.complete();
+        let (end, split) = m.end();
+        let link = p.link.command.as_ps() + p.link.up.time(4096).as_ps() + p.link.completion.as_ps();
+        let core = p.cores.clock.time(p.cores.command_cycles.into()).as_ps();
+        let bus = p.bus.command.as_ps() + p.bus.rate.time(8192).as_ps();
+        assert_eq!(end.as_ps() - 77, link + core + bus + p.nand.read.as_ps());
+        assert_eq!(split.of(Part::Media), p.nand.read);
+        assert_eq!((split.of(Part::Bus).as_ps(), split.of(Part::Link).as_ps()), (bus, link));
+        assert_eq!(split.total().as_ps(), end.as_ps() - 77);
+        let did = m.operations();
+        assert_eq!((did.reads, did.bus_bytes, did.up_bytes, did.dram_bytes), (1, 8192, 4096, 8192 + 4096));
+    }
+
+    /// Equation (1) with all of its phases: 8 pages of 8 ways, one after the other on their bus.
+    #[test]
+    fn the_ways_of_a_channel_read_side_by_side_and_share_its_bus() {
+        let m = Model::new(profile(|p| p.bus.command = VirtualDuration::ZERO));
+        m.begin(VirtualTime::ZERO);
+        m.read(EblockId::new(0), 0, 65_536, Sink::ScanUnit);
+        assert_eq!(m.end().0.as_ps(), ps(50_000 + 8 * 81_920));
+        // As much of another channel, at the same time.
+        m.read(EblockId::new(1), 0, 65_536, Sink::ScanUnit);
+        assert_eq!(m.end().0.as_ps(), ps(50_000 + 8 * 81_920));
+        // The next of this one: registers are free once they were read out.
+        m.read(EblockId::new(0), 65_536, 65_536, Sink::ScanUnit);
+        assert_eq!(m.end().0.as_ps(), ps(50_000 + 16 * 81_920), "the array hides behind the bus");
+        assert_eq!(m.operations().scan_bytes, 3 * 65_536);
+    }
+
+    #[test]
+    fn reads_of_one_die_wait_for_each_other_and_a_cache_hides_the_bus() {
+        for (cached, expected) in [(false, 2 * (50_000 + 81_920)), (true, 50_000 + 2 * 81_920)] {
+            let m = Model::new(profile(|p| {
+                p.bus.command = VirtualDuration::ZERO;
+                p.nand.cache_read = cached;
+            }));
+            m.begin(VirtualTime::ZERO);
+            for wblock in [0, 8] {
+                m.read(EblockId::new(0), wblock * 8192, 8192, Sink::Dram);
+            }
+            assert_eq!(m.end().0.as_ps(), ps(expected), "cached: {cached}");
+        }
+    }
+
+    #[test]
+    fn a_read_waits_for_an_erasure_or_interrupts_it() {
+        for suspend in [false, true] {
+            let m = Model::new(profile(|p| {
+                p.bus.command = VirtualDuration::ZERO;
+                p.nand.suspend = suspend;
+                p.nand.suspend_cost = VirtualDuration::from_ns(5_000);
+            }));
+            m.begin(VirtualTime::ZERO);
+            m.erase(EblockId::new(0));
+            assert_eq!(m.end().0.as_ps(), ps(1_500_000));
+            m.begin(VirtualTime::ZERO);
+            m.read(EblockId::new(0), 0, 8192, Sink::Dram);
+            let waits = if suspend { 5_000 } else { 1_500_000 };
+            assert_eq!(m.end().0.as_ps(), ps(waits + 50_000 + 81_920));
+            // What was interrupted goes on.
+            m.begin(VirtualTime::ZERO);
+            m.program(EblockId::new(0), 8, 1);
+            let free = if suspend { 1_500_000 + 5_000 } else { 1_500_000 } + 50_000 + 81_920;
+            assert_eq!(m.end().0.as_ps(), ps(free + 81_920 + 200_000));
+        }
+    }
+
+    #[test]
+    fn programs_of_a_channel_overlap_and_reach_what_its_dies_take() {
+        let p = profile(|p| p.bus.command = VirtualDuration::ZERO);
+        let m = Model::new(p.clone());
+        m.begin(VirtualTime::ZERO);
+        m.program(EblockId::new(0), 0, 1024);
+        let took = m.end().0.as_ps();
+        // The bus is the least: 8 dies take 65,536 bytes each 200 us and the time to fill a register.
+        let bus = p.bus.rate.time(1024 * 8192).as_ps();
+        assert!(took >= bus && took < bus + bus / 100, "{took} against {bus}");
+        assert_eq!(m.operations().programs, 1024);
+    }
+
+    #[test]
+    fn what_a_step_waits_for_comes_before_what_it_asks_next() {
+        let m = Model::new(profile(|p| p.bus.command = VirtualDuration::ZERO));
+        m.begin(VirtualTime::ZERO);
+        m.read(EblockId::new(0), 0, 8192, Sink::Dram);
+        let first = m.end().0;
+        m.wait();
+        m.read(EblockId::new(1), 0, 8192, Sink::Dram);
+        assert_eq!(m.end().0.as_ps(), 2 * first.as_ps());
+        assert_eq!(m.end().1.total().as_ps(), m.end().0.as_ps());
+        m.compute(1000);
+        m.host(VirtualDuration::from_ns(10));
+        let (end, split) = m.end();
+        assert_eq!(
+            (split.of(Part::Device), split.of(Part::Host).as_ps()),
+            (VirtualDuration::from_ns(10_000), 10_000)
+        );
+        assert_eq!(split.total().as_ps(), end.as_ps());
+    }
+
+    /// Two steps that began at the same time, one of which was carried out wholly before the other.
+    #[test]
+    fn whoever_is_ready_first_has_the_bus_first() {
+        let m = Model::new(profile(|p| {
+            p.bus.command = VirtualDuration::ZERO;
+            p.striped = false;
+        }));
+        m.begin(VirtualTime::ZERO);
+        m.erase(EblockId::new(0));
+        m.read(EblockId::new(0), 0, 8192, Sink::Dram);
+        m.begin(VirtualTime::ZERO);
+        m.read(EblockId::new(8), 0, 8192, Sink::Dram);
+        assert_eq!(m.end().0.as_ps(), ps(50_000 + 81_920));
+    }
+
+    #[test]
+    fn nothing_is_taken_more_than_all_of_the_time() {
+        let m = Model::new(profile(|_| {}));
+        for i in 0..200u64 {
+            m.begin(VirtualTime::from_ps(i * 1000));
+            m.command(100);
+            m.read(EblockId::new((i * 7 % 64) as u32), (i * 8192 % (1 << 20)) as u32, 30_000, Sink::Dram);
+            m.compute(500);
+            m.up(30_000);
+            m.complete();
+        }
+        let shares = m.utilisation();
+        assert!(shares.iter().all(|u| (0.0..=1.0).contains(&u.share)), "{shares:?}");
+        assert!(shares.iter().any(|u| u.share > 0.95), "{shares:?}");
+        let energy = m.operations().energy(&m.profile().energy, VirtualDuration::from_ns(1_000_000_000));
+        assert!((energy.reads - m.operations().reads as f64 * 4125e-9).abs() < 1e-12);
+        assert!((energy.total() - energy.device() - energy.host_idle).abs() < 1e-12);
+    }
+
+    #[test]
+    #[should_panic(expected = "begins behind")]
+    fn whoever_is_furthest_behind_moves_next() {
+        let m = Model::new(profile(|_| {}));
+        m.begin(VirtualTime::from_ps(5));
+        m.begin(VirtualTime::from_ps(4));
+    }
+}
