@@ -10,12 +10,14 @@ pub mod geometry;
 pub mod page_buf;
 pub mod prefetch;
 pub mod profile;
+pub mod split;
 pub mod time;
 
 pub use addr::{CommitNo, EblockId, ExtentId, Lpid, OwnerId, Ppa, SessionId, TableId, ViewId};
 pub use geometry::{Geometry, GeometryError};
 pub use page_buf::{PageBuf, PageBufMut};
 pub use profile::{Profile, ProfileError};
+pub use split::{Part, Split};
 pub use time::{VirtualDuration, VirtualTime};
 
 /// Alignment of a logical page on the medium, and the unit of a physical address, in bytes.

@@ -1,6 +1,6 @@
 //! Completions: what a drive answers.
 
-use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, PageBuf, SessionId, ViewId, VirtualTime};
+use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, PageBuf, SessionId, Split, ViewId, VirtualTime};
 use lode_program::IndexEntry;
 
 use crate::{CommandError, ScanCounts, ScanUnit, Tag};
@@ -12,6 +12,8 @@ pub struct Completion {
     pub tag: Tag,
     /// The virtual time at which this answer was ready.
     pub at: VirtualTime,
+    /// What the time since the command was submitted, or its last answer was taken, was spent on.
+    pub split: Split,
     /// The answer.
     pub outcome: Outcome,
 }

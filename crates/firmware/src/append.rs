@@ -91,20 +91,29 @@ impl Plan {
         let g = space.geometry();
         let total: u64 = pages.iter().map(|p| p.len as u64).sum();
         let spread = stream != Stream::Drive && total >= lanes as u64 * u64::from(g.wblock_bytes());
-        let share = if spread { total.div_ceil(lanes as u64) } else { u64::MAX };
         let mut plan = Self { stream, chunks: Vec::new(), new_eblocks: 0, bytes: 0 };
-        let mut from = 0;
-        while from < pages.len() {
-            let mut bytes = 0;
-            let fits = |p: &&Item| {
-                let before = bytes;
-                bytes += p.len as u64;
-                before < share
-            };
-            let count = pages[from..].iter().take_while(fits).count();
-            let lane = ((space.next_lane + plan.chunks.len()) % lanes) as u16;
-            plan.lay_chunk(space, lane, pages, from..from + count);
-            from += count;
+        if pages.is_empty() {
+            return plan;
+        }
+        if !spread {
+            plan.lay_chunk(space, space.next_lane as u16, pages, 0..pages.len());
+            return plan;
+        }
+        let level = space.lane_level(total);
+        let (mut from, mut at) = (0, 0);
+        let (mut laid, mut target) = (0, 0);
+        for n in 1..=lanes {
+            let lane = (space.next_lane + n - 1) % lanes;
+            // A lane that took more than others meanwhile gets less.
+            target += level.saturating_sub(space.lane_bytes(lane));
+            while at < pages.len() && (laid < target || n == lanes) {
+                laid += pages[at].len as u64;
+                at += 1;
+            }
+            if at > from {
+                plan.lay_chunk(space, lane as u16, pages, from..at);
+            }
+            from = at;
         }
         plan
     }
@@ -172,6 +181,8 @@ impl Plan {
             Provision { jobs: Vec::new(), places: Vec::with_capacity(pages.len()), eblocks: Vec::new() };
         let chunks = self.chunks.len();
         for chunk in self.chunks {
+            let bytes = chunk.runs.iter().map(|r| u64::from(r.end - r.start)).sum();
+            space.lane_took(chunk.lane.into(), bytes);
             for run in chunk.runs {
                 if run.opens {
                     let closed = space.close(self.stream, chunk.lane);
@@ -370,6 +381,29 @@ mod tests {
         };
         assert_eq!(channels(&write(&mut s, &m, &[vec![1; 100], vec![2; 100]], Align::Cell)), 1);
         assert_eq!(channels(&write(&mut s, &m, &vec![vec![1; 8000]; 16], Align::Cell)), 4);
+    }
+
+    #[test]
+    fn a_lane_that_took_more_than_others_gets_less() {
+        let g = Geometry::new(4, 1, 1, 4096, 4096, 1 << 20, 64).unwrap();
+        let m = Medium::memory(g);
+        let mut s = Space::new(&g);
+        assert_eq!(s.lane_level(80), 20);
+        s.lane_took(1, 80 << 10);
+        assert_eq!(
+            (s.lane_bytes(1), s.lane_level(30 << 10), s.lane_level(400 << 10)),
+            (80 << 10, 10 << 10, 120 << 10)
+        );
+        let on = |places: &[Ppa], c| places.iter().filter(|p| g.channel_of(g.locate(**p).0) == c).count();
+        let places = write(&mut s, &m, &vec![vec![1; 8192]; 30], Align::Cell);
+        assert_eq!([0, 1, 2, 3].map(|c| on(&places, c)), [10, 0, 10, 10]);
+        assert_eq!([0, 1, 2, 3].map(|c| s.lane_bytes(c)), [0; 4], "they are level again");
+        let places = write(&mut s, &m, &vec![vec![1; 8192]; 30], Align::Cell);
+        let spread = [0, 1, 2, 3].map(|c| on(&places, c));
+        assert!(spread.iter().all(|n| (6..=9).contains(n)), "{spread:?}");
+        // Whoever took very much is not waited for without end.
+        s.lane_took(2, 1 << 40);
+        assert_eq!(s.lane_bytes(2), 1 << 20);
     }
 
     #[test]

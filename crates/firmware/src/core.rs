@@ -152,6 +152,15 @@ impl Core {
         self.options.checkpoint_log_bytes.min(self.geometry().capacity_bytes() / 16).max(LOG_PAGES_MIN * page)
     }
 
+    /// Does what nobody waits for: on a modelled device it takes resources, and not the time of the step under way.
+    pub(crate) fn beside(&self, work: impl FnOnce()) {
+        let step = self.medium.model().map(|m| m.step());
+        work();
+        if let (Some(m), Some(step)) = (self.medium.model(), step) {
+            m.resume(step);
+        }
+    }
+
     pub(crate) fn check_writable(&self) -> Result<(), FirmwareError> {
         match self.read_only.get() {
             None => Ok(()),

@@ -158,6 +158,9 @@ impl Device for Drive {
         if budget.write_bytes == 0 {
             return Progress::Idle;
         }
+        if let Some(m) = core.medium.model() {
+            m.begin(at);
+        }
         core.work(at).unwrap_or_else(|e| {
             core.note(&e);
             Progress::Idle

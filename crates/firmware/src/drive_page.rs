@@ -138,6 +138,8 @@ pub(crate) fn read(
         FirmwareError::damaged(medium.path(), format!("{kind} {number} at {ppa}: {what}"))
     };
     let bytes = medium.read(ppa, home.len_bytes() as u32).map_err(|e| damaged(&e))?;
+    // Whatever is done next needs what it says.
+    medium.wait();
     decode(kind, number, &bytes).map(<[u8]>::to_vec).map_err(|e| damaged(&e))
 }
 

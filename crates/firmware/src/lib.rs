@@ -55,7 +55,7 @@ pub use block::{BlockDrive, BlockError, BlockOptions};
 pub use drive::Drive;
 pub use error::FirmwareError;
 pub use gc::{POLICIES, Policy};
-pub use options::{CheckReport, DriveInfo, DriveOptions, RecoveryReport, ScrubReport};
+pub use options::{CheckReport, DriveInfo, DriveOptions, RecoveryReport, ScanPlacement, ScrubReport};
 #[cfg(feature = "planted")]
 pub use planted::{Planted, plant};
 pub use recovery::Unrecovered;

@@ -125,6 +125,8 @@ pub(crate) fn read(
     };
     let ppa = g.ppa(e, at * g.wblock_bytes()).ok_or_else(|| damaged(&"it lies beyond the EBLOCK"))?;
     let bytes = medium.read(ppa, count * g.wblock_bytes()).map_err(|e| damaged(&e))?;
+    // Which pages are moved is what it says.
+    medium.wait();
     decode(&bytes, e, medium.generation(e)).map_err(|m| damaged(&m))
 }
 

@@ -53,6 +53,18 @@ pub struct DriveOptions {
     /// EBLOCKs that may fail before the drive is read-only, set aside from what it takes; without a number one in 32, and
     /// 64 at most.
     pub spare_eblocks: Option<u32>,
+    /// Where tasks run, on a modelled device.
+    pub scan_placement: ScanPlacement,
+}
+
+/// Where the rows of a task are looked at, on a modelled device: the function is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum ScanPlacement {
+    /// In the scan unit of each channel, as they pass.
+    #[default]
+    ScanUnit,
+    /// By a core of the device, in its memory.
+    Core,
 }
 
 impl Default for DriveOptions {
@@ -78,6 +90,7 @@ impl Default for DriveOptions {
             gc_free_eblocks_max: 8,
             space_percent_max: 200,
             spare_eblocks: None,
+            scan_placement: ScanPlacement::default(),
         }
     }
 }

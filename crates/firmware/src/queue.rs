@@ -6,14 +6,16 @@
 //!             [ write │ write │ write │ .. ]  writes that follow each other are under way together: one group, one sync
 //! ```
 //!
+//! On a modelled device all that was submitted is carried out when the host first waits for any of it, in the order of its
+//! time; it is answered in the order in which it ends there (`timed.rs`).
+//!
 //! Invariants: every command ends in exactly one final completion, cancelled or not; writes take effect in the order in
 //! which they were submitted.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use lode_base::ViewId;
-use lode_base::VirtualTime;
+use lode_base::{Split, ViewId, VirtualTime};
 use lode_command::{
     Batch, Command, CommandError, Completion, DeviceError, Outcome, Queue, Refused, Reply, ScanCounts, Tag,
     Until,
@@ -23,6 +25,8 @@ use lode_program::Program;
 use crate::compute::ScanRun;
 use crate::core::Core;
 use crate::read::UnitAccess;
+
+mod timed;
 
 enum Work {
     Command(Command),
@@ -41,11 +45,22 @@ pub(crate) struct DriveQueue {
     depth: usize,
     next_tag: u64,
     jobs: VecDeque<Job>,
+    /// On a modelled device: what was carried out and is not answered yet.
+    ended: Vec<Completion>,
+    /// Tasks whose last unit is not taken yet.
+    parked: Vec<Job>,
 }
 
 impl DriveQueue {
     pub(crate) fn new(core: Arc<Core>, depth: u32) -> Self {
-        Self { core, depth: depth as usize, next_tag: 1, jobs: VecDeque::new() }
+        Self {
+            core,
+            depth: depth as usize,
+            next_tag: 1,
+            jobs: VecDeque::new(),
+            ended: Vec::new(),
+            parked: Vec::new(),
+        }
     }
 
     /// Runs the first job, or its next unit.
@@ -64,7 +79,7 @@ impl DriveQueue {
             Work::Command(c) => Outcome::Done(self.core.run(c)),
             Work::Scan { run, view, total } => return self.scan_unit(tag, at, run, view, total, out),
         };
-        out.push(Completion { tag, at, outcome });
+        out.push(Completion { tag, at, split: Split::default(), outcome });
     }
 
     /// Carries out a write, and those that come right after it, up to as many as may be under way.
@@ -79,7 +94,7 @@ impl DriveQueue {
         }
         for (tag, at, begun) in begun {
             let outcome = Outcome::Done(begun.and_then(|b| self.core.end(b)));
-            out.push(Completion { tag, at, outcome });
+            out.push(Completion { tag, at, split: Split::default(), outcome });
         }
     }
 
@@ -87,27 +102,39 @@ impl DriveQueue {
         &mut self,
         tag: Tag,
         at: VirtualTime,
-        mut run: ScanRun,
+        run: ScanRun,
         view: ViewId,
-        mut total: ScanCounts,
+        total: ScanCounts,
         out: &mut Vec<Completion>,
     ) {
-        let outcome = match run.next_unit(&UnitAccess::new(&self.core, view)) {
+        let (outcome, more) = self.unit(run, view, total);
+        self.jobs.extend(more.map(|work| Job { tag, at, work }));
+        out.push(Completion { tag, at, split: Split::default(), outcome });
+    }
+
+    /// The next unit of a task, and the rest of it.
+    fn unit(&self, mut run: ScanRun, view: ViewId, mut total: ScanCounts) -> (Outcome, Option<Work>) {
+        match run.next_unit(&UnitAccess::new(&self.core, view)) {
             Ok(Some(unit)) => {
                 total += unit.counts;
-                self.jobs.push_back(Job { tag, at, work: Work::Scan { run, view, total } });
-                Outcome::Unit(unit)
+                (Outcome::Unit(unit), Some(Work::Scan { run, view, total }))
             }
-            Ok(None) => Outcome::Done(Ok(Reply::Scanned(total))),
-            Err(e) => Outcome::Done(Err(e)),
-        };
-        out.push(Completion { tag, at, outcome });
+            Ok(None) => (Outcome::Done(Ok(Reply::Scanned(total))), None),
+            Err(e) => (Outcome::Done(Err(e)), None),
+        }
+    }
+
+    /// Jobs that are not over.
+    fn all_jobs(&mut self) -> impl Iterator<Item = &mut Job> {
+        self.jobs.iter_mut().chain(&mut self.parked)
     }
 }
 
 impl Queue for DriveQueue {
     fn submit(&mut self, at: VirtualTime, c: Command) -> Result<Tag, Refused> {
-        if self.jobs.len() >= self.depth {
+        // A unit that is not taken yet is of a task that holds its place.
+        let answers = self.ended.iter().filter(|c| matches!(c.outcome, Outcome::Done(_))).count();
+        if self.jobs.len() + self.parked.len() + answers >= self.depth {
             return Err(Refused(Box::new(c)));
         }
         // More pages are looked up together when they are read.
@@ -124,10 +151,14 @@ impl Queue for DriveQueue {
 
     fn complete(
         &mut self,
-        _: VirtualTime,
+        at: VirtualTime,
         until: Until,
         out: &mut Vec<Completion>,
     ) -> Result<(), DeviceError> {
+        if self.core.medium.model().is_some() {
+            self.complete_timed(at, until, out);
+            return Ok(());
+        }
         match until {
             // Commands run here and nowhere else, so only what needs no running is ready.
             Until::Ready => {
@@ -138,6 +169,7 @@ impl Queue for DriveQueue {
                 let cancelled = |j: Job| Completion {
                     tag: j.tag,
                     at: j.at,
+                    split: Split::default(),
                     outcome: Outcome::Done(Err(CommandError::Cancelled)),
                 };
                 out.extend(ready.into_iter().map(cancelled));
@@ -157,7 +189,7 @@ impl Queue for DriveQueue {
     }
 
     fn narrow(&mut self, task: Tag, p: Arc<Program>) {
-        match self.jobs.iter_mut().find(|j| j.tag == task).map(|j| &mut j.work) {
+        match self.all_jobs().find(|j| j.tag == task).map(|j| &mut j.work) {
             Some(Work::Scan { run, .. }) => run.narrow(p),
             Some(Work::Command(Command::Scan(t))) => {
                 let old = &t.program;
@@ -172,7 +204,7 @@ impl Queue for DriveQueue {
     }
 
     fn cancel(&mut self, tag: Tag) {
-        if let Some(j) = self.jobs.iter_mut().find(|j| j.tag == tag) {
+        if let Some(j) = self.all_jobs().find(|j| j.tag == tag) {
             j.work = Work::Cancelled;
         }
     }

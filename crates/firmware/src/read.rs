@@ -13,9 +13,11 @@ use std::sync::Arc;
 
 use lode_base::{CELL_BYTES, Lpid, PageBuf, Ppa, ViewId};
 use lode_command::{CommandError, PageRange, ReadRequest, Reply};
+use lode_flash::timing::Sink;
 use lode_program::{IndexEntry, IndexRule};
 
-use crate::compute::{Located, PageAccess};
+use crate::ScanPlacement;
+use crate::compute::{Located, PageAccess, PageCost};
 use crate::core::Core;
 use crate::epochs::Epoch;
 use crate::map::Entry;
@@ -38,13 +40,16 @@ impl Core {
         pages: &[ReadRequest],
     ) -> Result<Reply, CommandError> {
         let mut read = Vec::with_capacity(pages.len());
+        if let Some(m) = self.medium.model() {
+            m.think(u64::from(m.profile().cores.lookup_cycles) * pages.len() as u64);
+        }
         for some in pages.chunks(PAGES_AHEAD) {
             let _epoch = self.epochs.enter();
             let commit = view.map(|v| self.view_commit(v)).transpose()?;
             match some {
                 [one] => {
                     let (entry, range) = self.located(view, commit, one)?;
-                    read.push(self.read_range(one.lpid, entry, range)?);
+                    read.push(self.read_up(one.lpid, entry, range)?);
                 }
                 some => self.read_together(view, commit, some, &mut read)?,
             }
@@ -88,7 +93,7 @@ impl Core {
             }
         }
         for (lpid, entry, range) in found {
-            read.push(self.read_range(lpid, entry, range)?);
+            read.push(self.read_up(lpid, entry, range)?);
         }
         failed.map_or(Ok(()), Err)
     }
@@ -123,6 +128,15 @@ impl Core {
             return Err(CommandError::Invalid(what));
         }
         Ok((entry, range))
+    }
+
+    /// As [`Core::read_range`]; on a modelled device the bytes go to the host as soon as they are read.
+    fn read_up(&self, lpid: Lpid, entry: Entry, range: Range<u32>) -> Result<PageBuf, CommandError> {
+        let bytes = self.read_range(lpid, entry, range)?;
+        if let Some(m) = self.medium.model() {
+            m.up(bytes.len() as u64);
+        }
+        Ok(bytes)
     }
 
     /// Bytes `range` of the page that an entry names. The caller is in the epoch in which it found the entry.
@@ -185,6 +199,12 @@ pub(crate) struct UnitAccess<'a> {
 
 impl<'a> UnitAccess<'a> {
     pub(crate) fn new(core: &'a Core, view: ViewId) -> Self {
+        if let Some(m) = core.medium.model() {
+            m.read_into(match core.options.scan_placement {
+                ScanPlacement::ScanUnit => Sink::ScanUnit,
+                ScanPlacement::Core => Sink::Dram,
+            });
+        }
         Self { core, _epoch: core.epochs.enter(), old: RefCell::default(), view }
     }
 
@@ -220,6 +240,24 @@ impl PageAccess for UnitAccess<'_> {
         }
         core.view_commit(view)?;
         Ok(found)
+    }
+
+    fn charge(&self, cost: &PageCost) {
+        let Some(m) = self.core.medium.model() else { return };
+        let c = &m.profile().cores;
+        let mut cycles = u64::from(c.lookup_cycles);
+        cycles += u64::from(if cost.index { c.index_cycles } else { 0 });
+        cycles += u64::from(if cost.read { c.page_cycles } else { 0 });
+        match self.core.options.scan_placement {
+            // Each row is looked at as it passes, and what passes the filter goes to the memory of the device.
+            ScanPlacement::ScanUnit => m.dram(cost.bytes_out),
+            ScanPlacement::Core => {
+                cycles +=
+                    cost.rows_in * u64::from(c.compare_cycles) + cost.rows_out * u64::from(c.emit_cycles);
+                m.dram(cost.bytes_out);
+            }
+        }
+        m.compute(cycles);
     }
 
     fn index_entry(&self, at: &Located) -> Result<Option<(Arc<IndexRule>, IndexEntry)>, CommandError> {

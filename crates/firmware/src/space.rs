@@ -64,6 +64,8 @@ pub(crate) struct Space {
     /// Cells that users wrote so far: the clock of ages.
     pub(crate) clock: u64,
     pub(crate) next_lane: usize,
+    /// Bytes that were given to each lane over those of the one that was given least, the log's included.
+    lane_bytes: Vec<u64>,
     /// EBLOCKs that ended before they were full.
     ended: u64,
     /// EBLOCKs that can not be emptied, since something in them can not be read: about.
@@ -84,6 +86,7 @@ impl Space {
             changes: Vec::new(),
             clock: 0,
             next_lane: 0,
+            lane_bytes: vec![0; Self::lanes_of(g).into()],
             ended: 0,
             stuck: 0,
         }
@@ -100,6 +103,34 @@ impl Space {
 
     pub(crate) fn lanes_of(g: &Geometry) -> u16 {
         g.channels().min(g.eblock_count() / EBLOCKS_MIN).max(1) as u16
+    }
+
+    /// Bytes were given to a lane.
+    pub(crate) fn lane_took(&mut self, lane: usize, bytes: u64) {
+        let Some(l) = self.lane_bytes.get_mut(lane) else { return };
+        *l += bytes;
+        let least = self.lane_bytes.iter().copied().min().unwrap_or(0);
+        let most = u64::from(self.geometry.eblock_bytes());
+        self.lane_bytes.iter_mut().for_each(|l| *l = (*l - least).min(most));
+    }
+
+    /// How far a lane is ahead of the one that was given least, in bytes.
+    pub(crate) fn lane_bytes(&self, lane: usize) -> u64 {
+        self.lane_bytes[lane]
+    }
+
+    /// Up to where all lanes are filled alike by `bytes` more, as far as they are not ahead of that.
+    pub(crate) fn lane_level(&self, bytes: u64) -> u64 {
+        let mut ahead = self.lane_bytes.clone();
+        ahead.sort_unstable();
+        let mut below = 0;
+        for (n, &a) in ahead.iter().enumerate() {
+            if n as u64 * a >= bytes + below {
+                return (bytes + below).div_ceil(n as u64);
+            }
+            below += a;
+        }
+        (bytes + below).div_ceil(ahead.len() as u64)
     }
 
     /// Takes up what recovery found: open EBLOCKs and up to where they were programmed, and which are free. After a

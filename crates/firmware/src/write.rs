@@ -103,7 +103,7 @@ impl Core {
             Begun::Staged(slot) => slot,
         };
         let done = self.finish(&slot)?;
-        self.maintain(done.bytes);
+        self.beside(|| self.maintain(done.bytes));
         Ok(Reply::Committed { commit: lode_base::CommitNo::new(done.commit), view: done.view })
     }
 

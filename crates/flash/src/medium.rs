@@ -29,6 +29,7 @@ use crate::die::DieState;
 use crate::faults::{Disk, Faults, Plan, Power};
 use crate::layout::{GROUP_DATA_BYTES, GROUP_TAG_BYTES, by_group, data_at, group_at, group_of};
 use crate::tag_cache::TagCache;
+use crate::timing::Model;
 pub use read::READ_RETRIES;
 
 use crate::{FlashError, Generation, image};
@@ -57,6 +58,7 @@ pub struct Medium {
     protected: Mutex<Vec<u8>>,
     media_bytes_read: Counter,
     media_bytes_written: AtomicU64,
+    model: Option<Arc<Model>>,
 }
 
 /// What the tags of a WBLOCK, and its data, say about it.
@@ -150,6 +152,28 @@ impl Medium {
             protected: Mutex::default(),
             media_bytes_read: Counter::default(),
             media_bytes_written: AtomicU64::new(0),
+            model: None,
+        }
+    }
+
+    /// The medium of a modelled device: what it does takes time there.
+    ///
+    /// # Panics
+    /// When the device has another geometry.
+    pub fn with_model(self, model: Arc<Model>) -> Self {
+        assert_eq!(self.geometry, model.profile().geometry, "the medium is that of the profile");
+        Self { model: Some(model), ..self }
+    }
+
+    /// The modelled device, if it is one.
+    pub fn model(&self) -> Option<&Model> {
+        self.model.as_deref()
+    }
+
+    /// What was asked for so far, on a modelled device, is over before what is asked for next.
+    pub fn wait(&self) {
+        if let Some(m) = &self.model {
+            m.wait();
         }
     }
 
@@ -224,6 +248,9 @@ impl Medium {
     /// be read. When an earlier sync failed.
     pub fn erase(&self, e: EblockId) -> Result<Generation, FlashError> {
         self.check_poison()?;
+        if let Some(m) = &self.model {
+            m.erase(e);
+        }
         if let Some(f) = &self.faults {
             let erased = f.erase(e);
             f.done();
@@ -246,6 +273,7 @@ impl Medium {
     /// later write and sync fails with [`FlashError::Poisoned`].
     pub fn sync(&self) -> Result<(), FlashError> {
         self.check_poison()?;
+        self.wait();
         let len = self.backing.len();
         let synced = match &self.faults {
             None => self.backing.sync(),

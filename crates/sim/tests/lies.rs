@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use lode_base::{Lpid, PageBuf, VirtualTime};
+use lode_base::{Lpid, PageBuf, Split, VirtualTime};
 use lode_command::{
     Align, Budget, Command, CommandError, Completion, Device, DeviceError, Identity, Outcome, Progress,
     Queue, Refused, Reply, Tag, Until,
@@ -262,12 +262,22 @@ impl Queue for LyingQueue {
         if matches!(&c, Command::Write(b) if !b.writes.is_empty()) && s.now(Lie::DropsABatch) {
             let tag = Tag(1 << 40 | self.made.len() as u64);
             let reply = Reply::Committed { commit: self.drive.info().commit, view: None };
-            self.made.push(Completion { tag, at, outcome: Outcome::Done(Ok(reply)) });
+            self.made.push(Completion {
+                tag,
+                at,
+                split: Split::default(),
+                outcome: Outcome::Done(Ok(reply)),
+            });
             return Ok(tag);
         }
         if matches!(c, Command::CloseView(_)) && s.now(Lie::KeepsAView) {
             let tag = Tag(1 << 40 | self.made.len() as u64);
-            self.made.push(Completion { tag, at, outcome: Outcome::Done(Ok(Reply::Done)) });
+            self.made.push(Completion {
+                tag,
+                at,
+                split: Split::default(),
+                outcome: Outcome::Done(Ok(Reply::Done)),
+            });
             return Ok(tag);
         }
         if let Command::Read { view: Some(view), .. } = &c

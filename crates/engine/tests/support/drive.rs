@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use lode_base::{CommitNo, EXTENT_PAGES, ExtentId, Geometry, Lpid, OwnerId, PageBuf, ViewId, VirtualTime};
+use lode_base::{
+    CommitNo, EXTENT_PAGES, ExtentId, Geometry, Lpid, OwnerId, PageBuf, Split, ViewId, VirtualTime,
+};
 use lode_command::*;
 use lode_page::{Column, decode_page};
 use lode_program::{
@@ -147,7 +149,7 @@ impl Queue for TestQueue {
                 }
             },
         };
-        out.push(Completion { tag, at, outcome });
+        out.push(Completion { tag, at, split: Split::default(), outcome });
         Ok(())
     }
 

@@ -63,4 +63,22 @@ pub(crate) trait PageAccess {
     /// # Errors
     /// When they can not be read as they were written.
     fn read(&self, at: &Located, range: Range<u32>) -> Result<(PageBuf, u64), CommandError>;
+
+    /// What a page took beside being read, on a modelled device.
+    fn charge(&self, cost: &PageCost);
+}
+
+/// What a page of a task took beside being read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PageCost {
+    /// Whether the page index was asked.
+    pub(crate) index: bool,
+    /// Whether the page was read.
+    pub(crate) read: bool,
+    /// Rows that were looked at.
+    pub(crate) rows_in: u64,
+    /// Rows that were put out.
+    pub(crate) rows_out: u64,
+    /// Bytes of them.
+    pub(crate) bytes_out: u64,
 }

@@ -16,7 +16,7 @@ use lode_page::ops;
 use lode_program::{ColumnSource, EvalError, Meter, Program, Selection, compact, may_match, select};
 
 use crate::compute::columns::{PageColumns, bad_page};
-use crate::compute::{Located, PageAccess};
+use crate::compute::{Located, PageAccess, PageCost};
 
 /// A unit whose answer is at least this large ends.
 const UNIT_BYTES: u64 = 1 << 20;
@@ -97,7 +97,17 @@ impl ScanRun {
             }
             let ask = self.next_range(left);
             for at in pages.mapped(self.task.view, ask)? {
-                if let Some(answer) = self.page(pages, &at, &mut unit.counts)? {
+                let before = unit.counts;
+                let answer = self.page(pages, &at, &mut unit.counts)?;
+                let now = unit.counts;
+                pages.charge(&PageCost {
+                    index: self.task.program.filter().is_some() && self.task.answer != Answer::Mapped,
+                    read: now.pages_read > before.pages_read,
+                    rows_in: now.rows_in - before.rows_in,
+                    rows_out: now.rows_out - before.rows_out,
+                    bytes_out: answer.as_ref().map_or(0, PageRows::link_bytes),
+                });
+                if let Some(answer) = answer {
                     bytes += answer.link_bytes();
                     unit.pages.push(answer);
                 }

@@ -11,7 +11,7 @@ use lode_command::{Answer, CommandError, PageRange, PageRows, ScanCounts, ScanTa
 use lode_page::{Column, ColumnBuilder, ColumnType, DataType, PageKind, PageMeta, Schema, Value, Values};
 use lode_program::{CompareOp, Expr, IndexEntry, IndexRule, Program};
 
-use super::{Located, PageAccess, ScanRun, entry_of};
+use super::{Located, PageAccess, PageCost, ScanRun, entry_of};
 use crate::map::Entry;
 
 const TYPES: [DataType; 4] =
@@ -96,6 +96,8 @@ impl Fake {
 }
 
 impl PageAccess for Fake {
+    fn charge(&self, _: &PageCost) {}
+
     fn mapped(&self, view: ViewId, range: PageRange) -> Result<Vec<Located>, CommandError> {
         if view != ViewId::new(1) {
             return Err(CommandError::ViewClosed(view));

@@ -106,7 +106,11 @@ impl Medium {
                 self.die.end(e);
             }
         })?;
-        let generation = self.die.claim(e, wblock, (data.len() / wblock_bytes) as u32);
+        let count = (data.len() / wblock_bytes) as u32;
+        if let Some(m) = &self.model {
+            m.program(e, wblock, count);
+        }
+        let generation = self.die.claim(e, wblock, count);
         let w = Wblocks { byte, generation, data, tagged };
         let programmed = match &self.faults {
             None => self.write_groups(byte, w),

@@ -59,6 +59,7 @@ impl Medium {
     /// When a read unit is not what was programmed there in this generation, or can not be read
     /// ([`FlashError::is_uncorrectable`]), or the backing can not be read at all.
     pub fn read(&self, at: Ppa, len: u32) -> Result<PageBuf, FlashError> {
+        self.take_time(at, len);
         let read = || {
             let units = self.read_units(at, len)?;
             self.verify(&units)?;
@@ -69,6 +70,14 @@ impl Medium {
             None => read(),
         };
         self.retrying(at, len, first, read)
+    }
+
+    /// What reading these bytes takes on a modelled device.
+    fn take_time(&self, at: Ppa, len: u32) {
+        if let Some(m) = self.model() {
+            let (e, offset) = self.geometry.locate(at);
+            m.read(e, offset, len);
+        }
     }
 
     /// Reads the unit at `byte`, and holds it against its tag. Most reads are of one, so it is worth its own way.
@@ -120,6 +129,7 @@ impl Medium {
     /// # Errors
     /// When a unit, or the backing, can not be read.
     pub fn read_unverified(&self, at: Ppa, len: u32) -> Result<PageBuf, FlashError> {
+        self.take_time(at, len);
         let read = || Ok(self.read_units(at, len)?.wanted(len));
         self.retrying(at, len, read(), read)
     }

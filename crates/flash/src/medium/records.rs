@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use lode_base::EblockId;
+
 use crate::layout::CHECKPOINT_AT;
 use crate::record::{self, CHECKPOINT_MAGIC, Record};
 use crate::{CHECKPOINT_RECORD_BYTES_MAX, FlashError, Medium, copies};
@@ -25,6 +27,9 @@ impl Medium {
         let write = |at| {
             self.backing.write(at, &record::encode(CHECKPOINT_MAGIC, at, &r), "write a checkpoint record")
         };
+        if let Some(m) = self.model() {
+            m.program(EblockId::new(0), slot as u32, 1);
+        }
         if let Some(f) = &self.faults {
             f.record();
         }

@@ -52,6 +52,43 @@ impl Calendar {
         behind
     }
 
+    /// Takes the resource for `len` in all, in pieces, from `ready` on wherever it is free: when the last one ends. For what is
+    /// shared in pieces that are small against all that is asked of it.
+    pub(crate) fn fill(&mut self, floor: u64, ready: u64, len: u64) -> u64 {
+        if len == 0 {
+            return ready;
+        }
+        while self.taken.front().is_some_and(|t| t.1 <= floor) {
+            self.taken.pop_front();
+        }
+        self.busy += len;
+        let first = self.taken.partition_point(|t| t.1 < ready);
+        let (mut left, mut end, mut last) = (len, ready, first);
+        // All that lies between becomes one stretch.
+        while let Some(&(from, to)) = self.taken.get(last) {
+            let gap = from.saturating_sub(end);
+            if gap > left {
+                break;
+            }
+            left -= gap;
+            end = to.max(end);
+            last += 1;
+            if left == 0 {
+                break;
+            }
+        }
+        let begins = self.taken.get(first).filter(|_| last > first).map_or(ready, |t| t.0.min(ready));
+        // The last gap that was filled ends before what is taken behind it.
+        let ended = if left == 0 { self.taken[last - 1].0 } else { end + left };
+        let end = end.max(ended);
+        self.taken.drain(first..last);
+        match self.taken.get_mut(first).filter(|t| t.0 == end) {
+            Some(next) => next.0 = begins,
+            None => self.taken.insert(first, (begins, end)),
+        }
+        ended
+    }
+
     /// What is taken before stretch `i`.
     fn insert(&mut self, i: usize, from: u64, to: u64) {
         let before = i > 0 && self.taken[i - 1].1 == from;
@@ -126,6 +163,29 @@ mod tests {
                 }).unwrap());
                 prop_assert_eq!(c.take(0, ready, len), expected);
                 (expected..expected + len).for_each(|t| taken[t as usize] = true);
+                c.check_invariants();
+                prop_assert_eq!(c.busy(), taken.iter().filter(|t| **t).count() as u64);
+            }
+        }
+
+        /// Whole and in pieces, against one that knows each picosecond.
+        #[test]
+        fn pieces_fill_whatever_is_free(asked in vec((0..120u64, 0..15u64, any::<bool>()), 0..60)) {
+            let mut c = Calendar::default();
+            let mut taken = vec![false; 2000];
+            for (ready, len, pieces) in asked {
+                if pieces {
+                    let free: Vec<_> = (ready..).filter(|t| !taken[*t as usize]).take(len as usize).collect();
+                    let expected = free.last().map_or(ready, |t| t + 1);
+                    prop_assert_eq!(c.fill(0, ready, len), expected);
+                    free.into_iter().for_each(|t| taken[t as usize] = true);
+                } else {
+                    let at = c.take(0, ready, len);
+                    (at..at + len).for_each(|t| {
+                        assert!(!taken[t as usize]);
+                        taken[t as usize] = true;
+                    });
+                }
                 c.check_invariants();
                 prop_assert_eq!(c.busy(), taken.iter().filter(|t| **t).count() as u64);
             }

@@ -10,16 +10,15 @@
 //! side begins at that instant, each as soon as its resources allow; [`Model::wait`] moves the instant to where all of it is
 //! over. So a step knows what it waited for, and its time is the sum of its parts.
 //!
-//! Invariants: planes are taken in the order in which they are asked for, all else by whoever is ready first; steps begin in
-//! the order of their time. Nothing here is a float: the same steps take the same picoseconds everywhere.
+//! Invariants: planes are taken in the order in which they are asked for, all else by whoever is ready first, memory and link in
+//! pieces; steps begin in the order of their time. Nothing here is a float: the same steps take the same picoseconds everywhere.
 
 use lode_base::profile::Rate;
-use lode_base::{EblockId, Profile, VirtualDuration, VirtualTime};
+use lode_base::{EblockId, Part, Profile, Split, VirtualDuration, VirtualTime};
 use parking_lot::Mutex;
 
 use super::calendar::Calendar;
 use super::counts::Operations;
-use super::split::{Part, Split};
 
 /// An instant, and what the time up to it was spent on.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,13 +50,17 @@ pub struct Step {
     last: Path,
     /// Where all of it ends.
     done: Path,
+    /// Where all of its reads end.
+    read: Path,
+    /// Where what it reads goes.
+    sink: Sink,
 }
 
 impl Step {
     /// A step that begins at `at`.
     pub fn at(at: VirtualTime) -> Self {
         let path = Path { at: at.as_ps(), split: Split::default() };
-        Self { now: path, last: path, done: path }
+        Self { now: path, last: path, done: path, read: path, sink: Sink::Dram }
     }
 
     /// When all of it is over, and what the time was spent on.
@@ -68,7 +71,20 @@ impl Step {
     /// This step and another, one after which both are over.
     pub fn join(self, other: Self) -> Self {
         let now = self.now.later(other.now);
-        Self { now, last: self.last.later(other.last), done: self.done.later(other.done) }
+        let read = self.read.later(other.read);
+        Self {
+            now,
+            last: self.last.later(other.last),
+            done: self.done.later(other.done),
+            read,
+            sink: self.sink,
+        }
+    }
+
+    /// A step that waits for another one: the time that it waits is the array's.
+    pub fn after(self, other: Self) -> Self {
+        let path = self.done.with(Part::Media, other.done.at.max(self.done.at));
+        Self { now: path, last: path, done: path, read: path, sink: self.sink }
     }
 
     fn ends(&mut self, path: Path) {
@@ -93,6 +109,8 @@ struct Resources {
     buses: Vec<Calendar>,
     scan_units: Vec<Calendar>,
     cores: Vec<Calendar>,
+    /// EBLOCKs that were programmed since they were erased. Those of a new device are erased.
+    programmed: Vec<bool>,
     dram: Calendar,
     up: Calendar,
     down: Calendar,
@@ -122,9 +140,10 @@ pub struct Model {
 }
 
 /// Where the data of a channel go as they are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Sink {
     /// To the memory of the device.
+    #[default]
     Dram,
     /// Past the scan unit, which keeps what does not pass.
     ScanUnit,
@@ -141,6 +160,7 @@ impl Model {
             buses: vec![Calendar::default(); channels],
             scan_units: vec![Calendar::default(); channels],
             cores: vec![Calendar::default(); profile.cores.count as usize],
+            programmed: vec![false; g.eblock_count() as usize],
             ..Resources::default()
         };
         Self { profile, resources: Mutex::new(resources) }
@@ -216,22 +236,28 @@ impl Model {
         r.ends(path);
     }
 
+    /// From now on what the step reads goes there.
+    pub fn read_into(&self, sink: Sink) {
+        self.resources.lock().step.sink = sink;
+    }
+
     /// Reads the read units that these bytes of an EBLOCK lie in.
-    pub fn read(&self, e: EblockId, offset: u32, len: u32, sink: Sink) {
+    pub fn read(&self, e: EblockId, offset: u32, len: u32) {
         let g = &self.profile.geometry;
         let unit = g.rblock_bytes();
         let (first, last) = (offset / unit, (offset + len.max(1) - 1) / unit);
         let r = &mut *self.resources.lock();
         let mut latest = Path::default();
         for rblock in first..=last {
-            let path = self.read_unit(r, e, rblock * unit / g.wblock_bytes(), sink);
+            let path = self.read_unit(r, e, rblock * unit / g.wblock_bytes());
             latest = latest.later(path);
             r.ends(path);
         }
         r.step.last = latest;
+        r.step.read = r.step.read.later(latest);
     }
 
-    fn read_unit(&self, r: &mut Resources, e: EblockId, wblock: u32, sink: Sink) -> Path {
+    fn read_unit(&self, r: &mut Resources, e: EblockId, wblock: u32) -> Path {
         let p = &self.profile;
         let (channel, plane) = self.place(e, wblock);
         let bytes = u64::from(p.geometry.rblock_bytes());
@@ -256,7 +282,7 @@ impl Model {
         }
         r.did.reads += 1;
         r.did.bus_bytes += bytes;
-        match sink {
+        match r.step.sink {
             Sink::Dram => r.through_dram(path, transfer, p.dram.rate, bytes),
             Sink::ScanUnit => {
                 // It looks at each byte as it comes.
@@ -269,16 +295,17 @@ impl Model {
         }
     }
 
-    /// Programs WBLOCKs of an EBLOCK, from one on.
+    /// Programs WBLOCKs of an EBLOCK, from one on. What the step read before may be what is written now.
     pub fn program(&self, e: EblockId, first: u32, count: u32) {
         let p = &self.profile;
         let r = &mut *self.resources.lock();
         let bytes = u64::from(p.geometry.wblock_bytes());
         let mut latest = Path::default();
+        r.programmed[e.raw() as usize] = true;
         for wblock in first..first + count {
             let (channel, plane) = self.place(e, wblock);
             let transfer = p.bus.command.as_ps() + p.bus.rate.time(bytes).as_ps();
-            let mut path = r.step.now;
+            let mut path = r.step.now.later(r.step.read);
             // Its data wait where they are while the register holds others.
             if !p.nand.cache_program {
                 path = path.with(Part::Media, path.at.max(r.planes[plane].free));
@@ -298,10 +325,13 @@ impl Model {
         r.step.last = latest;
     }
 
-    /// Erases an EBLOCK, on all planes that it lies on.
+    /// Erases an EBLOCK, on all planes that it lies on; one that is erased takes no time.
     pub fn erase(&self, e: EblockId) {
         let p = &self.profile;
         let r = &mut *self.resources.lock();
+        if !std::mem::take(&mut r.programmed[e.raw() as usize]) {
+            return;
+        }
         let (channel, _) = self.place(e, 0);
         let planes: Vec<usize> = match p.striped {
             true => (0..p.geometry.ways() * p.geometry.planes()).map(|w| self.place(e, w).1).collect(),
@@ -320,6 +350,15 @@ impl Model {
         }
         r.did.erases += 1;
         r.step.last = latest;
+    }
+
+    /// A core computes before what is asked for next.
+    pub fn think(&self, cycles: u64) {
+        let time = self.profile.cores.clock.time(cycles);
+        let r = &mut *self.resources.lock();
+        let path = r.compute(r.step.now, time, cycles);
+        r.step.now = path;
+        r.ends(path);
     }
 
     /// A core computes, after what was asked for last.
@@ -409,9 +448,9 @@ impl Resources {
         let time = rate.time(bytes).as_ps();
         // The last byte comes now, and those before it earlier.
         let ready = path.at - time.min(source);
-        let begins = self.dram.take(self.floor, ready.max(self.floor), time);
+        let ends = self.dram.fill(self.floor, ready.max(self.floor), time);
         self.did.dram_bytes += bytes;
-        path.with(Part::Dram, path.at.max(begins + time))
+        path.with(Part::Dram, path.at.max(ends))
     }
 
     /// Between the device's memory and the host.
@@ -422,8 +461,8 @@ impl Resources {
             false => (&mut self.down, &mut self.did.down_bytes),
         };
         *counted += bytes;
-        let begins = calendar.take(self.floor, path.at, time);
-        let path = path.with(Part::Link, begins + time);
+        let ends = calendar.fill(self.floor, path.at, time);
+        let path = path.with(Part::Link, ends);
         self.through_dram(path, time, dram, bytes)
     }
 
@@ -452,6 +491,15 @@ mod tests {
         ns * 1000
     }
 
+    /// A step that begins when a WBLOCK of an EBLOCK was programmed: then.
+    fn programmed(m: &Model, e: EblockId) -> u64 {
+        m.begin(VirtualTime::ZERO);
+        m.program(e, 0, 1);
+        let end = m.end().0;
+        m.begin(end);
+        end.as_ps()
+    }
+
     /// 4 KB of a page, alone.
     #[test]
     fn a_read_takes_the_sum_of_its_parts_to_the_picosecond() {
@@ -459,7 +507,7 @@ mod tests {
         let m = Model::new(p.clone());
         m.begin(VirtualTime::from_ps(77));
         m.command(0);
-        m.read(EblockId::new(9), 8192 * 3 + 4096, 4096, Sink::Dram);
+        m.read(EblockId::new(9), 8192 * 3 + 4096, 4096);
         m.up(4096);
         m.complete();
         let (end, split) = m.end();
@@ -479,13 +527,14 @@ mod tests {
     fn the_ways_of_a_channel_read_side_by_side_and_share_its_bus() {
         let m = Model::new(profile(|p| p.bus.command = VirtualDuration::ZERO));
         m.begin(VirtualTime::ZERO);
-        m.read(EblockId::new(0), 0, 65_536, Sink::ScanUnit);
+        m.read_into(Sink::ScanUnit);
+        m.read(EblockId::new(0), 0, 65_536);
         assert_eq!(m.end().0.as_ps(), ps(50_000 + 8 * 81_920));
         // As much of another channel, at the same time.
-        m.read(EblockId::new(1), 0, 65_536, Sink::ScanUnit);
+        m.read(EblockId::new(1), 0, 65_536);
         assert_eq!(m.end().0.as_ps(), ps(50_000 + 8 * 81_920));
         // The next of this one: registers are free once they were read out.
-        m.read(EblockId::new(0), 65_536, 65_536, Sink::ScanUnit);
+        m.read(EblockId::new(0), 65_536, 65_536);
         assert_eq!(m.end().0.as_ps(), ps(50_000 + 16 * 81_920), "the array hides behind the bus");
         assert_eq!(m.operations().scan_bytes, 3 * 65_536);
     }
@@ -499,7 +548,7 @@ mod tests {
             }));
             m.begin(VirtualTime::ZERO);
             for wblock in [0, 8] {
-                m.read(EblockId::new(0), wblock * 8192, 8192, Sink::Dram);
+                m.read(EblockId::new(0), wblock * 8192, 8192);
             }
             assert_eq!(m.end().0.as_ps(), ps(expected), "cached: {cached}");
         }
@@ -513,18 +562,18 @@ mod tests {
                 p.nand.suspend = suspend;
                 p.nand.suspend_cost = VirtualDuration::from_ns(5_000);
             }));
-            m.begin(VirtualTime::ZERO);
+            let before = programmed(&m, EblockId::new(0));
             m.erase(EblockId::new(0));
-            assert_eq!(m.end().0.as_ps(), ps(1_500_000));
-            m.begin(VirtualTime::ZERO);
-            m.read(EblockId::new(0), 0, 8192, Sink::Dram);
+            assert_eq!(m.end().0.as_ps(), before + ps(1_500_000));
+            m.begin(VirtualTime::from_ps(before));
+            m.read(EblockId::new(0), 0, 8192);
             let waits = if suspend { 5_000 } else { 1_500_000 };
-            assert_eq!(m.end().0.as_ps(), ps(waits + 50_000 + 81_920));
+            assert_eq!(m.end().0.as_ps(), before + ps(waits + 50_000 + 81_920));
             // What was interrupted goes on.
-            m.begin(VirtualTime::ZERO);
+            m.begin(VirtualTime::from_ps(before));
             m.program(EblockId::new(0), 8, 1);
             let free = if suspend { 1_500_000 + 5_000 } else { 1_500_000 } + 50_000 + 81_920;
-            assert_eq!(m.end().0.as_ps(), ps(free + 81_920 + 200_000));
+            assert_eq!(m.end().0.as_ps(), before + ps(free + 81_920 + 200_000));
         }
     }
 
@@ -545,10 +594,10 @@ mod tests {
     fn what_a_step_waits_for_comes_before_what_it_asks_next() {
         let m = Model::new(profile(|p| p.bus.command = VirtualDuration::ZERO));
         m.begin(VirtualTime::ZERO);
-        m.read(EblockId::new(0), 0, 8192, Sink::Dram);
+        m.read(EblockId::new(0), 0, 8192);
         let first = m.end().0;
         m.wait();
-        m.read(EblockId::new(1), 0, 8192, Sink::Dram);
+        m.read(EblockId::new(1), 0, 8192);
         assert_eq!(m.end().0.as_ps(), 2 * first.as_ps());
         assert_eq!(m.end().1.total().as_ps(), m.end().0.as_ps());
         m.compute(1000);
@@ -568,12 +617,24 @@ mod tests {
             p.bus.command = VirtualDuration::ZERO;
             p.striped = false;
         }));
-        m.begin(VirtualTime::ZERO);
+        let before = programmed(&m, EblockId::new(0));
         m.erase(EblockId::new(0));
-        m.read(EblockId::new(0), 0, 8192, Sink::Dram);
+        m.read(EblockId::new(0), 0, 8192);
+        m.begin(VirtualTime::from_ps(before));
+        m.read(EblockId::new(8), 0, 8192);
+        assert_eq!(m.end().0.as_ps(), before + ps(50_000 + 81_920));
+    }
+
+    #[test]
+    fn what_was_never_programmed_is_erased() {
+        let m = Model::new(profile(|_| {}));
         m.begin(VirtualTime::ZERO);
-        m.read(EblockId::new(8), 0, 8192, Sink::Dram);
-        assert_eq!(m.end().0.as_ps(), ps(50_000 + 81_920));
+        m.erase(EblockId::new(3));
+        assert_eq!((m.end().0, m.operations()), (VirtualTime::ZERO, Operations::default()));
+        let before = programmed(&m, EblockId::new(3));
+        m.erase(EblockId::new(3));
+        m.erase(EblockId::new(3));
+        assert_eq!((m.end().0.as_ps() - before, m.operations().erases), (ps(1_500_000 + 8 * 350), 1));
     }
 
     #[test]
@@ -582,7 +643,7 @@ mod tests {
         for i in 0..200u64 {
             m.begin(VirtualTime::from_ps(i * 1000));
             m.command(100);
-            m.read(EblockId::new((i * 7 % 64) as u32), (i * 8192 % (1 << 20)) as u32, 30_000, Sink::Dram);
+            m.read(EblockId::new((i * 7 % 64) as u32), (i * 8192 % (1 << 20)) as u32, 30_000);
             m.compute(500);
             m.up(30_000);
             m.complete();

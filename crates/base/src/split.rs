@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::AddAssign;
 
-use lode_base::VirtualDuration;
+use crate::VirtualDuration;
 
 /// A part of the modelled machine that time is spent on, waiting for it included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,7 +60,8 @@ impl Split {
         self.0.iter().copied().sum()
     }
 
-    pub(crate) fn add(&mut self, part: Part, time: VirtualDuration) {
+    /// Spends a time on a part.
+    pub fn add(&mut self, part: Part, time: VirtualDuration) {
         self.0[part as usize] += time;
     }
 }
