@@ -252,8 +252,8 @@ impl PageAccess for UnitAccess<'_> {
             // Each row is looked at as it passes, and what passes the filter goes to the memory of the device.
             ScanPlacement::ScanUnit => m.dram(cost.bytes_out),
             ScanPlacement::Core => {
-                cycles +=
-                    cost.rows_in * u64::from(c.compare_cycles) + cost.rows_out * u64::from(c.emit_cycles);
+                let (compare, emit) = (u64::from(c.compare_cycles), u64::from(c.emit_cycles));
+                m.compute_rows(cost.rows_in * compare + cost.rows_out * emit);
                 m.dram(cost.bytes_out);
             }
         }

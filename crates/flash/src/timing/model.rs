@@ -54,13 +54,33 @@ pub struct Step {
     read: Path,
     /// Where what it reads goes.
     sink: Sink,
+    /// In phases: what comes once all reads are over.
+    later: Later,
+}
+
+/// Work of a step in phases that is put off until the phase before it is over.
+#[derive(Clone, Copy, Debug, Default)]
+struct Later {
+    cycles: u64,
+    up_bytes: u64,
+}
+
+/// What overlaps within a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Overlap {
+    /// Whatever can: each page goes on to the next resource when it has left the one before.
+    #[default]
+    Pages,
+    /// Nothing: a channel reads a page of each way, hands all of them on, and begins anew; when all that the step reads is
+    /// there the cores begin, and then the link. Source: equations (1), (6), (8) and (9) of the ISP paper add up phases.
+    Phases,
 }
 
 impl Step {
     /// A step that begins at `at`.
     pub fn at(at: VirtualTime) -> Self {
         let path = Path { at: at.as_ps(), split: Split::default() };
-        Self { now: path, last: path, done: path, read: path, sink: Sink::Dram }
+        Self { now: path, last: path, done: path, read: path, sink: Sink::Dram, later: Later::default() }
     }
 
     /// When all of it is over, and what the time was spent on.
@@ -72,19 +92,14 @@ impl Step {
     pub fn join(self, other: Self) -> Self {
         let now = self.now.later(other.now);
         let read = self.read.later(other.read);
-        Self {
-            now,
-            last: self.last.later(other.last),
-            done: self.done.later(other.done),
-            read,
-            sink: self.sink,
-        }
+        let (last, done) = (self.last.later(other.last), self.done.later(other.done));
+        Self { now, last, done, read, ..self }
     }
 
     /// A step that waits for another one: the time that it waits is the array's.
     pub fn after(self, other: Self) -> Self {
         let path = self.done.with(Part::Media, other.done.at.max(self.done.at));
-        Self { now: path, last: path, done: path, read: path, sink: self.sink }
+        Self { now: path, last: path, done: path, read: path, ..self }
     }
 
     fn ends(&mut self, path: Path) {
@@ -116,6 +131,8 @@ struct Resources {
     down: Calendar,
     host: Calendar,
     did: Operations,
+    /// Of each channel in phases: pages of the round that it reads, when that began, and when it ends.
+    rounds: Vec<(u32, u64, u64)>,
     /// Nothing is asked for before this any more.
     floor: u64,
     /// The latest end of anything.
@@ -136,6 +153,7 @@ pub struct Utilisation {
 #[derive(Debug)]
 pub struct Model {
     profile: Profile,
+    overlap: Overlap,
     resources: Mutex<Resources>,
 }
 
@@ -158,12 +176,18 @@ impl Model {
         let resources = Resources {
             planes: vec![Plane::default(); planes],
             buses: vec![Calendar::default(); channels],
+            rounds: vec![(0, 0, 0); channels],
             scan_units: vec![Calendar::default(); channels],
             cores: vec![Calendar::default(); profile.cores.count as usize],
             programmed: vec![false; g.eblock_count() as usize],
             ..Resources::default()
         };
-        Self { profile, resources: Mutex::new(resources) }
+        Self { profile, overlap: Overlap::default(), resources: Mutex::new(resources) }
+    }
+
+    /// The same device, on which so much overlaps.
+    pub fn with_overlap(self, overlap: Overlap) -> Self {
+        Self { overlap, ..self }
     }
 
     /// What is modelled.
@@ -194,7 +218,17 @@ impl Model {
 
     /// Waits for all that the step asked for.
     pub fn wait(&self) {
+        let p = &self.profile;
         let r = &mut *self.resources.lock();
+        let Later { cycles, up_bytes } = std::mem::take(&mut r.step.later);
+        if cycles > 0 {
+            let path = r.compute(r.step.done, p.cores.clock.time(cycles), cycles);
+            r.ends(path);
+        }
+        if up_bytes > 0 {
+            let path = r.transfer(r.step.done, true, p.link.up, p.dram.rate, up_bytes);
+            r.ends(path);
+        }
         r.step.now = r.step.done;
         r.step.last = r.step.done;
     }
@@ -221,6 +255,7 @@ impl Model {
 
     /// The step is over: its completion goes to the host, after what was asked for last.
     pub fn complete(&self) {
+        self.wait();
         let r = &mut *self.resources.lock();
         let done = r.step.done;
         let path = done.with(Part::Link, done.at + self.profile.link.completion.as_ps());
@@ -232,6 +267,10 @@ impl Model {
     pub fn up(&self, bytes: u64) {
         let p = &self.profile;
         let r = &mut *self.resources.lock();
+        if self.overlap == Overlap::Phases {
+            r.step.later.up_bytes += bytes;
+            return;
+        }
         let path = r.transfer(r.step.last, true, p.link.up, p.dram.rate, bytes);
         r.ends(path);
     }
@@ -262,6 +301,15 @@ impl Model {
         let (channel, plane) = self.place(e, wblock);
         let bytes = u64::from(p.geometry.rblock_bytes());
         let mut path = r.step.now;
+        if self.overlap == Overlap::Phases {
+            let round = &mut r.rounds[channel];
+            if round.0 == p.geometry.ways() || path.at >= round.2 {
+                let begins = path.at.max(round.2);
+                *round = (0, begins, begins);
+            }
+            round.0 += 1;
+            path = path.with(Part::Bus, path.at.max(round.1));
+        }
         path = r.on_bus(path, channel, p.bus.command.as_ps());
         // A read waits for its plane; or interrupts what takes long there.
         let occupied = r.planes[plane];
@@ -273,6 +321,7 @@ impl Model {
         path = path.with(Part::Media, begins + p.nand.read.as_ps());
         let (data, transfer) = (path.at, p.bus.rate.time(bytes).as_ps());
         path = r.on_bus(path, channel, transfer);
+        r.rounds[channel].2 = r.rounds[channel].2.max(path.at);
         let register = if p.nand.cache_read { data } else { path.at };
         let plane = &mut r.planes[plane];
         plane.busy += register - begins;
@@ -367,6 +416,14 @@ impl Model {
         let r = &mut *self.resources.lock();
         let path = r.compute(r.step.last, time, cycles);
         r.ends(path);
+    }
+
+    /// As [`Model::compute`], for rows: in phases, once all that the step reads is there.
+    pub fn compute_rows(&self, cycles: u64) {
+        match self.overlap {
+            Overlap::Pages => self.compute(cycles),
+            Overlap::Phases => self.resources.lock().step.later.cycles += cycles,
+        }
     }
 
     /// Bytes go into the device's memory or out of it, after what was asked for last.
@@ -537,6 +594,25 @@ mod tests {
         m.read(EblockId::new(0), 65_536, 65_536);
         assert_eq!(m.end().0.as_ps(), ps(50_000 + 16 * 81_920), "the array hides behind the bus");
         assert_eq!(m.operations().scan_bytes, 3 * 65_536);
+    }
+
+    /// Equations (1), (5), (3), one after the other.
+    #[test]
+    fn phases_add_up() {
+        let m = Model::new(profile(|p| p.bus.command = VirtualDuration::ZERO)).with_overlap(Overlap::Phases);
+        m.begin(VirtualTime::ZERO);
+        m.read_into(Sink::ScanUnit);
+        m.read(EblockId::new(0), 0, 4 * 65_536);
+        m.read(EblockId::new(1), 0, 4 * 65_536);
+        m.up(1000);
+        m.compute_rows(500);
+        let flash = ps(4 * (50_000 + 8 * 81_920));
+        assert_eq!(m.end().0.as_ps(), flash, "rounds of all ways, channels side by side");
+        m.complete();
+        let p = m.profile();
+        let rest = p.cores.clock.time(500) + p.link.up.time(1000) + p.link.completion;
+        assert_eq!(m.end().0.as_ps(), flash + rest.as_ps());
+        assert_eq!(m.end().1.total().as_ps(), m.end().0.as_ps());
     }
 
     #[test]
