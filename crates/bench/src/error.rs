@@ -51,6 +51,12 @@ pub enum BenchError {
         /// What is wrong.
         what: String,
     },
+    /// A plot could not be drawn.
+    #[error("plot: {0}")]
+    Plot(String),
+    /// Two models of which neither should know the other agree to the last digit.
+    #[error("{0}: equations and executed drive agree to the picosecond: one must be computed by the other")]
+    ComparedWithItself(&'static str),
 }
 
 impl From<DriveError> for BenchError {

@@ -1,0 +1,146 @@
+//! Fig. 7: throughput over selectivity, for three links.
+//!
+//! Claim: hw-ISP nears IHP as selectivity nears 1, with every link. Setup: DRAM at 1,333 MHz, 16 channels of 400 MB/s; SATA 2,
+//! SATA 3 and PCIe x16. Expected shape: IHP does not know selectivity; hw-ISP falls, never to IHP: the host's CPU remains.
+
+use lode_base::Profile;
+
+use super::equations::Parameters;
+use super::experiment::{Experiment, System, mb_per_s, of_the_paper};
+use super::row;
+use crate::BenchError;
+use crate::paper::plot::{Axis, Heading, LinePlot, Series, colour};
+use crate::paper::report::{Method, Row, X};
+
+/// Its name on the command line.
+pub const NAME: &str = "fig7";
+const THROUGHPUT: &str = "throughput";
+
+/// The links, with their rates in MB/s.
+pub const LINKS: [(&str, u64); 3] = [("SATA 2", 375), ("SATA 3", 750), ("PCIe x16", 8000)];
+const SELECTIVITIES: [f64; 10] = [0.0, 0.013, 0.03, 0.06, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0];
+/// The two systems that the figure is about.
+const SYSTEMS: [System; 2] = [System::HwIsp, System::Ihp];
+
+fn name(system: System, link: &str) -> String {
+    format!("{}, {link}", system.name())
+}
+
+/// The fastest drive of the paper, with one of its links.
+pub(super) fn fastest(profile: &Profile, link: u64) -> Experiment {
+    let (nand, dram, link) = (mb_per_s(400), mb_per_s(5328), mb_per_s(link));
+    Experiment { channels: 16, nand, dram, link, ..of_the_paper(profile) }
+}
+
+/// The rows of the figure, from whatever tells how many records a system scans in a second.
+///
+/// # Errors
+/// What `records_per_s` answers.
+pub fn rows<E>(
+    profile: &Profile,
+    by: Method,
+    mut records_per_s: impl FnMut(System, &Experiment) -> Result<f64, E>,
+) -> Result<Vec<Row>, E> {
+    let (mut rows, mut leads) = (Vec::new(), Vec::new());
+    for (link, mb) in LINKS {
+        let mut last = [0.0; 2];
+        for (system, last) in SYSTEMS.into_iter().zip(&mut last) {
+            for selectivity in SELECTIVITIES {
+                let e = Experiment { selectivity, ..fastest(profile, mb) };
+                *last = records_per_s(system, &e)?;
+                let r =
+                    row(NAME, &name(system, link), X::Number(selectivity), THROUGHPUT, "records/s", *last);
+                let note = format!(
+                    "records scanned a second over selectivity, {} channels of {}, DRAM {}, link {}; published as a plot",
+                    e.channels, e.nand, e.dram, e.link
+                );
+                rows.push(Row { by, note, ..r });
+            }
+        }
+        let lead = row(NAME, link, X::Number(1.0), "hw-ISP to IHP", "x", last[0] / last[1]);
+        let mut note =
+            "where everything matches; the paper says that the two converge: what is left is the host's CPU"
+                .to_string();
+        if mb > 5328 {
+            note += "; (3) counts the DRAM, at 5,328 MB/s, which holds up this link (over the link alone it were 1.34)";
+        }
+        leads.push(Row { by, note, ..lead });
+    }
+    rows.extend(leads);
+    Ok(rows)
+}
+
+/// The figure by the equations.
+pub fn by_equations(profile: &Profile) -> Vec<Row> {
+    let calculated = |system, e: &Experiment| Ok(Parameters::new(profile, e).records_per_s(system));
+    let Ok::<_, std::convert::Infallible>(rows) = rows(profile, Method::Equations, calculated);
+    rows
+}
+
+/// Its plot.
+///
+/// # Errors
+/// When it can not be drawn.
+pub fn plot(rows: &[Row]) -> Result<String, BenchError> {
+    let colours = [colour::GREEN, colour::VERMILION, colour::BLUE];
+    let mut series = Vec::new();
+    for ((link, _), colour) in LINKS.into_iter().zip(colours).rev() {
+        for system in SYSTEMS {
+            let name = name(system, link);
+            let of_it = rows.iter().filter(|r| r.series == name && r.metric == THROUGHPUT);
+            let point = |r: &Row| match r.x {
+                X::Number(x) => Some((x, r.ours / 1e6)),
+                _ => None,
+            };
+            let points = of_it.filter_map(point).collect();
+            series.push(Series { name, colour, dashed: system == System::Ihp, points });
+        }
+    }
+    LinePlot {
+        heading: Heading {
+            title: "Fig. 7: scan throughput over selectivity and host link".into(),
+            subtitle: "By the paper's equations: 16 channels of 400 MB/s, DRAM 5,328 MB/s. The vertical axis is logarithmic."
+                .into(),
+        },
+        x: Axis {
+            label: "selectivity (share of records that match)".into(),
+            ticks: vec![0.0, 0.2, 0.4, 0.6, 0.8, 1.0],
+            from: 0.0,
+            to: 1.02,
+            log: false,
+        },
+        y: Axis {
+            label: "throughput (million records/s)".into(),
+            ticks: vec![1.0, 2.0, 5.0, 10.0, 20.0, 50.0],
+            from: 1.0,
+            to: 50.0,
+            log: true,
+        },
+        series,
+    }
+    .svg()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hw_isp_nears_ihp_and_stays_above() {
+        let rows = by_equations(&Profile::find("isp-adms11").unwrap());
+        for (link, _) in LINKS {
+            let curve = |s| -> Vec<f64> {
+                let it = name(s, link);
+                rows.iter().filter(|r| r.series == it).map(|r| r.ours).collect()
+            };
+            let (hw, ihp) = (curve(System::HwIsp), curve(System::Ihp));
+            assert_eq!((hw.len(), ihp.len()), (SELECTIVITIES.len(), SELECTIVITIES.len()));
+            assert!(ihp.windows(2).all(|w| w[0] == w[1]), "{ihp:?}");
+            assert!(hw.windows(2).all(|w| w[0] > w[1]) && hw[SELECTIVITIES.len() - 1] > ihp[0], "{hw:?}");
+            // Without a match only the flash counts, whatever the link.
+            assert!((hw[0] / 3.83e7 - 1.0).abs() < 0.001, "{hw:?}");
+        }
+        let leads: Vec<f64> = rows.iter().filter(|r| r.unit == "x").map(|r| r.ours).collect();
+        assert_eq!(leads.iter().map(|l| (l * 100.0).round()).collect::<Vec<_>>(), [104.0, 107.0, 128.0]);
+    }
+}

@@ -1,0 +1,178 @@
+//! "Fast, Energy Efficient Scan inside Flash Memory SSDs" (Kim et al., ADMS 2011).
+//!
+//! ```text
+//!   profile isp-adms11 ─► experiment ─┬─► equations ─┐
+//!                                     └─► (executed) ┴─► fig5, fig6, fig7, table3, table4, table5 ─► Row
+//! ```
+//!
+//! The claim: comparators in the flash controllers scan as fast as the flash reads, where the host's CPU waits for the link
+//! and an embedded CPU for itself. Each figure is a function of whatever tells how long a scan takes, so that the equations
+//! and an executed drive fill the same rows. Tables 1 and 2 are what goes in: they are the profile and `experiment.rs`.
+
+pub mod equations;
+pub mod experiment;
+pub mod fig5;
+pub mod fig6;
+pub mod fig7;
+pub mod table3;
+pub mod table4;
+pub mod table5;
+
+use lode_base::Profile;
+use lode_base::profile::Rate;
+
+use super::report::{Method, ReportFile, Row, X, csv, json_lines};
+use crate::BenchError;
+
+/// The paper, as the command line names it.
+pub const PAPER: &str = "isp";
+/// Its platform.
+pub const PROFILE: &str = "isp-adms11";
+
+/// Rows to an SVG document.
+type Plot = fn(&[Row]) -> Result<String, BenchError>;
+
+/// A figure or table of the paper.
+pub struct Figure {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it shows, as a heading.
+    pub about: &'static str,
+    rows: fn(&Profile) -> Vec<Row>,
+    plot: Option<Plot>,
+}
+
+/// Those that the equations alone can answer. Tables 3 and 5 are about an executed drive.
+pub const FIGURES: &[Figure] = &[
+    Figure {
+        name: fig5::NAME,
+        about: "Fig. 5: throughput over NAND speed and channels",
+        rows: fig5::by_equations,
+        plot: Some(fig5::plot),
+    },
+    Figure {
+        name: fig6::NAME,
+        about: "Fig. 6: where the time of a scan goes",
+        rows: fig6::by_equations,
+        plot: Some(fig6::plot),
+    },
+    Figure {
+        name: fig7::NAME,
+        about: "Fig. 7: throughput over selectivity and host link",
+        rows: fig7::by_equations,
+        plot: Some(fig7::plot),
+    },
+    Figure {
+        name: table4::NAME,
+        about: "Table 4: what each part could do alone",
+        rows: table4::by_equations,
+        plot: None,
+    },
+];
+
+impl Figure {
+    /// Its rows, by the equations.
+    pub fn rows(&self, profile: &Profile) -> Vec<Row> {
+        (self.rows)(profile)
+    }
+}
+
+/// What a report leaves in a directory: all rows as CSV and as JSON lines, and the plot of each figure that has one.
+///
+/// # Errors
+/// When a plot can not be drawn.
+pub fn files(figures: &[(&Figure, Vec<Row>)]) -> Result<Vec<ReportFile>, BenchError> {
+    let rows: Vec<Row> = figures.iter().flat_map(|(_, rows)| rows.clone()).collect();
+    let mut files = vec![
+        ReportFile { name: format!("{PAPER}.csv"), content: csv(&rows) },
+        ReportFile { name: format!("{PAPER}.jsonl"), content: json_lines(&rows) },
+    ];
+    for (figure, rows) in figures {
+        if let Some(plot) = figure.plot {
+            files.push(ReportFile { name: format!("{PAPER}-{}.svg", figure.name), content: plot(rows)? });
+        }
+    }
+    Ok(files)
+}
+
+/// A row of this paper that has no published figure.
+fn row(figure: &'static str, series: &str, x: X, metric: &str, unit: &'static str, ours: f64) -> Row {
+    Row {
+        paper: PAPER,
+        figure,
+        series: series.into(),
+        x,
+        metric: metric.into(),
+        unit,
+        published: None,
+        ours,
+        by: Method::Equations,
+        note: String::new(),
+    }
+}
+
+/// Megabytes a second.
+fn mb(rate: Rate) -> f64 {
+    rate.bytes_per_s() as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn all() -> Vec<(&'static Figure, Vec<Row>)> {
+        let profile = Profile::find(PROFILE).unwrap();
+        FIGURES.iter().map(|f| (f, f.rows(&profile))).collect()
+    }
+
+    #[test]
+    fn each_row_is_told_apart_and_says_what_it_is() {
+        let mut keys = BTreeSet::new();
+        for (figure, rows) in all() {
+            assert!(!rows.is_empty());
+            for r in &rows {
+                assert_eq!((r.paper, r.figure), (PAPER, figure.name));
+                assert!(r.note.len() > 20, "{r:?}");
+                assert!(
+                    keys.insert((r.figure, r.series.clone(), r.x.to_string(), r.metric.clone())),
+                    "{r:?}"
+                );
+            }
+        }
+    }
+
+    /// Every figure of sections 5.2 and 5.3 that the equations answer, but for that with 13.9.
+    #[test]
+    fn what_is_published_is_met_to_its_digits() {
+        let rows: Vec<Row> = all().into_iter().flat_map(|f| f.1).filter(|r| r.published.is_some()).collect();
+        assert_eq!(rows.len(), 12);
+        for r in rows {
+            let ratio = r.ratio().unwrap();
+            let (least, most) = match (r.metric.as_str(), r.series.as_str()) {
+                ("hw-ISP to the other, the best", "IHP") => (0.950, 0.952),
+                ("hw-ISP to the other, the best", "cpu-ISP") => (0.812, 0.813),
+                ("cycles a record", _) => (1.008, 1.009),
+                _ => (0.997, 1.003),
+            };
+            assert!((least..most).contains(&ratio), "{ratio} of {r:?}");
+        }
+    }
+
+    #[test]
+    fn a_report_is_the_same_every_time() {
+        let (a, b) = (files(&all()).unwrap(), files(&all()).unwrap());
+        assert!(a == b);
+        let names: Vec<_> = a.iter().map(|f| f.name.as_str()).collect();
+        assert_eq!(names, ["isp.csv", "isp.jsonl", "isp-fig5.svg", "isp-fig6.svg", "isp-fig7.svg"]);
+    }
+
+    /// Labels as wide as a common font makes them: none runs off the page or into another.
+    #[test]
+    fn no_label_of_a_plot_covers_another() {
+        for file in files(&all()).unwrap().iter().filter(|f| f.name.ends_with(".svg")) {
+            crate::paper::plot::assert_legible(&file.content);
+        }
+    }
+}

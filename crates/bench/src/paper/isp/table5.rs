@@ -1,0 +1,97 @@
+//! Table 5: the energy of a scan, to that of IHP.
+//!
+//! The paper measured a string search on a laptop with modified firmware: another platform and another query, 0.142 of IHP.
+//! Ours is by component of the modelled drive and host, idle power included, from what was executed.
+
+use super::experiment::System;
+use super::row;
+use crate::paper::report::{Method, Row, X};
+
+/// Its name on the command line.
+pub const NAME: &str = "table5";
+
+/// Joules that a scan used, by component.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct Used {
+    /// Reads of the flash array.
+    pub flash: f64,
+    /// The channels' buses.
+    pub bus: f64,
+    /// The comparators.
+    pub scan_units: f64,
+    /// The device's memory.
+    pub dram: f64,
+    /// The embedded CPU.
+    pub cores: f64,
+    /// The link.
+    pub link: f64,
+    /// The device's idle power, over the whole time.
+    pub device_idle: f64,
+    /// The host's CPU while it computed.
+    pub host_busy: f64,
+    /// The host's idle power, over the whole time.
+    pub host_idle: f64,
+}
+
+impl Used {
+    fn parts(&self) -> [(&'static str, f64); 9] {
+        [
+            ("flash", self.flash),
+            ("channel buses", self.bus),
+            ("comparators", self.scan_units),
+            ("DRAM", self.dram),
+            ("embedded CPU", self.cores),
+            ("link", self.link),
+            ("device idle", self.device_idle),
+            ("host CPU", self.host_busy),
+            ("host idle", self.host_idle),
+        ]
+    }
+
+    /// All of it.
+    pub fn total(&self) -> f64 {
+        self.parts().iter().map(|p| p.1).sum()
+    }
+}
+
+/// The rows of the table, from what scans of the same table used: the split of each system, and its energy to that of IHP.
+pub fn rows(ihp: &Used, others: &[(System, Used)]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (system, used) in [(System::Ihp, *ihp)].iter().chain(others) {
+        let parts = used.parts().into_iter().chain([("all", used.total())]);
+        rows.extend(parts.map(|(part, joules)| Row {
+            by: Method::Executed,
+            note: "by component, from the operations that were counted and the profile's costs".into(),
+            ..row(NAME, system.name(), X::Name(part.into()), "energy", "J", joules)
+        }));
+    }
+    rows.extend(others.iter().map(|(system, used)| Row {
+        by: Method::Executed,
+        published: (*system == System::HwIsp).then_some(0.142),
+        note: "the paper measured a string search on a laptop, with firmware that stood in for the comparators; ours is \
+               the modelled drive and host with idle power"
+            .into(),
+        ..row(NAME, system.name(), X::None, "energy to IHP", "x", used.total() / ihp.total())
+    }));
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_split_adds_up_and_the_ratio_is_of_the_totals() {
+        let ihp = Used { flash: 1.0, link: 2.0, host_busy: 3.0, host_idle: 4.0, ..Used::default() };
+        let hw = Used { flash: 1.0, scan_units: 0.5, device_idle: 0.5, ..Used::default() };
+        let rows = rows(&ihp, &[(System::CpuIsp, ihp), (System::HwIsp, hw)]);
+        let ratios: Vec<_> = rows.iter().filter(|r| r.unit == "x").map(|r| (r.published, r.ours)).collect();
+        assert_eq!(ratios, [(None, 1.0), (Some(0.142), 0.2)]);
+        for system in ["IHP", "cpu-ISP", "hw-ISP"] {
+            let joules: Vec<f64> =
+                rows.iter().filter(|r| r.series == system && r.unit == "J").map(|r| r.ours).collect();
+            let (all, parts) = joules.split_last().unwrap();
+            assert_eq!((parts.len(), parts.iter().sum::<f64>()), (9, *all));
+        }
+    }
+}
