@@ -5,5 +5,6 @@ pub(crate) mod demo;
 pub(crate) mod drive;
 pub(crate) mod load;
 mod load_files;
+pub(crate) mod paper;
 pub(crate) mod sim;
 pub(crate) mod sql;

@@ -56,6 +56,7 @@ enum Command {
     Load(commands::load::Args),
     Drive(commands::drive::Args),
     Bench(commands::bench::Args),
+    Paper(commands::paper::Args),
     Sim(commands::sim::Args),
 }
 
@@ -83,6 +84,7 @@ fn run(cli: Cli) -> CliResult {
         Command::Load(args) => commands::load::run(args),
         Command::Drive(args) => commands::drive::run(args),
         Command::Bench(args) => commands::bench::run(args),
+        Command::Paper(args) => commands::paper::run(args),
         Command::Sim(args) => commands::sim::run(args),
     }
 }

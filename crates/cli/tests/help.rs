@@ -4,7 +4,7 @@ mod common;
 
 use common::{fail, run, succeed};
 
-const COMMANDS: [&[&str]; 17] = [
+const COMMANDS: [&[&str]; 19] = [
     &[],
     &["demo"],
     &["sql"],
@@ -21,6 +21,8 @@ const COMMANDS: [&[&str]; 17] = [
     &["bench", "tpch"],
     &["bench", "gc"],
     &["bench", "raw"],
+    &["paper"],
+    &["paper", "isp"],
     &["sim"],
 ];
 
@@ -61,7 +63,7 @@ fn every_option_of_an_example_exists() {
 
 #[test]
 fn a_bad_command_line_is_one_line() {
-    fail([], 2, &["demo, sql, load, drive, bench, sim"]);
+    fail([], 2, &["demo, sql, load, drive, bench, paper, sim"]);
     fail(["load"], 2, &["'lode load' needs a command: tpch, csv, parquet"]);
     fail(["drive"], 2, &["format, info, check, scrub"]);
     fail(["fly"], 2, &["fly"]);
@@ -72,6 +74,8 @@ fn a_bad_command_line_is_one_line() {
     fail(["sql", "x.lode", "--offload", "most"], 2, &["off, index, pages, rows, auto"]);
     fail(["demo", "--memory", "lots"], 2, &["512MB"]);
     fail(["demo", "--partitions", "0"], 2, &["0"]);
+    fail(["paper"], 2, &["'lode paper' needs a command: isp"]);
+    fail(["paper", "isp", "--figure", "fig9"], 2, &["fig5, fig6, fig7, table4"]);
     fail(["sim", "--seed", "1", "--faults", "power-cut,rust"], 2, &["rust"]);
     fail(["sim", "--seed", "1", "--only", "3-x"], 2, &["3-x"]);
     fail(["sim", "--seed", "1", "--minutes", "2"], 2, &["--minutes"]);

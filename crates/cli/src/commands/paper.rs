@@ -1,0 +1,111 @@
+//! `lode paper`: what papers published, beside ours.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use lode_base::Profile;
+use lode_bench::paper::isp::{self, FIGURES, Figure};
+use lode_bench::paper::report::{Row, Table, json_lines, wrapped, write};
+
+use crate::error::{CliError, CliResult};
+use crate::script::println_quietly;
+use crate::table::TextTable;
+
+/// Run a paper's experiments again, published figures beside ours
+#[derive(clap::Args)]
+#[command(
+    long_about = "Run a paper's experiments again, published figures beside ours, with the ratio.",
+    after_long_help = "EXAMPLES\n    lode paper isp\n    lode paper isp --figure fig5 --json"
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    paper: Paper,
+}
+
+#[derive(Subcommand)]
+enum Paper {
+    /// Scans inside flash SSDs (Kim et al., ADMS 2011), by its equations
+    #[command(
+        long_about = "\"Fast, Energy Efficient Scan inside Flash Memory SSDs\" (Kim et al., ADMS 2011).\n\n\
+            Figures 5 to 7 and table 4, for the paper's platform (profile isp-adms11). All of ours are calculated by the \
+            paper's own equations (1) to (9), as written; tables 3 and 5 are about an executed drive and not here yet. What \
+            the paper gives only as a plot has no published figure.",
+        after_long_help = "EXAMPLES\n    lode paper isp\n    lode paper isp --figure fig7 --out report\n    \
+            lode paper isp --json > isp.jsonl\n\nFILES OF --out\n    isp.csv, isp.jsonl, isp-fig5.svg, isp-fig6.svg, \
+            isp-fig7.svg; of one figure only with --figure.\n\nJSON ROWS\n    One object a line: paper, figure, series, x, \
+            metric, unit, published (null where the paper gives only a plot), ours, note."
+    )]
+    Isp(Isp),
+}
+
+#[derive(clap::Args)]
+struct Isp {
+    /// One figure only: fig5, fig6, fig7 or table4
+    #[arg(long, value_name = "F", value_parser = parse_figure)]
+    figure: Option<Chosen>,
+
+    /// Write JSON, one object a line
+    #[arg(long)]
+    json: bool,
+
+    /// Write CSV, JSON and plots (SVG) into this directory too
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy)]
+struct Chosen(&'static Figure);
+
+fn parse_figure(name: &str) -> Result<Chosen, String> {
+    let names = || FIGURES.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
+    FIGURES.iter().find(|f| f.name == name).map(Chosen).ok_or_else(|| format!("the figures are {}", names()))
+}
+
+/// Columns of text below a table.
+const NOTE_WIDTH: usize = 100;
+
+pub(crate) fn run(args: Args) -> CliResult {
+    match args.paper {
+        Paper::Isp(args) => isp(args),
+    }
+}
+
+fn isp(args: Isp) -> CliResult {
+    let profile = Profile::find(isp::PROFILE).map_err(|e| CliError::Failed(e.to_string()))?;
+    let chosen = FIGURES.iter().filter(|f| args.figure.is_none_or(|only| only.0.name == f.name));
+    let figures: Vec<(&Figure, Vec<Row>)> = chosen.map(|f| (f, f.rows(&profile))).collect();
+    let files = match &args.out {
+        Some(dir) => {
+            let files = isp::files(&figures)?;
+            write(dir, &files)?;
+            Some((dir, files))
+        }
+        None => None,
+    };
+    if args.json {
+        return figures.iter().try_for_each(|(_, rows)| println_quietly(json_lines(rows).trim_end()));
+    }
+    let parts: Vec<String> = figures.iter().map(|(figure, rows)| section(figure.about, rows)).collect();
+    println_quietly(parts.join("\n").trim_end())?;
+    match files {
+        Some((dir, files)) => {
+            let names: Vec<_> = files.iter().map(|f| f.name.as_str()).collect();
+            println_quietly(&format!("\nWrote {} into {}.", names.join(", "), dir.display()))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A figure: heading, table, notes.
+fn section(about: &str, rows: &[Row]) -> String {
+    let content = Table::of(rows);
+    let headings: Vec<&str> = content.headings.iter().map(String::as_str).collect();
+    let mut table = TextTable::new(&headings);
+    content.lines.into_iter().for_each(|line| table.row(line));
+    let mut out = format!("{about}\n\n{}\n", table.render());
+    for (at, note) in content.notes.iter().enumerate() {
+        let number = format!("{:>3}  ", at + 1);
+        out += &format!("{number}{}\n", wrapped(note, NOTE_WIDTH).replace('\n', "\n     "));
+    }
+    out
+}

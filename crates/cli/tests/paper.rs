@@ -1,0 +1,79 @@
+//! `lode paper`: published figures beside ours, on the terminal, as JSON and as files.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use common::{Dir, fail, succeed};
+use serde_json::Value;
+
+fn json(text: &str) -> Vec<Value> {
+    text.lines().map(|l| serde_json::from_str(l).unwrap()).collect()
+}
+
+#[test]
+fn each_row_has_the_stable_keys_and_is_told_apart() {
+    let rows = json(&succeed(["paper", "isp", "--json"]));
+    let keys = ["paper", "figure", "series", "x", "metric", "unit", "published", "ours", "note"];
+    let mut seen = BTreeSet::new();
+    for row in &rows {
+        let found: Vec<&str> = row.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(found.iter().collect::<BTreeSet<_>>(), keys.iter().collect::<BTreeSet<_>>(), "{row}");
+        assert!(row["ours"].as_f64().unwrap() >= 0.0 && row["paper"] == "isp", "{row}");
+        assert!(row["published"].is_null() || row["published"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["note"].as_str().unwrap().starts_with("by the equations: "), "{row}");
+        assert!(seen.insert(["figure", "series", "x", "metric"].map(|k| row[k].to_string())), "{row}");
+    }
+    let figures: BTreeSet<&str> = rows.iter().map(|r| r["figure"].as_str().unwrap()).collect();
+    assert_eq!(figures.into_iter().collect::<Vec<_>>(), ["fig5", "fig6", "fig7", "table4"]);
+}
+
+#[test]
+fn the_published_13_9_stands_beside_13_2_with_the_reason() {
+    let rows = json(&succeed(["paper", "isp", "--figure", "fig5", "--json"]));
+    assert!(rows.iter().all(|r| r["figure"] == "fig5"));
+    let row = rows.iter().find(|r| r["series"] == "IHP").unwrap();
+    assert_eq!(row["published"], 13.9);
+    assert!((row["ours"].as_f64().unwrap() - 13.21).abs() < 0.01, "{row}");
+    assert!(row["note"].as_str().unwrap().contains("70 % of the peak"), "{row}");
+    let table = succeed(["paper", "isp", "--figure", "fig5"]);
+    let line = table.lines().find(|l| l.starts_with("IHP ")).unwrap();
+    assert!(["13.90", "13.21", "0.951"].iter().all(|w| line.contains(w)), "{line}");
+}
+
+#[test]
+fn a_report_is_written_whole_and_the_same_twice() {
+    let dir = Dir::new();
+    let (a, b) = (dir.file("a/report"), dir.file("b"));
+    let said = succeed(["paper", "isp", "--out", &a]);
+    assert!(
+        said.contains("Wrote isp.csv, isp.jsonl, isp-fig5.svg, isp-fig6.svg, isp-fig7.svg into"),
+        "{said}"
+    );
+    let rows = succeed(["paper", "isp", "--json", "--out", &b]);
+    let names = |dir: &str| -> BTreeSet<String> {
+        fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    assert_eq!(names(&a), names(&b));
+    assert_eq!(names(&a).len(), 5);
+    for name in names(&a) {
+        let read = |dir: &str| fs::read_to_string(format!("{dir}/{name}")).unwrap();
+        assert_eq!(read(&a), read(&b), "{name}");
+    }
+    assert_eq!(fs::read_to_string(format!("{b}/isp.jsonl")).unwrap(), rows);
+    assert_eq!(fs::read_to_string(format!("{b}/isp.csv")).unwrap().lines().count(), 1 + rows.lines().count());
+    let one = dir.file("one");
+    succeed(["paper", "isp", "--figure", "table4", "--out", &one]);
+    assert_eq!(names(&one), ["isp.csv", "isp.jsonl"].map(String::from).into());
+}
+
+#[test]
+fn a_directory_that_can_not_be_written_is_one_line() {
+    let dir = Dir::new();
+    let file = dir.file("file");
+    fs::write(&file, "").unwrap();
+    fail(["paper", "isp", "--out", &file], 1, &["file"]);
+    fail(["paper", "isp", "--out", &format!("{file}/below")], 1, &["file"]);
+    fail(["paper", "yoursql"], 2, &["yoursql"]);
+}
