@@ -6,11 +6,12 @@
 
 use std::path::{Path, PathBuf};
 
-use lode_base::{ExtentId, Lpid, OwnerId, PageBuf, VirtualTime};
+use lode_base::{ExtentId, GeometryError, Lpid, OwnerId, PageBuf, VirtualTime};
 use lode_command::{
     Batch, Command, CommandError, Completion, Device, DeviceError, Outcome, Queue, ReadRequest, Reply, Until,
 };
 use lode_firmware::{Drive, FirmwareError};
+use lode_page::PageError;
 
 /// Why a workload on a drive stopped.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +36,20 @@ pub enum DriveError {
     /// A page is not what was written.
     #[error("page {0} is not what was written")]
     Wrong(Lpid),
+    /// A page can not be read by its format.
+    #[error(transparent)]
+    Page(#[from] PageError),
+    /// There is no such medium.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// A scan answers other records than it should.
+    #[error("{got} records match, and {expected} should")]
+    Differs {
+        /// As many came.
+        got: u64,
+        /// As many match.
+        expected: u64,
+    },
     /// Whoever waits for the workload does not any more.
     #[error("stopped")]
     Stopped,
@@ -128,7 +143,8 @@ impl Host {
     }
 }
 
-fn reply_of(c: Completion) -> Result<Reply, DriveError> {
+/// What a command that is no task came to.
+pub(crate) fn reply_of(c: Completion) -> Result<Reply, DriveError> {
     match c.outcome {
         Outcome::Done(reply) => Ok(reply?),
         Outcome::Unit(_) => unreachable!("no task was submitted"),

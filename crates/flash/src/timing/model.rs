@@ -442,6 +442,11 @@ impl Model {
         r.ends(path);
     }
 
+    /// The host computed for a time, by its own clock: while its commands are under way, or not.
+    pub fn host_computes(&self, time: VirtualDuration) {
+        self.resources.lock().did.host_busy += time;
+    }
+
     /// What was done since the start.
     pub fn operations(&self) -> Operations {
         self.resources.lock().did

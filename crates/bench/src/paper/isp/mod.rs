@@ -10,6 +10,7 @@
 //! and an executed drive fill the same rows. Tables 1 and 2 are what goes in: they are the profile and `experiment.rs`.
 
 pub mod equations;
+pub mod executed;
 pub mod experiment;
 pub mod fig5;
 pub mod fig6;

@@ -1,0 +1,425 @@
+//! The three systems, executed: a drive in modelled time, a table of records in it, and a host that wants those that match.
+//!
+//! ```text
+//!   records ─► pages of 8 KB, dealt over the channels ─► drive on the modelled device
+//!   IHP:      read commands ─► the host looks at each record         cpu-ISP, hw-ISP: scan tasks ─► the records that match
+//! ```
+//!
+//! Each run stores the table, scans it, and is held to the number of records that match. In phases a system has one command
+//! under way and nothing overlaps within it, as in the equations; overlapped, which is ours, it has several, and each page
+//! goes on as soon as it can.
+//!
+//! A record is 128 bytes with its share of its page's header: `l_quantity`, `l_extendedprice`, `l_discount`, `l_shipdate` of
+//! TPC-H, a number that is uniform (by which the selectivity is set), and a comment that fills it up. Nothing here knows the
+//! equations: the two share the profile, and the experiment.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use lode_base::{
+    CommitNo, EXTENT_PAGES, Geometry, Lpid, OwnerId, PageBuf, Part, Profile, Split, TableId, ViewId,
+    VirtualDuration, VirtualTime,
+};
+use lode_command::{
+    Align, Answer, Batch, Command, Completion, Device, Outcome, PageRange, PageWrite, ReadRequest, Reply,
+    ScanTask, Until,
+};
+use lode_firmware::{Drive, DriveOptions, ScanPlacement};
+use lode_flash::Medium;
+use lode_flash::timing::{EnergyUse, Model, Overlap};
+use lode_page::{
+    ColumnBuilder, ColumnType, DataType, PageKind, PageMeta, Schema, Value, decode_page, encode,
+};
+use lode_program::{CompareOp, Expr, Program};
+use tpchgen::generators::{LineItem, LineItemGenerator};
+
+use super::equations::Breakdown;
+use super::experiment::{Experiment, RECORD_BYTES, System};
+use crate::drive_host::{DriveError, Host, nth, reply_of};
+use crate::random::Random;
+
+/// Values of the uniform column.
+const UNIFORM: u64 = 1_000_000;
+/// Its place: behind four columns of `lineitem`.
+const UNIFORM_COLUMN: u16 = 4;
+/// The place of the comment.
+const COMMENT_COLUMN: usize = 5;
+/// Pages in a batch of the load.
+const BATCH_PAGES: usize = 16_384;
+/// Pages of a read command.
+const READ_PAGES: usize = 1024;
+/// Pages of a unit of a task, at most: it ends before when a megabyte matches.
+const UNIT_PAGES: u32 = 8192;
+/// Commands, or tasks, under way when they overlap.
+const OVERLAPPED_DEPTH: usize = 4;
+/// What the drive keeps beside the table, in bytes: the log, checkpoints, and what GC needs.
+const SPARE_BYTES: u64 = 2 << 30;
+
+/// A table that is stored anew for each run.
+pub struct Table {
+    pages: Vec<(Lpid, PageBuf)>,
+    uniform: Vec<u64>,
+    schema: Schema,
+}
+
+/// What a scan took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scan {
+    /// Records of the table.
+    pub records: u64,
+    /// Those that matched.
+    pub matched: u64,
+    /// The modelled time.
+    pub took: VirtualDuration,
+    /// What the time of the commands, and the host's, was spent on. Adds up to `took` when nothing overlaps.
+    pub split: Split,
+    /// The energy of it.
+    pub energy: EnergyUse,
+}
+
+impl Scan {
+    /// Records scanned in a second.
+    pub fn records_per_s(&self) -> f64 {
+        self.records as f64 / self.took.as_secs_f64()
+    }
+
+    /// The components of Fig. 6, of a table of so many records.
+    pub fn breakdown(&self, records: u64) -> Breakdown {
+        let scale = records as f64 / self.records as f64;
+        let of = |parts: &[Part]| parts.iter().map(|&p| self.split.of(p).as_secs_f64()).sum::<f64>() * scale;
+        Breakdown {
+            fmc_to_dram: of(&[Part::Media, Part::Bus, Part::Dram]),
+            embedded_cpu: of(&[Part::Device]),
+            dram_to_host: of(&[Part::Link]),
+            host_cpu: of(&[Part::Host]),
+        }
+    }
+}
+
+impl Table {
+    /// A table of at least so many records of `lineitem` at scale 1, in pages of a read unit each.
+    ///
+    /// # Errors
+    /// When no drive takes it.
+    pub fn new(profile: &Profile, records: u64) -> Result<Self, DriveError> {
+        let page_bytes = profile.geometry.rblock_bytes() as usize;
+        let rows = page_bytes / RECORD_BYTES as usize;
+        let count = records.div_ceil(rows as u64);
+        // A fresh drive hands out the same extents each time; a page names its own.
+        let extents = Host::new(&Drive::in_memory(1 << 30), 1)?.extents_for(count)?;
+        let column = |data_type| ColumnType { data_type, nullable: false };
+        let integers = [column(DataType::BigInt); COMMENT_COLUMN];
+        let columns = integers.into_iter().chain([column(DataType::Text)]).collect();
+        let mut table =
+            Self { pages: Vec::new(), uniform: Vec::new(), schema: Schema { version: 1, columns } };
+        let generator = LineItemGenerator::new(1.0, 1, 1);
+        let mut items = generator.iter();
+        let mut random = Random(records);
+        // As long a comment as leaves the page its header.
+        let mut comment_bytes = RECORD_BYTES as usize - COMMENT_COLUMN * 8;
+        for n in 0..count {
+            let rows: Vec<_> =
+                items.by_ref().take(rows).map(|item| (Record::of(&item), random.below(UNIFORM))).collect();
+            let lpid = nth(&extents, n);
+            let page = loop {
+                match table.page(lpid, &rows, comment_bytes, page_bytes) {
+                    Some(page) => break page,
+                    None => comment_bytes -= 1,
+                }
+            };
+            table.pages.push((lpid, page));
+            table.uniform.extend(rows.iter().map(|r| r.1));
+        }
+        Ok(table)
+    }
+
+    /// A page of these records; none when they do not fit.
+    fn page(
+        &self,
+        lpid: Lpid,
+        rows: &[(Record, u64)],
+        comment_bytes: usize,
+        page_bytes: usize,
+    ) -> Option<PageBuf> {
+        let types = self.schema.columns.iter().map(|c| c.data_type);
+        let mut columns: Vec<_> = types.map(ColumnBuilder::new).collect();
+        for (record, uniform) in rows {
+            let numbers = record.numbers.into_iter().chain([*uniform as i64]);
+            for (c, n) in columns.iter_mut().zip(numbers) {
+                c.push(&Value::Int(n)).expect("an integer");
+            }
+            // TPC-H's comments are shorter than what the paper's records have room for.
+            let comment: String = record.comment.chars().cycle().take(comment_bytes).collect();
+            columns[COMMENT_COLUMN].push(&Value::text(&comment)).expect("a text");
+        }
+        let (table, commit) = (TableId::new(1), CommitNo::new(0));
+        let meta = PageMeta { lpid, table, schema_version: 1, kind: PageKind::Row, commit };
+        let columns: Vec<_> = columns.into_iter().map(ColumnBuilder::finish).collect();
+        encode(&meta, &columns, page_bytes).ok()
+    }
+
+    /// Records of the table.
+    pub fn records(&self) -> u64 {
+        self.uniform.len() as u64
+    }
+
+    /// Stores the table on the device of an experiment, and scans it.
+    ///
+    /// # Errors
+    /// When the drive fails, or answers other records than those that match.
+    pub fn scan(
+        &self,
+        profile: &Profile,
+        experiment: &Experiment,
+        system: System,
+        overlap: Overlap,
+    ) -> Result<Scan, DriveError> {
+        let below = (experiment.selectivity * UNIFORM as f64).round() as u64;
+        let expected = self.uniform.iter().filter(|&&u| u < below).count() as u64;
+        let scan = Run::new(self, device(profile, experiment)?, system, overlap)?.scan(below)?;
+        match scan.matched == expected {
+            true => Ok(scan),
+            false => Err(DriveError::Differs { got: scan.matched, expected }),
+        }
+    }
+}
+
+/// What of a line item a record has.
+struct Record {
+    numbers: [i64; UNIFORM_COLUMN as usize],
+    comment: String,
+}
+
+impl Record {
+    fn of(item: &LineItem<'_>) -> Self {
+        let (price, discount) = (item.l_extendedprice.into_inner(), item.l_discount.into_inner());
+        let numbers = [item.l_quantity, price, discount, item.l_shipdate.to_unix_epoch().into()];
+        Self { numbers, comment: item.l_comment.into() }
+    }
+}
+
+/// The profile with what an experiment varies.
+fn device(profile: &Profile, e: &Experiment) -> Result<Profile, DriveError> {
+    let g = &profile.geometry;
+    let eblock = u64::from(g.eblock_bytes());
+    let bytes = e.records * RECORD_BYTES + SPARE_BYTES;
+    // As many EBLOCKs for each channel, and no more than are written to.
+    let count = (bytes / eblock).next_multiple_of(e.channels.into()) as u32;
+    let (rblock, wblock) = (g.rblock_bytes(), g.wblock_bytes());
+    let geometry = Geometry::new(e.channels, g.ways(), g.planes(), rblock, wblock, g.eblock_bytes(), count);
+    let mut p = profile.clone();
+    p.geometry = geometry.map_err(DriveError::Geometry)?;
+    p.bus.rate = e.nand;
+    p.dram.rate = e.dram;
+    (p.link.up, p.link.down) = (e.link, e.link);
+    Ok(p)
+}
+
+/// A drive with the table in it.
+struct Run<'a> {
+    table: &'a Table,
+    drive: Drive,
+    model: Arc<Model>,
+    system: System,
+    /// Commands under way at a time.
+    depth: usize,
+}
+
+/// The host's clock, and what its time and that of its commands was spent on.
+struct Clock {
+    now: VirtualTime,
+    split: Split,
+}
+
+impl Clock {
+    /// Takes a completion: the host waited for it.
+    fn takes(&mut self, c: &Completion) {
+        self.now = self.now.max(c.at);
+        self.split += c.split;
+    }
+
+    /// Computes.
+    fn computes(&mut self, model: &Model, time: VirtualDuration) {
+        model.host_computes(time);
+        self.now += time;
+        self.split.add(Part::Host, time);
+    }
+}
+
+impl<'a> Run<'a> {
+    fn new(table: &'a Table, device: Profile, system: System, overlap: Overlap) -> Result<Self, DriveError> {
+        let scan_placement = match system {
+            System::CpuIsp => ScanPlacement::Core,
+            System::Ihp | System::HwIsp => ScanPlacement::ScanUnit,
+        };
+        let model = Arc::new(Model::new(device).with_overlap(overlap));
+        let medium = Medium::memory(model.profile().geometry).with_model(model.clone());
+        let options = DriveOptions { scan_placement, log_copies: 1, ..DriveOptions::default() };
+        let drive = Drive::format(medium, options)?;
+        let depth = if overlap == Overlap::Phases { 1 } else { OVERLAPPED_DEPTH };
+        let run = Self { table, drive, model, system, depth };
+        run.load()?;
+        Ok(run)
+    }
+
+    /// Stores the table, evenly over the channels: a batch is dealt to them in stretches, so each stretch is made of pages
+    /// that lie apart.
+    fn load(&self) -> Result<(), DriveError> {
+        let run = |c| alone(&self.drive, &self.model, c);
+        let pages = &self.table.pages;
+        let count = pages.len().div_ceil(EXTENT_PAGES) as u32;
+        run(Command::AllocateExtents { owner: OwnerId::new(1), count })?;
+        let g = &self.model.profile().geometry;
+        let (channels, row) = (g.channels() as usize, g.ways() as usize);
+        for batch in pages.chunks(BATCH_PAGES) {
+            let of_channel = |c: usize| batch.chunks(row).skip(c).step_by(channels).flatten();
+            let write = |(lpid, data): &(Lpid, PageBuf)| PageWrite {
+                lpid: *lpid,
+                data: data.clone(),
+                align: Align::ReadUnit,
+            };
+            let writes = (0..channels).flat_map(of_channel).map(write).collect();
+            run(Command::Write(Batch { writes, ..Batch::default() }))?;
+        }
+        Ok(())
+    }
+
+    /// Scans the table for records whose uniform number is below this.
+    fn scan(&self, below: u64) -> Result<Scan, DriveError> {
+        let Reply::View { view, .. } = alone(&self.drive, &self.model, Command::OpenView)? else {
+            unreachable!("a view was asked for")
+        };
+        let (begin, before) = (self.model.latest(), self.model.operations());
+        let mut clock = Clock { now: begin, split: Split::default() };
+        let matched = match self.system {
+            System::Ihp => self.in_host(below, &mut clock)?,
+            System::CpuIsp | System::HwIsp => self.in_drive(view, below, &mut clock)?,
+        };
+        let took = clock.now - begin;
+        let energy = self.model.operations().since(&before).energy(&self.model.profile().energy, took);
+        Ok(Scan { records: self.table.records(), matched, took, split: clock.split, energy })
+    }
+
+    /// Reads all of the table; the host looks at each record.
+    fn in_host(&self, below: u64, clock: &mut Clock) -> Result<u64, DriveError> {
+        let each = self.model.profile().host.filter;
+        let mut queue = self.drive.open_queue(self.depth as u32)?;
+        let mut parts = self.table.pages.chunks(READ_PAGES);
+        let (mut under_way, mut out) = (HashMap::new(), Vec::new());
+        let mut matched = 0;
+        loop {
+            while under_way.len() < self.depth
+                && let Some(part) = parts.next()
+            {
+                let pages = part.iter().map(|p| ReadRequest { lpid: p.0, range: None }).collect();
+                let tag = queue.submit(clock.now, Command::Read { view: None, pages });
+                under_way.insert(tag.expect("the queue has room"), part);
+            }
+            if under_way.is_empty() {
+                return Ok(matched);
+            }
+            queue.complete(clock.now, Until::One, &mut out)?;
+            let c = out.pop().expect("a command is under way");
+            clock.takes(&c);
+            let part = under_way.remove(&c.tag).expect("it was submitted");
+            let Reply::Pages(pages) = reply_of(c)? else { unreachable!("pages were asked for") };
+            let mut records = 0;
+            for ((lpid, _), page) in part.iter().zip(&pages) {
+                let (open, columns) = decode_page(*lpid, page)?;
+                records += open.rows() as u64;
+                let uniform = &columns[usize::from(UNIFORM_COLUMN)];
+                let is = |row: &usize| matches!(uniform.value(*row), Value::Int(n) if (n as u64) < below);
+                matched += (0..open.rows()).filter(is).count() as u64;
+            }
+            clock.computes(&self.model, each * records);
+        }
+    }
+
+    /// Scans all of the table in the drive.
+    fn in_drive(&self, view: ViewId, below: u64, clock: &mut Clock) -> Result<u64, DriveError> {
+        let bound = Expr::Const(Value::Int(below as i64), DataType::BigInt);
+        let filter = Expr::compare(CompareOp::Lt, Expr::Column(UNIFORM_COLUMN), bound);
+        let all = (0..self.table.schema.columns.len() as u16).collect();
+        let program = Program::check(self.table.schema.clone(), Some(filter), all, false);
+        let program = Arc::new(program.expect("the program fits its table"));
+        let extents: BTreeSet<_> = self.table.pages.iter().map(|p| p.0.extent()).collect();
+        let left = |n: usize| (self.table.pages.len() - n * EXTENT_PAGES).min(EXTENT_PAGES) as u16;
+        let ranges = extents.into_iter().enumerate();
+        let ranges: Vec<_> =
+            ranges.map(|(n, extent)| PageRange { extent, first: 0, count: left(n) }).collect();
+        let mut queue = self.drive.open_queue(self.depth as u32)?;
+        let tasks = self.depth.min(ranges.len());
+        for task in 0..tasks {
+            let task = ScanTask {
+                view,
+                pages: ranges.iter().skip(task).step_by(tasks).copied().collect(),
+                program: program.clone(),
+                answer: Answer::Rows,
+                unit_pages: UNIT_PAGES,
+                limit_rows: None,
+            };
+            queue.submit(clock.now, Command::Scan(task)).expect("the queue has room");
+        }
+        let (mut matched, mut over, mut out) = (0, 0, Vec::new());
+        while over < tasks {
+            queue.complete(clock.now, Until::One, &mut out)?;
+            let c = out.pop().expect("a task is under way");
+            clock.takes(&c);
+            match c.outcome {
+                Outcome::Unit(unit) => matched += unit.pages.iter().map(|p| u64::from(p.rows)).sum::<u64>(),
+                Outcome::Done(done) => {
+                    done?;
+                    over += 1;
+                }
+            }
+        }
+        Ok(matched)
+    }
+}
+
+/// A command at a time, begun when the device is at rest.
+fn alone(drive: &Drive, model: &Model, c: Command) -> Result<Reply, DriveError> {
+    let (mut queue, mut out) = (drive.open_queue(1)?, Vec::new());
+    queue.submit(model.latest(), c).expect("the queue has room");
+    queue.complete(model.latest(), Until::One, &mut out)?;
+    reply_of(out.pop().expect("a command is under way"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::equations::Parameters;
+    use super::super::experiment::of_the_paper;
+    use super::*;
+
+    const RECORDS: u64 = 1 << 17;
+
+    fn profile() -> Profile {
+        Profile::find(super::super::PROFILE).unwrap()
+    }
+
+    /// What was executed, and the equations for the same table.
+    fn both(e: Experiment, system: System) -> (Scan, f64) {
+        let p = profile();
+        let table = Table::new(&p, RECORDS).unwrap();
+        let e = Experiment { records: table.records(), ..e };
+        let scan = table.scan(&p, &e, system, Overlap::Phases).unwrap();
+        let matched = Experiment { selectivity: scan.matched as f64 / scan.records as f64, ..e };
+        (scan, Parameters::new(&p, &matched).scan(system).total())
+    }
+
+    #[test]
+    fn in_phases_it_takes_what_the_equations_say_and_not_exactly() {
+        for (system, most) in [(System::CpuIsp, 0.064), (System::HwIsp, 0.009), (System::Ihp, 0.064)] {
+            let (scan, calculated) = both(of_the_paper(&profile()), system);
+            let took = scan.took.as_secs_f64();
+            let error = (calculated - took).abs() / took;
+            println!("{}: {error:.4}", system.name());
+            assert!(
+                error > 0.0 && error <= most,
+                "{}: {took} s, by the equations {calculated}",
+                system.name()
+            );
+            assert_eq!(scan.split.total(), scan.took);
+        }
+    }
+}
