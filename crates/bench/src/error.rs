@@ -6,6 +6,7 @@ use datafusion::error::DataFusionError;
 use lode_sql::SqlError;
 
 use crate::drive_host::DriveError;
+use crate::trace::TraceError;
 
 /// Why a workload stopped.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +41,9 @@ pub enum BenchError {
     /// A workload on the drive itself failed.
     #[error(transparent)]
     Drive(DriveError),
+    /// A trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
     /// An answer is not what it must be.
     #[error("{0}")]
     Differs(#[from] crate::tpch::answers::Difference),

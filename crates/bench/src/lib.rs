@@ -1,10 +1,11 @@
 //! Workloads and measurements on Lode.
 //!
 //! ```text
-//!   tpch: generate ─► load ─► 22 queries ─► compare with shipped answers, with another offload level, with Parquet
-//!   gc:   fill ─► overwrite many times ─► write amplification: measured, modelled, by theory
-//!   raw:  the drive and plain file I/O in alternation
-//!   paper: what papers published ─► beside what their equations give ─► table, CSV, JSON, SVG
+//!   tpch:  generate ─► load ─► 22 queries ─► compare with shipped answers, with another offload level, with Parquet
+//!   gc:    fill ─► overwrite many times ─► write amplification: measured, modelled, by theory
+//!   raw:   the drive and plain file I/O in alternation
+//!   paper: what papers published ─► beside their equations, and a drive that executes ─► table, CSV, JSON, SVG
+//!   trace: files of requests, in four formats, read and checked line by line
 //! ```
 
 pub mod drive_host;
@@ -14,5 +15,6 @@ pub mod paper;
 pub mod random;
 pub mod raw;
 pub mod tpch;
+pub mod trace;
 
 pub use error::BenchError;

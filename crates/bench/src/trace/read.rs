@@ -1,0 +1,89 @@
+//! Reads a trace: finds out its format, then gives its requests one by one.
+
+use std::collections::VecDeque;
+use std::io::BufRead;
+
+use super::check::Check;
+use super::fields::shown;
+use super::lines::Lines;
+use super::{FORMATS, Fault, Format, Options, Parse, Request, TraceError};
+
+/// How a file packed by gzip begins.
+const GZIP: &[u8] = &[0x1f, 0x8b];
+
+/// The requests of a trace, in order, checked. Ends with the first error.
+pub struct Trace<R> {
+    format: &'static Format,
+    lines: Lines<R>,
+    parser: Box<dyn Parse>,
+    check: Check,
+    /// Of the last line, not given yet.
+    ready: VecDeque<Request>,
+    /// Whether any request was given.
+    any: bool,
+    ended: bool,
+}
+
+impl<R: BufRead> Trace<R> {
+    /// Begins to read a trace: its first line.
+    pub fn open(reader: R, options: &Options) -> Result<Self, TraceError> {
+        let mut lines = Lines::new(reader);
+        let Some(first) = lines.next()? else {
+            return Err(TraceError::Empty { lines: lines.count() });
+        };
+        let by_line = || FORMATS.iter().find(|f| (f.recognises)(first.text));
+        let format = options.format.or_else(by_line).ok_or_else(|| TraceError::Line {
+            line: first.number,
+            fault: match first.text.starts_with(GZIP) {
+                true => Fault::Compressed,
+                false => Fault::NoFormat { got: shown(first.text) },
+            },
+        })?;
+        lines.again();
+        Ok(Self {
+            format,
+            lines,
+            parser: (format.parser)(options),
+            check: Check::new(options.capacity),
+            ready: VecDeque::with_capacity(2),
+            any: false,
+            ended: false,
+        })
+    }
+
+    /// The format that it is read in.
+    pub fn format(&self) -> &'static Format {
+        self.format
+    }
+
+    fn read(&mut self) -> Result<Option<Request>, TraceError> {
+        while self.ready.is_empty() {
+            let Some(line) = self.lines.next()? else {
+                return match self.any {
+                    true => Ok(None),
+                    false => Err(TraceError::Empty { lines: self.lines.count() }),
+                };
+            };
+            let number = line.number;
+            let parsed = self.parser.line(line, &mut self.ready);
+            parsed
+                .and_then(|()| self.ready.iter().try_for_each(|r| self.check.next(r)))
+                .map_err(|fault| TraceError::Line { line: number, fault })?;
+        }
+        self.any = true;
+        Ok(self.ready.pop_front())
+    }
+}
+
+impl<R: BufRead> Iterator for Trace<R> {
+    type Item = Result<Request, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let next = self.read().transpose();
+        self.ended = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
