@@ -6,7 +6,7 @@ use datafusion::error::DataFusionError;
 use lode_sql::SqlError;
 
 use crate::drive_host::DriveError;
-use crate::trace::TraceError;
+use crate::trace::replay::ReplayError;
 
 /// Why a workload stopped.
 #[derive(Debug, thiserror::Error)]
@@ -41,9 +41,9 @@ pub enum BenchError {
     /// A workload on the drive itself failed.
     #[error(transparent)]
     Drive(DriveError),
-    /// A trace cannot be read.
+    /// A trace is wrong, or its replay.
     #[error(transparent)]
-    Trace(#[from] TraceError),
+    Replay(ReplayError),
     /// An answer is not what it must be.
     #[error("{0}")]
     Differs(#[from] crate::tpch::answers::Difference),
@@ -68,6 +68,15 @@ impl From<DriveError> for BenchError {
         match e {
             DriveError::Stopped => Self::Interrupted,
             e => Self::Drive(e),
+        }
+    }
+}
+
+impl From<ReplayError> for BenchError {
+    fn from(e: ReplayError) -> Self {
+        match e {
+            ReplayError::Stopped => Self::Interrupted,
+            e => Self::Replay(e),
         }
     }
 }

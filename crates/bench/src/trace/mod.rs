@@ -1,7 +1,7 @@
-//! Traces: files of requests to a block device.
+//! Traces: files of requests to a block device, and what a replay of one measures.
 //!
 //! ```text
-//!   file ─► lines ─► msr | blkparse | iolog | own ─► check ─► Request
+//!   file ─► lines ─► msr | blkparse | iolog | own ─► check ─► Request ─► replay ─► Target
 //! ```
 //!
 //! A trace is read as it is replayed, never held in memory. Of the requests that it gives holds: time never goes back;
@@ -21,6 +21,7 @@ mod lines;
 mod msr;
 mod own;
 mod read;
+pub mod replay;
 #[cfg(test)]
 mod tests;
 
