@@ -5,7 +5,7 @@
 //!   gc:    fill ─► overwrite many times ─► write amplification: measured, modelled, by theory
 //!   raw:   the drive and plain file I/O in alternation
 //!   paper: what papers published ─► beside their equations, and a drive that executes ─► table, CSV, JSON, SVG
-//!   trace: a trace in one of four formats ─► replay in virtual time ─► rates, latencies, all accounted for
+//!   trace: a trace in one of four formats, or a seed ─► replay in virtual time ─► rates, latencies, all accounted for
 //! ```
 
 pub mod drive_host;

@@ -1,7 +1,8 @@
 //! Traces: files of requests to a block device, and what a replay of one measures.
 //!
 //! ```text
-//!   file ─► lines ─► msr | blkparse | iolog | own ─► check ─► Request ─► replay ─► Target
+//!   file ─► lines ─► msr | blkparse | iolog | own ─► check ─┐
+//!   seed ─► synthetic ──────────────────────────────────────┴─► Request ─► replay ─► Target
 //! ```
 //!
 //! A trace is read as it is replayed, never held in memory. Of the requests that it gives holds: time never goes back;
@@ -22,6 +23,7 @@ mod msr;
 mod own;
 mod read;
 pub mod replay;
+pub mod synthetic;
 #[cfg(test)]
 mod tests;
 

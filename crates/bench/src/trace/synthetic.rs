@@ -1,0 +1,377 @@
+//! Requests made up from a seed, to be replayed in place of a trace.
+//!
+//! ```text
+//!   sequential: block after block, from the first again after the last
+//!   uniform:    every block alike
+//!   zipf:       the block of rank r as often as 1 / r^theta; ranks are scattered over the blocks by a fixed permutation
+//! ```
+//!
+//! No table of blocks is kept, so that a device of terabytes costs no more than a small one: ranks are drawn by
+//! rejection-inversion and scattered by multiplication modulo the number of blocks.
+//!
+//! Source: W. Hörmann, G. Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions",
+//! ACM TOMACS 6(3), 1996.
+
+use super::{Op, Request, TRANSFER_BYTES_MAX, TraceError, TraceTime};
+use crate::random::Random;
+
+/// Which block comes next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pattern {
+    /// The one after the last.
+    Sequential,
+    /// Any.
+    Uniform,
+    /// Some more often than others.
+    Zipf {
+        /// The exponent, above 0 and at most 10; YCSB's is 0.99.
+        theta: f64,
+    },
+}
+
+/// A workload.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shape {
+    /// Where its requests go.
+    pub pattern: Pattern,
+    /// Of a hundred requests, how many are reads; the others are writes. From 0 to 100.
+    pub read_percent: u8,
+    /// Bytes of each request, which lies on a multiple of them.
+    pub block_bytes: u64,
+    /// Bytes of the device that are used, from the first; what is not a whole block is left out.
+    pub region_bytes: u64,
+    /// How many requests there are.
+    pub requests: u64,
+    /// Time between one and the next, for an open loop; 0 in a closed one.
+    pub interval: TraceTime,
+}
+
+/// The requests of a workload.
+#[derive(Clone, Debug)]
+pub struct Synthetic {
+    shape: Shape,
+    random: Random,
+    blocks: u64,
+    zipf: Option<(Zipf, Scatter)>,
+    /// How many were made.
+    made: u64,
+}
+
+impl Synthetic {
+    /// The requests that this seed makes of a workload.
+    pub fn new(shape: Shape, seed: u64) -> Result<Self, TraceError> {
+        let Shape { pattern, read_percent, block_bytes, region_bytes, requests, interval } = shape;
+        let refuse = |what| Err(TraceError::Workload(what));
+        if block_bytes == 0 || block_bytes > TRANSFER_BYTES_MAX {
+            return refuse("the block size must be from 1 byte to 1 GiB");
+        }
+        if region_bytes < block_bytes {
+            return refuse("the region is smaller than a block");
+        }
+        if read_percent > 100 {
+            return refuse("more than 100 % of the requests cannot be reads");
+        }
+        if requests == 0 {
+            return refuse("a workload has at least one request");
+        }
+        if (requests - 1).checked_mul(interval.as_ps()).is_none() {
+            return refuse("the last request would come more than 213 days after the first");
+        }
+        let blocks = region_bytes / block_bytes;
+        let mut random = Random(seed);
+        let zipf = match pattern {
+            Pattern::Zipf { theta } if theta > 0.0 && theta <= 10.0 => {
+                Some((Zipf::new(blocks, theta), Scatter::new(blocks, &mut random)))
+            }
+            Pattern::Zipf { .. } => return refuse("the exponent of zipf must be above 0 and at most 10"),
+            Pattern::Sequential | Pattern::Uniform => None,
+        };
+        Ok(Self { shape, random, blocks, zipf, made: 0 })
+    }
+}
+
+impl Iterator for Synthetic {
+    type Item = Request;
+
+    fn next(&mut self) -> Option<Request> {
+        let n = self.made;
+        if n == self.shape.requests {
+            return None;
+        }
+        self.made += 1;
+        let read = self.random.below(100) < u64::from(self.shape.read_percent);
+        let block = match (self.shape.pattern, &self.zipf) {
+            (Pattern::Sequential, _) => n % self.blocks,
+            (_, Some((zipf, scatter))) => scatter.block(zipf.rank(&mut self.random) - 1),
+            (_, None) => self.random.below(self.blocks),
+        };
+        Some(Request {
+            at: TraceTime::from_ps(n * self.shape.interval.as_ps()),
+            op: if read { Op::Read } else { Op::Write },
+            offset: block * self.shape.block_bytes,
+            len: self.shape.block_bytes,
+            line: n + 1,
+        })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = (self.shape.requests - self.made) as usize;
+        (left, Some(left))
+    }
+}
+
+/// Draws ranks from 1 to n, rank r with a weight of 1 / r^theta.
+///
+/// The area under h(x) = x^-theta from 1/2 to n + 1/2 is cut into pieces around the whole numbers; a point of the area,
+/// drawn by the inverse of its integral H, falls into the piece of k. h is convex, so that the piece is at least as
+/// large as h(k): what is more is drawn again. That happens seldom, and nearly never has to be computed.
+#[derive(Clone, Debug)]
+struct Zipf {
+    n: f64,
+    /// 1 - theta.
+    power: f64,
+    /// H at the left end of what is drawn from, moved so that the piece of 1 is h(1), and at the right end.
+    area: (f64, f64),
+    /// If x is at least k - near, it is not drawn again.
+    near: f64,
+}
+
+impl Zipf {
+    fn new(n: u64, theta: f64) -> Self {
+        let mut z = Self { n: n as f64, power: 1.0 - theta, area: (0.0, 0.0), near: 0.0 };
+        z.area = (z.integral(1.5) - 1.0, z.integral(z.n + 0.5));
+        z.near = 2.0 - z.inverse(z.integral(2.5) - z.weight(2.0));
+        z
+    }
+
+    fn weight(&self, x: f64) -> f64 {
+        libm::exp((self.power - 1.0) * libm::log(x))
+    }
+
+    /// H(x), which is 0 at 1.
+    fn integral(&self, x: f64) -> f64 {
+        let log = libm::log(x);
+        if self.power == 0.0 { log } else { libm::expm1(self.power * log) / self.power }
+    }
+
+    fn inverse(&self, y: f64) -> f64 {
+        if self.power == 0.0 {
+            return libm::exp(y);
+        }
+        // Rounding must not take it below -1, where the logarithm ends.
+        libm::exp(libm::log1p((y * self.power).max(-1.0)) / self.power)
+    }
+
+    fn rank(&self, random: &mut Random) -> u64 {
+        let (left, right) = self.area;
+        loop {
+            let y = right + random.fraction() * (left - right);
+            let x = self.inverse(y);
+            let k = libm::round(x).clamp(1.0, self.n);
+            if k - x <= self.near || y >= self.integral(k + 0.5) - self.weight(k) {
+                return k as u64;
+            }
+        }
+    }
+}
+
+/// A permutation of the blocks that takes neighbours far apart.
+#[derive(Clone, Copy, Debug)]
+struct Scatter {
+    blocks: u64,
+    factor: u64,
+    start: u64,
+}
+
+impl Scatter {
+    fn new(blocks: u64, random: &mut Random) -> Self {
+        let start = random.below(blocks);
+        // Near the golden section multiples are spread most evenly; with nothing in common with the number of blocks
+        // each block is met once.
+        let golden = ((u128::from(blocks) * 0x9E37_79B9_7F4A_7C15) >> 64) as u64;
+        let factor = (golden.max(1)..).find(|f| common_divisor(*f, blocks) == 1);
+        Self { blocks, factor: factor.expect("a number of primes follows"), start }
+    }
+
+    fn block(&self, rank: u64) -> u64 {
+        let at = u128::from(rank) * u128::from(self.factor) + u128::from(self.start);
+        (at % u128::from(self.blocks)) as u64
+    }
+}
+
+fn common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { common_divisor(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: Shape = Shape {
+        pattern: Pattern::Uniform,
+        read_percent: 70,
+        block_bytes: 4096,
+        region_bytes: 1000 * 4096 + 4095,
+        requests: 200_000,
+        interval: TraceTime::from_ps(7),
+    };
+
+    fn made(shape: Shape, seed: u64) -> Vec<Request> {
+        Synthetic::new(shape, seed).unwrap().collect()
+    }
+
+    #[test]
+    fn requests_are_those_of_the_seed() {
+        for pattern in [Pattern::Sequential, Pattern::Uniform, Pattern::Zipf { theta: 0.99 }] {
+            let shape = Shape { pattern, requests: 1000, ..SHAPE };
+            assert_eq!(made(shape, 1), made(shape, 1));
+            assert_ne!(made(shape, 1), made(shape, 2), "{pattern:?}");
+        }
+    }
+
+    /// A workload is named by its seed in reports: on every machine, in debug and release, it is this one.
+    #[test]
+    fn a_seed_stands_for_these_requests() {
+        for (pattern, expected) in [
+            (
+                Pattern::Uniform,
+                [
+                    43_955_834_092,
+                    94_610_423_747,
+                    238_656_716_431,
+                    220_076_014_503,
+                    170_007_055_882,
+                    135_511_835_537,
+                ],
+            ),
+            (
+                Pattern::Zipf { theta: 0.99 },
+                [
+                    169_362_278_638,
+                    57_118_923_615,
+                    156_831_312_847,
+                    253_405_498_321,
+                    129_950_586_544,
+                    225_521_725_819,
+                ],
+            ),
+        ] {
+            let shape = Shape { pattern, region_bytes: 1 << 50, requests: 6, ..SHAPE };
+            let blocks: Vec<u64> = made(shape, 42).iter().map(|r| r.offset / 4096).collect();
+            assert_eq!(blocks, expected, "{pattern:?}");
+        }
+    }
+
+    #[test]
+    fn requests_are_of_the_shape() {
+        for pattern in [Pattern::Sequential, Pattern::Uniform, Pattern::Zipf { theta: 0.5 }] {
+            let all = made(Shape { pattern, ..SHAPE }, 3);
+            assert_eq!(all.len(), 200_000);
+            let reads = all.iter().filter(|r| r.op == Op::Read).count();
+            assert!((139_000..141_000).contains(&reads), "{pattern:?}: {reads}");
+            for (n, r) in (0..).zip(&all) {
+                assert_eq!((r.at.as_ps(), r.line, r.len), (n * 7, n + 1, 4096));
+                assert!(r.offset.is_multiple_of(4096) && r.offset + 4096 <= 1000 * 4096);
+                assert!(pattern != Pattern::Sequential || r.offset == n % 1000 * 4096);
+            }
+        }
+        for (percent, op) in [(0, Op::Write), (100, Op::Read)] {
+            assert!(made(Shape { read_percent: percent, ..SHAPE }, 3).iter().all(|r| r.op == op));
+        }
+    }
+
+    /// How often each block was drawn is what it should be, by chi-square: of 999 degrees of freedom, so 999 on average
+    /// with a standard deviation of 45.
+    fn check_frequencies(pattern: Pattern, weight: impl Fn(u64) -> f64, block: impl Fn(u64) -> u64) {
+        let all = made(Shape { pattern, ..SHAPE }, 11);
+        let mut drawn = vec![0u32; 1000];
+        all.iter().for_each(|r| drawn[(r.offset / 4096) as usize] += 1);
+        let sum: f64 = (0..1000).map(&weight).sum();
+        let squares: f64 = (0..1000)
+            .map(|rank| {
+                let expected = weight(rank) / sum * all.len() as f64;
+                (f64::from(drawn[block(rank) as usize]) - expected).powi(2) / expected
+            })
+            .sum();
+        assert!((800.0..1200.0).contains(&squares), "{pattern:?}: {squares}");
+    }
+
+    #[test]
+    fn blocks_are_drawn_as_often_as_they_should() {
+        check_frequencies(Pattern::Uniform, |_| 1.0, |rank| rank);
+        for theta in [0.2, 0.99, 1.0, 1.2] {
+            let pattern = Pattern::Zipf { theta };
+            let (_, scatter) = Synthetic::new(Shape { pattern, ..SHAPE }, 11).unwrap().zipf.unwrap();
+            check_frequencies(pattern, |rank| ((rank + 1) as f64).powf(-theta), |rank| scatter.block(rank));
+        }
+    }
+
+    /// Steep and few, so that what is drawn again matters; by chi-square, of 5 degrees of freedom: above 25 once in
+    /// 7,000 seeds.
+    #[test]
+    fn steep_weights_are_exact() {
+        for theta in [1.0, 2.0, 4.0] {
+            let (zipf, mut random) = (Zipf::new(6, theta), Random(2));
+            let mut drawn = [0u32; 6];
+            (0..500_000).for_each(|_| drawn[zipf.rank(&mut random) as usize - 1] += 1);
+            let weights = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0f64].map(|rank| rank.powf(-theta));
+            let sum: f64 = weights.iter().sum();
+            let square = |(got, weight): (&u32, f64)| {
+                let expected = weight / sum * 500_000.0;
+                (f64::from(*got) - expected).powi(2) / expected
+            };
+            let squares: f64 = drawn.iter().zip(weights).map(square).sum();
+            assert!(squares < 25.0, "{theta}: {squares}, {drawn:?}");
+        }
+    }
+
+    #[test]
+    fn ranks_stay_within_large_and_small_numbers() {
+        for n in [1, 2, 3, 1 << 20, 1 << 38, 1 << 52] {
+            for theta in [1e-9, 0.5, 0.99, 1.0, 1.0 + 1e-12, 2.0, 10.0] {
+                let (zipf, mut random) = (Zipf::new(n, theta), Random(5));
+                for _ in 0..2000 {
+                    let rank = zipf.rank(&mut random);
+                    assert!((1..=n).contains(&rank), "{n}, {theta}: {rank}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ranks_are_scattered_over_all_blocks() {
+        for blocks in (1..200).chain([1000, 4096, 99_991]) {
+            let scatter = Scatter::new(blocks, &mut Random(blocks));
+            let mut met: Vec<u64> = (0..blocks).map(|rank| scatter.block(rank)).collect();
+            met.sort_unstable();
+            assert!(met.iter().copied().eq(0..blocks), "{blocks}");
+        }
+        let scatter = Scatter::new(1 << 40, &mut Random(1));
+        assert!((0..100).all(|rank| scatter.block(rank).abs_diff(scatter.block(rank + 1)) > 1 << 38));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for (shape, expected) in [
+            (Shape { block_bytes: 0, ..SHAPE }, "the block size must be from 1 byte to 1 GiB"),
+            (Shape { block_bytes: (1 << 30) + 1, ..SHAPE }, "the block size must be from 1 byte to 1 GiB"),
+            (Shape { region_bytes: 4095, ..SHAPE }, "the region is smaller than a block"),
+            (Shape { read_percent: 101, ..SHAPE }, "more than 100 % of the requests cannot be reads"),
+            (Shape { requests: 0, ..SHAPE }, "a workload has at least one request"),
+            (
+                Shape { requests: 3, interval: TraceTime::from_ps(u64::MAX), ..SHAPE },
+                "the last request would come more than 213 days after the first",
+            ),
+            (
+                Shape { pattern: Pattern::Zipf { theta: 0.0 }, ..SHAPE },
+                "the exponent of zipf must be above 0 and at most 10",
+            ),
+            (
+                Shape { pattern: Pattern::Zipf { theta: f64::NAN }, ..SHAPE },
+                "the exponent of zipf must be above 0 and at most 10",
+            ),
+        ] {
+            assert_eq!(Synthetic::new(shape, 1).unwrap_err().to_string(), expected);
+        }
+    }
+}
