@@ -7,7 +7,7 @@
 use std::fmt;
 
 use lode_base::Geometry;
-use lode_firmware::{DriveOptions, POLICIES};
+use lode_firmware::{DriveOptions, ScanPlacement, POLICIES};
 use lode_flash::FaultKind;
 
 use crate::FaultSet;
@@ -106,6 +106,7 @@ impl Scenario {
             gc_free_eblocks_max: r.between(1, 8) as u32,
             space_percent_max: r.between(110, 250) as u32,
             spare_eblocks: Some(spares as u32),
+            scan_placement: ScanPlacement::default(),
         };
         let (extents_max, slots) = match mix {
             Mix::Commits => (r.between(2, 6), r.between(2, 40)),

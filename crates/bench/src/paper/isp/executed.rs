@@ -35,6 +35,7 @@ use tpchgen::generators::{LineItem, LineItemGenerator};
 
 use super::equations::Breakdown;
 use super::experiment::{Experiment, RECORD_BYTES, System};
+use crate::BenchError;
 use crate::drive_host::{DriveError, Host, nth, reply_of};
 use crate::random::Random;
 
@@ -181,6 +182,51 @@ impl Table {
             true => Ok(scan),
             false => Err(DriveError::Differs { got: scan.matched, expected }),
         }
+    }
+}
+
+/// Runs experiments, each once.
+pub struct Executor {
+    profile: Profile,
+    table: Table,
+    done: Vec<(System, Experiment, Overlap, Scan)>,
+}
+
+impl Executor {
+    /// With a table of at least so many records.
+    ///
+    /// # Errors
+    /// As [`Table::new`].
+    pub fn new(profile: &Profile, records: u64) -> Result<Self, BenchError> {
+        let table = Table::new(profile, records).map_err(BenchError::Drive)?;
+        Ok(Self { profile: profile.clone(), table, done: Vec::new() })
+    }
+
+    /// What is modelled, before an experiment changes it.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// Scans the table under an experiment, whose number of records is the table's.
+    ///
+    /// # Errors
+    /// As [`Table::scan`].
+    pub fn scan(&mut self, system: System, e: &Experiment, overlap: Overlap) -> Result<Scan, BenchError> {
+        let e = Experiment { records: self.table.records(), ..*e };
+        if let Some(done) = self.done.iter().find(|d| (d.0, d.1, d.2) == (system, e, overlap)) {
+            return Ok(done.3.clone());
+        }
+        let scan = self.table.scan(&self.profile, &e, system, overlap).map_err(BenchError::Drive)?;
+        self.done.push((system, e, overlap, scan.clone()));
+        Ok(scan)
+    }
+
+    /// In phases, as the paper has it.
+    ///
+    /// # Errors
+    /// As [`Executor::scan`].
+    pub fn in_phases(&mut self, system: System, e: &Experiment) -> Result<Scan, BenchError> {
+        self.scan(system, e, Overlap::Phases)
     }
 }
 

@@ -22,6 +22,7 @@ pub mod table5;
 use lode_base::Profile;
 use lode_base::profile::Rate;
 
+use self::executed::Executor;
 use super::report::{Method, ReportFile, Row, X, csv, json_lines};
 use crate::BenchError;
 
@@ -39,46 +40,85 @@ pub struct Figure {
     pub name: &'static str,
     /// What it shows, as a heading.
     pub about: &'static str,
-    rows: fn(&Profile) -> Vec<Row>,
+    by_equations: Option<fn(&Profile) -> Vec<Row>>,
+    executed: Option<fn(&mut Executor) -> Result<Vec<Row>, BenchError>>,
     plot: Option<Plot>,
 }
 
-/// Those that the equations alone can answer. Tables 3 and 5 are about an executed drive.
+/// All of them. Tables 1 and 2 are what goes in.
 pub const FIGURES: &[Figure] = &[
     Figure {
         name: fig5::NAME,
         about: "Fig. 5: throughput over NAND speed and channels",
-        rows: fig5::by_equations,
+        by_equations: Some(fig5::by_equations),
+        executed: Some(fig5::executed),
         plot: Some(fig5::plot),
     },
     Figure {
         name: fig6::NAME,
         about: "Fig. 6: where the time of a scan goes",
-        rows: fig6::by_equations,
+        by_equations: Some(fig6::by_equations),
+        executed: Some(fig6::executed),
         plot: Some(fig6::plot),
     },
     Figure {
         name: fig7::NAME,
         about: "Fig. 7: throughput over selectivity and host link",
-        rows: fig7::by_equations,
+        by_equations: Some(fig7::by_equations),
+        executed: Some(fig7::executed),
         plot: Some(fig7::plot),
+    },
+    Figure {
+        name: table3::NAME,
+        about: "Table 3: how far the equations are from what is executed",
+        by_equations: None,
+        executed: Some(table3::executed),
+        plot: None,
     },
     Figure {
         name: table4::NAME,
         about: "Table 4: what each part could do alone",
-        rows: table4::by_equations,
+        by_equations: Some(table4::by_equations),
+        executed: None,
+        plot: None,
+    },
+    Figure {
+        name: table5::NAME,
+        about: "Table 5: the energy of a scan",
+        by_equations: None,
+        executed: Some(table5::executed),
         plot: None,
     },
 ];
 
 impl Figure {
-    /// Its rows, by the equations.
-    pub fn rows(&self, profile: &Profile) -> Vec<Row> {
-        (self.rows)(profile)
+    /// Its rows: by the equations, and executed.
+    ///
+    /// # Errors
+    /// When a run fails.
+    pub fn rows(&self, x: &mut Executor) -> Result<Vec<Row>, BenchError> {
+        let mut rows = self.by_equations(x.profile());
+        if let Some(executed) = self.executed {
+            rows.extend(executed(x)?);
+        }
+        Ok(rows)
+    }
+
+    /// Its rows by the equations alone: none, if it is about an executed drive.
+    pub fn by_equations(&self, profile: &Profile) -> Vec<Row> {
+        self.by_equations.map_or_else(Vec::new, |rows| rows(profile))
     }
 }
 
-/// What a report leaves in a directory: all rows as CSV and as JSON lines, and the plot of each figure that has one.
+/// How the rows of a plot were found.
+fn told(rows: &[Row]) -> &'static str {
+    match rows.first().map(|r| r.by) {
+        Some(Method::Executed) => "Executed in modelled time",
+        _ => "By the paper's equations",
+    }
+}
+
+/// What a report leaves in a directory: all rows as CSV and as JSON lines, and the plots of each figure that has one.
 ///
 /// # Errors
 /// When a plot can not be drawn.
@@ -89,8 +129,13 @@ pub fn files(figures: &[(&Figure, Vec<Row>)]) -> Result<Vec<ReportFile>, BenchEr
         ReportFile { name: format!("{PAPER}.jsonl"), content: json_lines(&rows) },
     ];
     for (figure, rows) in figures {
-        if let Some(plot) = figure.plot {
-            files.push(ReportFile { name: format!("{PAPER}-{}.svg", figure.name), content: plot(rows)? });
+        let Some(plot) = figure.plot else { continue };
+        for (by, end) in [(Method::Executed, ""), (Method::Equations, "-equations")] {
+            let of_it: Vec<Row> = rows.iter().filter(|r| r.by == by).cloned().collect();
+            if !of_it.is_empty() {
+                let name = format!("{PAPER}-{}{end}.svg", figure.name);
+                files.push(ReportFile { name, content: plot(&of_it)? });
+            }
         }
     }
     Ok(files)
@@ -125,7 +170,8 @@ mod tests {
 
     fn all() -> Vec<(&'static Figure, Vec<Row>)> {
         let profile = Profile::find(PROFILE).unwrap();
-        FIGURES.iter().map(|f| (f, f.rows(&profile))).collect()
+        let figures = FIGURES.iter().filter(|f| f.by_equations.is_some());
+        figures.map(|f| (f, f.by_equations(&profile))).collect()
     }
 
     #[test]
@@ -166,7 +212,16 @@ mod tests {
         let (a, b) = (files(&all()).unwrap(), files(&all()).unwrap());
         assert!(a == b);
         let names: Vec<_> = a.iter().map(|f| f.name.as_str()).collect();
-        assert_eq!(names, ["isp.csv", "isp.jsonl", "isp-fig5.svg", "isp-fig6.svg", "isp-fig7.svg"]);
+        assert_eq!(
+            names,
+            [
+                "isp.csv",
+                "isp.jsonl",
+                "isp-fig5-equations.svg",
+                "isp-fig6-equations.svg",
+                "isp-fig7-equations.svg"
+            ]
+        );
     }
 
     /// Labels as wide as a common font makes them: none runs off the page or into another.

@@ -7,7 +7,8 @@
 use lode_base::{Profile, VirtualDuration};
 
 use super::equations::Parameters;
-use super::experiment::{Experiment, System};
+use super::executed::Executor;
+use super::experiment::{Experiment, System, of_the_paper};
 use super::row;
 use crate::BenchError;
 use crate::paper::report::{Method, Row, X};
@@ -67,9 +68,25 @@ pub fn rows(profile: &Profile, executed: &[Executed]) -> Result<Vec<Row>, BenchE
     Ok(rows)
 }
 
+/// The table, from what is executed now.
+///
+/// # Errors
+/// When a run fails; as [`rows`].
+pub fn executed(x: &mut Executor) -> Result<Vec<Row>, BenchError> {
+    let profile = x.profile().clone();
+    let e = of_the_paper(&profile);
+    let mut runs = Vec::new();
+    for system in System::ALL {
+        let scan = x.in_phases(system, &e)?;
+        let selectivity = scan.matched as f64 / scan.records as f64;
+        let experiment = Experiment { records: scan.records, selectivity, ..e };
+        runs.push(Executed { system, experiment, took: scan.took });
+    }
+    rows(&profile, &runs)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::experiment::of_the_paper;
     use super::*;
 
     fn took(system: System, factor: f64) -> (Profile, Executed) {

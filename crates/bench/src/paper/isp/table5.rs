@@ -3,8 +3,10 @@
 //! The paper measured a string search on a laptop with modified firmware: another platform and another query, 0.142 of IHP.
 //! Ours is by component of the modelled drive and host, idle power included, from what was executed.
 
-use super::experiment::System;
+use super::executed::Executor;
+use super::experiment::{System, of_the_paper};
 use super::row;
+use crate::BenchError;
 use crate::paper::report::{Method, Row, X};
 
 /// Its name on the command line.
@@ -74,6 +76,30 @@ pub fn rows(ihp: &Used, others: &[(System, Used)]) -> Vec<Row> {
         ..row(NAME, system.name(), X::None, "energy to IHP", "x", used.total() / ihp.total())
     }));
     rows
+}
+
+/// The table, from what is executed now.
+///
+/// # Errors
+/// When a run fails.
+pub fn executed(x: &mut Executor) -> Result<Vec<Row>, BenchError> {
+    let e = of_the_paper(x.profile());
+    let mut used = |system| {
+        let e = x.in_phases(system, &e)?.energy;
+        Ok::<_, BenchError>(Used {
+            flash: e.reads + e.programs + e.erases,
+            bus: e.bus,
+            scan_units: e.scan,
+            dram: e.dram,
+            cores: e.cores,
+            link: e.link,
+            device_idle: e.idle,
+            host_busy: e.host_busy,
+            host_idle: e.host_idle,
+        })
+    };
+    let (ihp, cpu, hw) = (used(System::Ihp)?, used(System::CpuIsp)?, used(System::HwIsp)?);
+    Ok(rows(&ihp, &[(System::CpuIsp, cpu), (System::HwIsp, hw)]))
 }
 
 #[cfg(test)]
