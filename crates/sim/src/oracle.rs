@@ -144,6 +144,8 @@ pub(crate) struct Oracle {
     pub(crate) unknown_sessions: u32,
     /// The states before each of the batches that were acknowledged last, together.
     pub(crate) tail: Vec<Rc<State>>,
+    /// Pages that got their index entries last, behind which no batch is whole yet: a fault may take those along, too.
+    pub(crate) indexed_last: Vec<Lpid>,
 }
 
 impl Oracle {

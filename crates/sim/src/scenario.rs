@@ -7,7 +7,7 @@
 use std::fmt;
 
 use lode_base::Geometry;
-use lode_firmware::{DriveOptions, ScanPlacement, POLICIES};
+use lode_firmware::{DriveOptions, POLICIES, ScanPlacement};
 use lode_flash::FaultKind;
 
 use crate::FaultSet;

@@ -97,6 +97,12 @@ const FOUND: &[(&str, u64, &str, &str)] = &[
         "power-cut,program-fails,erase-fails,read-fails-for-good,no-space,write-error",
         "0-4",
     ),
+    (
+        "index entries that a lost write took along, and no batch, were missed",
+        502539,
+        "",
+        "0-1,3,11,13-14,27,53",
+    ),
 ];
 
 #[test]

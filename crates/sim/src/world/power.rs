@@ -1,5 +1,7 @@
 //! Power cuts, closing, and what must be there when the drive is opened again.
 
+use std::rc::Rc;
+
 use lode_command::CommandError;
 use lode_firmware::{Drive, FirmwareError, RecoveryReport, Unrecovered};
 use lode_flash::FaultKind;
@@ -139,6 +141,15 @@ impl World<'_> {
     /// All is there, and nothing else.
     fn is_there(&mut self, lost_tail: bool) -> Done {
         self.oracle.tail.clear();
+        let indexed = std::mem::take(&mut self.oracle.indexed_last);
+        if self.harm.hit_data() {
+            let now = Rc::make_mut(&mut self.oracle.now);
+            for lpid in &indexed {
+                if let Some(page) = now.pages.get_mut(lpid) {
+                    page.indexed_by = None;
+                }
+            }
+        }
         if let Some(why) = self.drive.info().read_only {
             self.excused("opening it", &CommandError::ReadOnly(why))?;
             // It will not take writes again.

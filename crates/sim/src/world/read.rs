@@ -248,8 +248,12 @@ impl World<'_> {
             (Err(CommandError::NoIndexRule(_)), None) => Ok(()),
             (Ok(Reply::Indexed { .. }), Some(rule)) => {
                 let now = Rc::make_mut(&mut self.oracle.now);
-                let pages = now.pages.values_mut().filter(|p| p.owner == ROWS);
-                pages.for_each(|p| p.indexed_by = Some(rule.number));
+                for (lpid, page) in now.pages.iter_mut().filter(|(_, p)| p.owner == ROWS) {
+                    if page.indexed_by != Some(rule.number) {
+                        page.indexed_by = Some(rule.number);
+                        self.oracle.indexed_last.push(*lpid);
+                    }
+                }
                 Ok(())
             }
             (Err(CommandError::OutOfSpace { .. }), Some(_)) => {

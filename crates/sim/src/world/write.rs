@@ -156,6 +156,7 @@ impl World<'_> {
         let untouched = self.harm.hits() == before;
         if untouched && fates.iter().any(|f| matches!(f, Fate::Committed(..))) {
             self.oracle.tail.clear();
+            self.oracle.indexed_last.clear();
             self.oracle.fresh_sessions.clear();
         }
         for (change, fate) in changes.into_iter().zip(fates) {
