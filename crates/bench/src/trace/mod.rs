@@ -19,6 +19,7 @@ mod error;
 mod fields;
 mod iolog;
 mod lines;
+pub mod modelled;
 mod msr;
 mod own;
 mod read;

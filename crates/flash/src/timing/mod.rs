@@ -9,4 +9,4 @@ mod counts;
 mod model;
 
 pub use counts::{EnergyUse, Operations};
-pub use model::{Model, Overlap, Sink, Step, Utilisation};
+pub use model::{BusyTime, Model, Overlap, Sink, Step, Utilisation};

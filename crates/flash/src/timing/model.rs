@@ -140,6 +140,17 @@ struct Resources {
     step: Step,
 }
 
+/// How long resources of a kind were taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BusyTime {
+    /// Which.
+    pub name: &'static str,
+    /// All of them together, in picoseconds.
+    pub busy_ps: u128,
+    /// How many there are.
+    pub parts: usize,
+}
+
 /// How much of the time a resource was taken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Utilisation {
@@ -455,6 +466,24 @@ impl Model {
     /// The latest end of anything that was asked for.
     pub fn latest(&self) -> VirtualTime {
         VirtualTime::from_ps(self.resources.lock().latest)
+    }
+
+    /// How long resources were taken since the start: those of a kind together.
+    pub fn busy(&self) -> Vec<BusyTime> {
+        let r = self.resources.lock();
+        let all = |c: &[Calendar]| (c.iter().map(|c| u128::from(c.busy())).sum(), c.len());
+        let one = |c: &Calendar| (u128::from(c.busy()), 1);
+        let planes = (r.planes.iter().map(|p| u128::from(p.busy)).sum(), r.planes.len());
+        let of = |name, (busy_ps, parts)| BusyTime { name, busy_ps, parts };
+        vec![
+            of("planes", planes),
+            of("buses", all(&r.buses)),
+            of("scan units", all(&r.scan_units)),
+            of("cores", all(&r.cores)),
+            of("device memory", one(&r.dram)),
+            of("link to the host", one(&r.up)),
+            of("link to the device", one(&r.down)),
+        ]
     }
 
     /// How much of the time up to the latest end each resource was taken; planes, buses and cores each by the one that was

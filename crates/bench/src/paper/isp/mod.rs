@@ -31,6 +31,10 @@ pub const PAPER: &str = "isp";
 /// Its platform.
 pub const PROFILE: &str = "isp-adms11";
 
+/// The rows of a figure by the equations.
+type ByEquations = fn(&Profile) -> Vec<Row>;
+/// The rows of a figure executed.
+type Executed = fn(&mut Executor) -> Result<Vec<Row>, BenchError>;
 /// Rows to an SVG document.
 type Plot = fn(&[Row]) -> Result<String, BenchError>;
 
@@ -40,8 +44,8 @@ pub struct Figure {
     pub name: &'static str,
     /// What it shows, as a heading.
     pub about: &'static str,
-    by_equations: Option<fn(&Profile) -> Vec<Row>>,
-    executed: Option<fn(&mut Executor) -> Result<Vec<Row>, BenchError>>,
+    by_equations: Option<ByEquations>,
+    executed: Option<Executed>,
     plot: Option<Plot>,
 }
 

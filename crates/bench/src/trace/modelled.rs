@@ -1,0 +1,357 @@
+//! Requests on a modelled drive: blocks of 4 KB as a conventional SSD has them, each request a command of its own.
+//!
+//! ```text
+//!   request ─► blocks ─► LPIDs ─► read command, or batch of its own (a trim, too) ─► queue ─► when it ended
+//! ```
+//!
+//! A request of part of a block is of the whole block. A block that was never written takes no reading. A flush finds
+//! everything durable: a write is, when it ends.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use lode_base::{EXTENT_PAGES, ExtentId, Lpid, OwnerId, PageBuf, Profile, VirtualDuration, VirtualTime};
+use lode_command::{
+    Align, Batch, Command, CommandError, Device, Outcome, PageWrite, Queue, ReadRequest, Reply, Until,
+};
+use lode_firmware::{Drive, DriveInfo, DriveOptions};
+use lode_flash::Medium;
+use lode_flash::timing::{Model, Operations};
+use serde::Serialize;
+
+use super::replay::{Busy, Completion, Tag, Target};
+use super::{Op, Request, TraceTime};
+use crate::drive_host::{DriveError, nth, reply_of};
+use crate::random::Random;
+
+/// Bytes of a block.
+pub const BLOCK_BYTES: u64 = 4096;
+/// Blocks that filling writes in a batch.
+const FILL_BLOCKS: u64 = 256;
+/// Share of what an empty drive takes that blocks are offered for, in percent: what is in flight, and the mapping as it
+/// grows, need the rest.
+const OFFERED_PERCENT: u64 = 90;
+
+/// A conventional drive on a modelled device.
+pub struct ModelledDrive {
+    drive: Drive,
+    model: Arc<Model>,
+    queue: Box<dyn Queue>,
+    extents: Vec<ExtentId>,
+    written: Vec<u64>,
+    block: PageBuf,
+    blocks: u64,
+    /// Where the time of the requests begins, and what the device had done and been busy then.
+    begin: VirtualTime,
+    before: Operations,
+    busy_before: Vec<u128>,
+    info_before: DriveInfo,
+    tags: VecDeque<(lode_command::Tag, Tag)>,
+    out: Vec<lode_command::Completion>,
+    /// Those that ended and were not asked for yet, in the order of their ends.
+    ended: VecDeque<lode_command::Completion>,
+}
+
+/// What the device did for the requests.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct DeviceReport {
+    pub profile: String,
+    pub capacity_bytes: u64,
+    /// Bytes programmed for each that was written: pages, log, checkpoints, GC.
+    pub write_amplification: Option<f64>,
+    pub array_reads: u64,
+    pub programs: u64,
+    pub erasures: u64,
+    pub gc_bytes_moved: u64,
+    /// Of all bytes programmed, those that GC moved.
+    pub gc_share: Option<f64>,
+    /// Of the least and the most worn erase unit, since the drive was new.
+    pub erase_counts: (u32, u32),
+    /// By what used it, in joules, the host's left out.
+    pub energy_j: Vec<(&'static str, f64)>,
+}
+
+impl ModelledDrive {
+    /// A new drive on the device of a profile, which takes requests at most `depth` at a time.
+    ///
+    /// # Errors
+    /// When there is no such drive.
+    pub fn new(profile: Profile, options: DriveOptions, depth: u32) -> Result<Self, DriveError> {
+        let model = Arc::new(Model::new(profile));
+        let medium = Medium::memory(model.profile().geometry).with_model(model.clone());
+        let drive = Drive::format(medium, options)?;
+        let info = drive.info();
+        let blocks = info.usable_bytes / BLOCK_BYTES * OFFERED_PERCENT / 100;
+        let mut it = Self {
+            queue: drive.open_queue(depth)?,
+            model,
+            extents: Vec::new(),
+            written: vec![0; blocks.div_ceil(64) as usize],
+            block: PageBuf::copy_from(&[0x5A; BLOCK_BYTES as usize]),
+            blocks,
+            begin: VirtualTime::ZERO,
+            before: Operations::default(),
+            busy_before: Vec::new(),
+            info_before: info,
+            tags: VecDeque::new(),
+            out: Vec::new(),
+            ended: VecDeque::new(),
+            drive,
+        };
+        let count = blocks.div_ceil(EXTENT_PAGES as u64) as u32;
+        let Reply::Extents(extents) = it.alone(Command::AllocateExtents { owner: OwnerId::new(1), count })?
+        else {
+            unreachable!("extents were asked for")
+        };
+        it.extents = extents;
+        it.begin_here();
+        Ok(it)
+    }
+
+    /// Bytes of the blocks that it offers.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.blocks * BLOCK_BYTES
+    }
+
+    /// Preconditions it: writes the first `percent` of its blocks in order, then overwrites as many at random `times` over.
+    ///
+    /// # Errors
+    /// When the drive fails.
+    pub fn precondition(&mut self, percent: u32, times: f64, seed: u64) -> Result<(), DriveError> {
+        let filled = self.blocks * u64::from(percent.min(100)) / 100;
+        for first in (0..filled).step_by(FILL_BLOCKS as usize) {
+            let writes = (first..filled.min(first + FILL_BLOCKS)).map(|b| self.write(b)).collect();
+            self.alone(Command::Write(Batch { writes, ..Batch::default() }))?;
+        }
+        (0..filled).for_each(|b| self.written[(b / 64) as usize] |= 1 << (b % 64));
+        let mut random = Random(seed);
+        for _ in 0..(filled as f64 * times) as u64 / FILL_BLOCKS {
+            let mut blocks: Vec<u64> = (0..FILL_BLOCKS).map(|_| random.below(filled)).collect();
+            blocks.sort_unstable();
+            blocks.dedup();
+            let writes = blocks.into_iter().map(|b| self.write(b)).collect();
+            self.alone(Command::Write(Batch { writes, ..Batch::default() }))?;
+        }
+        self.begin_here();
+        Ok(())
+    }
+
+    /// Requests begin when all that was done so far is over.
+    fn begin_here(&mut self) {
+        self.begin = self.model.latest();
+        self.before = self.model.operations();
+        self.busy_before = self.model.busy().iter().map(|b| b.busy_ps).collect();
+        self.info_before = self.drive.info();
+    }
+
+    fn alone(&mut self, c: Command) -> Result<Reply, DriveError> {
+        let at = self.model.latest();
+        self.queue.submit(at, c).expect("the queue is empty");
+        self.queue.complete(at, Until::One, &mut self.out)?;
+        reply_of(self.out.pop().expect("a command was submitted"))
+    }
+
+    fn lpid(&self, block: u64) -> Lpid {
+        nth(&self.extents, block)
+    }
+
+    fn write(&self, block: u64) -> PageWrite {
+        PageWrite { lpid: self.lpid(block), data: self.block.clone(), align: Align::Cell }
+    }
+
+    fn is_written(&self, block: u64) -> bool {
+        self.written[(block / 64) as usize] >> (block % 64) & 1 == 1
+    }
+
+    /// The command of a request; writes count as written from now on.
+    fn command(&mut self, r: &Request) -> Command {
+        let first = r.offset / BLOCK_BYTES;
+        let blocks = first..(r.offset + r.len).div_ceil(BLOCK_BYTES).max(first);
+        match r.op {
+            Op::Read => {
+                let mapped = blocks.filter(|&b| self.is_written(b));
+                let pages = mapped.map(|b| ReadRequest { lpid: self.lpid(b), range: None }).collect();
+                Command::Read { view: None, pages }
+            }
+            Op::Write => {
+                let writes = blocks.clone().map(|b| self.write(b)).collect();
+                blocks.for_each(|b| self.written[(b / 64) as usize] |= 1 << (b % 64));
+                Command::Write(Batch { writes, ..Batch::default() })
+            }
+            Op::Trim => {
+                // What of a block is kept keeps the block.
+                let whole = r.offset.div_ceil(BLOCK_BYTES)..(r.offset + r.len) / BLOCK_BYTES;
+                let trims = whole.clone().filter(|&b| self.is_written(b)).map(|b| self.lpid(b)).collect();
+                whole.for_each(|b| self.written[(b / 64) as usize] &= !(1 << (b % 64)));
+                Command::Write(Batch { trims, ..Batch::default() })
+            }
+            Op::Flush => Command::Write(Batch::default()),
+        }
+    }
+
+    /// What the device did for the requests so far.
+    pub fn report(&self) -> DeviceReport {
+        let (did, info) = (self.model.operations().since(&self.before), self.drive.info());
+        let wblock = u64::from(self.model.profile().geometry.wblock_bytes());
+        let programmed = did.programs * wblock;
+        let written = info.user_bytes_written - self.info_before.user_bytes_written;
+        let moved = info.gc_bytes_moved - self.info_before.gc_bytes_moved;
+        let ratio = |a: u64, b: u64| (b > 0).then(|| a as f64 / b as f64);
+        let over: VirtualDuration = self.model.latest().since(self.begin);
+        let energy = did.energy(&self.model.profile().energy, over).parts();
+        DeviceReport {
+            profile: self.model.profile().name.clone(),
+            capacity_bytes: self.capacity_bytes(),
+            write_amplification: ratio(programmed, written),
+            array_reads: did.reads,
+            programs: did.programs,
+            erasures: did.erases,
+            gc_bytes_moved: moved,
+            gc_share: ratio(moved, programmed),
+            erase_counts: info.erase_counts,
+            energy_j: energy.into_iter().filter(|(name, _)| !name.starts_with("host")).collect(),
+        }
+    }
+}
+
+impl Target for ModelledDrive {
+    type Error = DriveError;
+
+    fn submit(&mut self, at: TraceTime, tag: Tag, r: &Request) -> Result<(), DriveError> {
+        let command = self.command(r);
+        let at = self.begin + VirtualDuration::from_ps(at.as_ps());
+        let given =
+            self.queue.submit(at, command).map_err(|_| CommandError::Invalid("the queue is full".into()))?;
+        self.tags.push_back((given, tag));
+        Ok(())
+    }
+
+    fn complete(&mut self, until: Option<TraceTime>) -> Result<Option<Completion<DriveError>>, DriveError> {
+        let now = until.map_or(self.begin, |t| self.begin + VirtualDuration::from_ps(t.as_ps()));
+        if self.ended.is_empty() {
+            let how = if until.is_some() { Until::Ready } else { Until::One };
+            self.queue.complete(now, how, &mut self.out)?;
+            self.ended.extend(self.out.drain(..));
+        }
+        let Some(c) = self.ended.pop_front() else { return Ok(None) };
+        let at = self.tags.iter().position(|t| t.0 == c.tag).expect("it was submitted");
+        let tag = self.tags.remove(at).expect("it is there").1;
+        let at = TraceTime::from_ps(c.at.since(self.begin).as_ps());
+        let outcome = match c.outcome {
+            Outcome::Done(done) => done.map(drop).map_err(DriveError::from),
+            Outcome::Unit(_) => unreachable!("no task was submitted"),
+        };
+        Ok(Some(Completion { tag, at, outcome }))
+    }
+
+    fn busy(&self) -> Vec<Busy> {
+        let over = u128::from(self.model.latest().since(self.begin).as_ps());
+        let of = self.model.busy().into_iter().zip(&self.busy_before);
+        of.map(|(b, before)| Busy {
+            resource: b.name.into(),
+            busy_ps: b.busy_ps - before,
+            of_ps: over * b.parts as u128,
+        })
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use super::super::replay::{Pace, Report, replay};
+    use super::super::synthetic::{Pattern, Shape, Synthetic};
+    use super::*;
+
+    /// A small drive of the paper's device, of whose command overheads little is left.
+    fn profile() -> Profile {
+        let mut p = Profile::find("isp-adms11").unwrap();
+        p.geometry = lode_base::Geometry::new(8, 8, 1, 8192, 8192, 1 << 20, 512).unwrap();
+        p.cores.command_cycles = 100;
+        p
+    }
+
+    fn drive(fill: u32, overwrites: f64) -> ModelledDrive {
+        let mut d = ModelledDrive::new(profile(), DriveOptions::default(), 64).unwrap();
+        d.precondition(fill, overwrites, 7).unwrap();
+        d
+    }
+
+    fn run(d: &mut ModelledDrive, read_percent: u8, requests: u64, depth: u32) -> Report {
+        let shape = Shape {
+            pattern: Pattern::Uniform,
+            read_percent,
+            block_bytes: BLOCK_BYTES,
+            region_bytes: d.capacity_bytes() / 2,
+            requests,
+            interval: TraceTime::ZERO,
+        };
+        let pace = Pace::Closed { depth: NonZeroU32::new(depth).unwrap() };
+        replay(Synthetic::new(shape, 3).unwrap().map(Ok), pace, d, &|| false).unwrap()
+    }
+
+    #[test]
+    fn reads_one_by_one_take_the_sum_of_their_parts_each() {
+        let mut d = drive(60, 0.0);
+        let p = profile();
+        let report = run(&mut d, 100, 500, 1);
+        let latency = report.reads.latency.unwrap();
+        let core = p.cores.clock.time(u64::from(p.cores.command_cycles))
+            + p.cores.clock.time(u64::from(p.cores.lookup_cycles));
+        let bus = p.bus.command + p.bus.rate.time(8192);
+        let down = p.link.command + p.link.down.time(80);
+        let up = p.link.up.time(4096) + p.link.up.time(16) + p.link.completion;
+        let expected = (down + core + bus + p.nand.read + up).as_ps();
+        assert_eq!((latency.min_ps, latency.max_ps), (expected, expected));
+    }
+
+    #[test]
+    fn many_reads_at_a_time_come_near_what_the_buses_give_and_are_the_same_twice() {
+        let report = run(&mut drive(60, 0.0), 100, 20_000, 64);
+        let p = profile();
+        let most = 8.0 / (p.bus.command + p.bus.rate.time(8192)).as_secs_f64();
+        let got = report.reads.iops.unwrap();
+        println!("{got:.0} of {most:.0} reads a second");
+        assert!(got > 0.75 * most && got <= most, "{got} of {most}");
+        assert_eq!(report, run(&mut drive(60, 0.0), 100, 20_000, 64));
+    }
+
+    #[test]
+    fn writes_to_a_full_drive_pay_for_gc() {
+        let (mut empty, mut full) = (drive(0, 0.0), drive(95, 1.0));
+        let (fresh, steady) = (run(&mut empty, 0, 4000, 16), run(&mut full, 0, 4000, 16));
+        let (a, b) = (empty.report(), full.report());
+        println!(
+            "{:?} {:?}, {:?} {:?}",
+            fresh.writes.iops, a.write_amplification, steady.writes.iops, b.write_amplification
+        );
+        assert!(a.gc_bytes_moved == 0 && b.gc_bytes_moved > 0 && b.erasures > 0);
+        assert!(fresh.writes.iops > steady.writes.iops);
+        assert!(b.write_amplification > a.write_amplification && b.gc_share.unwrap() > 0.1);
+        assert!(b.energy_j.iter().any(|e| e.0 == "erasures" && e.1 > 0.0));
+        assert_eq!(steady.all.requests, 4000);
+    }
+
+    #[test]
+    fn what_was_never_written_or_was_trimmed_takes_no_reading() {
+        let mut d = drive(10, 0.0);
+        let ask = |d: &mut ModelledDrive, op, block: u64, len| {
+            let request = Request { at: TraceTime::ZERO, op, offset: block * BLOCK_BYTES, len, line: 1 };
+            let before = d.model.operations().reads;
+            let pace = Pace::Closed { depth: NonZeroU32::MIN };
+            d.begin_here();
+            replay([Ok(request)], pace, d, &|| false).unwrap();
+            d.model.operations().reads - before
+        };
+        assert_eq!(ask(&mut d, Op::Read, 0, 4096), 1);
+        let last = d.blocks - 1;
+        assert_eq!(ask(&mut d, Op::Read, last, 4096), 0);
+        ask(&mut d, Op::Trim, 0, 8192);
+        assert_eq!(ask(&mut d, Op::Read, 0, 8192), 0);
+        ask(&mut d, Op::Write, 0, 512);
+        ask(&mut d, Op::Flush, 0, 0);
+        assert_eq!(ask(&mut d, Op::Read, 0, 4096), 1, "a part of a block is all of it");
+    }
+}
