@@ -273,7 +273,7 @@ impl Walk<'_> {
             let names: BTreeSet<PageName> = match w.space.metadata_of(e) {
                 Some(words) => words.iter().filter_map(|&w| PageName::from_word(w)).collect(),
                 None => match metadata::read(&self.core.medium, e, d.data_end, d.metadata) {
-                    Ok(names) => names.into_iter().collect(),
+                    Ok(words) => words.into_iter().filter_map(PageName::from_word).collect(),
                     Err(what) => {
                         problems.push(what.to_string());
                         continue;

@@ -176,15 +176,15 @@ fn decode_drive_page(bytes: &[u8]) -> bool {
 fn decode_eblock_metadata(bytes: &[u8]) -> bool {
     let g = geometry();
     let (e, generation) = (EblockId::new(4), Generation::from_raw(9 << 32 | 2));
-    let decode = |b: &[u8]| metadata::decode(b, e, generation).ok();
-    let encode = |names: Vec<PageName>| {
-        let words: Vec<u64> = names.into_iter().map(PageName::word).collect();
-        metadata::encode(&g, e, generation, &words).to_vec()
-    };
+    // What an older version wrote is written anew as this one does.
+    let newest = |b: &&[u8]| b.get(4..6) == Some(&[2, 0][..]);
+    let decode = |b: &[u8]| Some(b).filter(newest).and_then(|b| metadata::decode(b, e, generation).ok());
+    let encode = |words: Vec<u64>| metadata::encode(&g, e, generation, &words).to_vec();
+    let _ = metadata::decode(bytes, e, generation);
     let raw = same(bytes, decode, encode);
     let mut b = bytes.to_vec();
     b.resize(b.len().max(32), 0);
-    b[..8].copy_from_slice(b"LEBM\x01\0\0\0");
+    b[..8].copy_from_slice(b"LEBM\x02\0\0\0");
     b[8..16].copy_from_slice(&generation.raw().to_le_bytes());
     b[16..20].copy_from_slice(&e.raw().to_le_bytes());
     let words = u32::from_le_bytes([b[20], b[21], b[22], b[23]]) as usize;

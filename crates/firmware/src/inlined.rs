@@ -172,7 +172,11 @@ impl Inlined {
         let pages = self.pages.read();
         let mut all: Vec<_> = pages.iter().filter(|(n, _)| !gone.contains(n)).collect();
         all.sort_unstable_by_key(|(n, _)| **n);
-        let valid = |n, h: &Held| Valid { lpid: h.lpid, entry: Entry::inlined(n, h.data.len(), false) };
+        let valid = |n, h: &Held| Valid {
+            lpid: h.lpid,
+            entry: Entry::inlined(n, h.data.len(), false),
+            align: Align::Cell,
+        };
         all.into_iter().map(|(&n, h)| (valid(n, h), h.data.clone())).collect()
     }
 

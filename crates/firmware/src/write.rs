@@ -243,7 +243,7 @@ impl Core {
             let item = |&(_, p): &(usize, &PageWrite)| Item {
                 len: p.data.len(),
                 align: p.align,
-                word: PageName::User(p.lpid).word(),
+                word: PageName::User(p.lpid).aligned_word(p.align),
             };
             let items: Vec<Item> = pages.iter().map(item).collect();
             let data: Vec<&[u8]> = pages.iter().map(|(_, p)| &p.data[..]).collect();

@@ -3,11 +3,12 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::*;
-use lode_base::{Geometry, OwnerId, VirtualTime};
+use lode_base::{Geometry, OwnerId, PageBuf, VirtualTime};
 use lode_command::{
     Align, Answer, Batch, Command, CommandError, Device, Outcome, PageRange, PageWrite, Reply, ScanTask,
     Until,
@@ -352,4 +353,54 @@ fn a_full_drive_takes_batches_that_free_more_than_they_write() {
     }
     d.check_invariants();
     sound(&d);
+}
+
+/// Every second page of half a read unit lies at the start of one, and every page that is written alone: GC took those for
+/// pages that were to be aligned, gave each a unit of its own from then on, and gained nothing any more.
+#[test]
+fn gc_keeps_what_was_to_be_aligned_so_and_packs_what_was_not() {
+    let written = |rblock: u32| {
+        let g = Geometry::new(1, 1, 1, rblock, 16_384, 1 << 20, 64).unwrap();
+        let d = Drive::format(Medium::memory(g), DriveOptions::default()).unwrap();
+        let extents = allocate(&d, 1, 9);
+        let (count, whole) = (d.info().usable_bytes * 8 / 10 / 4096, extents[8]);
+        let of = |n: u64, len, align| PageWrite {
+            lpid: extents[(n / 1024) as usize].page((n % 1024) as u16),
+            data: PageBuf::copy_from(&vec![n as u8; len]),
+            align,
+        };
+        let whole_of = |n: u16| PageWrite { lpid: whole.page(n), ..of(n.into(), 16_384, Align::ReadUnit) };
+        let mut random = Random(1);
+        // Pages of whole units lie among the others.
+        for first in (0..count).step_by(40) {
+            let writes = (first..count.min(first + 40)).map(|n| of(n, 4096, Align::Cell));
+            let units = (first / 40 % 8 == 0).then(|| whole_of((first / 320) as u16));
+            write(&d, Batch { writes: writes.chain(units).collect(), ..Batch::default() }).unwrap();
+        }
+        let before = d.info();
+        for _ in 0..count * 3 / 16 {
+            let pages: BTreeSet<u64> = (0..16).map(|_| random.below(count)).collect();
+            let writes = pages.into_iter().map(|n| of(n, 4096, Align::Cell)).collect();
+            write(&d, Batch { writes, ..Batch::default() }).unwrap();
+        }
+        let now = d.info();
+        assert!(now.gc_bytes_moved > 0);
+        for n in 0..(count / 320) as u16 {
+            let before = d.info().media_bytes_read;
+            read(&d, None, whole.page(n)).unwrap();
+            assert_eq!(
+                d.info().media_bytes_read - before,
+                16_384,
+                "page {n} of whole units lies across others"
+            );
+        }
+        sound(&d);
+        let user = now.user_bytes_written - before.user_bytes_written;
+        (now.media_bytes_written - before.media_bytes_written) as f64 / user as f64
+    };
+    let (alike, wide) = (written(4096), written(16_384));
+    assert!(
+        wide < alike * 1.15,
+        "{wide} bytes are programmed for each in units of 16 KB, {alike} in units of 4 KB"
+    );
 }

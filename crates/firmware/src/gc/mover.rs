@@ -12,9 +12,9 @@
 //! Source: ELEOS §VI-C (valid pages by metadata, conditional installation). We differ: several actions an EBLOCK, each
 //! bounded, so that a step is short; validity is by exact address, so the order of pages does not matter.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use lode_base::{CELL_BYTES, EblockId, Lpid, PageBuf, Ppa};
+use lode_base::{EblockId, Lpid, PageBuf};
 use lode_command::{Align, CommandError};
 
 use crate::FirmwareError;
@@ -39,6 +39,8 @@ const READ_GAP_BYTES: usize = 8 << 10;
 pub(crate) struct Valid {
     pub(crate) lpid: Lpid,
     pub(crate) entry: Entry,
+    /// How it is to be aligned, there and wherever it goes.
+    pub(crate) align: Align,
 }
 
 impl Core {
@@ -61,29 +63,30 @@ impl Core {
         victim: EblockId,
         whole: bool,
     ) -> Result<Emptied, FirmwareError> {
-        let (d, names) = {
+        let (d, words) = {
             let w = self.seq.lock();
-            let names = w
-                .space
-                .metadata_of(victim)
-                .map(|words| words.iter().filter_map(|&w| PageName::from_word(w)).collect());
-            (w.space.summary.get(victim), names)
+            let words = w.space.metadata_of(victim).map(<[u64]>::to_vec);
+            (w.space.summary.get(victim), words)
         };
         // One that is only to make room makes none when something stays.
         let rest_moves = matches!(d.state, State::Failed { .. }) || cleaner.weak.contains(&victim);
-        let names: Vec<PageName> = match names {
-            Some(names) => names,
+        let words: Vec<u64> = match words {
+            Some(words) => words,
             None => match metadata::read(&self.medium, victim, d.data_end, d.metadata) {
-                Ok(names) => names,
+                Ok(words) => words,
                 // Without it, the mapping says what lies here.
-                Err(_) => self.names_in(victim)?,
+                Err(_) => self.words_in(victim)?,
             },
         };
-        let (mut users, mut own) = (BTreeSet::new(), BTreeSet::new());
-        for name in names {
-            match name {
-                PageName::User(lpid) => drop(users.insert(lpid)),
-                PageName::Own(kind, number) => drop(own.insert((kind, number))),
+        let (mut users, mut own) = (BTreeMap::new(), BTreeSet::new());
+        for word in words {
+            match PageName::from_word(word) {
+                // Of several versions here one may be to be aligned: where it lies says which.
+                Some(PageName::User(lpid)) => {
+                    *users.entry(lpid).or_insert(false) |= metadata::align_of(word) == Align::ReadUnit;
+                }
+                Some(PageName::Own(kind, number)) => drop(own.insert((kind, number))),
+                None => {}
             }
         }
         if !own.is_empty() {
@@ -93,10 +96,14 @@ impl Core {
             }
         }
         let mut valid: Vec<Valid> = Vec::new();
-        for lpid in users {
+        for (lpid, aligned) in users {
             match self.entries_in(victim, lpid) {
                 Err(e) if e.is_damage() => cleaner.is_stuck = true,
-                entries => valid.extend(entries?.into_iter().map(|entry| Valid { lpid, entry })),
+                entries => valid.extend(entries?.into_iter().map(|entry| {
+                    let align =
+                        if aligned { metadata::align_at(entry, self.geometry()) } else { Align::Cell };
+                    Valid { lpid, entry, align }
+                })),
             }
         }
         if cleaner.is_stuck && !rest_moves {
@@ -185,26 +192,23 @@ impl Core {
         Ok(found)
     }
 
-    /// Names of the pages that lie in an EBLOCK, found through the whole mapping.
-    fn names_in(&self, victim: EblockId) -> Result<Vec<PageName>, FirmwareError> {
-        let here = |e: Entry| e.eblock(self.geometry()) == Some(victim);
-        let mut names = self.own_names_in(victim);
+    /// Words of the pages that lie in an EBLOCK, found through the whole mapping.
+    fn words_in(&self, victim: EblockId) -> Result<Vec<u64>, FirmwareError> {
+        let g = self.geometry();
+        let here = |e: Entry| e.eblock(g) == Some(victim);
+        let mut words: Vec<u64> = self.own_names_in(victim).into_iter().map(PageName::word).collect();
         for n in 0..self.map.numbers() {
             let (Some(map), Some(extent)) =
                 (self.map.get(&self.medium, &self.epochs, n)?, lode_base::ExtentId::new(n))
             else {
                 continue;
             };
-            names.extend(map.mapped().filter(|(_, e)| here(*e)).map(|(p, _)| PageName::User(extent.page(p))));
+            let mapped = map.mapped().filter(|(_, e)| here(*e));
+            words.extend(mapped.map(|(p, e)| PageName::User(extent.page(p)).word_at(e, g)));
         }
-        names.extend(
-            self.versions
-                .all_old()
-                .into_iter()
-                .filter(|(_, e)| here(*e))
-                .map(|(lpid, _)| PageName::User(lpid)),
-        );
-        Ok(names)
+        let old = self.versions.all_old().into_iter().filter(|(_, e)| here(*e));
+        words.extend(old.map(|(lpid, e)| PageName::User(lpid).word_at(e, g)));
+        Ok(words)
     }
 
     /// Moves pages of an EBLOCK that was written to at about `age`.
@@ -231,16 +235,11 @@ impl Core {
     ) -> Result<(), FirmwareError> {
         let g = *self.geometry();
         let pins = self.pin_maps(pages.iter().map(|(v, _)| v.lpid.extent()))?;
-        let aligned = |ppa: Ppa| (ppa.cell() * CELL_BYTES as u64).is_multiple_of(g.rblock_bytes().into());
-        let align = |e: Entry| match e.place(&g).is_some_and(aligned) {
-            true if planted::is(Planted::MoveUnaligned) => Align::Cell,
-            true => Align::ReadUnit,
-            false => Align::Cell,
-        };
+        let align = |v: &Valid| if planted::is(Planted::MoveUnaligned) { Align::Cell } else { v.align };
         let item = |(v, data): &(Valid, PageBuf)| Item {
             len: data.len(),
-            align: align(v.entry),
-            word: PageName::User(v.lpid).word(),
+            align: align(v),
+            word: PageName::User(v.lpid).aligned_word(align(v)),
         };
         let items: Vec<Item> = pages.iter().map(item).collect();
         let data: Vec<&[u8]> = pages.iter().map(|(_, d)| &d[..]).collect();
@@ -284,7 +283,7 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
-    use lode_base::{ExtentId, Geometry, OwnerId, ViewId};
+    use lode_base::{ExtentId, Geometry, OwnerId, Ppa, ViewId};
     use lode_command::{Batch, Command, PageWrite, ReadRequest, Reply};
     use lode_flash::{FaultKind, Faults, Medium};
 
@@ -542,7 +541,7 @@ mod tests {
     #[test]
     fn a_move_without_room_leaves_all_as_it_was() {
         let r = Rig::new();
-        let valid = Valid { lpid: r.lpid(0), entry: r.entry(0) };
+        let valid = Valid { lpid: r.lpid(0), entry: r.entry(0), align: Align::Cell };
         r.faults.full_after(0);
         let pages = [(valid, r.pages[0].clone())];
         let e =

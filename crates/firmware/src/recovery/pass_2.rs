@@ -236,7 +236,8 @@ impl Core {
     fn replay_name(&self, found: &Found, lsn: u64, name: PageName, at: Entry) {
         let g = self.geometry();
         if found.lacks(DriveKind::Open, 0, lsn) && !planted::is(Planted::NameNotReplayed) {
-            self.seq.lock().space.name(g.locate(at.ppa(g)).0, name.word());
+            let (eblock, _) = g.locate(at.ppa(g));
+            self.seq.lock().space.name(eblock, name.word_at(at, g));
         }
     }
 
