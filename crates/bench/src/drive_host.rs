@@ -11,6 +11,7 @@ use lode_command::{
     Batch, Command, CommandError, Completion, Device, DeviceError, Outcome, Queue, ReadRequest, Reply, Until,
 };
 use lode_firmware::{Drive, FirmwareError};
+use lode_flash::timing::Model;
 use lode_page::PageError;
 
 /// Why a workload on a drive stopped.
@@ -149,6 +150,14 @@ pub(crate) fn reply_of(c: Completion) -> Result<Reply, DriveError> {
         Outcome::Done(reply) => Ok(reply?),
         Outcome::Unit(_) => unreachable!("no task was submitted"),
     }
+}
+
+/// A command alone, begun when the modelled device is at rest: what it came to.
+pub(crate) fn alone(drive: &Drive, model: &Model, c: Command) -> Result<Reply, DriveError> {
+    let (mut queue, mut out) = (drive.open_queue(1)?, Vec::new());
+    queue.submit(model.latest(), c).expect("the queue has room");
+    queue.complete(model.latest(), Until::One, &mut out)?;
+    reply_of(out.pop().expect("a command is under way"))
 }
 
 /// The LPID of page `n` of these extents.

@@ -8,6 +8,7 @@
 //! everything durable: a write is, when it ends.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use lode_base::{EXTENT_PAGES, ExtentId, Lpid, OwnerId, PageBuf, Profile, VirtualDuration, VirtualTime};
@@ -21,7 +22,7 @@ use serde::Serialize;
 
 use super::replay::{Busy, Completion, Tag, Target};
 use super::{Op, Request, TraceTime};
-use crate::drive_host::{DriveError, nth, reply_of};
+use crate::drive_host::{DriveError, alone, nth};
 use crate::random::Random;
 
 /// Bytes of a block.
@@ -124,7 +125,7 @@ impl ModelledDrive {
             let writes = (first..filled.min(first + FILL_BLOCKS)).map(|b| self.write(b)).collect();
             self.alone(Command::Write(Batch { writes, ..Batch::default() }))?;
         }
-        (0..filled).for_each(|b| self.written[(b / 64) as usize] |= 1 << (b % 64));
+        self.mark(0..filled, true);
         let mut random = Random(seed);
         for _ in 0..(filled as f64 * times) as u64 / FILL_BLOCKS {
             let mut blocks: Vec<u64> = (0..FILL_BLOCKS).map(|_| random.below(filled)).collect();
@@ -145,11 +146,8 @@ impl ModelledDrive {
         self.info_before = self.drive.info();
     }
 
-    fn alone(&mut self, c: Command) -> Result<Reply, DriveError> {
-        let at = self.model.latest();
-        self.queue.submit(at, c).expect("the queue is empty");
-        self.queue.complete(at, Until::One, &mut self.out)?;
-        reply_of(self.out.pop().expect("a command was submitted"))
+    fn alone(&self, c: Command) -> Result<Reply, DriveError> {
+        alone(&self.drive, &self.model, c)
     }
 
     fn lpid(&self, block: u64) -> Lpid {
@@ -164,6 +162,14 @@ impl ModelledDrive {
         self.written[(block / 64) as usize] >> (block % 64) & 1 == 1
     }
 
+    /// Blocks are written now, or are not.
+    fn mark(&mut self, blocks: Range<u64>, written: bool) {
+        for b in blocks {
+            let (word, bit) = (&mut self.written[(b / 64) as usize], 1 << (b % 64));
+            *word = if written { *word | bit } else { *word & !bit };
+        }
+    }
+
     /// The command of a request; writes count as written from now on.
     fn command(&mut self, r: &Request) -> Command {
         let first = r.offset / BLOCK_BYTES;
@@ -176,14 +182,14 @@ impl ModelledDrive {
             }
             Op::Write => {
                 let writes = blocks.clone().map(|b| self.write(b)).collect();
-                blocks.for_each(|b| self.written[(b / 64) as usize] |= 1 << (b % 64));
+                self.mark(blocks, true);
                 Command::Write(Batch { writes, ..Batch::default() })
             }
             Op::Trim => {
                 // What of a block is kept keeps the block.
                 let whole = r.offset.div_ceil(BLOCK_BYTES)..(r.offset + r.len) / BLOCK_BYTES;
                 let trims = whole.clone().filter(|&b| self.is_written(b)).map(|b| self.lpid(b)).collect();
-                whole.for_each(|b| self.written[(b / 64) as usize] &= !(1 << (b % 64)));
+                self.mark(whole, false);
                 Command::Write(Batch { trims, ..Batch::default() })
             }
             Op::Flush => Command::Write(Batch::default()),

@@ -19,11 +19,22 @@ pub(crate) trait LogMedium {
     /// The WBLOCK that can be programmed next; the number of WBLOCKs when the EBLOCK is ended.
     fn next_wblock(&self, e: EblockId) -> u32;
 
+    /// Says which WBLOCK can be programmed next.
+    fn set_next_wblock(&self, e: EblockId, wblock: u32);
+
     /// Programs whole WBLOCKs whose tags lie inside. After a failure some of them may be there.
     fn program(&self, e: EblockId, wblock: u32, data: &PageBuf) -> Result<(), FlashError>;
 
     /// Writes over `count` WBLOCKs of an ended EBLOCK, of which nothing is needed: whether the file system has space.
-    fn overwrite(&self, e: EblockId, wblock: u32, count: u32) -> Result<(), FlashError>;
+    fn overwrite(&self, e: EblockId, wblock: u32, count: u32) -> Result<(), FlashError> {
+        let g = *self.geometry();
+        assert_eq!(self.next_wblock(e), g.wblocks_per_eblock(), "{e:?} is not ended");
+        let nothing = PageBufMut::zeroed((count * g.wblock_bytes()) as usize).freeze();
+        self.set_next_wblock(e, wblock);
+        let written = self.program(e, wblock, &nothing);
+        self.set_next_wblock(e, g.wblocks_per_eblock());
+        written
+    }
 
     /// Makes durable what was programmed, and what was left of failed programs.
     fn sync(&self) -> Result<(), FlashError>;
@@ -53,17 +64,12 @@ impl LogMedium for Medium {
         self.next_wblock(e)
     }
 
-    fn program(&self, e: EblockId, wblock: u32, data: &PageBuf) -> Result<(), FlashError> {
-        self.program_tagged_inside(e, wblock, data)
+    fn set_next_wblock(&self, e: EblockId, wblock: u32) {
+        self.set_next_wblock(e, wblock);
     }
 
-    fn overwrite(&self, e: EblockId, wblock: u32, count: u32) -> Result<(), FlashError> {
-        let g = *self.geometry();
-        let nothing = PageBufMut::zeroed((count * g.wblock_bytes()) as usize).freeze();
-        self.set_next_wblock(e, wblock);
-        let written = self.program_tagged_inside(e, wblock, &nothing);
-        self.set_next_wblock(e, g.wblocks_per_eblock());
-        written
+    fn program(&self, e: EblockId, wblock: u32, data: &PageBuf) -> Result<(), FlashError> {
+        self.program_tagged_inside(e, wblock, data)
     }
 
     fn sync(&self) -> Result<(), FlashError> {

@@ -120,14 +120,8 @@ impl LogMedium for Faulty {
         }
     }
 
-    fn overwrite(&self, e: EblockId, wblock: u32, count: u32) -> Result<(), FlashError> {
-        assert_eq!(self.next_wblock(e), self.geometry().wblocks_per_eblock(), "{e:?} is not ended");
-        let g = self.geometry();
-        let nothing = PageBufMut::zeroed((count * g.wblock_bytes()) as usize).freeze();
+    fn set_next_wblock(&self, e: EblockId, wblock: u32) {
         self.medium.set_next_wblock(e, wblock);
-        let written = self.program(e, wblock, &nothing);
-        self.medium.set_next_wblock(e, g.wblocks_per_eblock());
-        written
     }
 
     fn sync(&self) -> Result<(), FlashError> {

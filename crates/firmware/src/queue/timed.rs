@@ -51,12 +51,16 @@ impl DriveQueue {
         true
     }
 
+    /// The job that comes first, by its time.
+    fn first_job(&self) -> Option<usize> {
+        (0..self.jobs.len()).min_by_key(|&i| (self.jobs[i].at, self.jobs[i].tag))
+    }
+
     /// Carries out all that was submitted, by its time.
     fn carry_out(&mut self) {
         let core = self.core.clone();
         let model = core.medium.model().expect("the device is modelled");
-        while let Some(first) = (0..self.jobs.len()).min_by_key(|&i| (self.jobs[i].at, self.jobs[i].tag)) {
-            let Job { tag, at, work } = self.jobs.remove(first).expect("it is one of them");
+        while let Some(Job { tag, at, work }) = self.first_job().and_then(|i| self.jobs.remove(i)) {
             let down_bytes = down_bytes(&work);
             match work {
                 Work::Cancelled => {
@@ -123,9 +127,8 @@ impl DriveQueue {
         let mut under_way = vec![(tag, begin(at, batch, down_bytes))];
         let most = core.identity.in_flight_max as usize;
         while under_way.len() < most {
-            let next = (0..self.jobs.len()).min_by_key(|&i| (self.jobs[i].at, self.jobs[i].tag));
             let is_write = |i: &usize| matches!(self.jobs[*i].work, Work::Command(Command::Write(_)));
-            let Some(i) = next.filter(is_write) else { break };
+            let Some(i) = self.first_job().filter(is_write) else { break };
             let bytes = self::down_bytes(&self.jobs[i].work);
             if let Some(Job { tag, at, work: Work::Command(Command::Write(batch)) }) = self.jobs.remove(i) {
                 under_way.push((tag, begin(at, batch, bytes)));

@@ -26,30 +26,18 @@ impl Calendar {
         if len == 0 {
             return ready;
         }
+        self.counts(floor, len);
+        let at = self.first_fit(ready, len);
+        self.insert(self.taken.partition_point(|t| t.0 < at), at, at + len);
+        at
+    }
+
+    /// It is taken for `len` more; what was over at `floor` is forgotten.
+    fn counts(&mut self, floor: u64, len: u64) {
         while self.taken.front().is_some_and(|t| t.1 <= floor) {
             self.taken.pop_front();
         }
         self.busy += len;
-        // Most come behind all others.
-        let Some(last) = self.taken.back_mut().filter(|t| t.1 > ready) else {
-            match self.taken.back_mut() {
-                Some(last) if last.1 == ready => last.1 += len,
-                _ => self.taken.push_back((ready, ready + len)),
-            }
-            return ready;
-        };
-        let behind = last.1;
-        let first = self.taken.partition_point(|t| t.1 <= ready);
-        let mut at = ready;
-        for i in first..self.taken.len() {
-            if at + len <= self.taken[i].0 {
-                self.insert(i, at, at + len);
-                return at;
-            }
-            at = self.taken[i].1;
-        }
-        self.taken.back_mut().expect("there is one").1 += len;
-        behind
     }
 
     /// Takes the resource for `len` in all, in pieces, from `ready` on wherever it is free: when the last one ends. For what is
@@ -58,10 +46,7 @@ impl Calendar {
         if len == 0 {
             return ready;
         }
-        while self.taken.front().is_some_and(|t| t.1 <= floor) {
-            self.taken.pop_front();
-        }
-        self.busy += len;
+        self.counts(floor, len);
         let first = self.taken.partition_point(|t| t.1 < ready);
         let (mut left, mut end, mut last) = (len, ready, first);
         // All that lies between becomes one stretch.
@@ -89,10 +74,10 @@ impl Calendar {
         ended
     }
 
-    /// What is taken before stretch `i`.
+    /// What is taken before stretch `i`, or behind all.
     fn insert(&mut self, i: usize, from: u64, to: u64) {
         let before = i > 0 && self.taken[i - 1].1 == from;
-        let behind = self.taken[i].0 == to;
+        let behind = self.taken.get(i).is_some_and(|t| t.0 == to);
         match (before, behind) {
             (true, true) => {
                 self.taken[i - 1].1 = self.taken[i].1;

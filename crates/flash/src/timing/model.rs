@@ -13,100 +13,13 @@
 //! Invariants: planes are taken in the order in which they are asked for, all else by whoever is ready first, memory and link in
 //! pieces; steps begin in the order of their time. Nothing here is a float: the same steps take the same picoseconds everywhere.
 
-use lode_base::profile::Rate;
+use lode_base::profile::{Frequency, Rate};
 use lode_base::{EblockId, Part, Profile, Split, VirtualDuration, VirtualTime};
 use parking_lot::Mutex;
 
 use super::calendar::Calendar;
 use super::counts::Operations;
-
-/// An instant, and what the time up to it was spent on.
-#[derive(Clone, Copy, Debug, Default)]
-struct Path {
-    at: u64,
-    split: Split,
-}
-
-impl Path {
-    /// Up to `at` with a part of the machine.
-    fn with(mut self, part: Part, at: u64) -> Self {
-        assert!(at >= self.at, "{part} ended at {at} ps, before it began at {}", self.at);
-        self.split.add(part, VirtualDuration::from_ps(at - self.at));
-        self.at = at;
-        self
-    }
-
-    fn later(self, other: Self) -> Self {
-        if other.at > self.at { other } else { self }
-    }
-}
-
-/// A step of an actor under way.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Step {
-    /// Where what is asked for next begins.
-    now: Path,
-    /// Where what was asked for last ends.
-    last: Path,
-    /// Where all of it ends.
-    done: Path,
-    /// Where all of its reads end.
-    read: Path,
-    /// Where what it reads goes.
-    sink: Sink,
-    /// In phases: what comes once all reads are over.
-    later: Later,
-}
-
-/// Work of a step in phases that is put off until the phase before it is over.
-#[derive(Clone, Copy, Debug, Default)]
-struct Later {
-    cycles: u64,
-    up_bytes: u64,
-}
-
-/// What overlaps within a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Overlap {
-    /// Whatever can: each page goes on to the next resource when it has left the one before.
-    #[default]
-    Pages,
-    /// Nothing: a channel reads a page of each way, hands all of them on, and begins anew; when all that the step reads is
-    /// there the cores begin, and then the link. Source: equations (1), (6), (8) and (9) of the ISP paper add up phases.
-    Phases,
-}
-
-impl Step {
-    /// A step that begins at `at`.
-    pub fn at(at: VirtualTime) -> Self {
-        let path = Path { at: at.as_ps(), split: Split::default() };
-        Self { now: path, last: path, done: path, read: path, sink: Sink::Dram, later: Later::default() }
-    }
-
-    /// When all of it is over, and what the time was spent on.
-    pub fn end(&self) -> (VirtualTime, Split) {
-        (VirtualTime::from_ps(self.done.at), self.done.split)
-    }
-
-    /// This step and another, one after which both are over.
-    pub fn join(self, other: Self) -> Self {
-        let now = self.now.later(other.now);
-        let read = self.read.later(other.read);
-        let (last, done) = (self.last.later(other.last), self.done.later(other.done));
-        Self { now, last, done, read, ..self }
-    }
-
-    /// A step that waits for another one: the time that it waits is the array's.
-    pub fn after(self, other: Self) -> Self {
-        let path = self.done.with(Part::Media, other.done.at.max(self.done.at));
-        Self { now: path, last: path, done: path, read: path, ..self }
-    }
-
-    fn ends(&mut self, path: Path) {
-        self.last = path;
-        self.done = self.done.later(path);
-    }
-}
+use super::step::{Later, Overlap, Path, Sink, Step};
 
 /// A plane, or a die whose planes work one at a time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -147,17 +60,10 @@ pub struct BusyTime {
     pub name: &'static str,
     /// All of them together, in picoseconds.
     pub busy_ps: u128,
+    /// The one that was taken most.
+    pub most_ps: u64,
     /// How many there are.
     pub parts: usize,
-}
-
-/// How much of the time a resource was taken.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Utilisation {
-    /// Its name.
-    pub name: String,
-    /// From 0 to 1.
-    pub share: f64,
 }
 
 /// A modelled device and its host.
@@ -166,16 +72,6 @@ pub struct Model {
     profile: Profile,
     overlap: Overlap,
     resources: Mutex<Resources>,
-}
-
-/// Where the data of a channel go as they are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Sink {
-    /// To the memory of the device.
-    #[default]
-    Dram,
-    /// Past the scan unit, which keeps what does not pass.
-    ScanUnit,
 }
 
 impl Model {
@@ -233,7 +129,7 @@ impl Model {
         let r = &mut *self.resources.lock();
         let Later { cycles, up_bytes } = std::mem::take(&mut r.step.later);
         if cycles > 0 {
-            let path = r.compute(r.step.done, p.cores.clock.time(cycles), cycles);
+            let path = r.compute(r.step.done, p.cores.clock, cycles);
             r.ends(path);
         }
         if up_bytes > 0 {
@@ -258,8 +154,7 @@ impl Model {
         if down_bytes > 0 {
             path = r.transfer(path, false, p.link.down, p.dram.rate, down_bytes);
         }
-        path =
-            r.compute(path, p.cores.clock.time(p.cores.command_cycles.into()), p.cores.command_cycles.into());
+        path = r.compute(path, p.cores.clock, p.cores.command_cycles.into());
         r.step.now = path;
         r.ends(path);
     }
@@ -414,18 +309,16 @@ impl Model {
 
     /// A core computes before what is asked for next.
     pub fn think(&self, cycles: u64) {
-        let time = self.profile.cores.clock.time(cycles);
         let r = &mut *self.resources.lock();
-        let path = r.compute(r.step.now, time, cycles);
+        let path = r.compute(r.step.now, self.profile.cores.clock, cycles);
         r.step.now = path;
         r.ends(path);
     }
 
     /// A core computes, after what was asked for last.
     pub fn compute(&self, cycles: u64) {
-        let time = self.profile.cores.clock.time(cycles);
         let r = &mut *self.resources.lock();
-        let path = r.compute(r.step.last, time, cycles);
+        let path = r.compute(r.step.last, self.profile.cores.clock, cycles);
         r.ends(path);
     }
 
@@ -468,40 +361,24 @@ impl Model {
         VirtualTime::from_ps(self.resources.lock().latest)
     }
 
-    /// How long resources were taken since the start: those of a kind together.
+    /// How long resources were taken since the start, by their kind.
     pub fn busy(&self) -> Vec<BusyTime> {
         let r = self.resources.lock();
-        let all = |c: &[Calendar]| (c.iter().map(|c| u128::from(c.busy())).sum(), c.len());
-        let one = |c: &Calendar| (u128::from(c.busy()), 1);
-        let planes = (r.planes.iter().map(|p| u128::from(p.busy)).sum(), r.planes.len());
-        let of = |name, (busy_ps, parts)| BusyTime { name, busy_ps, parts };
+        let of = |name, busy: Vec<u64>| BusyTime {
+            name,
+            busy_ps: busy.iter().map(|&b| u128::from(b)).sum(),
+            most_ps: busy.iter().copied().max().unwrap_or(0),
+            parts: busy.len(),
+        };
+        let all = |c: &[Calendar]| c.iter().map(Calendar::busy).collect();
         vec![
-            of("planes", planes),
+            of("planes", r.planes.iter().map(|p| p.busy).collect()),
             of("buses", all(&r.buses)),
             of("scan units", all(&r.scan_units)),
             of("cores", all(&r.cores)),
-            of("device memory", one(&r.dram)),
-            of("link to the host", one(&r.up)),
-            of("link to the device", one(&r.down)),
-        ]
-    }
-
-    /// How much of the time up to the latest end each resource was taken; planes, buses and cores each by the one that was
-    /// taken most.
-    pub fn utilisation(&self) -> Vec<Utilisation> {
-        let r = self.resources.lock();
-        let over = r.latest.max(1) as f64;
-        let of = |name: &str, busy: u64| Utilisation { name: name.into(), share: busy as f64 / over };
-        let most = |all: &[Calendar]| all.iter().map(Calendar::busy).max().unwrap_or(0);
-        vec![
-            of("plane", r.planes.iter().map(|p| p.busy).max().unwrap_or(0)),
-            of("bus", most(&r.buses)),
-            of("scan unit", most(&r.scan_units)),
-            of("core", most(&r.cores)),
-            of("device memory", r.dram.busy()),
-            of("link to the host", r.up.busy()),
-            of("link to the device", r.down.busy()),
-            of("host", r.host.busy()),
+            of("device memory", vec![r.dram.busy()]),
+            of("link to the host", vec![r.up.busy()]),
+            of("link to the device", vec![r.down.busy()]),
         ]
     }
 
@@ -558,8 +435,8 @@ impl Resources {
     }
 
     /// On the core that is free first.
-    fn compute(&mut self, path: Path, time: VirtualDuration, cycles: u64) -> Path {
-        let time = time.as_ps();
+    fn compute(&mut self, path: Path, clock: Frequency, cycles: u64) -> Path {
+        let time = clock.time(cycles).as_ps();
         let first = |c: &Calendar| c.first_fit(path.at, time);
         let best = (0..self.cores.len()).min_by_key(|&i| first(&self.cores[i])).expect("a device has cores");
         let begins = self.cores[best].take(self.floor, path.at, time);
@@ -758,9 +635,10 @@ mod tests {
             m.up(30_000);
             m.complete();
         }
-        let shares = m.utilisation();
-        assert!(shares.iter().all(|u| (0.0..=1.0).contains(&u.share)), "{shares:?}");
-        assert!(shares.iter().any(|u| u.share > 0.95), "{shares:?}");
+        let over = m.latest().as_ps() as f64;
+        let shares: Vec<f64> = m.busy().iter().map(|b| b.most_ps as f64 / over).collect();
+        assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)), "{shares:?}");
+        assert!(shares.iter().any(|share| *share > 0.95), "{shares:?}");
         let energy = m.operations().energy(&m.profile().energy, VirtualDuration::from_ns(1_000_000_000));
         assert!((energy.reads - m.operations().reads as f64 * 4125e-9).abs() < 1e-12);
         assert!((energy.total() - energy.device() - energy.host_idle).abs() < 1e-12);

@@ -36,7 +36,7 @@ use tpchgen::generators::{LineItem, LineItemGenerator};
 use super::equations::Breakdown;
 use super::experiment::{Experiment, RECORD_BYTES, System};
 use crate::BenchError;
-use crate::drive_host::{DriveError, Host, nth, reply_of};
+use crate::drive_host::{DriveError, Host, alone, nth, reply_of};
 use crate::random::Random;
 
 /// Values of the uniform column.
@@ -421,14 +421,6 @@ impl<'a> Run<'a> {
         }
         Ok(matched)
     }
-}
-
-/// A command at a time, begun when the device is at rest.
-fn alone(drive: &Drive, model: &Model, c: Command) -> Result<Reply, DriveError> {
-    let (mut queue, mut out) = (drive.open_queue(1)?, Vec::new());
-    queue.submit(model.latest(), c).expect("the queue has room");
-    queue.complete(model.latest(), Until::One, &mut out)?;
-    reply_of(out.pop().expect("a command is under way"))
 }
 
 #[cfg(test)]

@@ -14,14 +14,13 @@ use lode_flash::timing::Overlap;
 use super::equations::Parameters;
 use super::executed::Executor;
 use super::experiment::{CHANNELS, Experiment, NAND_MB_PER_S, System, mb_per_s, of_the_paper};
-use super::{mb, row, told};
+use super::{THROUGHPUT, mb, row, throughput, throughput_axis, told};
 use crate::BenchError;
 use crate::paper::plot::{Axis, Heading, LinePlot, Series, colour};
 use crate::paper::report::{Method, Row, X};
 
 /// Its name on the command line.
 pub const NAME: &str = "fig5";
-const THROUGHPUT: &str = "throughput";
 
 /// The rows of the figure, from whatever tells how many records a system scans in a second.
 ///
@@ -160,12 +159,7 @@ pub fn plot(rows: &[Row]) -> Result<String, BenchError> {
     {
         for channels in CHANNELS.into_iter().rev() {
             let name = system.with_channels(channels);
-            let of_it = rows.iter().filter(|r| r.series == name && r.metric == THROUGHPUT);
-            let point = |r: &Row| match r.x {
-                X::Number(x) => Some((x, r.ours / 1e6)),
-                _ => None,
-            };
-            let points = of_it.filter_map(point).collect();
+            let points = throughput(rows, &name);
             series.push(Series { name, colour, dashed: channels == 8, points });
         }
     }
@@ -185,13 +179,7 @@ pub fn plot(rows: &[Row]) -> Result<String, BenchError> {
             to: 450.0,
             log: true,
         },
-        y: Axis {
-            label: "throughput (million records/s)".into(),
-            ticks: vec![1.0, 2.0, 5.0, 10.0, 20.0, 50.0],
-            from: 1.0,
-            to: 50.0,
-            log: true,
-        },
+        y: throughput_axis(),
         series,
     }
     .svg()

@@ -8,14 +8,13 @@ use lode_base::Profile;
 use super::equations::Parameters;
 use super::executed::Executor;
 use super::experiment::{Experiment, System, mb_per_s, of_the_paper};
-use super::{row, told};
+use super::{THROUGHPUT, row, throughput, throughput_axis, told};
 use crate::BenchError;
 use crate::paper::plot::{Axis, Heading, LinePlot, Series, colour};
 use crate::paper::report::{Method, Row, X};
 
 /// Its name on the command line.
 pub const NAME: &str = "fig7";
-const THROUGHPUT: &str = "throughput";
 
 /// The links, with their rates in MB/s.
 pub const LINKS: [(&str, u64); 3] = [("SATA 2", 375), ("SATA 3", 750), ("PCIe x16", 8000)];
@@ -97,12 +96,7 @@ pub fn plot(rows: &[Row]) -> Result<String, BenchError> {
     for ((link, _), colour) in LINKS.into_iter().zip(colours).rev() {
         for system in SYSTEMS {
             let name = name(system, link);
-            let of_it = rows.iter().filter(|r| r.series == name && r.metric == THROUGHPUT);
-            let point = |r: &Row| match r.x {
-                X::Number(x) => Some((x, r.ours / 1e6)),
-                _ => None,
-            };
-            let points = of_it.filter_map(point).collect();
+            let points = throughput(rows, &name);
             series.push(Series { name, colour, dashed: system == System::Ihp, points });
         }
     }
@@ -121,13 +115,7 @@ pub fn plot(rows: &[Row]) -> Result<String, BenchError> {
             to: 1.02,
             log: false,
         },
-        y: Axis {
-            label: "throughput (million records/s)".into(),
-            ticks: vec![1.0, 2.0, 5.0, 10.0, 20.0, 50.0],
-            from: 1.0,
-            to: 50.0,
-            log: true,
-        },
+        y: throughput_axis(),
         series,
     }
     .svg()

@@ -23,6 +23,7 @@ use lode_base::Profile;
 use lode_base::profile::Rate;
 
 use self::executed::Executor;
+use super::plot::Axis;
 use super::report::{Method, ReportFile, Row, X, csv, json_lines};
 use crate::BenchError;
 
@@ -111,6 +112,30 @@ impl Figure {
     /// Its rows by the equations alone: none, if it is about an executed drive.
     pub fn by_equations(&self, profile: &Profile) -> Vec<Row> {
         self.by_equations.map_or_else(Vec::new, |rows| rows(profile))
+    }
+}
+
+/// Records scanned in a second.
+const THROUGHPUT: &str = "throughput";
+
+/// The curve of a series: millions of records a second over x.
+fn throughput(rows: &[Row], series: &str) -> Vec<(f64, f64)> {
+    let of_it = rows.iter().filter(|r| r.series == series && r.metric == THROUGHPUT);
+    let point = |r: &Row| match r.x {
+        X::Number(x) => Some((x, r.ours / 1e6)),
+        _ => None,
+    };
+    of_it.filter_map(point).collect()
+}
+
+/// The axis of such curves.
+fn throughput_axis() -> Axis {
+    Axis {
+        label: "throughput (million records/s)".into(),
+        ticks: vec![1.0, 2.0, 5.0, 10.0, 20.0, 50.0],
+        from: 1.0,
+        to: 50.0,
+        log: true,
     }
 }
 
