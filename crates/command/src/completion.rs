@@ -86,7 +86,7 @@ impl Completion {
     pub fn link_bytes(&self) -> u64 {
         const HEADER_BYTES: u64 = 16;
         let payload = match &self.outcome {
-            Outcome::Unit(u) => u.pages.iter().map(crate::PageRows::link_bytes).sum(),
+            Outcome::Unit(u) => u.link_bytes(),
             Outcome::Done(Ok(Reply::Pages(pages))) => pages.iter().map(|p| p.len() as u64).sum(),
             Outcome::Done(Ok(Reply::Extents(e))) => e.len() as u64 * 8,
             Outcome::Done(Ok(Reply::ExtentList(e))) => e.len() as u64 * 16,

@@ -51,6 +51,9 @@ pub enum CommandError {
         /// What is wrong.
         what: String,
     },
+    /// An aggregate meets a decimal that no answer can hold.
+    #[error("a decimal in an aggregate has more digits than fit 128 bits, on page {0}")]
+    Overflow(Lpid),
     /// A batch that is not the next of its session: nothing of it was applied.
     #[error("write {wsn} of {session} is not the next: the highest applied is {highest}")]
     WrongSequence {

@@ -15,4 +15,4 @@ pub use batch::{Align, Batch, Command, PageWrite, ReadRequest, SessionWrite};
 pub use completion::{Completion, ExtentInfo, Outcome, Reply};
 pub use device::{Budget, Device, Identity, Progress, Queue, Refused, Tag, Until};
 pub use error::{CommandError, DeviceError};
-pub use scan::{Answer, PageRange, PageRows, ScanCounts, ScanTask, ScanUnit};
+pub use scan::{Answer, GroupRows, PageRange, PageRows, ScanCounts, ScanTask, ScanUnit};

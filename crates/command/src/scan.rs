@@ -1,7 +1,8 @@
 //! Scan tasks: a program over a set of pages at a read view, answered in bounded units.
 //!
 //! ```text
-//!   pages ─► page index (skip) ─► read filter columns ─► filter ─► read the rest ─► project ─► unit
+//!   pages ─► page index (skip) ─► read filter columns ─► filter ─► read the rest ─┬─ project ─► rows ───► unit
+//!                                                                                 └─ aggregate ─► groups ─► unit
 //! ```
 
 use std::ops::AddAssign;
@@ -50,6 +51,9 @@ pub enum Answer {
     Pages,
     /// The projected columns of the rows that pass.
     Rows,
+    /// Partial groups of the rows that pass: when the table of groups is full, and at the end of the task. The program
+    /// has an aggregation, and only then.
+    Aggregate,
 }
 
 /// One bounded part of a task's answer.
@@ -57,8 +61,35 @@ pub enum Answer {
 pub struct ScanUnit {
     /// One entry for each page that answers something.
     pub pages: Vec<PageRows>,
+    /// Partial groups, in the order in which they left the table ([`Answer::Aggregate`] only).
+    pub groups: Vec<GroupRows>,
     /// What this unit took.
     pub counts: ScanCounts,
+}
+
+impl ScanUnit {
+    /// Bytes of this unit on the link.
+    pub fn link_bytes(&self) -> u64 {
+        let pages: u64 = self.pages.iter().map(PageRows::link_bytes).sum();
+        pages + self.groups.iter().map(GroupRows::link_bytes).sum::<u64>()
+    }
+}
+
+/// Partial groups: each at most once here, but also elsewhere in the task's answer.
+#[derive(Clone, Debug)]
+pub struct GroupRows {
+    /// How many.
+    pub rows: u32,
+    /// A column for each key, then one for each result, in the order of the program's aggregation.
+    pub columns: Vec<Column>,
+}
+
+impl GroupRows {
+    /// Bytes of these groups on the link.
+    pub fn link_bytes(&self) -> u64 {
+        let columns: usize = self.columns.iter().map(Column::link_bytes).sum();
+        (8 + columns) as u64
+    }
 }
 
 /// What one page answers.
@@ -100,6 +131,8 @@ pub struct ScanCounts {
     pub rows_out: u64,
     /// Values looked at by the filter.
     pub values_compared: u64,
+    /// Partial groups that were answered.
+    pub groups_out: u64,
 }
 
 impl AddAssign for ScanCounts {
@@ -111,5 +144,6 @@ impl AddAssign for ScanCounts {
         self.rows_in += o.rows_in;
         self.rows_out += o.rows_out;
         self.values_compared += o.values_compared;
+        self.groups_out += o.groups_out;
     }
 }

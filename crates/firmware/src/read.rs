@@ -249,11 +249,18 @@ impl PageAccess for UnitAccess<'_> {
         cycles += u64::from(if cost.index { c.index_cycles } else { 0 });
         cycles += u64::from(if cost.read { c.page_cycles } else { 0 });
         match self.core.options.scan_placement {
-            // Each row is looked at as it passes, and what passes the filter goes to the memory of the device.
-            ScanPlacement::ScanUnit => m.dram(cost.bytes_out),
+            // Each row is looked at as it passes, and added up; what comes out goes to the memory of the device. Groups
+            // lie there too: a core looks each up.
+            ScanPlacement::ScanUnit => {
+                if cost.grouped {
+                    m.compute_rows(cost.rows_aggregated * u64::from(c.aggregate_cycles));
+                }
+                m.dram(cost.bytes_out);
+            }
             ScanPlacement::Core => {
                 let (compare, emit) = (u64::from(c.compare_cycles), u64::from(c.emit_cycles));
-                m.compute_rows(cost.rows_in * compare + cost.rows_out * emit);
+                let add = u64::from(c.aggregate_cycles);
+                m.compute_rows(cost.rows_in * compare + cost.rows_out * emit + cost.rows_aggregated * add);
                 m.dram(cost.bytes_out);
             }
         }

@@ -23,7 +23,16 @@ const DIGITS_MAX: u8 = 38;
 /// # Errors
 /// When the expression is ill-typed, names a column that does not exist, or is larger than the drive allows.
 pub fn type_of(schema: &Schema, e: &Expr) -> Result<DataType, ProgramError> {
-    Checker { schema, nodes: 0 }.walk(e, 1)
+    Checker { schema, nodes: 0, caps_digits: false }.walk(e, 1)
+}
+
+/// The same for an aggregate's argument: arithmetic on decimals may need more than 38 digits, and then has 38, as
+/// DataFusion's does; its values are checked as they are computed.
+///
+/// # Errors
+/// As [`type_of`].
+pub fn type_of_argument(schema: &Schema, e: &Expr) -> Result<DataType, ProgramError> {
+    Checker { schema, nodes: 0, caps_digits: true }.walk(e, 1)
 }
 
 /// Whether the types of `schema` are types at all (digits of decimals), and its columns can be numbered.
@@ -54,6 +63,8 @@ fn ill_typed<T>(what: String) -> Result<T, ProgramError> {
 struct Checker<'a> {
     schema: &'a Schema,
     nodes: usize,
+    /// Whether a result of too many digits has as many as there can be, and is not refused.
+    caps_digits: bool,
 }
 
 impl Checker<'_> {
@@ -125,7 +136,7 @@ impl Checker<'_> {
             }
             Expr::Arith(op, a, b) => {
                 let (a, b) = (self.walk(a, depth + 1)?, self.walk(b, depth + 1)?);
-                arith(*op, a, b)
+                arith(*op, a, b, self.caps_digits)
             }
             Expr::Cast(a, to) => {
                 check_type(*to)?;
@@ -163,7 +174,7 @@ fn comparable(a: DataType, b: DataType) -> bool {
     }
 }
 
-fn arith(op: ArithOp, a: DataType, b: DataType) -> Result<DataType, ProgramError> {
+fn arith(op: ArithOp, a: DataType, b: DataType, caps_digits: bool) -> Result<DataType, ProgramError> {
     use DataType::{BigInt, Decimal, Double, Integer, Real, SmallInt};
     match (a, b) {
         (SmallInt | Integer | BigInt, _) if a == b => Ok(a),
@@ -176,6 +187,9 @@ fn arith(op: ArithOp, a: DataType, b: DataType) -> Result<DataType, ProgramError
                 }
                 ArithOp::Mul => (p1 + p2 + 1, s1 + s2),
             };
+            if caps_digits && scale <= DIGITS_MAX {
+                return Ok(Decimal { precision: precision.min(DIGITS_MAX), scale });
+            }
             if precision > DIGITS_MAX {
                 return ill_typed(format!("{op:?} of {a} and {b} needs {precision} digits"));
             }

@@ -56,6 +56,9 @@ pub enum EvalError<E> {
     /// The source had no column to give.
     #[error("{0}")]
     Source(E),
+    /// An argument of an aggregate has a value that does not fit 128 bits.
+    #[error("a decimal in an aggregate has more digits than fit 128 bits")]
+    Overflow,
     /// A column has another type, or other rows, than the schema and the page say.
     #[error(
         "column {column} is not what the schema says: it has {got_rows} rows of {got}, not {rows} of {data_type}"

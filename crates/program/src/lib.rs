@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!   Expr ── Program::check ─► Program ── select(columns) ─► Selection ── compact ─► the rows that passed
+//!   Program with Aggregation ── GroupTable ─► partial groups of the rows that passed
 //!   Schema ── IndexRule ── entry(columns) ─► IndexEntry ── may_match(program) ─► skip the page, or read it
 //! ```
 //!
 //! Programs are bounded trees without loops: what they cost is linear in the rows they meet, and they can not
 //! reach anything but the columns of the page in front of them.
 
+pub mod aggregate;
 mod check;
 pub mod compact;
 mod error;
@@ -20,7 +22,8 @@ pub mod program;
 pub mod selection;
 mod sets;
 
-pub use check::type_of;
+pub use aggregate::{Aggregation, Call, GroupTable};
+pub use check::{type_of, type_of_argument};
 pub use compact::compact;
 pub use error::{EvalError, ProgramError};
 pub use eval::{ColumnSource, Meter, select};

@@ -107,13 +107,19 @@ pub(crate) fn plan(schema: &Schema, e: &Expr) -> Node {
     Planner { schema }.pred(e)
 }
 
+/// The value of an aggregate's argument that passed the check over `schema`; `None` when it is NULL whatever the row.
+pub(crate) fn value(schema: &Schema, e: &Expr) -> Option<Val> {
+    Planner { schema }.val(e)
+}
+
 struct Planner<'a> {
     schema: &'a Schema,
 }
 
 impl Planner<'_> {
     fn type_of(&self, e: &Expr) -> DataType {
-        check::type_of(self.schema, e).expect("the expression was checked")
+        // The looser check of the two: what passed the other has the same type.
+        check::type_of_argument(self.schema, e).expect("the expression was checked")
     }
 
     fn pred(&self, e: &Expr) -> Node {

@@ -1,7 +1,10 @@
-//! `Program`: a checked filter and projection over the columns of one schema.
+//! `Program`: a checked filter, and a projection or an aggregation, over the columns of one schema.
+
+use std::sync::Arc;
 
 use lode_page::{DataType, Schema};
 
+use crate::aggregate::{Aggregation, Checked};
 use crate::plan::{self, Node};
 use crate::{Expr, ProgramError, check};
 
@@ -14,6 +17,7 @@ pub struct Program {
     filter_columns: Vec<u16>,
     projection: Vec<u16>,
     slots: bool,
+    aggregation: Option<Arc<Checked>>,
 }
 
 impl Program {
@@ -43,7 +47,35 @@ impl Program {
         filter_columns.sort_unstable();
         filter_columns.dedup();
         let plan = filter.as_ref().map(|f| plan::plan(&schema, f));
-        Ok(Self { schema, filter, plan, filter_columns, projection, slots })
+        Ok(Self { schema, filter, plan, filter_columns, projection, slots, aggregation: None })
+    }
+
+    /// The same filter with an aggregation of the rows that pass in the place of the projection.
+    ///
+    /// # Errors
+    /// When a column does not exist, types do not go together, or a bound is passed.
+    pub fn with_aggregation(self, aggregation: Aggregation) -> Result<Self, ProgramError> {
+        let checked = Checked::new(&self.schema, aggregation)?;
+        Ok(Self { projection: Vec::new(), slots: false, aggregation: Some(Arc::new(checked)), ..self })
+    }
+
+    /// What is made of the rows that pass, if they do not come out themselves.
+    pub fn aggregation(&self) -> Option<&Aggregation> {
+        self.aggregation.as_ref().map(|a| &a.asked)
+    }
+
+    /// Types of the keys and results of the aggregation, in the order of the answer; empty without one.
+    pub fn group_types(&self) -> &[DataType] {
+        self.aggregation.as_ref().map_or(&[], |a| &a.types)
+    }
+
+    /// Columns that the aggregation reads, ascending and distinct; none without one.
+    pub fn aggregate_columns(&self) -> &[u16] {
+        self.aggregation.as_ref().map_or(&[], |a| &a.columns)
+    }
+
+    pub(crate) fn checked_aggregation(&self) -> Option<&Checked> {
+        self.aggregation.as_deref()
     }
 
     /// The schema that the program understands.
@@ -89,14 +121,19 @@ impl Program {
             }
             Some(f) => Expr::And(vec![f, more]),
         };
-        Self::check(self.schema.clone(), Some(filter), self.projection.clone(), self.slots)
+        let narrowed = Self::check(self.schema.clone(), Some(filter), self.projection.clone(), self.slots)?;
+        Ok(Self { aggregation: self.aggregation.clone(), ..narrowed })
     }
 
     /// Bytes that the program takes on the link.
     pub fn link_bytes(&self) -> usize {
         const HEADER_BYTES: usize = 16;
         let filter = self.filter.as_ref().map_or(0, Expr::link_bytes);
-        HEADER_BYTES + self.schema.columns.len() * 4 + self.projection.len() * 2 + filter
+        HEADER_BYTES
+            + self.schema.columns.len() * 4
+            + self.projection.len() * 2
+            + filter
+            + self.aggregation.as_ref().map_or(0, |a| a.link_bytes())
     }
 }
 

@@ -1,7 +1,8 @@
 //! Compute: programs run where the pages are.
 //!
 //! ```text
-//!   pages ─► mapped? ─► page index ─► open page ─► filter columns ─► filter ─► projected columns ─► unit
+//!   pages ─► mapped? ─► page index ─► open page ─► filter columns ─► filter ─┬─ projected columns ─► rows ──► unit
+//!                                                                           └─ keys, arguments ─► groups ─► unit
 //!            PageAccess: what the drive core gives; nothing else of the drive is seen from here
 //! ```
 //!
@@ -77,8 +78,12 @@ pub(crate) struct PageCost {
     pub(crate) read: bool,
     /// Rows that were looked at.
     pub(crate) rows_in: u64,
-    /// Rows that were put out.
+    /// Rows that were put out; of an aggregation, groups.
     pub(crate) rows_out: u64,
+    /// Rows that were added to a group.
+    pub(crate) rows_aggregated: u64,
+    /// Whether the group of each had to be looked up.
+    pub(crate) grouped: bool,
     /// Bytes of them.
     pub(crate) bytes_out: u64,
 }

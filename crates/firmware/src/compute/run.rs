@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   task.pages: [extent 7: 0..1024] [extent 9: 0..80]
-//!                       ^ next                            the place goes on; nothing else is kept between units
+//!                       ^ next            the place goes on, and an aggregation's groups; nothing else is kept
 //! ```
 //!
 //! Invariants: a unit considers at most `unit_pages` mapped pages, and ends once its answer passes
@@ -11,9 +11,11 @@
 use std::sync::Arc;
 
 use lode_base::EXTENT_PAGES;
-use lode_command::{Answer, CommandError, PageRange, PageRows, ScanCounts, ScanTask, ScanUnit};
+use lode_command::{Answer, CommandError, GroupRows, PageRange, PageRows, ScanTask, ScanUnit};
 use lode_page::ops;
-use lode_program::{ColumnSource, EvalError, Meter, Program, Selection, compact, may_match, select};
+use lode_program::{
+    ColumnSource, EvalError, GroupTable, Meter, Program, Selection, compact, may_match, select,
+};
 
 use crate::compute::columns::{PageColumns, bad_page};
 use crate::compute::{Located, PageAccess, PageCost};
@@ -31,13 +33,16 @@ pub(crate) struct ScanRun {
     /// Pages of it that were considered.
     done_in_range: u16,
     rows_left: Option<u64>,
+    /// The groups so far, of a task that answers groups.
+    groups: Option<GroupTable>,
 }
 
 impl ScanRun {
     /// A task that has not begun.
     ///
     /// # Errors
-    /// [`CommandError::Invalid`] for units of no pages, or a range that leaves its extent.
+    /// [`CommandError::Invalid`] for units of no pages, a range that leaves its extent, or an answer that is not the
+    /// program's.
     pub(crate) fn new(task: ScanTask) -> Result<Self, CommandError> {
         if task.unit_pages == 0 {
             return Err(CommandError::Invalid("a scan in units of 0 pages".into()));
@@ -51,8 +56,13 @@ impl ScanRun {
                 )));
             }
         }
+        let groups = GroupTable::new(&task.program);
+        if groups.is_some() != (task.answer == Answer::Aggregate) {
+            let what = "a program with an aggregation answers groups, and no other does";
+            return Err(CommandError::Invalid(what.into()));
+        }
         let rows_left = task.limit_rows.filter(|_| task.answer == Answer::Rows);
-        Ok(Self { task, range: 0, done_in_range: 0, rows_left })
+        Ok(Self { task, range: 0, done_in_range: 0, rows_left, groups })
     }
 
     /// Gives the task a program with another filter, from the next unit on.
@@ -63,7 +73,8 @@ impl ScanRun {
         let old = &self.task.program;
         let same = old.schema() == program.schema()
             && old.projection() == program.projection()
-            && old.slots() == program.slots();
+            && old.slots() == program.slots()
+            && old.aggregation() == program.aggregation();
         assert!(same, "a running task may change its filter and nothing else");
         self.task.program = program;
     }
@@ -80,43 +91,78 @@ impl ScanRun {
         let done = self.fill(pages, &mut unit);
         if done.is_err() {
             self.range = self.task.pages.len();
+            self.groups = None;
         }
         done.map(|()| Some(unit))
     }
 
     fn is_over(&self) -> bool {
-        self.range == self.task.pages.len() || self.rows_left == Some(0)
+        let groups = self.groups.as_ref().map_or(0, GroupTable::groups);
+        self.range == self.task.pages.len() && groups == 0 || self.rows_left == Some(0)
     }
 
     fn fill(&mut self, pages: &dyn PageAccess, unit: &mut ScanUnit) -> Result<(), CommandError> {
         let mut bytes = 0;
         for _ in 0..UNIT_LOOKUPS {
             let left = u64::from(self.task.unit_pages).saturating_sub(unit.counts.pages);
-            if self.is_over() || left == 0 {
+            if self.range == self.task.pages.len() || left == 0 || self.rows_left == Some(0) {
                 break;
             }
             let ask = self.next_range(left);
             for at in pages.mapped(self.task.view, ask)? {
-                let before = unit.counts;
-                let answer = self.page(pages, &at, &mut unit.counts)?;
-                let now = unit.counts;
-                pages.charge(&PageCost {
-                    index: self.task.program.filter().is_some() && self.task.answer != Answer::Mapped,
-                    read: now.pages_read > before.pages_read,
-                    rows_in: now.rows_in - before.rows_in,
-                    rows_out: now.rows_out - before.rows_out,
-                    bytes_out: answer.as_ref().map_or(0, PageRows::link_bytes),
-                });
-                if let Some(answer) = answer {
-                    bytes += answer.link_bytes();
-                    unit.pages.push(answer);
-                }
+                bytes += self.charged_page(pages, &at, unit)?;
                 if bytes >= UNIT_BYTES || self.rows_left == Some(0) {
                     self.advance(&ask, at.lpid.page() + 1 - ask.first);
-                    return Ok(());
+                    return self.last_groups(pages, unit);
                 }
             }
             self.advance(&ask, ask.count);
+        }
+        self.last_groups(pages, unit)
+    }
+
+    /// One page, and what it cost; how many bytes it adds to the answer.
+    fn charged_page(
+        &mut self,
+        pages: &dyn PageAccess,
+        at: &Located,
+        unit: &mut ScanUnit,
+    ) -> Result<u64, CommandError> {
+        let (before, groups_before) = (unit.counts, unit.groups.len());
+        let answer = self.page(pages, at, unit)?;
+        let now = unit.counts;
+        let passed = now.rows_out - before.rows_out;
+        let full: u64 = unit.groups[groups_before..].iter().map(GroupRows::link_bytes).sum();
+        let bytes_out = answer.as_ref().map_or(0, PageRows::link_bytes) + full;
+        let aggregation = self.task.program.aggregation();
+        pages.charge(&PageCost {
+            index: self.task.program.filter().is_some() && self.task.answer != Answer::Mapped,
+            read: now.pages_read > before.pages_read,
+            rows_in: now.rows_in - before.rows_in,
+            rows_out: if aggregation.is_some() { now.groups_out - before.groups_out } else { passed },
+            rows_aggregated: if aggregation.is_some() { passed } else { 0 },
+            grouped: aggregation.is_some_and(|a| !a.group_by.is_empty()),
+            bytes_out,
+        });
+        unit.pages.extend(answer);
+        Ok(bytes_out)
+    }
+
+    /// After the last page, the groups that are left.
+    fn last_groups(&mut self, pages: &dyn PageAccess, unit: &mut ScanUnit) -> Result<(), CommandError> {
+        if self.range < self.task.pages.len() {
+            return Ok(());
+        }
+        if let Some(table) = &mut self.groups
+            && table.groups() > 0
+        {
+            let (groups, columns) = table.drain(&self.task.program);
+            let rows = GroupRows { rows: groups as u32, columns };
+            let cost =
+                PageCost { rows_out: groups as u64, bytes_out: rows.link_bytes(), ..PageCost::default() };
+            pages.charge(&cost);
+            unit.counts.groups_out += groups as u64;
+            unit.groups.push(rows);
         }
         Ok(())
     }
@@ -142,8 +188,9 @@ impl ScanRun {
         &mut self,
         pages: &dyn PageAccess,
         at: &Located,
-        counts: &mut ScanCounts,
+        unit: &mut ScanUnit,
     ) -> Result<Option<PageRows>, CommandError> {
+        let counts = &mut unit.counts;
         counts.pages += 1;
         let task = &self.task;
         let program = &*task.program;
@@ -180,7 +227,18 @@ impl ScanRun {
         let passed = selection.count(rows);
         let mut answer = None;
         let mut rows_out = passed;
-        if passed > 0 {
+        if let (Some(table), true) = (&mut self.groups, passed > 0) {
+            columns.fetch_all(program.aggregate_columns())?;
+            let mut full = |groups: usize, columns| {
+                counts.groups_out += groups as u64;
+                unit.groups.push(GroupRows { rows: groups as u32, columns });
+            };
+            table.take(program, &mut columns, &selection, &mut full).map_err(|e| match e {
+                EvalError::Source(e) => e,
+                EvalError::Overflow => CommandError::Overflow(at.lpid),
+                e => bad_page(at.lpid, e),
+            })?;
+        } else if passed > 0 {
             let a = match task.answer {
                 Answer::Rows => project(program, &mut columns, &selection, at)?,
                 _ => project(program, &mut columns, &Selection::All, at)?,

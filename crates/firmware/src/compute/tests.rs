@@ -7,9 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use lode_base::{CommitNo, EblockId, ExtentId, Geometry, Lpid, PageBuf, TableId, ViewId};
-use lode_command::{Answer, CommandError, PageRange, PageRows, ScanCounts, ScanTask};
+use lode_command::{Answer, CommandError, GroupRows, PageRange, PageRows, ScanCounts, ScanTask, ScanUnit};
 use lode_page::{Column, ColumnBuilder, ColumnType, DataType, PageKind, PageMeta, Schema, Value, Values};
-use lode_program::{CompareOp, Expr, IndexEntry, IndexRule, Program};
+use lode_program::{Aggregation, Call, CompareOp, Expr, IndexEntry, IndexRule, Program};
 
 use super::{Located, PageAccess, PageCost, ScanRun, entry_of};
 use crate::map::Entry;
@@ -52,6 +52,7 @@ struct FakePage {
 struct Fake {
     pages: BTreeMap<Lpid, FakePage>,
     reads: RefCell<Vec<(Lpid, Range<u32>)>>,
+    charged: RefCell<Vec<PageCost>>,
 }
 
 impl Fake {
@@ -96,7 +97,9 @@ impl Fake {
 }
 
 impl PageAccess for Fake {
-    fn charge(&self, _: &PageCost) {}
+    fn charge(&self, cost: &PageCost) {
+        self.charged.borrow_mut().push(*cost);
+    }
 
     fn mapped(&self, view: ViewId, range: PageRange) -> Result<Vec<Located>, CommandError> {
         if view != ViewId::new(1) {
@@ -135,16 +138,24 @@ fn task(answer: Answer, program: Program) -> ScanTask {
 }
 
 fn run(fake: &Fake, task: ScanTask) -> Result<(Vec<PageRows>, ScanCounts), CommandError> {
+    let all = run_units(fake, task)?;
+    assert!(all.groups.is_empty());
+    Ok((all.pages, all.counts))
+}
+
+/// All units of a task as one.
+fn run_units(fake: &Fake, task: ScanTask) -> Result<ScanUnit, CommandError> {
     let unit_pages = task.unit_pages;
     let mut run = ScanRun::new(task)?;
-    let (mut pages, mut counts) = (Vec::new(), ScanCounts::default());
+    let mut all = ScanUnit::default();
     while let Some(unit) = run.next_unit(fake)? {
         assert!(unit.counts.pages <= unit_pages.into());
-        pages.extend(unit.pages);
-        counts += unit.counts;
+        all.pages.extend(unit.pages);
+        all.groups.extend(unit.groups);
+        all.counts += unit.counts;
     }
     assert!(run.next_unit(fake)?.is_none());
-    Ok((pages, counts))
+    Ok(all)
 }
 
 fn program(filter: Option<Expr>, projection: &[u16], slots: bool) -> Program {
@@ -398,4 +409,122 @@ fn impossible_tasks_are_refused() {
     assert!(ScanRun::new(ScanTask { unit_pages: 0, ..good.clone() }).is_err());
     let mut closed = ScanRun::new(ScanTask { view: ViewId::new(2), ..good }).unwrap();
     assert_eq!(closed.next_unit(&Fake::table()).unwrap_err(), CommandError::ViewClosed(ViewId::new(2)));
+}
+
+fn grouped(filter: Option<Expr>, group_by: &[u16], groups_max: u32) -> Program {
+    let calls = vec![
+        Call::CountRows,
+        Call::Sum(Expr::Column(2)),
+        Call::Max(Expr::Column(3)),
+        Call::Count(Expr::Column(1)),
+    ];
+    let a = Aggregation { group_by: group_by.into(), calls, groups_max };
+    program(filter, &[], false).with_aggregation(a).unwrap()
+}
+
+/// Rows, sum of the decimals, greatest BIGINT, texts: by key.
+type Groups = BTreeMap<String, (i64, i128, Option<i64>, i64)>;
+
+fn merged(parts: &[GroupRows], keys: usize) -> Groups {
+    let mut groups = Groups::new();
+    for part in parts {
+        for row in 0..part.rows as usize {
+            let value = |c: usize| part.columns[c].value(row);
+            let key = format!("{:?}", (0..keys).map(value).collect::<Vec<_>>());
+            let g = groups.entry(key).or_default();
+            let int = |v| if let Value::Int(i) = v { Some(i) } else { None };
+            g.0 += int(value(keys)).unwrap();
+            g.1 += if let Value::Decimal(d) = value(keys + 1) { d } else { 0 };
+            g.2 = g.2.max(int(value(keys + 2)));
+            g.3 += int(value(keys + 3)).unwrap();
+        }
+    }
+    groups
+}
+
+#[test]
+fn groups_are_what_rows_aggregated_by_hand_are_however_small_the_table() {
+    let fake = Fake::table();
+    for (filter, passes) in cases() {
+        for (group_by, groups_max) in [(&[][..], 1), (&[1], 100), (&[1], 2), (&[1, 2], 700), (&[0], 40)] {
+            let mut expected = Groups::new();
+            for (_, n) in fake.rows().filter(|&(_, n)| passes(n)) {
+                let values = row(n);
+                let key = group_by.iter().map(|&c| values[usize::from(c)].clone()).collect::<Vec<_>>();
+                let g = expected.entry(format!("{key:?}")).or_default();
+                g.0 += 1;
+                g.1 += i128::from(n * 11 % 1000);
+                g.2 = g.2.max(Some(n * n));
+                g.3 += i64::from(!values[1].is_null());
+            }
+            let rows: i64 = expected.values().map(|g| g.0).sum();
+            fake.charged.borrow_mut().clear();
+            let p = grouped(filter.clone(), group_by, groups_max);
+            let all = run_units(&fake, task(Answer::Aggregate, p)).unwrap();
+            assert_eq!(merged(&all.groups, group_by.len()), expected, "{filter:?} by {group_by:?}");
+            assert!(all.pages.is_empty());
+            assert!(all.groups.iter().all(|g| g.rows > 0 && g.rows <= groups_max.max(1)));
+            let groups: u64 = all.groups.iter().map(|g| u64::from(g.rows)).sum();
+            assert_eq!((all.counts.rows_out, all.counts.groups_out), (rows as u64, groups));
+            let charged = fake.charged.borrow();
+            let sum = |f: fn(&PageCost) -> u64| charged.iter().map(f).sum::<u64>();
+            assert_eq!(sum(|c| c.rows_aggregated), rows as u64, "each row is paid for");
+            assert_eq!((sum(|c| c.rows_out), sum(|c| c.rows_in)), (groups, all.counts.rows_in));
+            assert_eq!(sum(|c| c.bytes_out), all.link_bytes());
+            assert!(charged.iter().all(|c| c.grouped != group_by.is_empty() || c.rows_aggregated == 0));
+        }
+    }
+}
+
+#[test]
+fn an_aggregation_reads_its_columns_and_no_others() {
+    let fake = Fake::table();
+    let of = |program: Program, answer| {
+        fake.reads.borrow_mut().clear();
+        let counts = run_units(&fake, task(answer, program)).unwrap().counts;
+        (fake.reads.borrow().len(), counts.media_bytes)
+    };
+    let count = Aggregation { group_by: vec![], calls: vec![Call::CountRows], groups_max: 1 };
+    let count = program(None, &[], false).with_aggregation(count).unwrap();
+    assert_eq!(of(count, Answer::Aggregate), of(program(None, &[], false), Answer::Rows));
+    assert_eq!(
+        of(grouped(None, &[1], 9), Answer::Aggregate).1,
+        of(program(None, &[1, 2, 3], false), Answer::Rows).1
+    );
+}
+
+#[test]
+fn groups_and_programs_that_do_not_go_together_are_refused() {
+    let refused = |answer, p: Program| {
+        let e = ScanRun::new(task(answer, p)).err().unwrap();
+        assert!(matches!(e, CommandError::Invalid(_)), "{e}");
+    };
+    refused(Answer::Aggregate, program(None, &[0], false));
+    refused(Answer::Rows, grouped(None, &[1], 9));
+    refused(Answer::Mapped, grouped(None, &[1], 9));
+    let mut run = ScanRun::new(task(Answer::Aggregate, grouped(None, &[1], 9))).unwrap();
+    run.narrow(Arc::new(grouped(None, &[1], 9).with_filter(keys(0, 5)).unwrap()));
+    for other in [grouped(None, &[1], 10), grouped(None, &[0], 9), program(None, &[], false)] {
+        assert!(catch_unwind(AssertUnwindSafe(|| run.narrow(Arc::new(other)))).is_err());
+    }
+}
+
+#[test]
+fn an_aggregate_that_overflows_ends_the_task_with_an_error_that_names_the_page() {
+    let fake = Fake::table();
+    // Squares of squares of n^2, as decimals: 10^76 and more.
+    let wide = Expr::Cast(Box::new(Expr::Column(3)), DataType::Decimal { precision: 38, scale: 0 });
+    let square = |e: Expr| Expr::Arith(lode_program::ArithOp::Mul, Box::new(e.clone()), Box::new(e));
+    let a =
+        Aggregation { group_by: vec![], calls: vec![Call::Sum(square(square(square(wide))))], groups_max: 1 };
+    let p = program(None, &[], false).with_aggregation(a).unwrap();
+    let mut run = ScanRun::new(task(Answer::Aggregate, p)).unwrap();
+    let e = loop {
+        match run.next_unit(&fake) {
+            Ok(unit) => assert!(unit.is_some(), "nothing was noticed"),
+            Err(e) => break e,
+        }
+    };
+    assert!(matches!(e, CommandError::Overflow(_)), "{e}");
+    assert!(run.next_unit(&fake).unwrap().is_none(), "the task is over");
 }

@@ -96,7 +96,7 @@ impl<T: Copy> Lane<'_, T> {
         }
     }
 
-    fn zip<U: Copy>(&self, other: &Self, f: impl Fn(T, T) -> U) -> Lane<'static, U> {
+    pub(crate) fn zip<U: Copy>(&self, other: &Self, f: impl Fn(T, T) -> U) -> Lane<'static, U> {
         match (self, other) {
             (_, Self::Const(b)) => self.map(|a| f(a, *b)),
             (Self::Const(a), _) => other.map(|b| f(*a, b)),
@@ -203,7 +203,7 @@ pub(crate) fn evaluate<'a>(val: &Val, rows: &Range<usize>, column: &impl Fn(u16)
     }
 }
 
-fn arith<'a>(op: ArithOp, a: Data<'a>, b: Data<'a>) -> Data<'a> {
+pub(crate) fn arith<'a>(op: ArithOp, a: Data<'a>, b: Data<'a>) -> Data<'a> {
     macro_rules! wrapping {
         ($variant:ident, $a:expr, $b:expr) => {
             Data::$variant(match op {

@@ -9,7 +9,7 @@ pub(crate) fn passes(schema: &Schema, e: &Expr, get: &dyn Fn(u16) -> Value) -> b
 }
 
 /// The value and type of `e` in the row whose values `get` gives.
-fn value(schema: &Schema, e: &Expr, get: &dyn Fn(u16) -> Value) -> (Value, DataType) {
+pub(crate) fn value(schema: &Schema, e: &Expr, get: &dyn Fn(u16) -> Value) -> (Value, DataType) {
     let t = type_of(schema, e).expect("checked");
     let sub = |e: &Expr| value(schema, e, get);
     let bool3 = |e: &Expr| match sub(e).0 {

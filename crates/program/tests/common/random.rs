@@ -247,7 +247,7 @@ fn leaf(rng: &mut Rng, depth: usize) -> Expr {
 }
 
 /// An expression of type `t`.
-fn scalar(rng: &mut Rng, t: DataType, depth: usize) -> Expr {
+pub(crate) fn scalar(rng: &mut Rng, t: DataType, depth: usize) -> Expr {
     use DataType::{BigInt, Decimal, Double, Integer, Real, SmallInt};
     if depth > 0 && rng.one_in(3) {
         let op = rng.pick(&[ArithOp::Add, ArithOp::Sub, ArithOp::Mul]);

@@ -8,6 +8,7 @@
 //! After each step the drive's invariants are checked; a power cut that struck within it, or a drive that became
 //! read-only, is followed by a reopen at once.
 
+mod groups;
 mod harm;
 mod power;
 mod read;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use lode_base::{ExtentId, Lpid};
-use lode_command::{Answer, Command, CommandError, PageRange, PageRows, Reply, ScanTask};
+use lode_command::{Answer, Command, CommandError, GroupRows, PageRange, PageRows, Reply, ScanTask};
 use lode_page::{DataType, Value};
 use lode_program::{CompareOp, Expr, Program};
 
-use super::{Done, ROWS, World};
+use super::{Done, ROWS, World, groups};
 use crate::content::{KEYS, Row, VALUES, integer, schema};
 use crate::failure::{Kind, wrong};
 use crate::oracle::{Page, State};
@@ -46,6 +46,8 @@ struct Asked {
     slots: bool,
     answer: Answer,
     limit_rows: Option<u64>,
+    /// Of an aggregation: whether by value, and how many groups at a time.
+    groups: Option<(bool, u32)>,
 }
 
 impl World<'_> {
@@ -67,7 +69,7 @@ impl World<'_> {
         let answer = *r
             .pick(&[Answer::Mapped, Answer::Index, Answer::Pages, Answer::Rows, Answer::Rows])
             .expect("there are some");
-        let asked = Asked {
+        let mut asked = Asked {
             filter: Filter {
                 low,
                 high: low + r.skewed(0, KEYS) as i64,
@@ -77,19 +79,30 @@ impl World<'_> {
             slots: r.once_in(2),
             answer,
             limit_rows: (answer == Answer::Rows && r.once_in(4)).then(|| r.skewed(1, 200)),
+            groups: None,
         };
-        let program =
+        let unit_pages = r.skewed(1, 40) as u32;
+        let cancel = r.once_in(8).then(|| r.below(3) as usize);
+        if answer == Answer::Rows && r.once_in(3) {
+            asked.answer = Answer::Aggregate;
+            asked.limit_rows = None;
+            asked.groups = Some((r.once_in(2), r.skewed(1, 100) as u32));
+        }
+        let mut program =
             Program::check(schema(), Some(asked.filter.expr()), asked.projection.clone(), asked.slots)
                 .expect("the program is of the schema");
+        if let Some((by_value, groups_max)) = asked.groups {
+            let of = groups::aggregation(by_value, groups_max);
+            program = program.with_aggregation(of).expect("the aggregation is of the schema");
+        }
         let task = ScanTask {
             view,
             pages: pages.clone(),
             program: Arc::new(program),
-            answer,
-            unit_pages: r.skewed(1, 40) as u32,
+            answer: asked.answer,
+            unit_pages,
             limit_rows: asked.limit_rows,
         };
-        let cancel = r.once_in(8).then(|| r.below(3) as usize);
         let (units, end) = crate::host::scan(&*self.device, Command::Scan(task), cancel)?;
         if self.faults.is_cut() {
             return Ok(());
@@ -99,8 +112,12 @@ impl World<'_> {
             Err(CommandError::Cancelled) if cancel.is_some() => return Ok(()),
             answer => return self.failed("a scan", answer),
         }
-        let answered: Vec<PageRows> = units.into_iter().flat_map(|u| u.pages).collect();
-        asked.holds(&state, &pages, &answered)
+        let (mut answered, mut groups) = (Vec::new(), Vec::new());
+        for u in units {
+            answered.extend(u.pages);
+            groups.extend(u.groups);
+        }
+        asked.holds(&state, &pages, &answered, &groups)
     }
 }
 
@@ -121,7 +138,7 @@ fn ranges(extents: &[ExtentId], slots: u16, r: &mut Random) -> Vec<PageRange> {
 }
 
 impl Asked {
-    fn holds(&self, state: &State, ranges: &[PageRange], answered: &[PageRows]) -> Done {
+    fn holds(&self, state: &State, ranges: &[PageRange], answered: &[PageRows], parts: &[GroupRows]) -> Done {
         let mapped: Vec<(Lpid, &Page)> = ranges
             .iter()
             .flat_map(|r| {
@@ -147,6 +164,14 @@ impl Asked {
                 }
             }
             Answer::Pages | Answer::Rows => return self.rows_hold(&at, &mapped, answered),
+            Answer::Aggregate => {
+                let (by_value, groups_max) = self.groups.expect("groups were asked for");
+                let rows = mapped.iter().flat_map(|(_, p)| p.content.rows());
+                let expected = groups::of_rows(by_value, rows.filter(|row| self.filter.passes(row)));
+                if groups::of_parts(by_value, groups_max, parts).is_none_or(|got| got != expected) {
+                    return wrong(Kind::WrongBytes, format!("{at} answers other groups than its rows make"));
+                }
+            }
         }
         Ok(())
     }

@@ -1,0 +1,223 @@
+//! What is known of each group: one vector a call, one element a group.
+
+use lode_base::PageBuf;
+use lode_page::{Column, ColumnBuilder, DataType, Value};
+
+use super::Call;
+use crate::eval::lanes::{Data, Lane};
+
+/// The state of one call for all groups.
+#[derive(Debug)]
+pub(super) enum State {
+    /// Rows, or values.
+    Count(Vec<i64>),
+    Ints(Sums<i64>),
+    Decimals(Sums<i128>),
+    Doubles(Sums<f64>),
+    /// The least or greatest number.
+    Extreme {
+        greatest: bool,
+        values: Vec<Option<i128>>,
+    },
+    /// The least or greatest string, and the bytes of all of them.
+    ExtremeBytes {
+        greatest: bool,
+        values: Vec<Option<Box<[u8]>>>,
+        bytes: usize,
+    },
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Sums<T> {
+    sums: Vec<T>,
+    /// Whether there was a value.
+    seen: Vec<bool>,
+}
+
+/// The rows of a block: the group of each (`None`: all are of the first), and which have a value.
+pub(super) struct Rows<'a> {
+    pub(super) groups: Option<&'a [u32]>,
+    pub(super) count: usize,
+    /// A bit a row from the block's first on; `None` when all have one.
+    pub(super) valid: Option<&'a [u64]>,
+}
+
+impl Rows<'_> {
+    /// Calls `f` with each row that has a value, and its group.
+    #[inline]
+    fn each(&self, mut f: impl FnMut(usize, usize)) {
+        let group = |i: usize| self.groups.map_or(0, |g| g[i] as usize);
+        match self.valid {
+            None => (0..self.count).for_each(|i| f(i, group(i))),
+            Some(words) => {
+                (0..self.count).filter(|i| words[i / 64] >> (i % 64) & 1 == 1).for_each(|i| f(i, group(i)));
+            }
+        }
+    }
+}
+
+impl State {
+    /// The state of a call whose result is of type `t`.
+    pub(super) fn new(call: &Call, t: DataType) -> Self {
+        match (call, t) {
+            (Call::CountRows | Call::Count(_), _) => Self::Count(Vec::new()),
+            (Call::Sum(_), DataType::Double) => Self::Doubles(Sums::default()),
+            (Call::Sum(_), DataType::Decimal { .. }) => Self::Decimals(Sums::default()),
+            (Call::Sum(_), _) => Self::Ints(Sums::default()),
+            (Call::Min(_) | Call::Max(_), t) => {
+                let greatest = matches!(call, Call::Max(_));
+                match t.is_variable() {
+                    true => Self::ExtremeBytes { greatest, values: Vec::new(), bytes: 0 },
+                    false => Self::Extreme { greatest, values: Vec::new() },
+                }
+            }
+        }
+    }
+
+    /// Makes room for this many groups.
+    pub(super) fn grow(&mut self, groups: usize) {
+        match self {
+            Self::Count(c) => c.resize(groups, 0),
+            Self::Ints(s) => s.grow(groups),
+            Self::Decimals(s) => s.grow(groups),
+            Self::Doubles(s) => s.grow(groups),
+            Self::Extreme { values, .. } => values.resize(groups, None),
+            Self::ExtremeBytes { values, .. } => values.resize(groups, None),
+        }
+    }
+
+    /// Bytes of strings that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        if let Self::ExtremeBytes { bytes, .. } = self { *bytes } else { 0 }
+    }
+
+    /// Counts rows.
+    pub(super) fn count(&mut self, rows: &Rows<'_>) {
+        let Self::Count(counts) = self else { unreachable!("only counts go without values") };
+        match (rows.groups, rows.valid) {
+            (None, None) => counts[0] += rows.count as i64,
+            _ => rows.each(|_, g| counts[g] += 1),
+        }
+    }
+
+    /// Takes the values of rows.
+    pub(super) fn take(&mut self, rows: &Rows<'_>, data: &Data<'_>) {
+        match (self, data) {
+            (Self::Count(_), _) => unreachable!("counts take no values"),
+            (Self::Ints(s), Data::I16(l)) => s.add(rows, l, |a, v| a.wrapping_add(v.into())),
+            (Self::Ints(s), Data::I32(l)) => s.add(rows, l, |a, v| a.wrapping_add(v.into())),
+            (Self::Ints(s), Data::I64(l)) => s.add(rows, l, i64::wrapping_add),
+            (Self::Decimals(s), Data::I32(l)) => s.add(rows, l, |a, v| a.wrapping_add(v.into())),
+            (Self::Decimals(s), Data::I64(l)) => s.add(rows, l, |a, v| a.wrapping_add(v.into())),
+            (Self::Decimals(s), Data::I128(l)) => s.add(rows, l, i128::wrapping_add),
+            (Self::Doubles(s), Data::F32(l)) => s.add(rows, l, |a, v| a + f64::from(v)),
+            (Self::Doubles(s), Data::F64(l)) => s.add(rows, l, |a, v| a + v),
+            (Self::Extreme { greatest, values }, data) => match data {
+                Data::I16(l) => extreme(rows, l, *greatest, values),
+                Data::I32(l) => extreme(rows, l, *greatest, values),
+                Data::I64(l) => extreme(rows, l, *greatest, values),
+                Data::I128(l) => extreme(rows, l, *greatest, values),
+                _ => unreachable!("least and greatest of other types were refused"),
+            },
+            (Self::ExtremeBytes { greatest, values, bytes }, Data::Bytes(strings)) => {
+                rows.each(|i, g| {
+                    let (new, old) = (strings.get(i), values[g].as_deref());
+                    let better = old.is_none_or(|old| if *greatest { new > old } else { new < old });
+                    if better {
+                        *bytes = *bytes + new.len() - old.map_or(0, <[u8]>::len);
+                        values[g] = Some(new.into());
+                    }
+                });
+            }
+            _ => unreachable!("the argument's type was checked"),
+        }
+    }
+
+    /// The results of all groups as a column of type `t`; then there are none.
+    pub(super) fn drain(&mut self, t: DataType) -> Column {
+        match self {
+            Self::Count(c) => values(t, std::mem::take(c).into_iter().map(Value::Int)),
+            Self::Ints(s) => s.drain(t, Value::Int),
+            Self::Decimals(s) => s.decimals(t),
+            Self::Doubles(s) => s.drain(t, Value::Double),
+            Self::Extreme { values: v, .. } => {
+                let value = |v: i128| match t {
+                    DataType::Decimal { .. } => Value::Decimal(v),
+                    _ => Value::Int(v as i64),
+                };
+                values(t, std::mem::take(v).into_iter().map(|v| v.map_or(Value::Null, value)))
+            }
+            Self::ExtremeBytes { values: v, bytes, .. } => {
+                *bytes = 0;
+                values(t, std::mem::take(v).into_iter().map(|v| v.map_or(Value::Null, Value::Bytes)))
+            }
+        }
+    }
+}
+
+impl<T: Copy + Default> Sums<T> {
+    fn grow(&mut self, groups: usize) {
+        self.sums.resize(groups, T::default());
+        self.seen.resize(groups, false);
+    }
+
+    fn add<V: Copy>(&mut self, rows: &Rows<'_>, lane: &Lane<'_, V>, add: impl Fn(T, V) -> T) {
+        match (lane, rows.groups, rows.valid) {
+            (Lane::Slice(values), None, None) => {
+                self.sums[0] = values.iter().fold(self.sums[0], |a, &v| add(a, v));
+                self.seen[0] |= !values.is_empty();
+            }
+            (lane, ..) => rows.each(|i, g| {
+                self.sums[g] = add(self.sums[g], at(lane, i));
+                self.seen[g] = true;
+            }),
+        }
+    }
+
+    fn drain(&mut self, t: DataType, value: impl Fn(T) -> Value) -> Column {
+        let (sums, seen) = (std::mem::take(&mut self.sums), std::mem::take(&mut self.seen));
+        values(t, sums.into_iter().zip(seen).map(|(v, seen)| if seen { value(v) } else { Value::Null }))
+    }
+}
+
+impl Sums<i128> {
+    /// Sums may have more digits than a value of the type: they are sent as they are, and whoever merges them sees to it.
+    fn decimals(&mut self, t: DataType) -> Column {
+        let (sums, seen) = (std::mem::take(&mut self.sums), std::mem::take(&mut self.seen));
+        let validity = (!seen.iter().all(|&s| s)).then(|| {
+            let mut bits = vec![0u8; seen.len().div_ceil(8)];
+            seen.iter().enumerate().for_each(|(i, &s)| bits[i / 8] |= u8::from(s) << (i % 8));
+            PageBuf::copy_from(&bits)
+        });
+        let data = lode_page::Values::Fixed { width: 16, data: PageBuf::from_values(&sums) };
+        Column::new(t, sums.len(), validity, data).expect("sixteen bytes a group")
+    }
+}
+
+fn at<V: Copy>(lane: &Lane<'_, V>, i: usize) -> V {
+    match lane {
+        Lane::Const(v) => *v,
+        Lane::Slice(s) => s[i],
+    }
+}
+
+fn extreme<V: Copy + Into<i128>>(
+    rows: &Rows<'_>,
+    lane: &Lane<'_, V>,
+    greatest: bool,
+    values: &mut [Option<i128>],
+) {
+    rows.each(|i, g| {
+        let new: i128 = at(lane, i).into();
+        if values[g].is_none_or(|old| if greatest { new > old } else { new < old }) {
+            values[g] = Some(new);
+        }
+    });
+}
+
+/// A column of these values.
+pub(super) fn values(t: DataType, values: impl Iterator<Item = Value>) -> Column {
+    let mut column = ColumnBuilder::new(t);
+    values.for_each(|v| column.push(&v).expect("a group's values are of their types, and few"));
+    column.finish()
+}

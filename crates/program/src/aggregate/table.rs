@@ -1,0 +1,135 @@
+//! `GroupTable`: the groups of the rows so far.
+
+use lode_page::Column;
+
+use super::arguments::Inputs;
+use super::keys::Keys;
+use super::states::{Rows, State, values};
+use crate::eval::fetch;
+use crate::{ColumnSource, EvalError, Program, Selection, compact};
+
+/// Rows of a block of values: temporary vectors stay in the processor's cache. Whole words of 64.
+const BLOCK_ROWS: usize = 2048;
+/// Bytes of strings that the table may hold before its groups come out: those of keys, and least and greatest ones.
+const STRING_BYTES_MAX: usize = 1 << 20;
+
+/// The groups of a program's aggregation.
+#[derive(Debug)]
+pub struct GroupTable {
+    /// `None` without a GROUP BY.
+    keys: Option<Keys>,
+    states: Vec<State>,
+    /// Rows in it.
+    rows: u64,
+}
+
+impl GroupTable {
+    /// An empty table; `None` when the program aggregates nothing.
+    pub fn new(program: &Program) -> Option<Self> {
+        let a = program.checked_aggregation()?;
+        let (keys, results) = a.types.split_at(a.asked.group_by.len());
+        let states = a.asked.calls.iter().zip(results).map(|(call, &t)| State::new(call, t)).collect();
+        let keys = (!keys.is_empty()).then(|| Keys::new(keys, a.asked.groups_max as usize));
+        Some(Self { keys, states, rows: 0 })
+    }
+
+    /// Groups in it.
+    pub fn groups(&self) -> usize {
+        match &self.keys {
+            Some(keys) => keys.groups(),
+            None => usize::from(self.rows > 0),
+        }
+    }
+
+    /// Takes the rows of a page that `selection` selects. When a group finds no room, all groups so far go to `full`
+    /// (keys, then results, a column each, of as many rows as there are groups), and the table begins anew.
+    ///
+    /// # Errors
+    /// Those of the source; [`EvalError::Overflow`] when an argument's value does not fit 128 bits. The table is then
+    /// of no use.
+    pub fn take<S: ColumnSource>(
+        &mut self,
+        program: &Program,
+        source: &mut S,
+        selection: &Selection,
+        full: &mut impl FnMut(usize, Vec<Column>),
+    ) -> Result<(), EvalError<S::Error>> {
+        let a = program.checked_aggregation().expect("the program that the table was made for");
+        let rows = selection.count(source.rows());
+        let read = |&c: &u16| Ok((c, compact(&fetch(program.schema(), source, c)?, selection)));
+        let columns = a.columns.iter().map(read).collect::<Result<_, EvalError<S::Error>>>()?;
+        let inputs = Inputs::new(columns, rows);
+        let mut from = 0;
+        while from < rows {
+            let groups = self.keys.as_mut().map(|keys| keys.groups_of(&inputs, &a.asked.group_by, from));
+            let to = groups.as_ref().map_or(rows, |g| from + g.len());
+            self.rows += (to - from) as u64;
+            let count = self.groups();
+            self.states.iter_mut().for_each(|s| s.grow(count));
+            for (i, argument) in a.arguments.iter().enumerate() {
+                let state = &mut self.states[i];
+                let Some(argument) = argument else {
+                    if matches!(a.asked.calls[i], super::Call::CountRows) {
+                        state.count(&Rows { groups: groups.as_deref(), count: to - from, valid: None });
+                    }
+                    continue;
+                };
+                let valid = inputs.valid(&argument.columns);
+                // Blocks begin at whole words of the rows' bits, but for the first.
+                let mut start = from;
+                while start < to {
+                    let end = ((start / BLOCK_ROWS + 1) * BLOCK_ROWS).min(to);
+                    let bits = valid.as_ref().map(|v| shifted(v, start, end));
+                    let of = groups.as_ref().map(|g| &g[start - from..end - from]);
+                    let rows = Rows { groups: of, count: end - start, valid: bits.as_deref() };
+                    if matches!(state, State::Count(_)) {
+                        state.count(&rows);
+                    } else {
+                        let (data, unfit) = inputs.evaluate(&argument.value, &(start..end));
+                        let has_value =
+                            |&i: &usize| rows.valid.is_none_or(|v| v[i / 64] >> (i % 64) & 1 == 1);
+                        if unfit.iter().any(has_value) {
+                            return Err(EvalError::Overflow);
+                        }
+                        state.take(&rows, &data);
+                    }
+                    start = end;
+                }
+            }
+            from = to;
+            let bytes = self.keys.as_ref().map_or(0, Keys::bytes)
+                + self.states.iter().map(State::bytes).sum::<usize>();
+            if from < rows || bytes >= STRING_BYTES_MAX {
+                let (groups, columns) = self.drain(program);
+                full(groups, columns);
+            }
+        }
+        Ok(())
+    }
+
+    /// All groups: how many, and a column for each key and each result. Then the table is empty.
+    pub fn drain(&mut self, program: &Program) -> (usize, Vec<Column>) {
+        let a = program.checked_aggregation().expect("the program that the table was made for");
+        let groups = self.groups();
+        self.states.iter_mut().for_each(|s| s.grow(groups));
+        let mut types = a.types.iter();
+        let mut columns = Vec::with_capacity(a.types.len());
+        for key in self.keys.as_mut().map_or(Vec::new(), Keys::drain) {
+            columns.push(values(*types.next().expect("a type a key"), key.into_iter()));
+        }
+        columns.extend(self.states.iter_mut().zip(types).map(|(s, &t)| s.drain(t)));
+        self.rows = 0;
+        (groups, columns)
+    }
+}
+
+/// The bits of rows `start` to `end`, from bit 0 of the first word on.
+fn shifted(words: &[u64], start: usize, end: usize) -> Vec<u64> {
+    let (first, by) = (start / 64, start % 64);
+    let word = |i: usize| words.get(i).copied().unwrap_or(0);
+    let one = |i: usize| match by {
+        0 => word(first + i),
+        by => word(first + i) >> by | word(first + i + 1) << (64 - by),
+    };
+    (0..(end - start).div_ceil(64)).map(one).collect()
+}

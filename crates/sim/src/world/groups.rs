@@ -1,0 +1,52 @@
+//! Groups of a scan: how many rows, the sum of the keys, the least value, by value or of all.
+
+use std::collections::BTreeMap;
+
+use lode_command::GroupRows;
+use lode_program::{Aggregation, Call, Expr};
+
+use crate::content::{Row, integer};
+
+/// Rows, sum of keys, least value; by value where there are groups.
+type Groups = BTreeMap<Option<Option<i64>>, (i64, i64, Option<i64>)>;
+
+pub(super) fn aggregation(by_value: bool, groups_max: u32) -> Aggregation {
+    let group_by = if by_value { vec![1] } else { Vec::new() };
+    let calls = vec![Call::CountRows, Call::Sum(Expr::Column(0)), Call::Min(Expr::Column(1))];
+    Aggregation { group_by, calls, groups_max }
+}
+
+/// What the groups of these rows are.
+pub(super) fn of_rows(by_value: bool, rows: impl Iterator<Item = Row>) -> Groups {
+    let mut groups = Groups::new();
+    for (key, value) in rows {
+        add(&mut groups, by_value.then_some(value), (1, key, value));
+    }
+    groups
+}
+
+/// What partial groups come to; `None` when they are not of the form that was asked for.
+pub(super) fn of_parts(by_value: bool, groups_max: u32, parts: &[GroupRows]) -> Option<Groups> {
+    let mut groups = Groups::new();
+    let keys = usize::from(by_value);
+    for part in parts {
+        if part.columns.len() != keys + 3 || part.rows == 0 || part.rows > groups_max {
+            return None;
+        }
+        for row in 0..part.rows as usize {
+            let value = |c: usize| integer(&part.columns[c], row);
+            let of = (value(keys)?, value(keys + 1)?, value(keys + 2));
+            add(&mut groups, by_value.then(|| value(0)), of);
+        }
+    }
+    Some(groups)
+}
+
+fn add(groups: &mut Groups, key: Option<Option<i64>>, (rows, sum, least): (i64, i64, Option<i64>)) {
+    let g = groups.entry(key).or_insert((0, 0, None));
+    let least = match (g.2, least) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
+    *g = (g.0 + rows, g.1.wrapping_add(sum), least);
+}
