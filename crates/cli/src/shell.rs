@@ -24,7 +24,7 @@ Statements end with ';' and may take several lines.
   \\timing     tell how long each statement takes, or no longer
   \\?          this text
   \\q          leave (or Ctrl-D)
-Ctrl-C cancels a statement. TAB completes keywords and names. SET lode.offload = off, index, pages, rows or auto
+Ctrl-C cancels a statement. TAB completes keywords and names. SET lode.offload = off, index, pages, rows, aggregate or auto
 chooses how much the drive does; EXPLAIN ANALYZE shows what it did.";
 
 /// Reads statements from the terminal until `\q` or the end of input.

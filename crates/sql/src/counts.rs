@@ -26,6 +26,8 @@ pub struct QueryCounts {
     pub values_compared: u64,
     /// Rows that the scans handed to the plan above them.
     pub rows_out: u64,
+    /// Partial groups that the drive sent in the place of rows.
+    pub groups: u64,
     /// Run-time filters handed to running scans.
     pub narrowed: u64,
 }
@@ -54,6 +56,7 @@ impl StatementCounts {
             q.media_bytes += c.media_bytes;
             q.rows_in += c.rows_in;
             q.values_compared += c.values_compared;
+            q.groups += c.groups_out;
         });
     }
 }

@@ -5,6 +5,7 @@
 //!     └─► change ─► query for its rows ─► write transaction ─► commit
 //! ```
 
+mod aggregate;
 pub mod arrow_convert;
 mod catalog;
 pub mod config;

@@ -5,6 +5,7 @@
 //!   index  the drive names the pages that can match; the host reads those and filters
 //!   pages  the drive sends the needed columns of pages with a match; the host filters
 //!   rows   the drive sends the rows that pass
+//!   aggregate  the drive sends groups of the rows that pass, where a query asks for no more; else rows
 //!   auto   chosen for each scan, when it starts
 //! ```
 //!
@@ -24,6 +25,8 @@ pub enum Offload {
     Pages,
     /// The drive filters and projects.
     Rows,
+    /// The drive filters and aggregates, where a query does; else it filters and projects.
+    Aggregate,
     /// Chosen for each scan: see [`Offload::choose`].
     #[default]
     Auto,
@@ -38,6 +41,8 @@ pub struct ScanView {
     pub narrowed: bool,
     /// The part of the rows that is expected to pass the filter, 0 to 1.
     pub selectivity: f64,
+    /// Whether the plan takes groups, and no rows.
+    pub grouped: bool,
 }
 
 /// How one scan is done. Whatever the choice, only rows that pass the exact filter come out.
@@ -51,11 +56,14 @@ pub enum Choice {
     Pages,
     /// The drive answers rows.
     Rows,
+    /// The drive answers groups.
+    Groups,
 }
 
 impl Offload {
     /// All levels, shallowest first.
-    pub const ALL: [Offload; 5] = [Self::Off, Self::Index, Self::Pages, Self::Rows, Self::Auto];
+    pub const ALL: [Offload; 6] =
+        [Self::Off, Self::Index, Self::Pages, Self::Rows, Self::Aggregate, Self::Auto];
 
     /// Above this part of passing rows the drive saves too little of the link for `auto` to give up the pool.
     const SELECTIVITY_MAX: f64 = 0.8;
@@ -64,10 +72,11 @@ impl Offload {
     /// through the pool otherwise, where a page that comes again costs no transfer.
     pub fn choose(self, scan: ScanView) -> Choice {
         match self {
+            _ if scan.grouped => Choice::Groups,
             Self::Off => Choice::Pool,
             Self::Index => Choice::PoolIndexed,
             Self::Pages => Choice::Pages,
-            Self::Rows => Choice::Rows,
+            Self::Rows | Self::Aggregate => Choice::Rows,
             Self::Auto if scan.narrowed => Choice::Rows,
             Self::Auto if scan.filtered && scan.selectivity <= Self::SELECTIVITY_MAX => Choice::Rows,
             Self::Auto if scan.filtered => Choice::PoolIndexed,
@@ -77,7 +86,12 @@ impl Offload {
 
     /// Whether filters that the drive can evaluate leave the plan: the scan then answers exactly the rows that pass.
     pub fn filters_exactly(self) -> bool {
-        matches!(self, Self::Rows | Self::Auto)
+        matches!(self, Self::Rows | Self::Aggregate | Self::Auto)
+    }
+
+    /// Whether a plan may take groups from a scan in the place of rows.
+    pub fn aggregates(self) -> bool {
+        matches!(self, Self::Aggregate | Self::Auto)
     }
 }
 
@@ -88,6 +102,7 @@ impl fmt::Display for Offload {
             Self::Index => "index",
             Self::Pages => "pages",
             Self::Rows => "rows",
+            Self::Aggregate => "aggregate",
             Self::Auto => "auto",
         })
     }
@@ -95,7 +110,7 @@ impl fmt::Display for Offload {
 
 /// A word that names no level.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("offload level '{0}' is not one of off, index, pages, rows, auto")]
+#[error("offload level '{0}' is not one of off, index, pages, rows, aggregate, auto")]
 pub struct UnknownOffload(pub String);
 
 impl FromStr for Offload {
@@ -116,13 +131,19 @@ mod tests {
             assert_eq!(o.to_string().to_uppercase().parse(), Ok(o));
         }
         let e = "deep".parse::<Offload>().unwrap_err();
-        assert_eq!(e.to_string(), "offload level 'deep' is not one of off, index, pages, rows, auto");
+        assert_eq!(
+            e.to_string(),
+            "offload level 'deep' is not one of off, index, pages, rows, aggregate, auto"
+        );
     }
 
     #[test]
     fn auto_lets_the_drive_work_where_it_keeps_rows_back() {
         let check = |filtered, narrowed, selectivity, expected| {
-            assert_eq!(Offload::Auto.choose(ScanView { filtered, narrowed, selectivity }), expected);
+            assert_eq!(
+                Offload::Auto.choose(ScanView { filtered, narrowed, selectivity, grouped: false }),
+                expected
+            );
         };
         check(true, false, 0.02, Choice::Rows);
         check(true, false, 0.98, Choice::PoolIndexed);

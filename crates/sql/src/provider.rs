@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   filter ─► translates? ─┬─ no ──────────────────► stays in the plan
-//!                          └─ yes ─┬─ rows, auto ──► leaves the plan: the scan filters exactly
-//!                                  └─ index, pages ► stays, and tells the drive which pages to skip
+//!                          └─ yes ─┬─ rows, aggregate, auto ─► leaves the plan: the scan filters exactly
+//!                                  └─ index, pages ──────────► stays, and tells the drive which pages to skip
 //! ```
 
 use std::fmt;
@@ -91,7 +91,7 @@ impl TableProvider for LodeTable {
         let translates = match self.offload {
             Offload::Off => TableProviderFilterPushDown::Unsupported,
             Offload::Index | Offload::Pages => TableProviderFilterPushDown::Inexact,
-            Offload::Rows | Offload::Auto => TableProviderFilterPushDown::Exact,
+            Offload::Rows | Offload::Aggregate | Offload::Auto => TableProviderFilterPushDown::Exact,
         };
         let support = |f: &&Expr| match translates {
             TableProviderFilterPushDown::Unsupported => TableProviderFilterPushDown::Unsupported,
@@ -150,6 +150,7 @@ impl TableProvider for LodeTable {
             filter,
             filter_text: filter_text.join(" AND "),
             selectivity,
+            groups: None,
         };
         let known = self.snapshot.statistics(&self.table).map_err(engine_error)?;
         let statistics = estimate::statistics(&spec, &known);

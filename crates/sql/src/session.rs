@@ -18,12 +18,14 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::{SendableRecordBatchStream, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement as Parsed;
 use lode_engine::{Database, Snapshot, Table};
 use parking_lot::{Mutex, RwLock};
 
+use crate::aggregate::AggregateInDrive;
 use crate::catalog::{CATALOG, CatalogAt, SCHEMA};
 use crate::config::configure;
 use crate::filter_names::physical_rules;
@@ -93,7 +95,7 @@ impl Session {
             .with_runtime_env(runtime)
             .with_default_features()
             .with_analyzer_rules(analyzer_rules())
-            .with_physical_optimizer_rules(physical_rules())
+            .with_physical_optimizer_rules(all_physical_rules())
             .build();
         Ok(Self { db, state: Arc::new(RwLock::new(state)), initial, counts: Arc::default() })
     }
@@ -223,6 +225,13 @@ fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
         vec![Arc::new(UnknownMembership), Arc::new(DoubleMeetsDecimal)];
     rules.extend(Analyzer::new().rules);
+    rules
+}
+
+/// DataFusion's rules, and behind them Lode's.
+fn all_physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules = physical_rules();
+    rules.push(Arc::new(AggregateInDrive));
     rules
 }
 

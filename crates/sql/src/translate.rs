@@ -28,7 +28,7 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use lode_page::{DataType, Schema, Value};
-use lode_program::{ArithOp, CompareOp, Expr, type_of};
+use lode_program::{ArithOp, CompareOp, Expr, type_of, type_of_argument};
 
 mod weak;
 
@@ -82,6 +82,12 @@ impl<'a> Translator<'a> {
         (type_of(self.schema, &translated).ok()? == DataType::Boolean).then_some(translated)
     }
 
+    /// The argument of an aggregate: a value that is of the same type and equal on every row, or `None`.
+    pub fn argument(&self, e: &Arc<dyn PhysicalExpr>, of: &ArrowType) -> Option<Expr> {
+        let translated = self.walk(e, 0)?;
+        (type_of_argument(self.schema, &translated).ok()? == column_type(of)?).then_some(translated)
+    }
+
     /// An expression that is true on every row on which `e` is true, as tight as translates; `None` says nothing.
     /// Run-time filters and subqueries in `e` count with the values that they have now.
     pub fn weak(&self, e: &Arc<dyn PhysicalExpr>) -> Option<Expr> {
@@ -128,7 +134,7 @@ impl<'a> Translator<'a> {
             return Some(if l.negated() { Expr::Not(Box::new(like)) } else { like });
         }
         if let Some(c) = e.downcast_ref::<CastExpr>() {
-            return cast(down(c.expr())?, c.cast_type(), |e| type_of(self.schema, e).ok());
+            return cast(down(c.expr())?, c.cast_type(), |e| type_of_argument(self.schema, e).ok());
         }
         if e.downcast_ref::<ScalarSubqueryExpr>().is_some() {
             return constant(&value_now(e)?);
@@ -251,12 +257,17 @@ fn joined(a: Expr, b: Expr, terms: impl Fn(Expr) -> Result<Vec<Expr>, Expr>) -> 
 /// A cast that cannot fail; text to text of another layout is none at all. The program's check refuses the others.
 fn cast(e: Expr, to: &ArrowType, type_of: impl Fn(&Expr) -> Option<DataType>) -> Option<Expr> {
     let from = type_of(&e)?;
-    let to = match to {
-        ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View => DataType::Text,
-        ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => DataType::Bytea,
-        other => data_type(other)?,
-    };
+    let to = column_type(to)?;
     Some(if from == to { e } else { Expr::Cast(Box::new(e), to) })
+}
+
+/// The type of a page's column that holds the values of this Arrow type, strings of any layout.
+fn column_type(t: &ArrowType) -> Option<DataType> {
+    match t {
+        ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View => Some(DataType::Text),
+        ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => Some(DataType::Bytea),
+        other => data_type(other),
+    }
 }
 
 /// The type of a page's column that holds the values of this Arrow type in the same unit.

@@ -80,7 +80,7 @@ async fn conditions_select_the_same_rows_at_every_level() {
                 _ => format!("SELECT count(*), min(id), max(id), count(s) FROM t WHERE {condition}"),
             };
             let counts = agree(&session, seed, &sql).await;
-            let [_, index, pages, rows, auto] = counts[..] else { panic!("five levels") };
+            let [_, index, pages, rows, _, auto] = counts[..] else { panic!("six levels") };
             asked += 1;
             evaluated += usize::from(rows.rows_in > 0 || rows.pages_skipped > 0);
             skipped += index.pages_skipped + pages.pages_skipped + auto.pages_skipped;
@@ -118,12 +118,128 @@ async fn runtime_filters_keep_every_row_that_joins() {
                 ),
             };
             let counts = agree(&session, seed, &sql).await;
-            narrowed += counts[3].narrowed + counts[4].narrowed;
+            narrowed += counts[3].narrowed + counts[5].narrowed;
             fewer += u64::from(counts[3].rows_out < counts[0].rows_out);
         }
     }
     assert!(narrowed > 0, "no run-time filter reached a scan");
     assert!(fewer > 0, "no run-time filter held a row back");
+}
+
+/// Aggregates and the columns that they can be had of without a rounding that depends on the order.
+fn call(random: &mut Random) -> String {
+    let exact = ["si", "i", "l", "n", "w", "n * 2", "n * n", "w - n", "i + i", "n * (1 - n)"];
+    let any = ["b", "si", "i", "l", "n", "w", "s", "x", "dt", "ts", "r", "d"];
+    let ordered = ["si", "i", "l", "n", "w", "s", "dt", "ts", "n + w"];
+    match random.below(7) {
+        0 => "count(*)".into(),
+        1 => format!("count({})", random.pick(&any)),
+        2 => format!("sum({})", random.pick(&exact)),
+        3 => format!("min({})", random.pick(&ordered)),
+        4 => format!("max({})", random.pick(&ordered)),
+        5 => format!("avg({})", random.pick(&["n", "w", "n * n"])),
+        _ => format!("count(DISTINCT {})", random.pick(&["i", "s", "dt"])),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn groups_and_their_aggregates_agree() {
+    let (mut asked, mut grouped, mut fewer) = (0, 0, 0);
+    for seed in seeds() {
+        let session = session();
+        let mut random = Random::new(seed ^ 0x3c6e_f372);
+        tables::create(&session, "t", &mut random).await;
+        for n in 0..CONDITIONS {
+            let calls: Vec<String> = (0..1 + random.below(4)).map(|_| call(&mut random)).collect();
+            let keys = ["b", "si", "i", "l", "n", "w", "s", "x", "dt", "ts"];
+            let keys: Vec<&str> = (0..random.below(4)).map(|_| *random.pick(&keys)).collect();
+            let condition = Conditions::new(&mut random).condition(2);
+            let filter = if n % 3 == 0 { "true".to_owned() } else { condition };
+            let (list, calls) = (keys.join(", "), calls.join(", "));
+            let sql = match keys.len() {
+                0 => format!("SELECT {calls} FROM t WHERE {filter}"),
+                _ => format!(
+                    "SELECT {list}, {calls} FROM t WHERE {filter} GROUP BY {list} HAVING count(*) > 0 \
+                     ORDER BY {list}, {calls}"
+                ),
+            };
+            let counts = agree(&session, seed, &sql).await;
+            asked += 1;
+            grouped += usize::from(counts[4].groups > 0);
+            fewer += usize::from(counts[4].groups > 0 && counts[4].link_bytes_up < counts[3].link_bytes_up);
+            assert!(counts[..4].iter().all(|c| c.groups == 0), "{sql}");
+        }
+    }
+    assert!(grouped * 3 > asked, "the drive aggregated {grouped} of {asked}");
+    assert!(fewer > 0, "groups never took fewer bytes than rows");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn aggregates_go_into_the_drive_where_it_makes_them_as_the_host_does() {
+    let session = session();
+    tables::create(&session, "t", &mut Random::new(3)).await;
+    session.set_offload(Offload::Aggregate);
+    let check = async |sql: &str, in_drive: bool| {
+        let plan = session.collect(&format!("EXPLAIN {sql}")).await.expect(sql);
+        let plan = pretty_format_batches(&plan).expect("a plan prints").to_string();
+        assert_eq!(plan.contains("aggregates=["), in_drive, "{sql}\n{plan}");
+    };
+    for sql in [
+        "SELECT count(*) FROM t WHERE i > 3",
+        "SELECT s, sum(n * (1 - n) * (1 + n)), avg(n) FROM t GROUP BY s",
+        "SELECT b, min(dt), max(s) FROM t WHERE l < 7 GROUP BY b",
+        "SELECT DISTINCT i, s FROM t",
+        "SELECT i, count(DISTINCT s) FROM t GROUP BY i",
+        "SELECT avg(si), sum(d) FROM t WHERE id < 1000",
+        "SELECT x, count(r) FROM (SELECT x, r, i + 1 AS j FROM t) GROUP BY x",
+    ] {
+        check(sql, true).await;
+    }
+    for sql in [
+        "SELECT i FROM t",
+        "SELECT sum(n) FILTER (WHERE i > 2) FROM t",
+        "SELECT r, count(*) FROM t GROUP BY r",
+        "SELECT max(d) FROM t WHERE id < 1000",
+        "SELECT i, count(*) FROM t GROUP BY ROLLUP (i)",
+        "SELECT i + 1, count(*) FROM t GROUP BY i + 1",
+        "SELECT sum(i / 2) FROM t WHERE id < 1000",
+        "SELECT median(i) FROM t",
+        "SELECT string_agg(s, ',' ORDER BY s) FROM t",
+        "SELECT sum(n) FROM t WHERE s ILIKE 'a%'",
+        "SELECT count(*) FROM (SELECT id FROM t LIMIT 11)",
+    ] {
+        check(sql, false).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn auto_leaves_groups_of_single_rows_to_the_host() {
+    let session = session();
+    tables::create(&session, "t", &mut Random::new(4)).await;
+    session.set_offload(Offload::Auto);
+    let groups = async |sql: &str| {
+        session.collect(sql).await.expect(sql);
+        session.last_counts().groups
+    };
+    assert!(groups("SELECT b, count(*) FROM t WHERE id < 900 GROUP BY b").await > 0);
+    assert_eq!(groups("SELECT id, count(*) FROM t WHERE id < 900 GROUP BY id").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_product_of_too_many_digits_is_an_error_at_every_level() {
+    let session = session();
+    session.collect("CREATE TABLE p (a DECIMAL(38, 0))").await.unwrap();
+    session.collect("INSERT INTO p VALUES (3), (12345678901234567890123456789012345678)").await.unwrap();
+    for level in Offload::ALL {
+        let (got, _) = answer(&session, level, "SELECT sum(a * a) FROM p").await;
+        let e = got.expect_err("no answer can hold it");
+        assert!(
+            !e.contains('\n') && e.to_lowercase().contains("overflow") || e.contains("digits"),
+            "{level}: {e}"
+        );
+        let (got, _) = answer(&session, level, "SELECT sum(a * a) FROM p WHERE a < 10").await;
+        assert!(got.expect("9").contains("| 9 "), "{level}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -64,7 +64,7 @@ struct Tpch {
     #[arg(long)]
     json: bool,
 
-    /// How much the drive does: off, index, pages, rows or auto
+    /// How much the drive does: off, index, pages, rows, aggregate or auto
     #[arg(long, value_name = "LEVEL", default_value_t = Offload::Auto)]
     offload: Offload,
 

@@ -73,6 +73,8 @@ impl Call {
         let t = check::type_of_argument(schema, e)?;
         let ill = |what: &str| Err(ProgramError::Type(format!("{what} of {t}")));
         match (self, t) {
+            // Whether there is one is all that counting asks of a value.
+            (Self::Count(Expr::Column(_)), DataType::Boolean) => Ok(BigInt),
             (_, DataType::Boolean) => ill("an aggregate"),
             (Self::Count(_), _) | (Self::Sum(_), SmallInt | Integer | BigInt) => Ok(BigInt),
             (Self::Sum(_), Decimal { scale, .. }) => Ok(Decimal { precision: SUM_DIGITS, scale }),

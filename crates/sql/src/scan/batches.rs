@@ -47,6 +47,11 @@ impl Batches {
             None => Ok(addresses(table, page)),
         });
         let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
+        self.push_arrays(arrays, rows)
+    }
+
+    /// Adds rows whose columns are at hand.
+    pub(super) fn push_arrays(&mut self, arrays: Vec<ArrayRef>, rows: usize) -> Result<()> {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)?;
         if batch.num_columns() == 0 {

@@ -19,7 +19,7 @@ use datafusion::physical_plan::{ColumnStatistics, Statistics};
 use lode_command::{Answer, PageRange, ScanCounts};
 use lode_engine::{Snapshot, Table, TableStatistics};
 use lode_page::{DataType, Value};
-use lode_program::{Expr, Program};
+use lode_program::{Aggregation, Expr, Program};
 
 use super::{ScanSpec, engine_error, program_error};
 use crate::StatementCounts;
@@ -45,8 +45,33 @@ pub(crate) fn sample(
         return Ok(1.0);
     }
     let program = Program::check(table.schema().clone(), Some(filter.clone()), vec![], false);
-    let program = Arc::new(program.map_err(program_error)?);
-    let mut scan = snapshot.scan(table, pages, program, Answer::Rows, None).map_err(engine_error)?;
+    let program = program.map_err(program_error)?;
+    let taken = run(snapshot, table, pages, program, Answer::Rows, counts)?;
+    Ok(part_passed(&taken))
+}
+
+/// Whether the rows of a few pages that pass the scan's filter meet in groups of at least `rows_a_group` on average; so
+/// if none passes.
+pub(crate) fn sample_groups(spec: &ScanSpec, of: &Aggregation, rows_a_group: u64) -> Result<bool> {
+    let pages = sample_pages(&spec.snapshot.page_ranges(&spec.table), spec.table.rows());
+    if pages.is_empty() {
+        return Ok(true);
+    }
+    let program = spec.program()?.with_aggregation(of.clone()).map_err(program_error)?;
+    let taken = run(&spec.snapshot, &spec.table, pages, program, Answer::Aggregate, &spec.counts)?;
+    Ok(taken.groups_out * rows_a_group <= taken.rows_out)
+}
+
+/// Runs a program over pages for its counts.
+fn run(
+    snapshot: &Snapshot,
+    table: &Table,
+    pages: Vec<PageRange>,
+    program: Program,
+    answer: Answer,
+    counts: &StatementCounts,
+) -> Result<ScanCounts> {
+    let mut scan = snapshot.scan(table, pages, Arc::new(program), answer, None).map_err(engine_error)?;
     let mut taken = ScanCounts::default();
     while let Some(unit) = scan.next().map_err(engine_error)? {
         taken += unit.counts;
@@ -55,7 +80,7 @@ pub(crate) fn sample(
         q.link_bytes_down += scan.link_bytes_down();
         q.link_bytes_up += scan.link_bytes_up();
     });
-    Ok(part_passed(&taken))
+    Ok(taken)
 }
 
 /// Skipped pages are taken to have as many rows as those that were read.

@@ -33,10 +33,10 @@ use datafusion::physical_plan::{
 use futures::stream;
 use lode_command::PageRange;
 
-use super::ScanSpec;
 use super::metrics::ScanMetrics;
 use super::partition::PartitionScan;
 use super::runtime::{RuntimeFilters, is_dynamic, is_runtime};
+use super::{GroupForm, ScanSpec};
 use crate::Offload;
 
 /// A scan of one table at one snapshot.
@@ -59,7 +59,7 @@ impl LodeScanExec {
         fetch: Option<usize>,
     ) -> Self {
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(spec.schema.clone()),
+            EquivalenceProperties::new(spec.schema()),
             Partitioning::UnknownPartitioning(partitions.len()),
             EmissionType::Incremental,
             Boundedness::Bounded,
@@ -74,6 +74,35 @@ impl LodeScanExec {
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
         }
+    }
+
+    /// The same scan answering groups in the place of rows, each at most once a partition and full table of groups.
+    pub(crate) fn grouped(&self, form: GroupForm) -> Self {
+        let spec = &*self.spec;
+        let spec = ScanSpec {
+            snapshot: spec.snapshot.clone(),
+            table: spec.table.clone(),
+            offload: spec.offload,
+            counts: spec.counts.clone(),
+            output: spec.output.clone(),
+            schema: spec.schema.clone(),
+            filter: spec.filter.clone(),
+            filter_text: spec.filter_text.clone(),
+            selectivity: spec.selectivity,
+            groups: Some(form),
+        };
+        let statistics = Statistics::new_unknown(&spec.schema());
+        let scan = Self::new(Arc::new(spec), self.partitions.to_vec(), statistics, None);
+        Self { runtime: self.runtime.clone(), ..scan }
+    }
+
+    pub(crate) fn spec(&self) -> &ScanSpec {
+        &self.spec
+    }
+
+    /// Whether the drive aggregates for it.
+    pub fn answers_groups(&self) -> bool {
+        self.spec.groups.is_some()
     }
 
     /// How deep the scan may go into the drive.
@@ -106,6 +135,9 @@ impl DisplayAs for LodeScanExec {
         if matches!(t, DisplayFormatType::TreeRender) {
             writeln!(f, "table={}", spec.table.name())?;
             writeln!(f, "offload={}", spec.offload)?;
+            if let Some(groups) = &spec.groups {
+                writeln!(f, "{groups}")?;
+            }
             return writeln!(f, "filter={}", spec.filter_text);
         }
         write!(
@@ -116,6 +148,9 @@ impl DisplayAs for LodeScanExec {
         )?;
         if !spec.filter_text.is_empty() {
             write!(f, ", filter={}", spec.filter_text)?;
+        }
+        if let Some(groups) = &spec.groups {
+            write!(f, ", {groups}")?;
         }
         if let Some(fetch) = self.fetch {
             write!(f, ", fetch={fetch}")?;
@@ -182,7 +217,7 @@ impl ExecutionPlan for LodeScanExec {
             self.spec.counts.with(|q| q.scans += 1);
         }
         let batches = stream::iter(std::iter::from_fn(move || scan.next().transpose()));
-        let stream = RecordBatchStreamAdapter::new(self.spec.schema.clone(), batches);
+        let stream = RecordBatchStreamAdapter::new(self.spec.schema(), batches);
         Ok(Box::pin(cooperative(stream)))
     }
 
@@ -212,6 +247,10 @@ impl ExecutionPlan for LodeScanExec {
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        // A limit of rows says nothing of partial groups.
+        if self.spec.groups.is_some() {
+            return None;
+        }
         let mut scan = self.clone();
         scan.fetch = limit;
         Some(Arc::new(scan))

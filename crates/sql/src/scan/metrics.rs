@@ -17,6 +17,7 @@ pub(super) struct ScanMetrics {
     media_bytes: Count,
     link_bytes: Count,
     drive_rows: Count,
+    drive_groups: Count,
     narrowed: Count,
 }
 
@@ -31,6 +32,7 @@ impl ScanMetrics {
             media_bytes: counter("media_bytes"),
             link_bytes: counter("link_bytes"),
             drive_rows: counter("drive_rows"),
+            drive_groups: counter("drive_groups"),
             narrowed: counter("runtime_filters"),
         }
     }
@@ -42,6 +44,7 @@ impl ScanMetrics {
         self.pages_read.add(c.pages_read as usize);
         self.media_bytes.add(c.media_bytes as usize);
         self.drive_rows.add(c.rows_in as usize);
+        self.drive_groups.add(c.groups_out as usize);
         sums.add_task(c);
     }
 

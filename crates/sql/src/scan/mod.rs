@@ -11,6 +11,7 @@
 mod batches;
 pub(crate) mod estimate;
 mod exec;
+mod groups;
 mod metrics;
 mod partition;
 mod runtime;
@@ -24,6 +25,7 @@ use lode_engine::{EngineError, Snapshot, Table};
 use lode_program::{Expr, Program};
 
 pub use exec::LodeScanExec;
+pub(crate) use groups::{GroupForm, StateColumn};
 
 use crate::StatementCounts;
 use crate::offload::Offload;
@@ -36,7 +38,7 @@ pub(crate) struct ScanSpec {
     pub(crate) counts: Arc<StatementCounts>,
     /// The columns that come out, in order: a column of the table, or `None` for the row's address.
     pub(crate) output: Vec<Option<u16>>,
-    /// Their Arrow schema.
+    /// The Arrow schema of these columns.
     pub(crate) schema: SchemaRef,
     /// What rows must pass: exactly if the level filters exactly, else a hint on pages.
     pub(crate) filter: Option<Expr>,
@@ -44,6 +46,8 @@ pub(crate) struct ScanSpec {
     pub(crate) filter_text: String,
     /// The part of the rows that is expected to pass, 0 to 1.
     pub(crate) selectivity: f64,
+    /// What comes out in the place of rows, if the drive aggregates.
+    pub(crate) groups: Option<GroupForm>,
 }
 
 impl ScanSpec {
@@ -52,7 +56,17 @@ impl ScanSpec {
         let projection = self.output.iter().flatten().copied().collect();
         let slots = self.output.contains(&None);
         let schema = self.table.schema().clone();
-        Program::check(schema, self.filter.clone(), projection, slots).map_err(program_error)
+        let program =
+            Program::check(schema, self.filter.clone(), projection, slots).map_err(program_error)?;
+        match &self.groups {
+            Some(form) => program.with_aggregation(form.aggregation.clone()).map_err(program_error),
+            None => Ok(program),
+        }
+    }
+
+    /// The Arrow schema of what comes out.
+    pub(crate) fn schema(&self) -> SchemaRef {
+        self.groups.as_ref().map_or(&self.schema, |form| &form.schema).clone()
     }
 }
 

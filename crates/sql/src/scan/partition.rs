@@ -1,7 +1,7 @@
 //! One partition of a scan: from its pages to its batches.
 //!
 //! ```text
-//!   first poll ─► run-time filters ─► choice ─┬─ drive: unit ─► pages' rows ─────────────────────► batches
+//!   first poll ─► run-time filters ─► choice ─┬─ drive: unit ─► pages' rows, or groups ──────────► batches
 //!                                             └─ pool: unit ─► pages' names ─► columns ─► filter ─► batches
 //! ```
 //!
@@ -73,7 +73,7 @@ impl PartitionScan {
         metrics: ScanMetrics,
     ) -> Result<Self> {
         let base = Arc::new(spec.program()?);
-        let batches = Batches::new(spec.schema.clone(), spec.output.clone(), batch_rows);
+        let batches = Batches::new(spec.schema(), spec.output.clone(), batch_rows);
         Ok(Self { spec, pages, base, runtime, rows_left: fetch, batches, metrics, state: State::Waiting })
     }
 
@@ -120,12 +120,18 @@ impl PartitionScan {
             self.metrics.narrowed(&spec.counts);
         }
         let filtered = spec.filter.is_some();
-        let choice = spec.offload.choose(ScanView { filtered, narrowed, selectivity: spec.selectivity });
+        let choice = spec.offload.choose(ScanView {
+            filtered,
+            narrowed,
+            selectivity: spec.selectivity,
+            grouped: spec.groups.is_some(),
+        });
         let (answer, limit) = match choice {
             Choice::Pool => (Answer::Mapped, None),
             Choice::PoolIndexed => (Answer::Index, None),
             Choice::Pages => (Answer::Pages, None),
             Choice::Rows => (Answer::Rows, self.rows_left.map(|n| n as u64)),
+            Choice::Groups => (Answer::Aggregate, None),
         };
         let pages = std::mem::take(&mut self.pages);
         let scan =
@@ -160,6 +166,12 @@ impl PartitionScan {
             Choice::Pages | Choice::Rows => {
                 for page in &unit.pages {
                     self.batches.push(&spec.table, page)?;
+                }
+            }
+            Choice::Groups => {
+                let form = spec.groups.as_ref().expect("a scan that answers groups knows their form");
+                for groups in &unit.groups {
+                    self.batches.push_arrays(form.arrays(groups)?, groups.rows as usize)?;
                 }
             }
         }
