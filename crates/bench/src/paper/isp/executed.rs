@@ -10,8 +10,8 @@
 //! goes on as soon as it can.
 //!
 //! A record is 128 bytes with its share of its page's header: `l_quantity`, `l_extendedprice`, `l_discount`, `l_shipdate` of
-//! TPC-H, a number that is uniform (by which the selectivity is set), and a comment that fills it up. Nothing here knows the
-//! equations: the two share the profile, and the experiment.
+//! TPC-H, and a comment that fills it up. Those match that pass Q6's predicate, its bounds moved as the selectivity asks.
+//! Nothing here knows the equations: the two share the profile, and the experiment.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -30,21 +30,17 @@ use lode_flash::timing::{EnergyUse, Model, Overlap};
 use lode_page::{
     ColumnBuilder, ColumnType, DataType, PageKind, PageMeta, Schema, Value, decode_page, encode,
 };
-use lode_program::{CompareOp, Expr, Program};
+use lode_program::Program;
 use tpchgen::generators::{LineItem, LineItemGenerator};
 
 use super::equations::Breakdown;
 use super::experiment::{Experiment, RECORD_BYTES, System};
+use super::predicate::{Numbers, Predicate};
 use crate::BenchError;
 use crate::drive_host::{DriveError, Host, alone, nth, reply_of};
-use crate::random::Random;
 
-/// Values of the uniform column.
-const UNIFORM: u64 = 1_000_000;
-/// Its place: behind four columns of `lineitem`.
-const UNIFORM_COLUMN: u16 = 4;
-/// The place of the comment.
-const COMMENT_COLUMN: usize = 5;
+/// The place of the comment, behind the numbers.
+const COMMENT_COLUMN: usize = 4;
 /// Pages in a batch of the load.
 const BATCH_PAGES: usize = 16_384;
 /// Pages of a read command.
@@ -59,7 +55,7 @@ const SPARE_BYTES: u64 = 2 << 30;
 /// A table that is stored anew for each run.
 pub struct Table {
     pages: Vec<(Lpid, PageBuf)>,
-    uniform: Vec<u64>,
+    numbers: Vec<Numbers>,
     schema: Schema,
 }
 
@@ -112,15 +108,13 @@ impl Table {
         let integers = [column(DataType::BigInt); COMMENT_COLUMN];
         let columns = integers.into_iter().chain([column(DataType::Text)]).collect();
         let mut table =
-            Self { pages: Vec::new(), uniform: Vec::new(), schema: Schema { version: 1, columns } };
+            Self { pages: Vec::new(), numbers: Vec::new(), schema: Schema { version: 1, columns } };
         let generator = LineItemGenerator::new(1.0, 1, 1);
         let mut items = generator.iter();
-        let mut random = Random(records);
         // As long a comment as leaves the page its header.
         let mut comment_bytes = RECORD_BYTES as usize - COMMENT_COLUMN * 8;
         for n in 0..count {
-            let rows: Vec<_> =
-                items.by_ref().take(rows).map(|item| (Record::of(&item), random.below(UNIFORM))).collect();
+            let rows: Vec<_> = items.by_ref().take(rows).map(|item| Record::of(&item)).collect();
             let lpid = nth(&extents, n);
             let page = loop {
                 match table.page(lpid, &rows, comment_bytes, page_bytes) {
@@ -129,24 +123,17 @@ impl Table {
                 }
             };
             table.pages.push((lpid, page));
-            table.uniform.extend(rows.iter().map(|r| r.1));
+            table.numbers.extend(rows.iter().map(|r| r.numbers));
         }
         Ok(table)
     }
 
     /// A page of these records; none when they do not fit.
-    fn page(
-        &self,
-        lpid: Lpid,
-        rows: &[(Record, u64)],
-        comment_bytes: usize,
-        page_bytes: usize,
-    ) -> Option<PageBuf> {
+    fn page(&self, lpid: Lpid, rows: &[Record], comment_bytes: usize, page_bytes: usize) -> Option<PageBuf> {
         let types = self.schema.columns.iter().map(|c| c.data_type);
         let mut columns: Vec<_> = types.map(ColumnBuilder::new).collect();
-        for (record, uniform) in rows {
-            let numbers = record.numbers.into_iter().chain([*uniform as i64]);
-            for (c, n) in columns.iter_mut().zip(numbers) {
+        for record in rows {
+            for (c, n) in columns.iter_mut().zip(record.numbers) {
                 c.push(&Value::Int(n)).expect("an integer");
             }
             // TPC-H's comments are shorter than what the paper's records have room for.
@@ -161,7 +148,7 @@ impl Table {
 
     /// Records of the table.
     pub fn records(&self) -> u64 {
-        self.uniform.len() as u64
+        self.numbers.len() as u64
     }
 
     /// Stores the table on the device of an experiment, and scans it.
@@ -175,9 +162,9 @@ impl Table {
         system: System,
         overlap: Overlap,
     ) -> Result<Scan, DriveError> {
-        let below = (experiment.selectivity * UNIFORM as f64).round() as u64;
-        let expected = self.uniform.iter().filter(|&&u| u < below).count() as u64;
-        let scan = Run::new(self, device(profile, experiment)?, system, overlap)?.scan(below)?;
+        let predicate = Predicate::with_selectivity(&self.numbers, experiment.selectivity);
+        let expected = self.numbers.iter().filter(|r| predicate.passes(r)).count() as u64;
+        let scan = Run::new(self, device(profile, experiment)?, system, overlap)?.scan(&predicate)?;
         match scan.matched == expected {
             true => Ok(scan),
             false => Err(DriveError::Differs { got: scan.matched, expected }),
@@ -232,7 +219,7 @@ impl Executor {
 
 /// What of a line item a record has.
 struct Record {
-    numbers: [i64; UNIFORM_COLUMN as usize],
+    numbers: Numbers,
     comment: String,
 }
 
@@ -330,16 +317,16 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Scans the table for records whose uniform number is below this.
-    fn scan(&self, below: u64) -> Result<Scan, DriveError> {
+    /// Scans the table for records that pass.
+    fn scan(&self, predicate: &Predicate) -> Result<Scan, DriveError> {
         let Reply::View { view, .. } = alone(&self.drive, &self.model, Command::OpenView)? else {
             unreachable!("a view was asked for")
         };
         let (begin, before) = (self.model.latest(), self.model.operations());
         let mut clock = Clock { now: begin, split: Split::default() };
         let matched = match self.system {
-            System::Ihp => self.in_host(below, &mut clock)?,
-            System::CpuIsp | System::HwIsp => self.in_drive(view, below, &mut clock)?,
+            System::Ihp => self.in_host(predicate, &mut clock)?,
+            System::CpuIsp | System::HwIsp => self.in_drive(view, predicate, &mut clock)?,
         };
         let took = clock.now - begin;
         let energy = self.model.operations().since(&before).energy(&self.model.profile().energy, took);
@@ -347,7 +334,7 @@ impl<'a> Run<'a> {
     }
 
     /// Reads all of the table; the host looks at each record.
-    fn in_host(&self, below: u64, clock: &mut Clock) -> Result<u64, DriveError> {
+    fn in_host(&self, predicate: &Predicate, clock: &mut Clock) -> Result<u64, DriveError> {
         let each = self.model.profile().host.filter;
         let mut queue = self.drive.open_queue(self.depth as u32)?;
         let mut parts = self.table.pages.chunks(READ_PAGES);
@@ -373,8 +360,11 @@ impl<'a> Run<'a> {
             for ((lpid, _), page) in part.iter().zip(&pages) {
                 let (open, columns) = decode_page(*lpid, page)?;
                 records += open.rows() as u64;
-                let uniform = &columns[usize::from(UNIFORM_COLUMN)];
-                let is = |row: &usize| matches!(uniform.value(*row), Value::Int(n) if (n as u64) < below);
+                let number = |row: usize, c: usize| match columns[c].value(row) {
+                    Value::Int(n) => n,
+                    other => unreachable!("an integer was stored, not {other:?}"),
+                };
+                let is = |row: &usize| predicate.passes(&std::array::from_fn(|c| number(*row, c)));
                 matched += (0..open.rows()).filter(is).count() as u64;
             }
             clock.computes(&self.model, each * records);
@@ -382,11 +372,9 @@ impl<'a> Run<'a> {
     }
 
     /// Scans all of the table in the drive.
-    fn in_drive(&self, view: ViewId, below: u64, clock: &mut Clock) -> Result<u64, DriveError> {
-        let bound = Expr::Const(Value::Int(below as i64), DataType::BigInt);
-        let filter = Expr::compare(CompareOp::Lt, Expr::Column(UNIFORM_COLUMN), bound);
+    fn in_drive(&self, view: ViewId, predicate: &Predicate, clock: &mut Clock) -> Result<u64, DriveError> {
         let all = (0..self.table.schema.columns.len() as u16).collect();
-        let program = Program::check(self.table.schema.clone(), Some(filter), all, false);
+        let program = Program::check(self.table.schema.clone(), Some(predicate.expr()), all, false);
         let program = Arc::new(program.expect("the program fits its table"));
         let extents: BTreeSet<_> = self.table.pages.iter().map(|p| p.0.extent()).collect();
         let left = |n: usize| (self.table.pages.len() - n * EXTENT_PAGES).min(EXTENT_PAGES) as u16;

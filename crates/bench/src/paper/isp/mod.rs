@@ -15,6 +15,7 @@ pub mod experiment;
 pub mod fig5;
 pub mod fig6;
 pub mod fig7;
+pub mod predicate;
 pub mod table3;
 pub mod table4;
 pub mod table5;
