@@ -174,6 +174,9 @@ pub struct Host {
     /// To send a command and take its completion.
     #[serde(rename = "command_ns", deserialize_with = "read::ns")]
     pub command: VirtualDuration,
+    /// To turn a row that came from the drive into columns.
+    #[serde(rename = "scan_ns", deserialize_with = "read::ns")]
+    pub scan: VirtualDuration,
     /// To filter a row.
     #[serde(rename = "filter_ns", deserialize_with = "read::ns")]
     pub filter: VirtualDuration,
@@ -189,6 +192,9 @@ pub struct Host {
     /// To sort a row.
     #[serde(rename = "sort_ns", deserialize_with = "read::ns")]
     pub sort: VirtualDuration,
+    /// To take a row through any other operator.
+    #[serde(rename = "other_ns", deserialize_with = "read::ns")]
+    pub other: VirtualDuration,
 }
 
 /// What is used by each operation, and by idling.
@@ -431,6 +437,8 @@ mod tests {
             ("wblock_bytes = 8192 ", "wblock_bytes = 9000 ", "wblock_bytes", "a multiple of rblock_bytes"),
             ("eblock_count = 1024 ", "eblock_count = 1023 ", "eblock_count", "not dealt evenly to 8 places"),
             ("queue_depth = 32 ", "queue_depth = 0 ", "queue_depth", "queue_depth: 0 is not from 1 to 65536"),
+            ("scan_ns = 0 ", "scan_ns = -1 ", "scan_ns", "scan_ns: -1 is not from 0 to 1000000000"),
+            ("other_ns = 0 ", "others_ns = 0 ", "other_ns", "unknown field `others_ns`"),
             ("ways = 8 ", "ways = 8 8 ", "ways", ""),
         ] {
             let text = refused(from, to);
@@ -457,6 +465,7 @@ mod tests {
         assert_eq!(p.bus.rate.time(p.geometry.rblock_bytes().into()), VirtualDuration::from_ns(81_920));
         assert_eq!(p.cores.clock.time(p.cores.compare_cycles.into()), VirtualDuration::from_ns(240));
         assert_eq!(p.host.filter, VirtualDuration::from_ps(14_200));
+        assert_eq!((p.host.scan, p.host.other), (VirtualDuration::ZERO, VirtualDuration::ZERO));
         assert_eq!(p.energy.read.joules(2), 8.25e-6);
         assert_eq!(p.energy.idle.joules(VirtualDuration::from_ns(2_000_000_000)), 1.0);
     }
