@@ -55,6 +55,8 @@ pub struct Profile {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nand {
+    /// What one array read brings into the register of a plane: read units of it that are read together take one.
+    pub page_bytes: u32,
     /// From the array to the register of a plane (tR).
     #[serde(rename = "read_us", deserialize_with = "read::us")]
     pub read: VirtualDuration,
@@ -201,7 +203,7 @@ pub struct Host {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnergyCosts {
-    /// Of an array read of a read unit.
+    /// Of an array read of a page.
     #[serde(rename = "read_nj", deserialize_with = "read::nj")]
     pub read: Energy,
     /// Of programming a program unit.
@@ -368,6 +370,13 @@ impl Profile {
                 return Err(error(line_of(table, key), format!("{key}: {value} is not from 1 to {most}")));
             }
         }
+        let page = w.nand.page_bytes;
+        if page == 0 || !page.is_multiple_of(g.rblock_bytes) || !g.wblock_bytes.is_multiple_of(page) {
+            let (rblock, wblock) = (g.rblock_bytes, g.wblock_bytes);
+            let what =
+                format!("page_bytes is {page}; it must be a multiple of {rblock} that divides {wblock}");
+            return Err(error(line_of("nand", "page_bytes"), what));
+        }
         let planes = g.channels * g.ways * g.planes;
         let places = if g.striped { g.channels } else { planes };
         if !g.eblock_count.is_multiple_of(places) {
@@ -433,6 +442,13 @@ mod tests {
             ("read_us = 50 ", "reed_us = 50 ", "read_us", "unknown field `reed_us`"),
             ("mb_per_s = 100 ", "mb_per_s = 0 ", "mb_per_s", "mb_per_s: 0 is not from 0.001"),
             ("channels = 8 ", "channels = 0 ", "channels", "channels is 0"),
+            (
+                "page_bytes = 8192 ",
+                "page_bytes = 4096 ",
+                "page_bytes",
+                "a multiple of 8192 that divides 8192",
+            ),
+            ("page_bytes = 8192 ", "page_bytes = 0 ", "page_bytes", "page_bytes is 0"),
             ("rblock_bytes = 8192 ", "rblock_bytes = 5000 ", "rblock_bytes", "rblock_bytes is 5000"),
             ("wblock_bytes = 8192 ", "wblock_bytes = 9000 ", "wblock_bytes", "a multiple of rblock_bytes"),
             ("eblock_count = 1024 ", "eblock_count = 1023 ", "eblock_count", "not dealt evenly to 8 places"),
