@@ -31,6 +31,8 @@ struct Plane {
     free: u64,
     /// What it does until then can be interrupted by a read.
     long: bool,
+    /// Until when reads interrupt that.
+    interrupted: u64,
     /// The array page that its register holds since it was read.
     register: Option<Held>,
     busy: u64,
@@ -254,8 +256,10 @@ impl Model {
         // A read waits for its plane; or interrupts what takes long there.
         let occupied = r.planes[plane];
         let interrupts = held.is_none() && p.nand.suspend && occupied.long && occupied.free > path.at;
+        // One that comes while another interrupts waits for that.
+        let suspend = if path.at < occupied.interrupted { 0 } else { p.nand.suspend_cost.as_ps() };
         let begins = match interrupts {
-            true => path.at + p.nand.suspend_cost.as_ps(),
+            true => occupied.interrupted.max(path.at + suspend),
             false => occupied.free.max(path.at),
         };
         let data = match held {
@@ -278,7 +282,10 @@ impl Model {
             None => {
                 plane.busy += register - begins;
                 match interrupts {
-                    true => plane.free += register - begins + p.nand.suspend_cost.as_ps(),
+                    true => {
+                        plane.free += register - begins + suspend;
+                        plane.interrupted = register;
+                    }
                     false => (plane.free, plane.long) = (register, false),
                 }
                 // What was interrupted goes on, with the register.
@@ -642,10 +649,14 @@ mod tests {
             m.read(EblockId::new(0), 0, 8192);
             let waits = if suspend { 5_000 } else { 1_500_000 };
             assert_eq!(m.end().0.as_ps(), before + ps(waits + 50_000 + 81_920));
+            // Another read of that die waits for the first, not for the bus alone.
+            m.begin(VirtualTime::from_ps(before));
+            m.read(EblockId::new(0), 65_536, 8192);
+            assert_eq!(m.end().0.as_ps(), before + ps(waits + 2 * (50_000 + 81_920)));
             // What was interrupted goes on.
             m.begin(VirtualTime::from_ps(before));
             m.program(EblockId::new(0), 8, 1);
-            let free = if suspend { 1_500_000 + 5_000 } else { 1_500_000 } + 50_000 + 81_920;
+            let free = if suspend { 1_500_000 + 5_000 } else { 1_500_000 } + 2 * (50_000 + 81_920);
             assert_eq!(m.end().0.as_ps(), before + ps(free + 81_920 + 200_000));
         }
     }
