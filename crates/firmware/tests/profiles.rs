@@ -122,7 +122,7 @@ fn read_4k(p: &Profile) -> (VirtualDuration, [VirtualDuration; 3]) {
 }
 
 /// All of them, one after the other; each says its name when it fails.
-fn for_each(check: impl Fn(&str, Profile)) {
+fn for_each(mut check: impl FnMut(&str, Profile)) {
     for (name, _) in SHIPPED {
         check(name, Profile::find(name).unwrap());
     }
@@ -188,6 +188,28 @@ fn a_sequential_read_gets_what_array_buses_and_link_give_and_no_more() {
         assert!(!p.striped || got >= 0.7 * limit, "{name}: {got} of {limit}");
         t.check_utilisation(name);
     });
+}
+
+/// A commit that is small enough for the log: forced to a WBLOCK, or durable in the protected buffer.
+#[test]
+fn a_small_commit_programs_nothing_where_the_device_has_a_protected_buffer() {
+    let mut with_buffer = 0;
+    for_each(|name, p| {
+        let t = timed(p.clone());
+        let lpid = t.extents(1)[0].page(0);
+        t.write(&[lpid], 100, Align::Cell, 1);
+        let (begin, programs) = (t.model.latest(), t.model.operations().programs);
+        t.write(&[lpid], 100, Align::Cell, 1);
+        let took = t.model.latest() - begin;
+        let programmed = t.model.operations().programs > programs;
+        assert_eq!(
+            (took >= p.nand.program, programmed),
+            (p.link.protected_bytes == 0, p.link.protected_bytes == 0),
+            "{name}"
+        );
+        with_buffer += u32::from(p.link.protected_bytes > 0);
+    });
+    assert!(with_buffer > 0);
 }
 
 #[test]
