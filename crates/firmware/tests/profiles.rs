@@ -190,6 +190,47 @@ fn a_sequential_read_gets_what_array_buses_and_link_give_and_no_more() {
     });
 }
 
+/// The same device with few and small EBLOCKs, so that little data fills it.
+fn small(p: &Profile) -> Profile {
+    let g = &p.geometry;
+    let places = if p.striped { g.channels() } else { g.channels() * g.ways() * g.planes() };
+    let stripe = g.wblock_bytes() * if p.striped { g.ways() * g.planes() } else { 4 };
+    // Whole stripes, and a multiple of 1 MB.
+    let eblock_bytes = (1..).map(|mb| mb << 20).find(|b: &u32| b.is_multiple_of(stripe)).unwrap();
+    let count = 64u32.next_multiple_of(places);
+    let (planes, rblock, wblock) = (g.planes(), g.rblock_bytes(), g.wblock_bytes());
+    let geometry =
+        lode_base::Geometry::new(g.channels(), g.ways(), planes, rblock, wblock, eblock_bytes, count)
+            .unwrap();
+    Profile { geometry, ..p.clone() }
+}
+
+#[test]
+fn what_is_overwritten_is_collected_and_all_pages_are_right() {
+    for_each(|name, p| {
+        let t = timed(small(&p));
+        let live = t.drive.info().usable_bytes / 2;
+        let page_bytes = 20_000;
+        let count = (live / page_bytes as u64) as u32;
+        let extents = t.extents(count.div_ceil(1024));
+        let lpid = |n: u32| extents[(n / 1024) as usize].page((n % 1024) as u16);
+        let all: Vec<Lpid> = (0..count).map(lpid).collect();
+        t.write(&all, page_bytes, Align::Cell, 50);
+        let erased = t.model.operations().erases;
+        // Twice over, in no order.
+        let some: Vec<Lpid> = (0..2 * count).map(|n| lpid((n * 7919 + n / count) % count)).collect();
+        for batch in some.chunks(500) {
+            let mut batch = batch.to_vec();
+            batch.sort_unstable();
+            batch.dedup();
+            t.write(&batch, page_bytes, Align::Cell, 50);
+        }
+        assert!(t.model.operations().erases > erased, "{name}");
+        t.read(&all, page_bytes, 20, 8);
+        t.check_utilisation(name);
+    });
+}
+
 /// A commit that is small enough for the log: forced to a WBLOCK, or durable in the protected buffer.
 #[test]
 fn a_small_commit_programs_nothing_where_the_device_has_a_protected_buffer() {

@@ -1,12 +1,13 @@
 //! Device profiles: what a modelled device and its host are made of, how long each part takes, and what it costs.
 //!
 //! ```text
-//!   profiles/NAME.toml ─► parse (keys, ranges: each error with its line) ─► geometry fits? ─► Profile
+//!   profiles/NAME.toml ─► parse (keys, ranges) ─► geometry? ─► contradictions? ─► Profile          each error with its line
 //! ```
 //!
 //! Each value of a profile that is shipped has its source beside it, in a comment; a test sees to that. A parameter that a
 //! table leaves out is refused like one that it does not know: nothing has a value that nobody wrote down.
 
+mod checks;
 mod peaks;
 mod units;
 
@@ -358,10 +359,6 @@ impl Profile {
             };
             text.lines().position(is_it).map_or(1, |at| at + 1)
         };
-        if w.name.is_empty() || w.name == "none" {
-            let what = format!("name is {:?}; that means that nothing is modelled", w.name);
-            return Err(error(line_of("", "name"), what));
-        }
         let g = &w.geometry;
         let geometry = Geometry::new(
             g.channels,
@@ -376,68 +373,8 @@ impl Profile {
             let GeometryError::OutOfRange { what, .. } = &e;
             error(line_of("geometry", what), e.to_string())
         })?;
-        let counts = [
-            ("dram", "megabytes", w.dram.megabytes, 1 << 20),
-            ("cores", "count", w.cores.count, 256),
-            ("link", "queue_depth", w.link.queue_depth, 65_536),
-            ("link", "queue_pairs", w.link.queue_pairs, 65_536),
-        ];
-        for (table, key, value, most) in counts {
-            if value == 0 || value > most {
-                return Err(error(line_of(table, key), format!("{key}: {value} is not from 1 to {most}")));
-            }
-        }
-        let page = w.nand.page_bytes;
-        if page == 0 || !page.is_multiple_of(g.rblock_bytes) || !g.wblock_bytes.is_multiple_of(page) {
-            let (rblock, wblock) = (g.rblock_bytes, g.wblock_bytes);
-            let what =
-                format!("page_bytes is {page}; it must be a multiple of {rblock} that divides {wblock}");
-            return Err(error(line_of("nand", "page_bytes"), what));
-        }
-        let memory = u64::from(w.dram.megabytes) << 20;
-        let open = u64::from(g.channels) * u64::from(g.wblock_bytes);
-        let contradictions = [
-            (
-                memory < open,
-                "dram",
-                "megabytes",
-                format!("megabytes: {} is less than a WBLOCK a channel, {open} bytes", w.dram.megabytes),
-            ),
-            (
-                u64::from(w.link.protected_bytes) > memory,
-                "link",
-                "protected_bytes",
-                format!(
-                    "protected_bytes: {} is more than the {} MB of the device",
-                    w.link.protected_bytes, w.dram.megabytes
-                ),
-            ),
-            (
-                !w.nand.suspend && w.nand.suspend_cost > VirtualDuration::ZERO,
-                "nand",
-                "suspend_us",
-                "suspend_us: there is none without suspend; it must be 0".into(),
-            ),
-            (
-                w.nand.multi_plane && g.planes == 1,
-                "nand",
-                "multi_plane",
-                "multi_plane: a die of one plane has no other".into(),
-            ),
-        ];
-        if let Some((_, table, key, what)) = contradictions.into_iter().find(|c| c.0) {
-            return Err(error(line_of(table, key), what));
-        }
-        let planes = g.channels * g.ways * g.planes;
-        let places = if g.striped { g.channels } else { planes };
-        if !g.eblock_count.is_multiple_of(places) {
-            let what = format!("{} EBLOCKs are not dealt evenly to {places} places", g.eblock_count);
-            return Err(error(line_of("geometry", "eblock_count"), what));
-        }
-        let (each, over) = (geometry.wblocks_per_eblock(), g.ways * g.planes);
-        if g.striped && !each.is_multiple_of(over) {
-            let what = format!("{each} WBLOCKs of an EBLOCK are not striped evenly over {over} planes");
-            return Err(error(line_of("geometry", "striped"), what));
+        if let Some(c) = checks::contradiction(&w, &geometry) {
+            return Err(error(line_of(c.table, c.key), c.what));
         }
         Ok(Self {
             name: w.name,
