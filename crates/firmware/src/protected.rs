@@ -68,6 +68,9 @@ impl Core {
         log.pending.extend_from_slice(group);
         let lsn = log.place().lsn;
         self.medium.protect(&encode(lsn, &log.pending));
+        if let Some(m) = self.medium.model() {
+            m.dram((RECORDS_AT + group.len()) as u64);
+        }
         Ok(lsn)
     }
 

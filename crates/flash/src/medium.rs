@@ -156,13 +156,17 @@ impl Medium {
         }
     }
 
-    /// The medium of a modelled device: what it does takes time there.
+    /// The medium of a modelled device: what it does takes time there. In memory it has the power-protected buffer of the
+    /// device; a file has none.
     ///
     /// # Panics
     /// When the device has another geometry.
     pub fn with_model(self, model: Arc<Model>) -> Self {
         assert_eq!(self.geometry, model.profile().geometry, "the medium is that of the profile");
-        Self { model: Some(model), ..self }
+        let bytes = model.profile().link.protected_bytes;
+        let has_one = bytes > 0 && (self.faults.is_some() || self.backing.copy().is_some());
+        let medium = if has_one { self.with_protected_buffer(bytes) } else { self };
+        Self { model: Some(model), ..medium }
     }
 
     /// The modelled device, if it is one.

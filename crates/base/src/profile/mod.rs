@@ -1,16 +1,19 @@
 //! Device profiles: what a modelled device and its host are made of, how long each part takes, and what it costs.
 //!
 //! ```text
-//!   profiles/NAME.toml ─► parse (keys, ranges: each error with its line) ─► geometry fits? ─► Profile
+//!   profiles/NAME.toml ─► parse (keys, ranges) ─► geometry? ─► contradictions? ─► Profile          each error with its line
 //! ```
 //!
 //! Each value of a profile that is shipped has its source beside it, in a comment; a test sees to that. A parameter that a
 //! table leaves out is refused like one that it does not know: nothing has a value that nobody wrote down.
 
+mod checks;
+mod peaks;
 mod units;
 
 use std::path::Path;
 
+pub use peaks::Peaks;
 use serde::Deserialize;
 use units::read;
 pub use units::{Energy, Frequency, Power, Rate};
@@ -18,7 +21,17 @@ pub use units::{Energy, Frequency, Power, Rate};
 use crate::{Geometry, GeometryError, VirtualDuration};
 
 /// Profiles that come with Lode, by name.
-pub const SHIPPED: &[(&str, &str)] = &[("isp-adms11", include_str!("../../../../profiles/isp-adms11.toml"))];
+pub const SHIPPED: &[(&str, &str)] = &[
+    ("isp-adms11", include_str!("../../../../profiles/isp-adms11.toml")),
+    ("yoursql-pm1725", include_str!("../../../../profiles/yoursql-pm1725.toml")),
+    ("flixr-cosmos", include_str!("../../../../profiles/flixr-cosmos.toml")),
+    ("iaa-mlc", include_str!("../../../../profiles/iaa-mlc.toml")),
+    ("eleos-cnex", include_str!("../../../../profiles/eleos-cnex.toml")),
+    ("pcie5-tlc", include_str!("../../../../profiles/pcie5-tlc.toml")),
+    ("zns", include_str!("../../../../profiles/zns.toml")),
+    ("mlc", include_str!("../../../../profiles/mlc.toml")),
+    ("slc-ll", include_str!("../../../../profiles/slc-ll.toml")),
+];
 
 /// A modelled device, and its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +68,8 @@ pub struct Profile {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nand {
+    /// What one array read brings into the register of a plane: read units of it that are read together take one.
+    pub page_bytes: u32,
     /// From the array to the register of a plane (tR).
     #[serde(rename = "read_us", deserialize_with = "read::us")]
     pub read: VirtualDuration,
@@ -174,6 +189,9 @@ pub struct Host {
     /// To send a command and take its completion.
     #[serde(rename = "command_ns", deserialize_with = "read::ns")]
     pub command: VirtualDuration,
+    /// To turn a row that came from the drive into columns.
+    #[serde(rename = "scan_ns", deserialize_with = "read::ns")]
+    pub scan: VirtualDuration,
     /// To filter a row.
     #[serde(rename = "filter_ns", deserialize_with = "read::ns")]
     pub filter: VirtualDuration,
@@ -189,13 +207,16 @@ pub struct Host {
     /// To sort a row.
     #[serde(rename = "sort_ns", deserialize_with = "read::ns")]
     pub sort: VirtualDuration,
+    /// To take a row through any other operator.
+    #[serde(rename = "other_ns", deserialize_with = "read::ns")]
+    pub other: VirtualDuration,
 }
 
 /// What is used by each operation, and by idling.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnergyCosts {
-    /// Of an array read of a read unit.
+    /// Of an array read of a page.
     #[serde(rename = "read_nj", deserialize_with = "read::nj")]
     pub read: Energy,
     /// Of programming a program unit.
@@ -327,11 +348,12 @@ impl Profile {
             }
         })?;
         let line_of = |table: &str, key: &str| {
-            let mut here = false;
+            // Keys of no table come first.
+            let mut here = table.is_empty();
             let is_it = |l: &str| {
                 let l = l.trim();
                 if l.starts_with('[') {
-                    here = l.trim_start_matches('[').starts_with(table);
+                    here = l.trim_start_matches('[').split(']').next() == Some(table);
                 }
                 here && l.split('=').next().is_some_and(|k| k.trim() == key)
             };
@@ -351,27 +373,8 @@ impl Profile {
             let GeometryError::OutOfRange { what, .. } = &e;
             error(line_of("geometry", what), e.to_string())
         })?;
-        let counts = [
-            ("dram", "megabytes", w.dram.megabytes, 1 << 20),
-            ("cores", "count", w.cores.count, 256),
-            ("link", "queue_depth", w.link.queue_depth, 65_536),
-            ("link", "queue_pairs", w.link.queue_pairs, 65_536),
-        ];
-        for (table, key, value, most) in counts {
-            if value == 0 || value > most {
-                return Err(error(line_of(table, key), format!("{key}: {value} is not from 1 to {most}")));
-            }
-        }
-        let planes = g.channels * g.ways * g.planes;
-        let places = if g.striped { g.channels } else { planes };
-        if !g.eblock_count.is_multiple_of(places) {
-            let what = format!("{} EBLOCKs are not dealt evenly to {places} places", g.eblock_count);
-            return Err(error(line_of("geometry", "eblock_count"), what));
-        }
-        let (each, over) = (geometry.wblocks_per_eblock(), g.ways * g.planes);
-        if g.striped && !each.is_multiple_of(over) {
-            let what = format!("{each} WBLOCKs of an EBLOCK are not striped evenly over {over} planes");
-            return Err(error(line_of("geometry", "striped"), what));
+        if let Some(c) = checks::contradiction(&w, &geometry) {
+            return Err(error(line_of(c.table, c.key), c.what));
         }
         Ok(Self {
             name: w.name,
@@ -427,16 +430,54 @@ mod tests {
             ("read_us = 50 ", "reed_us = 50 ", "read_us", "unknown field `reed_us`"),
             ("mb_per_s = 100 ", "mb_per_s = 0 ", "mb_per_s", "mb_per_s: 0 is not from 0.001"),
             ("channels = 8 ", "channels = 0 ", "channels", "channels is 0"),
+            (
+                "page_bytes = 8192 ",
+                "page_bytes = 4096 ",
+                "page_bytes",
+                "a multiple of 8192 that divides 8192",
+            ),
+            ("page_bytes = 8192 ", "page_bytes = 0 ", "page_bytes", "page_bytes is 0"),
             ("rblock_bytes = 8192 ", "rblock_bytes = 5000 ", "rblock_bytes", "rblock_bytes is 5000"),
             ("wblock_bytes = 8192 ", "wblock_bytes = 9000 ", "wblock_bytes", "a multiple of rblock_bytes"),
             ("eblock_count = 1024 ", "eblock_count = 1023 ", "eblock_count", "not dealt evenly to 8 places"),
+            ("name = \"isp-adms11\"", "name = \"none\"", "name", "nothing is modelled"),
+            ("name = \"isp-adms11\"", "name = \"\"", "name", "nothing is modelled"),
+            (
+                "ways = 8 ",
+                "ways = 5 ",
+                "striped",
+                "1024 WBLOCKs of an EBLOCK are not striped evenly over 5 planes",
+            ),
+            (
+                "eblock_bytes = 8388608 ",
+                "eblock_bytes = 1572864 ",
+                "eblock_bytes",
+                "a multiple or a divisor of",
+            ),
+            ("megabytes = 128 ", "megabytes = 0 ", "megabytes", "megabytes: 0 is not from 1"),
+            ("suspend_us = 0 ", "suspend_us = 5 ", "suspend_us", "none without suspend"),
+            ("multi_plane = false ", "multi_plane = true ", "multi_plane", "a die of one plane has no other"),
+            (
+                "protected_bytes = 0 ",
+                "protected_bytes = 134217729 ",
+                "protected_bytes",
+                "more than the 128 MB",
+            ),
             ("queue_depth = 32 ", "queue_depth = 0 ", "queue_depth", "queue_depth: 0 is not from 1 to 65536"),
+            ("scan_ns = 0 ", "scan_ns = -1 ", "scan_ns", "scan_ns: -1 is not from 0 to 1000000000"),
+            ("other_ns = 0 ", "others_ns = 0 ", "other_ns", "unknown field `others_ns`"),
             ("ways = 8 ", "ways = 8 8 ", "ways", ""),
         ] {
             let text = refused(from, to);
             assert!(text.starts_with(&format!("a.toml:{}: ", line(key))), "{to}: {text}");
             assert!(text.contains(what) && !text.contains('\n'), "{to}: {text}");
         }
+        // A WBLOCK of 1 MB on each of 8 channels.
+        let small = shipped().replace("wblock_bytes = 8192 ", "wblock_bytes = 1048576 ");
+        let small = small.replace("megabytes = 128 ", "megabytes = 7 ");
+        let text = Profile::parse(&small, "a.toml").unwrap_err().to_string();
+        assert!(text.contains("megabytes: 7 is less than a WBLOCK a channel, 8388608 bytes"), "{text}");
+        assert!(text.starts_with(&format!("a.toml:{}: ", line("megabytes"))), "{text}");
         let missing = refused("ways = 8 ", "# ");
         assert!(missing.contains("missing field `ways`"), "{missing}");
         assert!(Profile::parse("", "a.toml").unwrap_err().to_string().contains("missing field"));
@@ -457,7 +498,82 @@ mod tests {
         assert_eq!(p.bus.rate.time(p.geometry.rblock_bytes().into()), VirtualDuration::from_ns(81_920));
         assert_eq!(p.cores.clock.time(p.cores.compare_cycles.into()), VirtualDuration::from_ns(240));
         assert_eq!(p.host.filter, VirtualDuration::from_ps(14_200));
+        assert_eq!((p.host.scan, p.host.other), (VirtualDuration::ZERO, VirtualDuration::ZERO));
         assert_eq!(p.energy.read.joules(2), 8.25e-6);
         assert_eq!(p.energy.idle.joules(VirtualDuration::from_ns(2_000_000_000)), 1.0);
+    }
+
+    /// What `targets.md` and the papers say of each platform.
+    #[test]
+    fn platforms_are_as_their_papers_say() {
+        let of = |name| Profile::find(name).unwrap();
+        let us = |n: u64| VirtualDuration::from_ns(n * 1000);
+        let mhz = |p: &Profile| p.cores.clock.hz() / 1_000_000;
+        let mb = |r: Rate| r.bytes_per_s() as f64 / 1e6;
+        let shape = |g: &Geometry| (g.channels(), g.ways(), g.planes(), g.rblock_bytes(), g.wblock_bytes());
+
+        let p = of("isp-adms11");
+        assert_eq!(shape(&p.geometry), (8, 8, 1, 8192, 8192));
+        assert_eq!((p.bus.rate, p.link.up), (Rate::from_bytes_per_s(100_000_000), p.link.down));
+
+        let p = of("yoursql-pm1725");
+        assert_eq!((p.cores.count, mhz(&p), p.geometry.rblock_bytes()), (2, 750, 4096));
+        assert!(p.nand.page_bytes.is_multiple_of(16_384));
+        let mib = |r: Rate| r.bytes_per_s() >> 20;
+        assert_eq!(mib(p.link.up), 3071, "about 3 GiB/s");
+        let matching = mib(p.scan_unit.rate) * u64::from(p.geometry.channels()) - mib(p.link.up);
+        assert!((200..400).contains(&matching), "a few hundred MiB/s above the link: {matching}");
+        assert!(mib(p.peaks().bus) > mib(p.link.up) + matching, "more without the matcher");
+
+        let p = of("flixr-cosmos");
+        assert_eq!(shape(&p.geometry), (8, 8, 1, 16_384, 16_384));
+        assert_eq!((p.cores.count, mhz(&p), p.dram.megabytes), (2, 1000, 1024));
+        assert_eq!(p.link.up, Rate::from_bytes_per_s(4_000_000_000));
+        // The paper has 1.38 GB/s of sequential reads, which is no input.
+        let most = mb(p.peaks().sequential_read());
+        assert!((1380.0..1.1 * 1380.0).contains(&most), "{most}");
+
+        let p = of("iaa-mlc");
+        assert_eq!((p.nand.read, p.nand.program, p.nand.erase), (us(100), us(1600), us(8500)));
+        let g = &p.geometry;
+        assert_eq!((g.wblock_bytes(), g.wblocks_per_eblock(), g.capacity_bytes()), (16_384, 256, 1 << 30));
+        assert_eq!((g.channels() * g.ways(), g.planes(), g.eblock_count()), (4, 2, 4 * 2 * 32));
+        assert!(!p.striped);
+
+        let p = of("eleos-cnex");
+        let g = &p.geometry;
+        assert_eq!((g.rblock_bytes(), g.wblock_bytes(), g.eblock_bytes()), (4096, 32_768, 8 << 20));
+        assert!(g.channels() > 1);
+        assert_eq!((mhz(&p), p.link.up), (1800, Rate::from_bytes_per_s(12_500_000_000)));
+    }
+
+    /// What makers publish of whole drives is no input but for the link; what they read must be within what the model can.
+    #[test]
+    fn current_devices_can_do_what_their_makers_publish() {
+        for (name, read_mb, write_mb, read_latency_us) in [
+            ("pcie5-tlc", 14_000.0, 10_000.0, 60.0),
+            ("mlc", 3_360.0, 2_700.0, f64::INFINITY),
+            ("slc-ll", 6_200.0, 5_800.0, 29.0),
+        ] {
+            let k = Profile::find(name).unwrap().peaks();
+            let mb = |r: Rate| r.bytes_per_s() as f64 / 1e6;
+            let write =
+                k.array_program.into_iter().chain([k.down, k.bus]).map(mb).fold(f64::INFINITY, f64::min);
+            assert!(mb(k.sequential_read()) >= read_mb, "{name}: {}", k.sequential_read());
+            assert!(write >= write_mb, "{name}: {write}");
+            assert!(k.read_4k.as_ps() as f64 / 1e6 <= read_latency_us, "{name}: {:?}", k.read_4k);
+        }
+    }
+
+    #[test]
+    fn an_array_reads_faster_than_it_programs_and_programs_faster_than_it_erases() {
+        for (name, _) in SHIPPED {
+            let p = Profile::find(name).unwrap();
+            let n = &p.nand;
+            assert!(n.read < n.program && n.program < n.erase, "{name}");
+            assert!(p.geometry.eblock_count() / p.geometry.channels() >= 32, "{name}: EBLOCKs a channel");
+            let e = &p.energy;
+            assert!(e.read < e.program && e.program < e.erase, "{name}");
+        }
     }
 }

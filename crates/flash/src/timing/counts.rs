@@ -6,7 +6,7 @@ use lode_base::profile::EnergyCosts;
 /// Operations of a modelled device and of its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Operations {
-    /// Read units that the array read.
+    /// Pages that the array read.
     pub reads: u64,
     /// Program units.
     pub programs: u64,

@@ -10,6 +10,9 @@
 //! side begins at that instant, each as soon as its resources allow; [`Model::wait`] moves the instant to where all of it is
 //! over. So a step knows what it waited for, and its time is the sum of its parts.
 //!
+//! An array page that a step read stays in the register of its plane until the plane does something else: more of it is only
+//! a transfer.
+//!
 //! Invariants: planes are taken in the order in which they are asked for, all else by whoever is ready first, memory and link in
 //! pieces; steps begin in the order of their time. Nothing here is a float: the same steps take the same picoseconds everywhere.
 
@@ -28,7 +31,22 @@ struct Plane {
     free: u64,
     /// What it does until then can be interrupted by a read.
     long: bool,
+    /// Until when reads interrupt that.
+    interrupted: u64,
+    /// The array page that its register holds since it was read.
+    register: Option<Held>,
     busy: u64,
+}
+
+/// An array page in a register: a step that reads more of it need not read it again.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    /// Which step read it.
+    step: u64,
+    /// Which it is, counted over all EBLOCKs.
+    page: u64,
+    /// Since when it is there.
+    since: u64,
 }
 
 #[derive(Debug, Default)]
@@ -50,6 +68,8 @@ struct Resources {
     floor: u64,
     /// The latest end of anything.
     latest: u64,
+    /// Steps that began.
+    steps: u64,
     step: Step,
 }
 
@@ -110,7 +130,8 @@ impl Model {
         let r = &mut *self.resources.lock();
         assert!(at.as_ps() >= r.floor, "a step at {} ps begins behind one at {}", at.as_ps(), r.floor);
         r.floor = at.as_ps();
-        r.step = Step::at(at);
+        r.steps += 1;
+        r.step = Step { number: r.steps, ..Step::at(at) };
     }
 
     /// Takes the step under way out, so that another can begin beside it.
@@ -186,56 +207,93 @@ impl Model {
         self.resources.lock().step.sink = sink;
     }
 
-    /// Reads the read units that these bytes of an EBLOCK lie in.
+    /// Reads the read units that these bytes of an EBLOCK lie in: of each array page those that are wanted, at once.
     pub fn read(&self, e: EblockId, offset: u32, len: u32) {
         let g = &self.profile.geometry;
         let unit = g.rblock_bytes();
-        let (first, last) = (offset / unit, (offset + len.max(1) - 1) / unit);
+        let units_per_page = self.page_bytes() / unit;
+        let (mut first, last) = (offset / unit, (offset + len.max(1) - 1) / unit);
         let r = &mut *self.resources.lock();
         let mut latest = Path::default();
-        for rblock in first..=last {
-            let path = self.read_unit(r, e, rblock * unit / g.wblock_bytes());
+        while first <= last {
+            let next = (first / units_per_page + 1) * units_per_page;
+            let path = self.read_page(r, e, first, next.min(last + 1) - first);
             latest = latest.later(path);
             r.ends(path);
+            first = next;
         }
         r.step.last = latest;
         r.step.read = r.step.read.later(latest);
     }
 
-    fn read_unit(&self, r: &mut Resources, e: EblockId, wblock: u32) -> Path {
+    /// Bytes that one array read brings into a register.
+    fn page_bytes(&self) -> u32 {
+        self.profile.nand.page_bytes.max(self.profile.geometry.rblock_bytes())
+    }
+
+    /// Reads read units of one array page.
+    fn read_page(&self, r: &mut Resources, e: EblockId, rblock: u32, count: u32) -> Path {
         let p = &self.profile;
-        let (channel, plane) = self.place(e, wblock);
-        let bytes = u64::from(p.geometry.rblock_bytes());
+        let (g, offset) = (&p.geometry, rblock * p.geometry.rblock_bytes());
+        let (channel, plane) = self.place(e, offset / g.wblock_bytes());
+        let bytes = u64::from(g.rblock_bytes() * count);
+        let page = (u64::from(e.raw()) * u64::from(g.eblock_bytes()) + u64::from(offset))
+            / u64::from(self.page_bytes());
+        let held = r.planes[plane].register.filter(|h| (h.step, h.page) == (r.step.number, page));
         let mut path = r.step.now;
         if self.overlap == Overlap::Phases {
             let round = &mut r.rounds[channel];
-            if round.0 == p.geometry.ways() || path.at >= round.2 {
-                let begins = path.at.max(round.2);
-                *round = (0, begins, begins);
+            if held.is_none() {
+                if round.0 == p.geometry.ways() || path.at >= round.2 {
+                    let begins = path.at.max(round.2);
+                    *round = (0, begins, begins);
+                }
+                round.0 += 1;
             }
-            round.0 += 1;
             path = path.with(Part::Bus, path.at.max(round.1));
         }
         path = r.on_bus(path, channel, p.bus.command.as_ps());
         // A read waits for its plane; or interrupts what takes long there.
         let occupied = r.planes[plane];
-        let interrupts = p.nand.suspend && occupied.long && occupied.free > path.at;
+        let interrupts = held.is_none() && p.nand.suspend && occupied.long && occupied.free > path.at;
+        // One that comes while another interrupts waits for that.
+        let suspend = if path.at < occupied.interrupted { 0 } else { p.nand.suspend_cost.as_ps() };
         let begins = match interrupts {
-            true => path.at + p.nand.suspend_cost.as_ps(),
+            true => occupied.interrupted.max(path.at + suspend),
             false => occupied.free.max(path.at),
         };
-        path = path.with(Part::Media, begins + p.nand.read.as_ps());
-        let (data, transfer) = (path.at, p.bus.rate.time(bytes).as_ps());
+        let data = match held {
+            Some(h) => h.since.max(path.at),
+            None => begins + p.nand.read.as_ps(),
+        };
+        path = path.with(Part::Media, data);
+        let transfer = p.bus.rate.time(bytes).as_ps();
         path = r.on_bus(path, channel, transfer);
         r.rounds[channel].2 = r.rounds[channel].2.max(path.at);
         let register = if p.nand.cache_read { data } else { path.at };
         let plane = &mut r.planes[plane];
-        plane.busy += register - begins;
-        match interrupts {
-            true => plane.free += register - begins + p.nand.suspend_cost.as_ps(),
-            false => (plane.free, plane.long) = (register, false),
+        match held {
+            // The plane keeps what it holds until that is on the bus.
+            Some(_) if p.nand.cache_read => {}
+            Some(_) => {
+                plane.busy += register - (path.at - transfer).max(plane.free).min(register);
+                plane.free = plane.free.max(register);
+            }
+            None => {
+                plane.busy += register - begins;
+                match interrupts {
+                    true => {
+                        plane.free += register - begins + suspend;
+                        plane.interrupted = register;
+                    }
+                    false => (plane.free, plane.long) = (register, false),
+                }
+                // What was interrupted goes on, with the register.
+                let held = Held { step: r.step.number, page, since: data };
+                plane.register = Some(held).filter(|_| !interrupts);
+                r.did.reads += 1;
+            }
         }
-        r.did.reads += 1;
         r.did.bus_bytes += bytes;
         match r.step.sink {
             Sink::Dram => r.through_dram(path, transfer, p.dram.rate, bytes),
@@ -271,7 +329,7 @@ impl Model {
             path = path.with(Part::Media, begins + p.nand.program.as_ps());
             let plane = &mut r.planes[plane];
             plane.busy += p.nand.program.as_ps();
-            (plane.free, plane.long) = (path.at, true);
+            (plane.free, plane.long, plane.register) = (path.at, true, None);
             r.did.programs += 1;
             r.did.bus_bytes += bytes;
             latest = latest.later(path);
@@ -299,7 +357,7 @@ impl Model {
             let path = path.with(Part::Media, begins + p.nand.erase.as_ps());
             let plane = &mut r.planes[plane];
             plane.busy += p.nand.erase.as_ps();
-            (plane.free, plane.long) = (path.at, true);
+            (plane.free, plane.long, plane.register) = (path.at, true, None);
             latest = latest.later(path);
             r.ends(path);
         }
@@ -526,6 +584,41 @@ mod tests {
         assert_eq!(m.end().1.total().as_ps(), m.end().0.as_ps());
     }
 
+    /// 4 KB read units in pages of 16 KB: one tR a page and step, and one transfer for what lies together.
+    #[test]
+    fn a_step_reads_an_array_page_once() {
+        for cached in [false, true] {
+            let m = Model::new(profile(|p| {
+                p.geometry = lode_base::Geometry::new(8, 8, 1, 4096, 32_768, 8 << 20, 1024).unwrap();
+                p.bus.command = VirtualDuration::ZERO;
+                p.nand.cache_read = cached;
+                p.nand.page_bytes = 16_384;
+            }));
+            let unit = 40_960;
+            let reads = |units: &[(u32, u32)]| {
+                let (begin, before) = (m.latest(), m.operations());
+                m.begin(begin);
+                units.iter().for_each(|u| m.read(EblockId::new(0), u.0 * 4096, u.1 * 4096));
+                let did = m.operations().since(&before);
+                (m.end().0 - begin, did.reads, did.bus_bytes / 4096)
+            };
+            let took = |ns| VirtualDuration::from_ns(ns);
+            assert_eq!(reads(&[(0, 1)]), (took(50_000 + unit), 1, 1));
+            assert_eq!(reads(&[(0, 4)]), (took(50_000 + 4 * unit), 1, 4));
+            assert_eq!(reads(&[(0, 1), (1, 1), (3, 1)]), (took(50_000 + 3 * unit), 1, 3), "one by one");
+            // Two pages of a die, one after the other, the first's transfer beside the second's tR or before it; and of two
+            // dies, side by side.
+            let before = if cached { 50_000 } else { 50_000 + unit };
+            assert_eq!(reads(&[(3, 2)]), (took(before + 50_000 + unit), 2, 2));
+            assert_eq!(reads(&[(7, 2)]), (took(50_000 + 2 * unit), 2, 2));
+            // Another page came between; and another step knows nothing of what this one read.
+            assert_eq!(reads(&[(0, 1), (4, 1), (1, 1)]).1, 3);
+            assert_eq!(reads(&[(1, 1)]), (took(50_000 + unit), 1, 1));
+            let busy = m.busy();
+            assert!(busy[0].most_ps <= m.latest().as_ps() && busy[1].most_ps <= m.latest().as_ps());
+        }
+    }
+
     #[test]
     fn reads_of_one_die_wait_for_each_other_and_a_cache_hides_the_bus() {
         for (cached, expected) in [(false, 2 * (50_000 + 81_920)), (true, 50_000 + 2 * 81_920)] {
@@ -556,10 +649,14 @@ mod tests {
             m.read(EblockId::new(0), 0, 8192);
             let waits = if suspend { 5_000 } else { 1_500_000 };
             assert_eq!(m.end().0.as_ps(), before + ps(waits + 50_000 + 81_920));
+            // Another read of that die waits for the first, not for the bus alone.
+            m.begin(VirtualTime::from_ps(before));
+            m.read(EblockId::new(0), 65_536, 8192);
+            assert_eq!(m.end().0.as_ps(), before + ps(waits + 2 * (50_000 + 81_920)));
             // What was interrupted goes on.
             m.begin(VirtualTime::from_ps(before));
             m.program(EblockId::new(0), 8, 1);
-            let free = if suspend { 1_500_000 + 5_000 } else { 1_500_000 } + 50_000 + 81_920;
+            let free = if suspend { 1_500_000 + 5_000 } else { 1_500_000 } + 2 * (50_000 + 81_920);
             assert_eq!(m.end().0.as_ps(), before + ps(free + 81_920 + 200_000));
         }
     }

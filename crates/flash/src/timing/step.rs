@@ -46,6 +46,8 @@ pub struct Step {
     pub(super) sink: Sink,
     /// In phases: what comes once all reads are over.
     pub(super) later: Later,
+    /// Which one it is.
+    pub(super) number: u64,
 }
 
 /// Work of a step in phases that is put off until the phase before it is over.
@@ -70,7 +72,15 @@ impl Step {
     /// A step that begins at `at`.
     pub fn at(at: VirtualTime) -> Self {
         let path = Path { at: at.as_ps(), split: Split::default() };
-        Self { now: path, last: path, done: path, read: path, sink: Sink::Dram, later: Later::default() }
+        Self {
+            now: path,
+            last: path,
+            done: path,
+            read: path,
+            sink: Sink::Dram,
+            later: Later::default(),
+            number: 0,
+        }
     }
 
     /// When all of it is over, and what the time was spent on.
