@@ -245,7 +245,7 @@ impl PageAccess for UnitAccess<'_> {
     fn charge(&self, cost: &PageCost) {
         let Some(m) = self.core.medium.model() else { return };
         let c = &m.profile().cores;
-        let mut cycles = u64::from(c.lookup_cycles);
+        let mut cycles = u64::from(if cost.looked_up { c.lookup_cycles } else { 0 });
         cycles += u64::from(if cost.index { c.index_cycles } else { 0 });
         cycles += u64::from(if cost.read { c.page_cycles } else { 0 });
         match self.core.options.scan_placement {

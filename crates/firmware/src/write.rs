@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use lode_base::{CELL_BYTES, ExtentId, Lpid, OwnerId, PAGE_BYTES_MIN, PageBuf, SessionId};
 use lode_command::{Batch, CommandError, PageWrite, Reply};
+use lode_program::{IndexEntry, IndexRule};
 
 use crate::FirmwareError;
 use crate::action::{Action, Freed, Pins, Slot};
@@ -181,10 +182,26 @@ impl Core {
         let owners = self.owners(batch);
         let entry = |(p, owner): (&PageWrite, &Option<OwnerId>)| {
             let Some(r) = owner.and_then(|o| with.get(o)) else { return Ok(None) };
-            Ok(Some(entry_of(&r.rule, p.lpid, &p.data)?.encode().into()))
+            Ok(Some(self.entry_made(&r.rule, p.lpid, &p.data)?.encode().into()))
         };
         let entries = batch.writes.iter().zip(&owners).map(entry).collect::<Result<_, CommandError>>()?;
         Ok(Prepared { rules, owners, entries })
+    }
+
+    /// The entry of a page. On a modelled device a core looks at each value that it is made of.
+    pub(crate) fn entry_made(
+        &self,
+        rule: &IndexRule,
+        lpid: Lpid,
+        page: &PageBuf,
+    ) -> Result<IndexEntry, CommandError> {
+        let entry = entry_of(rule, lpid, page)?;
+        if let Some(m) = self.medium.model() {
+            let c = &m.profile().cores;
+            let values = u64::from(entry.rows()) * rule.columns().len() as u64;
+            m.think(u64::from(c.index_cycles) + values * u64::from(c.compare_cycles));
+        }
+        Ok(entry)
     }
 
     fn owners(&self, batch: &Batch) -> Vec<Option<OwnerId>> {

@@ -14,7 +14,7 @@ use lode_firmware::{Drive, DriveOptions, ScanPlacement};
 use lode_flash::Medium;
 use lode_flash::timing::{Model, Operations};
 use lode_page::{DataType, Value};
-use lode_program::{CompareOp, Expr, Program};
+use lode_program::{Aggregation, Call, CompareOp, Expr, Program};
 
 fn profile(change: impl FnOnce(&mut Profile)) -> Profile {
     let mut p = Profile::find("isp-adms11").unwrap();
@@ -234,6 +234,86 @@ fn large_batches_take_what_the_dies_give() {
     let bus = 8192.0 / (p.bus.command + p.bus.rate.time(8192)).as_secs_f64() / 1e6 * 8.0;
     println!("{got:.1} of {bus:.1} MB/s");
     assert!(got >= 0.97 * bus && got <= bus, "{got} of {bus} MB/s");
+}
+
+#[test]
+fn an_index_entry_costs_the_core_a_look_at_each_value() {
+    let p = profile(|p| p.cores.compare_cycles = 7);
+    let cycles_of = |ruled: bool| {
+        let t = timed(p.clone(), DriveOptions::default());
+        let extent = t.extents(1)[0];
+        if ruled {
+            let index_rules = vec![(lode_base::OwnerId::new(1), Some(rule()))];
+            t.alone(Command::Write(Batch { index_rules, ..Batch::default() }));
+        }
+        let before = t.model.operations();
+        let writes =
+            vec![table_page(extent.page(0), 1, &[1, 2, 3]), table_page(extent.page(1), 1, &[9; 100])];
+        t.alone(Command::Write(Batch { writes, ..Batch::default() }));
+        t.model.operations().since(&before).core_cycles
+    };
+    let values = 103 * rule().columns().len() as u64;
+    let entries = 2 * u64::from(p.cores.index_cycles) + values * 7;
+    assert_eq!(cycles_of(true) - cycles_of(false), entries);
+}
+
+/// What an aggregation in the drive takes, beside a scan of the rows that it is made of.
+#[test]
+fn groups_cost_cycles_and_save_the_link() {
+    let run = |placement, program: Program, answer| {
+        let options = DriveOptions { scan_placement: placement, ..DriveOptions::default() };
+        let t = timed(profile(|p| p.cores.command_cycles = 100), options);
+        let extents = t.extents(1);
+        let pages = table(&t, &extents, 64);
+        let Reply::View { view, .. } = t.alone(Command::OpenView).2 else { panic!("no view") };
+        let before = t.model.operations();
+        let mut q = t.drive.open_queue(1).unwrap();
+        let at = t.idle_at();
+        let program = Arc::new(program);
+        let task = ScanTask { view, pages, program, answer, unit_pages: 1024, limit_rows: None };
+        q.submit(at, Command::Scan(task)).unwrap();
+        let (mut now, mut out, mut bytes) = (at, Vec::new(), 0);
+        loop {
+            q.complete(now, Until::One, &mut out).unwrap();
+            let c = out.pop().unwrap();
+            assert_eq!(c.split.total(), c.at - now, "the parts add up");
+            now = c.at;
+            bytes += c.link_bytes();
+            if let Outcome::Done(done) = c.outcome {
+                done.unwrap();
+                return (t.model.operations().since(&before).core_cycles, bytes, now - at);
+            }
+        }
+    };
+    let rows = || Program::check(schema(), None, vec![0, 1], false).unwrap();
+    let groups = |group_by: Vec<u16>| {
+        let calls = vec![Call::CountRows, Call::Sum(Expr::Column(0))];
+        rows().with_aggregation(Aggregation { group_by, calls, groups_max: 1000 }).unwrap()
+    };
+    let count = 64 * 500;
+    for placement in [ScanPlacement::ScanUnit, ScanPlacement::Core] {
+        let (cycles, bytes, took) = run(placement, rows(), Answer::Rows);
+        let (total, total_bytes, total_took) = run(placement, groups(vec![]), Answer::Aggregate);
+        let (by_key, by_key_bytes, _) = run(placement, groups(vec![0]), Answer::Aggregate);
+        assert!(
+            total_bytes * 100 < bytes && by_key_bytes * 10 < bytes,
+            "{total_bytes} {by_key_bytes} {bytes}"
+        );
+        let c = profile(|_| {}).cores;
+        let (emit, add) = (u64::from(c.emit_cycles), u64::from(c.aggregate_cycles));
+        match placement {
+            // The scan unit adds up; groups are looked up by a core.
+            ScanPlacement::ScanUnit => {
+                assert_eq!((total, by_key), (cycles, cycles + count * add));
+                assert!(total_took < took);
+            }
+            // A row that is added is not put out; each group is, once.
+            ScanPlacement::Core => {
+                assert_eq!(total, cycles - count * emit + count * add + emit);
+                assert!(by_key > total);
+            }
+        }
+    }
 }
 
 /// Each resource ten times slower, one at a time: what must move moves, and what must not does not.

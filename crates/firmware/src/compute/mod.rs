@@ -72,6 +72,8 @@ pub(crate) trait PageAccess {
 /// What a page of a task took beside being read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PageCost {
+    /// Whether a page was looked up; groups that are left at the end come of none.
+    pub(crate) looked_up: bool,
     /// Whether the page index was asked.
     pub(crate) index: bool,
     /// Whether the page was read.

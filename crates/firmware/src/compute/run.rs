@@ -136,6 +136,7 @@ impl ScanRun {
         let bytes_out = answer.as_ref().map_or(0, PageRows::link_bytes) + full;
         let aggregation = self.task.program.aggregation();
         pages.charge(&PageCost {
+            looked_up: true,
             index: self.task.program.filter().is_some() && self.task.answer != Answer::Mapped,
             read: now.pages_read > before.pages_read,
             rows_in: now.rows_in - before.rows_in,

@@ -11,7 +11,6 @@ use lode_base::{ExtentId, OwnerId};
 use lode_command::{CommandError, Reply};
 
 use crate::action::Action;
-use crate::compute::entry_of;
 use crate::core::Core;
 use crate::index::Rule;
 use crate::log::{LoggedWrite, Record};
@@ -59,7 +58,7 @@ impl Core {
         for (page, entry) in map.mapped().filter(|(p, e)| e.redo() || !has(*p)) {
             let lpid = extent.page(page);
             let bytes = self.read_range(lpid, entry, 0..entry.len_bytes() as u32)?;
-            let index = (rule.number, entry_of(&rule.rule, lpid, &bytes)?.encode().into());
+            let index = (rule.number, self.entry_made(&rule.rule, lpid, &bytes)?.encode().into());
             pages.push(LoggedWrite { lpid, entry, index: Some(index) });
         }
         if pages.is_empty() {
