@@ -424,19 +424,19 @@ mod tests {
     }
 
     /// What was executed, and the equations for the same table.
-    fn both(e: Experiment, system: System) -> (Scan, f64) {
-        let p = profile();
-        let table = Table::new(&p, RECORDS).unwrap();
+    fn both(p: &Profile, table: &Table, e: Experiment, system: System) -> (Scan, f64) {
         let e = Experiment { records: table.records(), ..e };
-        let scan = table.scan(&p, &e, system, Overlap::Phases).unwrap();
+        let scan = table.scan(p, &e, system, Overlap::Phases).unwrap();
         let matched = Experiment { selectivity: scan.matched as f64 / scan.records as f64, ..e };
-        (scan, Parameters::new(&p, &matched).scan(system).total())
+        (scan, Parameters::new(p, &matched).scan(system).total())
     }
 
     #[test]
     fn in_phases_it_takes_what_the_equations_say_and_not_exactly() {
+        let p = profile();
+        let table = Table::new(&p, RECORDS).unwrap();
         for (system, most) in [(System::CpuIsp, 0.064), (System::HwIsp, 0.009), (System::Ihp, 0.064)] {
-            let (scan, calculated) = both(of_the_paper(&profile()), system);
+            let (scan, calculated) = both(&p, &table, of_the_paper(&p), system);
             let took = scan.took.as_secs_f64();
             let error = (calculated - took).abs() / took;
             println!("{}: {error:.4}", system.name());
@@ -447,5 +447,42 @@ mod tests {
             );
             assert_eq!(scan.split.total(), scan.took);
         }
+    }
+
+    /// Prediction, not fit: what is changed moves what was executed as it moves the equations.
+    #[test]
+    fn a_change_moves_what_is_executed_as_the_equations_say() {
+        let p = profile();
+        let table = Table::new(&p, RECORDS).unwrap();
+        let e = of_the_paper(&p);
+        let seconds = |p: &Profile, e, system| {
+            let (scan, calculated) = both(p, &table, e, system);
+            (scan.took.as_secs_f64(), calculated)
+        };
+        let mut half_tr = p.clone();
+        half_tr.nand.read = VirtualDuration::from_ps(p.nand.read.as_ps() / 2);
+        let changes = [
+            ("half tR", half_tr, e),
+            ("twice the channels", p.clone(), Experiment { channels: 2 * e.channels, ..e }),
+            ("twice the link", p.clone(), Experiment { link: super::super::experiment::mb_per_s(750), ..e }),
+        ];
+        let before = System::ALL.map(|s| seconds(&p, e, s));
+        let check = |what: &str, executed: f64, calculated: f64| {
+            println!("{what}: {executed:.4} executed, {calculated:.4} by the equations");
+            assert!((executed / calculated - 1.0).abs() < 0.02, "{what}: {executed}, not {calculated}");
+        };
+        let mut moved = 0;
+        for (what, p, e) in &changes {
+            for (system, was) in System::ALL.into_iter().zip(before) {
+                let now = seconds(p, *e, system);
+                check(&format!("{what}, {}", system.name()), now.0 / was.0, now.1 / was.1);
+                moved += usize::from((now.1 / was.1 - 1.0).abs() > 0.05);
+            }
+        }
+        assert!(moved >= 4, "{moved} of 9 figures move by more than 5 %");
+        // The mechanism switched off.
+        let [ihp, cpu, hw] = before;
+        check("hw-ISP for IHP", hw.0 / ihp.0, hw.1 / ihp.1);
+        check("hw-ISP for cpu-ISP", hw.0 / cpu.0, hw.1 / cpu.1);
     }
 }
