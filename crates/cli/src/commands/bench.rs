@@ -1,6 +1,6 @@
 //! `lode bench`: workloads, measured in wall time.
 
-mod gc;
+pub(crate) mod gc;
 mod raw;
 
 use std::path::PathBuf;
