@@ -4,7 +4,7 @@ mod common;
 
 use common::{fail, run, succeed};
 
-const COMMANDS: [&[&str]; 20] = [
+const COMMANDS: [&[&str]; 21] = [
     &[],
     &["demo"],
     &["sql"],
@@ -21,6 +21,7 @@ const COMMANDS: [&[&str]; 20] = [
     &["bench"],
     &["bench", "tpch"],
     &["bench", "gc"],
+    &["bench", "micro"],
     &["bench", "raw"],
     &["paper"],
     &["paper", "isp"],
