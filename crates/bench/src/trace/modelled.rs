@@ -29,6 +29,8 @@ use crate::random::Random;
 pub const BLOCK_BYTES: u64 = 4096;
 /// Blocks that filling writes in a batch.
 const FILL_BLOCKS: u64 = 256;
+/// Most extents that a drive hands out at a time.
+const ALLOCATED_MAX: u64 = 1 << 20;
 /// Share of what an empty drive takes that blocks are offered for, in percent: what is in flight, and the mapping as it
 /// grows, need the rest.
 const OFFERED_PERCENT: u64 = 90;
@@ -114,12 +116,16 @@ impl ModelledDrive {
             ended: VecDeque::new(),
             drive,
         };
-        let count = blocks.div_ceil(EXTENT_PAGES as u64) as u32;
-        let Reply::Extents(extents) = it.alone(Command::AllocateExtents { owner: OwnerId::new(1), count })?
-        else {
-            unreachable!("extents were asked for")
-        };
-        it.extents = extents;
+        let all = blocks.div_ceil(EXTENT_PAGES as u64);
+        while (it.extents.len() as u64) < all {
+            let count = (all - it.extents.len() as u64).min(ALLOCATED_MAX) as u32;
+            let Reply::Extents(extents) =
+                it.alone(Command::AllocateExtents { owner: OwnerId::new(1), count })?
+            else {
+                unreachable!("extents were asked for")
+            };
+            it.extents.extend(extents);
+        }
         it.begin_here();
         Ok(it)
     }
