@@ -4,7 +4,7 @@ mod common;
 
 use common::{fail, run, succeed};
 
-const COMMANDS: [&[&str]; 19] = [
+const COMMANDS: [&[&str]; 21] = [
     &[],
     &["demo"],
     &["sql"],
@@ -17,9 +17,11 @@ const COMMANDS: [&[&str]; 19] = [
     &["drive", "info"],
     &["drive", "check"],
     &["drive", "scrub"],
+    &["drive", "replay"],
     &["bench"],
     &["bench", "tpch"],
     &["bench", "gc"],
+    &["bench", "micro"],
     &["bench", "raw"],
     &["paper"],
     &["paper", "isp"],
@@ -65,7 +67,7 @@ fn every_option_of_an_example_exists() {
 fn a_bad_command_line_is_one_line() {
     fail([], 2, &["demo, sql, load, drive, bench, paper, sim"]);
     fail(["load"], 2, &["'lode load' needs a command: tpch, csv, parquet"]);
-    fail(["drive"], 2, &["format, info, check, scrub"]);
+    fail(["drive"], 2, &["format, info, check, scrub, replay"]);
     fail(["fly"], 2, &["fly"]);
     fail(["sql"], 2, &["<FILE>"]);
     fail(["load", "csv", "--drive", "x.lode"], 2, &["--table"]);
@@ -74,6 +76,22 @@ fn a_bad_command_line_is_one_line() {
     fail(["sql", "x.lode", "--offload", "most"], 2, &["off, index, pages, rows, aggregate, auto"]);
     fail(["demo", "--memory", "lots"], 2, &["512MB"]);
     fail(["demo", "--partitions", "0"], 2, &["0"]);
+    fail(["drive", "replay"], 2, &["<TRACE>"]);
+    fail(["drive", "replay", "--fill", "101", "t"], 2, &["101", "0..=100"]);
+    fail(["drive", "replay", "--overwrite", "1", "t"], 2, &["--fill"]);
+    fail(["drive", "replay", "--overwrite", "-1", "--fill", "5", "t"], 2, &["from 0 to 1000"]);
+    fail(["drive", "replay", "--depth", "0", "t"], 2, &["--depth"]);
+    fail(["drive", "replay", "--depth", "2", "--scale", "2", "t"], 2, &["--scale", "--depth"]);
+    fail(["drive", "replay", "--scale", "1e3", "t"], 2, &["0.5"]);
+    fail(["drive", "replay", "--gc", "best", "t"], 2, &["min-cost-decline, greedy, oldest, cost-benefit"]);
+    fail(["drive", "replay", "--format", "xls", "t"], 2, &["lode, iolog, msr, blkparse"]);
+    fail(["drive", "replay", "--action", "Z", "t"], 2, &["Q, I, D and C"]);
+    fail(["drive", "replay", "--limit", "0", "t"], 2, &["--limit"]);
+    fail(["drive", "replay", "--reads", "50", "t"], 2, &["--reads", "TRACE"]);
+    fail(["drive", "replay", "--synthetic", "uniform", "t"], 2, &["--synthetic", "TRACE"]);
+    fail(["drive", "replay", "--synthetic", "zipf:0"], 2, &["above 0 and at most 10"]);
+    fail(["drive", "replay", "--synthetic", "normal"], 2, &["sequential, uniform, zipf"]);
+    fail(["drive", "replay", "--capacity", "-1", "t"], 2, &["512MB"]);
     fail(["paper"], 2, &["'lode paper' needs a command: isp"]);
     fail(["paper", "isp", "--figure", "fig9"], 2, &["fig5, fig6, fig7, table3, table4, table5"]);
     fail(["sim", "--seed", "1", "--faults", "power-cut,rust"], 2, &["rust"]);

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use common::{Dir, fail, succeed};
+use lode_base::checksum::crc32c;
 use serde_json::Value;
 
 fn json(text: &str) -> Vec<Value> {
@@ -32,6 +33,30 @@ fn each_row_has_the_stable_keys_and_is_told_apart() {
         figures.into_iter().collect::<Vec<_>>(),
         ["fig5", "fig6", "fig7", "table3", "table4", "table5"]
     );
+}
+
+/// Every digit is the same on any machine, in debug and in release: that of the committed file, which has a line for each
+/// figure: its rows and their CRC-32C. What changes the model changes it; `LODE_WRITE_EXPECTED=1` writes it anew.
+#[test]
+fn every_digit_is_the_same_everywhere() {
+    let mut figures: Vec<(String, String)> = Vec::new();
+    for line in succeed(["paper", "isp", "--quick", "--json"]).lines() {
+        let row: Value = serde_json::from_str(line).unwrap();
+        let figure = row["figure"].as_str().unwrap();
+        match figures.last_mut() {
+            Some((last, lines)) if last == figure => *lines += &format!("{line}\n"),
+            _ => figures.push((figure.into(), format!("{line}\n"))),
+        }
+    }
+    let digest = |(figure, lines): &(String, String)| {
+        format!("{figure} {} {:08x}\n", lines.lines().count(), crc32c(lines.as_bytes()))
+    };
+    let got: String = figures.iter().map(digest).collect();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/isp-quick.digest");
+    if std::env::var_os("LODE_WRITE_EXPECTED").is_some() {
+        fs::write(path, &got).unwrap();
+    }
+    assert_eq!(got, fs::read_to_string(path).unwrap());
 }
 
 #[test]

@@ -14,11 +14,26 @@ pub const TRANSFER_BYTES_MAX: u64 = 1 << 30;
 pub(super) struct Check {
     before: TraceTime,
     capacity: Option<u64>,
+    wrap: bool,
 }
 
 impl Check {
     pub(super) fn new(capacity: Option<u64>) -> Self {
-        Self { before: TraceTime::ZERO, capacity }
+        Self { before: TraceTime::ZERO, capacity, wrap: false }
+    }
+
+    /// Requests past the capacity are folded back into it.
+    pub(super) fn wrapping(self, wrap: bool) -> Self {
+        Self { wrap, ..self }
+    }
+
+    /// The request as it is to be checked: folded into the capacity if that is asked for. One that is longer than the
+    /// capacity stays as it is, and is refused.
+    pub(super) fn fold(&self, r: &mut Request) {
+        let Some(capacity) = self.capacity.filter(|c| self.wrap && r.len <= *c) else { return };
+        if r.offset.checked_add(r.len).is_some_and(|end| end > capacity) {
+            r.offset = (r.offset % capacity).min(capacity - r.len);
+        }
     }
 
     /// Whether a request may follow those before it.
@@ -58,6 +73,25 @@ mod tests {
             }
         }
         "good".into()
+    }
+
+    #[test]
+    fn requests_past_the_end_fold_into_the_capacity_on_demand() {
+        let folded = |offset, len| {
+            let check = Check::new(Some(8192)).wrapping(true);
+            let mut r = Request { at: TraceTime::ZERO, op: Op::Read, offset, len, line: 1 };
+            check.fold(&mut r);
+            (r.offset, r.len)
+        };
+        assert_eq!(folded(4096, 4096), (4096, 4096));
+        assert_eq!(folded(8192, 4096), (0, 4096));
+        assert_eq!(folded(5 * 4096, 1), (4096, 1));
+        assert_eq!(folded(4096 + 512, 4096), (4096, 4096), "what lies across the end lies at the end");
+        assert_eq!(folded(8192, 8193), (8192, 8193));
+        assert_eq!(folded(u64::MAX, 1), (u64::MAX, 1), "past all: refused later");
+        let mut r = Request { at: TraceTime::ZERO, op: Op::Read, offset: 8192, len: 1, line: 1 };
+        Check::new(Some(8192)).fold(&mut r);
+        assert_eq!(r.offset, 8192, "nobody asked");
     }
 
     #[test]

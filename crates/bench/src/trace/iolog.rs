@@ -36,6 +36,11 @@ pub(super) fn recognises(first: &[u8]) -> bool {
     first.starts_with(b"fio version ")
 }
 
+/// Whether one that begins so has time stamps.
+pub(super) fn is_stamped(first: &[u8]) -> bool {
+    HEADERS.iter().any(|(h, version)| *h == first.trim_ascii_end() && *version == Version::Three)
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Version {
     Two,

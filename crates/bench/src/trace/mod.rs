@@ -9,6 +9,8 @@
 //! a read, write or trim has a length and ends within the address space (and the capacity, if one is given), a flush
 //! has neither offset nor length. What breaks this, or is not understood, is an error that names the line.
 //!
+//! Offsets past the capacity may be folded into it on demand ([`Options::wrap`]).
+//!
 //! Equal time stamps are allowed in every format: each counts in ticks (100 ns, 1 ns, 1 us), so that requests of one
 //! tick say nothing of their order but that of their lines. Stamps that go back are refused, not sorted: a trace that
 //! is not in order was cut or merged by something, and its reader would have to hold it all.
@@ -24,6 +26,7 @@ mod msr;
 mod own;
 mod read;
 pub mod replay;
+pub mod run;
 pub mod synthetic;
 #[cfg(test)]
 mod tests;
@@ -120,6 +123,9 @@ pub struct Options {
     pub format: Option<&'static Format>,
     /// Bytes of the device on which it will be replayed: requests past them are errors.
     pub capacity: Option<u64>,
+    /// Whether requests past the capacity are folded back into it instead: their offsets count modulo the capacity, and
+    /// one that would lie across its end lies at its end.
+    pub wrap: bool,
     /// The device, of those that the trace names, whose requests are read: `8,0` (blkparse), `hm_0` (host and disk,
     /// MSR), or a file name (fio). Without it a trace that names two is an error: their offsets are not of one space.
     pub device: Option<String>,
@@ -145,6 +151,11 @@ impl Action {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Queued, Self::Inserted, Self::Issued, Self::Completed];
 
+    /// The action of this letter.
+    pub fn by_letter(letter: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|a| letter.chars().eq([a.letter()]))
+    }
+
     /// The letter of blkparse.
     pub fn letter(self) -> char {
         match self {
@@ -164,6 +175,8 @@ pub struct Format {
     pub about: &'static str,
     /// Whether a trace that begins with this line is one.
     recognises: fn(&[u8]) -> bool,
+    /// Whether a trace that begins with this line has a time stamp in each.
+    stamped: fn(&[u8]) -> bool,
     parser: fn(&Options) -> Box<dyn Parse>,
 }
 
@@ -173,24 +186,28 @@ pub static FORMATS: [Format; 4] = [
         name: "lode",
         about: "our own: time in ps, what, offset and length in bytes",
         recognises: own::recognises,
+        stamped: |_| true,
         parser: |_| Box::new(own::Own::default()),
     },
     Format {
         name: "iolog",
         about: "fio's write_iolog, versions 2 and 3",
         recognises: iolog::recognises,
+        stamped: iolog::is_stamped,
         parser: |o| Box::new(iolog::Iolog::new(o)),
     },
     Format {
         name: "msr",
         about: "MSR-Cambridge CSV",
         recognises: msr::recognises,
+        stamped: |_| true,
         parser: |o| Box::new(msr::Msr::new(o)),
     },
     Format {
         name: "blkparse",
         about: "blkparse's default text output",
         recognises: blkparse::recognises,
+        stamped: |_| true,
         parser: |o| Box::new(blkparse::Blkparse::new(o)),
     },
 ];

@@ -18,7 +18,7 @@ use lode_command::{
 use lode_firmware::{Drive, DriveInfo, DriveOptions};
 use lode_flash::Medium;
 use lode_flash::timing::{Model, Operations};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::replay::{Busy, Completion, Tag, Target};
 use super::{Op, Request, TraceTime};
@@ -29,6 +29,8 @@ use crate::random::Random;
 pub const BLOCK_BYTES: u64 = 4096;
 /// Blocks that filling writes in a batch.
 const FILL_BLOCKS: u64 = 256;
+/// Most extents that a drive hands out at a time.
+const ALLOCATED_MAX: u64 = 1 << 20;
 /// Share of what an empty drive takes that blocks are offered for, in percent: what is in flight, and the mapping as it
 /// grows, need the rest.
 const OFFERED_PERCENT: u64 = 90;
@@ -47,6 +49,8 @@ pub struct ModelledDrive {
     before: Operations,
     busy_before: Vec<u128>,
     info_before: DriveInfo,
+    /// Blocks that reads asked for and that were never written.
+    unwritten_blocks_read: u64,
     tags: VecDeque<(lode_command::Tag, Tag)>,
     out: Vec<lode_command::Completion>,
     /// Those that ended and were not asked for yet, in the order of their ends.
@@ -57,8 +61,10 @@ pub struct ModelledDrive {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct DeviceReport {
-    pub profile: String,
+    /// Of the blocks that it offers.
     pub capacity_bytes: u64,
+    /// Blocks of 4 KB that reads asked for and that were never written: they took no reading.
+    pub unwritten_blocks_read: u64,
     /// Bytes programmed for each that was written: pages, log, checkpoints, GC.
     pub write_amplification: Option<f64>,
     pub array_reads: u64,
@@ -67,10 +73,19 @@ pub struct DeviceReport {
     pub gc_bytes_moved: u64,
     /// Of all bytes programmed, those that GC moved.
     pub gc_share: Option<f64>,
-    /// Of the least and the most worn erase unit, since the drive was new.
-    pub erase_counts: (u32, u32),
+    /// Of the least worn erase unit, since the drive was new.
+    pub erase_count_min: u32,
+    /// Of the most worn one.
+    pub erase_count_max: u32,
     /// By what used it, in joules, the host's left out.
+    #[serde(serialize_with = "as_map")]
     pub energy_j: Vec<(&'static str, f64)>,
+    /// All of it.
+    pub energy_j_total: f64,
+}
+
+fn as_map<S: Serializer>(parts: &[(&'static str, f64)], s: S) -> Result<S::Ok, S::Error> {
+    s.collect_map(parts.iter().copied())
 }
 
 impl ModelledDrive {
@@ -95,17 +110,22 @@ impl ModelledDrive {
             before: Operations::default(),
             busy_before: Vec::new(),
             info_before: info,
+            unwritten_blocks_read: 0,
             tags: VecDeque::new(),
             out: Vec::new(),
             ended: VecDeque::new(),
             drive,
         };
-        let count = blocks.div_ceil(EXTENT_PAGES as u64) as u32;
-        let Reply::Extents(extents) = it.alone(Command::AllocateExtents { owner: OwnerId::new(1), count })?
-        else {
-            unreachable!("extents were asked for")
-        };
-        it.extents = extents;
+        let all = blocks.div_ceil(EXTENT_PAGES as u64);
+        while (it.extents.len() as u64) < all {
+            let count = (all - it.extents.len() as u64).min(ALLOCATED_MAX) as u32;
+            let Reply::Extents(extents) =
+                it.alone(Command::AllocateExtents { owner: OwnerId::new(1), count })?
+            else {
+                unreachable!("extents were asked for")
+            };
+            it.extents.extend(extents);
+        }
         it.begin_here();
         Ok(it)
     }
@@ -115,24 +135,45 @@ impl ModelledDrive {
         self.blocks * BLOCK_BYTES
     }
 
+    /// The first blocks that [`Self::precondition`] fills, in bytes.
+    pub fn filled_bytes(&self, percent: u32) -> u64 {
+        self.filled(percent) * BLOCK_BYTES
+    }
+
+    fn filled(&self, percent: u32) -> u64 {
+        self.blocks * u64::from(percent.min(100)) / 100
+    }
+
     /// Preconditions it: writes the first `percent` of its blocks in order, then overwrites as many at random `times` over.
+    /// `stop` is told after each batch how many blocks were written, of how many.
     ///
     /// # Errors
-    /// When the drive fails.
-    pub fn precondition(&mut self, percent: u32, times: f64, seed: u64) -> Result<(), DriveError> {
-        let filled = self.blocks * u64::from(percent.min(100)) / 100;
+    /// When the drive fails, or is to stop.
+    pub fn precondition(
+        &mut self,
+        percent: u32,
+        times: f64,
+        seed: u64,
+        stop: &dyn Fn(u64, u64) -> bool,
+    ) -> Result<(), DriveError> {
+        let filled = self.filled(percent);
+        let overwrites = (filled as f64 * times) as u64 / FILL_BLOCKS;
+        let all = filled + overwrites * FILL_BLOCKS;
+        let go_on = |done: u64| if stop(done.min(all), all) { Err(DriveError::Stopped) } else { Ok(()) };
         for first in (0..filled).step_by(FILL_BLOCKS as usize) {
             let writes = (first..filled.min(first + FILL_BLOCKS)).map(|b| self.write(b)).collect();
             self.alone(Command::Write(Batch { writes, ..Batch::default() }))?;
+            go_on(first + FILL_BLOCKS)?;
         }
         self.mark(0..filled, true);
         let mut random = Random(seed);
-        for _ in 0..(filled as f64 * times) as u64 / FILL_BLOCKS {
+        for n in 1..=overwrites {
             let mut blocks: Vec<u64> = (0..FILL_BLOCKS).map(|_| random.below(filled)).collect();
             blocks.sort_unstable();
             blocks.dedup();
             let writes = blocks.into_iter().map(|b| self.write(b)).collect();
             self.alone(Command::Write(Batch { writes, ..Batch::default() }))?;
+            go_on(filled + n * FILL_BLOCKS)?;
         }
         self.begin_here();
         Ok(())
@@ -176,8 +217,10 @@ impl ModelledDrive {
         let blocks = first..(r.offset + r.len).div_ceil(BLOCK_BYTES).max(first);
         match r.op {
             Op::Read => {
+                let count = blocks.end - blocks.start;
                 let mapped = blocks.filter(|&b| self.is_written(b));
-                let pages = mapped.map(|b| ReadRequest { lpid: self.lpid(b), range: None }).collect();
+                let pages: Vec<_> = mapped.map(|b| ReadRequest { lpid: self.lpid(b), range: None }).collect();
+                self.unwritten_blocks_read += count - pages.len() as u64;
                 Command::Read { view: None, pages }
             }
             Op::Write => {
@@ -205,18 +248,20 @@ impl ModelledDrive {
         let moved = info.gc_bytes_moved - self.info_before.gc_bytes_moved;
         let ratio = |a: u64, b: u64| (b > 0).then(|| a as f64 / b as f64);
         let over: VirtualDuration = self.model.latest().since(self.begin);
-        let energy = did.energy(&self.model.profile().energy, over).parts();
+        let energy = did.energy(&self.model.profile().energy, over);
         DeviceReport {
-            profile: self.model.profile().name.clone(),
             capacity_bytes: self.capacity_bytes(),
+            unwritten_blocks_read: self.unwritten_blocks_read,
             write_amplification: ratio(programmed, written),
             array_reads: did.reads,
             programs: did.programs,
             erasures: did.erases,
             gc_bytes_moved: moved,
             gc_share: ratio(moved, programmed),
-            erase_counts: info.erase_counts,
-            energy_j: energy.into_iter().filter(|(name, _)| !name.starts_with("host")).collect(),
+            erase_count_min: info.erase_counts.0,
+            erase_count_max: info.erase_counts.1,
+            energy_j: energy.parts().into_iter().filter(|(name, _)| !name.starts_with("host")).collect(),
+            energy_j_total: energy.device(),
         }
     }
 }
@@ -281,7 +326,7 @@ mod tests {
 
     fn drive(fill: u32, overwrites: f64) -> ModelledDrive {
         let mut d = ModelledDrive::new(profile(), DriveOptions::default(), 64).unwrap();
-        d.precondition(fill, overwrites, 7).unwrap();
+        d.precondition(fill, overwrites, 7, &|_, _| false).unwrap();
         d
     }
 

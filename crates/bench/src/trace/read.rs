@@ -14,6 +14,7 @@ const GZIP: &[u8] = &[0x1f, 0x8b];
 /// The requests of a trace, in order, checked. Ends with the first error.
 pub struct Trace<R> {
     format: &'static Format,
+    stamped: bool,
     lines: Lines<R>,
     parser: Box<dyn Parse>,
     check: Check,
@@ -39,12 +40,14 @@ impl<R: BufRead> Trace<R> {
                 false => Fault::NoFormat { got: shown(first.text) },
             },
         })?;
+        let stamped = (format.stamped)(first.text);
         lines.again();
         Ok(Self {
             format,
+            stamped,
             lines,
             parser: (format.parser)(options),
-            check: Check::new(options.capacity),
+            check: Check::new(options.capacity).wrapping(options.wrap),
             ready: VecDeque::with_capacity(2),
             any: false,
             ended: false,
@@ -54,6 +57,11 @@ impl<R: BufRead> Trace<R> {
     /// The format that it is read in.
     pub fn format(&self) -> &'static Format {
         self.format
+    }
+
+    /// Whether its requests have time stamps.
+    pub fn is_stamped(&self) -> bool {
+        self.stamped
     }
 
     fn read(&mut self) -> Result<Option<Request>, TraceError> {
@@ -66,6 +74,7 @@ impl<R: BufRead> Trace<R> {
             };
             let number = line.number;
             let parsed = self.parser.line(line, &mut self.ready);
+            self.ready.iter_mut().for_each(|r| self.check.fold(r));
             parsed
                 .and_then(|()| self.ready.iter().try_for_each(|r| self.check.next(r)))
                 .map_err(|fault| TraceError::Line { line: number, fault })?;

@@ -146,7 +146,7 @@ proptest! {
         capacity in prop::option::of(any::<u64>()),
         action in prop::sample::select(&Action::ALL[..]),
     ) {
-        let options = Options { format: format.map(|f| &FORMATS[f]), capacity, action, device: None };
+        let options = Options { format: format.map(|f| &FORMATS[f]), capacity, action, ..Options::default() };
         let lines = bytes.split(|b| *b == b'\n').count() as u64;
         let mut before = TraceTime::ZERO;
         let trace = Trace::open(&bytes[..], &options);

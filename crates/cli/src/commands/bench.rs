@@ -1,6 +1,7 @@
 //! `lode bench`: workloads, measured in wall time.
 
-mod gc;
+pub(crate) mod gc;
+mod micro;
 mod raw;
 
 use std::path::PathBuf;
@@ -47,6 +48,7 @@ enum What {
     )]
     Tpch(Tpch),
     Gc(gc::Args),
+    Micro(micro::Args),
     Raw(raw::Args),
 }
 
@@ -89,6 +91,7 @@ pub(crate) fn run(args: Args) -> CliResult {
     match args.what {
         What::Tpch(args) => tpch(args),
         What::Gc(args) => gc::run(args),
+        What::Micro(args) => micro::run(args),
         What::Raw(args) => raw::run(args),
     }
 }

@@ -1,4 +1,4 @@
-//! `lode drive`: makes, describes, verifies and scrubs the image of a drive.
+//! `lode drive`: makes, describes, verifies and scrubs the image of a drive; replays traces on a modelled one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,14 +12,17 @@ use crate::script::println_quietly;
 use crate::table::{bytes, count};
 
 mod info;
+mod replay;
 
-/// Make, describe, verify or scrub the image of a drive
+/// Make, describe, verify or scrub the image of a drive; replay a trace on a modelled one
 #[derive(clap::Args)]
 #[command(
-    long_about = "Make, describe, verify or scrub the image of a drive.\n\n\
-        An image is one sparse file: it grows as it is filled, up to its capacity. One process opens it at a time.",
+    long_about = "Make, describe, verify or scrub the image of a drive; replay a trace on a modelled one.\n\n\
+        An image is one sparse file: it grows as it is filled, up to its capacity. One process opens it at a time. \
+        A replay needs no image: its drive is new, and in memory.",
     after_long_help = "EXAMPLES\n    lode drive format my.lode --capacity 10GB\n    lode drive info my.lode\n    \
-        lode drive check my.lode\n    lode drive scrub my.lode"
+        lode drive check my.lode\n    lode drive scrub my.lode\n    \
+        lode drive replay --fill 80 trace.csv"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -76,6 +79,7 @@ enum What {
         /// The image
         file: PathBuf,
     },
+    Replay(replay::Args),
 }
 
 pub(crate) fn run(args: Args) -> CliResult {
@@ -84,6 +88,7 @@ pub(crate) fn run(args: Args) -> CliResult {
         What::Info { file } => info(&file),
         What::Check { file } => check(&file),
         What::Scrub { file } => scrub(&file),
+        What::Replay(args) => replay::run(args),
     }
 }
 

@@ -145,8 +145,8 @@ impl Ledger {
 
 /// Little's law: the mean number in flight is the rate times the mean latency.
 fn little(report: &Report) -> Result<(), ReplayError> {
-    let (Some(in_flight), Some(rate)) = (report.mean_in_flight, report.all.iops) else { return Ok(()) };
-    let expected = rate * report.at_device_ps_mean / 1e12;
+    let Some(law) = report.littles_law() else { return Ok(()) };
+    let (in_flight, expected) = (law.in_flight, law.iops_times_latency);
     match (in_flight - expected).abs() <= LITTLE_MAX * in_flight.max(expected) {
         true => Ok(()),
         false => Err(ReplayError::Little { in_flight, expected }),

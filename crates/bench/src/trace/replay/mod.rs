@@ -20,7 +20,7 @@ mod tests;
 
 use std::num::NonZeroU32;
 
-pub use report::{Figures, Latency, Report, Use};
+pub use report::{Figures, Latency, LittlesLaw, Report, Use};
 pub use target::{Busy, Completion, Tag, Target};
 
 use super::{Request, TraceError, TraceTime};
@@ -72,6 +72,11 @@ impl Scale {
         let whole = whole.parse::<u64>().ok()?.checked_mul(by)?;
         let times = whole.checked_add(if places.is_empty() { 0 } else { places.parse().ok()? })?;
         Self::new(times, by)
+    }
+
+    /// As a number, for reports.
+    pub fn factor(self) -> f64 {
+        self.times as f64 / self.by as f64
     }
 
     /// A time stamp scaled, rounded down; none if it is out of range.

@@ -27,6 +27,34 @@ pub struct Report {
     pub resources: Vec<Use>,
 }
 
+/// Both sides of Little's law, which a replay fails without.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LittlesLaw {
+    /// The number in flight, integrated over time, divided by the time.
+    pub in_flight: f64,
+    /// Requests a second times mean seconds at the device.
+    pub iops_times_latency: f64,
+}
+
+impl Report {
+    /// Both sides of Little's law; none if no time passed.
+    pub fn littles_law(&self) -> Option<LittlesLaw> {
+        let iops_times_latency = self.all.iops? * self.at_device_ps_mean / 1e12;
+        Some(LittlesLaw { in_flight: self.mean_in_flight?, iops_times_latency })
+    }
+
+    /// The figures of each kind of request, and of all, by name.
+    pub fn kinds(&self) -> [(&'static str, &Figures); 5] {
+        [
+            ("reads", &self.reads),
+            ("writes", &self.writes),
+            ("trims", &self.trims),
+            ("flushes", &self.flushes),
+            ("all", &self.all),
+        ]
+    }
+}
+
 /// Of requests of a kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figures {

@@ -51,7 +51,7 @@ fn parse_capacity(text: &str) -> Result<u64, String> {
     }
 }
 
-fn parse_policy(name: &str) -> Result<&'static Policy, String> {
+pub(crate) fn parse_policy(name: &str) -> Result<&'static Policy, String> {
     let names = || POLICIES.iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
     Policy::named(name).ok_or_else(|| format!("the policies are {}", names()))
 }
