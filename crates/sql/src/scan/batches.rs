@@ -47,23 +47,35 @@ impl Batches {
             None => Ok(addresses(table, page)),
         });
         let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
-        self.push_arrays(arrays, rows)
-    }
-
-    /// Adds rows whose columns are at hand.
-    pub(super) fn push_arrays(&mut self, arrays: Vec<ArrayRef>, rows: usize) -> Result<()> {
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let batch = RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)?;
+        let batch = self.batch(arrays, rows)?;
         if batch.num_columns() == 0 {
             self.ready.push_back(batch);
         } else if rows >= 2 * self.batch_rows {
-            let pieces = rows / self.batch_rows;
-            let cut = |i| i * rows / pieces;
-            self.ready.extend((0..pieces).map(|i| batch.slice(cut(i), cut(i + 1) - cut(i))));
+            self.push_large(&batch);
         } else {
             self.coalescer.push_batch(batch)?;
         }
         Ok(())
+    }
+
+    /// Adds rows that came together, as groups do: few of them are not worth gathering.
+    pub(super) fn push_together(&mut self, arrays: Vec<ArrayRef>, rows: usize) -> Result<()> {
+        let batch = self.batch(arrays, rows)?;
+        self.push_large(&batch);
+        Ok(())
+    }
+
+    fn batch(&self, arrays: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)?)
+    }
+
+    /// Slices of a batch that are about as large as batches are to be.
+    fn push_large(&mut self, batch: &RecordBatch) {
+        let rows = batch.num_rows();
+        let pieces = (rows / self.batch_rows).max(1);
+        let cut = |i| i * rows / pieces;
+        self.ready.extend((0..pieces).map(|i| batch.slice(cut(i), cut(i + 1) - cut(i))));
     }
 
     /// The next batch that is full.

@@ -171,7 +171,7 @@ impl PartitionScan {
             Choice::Groups => {
                 let form = spec.groups.as_ref().expect("a scan that answers groups knows their form");
                 for groups in &unit.groups {
-                    self.batches.push_arrays(form.arrays(groups)?, groups.rows as usize)?;
+                    self.batches.push_together(form.arrays(groups)?, groups.rows as usize)?;
                 }
             }
         }
