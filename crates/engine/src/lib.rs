@@ -11,6 +11,7 @@
 
 mod catalog;
 mod check;
+mod clock;
 mod database;
 mod error;
 mod pool;
@@ -22,6 +23,7 @@ mod store;
 mod table;
 mod write;
 
+pub use clock::{ClockReading, HostClock, HostWork, Meter, ModelledTime};
 pub use database::{Database, DatabaseOptions};
 pub use error::EngineError;
 pub use lode_command::Progress;

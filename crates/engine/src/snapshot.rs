@@ -15,10 +15,10 @@ use lode_program::{IndexEntry, Program};
 use crate::catalog::Catalog;
 use crate::database::Shared;
 use crate::store::Store;
-use crate::{EngineError, PageColumns, Scan, Table, TableStatistics, read, statistics};
+use crate::{EngineError, HostClock, PageColumns, Scan, Table, TableStatistics, read, statistics};
 
 /// Pages of a unit of a scan: often enough for a run-time filter to take hold, rarely enough to cost nothing.
-const UNIT_PAGES: u32 = 16;
+pub(crate) const UNIT_PAGES: u32 = 16;
 
 /// The database at one commit: a pinned view of the drive, and the catalog that goes with it. Clones share both; the
 /// view closes when the last one drops.
@@ -121,6 +121,11 @@ impl Snapshot {
         let task =
             ScanTask { view: self.view.id, pages, program, answer, unit_pages: UNIT_PAGES, limit_rows };
         Ok(Scan::new(self.clone(), task))
+    }
+
+    /// The host of a modelled device, if it is one.
+    pub fn host(&self) -> Option<&Arc<HostClock>> {
+        self.store().host()
     }
 
     /// Rows, sizes, bounds of values; from the page index, once for each version of a table.

@@ -4,7 +4,8 @@
 //!   call(Command) ─► a queue of the pool ─► Reply        scans hold a queue of their own while they run
 //! ```
 //!
-//! All that crosses the link is counted here. The drive is used in wall time: virtual time is passed as 0.
+//! All that crosses the link is counted here. With a modelled device commands begin at the time of the host's clock, which waits
+//! for what they answer; in wall time virtual time is passed as 0.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use lode_command::{
 };
 use parking_lot::Mutex;
 
-use crate::EngineError;
+use crate::{EngineError, HostClock};
 
 /// Idle queues that are kept for the next command.
 const IDLE_QUEUES_MAX: usize = 16;
@@ -45,6 +46,7 @@ impl std::ops::AddAssign for LinkStats {
 
 pub(crate) struct Store {
     device: Arc<dyn Device>,
+    host: Option<Arc<HostClock>>,
     idle: Mutex<Vec<Box<dyn Queue>>>,
     commands: AtomicU64,
     bytes_down: AtomicU64,
@@ -52,9 +54,30 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    pub(crate) fn new(device: Arc<dyn Device>) -> Self {
+    pub(crate) fn new(device: Arc<dyn Device>, host: Option<Arc<HostClock>>) -> Self {
         let zero = || AtomicU64::new(0);
-        Self { device, idle: Mutex::default(), commands: zero(), bytes_down: zero(), bytes_up: zero() }
+        let (commands, bytes_down, bytes_up) = (zero(), zero(), zero());
+        Self { device, host, idle: Mutex::default(), commands, bytes_down, bytes_up }
+    }
+
+    /// The host of a modelled device.
+    pub(crate) fn host(&self) -> Option<&Arc<HostClock>> {
+        self.host.as_ref()
+    }
+
+    /// When a command that is sent now begins.
+    pub(crate) fn now(&self) -> VirtualTime {
+        self.host.as_ref().map_or(VirtualTime::ZERO, |h| h.now())
+    }
+
+    /// The next completions of a queue: the host waits for them, and takes them.
+    pub(crate) fn take(&self, q: &mut dyn Queue, out: &mut Vec<Completion>) -> Result<(), EngineError> {
+        q.complete(self.now(), Until::One, out)?;
+        assert!(!out.is_empty(), "a queue with a command in it completes something");
+        if let Some(host) = &self.host {
+            out.iter().for_each(|c| host.takes(c));
+        }
+        Ok(())
     }
 
     pub(crate) fn identity(&self) -> &Identity {
@@ -83,7 +106,12 @@ impl Store {
         }
     }
 
-    /// Takes back a queue in which nothing runs.
+    /// A queue for so many commands at a time.
+    pub(crate) fn deep_queue(&self, depth: u32) -> Result<Box<dyn Queue>, EngineError> {
+        Ok(self.device.open_queue(depth)?)
+    }
+
+    /// Takes back a queue of [`Store::queue`] in which nothing runs.
     pub(crate) fn give_back(&self, q: Box<dyn Queue>) {
         let mut idle = self.idle.lock();
         if idle.len() < IDLE_QUEUES_MAX {
@@ -95,12 +123,11 @@ impl Store {
     fn call(&self, c: Command) -> Result<(Reply, LinkStats), EngineError> {
         let mut q = self.queue()?;
         let mut link = LinkStats { commands: 1, bytes_down: c.link_bytes(), bytes_up: 0 };
-        let tag = q.submit(VirtualTime::ZERO, c).expect("an idle queue has room");
+        let tag = q.submit(self.now(), c).expect("an idle queue has room");
         let mut out: Vec<Completion> = Vec::with_capacity(1);
         let result = loop {
             out.clear();
-            q.complete(VirtualTime::ZERO, Until::One, &mut out)?;
-            assert!(!out.is_empty(), "a queue with a command in it completes something");
+            self.take(&mut *q, &mut out)?;
             let mut done = None;
             for c in out.drain(..) {
                 link.bytes_up += c.link_bytes();
@@ -196,7 +223,7 @@ impl Store {
 
     /// One bounded step of the drive's background work.
     pub(crate) fn work(&self, write_bytes: u64) -> Progress {
-        self.device.work(VirtualTime::ZERO, Budget { write_bytes })
+        self.device.work(self.now(), Budget { write_bytes })
     }
 
     pub(crate) fn checkpoint(&self) -> Result<(), EngineError> {

@@ -15,6 +15,7 @@ mod dml;
 pub mod error;
 mod filter_names;
 mod membership;
+mod modelled;
 mod numeric;
 pub mod offload;
 pub mod options;

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::error::{DataFusionError, Result};
 use lode_command::PageRange;
-use lode_engine::{EngineError, Snapshot, Table};
+use lode_engine::{EngineError, HostWork, Snapshot, Table};
 use lode_program::{Expr, Program};
 
 pub use exec::LodeScanExec;
@@ -53,6 +53,13 @@ impl ScanSpec {
         let slots = self.output.contains(&None);
         let schema = self.table.schema().clone();
         Program::check(schema, self.filter.clone(), projection, slots).map_err(program_error)
+    }
+
+    /// With a modelled device: its host does something for so many rows.
+    pub(crate) fn computes(&self, work: HostWork, rows: u64) {
+        if let Some(host) = self.snapshot.host() {
+            host.computes(work, rows);
+        }
     }
 }
 

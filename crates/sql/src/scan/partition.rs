@@ -16,7 +16,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::error::{DataFusionError, Result};
 use lode_base::Lpid;
 use lode_command::{Answer, PageRange, PageRows};
-use lode_engine::{PageColumns, Scan};
+use lode_engine::{HostWork, PageColumns, Scan};
 use lode_page::Column;
 use lode_program::{ColumnSource, Meter, Program, Selection, compact, select};
 
@@ -159,6 +159,7 @@ impl PartitionScan {
             Choice::Pool | Choice::PoolIndexed => running.named.extend(unit.pages.iter().map(|p| p.lpid)),
             Choice::Pages | Choice::Rows => {
                 for page in &unit.pages {
+                    spec.computes(HostWork::Scan, page.rows.into());
                     self.batches.push(&spec.table, page)?;
                 }
             }
@@ -183,11 +184,14 @@ fn read_page(
     metrics.page_read(&spec.counts);
     if !exact || program.filter().is_none() {
         let page = read(program.projection())?;
+        spec.computes(HostWork::Scan, page.rows as u64);
         return Ok(Some(PageRows { lpid, rows: page.rows as u32, columns: page.columns, slots: None }));
     }
     let filter_columns = program.filter_columns();
     let page = read(filter_columns)?;
     let rows = page.rows;
+    spec.computes(HostWork::Scan, rows as u64);
+    spec.computes(HostWork::Filter, rows as u64);
     let mut source = ReadColumns { rows, numbers: filter_columns, columns: &page.columns };
     let selection = select(program, &mut source, &mut Meter::default())
         .map_err(|e| DataFusionError::External(Box::new(e)))?;
