@@ -121,7 +121,7 @@ impl Scan {
             let task = &self.task;
             let command = Command::Scan(ScanTask { pages, program: task.program.clone(), ..*task });
             let link = LinkStats { commands: 1, bytes_down: command.link_bytes(), bytes_up: 0 };
-            let tag = queue.submit(store.now(), command).expect("the queue has room");
+            let tag = store.submit(&mut **queue, command)?;
             self.tasks.push_back(Task { tag, ready: VecDeque::new(), over: false });
             self.count(link);
         }

@@ -15,7 +15,7 @@ use lode_program::{IndexEntry, Program};
 use crate::catalog::Catalog;
 use crate::database::Shared;
 use crate::store::Store;
-use crate::{EngineError, HostClock, PageColumns, Scan, Table, TableStatistics, read, statistics};
+use crate::{EngineError, HostClock, PageColumns, ReadAhead, Scan, Table, TableStatistics, read, statistics};
 
 /// Pages of a unit of a scan: often enough for a run-time filter to take hold, rarely enough to cost nothing.
 pub(crate) const UNIT_PAGES: u32 = 16;
@@ -140,6 +140,13 @@ impl Snapshot {
     /// Columns of one page, through the buffer pool: only what is not held there crosses the link.
     pub fn read_columns(&self, lpid: Lpid, columns: &[u16]) -> Result<PageColumns, EngineError> {
         read::columns(self, lpid, columns)
+    }
+
+    /// With a modelled device: reads of these columns ahead of [`Snapshot::read_columns`], as many pages at a time as the host's
+    /// queue is deep; with `few`, at first one at a time.
+    pub fn read_ahead(&self, columns: Vec<u16>, few: bool) -> Option<ReadAhead> {
+        let depth = self.host()?.depth().min(self.store().identity().queue_depth_max);
+        Some(ReadAhead::new(self.clone(), columns, depth, few))
     }
 
     pub(crate) fn read_index(

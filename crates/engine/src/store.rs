@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, PageBuf, ViewId, VirtualTime};
 use lode_command::{
     Batch, Budget, Command, Completion, Device, ExtentInfo, Identity, Outcome, Progress, Queue, ReadRequest,
-    Reply, Until,
+    Reply, Tag, Until,
 };
 use parking_lot::Mutex;
 
@@ -65,8 +65,18 @@ impl Store {
         self.host.as_ref()
     }
 
+    /// Sends a command, which begins at once: before anyone on another queue sends one at a later time.
+    pub(crate) fn submit(&self, q: &mut dyn Queue, c: Command) -> Result<Tag, EngineError> {
+        let tag = q.submit(self.now(), c).expect("the queue has room");
+        if self.host.is_some() {
+            // Nothing is answered before the start of time.
+            q.complete(self.now(), Until::Before(VirtualTime::ZERO), &mut Vec::new())?;
+        }
+        Ok(tag)
+    }
+
     /// When a command that is sent now begins.
-    pub(crate) fn now(&self) -> VirtualTime {
+    fn now(&self) -> VirtualTime {
         self.host.as_ref().map_or(VirtualTime::ZERO, |h| h.now())
     }
 
@@ -123,7 +133,7 @@ impl Store {
     fn call(&self, c: Command) -> Result<(Reply, LinkStats), EngineError> {
         let mut q = self.queue()?;
         let mut link = LinkStats { commands: 1, bytes_down: c.link_bytes(), bytes_up: 0 };
-        let tag = q.submit(self.now(), c).expect("an idle queue has room");
+        let tag = self.submit(&mut *q, c)?;
         let mut out: Vec<Completion> = Vec::with_capacity(1);
         let result = loop {
             out.clear();
@@ -158,17 +168,9 @@ impl Store {
         view: Option<ViewId>,
         pages: Vec<ReadRequest>,
     ) -> Result<(Vec<PageBuf>, LinkStats), EngineError> {
-        let wanted: Vec<Option<usize>> = pages.iter().map(|p| p.range.as_ref().map(Range::len)).collect();
+        let lengths = lengths(&pages);
         let (reply, link) = self.call(Command::Read { view, pages })?;
-        match reply {
-            Reply::Pages(got)
-                if got.len() == wanted.len()
-                    && got.iter().zip(&wanted).all(|(g, w)| w.is_none_or(|w| w == g.len())) =>
-            {
-                Ok((got, link))
-            }
-            _ => Err(EngineError::Protocol { command: "a read" }),
-        }
+        Ok((self::pages(reply, &lengths)?, link))
     }
 
     /// Reads one whole page.
@@ -228,5 +230,23 @@ impl Store {
 
     pub(crate) fn checkpoint(&self) -> Result<(), EngineError> {
         self.call(Command::Checkpoint).map(drop)
+    }
+}
+
+/// Bytes that each request of a read asks for; `None` for whole pages.
+pub(crate) fn lengths(requests: &[ReadRequest]) -> Vec<Option<usize>> {
+    requests.iter().map(|p| p.range.as_ref().map(Range::len)).collect()
+}
+
+/// What a read answered, if it is as much as it asked for.
+pub(crate) fn pages(reply: Reply, lengths: &[Option<usize>]) -> Result<Vec<PageBuf>, EngineError> {
+    match reply {
+        Reply::Pages(got)
+            if got.len() == lengths.len()
+                && got.iter().zip(lengths).all(|(g, l)| l.is_none_or(|l| l == g.len())) =>
+        {
+            Ok(got)
+        }
+        _ => Err(EngineError::Protocol { command: "a read" }),
     }
 }

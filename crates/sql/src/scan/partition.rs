@@ -16,7 +16,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::error::{DataFusionError, Result};
 use lode_base::Lpid;
 use lode_command::{Answer, PageRange, PageRows};
-use lode_engine::{HostWork, PageColumns, Scan};
+use lode_engine::{HostWork, PageColumns, ReadAhead, Scan};
 use lode_page::Column;
 use lode_program::{ColumnSource, Meter, Program, Selection, compact, select};
 
@@ -50,11 +50,26 @@ struct Running {
     choice: Choice,
     /// Pages that the drive named and the host has not read yet.
     named: VecDeque<Lpid>,
+    /// With a modelled device: reads of pages that were named.
+    ahead: Option<ReadAhead>,
     link_bytes_down: u64,
     link_bytes_up: u64,
 }
 
 impl Running {
+    /// Whether the drive should name more pages before the next one is read.
+    fn knows_few(&self) -> bool {
+        self.named.len() < self.ahead.as_ref().map_or(1, ReadAhead::depth)
+    }
+
+    /// The drive named these pages.
+    fn name(&mut self, pages: &[PageRows]) {
+        self.named.extend(pages.iter().map(|p| p.lpid));
+        if let Some(ahead) = &mut self.ahead {
+            pages.iter().for_each(|p| ahead.want(p.lpid));
+        }
+    }
+
     /// Counts what crossed the link since it was last counted.
     fn count_link(&mut self, metrics: &ScanMetrics, spec: &ScanSpec) {
         let (down, up) = (self.scan.link_bytes_down(), self.scan.link_bytes_up());
@@ -130,7 +145,16 @@ impl PartitionScan {
         let pages = std::mem::take(&mut self.pages);
         let scan =
             spec.snapshot.scan(&spec.table, pages, program.clone(), answer, limit).map_err(engine_error)?;
-        Ok(Running { scan, program, choice, named: VecDeque::new(), link_bytes_down: 0, link_bytes_up: 0 })
+        let ahead = match choice {
+            Choice::Pool | Choice::PoolIndexed => {
+                let filter = if spec.offload.filters_exactly() { program.filter_columns() } else { &[] };
+                let columns = program.projection().iter().chain(filter).copied().collect();
+                spec.snapshot.read_ahead(columns, self.rows_left.is_some())
+            }
+            Choice::Pages | Choice::Rows => None,
+        };
+        let named = VecDeque::new();
+        Ok(Running { scan, program, choice, named, ahead, link_bytes_down: 0, link_bytes_up: 0 })
     }
 
     /// One page of the pool or one unit of the drive; false after the last.
@@ -142,27 +166,33 @@ impl PartitionScan {
             running.scan.narrow(program);
             self.metrics.narrowed(&spec.counts);
         }
-        if let Some(lpid) = running.named.pop_front() {
-            let exact = spec.offload.filters_exactly();
-            if let Some(page) = read_page(spec, &running.program, lpid, exact, &self.metrics)? {
-                self.batches.push(&spec.table, &page)?;
+        if running.knows_few()
+            && let Some(unit) = running.scan.next().map_err(engine_error)?
+        {
+            self.metrics.task(&unit.counts, &spec.counts);
+            running.count_link(&self.metrics, spec);
+            match running.choice {
+                Choice::Pool | Choice::PoolIndexed => running.name(&unit.pages),
+                Choice::Pages | Choice::Rows => {
+                    for page in &unit.pages {
+                        spec.computes(HostWork::Scan, page.rows.into());
+                        self.batches.push(&spec.table, page)?;
+                    }
+                }
             }
             return Ok(true);
         }
-        let Some(unit) = running.scan.next().map_err(engine_error)? else {
+        let Some(lpid) = running.named.pop_front() else {
             running.count_link(&self.metrics, spec);
             return Ok(false);
         };
-        self.metrics.task(&unit.counts, &spec.counts);
-        running.count_link(&self.metrics, spec);
-        match running.choice {
-            Choice::Pool | Choice::PoolIndexed => running.named.extend(unit.pages.iter().map(|p| p.lpid)),
-            Choice::Pages | Choice::Rows => {
-                for page in &unit.pages {
-                    spec.computes(HostWork::Scan, page.rows.into());
-                    self.batches.push(&spec.table, page)?;
-                }
-            }
+        if let Some(ahead) = &mut running.ahead {
+            let link = ahead.until(lpid).map_err(engine_error)?;
+            self.metrics.link(link.bytes_down, link.bytes_up, &spec.counts);
+        }
+        let exact = spec.offload.filters_exactly();
+        if let Some(page) = read_page(spec, &running.program, lpid, exact, &self.metrics)? {
+            self.batches.push(&spec.table, &page)?;
         }
         Ok(true)
     }
