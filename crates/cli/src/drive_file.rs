@@ -53,7 +53,7 @@ pub(crate) struct Resources {
 
     /// Whether the runtime has one thread, so that a modelled device meets its commands in the same order in every run.
     #[arg(skip)]
-    pub(crate) one_thread: bool,
+    one_thread: bool,
 }
 
 /// A modelled device, as on the command line.
@@ -74,6 +74,11 @@ impl Modelled {
             "none" => Ok(None),
             name => Profile::find(name).map(Some).map_err(|e| CliError::Failed(e.to_string())),
         }
+    }
+
+    /// What a command may use of the machine: with a modelled device, one thread.
+    pub(crate) fn bound(&self, resources: Resources) -> Resources {
+        Resources { one_thread: self.profile != "none", ..resources }
     }
 }
 
@@ -126,6 +131,19 @@ pub(crate) fn open(path: &Path, resources: Resources, offload: Offload) -> CliRe
     assemble(path, drive, None, resources, offload, None)
 }
 
+/// As [`create`]; with a profile it is the image of a modelled device.
+pub(crate) fn create_modelled(
+    path: &Path,
+    resources: Resources,
+    offload: Offload,
+    profile: Option<Profile>,
+) -> CliResult<Opened> {
+    match profile {
+        Some(profile) => modelled(path, resources, offload, profile, true),
+        None => create(path, resources, offload),
+    }
+}
+
 /// Opens the image at `path`, or makes one if nothing is there; with a profile it is that of a modelled device.
 pub(crate) fn open_or_create_modelled(
     path: &Path,
@@ -134,14 +152,29 @@ pub(crate) fn open_or_create_modelled(
     profile: Option<Profile>,
 ) -> CliResult<Opened> {
     let Some(profile) = profile else { return open_or_create(path, resources, offload) };
+    let is_there = !matches!(
+        std::fs::symlink_metadata(path),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound
+    );
+    modelled(path, resources, offload, profile, !is_there)
+}
+
+/// The device of a profile over the image at `path`, which is made first if it is `new`.
+fn modelled(
+    path: &Path,
+    resources: Resources,
+    offload: Offload,
+    profile: Profile,
+    new: bool,
+) -> CliResult<Opened> {
     let geometry = profile.geometry;
-    let made = match std::fs::symlink_metadata(path) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+    let made = match new {
+        true => {
             let (drive, made) = create_drive(path, geometry)?;
             drive.close().map_err(|e| CliError::file(path, e))?;
             Some(made)
         }
-        _ => None,
+        false => None,
     };
     let medium = Medium::open_file(path).map_err(|e| CliError::file(path, e))?;
     if *medium.geometry() != geometry {

@@ -29,6 +29,7 @@ mod types;
 
 pub use counts::{QueryCounts, StatementCounts};
 pub use error::SqlError;
+pub use lode_engine::ModelledTime;
 pub use offload::Offload;
 pub use options::LodeOptions;
 pub use session::{Session, SessionOptions};

@@ -65,7 +65,7 @@ pub(crate) fn run(mut args: Args) -> CliResult {
         _ => None,
     };
     let profile = args.modelled.profile()?;
-    args.resources.one_thread = profile.is_some();
+    args.resources = args.modelled.bound(args.resources);
     let mut opened = open_or_create_modelled(&args.file, args.resources, args.offload, profile)?;
     let one_shot = args.script.is_some() || !args.commands.is_empty();
     if !one_shot && std::io::stdin().is_terminal() {
