@@ -170,3 +170,38 @@ impl ExecutionPlan for Charged {
         self.inner.cardinality_effect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::physical_plan::displayable;
+    use datafusion::physical_plan::empty::EmptyExec;
+    use datafusion::physical_plan::limit::GlobalLimitExec;
+    use lode_base::{Operations, Profile, VirtualTime};
+
+    use super::*;
+
+    #[test]
+    fn to_whoever_looks_at_the_plan_it_is_the_operator_itself() {
+        let profile = Profile::find("isp-adms11").unwrap();
+        let host = Arc::new(HostClock::new(profile, VirtualTime::ZERO, Box::new(Operations::default)));
+        let wrapped = |inner| -> Arc<dyn ExecutionPlan> {
+            Arc::new(Charged::new(inner, vec![HostWork::Sort], host.clone()))
+        };
+        let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int32, true)]));
+        let leaf = wrapped(Arc::new(EmptyExec::new(schema)));
+        let plan: Arc<dyn ExecutionPlan> = Arc::new(GlobalLimitExec::new(leaf.clone(), 1, Some(2)));
+        let text = displayable(plan.as_ref()).indent(true).to_string();
+        let plan = wrapped(plan);
+        assert!(plan.is::<GlobalLimitExec>() && plan.children()[0].is::<EmptyExec>());
+        assert_eq!(plan.downcast_ref::<GlobalLimitExec>().unwrap().skip(), 1);
+        assert_eq!(displayable(plan.as_ref()).indent(true).to_string(), text);
+        assert_eq!((plan.name(), plan.fetch()), ("GlobalLimitExec", Some(2)));
+        // With other inputs, and run anew, it still charges.
+        let renewed = [plan.clone().with_new_children(vec![leaf]), plan.reset_state()];
+        for plan in renewed {
+            let plan = plan.unwrap();
+            assert!(plan.is::<GlobalLimitExec>() && format!("{plan:?}").starts_with("Charged([Sort]"));
+        }
+    }
+}
