@@ -7,6 +7,7 @@ pub mod addr;
 pub mod checksum;
 pub mod fast;
 pub mod geometry;
+pub mod operations;
 pub mod page_buf;
 pub mod prefetch;
 pub mod profile;
@@ -15,6 +16,7 @@ pub mod time;
 
 pub use addr::{CommitNo, EblockId, ExtentId, Lpid, OwnerId, Ppa, SessionId, TableId, ViewId};
 pub use geometry::{Geometry, GeometryError};
+pub use operations::{EnergyUse, Operations};
 pub use page_buf::{PageBuf, PageBufMut};
 pub use profile::{Profile, ProfileError};
 pub use split::{Part, Split};

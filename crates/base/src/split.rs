@@ -60,6 +60,35 @@ impl Split {
         self.0.iter().copied().sum()
     }
 
+    /// What was spent since it was like `before`.
+    ///
+    /// # Panics
+    /// When less was spent than before.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i] - before.0[i]))
+    }
+
+    /// As long a time as `waited`, spent as this one was: each part by its share, rounded down to a picosecond, and what is
+    /// left over by the largest.
+    ///
+    /// # Panics
+    /// When it is longer than all of this.
+    #[must_use]
+    pub fn share(&self, waited: VirtualDuration) -> Self {
+        let (total, waited) = (self.total().as_ps(), waited.as_ps());
+        assert!(waited <= total, "{waited} ps of {total}");
+        if waited == 0 {
+            return Self::default();
+        }
+        let part = |d: VirtualDuration| u128::from(d.as_ps()) * u128::from(waited) / u128::from(total);
+        let mut shares = self.0.map(|d| VirtualDuration::from_ps(part(d) as u64));
+        let left = VirtualDuration::from_ps(waited) - shares.iter().copied().sum();
+        let largest = (0..shares.len()).rev().max_by_key(|&i| self.0[i]).expect("there are parts");
+        shares[largest] += left;
+        Self(shares)
+    }
+
     /// Spends a time on a part.
     pub fn add(&mut self, part: Part, time: VirtualDuration) {
         self.0[part as usize] += time;
@@ -69,5 +98,36 @@ impl Split {
 impl AddAssign for Split {
     fn add_assign(&mut self, other: Self) {
         self.0.iter_mut().zip(other.0).for_each(|(a, b)| *a += b);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(parts: [u64; 6]) -> Split {
+        Split(parts.map(VirtualDuration::from_ps))
+    }
+
+    #[test]
+    fn shares_of_a_time_add_up_to_the_picosecond() {
+        let check = |parts, waited, expected| {
+            let got = split(parts).share(VirtualDuration::from_ps(waited));
+            assert_eq!(got, split(expected), "{waited} of {parts:?}");
+            assert_eq!(got.total().as_ps(), waited);
+        };
+        check([50, 30, 20, 0, 0, 0], 10, [5, 3, 2, 0, 0, 0]);
+        check([50, 30, 20, 0, 0, 0], 100, [50, 30, 20, 0, 0, 0]);
+        check([50, 30, 20, 0, 0, 0], 0, [0; 6]);
+        check([1, 1, 1, 0, 0, 0], 2, [2, 0, 0, 0, 0, 0]);
+        check([3, 4, 4, 0, 0, 0], 5, [1, 3, 1, 0, 0, 0]);
+        let huge = 1 << 62;
+        check([huge, huge, 0, 0, 0, 0], 3, [2, 1, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "11 ps of 10")]
+    fn nobody_waits_longer_than_what_he_waits_for() {
+        let _ = split([10, 0, 0, 0, 0, 0]).share(VirtualDuration::from_ps(11));
     }
 }

@@ -55,6 +55,11 @@ impl VirtualDuration {
         self.0
     }
 
+    /// Whether it is no time at all.
+    pub const fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+
     /// Its seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e12

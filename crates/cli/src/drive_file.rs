@@ -9,13 +9,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use lode_base::{Geometry, GeometryError};
-use lode_engine::{Database, DatabaseOptions};
-use lode_firmware::{Drive, DriveOptions};
+use lode_base::{Geometry, GeometryError, Profile};
+use lode_engine::{Database, DatabaseOptions, HostClock};
+use lode_firmware::{Drive, DriveOptions, Unrecovered};
+use lode_flash::Medium;
+use lode_flash::timing::Model;
 use lode_sql::{Offload, Session, SessionOptions};
 
 use crate::error::{CliError, CliResult};
-use crate::table::parse_bytes;
+use crate::table::{bytes, parse_bytes};
 use crate::worker::Worker;
 
 /// Capacity of an image that is made without saying which, in bytes. It is a limit: the file grows as it is filled.
@@ -48,6 +50,36 @@ pub(crate) struct Resources {
     /// Threads that run a query, each on its part of the data; by default one a core
     #[arg(long, value_name = "N", default_value_t = cores(), value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) partitions: u16,
+
+    /// Whether the runtime has one thread, so that a modelled device meets its commands in the same order in every run.
+    #[arg(skip)]
+    one_thread: bool,
+}
+
+/// A modelled device, as on the command line.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Modelled {
+    /// Model a device, and tell how long statements take there: the name of a profile, or its file
+    ///
+    /// The image must have the units of the profile: `lode drive format --profile` makes one, as does this command where
+    /// there is none.
+    #[arg(long, value_name = "NAME|FILE", default_value = "none")]
+    profile: String,
+}
+
+impl Modelled {
+    /// The profile; nothing for `none`.
+    pub(crate) fn profile(&self) -> CliResult<Option<Profile>> {
+        match self.profile.as_str() {
+            "none" => Ok(None),
+            name => Profile::find(name).map(Some).map_err(|e| CliError::Failed(e.to_string())),
+        }
+    }
+
+    /// What a command may use of the machine: with a modelled device, one thread.
+    pub(crate) fn bound(&self, resources: Resources) -> Resources {
+        Resources { one_thread: self.profile != "none", ..resources }
+    }
 }
 
 fn cores() -> u16 {
@@ -57,7 +89,11 @@ fn cores() -> u16 {
 impl Resources {
     /// The runtime that queries run on.
     pub(crate) fn block_on<T>(&self, work: impl Future<Output = CliResult<T>>) -> CliResult<T> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
+        let mut builder = match self.one_thread {
+            true => tokio::runtime::Builder::new_current_thread(),
+            false => tokio::runtime::Builder::new_multi_thread(),
+        };
+        let runtime = builder
             .worker_threads(usize::from(self.partitions))
             .enable_time()
             .build()
@@ -74,7 +110,8 @@ pub(crate) struct Opened {
     pub(crate) drive: Drive,
     pub(crate) database: Database,
     pub(crate) session: Arc<Session>,
-    worker: Worker,
+    /// None with a modelled device, whose work would come when this machine has time for it: GC there waits for batches.
+    worker: Option<Worker>,
     made: Option<NewFile>,
 }
 
@@ -91,13 +128,90 @@ impl Drop for NewFile {
 /// Opens the image at `path`.
 pub(crate) fn open(path: &Path, resources: Resources, offload: Offload) -> CliResult<Opened> {
     let drive = open_drive(path)?;
-    assemble(path, drive, None, resources, offload)
+    assemble(path, drive, None, resources, offload, None)
+}
+
+/// As [`create`]; with a profile it is the image of a modelled device.
+pub(crate) fn create_modelled(
+    path: &Path,
+    resources: Resources,
+    offload: Offload,
+    profile: Option<Profile>,
+) -> CliResult<Opened> {
+    match profile {
+        Some(profile) => modelled(path, resources, offload, profile, true),
+        None => create(path, resources, offload),
+    }
+}
+
+/// Opens the image at `path`, or makes one if nothing is there; with a profile it is that of a modelled device.
+pub(crate) fn open_or_create_modelled(
+    path: &Path,
+    resources: Resources,
+    offload: Offload,
+    profile: Option<Profile>,
+) -> CliResult<Opened> {
+    let Some(profile) = profile else { return open_or_create(path, resources, offload) };
+    let is_there = !matches!(
+        std::fs::symlink_metadata(path),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound
+    );
+    modelled(path, resources, offload, profile, !is_there)
+}
+
+/// The device of a profile over the image at `path`, which is made first if it is `new`.
+fn modelled(
+    path: &Path,
+    resources: Resources,
+    offload: Offload,
+    profile: Profile,
+    new: bool,
+) -> CliResult<Opened> {
+    let geometry = profile.geometry;
+    let made = match new {
+        true => {
+            let (drive, made) = create_drive(path, geometry)?;
+            drive.close().map_err(|e| CliError::file(path, e))?;
+            Some(made)
+        }
+        false => None,
+    };
+    let medium = Medium::open_file(path).map_err(|e| CliError::file(path, e))?;
+    if *medium.geometry() != geometry {
+        let [is, must] = [medium.geometry(), &geometry].map(shape);
+        let name = &profile.name;
+        return Err(CliError::file(
+            path,
+            format!("an image of {is}; {name} has {must}: lode drive format --profile {name} makes one"),
+        ));
+    }
+    let model = Arc::new(Model::new(profile.clone()));
+    let medium = medium.with_model(model.clone());
+    let drive =
+        Unrecovered::new(medium, DriveOptions::default()).recover().map_err(|e| CliError::file(path, e))?;
+    let begun = model.latest();
+    let host = HostClock::new(profile, begun, Box::new(move || model.operations()));
+    assemble(path, drive, made, resources, offload, Some(Arc::new(host)))
+}
+
+/// A geometry in a few words.
+fn shape(g: &Geometry) -> String {
+    format!(
+        "{} channels x {} ways x {} planes, units of {}, {} and {}, {} of them",
+        g.channels(),
+        g.ways(),
+        g.planes(),
+        bytes(g.rblock_bytes().into()),
+        bytes(g.wblock_bytes().into()),
+        bytes(g.eblock_bytes().into()),
+        g.eblock_count()
+    )
 }
 
 /// Makes an image at `path`, where nothing may be.
 pub(crate) fn create(path: &Path, resources: Resources, offload: Offload) -> CliResult<Opened> {
-    let (drive, made) = create_drive(path, CAPACITY_BYTES)?;
-    assemble(path, drive, Some(made), resources, offload)
+    let (drive, made) = create_drive(path, file_geometry(CAPACITY_BYTES)?)?;
+    assemble(path, drive, Some(made), resources, offload, None)
 }
 
 /// Opens the image at `path`, or makes one if nothing is there.
@@ -113,9 +227,13 @@ pub(crate) fn open_drive(path: &Path) -> CliResult<Drive> {
     Drive::open_file(path, DriveOptions::default()).map_err(|e| CliError::file(path, e))
 }
 
-/// Makes an image and keeps it.
-pub(crate) fn format(path: &Path, capacity_bytes: u64) -> CliResult<Drive> {
-    let (drive, made) = create_drive(path, capacity_bytes)?;
+/// Makes an image of so many bytes, or that of a profile, and keeps it.
+pub(crate) fn format(path: &Path, capacity_bytes: u64, profile: Option<&Profile>) -> CliResult<Drive> {
+    let geometry = match profile {
+        Some(profile) => profile.geometry,
+        None => file_geometry(capacity_bytes)?,
+    };
+    let (drive, made) = create_drive(path, geometry)?;
     std::mem::forget(made);
     Ok(drive)
 }
@@ -132,8 +250,11 @@ fn geometry(capacity_bytes: u64) -> Result<Geometry, GeometryError> {
     Geometry::new(1, 1, 1, r, w, eblock as u32, (capacity_bytes / eblock) as u32)
 }
 
-fn create_drive(path: &Path, capacity_bytes: u64) -> CliResult<(Drive, NewFile)> {
-    let geometry = geometry(capacity_bytes).map_err(|e| CliError::Usage(e.to_string()))?;
+fn file_geometry(capacity_bytes: u64) -> CliResult<Geometry> {
+    geometry(capacity_bytes).map_err(|e| CliError::Usage(e.to_string()))
+}
+
+fn create_drive(path: &Path, geometry: Geometry) -> CliResult<(Drive, NewFile)> {
     let existed = std::fs::symlink_metadata(path).is_ok();
     let seed = RandomState::new().hash_one(std::process::id());
     match Drive::create_file(path, geometry, DriveOptions::default(), seed) {
@@ -153,14 +274,18 @@ fn assemble(
     made: Option<NewFile>,
     resources: Resources,
     offload: Offload,
+    host: Option<Arc<HostClock>>,
 ) -> CliResult<Opened> {
     let half = usize::try_from(resources.memory / 2).unwrap_or(usize::MAX);
-    let pool = DatabaseOptions { pool_bytes: half, ..DatabaseOptions::default() };
+    let pool = DatabaseOptions { pool_bytes: half, host, ..DatabaseOptions::default() };
     let database = Database::open(Arc::new(drive.clone()), pool).map_err(|e| CliError::file(path, e))?;
     let options =
         SessionOptions { target_partitions: usize::from(resources.partitions), offload, memory_bytes: half };
     let session = Arc::new(Session::new(database.clone(), &options)?);
-    let worker = Worker::start(database.clone()).map_err(|e| CliError::file(path, e))?;
+    let worker = match database.host() {
+        Some(_) => None,
+        None => Some(Worker::start(database.clone()).map_err(|e| CliError::file(path, e))?),
+    };
     Ok(Opened { drive, database, session, worker, made })
 }
 
@@ -187,7 +312,9 @@ impl Opened {
     pub(crate) fn close(mut self, path: &Path) -> CliResult {
         self.keep();
         let Self { drive, database, session, worker, .. } = self;
-        worker.finish();
+        if let Some(worker) = worker {
+            worker.finish();
+        }
         drop((session, database));
         drive.close().map_err(|e| CliError::file(path, e))
     }

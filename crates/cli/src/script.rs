@@ -54,7 +54,13 @@ impl Runner<'_> {
         .await?;
         (self.done)();
         if self.timing {
-            println_quietly(&format!("Time: {:.1} ms", start.elapsed().as_secs_f64() * 1e3))?;
+            let modelled = self.session.last_modelled();
+            let modelled = modelled.map(|m| format!(", modelled {:.3} ms", m.total.as_secs_f64() * 1e3));
+            println_quietly(&format!(
+                "Time: {:.1} ms{}",
+                start.elapsed().as_secs_f64() * 1e3,
+                modelled.unwrap_or_default()
+            ))?;
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use crate::catalog::{self, Catalog};
 use crate::pool::Pool;
 use crate::snapshot::View;
 use crate::store::Store;
-use crate::{EngineError, IndexDef, LinkStats, PoolStats, Snapshot, TableDef, WriteTxn, check};
+use crate::{EngineError, HostClock, IndexDef, LinkStats, PoolStats, Snapshot, TableDef, WriteTxn, check};
 
 /// How a database is opened.
 #[derive(Clone, Debug)]
@@ -29,11 +29,13 @@ pub struct DatabaseOptions {
     pub pool_bytes: usize,
     /// Most bytes of key hashes that a check of unsorted keys holds at a time.
     pub key_check_bytes: usize,
+    /// The host of a modelled device; none in wall time.
+    pub host: Option<Arc<HostClock>>,
 }
 
 impl Default for DatabaseOptions {
     fn default() -> Self {
-        Self { pool_bytes: 256 << 20, key_check_bytes: 64 << 20 }
+        Self { pool_bytes: 256 << 20, key_check_bytes: 64 << 20, host: None }
     }
 }
 
@@ -127,7 +129,7 @@ impl Database {
     /// # Errors
     /// When the drive holds pages but no catalog, when the catalog is damaged or newer, or when the drive fails.
     pub fn open(device: Arc<dyn Device>, options: DatabaseOptions) -> Result<Self, EngineError> {
-        let store = Store::new(device);
+        let store = Store::new(device, options.host.clone());
         let extents = store.extents()?;
         let root = catalog::root_lpid();
         // An extent whose pages nobody can count has some.
@@ -226,6 +228,11 @@ impl Database {
     /// What crossed the link since the database was opened.
     pub fn link(&self) -> LinkStats {
         self.inner.shared.store.link()
+    }
+
+    /// The host of a modelled device, if it is one.
+    pub fn host(&self) -> Option<&Arc<HostClock>> {
+        self.inner.shared.store.host()
     }
 
     /// Asks the drive for a checkpoint, so that the next open is quick.

@@ -11,10 +11,12 @@
 
 mod catalog;
 mod check;
+mod clock;
 mod database;
 mod error;
 mod pool;
 mod read;
+mod read_ahead;
 mod scan;
 mod snapshot;
 mod statistics;
@@ -22,11 +24,13 @@ mod store;
 mod table;
 mod write;
 
+pub use clock::{ClockReading, HostClock, HostWork, Meter, ModelledTime};
 pub use database::{Database, DatabaseOptions};
 pub use error::EngineError;
 pub use lode_command::Progress;
 pub use pool::PoolStats;
 pub use read::PageColumns;
+pub use read_ahead::ReadAhead;
 pub use scan::Scan;
 pub use snapshot::Snapshot;
 pub use statistics::TableStatistics;

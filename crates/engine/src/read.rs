@@ -57,13 +57,7 @@ pub(crate) fn columns(snapshot: &Snapshot, lpid: Lpid, wanted: &[u16]) -> Result
         let segments =
             snapshot.noting_age(segments(store, Some(snapshot.view_id()), &page, &missing, &mut link))?;
         for (&c, segment) in missing.iter().zip(segments) {
-            // A small part of a large buffer would keep all of it alive.
-            let alone = segment.memory_bytes() <= 2 * segment.len();
-            let segment = if alone { segment } else { PageBuf::copy_from(&segment) };
-            let held_bytes = segment.memory_bytes();
-            let column = page.decode(usize::from(c), segment)?;
-            let held_bytes = held_bytes.max(column.link_bytes());
-            pool.insert(lpid, Part::Column(c), commit, Frame::Column(column.clone()), held_bytes);
+            let column = keep_column(snapshot, &page, c, segment)?;
             for (slot, _) in columns.iter_mut().zip(wanted).filter(|(_, w)| **w == c) {
                 *slot = Some(column.clone());
             }
@@ -84,17 +78,59 @@ pub(crate) fn page(
     lpid: Lpid,
     link: &mut LinkStats,
 ) -> Result<Arc<TablePage>, EngineError> {
-    let (pool, commit) = (&snapshot.shared().pool, snapshot.commit());
-    if let Some(Frame::Page(page)) = pool.get(lpid, Part::Page, commit) {
+    if let Some(page) = held(snapshot, lpid) {
         return Ok(page);
     }
+    let request = prefix_request(table_of(snapshot, lpid)?, lpid);
+    let (prefix, took) =
+        snapshot.noting_age(snapshot.store().read(Some(snapshot.view_id()), vec![request]))?;
+    *link += took;
+    keep_header(snapshot, lpid, &prefix[0])
+}
+
+/// Header and directory of a page, if the pool holds them.
+pub(crate) fn held(snapshot: &Snapshot, lpid: Lpid) -> Option<Arc<TablePage>> {
+    match snapshot.shared().pool.get(lpid, Part::Page, snapshot.commit()) {
+        Some(Frame::Page(page)) => Some(page),
+        _ => None,
+    }
+}
+
+/// The table that a page belongs to.
+pub(crate) fn table_of(snapshot: &Snapshot, lpid: Lpid) -> Result<&Table, EngineError> {
     let no_table = || EngineError::invalid("", format!("page {lpid} belongs to no table"));
-    let table = snapshot.catalog().owner_of(lpid).ok_or_else(no_table)?;
-    let opened = open(snapshot.store(), Some(snapshot.view_id()), table, lpid, link);
-    let page = Arc::new(snapshot.noting_age(opened)?);
+    snapshot.catalog().owner_of(lpid).map(|t| &**t).ok_or_else(no_table)
+}
+
+/// Checks a page's header and directory against its table, and puts them into the pool.
+pub(crate) fn keep_header(
+    snapshot: &Snapshot,
+    lpid: Lpid,
+    prefix: &PageBuf,
+) -> Result<Arc<TablePage>, EngineError> {
+    let page = Arc::new(checked(table_of(snapshot, lpid)?, lpid, prefix)?);
     let held_bytes = TablePage::prefix_bytes(page.columns()) + size_of::<TablePage>();
+    let (pool, commit) = (&snapshot.shared().pool, snapshot.commit());
     pool.insert(lpid, Part::Page, commit, Frame::Page(page.clone()), held_bytes);
     Ok(page)
+}
+
+/// Decodes a column of a page from its segment, and puts it into the pool.
+pub(crate) fn keep_column(
+    snapshot: &Snapshot,
+    page: &TablePage,
+    c: u16,
+    segment: PageBuf,
+) -> Result<Column, EngineError> {
+    // A small part of a large buffer would keep all of it alive.
+    let alone = segment.memory_bytes() <= 2 * segment.len();
+    let segment = if alone { segment } else { PageBuf::copy_from(&segment) };
+    let held_bytes = segment.memory_bytes();
+    let column = page.decode(usize::from(c), segment)?;
+    let held_bytes = held_bytes.max(column.link_bytes());
+    let (pool, commit) = (&snapshot.shared().pool, snapshot.commit());
+    pool.insert(page.meta().lpid, Part::Column(c), commit, Frame::Column(column.clone()), held_bytes);
+    Ok(column)
 }
 
 /// Columns of a page as it is now, past the pool: for pages that no snapshot shows yet.
@@ -118,10 +154,19 @@ fn open(
     lpid: Lpid,
     link: &mut LinkStats,
 ) -> Result<TablePage, EngineError> {
-    let prefix_bytes = TablePage::prefix_bytes(table.schema().columns.len()) as u32;
-    let (prefix, took) = store.read(view, vec![ReadRequest { lpid, range: Some(0..prefix_bytes) }])?;
+    let (prefix, took) = store.read(view, vec![prefix_request(table, lpid)])?;
     *link += took;
-    let page = TablePage::open_prefix(lpid, &prefix[0])?;
+    checked(table, lpid, &prefix[0])
+}
+
+/// What to read of a page for its header and directory.
+pub(crate) fn prefix_request(table: &Table, lpid: Lpid) -> ReadRequest {
+    let prefix_bytes = TablePage::prefix_bytes(table.schema().columns.len()) as u32;
+    ReadRequest { lpid, range: Some(0..prefix_bytes) }
+}
+
+fn checked(table: &Table, lpid: Lpid, prefix: &PageBuf) -> Result<TablePage, EngineError> {
+    let page = TablePage::open_prefix(lpid, prefix)?;
     check_page(table, lpid, &page)?;
     Ok(page)
 }
@@ -151,24 +196,32 @@ fn segments(
     columns: &[u16],
     link: &mut LinkStats,
 ) -> Result<Vec<PageBuf>, EngineError> {
-    let lpid = page.meta().lpid;
-    let ranges: Vec<_> = columns.iter().map(|&c| page.segment(usize::from(c))).collect();
-    let requests: Vec<ReadRequest> = ranges
-        .iter()
-        .filter(|r| !r.is_empty())
-        .map(|r| ReadRequest { lpid, range: Some(r.clone()) })
-        .collect();
-    if requests.is_empty() {
-        return Ok(vec![PageBuf::empty(); ranges.len()]);
-    }
-    let (pages, took) = store.read(view, requests)?;
-    *link += took;
+    let requests = segment_requests(page, columns);
+    let pages = match requests.is_empty() {
+        true => Vec::new(),
+        false => {
+            let (pages, took) = store.read(view, requests)?;
+            *link += took;
+            pages
+        }
+    };
+    Ok(dealt(page, columns, pages))
+}
+
+/// What to read of a page for these columns; nothing for those whose segments are empty.
+pub(crate) fn segment_requests(page: &TablePage, columns: &[u16]) -> Vec<ReadRequest> {
+    let ranges = columns.iter().map(|&c| page.segment(usize::from(c))).filter(|r| !r.is_empty());
+    ranges.map(|r| ReadRequest { lpid: page.meta().lpid, range: Some(r) }).collect()
+}
+
+/// The segments of these columns, of which `pages` has those that are not empty.
+pub(crate) fn dealt(page: &TablePage, columns: &[u16], pages: Vec<PageBuf>) -> Vec<PageBuf> {
     let mut pages = pages.into_iter();
-    let segment = |r: &std::ops::Range<u32>| match r.is_empty() {
+    let segment = |&c: &u16| match page.segment(usize::from(c)).is_empty() {
         true => PageBuf::empty(),
         false => pages.next().expect("one answer a request"),
     };
-    Ok(ranges.iter().map(segment).collect())
+    columns.iter().map(segment).collect()
 }
 
 /// All columns of a page, as index rules read them.

@@ -1,119 +1,192 @@
 //! Scans: a program over pages of one table at one snapshot, run in the drive unit by unit.
 //!
+//! ```text
+//!   wall time:  all pages ─► one task, whose units come one by one
+//!   modelled:   part │ part │ part │ part │ ...       a task each; the host takes the units of the first, and as many as
+//!               ▲ first      └─ under way ─┘           its queue is deep are under way behind it
+//! ```
+//!
 //! Nothing is submitted before the first [`Scan::next`], since a run-time filter may still come; dropping a scan
-//! cancels its task.
+//! cancels its tasks. Units come in the order of the pages, however many tasks there are.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use lode_base::VirtualTime;
 use lode_command::{
-    Command, CommandError, Completion, Outcome, Queue, Reply, ScanCounts, ScanTask, ScanUnit, Tag, Until,
+    Command, CommandError, Completion, Outcome, PageRange, Queue, Reply, ScanCounts, ScanTask, ScanUnit, Tag,
 };
 use lode_program::Program;
 
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, UNIT_PAGES};
 use crate::{EngineError, LinkStats};
 
-/// A running scan. Dropping it cancels the drive's task.
+/// Parts of a modelled scan for each task that may be under way, where there are as many pages: so that few tasks are
+/// under way only at its end.
+const PARTS_A_TASK: u32 = 4;
+
+/// A running scan. Dropping it cancels the drive's tasks.
 pub struct Scan {
     snapshot: Snapshot,
-    state: State,
-    ready: VecDeque<ScanUnit>,
+    /// What all tasks have in common; its pages are those that no task has yet.
+    task: ScanTask,
+    /// Pages of a task, and tasks under way, at most.
+    part_pages: u32,
+    depth: usize,
+    /// Tasks that came to their end.
+    ended: usize,
+    queue: Option<Box<dyn Queue>>,
+    tasks: VecDeque<Task>,
     counts: ScanCounts,
     link: LinkStats,
 }
 
-enum State {
-    Waiting(Box<ScanTask>),
-    Running { queue: Box<dyn Queue>, tag: Tag },
-    Over,
+/// A task of a scan, and what it answered.
+struct Task {
+    tag: Tag,
+    ready: VecDeque<ScanUnit>,
+    over: bool,
 }
 
 impl Scan {
-    pub(crate) fn new(snapshot: Snapshot, task: ScanTask) -> Self {
-        let state = if task.pages.is_empty() { State::Over } else { State::Waiting(Box::new(task)) };
-        let counts = ScanCounts::default();
-        Self { snapshot, state, ready: VecDeque::new(), counts, link: LinkStats::default() }
+    pub(crate) fn new(snapshot: Snapshot, mut task: ScanTask) -> Self {
+        let (mut part_pages, mut depth) = (u32::MAX, 1);
+        if let Some(host) = snapshot.host() {
+            let pages: u32 = task.pages.iter().map(|r| u32::from(r.count)).sum();
+            depth = host.depth().min(snapshot.store().identity().queue_depth_max);
+            part_pages = (pages / (depth * PARTS_A_TASK)).clamp(1, UNIT_PAGES);
+        }
+        // Parts are taken from the end.
+        task.pages.reverse();
+        let depth = depth as usize;
+        let (counts, link) = (ScanCounts::default(), LinkStats::default());
+        Self {
+            snapshot,
+            task,
+            part_pages,
+            depth,
+            ended: 0,
+            queue: None,
+            tasks: VecDeque::new(),
+            counts,
+            link,
+        }
     }
 
     /// The next unit; `None` after the last. After an error the scan is over.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<ScanUnit>, EngineError> {
+        let next = self.advance();
+        if next.is_err() {
+            // What is under way goes with its queue.
+            self.task.pages.clear();
+            self.tasks.clear();
+            self.queue = None;
+        }
+        next
+    }
+
+    fn advance(&mut self) -> Result<Option<ScanUnit>, EngineError> {
         loop {
-            if let Some(unit) = self.ready.pop_front() {
+            self.submit_more()?;
+            let Some(first) = self.tasks.front_mut() else {
+                if let (Some(queue), 1) = (self.queue.take(), self.depth) {
+                    self.snapshot.store().give_back(queue);
+                }
+                return Ok(None);
+            };
+            if let Some(unit) = first.ready.pop_front() {
                 return Ok(Some(unit));
             }
-            match std::mem::replace(&mut self.state, State::Over) {
-                State::Over => return Ok(None),
-                State::Waiting(task) => self.submit(*task)?,
-                State::Running { queue, tag } => self.advance(queue, tag)?,
+            match first.over {
+                true => drop(self.tasks.pop_front()),
+                false => self.take()?,
             }
         }
     }
 
-    fn submit(&mut self, task: ScanTask) -> Result<(), EngineError> {
-        let mut queue = self.snapshot.store().queue()?;
-        let command = Command::Scan(task);
-        self.count(LinkStats { commands: 1, bytes_down: command.link_bytes(), bytes_up: 0 });
-        let tag = queue.submit(VirtualTime::ZERO, command).expect("an idle queue has room");
-        self.state = State::Running { queue, tag };
+    /// Tasks for the next pages, as many as may be under way. Where few rows are wanted, the first tasks come alone.
+    fn submit_more(&mut self) -> Result<(), EngineError> {
+        let most = match self.task.limit_rows {
+            Some(_) => self.depth.min(self.ended + 1),
+            None => self.depth,
+        };
+        while self.tasks.len() < most && !self.task.pages.is_empty() {
+            let pages = self.next_part();
+            let store = self.snapshot.store();
+            let queue = match &mut self.queue {
+                Some(queue) => queue,
+                None if self.depth == 1 => self.queue.insert(store.queue()?),
+                None => self.queue.insert(store.deep_queue(self.depth as u32)?),
+            };
+            let task = &self.task;
+            let command = Command::Scan(ScanTask { pages, program: task.program.clone(), ..*task });
+            let link = LinkStats { commands: 1, bytes_down: command.link_bytes(), bytes_up: 0 };
+            let tag = store.submit(&mut **queue, command)?;
+            self.tasks.push_back(Task { tag, ready: VecDeque::new(), over: false });
+            self.count(link);
+        }
         Ok(())
     }
 
-    fn advance(&mut self, mut queue: Box<dyn Queue>, tag: Tag) -> Result<(), EngineError> {
+    /// The pages of the next task.
+    fn next_part(&mut self) -> Vec<PageRange> {
+        let (mut part, mut room) = (Vec::new(), self.part_pages);
+        while let Some(next) = self.task.pages.pop() {
+            let count = u32::from(next.count).min(room) as u16;
+            part.push(PageRange { count, ..next });
+            room -= u32::from(count);
+            if count < next.count {
+                let (first, left) = (next.first + count, next.count - count);
+                self.task.pages.push(PageRange { extent: next.extent, first, count: left });
+            }
+            if room == 0 {
+                break;
+            }
+        }
+        part
+    }
+
+    /// Takes what is answered next, whichever task it is of.
+    fn take(&mut self) -> Result<(), EngineError> {
         let mut out: Vec<Completion> = Vec::with_capacity(1);
-        queue.complete(VirtualTime::ZERO, Until::One, &mut out)?;
-        assert!(!out.is_empty(), "a queue with a task in it completes something");
-        let mut end = None;
+        let queue = self.queue.as_mut().expect("tasks are in a queue");
+        self.snapshot.store().take(&mut **queue, &mut out)?;
         for c in out {
             self.count(LinkStats { commands: 0, bytes_down: 0, bytes_up: c.link_bytes() });
-            if c.tag != tag {
-                continue;
-            }
+            let Some(task) = self.tasks.iter_mut().find(|t| t.tag == c.tag) else { continue };
             match c.outcome {
                 Outcome::Unit(unit) => {
                     self.counts += unit.counts;
-                    self.ready.push_back(unit);
+                    task.ready.push_back(unit);
                 }
-                Outcome::Done(r) => end = Some(r),
-            }
-        }
-        match end {
-            None => {
-                self.state = State::Running { queue, tag };
-                Ok(())
-            }
-            Some(result) => {
-                self.snapshot.store().give_back(queue);
-                match result {
-                    Ok(Reply::Scanned(total)) => {
-                        self.counts = total;
-                        Ok(())
+                Outcome::Done(Ok(Reply::Scanned(_))) => {
+                    task.over = true;
+                    self.ended += 1;
+                }
+                Outcome::Done(Ok(_)) => return Err(EngineError::Protocol { command: "a scan" }),
+                Outcome::Done(Err(e)) => {
+                    if matches!(e, CommandError::ViewClosed(_)) {
+                        self.snapshot.mark_stale();
                     }
-                    Ok(_) => Err(EngineError::Protocol { command: "a scan" }),
-                    Err(e) => {
-                        if matches!(e, CommandError::ViewClosed(_)) {
-                            self.snapshot.mark_stale();
-                        }
-                        Err(e.into())
-                    }
+                    return Err(e.into());
                 }
             }
         }
+        Ok(())
     }
 
     /// From the next unit on, the program is this one: the first with more filter.
     pub fn narrow(&mut self, program: Arc<Program>) {
-        match &mut self.state {
-            State::Waiting(task) => task.program = program,
-            State::Running { queue, tag } => {
-                let bytes_down = program.link_bytes() as u64;
-                queue.narrow(*tag, program);
-                self.count(LinkStats { commands: 1, bytes_down, bytes_up: 0 });
+        let bytes_down = program.link_bytes() as u64;
+        let mut link = LinkStats::default();
+        if let Some(queue) = &mut self.queue {
+            for task in self.tasks.iter().filter(|t| !t.over) {
+                queue.narrow(task.tag, program.clone());
+                link += LinkStats { commands: 1, bytes_down, bytes_up: 0 };
             }
-            State::Over => {}
         }
+        self.task.program = program;
+        self.count(link);
     }
 
     /// What the units so far took.
@@ -139,8 +212,10 @@ impl Scan {
 
 impl Drop for Scan {
     fn drop(&mut self) {
-        if let State::Running { queue, tag } = &mut self.state {
-            queue.cancel(*tag);
+        if let Some(queue) = &mut self.queue {
+            for task in self.tasks.iter().filter(|t| !t.over) {
+                queue.cancel(task.tag);
+            }
         }
     }
 }

@@ -15,10 +15,10 @@ use lode_program::{IndexEntry, Program};
 use crate::catalog::Catalog;
 use crate::database::Shared;
 use crate::store::Store;
-use crate::{EngineError, PageColumns, Scan, Table, TableStatistics, read, statistics};
+use crate::{EngineError, HostClock, PageColumns, ReadAhead, Scan, Table, TableStatistics, read, statistics};
 
 /// Pages of a unit of a scan: often enough for a run-time filter to take hold, rarely enough to cost nothing.
-const UNIT_PAGES: u32 = 16;
+pub(crate) const UNIT_PAGES: u32 = 16;
 
 /// The database at one commit: a pinned view of the drive, and the catalog that goes with it. Clones share both; the
 /// view closes when the last one drops.
@@ -123,6 +123,11 @@ impl Snapshot {
         Ok(Scan::new(self.clone(), task))
     }
 
+    /// The host of a modelled device, if it is one.
+    pub fn host(&self) -> Option<&Arc<HostClock>> {
+        self.store().host()
+    }
+
     /// Rows, sizes, bounds of values; from the page index, once for each version of a table.
     pub fn statistics(&self, t: &Table) -> Result<TableStatistics, EngineError> {
         if let Some(known) = t.statistics.get() {
@@ -135,6 +140,13 @@ impl Snapshot {
     /// Columns of one page, through the buffer pool: only what is not held there crosses the link.
     pub fn read_columns(&self, lpid: Lpid, columns: &[u16]) -> Result<PageColumns, EngineError> {
         read::columns(self, lpid, columns)
+    }
+
+    /// With a modelled device: reads of these columns ahead of [`Snapshot::read_columns`], as many pages at a time as the host's
+    /// queue is deep; with `few`, at first one at a time.
+    pub fn read_ahead(&self, columns: Vec<u16>, few: bool) -> Option<ReadAhead> {
+        let depth = self.host()?.depth().min(self.store().identity().queue_depth_max);
+        Some(ReadAhead::new(self.clone(), columns, depth, few))
     }
 
     pub(crate) fn read_index(

@@ -4,7 +4,8 @@
 //!   call(Command) ─► a queue of the pool ─► Reply        scans hold a queue of their own while they run
 //! ```
 //!
-//! All that crosses the link is counted here. The drive is used in wall time: virtual time is passed as 0.
+//! All that crosses the link is counted here. With a modelled device commands begin at the time of the host's clock, which waits
+//! for what they answer; in wall time virtual time is passed as 0.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,11 +14,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, PageBuf, ViewId, VirtualTime};
 use lode_command::{
     Batch, Budget, Command, Completion, Device, ExtentInfo, Identity, Outcome, Progress, Queue, ReadRequest,
-    Reply, Until,
+    Reply, Tag, Until,
 };
 use parking_lot::Mutex;
 
-use crate::EngineError;
+use crate::{EngineError, HostClock};
 
 /// Idle queues that are kept for the next command.
 const IDLE_QUEUES_MAX: usize = 16;
@@ -45,6 +46,7 @@ impl std::ops::AddAssign for LinkStats {
 
 pub(crate) struct Store {
     device: Arc<dyn Device>,
+    host: Option<Arc<HostClock>>,
     idle: Mutex<Vec<Box<dyn Queue>>>,
     commands: AtomicU64,
     bytes_down: AtomicU64,
@@ -52,9 +54,40 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    pub(crate) fn new(device: Arc<dyn Device>) -> Self {
+    pub(crate) fn new(device: Arc<dyn Device>, host: Option<Arc<HostClock>>) -> Self {
         let zero = || AtomicU64::new(0);
-        Self { device, idle: Mutex::default(), commands: zero(), bytes_down: zero(), bytes_up: zero() }
+        let (commands, bytes_down, bytes_up) = (zero(), zero(), zero());
+        Self { device, host, idle: Mutex::default(), commands, bytes_down, bytes_up }
+    }
+
+    /// The host of a modelled device.
+    pub(crate) fn host(&self) -> Option<&Arc<HostClock>> {
+        self.host.as_ref()
+    }
+
+    /// Sends a command, which begins at once: before anyone on another queue sends one at a later time.
+    pub(crate) fn submit(&self, q: &mut dyn Queue, c: Command) -> Result<Tag, EngineError> {
+        let tag = q.submit(self.now(), c).expect("the queue has room");
+        if self.host.is_some() {
+            // Nothing is answered before the start of time.
+            q.complete(self.now(), Until::Before(VirtualTime::ZERO), &mut Vec::new())?;
+        }
+        Ok(tag)
+    }
+
+    /// When a command that is sent now begins.
+    fn now(&self) -> VirtualTime {
+        self.host.as_ref().map_or(VirtualTime::ZERO, |h| h.now())
+    }
+
+    /// The next completions of a queue: the host waits for them, and takes them.
+    pub(crate) fn take(&self, q: &mut dyn Queue, out: &mut Vec<Completion>) -> Result<(), EngineError> {
+        q.complete(self.now(), Until::One, out)?;
+        assert!(!out.is_empty(), "a queue with a command in it completes something");
+        if let Some(host) = &self.host {
+            out.iter().for_each(|c| host.takes(c));
+        }
+        Ok(())
     }
 
     pub(crate) fn identity(&self) -> &Identity {
@@ -83,7 +116,12 @@ impl Store {
         }
     }
 
-    /// Takes back a queue in which nothing runs.
+    /// A queue for so many commands at a time.
+    pub(crate) fn deep_queue(&self, depth: u32) -> Result<Box<dyn Queue>, EngineError> {
+        Ok(self.device.open_queue(depth)?)
+    }
+
+    /// Takes back a queue of [`Store::queue`] in which nothing runs.
     pub(crate) fn give_back(&self, q: Box<dyn Queue>) {
         let mut idle = self.idle.lock();
         if idle.len() < IDLE_QUEUES_MAX {
@@ -95,12 +133,11 @@ impl Store {
     fn call(&self, c: Command) -> Result<(Reply, LinkStats), EngineError> {
         let mut q = self.queue()?;
         let mut link = LinkStats { commands: 1, bytes_down: c.link_bytes(), bytes_up: 0 };
-        let tag = q.submit(VirtualTime::ZERO, c).expect("an idle queue has room");
+        let tag = self.submit(&mut *q, c)?;
         let mut out: Vec<Completion> = Vec::with_capacity(1);
         let result = loop {
             out.clear();
-            q.complete(VirtualTime::ZERO, Until::One, &mut out)?;
-            assert!(!out.is_empty(), "a queue with a command in it completes something");
+            self.take(&mut *q, &mut out)?;
             let mut done = None;
             for c in out.drain(..) {
                 link.bytes_up += c.link_bytes();
@@ -131,17 +168,9 @@ impl Store {
         view: Option<ViewId>,
         pages: Vec<ReadRequest>,
     ) -> Result<(Vec<PageBuf>, LinkStats), EngineError> {
-        let wanted: Vec<Option<usize>> = pages.iter().map(|p| p.range.as_ref().map(Range::len)).collect();
+        let lengths = lengths(&pages);
         let (reply, link) = self.call(Command::Read { view, pages })?;
-        match reply {
-            Reply::Pages(got)
-                if got.len() == wanted.len()
-                    && got.iter().zip(&wanted).all(|(g, w)| w.is_none_or(|w| w == g.len())) =>
-            {
-                Ok((got, link))
-            }
-            _ => Err(EngineError::Protocol { command: "a read" }),
-        }
+        Ok((self::pages(reply, &lengths)?, link))
     }
 
     /// Reads one whole page.
@@ -196,10 +225,28 @@ impl Store {
 
     /// One bounded step of the drive's background work.
     pub(crate) fn work(&self, write_bytes: u64) -> Progress {
-        self.device.work(VirtualTime::ZERO, Budget { write_bytes })
+        self.device.work(self.now(), Budget { write_bytes })
     }
 
     pub(crate) fn checkpoint(&self) -> Result<(), EngineError> {
         self.call(Command::Checkpoint).map(drop)
+    }
+}
+
+/// Bytes that each request of a read asks for; `None` for whole pages.
+pub(crate) fn lengths(requests: &[ReadRequest]) -> Vec<Option<usize>> {
+    requests.iter().map(|p| p.range.as_ref().map(Range::len)).collect()
+}
+
+/// What a read answered, if it is as much as it asked for.
+pub(crate) fn pages(reply: Reply, lengths: &[Option<usize>]) -> Result<Vec<PageBuf>, EngineError> {
+    match reply {
+        Reply::Pages(got)
+            if got.len() == lengths.len()
+                && got.iter().zip(lengths).all(|(g, l)| l.is_none_or(|l| l == g.len())) =>
+        {
+            Ok(got)
+        }
+        _ => Err(EngineError::Protocol { command: "a read" }),
     }
 }

@@ -16,6 +16,7 @@ mod dml;
 pub mod error;
 mod filter_names;
 mod membership;
+mod modelled;
 mod numeric;
 pub mod offload;
 pub mod options;
@@ -29,6 +30,7 @@ mod types;
 
 pub use counts::{QueryCounts, StatementCounts};
 pub use error::SqlError;
+pub use lode_engine::ModelledTime;
 pub use offload::Offload;
 pub use options::LodeOptions;
 pub use session::{Session, SessionOptions};

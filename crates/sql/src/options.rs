@@ -15,11 +15,15 @@ pub struct LodeOptions {
     pub offload: Offload,
     /// `lode.bulk_rows`: an INSERT of more rows than this is loaded in bulk, into column pages.
     pub bulk_rows: usize,
+    /// `lode.profile`: the modelled device, or `none`. It is chosen where the drive is opened.
+    pub profile: String,
+    /// `lode.queue_depth`: tasks of a scan that are under way at a time on a modelled device, at most.
+    pub queue_depth: u32,
 }
 
 impl Default for LodeOptions {
     fn default() -> Self {
-        Self { offload: Offload::default(), bulk_rows: 100_000 }
+        Self { offload: Offload::default(), bulk_rows: 100_000, profile: "none".into(), queue_depth: 32 }
     }
 }
 
@@ -57,6 +61,12 @@ impl ExtensionOptions for LodeOptions {
             "bulk_rows" => {
                 self.bulk_rows = value.parse().map_err(|_| bad(key, value, "a number of rows"))?;
             }
+            "queue_depth" => {
+                let depth = value.parse().ok().filter(|d| (1..=65_536).contains(d));
+                self.queue_depth = depth.ok_or_else(|| bad(key, value, "a number from 1 to 65536"))?;
+            }
+            "profile" if value == self.profile => {}
+            "profile" => return Err(bad(key, value, "a choice when the drive is opened, by --profile")),
             _ => return Err(DataFusionError::Configuration(format!("there is no setting lode.{key}"))),
         }
         Ok(())
@@ -78,6 +88,16 @@ impl ExtensionOptions for LodeOptions {
                 "bulk_rows",
                 self.bulk_rows.to_string(),
                 "An INSERT of more rows than this is loaded in bulk, into column pages",
+            ),
+            entry(
+                "profile",
+                self.profile.clone(),
+                "The modelled device, or none; chosen when the drive is opened",
+            ),
+            entry(
+                "queue_depth",
+                self.queue_depth.to_string(),
+                "Tasks of a scan under way at a time on a modelled device, at most",
             ),
         ]
     }

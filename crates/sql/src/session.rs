@@ -18,18 +18,16 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::{SendableRecordBatchStream, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement as Parsed;
-use lode_engine::{Database, Snapshot, Table};
+use lode_engine::{ClockReading, Database, ModelledTime, Snapshot, Table};
 use parking_lot::{Mutex, RwLock};
 
-use crate::aggregate::AggregateInDrive;
 use crate::catalog::{CATALOG, CatalogAt, SCHEMA};
 use crate::config::configure;
-use crate::filter_names::physical_rules;
 use crate::membership::UnknownMembership;
+use crate::modelled::physical_rules;
 use crate::numeric::DoubleMeetsDecimal;
 use crate::options::LodeOptions;
 use crate::statement::{Statement, StatementResult};
@@ -69,20 +67,31 @@ pub struct Session {
     state: Arc<RwLock<SessionState>>,
     initial: Arc<ConfigOptions>,
     counts: Arc<Mutex<Arc<StatementCounts>>>,
+    /// With a modelled device: when the last statement began.
+    begun: Arc<Mutex<Option<ClockReading>>>,
 }
 
 impl Session {
-    /// A session on `db`.
+    /// A session on `db`. With a modelled device queries have one partition.
     ///
     /// # Errors
     /// When the runtime's place for spilled data cannot be made.
     pub fn new(db: Database, options: &SessionOptions) -> Result<Self, SqlError> {
+        let host = db.host().cloned();
+        let (target_partitions, profile) = match &host {
+            Some(host) => (1, host.profile().name.clone()),
+            None => (options.target_partitions.max(1), "none".to_owned()),
+        };
         let mut config = configure(SessionConfig::new())
-            .with_target_partitions(options.target_partitions.max(1))
+            .with_target_partitions(target_partitions)
             .with_information_schema(true)
             .with_create_default_catalog_and_schema(false)
             .with_default_catalog_and_schema(CATALOG, SCHEMA)
-            .with_option_extension(LodeOptions { offload: options.offload, ..LodeOptions::default() });
+            .with_option_extension(LodeOptions {
+                offload: options.offload,
+                profile,
+                ..LodeOptions::default()
+            });
         let sql = &mut config.options_mut().sql_parser;
         // 0.05 is a decimal, as the standard says: compared with a DECIMAL column, it stays exact.
         sql.parse_float_as_decimal = true;
@@ -95,9 +104,15 @@ impl Session {
             .with_runtime_env(runtime)
             .with_default_features()
             .with_analyzer_rules(analyzer_rules())
-            .with_physical_optimizer_rules(all_physical_rules())
+            .with_physical_optimizer_rules(physical_rules(host.as_ref()))
             .build();
-        Ok(Self { db, state: Arc::new(RwLock::new(state)), initial, counts: Arc::default() })
+        Ok(Self {
+            db,
+            state: Arc::new(RwLock::new(state)),
+            initial,
+            counts: Arc::default(),
+            begun: Arc::default(),
+        })
     }
 
     /// Runs all statements of a script, each as its own transaction, in order.
@@ -119,6 +134,10 @@ impl Session {
     /// As [`Session::execute`].
     pub async fn run(&self, statement: &Statement) -> Result<StatementResult, SqlError> {
         *self.counts.lock() = Arc::default();
+        if let Some(host) = self.db.host() {
+            host.set_depth(LodeOptions::of(&self.config()).queue_depth);
+            *self.begun.lock() = Some(host.read());
+        }
         if statement.depth <= SHALLOW_DEPTH_MAX {
             return crate::statement::run(self, statement).await;
         }
@@ -160,6 +179,13 @@ impl Session {
     /// What the scans of the last statement took so far: complete once its rows are taken.
     pub fn last_counts(&self) -> QueryCounts {
         self.counts.lock().get()
+    }
+
+    /// With a modelled device: the time that the last statement took there so far, and what it was spent on. Complete once its
+    /// rows are taken.
+    pub fn last_modelled(&self) -> Option<ModelledTime> {
+        let (host, begun) = (self.db.host()?, (*self.begun.lock())?);
+        Some(host.read().since(&begun))
     }
 
     pub(crate) fn config(&self) -> Arc<ConfigOptions> {
@@ -225,13 +251,6 @@ fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
         vec![Arc::new(UnknownMembership), Arc::new(DoubleMeetsDecimal)];
     rules.extend(Analyzer::new().rules);
-    rules
-}
-
-/// DataFusion's rules, and behind them Lode's.
-fn all_physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let mut rules = physical_rules();
-    rules.push(Arc::new(AggregateInDrive));
     rules
 }
 

@@ -61,6 +61,10 @@ fn change(session: &Session, name: &str, value: &str) -> Result<(), SqlError> {
     if !session.initial_config().entries().iter().any(|e| e.key == name) {
         return Err(no_setting(name));
     }
+    let one_partition = session.database().host().is_some() && value != "1";
+    if one_partition && name == "datafusion.execution.target_partitions" {
+        return Err(SqlError::Unsupported(format!("SET {name}: with a modelled device there is one")));
+    }
     Ok(session.with_config(|c| c.set(name, value))?)
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use futures::TryStreamExt;
-use lode_sql::{Offload, QueryCounts, Session, SqlError, StatementResult};
+use lode_sql::{ModelledTime, Offload, QueryCounts, Session, SqlError, StatementResult};
 
 use super::Scale;
 use super::answers::Answer;
@@ -21,6 +21,8 @@ pub struct Run {
     pub wall: Duration,
     /// What the scans did.
     pub counts: QueryCounts,
+    /// With a modelled device: what it took there.
+    pub modelled: Option<ModelledTime>,
 }
 
 /// Runs a query and collects its answer.
@@ -36,9 +38,10 @@ pub async fn run(
     let start = Instant::now();
     let (schema, batches) = collect(session, &sql).await.map_err(failed)?;
     let wall = start.elapsed();
+    let modelled = session.last_modelled();
     let counts = session.last_counts();
     let answer = Answer::of(&schema, &batches).map_err(|e| failed(e.into()))?;
-    Ok(Run { answer, wall, counts })
+    Ok(Run { answer, wall, counts, modelled })
 }
 
 async fn collect(session: &Session, sql: &str) -> Result<(SchemaRef, Vec<RecordBatch>), SqlError> {

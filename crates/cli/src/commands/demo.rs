@@ -10,7 +10,7 @@ use lode_bench::tpch::{QUERIES, Query, Scale, schema};
 use lode_sql::Offload;
 
 use super::load;
-use crate::drive_file::{Opened, Resources, create};
+use crate::drive_file::{Modelled, Opened, Resources, create_modelled};
 use crate::error::{CliError, CliResult};
 use crate::interrupt;
 use crate::script::println_quietly;
@@ -25,11 +25,13 @@ use crate::table::{TextTable, bytes, count, saving};
         pool is emptied before each query, so that both read from the drive. Answers of both must agree and, at \
         scales 0.01 and 0.1, match the shipped ones, which another engine (DuckDB) made; otherwise the exit status \
         is 1.",
-    after_long_help = "EXAMPLES\n    lode demo\n    lode demo --scale 1 --drive tpch.lode --keep\n\n\
+    after_long_help = "EXAMPLES\n    lode demo\n    lode demo --scale 1 --drive tpch.lode --keep\n    \
+        lode demo --profile isp-adms11\n\n\
         THE TABLE\n    wall ms    time of the query, host and drive together\n    \
         pages      pages read, and pages that the drive's index let it skip, with offload auto\n    \
         link       bytes that the drive sent to the host\n    \
-        saving     how much less that is with offload auto"
+        saving     how much less that is with offload auto\n    \
+        model ms   with --profile: time of the query on the modelled device and its host"
 )]
 pub(crate) struct Args {
     /// How much data: 1 is 8.7 million rows, a gigabyte of text
@@ -45,6 +47,9 @@ pub(crate) struct Args {
     keep: bool,
 
     #[command(flatten)]
+    modelled: Modelled,
+
+    #[command(flatten)]
     resources: Resources,
 }
 
@@ -55,10 +60,12 @@ struct Both {
     auto: Run,
 }
 
-pub(crate) fn run(args: Args) -> CliResult {
+pub(crate) fn run(mut args: Args) -> CliResult {
+    let profile = args.modelled.profile()?;
+    args.resources = args.modelled.bound(args.resources);
     let dir = tempfile::tempdir().map_err(|e| CliError::Failed(format!("temporary directory: {e}")))?;
     let path = args.drive.clone().unwrap_or_else(|| dir.path().join("demo.lode"));
-    let opened = create(&path, args.resources, Offload::Off)?;
+    let opened = create_modelled(&path, args.resources, Offload::Off, profile)?;
     println_quietly(&format!("TPC-H at scale {} on a new drive, {}", args.scale, path.display()))?;
     let loaded = load::tpch(&opened, args.scale, schema::Layout::Column, args.resources, load::Show::Tables)?;
     let seconds = loaded.wall.as_secs_f64();
@@ -96,7 +103,8 @@ fn queries(args: &Args, opened: &Opened) -> CliResult<Vec<Both>> {
 }
 
 fn report(args: &Args, loaded: &Loaded, all: &[Both]) -> String {
-    let mut table = TextTable::new(&[
+    let modelled = all.iter().all(|b| b.off.modelled.is_some());
+    let mut headings = vec![
         "query",
         ">rows",
         ">ms off",
@@ -106,7 +114,11 @@ fn report(args: &Args, loaded: &Loaded, all: &[Both]) -> String {
         ">link off",
         ">link auto",
         ">saving",
-    ]);
+    ];
+    if modelled {
+        headings.extend([">model ms off", ">model ms auto"]);
+    }
+    let mut table = TextTable::new(&headings);
     let mut total = Line::default();
     for b in all {
         let line = Line::of(b);
@@ -141,6 +153,8 @@ struct Line {
     pages_skipped: u64,
     link_off: u64,
     link_auto: u64,
+    /// Modelled time with offload off and auto.
+    modelled: Option<[f64; 2]>,
 }
 
 impl Line {
@@ -153,6 +167,11 @@ impl Line {
             pages_skipped: b.auto.counts.pages_skipped,
             link_off: b.off.counts.link_bytes_up,
             link_auto: b.auto.counts.link_bytes_up,
+            modelled: b
+                .off
+                .modelled
+                .zip(b.auto.modelled)
+                .map(|(off, auto)| [off, auto].map(|m| m.total.as_secs_f64() * 1e3)),
         }
     }
 
@@ -164,10 +183,14 @@ impl Line {
         self.pages_skipped += other.pages_skipped;
         self.link_off += other.link_off;
         self.link_auto += other.link_auto;
+        if let Some(other) = other.modelled {
+            let own = self.modelled.get_or_insert_default();
+            own.iter_mut().zip(other).for_each(|(a, b)| *a += b);
+        }
     }
 
-    fn cells(&self, name: String) -> [String; 9] {
-        [
+    fn cells(&self, name: String) -> Vec<String> {
+        let mut cells = vec![
             name,
             count(self.rows),
             format!("{:.1}", self.ms_off),
@@ -177,6 +200,8 @@ impl Line {
             bytes(self.link_off),
             bytes(self.link_auto),
             saving(self.link_off, self.link_auto),
-        ]
+        ];
+        cells.extend(self.modelled.into_iter().flatten().map(|ms| format!("{ms:.3}")));
+        cells
     }
 }

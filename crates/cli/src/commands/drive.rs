@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Subcommand;
 use lode_engine::{Database, DatabaseOptions};
 
-use crate::drive_file::{self, CAPACITY_BYTES, parse_capacity};
+use crate::drive_file::{self, CAPACITY_BYTES, Modelled, parse_capacity};
 use crate::error::{CliError, CliResult};
 use crate::script::println_quietly;
 use crate::table::{bytes, count};
@@ -33,15 +33,19 @@ pub(crate) struct Args {
 enum What {
     /// Make an empty image; a file that is there is never overwritten
     #[command(after_long_help = "EXAMPLES\n    lode drive format my.lode\n    \
-        lode drive format small.lode --capacity 512MB")]
+        lode drive format small.lode --capacity 512MB\n    \
+        lode drive format isp.lode --profile isp-adms11")]
     Format {
         /// The image to make
         file: PathBuf,
 
         /// The most it can hold, at least 128MiB; by default 64GiB
         #[arg(long, value_name = "SIZE", value_parser = parse_capacity, default_value_t = CAPACITY_BYTES,
-              hide_default_value = true, allow_negative_numbers = true)]
+              hide_default_value = true, allow_negative_numbers = true, conflicts_with = "profile")]
         capacity: u64,
+
+        #[command(flatten)]
+        modelled: Modelled,
     },
     /// Describe an image: units, space, wear, recovery, tables
     #[command(
@@ -84,7 +88,7 @@ enum What {
 
 pub(crate) fn run(args: Args) -> CliResult {
     match args.what {
-        What::Format { file, capacity } => format(&file, capacity),
+        What::Format { file, capacity, modelled } => format(&file, capacity, &modelled),
         What::Info { file } => info(&file),
         What::Check { file } => check(&file),
         What::Scrub { file } => scrub(&file),
@@ -92,8 +96,8 @@ pub(crate) fn run(args: Args) -> CliResult {
     }
 }
 
-fn format(path: &Path, capacity: u64) -> CliResult {
-    let drive = drive_file::format(path, capacity)?;
+fn format(path: &Path, capacity: u64, modelled: &Modelled) -> CliResult {
+    let drive = drive_file::format(path, capacity, modelled.profile()?.as_ref())?;
     let info = drive.info();
     drive.close().map_err(|e| CliError::file(path, e))?;
     println_quietly(&format!(

@@ -13,7 +13,7 @@ use lode_bench::tpch::{Scale, schema};
 use lode_sql::Offload;
 
 use super::load_files::{Kind, load};
-use crate::drive_file::{Opened, Resources, open_or_create};
+use crate::drive_file::{Modelled, Opened, Resources, open_or_create_modelled};
 use crate::error::{CliError, CliResult};
 use crate::interrupt;
 use crate::script::println_quietly;
@@ -82,7 +82,16 @@ struct Target {
     drive: PathBuf,
 
     #[command(flatten)]
+    modelled: Modelled,
+
+    #[command(flatten)]
     resources: Resources,
+}
+
+impl Target {
+    fn resources(&self) -> Resources {
+        self.modelled.bound(self.resources)
+    }
 }
 
 #[derive(clap::Args)]
@@ -115,7 +124,7 @@ pub(crate) fn run(args: Args) -> CliResult {
             };
             with_drive(&to, |opened| {
                 let loaded =
-                    tpch(opened, scale, layout, to.resources, Show::Tables).map_err(|e| match e {
+                    tpch(opened, scale, layout, to.resources(), Show::Tables).map_err(|e| match e {
                         CliError::Failed(what) => CliError::file(&to.drive, what),
                         e => e,
                     })?;
@@ -134,7 +143,7 @@ pub(crate) fn run(args: Args) -> CliResult {
 fn load_files(files: &Files, kind: Kind) -> CliResult {
     let start = Instant::now();
     with_drive(&files.to, |opened| {
-        let rows = files.to.resources.block_on(load(&opened.session, kind, &files.table, &files.paths))?;
+        let rows = files.to.resources().block_on(load(&opened.session, kind, &files.table, &files.paths))?;
         let seconds = start.elapsed().as_secs_f64();
         println_quietly(&format!("Loaded {} rows into {} in {seconds:.1} s.", count(rows), files.table))
     })
@@ -143,7 +152,8 @@ fn load_files(files: &Files, kind: Kind) -> CliResult {
 /// Runs a load on a drive. Of one that is stopped, the drive stays and is usable; of one that fails, a drive that was
 /// made for it does not.
 fn with_drive(to: &Target, load: impl FnOnce(&Opened) -> CliResult) -> CliResult {
-    let mut opened = open_or_create(&to.drive, to.resources, Offload::Auto)?;
+    let profile = to.modelled.profile()?;
+    let mut opened = open_or_create_modelled(&to.drive, to.resources(), Offload::Auto, profile)?;
     let result = load(&opened);
     if matches!(result, Err(CliError::Interrupted)) {
         opened.keep();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use lode_sql::Offload;
 
-use crate::drive_file::{Opened, Resources, open_or_create};
+use crate::drive_file::{Modelled, Opened, Resources, open_or_create_modelled};
 use crate::error::{CliError, CliResult};
 use crate::output::Format;
 use crate::script::Runner;
@@ -26,7 +26,10 @@ use crate::shell;
         One statement, for people and for programs:\n    lode sql my.lode -c 'SELECT * FROM trips LIMIT 10'\n    \
         lode sql my.lode --format csv -c 'SELECT * FROM trips' > trips.csv\n\n  \
         A script, then a question:\n    lode sql my.lode -f schema.sql -c 'SHOW TABLES'\n\n  \
-        Without the drive's help, to compare:\n    lode sql my.lode --offload off -c 'EXPLAIN ANALYZE SELECT ...'"
+        Without the drive's help, to compare:\n    lode sql my.lode --offload off -c 'EXPLAIN ANALYZE SELECT ...'\n\n  \
+        In the time of a modelled device:\n    lode drive format isp.lode --profile isp-adms11\n    \
+        lode load tpch --scale 0.1 --drive isp.lode\n    \
+        lode sql isp.lode --profile isp-adms11 -c 'EXPLAIN ANALYZE SELECT count(*) FROM lineitem'"
 )]
 pub(crate) struct Args {
     /// The image of the drive; made if there is none
@@ -49,16 +52,21 @@ pub(crate) struct Args {
     offload: Offload,
 
     #[command(flatten)]
+    modelled: Modelled,
+
+    #[command(flatten)]
     resources: Resources,
 }
 
-pub(crate) fn run(args: Args) -> CliResult {
+pub(crate) fn run(mut args: Args) -> CliResult {
     // What can be known before the image is made is found before.
     let script = match &args.script {
         Some(path) if path.as_os_str() != "-" => Some(File::open(path).map_err(|e| CliError::file(path, e))?),
         _ => None,
     };
-    let mut opened = open_or_create(&args.file, args.resources, args.offload)?;
+    let profile = args.modelled.profile()?;
+    args.resources = args.modelled.bound(args.resources);
+    let mut opened = open_or_create_modelled(&args.file, args.resources, args.offload, profile)?;
     let one_shot = args.script.is_some() || !args.commands.is_empty();
     if !one_shot && std::io::stdin().is_terminal() {
         shell::run(&args.file, &mut opened, args.resources, args.format)?;

@@ -31,6 +31,8 @@ impl DriveQueue {
                 }
             }
         }
+        // Tasks whose units were taken go on, before anyone else submits something at a later time.
+        self.carry_out();
     }
 
     /// Answers what ends first, if it ends in time; the task whose unit it is goes on.

@@ -17,11 +17,10 @@
 //! pieces; steps begin in the order of their time. Nothing here is a float: the same steps take the same picoseconds everywhere.
 
 use lode_base::profile::{Frequency, Rate};
-use lode_base::{EblockId, Part, Profile, Split, VirtualDuration, VirtualTime};
+use lode_base::{EblockId, Operations, Part, Profile, Split, VirtualDuration, VirtualTime};
 use parking_lot::Mutex;
 
 use super::calendar::Calendar;
-use super::counts::Operations;
 use super::step::{Later, Overlap, Path, Sink, Step};
 
 /// A plane, or a die whose planes work one at a time.

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::error::{DataFusionError, Result};
 use lode_command::PageRange;
-use lode_engine::{EngineError, Snapshot, Table};
+use lode_engine::{EngineError, HostWork, Snapshot, Table};
 use lode_program::{Expr, Program};
 
 pub use exec::LodeScanExec;
@@ -67,6 +67,13 @@ impl ScanSpec {
     /// The Arrow schema of what comes out.
     pub(crate) fn schema(&self) -> SchemaRef {
         self.groups.as_ref().map_or(&self.schema, |form| &form.schema).clone()
+    }
+
+    /// With a modelled device: its host does something for so many rows.
+    pub(crate) fn computes(&self, work: HostWork, rows: u64) {
+        if let Some(host) = self.snapshot.host() {
+            host.computes(work, rows);
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::error::{DataFusionError, Result};
 use lode_base::Lpid;
 use lode_command::{Answer, PageRange, PageRows};
-use lode_engine::{PageColumns, Scan};
+use lode_engine::{HostWork, PageColumns, ReadAhead, Scan};
 use lode_page::Column;
 use lode_program::{ColumnSource, Meter, Program, Selection, compact, select};
 
@@ -50,11 +50,26 @@ struct Running {
     choice: Choice,
     /// Pages that the drive named and the host has not read yet.
     named: VecDeque<Lpid>,
+    /// With a modelled device: reads of pages that were named.
+    ahead: Option<ReadAhead>,
     link_bytes_down: u64,
     link_bytes_up: u64,
 }
 
 impl Running {
+    /// Whether the drive should name more pages before the next one is read.
+    fn knows_few(&self) -> bool {
+        self.named.len() < self.ahead.as_ref().map_or(1, ReadAhead::depth)
+    }
+
+    /// The drive named these pages.
+    fn name(&mut self, pages: &[PageRows]) {
+        self.named.extend(pages.iter().map(|p| p.lpid));
+        if let Some(ahead) = &mut self.ahead {
+            pages.iter().for_each(|p| ahead.want(p.lpid));
+        }
+    }
+
     /// Counts what crossed the link since it was last counted.
     fn count_link(&mut self, metrics: &ScanMetrics, spec: &ScanSpec) {
         let (down, up) = (self.scan.link_bytes_down(), self.scan.link_bytes_up());
@@ -136,7 +151,16 @@ impl PartitionScan {
         let pages = std::mem::take(&mut self.pages);
         let scan =
             spec.snapshot.scan(&spec.table, pages, program.clone(), answer, limit).map_err(engine_error)?;
-        Ok(Running { scan, program, choice, named: VecDeque::new(), link_bytes_down: 0, link_bytes_up: 0 })
+        let ahead = match choice {
+            Choice::Pool | Choice::PoolIndexed => {
+                let filter = if spec.offload.filters_exactly() { program.filter_columns() } else { &[] };
+                let columns = program.projection().iter().chain(filter).copied().collect();
+                spec.snapshot.read_ahead(columns, self.rows_left.is_some())
+            }
+            Choice::Pages | Choice::Rows | Choice::Groups => None,
+        };
+        let named = VecDeque::new();
+        Ok(Running { scan, program, choice, named, ahead, link_bytes_down: 0, link_bytes_up: 0 })
     }
 
     /// One page of the pool or one unit of the drive; false after the last.
@@ -148,32 +172,40 @@ impl PartitionScan {
             running.scan.narrow(program);
             self.metrics.narrowed(&spec.counts);
         }
-        if let Some(lpid) = running.named.pop_front() {
-            let exact = spec.offload.filters_exactly();
-            if let Some(page) = read_page(spec, &running.program, lpid, exact, &self.metrics)? {
-                self.batches.push(&spec.table, &page)?;
+        if running.knows_few()
+            && let Some(unit) = running.scan.next().map_err(engine_error)?
+        {
+            self.metrics.task(&unit.counts, &spec.counts);
+            running.count_link(&self.metrics, spec);
+            match running.choice {
+                Choice::Pool | Choice::PoolIndexed => running.name(&unit.pages),
+                Choice::Pages | Choice::Rows => {
+                    for page in &unit.pages {
+                        spec.computes(HostWork::Scan, page.rows.into());
+                        self.batches.push(&spec.table, page)?;
+                    }
+                }
+                Choice::Groups => {
+                    let form = spec.groups.as_ref().expect("a scan that answers groups knows their form");
+                    for groups in &unit.groups {
+                        spec.computes(HostWork::Scan, groups.rows.into());
+                        self.batches.push_together(form.arrays(groups)?, groups.rows as usize)?;
+                    }
+                }
             }
             return Ok(true);
         }
-        let Some(unit) = running.scan.next().map_err(engine_error)? else {
+        let Some(lpid) = running.named.pop_front() else {
             running.count_link(&self.metrics, spec);
             return Ok(false);
         };
-        self.metrics.task(&unit.counts, &spec.counts);
-        running.count_link(&self.metrics, spec);
-        match running.choice {
-            Choice::Pool | Choice::PoolIndexed => running.named.extend(unit.pages.iter().map(|p| p.lpid)),
-            Choice::Pages | Choice::Rows => {
-                for page in &unit.pages {
-                    self.batches.push(&spec.table, page)?;
-                }
-            }
-            Choice::Groups => {
-                let form = spec.groups.as_ref().expect("a scan that answers groups knows their form");
-                for groups in &unit.groups {
-                    self.batches.push_together(form.arrays(groups)?, groups.rows as usize)?;
-                }
-            }
+        if let Some(ahead) = &mut running.ahead {
+            let link = ahead.until(lpid).map_err(engine_error)?;
+            self.metrics.link(link.bytes_down, link.bytes_up, &spec.counts);
+        }
+        let exact = spec.offload.filters_exactly();
+        if let Some(page) = read_page(spec, &running.program, lpid, exact, &self.metrics)? {
+            self.batches.push(&spec.table, &page)?;
         }
         Ok(true)
     }
@@ -195,11 +227,14 @@ fn read_page(
     metrics.page_read(&spec.counts);
     if !exact || program.filter().is_none() {
         let page = read(program.projection())?;
+        spec.computes(HostWork::Scan, page.rows as u64);
         return Ok(Some(PageRows { lpid, rows: page.rows as u32, columns: page.columns, slots: None }));
     }
     let filter_columns = program.filter_columns();
     let page = read(filter_columns)?;
     let rows = page.rows;
+    spec.computes(HostWork::Scan, rows as u64);
+    spec.computes(HostWork::Filter, rows as u64);
     let mut source = ReadColumns { rows, numbers: filter_columns, columns: &page.columns };
     let selection = select(program, &mut source, &mut Meter::default())
         .map_err(|e| DataFusionError::External(Box::new(e)))?;

@@ -21,7 +21,7 @@ use lode_engine::Table;
 pub use parse::Statement;
 pub(crate) use parse::{fold, table_name};
 
-use crate::{Session, SqlError, copy, ddl, dml, show};
+use crate::{Session, SqlError, copy, ddl, dml, modelled, show};
 
 /// What a statement answers.
 pub enum StatementResult {
@@ -144,7 +144,13 @@ async fn run_explain(session: &Session, explain: &ExplainStatement) -> Result<St
     };
     let snapshot = session.snapshot().await?;
     let (query, target) = match sql.as_ref() {
-        Sql::Query(_) => return session.query(Parsed::Explain(explain.clone())).await,
+        Sql::Query(_) => {
+            let result = session.query(Parsed::Explain(explain.clone())).await?;
+            return match explain.options.analyze && session.database().host().is_some() {
+                true => modelled::explained(session, result),
+                false => Ok(result),
+            };
+        }
         _ if explain.options.analyze => {
             return Err(SqlError::Unsupported(format!(
                 "EXPLAIN ANALYZE {}: it would change the table",

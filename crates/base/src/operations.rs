@@ -1,7 +1,7 @@
 //! What the modelled machine did, and the energy of it.
 
-use lode_base::VirtualDuration;
-use lode_base::profile::EnergyCosts;
+use crate::VirtualDuration;
+use crate::profile::EnergyCosts;
 
 /// Operations of a modelled device and of its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

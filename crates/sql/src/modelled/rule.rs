@@ -1,0 +1,121 @@
+//! The rule that has operators charge the host: the last of the physical rules.
+//!
+//! ```text
+//!   SortExec                      SortExec
+//!     HashJoinExec         ─►       Charged(HashJoinExec): sort
+//!       LodeScanExec                  Charged(LodeScanExec): join
+//!       LodeScanExec                  Charged(LodeScanExec): join
+//! ```
+//!
+//! A row is charged where it enters an operator, by what that operator does. Scans charge what they do themselves: they know
+//! how many rows came from the drive, and which of those the host had to filter.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::config::ConfigOptions;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::analyze::AnalyzeExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::explain::ExplainExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::{
+    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PiecewiseMergeJoinExec, SortMergeJoinExec,
+    SymmetricHashJoinExec,
+};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::partial_sort::PartialSortExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
+use lode_engine::{HostClock, HostWork};
+
+use super::charge::Charged;
+use crate::aggregate::AggregateInDrive;
+use crate::filter_names;
+use crate::scan::LodeScanExec;
+
+type Rules = Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>;
+
+/// The physical rules of a session; with a modelled device, the one that charges its host comes last.
+pub(crate) fn physical_rules(host: Option<&Arc<HostClock>>) -> Rules {
+    let mut rules = filter_names::physical_rules();
+    rules.push(Arc::new(AggregateInDrive));
+    rules.extend(host.map(|host| Arc::new(ChargeHost(host.clone())) as _));
+    rules
+}
+
+#[derive(Debug)]
+struct ChargeHost(Arc<HostClock>);
+
+impl PhysicalOptimizerRule for ChargeHost {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        self.charged(plan, None)
+    }
+
+    fn name(&self) -> &'static str {
+        "charge_host"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+impl ChargeHost {
+    /// `plan`, each of whose rows the operator above it does `above` for.
+    fn charged(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        above: Option<HostWork>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let is_leaf = plan.children().is_empty();
+        // What only hands batches on is no work of its own.
+        let takes = if hands_on(&*plan) { above } else { Some(work_of(&*plan)) };
+        let inputs = plan.children().into_iter().map(|input| self.charged(Arc::clone(input), takes));
+        let inputs = inputs.collect::<Result<Vec<_>>>()?;
+        let makes = (is_leaf && !plan.is::<LodeScanExec>()).then_some(HostWork::Other);
+        let above = above.filter(|_| !hands_on(&*plan));
+        let work: Vec<HostWork> = makes.into_iter().chain(above).collect();
+        let plan = if is_leaf { plan } else { replace_children_if_necessary(plan, inputs)? };
+        Ok(match work.is_empty() {
+            true => plan,
+            false => Arc::new(Charged::new(plan, work, self.0.clone())),
+        })
+    }
+}
+
+fn hands_on(plan: &dyn ExecutionPlan) -> bool {
+    plan.is::<CooperativeExec>() || plan.is::<AnalyzeExec>() || plan.is::<ExplainExec>()
+}
+
+/// What the host does for a row that an operator takes in.
+fn work_of(plan: &dyn ExecutionPlan) -> HostWork {
+    if plan.is::<FilterExec>() {
+        HostWork::Filter
+    } else if plan.is::<ProjectionExec>() {
+        HostWork::Project
+    } else if plan.is::<AggregateExec>() {
+        HostWork::Aggregate
+    } else if is_join(plan) {
+        HostWork::Join
+    } else if is_sort(plan) {
+        HostWork::Sort
+    } else {
+        HostWork::Other
+    }
+}
+
+fn is_join(plan: &dyn ExecutionPlan) -> bool {
+    plan.is::<HashJoinExec>()
+        || plan.is::<NestedLoopJoinExec>()
+        || plan.is::<CrossJoinExec>()
+        || plan.is::<SortMergeJoinExec>()
+        || plan.is::<SymmetricHashJoinExec>()
+        || plan.is::<PiecewiseMergeJoinExec>()
+}
+
+fn is_sort(plan: &dyn ExecutionPlan) -> bool {
+    plan.is::<SortExec>() || plan.is::<PartialSortExec>() || plan.is::<SortPreservingMergeExec>()
+}

@@ -1,0 +1,300 @@
+//! Statements on a modelled device: what they take there, by part; the same in every run; what a profile changes, and what not.
+
+use std::sync::Arc;
+
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use lode_base::{Geometry, Part, Profile, VirtualDuration};
+use lode_engine::{Database, DatabaseOptions, HostClock, HostWork, ModelledTime};
+use lode_firmware::{Drive, DriveOptions};
+use lode_flash::Medium;
+use lode_flash::timing::{BusyTime, Model};
+use lode_sql::{Offload, QueryCounts, Session, SessionOptions};
+
+const ROWS: u64 = 60_000;
+
+/// A drive with a few MB of two tables, on the device of a profile.
+struct Run {
+    session: Session,
+    database: Database,
+    model: Arc<Model>,
+}
+
+/// What a statement answered and took.
+#[derive(Debug, PartialEq)]
+struct Took {
+    answer: String,
+    time: ModelledTime,
+    counts: QueryCounts,
+    /// What the device was taken for meanwhile, by resource.
+    busy: Vec<(&'static str, u128)>,
+}
+
+impl Took {
+    fn part(&self, p: Part) -> VirtualDuration {
+        self.time.split.of(p)
+    }
+
+    fn busy(&self, name: &str) -> u128 {
+        self.busy.iter().find(|b| b.0 == name).expect("a resource").1
+    }
+}
+
+fn profile(change: impl FnOnce(&mut Profile)) -> Profile {
+    let mut p = Profile::find("isp-adms11").unwrap();
+    let g = &p.geometry;
+    // As many EBLOCKs as the tables need, and small ones.
+    p.geometry =
+        Geometry::new(g.channels(), g.ways(), g.planes(), g.rblock_bytes(), g.wblock_bytes(), 1 << 20, 256)
+            .unwrap();
+    let ns = VirtualDuration::from_ns;
+    (p.host.scan, p.host.project, p.host.aggregate, p.host.other) = (ns(3), ns(5), ns(20), ns(2));
+    change(&mut p);
+    p
+}
+
+impl Run {
+    async fn new(profile: Profile) -> Self {
+        let model = Arc::new(Model::new(profile.clone()));
+        let medium = Medium::memory(profile.geometry).with_model(model.clone());
+        let options = DriveOptions { log_copies: 1, ..DriveOptions::default() };
+        let drive = Drive::format(medium, options).unwrap();
+        let meter = model.clone();
+        let host = HostClock::new(profile, model.latest(), Box::new(move || meter.operations()));
+        Self::over(drive, Some(Arc::new(host)), model).await
+    }
+
+    async fn over(drive: Drive, host: Option<Arc<HostClock>>, model: Arc<Model>) -> Self {
+        let options = DatabaseOptions { host, ..DatabaseOptions::default() };
+        let database = Database::open(Arc::new(drive), options).unwrap();
+        let session = Session::new(database.clone(), &SessionOptions::default()).unwrap();
+        session
+            .execute(&format!(
+                "CREATE TABLE t (k BIGINT PRIMARY KEY, a INT, s TEXT);
+                 INSERT INTO t SELECT value, value % 1000, 'text of row ' || value FROM generate_series(1, {ROWS});
+                 CREATE TABLE u (a INT PRIMARY KEY, name TEXT);
+                 INSERT INTO u SELECT value, 'name ' || value FROM generate_series(0, 499)"
+            ))
+            .await
+            .unwrap();
+        Self { session, database, model }
+    }
+
+    fn busy(&self) -> Vec<BusyTime> {
+        self.model.busy()
+    }
+
+    /// Runs one statement on an empty pool.
+    async fn run(&self, offload: Offload, sql: &str) -> Took {
+        self.database.clear_pool();
+        self.session.set_offload(offload);
+        let before = self.busy();
+        let batches = self.session.collect(sql).await.unwrap();
+        let time = self.session.last_modelled().unwrap();
+        let busy = self.busy().iter().zip(before).map(|(a, b)| (a.name, a.busy_ps - b.busy_ps)).collect();
+        let answer = pretty_format_batches(&batches).unwrap().to_string();
+        Took { answer, time, counts: self.session.last_counts(), busy }
+    }
+}
+
+const FILTER: &str = "SELECT count(*), sum(k) FROM t WHERE a < 10";
+const SORT: &str = "SELECT a, s FROM t WHERE a BETWEEN 100 AND 119 ORDER BY s DESC LIMIT 100";
+const JOIN: &str = "SELECT u.name, count(t.k) AS n FROM u LEFT JOIN t ON t.a = u.a AND t.k % 2 = 0 \
+                    GROUP BY u.name ORDER BY n DESC, u.name LIMIT 7";
+const ALL: [&str; 3] = [FILTER, SORT, JOIN];
+
+#[tokio::test]
+async fn the_same_statements_take_the_same_picoseconds_and_parts_add_up() {
+    let mut runs = Vec::new();
+    for _ in 0..2 {
+        let run = Run::new(profile(|_| {})).await;
+        let mut took = Vec::new();
+        for sql in ALL {
+            for offload in Offload::ALL {
+                let t = run.run(offload, sql).await;
+                assert_eq!(t.time.split.total(), t.time.total);
+                assert_eq!(t.time.work.into_iter().sum::<VirtualDuration>(), t.part(Part::Host));
+                assert_eq!(t.time.operations.host_busy, t.part(Part::Host));
+                for part in [Part::Media, Part::Bus, Part::Link, Part::Host] {
+                    assert!(!t.part(part).is_zero(), "{offload}: {part}: {sql}");
+                }
+                took.push(t);
+            }
+        }
+        runs.push(took);
+    }
+    assert_eq!(runs[0], runs[1]);
+}
+
+#[tokio::test]
+async fn answers_do_not_depend_on_the_profile() {
+    let modelled = Run::new(profile(|_| {})).await;
+    let slow = Run::new(profile(|p| p.host.join = VirtualDuration::from_ns(100_000))).await;
+    let drive = Drive::in_memory(256 << 20);
+    let none = Run::over(drive, None, Arc::new(Model::new(profile(|_| {})))).await;
+    assert!(none.session.last_modelled().is_none());
+    for sql in ALL {
+        for offload in Offload::ALL {
+            none.session.set_offload(offload);
+            let expected = none.session.collect(sql).await.unwrap();
+            let expected = pretty_format_batches(&expected).unwrap().to_string();
+            assert_eq!(modelled.run(offload, sql).await.answer, expected, "{offload}: {sql}");
+            assert_eq!(slow.run(offload, sql).await.answer, expected, "{offload}: {sql}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_operator_takes_its_time_of_the_host() {
+    let run = Run::new(profile(|_| {})).await;
+    let host = &profile(|_| {}).host;
+    let sorted = run.run(Offload::Rows, SORT).await.time;
+    // 20 values of `a` in each thousand of rows.
+    let rows = ROWS * 20 / 1000;
+    assert_eq!(sorted.work(HostWork::Sort), host.sort * rows);
+    assert_eq!(sorted.work(HostWork::Scan), host.scan * rows);
+    let off = run.run(Offload::Off, SORT).await.time;
+    assert_eq!(off.work(HostWork::Filter), host.filter * ROWS);
+    assert_eq!(off.work(HostWork::Scan), host.scan * ROWS);
+    let joined = run.run(Offload::Off, JOIN).await.time;
+    // All of `u`, and every other row of `t`.
+    assert_eq!(joined.work(HostWork::Join), host.join * (500 + ROWS / 2));
+    assert_eq!(joined.work(HostWork::Filter), host.filter * ROWS);
+    // Rows of `u` without a match come out, too: those of odd `a`.
+    let matched = ROWS / 4;
+    assert_eq!(joined.work(HostWork::Aggregate), host.aggregate * (matched + 250));
+    assert_eq!(joined.work(HostWork::Sort), host.sort * 500);
+}
+
+#[tokio::test]
+async fn a_slower_host_takes_its_own_time_and_none_of_the_device() {
+    let fast = Run::new(profile(|_| {})).await;
+    let slow = Run::new(profile(|p| {
+        let h = &mut p.host;
+        for cost in [
+            &mut h.command,
+            &mut h.scan,
+            &mut h.filter,
+            &mut h.project,
+            &mut h.aggregate,
+            &mut h.join,
+            &mut h.sort,
+            &mut h.other,
+        ] {
+            *cost = *cost * 10;
+        }
+    }))
+    .await;
+    for offload in Offload::ALL {
+        let (a, b) = (fast.run(offload, FILTER).await, slow.run(offload, FILTER).await);
+        assert_eq!(b.part(Part::Host), a.part(Part::Host) * 10, "{offload}");
+        // A plane is taken while its register waits for the bus, too; for all else the device is taken as long.
+        for same in ["buses", "cores", "device memory", "link to the host", "link to the device"] {
+            assert_eq!(a.busy(same), b.busy(same), "{offload}: {same}");
+        }
+        assert_eq!((a.counts, a.time.operations.reads), (b.counts, b.time.operations.reads), "{offload}");
+        let more = b.part(Part::Host) - a.part(Part::Host);
+        assert!(b.time.total > a.time.total, "{offload}");
+        assert!(b.time.total <= a.time.total + more, "{offload}: the device works meanwhile");
+    }
+    // With all of a table to filter, the host is what takes longest.
+    let t = slow.run(Offload::Off, FILTER).await;
+    assert!(t.part(Part::Host).as_ps() * 10 > t.time.total.as_ps() * 8, "{:?}", t.time);
+}
+
+#[tokio::test]
+async fn a_slower_link_takes_longer_and_the_drive_saves_more() {
+    let fast = Run::new(profile(|_| {})).await;
+    let slow = Run::new(profile(|p| {
+        let slower =
+            |r: lode_base::profile::Rate| lode_base::profile::Rate::from_bytes_per_s(r.bytes_per_s() / 100);
+        (p.link.up, p.link.down) = (slower(p.link.up), slower(p.link.down));
+    }))
+    .await;
+    let (mut saved, mut fewer_bytes_win) = (Vec::new(), Vec::new());
+    for run in [&fast, &slow] {
+        let off = run.run(Offload::Off, FILTER).await;
+        let pages = run.run(Offload::Pages, FILTER).await;
+        let rows = run.run(Offload::Rows, FILTER).await;
+        assert!(rows.counts.link_bytes_up * 10 < off.counts.link_bytes_up);
+        assert!(rows.counts.link_bytes_up < pages.counts.link_bytes_up);
+        assert!(rows.time.total < off.time.total && pages.time.total < off.time.total);
+        fewer_bytes_win.push(rows.time.total < pages.time.total);
+        assert!(rows.part(Part::Link) < off.part(Part::Link));
+        saved.push(off.time.total.as_secs_f64() / rows.time.total.as_secs_f64());
+        saved.push(off.part(Part::Link).as_secs_f64() / off.time.total.as_secs_f64());
+    }
+    // The sample that plans for rows takes longer than what rows save on a fast link.
+    assert_eq!(fewer_bytes_win, [false, true]);
+    assert!(saved[2] > 2.0 * saved[0] && saved[3] > 0.7, "{saved:?}");
+    let (a, b) = (fast.run(Offload::Off, FILTER).await, slow.run(Offload::Off, FILTER).await);
+    assert!(b.busy("link to the host") >= 99 * a.busy("link to the host"));
+    for same in ["buses", "cores"] {
+        assert_eq!(a.busy(same), b.busy(same), "{same}");
+    }
+    assert_eq!(a.part(Part::Host), b.part(Part::Host));
+}
+
+#[tokio::test]
+async fn tasks_under_way_hide_the_device_behind_each_other() {
+    let run = Run::new(profile(|_| {})).await;
+    for offload in [Offload::Off, Offload::Rows] {
+        let mut total = Vec::new();
+        for depth in [1, 4, 32] {
+            run.session.execute(&format!("SET lode.queue_depth = {depth}")).await.unwrap();
+            total.push(run.run(offload, FILTER).await.time.total);
+        }
+        assert!(total[1] < total[0] && total[2] < total[1], "{offload}: {total:?}");
+        assert!(total[2].as_ps() * 2 < total[0].as_ps(), "{offload}: {total:?}");
+    }
+}
+
+#[tokio::test]
+async fn analyze_tells_it_and_settings_know_the_profile() {
+    let run = Run::new(profile(|_| {})).await;
+    let t = run.run(Offload::Auto, &format!("EXPLAIN ANALYZE {JOIN}")).await;
+    let ms = |text: &str| text.trim().parse::<f64>().unwrap();
+    let line = |begins: &str| {
+        let at = t.answer.find(begins).unwrap_or_else(|| panic!("{begins}: {}", t.answer)) + begins.len();
+        let (total, parts) = t.answer[at..].lines().next().unwrap().split_once(" = ").unwrap();
+        let parts = parts.trim_end_matches(['|', ' ']).split(" + ");
+        let sum: f64 = parts.map(|p| ms(p.rsplit_once(' ').unwrap().1)).sum();
+        (ms(total.split(' ').next().unwrap()), sum)
+    };
+    let (total, sum) = line("isp-adms11: ");
+    assert!((total - sum).abs() < 5e-7, "{total} {sum}");
+    assert!((total - t.time.total.as_secs_f64() * 1e3).abs() < 0.1 * total, "{total} {:?}", t.time);
+    let (host, sum) = line("| host ");
+    assert!((host - sum).abs() < 5e-7 && host < total, "{host} {sum}");
+    let (energy, sum) = line("energy ");
+    assert!((energy - sum).abs() < 0.01, "{energy} {sum}");
+    // The plan is what it is without a device: the operators that charge do not show.
+    assert!(t.answer.contains("HashJoinExec") && !t.answer.contains("Charged"), "{}", t.answer);
+
+    let shown = run.session.collect("SHOW lode.profile").await.unwrap();
+    assert!(pretty_format_batches(&shown).unwrap().to_string().contains("isp-adms11"));
+    for refused in ["SET lode.profile = 'none'", "SET datafusion.execution.target_partitions = 2"] {
+        assert!(run.session.execute(refused).await.is_err(), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn filters_that_a_join_finds_out_still_reach_the_scan() {
+    let run = Run::new(profile(|_| {})).await;
+    let t =
+        run.run(Offload::Auto, "SELECT count(*) FROM t JOIN u ON t.a = u.a WHERE u.name = 'name 7'").await;
+    assert!(t.answer.contains(" 60 "), "{}", t.answer);
+    assert!(t.counts.narrowed > 0, "{:?}", t.counts);
+    assert!(t.counts.rows_out < 100, "{:?}", t.counts);
+}
+
+#[tokio::test]
+async fn changes_take_time_and_commits_of_a_modelled_device_hold() {
+    let run = Run::new(profile(|_| {})).await;
+    run.session.execute("UPDATE t SET a = a + 1 WHERE k <= 100").await.unwrap();
+    let changed = run.session.last_modelled().unwrap();
+    assert!(!changed.split.of(Part::Media).is_zero() && changed.operations.programs > 0, "{changed:?}");
+    run.session.execute("DELETE FROM u WHERE a >= 250").await.unwrap();
+    let left = run.run(Offload::Auto, "SELECT count(*) FROM u").await;
+    assert!(left.answer.contains(" 250 "), "{}", left.answer);
+    assert!(run.database.check().unwrap().is_empty());
+}
