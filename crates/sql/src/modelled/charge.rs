@@ -198,7 +198,8 @@ mod tests {
         assert_eq!(displayable(plan.as_ref()).indent(true).to_string(), text);
         assert_eq!((plan.name(), plan.fetch()), ("GlobalLimitExec", Some(2)));
         // With other inputs, and run anew, it still charges.
-        let renewed = [plan.clone().with_new_children(vec![leaf]), plan.reset_state()];
+        let anew = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        let renewed = [plan.clone().replace_children(vec![leaf], anew), plan.reset_state()];
         for plan in renewed {
             let plan = plan.unwrap();
             assert!(plan.is::<GlobalLimitExec>() && format!("{plan:?}").starts_with("Charged([Sort]"));
