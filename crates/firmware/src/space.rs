@@ -495,6 +495,7 @@ impl Space {
                 break;
             }
             self.limbo.pop_front();
+            medium.forget(e);
             self.summary.set_state(e, State::Free);
             self.recycled.insert((self.summary.get(e).erase_count, e.raw()));
         }

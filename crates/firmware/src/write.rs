@@ -70,6 +70,9 @@ impl Core {
     pub(crate) fn begin(&self, mut batch: Batch) -> Result<Begun, CommandError> {
         self.check_writable()?;
         self.check_batch(&batch)?;
+        if !batch.index_rules.is_empty() {
+            self.check_content()?;
+        }
         if batch.is_empty() {
             let (view, commit) = match batch.pin.then(|| self.versions.open()) {
                 Some((view, commit)) => (Some(view), commit),

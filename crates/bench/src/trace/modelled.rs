@@ -33,6 +33,16 @@ const FILL_BLOCKS: u64 = 256;
 /// grows, need the rest.
 const OFFERED_PERCENT: u64 = 90;
 
+/// What of the blocks is kept in memory. Requests take the same time, and do the same to the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Keeps {
+    /// What was written.
+    Blocks,
+    /// Where it lies, and nothing of it: for drives that are larger than memory.
+    #[default]
+    MetadataOnly,
+}
+
 /// A conventional drive on a modelled device.
 pub struct ModelledDrive {
     drive: Drive,
@@ -78,9 +88,18 @@ impl ModelledDrive {
     ///
     /// # Errors
     /// When there is no such drive.
-    pub fn new(profile: Profile, options: DriveOptions, depth: u32) -> Result<Self, DriveError> {
+    pub fn new(
+        profile: Profile,
+        keeps: Keeps,
+        options: DriveOptions,
+        depth: u32,
+    ) -> Result<Self, DriveError> {
         let model = Arc::new(Model::new(profile));
-        let medium = Medium::memory(model.profile().geometry).with_model(model.clone());
+        let medium = match keeps {
+            Keeps::Blocks => Medium::memory(model.profile().geometry),
+            Keeps::MetadataOnly => Medium::metadata_only(model.profile().geometry),
+        };
+        let medium = medium.with_model(model.clone());
         let drive = Drive::format(medium, options)?;
         let info = drive.info();
         let blocks = info.usable_bytes / BLOCK_BYTES * OFFERED_PERCENT / 100;
@@ -280,7 +299,7 @@ mod tests {
     }
 
     fn drive(fill: u32, overwrites: f64) -> ModelledDrive {
-        let mut d = ModelledDrive::new(profile(), DriveOptions::default(), 64).unwrap();
+        let mut d = ModelledDrive::new(profile(), Keeps::default(), DriveOptions::default(), 64).unwrap();
         d.precondition(fill, overwrites, 7).unwrap();
         d
     }

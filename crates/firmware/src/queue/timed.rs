@@ -72,7 +72,7 @@ impl DriveQueue {
                     model.begin(at);
                     let view = task.view;
                     model.command(down_bytes);
-                    match ScanRun::new(task) {
+                    match self.scan_of(task) {
                         Ok(run) => self.unit_timed(model, tag, run, view, ScanCounts::default()),
                         Err(e) => self.ends(model, tag, Outcome::Done(Err(e))),
                     }

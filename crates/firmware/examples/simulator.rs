@@ -1,0 +1,25 @@
+//! The simulator's part of `lode bench raw` without SQL around it, which builds in a minute: how fast a modelled drive
+//! is simulated.
+//!
+//! `cargo run --release -p lode-firmware --example simulator -- MEGABYTES REQUESTS [CASE]`
+#![allow(dead_code, unused_imports, unreachable_pub, missing_docs)]
+
+#[path = "../../bench/src/drive_host.rs"]
+mod drive_host;
+#[path = "../../bench/src/random.rs"]
+mod random;
+#[path = "../../bench/src/raw/simulator.rs"]
+mod simulator;
+#[path = "../../bench/src/trace/mod.rs"]
+mod trace;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut args = std::env::args().skip(1);
+    let mut next = |default: u64| args.next().map_or(Ok(default), |s| s.parse());
+    let size = simulator::Size { drive_bytes: next(1024)? << 20, requests: next(1_000_000)? };
+    simulator::run(size, &|| false, |r| {
+        println!("{r:?}");
+        Ok(())
+    })?;
+    Ok(())
+}
