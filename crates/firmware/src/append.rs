@@ -120,16 +120,18 @@ impl Plan {
 
     fn lay_chunk(&mut self, space: &Space, lane: u16, pages: &[Item], items: Range<usize>) {
         let g = space.geometry();
-        let mut runs: Vec<Run> = Vec::new();
-        let run_at =
-            |opens, start, item| Run { opens, start, end: start, items: item..item, offsets: Vec::new() };
+        let mut runs: Vec<Run> = Vec::with_capacity(1);
+        let run_at = |opens, start, item| {
+            let offsets = Vec::with_capacity(items.end - item);
+            Run { opens, start, end: start, items: item..item, offsets }
+        };
         // Pages that are in the EBLOCK already.
         let mut before = 0;
         let mut run = space.position(self.stream, lane).map(|(position, pages)| {
             before = pages;
             run_at(false, position * g.wblock_bytes(), items.start)
         });
-        for i in items {
+        for i in items.clone() {
             let Item { len, align, .. } = pages[i];
             assert!(len <= page_bytes_max(g), "a page of {len} bytes does not fit an EBLOCK");
             let align = match align {
@@ -177,8 +179,11 @@ impl Plan {
     ) -> Result<Provision, FirmwareError> {
         let g = *space.geometry();
         let wblock = g.wblock_bytes();
-        let mut p =
-            Provision { jobs: Vec::new(), places: Vec::with_capacity(pages.len()), eblocks: Vec::new() };
+        let mut p = Provision {
+            jobs: Vec::with_capacity(1),
+            places: Vec::with_capacity(pages.len()),
+            eblocks: Vec::with_capacity(1),
+        };
         let chunks = self.chunks.len();
         for chunk in self.chunks {
             let bytes = chunk.runs.iter().map(|r| u64::from(r.end - r.start)).sum();

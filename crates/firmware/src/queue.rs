@@ -45,7 +45,7 @@ pub(crate) struct DriveQueue {
     depth: usize,
     next_tag: u64,
     jobs: VecDeque<Job>,
-    /// On a modelled device: what was carried out and is not answered yet.
+    /// On a modelled device: what was carried out and is not answered yet, the first to end last.
     ended: Vec<Completion>,
     /// Tasks whose last unit is not taken yet.
     parked: Vec<Job>,

@@ -298,6 +298,11 @@ impl Core {
     /// The pages of a batch by stream, each with its number in the batch.
     fn parts<'a>(&self, batch: &'a Batch, pins: &Pins) -> Vec<(Stream, Vec<(usize, &'a PageWrite)>)> {
         let mut pinned = by_extent(|e| &*pins[&e].map);
+        if let [only] = &batch.writes[..] {
+            let len = only.data.len() as u64;
+            let hot = pinned(only.lpid.extent()).load(only.lpid.page()).is_some();
+            return vec![(self.user_stream(if hot { len } else { 0 }, len), vec![(0, only)])];
+        }
         let is_hot = |(_, p): &(usize, &PageWrite)| pinned(p.lpid.extent()).load(p.lpid.page()).is_some();
         let (hot, cold): (Vec<_>, Vec<_>) = batch.writes.iter().enumerate().partition(is_hot);
         let bytes =

@@ -25,8 +25,8 @@ const NOTHING_BYTES: usize = 512 << 10;
 pub(crate) enum Programmed<'a> {
     /// Pages of users, in so many WBLOCKs.
     Users(u32),
-    /// WBLOCKs of the drive's own.
-    Own(&'a [u8]),
+    /// WBLOCKs of the drive's own; of the log, whose tags lie inside, or of words of eight bytes.
+    Own { data: &'a [u8], log: bool },
 }
 
 #[derive(Clone, Default)]
@@ -72,11 +72,11 @@ impl Eblock {
         }
     }
 
-    fn keep(&mut self, wblock: u32, wblock_bytes: usize, data: &[u8]) {
+    fn keep(&mut self, wblock: u32, wblock_bytes: usize, data: &[u8], log: bool) {
         let mut before: Option<&[u8]> = None;
         for (wblock, unit) in (wblock..).zip(data.chunks_exact(wblock_bytes)) {
             let at = u32::try_from(self.bytes.len()).expect("an EBLOCK has less than 4 GB");
-            let is_patch = packed::pack(unit, before, &mut self.bytes);
+            let is_patch = packed::pack(unit, before, !log, &mut self.bytes);
             self.kept.push((wblock, at, is_patch));
             before = (!is_patch).then_some(unit);
         }
@@ -109,8 +109,8 @@ impl Kept {
         eblock.programmed = wblock
             + match what {
                 Programmed::Users(wblocks) => wblocks,
-                Programmed::Own(data) => {
-                    eblock.keep(wblock, self.wblock_bytes as usize, data);
+                Programmed::Own { data, log } => {
+                    eblock.keep(wblock, self.wblock_bytes as usize, data, log);
                     data.len() as u32 / self.wblock_bytes
                 }
             };

@@ -31,17 +31,19 @@ fn number(b: &[u8]) -> usize {
 
 /// Bytes up to the last that is not zero.
 fn trimmed(unit: &[u8]) -> &[u8] {
-    let (words, rest) = unit.as_chunks::<8>();
-    if !rest.iter().all(|&b| b == 0) {
+    // Whole cache lines first: most of a log page is often empty.
+    let (lines, rest) = unit.as_chunks::<64>();
+    if !rest.is_empty() {
         return unit;
     }
-    let end = words.iter().rposition(|w| *w != [0; 8]).map_or(0, |at| (at + 1) * 8);
-    &unit[..end]
+    let unit = &unit[..lines.iter().rposition(|l| *l != [0; 64]).map_or(0, |at| (at + 1) * 64)];
+    let words = unit.as_chunks::<8>().0;
+    &unit[..words.iter().rposition(|w| *w != [0; 8]).map_or(0, |at| (at + 1) * 8)]
 }
 
-/// Appends `unit`, of whole words; `before` is the unit that was kept right before it, if that is no patch itself. Answers
-/// whether it became one.
-pub(super) fn pack(unit: &[u8], before: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
+/// Appends `unit`, which may be of `words`; `before` is the unit that was kept right before it, if that is no patch itself.
+/// Answers whether it became one.
+pub(super) fn pack(unit: &[u8], before: Option<&[u8]>, words: bool, out: &mut Vec<u8>) -> bool {
     if let Some(patch) = before.and_then(|before| patch(unit, before)) {
         grow(out, 1 + patch.len() * 5);
         out.push(PATCH);
@@ -52,7 +54,7 @@ pub(super) fn pack(unit: &[u8], before: Option<&[u8]>, out: &mut Vec<u8>) -> boo
         return true;
     }
     let bytes = trimmed(unit);
-    if !pack_words(bytes, out) {
+    if !(words && pack_words(bytes, out)) {
         grow(out, 1 + bytes.len());
         out.push(RAW);
         out.extend(bytes);
@@ -72,8 +74,12 @@ fn patch(unit: &[u8], before: &[u8]) -> Option<Vec<(usize, u8)>> {
     if unit.len() != before.len() {
         return None;
     }
+    let (lines, rest) = unit.as_chunks::<64>();
+    if !rest.is_empty() {
+        return None;
+    }
     let mut differs = Vec::new();
-    for (i, (a, b)) in unit.chunks(64).zip(before.chunks(64)).enumerate() {
+    for (i, (a, b)) in lines.iter().zip(before.as_chunks::<64>().0).enumerate() {
         if a == b {
             continue;
         }
@@ -178,7 +184,7 @@ mod tests {
 
     fn packed_bytes(unit: &[u8], before: Option<&[u8]>) -> usize {
         let mut out = Vec::new();
-        let is_patch = pack(unit, before, &mut out);
+        let is_patch = pack(unit, before, true, &mut out);
         assert_eq!(is_patch, out[0] == PATCH);
         let mut back = before.map_or(vec![0xEE; unit.len()], <[u8]>::to_vec);
         unpack(&out, &mut back);

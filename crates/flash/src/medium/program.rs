@@ -109,7 +109,7 @@ impl Medium {
         let wblock_bytes = self.geometry.wblock_bytes();
         let count = match what {
             Programmed::Users(count) => count,
-            Programmed::Own(data) => data.len() as u32 / wblock_bytes,
+            Programmed::Own { data, .. } => data.len() as u32 / wblock_bytes,
         };
         let bytes = u64::from(count) * u64::from(wblock_bytes);
         self.prepare(self.wblock_byte(e, wblock), bytes as usize)?;
@@ -127,7 +127,7 @@ impl Medium {
         let whole = !data.is_empty() && data.len().is_multiple_of(wblock_bytes);
         assert!(whole, "{} bytes are programmed, which are no whole WBLOCKs", data.len());
         if self.kept.is_some() {
-            return self.program_kept(e, wblock, Programmed::Own(data));
+            return self.program_kept(e, wblock, Programmed::Own { data, log: !tagged });
         }
         let byte = self.wblock_byte(e, wblock);
         if let Some(f) = &self.faults {
