@@ -73,13 +73,19 @@ impl Eblock {
     }
 
     fn keep(&mut self, wblock: u32, wblock_bytes: usize, data: &[u8], log: bool) {
+        let mut packed = Vec::with_capacity(wblock_bytes);
         let mut before: Option<&[u8]> = None;
         for (wblock, unit) in (wblock..).zip(data.chunks_exact(wblock_bytes)) {
-            let at = u32::try_from(self.bytes.len()).expect("an EBLOCK has less than 4 GB");
-            let is_patch = packed::pack(unit, before, !log, &mut self.bytes);
+            let at = u32::try_from(self.bytes.len() + packed.len()).expect("an EBLOCK has less than 4 GB");
+            let is_patch = packed::pack(unit, before, !log, &mut packed);
             self.kept.push((wblock, at, is_patch));
             before = (!is_patch).then_some(unit);
         }
+        // Most EBLOCKs keep what is programmed when they are closed, and nothing comes behind it.
+        if self.bytes.capacity() - self.bytes.len() < packed.len() {
+            self.bytes.reserve_exact(packed.len().max(self.bytes.len() / 4));
+        }
+        self.bytes.extend(packed);
     }
 }
 

@@ -45,7 +45,6 @@ fn trimmed(unit: &[u8]) -> &[u8] {
 /// Answers whether it became one.
 pub(super) fn pack(unit: &[u8], before: Option<&[u8]>, words: bool, out: &mut Vec<u8>) -> bool {
     if let Some(patch) = before.and_then(|before| patch(unit, before)) {
-        grow(out, 1 + patch.len() * 5);
         out.push(PATCH);
         for (at, byte) in patch {
             out.extend((at as u32).to_le_bytes());
@@ -55,18 +54,10 @@ pub(super) fn pack(unit: &[u8], before: Option<&[u8]>, words: bool, out: &mut Ve
     }
     let bytes = trimmed(unit);
     if !(words && pack_words(bytes, out)) {
-        grow(out, 1 + bytes.len());
         out.push(RAW);
         out.extend(bytes);
     }
     false
-}
-
-/// Room for `more` bytes, and not much beyond.
-fn grow(out: &mut Vec<u8>, more: usize) {
-    if out.capacity() - out.len() < more {
-        out.reserve_exact(more.max(out.len() / 4));
-    }
 }
 
 /// Where a unit differs from the one before, if that is in few bytes.
@@ -111,7 +102,7 @@ fn pack_words(bytes: &[u8], out: &mut Vec<u8>) -> bool {
     if packed * 4 > bytes.len() * 3 || others > usize::from(u16::MAX) {
         return false;
     }
-    grow(out, packed);
+    out.reserve(packed);
     out.push(WORDS);
     out.extend((words.len() as u32).to_le_bytes());
     out.extend(base.to_le_bytes());
