@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn copies_and_zeroes_take_little() {
         assert_eq!(packed_bytes(&[0; 4096], None), 1);
-        let page: Vec<u8> = (0..4096u32).map(|n| (n * n >> 3) as u8).collect();
+        let page: Vec<u8> = (0..4096u32).map(|n| ((n * n) >> 3) as u8).collect();
         assert_eq!(packed_bytes(&page, None), 4097);
         let mut copy = page.clone();
         for at in [3, 64, 65, 4095] {
