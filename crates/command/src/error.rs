@@ -70,6 +70,11 @@ pub enum CommandError {
     /// No further session can be opened.
     #[error("too many open sessions: the drive allows {0}")]
     TooManySessions(u32),
+    /// The drive keeps no pages of users, only where they would lie.
+    #[error(
+        "this drive keeps no pages of users, only where they would lie: nothing can be computed over them"
+    )]
+    NoContent,
     /// The command was cancelled.
     #[error("cancelled")]
     Cancelled,

@@ -1,7 +1,7 @@
 //! `lode bench raw` without SQL around it, which builds in a minute: the drive beside plain file I/O.
 //!
 //! `cargo run --release -p lode-firmware --example raw -- DIRECTORY SECONDS`
-#![allow(dead_code, unreachable_pub, missing_docs)]
+#![allow(dead_code, unused_imports, unreachable_pub, missing_docs)]
 
 #[path = "../../bench/src/drive_host.rs"]
 mod drive_host;
@@ -9,6 +9,8 @@ mod drive_host;
 mod random;
 #[path = "../../bench/src/raw/mod.rs"]
 mod raw;
+#[path = "../../bench/src/trace/mod.rs"]
+mod trace;
 
 use std::time::Duration;
 

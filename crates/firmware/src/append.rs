@@ -70,8 +70,8 @@ struct Run {
 
 /// What is to be programmed.
 pub(crate) enum Job {
-    /// Pages `items`, at byte `offsets` of the EBLOCK, in its WBLOCKs `first..end`.
-    Data { eblock: EblockId, first: u32, end: u32, items: Range<usize>, offsets: Vec<u32> },
+    /// Pages `items`, at byte `offsets` of the EBLOCK, in its WBLOCKs `first..end`; pages of users, or the drive's own.
+    Data { eblock: EblockId, first: u32, end: u32, items: Range<usize>, offsets: Vec<u32>, users: bool },
     /// The metadata of an EBLOCK that is closed.
     Metadata { eblock: EblockId, first: u32, bytes: PageBuf },
 }
@@ -120,16 +120,18 @@ impl Plan {
 
     fn lay_chunk(&mut self, space: &Space, lane: u16, pages: &[Item], items: Range<usize>) {
         let g = space.geometry();
-        let mut runs: Vec<Run> = Vec::new();
-        let run_at =
-            |opens, start, item| Run { opens, start, end: start, items: item..item, offsets: Vec::new() };
+        let mut runs: Vec<Run> = Vec::with_capacity(1);
+        let run_at = |opens, start, item| {
+            let offsets = Vec::with_capacity(items.end - item);
+            Run { opens, start, end: start, items: item..item, offsets }
+        };
         // Pages that are in the EBLOCK already.
         let mut before = 0;
         let mut run = space.position(self.stream, lane).map(|(position, pages)| {
             before = pages;
             run_at(false, position * g.wblock_bytes(), items.start)
         });
-        for i in items {
+        for i in items.clone() {
             let Item { len, align, .. } = pages[i];
             assert!(len <= page_bytes_max(g), "a page of {len} bytes does not fit an EBLOCK");
             let align = match align {
@@ -177,8 +179,11 @@ impl Plan {
     ) -> Result<Provision, FirmwareError> {
         let g = *space.geometry();
         let wblock = g.wblock_bytes();
-        let mut p =
-            Provision { jobs: Vec::new(), places: Vec::with_capacity(pages.len()), eblocks: Vec::new() };
+        let mut p = Provision {
+            jobs: Vec::with_capacity(1),
+            places: Vec::with_capacity(pages.len()),
+            eblocks: Vec::with_capacity(1),
+        };
         let chunks = self.chunks.len();
         for chunk in self.chunks {
             let bytes = chunk.runs.iter().map(|r| u64::from(r.end - r.start)).sum();
@@ -201,7 +206,8 @@ impl Plan {
                 let ppa = |&o: &u32| g.ppa(eblock, o).expect("a page lies on the medium");
                 p.places.extend(run.offsets.iter().map(ppa));
                 let (first, end) = (run.start / wblock, run.end / wblock);
-                p.jobs.push(Job::Data { eblock, first, end, items: run.items, offsets: run.offsets });
+                let users = self.stream != Stream::Drive;
+                p.jobs.push(Job::Data { eblock, first, end, items: run.items, offsets: run.offsets, users });
             }
         }
         if self.stream != Stream::Drive {
@@ -269,6 +275,8 @@ impl Turns {
         }
         let programmed = match job {
             Job::Metadata { bytes, .. } => medium.program(e, first, bytes),
+            Job::Data { end, users: true, .. } if !medium.keeps_user_data() => parts(medium, e, first..*end)
+                .try_for_each(|part| medium.program_users(e, part.start, part.end - part.start)),
             Job::Data { end, items: range, offsets, .. } => {
                 program_pages(medium, e, first..*end, &items[range.clone()], offsets)
             }
@@ -276,6 +284,21 @@ impl Turns {
         self.moved();
         programmed.map_err(ProgramError::Flash)
     }
+}
+
+/// WBLOCKs of an EBLOCK in the parts in which they are programmed.
+fn parts(medium: &Medium, e: EblockId, wblocks: Range<u32>) -> impl Iterator<Item = Range<u32>> {
+    let wblock = medium.geometry().wblock_bytes();
+    let (mut to, end) = (wblocks.start * wblock, wblocks.end * wblock);
+    std::iter::from_fn(move || {
+        let from = to;
+        // A small rest is no program of its own.
+        to = match end - from <= PART_BYTES_MAX {
+            true => end,
+            false => medium.part_from(e, from + PROGRAM_BYTES / 2).next_multiple_of(wblock).min(end),
+        };
+        (from < end).then_some(from / wblock..to / wblock)
+    })
 }
 
 fn program_pages(
@@ -286,30 +309,25 @@ fn program_pages(
     offsets: &[u32],
 ) -> Result<(), FlashError> {
     let wblock = medium.geometry().wblock_bytes();
-    let (start, end) = (wblocks.start * wblock, wblocks.end * wblock);
+    let bytes = (wblocks.end - wblocks.start) * wblock;
     // One buffer for all parts, and of one length for all that have parts: it serves again.
-    let mut buf = PageBufMut::scratch((end - start).min(PART_BYTES_MAX + wblock) as usize);
-    let (mut first, mut to) = (0, start);
-    while to < end {
-        let from = to;
-        // A small rest is no program of its own.
-        to = match end - from <= PART_BYTES_MAX {
-            true => end,
-            false => medium.part_from(e, from + PROGRAM_BYTES / 2).next_multiple_of(wblock).min(end),
-        };
-        let part = &mut buf[..(to - from) as usize];
+    let mut buf = PageBufMut::scratch(bytes.min(PART_BYTES_MAX + wblock) as usize);
+    let mut first = 0;
+    for part in parts(medium, e, wblocks) {
+        let (from, to) = (part.start * wblock, part.end * wblock);
+        let out = &mut buf[..(to - from) as usize];
         let mut filled = 0;
         for (i, (&at, data)) in offsets.iter().zip(items).enumerate().skip(first) {
             let data_end = at + data.len() as u32;
             let (a, b) = (at.max(from), data_end.min(to));
             if a < b {
                 let (a, b) = ((a - from) as usize, (b - from) as usize);
-                part[filled..a].fill(0);
+                out[filled..a].fill(0);
                 let skipped = (from.max(at) - at) as usize;
                 if let Some(next) = items.get(i + 1) {
                     prefetch_bytes(&next[..next.len().min(PREFETCH_BYTES)]);
                 }
-                part[a..b].copy_from_slice(&data[skipped..][..b - a]);
+                out[a..b].copy_from_slice(&data[skipped..][..b - a]);
                 filled = b;
             }
             if data_end > to {
@@ -317,8 +335,8 @@ fn program_pages(
             }
             first = i + 1;
         }
-        part[filled..].fill(0);
-        medium.program(e, from / wblock, part)?;
+        out[filled..].fill(0);
+        medium.program(e, part.start, out)?;
     }
     // For the next program on this thread.
     drop(buf.freeze());

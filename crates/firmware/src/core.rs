@@ -211,7 +211,7 @@ impl Core {
     /// Bytes that writing every page of the drive's own anew takes at most.
     fn own_bytes(&self, w: &Sequencer) -> u64 {
         let tables = self.extents.read().media_bytes() + w.space.summary.len() as u64 * 32;
-        let open = w.space.metadata().values().map(|m| m.len() as u64 * 8).sum::<u64>();
+        let open = w.space.metadata_words() * 8;
         // Pages that are written one by one each fill WBLOCKs.
         2 * (self.map.media_bytes() + self.index.media_bytes() + tables + open)
     }

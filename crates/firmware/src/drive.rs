@@ -169,6 +169,14 @@ impl Device for Drive {
 }
 
 impl Core {
+    /// Refuses what needs the bytes of pages, on a medium that does not keep them.
+    pub(crate) fn check_content(&self) -> Result<(), CommandError> {
+        match self.medium.keeps_user_data() {
+            true => Ok(()),
+            false => Err(CommandError::NoContent),
+        }
+    }
+
     /// Runs a command that completes at once. Scans are the queue's.
     pub(crate) fn run(&self, c: Command) -> Result<Reply, CommandError> {
         match c {
@@ -185,8 +193,11 @@ impl Core {
             },
             Command::AllocateExtents { owner, count } => self.allocate(owner, count),
             Command::ListExtents => self.list_extents(),
-            Command::BuildIndex(owner) => self.build_index(owner),
-            Command::ReadIndex { view, pages } => self.read_index(view, &pages),
+            Command::BuildIndex(owner) => self.check_content().and_then(|()| self.build_index(owner)),
+            Command::ReadIndex { view, pages } => {
+                self.check_content()?;
+                self.read_index(view, &pages)
+            }
             Command::Checkpoint => {
                 self.checkpoint(false)?;
                 Ok(Reply::Done)

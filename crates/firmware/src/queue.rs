@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use lode_base::{Split, ViewId, VirtualTime};
 use lode_command::{
-    Batch, Command, CommandError, Completion, DeviceError, Outcome, Queue, Refused, Reply, ScanCounts, Tag,
-    Until,
+    Batch, Command, CommandError, Completion, DeviceError, Outcome, Queue, Refused, Reply, ScanCounts,
+    ScanTask, Tag, Until,
 };
 use lode_program::Program;
 
@@ -45,7 +45,7 @@ pub(crate) struct DriveQueue {
     depth: usize,
     next_tag: u64,
     jobs: VecDeque<Job>,
-    /// On a modelled device: what was carried out and is not answered yet.
+    /// On a modelled device: what was carried out and is not answered yet, the first to end last.
     ended: Vec<Completion>,
     /// Tasks whose last unit is not taken yet.
     parked: Vec<Job>,
@@ -70,7 +70,7 @@ impl DriveQueue {
             Work::Cancelled => Outcome::Done(Err(CommandError::Cancelled)),
             Work::Command(Command::Scan(task)) => {
                 let view = task.view;
-                match ScanRun::new(task) {
+                match self.scan_of(task) {
                     Ok(run) => return self.scan_unit(tag, at, run, view, ScanCounts::default(), out),
                     Err(e) => Outcome::Done(Err(e)),
                 }
@@ -110,6 +110,12 @@ impl DriveQueue {
         let (outcome, more) = self.unit(run, view, total);
         self.jobs.extend(more.map(|work| Job { tag, at, work }));
         out.push(Completion { tag, at, split: Split::default(), outcome });
+    }
+
+    /// A task that begins, where there is something to scan.
+    fn scan_of(&self, task: ScanTask) -> Result<ScanRun, CommandError> {
+        self.core.check_content()?;
+        ScanRun::new(task)
     }
 
     /// The next unit of a task, and the rest of it.

@@ -156,7 +156,8 @@ impl Core {
                     "page {lpid} can not be read: it was inlined in the log, and is not there"
                 ))
             })?;
-            return Ok(page.slice(range.start as usize..range.end as usize));
+            let nothing = || self.medium.unkept(range.end - range.start);
+            return Ok(nothing().unwrap_or_else(|| page.slice(range.start as usize..range.end as usize)));
         }
         let (at, len, skip) = self.cells(entry.ppa(self.geometry()), &range);
         let read = match self.medium.read(at, len) {

@@ -59,11 +59,8 @@ impl Core {
             let (fits, needed_bytes) = match room {
                 Room::User { record_bytes, shrinks } => {
                     let held = self.held_bytes(&w);
-                    let reserve = if planted::is(Planted::ReserveEaten) {
-                        0
-                    } else {
-                        u64::from(self.reserve_eblocks(&w))
-                    };
+                    let eaten = planted::is(Planted::ReserveEaten) || new == 0;
+                    let reserve = if eaten { 0 } else { u64::from(self.reserve_eblocks(&w)) };
                     let fits = match shrinks {
                         true => fits(reserve.saturating_sub(1)),
                         false => fits(reserve) && held + plan.bytes <= self.usable_bytes(&w),
@@ -237,14 +234,15 @@ impl Core {
     pub(crate) fn maintain(&self, bytes: u64) {
         let write_back = self.map.wants_writing() || self.index.wants_writing();
         // What batches left empty is used again before its space goes back, or GC looks for more.
-        let empty = {
+        let (empty, due) = {
             let w = self.seq.lock();
-            !w.space.summary.empty.is_empty() || w.space.released() > 0
+            let empty = !w.space.summary.empty.is_empty() || w.space.released() > 0;
+            (empty, !empty && self.gc_due(&w))
         };
         if empty && let Err(e) = self.reclaim() {
             return self.note(&e);
         }
-        let collect = self.gc_due(&self.seq.lock());
+        let collect = if empty { self.gc_due(&self.seq.lock()) } else { due };
         let inlined = self.inlined.wants_moving();
         if self.check_writable().is_err() || !(write_back || collect || inlined) {
             return;

@@ -52,6 +52,8 @@ pub(crate) struct Space {
     open: BTreeMap<(Stream, u16), Open>,
     /// Words of the EBLOCKs whose metadata is not on the medium.
     metadata: BTreeMap<EblockId, Vec<u64>>,
+    /// How many words those are.
+    metadata_words: u64,
     /// Whether that changed since it was written.
     pub(crate) metadata_changed: bool,
     /// Free, used before, and with space in the file; by wear.
@@ -79,6 +81,7 @@ impl Space {
             summary: Summary::new(g),
             open: BTreeMap::new(),
             metadata: BTreeMap::new(),
+            metadata_words: 0,
             metadata_changed: false,
             recycled: BTreeSet::new(),
             discarded: BTreeSet::new(),
@@ -141,6 +144,7 @@ impl Space {
             let d = summary.get(*e);
             d.stream().is_some() && d.metadata == 0
         });
+        self.metadata_words = Self::words_of(&self.metadata);
         let mut free = Vec::new();
         let all: Vec<_> = self.summary.all().map(|(e, d)| (e, *d)).collect();
         for (eblock, d) in all {
@@ -186,7 +190,25 @@ impl Space {
 
     /// Sets the metadata of EBLOCKs that is not on the medium, as recovery found it.
     pub(crate) fn restore_metadata(&mut self, metadata: BTreeMap<EblockId, Vec<u64>>) {
+        self.metadata_words = Self::words_of(&metadata);
         self.metadata = metadata;
+    }
+
+    fn words_of(metadata: &BTreeMap<EblockId, Vec<u64>>) -> u64 {
+        metadata.values().map(|words| words.len() as u64).sum()
+    }
+
+    /// Words of all metadata that is in memory.
+    pub(crate) fn metadata_words(&self) -> u64 {
+        self.metadata_words
+    }
+
+    /// The metadata of an EBLOCK need not be in memory any more.
+    fn drop_metadata(&mut self, e: EblockId) {
+        if let Some(words) = self.metadata.remove(&e) {
+            self.metadata_words -= words.len() as u64;
+            self.metadata_changed = true;
+        }
     }
 
     /// EBLOCKs that can be opened now.
@@ -206,7 +228,7 @@ impl Space {
             let metadata = metadata::wblocks(&self.geometry, self.words(o.eblock) + 1);
             self.geometry.wblocks_per_eblock().saturating_sub(o.position + metadata)
         };
-        let open = self.open.iter().filter(|((s, _), _)| *s == stream).map(|(_, o)| wblocks(o));
+        let open = self.open.range((stream, 0)..=(stream, u16::MAX)).map(|(_, o)| wblocks(o));
         open.map(u64::from).sum::<u64>() * u64::from(self.geometry.wblock_bytes())
     }
 
@@ -330,7 +352,10 @@ impl Space {
         let o = self.open.get_mut(&(stream, lane)).expect("the lane has an open EBLOCK");
         o.position = end;
         let eblock = o.eblock;
-        self.metadata.get_mut(&eblock).expect("an open EBLOCK's metadata is in memory").extend(words);
+        let all = self.metadata.get_mut(&eblock).expect("an open EBLOCK's metadata is in memory");
+        let before = all.len();
+        all.extend(words);
+        self.metadata_words += (all.len() - before) as u64;
         self.metadata_changed = true;
         let clock = self.clock;
         let d = self.summary.edit(eblock);
@@ -345,6 +370,7 @@ impl Space {
     pub(crate) fn name(&mut self, e: EblockId, word: u64) {
         if let Some(words) = self.metadata.get_mut(&e) {
             words.push(word);
+            self.metadata_words += 1;
             self.metadata_changed = true;
         }
     }
@@ -385,8 +411,7 @@ impl Space {
         if !matches!(self.summary.get(e).state, State::Used { .. }) {
             return;
         }
-        self.metadata.remove(&e);
-        self.metadata_changed = true;
+        self.drop_metadata(e);
         let d = self.summary.edit(e);
         d.metadata = wblocks;
         let (data_end, end, age) = (d.data_end, d.data_end + wblocks, d.age);
@@ -460,9 +485,7 @@ impl Space {
     /// Lets an EBLOCK go that nobody needs since log page `lsn`: it is free once the reads under way have ended, and a
     /// later page of the log says that this one was durable. Until then a recovery may end the log before it.
     pub(crate) fn release(&mut self, epochs: &Epochs, e: EblockId, lsn: u64) {
-        if self.metadata.remove(&e).is_some() {
-            self.metadata_changed = true;
-        }
+        self.drop_metadata(e);
         self.summary.set_state(e, State::Limbo);
         self.limbo.push_back(Released { eblock: e, epoch: epochs.retire(), lsn });
     }
@@ -474,9 +497,7 @@ impl Space {
 
     /// Never uses an EBLOCK again, of which nothing is needed.
     pub(crate) fn retire(&mut self, e: EblockId) {
-        if self.metadata.remove(&e).is_some() {
-            self.metadata_changed = true;
-        }
+        self.drop_metadata(e);
         self.summary.set_state(e, State::Retired);
         self.changes.push(Record::Retired { eblock: e });
     }
@@ -495,6 +516,7 @@ impl Space {
                 break;
             }
             self.limbo.pop_front();
+            medium.forget(e);
             self.summary.set_state(e, State::Free);
             self.recycled.insert((self.summary.get(e).erase_count, e.raw()));
         }
@@ -563,6 +585,7 @@ impl Space {
     /// Every EBLOCK is in one place, and that is the one that its state says.
     pub(crate) fn check_invariants(&self, medium: &Medium) {
         self.summary.check_invariants(&self.geometry);
+        assert_eq!(self.metadata_words, Self::words_of(&self.metadata), "words of metadata");
         let free: BTreeSet<u32> = self.recycled.iter().chain(&self.discarded).map(|f| f.1).collect();
         assert_eq!(free.len(), self.recycled.len() + self.discarded.len(), "an EBLOCK is free twice");
         let limbo: BTreeSet<u32> = self.limbo.iter().map(|l| l.eblock.raw()).collect();

@@ -71,6 +71,9 @@ impl Core {
     pub(crate) fn begin(&self, mut batch: Batch) -> Result<Begun, CommandError> {
         self.check_writable()?;
         self.check_batch(&batch)?;
+        if !batch.index_rules.is_empty() {
+            self.check_content()?;
+        }
         if batch.is_empty() {
             let (view, commit) = match batch.pin.then(|| self.versions.open()) {
                 Some((view, commit)) => (Some(view), commit),
@@ -312,6 +315,11 @@ impl Core {
     /// The pages of a batch by stream, each with its number in the batch.
     fn parts<'a>(&self, batch: &'a Batch, pins: &Pins) -> Vec<(Stream, Vec<(usize, &'a PageWrite)>)> {
         let mut pinned = by_extent(|e| &*pins[&e].map);
+        if let [only] = &batch.writes[..] {
+            let len = only.data.len() as u64;
+            let hot = pinned(only.lpid.extent()).load(only.lpid.page()).is_some();
+            return vec![(self.user_stream(if hot { len } else { 0 }, len), vec![(0, only)])];
+        }
         let is_hot = |(_, p): &(usize, &PageWrite)| pinned(p.lpid.extent()).load(p.lpid.page()).is_some();
         let (hot, cold): (Vec<_>, Vec<_>) = batch.writes.iter().enumerate().partition(is_hot);
         let bytes =

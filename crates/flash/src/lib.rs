@@ -1,8 +1,9 @@
 //! The medium under the drive: erase units that are erased before they are programmed, in order, with a tag beside
-//! each read unit; in memory, or in one image file.
+//! each read unit; in memory, in one image file, or in memory without what users write.
 //!
 //! ```text
 //!   firmware ── erase, program, read, sync ─► Medium ── die state, tags ─► Backing: memory | image file
+//!                                                └──── die state ───────► Kept: metadata only
 //! ```
 //!
 //! What must hold: a WBLOCK is programmed once a generation, in order (asserted); what is read was programmed there,
@@ -20,6 +21,7 @@ mod faults;
 #[doc(hidden)]
 pub mod fuzz;
 mod image;
+mod kept;
 mod layout;
 mod medium;
 mod record;

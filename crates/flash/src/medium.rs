@@ -27,6 +27,7 @@ use crate::backing::{Backing, MemoryBacking};
 use crate::counter::Counter;
 use crate::die::DieState;
 use crate::faults::{Disk, Faults, Plan, Power};
+use crate::kept::Kept;
 use crate::layout::{GROUP_DATA_BYTES, GROUP_TAG_BYTES, by_group, data_at, group_at, group_of};
 use crate::tag_cache::TagCache;
 use crate::timing::Model;
@@ -37,6 +38,8 @@ use crate::{FlashError, Generation, image};
 /// A medium: EBLOCKs of WBLOCKs of RBLOCKs, and their tags.
 pub struct Medium {
     backing: Box<dyn Backing>,
+    /// What lies in EBLOCKs, of a medium that keeps no pages of users: `backing` then has the checkpoint records alone.
+    pub(crate) kept: Option<Kept>,
     geometry: Geometry,
     uuid: [u8; 16],
     epoch: u32,
@@ -78,6 +81,17 @@ impl Medium {
         Self::new(Box::new(MemoryBacking::new()), geometry, [0; 16], 1, None)
     }
 
+    /// A volatile medium in memory that keeps what the drive itself needs, and no page of a user: such a page reads as
+    /// bytes of its length that say nothing. For traces, and for large drives in little memory.
+    pub fn metadata_only(geometry: Geometry) -> Self {
+        Self { kept: Some(Kept::new(&geometry)), ..Self::memory(geometry) }
+    }
+
+    /// Whether pages of users read as they were written.
+    pub fn keeps_user_data(&self) -> bool {
+        self.kept.is_none()
+    }
+
     /// A new image file, locked. `seed` is where its uuid comes from.
     ///
     /// # Errors
@@ -105,7 +119,9 @@ impl Medium {
         let backing = self.backing.copy()?;
         let sequence = (!self.is_fresh()).then(|| self.checkpoint_sequence.load(Ordering::Acquire));
         let found = Self::new(backing, self.geometry, self.uuid, self.epoch + 1, sequence);
-        Some(Self { protected_bytes: self.protected_bytes, protected: Mutex::new(self.protected()), ..found })
+        let kept = self.kept.as_ref().map(Kept::copy);
+        let protected = Mutex::new(self.protected());
+        Some(Self { kept, protected_bytes: self.protected_bytes, protected, ..found })
     }
 
     /// A new image on a simulated file in memory, fresh, and the faults that can strike it.
@@ -135,6 +151,7 @@ impl Medium {
         Self {
             synced_image_bytes: AtomicU64::new(backing.len()),
             backing,
+            kept: None,
             geometry,
             uuid,
             epoch,
@@ -303,6 +320,14 @@ impl Medium {
         }
     }
 
+    /// Nothing that was programmed in an EBLOCK is needed any more, until it is erased: a medium that keeps little keeps
+    /// nothing of it. Others do not care.
+    pub fn forget(&self, e: EblockId) {
+        if let Some(kept) = &self.kept {
+            kept.forget(e);
+        }
+    }
+
     /// Gives the space of an EBLOCK back to the file system, where it can: for EBLOCKs that are not needed soon. The
     /// EBLOCK must be erased before it is programmed again.
     ///
@@ -315,6 +340,7 @@ impl Medium {
         if let Some(f) = &self.faults {
             f.discard(e);
         }
+        self.forget(e);
         let discarded = self.punch(e);
         if let Some(f) = &self.faults {
             f.done();
@@ -346,6 +372,9 @@ impl Medium {
     }
 
     fn punch_range(&self, byte: u64, len: u64) -> Result<(), FlashError> {
+        if self.kept.is_some() {
+            return Ok(());
+        }
         for (at, len) in by_group(byte, len) {
             if len == GROUP_DATA_BYTES {
                 let group = group_of(at);

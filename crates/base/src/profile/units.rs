@@ -9,7 +9,16 @@ use serde::de::{Deserializer, Error};
 
 use crate::VirtualDuration;
 
-const PS_PER_S: u128 = 1_000_000_000_000;
+const PS_PER_S: u64 = 1_000_000_000_000;
+
+/// What `count` of `per_s` in a second take, in picoseconds, rounded up.
+fn ps_of(count: u64, per_s: u64) -> Option<u64> {
+    // Nearly always that fits, and the division takes a fraction.
+    match count.checked_mul(PS_PER_S) {
+        Some(ps) => Some(ps.div_ceil(per_s)),
+        None => u64::try_from((u128::from(count) * u128::from(PS_PER_S)).div_ceil(per_s.into())).ok(),
+    }
+}
 
 /// Bytes in a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,8 +38,7 @@ impl Rate {
 
     /// What so many bytes take, rounded up to a picosecond.
     pub fn time(self, bytes: u64) -> VirtualDuration {
-        let ps = (u128::from(bytes) * PS_PER_S).div_ceil(u128::from(self.0));
-        VirtualDuration::from_ps(u64::try_from(ps).expect("a transfer of less than 213 days"))
+        VirtualDuration::from_ps(ps_of(bytes, self.0).expect("a transfer of less than 213 days"))
     }
 }
 
@@ -58,8 +66,7 @@ impl Frequency {
 
     /// What so many cycles take, rounded up to a picosecond.
     pub fn time(self, cycles: u64) -> VirtualDuration {
-        let ps = (u128::from(cycles) * PS_PER_S).div_ceil(u128::from(self.0));
-        VirtualDuration::from_ps(u64::try_from(ps).expect("a computation of less than 213 days"))
+        VirtualDuration::from_ps(ps_of(cycles, self.0).expect("a computation of less than 213 days"))
     }
 }
 
@@ -148,6 +155,9 @@ mod tests {
         assert_eq!(Rate::from_bytes_per_s(1).time(3), VirtualDuration::from_ns(3_000_000_000));
         assert_eq!(Frequency::from_hz(100_000_000).time(24), VirtualDuration::from_ns(240));
         assert_eq!(bus.time(0), VirtualDuration::ZERO);
+        // Beyond what fits 64 bits on the way.
+        assert_eq!(bus.time(1 << 40).as_ps(), (1 << 40) * 10_000);
+        assert_eq!(ps_of(u64::MAX, 1), None);
         assert_eq!(Rate::from_bytes_per_s(2_664_000_000).to_string(), "2664 MB/s");
     }
 }

@@ -20,6 +20,7 @@ mod disk;
 mod lode;
 mod plain;
 mod race;
+pub mod simulator;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,13 +1,18 @@
 //! Requests on a modelled drive: blocks of 4 KB as a conventional SSD has them, each request a command of its own.
 //!
 //! ```text
-//!   request ─► blocks ─► LPIDs ─► read command, or batch of its own (a trim, too) ─► queue ─► when it ended
+//!   request ─► blocks ─► LPIDs ─► read command, or batch of its own (a trim, too) ─► held ─► queue ─► when it ended
 //! ```
+//!
+//! What is submitted is held until it could be the next to end: it takes at least what the link and a core take for any
+//! command. So requests that answers to others let go, one after the other and within that time, come to the drive together,
+//! as they would: writes among them share a group of the log. (The lookahead of Chandy and Misra, IEEE TSE 1979.)
 //!
 //! A request of part of a block is of the whole block. A block that was never written takes no reading. A flush finds
 //! everything durable: a write is, when it ends.
 
-use std::collections::VecDeque;
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -35,6 +40,16 @@ const ALLOCATED_MAX: u64 = 1 << 20;
 /// grows, need the rest.
 const OFFERED_PERCENT: u64 = 90;
 
+/// What of the blocks is kept in memory. Requests take the same time, and do the same to the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Keeps {
+    /// What was written.
+    Blocks,
+    /// Where it lies, and nothing of it: for drives that are larger than memory.
+    #[default]
+    MetadataOnly,
+}
+
 /// A conventional drive on a modelled device.
 pub struct ModelledDrive {
     drive: Drive,
@@ -51,11 +66,50 @@ pub struct ModelledDrive {
     info_before: DriveInfo,
     /// Blocks that reads asked for and that were never written.
     unwritten_blocks_read: u64,
-    tags: VecDeque<(lode_command::Tag, Tag)>,
+    depth: usize,
+    /// Those that were submitted and are not with the drive yet, in the order of their time.
+    held: VecDeque<(VirtualTime, Tag, Command)>,
+    /// Those of them that the drive was given last.
+    given: Vec<Tag>,
     out: Vec<lode_command::Completion>,
-    /// Those that ended and were not asked for yet, in the order of their ends.
-    ended: VecDeque<lode_command::Completion>,
+    /// Those that ended and were not asked for yet.
+    ended: BinaryHeap<Reverse<Ended>>,
 }
+
+/// A request that ended.
+struct Ended {
+    at: VirtualTime,
+    /// Of two that ended at once, the one that was given to the drive first is first.
+    given: u64,
+    tag: Tag,
+    outcome: Result<(), Box<CommandError>>,
+}
+
+impl Ended {
+    fn key(&self) -> (VirtualTime, u64) {
+        (self.at, self.given)
+    }
+}
+
+impl Ord for Ended {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl PartialOrd for Ended {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Ended {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Ended {}
 
 /// What the device did for the requests.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -93,9 +147,18 @@ impl ModelledDrive {
     ///
     /// # Errors
     /// When there is no such drive.
-    pub fn new(profile: Profile, options: DriveOptions, depth: u32) -> Result<Self, DriveError> {
+    pub fn new(
+        profile: Profile,
+        keeps: Keeps,
+        options: DriveOptions,
+        depth: u32,
+    ) -> Result<Self, DriveError> {
         let model = Arc::new(Model::new(profile));
-        let medium = Medium::memory(model.profile().geometry).with_model(model.clone());
+        let medium = match keeps {
+            Keeps::Blocks => Medium::memory(model.profile().geometry),
+            Keeps::MetadataOnly => Medium::metadata_only(model.profile().geometry),
+        };
+        let medium = medium.with_model(model.clone());
         let drive = Drive::format(medium, options)?;
         let info = drive.info();
         let blocks = info.usable_bytes / BLOCK_BYTES * OFFERED_PERCENT / 100;
@@ -111,9 +174,11 @@ impl ModelledDrive {
             busy_before: Vec::new(),
             info_before: info,
             unwritten_blocks_read: 0,
-            tags: VecDeque::new(),
+            depth: depth as usize,
+            held: VecDeque::new(),
+            given: Vec::new(),
             out: Vec::new(),
-            ended: VecDeque::new(),
+            ended: BinaryHeap::new(),
             drive,
         };
         let all = blocks.div_ceil(EXTENT_PAGES as u64);
@@ -156,7 +221,24 @@ impl ModelledDrive {
         seed: u64,
         stop: &dyn Fn(u64, u64) -> bool,
     ) -> Result<(), DriveError> {
-        let filled = self.filled(percent);
+        self.precondition_blocks(self.filled(percent), times, seed, stop)
+    }
+
+    /// As [`ModelledDrive::precondition`], its first `filled` blocks.
+    ///
+    /// # Errors
+    /// When the drive fails, or is to stop.
+    ///
+    /// # Panics
+    /// When it offers fewer.
+    pub fn precondition_blocks(
+        &mut self,
+        filled: u64,
+        times: f64,
+        seed: u64,
+        stop: &dyn Fn(u64, u64) -> bool,
+    ) -> Result<(), DriveError> {
+        assert!(filled <= self.blocks, "{filled} blocks are to be filled, and there are {}", self.blocks);
         let overwrites = (filled as f64 * times) as u64 / FILL_BLOCKS;
         let all = filled + overwrites * FILL_BLOCKS;
         let go_on = |done: u64| if stop(done.min(all), all) { Err(DriveError::Stopped) } else { Ok(()) };
@@ -239,6 +321,31 @@ impl ModelledDrive {
         }
     }
 
+    /// Gives the drive all that is held, and takes what came of it.
+    fn carry_out(&mut self) -> Result<(), DriveError> {
+        self.given.clear();
+        let mut first = None;
+        for (at, tag, command) in self.held.drain(..) {
+            let given = self.queue.submit(at, command);
+            let given = given.map_err(|_| CommandError::Invalid("the queue is full".into()))?;
+            first.get_or_insert(given.0);
+            self.given.push(tag);
+        }
+        // When each ends is known as soon as it is carried out.
+        self.queue.complete(VirtualTime::NEVER, Until::Ready, &mut self.out)?;
+        let first = first.unwrap_or_default();
+        for c in self.out.drain(..) {
+            // The queue numbers what it is given.
+            let tag = self.given[(c.tag.0 - first) as usize];
+            let outcome = match c.outcome {
+                Outcome::Done(done) => done.map(drop).map_err(Box::new),
+                Outcome::Unit(_) => unreachable!("no task was submitted"),
+            };
+            self.ended.push(Reverse(Ended { at: c.at, given: c.tag.0, tag, outcome }));
+        }
+        Ok(())
+    }
+
     /// What the device did for the requests so far.
     pub fn report(&self) -> DeviceReport {
         let (did, info) = (self.model.operations().since(&self.before), self.drive.info());
@@ -270,30 +377,30 @@ impl Target for ModelledDrive {
     type Error = DriveError;
 
     fn submit(&mut self, at: TraceTime, tag: Tag, r: &Request) -> Result<(), DriveError> {
+        if self.held.len() + self.ended.len() >= self.depth {
+            return Err(CommandError::Invalid("the queue is full".into()).into());
+        }
         let command = self.command(r);
-        let at = self.begin + VirtualDuration::from_ps(at.as_ps());
-        let given =
-            self.queue.submit(at, command).map_err(|_| CommandError::Invalid("the queue is full".into()))?;
-        self.tags.push_back((given, tag));
+        self.held.push_back((self.begin + VirtualDuration::from_ps(at.as_ps()), tag, command));
         Ok(())
     }
 
     fn complete(&mut self, until: Option<TraceTime>) -> Result<Option<Completion<DriveError>>, DriveError> {
-        let now = until.map_or(self.begin, |t| self.begin + VirtualDuration::from_ps(t.as_ps()));
-        if self.ended.is_empty() {
-            let how = if until.is_some() { Until::Ready } else { Until::One };
-            self.queue.complete(now, how, &mut self.out)?;
-            self.ended.extend(self.out.drain(..));
+        let until = until.map(|t| self.begin + VirtualDuration::from_ps(t.as_ps()));
+        let least = self.model.command_time_min();
+        while let Some(first) = self.held.front().map(|h| h.0 + least)
+            && until.is_none_or(|until| first <= until)
+            && self.ended.peek().is_none_or(|Reverse(e)| first < e.at)
+        {
+            self.carry_out()?;
         }
-        let Some(c) = self.ended.pop_front() else { return Ok(None) };
-        let at = self.tags.iter().position(|t| t.0 == c.tag).expect("it was submitted");
-        let tag = self.tags.remove(at).expect("it is there").1;
-        let at = TraceTime::from_ps(c.at.since(self.begin).as_ps());
-        let outcome = match c.outcome {
-            Outcome::Done(done) => done.map(drop).map_err(DriveError::from),
-            Outcome::Unit(_) => unreachable!("no task was submitted"),
-        };
-        Ok(Some(Completion { tag, at, outcome }))
+        let in_time = |e: &Ended| until.is_none_or(|until| e.at <= until);
+        if !self.ended.peek().is_some_and(|Reverse(e)| in_time(e)) {
+            return Ok(None);
+        }
+        let Some(Reverse(Ended { at, tag, outcome, .. })) = self.ended.pop() else { return Ok(None) };
+        let at = TraceTime::from_ps(at.since(self.begin).as_ps());
+        Ok(Some(Completion { tag, at, outcome: outcome.map_err(|e| (*e).into()) }))
     }
 
     fn busy(&self) -> Vec<Busy> {
@@ -325,7 +432,7 @@ mod tests {
     }
 
     fn drive(fill: u32, overwrites: f64) -> ModelledDrive {
-        let mut d = ModelledDrive::new(profile(), DriveOptions::default(), 64).unwrap();
+        let mut d = ModelledDrive::new(profile(), Keeps::default(), DriveOptions::default(), 64).unwrap();
         d.precondition(fill, overwrites, 7, &|_, _| false).unwrap();
         d
     }

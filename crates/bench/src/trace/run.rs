@@ -16,7 +16,7 @@ use lode_base::{Geometry, Profile};
 use lode_firmware::DriveOptions;
 use serde::Serialize;
 
-use super::modelled::{DeviceReport, ModelledDrive};
+use super::modelled::{DeviceReport, Keeps, ModelledDrive};
 use super::replay::{LittlesLaw, Pace, ReplayError, Report, Scale, replay};
 use super::synthetic::{Pattern, Shape, Synthetic};
 use super::{Options, Request, TRANSFER_BYTES_MAX, Trace, TraceError, TraceTime};
@@ -166,7 +166,7 @@ pub fn run<R: BufRead>(
         batch_bytes_max: options.batch_bytes_max.max(2 * TRANSFER_BYTES_MAX),
         ..options.clone()
     };
-    let mut drive = ModelledDrive::new(profile, options, depth.get())?;
+    let mut drive = ModelledDrive::new(profile, Keeps::MetadataOnly, options, depth.get())?;
     let mut requests = open(plan, source, &drive)?;
     let pace = match plan.when {
         When::AsTraced if requests.stamped => Pace::Open { scale: Scale::ONE, depth },

@@ -15,7 +15,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lode_base::EblockId;
+use lode_base::{EblockId, Lpid};
 use lode_flash::Generation;
 
 use crate::FirmwareError;
@@ -61,6 +61,14 @@ pub(super) enum Emptied {
     Never,
 }
 
+/// The pages that a victim still held after a step, each once, and whether it is to be aligned. Others can not come to be
+/// needed there.
+pub(super) struct Rest {
+    pub(super) victim: EblockId,
+    pub(super) generation: Generation,
+    pub(super) pages: Vec<(Lpid, bool)>,
+}
+
 /// What is remembered from one victim to the next.
 pub(crate) struct Cleaner {
     policy: &'static Policy,
@@ -68,6 +76,8 @@ pub(crate) struct Cleaner {
     victims: u64,
     /// The victim that is emptied in part.
     current: Option<EblockId>,
+    /// What is left of it: what it holds is found out once, and not in each step.
+    pub(super) rest: Option<Rest>,
     /// Bytes that may be moved for those that batches wrote.
     credit: u64,
     /// Bytes that the step under way moves, about.
@@ -88,6 +98,7 @@ impl Cleaner {
             last_victim: 0,
             victims: 0,
             current: None,
+            rest: None,
             credit: 0,
             step_bytes: STEP_BYTES,
             stuck: BTreeMap::new(),
@@ -180,12 +191,13 @@ impl Core {
         let eblock = u64::from(g.eblock_bytes());
         // What only reads under way still need is room already.
         let free = u64::from(w.space.free_eblocks() + w.space.released());
-        let floor = u64::from(self.reserve_eblocks(w))
+        let reserve = self.reserve_eblocks(w);
+        let floor = u64::from(reserve)
             + (u64::from(g.eblock_count()) * FREE_PERCENT / 100)
                 .min(u64::from(self.options.gc_free_eblocks_max));
         let held = w.space.summary.live_bytes() + w.space.summary.pinned_bytes();
         let in_use = u64::from(g.eblock_count()).saturating_sub(free) * eblock;
-        let open = eblock * u64::from(self.reserve_eblocks(w) + 8 * g.channels());
+        let open = eblock * u64::from(reserve + 8 * g.channels());
         let garbage = in_use.saturating_sub(open) > held / 100 * u64::from(self.options.space_percent_max);
         let failed = w.space.summary.retired() > 0
             && w.space.summary.all().any(|(_, d)| matches!(d.state, State::Failed { .. }) && d.live > 0);

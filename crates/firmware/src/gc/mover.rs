@@ -12,7 +12,7 @@
 //! Source: ELEOS §VI-C (valid pages by metadata, conditional installation). We differ: several actions an EBLOCK, each
 //! bounded, so that a step is short; validity is by exact address, so the order of pages does not matter.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use lode_base::{EblockId, Lpid, PageBuf};
 use lode_command::{Align, CommandError};
@@ -22,13 +22,13 @@ use crate::action::{Action, Freed};
 use crate::append::Item;
 use crate::core::{Core, Counts, EBLOCKS_FEW, Sequencer};
 use crate::gc::Cleaner;
-use crate::gc::cleaner::{Emptied, MOVE_BYTES};
+use crate::gc::cleaner::{Emptied, MOVE_BYTES, Rest};
 use crate::log::Record;
 use crate::map::Entry;
 use crate::metadata::{self, PageName};
 use crate::planted::{self, Planted};
 use crate::room::Room;
-use crate::summary::{State, Stream};
+use crate::summary::{Descriptor, State, Stream};
 
 /// Bytes that are read at a time, about; and bytes between two pages that are rather read than passed over.
 const READ_BYTES: usize = 256 << 10;
@@ -41,6 +41,15 @@ pub(crate) struct Valid {
     pub(crate) entry: Entry,
     /// How it is to be aligned, there and wherever it goes.
     pub(crate) align: Align,
+}
+
+/// Each page once, in order. Of several versions one may be to be aligned: where it lies says which.
+fn each_once(pages: &mut Vec<(Lpid, bool)>) {
+    pages.sort_unstable();
+    pages.dedup_by(|later, first| {
+        first.1 |= later.0 == first.0 && later.1;
+        later.0 == first.0
+    });
 }
 
 impl Core {
@@ -63,47 +72,28 @@ impl Core {
         victim: EblockId,
         whole: bool,
     ) -> Result<Emptied, FirmwareError> {
-        let (d, words) = {
-            let w = self.seq.lock();
-            let words = w.space.metadata_of(victim).map(<[u64]>::to_vec);
-            (w.space.summary.get(victim), words)
-        };
+        let d = self.seq.lock().space.summary.get(victim);
         // One that is only to make room makes none when something stays.
         let rest_moves = matches!(d.state, State::Failed { .. }) || cleaner.weak.contains(&victim);
-        let words: Vec<u64> = match words {
-            Some(words) => words,
-            None => match metadata::read(&self.medium, victim, d.data_end, d.metadata) {
-                Ok(words) => words,
-                // Without it, the mapping says what lies here.
-                Err(_) => self.words_in(victim)?,
-            },
+        let left = cleaner.rest.take().filter(|r| (r.victim, r.generation) == (victim, d.generation));
+        let users = match left {
+            Some(rest) => rest.pages,
+            None => self.names_in(cleaner, victim, &d)?,
         };
-        let (mut users, mut own) = (BTreeMap::new(), BTreeSet::new());
-        for word in words {
-            match PageName::from_word(word) {
-                // Of several versions here one may be to be aligned: where it lies says which.
-                Some(PageName::User(lpid)) => {
-                    *users.entry(lpid).or_insert(false) |= metadata::align_of(word) == Align::ReadUnit;
-                }
-                Some(PageName::Own(kind, number)) => drop(own.insert((kind, number))),
-                None => {}
-            }
-        }
-        if !own.is_empty() {
-            match self.rewrite_own(victim, own) {
-                Err(e) if e.is_damage() => cleaner.is_stuck = true,
-                rewritten => rewritten?,
-            }
-        }
         let mut valid: Vec<Valid> = Vec::new();
+        let mut has_versions = false;
         for (lpid, aligned) in users {
+            let here = |entry: Entry| {
+                let align = if aligned { metadata::align_at(entry, self.geometry()) } else { Align::Cell };
+                Valid { lpid, entry, align }
+            };
             match self.entries_in(victim, lpid) {
                 Err(e) if e.is_damage() => cleaner.is_stuck = true,
-                entries => valid.extend(entries?.into_iter().map(|entry| {
-                    let align =
-                        if aligned { metadata::align_at(entry, self.geometry()) } else { Align::Cell };
-                    Valid { lpid, entry, align }
-                })),
+                entries => {
+                    let (newest, old) = entries?;
+                    has_versions |= !old.is_empty();
+                    valid.extend(newest.into_iter().chain(old).map(here));
+                }
             }
         }
         if cleaner.is_stuck && !rest_moves {
@@ -130,6 +120,12 @@ impl Core {
                 self.move_pages(d.age, pages)?;
             }
             if !whole && bytes >= most {
+                let name = |v: &Valid| (v.lpid, v.align == Align::ReadUnit);
+                let mut pages = left.iter().map(name).collect();
+                if has_versions {
+                    each_once(&mut pages);
+                }
+                cleaner.rest = Some(Rest { victim, generation: d.generation, pages });
                 return Ok(Emptied::InPart);
             }
         }
@@ -139,6 +135,41 @@ impl Core {
         }
         Counts::add(&self.counts.victims, 1);
         Ok(Emptied::Whole)
+    }
+
+    /// The pages of users that may lie in an EBLOCK, each once, and whether it is to be aligned. Pages of the drive's own that
+    /// lie there are written anew.
+    fn names_in(
+        &self,
+        cleaner: &mut Cleaner,
+        victim: EblockId,
+        d: &Descriptor,
+    ) -> Result<Vec<(Lpid, bool)>, FirmwareError> {
+        let words = self.seq.lock().space.metadata_of(victim).map(<[u64]>::to_vec);
+        let words: Vec<u64> = match words {
+            Some(words) => words,
+            None => match metadata::read(&self.medium, victim, d.data_end, d.metadata) {
+                Ok(words) => words,
+                // Without it, the mapping says what lies here.
+                Err(_) => self.words_in(victim)?,
+            },
+        };
+        let (mut users, mut own) = (Vec::with_capacity(words.len()), BTreeSet::new());
+        for word in words {
+            match PageName::from_word(word) {
+                Some(PageName::User(lpid)) => users.push((lpid, metadata::align_of(word) == Align::ReadUnit)),
+                Some(PageName::Own(kind, number)) => drop(own.insert((kind, number))),
+                None => {}
+            }
+        }
+        if !own.is_empty() {
+            match self.rewrite_own(victim, own) {
+                Err(e) if e.is_damage() => cleaner.is_stuck = true,
+                rewritten => rewritten?,
+            }
+        }
+        each_once(&mut users);
+        Ok(users)
     }
 
     /// Reads pages of an EBLOCK, which are in the order in which they lie there; those that can not be read stay.
@@ -179,17 +210,21 @@ impl Core {
     }
 
     /// Where versions of a page lie in an EBLOCK: the newest, and old ones that a view shows.
-    fn entries_in(&self, victim: EblockId, lpid: Lpid) -> Result<Vec<Entry>, FirmwareError> {
+    fn entries_in(&self, victim: EblockId, lpid: Lpid) -> Result<(Option<Entry>, Vec<Entry>), FirmwareError> {
         let here = |e: &Entry| e.eblock(self.geometry()) == Some(victim);
-        let map = self.map.get(&self.medium, &self.epochs, lpid.extent().raw())?;
-        let newest = map.and_then(|m| m.load(lpid.page()));
-        let mut found: Vec<Entry> = newest.into_iter().filter(here).collect();
-        for old in self.versions.entries_of(lpid).into_iter().filter(here) {
-            if found.iter().all(|f| !f.same_place(old)) {
-                found.push(old);
+        let (extent, page) = (lpid.extent().raw(), lpid.page());
+        let newest = match self.map.look(extent, |m| m.load(page)) {
+            Some(newest) => newest,
+            None => self.map.get(&self.medium, &self.epochs, extent)?.and_then(|m| m.load(page)),
+        };
+        let newest = newest.filter(here);
+        let mut old: Vec<Entry> = Vec::new();
+        for version in self.versions.entries_of(lpid).into_iter().filter(here) {
+            if newest.iter().chain(&old).all(|f| !f.same_place(version)) {
+                old.push(version);
             }
         }
-        Ok(found)
+        Ok((newest, old))
     }
 
     /// Words of the pages that lie in an EBLOCK, found through the whole mapping.
@@ -516,7 +551,7 @@ mod tests {
         let writes = vec![PageWrite { lpid, data: bytes(0, 9), align: Align::Cell }];
         r.core.run(Command::Write(Batch { writes, ..Batch::default() })).unwrap();
         let victim = r.eblock(31);
-        let here = || r.core.entries_in(victim, lpid).unwrap().len();
+        let here = || usize::from(r.core.entries_in(victim, lpid).unwrap().0.is_some());
         assert_eq!(here(), 1);
         r.lose_mapping_page();
         r.core.background.lock().weak.insert(victim);

@@ -9,12 +9,17 @@
 //! Invariants: a command takes the resources of the device from the time at which it was submitted; a task's next unit
 //! begins when the last one was taken, and not before.
 
-use lode_base::{Split, ViewId, VirtualTime};
+use std::cmp::Reverse;
+
+use lode_base::{Lpid, Split, ViewId, VirtualTime};
 use lode_command::{Batch, Command, CommandError, Completion, Outcome, Reply, ScanCounts, Tag, Until};
 use lode_flash::timing::Model;
 
 use super::{DriveQueue, Job, Work};
 use crate::compute::ScanRun;
+
+/// Pages that are looked for one by one where a read is to pass writes by; more wait.
+const PASSED_MAX: usize = 128;
 
 impl DriveQueue {
     pub(super) fn complete_timed(&mut self, at: VirtualTime, until: Until, out: &mut Vec<Completion>) {
@@ -42,27 +47,25 @@ impl DriveQueue {
         in_time: impl Fn(VirtualTime) -> bool,
         out: &mut Vec<Completion>,
     ) -> bool {
-        let first = self.ended.iter().enumerate().min_by_key(|(_, c)| (c.at, c.tag)).map(|(i, c)| (i, c.at));
-        let Some((i, end)) = first.filter(|f| in_time(f.1)) else { return false };
-        let answered = self.ended.swap_remove(i);
+        let Some(answered) = self.ended.pop_if(|first| in_time(first.at)) else { return false };
         if let Some(p) = self.parked.iter().position(|j| j.tag == answered.tag) {
             let job = self.parked.swap_remove(p);
-            self.jobs.push_back(Job { at: end.max(at), ..job });
+            self.jobs.push_back(Job { at: answered.at.max(at), ..job });
         }
         out.push(answered);
         true
     }
 
-    /// The job that comes first, by its time.
-    fn first_job(&self) -> Option<usize> {
-        (0..self.jobs.len()).min_by_key(|&i| (self.jobs[i].at, self.jobs[i].tag))
-    }
-
     /// Carries out all that was submitted, by its time.
     fn carry_out(&mut self) {
+        if self.jobs.is_empty() {
+            return;
+        }
         let core = self.core.clone();
         let model = core.medium.model().expect("the device is modelled");
-        while let Some(Job { tag, at, work }) = self.first_job().and_then(|i| self.jobs.remove(i)) {
+        // Mostly they were submitted in order.
+        self.jobs.make_contiguous().sort_by_key(|j| (j.at, j.tag));
+        while let Some(Job { tag, at, work }) = self.jobs.pop_front() {
             let down_bytes = down_bytes(&work);
             match work {
                 Work::Cancelled => {
@@ -71,10 +74,9 @@ impl DriveQueue {
                 }
                 Work::Command(Command::Write(batch)) => self.writes_timed(model, tag, at, batch, down_bytes),
                 Work::Command(Command::Scan(task)) => {
-                    model.begin(at);
                     let view = task.view;
-                    model.command(down_bytes);
-                    match ScanRun::new(task) {
+                    model.arrives(at, down_bytes);
+                    match self.scan_of(task) {
                         Ok(run) => self.unit_timed(model, tag, run, view, ScanCounts::default()),
                         Err(e) => self.ends(model, tag, Outcome::Done(Err(e))),
                     }
@@ -84,28 +86,24 @@ impl DriveQueue {
                     self.unit_timed(model, tag, run, view, total);
                 }
                 Work::Command(c) => {
-                    model.begin(at);
-                    model.command(down_bytes);
+                    model.arrives(at, down_bytes);
                     let outcome = Outcome::Done(core.run(c));
                     self.ends(model, tag, outcome);
                 }
             }
         }
+        self.ended.sort_unstable_by_key(|c| Reverse((c.at, c.tag)));
     }
 
     /// The step under way is all of a command, or of a unit.
     fn ends(&mut self, model: &Model, tag: Tag, outcome: Outcome) {
         let mut c = Completion { tag, at: VirtualTime::ZERO, split: Split::default(), outcome };
-        model.wait();
         // Pages went up as they were read.
-        model.up(match &c.outcome {
-            Outcome::Done(Ok(Reply::Pages(pages))) => {
-                c.link_bytes() - pages.iter().map(|p| p.len() as u64).sum::<u64>()
-            }
-            _ => c.link_bytes(),
-        });
-        model.complete();
-        (c.at, c.split) = model.end();
+        let went = match &c.outcome {
+            Outcome::Done(Ok(Reply::Pages(pages))) => pages.iter().map(|p| p.len() as u64).sum::<u64>(),
+            _ => 0,
+        };
+        (c.at, c.split) = model.answers(c.link_bytes() - went);
         self.ended.push(c);
     }
 
@@ -115,25 +113,36 @@ impl DriveQueue {
         self.ends(model, tag, outcome);
     }
 
-    /// A write, and those that were submitted after it and before anything else: under way together.
+    /// A write, and those that were submitted after it: under way together, up to one that must come behind them. Reads of
+    /// other pages pass them by.
     fn writes_timed(&mut self, model: &Model, tag: Tag, at: VirtualTime, batch: Batch, down_bytes: u64) {
         let core = self.core.clone();
         let lookup = u64::from(model.profile().cores.lookup_cycles);
         let begin = |at, batch: Batch, down_bytes| {
-            model.begin(at);
-            model.command(down_bytes);
+            model.arrives(at, down_bytes);
             model.think(lookup * (batch.writes.len() + batch.trims.len()) as u64);
             let begun = core.begin(batch);
             (begun, model.step())
         };
+        let mut written = Written::default();
+        written.add(&batch);
         let mut under_way = vec![(tag, begin(at, batch, down_bytes))];
         let most = core.identity.in_flight_max as usize;
-        while under_way.len() < most {
-            let is_write = |i: &usize| matches!(self.jobs[*i].work, Work::Command(Command::Write(_)));
-            let Some(i) = self.first_job().filter(is_write) else { break };
-            let bytes = self::down_bytes(&self.jobs[i].work);
-            if let Some(Job { tag, at, work: Work::Command(Command::Write(batch)) }) = self.jobs.remove(i) {
-                under_way.push((tag, begin(at, batch, bytes)));
+        while under_way.len() < most
+            && let Some(Job { work: Work::Command(next), .. }) = self.jobs.front()
+            && written.lets_pass(next)
+            && let Some(Job { tag, at, work: Work::Command(next) }) = self.jobs.pop_front()
+        {
+            let bytes = next.link_bytes();
+            match next {
+                Command::Write(batch) => {
+                    written.add(&batch);
+                    under_way.push((tag, begin(at, batch, bytes)));
+                }
+                read => {
+                    model.arrives(at, bytes);
+                    self.ends(model, tag, Outcome::Done(core.run(read)));
+                }
             }
         }
         // One group takes them all: it is written once the last of them came.
@@ -149,6 +158,33 @@ impl DriveQueue {
             self.ends(model, tag, Outcome::Done(outcome));
         }
         model.resume(durable);
+    }
+}
+
+/// What the writes that are under way change.
+#[derive(Default)]
+struct Written {
+    pages: Vec<Lpid>,
+    /// Whether one changes more than pages: then nothing passes it by.
+    more: bool,
+}
+
+impl Written {
+    fn add(&mut self, batch: &Batch) {
+        self.pages.extend(batch.writes.iter().map(|w| w.lpid).chain(batch.trims.iter().copied()));
+        self.more |=
+            !batch.releases.is_empty() || !batch.index_rules.is_empty() || self.pages.len() > PASSED_MAX;
+    }
+
+    /// Whether a command that came later need not wait for these writes.
+    fn lets_pass(&self, next: &Command) -> bool {
+        match next {
+            Command::Write(_) => true,
+            Command::Read { pages, .. } if !self.more && pages.len() <= PASSED_MAX => {
+                !pages.iter().any(|r| self.pages.contains(&r.lpid))
+            }
+            _ => false,
+        }
     }
 }
 

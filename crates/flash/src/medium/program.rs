@@ -11,6 +11,7 @@ use lode_base::EblockId;
 use crate::backing::Backing;
 use crate::error::WRITE_DATA;
 use crate::faults::{Faults, ProgramStrike};
+use crate::kept::Programmed;
 use crate::layout::{GROUP_DATA_BYTES, GROUP_TAG_BYTES, by_group, data_at, group_at, group_of, part_from};
 use crate::tag::{TAG_BYTES, Tag};
 use crate::{FlashError, Generation, Medium};
@@ -90,11 +91,44 @@ impl Medium {
         self.program_with(e, wblock, data, false)
     }
 
+    /// As [`Medium::program`], `count` WBLOCKs with pages of users, of a medium that does not keep them.
+    ///
+    /// # Errors
+    /// As [`Medium::program`].
+    ///
+    /// # Panics
+    /// When the medium keeps them, or as [`Medium::program`].
+    pub fn program_users(&self, e: EblockId, wblock: u32, count: u32) -> Result<(), FlashError> {
+        assert!(count > 0, "no WBLOCKs are programmed");
+        self.program_kept(e, wblock, Programmed::Users(count))
+    }
+
+    fn program_kept(&self, e: EblockId, wblock: u32, what: Programmed<'_>) -> Result<(), FlashError> {
+        self.check_poison()?;
+        let kept = self.kept.as_ref().expect("a medium that keeps all is given the data");
+        let wblock_bytes = self.geometry.wblock_bytes();
+        let count = match what {
+            Programmed::Users(count) => count,
+            Programmed::Own { data, .. } => data.len() as u32 / wblock_bytes,
+        };
+        let bytes = u64::from(count) * u64::from(wblock_bytes);
+        self.prepare(self.wblock_byte(e, wblock), bytes as usize)?;
+        if let Some(m) = &self.model {
+            m.program(e, wblock, count);
+        }
+        kept.program(e, self.die.claim(e, wblock, count), wblock, what);
+        self.media_bytes_written.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
     fn program_with(&self, e: EblockId, wblock: u32, data: &[u8], tagged: bool) -> Result<(), FlashError> {
         self.check_poison()?;
         let wblock_bytes = self.geometry.wblock_bytes() as usize;
         let whole = !data.is_empty() && data.len().is_multiple_of(wblock_bytes);
         assert!(whole, "{} bytes are programmed, which are no whole WBLOCKs", data.len());
+        if self.kept.is_some() {
+            return self.program_kept(e, wblock, Programmed::Own { data, log: !tagged });
+        }
         let byte = self.wblock_byte(e, wblock);
         if let Some(f) = &self.faults {
             f.finds_no_space()?;

@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 use lode_base::{EblockId, PageBuf, PageBufMut, Ppa};
 
 use crate::faults::ReadStrike;
+use crate::kept::{Kept, NotThere};
 use crate::layout::{by_group, data_at, group_at, group_of};
 use crate::tag::Tag;
 use crate::tag_cache::Held;
@@ -60,6 +61,9 @@ impl Medium {
     /// ([`FlashError::is_uncorrectable`]), or the backing can not be read at all.
     pub fn read(&self, at: Ppa, len: u32) -> Result<PageBuf, FlashError> {
         self.take_time(at, len);
+        if let Some(kept) = &self.kept {
+            return self.read_kept(kept, at, len, true);
+        }
         let read = || {
             let units = self.read_units(at, len)?;
             self.verify(&units)?;
@@ -70,6 +74,23 @@ impl Medium {
             None => read(),
         };
         self.retrying(at, len, first, read)
+    }
+
+    /// Reads what a medium without pages of users kept; of the generation that is known, if it is to be `verified`.
+    fn read_kept(&self, kept: &Kept, at: Ppa, len: u32, verified: bool) -> Result<PageBuf, FlashError> {
+        let (e, offset) = self.geometry.locate(at);
+        if e.raw() >= self.geometry.eblock_count() || len > self.geometry.eblock_bytes() - offset {
+            return Err(FlashError::BadAddress { at, len_bytes: len });
+        }
+        let expected = self.die.generation(e);
+        let read = kept.read(e, verified.then_some(expected), offset, len);
+        self.media_bytes_read.add(self.read_units_bytes(at, len));
+        read.map_err(|NotThere(got)| FlashError::WrongGeneration { at, got, expected })
+    }
+
+    /// A page of a user as it reads on a medium that does not keep it, without reading it; `None` where it is kept.
+    pub fn unkept(&self, len: u32) -> Option<PageBuf> {
+        Some(self.kept.as_ref()?.nothing(len))
     }
 
     /// What reading these bytes takes on a modelled device.
@@ -110,7 +131,7 @@ impl Medium {
 
     /// Asks the CPU for what [`Medium::read`] of these bytes will look at in memory.
     pub fn prefetch(&self, at: Ppa, len: u32) {
-        if let Some((byte, _)) = self.unit_of(at, len) {
+        if let Some((byte, _)) = self.unit_of(at, len).filter(|_| self.kept.is_none()) {
             self.held_tag(byte);
         }
     }
@@ -130,6 +151,9 @@ impl Medium {
     /// When a unit, or the backing, can not be read.
     pub fn read_unverified(&self, at: Ppa, len: u32) -> Result<PageBuf, FlashError> {
         self.take_time(at, len);
+        if let Some(kept) = &self.kept {
+            return self.read_kept(kept, at, len, false);
+        }
         let read = || Ok(self.read_units(at, len)?.wanted(len));
         self.retrying(at, len, read(), read)
     }
@@ -311,6 +335,10 @@ impl Medium {
     /// # Errors
     /// When the backing can not be read at all.
     pub fn probe(&self, e: EblockId, wblock: u32) -> Result<WblockState, FlashError> {
+        if let Some(kept) = &self.kept {
+            let programmed = kept.is_programmed(e, self.die.generation(e), wblock);
+            return Ok(if programmed { WblockState::Programmed } else { WblockState::Empty });
+        }
         let at = self.ppa(self.wblock_byte(e, wblock));
         let mut before = None;
         for tried in 0..=READ_RETRIES {

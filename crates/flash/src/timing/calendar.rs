@@ -27,9 +27,28 @@ impl Calendar {
             return ready;
         }
         self.counts(floor, len);
+        if let Some(at) = self.append(ready, len) {
+            return at;
+        }
         let at = self.first_fit(ready, len);
         self.insert(self.taken.partition_point(|t| t.0 < at), at, at + len);
         at
+    }
+
+    /// Takes it behind all that is taken, where nothing is taken after `ready` but what goes on then: when. So it is mostly.
+    fn append(&mut self, ready: u64, len: u64) -> Option<u64> {
+        match self.taken.back_mut() {
+            Some(last) if ready < last.0 => None,
+            Some(last) if ready <= last.1 => {
+                let at = last.1;
+                last.1 += len;
+                Some(at)
+            }
+            _ => {
+                self.taken.push_back((ready, ready + len));
+                Some(ready)
+            }
+        }
     }
 
     /// It is taken for `len` more; what was over at `floor` is forgotten.
@@ -47,6 +66,9 @@ impl Calendar {
             return ready;
         }
         self.counts(floor, len);
+        if let Some(at) = self.append(ready, len) {
+            return at + len;
+        }
         let first = self.taken.partition_point(|t| t.1 < ready);
         let (mut left, mut end, mut last) = (len, ready, first);
         // All that lies between becomes one stretch.

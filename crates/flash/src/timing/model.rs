@@ -126,11 +126,7 @@ impl Model {
     /// # Panics
     /// When an earlier step began later: the actor that is furthest behind moves next.
     pub fn begin(&self, at: VirtualTime) {
-        let r = &mut *self.resources.lock();
-        assert!(at.as_ps() >= r.floor, "a step at {} ps begins behind one at {}", at.as_ps(), r.floor);
-        r.floor = at.as_ps();
-        r.steps += 1;
-        r.step = Step { number: r.steps, ..Step::at(at) };
+        self.resources.lock().begin(at);
     }
 
     /// Takes the step under way out, so that another can begin beside it.
@@ -145,19 +141,7 @@ impl Model {
 
     /// Waits for all that the step asked for.
     pub fn wait(&self) {
-        let p = &self.profile;
-        let r = &mut *self.resources.lock();
-        let Later { cycles, up_bytes } = std::mem::take(&mut r.step.later);
-        if cycles > 0 {
-            let path = r.compute(r.step.done, p.cores.clock, cycles);
-            r.ends(path);
-        }
-        if up_bytes > 0 {
-            let path = r.transfer(r.step.done, true, p.link.up, p.dram.rate, up_bytes);
-            r.ends(path);
-        }
-        r.step.now = r.step.done;
-        r.step.last = r.step.done;
+        self.resources.lock().wait(&self.profile);
     }
 
     /// Counts from when the step began: its end, and what it was spent on.
@@ -167,38 +151,42 @@ impl Model {
 
     /// A command arrives: over the link, and taken up by a core.
     pub fn command(&self, down_bytes: u64) {
-        let p = &self.profile;
+        self.resources.lock().command(&self.profile, down_bytes);
+    }
+
+    /// A step begins with a command: [`Model::begin`] and [`Model::command`].
+    ///
+    /// # Panics
+    /// As [`Model::begin`].
+    pub fn arrives(&self, at: VirtualTime, down_bytes: u64) {
         let r = &mut *self.resources.lock();
-        let mut path = r.step.now;
-        path = path.with(Part::Link, path.at + p.link.command.as_ps());
-        if down_bytes > 0 {
-            path = r.transfer(path, false, p.link.down, p.dram.rate, down_bytes);
-        }
-        path = r.compute(path, p.cores.clock, p.cores.command_cycles.into());
-        r.step.now = path;
-        r.ends(path);
+        r.begin(at);
+        r.command(&self.profile, down_bytes);
+    }
+
+    /// The least that any command takes, from its submission to its completion.
+    pub fn command_time_min(&self) -> VirtualDuration {
+        let p = &self.profile;
+        p.link.command + p.cores.clock.time(p.cores.command_cycles.into()) + p.link.completion
     }
 
     /// The step is over: its completion goes to the host, after what was asked for last.
     pub fn complete(&self) {
-        self.wait();
+        self.resources.lock().complete(&self.profile);
+    }
+
+    /// All that the step asked for is over, and so many bytes and its completion go to the host: when it ended, and what on.
+    pub fn answers(&self, up_bytes: u64) -> (VirtualTime, Split) {
         let r = &mut *self.resources.lock();
-        let done = r.step.done;
-        let path = done.with(Part::Link, done.at + self.profile.link.completion.as_ps());
-        r.step.now = path;
-        r.ends(path);
+        r.wait(&self.profile);
+        r.up(&self.profile, self.overlap, up_bytes);
+        r.complete(&self.profile);
+        r.step.end()
     }
 
     /// Bytes go to the host, after what was asked for last.
     pub fn up(&self, bytes: u64) {
-        let p = &self.profile;
-        let r = &mut *self.resources.lock();
-        if self.overlap == Overlap::Phases {
-            r.step.later.up_bytes += bytes;
-            return;
-        }
-        let path = r.transfer(r.step.last, true, p.link.up, p.dram.rate, bytes);
-        r.ends(path);
+        self.resources.lock().up(&self.profile, self.overlap, bytes);
     }
 
     /// From now on what the step reads goes there.
@@ -457,6 +445,55 @@ impl Model {
 }
 
 impl Resources {
+    fn begin(&mut self, at: VirtualTime) {
+        assert!(at.as_ps() >= self.floor, "a step at {} ps begins behind one at {}", at.as_ps(), self.floor);
+        self.floor = at.as_ps();
+        self.steps += 1;
+        self.step = Step { number: self.steps, ..Step::at(at) };
+    }
+
+    fn wait(&mut self, p: &Profile) {
+        let Later { cycles, up_bytes } = std::mem::take(&mut self.step.later);
+        if cycles > 0 {
+            let path = self.compute(self.step.done, p.cores.clock, cycles);
+            self.ends(path);
+        }
+        if up_bytes > 0 {
+            let path = self.transfer(self.step.done, true, p.link.up, p.dram.rate, up_bytes);
+            self.ends(path);
+        }
+        self.step.now = self.step.done;
+        self.step.last = self.step.done;
+    }
+
+    fn command(&mut self, p: &Profile, down_bytes: u64) {
+        let mut path = self.step.now;
+        path = path.with(Part::Link, path.at + p.link.command.as_ps());
+        if down_bytes > 0 {
+            path = self.transfer(path, false, p.link.down, p.dram.rate, down_bytes);
+        }
+        path = self.compute(path, p.cores.clock, p.cores.command_cycles.into());
+        self.step.now = path;
+        self.ends(path);
+    }
+
+    fn up(&mut self, p: &Profile, overlap: Overlap, bytes: u64) {
+        if overlap == Overlap::Phases {
+            self.step.later.up_bytes += bytes;
+            return;
+        }
+        let path = self.transfer(self.step.last, true, p.link.up, p.dram.rate, bytes);
+        self.ends(path);
+    }
+
+    fn complete(&mut self, p: &Profile) {
+        self.wait(p);
+        let done = self.step.done;
+        let path = done.with(Part::Link, done.at + p.link.completion.as_ps());
+        self.step.now = path;
+        self.ends(path);
+    }
+
     fn ends(&mut self, path: Path) {
         self.step.ends(path);
         self.latest = self.latest.max(path.at);

@@ -34,7 +34,7 @@ use crate::table::{TextTable, bytes, count, parse_bytes};
         waits because the queue is full waits on its own time), or as soon as fewer than --depth are under way (closed \
         loop). With --synthetic they come from a seed instead of a trace.\n\n\
         A new drive is empty: reads of what was never written take no reading of flash. --fill and --overwrite make a \
-        used one of it first, which does not count. The drive's data are in memory.\n\n\
+        used one of it first, which does not count. Of the data it keeps where they lie, and not the bytes.\n\n\
         Every request ends exactly once, Little's law holds and no part of the device is used for longer than it is \
         there, or the command fails and says what is missing.",
     after_long_help = "EXAMPLES\n    lode drive replay trace.csv\n    \

@@ -1,0 +1,235 @@
+//! How fast a drive is simulated: requests of 4 KB on a modelled drive, in wall time, on one thread.
+//!
+//! ```text
+//!   drive of 8 channels x 4 ways, metadata only ─► filled, overwritten at random ─► requests, 64 at a time
+//!                                                                                    └─► requests a second, memory
+//! ```
+//!
+//! | case | drive | requests |
+//! |---|---|---|
+//! | fill | a large one, empty | each block once, in order: for the memory that it takes |
+//! | reads | half full | at random, of blocks that were written |
+//! | reads and writes | half full, with room: no GC | half of each, at random |
+//! | overwrites under GC | full, overwritten at random until GC is steady | at random |
+//!
+//! It is the firmware itself that runs, as it does for a trace. Full is what leaves 20 % over-provisioning: the device has
+//! 1.2 bytes for each that is mapped.
+
+use std::fs;
+use std::num::NonZeroU32;
+use std::time::Instant;
+
+use lode_base::{Geometry, Profile};
+use lode_firmware::DriveOptions;
+
+use crate::drive_host::DriveError;
+use crate::trace::TraceTime;
+use crate::trace::modelled::{BLOCK_BYTES, Keeps, ModelledDrive};
+use crate::trace::replay::{Pace, ReplayError, replay};
+use crate::trace::synthetic::{Pattern, Shape, Synthetic};
+
+/// Requests under way at a time.
+pub const DEPTH: u32 = 64;
+/// Bytes of an erase unit.
+const EBLOCK_BYTES: u32 = 8 << 20;
+/// Memory for mapping pages: what requests go to, 16 GB at most, is mapped in it.
+const MAP_CACHE_BYTES: usize = 32 << 20;
+/// Bytes of the device for each hundred that are mapped, where it is full.
+const OVER_PROVISIONED_PERCENT: u64 = 120;
+/// Seeds of the overwrites before, and of the requests.
+const SEEDS: (u64, u64) = (7, 11);
+
+/// How much is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Bytes of the device that requests go to.
+    pub device_bytes: u64,
+    /// Requests of a case.
+    pub requests: u64,
+    /// Bytes of the device that is filled for its memory.
+    pub filled_bytes: u64,
+}
+
+impl Size {
+    /// For figures: a minute or two.
+    pub const FULL: Self = Self { device_bytes: 8 << 30, requests: 4_000_000, filled_bytes: 64 << 30 };
+    /// To see that it runs: seconds.
+    pub const QUICK: Self = Self { device_bytes: 1 << 30, requests: 50_000, filled_bytes: 2 << 30 };
+}
+
+/// What a case came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SimulatorRow {
+    /// The case.
+    pub case: &'static str,
+    /// Bytes of the device.
+    pub device_bytes: u64,
+    /// Requests that were simulated.
+    pub requests: u64,
+    /// Requests a second of wall time.
+    pub rate: f64,
+    /// Requests a second of the time that the thread was on a core: the same on an idle machine. `None` where the system does
+    /// not tell.
+    pub core_rate: Option<f64>,
+    /// Requests a second of the modelled device.
+    pub modelled_rate: f64,
+    /// Bytes programmed for each that was written.
+    pub write_amplification: Option<f64>,
+    /// Blocks that are mapped.
+    pub mapped: u64,
+    /// Most memory of the process while the drive was there, in bytes.
+    pub peak_bytes: Option<u64>,
+    /// What of that the drive brought, for each block that is mapped; of the large drive.
+    pub bytes_a_block: Option<f64>,
+}
+
+/// How much of the drive is filled before.
+#[derive(Clone, Copy, Debug)]
+enum Filled {
+    Nothing,
+    Half,
+    /// Up to 20 % over-provisioning, and overwritten at random so often.
+    Full(f64),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    name: &'static str,
+    filled: Filled,
+    pattern: Pattern,
+    read_percent: u8,
+}
+
+const CASES: [Case; 4] = [
+    // First, so that nothing else has left memory behind.
+    Case { name: "fill", filled: Filled::Nothing, pattern: Pattern::Sequential, read_percent: 0 },
+    Case { name: "reads", filled: Filled::Half, pattern: Pattern::Uniform, read_percent: 100 },
+    Case { name: "reads and writes", filled: Filled::Half, pattern: Pattern::Uniform, read_percent: 50 },
+    Case {
+        name: "overwrites under GC",
+        filled: Filled::Full(1.5),
+        pattern: Pattern::Uniform,
+        read_percent: 0,
+    },
+];
+
+/// The device: that of the ISP paper, with pages of 4 KB on 8 channels of 4 ways.
+fn profile(device_bytes: u64) -> Result<Profile, DriveError> {
+    let mut p = Profile::find("isp-adms11").expect("it is built in");
+    let eblocks = (device_bytes / u64::from(EBLOCK_BYTES)) as u32;
+    p.geometry = Geometry::new(8, 4, 1, 4096, 4096, EBLOCK_BYTES, eblocks)?;
+    Ok(p)
+}
+
+/// Runs all cases, and tells each row as it comes, until `stop` says so.
+///
+/// # Errors
+/// When the drive fails, when `each` does, or [`DriveError::Stopped`].
+pub fn run(
+    size: Size,
+    stop: &dyn Fn() -> bool,
+    mut each: impl FnMut(&SimulatorRow) -> Result<(), DriveError>,
+) -> Result<(), DriveError> {
+    CASES.iter().try_for_each(|case| each(&run_case(case, size, stop)?))
+}
+
+fn run_case(case: &Case, size: Size, stop: &dyn Fn() -> bool) -> Result<SimulatorRow, DriveError> {
+    let fills = matches!(case.filled, Filled::Nothing);
+    let device_bytes = if fills { size.filled_bytes } else { size.device_bytes };
+    let before = memory("VmRSS:");
+    // A peak of before is not this drive's, where the system lets it be forgotten; else it counts.
+    let _ = fs::write("/proc/self/clear_refs", "5");
+    let options = DriveOptions { map_cache_bytes: MAP_CACHE_BYTES, ..DriveOptions::default() };
+    let mut drive = ModelledDrive::new(profile(device_bytes)?, Keeps::MetadataOnly, options, DEPTH)?;
+    let offered = drive.capacity_bytes() / BLOCK_BYTES;
+    let full = (device_bytes * 100 / OVER_PROVISIONED_PERCENT / BLOCK_BYTES).min(offered);
+    let (region, overwrites) = match case.filled {
+        Filled::Half => (offered / 2, 0.0),
+        Filled::Full(overwrites) => (full, overwrites),
+        Filled::Nothing => (full, 0.0),
+    };
+    if !fills {
+        drive.precondition_blocks(region, overwrites, SEEDS.0, &|_, _| false)?;
+    }
+    let shape = Shape {
+        pattern: case.pattern,
+        read_percent: case.read_percent,
+        block_bytes: BLOCK_BYTES,
+        region_bytes: region * BLOCK_BYTES,
+        requests: if fills { region } else { size.requests },
+        interval: TraceTime::ZERO,
+    };
+    let requests = Synthetic::new(shape, SEEDS.1).expect("there is such a workload").map(Ok);
+    let pace = Pace::Closed { depth: NonZeroU32::new(DEPTH).expect("it is not 0") };
+    let (start, on_core) = (Instant::now(), core_ns());
+    let report = replay(requests, pace, &mut drive, stop).map_err(|e| match e {
+        ReplayError::Stopped => DriveError::Stopped,
+        e => DriveError::Command(lode_command::CommandError::Medium(e.to_string())),
+    })?;
+    let seconds = start.elapsed().as_secs_f64();
+    let core_seconds = on_core.and_then(|before| Some((core_ns()? - before) as f64 / 1e9));
+    let peak_bytes = memory("VmHWM:");
+    let requests = report.all.requests;
+    Ok(SimulatorRow {
+        case: case.name,
+        device_bytes,
+        requests,
+        rate: requests as f64 / seconds,
+        core_rate: core_seconds.map(|s| requests as f64 / s),
+        modelled_rate: report.all.iops.unwrap_or_default(),
+        write_amplification: drive.report().write_amplification,
+        mapped: region,
+        peak_bytes,
+        bytes_a_block: peak_bytes
+            .zip(before)
+            .filter(|_| fills)
+            .map(|(peak, before)| peak.saturating_sub(before) as f64 / region as f64),
+    })
+}
+
+/// Memory of the process, in bytes: a line of its status, where there is one.
+fn memory(name: &str) -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let kb = status.lines().find_map(|l| l.strip_prefix(name))?.trim().strip_suffix(" kB")?;
+    Some(kb.parse::<u64>().ok()? << 10)
+}
+
+/// How long this thread has been on a core, in nanoseconds, where the system tells.
+fn core_ns() -> Option<u64> {
+    let stat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    stat.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_case_comes_to_something_and_the_device_does_the_same_twice() {
+        let size = Size { device_bytes: 1 << 30, requests: 3000, filled_bytes: 1 << 30 };
+        let rows = || {
+            let mut rows = Vec::new();
+            run(size, &|| false, |r| {
+                rows.push(r.clone());
+                Ok(())
+            })
+            .unwrap();
+            rows
+        };
+        let modelled = |rows: &[SimulatorRow]| -> Vec<_> {
+            rows.iter().map(|r| (r.case, r.requests, r.modelled_rate, r.write_amplification)).collect()
+        };
+        let first = rows();
+        assert_eq!(modelled(&first), modelled(&rows()));
+        assert_eq!(first.iter().map(|r| r.case).collect::<Vec<_>>(), CASES.map(|c| c.name));
+        assert!(first.iter().all(|r| r.rate > 0.0 && r.modelled_rate > 0.0 && r.mapped > 0), "{first:?}");
+        assert!(first[3].write_amplification > first[0].write_amplification, "GC moves pages");
+        assert_eq!(first[0].requests, first[0].mapped);
+    }
+
+    #[test]
+    fn it_ends_when_it_is_told_to() {
+        let stopped = run(Size::QUICK, &|| true, |_| Ok(()));
+        assert!(matches!(stopped, Err(DriveError::Stopped)), "{stopped:?}");
+    }
+}
