@@ -16,6 +16,7 @@ pub mod micro;
 pub mod paper;
 pub mod random;
 pub mod raw;
+pub mod replay;
 pub mod tpch;
 pub mod trace;
 

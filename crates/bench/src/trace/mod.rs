@@ -26,7 +26,6 @@ mod msr;
 mod own;
 mod read;
 pub mod replay;
-pub mod run;
 pub mod synthetic;
 #[cfg(test)]
 mod tests;

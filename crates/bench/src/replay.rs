@@ -16,12 +16,12 @@ use lode_base::{Geometry, Profile};
 use lode_firmware::DriveOptions;
 use serde::Serialize;
 
-use super::modelled::{DeviceReport, Keeps, ModelledDrive};
-use super::replay::{LittlesLaw, Pace, ReplayError, Report, Scale, replay};
-use super::synthetic::{Pattern, Shape, Synthetic};
-use super::{Options, Request, TRANSFER_BYTES_MAX, Trace, TraceError, TraceTime};
 use crate::BenchError;
 use crate::drive_host::DriveError;
+use crate::trace::modelled::{DeviceReport, Keeps, ModelledDrive};
+use crate::trace::replay::{LittlesLaw, Pace, ReplayError, Report, Scale, replay};
+use crate::trace::synthetic::{Pattern, Shape, Synthetic};
+use crate::trace::{Options, Request, TRANSFER_BYTES_MAX, Trace, TraceError, TraceTime};
 
 /// What is run.
 #[derive(Clone, Debug)]
@@ -343,7 +343,7 @@ mod tests {
         let outcome = made(&plan, WORKLOAD).unwrap();
         assert!(outcome.device.gc_bytes_moved > 0, "GC is part of it");
         let got = serde_json::to_string_pretty(&outcome).unwrap() + "\n";
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/trace/outcome.json");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/replay.json");
         if std::env::var_os("LODE_WRITE_EXPECTED").is_some() {
             std::fs::write(path, &got).unwrap();
         }
