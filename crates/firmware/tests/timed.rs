@@ -236,6 +236,40 @@ fn large_batches_take_what_the_dies_give() {
     assert!(got >= 0.97 * bus && got <= bus, "{got} of {bus} MB/s");
 }
 
+/// Reads of pages on different channels, submitted together: when each ended.
+fn reads_ending(queue_depth: u32, queue_pairs: u32) -> Vec<VirtualDuration> {
+    let t = timed(
+        profile(|p| (p.link.queue_depth, p.link.queue_pairs) = (queue_depth, queue_pairs)),
+        DriveOptions::default(),
+    );
+    let extent = t.extents(1)[0];
+    t.writes(vec![Batch { writes: pages(extent, 0, 64, 8192), ..Batch::default() }], 1);
+    let at = t.idle_at();
+    let mut q = t.drive.open_queue(8).unwrap();
+    for page in 0..8 {
+        let pages = vec![ReadRequest { lpid: extent.page(page * 8), range: None }];
+        q.submit(at, Command::Read { view: None, pages }).unwrap();
+    }
+    let mut out = Vec::new();
+    for _ in 0..8 {
+        q.complete(at, Until::One, &mut out).unwrap();
+    }
+    assert!(out.iter().all(|c| c.split.total() == c.at - at), "the parts add up");
+    out.iter().map(|c| c.at - at).collect()
+}
+
+#[test]
+fn what_finds_the_queues_full_waits_in_the_host() {
+    let one_by_one = reads_ending(1, 1);
+    let alone = one_by_one[0];
+    assert!(one_by_one.iter().zip(1..).all(|(took, n)| *took == alone * n), "{one_by_one:?}");
+    assert_eq!(reads_ending(2, 2), reads_ending(4, 1));
+    let (four, all) = (reads_ending(4, 1), reads_ending(8, 1));
+    assert_eq!(four[0], alone);
+    assert!(all[7] < four[7] && four[7] < alone * 4, "{all:?} {four:?} {alone:?}");
+    assert_eq!(all, reads_ending(32, 1));
+}
+
 #[test]
 fn an_index_entry_costs_the_core_a_look_at_each_value() {
     let p = profile(|p| p.cores.compare_cycles = 7);

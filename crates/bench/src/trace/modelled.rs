@@ -428,6 +428,7 @@ mod tests {
         let mut p = Profile::find("isp-adms11").unwrap();
         p.geometry = lode_base::Geometry::new(8, 8, 1, 8192, 8192, 1 << 20, 512).unwrap();
         p.cores.command_cycles = 100;
+        p.link.queue_depth = 64;
         p
     }
 

@@ -80,6 +80,9 @@ impl Core {
             Some(rest) => rest.pages,
             None => self.names_in(cleaner, victim, &d)?,
         };
+        if let Some(m) = self.medium.model() {
+            m.think(u64::from(m.profile().cores.lookup_cycles) * users.len() as u64);
+        }
         let mut valid: Vec<Valid> = Vec::new();
         let mut has_versions = false;
         for (lpid, aligned) in users {

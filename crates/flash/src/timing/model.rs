@@ -16,6 +16,9 @@
 //! Invariants: planes are taken in the order in which they are asked for, all else by whoever is ready first, memory and link in
 //! pieces; steps begin in the order of their time. Nothing here is a float: the same steps take the same picoseconds everywhere.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use lode_base::profile::{Frequency, Rate};
 use lode_base::{EblockId, Operations, Part, Profile, Split, VirtualDuration, VirtualTime};
 use parking_lot::Mutex;
@@ -70,6 +73,9 @@ struct Resources {
     /// Steps that began.
     steps: u64,
     step: Step,
+    /// When the commands end that are in the queues of the device, and how many are there whose end is not known yet.
+    queued: BinaryHeap<Reverse<u64>>,
+    queued_open: usize,
 }
 
 /// How long resources of a kind were taken.
@@ -154,13 +160,15 @@ impl Model {
         self.resources.lock().command(&self.profile, down_bytes);
     }
 
-    /// A step begins with a command: [`Model::begin`] and [`Model::command`].
+    /// A step begins with a command: [`Model::begin`] and [`Model::command`]. When the queues of the device are full, it
+    /// waits in the host until a command in them ends; its own end is [`Model::answers`].
     ///
     /// # Panics
     /// As [`Model::begin`].
     pub fn arrives(&self, at: VirtualTime, down_bytes: u64) {
         let r = &mut *self.resources.lock();
         r.begin(at);
+        r.enters_queue(&self.profile);
         r.command(&self.profile, down_bytes);
     }
 
@@ -181,7 +189,12 @@ impl Model {
         r.wait(&self.profile);
         r.up(&self.profile, self.overlap, up_bytes);
         r.complete(&self.profile);
-        r.step.end()
+        let (end, split) = r.step.end();
+        if std::mem::take(&mut r.step.queued) {
+            r.queued_open -= 1;
+            r.queued.push(Reverse(end.as_ps()));
+        }
+        (end, split)
     }
 
     /// Bytes go to the host, after what was asked for last.
@@ -464,6 +477,22 @@ impl Resources {
         }
         self.step.now = self.step.done;
         self.step.last = self.step.done;
+    }
+
+    /// Takes a place in the queues, which those that ended left.
+    fn enters_queue(&mut self, p: &Profile) {
+        let places = p.link.queue_depth as usize * p.link.queue_pairs as usize;
+        let mut at = self.step.now.at;
+        while let Some(Reverse(end)) = self.queued.peek() {
+            let is_full = self.queued.len() + self.queued_open >= places;
+            if *end > at && !is_full {
+                break;
+            }
+            at = at.max(*end);
+            self.queued.pop();
+        }
+        self.step.now = self.step.now.with(Part::Link, at);
+        (self.step.queued, self.queued_open) = (true, self.queued_open + 1);
     }
 
     fn command(&mut self, p: &Profile, down_bytes: u64) {

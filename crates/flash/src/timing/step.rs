@@ -48,6 +48,8 @@ pub struct Step {
     pub(super) later: Later,
     /// Which one it is.
     pub(super) number: u64,
+    /// Whether it has a place in a queue of the device.
+    pub(super) queued: bool,
 }
 
 /// Work of a step in phases that is put off until the phase before it is over.
@@ -80,6 +82,7 @@ impl Step {
             sink: Sink::Dram,
             later: Later::default(),
             number: 0,
+            queued: false,
         }
     }
 
