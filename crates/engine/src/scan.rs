@@ -53,7 +53,9 @@ impl Scan {
         if let Some(host) = snapshot.host() {
             let pages: u32 = task.pages.iter().map(|r| u32::from(r.count)).sum();
             depth = host.depth().min(snapshot.store().identity().queue_depth_max);
-            part_pages = (pages / (depth * PARTS_A_TASK)).clamp(1, UNIT_PAGES);
+            // Each part answers its own groups: the fewer parts, the fewer.
+            let parts = if task.program.aggregation().is_some() { 1 } else { PARTS_A_TASK };
+            part_pages = (pages / (depth * parts)).clamp(1, UNIT_PAGES);
         }
         // Parts are taken from the end.
         task.pages.reverse();

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! What the drive can not do as DataFusion does it (DISTINCT, FILTER, ORDER BY, other functions and types, expressions
-//! that do not translate) stays where it is. With `auto`, a sample tells whether rows meet in few enough groups.
+//! that do not translate) stays where it is. With `auto`, a sample tells whether rows meet in few enough groups, and on a modelled device its
+//! profile whether its cores are fast enough.
 //!
 //! Invariants: the plan's schema stays as it was; each state has the very type that the final aggregate expects.
 
@@ -113,9 +114,11 @@ fn grouped_scan(a: &AggregateExec, schema: SchemaRef) -> Result<Option<LodeScanE
     if spec.program()?.with_aggregation(form.aggregation.clone()).is_err() {
         return Ok(None);
     }
-    if spec.offload == Offload::Auto && !form.aggregation.group_by.is_empty() {
-        let few = estimate::sample_groups(spec, &form.aggregation, ROWS_A_GROUP_MIN)?;
-        if !few {
+    if spec.offload == Offload::Auto {
+        let of = &form.aggregation;
+        let pays = estimate::groups_pay(spec, of)
+            && (of.group_by.is_empty() || estimate::sample_groups(spec, of, ROWS_A_GROUP_MIN)?);
+        if !pays {
             return Ok(None);
         }
     }

@@ -298,3 +298,17 @@ async fn changes_take_time_and_commits_of_a_modelled_device_hold() {
     assert!(left.answer.contains(" 250 "), "{}", left.answer);
     assert!(run.database.check().unwrap().is_empty());
 }
+
+/// Groups are looked up by the cores of the device: slow ones leave them to the host.
+#[tokio::test]
+async fn auto_aggregates_in_the_drive_where_its_cores_take_less_time_than_link_and_host() {
+    const GROUPS: &str = "SELECT a, count(*), sum(k) FROM t WHERE a < 30 GROUP BY a ORDER BY a";
+    let slow = Run::new(profile(|p| p.cores.aggregate_cycles = 10_000)).await;
+    let (host, drive) = (slow.run(Offload::Auto, GROUPS).await, slow.run(Offload::Aggregate, GROUPS).await);
+    assert!((host.counts.groups, drive.counts.groups > 0) == (0, true));
+    assert!(host.time.total * 2 < drive.time.total, "{:?} {:?}", host.time, drive.time);
+    let fast = Run::new(profile(|p| p.cores.aggregate_cycles = 1)).await;
+    let (rows, auto) = (fast.run(Offload::Rows, GROUPS).await, fast.run(Offload::Auto, GROUPS).await);
+    assert!(auto.counts.groups > 0 && rows.counts.groups == 0);
+    assert!(host.answer == drive.answer && rows.answer == auto.answer && host.answer == rows.answer);
+}

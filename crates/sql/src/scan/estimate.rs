@@ -10,13 +10,14 @@
 //! DataFusion answers queries from exact values without a scan.
 //! Source: the sampler is YourSQL's, §4: early filtering is worth it only when the filter keeps much back.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::common::ScalarValue;
 use datafusion::common::stats::Precision;
 use datafusion::error::Result;
 use datafusion::physical_plan::{ColumnStatistics, Statistics};
-use lode_command::{Answer, PageRange, ScanCounts};
+use lode_command::{Answer, PageRange, ScanCounts, ScanUnit};
 use lode_engine::{Snapshot, Table, TableStatistics};
 use lode_page::{DataType, Value};
 use lode_program::{Aggregation, Expr, Program};
@@ -46,8 +47,32 @@ pub(crate) fn sample(
     }
     let program = Program::check(table.schema().clone(), Some(filter.clone()), vec![], false);
     let program = program.map_err(program_error)?;
-    let taken = run(snapshot, table, pages, program, Answer::Rows, counts)?;
+    let taken = run(snapshot, table, pages, program, Answer::Rows, counts, |_| {})?;
     Ok(part_passed(&taken))
+}
+
+/// Whether groups from the drive take less time than its rows and their groups in the host, on a modelled device: the
+/// time of the resources that they would take, which overlap elsewhere. Where nothing is modelled they do.
+pub(crate) fn groups_pay(spec: &ScanSpec, of: &Aggregation) -> bool {
+    let Some(host) = spec.snapshot.host() else { return true };
+    let p = host.profile();
+    let rows = (spec.table.rows() as f64 * spec.selectivity).ceil() as u64;
+    // Scan units add up; groups are looked up by the cores.
+    let cycles = if of.group_by.is_empty() { 0 } else { u64::from(p.cores.aggregate_cycles) };
+    let in_drive = p.cores.clock.time(rows * cycles / u64::from(p.cores.count));
+    let in_host = (p.host.scan + p.host.aggregate) * rows + p.link.up.time(bytes_of(spec, rows));
+    in_drive <= in_host
+}
+
+/// Bytes that so many rows of the scan take on the link: their columns' share of the table's, as wide as they are in memory.
+fn bytes_of(spec: &ScanSpec, rows: u64) -> u64 {
+    let width = |columns: &mut dyn Iterator<Item = Option<u16>>| -> u64 {
+        columns.map(|c| column_bytes(spec, c) as u64).sum()
+    };
+    let wanted = width(&mut spec.output.iter().copied());
+    let all = width(&mut (0..spec.table.schema().columns.len() as u16).map(Some)).max(1);
+    let table = u128::from(spec.table.bytes()) * u128::from(rows) / u128::from(spec.table.rows().max(1));
+    (table * u128::from(wanted) / u128::from(all)) as u64
 }
 
 /// Whether the rows of a few pages that pass the scan's filter meet in groups of at least `rows_a_group` on average; so
@@ -58,8 +83,18 @@ pub(crate) fn sample_groups(spec: &ScanSpec, of: &Aggregation, rows_a_group: u64
         return Ok(true);
     }
     let program = spec.program()?.with_aggregation(of.clone()).map_err(program_error)?;
-    let taken = run(&spec.snapshot, &spec.table, pages, program, Answer::Aggregate, &spec.counts)?;
-    Ok(taken.groups_out * rows_a_group <= taken.rows_out)
+    // A group comes out once of each of the scan's tasks, of which there is one unless the device is modelled.
+    let is_one_task = spec.snapshot.host().is_none();
+    let mut keys = HashSet::new();
+    let taken = run(&spec.snapshot, &spec.table, pages, program, Answer::Aggregate, &spec.counts, |unit| {
+        for groups in unit.groups.iter().filter(|_| !is_one_task) {
+            let key = |row| groups.columns[..of.group_by.len()].iter().map(|c| c.value(row)).collect();
+            let each = (0..groups.rows as usize).map(|row| -> Vec<Value> { key(row) });
+            keys.extend(each.map(|values| format!("{values:?}")));
+        }
+    })?;
+    let groups = if is_one_task { taken.groups_out } else { keys.len() as u64 };
+    Ok(groups * rows_a_group <= taken.rows_out)
 }
 
 /// Runs a program over pages for its counts.
@@ -70,11 +105,13 @@ fn run(
     program: Program,
     answer: Answer,
     counts: &StatementCounts,
+    mut each: impl FnMut(&ScanUnit),
 ) -> Result<ScanCounts> {
     let mut scan = snapshot.scan(table, pages, Arc::new(program), answer, None).map_err(engine_error)?;
     let mut taken = ScanCounts::default();
     while let Some(unit) = scan.next().map_err(engine_error)? {
         taken += unit.counts;
+        each(&unit);
     }
     counts.with(|q| {
         q.link_bytes_down += scan.link_bytes_down();
