@@ -29,7 +29,7 @@ async fn check(scale: f64, layout: Layout, levels: &[Offload]) {
     let scale = Scale::new(scale).unwrap();
     let (database, session) = loaded(scale, layout).await;
     for &level in levels {
-        let (mut pages, mut compared, mut link) = (0, 0, 0);
+        let (mut pages, mut compared, mut link, mut groups) = (0, 0, 0, 0);
         for query in &QUERIES {
             database.clear_pool();
             let run = run(&session, query, scale, level).await.unwrap_or_else(|e| panic!("{level}: {e}"));
@@ -39,11 +39,13 @@ async fn check(scale: f64, layout: Layout, levels: &[Offload]) {
             pages += run.counts.pages_read;
             compared += run.counts.values_compared;
             link += run.counts.link_bytes_up;
+            groups += run.counts.groups;
         }
         assert!(pages > 0 && link > 0, "{level} read nothing from the drive");
         // At the levels where the drive evaluates filters, it must have.
-        let evaluates = matches!(level, Offload::Pages | Offload::Rows | Offload::Auto);
+        let evaluates = level.filters_exactly() || level == Offload::Pages;
         assert_eq!(compared > 0, evaluates, "{level}: the drive compared {compared} values");
+        assert_eq!(groups > 0, level.aggregates(), "{level}: the drive answered {groups} groups");
     }
     assert_eq!(database.check().unwrap(), Vec::<String>::new());
 }
