@@ -11,12 +11,13 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
+use std::ops::Range;
 
 use lode_page::{Column, DataType, Value, Values};
 
 use super::arguments::Inputs;
 use crate::eval::bits;
-use crate::eval::lanes::{Data, Lane, Strings};
+use crate::eval::lanes::{Codes, Data, Lane, Strings};
 
 /// Pairs of numbers below this are looked up in an array.
 const SMALL: u32 = 64;
@@ -175,7 +176,7 @@ impl KeyColumn {
             }
             // The values of a dictionary are looked up once each.
             Values::Dict { code_width, codes, dictionary } => {
-                let codes = lanes_codes(*code_width, codes, column.rows());
+                let codes = Codes::new(*code_width, codes, 0..column.rows());
                 let mut known = vec![NONE; dictionary.rows()];
                 for row in from..to {
                     let n = if is_null(row) {
@@ -230,7 +231,7 @@ impl KeyColumn {
     fn of_strings(
         &mut self,
         strings: &Strings<'_>,
-        rows: std::ops::Range<usize>,
+        rows: Range<usize>,
         is_null: impl Fn(usize) -> bool,
         max: usize,
         out: &mut Vec<u32>,
@@ -250,10 +251,6 @@ impl KeyColumn {
             out.push(n);
         }
     }
-}
-
-fn lanes_codes(width: u8, codes: &lode_base::PageBuf, rows: usize) -> crate::eval::lanes::Codes<'_> {
-    crate::eval::lanes::Codes::new(width, codes, 0..rows)
 }
 
 /// Pairs of numbers, numbered in the order in which they came.
