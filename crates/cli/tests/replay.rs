@@ -45,7 +45,12 @@ const FORMATS: [(&str, &str); 4] = [
 
 /// Runs with `args` on a small drive; one JSON object.
 fn json(args: &[&str]) -> Value {
-    let out = lode().args(["drive", "replay", "--capacity", "512MB", "--json"]).args(args).output().unwrap();
+    json_of("512MB", args)
+}
+
+/// The same on a drive of this size.
+fn json_of(capacity: &str, args: &[&str]) -> Value {
+    let out = lode().args(["drive", "replay", "--capacity", capacity, "--json"]).args(args).output().unwrap();
     let (stdout, stderr) = (String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap());
     assert!(out.status.success() && stderr.is_empty(), "{args:?}: {stderr}");
     assert_eq!(stdout.lines().count(), 1, "{stdout}");
@@ -238,6 +243,15 @@ fn requests_past_the_end_can_be_folded_back() {
     assert_eq!(got["device"]["unwritten_blocks_read"], 0, "both fold to the same place");
     fs::write(&file, "lode trace 1\n0 trim 0 99999997952\n").unwrap();
     refused(&["--wrap", &file], &["line 2", "past the device's"]);
+}
+
+/// The tables of such a drive are more log at a checkpoint than a small drive has at all.
+#[test]
+fn a_drive_of_16_tb_takes_writes_in_the_memory_of_its_tables() {
+    let workload = ["--profile", "pcie5-tlc", "--synthetic", "uniform", "--reads", "0", "--requests", "100"];
+    let got = json_of("16TB", &workload);
+    assert_eq!(got["all"]["requests"], 100);
+    assert!(got["device"]["capacity_bytes"].as_u64().unwrap() > 12_000_000_000_000);
 }
 
 #[test]

@@ -34,6 +34,8 @@ use crate::random::Random;
 pub const BLOCK_BYTES: u64 = 4096;
 /// Blocks that filling writes in a batch.
 const FILL_BLOCKS: u64 = 256;
+/// Log between two checkpoints, at least a byte for so many of the device: matters from 2 TB on.
+const LOG_SHARE: u64 = 1 << 15;
 /// Most extents that a drive hands out at a time.
 const ALLOCATED_MAX: u64 = 1 << 20;
 /// Share of what an empty drive takes that blocks are offered for, in percent: what is in flight, and the mapping as it
@@ -159,7 +161,10 @@ impl ModelledDrive {
             Keeps::MetadataOnly => Medium::metadata_only(model.profile().geometry),
         };
         let medium = medium.with_model(model.clone());
-        let drive = Drive::format(medium, options)?;
+        // The tables of a large drive are themselves a lot of log at each checkpoint.
+        let checkpoint_log_bytes =
+            options.checkpoint_log_bytes.max(medium.geometry().capacity_bytes() / LOG_SHARE);
+        let drive = Drive::format(medium, DriveOptions { checkpoint_log_bytes, ..options })?;
         let info = drive.info();
         let blocks = info.usable_bytes / BLOCK_BYTES * OFFERED_PERCENT / 100;
         let mut it = Self {
