@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use lode_base::EXTENT_PAGES;
 use lode_command::{Answer, CommandError, GroupRows, PageRange, PageRows, ScanTask, ScanUnit};
-use lode_page::ops;
+use lode_page::{Column, ops};
 use lode_program::{
     ColumnSource, EvalError, GroupTable, Meter, Program, Selection, compact, may_match, select,
 };
@@ -113,12 +113,14 @@ impl ScanRun {
                 bytes += self.charged_page(pages, &at, unit)?;
                 if bytes >= UNIT_BYTES || self.rows_left == Some(0) {
                     self.advance(&ask, at.lpid.page() + 1 - ask.first);
-                    return self.last_groups(pages, unit);
+                    self.last_groups(pages, unit);
+                    return Ok(());
                 }
             }
             self.advance(&ask, ask.count);
         }
-        self.last_groups(pages, unit)
+        self.last_groups(pages, unit);
+        Ok(())
     }
 
     /// One page, and what it cost; how many bytes it adds to the answer.
@@ -150,22 +152,15 @@ impl ScanRun {
     }
 
     /// After the last page, the groups that are left.
-    fn last_groups(&mut self, pages: &dyn PageAccess, unit: &mut ScanUnit) -> Result<(), CommandError> {
-        if self.range < self.task.pages.len() {
-            return Ok(());
-        }
-        if let Some(table) = &mut self.groups
+    fn last_groups(&mut self, pages: &dyn PageAccess, unit: &mut ScanUnit) {
+        if self.range == self.task.pages.len()
+            && let Some(table) = &mut self.groups
             && table.groups() > 0
         {
             let (groups, columns) = table.drain(&self.task.program);
-            let rows = GroupRows { rows: groups as u32, columns };
-            let cost =
-                PageCost { rows_out: groups as u64, bytes_out: rows.link_bytes(), ..PageCost::default() };
-            pages.charge(&cost);
-            unit.counts.groups_out += groups as u64;
-            unit.groups.push(rows);
+            let bytes_out = answer_groups(unit, groups, columns);
+            pages.charge(&PageCost { rows_out: groups as u64, bytes_out, ..PageCost::default() });
         }
-        Ok(())
     }
 
     /// The next pages to look at, `pages_max` at most.
@@ -191,8 +186,7 @@ impl ScanRun {
         at: &Located,
         unit: &mut ScanUnit,
     ) -> Result<Option<PageRows>, CommandError> {
-        let counts = &mut unit.counts;
-        counts.pages += 1;
+        unit.counts.pages += 1;
         let task = &self.task;
         let program = &*task.program;
         let identity = PageRows { lpid: at.lpid, rows: 0, columns: Vec::new(), slots: None };
@@ -204,14 +198,14 @@ impl ScanRun {
             && rule.schema() == program.schema()
             && !may_match(program, &rule, &entry)
         {
-            counts.pages_skipped += 1;
+            unit.counts.pages_skipped += 1;
             return Ok(None);
         }
         if task.answer == Answer::Index {
             return Ok(Some(identity));
         }
 
-        counts.pages_read += 1;
+        unit.counts.pages_read += 1;
         let mut media_bytes = 0;
         let fetch = |range| {
             let (bytes, from_media) = pages.read(at, range)?;
@@ -230,9 +224,8 @@ impl ScanRun {
         let mut rows_out = passed;
         if let (Some(table), true) = (&mut self.groups, passed > 0) {
             columns.fetch_all(program.aggregate_columns())?;
-            let mut full = |groups: usize, columns| {
-                counts.groups_out += groups as u64;
-                unit.groups.push(GroupRows { rows: groups as u32, columns });
+            let mut full = |groups, columns| {
+                answer_groups(unit, groups, columns);
             };
             table.take(program, &mut columns, &selection, &mut full).map_err(|e| match e {
                 EvalError::Source(e) => e,
@@ -251,12 +244,21 @@ impl ScanRun {
         if let Some(left) = &mut self.rows_left {
             *left -= rows_out as u64;
         }
-        counts.media_bytes += media_bytes;
-        counts.rows_in += rows as u64;
-        counts.rows_out += rows_out as u64;
-        counts.values_compared += meter.values_compared;
+        unit.counts.media_bytes += media_bytes;
+        unit.counts.rows_in += rows as u64;
+        unit.counts.rows_out += rows_out as u64;
+        unit.counts.values_compared += meter.values_compared;
         Ok(answer)
     }
+}
+
+/// Puts groups into the answer: how many bytes they take.
+fn answer_groups(unit: &mut ScanUnit, groups: usize, columns: Vec<Column>) -> u64 {
+    let rows = GroupRows { rows: groups as u32, columns };
+    let bytes = rows.link_bytes();
+    unit.counts.groups_out += groups as u64;
+    unit.groups.push(rows);
+    bytes
 }
 
 /// The projected columns of the selected rows. Of all rows they are the page's own, without a copy.

@@ -6,6 +6,7 @@
 
 mod calendar;
 mod model;
+mod resources;
 mod step;
 
 pub use lode_base::{EnergyUse, Operations};

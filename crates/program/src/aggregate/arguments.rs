@@ -31,16 +31,7 @@ impl Inputs {
 
     /// Where none of these columns is NULL, 64 rows a word; `None` when that is everywhere.
     pub(super) fn valid(&self, columns: &[u16]) -> Option<Vec<u64>> {
-        let words = self.rows.div_ceil(64);
-        let mut all: Option<Vec<u64>> = None;
-        for v in columns.iter().filter_map(|&c| self.column(c).validity()) {
-            let v = bits::words(v, words);
-            match &mut all {
-                Some(all) => bits::and_into(all, &v),
-                None => all = Some(v),
-            }
-        }
-        all
+        bits::valid(columns.iter().map(|&c| self.column(c)), self.rows.div_ceil(64))
     }
 
     /// The values of these rows, and those (numbered from the first) whose value did not fit.

@@ -160,8 +160,7 @@ impl KeyColumn {
 
     /// The numbers of the rows from `from` to `to`, or of those before the first that has no room.
     fn numbers(&mut self, column: &Column, from: usize, to: usize, max: usize) -> Vec<u32> {
-        let valid = column.validity();
-        let is_null = |row: usize| valid.is_some_and(|v| v[row / 8] >> (row % 8) & 1 == 0);
+        let is_null = |row| column.is_null(row);
         let mut out = Vec::with_capacity(to - from);
         match column.values() {
             Values::Bits(b) => {

@@ -6,10 +6,9 @@ use super::arguments::Inputs;
 use super::keys::Keys;
 use super::states::{Rows, State, values};
 use crate::eval::fetch;
+use crate::eval::predicate::BLOCK_ROWS;
 use crate::{ColumnSource, EvalError, Program, Selection, compact};
 
-/// Rows of a block of values: temporary vectors stay in the processor's cache. Whole words of 64.
-const BLOCK_ROWS: usize = 2048;
 /// Bytes of strings that the table may hold before its groups come out: those of keys, and least and greatest ones.
 const STRING_BYTES_MAX: usize = 1 << 20;
 

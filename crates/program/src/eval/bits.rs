@@ -1,5 +1,7 @@
 //! Bits: words of 64 rows, and outcomes of three-valued logic.
 
+use lode_page::Column;
+
 /// Outcomes of a predicate: a row is TRUE when its bit of `truth` is set, NULL when its bit of `known` is not.
 ///
 /// Rows that were not asked for have any outcome. Elsewhere `truth` is a subset of `known`.
@@ -87,6 +89,19 @@ pub(crate) fn word(bytes: &[u8], i: usize) -> u64 {
 /// The first words of a column's bits.
 pub(crate) fn words(bytes: &[u8], count: usize) -> Vec<u64> {
     (0..count).map(|i| word(bytes, i)).collect()
+}
+
+/// Where none of these columns is NULL, in words; `None` when that is everywhere.
+pub(crate) fn valid<'a>(columns: impl Iterator<Item = &'a Column>, count: usize) -> Option<Vec<u64>> {
+    let mut all: Option<Vec<u64>> = None;
+    for v in columns.filter_map(Column::validity) {
+        let v = words(v, count);
+        match &mut all {
+            Some(all) => and_into(all, &v),
+            None => all = Some(v),
+        }
+    }
+    all
 }
 
 /// Calls `f` with the number of each bit that is set.

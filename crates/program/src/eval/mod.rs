@@ -13,7 +13,7 @@ pub(crate) mod bits;
 mod dictionary;
 mod kernel;
 pub(crate) mod lanes;
-mod predicate;
+pub(crate) mod predicate;
 
 use std::convert::Infallible;
 

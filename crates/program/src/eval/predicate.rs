@@ -10,7 +10,7 @@ use crate::CompareOp;
 use crate::plan::{Node, Pred, Test, Val};
 
 /// Rows of a block of computed values: temporary vectors stay in the processor's cache.
-const BLOCK_ROWS: usize = 2048;
+pub(crate) const BLOCK_ROWS: usize = 2048;
 
 /// An evaluation over `rows` rows.
 pub(super) struct Run<'m, C> {
@@ -73,7 +73,7 @@ impl<C: Columns> Run<'_, C> {
             }
             Pred::IsNull => {
                 let held = self.hold(node, active)?;
-                let truth = match validity(&held, words) {
+                let truth = match bits::valid(held.iter().map(|(_, c)| c), words) {
                     Some(valid) => valid.into_iter().map(|w| !w).collect(),
                     None => vec![0; words],
                 };
@@ -84,7 +84,7 @@ impl<C: Columns> Run<'_, C> {
                 let mut truth = vec![0; words];
                 self.test(value, test, &held, active, &mut truth);
                 let known = miss_is_null.then(|| truth.clone());
-                Ok(Tri { truth, known }.where_valid(validity(&held, words)))
+                Ok(Tri { truth, known }.where_valid(bits::valid(held.iter().map(|(_, c)| c), words)))
             }
             Pred::Compare { op, a, b } => {
                 let held = self.hold(node, active)?;
@@ -98,7 +98,7 @@ impl<C: Columns> Run<'_, C> {
                         kernel::compare(*op, of(a), of(b), &active[part.clone()], &mut truth[part]);
                     }
                 }
-                Ok(Tri { truth, known: None }.where_valid(validity(&held, words)))
+                Ok(Tri { truth, known: None }.where_valid(bits::valid(held.iter().map(|(_, c)| c), words)))
             }
             Pred::BoolCompare { op, a, b } => {
                 let (a, b) = (self.evaluate(a, active)?, self.evaluate(b, active)?);
@@ -160,19 +160,6 @@ fn is_coded(c: &Column) -> bool {
 fn find(held: &[(u16, Column)], column: u16) -> &Column {
     let at = held.binary_search_by_key(&column, |(c, _)| *c).expect("a leaf holds its columns");
     &held[at].1
-}
-
-/// Where none of these columns is NULL; `None` when that is everywhere.
-fn validity(held: &[(u16, Column)], words: usize) -> Option<Vec<u64>> {
-    let mut all: Option<Vec<u64>> = None;
-    for v in held.iter().filter_map(|(_, c)| c.validity()) {
-        let v = bits::words(v, words);
-        match &mut all {
-            Some(all) => bits::and_into(all, &v),
-            None => all = Some(v),
-        }
-    }
-    all
 }
 
 /// The blocks of `rows` rows: one, when nothing is computed.

@@ -78,19 +78,7 @@ impl LodeScanExec {
 
     /// The same scan answering groups in the place of rows, each at most once a partition and full table of groups.
     pub(crate) fn grouped(&self, form: GroupForm) -> Self {
-        let spec = &*self.spec;
-        let spec = ScanSpec {
-            snapshot: spec.snapshot.clone(),
-            table: spec.table.clone(),
-            offload: spec.offload,
-            counts: spec.counts.clone(),
-            output: spec.output.clone(),
-            schema: spec.schema.clone(),
-            filter: spec.filter.clone(),
-            filter_text: spec.filter_text.clone(),
-            selectivity: spec.selectivity,
-            groups: Some(form),
-        };
+        let spec = ScanSpec { groups: Some(form), ..ScanSpec::clone(&self.spec) };
         let statistics = Statistics::new_unknown(&spec.schema());
         let scan = Self::new(Arc::new(spec), self.partitions.to_vec(), statistics, None);
         Self { runtime: self.runtime.clone(), ..scan }

@@ -31,6 +31,7 @@ use crate::StatementCounts;
 use crate::offload::Offload;
 
 /// What all partitions of a scan share.
+#[derive(Clone)]
 pub(crate) struct ScanSpec {
     pub(crate) snapshot: Snapshot,
     pub(crate) table: Arc<Table>,
