@@ -15,6 +15,7 @@ pub mod choose;
 pub mod disk;
 pub mod harness;
 pub mod kv;
+pub mod lode;
 pub mod measure;
 pub mod memory;
 pub mod random;

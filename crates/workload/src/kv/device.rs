@@ -47,7 +47,20 @@ impl<U: Upkeep> DeviceContest<U> {
         }
     }
 
+    /// Gets room for all pages, once.
+    fn allocate(&mut self) -> StoreResult {
+        let count = self.sizes.pages.div_ceil(EXTENT_PAGES as u64) as u32;
+        match self.run(Command::AllocateExtents { owner: OwnerId::new(1), count })? {
+            Reply::Extents(extents) => self.extents = extents,
+            other => unreachable!("{other:?} answers no allocation"),
+        }
+        Ok(())
+    }
+
     fn page_batch(&mut self, order: Order, done: &mut Done) -> StoreResult {
+        if self.extents.is_empty() {
+            self.allocate()?;
+        }
         let begun = Instant::now();
         let mut writes = Vec::with_capacity(BATCH_PAGES as usize);
         let each = EXTENT_PAGES as u64;
@@ -71,11 +84,6 @@ impl<U: Upkeep> Contestant for DeviceContest<U> {
     fn load(&mut self, _: Case) -> StoreResult {
         if !self.extents.is_empty() {
             return Ok(());
-        }
-        let count = self.sizes.pages.div_ceil(EXTENT_PAGES as u64) as u32;
-        match self.run(Command::AllocateExtents { owner: OwnerId::new(1), count })? {
-            Reply::Extents(extents) => self.extents = extents,
-            other => unreachable!("{other:?} answers no allocation"),
         }
         let mut done = Done::default();
         (0..self.sizes.pages.div_ceil(BATCH_PAGES))

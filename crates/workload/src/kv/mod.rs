@@ -19,12 +19,16 @@
 mod contest;
 mod device;
 mod pages;
+mod plain;
 mod race;
+mod report;
 
 pub use contest::{Contest, Contestant, Done};
 pub use device::DeviceContest;
 pub use pages::{BATCH_PAGES, Order, PageBatches};
+pub use plain::plain;
 pub use race::{Entry, Plan, Row, Space, race, recycle};
+pub use report::{Options, run, table};
 
 use serde::Serialize;
 

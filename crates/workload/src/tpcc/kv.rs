@@ -201,11 +201,11 @@ impl<'t, S: Transactional> TpccTxn for KvTxn<'t, S> {
         self.find(&self.trees.item, &Key::item(i))
     }
 
-    fn take_stock(&mut self, w: W, i: I, quantity: u8, remote: bool) -> StoreResult<Stock> {
+    fn take_stock(&mut self, w: W, i: I, d: D, quantity: u8, remote: bool) -> StoreResult<[u8; 24]> {
         let mut row: Stock = self.row(&self.trees.stock, &Key::stock(w, i), "the stock")?;
         row.take(quantity, remote);
         self.store(&self.trees.stock, &row)?;
-        Ok(row)
+        Ok(row.dist[usize::from(d) - 1])
     }
 
     fn last_order(&mut self, w: W, d: D, c: C) -> StoreResult<Option<Order>> {

@@ -74,8 +74,8 @@ pub trait TpccTxn {
     fn deliver_to(&mut self, w: W, d: D, c: C, amount: i64) -> StoreResult;
     /// An item, if there is one.
     fn item(&mut self, i: I) -> StoreResult<Option<Item>>;
-    /// Takes from the stock, as [`Stock::take`] does: the row as it is then.
-    fn take_stock(&mut self, w: W, i: I, quantity: u8, remote: bool) -> StoreResult<Stock>;
+    /// Takes from the stock, as [`Stock::take`] does, for an order of a district: its S_DIST.
+    fn take_stock(&mut self, w: W, i: I, d: D, quantity: u8, remote: bool) -> StoreResult<[u8; 24]>;
     /// The newest order of a customer.
     fn last_order(&mut self, w: W, d: D, c: C) -> StoreResult<Option<Order>>;
     /// An order, if there is one.

@@ -25,20 +25,21 @@ pub(super) fn run(
     let mut sum = 0;
     for (number, ordered) in (1..).zip(items) {
         let Some(item) = txn.item(ordered.i)? else { return Ok(Outcome::RolledBack) };
-        let stock = txn.take_stock(ordered.supply_w, ordered.i, ordered.quantity, ordered.supply_w != w)?;
-        let amount = i64::from(ordered.quantity) * item.price;
+        let Ordered { i, supply_w, quantity } = *ordered;
+        let dist_info = txn.take_stock(supply_w, i, d, quantity, supply_w != w)?;
+        let amount = i64::from(quantity) * item.price;
         sum += amount;
         txn.add_line(&OrderLine {
             w,
             d,
             o,
             number,
-            i: ordered.i,
-            supply_w: ordered.supply_w,
+            i,
+            supply_w,
             delivered: None,
-            quantity: ordered.quantity,
+            quantity,
             amount,
-            dist_info: stock.dist[usize::from(d) - 1],
+            dist_info,
         })?;
     }
     let taxed = WHOLE + i64::from(w_tax) + i64::from(district.tax);
