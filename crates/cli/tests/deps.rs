@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   base <- page <- program <- command <- { firmware, engine }      base <- flash <- firmware
-//!   engine <- sql <- { bench, cli }      firmware <- sim <- cli     bench, lode, cli: the only ones that see both
+//!   engine <- { sql, workload } <- { bench, cli }      firmware <- sim <- cli     bench, lode, cli: see both
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// For each crate of the workspace, those that it may name. Tests of a crate may name more.
-const ALLOWED: [(&str, &[&str]); 12] = [
+const ALLOWED: [(&str, &[&str]); 13] = [
     ("lode-base", &[]),
     ("lode-page", &["lode-base"]),
     ("lode-program", &["lode-base", "lode-page"]),
@@ -32,9 +32,11 @@ const ALLOWED: [(&str, &[&str]); 12] = [
         ],
     ),
     ("lode-sql", &["lode-base", "lode-page", "lode-program", "lode-command", "lode-engine"]),
+    ("lode-workload", &["lode-base", "lode-page", "lode-program", "lode-command", "lode-engine"]),
     (
         "lode-bench",
         &[
+            "lode-workload",
             "lode-base",
             "lode-page",
             "lode-program",
@@ -57,6 +59,7 @@ const ALLOWED: [(&str, &[&str]); 12] = [
             "lode-engine",
             "lode-sql",
             "lode-bench",
+            "lode-workload",
             "lode-sim",
             "lode",
         ],
