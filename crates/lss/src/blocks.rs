@@ -89,15 +89,19 @@ impl Blocks {
     ///
     /// # Errors
     /// When the device holds something else, or fails.
-    pub fn new(device: Arc<dyn Device>, capacity: u64, options: BlockOptions) -> Result<Self, LssError> {
+    pub fn new(
+        device: Arc<dyn Device>,
+        capacity: u64,
+        options: BlockOptions,
+        clock: &mut Clock,
+    ) -> Result<Self, LssError> {
         if options.packet_blocks == 0 || options.in_flight == 0 {
             return Err(LssError::Options { what: "packets of no blocks, or none at a time".into() });
         }
         let zero = || AtomicU64::new(0);
         let (commands, packets, written, read) = (zero(), zero(), zero(), zero());
         let it = Self { device, options, capacity, idle: Mutex::default(), commands, packets, written, read };
-        let mut clock = Clock::default();
-        let Reply::ExtentList(found) = it.run(&mut clock, Command::ListExtents)? else {
+        let Reply::ExtentList(found) = it.run(clock, Command::ListExtents)? else {
             return Err(LssError::damaged("the drive does not list its extents"));
         };
         let ours = found.iter().enumerate().all(|(i, e)| e.owner == OWNER && e.extent.raw() == i as u64);
@@ -108,7 +112,7 @@ impl Blocks {
         let mut have = found.len() as u64;
         while have < needed {
             let count = (needed - have).min(EXTENTS_STEP) as u32;
-            let Reply::Extents(e) = it.run(&mut clock, Command::AllocateExtents { owner: OWNER, count })? else {
+            let Reply::Extents(e) = it.run(clock, Command::AllocateExtents { owner: OWNER, count })? else {
                 return Err(LssError::damaged("the drive hands out no extents"));
             };
             if !e.iter().zip(have..).all(|(e, n)| e.raw() == n) {

@@ -32,7 +32,8 @@ pub struct Lss {
 }
 
 impl Lss {
-    /// A new, empty store on the first `capacity_blocks` blocks of `device`; `id` tells it from others.
+    /// A new, empty store on the first `capacity_blocks` blocks of `device`; `id` tells it from others. On a modelled device
+    /// it begins at the time of `clock`, which moves on.
     ///
     /// # Errors
     /// When the device holds something else than blocks, is too small, or fails.
@@ -42,12 +43,13 @@ impl Lss {
         block_options: BlockOptions,
         options: LssOptions,
         id: u64,
+        clock: &mut Clock,
     ) -> Result<Self, LssError> {
-        let blocks = Blocks::new(device, capacity_blocks, block_options)?;
-        Store::format(blocks, options, id).map(Self::of)
+        let blocks = Blocks::new(device, capacity_blocks, block_options, clock)?;
+        Store::format(blocks, options, id, clock).map(Self::of)
     }
 
-    /// The store that the blocks of `device` hold.
+    /// The store that the blocks of `device` hold, as of the last batch that was acknowledged.
     ///
     /// # Errors
     /// When they hold none, it is damaged, or the device fails.
@@ -56,25 +58,10 @@ impl Lss {
         capacity_blocks: u64,
         block_options: BlockOptions,
         options: LssOptions,
+        clock: &mut Clock,
     ) -> Result<Self, LssError> {
-        Self::open_at(device, capacity_blocks, block_options, options, VirtualTime::ZERO).map(|(it, _)| it)
-    }
-
-    /// The same, of a modelled device from a time on; says when it was open.
-    ///
-    /// # Errors
-    /// As [`Lss::open`].
-    pub fn open_at(
-        device: Arc<dyn Device>,
-        capacity_blocks: u64,
-        block_options: BlockOptions,
-        options: LssOptions,
-        at: VirtualTime,
-    ) -> Result<(Self, VirtualTime), LssError> {
-        let blocks = Blocks::new(device, capacity_blocks, block_options)?;
-        let mut clock = Clock::at(at);
-        let store = Store::open(blocks, options, &mut clock)?;
-        Ok((Self::of(store), clock.now()))
+        let blocks = Blocks::new(device, capacity_blocks, block_options, clock)?;
+        Store::open(blocks, options, clock).map(Self::of)
     }
 
     fn of(store: Store) -> Self {

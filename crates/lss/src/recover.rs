@@ -24,7 +24,12 @@ const MAPS_AT_ONCE: usize = 64;
 
 impl Store {
     /// A new, empty store on blocks of which nothing is needed any more. `id` tells it from others.
-    pub(crate) fn format(blocks: Blocks, options: LssOptions, id: u64) -> Result<Self, LssError> {
+    pub(crate) fn format(
+        blocks: Blocks,
+        options: LssOptions,
+        id: u64,
+        clock: &mut Clock,
+    ) -> Result<Self, LssError> {
         let segments = blocks.capacity().saturating_sub(FIRST_SEGMENT_LBA) / u64::from(options.segment_blocks.max(1));
         if options.segment_blocks < 16 || segments < SEGMENTS_MIN {
             let what = format!("{segments} segments of {} blocks", options.segment_blocks);
@@ -43,9 +48,8 @@ impl Store {
             roots: Vec::new(),
         };
         // An older store may have left one in the other slot.
-        let mut clock = Clock::default();
-        store.blocks.write(&mut clock, 0, vec![PageBuf::copy_from(&[0; BLOCK_BYTES])])?;
-        store.blocks.write(&mut clock, anchor.lba(), vec![anchor.encode()])?;
+        store.blocks.write(clock, 0, vec![PageBuf::copy_from(&[0; BLOCK_BYTES])])?;
+        store.blocks.write(clock, anchor.lba(), vec![anchor.encode()])?;
         store.writer.lock().checkpoint = anchor.number;
         Ok(store)
     }

@@ -9,7 +9,7 @@ use lode_command::{
 };
 use lode_firmware::{Drive, DriveOptions};
 use lode_flash::Medium;
-use lode_lss::{BlockOptions, Cleaning, Lss, LssError, LssOptions};
+use lode_lss::{BlockOptions, Cleaning, Clock, Lss, LssError, LssOptions};
 
 /// Blocks of the drives of these tests.
 pub const BLOCKS: u64 = 2 + 32 * 32;
@@ -39,11 +39,11 @@ pub fn options(cleaning: Cleaning, whole_blocks: bool) -> LssOptions {
 }
 
 pub fn format(d: &Drive, blocks: BlockOptions, options: LssOptions) -> Lss {
-    Lss::format(Arc::new(d.clone()), BLOCKS, blocks, options, 99).unwrap()
+    Lss::format(Arc::new(d.clone()), BLOCKS, blocks, options, 99, &mut Clock::default()).unwrap()
 }
 
 pub fn open(d: &Drive, blocks: BlockOptions, options: LssOptions) -> Result<Lss, LssError> {
-    Lss::open(Arc::new(d.clone()), BLOCKS, blocks, options)
+    Lss::open(Arc::new(d.clone()), BLOCKS, blocks, options, &mut Clock::default())
 }
 
 pub fn run(d: &dyn Device, c: Command) -> Result<Reply, CommandError> {
