@@ -12,7 +12,6 @@ mod rig;
 #[path = "../../bench/src/paper/eleos/workload.rs"]
 mod workload;
 
-
 use lode_base::Profile;
 use rig::{Rig, Setup, System};
 
@@ -72,9 +71,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (rig, _, _, rates, mb) in &mut rigs {
         rates.sort_by(f64::total_cmp);
         let rate = rates[rates.len() / 2];
-        println!("{:22} {:>12.0} pages/s {:>8.1} MB/s  {:?}", rig.system.name(), rate, rate * *mb / 1e6, rates.iter().map(|r| (r / 1e3) as u64).collect::<Vec<_>>());
+        println!(
+            "{:22} {:>12.0} pages/s {:>8.1} MB/s  {:?}",
+            rig.system.name(),
+            rate,
+            rate * *mb / 1e6,
+            rates.iter().map(|r| (r / 1e3) as u64).collect::<Vec<_>>()
+        );
         if std::env::args().any(|a| a == "info") {
-            println!("{:?} {:?}\n{:?}", rig.store().map(|s| s.info()), rig.store().map(|s| s.counts()), rig.drive().info());
+            println!(
+                "{:?} {:?}\n{:?}",
+                rig.store().map(|s| s.info()),
+                rig.store().map(|s| s.counts()),
+                rig.drive().info()
+            );
         }
     }
     Ok(())

@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use lode_base::{EXTENT_PAGES, Lpid, OwnerId, PageBuf, VirtualDuration};
 use lode_command::{
-    Align, Batch, Command, CommandError, Completion, Device, Outcome, PageWrite, Queue, ReadRequest, Reply, Until,
+    Align, Batch, Command, CommandError, Completion, Device, Outcome, PageWrite, Queue, ReadRequest, Reply,
+    Until,
 };
 use parking_lot::Mutex;
 
@@ -183,7 +184,11 @@ impl Blocks {
     ///
     /// # Errors
     /// That of the first that failed.
-    pub fn read(&self, clock: &mut Clock, ranges: &[(u64, u32)]) -> Result<Vec<Option<Vec<PageBuf>>>, CommandError> {
+    pub fn read(
+        &self,
+        clock: &mut Clock,
+        ranges: &[(u64, u32)],
+    ) -> Result<Vec<Option<Vec<PageBuf>>>, CommandError> {
         let blocks: u64 = ranges.iter().map(|r| u64::from(r.1)).sum();
         self.read.fetch_add(blocks * BLOCK_BYTES as u64, Ordering::Relaxed);
         let mut found: Vec<Option<Vec<PageBuf>>> = vec![None; ranges.len()];
@@ -232,7 +237,8 @@ impl Blocks {
         let mut queue = match idle {
             Some(queue) => queue,
             None => {
-                let depth = self.options.in_flight.max(READS_IN_FLIGHT).min(self.device.identity().queue_depth_max);
+                let depth =
+                    self.options.in_flight.max(READS_IN_FLIGHT).min(self.device.identity().queue_depth_max);
                 self.device.open_queue(depth).map_err(gone)?
             }
         };

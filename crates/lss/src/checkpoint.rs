@@ -30,7 +30,12 @@ impl Store {
             let dirty = extents.filter_map(|(raw, x)| Some((raw as u64, x.as_ref().filter(|x| x.dirty)?)));
             dirty.map(|(raw, x)| (raw, page_of(&x.entries))).collect()
         };
-        let item = |(name, data): &(u64, PageBuf)| Item { kind: Kind::Map, name: *name, owner: 0, data: data.clone() };
+        let item = |(name, data): &(u64, PageBuf)| Item {
+            kind: Kind::Map,
+            name: *name,
+            owner: 0,
+            data: data.clone(),
+        };
         let items: Vec<Item> = dirty.iter().map(item).collect();
         let homes = self.append(w, clock, &items, 0)?;
         self.room_for_root(w)?;
@@ -105,7 +110,10 @@ impl Store {
         };
         // Pieces have records, and the last is padded.
         let blocks = (bytes + bytes / 1024 + 2 * BLOCK_BYTES).div_ceil(BLOCK_BYTES) as u32;
-        assert!(blocks + REST_BLOCKS < self.options.segment_blocks, "a root of {bytes} bytes fits no segment");
+        assert!(
+            blocks + REST_BLOCKS < self.options.segment_blocks,
+            "a root of {bytes} bytes fits no segment"
+        );
         if self.options.segment_blocks - w.head.block <= blocks + REST_BLOCKS {
             self.next_segment(w)?;
         }

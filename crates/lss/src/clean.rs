@@ -117,7 +117,8 @@ impl Store {
         let map = self.map.read();
         while at < used as usize {
             let header = Header::decode(&blocks[at], self.id, self.options.segment_blocks);
-            let header = header.filter(|h| at + h.blocks as usize <= used as usize).ok_or_else(|| damaged(victim))?;
+            let header =
+                header.filter(|h| at + h.blocks as usize <= used as usize).ok_or_else(|| damaged(victim))?;
             let unit = &blocks[at..at + header.blocks as usize];
             let records = header.records_unchecked(unit).ok_or_else(|| damaged(victim))?;
             clock.computes(self.options.page_cost * records.len() as u64);
@@ -165,7 +166,9 @@ impl Store {
         let mut runs: Vec<(u64, u32)> = Vec::new();
         for (from, to) in spans {
             match runs.last_mut() {
-                Some((first, count)) if from <= *first + u64::from(*count) && to - *first <= u64::from(READ_BLOCKS) => {
+                Some((first, count))
+                    if from <= *first + u64::from(*count) && to - *first <= u64::from(READ_BLOCKS) =>
+                {
                     *count = (*count).max((to - *first) as u32);
                 }
                 _ => runs.push((from, (to - from) as u32)),
@@ -179,7 +182,8 @@ impl Store {
             let at = runs.partition_point(|r| r.0 <= from);
             // A run may begin at the block before: the last that holds all of it.
             let run = (0..at).rev().find(|&r| runs[r].0 + u64::from(runs[r].1) >= to);
-            let blocks = run.and_then(|r| Some((runs[r].0, found[r].as_ref()?))).ok_or_else(|| damaged(victim))?;
+            let blocks =
+                run.and_then(|r| Some((runs[r].0, found[r].as_ref()?))).ok_or_else(|| damaged(victim))?;
             data.push(assemble(blocks.1, (c.from.byte() - blocks.0 * block) as usize, c.from.len()));
         }
         Ok((current, data))

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use lode_base::{Lpid, Split, VirtualTime};
 use lode_command::{
-    Answer, Batch, Budget, Command, CommandError, Completion, Device, DeviceError, Identity, Outcome, PageRows,
-    Progress, Queue, Refused, Reply, ScanCounts, ScanTask, ScanUnit, Tag, Until,
+    Answer, Batch, Budget, Command, CommandError, Completion, Device, DeviceError, Identity, Outcome,
+    PageRows, Progress, Queue, Refused, Reply, ScanCounts, ScanTask, ScanUnit, Tag, Until,
 };
 use lode_program::Program;
 
@@ -176,7 +176,12 @@ impl LssQueue {
                     own.computes(begin.since(at));
                     let mut split = own.split();
                     split += clock.split();
-                    self.ended.push_back(Completion { tag, at: clock.now(), split, outcome: Outcome::Done(reply) });
+                    self.ended.push_back(Completion {
+                        tag,
+                        at: clock.now(),
+                        split,
+                        outcome: Outcome::Done(reply),
+                    });
                 }
             }
             Some(Command::Scan(task)) => {
@@ -252,15 +257,22 @@ impl Queue for LssQueue {
         Ok(tag)
     }
 
-    fn complete(&mut self, at: VirtualTime, until: Until, out: &mut Vec<Completion>) -> Result<(), DeviceError> {
+    fn complete(
+        &mut self,
+        at: VirtualTime,
+        until: Until,
+        out: &mut Vec<Completion>,
+    ) -> Result<(), DeviceError> {
         let _ = at;
         match until {
             Until::Ready => {}
             Until::One if self.ended.is_empty() => self.step(),
             Until::One => {}
-            Until::Before(_) => while !self.jobs.is_empty() {
-                self.step();
-            },
+            Until::Before(_) => {
+                while !self.jobs.is_empty() {
+                    self.step();
+                }
+            }
         }
         match until {
             Until::Ready => out.extend(self.ended.drain(..)),

@@ -57,7 +57,6 @@ impl Entry {
     pub(crate) fn len(self) -> usize {
         (self.0 & (PAGE_BYTES_LIMIT as u64 - 1)) as usize
     }
-
 }
 
 /// What a record speaks of.
@@ -157,7 +156,9 @@ impl Header {
         out[8..16].copy_from_slice(&self.store.to_le_bytes());
         out[16..24].copy_from_slice(&self.sequence.to_le_bytes());
         out[24..32].copy_from_slice(&self.commit.to_le_bytes());
-        for (at, v) in [self.blocks, self.records, self.records_at, self.next, self.crc].into_iter().enumerate() {
+        for (at, v) in
+            [self.blocks, self.records, self.records_at, self.next, self.crc].into_iter().enumerate()
+        {
             out[32 + 4 * at..36 + 4 * at].copy_from_slice(&v.to_le_bytes());
         }
         let crc = crc32c(&out[..60]);
@@ -290,7 +291,8 @@ pub(crate) fn unit(header: &Header, items: &[Item], offsets: &[usize], end: usiz
     }
     stretch.push((records_at, &records));
     pieces.stretch(&mut stretch, all);
-    let (mut first, mut blocks) = (pieces.first.take().expect("a unit begins with its header"), pieces.blocks);
+    let (mut first, mut blocks) =
+        (pieces.first.take().expect("a unit begins with its header"), pieces.blocks);
     let header = Header {
         blocks: (all / BLOCK_BYTES) as u32,
         records: items.len() as u32,
@@ -490,7 +492,14 @@ mod tests {
     #[test]
     fn an_anchor_comes_back_and_no_other_bytes_do() {
         let head = Head { segment: 3, block: 9, next: 4, sequence: 88 };
-        let a = Anchor { store: 5, number: 7, segment_blocks: 255, segments: 10, head, roots: vec![Entry(99); 3] };
+        let a = Anchor {
+            store: 5,
+            number: 7,
+            segment_blocks: 255,
+            segments: 10,
+            head,
+            roots: vec![Entry(99); 3],
+        };
         let bytes = a.encode();
         assert_eq!(Anchor::decode(&bytes), Some(a));
         for at in 0..bytes.len() {

@@ -30,7 +30,8 @@ impl Store {
         id: u64,
         clock: &mut Clock,
     ) -> Result<Self, LssError> {
-        let segments = blocks.capacity().saturating_sub(FIRST_SEGMENT_LBA) / u64::from(options.segment_blocks.max(1));
+        let segments =
+            blocks.capacity().saturating_sub(FIRST_SEGMENT_LBA) / u64::from(options.segment_blocks.max(1));
         if options.segment_blocks < 16 || segments < SEGMENTS_MIN {
             let what = format!("{segments} segments of {} blocks", options.segment_blocks);
             return Err(LssError::Options { what });
@@ -145,7 +146,9 @@ impl Opening<'_> {
         map.commit = root.commit;
         for (raw, x) in root.extents.iter().enumerate() {
             match x {
-                Some((owner, home)) => map.extents.push(Some(Extent { home: *home, dirty: false, ..Extent::new(*owner) })),
+                Some((owner, home)) => {
+                    map.extents.push(Some(Extent { home: *home, dirty: false, ..Extent::new(*owner) }))
+                }
                 None => {
                     map.extents.push(None);
                     map.released.push((raw as u64, 0));
@@ -185,7 +188,9 @@ impl Opening<'_> {
         if head.block >= anchor.segment_blocks {
             return Ok(None);
         }
-        let lba = FIRST_SEGMENT_LBA + u64::from(head.segment) * u64::from(anchor.segment_blocks) + u64::from(head.block);
+        let lba = FIRST_SEGMENT_LBA
+            + u64::from(head.segment) * u64::from(anchor.segment_blocks)
+            + u64::from(head.block);
         let Some(mut blocks) = self.blocks.read(clock, &[(lba, 1)])?.remove(0) else { return Ok(None) };
         let header = Header::decode(&blocks[0], anchor.store, anchor.segment_blocks - head.block);
         let Some(header) = header.filter(|h| h.sequence == head.sequence && h.next < anchor.segments) else {
@@ -201,7 +206,12 @@ impl Opening<'_> {
     }
 
     /// All groups behind the anchor that are whole.
-    fn replay(&self, clock: &mut Clock, anchor: &Anchor, map: &mut Map) -> Result<(Head, Replayed), LssError> {
+    fn replay(
+        &self,
+        clock: &mut Clock,
+        anchor: &Anchor,
+        map: &mut Map,
+    ) -> Result<(Head, Replayed), LssError> {
         let (mut at, mut end) = (anchor.head, anchor.head);
         let mut replayed = Replayed::default();
         let mut group: Vec<(Head, Header, Vec<Record>)> = Vec::new();
@@ -243,7 +253,11 @@ fn apply(map: &mut Map, at: Head, header: &Header, records: &[Record]) {
     for r in records {
         match r.kind {
             Kind::Page | Kind::PageAtBlock | Kind::Trim => {
-                let to = if r.kind == Kind::Trim { Entry::default() } else { Entry::new(base + r.offset as u64, r.len) };
+                let to = if r.kind == Kind::Trim {
+                    Entry::default()
+                } else {
+                    Entry::new(base + r.offset as u64, r.len)
+                };
                 let l = lpid(r.name);
                 if let Some(x) = map.extent_mut(l.extent().raw()) {
                     let from = std::mem::replace(&mut x.entries[usize::from(l.page())], to);
@@ -267,6 +281,7 @@ fn apply(map: &mut Map, at: Head, header: &Header, records: &[Record]) {
 
 fn count_live(map: &mut Map, roots: &[Entry]) {
     let of_extent = |x: &Extent| -> Vec<Entry> { x.entries.iter().copied().chain([x.home]).collect() };
-    let all: Vec<Entry> = map.extents.iter().flatten().flat_map(of_extent).chain(roots.iter().copied()).collect();
+    let all: Vec<Entry> =
+        map.extents.iter().flatten().flat_map(of_extent).chain(roots.iter().copied()).collect();
     all.into_iter().for_each(|e| map.lives(e));
 }

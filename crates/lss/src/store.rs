@@ -72,7 +72,8 @@ impl Store {
     /// Bytes of pages that are taken at most.
     fn usable_bytes(&self, map: &Map) -> u64 {
         let segments = map.segments.len() as u64;
-        let kept = (segments * u64::from(self.options.over_provision_percent) / 100).max(self.reserve(map) as u64 + 2);
+        let kept = (segments * u64::from(self.options.over_provision_percent) / 100)
+            .max(self.reserve(map) as u64 + 2);
         segments.saturating_sub(kept) * self.segment_bytes()
     }
 
@@ -146,7 +147,16 @@ impl Store {
                 .make_room(&mut w, clock, bytes)
                 .and_then(|()| self.append(&mut w, clock, &items, commits));
             match done {
-                Ok(entries) => self.install(&mut w, clock, &batches, &mut answers, &items[told..], &entries[told..], &ends, told),
+                Ok(entries) => self.install(
+                    &mut w,
+                    clock,
+                    &batches,
+                    &mut answers,
+                    &items[told..],
+                    &entries[told..],
+                    &ends,
+                    told,
+                ),
                 Err(e) => {
                     w.allocated.splice(0..0, allocated);
                     return batches.iter().map(|_| Err(e.clone())).collect();
@@ -231,7 +241,11 @@ impl Store {
         for p in &b.writes {
             let max = self.page_bytes_max() as usize;
             if !(PAGE_BYTES_MIN..=max).contains(&p.data.len()) {
-                return invalid(format!("page {} of {} bytes; {PAGE_BYTES_MIN} to {max} are taken", p.lpid, p.data.len()));
+                return invalid(format!(
+                    "page {} of {} bytes; {PAGE_BYTES_MIN} to {max} are taken",
+                    p.lpid,
+                    p.data.len()
+                ));
             }
             let extent = p.lpid.extent();
             if known != Some(extent) && map.extent(extent).is_none() {
@@ -301,7 +315,8 @@ impl Store {
                 ..Header::default()
             };
             let blocks = unit(&header, now, &offsets, end);
-            let base = u64::from(w.head.segment) * self.segment_bytes() + u64::from(w.head.block) * BLOCK_BYTES as u64
+            let base = u64::from(w.head.segment) * self.segment_bytes()
+                + u64::from(w.head.block) * BLOCK_BYTES as u64
                 + FIRST_SEGMENT_LBA * BLOCK_BYTES as u64;
             let place = |(i, at): (&Item, usize)| match i.kind.has_bytes() {
                 true => Entry::new(base + at as u64, i.data.len()),
@@ -349,7 +364,10 @@ impl Store {
             (self.reserve(&map), map.live_bytes, self.usable_bytes(&map), map.segments.len())
         };
         if bytes > 4096 && live + bytes > usable {
-            return Err(CommandError::OutOfSpace { free_bytes: usable.saturating_sub(live), needed_bytes: bytes });
+            return Err(CommandError::OutOfSpace {
+                free_bytes: usable.saturating_sub(live),
+                needed_bytes: bytes,
+            });
         }
         let needed = reserve + 1 + (bytes + lost).div_ceil(self.segment_bytes()) as usize;
         for _ in 0..2 * segments {
@@ -454,7 +472,10 @@ impl Store {
         let mut found = Vec::new();
         for r in ranges {
             if usize::from(r.first) + usize::from(r.count) > lode_base::EXTENT_PAGES {
-                return Err(CommandError::Invalid(format!("{} pages from {} of an extent", r.count, r.first)));
+                return Err(CommandError::Invalid(format!(
+                    "{} pages from {} of an extent",
+                    r.count, r.first
+                )));
             }
             let pages = (r.first..r.first + r.count).map(|p| r.extent.page(p));
             found.extend(pages.filter(|l| !map.get_at(*l, commit).is_none()));

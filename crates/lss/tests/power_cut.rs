@@ -143,7 +143,11 @@ fn held(d: &Lss) -> State {
 fn one(seed: u64) {
     let cleaning = if seed.is_multiple_of(2) { Cleaning::OldestWhole } else { Cleaning::CostBenefit };
     let options = options(cleaning, seed % 3 == 1);
-    let packets = BlockOptions { packet_blocks: 4, in_flight: if seed % 5 < 2 { 8 } else { 1 }, ..BlockOptions::default() };
+    let packets = BlockOptions {
+        packet_blocks: 4,
+        in_flight: if seed % 5 < 2 { 8 } else { 1 },
+        ..BlockOptions::default()
+    };
     let (medium, power) = Medium::with_power(geometry());
     let mut power = power;
     let mut drive = Drive::format(medium, drive_options()).unwrap();

@@ -131,7 +131,12 @@ fn text(row: &mut Vec<u8>, random: &mut Random, from: u64, to: u64) {
 }
 
 /// A row of TPC-C (clause 1.3), as clause 4.3.3 fills it and transactions change it.
-fn fill_row(table: Table, random: &mut Random, row: &mut Vec<u8>, (warehouse, district, key): (u32, u32, u32)) {
+fn fill_row(
+    table: Table,
+    random: &mut Random,
+    row: &mut Vec<u8>,
+    (warehouse, district, key): (u32, u32, u32),
+) {
     let date = 1_600_000_000_000 + random.below(100_000_000);
     int(row, warehouse);
     match table {

@@ -18,9 +18,9 @@ use lode_base::{ExtentId, Geometry, Lpid, PageBuf, Profile, VirtualDuration, Vir
 use lode_command::{
     Align, Batch, Command, CommandError, Device, Outcome, PageWrite, Queue, ReadRequest, Reply, Until,
 };
-use lode_firmware::{Drive, DriveOptions};
-use lode_flash::Medium;
+use lode_firmware::{Drive, DriveOptions, Unrecovered};
 use lode_flash::timing::Model;
+use lode_flash::{Medium, Power};
 use lode_lss::{BLOCK_BYTES, BlockOptions, Blocks, Cleaning, Clock, Lss, LssError, LssOptions};
 
 use super::pages::Page;
@@ -88,8 +88,25 @@ pub struct Setup {
     pub store_whole_blocks: bool,
     /// Blocks of a segment of the store.
     pub segment_blocks: u32,
-    /// Whether anything is cleaned and checkpoints are written as they are due, on the host; the drive always does.
+    /// Whether the store cleans and writes checkpoints as they are due; the drive always does.
     pub store_cleans: bool,
+    /// Whether the power of the device may be cut.
+    pub power: bool,
+}
+
+/// What finding everything again took.
+#[derive(Clone, Copy, Debug)]
+pub struct Recovered {
+    /// The drive, in modelled time.
+    pub drive: VirtualDuration,
+    /// The store in the host above it, in modelled time.
+    pub store: VirtualDuration,
+    /// Bytes that the drive read from its medium, the store's reads included.
+    pub media_bytes_read: u64,
+    /// Records of the drive's log that were replayed.
+    pub log_records: u64,
+    /// Units of the store's log that were replayed.
+    pub units: u64,
 }
 
 /// A system with its drive.
@@ -98,6 +115,7 @@ pub struct Rig {
     pub system: System,
     drive: Drive,
     model: Option<Arc<Model>>,
+    power: Option<Power>,
     queue: Option<Box<dyn Queue>>,
     lss: Option<Lss>,
     blocks: Option<Blocks>,
@@ -122,7 +140,12 @@ fn store_error(e: LssError) -> DriveError {
 /// The firmware's options, the same for all: the log is written once, as ELEOS does, and GC begins when a tenth of the device is
 /// free (section IX-C2), not sooner to keep a file short.
 pub fn drive_options() -> DriveOptions {
-    DriveOptions { log_copies: 1, space_percent_max: u32::MAX, erased_kept: u32::MAX, ..DriveOptions::default() }
+    DriveOptions {
+        log_copies: 1,
+        space_percent_max: u32::MAX,
+        erased_kept: u32::MAX,
+        ..DriveOptions::default()
+    }
 }
 
 impl Rig {
@@ -147,7 +170,13 @@ impl Rig {
             false => (VirtualDuration::ZERO, VirtualDuration::ZERO),
         };
         let model = setup.modelled.then(|| Arc::new(Model::new(profile)));
-        let medium = Medium::memory(geometry);
+        let (medium, power) = match setup.power {
+            true => {
+                let (medium, power) = Medium::with_power(geometry);
+                (medium, Some(power))
+            }
+            false => (Medium::memory(geometry), None),
+        };
         let medium = match &model {
             Some(model) => medium.with_model(model.clone()),
             None => medium,
@@ -174,6 +203,7 @@ impl Rig {
             system,
             drive,
             model,
+            power,
             queue: None,
             lss: None,
             blocks: None,
@@ -289,7 +319,11 @@ impl Rig {
                     self.next_lba = 0;
                 }
                 let mut clock = Clock::at(self.now);
-                blocks.write(&mut clock, self.next_lba, pages.iter().map(|(_, p)| p.whole.clone()).collect())?;
+                blocks.write(
+                    &mut clock,
+                    self.next_lba,
+                    pages.iter().map(|(_, p)| p.whole.clone()).collect(),
+                )?;
                 self.next_lba += pages.len() as u64;
                 self.now = clock.now();
                 Ok(())
@@ -333,6 +367,44 @@ impl Rig {
             Reply::Pages(mut pages) if pages.len() == 1 => Ok(pages.remove(0)),
             other => unreachable!("{other:?} answers no read"),
         }
+    }
+
+    /// Cuts the power after so many operations of the medium from now on.
+    pub fn cut_after(&self, operations: u64) {
+        self.power.as_ref().expect("a device whose power may be cut").cut_after(operations);
+    }
+
+    /// Whether the power was cut.
+    pub fn is_cut(&self) -> bool {
+        self.power.as_ref().is_some_and(Power::is_cut)
+    }
+
+    /// Finds everything again after the power was cut; what had not been synced is kept or not as `seed` says.
+    ///
+    /// # Errors
+    /// When it is not found.
+    pub fn recover(&mut self, seed: u64) -> Result<Recovered, DriveError> {
+        (self.queue, self.lss, self.blocks) = (None, None, None);
+        let restored = self.power.as_ref().expect("a device whose power may be cut").restored(seed);
+        let (medium, power) = restored.map_err(lode_firmware::FirmwareError::from)?;
+        let model = self.model.as_ref().map(|m| Arc::new(Model::new(m.profile().clone())));
+        let medium = match &model {
+            Some(model) => medium.with_model(model.clone()),
+            None => medium,
+        };
+        self.drive = Unrecovered::new(medium, drive_options()).recover()?;
+        (self.power, self.model) = (Some(power), model);
+        self.now = self.model.as_ref().map_or(VirtualTime::ZERO, |m| m.latest());
+        let drive = self.now.since(VirtualTime::ZERO);
+        let log_records = self.drive.info().recovery.log_records;
+        self.attach(false)?;
+        Ok(Recovered {
+            drive,
+            store: self.now.since(VirtualTime::ZERO + drive),
+            media_bytes_read: self.drive.info().media_bytes_read,
+            log_records,
+            units: self.lss.as_ref().map_or(0, |l| l.info().replayed_units),
+        })
     }
 
     /// A checkpoint of the drive, and of the store.
