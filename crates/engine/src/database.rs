@@ -1,8 +1,8 @@
-//! The database: one drive, its catalog, its pool, its one writer.
+//! The database: one drive, its catalog, its pool, the right to commit.
 //!
 //! ```text
 //!   Database ─► current: Snapshot (replaced by each commit)
-//!            ├► the right to write (one transaction at a time)
+//!            ├► the right to write (one commit at a time)
 //!            └► Shared { store, pool }, which snapshots share
 //! ```
 //!
@@ -52,6 +52,10 @@ pub(crate) struct Shared {
     pub(crate) options: DatabaseOptions,
     /// How many views are open at each commit.
     pub(crate) live: Mutex<BTreeMap<CommitNo, u32>>,
+    /// Extents of transactions that are under way: no catalog names them yet.
+    pub(crate) unpublished: Mutex<BTreeSet<ExtentId>>,
+    /// The number of the next table that is created, whether it is ever committed or not.
+    pub(crate) next_table: Mutex<u32>,
 }
 
 pub(crate) struct Inner {
@@ -73,7 +77,7 @@ impl Drop for Permit {
 
 impl Inner {
     /// Waits for the right to write.
-    fn permit(self: &Arc<Self>) -> Permit {
+    pub(crate) fn permit(self: &Arc<Self>) -> Permit {
         let mut writing = self.writing.lock();
         while *writing {
             self.written.wait(&mut writing);
@@ -110,7 +114,7 @@ impl Inner {
     }
 
     /// The current state, behind a fresh view if the drive closed the old one. Only for who has the right to write.
-    fn refreshed(&self) -> Result<Snapshot, EngineError> {
+    pub(crate) fn refreshed(&self) -> Result<Snapshot, EngineError> {
         let current = self.current();
         if !current.is_stale() {
             return Ok(current);
@@ -148,16 +152,24 @@ impl Database {
             return Err(EngineError::NoCatalog { pages });
         }
         let pool = Pool::new(options.pool_bytes);
-        let shared = Arc::new(Shared { store, pool, options, live: Mutex::default() });
+        let shared = Arc::new(Shared {
+            store,
+            pool,
+            options,
+            live: Mutex::default(),
+            unpublished: Mutex::default(),
+            next_table: Mutex::default(),
+        });
         let (view, commit) = shared.store.open_view()?;
         let view = View::new(shared.clone(), view, commit);
         let catalog = Catalog::read(&shared.store, view.id())?;
+        *shared.next_table.lock() = catalog.next_table;
         release_orphans(&shared.store, &catalog, extents.iter().map(|e| e.extent))?;
         let current = RwLock::new(Snapshot::new(view, catalog));
         let inner = Inner { shared, current, writing: Mutex::new(false), written: Condvar::new() };
         let database = Self { inner: Arc::new(inner) };
         if database.inner.current().tables().any(|t| t.index_pending) {
-            database.begin_write()?.finish_indexes()?;
+            database.begin_exclusive()?.finish_indexes()?;
         }
         Ok(database)
     }
@@ -199,7 +211,7 @@ impl Database {
         &self,
         f: impl FnOnce(&mut WriteTxn) -> Result<bool, EngineError>,
     ) -> Result<bool, EngineError> {
-        let mut txn = self.begin_write()?;
+        let mut txn = self.begin_exclusive()?;
         let did = f(&mut txn)?;
         if did {
             txn.commit()?;
@@ -207,12 +219,18 @@ impl Database {
         Ok(did)
     }
 
-    /// Begins a transaction that writes; waits until the one before is over. A thread that holds one must not begin
-    /// another.
+    /// Begins a transaction that reads and writes, at the newest committed state. Waits for nobody: what others commit
+    /// meanwhile is looked at when it commits.
     pub fn begin_write(&self) -> Result<WriteTxn, EngineError> {
+        Ok(WriteTxn::new(self.inner.clone(), None, self.snapshot()?))
+    }
+
+    /// Begins a transaction that nobody else commits beside: it waits until the commit that is under way is over, and
+    /// others wait until it is. A thread that holds one must not commit another.
+    pub fn begin_exclusive(&self) -> Result<WriteTxn, EngineError> {
         let permit = self.inner.permit();
         let snapshot = self.inner.refreshed()?;
-        Ok(WriteTxn::new(self.inner.clone(), permit, snapshot))
+        Ok(WriteTxn::new(self.inner.clone(), Some(permit), snapshot))
     }
 
     /// What the buffer pool holds, and how well it did.

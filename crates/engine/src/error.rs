@@ -44,6 +44,12 @@ pub enum EngineError {
         /// The key's values, as SQL writes them.
         key: String,
     },
+    /// Another transaction committed first to what this one changes. Run again, it may pass.
+    #[error("could not serialize access due to concurrent update: {what}")]
+    Conflict {
+        /// What was changed.
+        what: String,
+    },
     /// A NULL where none may be.
     #[error("table \"{table}\": column \"{column}\" may not be NULL")]
     NotNull {

@@ -14,6 +14,7 @@ mod check;
 mod clock;
 mod database;
 mod error;
+mod own;
 mod pool;
 mod read;
 mod read_ahead;
@@ -39,7 +40,7 @@ pub use table::{
     COLUMNS_MAX, ColumnDef, INDEX_COLUMNS_DEFAULT, IndexDef, Layout, RowAddress, Table, TableDef,
     TableOptions,
 };
-pub use write::WriteTxn;
+pub use write::{Savepoint, WriteTxn};
 
 /// A hash map whose order is the same in every run: nothing here draws randomness.
 pub(crate) type Map<K, V> =

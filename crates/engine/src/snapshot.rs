@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   Snapshot ─► View (pinned in the drive, closed when the last clone drops)
-//!            └► Catalog (immutable tables)
+//!            ├► Catalog (immutable tables)
+//!            └► Own (within a transaction: its own changes)
 //! ```
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use lode_program::{IndexEntry, Program};
 
 use crate::catalog::Catalog;
 use crate::database::Shared;
+use crate::own::Own;
 use crate::store::Store;
 use crate::{EngineError, HostClock, PageColumns, ReadAhead, Scan, Table, TableStatistics, read, statistics};
 
@@ -26,6 +28,7 @@ pub(crate) const UNIT_PAGES: u32 = 16;
 pub struct Snapshot {
     view: Arc<View>,
     catalog: Arc<Catalog>,
+    own: Option<Arc<Own>>,
 }
 
 /// A view of the drive, open as long as this lives.
@@ -74,12 +77,27 @@ impl Drop for View {
 
 impl Snapshot {
     pub(crate) fn new(view: View, catalog: Catalog) -> Self {
-        Self { view: Arc::new(view), catalog: Arc::new(catalog) }
+        Self { view: Arc::new(view), catalog: Arc::new(catalog), own: None }
+    }
+
+    /// What a transaction sees: the state at its begin, and its own changes. `catalog` is that with these.
+    pub(crate) fn with_own(catalog: Catalog, own: Own) -> Self {
+        let view = own.base.view.clone();
+        Self { view, catalog: Arc::new(catalog), own: Some(Arc::new(own)) }
     }
 
     /// The same catalog behind another view of the same state.
     pub(crate) fn with_view(&self, view: View) -> Self {
-        Self { view: Arc::new(view), catalog: self.catalog.clone() }
+        Self { view: Arc::new(view), catalog: self.catalog.clone(), own: None }
+    }
+
+    pub(crate) fn own(&self) -> Option<&Own> {
+        self.own.as_deref()
+    }
+
+    /// Whether a table has changes that only the reading transaction sees.
+    pub fn has_own_changes(&self, t: &Table) -> bool {
+        self.own().is_some_and(|own| own.changed.contains(&t.id()))
     }
 
     /// The commit that is shown.
@@ -133,13 +151,19 @@ impl Snapshot {
         if let Some(known) = t.statistics.get() {
             return Ok(known.clone());
         }
-        let collected = statistics::collect(self, t)?;
+        let collected = match self.own() {
+            Some(own) if own.changed.contains(&t.id()) => own.statistics(self, t)?,
+            _ => statistics::collect(self, t)?,
+        };
         Ok(t.statistics.get_or_init(|| collected).clone())
     }
 
     /// Columns of one page, through the buffer pool: only what is not held there crosses the link.
     pub fn read_columns(&self, lpid: Lpid, columns: &[u16]) -> Result<PageColumns, EngineError> {
-        read::columns(self, lpid, columns)
+        match self.own() {
+            Some(own) if own.covers(lpid) => own.read(self, lpid, columns),
+            _ => read::columns(self, lpid, columns),
+        }
     }
 
     /// With a modelled device: reads of these columns ahead of [`Snapshot::read_columns`], as many pages at a time as the host's

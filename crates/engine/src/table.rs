@@ -248,6 +248,12 @@ impl Table {
         self
     }
 
+    /// The same table, to be changed.
+    pub(crate) fn same(&self) -> Self {
+        Self::new(self.id, self.def.clone(), self.indexes.clone(), self.extents.clone(), self.descriptor)
+            .with_contents(self.rows, self.bytes, self.tail, self.index_pending)
+    }
+
     pub(crate) fn to_descriptor(&self) -> TableDescriptor {
         TableDescriptor {
             id: self.id.raw(),

@@ -6,13 +6,13 @@
 //!   all else          hashes of old and new keys, a part of them at a time ─► equal hashes ─► compare the keys
 //! ```
 //!
-//! The table is read at the transaction's snapshot; rows that the transaction deleted or gave another key do not count.
+//! The table is read at the state that the commit follows; rows that the transaction deleted or gave another key do not count.
 
 use std::sync::Arc;
 
 use lode_base::Lpid;
 use lode_command::Answer;
-use lode_page::{Column, Value, ops};
+use lode_page::{Column, DataType, Value, ops};
 use lode_program::{CompareOp, Expr, Program, key_of};
 
 use super::edit::Edits;
@@ -101,47 +101,14 @@ impl NewKeys<'_> {
                 return Ok(());
             }
         }
-        let terms = base.def().primary_key.iter().enumerate().map(|(i, &c)| self.looking_for(i, c));
+        let data_type = |c: u16| self.table.schema().columns[usize::from(c)].data_type;
+        let key = base.def().primary_key.iter().enumerate();
+        let terms = key.map(|(i, &c)| looking_for(&self.held, i, c, data_type(c)));
         let filter = Expr::And(terms.collect());
         self.visit_table(base, Some(filter), &mut |columns, row, key| match keys.contains(key) {
             true => Err(duplicate(self.table, columns, row)),
             false => Ok(()),
         })
-    }
-
-    /// The filter that rows with one of the new keys pass, as far as key column `i`, column `c` of the table, says.
-    fn looking_for(&self, i: usize, c: u16) -> Expr {
-        let data_type = self.table.schema().columns[usize::from(c)].data_type;
-        let mut seen: Set<Vec<u8>> = Set::default();
-        let mut list: Vec<Value> = Vec::new();
-        let mut bounds: Option<(Value, Value)> = None;
-        let mut key = Vec::new();
-        for part in &self.held {
-            let reader = KeyReader::new(&part[i..=i]);
-            for row in 0..part[0].rows() {
-                reader.read(row, &mut key);
-                if list.len() <= LIST_MAX && seen.insert(key.clone()) {
-                    list.push(part[i].value(row));
-                }
-            }
-        }
-        if list.len() <= LIST_MAX {
-            return Expr::In { value: Box::new(Expr::Column(c)), list };
-        }
-        for part in &self.held {
-            for row in 0..part[0].rows() {
-                let v = part[i].value(row);
-                bounds = Some(match bounds.take() {
-                    None => (v.clone(), v),
-                    Some((min, max)) if v.compare(&min).is_some_and(|o| o.is_lt()) => (v, max),
-                    Some((min, max)) if v.compare(&max).is_some_and(|o| o.is_gt()) => (min, v),
-                    Some(bounds) => bounds,
-                });
-            }
-        }
-        let (min, max) = bounds.expect("there are more values than a list holds");
-        let bound = |op, v| Expr::compare(op, Expr::Column(c), Expr::Const(v, data_type));
-        Expr::And(vec![bound(CompareOp::GtEq, min), bound(CompareOp::LtEq, max)])
     }
 
     /// Every key that there will be.
@@ -167,6 +134,40 @@ impl NewKeys<'_> {
     ) -> Result<(), EngineError> {
         visit_table(self.snapshot, base, filter, Some(self.edits), each)
     }
+}
+
+/// The filter that rows with one of the keys pass, as far as key column `i`, column `c` of the table, says.
+pub(super) fn looking_for(keys: &[Vec<Column>], i: usize, c: u16, data_type: DataType) -> Expr {
+    let mut seen: Set<Vec<u8>> = Set::default();
+    let mut list: Vec<Value> = Vec::new();
+    let mut bounds: Option<(Value, Value)> = None;
+    let mut key = Vec::new();
+    for part in keys {
+        let reader = KeyReader::new(&part[i..=i]);
+        for row in 0..part[0].rows() {
+            reader.read(row, &mut key);
+            if list.len() <= LIST_MAX && seen.insert(key.clone()) {
+                list.push(part[i].value(row));
+            }
+        }
+    }
+    if list.len() <= LIST_MAX {
+        return Expr::In { value: Box::new(Expr::Column(c)), list };
+    }
+    for part in keys {
+        for row in 0..part[0].rows() {
+            let v = part[i].value(row);
+            bounds = Some(match bounds.take() {
+                None => (v.clone(), v),
+                Some((min, max)) if v.compare(&min).is_some_and(|o| o.is_lt()) => (v, max),
+                Some((min, max)) if v.compare(&max).is_some_and(|o| o.is_gt()) => (min, v),
+                Some(bounds) => bounds,
+            });
+        }
+    }
+    let (min, max) = bounds.expect("there are more values than a list holds");
+    let bound = |op, v| Expr::compare(op, Expr::Column(c), Expr::Const(v, data_type));
+    Expr::And(vec![bound(CompareOp::GtEq, min), bound(CompareOp::LtEq, max)])
 }
 
 /// What is done with a key: columns and row that it is in, and its bytes.
