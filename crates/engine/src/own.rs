@@ -191,6 +191,10 @@ impl Own {
     /// The statistics of a table with changes: those at the begin, widened by what was put in.
     pub(crate) fn statistics(&self, snapshot: &Snapshot, t: &Table) -> Result<TableStatistics, EngineError> {
         let base = match self.base.tables().find(|b| b.id() == t.id()) {
+            // The drive's entries are those of the index at the begin.
+            Some(base) if base.index_columns() != t.index_columns() => {
+                return Ok(TableStatistics::unknown(t));
+            }
             Some(base) => self.base.statistics(base)?,
             None => TableStatistics::none(t),
         };

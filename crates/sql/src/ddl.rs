@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     IndexColumn, IndexType, ObjectName, ObjectType, Query, SqlOption, Statement as Sql, TableConstraint,
     Value,
 };
-use lode_engine::{ColumnDef, IndexDef, Layout, TableDef, TableOptions};
+use lode_engine::{ColumnDef, EngineError, IndexDef, Layout, TableDef, TableOptions, WriteTxn};
 use lode_page::ColumnType;
 
 use crate::catalog::RESERVED_PREFIX;
@@ -47,9 +47,22 @@ pub(crate) async fn create_table(
     }
     let (columns, primary_key) = columns_and_key(create)?;
     let def = table_def(name, columns, primary_key, &create.table_options)?;
-    let (db, if_not_exists) = (session.database().clone(), create.if_not_exists);
-    blocking(move || Ok(db.create_table(def, if_not_exists)?)).await?;
+    let if_not_exists = create.if_not_exists;
+    change(session, move |txn| txn.create_table(def, if_not_exists)).await?;
     Ok(StatementResult::done("CREATE TABLE"))
+}
+
+/// Changes definitions, in the open transaction or in one of its own.
+async fn change(
+    session: &Session,
+    f: impl FnOnce(&mut WriteTxn) -> Result<bool, EngineError> + Send + 'static,
+) -> Result<(), SqlError> {
+    let mut work = session.work().await?;
+    blocking(move || {
+        f(&mut work.txn)?;
+        work.finish()
+    })
+    .await
 }
 
 async fn create_table_as(
@@ -58,10 +71,9 @@ async fn create_table_as(
     name: String,
     query: &Query,
 ) -> Result<StatementResult, SqlError> {
-    let db = session.database().clone();
-    let mut txn = blocking(move || Ok(db.begin_write()?)).await?;
-    let snapshot = txn.snapshot().clone();
+    let (mut work, snapshot) = session.work().await?.snapshot().await?;
     if snapshot.table(&name).is_some() && create.if_not_exists {
+        work.finish()?;
         return Ok(StatementResult::done("CREATE TABLE"));
     }
     let state = session.state_at(snapshot, None);
@@ -86,13 +98,13 @@ async fn create_table_as(
     }
     let def = table_def(name, columns, Vec::new(), &create.table_options)?;
     let table = Arc::new(def.clone());
-    let txn = blocking(move || {
-        txn.create_table(def, false)?;
-        Ok(txn)
+    let work = blocking(move || {
+        work.txn.create_table(def, false)?;
+        Ok(work)
     })
     .await?;
-    let (txn, rows) = load(txn, table, rows).await?;
-    blocking(move || Ok(txn.commit()?)).await?;
+    let (work, rows) = load(work, table, rows).await?;
+    blocking(move || work.finish()).await?;
     Ok(StatementResult::Count { verb: "CREATE TABLE AS", rows })
 }
 
@@ -258,13 +270,9 @@ pub(crate) async fn create_index(
     check_name("index", &name)?;
     let table = table_name(&create.table_name)?;
     let columns: Vec<String> = create.columns.iter().map(plain_column).collect::<Result<_, _>>()?;
-    let (db, if_not_exists) = (session.database().clone(), create.if_not_exists);
-    blocking(move || {
-        let columns = column_numbers(&*find_table(&db.snapshot()?, &table)?, &columns)?;
-        db.create_index(IndexDef { name, table, columns }, if_not_exists)?;
-        Ok(())
-    })
-    .await?;
+    let if_not_exists = create.if_not_exists;
+    let columns = column_numbers(&*find_table(&session.snapshot().await?, &table)?, &columns)?;
+    change(session, move |txn| txn.create_index(IndexDef { name, table, columns }, if_not_exists)).await?;
     Ok(StatementResult::done("CREATE INDEX"))
 }
 
@@ -278,17 +286,17 @@ pub(crate) async fn drop(session: &Session, statement: &Sql) -> Result<Statement
     }
     let [name] = names.as_slice() else {
         return Err(SqlError::Unsupported(
-            "DROP of several at once: each statement is its own transaction".into(),
+            "DROP of several at once: drop one after the other, between BEGIN and COMMIT".into(),
         ));
     };
-    let (db, if_exists, name) = (session.database().clone(), *if_exists, table_name(name)?);
+    let (if_exists, name) = (*if_exists, table_name(name)?);
     match object_type {
         ObjectType::Table => {
-            blocking(move || Ok(db.drop_table(&name, if_exists)?)).await?;
+            change(session, move |txn| txn.drop_table(&name, if_exists)).await?;
             Ok(StatementResult::done("DROP TABLE"))
         }
         ObjectType::Index => {
-            blocking(move || Ok(db.drop_index(&name, if_exists)?)).await?;
+            change(session, move |txn| txn.drop_index(&name, if_exists)).await?;
             Ok(StatementResult::done("DROP INDEX"))
         }
         other => Err(SqlError::Unsupported(format!("DROP {other}"))),

@@ -25,6 +25,7 @@ pub mod scan;
 pub mod session;
 mod show;
 pub mod statement;
+mod transaction;
 pub mod translate;
 mod types;
 
@@ -35,3 +36,4 @@ pub use offload::Offload;
 pub use options::LodeOptions;
 pub use session::{Session, SessionOptions};
 pub use statement::{Statement, StatementResult};
+pub use transaction::TransactionStatus;

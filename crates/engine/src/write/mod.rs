@@ -128,6 +128,9 @@ impl WriteTxn {
         };
         let mut catalog = self.catalog.clone();
         for t in self.catalog.tables.values() {
+            if self.snapshot.table(t.name()).is_none_or(|b| !Arc::ptr_eq(&b, t)) {
+                own.changed.insert(t.id());
+            }
             let Some(change) = self.changes.get_mut(&t.id()) else { continue };
             let mut io = Io::new(&self.database.shared, &mut self.fresh);
             change.settle(&mut io, t)?;

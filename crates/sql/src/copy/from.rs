@@ -31,7 +31,7 @@ pub(super) async fn copy_from(
     path: PathBuf,
     format: Format,
 ) -> Result<u64, SqlError> {
-    let Change { txn, table, .. } = Change::begin(session, &table_name(name)?).await?;
+    let Change { work, table, .. } = Change::begin(session, &table_name(name)?).await?;
     let numbers = if columns.is_empty() {
         (0..table.def().columns.len() as u16).collect()
     } else {
@@ -53,8 +53,8 @@ pub(super) async fn copy_from(
         }
         Ok(())
     });
-    let (txn, rows) = load(txn, Arc::new(table.def().clone()), builder.build()).await?;
-    blocking(move || Ok(txn.commit()?)).await?;
+    let (work, rows) = load(work, Arc::new(table.def().clone()), builder.build()).await?;
+    blocking(move || work.finish()).await?;
     Ok(rows)
 }
 

@@ -13,13 +13,14 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::error::DataFusionError;
 use futures::{Stream, StreamExt};
-use lode_engine::{TableDef, WriteTxn};
+use lode_engine::TableDef;
 use lode_page::Column;
 use tokio::sync::mpsc;
 
 use super::Change;
 use crate::arrow_convert::{arrow_type, from_arrow};
 use crate::session::blocking;
+use crate::transaction::Work;
 use crate::types::assignable;
 use crate::{Session, SqlError};
 
@@ -27,8 +28,8 @@ use crate::{Session, SqlError};
 const WAITING_BATCHES: usize = 2;
 
 impl Session {
-    /// Appends all batches to a table, in column pages (or as the table's layout says), in one transaction: its rows
-    /// appear together, or not at all. Columns are matched by name when the batches have all of the table's names,
+    /// Appends all batches to a table, in column pages (or as the table's layout says), in the open transaction or
+    /// in one of its own: its rows appear together, or not at all. Columns are matched by name when the batches have all of the table's names,
     /// else by position; values are cast to the columns' types. Dropping the future undoes the load.
     ///
     /// Batches are taken on the calling task while earlier ones are encoded on another thread. An iterator becomes
@@ -42,18 +43,14 @@ impl Session {
     {
         let change = Change::begin(self, table).await?;
         let def = Arc::new(change.table.def().clone());
-        let (txn, rows) = load(change.txn, def, batches).await?;
-        blocking(move || Ok(txn.commit()?)).await?;
+        let (work, rows) = load(change.work, def, batches).await?;
+        blocking(move || work.finish()).await?;
         Ok(rows)
     }
 }
 
-/// Loads `batches` within `txn`, which the caller commits.
-pub(crate) async fn load<S>(
-    mut txn: WriteTxn,
-    table: Arc<TableDef>,
-    batches: S,
-) -> Result<(WriteTxn, u64), SqlError>
+/// Loads `batches` within `work`, which the caller finishes.
+pub(crate) async fn load<S>(mut work: Work, table: Arc<TableDef>, batches: S) -> Result<(Work, u64), SqlError>
 where
     S: Stream<Item = Result<RecordBatch, DataFusionError>> + Send,
 {
@@ -61,9 +58,9 @@ where
     let worker = tokio::spawn(blocking(move || {
         let mut rows = 0;
         while let Some(batch) = receiver.blocking_recv() {
-            rows += txn.load(&table.name, conform(&batch, &table)?)?;
+            rows += work.txn.load(&table.name, conform(&batch, &table)?)?;
         }
-        Ok((txn, rows))
+        Ok((work, rows))
     }));
     let mut batches = pin!(batches);
     let mut failure = None;
