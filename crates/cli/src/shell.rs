@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
-use lode_engine::{Database, Table};
+use lode_engine::{Database, Rule, Table};
 use lode_sql::TransactionStatus;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
@@ -159,6 +159,14 @@ fn describe(database: &Database, name: &str) -> CliResult {
     }
     for index in table.indexes() {
         text += &format!("index {}: {}\n", index.name, list(&index.columns));
+    }
+    for constraint in &table.def().constraints {
+        let what = match &constraint.rule {
+            Rule::Unique { columns } => format!("unique: {}", list(columns)),
+            Rule::Check { expression } => format!("check: {expression}"),
+            Rule::ForeignKey { columns, parent, .. } => format!("references {parent}: {}", list(columns)),
+        };
+        text += &format!("constraint {} {what}\n", constraint.name);
     }
     let s = snapshot.statistics(&table)?;
     text += &format!("{} rows in {} pages, {}", count(s.rows), count(s.pages), bytes(s.bytes));

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A commit that changes a table writes its descriptor in the same batch as its pages; the root changes only when
-//! tables come or go. Invariants: names are unique; an extent has one owner; descriptors lie in catalog extents.
+//! tables come or go. A table with constraints has version 2, any other 1. Invariants: names are unique; an extent has one owner; descriptors lie in catalog extents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,6 +30,8 @@ use crate::table::{Table, TableDescriptor};
 const MAGIC: [u8; 4] = *b"LCAT";
 const HEADER_BYTES: usize = 24;
 const VERSION: u8 = 1;
+/// Of a table with constraints, which a Lode that knows only version 1 would not hold.
+const VERSION_CONSTRAINED: u8 = 2;
 const KIND_ROOT: u8 = 1;
 const KIND_TABLE: u8 = 2;
 /// Descriptors read by one command.
@@ -131,7 +133,8 @@ impl Catalog {
         let mut writes = Vec::new();
         for t in self.tables.values() {
             if !old.tables.get(t.name()).is_some_and(|o| Arc::ptr_eq(o, t)) {
-                let write = encode(KIND_TABLE, t.descriptor, &t.to_descriptor());
+                let version = if t.def().constraints.is_empty() { VERSION } else { VERSION_CONSTRAINED };
+                let write = encode(KIND_TABLE, version, t.descriptor, &t.to_descriptor());
                 if write.data.len() > page_bytes_max {
                     let what = format!(
                         "its description takes {} bytes, a page holds {page_bytes_max}",
@@ -158,16 +161,16 @@ impl Catalog {
             extents: self.extents.iter().map(|e| e.raw()).collect(),
             tables: self.tables.values().map(|t| t.descriptor.raw()).collect(),
         };
-        encode(KIND_ROOT, root_lpid(), &root)
+        encode(KIND_ROOT, VERSION, root_lpid(), &root)
     }
 }
 
-fn encode(kind: u8, lpid: Lpid, body: &impl Serialize) -> PageWrite {
+fn encode(kind: u8, version: u8, lpid: Lpid, body: &impl Serialize) -> PageWrite {
     let body = serde_json::to_vec(body).expect("numbers, strings and lists can be written as JSON");
     let mut page = PageBufMut::zeroed((HEADER_BYTES + body.len()).next_multiple_of(CELL_BYTES));
     page[..4].copy_from_slice(&MAGIC);
     page[4] = kind;
-    page[5] = VERSION;
+    page[5] = version;
     page[8..16].copy_from_slice(&lpid.raw().to_le_bytes());
     page[16..20].copy_from_slice(&(body.len() as u32).to_le_bytes());
     let checksum = crc32c_seeded(crc32c(&page[..20]), &body);
@@ -181,8 +184,9 @@ fn decode<T: DeserializeOwned>(kind: u8, lpid: Lpid, page: &PageBuf) -> Result<T
     if page.len() < HEADER_BYTES || page[..4] != MAGIC {
         return Err(bad("not a catalog page"));
     }
-    if page[5] > VERSION {
-        return Err(EngineError::NewerCatalog { lpid, version: page[5], known: VERSION });
+    let known = if kind == KIND_TABLE { VERSION_CONSTRAINED } else { VERSION };
+    if page[5] > known {
+        return Err(EngineError::NewerCatalog { lpid, version: page[5], known });
     }
     let number = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().expect("4 bytes"));
     let body_bytes = number(16) as usize;

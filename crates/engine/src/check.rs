@@ -20,11 +20,13 @@ pub(crate) fn check(snapshot: &Snapshot) -> Result<Vec<String>, EngineError> {
     for t in snapshot.tables() {
         let sound = problems.len();
         check_table(snapshot, t, &mut problems)?;
-        if sound == problems.len()
-            && !t.def().primary_key.is_empty()
-            && let Err(e) = write::check_table(snapshot, t)
-        {
-            problems.push(e.to_string());
+        if sound == problems.len() {
+            problems.extend(write::check_table(snapshot, t).err().map(|e| e.to_string()));
+        }
+    }
+    if problems.is_empty() {
+        for t in snapshot.tables() {
+            problems.extend(write::check_foreign_keys(snapshot, t).err().map(|e| e.to_string()));
         }
     }
     Ok(problems)

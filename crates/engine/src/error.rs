@@ -44,6 +44,36 @@ pub enum EngineError {
         /// The key's values, as SQL writes them.
         key: String,
     },
+    /// Two rows with one value of what is UNIQUE.
+    #[error("table \"{table}\": duplicate {key} violates the unique constraint \"{constraint}\"")]
+    Unique {
+        /// The table.
+        table: String,
+        /// The constraint.
+        constraint: String,
+        /// The values, as SQL writes them.
+        key: String,
+    },
+    /// A row that references none, or a row that is gone and still referenced.
+    #[error("table \"{table}\": {what} (foreign key \"{constraint}\" to \"{parent}\")")]
+    ForeignKey {
+        /// The table that references.
+        table: String,
+        /// The constraint.
+        constraint: String,
+        /// The table that is referenced.
+        parent: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// A table that cannot go, since another references it.
+    #[error("table \"{table}\" cannot be dropped: a foreign key of \"{by}\" references it")]
+    Referenced {
+        /// The table.
+        table: String,
+        /// Who references it.
+        by: String,
+    },
     /// Another transaction committed first to what this one changes. Run again, it may pass.
     #[error("could not serialize access due to concurrent update: {what}")]
     Conflict {

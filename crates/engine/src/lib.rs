@@ -37,8 +37,8 @@ pub use snapshot::Snapshot;
 pub use statistics::TableStatistics;
 pub use store::LinkStats;
 pub use table::{
-    COLUMNS_MAX, ColumnDef, INDEX_COLUMNS_DEFAULT, IndexDef, Layout, RowAddress, Table, TableDef,
-    TableOptions,
+    COLUMNS_MAX, ColumnDef, Constraint, INDEX_COLUMNS_DEFAULT, IndexDef, Layout, RowAddress, Rule, Table,
+    TableDef, TableOptions,
 };
 pub use write::{Savepoint, WriteTxn};
 

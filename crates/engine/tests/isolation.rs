@@ -5,9 +5,11 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use lode_base::Geometry;
 use lode_command::Answer;
 use lode_engine::{Database, EngineError, Layout, RowAddress, Savepoint, Snapshot, WriteTxn};
-use lode_firmware::Drive;
+use lode_firmware::{Drive, DriveOptions};
+use lode_flash::Medium;
 use lode_page::{DataType, Value};
 use lode_program::{CompareOp, Expr, Program};
 use proptest::prelude::*;
@@ -102,7 +104,10 @@ impl Open {
     fn run(&mut self, step: &Step) {
         match *step {
             Step::Insert { first, rows } | Step::Load { first, rows } => {
-                let rows: Vec<Row> = (first..first + rows).map(|k| row_of(k, &format!("{k}"))).collect();
+                // Loads are wide enough to fill pages, so that they go to the drive before the commit.
+                let width = if matches!(step, Step::Load { .. }) { 120 } else { 1 };
+                let text = |k: i64| format!("{k:width$}");
+                let rows: Vec<Row> = (first..first + rows).map(|k| row_of(k, &text(k))).collect();
                 let columns = columns(&TYPES, &rows);
                 match step {
                     Step::Insert { .. } => self.txn.insert("t", columns).unwrap(),
@@ -246,7 +251,7 @@ fn history(layout: Layout, db: &Database, steps: &[(usize, Step)]) -> (u32, u32,
 
 fn config() -> ProptestConfig {
     let rng_seed = proptest::test_runner::RngSeed::Fixed(20_261_122);
-    let cases = std::env::var("LODE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(16);
+    let cases = std::env::var("LODE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(8);
     ProptestConfig { cases, failure_persistence: None, rng_seed, ..ProptestConfig::default() }
 }
 
@@ -270,13 +275,20 @@ proptest! {
 
     #[test]
     fn on_the_real_drive(row in any::<bool>(), steps in steps()) {
-        let drive = Drive::in_memory(256 << 20);
+        let drive = small_drive();
         let db = open(&drive);
         history(if row { Layout::Row } else { Layout::Auto }, &db, &steps);
         prop_assert_eq!(drive.info().views, 1);
         drop(db);
         prop_assert_eq!(drive.check().problems, Vec::<String>::new());
     }
+}
+
+/// A drive of small pages: a few hundred rows fill some, so that loads go to the drive before their commit.
+fn small_drive() -> Drive {
+    let options =
+        DriveOptions { batch_bytes_max: 128 << 10, page_bytes_max: 16 << 10, ..DriveOptions::default() };
+    Drive::format(Medium::memory(Geometry::file(256 << 20).unwrap()), options).unwrap()
 }
 
 /// The random histories above are worth something only if they meet conflicts and duplicates.

@@ -43,6 +43,14 @@ pub enum SqlError {
         /// What went wrong.
         message: String,
     },
+    /// A row for which a CHECK is false.
+    #[error("table \"{table}\": a row violates the check constraint \"{constraint}\"")]
+    Check {
+        /// The table.
+        table: String,
+        /// The constraint.
+        constraint: String,
+    },
     /// The transaction failed before; it can only be rolled back.
     #[error("current transaction is aborted, commands ignored until end of transaction block")]
     TransactionFailed,
@@ -88,6 +96,7 @@ impl SqlError {
             Self::Unsupported(_) => "0A000",
             Self::TransactionFailed => "25P02",
             Self::ReadOnly => "25006",
+            Self::Check { .. } => "23514",
             Self::NoTransaction(_) => "25P01",
             Self::NoSavepoint(_) => "3B001",
             Self::File { .. } => "58030",
@@ -118,7 +127,9 @@ impl SqlError {
 fn engine_sqlstate(e: &EngineError) -> &'static str {
     match e {
         EngineError::Conflict { .. } => "40001",
-        EngineError::DuplicateKey { .. } => "23505",
+        EngineError::DuplicateKey { .. } | EngineError::Unique { .. } => "23505",
+        EngineError::ForeignKey { .. } => "23503",
+        EngineError::Referenced { .. } => "2BP01",
         EngineError::NotNull { .. } => "23502",
         EngineError::NoSuchTable(_) => "42P01",
         EngineError::TableExists(_) | EngineError::IndexExists(_) => "42P07",

@@ -9,6 +9,7 @@ mod aggregate;
 pub mod arrow_convert;
 mod catalog;
 pub mod config;
+mod constraints;
 mod copy;
 pub mod counts;
 mod ddl;

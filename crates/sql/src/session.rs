@@ -224,6 +224,11 @@ impl Session {
         Some(host.read().since(&begun))
     }
 
+    /// DataFusion's state without tables: for expressions.
+    pub(crate) fn state(&self) -> SessionState {
+        self.state.read().clone()
+    }
+
     pub(crate) fn config(&self) -> Arc<ConfigOptions> {
         self.state.read().config_options().clone()
     }

@@ -6,7 +6,7 @@ use lode_page::{Column, PageKind};
 use super::cutter::{Cutter, Shape};
 use super::edit::Edits;
 use super::held::Held;
-use super::key_check::NewKeys;
+use super::key_check::{EachKey, NewKeys, visit_rows};
 use super::key_order::KeyOrder;
 use super::stream::{Io, Stream};
 use crate::snapshot::Snapshot;
@@ -140,35 +140,57 @@ impl TableChange {
         base: Option<&Table>,
         t: &Table,
     ) -> Result<(), EngineError> {
-        let key = &t.def().primary_key;
-        if key.is_empty() {
-            return Ok(());
-        }
         self.stream.flush(io.store)?;
-        let mut held: Vec<Vec<Column>> = Vec::new();
-        for part in self.inserts.iter().flat_map(Cutter::parts) {
-            held.push(chosen(&part, key));
+        for (constraint, key) in t.def().keys() {
+            let mut held: Vec<Vec<Column>> = Vec::new();
+            for part in self.inserts.iter().flat_map(Cutter::parts) {
+                held.push(chosen(&part, key));
+            }
+            for (&lpid, edit) in self.edits.iter().filter(|(_, e)| !e.rekeyed(key).is_empty()) {
+                held.push(edit.new_keys(key, read::columns(snapshot, lpid, key)?.columns));
+            }
+            let held_is_load = held.is_empty();
+            for part in self.load.iter().flat_map(|l| l.cutter.parts()) {
+                held.push(chosen(&part, key));
+            }
+            let order = self.load.as_mut().and_then(|l| l.order.as_mut()).filter(|_| constraint.is_none());
+            let new_keys = NewKeys {
+                snapshot,
+                base,
+                table: t,
+                constraint,
+                key,
+                edits: &self.edits,
+                held,
+                held_is_load,
+                loaded: self.stream.lpids().collect(),
+                loaded_rows: self.stream.rows,
+                order,
+            };
+            new_keys.check()?;
+        }
+        Ok(())
+    }
+
+    /// Every key that these changes put in, but for those with a NULL. What is held is in `inserts`, loads are flushed.
+    pub(super) fn visit_new(
+        &self,
+        snapshot: &Snapshot,
+        t: &Table,
+        key: &[u16],
+        each: &mut EachKey<'_>,
+    ) -> Result<(), EngineError> {
+        let load = self.load.iter().map(|l| &l.cutter);
+        for part in self.inserts.iter().chain(load).flat_map(Cutter::parts) {
+            visit_rows(&chosen(&part, key), each)?;
         }
         for (&lpid, edit) in self.edits.iter().filter(|(_, e)| !e.rekeyed(key).is_empty()) {
-            let page = read::columns(snapshot, lpid, key)?;
-            held.push(edit.new_keys(key, page.columns));
+            visit_rows(&edit.new_keys(key, read::columns(snapshot, lpid, key)?.columns), each)?;
         }
-        let held_is_load = held.is_empty();
-        for part in self.load.iter().flat_map(|l| l.cutter.parts()) {
-            held.push(chosen(&part, key));
+        for lpid in self.stream.lpids() {
+            visit_rows(&read::unpublished(snapshot.store(), t, lpid, key)?, each)?;
         }
-        let new_keys = NewKeys {
-            snapshot,
-            base,
-            table: t,
-            edits: &self.edits,
-            held,
-            held_is_load,
-            loaded: self.stream.lpids().collect(),
-            loaded_rows: self.stream.rows,
-            order: self.load.as_mut().and_then(|l| l.order.as_mut()),
-        };
-        new_keys.check()
+        Ok(())
     }
 }
 

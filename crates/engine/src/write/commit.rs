@@ -29,8 +29,8 @@ impl WriteTxn {
     /// are checked here.
     ///
     /// # Errors
-    /// [`EngineError::Conflict`], [`EngineError::DuplicateKey`], [`EngineError::OutOfSpace`], or when the drive fails; the
-    /// database is as it was.
+    /// [`EngineError::Conflict`], [`EngineError::DuplicateKey`], [`EngineError::Unique`], [`EngineError::ForeignKey`],
+    /// [`EngineError::OutOfSpace`], or when the drive fails; the database is as it was.
     pub fn commit(mut self) -> Result<CommitNo, EngineError> {
         if self.is_unchanged() {
             return Ok(self.snapshot.commit());
@@ -51,6 +51,7 @@ impl WriteTxn {
             let mut io = Io::new(&self.database.shared, &mut self.fresh);
             change.check_keys(&mut io, &self.snapshot, base.as_deref(), &t)?;
         }
+        self.check_foreign_keys(&changes)?;
         let (batch, catalog) = match self.in_place(&changes)? {
             Some(done) => done,
             None => self.moved(&mut changes)?,

@@ -257,6 +257,7 @@ mod tests {
             columns: vec![column("k", DataType::BigInt), column("s", DataType::Text)],
             primary_key: Vec::new(),
             options: TableOptions { layout, page_index: Vec::new() },
+            constraints: Vec::new(),
         };
         Table::new(TableId::new(1), def, Vec::new(), Vec::new(), crate::catalog::root_lpid())
     }

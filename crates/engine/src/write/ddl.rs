@@ -4,7 +4,7 @@ use lode_base::TableId;
 
 use super::WriteTxn;
 use crate::table::check_columns;
-use crate::{EngineError, IndexDef, Table, TableDef, catalog};
+use crate::{EngineError, IndexDef, Rule, Table, TableDef, catalog};
 
 impl WriteTxn {
     /// Creates a table; answers whether it did (`false`: it was there, and `if_not_exists`). Rows can be inserted into
@@ -14,6 +14,16 @@ impl WriteTxn {
             return if if_not_exists { Ok(false) } else { Err(EngineError::TableExists(def.name)) };
         }
         def.check()?;
+        for c in &def.constraints {
+            if let Rule::ForeignKey { columns, parent, parent_columns } = &c.rule {
+                let own = (*parent == def.name).then_some(&def);
+                let parent = match own {
+                    Some(own) => own,
+                    None => self.catalog.table(parent)?.def(),
+                };
+                def.check_parent(c, columns, parent, parent_columns)?;
+            }
+        }
         let id = {
             let mut next = self.shared().next_table.lock();
             *next += 1;
@@ -29,6 +39,7 @@ impl WriteTxn {
 
     /// Drops a table and its indexes; answers whether it did.
     pub fn drop_table(&mut self, name: &str, if_exists: bool) -> Result<bool, EngineError> {
+        self.check_unreferenced(name)?;
         let Some(table) = self.catalog.tables.remove(name) else {
             return if if_exists { Ok(false) } else { Err(EngineError::NoSuchTable(name.into())) };
         };

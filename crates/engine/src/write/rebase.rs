@@ -27,7 +27,7 @@ use super::key_check::looking_for;
 use super::stream::Io;
 use crate::catalog::Catalog;
 use crate::snapshot::Snapshot;
-use crate::{EngineError, Map, Table, read};
+use crate::{EngineError, Map, Rule, Table, read};
 
 /// Rows that are looked up at a time.
 const LOOKUP_ROWS_MAX: usize = 1 << 16;
@@ -101,6 +101,16 @@ impl WriteTxn {
             };
             catalog.tables.insert(t.name().into(), Arc::new(table));
         }
+        let defines = !self.index_rules.is_empty();
+        for t in catalog.tables.values().filter(|_| defines) {
+            for c in &t.def().constraints {
+                let Rule::ForeignKey { columns, parent, parent_columns } = &c.rule else { continue };
+                let Some(parent) = catalog.tables.get(parent) else {
+                    return Err(conflict(t, &format!("\"{parent}\", which it references, was dropped")));
+                };
+                t.def().check_parent(c, columns, parent.def(), parent_columns)?;
+            }
+        }
         Ok(catalog)
     }
 }
@@ -116,6 +126,9 @@ struct Move<'a> {
     now: &'a Snapshot,
     to: &'a Table,
 }
+
+/// A row of a page.
+type Slot = (Lpid, u32);
 
 /// A row that is edited: where it was, and all its values then.
 struct Row {
@@ -194,7 +207,7 @@ impl Move<'_> {
         parts: &[Vec<Column>],
         keys: &[Vec<Column>],
         all: &[u16],
-    ) -> Result<Map<(Lpid, u32), (Lpid, u32)>, EngineError> {
+    ) -> Result<Map<Slot, Slot>, EngineError> {
         let key = &self.from.def().primary_key;
         let schema = self.to.schema();
         let term = |(i, &c): (usize, &u16)| looking_for(keys, i, c, schema.columns[usize::from(c)].data_type);
@@ -235,7 +248,7 @@ fn same(a: &Value, b: &Value) -> bool {
 }
 
 /// An edit, each row of it where `now` says that the row is.
-fn put(edit: &PageEdit, now: impl Fn(u32) -> (Lpid, u32), kept: &mut Edits) {
+fn put(edit: &PageEdit, now: impl Fn(u32) -> Slot, kept: &mut Edits) {
     for &slot in &edit.deleted {
         let (lpid, slot) = now(slot);
         Arc::make_mut(kept.entry(lpid).or_default()).deleted.insert(slot);

@@ -13,7 +13,7 @@ use super::edit::PageEdit;
 use crate::database::Shared;
 use crate::store::Store;
 use crate::table::TableExtent;
-use crate::{EngineError, Table, read};
+use crate::{EngineError, Set, Table, read};
 
 /// Bytes of a batch of staged pages.
 const FLUSH_BYTES: usize = 4 << 20;
@@ -46,6 +46,8 @@ pub(super) struct Stream {
     staged_bytes: usize,
     pub(super) rows: u64,
     pub(super) bytes: u64,
+    /// Pages that lost all their rows.
+    gone: Set<Lpid>,
     /// A savepoint was made: what comes after it goes to an extent of its own, which a rollback forgets whole.
     pub(super) sealed: bool,
 }
@@ -112,6 +114,7 @@ impl Stream {
         if columns[0].rows() == 0 {
             let extent = self.extents.iter_mut().find(|e| e.id == lpid.extent());
             extent.expect("the page is one of the stream").live -= 1;
+            self.gone.insert(lpid);
             io.store.write(Batch { trims: vec![lpid], ..Batch::default() })?;
             return Ok(());
         }
@@ -138,7 +141,8 @@ impl Stream {
 
     /// Every page of the stream.
     pub(super) fn lpids(&self) -> impl Iterator<Item = Lpid> + '_ {
-        self.extents.iter().flat_map(|e| (0..e.used).map(|p| e.id.page(p)))
+        let used = self.extents.iter().flat_map(|e| (0..e.used).map(|p| e.id.page(p)));
+        used.filter(|l| !self.gone.contains(l))
     }
 }
 

@@ -14,7 +14,7 @@ use lode_engine::Table;
 use super::Format;
 use super::csv_rows::CsvRows;
 use crate::arrow_convert::arrow_type;
-use crate::dml::{Change, column_numbers, load, to_array};
+use crate::dml::{Change, Checks, column_numbers, load, to_array};
 use crate::session::blocking;
 use crate::statement::table_name;
 use crate::types::arrow_schema;
@@ -53,7 +53,9 @@ pub(super) async fn copy_from(
         }
         Ok(())
     });
-    let (work, rows) = load(work, Arc::new(table.def().clone()), builder.build()).await?;
+    let def = Arc::new(table.def().clone());
+    let checks = Checks::of(&session.state(), &def)?;
+    let (work, rows) = load(work, def, checks, builder.build()).await?;
     blocking(move || work.finish()).await?;
     Ok(rows)
 }

@@ -12,7 +12,8 @@ use datafusion::sql::sqlparser::ast::{Insert, Statement as Sql, TableObject};
 use futures::{StreamExt, stream};
 use lode_engine::TableDef;
 
-use super::{Change, check_assignable, conform, load};
+use super::load::conform;
+use super::{Change, Checks, check_assignable, load};
 use crate::options::LodeOptions;
 use crate::session::{blocking, start};
 use crate::statement::{StatementResult, table_name};
@@ -36,6 +37,7 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
     };
     let def = Arc::new(table.def().clone());
     check_inserted(&input, &def)?;
+    let checks = Checks::of(&state, &def)?;
 
     let (schema, mut rows) = start(&state, &input).await?;
     let bulk_rows = LodeOptions::of(state.config_options()).bulk_rows;
@@ -44,7 +46,7 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
         held.push(batch?);
         if held.rows > bulk_rows || held.bytes > HELD_BYTES_MAX {
             let all = stream::iter(held.batches.into_iter().map(Ok)).chain(rows);
-            let (work, rows) = load(work, def, all).await?;
+            let (work, rows) = load(work, def, checks, all).await?;
             return finish(work, rows).await;
         }
     }
@@ -53,7 +55,7 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
         return Ok(StatementResult::Count { verb: "INSERT", rows: 0 });
     }
     blocking(move || {
-        let columns = conform(&held.concat(&schema)?, &def)?;
+        let columns = conform(&held.concat(&schema)?, &def, &checks)?;
         let rows = work.txn.insert(&name, columns)?;
         work.finish()?;
         Ok(StatementResult::Count { verb: "INSERT", rows })

@@ -4,6 +4,7 @@
 //!   stream of batches ─► 2 waiting ─► cast ─► columns ─► WriteTxn::load ─► (commit publishes all)
 //! ```
 
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use lode_engine::TableDef;
 use lode_page::Column;
 use tokio::sync::mpsc;
 
-use super::Change;
+use super::{Change, Checks};
 use crate::arrow_convert::{arrow_type, from_arrow};
 use crate::session::blocking;
 use crate::transaction::Work;
@@ -43,14 +44,20 @@ impl Session {
     {
         let change = Change::begin(self, table).await?;
         let def = Arc::new(change.table.def().clone());
-        let (work, rows) = load(change.work, def, batches).await?;
+        let checks = Checks::of(&self.state(), &def)?;
+        let (work, rows) = load(change.work, def, checks, batches).await?;
         blocking(move || work.finish()).await?;
         Ok(rows)
     }
 }
 
 /// Loads `batches` within `work`, which the caller finishes.
-pub(crate) async fn load<S>(mut work: Work, table: Arc<TableDef>, batches: S) -> Result<(Work, u64), SqlError>
+pub(crate) async fn load<S>(
+    mut work: Work,
+    table: Arc<TableDef>,
+    checks: Checks,
+    batches: S,
+) -> Result<(Work, u64), SqlError>
 where
     S: Stream<Item = Result<RecordBatch, DataFusionError>> + Send,
 {
@@ -58,7 +65,7 @@ where
     let worker = tokio::spawn(blocking(move || {
         let mut rows = 0;
         while let Some(batch) = receiver.blocking_recv() {
-            rows += work.txn.load(&table.name, conform(&batch, &table)?)?;
+            rows += work.txn.load(&table.name, conform(&batch, &table, &checks)?)?;
         }
         Ok((work, rows))
     }));
@@ -94,8 +101,12 @@ where
 /// The table's columns of `batch`: by name when it has them all, else by position; cast to their types.
 ///
 /// # Errors
-/// When columns are missing or left over, or a value does not fit: the message names the column.
-pub(crate) fn conform(batch: &RecordBatch, table: &TableDef) -> Result<Vec<Column>, SqlError> {
+/// When columns are missing or left over, or a value does not fit: the message names the column. When a CHECK is false.
+pub(crate) fn conform(
+    batch: &RecordBatch,
+    table: &TableDef,
+    checks: &Checks,
+) -> Result<Vec<Column>, SqlError> {
     let names = || table.columns.iter().map(|c| c.name.as_str());
     if batch.num_columns() != table.columns.len() {
         return Err(SqlError::Invalid(format!(
@@ -107,15 +118,25 @@ pub(crate) fn conform(batch: &RecordBatch, table: &TableDef) -> Result<Vec<Colum
     }
     let by_name: Option<Vec<&ArrayRef>> = names().map(|name| batch.column_by_name(name)).collect();
     let arrays = by_name.unwrap_or_else(|| batch.columns().iter().collect());
-    arrays.into_iter().enumerate().map(|(i, array)| to_column(table, i as u16, array)).collect()
+    let cast = arrays.into_iter().zip(0u16..).map(|(array, i)| Ok((i, cast_to(table, i, array)?)));
+    let arrays = cast.collect::<Result<BTreeMap<u16, ArrayRef>, SqlError>>()?;
+    checks.verify(&arrays, batch.num_rows())?;
+    arrays.iter().map(|(&i, array)| column_of(table, i, array)).collect()
 }
 
-/// `array` as values of column `column` of `table`.
-pub(crate) fn to_column(table: &TableDef, column: u16, array: &ArrayRef) -> Result<Column, SqlError> {
-    let def = &table.columns[usize::from(column)];
-    let named = |e: String| SqlError::Invalid(format!("column \"{}\": {e}", def.name));
-    let array = to_array(table, column, array).map_err(|(_, message)| named(message))?;
-    from_arrow(&array, def.ty.data_type).map_err(|e| named(e.to_string()))
+/// An array of the column's own type as its values.
+pub(crate) fn column_of(table: &TableDef, column: u16, array: &ArrayRef) -> Result<Column, SqlError> {
+    let data_type = table.columns[usize::from(column)].ty.data_type;
+    from_arrow(array, data_type).map_err(|e| named(table, column, &e.to_string()))
+}
+
+fn named(table: &TableDef, column: u16, e: &str) -> SqlError {
+    SqlError::Invalid(format!("column \"{}\": {e}", table.columns[usize::from(column)].name))
+}
+
+/// `array`, cast to the type of column `column` of `table`; the message of an error names it.
+pub(crate) fn cast_to(table: &TableDef, column: u16, array: &ArrayRef) -> Result<ArrayRef, SqlError> {
+    to_array(table, column, array).map_err(|(_, e)| named(table, column, &e))
 }
 
 /// `array` cast to the type of column `column` of `table`, or the first row that cannot be and why.

@@ -7,13 +7,15 @@
 //! Invariants: a query is done before its first change, so no statement sees its own changes; a row is changed once;
 //! the transaction is dropped, and nothing happened, whatever fails before the commit; an open one has failed then.
 
+mod checks;
 mod insert;
 mod load;
 mod rewrite;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, RecordBatch, UInt64Array};
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
 use datafusion::arrow::compute::{concat_batches, sort_to_indices, take_record_batch};
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
@@ -22,8 +24,9 @@ use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{Delete, Query, Statement as Sql, Truncate, Update, With};
 use lode_engine::{EngineError, RowAddress, Snapshot, Table};
 
+pub(crate) use checks::Checks;
 pub(crate) use insert::insert;
-pub(crate) use load::{conform, load, to_array};
+pub(crate) use load::{load, to_array};
 
 use crate::arrow_convert::arrow_type;
 use crate::session::{blocking, start};
@@ -108,8 +111,12 @@ pub(crate) async fn update(
     let Change { mut work, snapshot, table } = Change::begin(session, &found.table).await?;
     let columns = column_numbers(&table, &found.assigned)?;
     let state = session.state_at(snapshot, Some(table.clone()));
+    let checks = Checks::of(&state, table.def())?;
+    let others = checks.others(&columns);
+    found.also_select(others.iter().map(|&c| table.def().columns[usize::from(c)].name.as_str()));
     let plan = plan_query(&state, found.query).await?;
-    let plan = cast_assigned(plan, &table, &columns)?;
+    let all: Vec<u16> = columns.iter().chain(&others).copied().collect();
+    let plan = cast_assigned(plan, &table, &all)?;
     let batch = run_to_end(&state, &plan).await?;
     if batch.num_rows() == 0 {
         work.finish()?;
@@ -126,11 +133,12 @@ pub(crate) async fn update(
             )));
         }
         let rows: Vec<RowAddress> = rows.iter().copied().map(RowAddress::from_raw).collect();
-        let values = columns
-            .iter()
-            .zip(&batch.columns()[1..])
-            .map(|(&c, array)| load::to_column(table.def(), c, array))
-            .collect::<Result<Vec<_>, _>>()?;
+        let given = columns.iter().chain(&others).zip(&batch.columns()[1..]);
+        let cast = given.map(|(&c, array)| Ok((c, load::cast_to(table.def(), c, array)?)));
+        let arrays = cast.collect::<Result<BTreeMap<u16, ArrayRef>, SqlError>>()?;
+        checks.verify(&arrays, batch.num_rows())?;
+        let values = columns.iter().map(|c| load::column_of(table.def(), *c, &arrays[c]));
+        let values = values.collect::<Result<Vec<_>, _>>()?;
         let count = work.txn.update(&found.table, &rows, &columns, values)?;
         work.finish()?;
         Ok(StatementResult::Count { verb: "UPDATE", rows: count })
