@@ -12,13 +12,14 @@
 //! ```
 //!
 //! A commit that changes a table writes its descriptor in the same batch as its pages; the root changes only when
-//! tables come or go. A table with constraints has version 2, any other 1. Invariants: names are unique; an extent has one owner; descriptors lie in catalog extents.
+//! tables come or go. A root with trees and a table with constraints have version 2, all else 1. Invariants: names are unique;
+//! an extent has one owner; descriptors lie in catalog extents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lode_base::checksum::{crc32c, crc32c_seeded};
-use lode_base::{CELL_BYTES, EXTENT_PAGES, ExtentId, Lpid, PageBuf, PageBufMut, ViewId};
+use lode_base::{CELL_BYTES, EXTENT_PAGES, ExtentId, Lpid, PageBuf, PageBufMut, TableId, ViewId};
 use lode_command::{Align, PageWrite, ReadRequest};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -26,12 +27,14 @@ use serde::{Deserialize, Serialize};
 use crate::EngineError;
 use crate::store::Store;
 use crate::table::{Table, TableDescriptor};
+use crate::tree::Tree;
 
 const MAGIC: [u8; 4] = *b"LCAT";
 const HEADER_BYTES: usize = 24;
-const VERSION: u8 = 1;
-/// Of a table with constraints, which a Lode that knows only version 1 would not hold.
-const VERSION_CONSTRAINED: u8 = 2;
+/// The newest version: roots with trees, and tables with constraints.
+const VERSION: u8 = 2;
+/// What all else is written as.
+const VERSION_PLAIN: u8 = 1;
 const KIND_ROOT: u8 = 1;
 const KIND_TABLE: u8 = 2;
 /// Descriptors read by one command.
@@ -43,8 +46,10 @@ pub(crate) struct Catalog {
     pub(crate) tables: BTreeMap<String, Arc<Table>>,
     /// Extents of the catalog itself; the root's is the first.
     pub(crate) extents: Vec<ExtentId>,
-    /// The number of the next table.
+    /// The number of the next table or tree.
     pub(crate) next_table: u32,
+    /// The trees, by name.
+    pub(crate) trees: BTreeMap<String, Tree>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -53,6 +58,9 @@ struct Root {
     extents: Vec<u64>,
     /// Descriptor pages.
     tables: Vec<u64>,
+    /// Trees: number, name, root page.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    trees: Vec<(u32, String, u64)>,
 }
 
 /// Where the root is.
@@ -62,7 +70,8 @@ pub(crate) fn root_lpid() -> Lpid {
 
 impl Catalog {
     pub(crate) fn empty() -> Self {
-        Self { tables: BTreeMap::new(), extents: vec![root_lpid().extent()], next_table: 1 }
+        let extents = vec![root_lpid().extent()];
+        Self { tables: BTreeMap::new(), extents, next_table: 1, trees: BTreeMap::new() }
     }
 
     /// The catalog at a view.
@@ -70,7 +79,17 @@ impl Catalog {
         let lpid = root_lpid();
         let bad = |what: String| EngineError::BadCatalog { lpid, what };
         let root: Root = decode(KIND_ROOT, lpid, &store.read_page(Some(view), lpid)?)?;
-        let mut catalog = Self { tables: BTreeMap::new(), extents: Vec::new(), next_table: root.next_table };
+        let mut catalog = Self { extents: Vec::new(), next_table: root.next_table, ..Self::empty() };
+        for (id, name, page) in root.trees {
+            let page = Lpid::from_raw(page).ok_or_else(|| bad(format!("page {page} is out of range")))?;
+            if id == 0 || id >= root.next_table || catalog.trees.values().any(|t| t.id().raw() == id) {
+                return Err(bad(format!("tree \"{name}\" has the number {id}")));
+            }
+            let tree = Tree::new(TableId::new(id), name.clone(), page);
+            if catalog.trees.insert(name.clone(), tree).is_some() {
+                return Err(bad(format!("two trees are called \"{name}\"")));
+            }
+        }
         for raw in root.extents {
             catalog
                 .extents
@@ -111,6 +130,11 @@ impl Catalog {
         self.tables.get(name).ok_or_else(|| EngineError::NoSuchTable(name.into()))
     }
 
+    /// Whether this is a tree of the catalog.
+    pub(crate) fn has_tree(&self, tree: &Tree) -> bool {
+        self.trees.get(tree.name()).is_some_and(|t| Arc::ptr_eq(&t.inner, &tree.inner) || t == tree)
+    }
+
     /// The table that a page belongs to.
     pub(crate) fn owner_of(&self, lpid: Lpid) -> Option<&Arc<Table>> {
         self.tables.values().find(|t| t.extent_index(lpid.extent()).is_some())
@@ -133,7 +157,8 @@ impl Catalog {
         let mut writes = Vec::new();
         for t in self.tables.values() {
             if !old.tables.get(t.name()).is_some_and(|o| Arc::ptr_eq(o, t)) {
-                let version = if t.def().constraints.is_empty() { VERSION } else { VERSION_CONSTRAINED };
+                // A Lode that knows no constraints would not hold them.
+                let version = if t.def().constraints.is_empty() { VERSION_PLAIN } else { VERSION };
                 let write = encode(KIND_TABLE, version, t.descriptor, &t.to_descriptor());
                 if write.data.len() > page_bytes_max {
                     let what = format!(
@@ -149,8 +174,15 @@ impl Catalog {
         let (pages_old, pages_new) = (pages(old), pages(self));
         let trims: Vec<Lpid> = pages_old.difference(&pages_new).copied().collect();
         let same = pages_old == pages_new && old.extents == self.extents && old.next_table == self.next_table;
+        let same = same && old.trees == self.trees;
         if !same {
-            writes.push(self.root_page());
+            let root = self.root_page();
+            if root.data.len() > page_bytes_max {
+                let what =
+                    format!("the catalog takes {} bytes, a page holds {page_bytes_max}", root.data.len());
+                return Err(EngineError::BadCatalog { lpid: root.lpid, what });
+            }
+            writes.push(root);
         }
         Ok((writes, trims))
     }
@@ -160,8 +192,11 @@ impl Catalog {
             next_table: self.next_table,
             extents: self.extents.iter().map(|e| e.raw()).collect(),
             tables: self.tables.values().map(|t| t.descriptor.raw()).collect(),
+            trees: self.trees.values().map(|t| (t.id().raw(), t.name().into(), t.root().raw())).collect(),
         };
-        encode(KIND_ROOT, VERSION, root_lpid(), &root)
+        // A Lode that knows no trees would take their extents for orphans.
+        let version = if self.trees.is_empty() { VERSION_PLAIN } else { VERSION };
+        encode(KIND_ROOT, version, root_lpid(), &root)
     }
 }
 
@@ -184,9 +219,8 @@ fn decode<T: DeserializeOwned>(kind: u8, lpid: Lpid, page: &PageBuf) -> Result<T
     if page.len() < HEADER_BYTES || page[..4] != MAGIC {
         return Err(bad("not a catalog page"));
     }
-    let known = if kind == KIND_TABLE { VERSION_CONSTRAINED } else { VERSION };
-    if page[5] > known {
-        return Err(EngineError::NewerCatalog { lpid, version: page[5], known });
+    if page[5] > VERSION {
+        return Err(EngineError::NewerCatalog { lpid, version: page[5], known: VERSION });
     }
     let number = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().expect("4 bytes"));
     let body_bytes = number(16) as usize;
@@ -231,7 +265,7 @@ mod tests {
         let mut bytes = page.data.to_vec();
         bytes[5] = 9;
         let e = decode::<Root>(KIND_ROOT, page.lpid, &PageBuf::copy_from(&bytes)).err().unwrap();
-        assert_eq!(e.to_string(), "catalog page 0:0 has format version 9; this Lode reads up to 1");
+        assert_eq!(e.to_string(), "catalog page 0:0 has format version 9; this Lode reads up to 2");
     }
 
     #[test]

@@ -18,15 +18,19 @@ mod own;
 mod pool;
 mod read;
 mod read_ahead;
+mod redo;
 mod scan;
+mod sequencer;
 mod snapshot;
 mod statistics;
 mod store;
 mod table;
+mod transaction;
+mod tree;
 mod write;
 
 pub use clock::{ClockReading, HostClock, HostWork, Meter, ModelledTime};
-pub use database::{Database, DatabaseOptions};
+pub use database::{Database, DatabaseOptions, TreeStats};
 pub use error::EngineError;
 pub use lode_command::Progress;
 pub use pool::PoolStats;
@@ -40,7 +44,9 @@ pub use table::{
     COLUMNS_MAX, ColumnDef, Constraint, INDEX_COLUMNS_DEFAULT, IndexDef, Layout, RowAddress, Rule, Table,
     TableDef, TableOptions,
 };
-pub use write::{Savepoint, WriteTxn};
+pub use transaction::{Durability, Range, Savepoint, Transaction};
+pub use tree::{Csn, Cursor, KEY_BYTES_MAX, Tree, Value};
+pub use write::{SavedChanges, WriteTxn};
 
 /// A hash map whose order is the same in every run: nothing here draws randomness.
 pub(crate) type Map<K, V> =

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use lode_base::Geometry;
 use lode_command::Answer;
-use lode_engine::{Database, EngineError, Layout, RowAddress, Savepoint, Snapshot, WriteTxn};
+use lode_engine::{Database, EngineError, Layout, RowAddress, SavedChanges, Snapshot, WriteTxn};
 use lode_firmware::{Drive, DriveOptions};
 use lode_flash::Medium;
 use lode_page::{DataType, Value};
@@ -71,7 +71,7 @@ struct Open {
     txn: WriteTxn,
     at_begin: Model,
     seen: Seen,
-    savepoint: Option<(Savepoint, Seen)>,
+    savepoint: Option<(SavedChanges, Seen)>,
 }
 
 impl Open {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use datafusion::sql::sqlparser::ast::{
     Ident, Statement as Sql, TransactionAccessMode, TransactionIsolationLevel, TransactionMode,
 };
-use lode_engine::{Database, Savepoint, Snapshot, WriteTxn};
+use lode_engine::{Database, SavedChanges, Snapshot, WriteTxn};
 use parking_lot::Mutex;
 
 use crate::session::blocking;
@@ -48,7 +48,7 @@ struct Open {
     txn: Option<WriteTxn>,
     failed: bool,
     read_only: bool,
-    savepoints: Vec<(String, Savepoint)>,
+    savepoints: Vec<(String, SavedChanges)>,
 }
 
 /// The transaction that a statement changes something in.

@@ -1,7 +1,5 @@
 //! Tables and indexes that come and go within a transaction.
 
-use lode_base::TableId;
-
 use super::WriteTxn;
 use crate::table::check_columns;
 use crate::{EngineError, IndexDef, Rule, Table, TableDef, catalog};
@@ -24,11 +22,7 @@ impl WriteTxn {
                 def.check_parent(c, columns, parent, parent_columns)?;
             }
         }
-        let id = {
-            let mut next = self.shared().next_table.lock();
-            *next += 1;
-            TableId::new(*next - 1)
-        };
+        let id = self.shared().new_table();
         // Where its description lies is decided at the commit.
         let table = Table::new(id, def.completed(), Vec::new(), Vec::new(), catalog::root_lpid());
         let rule = table.index_rule()?;

@@ -45,7 +45,7 @@ use change::TableChange;
 pub(crate) use edit::Edits;
 pub(crate) use foreign::check_table as check_foreign_keys;
 pub(crate) use key_check::check_table;
-pub use savepoint::Savepoint;
+pub use savepoint::SavedChanges;
 use stream::Io;
 
 /// A transaction. Everything in it takes effect at [`WriteTxn::commit`], whole; dropping it leaves the database as it

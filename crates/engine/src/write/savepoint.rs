@@ -13,7 +13,7 @@ use crate::catalog::Catalog;
 
 /// A transaction's changes as they were when it was made. It shares rows with them.
 #[derive(Clone)]
-pub struct Savepoint {
+pub struct SavedChanges {
     catalog: Catalog,
     changes: BTreeMap<TableId, TableChange>,
     index_rules: BTreeMap<TableId, Option<IndexRule>>,
@@ -24,7 +24,7 @@ impl WriteTxn {
     ///
     /// # Errors
     /// When rows that it loads cannot be written.
-    pub fn savepoint(&mut self) -> Result<Savepoint, EngineError> {
+    pub fn savepoint(&mut self) -> Result<SavedChanges, EngineError> {
         for t in self.catalog.tables.values() {
             if let Some(change) = self.changes.get_mut(&t.id()) {
                 change.settle(&mut Io::new(&self.database.shared, &mut self.fresh), t)?;
@@ -32,12 +32,12 @@ impl WriteTxn {
             }
         }
         let (catalog, changes) = (self.catalog.clone(), self.changes.clone());
-        Ok(Savepoint { catalog, changes, index_rules: self.index_rules.clone() })
+        Ok(SavedChanges { catalog, changes, index_rules: self.index_rules.clone() })
     }
 
     /// Forgets what came after a savepoint of this transaction. It stays, and can be gone back to again.
-    pub fn rollback_to(&mut self, savepoint: &Savepoint) {
-        let Savepoint { catalog, changes, index_rules } = savepoint.clone();
+    pub fn rollback_to(&mut self, savepoint: &SavedChanges) {
+        let SavedChanges { catalog, changes, index_rules } = savepoint.clone();
         (self.catalog, self.changes, self.index_rules) = (catalog, changes, index_rules);
         self.changes();
     }
