@@ -133,14 +133,21 @@ fn engine_sqlstate(e: &EngineError) -> &'static str {
         EngineError::NotNull { .. } => "23502",
         EngineError::NoSuchTable(_) => "42P01",
         EngineError::TableExists(_) | EngineError::IndexExists(_) => "42P07",
-        EngineError::NoSuchIndex(_) => "42704",
+        EngineError::NoSuchIndex(_) | EngineError::NoSuchTree(_) => "42704",
+        EngineError::TreeExists(_) => "42710",
+        EngineError::EntryTooLong { .. } | EngineError::TransactionTooLarge { .. } => "54000",
+        EngineError::Halted(_) => "58030",
         EngineError::DuplicateColumn { .. } => "42701",
         EngineError::TooLong { .. } => "22001",
         EngineError::RowTooLong { .. } => "54000",
         EngineError::OutOfSpace { .. } => "53100",
         EngineError::SnapshotTooOld => "72000",
         EngineError::Invalid { .. } => "42P16",
-        EngineError::BadCatalog { .. } | EngineError::BadPage { .. } | EngineError::Page(_) => "XX001",
+        EngineError::BadCatalog { .. }
+        | EngineError::BadPage { .. }
+        | EngineError::BadTreePage { .. }
+        | EngineError::BadRedo { .. }
+        | EngineError::Page(_) => "XX001",
         EngineError::NewerCatalog { .. } | EngineError::NoCatalog { .. } => "XX000",
         EngineError::NoSuchRow { .. } | EngineError::Program(_) | EngineError::Protocol { .. } => "XX000",
         EngineError::Drive(_) | EngineError::Device(_) => "58030",
