@@ -319,6 +319,8 @@ impl TreeState {
 
     /// Creates an empty tree.
     pub(crate) fn create(&mut self, inner: &Inner, name: &str) -> Result<Tree, EngineError> {
+        // Its pages are of the newest commit, which a crash must not take.
+        self.sync(inner)?;
         self.check_halted()?;
         let snapshot = inner.refreshed()?;
         let mut catalog = snapshot.catalog().clone();
