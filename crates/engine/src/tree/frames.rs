@@ -16,7 +16,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use lode_base::{CommitNo, Lpid, PageBuf};
+use lode_base::{CommitNo, ExtentId, Lpid, PageBuf};
 use lode_page::Node;
 use parking_lot::{Mutex, RwLock};
 
@@ -293,11 +293,11 @@ impl Frames {
         }
     }
 
-    /// Forgets pages, whatever they hold: of a tree that is no more.
-    pub(crate) fn forget(&self, which: impl Fn(Lpid) -> bool) {
+    /// Forgets the pages of an extent that was handed out anew: of a tree that is no more, and that nobody sees.
+    pub(crate) fn forget(&self, extent: ExtentId) {
         for shard in &self.shards {
             let mut shard = shard.write();
-            let gone: Vec<Lpid> = shard.index.keys().copied().filter(|&l| which(l)).collect();
+            let gone: Vec<Lpid> = shard.index.keys().copied().filter(|l| l.extent() == extent).collect();
             gone.iter().for_each(|&l| drop(shard.remove(l)));
         }
     }

@@ -34,6 +34,8 @@ pub(crate) struct TreeState {
     /// Redo that no batch has taken yet, and frames that must go with it.
     unsynced: Bodies,
     unsynced_frames: BTreeMap<Lpid, Arc<Frame>>,
+    /// Bytes of all frames that were put there, also of those that were replaced since.
+    unsynced_frame_bytes: usize,
     /// Why nothing can be written any more.
     halted: Option<String>,
 }
@@ -129,6 +131,7 @@ impl TreeState {
             dirty: Dirty::default(),
             unsynced: Bodies::default(),
             unsynced_frames: BTreeMap::new(),
+            unsynced_frame_bytes: 0,
             halted: None,
         };
         let snapshot = all.with_commits(csn, None);
@@ -207,9 +210,10 @@ impl TreeState {
             together.values().for_each(|f| self.dirty.written(f));
             // A version that was never written, as of a page that was free meanwhile, must not follow the newest.
             with_redo.iter().for_each(|f| self.dirty.remove(f.lpid));
-            (self.unsynced, self.unsynced_frames) = (Bodies::default(), BTreeMap::new());
+            self.is_synced();
         } else {
             self.unsynced.append(redo);
+            self.unsynced_frame_bytes += with_redo.iter().map(|f| f.bytes()).sum::<usize>();
             self.unsynced_frames.extend(with_redo.into_iter().map(|f| (f.lpid, f)));
         }
         for f in frames.iter().filter(|f| f.is_dirty()) {
@@ -241,6 +245,12 @@ impl TreeState {
         Ok(Some(view))
     }
 
+    /// A batch with all that was not durable is.
+    fn is_synced(&mut self) {
+        (self.unsynced, self.unsynced_frames) = (Bodies::default(), BTreeMap::new());
+        self.unsynced_frame_bytes = 0;
+    }
+
     /// Makes everything so far durable.
     pub(crate) fn sync(&mut self, inner: &Inner) -> Result<(), EngineError> {
         if self.unsynced.is_empty() {
@@ -251,7 +261,7 @@ impl TreeState {
         let (bodies, together) = (self.unsynced.clone(), self.unsynced_frames.clone());
         let view = self.write_redo(inner, &bodies, &together)?;
         together.values().for_each(|f| self.dirty.written(f));
-        (self.unsynced, self.unsynced_frames) = (Bodies::default(), BTreeMap::new());
+        self.is_synced();
         if view.is_some() {
             inner.show(snapshot.with_commits(snapshot.csn(), view));
         }
@@ -265,8 +275,16 @@ impl TreeState {
         let unsynced = self.unsynced.bytes() as u64;
         let due = self.dirty.bytes > options.frame_bytes / 2
             || bytes + unsynced > options.redo_bytes_max
-            || pages > options.redo_pages_max;
+            || pages > options.redo_pages_max
+            || self.fills_a_batch(inner);
         due && !self.dirty.frames.is_empty()
+    }
+
+    /// Whether what was not made durable yet is as much as one batch should take: it goes to the drive in one.
+    fn fills_a_batch(&self, inner: &Inner) -> bool {
+        let identity = inner.shared.store.identity();
+        (self.unsynced.bytes() + self.unsynced_frame_bytes) as u64 > identity.batch_bytes_max / 4
+            || self.unsynced_frames.len() > identity.batch_pages_max as usize / 4
     }
 
     /// Whether commits must wait until some are.
@@ -327,6 +345,7 @@ impl TreeState {
         let id = inner.shared.new_table();
         catalog.next_table = catalog.next_table.max(id.raw() + 1);
         let extent = inner.shared.store.allocate(id.into())?;
+        inner.shared.frames.forget(extent);
         let tree = Tree::new(id, name.into(), extent.page(1));
         catalog.trees.insert(name.into(), tree.clone());
         // What it holds is of the newest commit: later ones change it.
@@ -367,8 +386,7 @@ impl TreeState {
         self.redo.trimmed(&passed);
         self.redo.appended(appended);
         self.spaces.remove(&tree.owner());
-        let extents: BTreeSet<ExtentId> = gone.extents.iter().map(|e| e.id).collect();
-        inner.shared.frames.forget(|l| extents.contains(&l.extent()));
+        // Its frames stay for the snapshots that see them, until an extent is handed out again.
         Ok(())
     }
 
