@@ -14,6 +14,7 @@ mod check;
 mod clock;
 mod database;
 mod error;
+mod own;
 mod pool;
 mod read;
 mod read_ahead;
@@ -40,12 +41,12 @@ pub use snapshot::Snapshot;
 pub use statistics::TableStatistics;
 pub use store::LinkStats;
 pub use table::{
-    COLUMNS_MAX, ColumnDef, INDEX_COLUMNS_DEFAULT, IndexDef, Layout, RowAddress, Table, TableDef,
-    TableOptions,
+    COLUMNS_MAX, ColumnDef, Constraint, INDEX_COLUMNS_DEFAULT, IndexDef, Layout, RowAddress, Rule, Table,
+    TableDef, TableOptions,
 };
 pub use transaction::{Durability, Range, Savepoint, Transaction};
 pub use tree::{Csn, Cursor, KEY_BYTES_MAX, Tree, Value};
-pub use write::WriteTxn;
+pub use write::{SavedChanges, WriteTxn};
 
 /// A hash map whose order is the same in every run: nothing here draws randomness.
 pub(crate) type Map<K, V> =

@@ -108,8 +108,9 @@ pub(crate) async fn show(session: &Session, statement: &Sql) -> Result<Statement
         },
         Sql::ExplainTable { table_name, .. } => columns(session, table_name, statement).await,
         Sql::ShowCreate { obj_type: ShowCreateObject::Table, obj_name } => {
-            let table = find_table(&session.snapshot().await?, &table_name(obj_name)?)?;
-            let statement = ddl::create_statement(table.def());
+            let snapshot = session.snapshot().await?;
+            let table = find_table(&snapshot, &table_name(obj_name)?)?;
+            let statement = ddl::create_statement(table.def(), &snapshot);
             rows(&["table_name", "create_statement"], vec![vec![table.def().name.clone(), statement]])
         }
         Sql::ShowCreate { obj_type, .. } => Err(SqlError::Unsupported(format!("SHOW CREATE {obj_type}"))),

@@ -322,8 +322,8 @@ impl TreeState {
         self.check_halted()?;
         let snapshot = inner.refreshed()?;
         let mut catalog = snapshot.catalog().clone();
-        let id = lode_base::TableId::new(catalog.next_table);
-        catalog.next_table += 1;
+        let id = inner.shared.new_table();
+        catalog.next_table = catalog.next_table.max(id.raw() + 1);
         let extent = inner.shared.store.allocate(id.into())?;
         let tree = Tree::new(id, name.into(), extent.page(1));
         catalog.trees.insert(name.into(), tree.clone());

@@ -1,8 +1,8 @@
 //! The commit: all of a transaction in one atomic batch, or in one that publishes what was written before.
 //!
 //! ```text
-//!   keys checked ─► pages rewritten in place ─► fits one batch? ─► batch ─► durable ─► pool ─► new Snapshot
-//!                                              no ─► moved to fresh extents ─► batch
+//!   right to write ─► rebased ─► keys checked ─► pages rewritten in place ─► fits one batch? ─► batch ─► durable ─► pool
+//!                                                   no ─► moved to fresh extents ─► batch             ─► new Snapshot
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,21 +22,36 @@ use crate::{EngineError, Table};
 /// A change that writes more bytes than this is not held in memory until its commit.
 const IN_PLACE_BYTES_MAX: u64 = 64 << 20;
 
-type Changes = BTreeMap<TableId, TableChange>;
+pub(super) type Changes = BTreeMap<TableId, TableChange>;
 
 impl WriteTxn {
-    /// Makes everything durable and visible, or nothing. Primary keys are checked here.
+    /// Makes everything durable and visible, or nothing. Conflicts with what others committed since the begin, and keys,
+    /// are checked here.
     ///
     /// # Errors
-    /// [`EngineError::DuplicateKey`], [`EngineError::OutOfSpace`], or when the drive fails; the database is as it was.
+    /// [`EngineError::Conflict`], [`EngineError::DuplicateKey`], [`EngineError::Unique`], [`EngineError::ForeignKey`],
+    /// [`EngineError::OutOfSpace`], or when the drive fails; the database is as it was.
     pub fn commit(mut self) -> Result<CommitNo, EngineError> {
+        if self.is_unchanged() {
+            return Ok(self.snapshot.commit());
+        }
+        (self.current, self.loaded_view) = (None, None);
         let mut changes = std::mem::take(&mut self.changes);
         for (&id, change) in &mut changes {
+            let t = self.working(id);
+            change.finish(&mut Io::new(&self.database.shared, &mut self.fresh), &t)?;
+        }
+        if self.permit.is_none() {
+            self.permit = Some(self.database.permit());
+        }
+        let now = self.database.refreshed()?;
+        self.rebase(now, &mut changes)?;
+        for (&id, change) in &mut changes {
             let (t, base) = (self.working(id), self.base(id));
-            let mut io = Io { store: &self.database.shared.store, fresh: &mut self.fresh };
-            change.finish_load(&mut io, &t)?;
+            let mut io = Io::new(&self.database.shared, &mut self.fresh);
             change.check_keys(&mut io, &self.snapshot, base.as_deref(), &t)?;
         }
+        self.check_foreign_keys(&changes)?;
         let (batch, catalog) = match self.in_place(&changes)? {
             Some(done) => done,
             None => self.moved(&mut changes)?,
@@ -74,7 +89,7 @@ impl WriteTxn {
         let mut done = Vec::with_capacity(changes.len());
         for (&id, change) in changes {
             let t = self.working(id);
-            let mut io = Io { store: &self.database.shared.store, fresh: &mut self.fresh };
+            let mut io = Io::new(&self.database.shared, &mut self.fresh);
             let page_bytes_max = identity.page_bytes_max as usize;
             let mut rewrite =
                 Rewrite::new(&self.snapshot, &t, true, Stream::default(), page_bytes_max, room_bytes);
@@ -98,7 +113,7 @@ impl WriteTxn {
         let mut done = Vec::with_capacity(changes.len());
         for (&id, change) in changes {
             let t = self.working(id);
-            let mut io = Io { store: &self.database.shared.store, fresh: &mut self.fresh };
+            let mut io = Io::new(&self.database.shared, &mut self.fresh);
             let stream = std::mem::take(&mut change.stream);
             let mut rewrite = Rewrite::new(&self.snapshot, &t, false, stream, page_bytes_max, i64::MAX);
             rewrite.run(&mut io, change)?;
@@ -171,6 +186,7 @@ impl WriteTxn {
         changed.extend(batch.writes.iter().map(|w| w.lpid));
         changed.extend(&batch.trims);
         let (commit, view) = self.shared().store.write(batch)?;
+        self.shared().unpublished.lock().retain(|e| !self.fresh.contains(e));
         self.fresh.clear();
         self.index_rules.clear();
         self.snapshot = self.database.publish(commit, view, catalog.clone(), changed);

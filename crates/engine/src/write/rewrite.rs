@@ -112,7 +112,7 @@ impl<'a> Rewrite<'a> {
             let mut cutter = Cutter::new(inserts.shape.clone());
             if let Some(lpid) = filled {
                 let none = PageEdit::default();
-                cutter.push(self.take_out(lpid, change.edits.get(&lpid).unwrap_or(&none))?);
+                cutter.push(self.take_out(lpid, change.edits.get(&lpid).map_or(&none, |e| e))?);
             }
             inserts.parts().for_each(|part| cutter.push(part));
             cutter.parts().filter(|part| part[0].rows() > 0).for_each(|part| self.note(&part));
@@ -136,7 +136,6 @@ impl<'a> Rewrite<'a> {
     /// A page's columns after its change; the page no longer counts.
     fn take_out(&mut self, lpid: Lpid, edit: &PageEdit) -> Result<Vec<Column>, EngineError> {
         let page = read::page(self.snapshot, lpid, &mut LinkStats::default())?;
-        edit.check_slots(self.table, lpid, page.rows())?;
         let all: Vec<u16> = (0..page.columns() as u16).collect();
         let old = self.snapshot.read_columns(lpid, &all)?;
         self.rows -= page.rows() as i64;
