@@ -186,6 +186,16 @@ pub fn run(
     })
 }
 
+/// Waits before the next try, the longer the more failed: whoever committed first may not be visible yet.
+pub(crate) fn give_way(conflicts: u64) {
+    const SHORTEST: Duration = Duration::from_micros(20);
+    const LONGEST: Duration = Duration::from_millis(1);
+    match conflicts {
+        1 => std::thread::yield_now(),
+        n => std::thread::sleep((SHORTEST * (1 << n.min(10))).min(LONGEST)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -280,7 +280,10 @@ impl<'s, S: Transactional> Ycsb<'s, S> {
                 }
             }
             match txn.commit() {
-                Err(StoreError::Conflict) if !over.load(Ordering::Relaxed) => conflicts += 1,
+                Err(StoreError::Conflict) if !over.load(Ordering::Relaxed) => {
+                    conflicts += 1;
+                    harness::give_way(conflicts);
+                }
                 Err(StoreError::Conflict) => return Ok(conflicts),
                 other => break other?,
             }

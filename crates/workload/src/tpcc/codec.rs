@@ -19,6 +19,7 @@
 //! | item | i | |
 //! | stock | w i | |
 
+use super::Sizes;
 use super::rows::{
     Address, C, Customer, D, District, History, I, Item, O, Order, OrderLine, Stock, W, Warehouse,
 };
@@ -417,6 +418,20 @@ impl Row for Stock {
     }
 }
 
+/// Sizes and a seed as a value.
+pub(super) fn about_value(s: &Sizes, seed: u64) -> Vec<u8> {
+    let mut v = Writer::default();
+    v.number(s.warehouses).number(s.districts).number(s.customers).number(s.items).number(seed).done()
+}
+
+/// Sizes and a seed from a value.
+pub(super) fn about(value: &[u8]) -> StoreResult<(Sizes, u64)> {
+    let mut v = Parser(value);
+    let sizes =
+        Sizes { warehouses: v.small()?, districts: v.small()?, customers: v.small()?, items: v.small()? };
+    Ok((sizes, v.number()?))
+}
+
 /// The quantity in a value of STOCK alone.
 pub(super) fn stock_quantity(value: &[u8]) -> StoreResult<i64> {
     Parser(value).signed()
@@ -523,6 +538,12 @@ mod tests {
             remote_cnt: 3,
             data: "ORIGINAL".into(),
         });
+    }
+
+    #[test]
+    fn what_was_loaded_comes_back() {
+        let sizes = Sizes { districts: 3, ..Sizes::standard(700) };
+        assert_eq!(about(&about_value(&sizes, u64::MAX)).unwrap(), (sizes, u64::MAX));
     }
 
     #[test]

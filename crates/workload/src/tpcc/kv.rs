@@ -4,6 +4,7 @@
 //!   statement ─► get row, change, put        customer by last name, order by customer ─► scan the index's tree
 //! ```
 
+use super::Sizes;
 use super::codec::{self, Key, Row};
 use super::rows::{C, Customer, D, District, History, I, Item, O, Order, OrderLine, Stock, W, Warehouse};
 use super::store::{Each, Intent, Terminal, TpccStore, TpccTxn};
@@ -11,6 +12,9 @@ use crate::store::{StoreError, StoreResult, Transactional, Txn};
 
 /// Orders that Stock-Level looks back.
 const RECENT_ORDERS: O = 20;
+
+/// The tree, and its only key, of what was loaded.
+const ABOUT: &str = "tpcc_about";
 
 /// TPC-C on a store with transactions.
 pub struct KvTpcc<S: Transactional> {
@@ -59,6 +63,26 @@ impl<S: Transactional> KvTpcc<S> {
     /// The store.
     pub fn store(&self) -> &S {
         &self.store
+    }
+
+    /// How much was loaded, and by which seed, if all of it was.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn loaded(&self) -> StoreResult<Option<(Sizes, u64)>> {
+        let about = self.store.tree(ABOUT)?;
+        self.store.begin()?.get(&about, ABOUT.as_bytes(), codec::about)?.transpose()
+    }
+
+    /// Notes that all was loaded.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn set_loaded(&self, sizes: &Sizes, seed: u64) -> StoreResult {
+        let about = self.store.tree(ABOUT)?;
+        let mut txn = self.store.begin()?;
+        txn.put(&about, ABOUT.as_bytes(), &codec::about_value(sizes, seed))?;
+        txn.commit()
     }
 }
 

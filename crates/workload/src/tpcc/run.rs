@@ -169,7 +169,10 @@ fn terminal(
         let outcome = loop {
             match execute(&mut terminal, &input, &plan.sizes) {
                 Err(StoreError::Conflict) if over.load(Ordering::Relaxed) => return Ok(rolled_back),
-                Err(StoreError::Conflict) => conflicts += 1,
+                Err(StoreError::Conflict) => {
+                    conflicts += 1;
+                    harness::give_way(conflicts);
+                }
                 other => break other?,
             }
         };
