@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
-use lode_engine::{Database, Rule, Table};
+use lode_engine::{Database, IndexKind, Rule, Table};
 use lode_sql::TransactionStatus;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
@@ -158,7 +158,12 @@ fn describe(database: &Database, name: &str) -> CliResult {
         text += &format!("page index: {}\n", list(&table.def().options.page_index));
     }
     for index in table.indexes() {
-        text += &format!("index {}: {}\n", index.name, list(&index.columns));
+        let kind = match index.kind {
+            IndexKind::Page => "page index",
+            IndexKind::Btree { unique: false } => "B+-tree",
+            IndexKind::Btree { unique: true } => "unique B+-tree",
+        };
+        text += &format!("index {}, {kind}: {}\n", index.name, list(&index.columns));
     }
     for constraint in &table.def().constraints {
         let what = match &constraint.rule {

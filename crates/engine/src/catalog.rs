@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::EngineError;
 use crate::store::Store;
-use crate::table::{Table, TableDescriptor};
+use crate::table::{IndexKind, Table, TableDescriptor};
 use crate::tree::Tree;
 
 const MAGIC: [u8; 4] = *b"LCAT";
@@ -157,8 +157,10 @@ impl Catalog {
         let mut writes = Vec::new();
         for t in self.tables.values() {
             if !old.tables.get(t.name()).is_some_and(|o| Arc::ptr_eq(o, t)) {
-                // A Lode that knows no constraints would not hold them.
-                let version = if t.def().constraints.is_empty() { VERSION_PLAIN } else { VERSION };
+                // A Lode that knows neither constraints nor trees of indexes would not hold them.
+                let plain =
+                    t.def().constraints.is_empty() && t.indexes().iter().all(|i| i.kind == IndexKind::Page);
+                let version = if plain { VERSION_PLAIN } else { VERSION };
                 let write = encode(KIND_TABLE, version, t.descriptor, &t.to_descriptor());
                 if write.data.len() > page_bytes_max {
                     let what = format!(

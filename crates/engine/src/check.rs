@@ -12,7 +12,8 @@ use lode_program::{IndexEntry, IndexRule};
 use crate::read::Whole;
 use crate::redo::REDO_OWNER;
 use crate::snapshot::Snapshot;
-use crate::{EngineError, Table, read, tree, write};
+use crate::table::IndexKind;
+use crate::{EngineError, Table, index, read, tree, write};
 
 /// What is wrong with the database at a snapshot, which must be the newest.
 /// `trees`: the extents of trees, by owner.
@@ -27,6 +28,9 @@ pub(crate) fn check(snapshot: &Snapshot, trees: &[(OwnerId, ExtentId)]) -> Resul
         let sound = problems.len();
         check_table(snapshot, t, &mut problems)?;
         if sound == problems.len() {
+            check_indexes(snapshot, t, &mut problems)?;
+        }
+        if sound == problems.len() {
             problems.extend(write::check_table(snapshot, t).err().map(|e| e.to_string()));
         }
     }
@@ -36,6 +40,31 @@ pub(crate) fn check(snapshot: &Snapshot, trees: &[(OwnerId, ExtentId)]) -> Resul
         }
     }
     Ok(problems)
+}
+
+/// Every row has its entry in each B+-tree index of its table.
+fn check_indexes(snapshot: &Snapshot, t: &Table, problems: &mut Vec<String>) -> Result<(), EngineError> {
+    for index in t.indexes().iter().filter(|i| i.kind != IndexKind::Page) {
+        let Some(tree) = snapshot.catalog().trees.get(&index::tree_name(&index.name)) else {
+            problems.push(format!("table \"{}\": index \"{}\" has no tree", t.name(), index.name));
+            continue;
+        };
+        for (lpid, _) in snapshot.read_index(t.page_ranges())? {
+            let page = read::columns(snapshot, lpid, &index.columns)?;
+            let missing = |key: Vec<u8>| Ok(snapshot.get(tree, &index::entry(key, lpid))?.is_none());
+            let missing = index::keys(&page.columns).into_iter().map(missing);
+            let count =
+                missing.collect::<Result<Vec<bool>, EngineError>>()?.into_iter().filter(|m| *m).count();
+            if count > 0 {
+                problems.push(format!(
+                    "table \"{}\", page {lpid}: index \"{}\" lacks {count} entries",
+                    t.name(),
+                    index.name
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Every extent has the owner that the catalog says, and the other way round.

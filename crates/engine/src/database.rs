@@ -27,8 +27,10 @@ use crate::store::Store;
 use crate::transaction::{Durability, Transaction};
 use crate::tree::frames::Frames;
 use crate::tree::state::TreeState;
-use crate::tree::{Tree, value};
-use crate::{EngineError, HostClock, IndexDef, LinkStats, PoolStats, Snapshot, TableDef, WriteTxn, check};
+use crate::tree::{Csn, Tree, value};
+use crate::{
+    EngineError, HostClock, IndexDef, LinkStats, PoolStats, Snapshot, TableDef, WriteTxn, check, index,
+};
 
 /// See [`Database::set_group_ms`].
 const GROUP_MS_DEFAULT: u32 = 10;
@@ -162,13 +164,14 @@ impl Inner {
         &self,
         commit: CommitNo,
         view: Option<ViewId>,
+        csn: Option<Csn>,
         catalog: Catalog,
         changed: Vec<Lpid>,
     ) -> Snapshot {
         let shared = &self.shared;
         shared.pool.changed(commit, changed);
         let view = self.view_at(commit, view);
-        let snapshot = Snapshot::new(view, self.current().csn(), catalog);
+        let snapshot = Snapshot::new(view, csn.unwrap_or_else(|| self.current().csn()), catalog);
         self.show(snapshot.clone());
         let oldest = shared.live.lock().keys().next().copied();
         shared.pool.forget_before(oldest.expect("the current view is counted"));
@@ -279,7 +282,18 @@ impl Database {
         if database.inner.current().tables().any(|t| t.index_pending) {
             database.begin_exclusive()?.finish_indexes()?;
         }
+        database.drop_unnamed_trees()?;
         Ok(database)
+    }
+
+    /// Drops what is left of indexes whose making, or dropping, a crash cut short.
+    fn drop_unnamed_trees(&self) -> Result<(), EngineError> {
+        let current = self.inner.current();
+        let indexes: BTreeSet<String> =
+            current.tables().flat_map(|t| t.indexes().iter().map(|i| index::tree_name(&i.name))).collect();
+        let left = |t: &&Tree| t.name().starts_with(index::TREE_PREFIX) && !indexes.contains(t.name());
+        let left: Vec<Tree> = current.catalog().trees.values().filter(left).cloned().collect();
+        left.iter().try_for_each(|t| self.drop_tree(t.name(), true).map(drop))
     }
 
     /// The newest committed state. Sends no command.

@@ -14,6 +14,7 @@ mod check;
 mod clock;
 mod database;
 mod error;
+mod index;
 mod own;
 mod pool;
 mod read;
@@ -32,6 +33,7 @@ mod write;
 pub use clock::{ClockReading, HostClock, HostWork, Meter, ModelledTime};
 pub use database::{Database, DatabaseOptions, TreeStats};
 pub use error::EngineError;
+pub use index::IndexedPages;
 pub use lode_command::Progress;
 pub use pool::PoolStats;
 pub use read::PageColumns;
@@ -41,8 +43,8 @@ pub use snapshot::Snapshot;
 pub use statistics::TableStatistics;
 pub use store::LinkStats;
 pub use table::{
-    COLUMNS_MAX, ColumnDef, Constraint, INDEX_COLUMNS_DEFAULT, IndexDef, Layout, RowAddress, Rule, Table,
-    TableDef, TableOptions,
+    COLUMNS_MAX, ColumnDef, Constraint, INDEX_COLUMNS_DEFAULT, IndexDef, IndexKind, Layout, RowAddress, Rule,
+    Table, TableDef, TableOptions,
 };
 pub use transaction::{Durability, Range, Savepoint, Transaction};
 pub use tree::{Csn, Cursor, KEY_BYTES_MAX, Tree, Value};

@@ -65,6 +65,11 @@ impl Own {
         is_held(lpid.extent()) || self.loaded.contains(&lpid.extent()) || self.edits.contains_key(&lpid)
     }
 
+    /// Whether all pages of an extent are the transaction's own.
+    pub(crate) fn is_own_extent(&self, e: ExtentId) -> bool {
+        is_held(e) || self.loaded.contains(&e)
+    }
+
     /// Deals the pages out.
     pub(crate) fn split(&self, ranges: Vec<PageRange>) -> Parts {
         let mut parts = Parts::default();

@@ -14,10 +14,12 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lode_base::PageBuf;
+use lode_base::{CommitNo, PageBuf, ViewId};
+use lode_command::Batch;
 use parking_lot::{Condvar, Mutex};
 
 use crate::database::Inner;
+use crate::tree::state::TreeState;
 use crate::tree::{Csn, Tree};
 use crate::{EngineError, Map};
 
@@ -209,8 +211,18 @@ impl Inner {
     fn lead(self: &Arc<Self>) {
         let mut leading = Leading { sequencer: &self.sequencer, answered: 0 };
         let permit = self.permit();
-        let group = self.sequencer.group();
         let mut trees = self.trees.lock();
+        leading.answered = self.carry_out(&mut trees);
+        drop(leading);
+        // Whoever waits for room waits for this; it is not the fault of those whose commit is over.
+        let _ = self.make_room(&mut trees);
+        drop(trees);
+        drop(permit);
+    }
+
+    /// Applies all who wait; answers how many.
+    fn carry_out(&self, trees: &mut TreeState) -> usize {
+        let group = self.sequencer.group();
         let outcome = trees.commit(self, &group);
         if outcome.is_err() {
             let mut state = self.sequencer.state.lock();
@@ -219,12 +231,43 @@ impl Inner {
         for p in &group {
             *p.outcome.lock() = Some(outcome.clone());
         }
-        leading.answered = group.len();
-        drop(leading);
-        // Whoever waits for room waits for this; it is not the fault of those whose commit is over.
-        let _ = self.make_room(&mut trees);
-        drop(trees);
-        drop(permit);
+        group.len()
+    }
+
+    /// Sends a batch with changes of trees that nobody else changes, and no group goes before it. Its pages show once the caller
+    /// publishes a state of the commit that it answers. Only for who has the right to write.
+    pub(crate) fn write_along(
+        &self,
+        writes: Vec<TreeWrites>,
+        batch: Batch,
+    ) -> Result<(CommitNo, Option<ViewId>, Option<Csn>), EngineError> {
+        let mut trees = self.trees.lock();
+        self.make_room(&mut trees)?;
+        let csn = loop {
+            {
+                let mut state = self.sequencer.state.lock();
+                // Whose number is lower goes first: else a snapshot would go back.
+                if state.waiting.is_empty() {
+                    state.newest = Csn::new(state.newest.raw() + 1);
+                    break state.newest;
+                }
+            }
+            self.carry_out(&mut trees);
+            // Under the lock, so that nobody looks before and waits after.
+            let _state = self.sequencer.state.lock();
+            self.sequencer.over.notify_all();
+        };
+        let (commit, view) = trees.write_along(self, csn, &writes, batch)?;
+        Ok((commit, view, Some(csn)))
+    }
+
+    /// The same for changes of trees alone, which show at once.
+    pub(crate) fn commit_alone(&self, writes: Vec<TreeWrites>, batch: Batch) -> Result<(), EngineError> {
+        let (commit, view, csn) = self.write_along(writes, batch)?;
+        let view = self.view_at(commit, view);
+        let csn = csn.expect("a commit has a number");
+        self.show(self.current().with_commits(csn, Some(view)));
+        Ok(())
     }
 }
 

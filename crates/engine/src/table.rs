@@ -113,7 +113,27 @@ pub enum Layout {
     Auto,
 }
 
-/// A page index made by CREATE INDEX.
+/// What an index made by CREATE INDEX is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IndexKind {
+    /// Columns of the drive's page index.
+    #[default]
+    Page,
+    /// A B+-tree from values to the pages that have them.
+    Btree {
+        /// Whether no two rows may have the same values, unless one is NULL.
+        unique: bool,
+    },
+}
+
+impl IndexKind {
+    fn is_page(&self) -> bool {
+        *self == Self::Page
+    }
+}
+
+/// An index made by CREATE INDEX.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexDef {
     /// Its name, unique in the database.
@@ -122,6 +142,9 @@ pub struct IndexDef {
     pub table: String,
     /// Its columns.
     pub columns: Vec<u16>,
+    /// What it is.
+    #[serde(default, skip_serializing_if = "IndexKind::is_page")]
+    pub kind: IndexKind,
 }
 
 /// The address of a row at one snapshot.
@@ -347,12 +370,18 @@ impl Table {
     /// Columns of the page index: those of the table's options, then those of its indexes.
     pub fn index_columns(&self) -> Vec<u16> {
         let mut columns = self.def.options.page_index.clone();
-        for &c in self.indexes.iter().flat_map(|i| &i.columns) {
+        for &c in self.indexes.iter().filter(|i| i.kind.is_page()).flat_map(|i| &i.columns) {
             if !columns.contains(&c) {
                 columns.push(c);
             }
         }
         columns
+    }
+
+    /// What no two rows have alike: the primary key (without a name), what is UNIQUE, and unique indexes.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (Option<&str>, &[u16])> {
+        let unique = self.indexes.iter().filter(|i| i.kind == IndexKind::Btree { unique: true });
+        self.def.keys().chain(unique.map(|i| (Some(i.name.as_str()), &i.columns[..])))
     }
 
     /// What the drive keeps of each page.

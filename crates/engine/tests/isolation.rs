@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use lode_base::Geometry;
 use lode_command::Answer;
-use lode_engine::{Database, EngineError, Layout, RowAddress, SavedChanges, Snapshot, WriteTxn};
+use lode_engine::{
+    Database, EngineError, IndexDef, IndexKind, Layout, RowAddress, SavedChanges, Snapshot, WriteTxn,
+};
 use lode_firmware::{Drive, DriveOptions};
 use lode_flash::Medium;
 use lode_page::{DataType, Value};
@@ -183,6 +185,7 @@ fn shows(s: &Snapshot, rows: &[Row]) {
             assert!(min.compare(v).unwrap().is_le() && max.compare(v).unwrap().is_ge(), "{v:?} {stats:?}");
         }
     }
+    finds(s, rows);
     // A filter, by rows and by pages, with the slots that lead back to the pool's rows.
     let below = Expr::compare(CompareOp::Lt, Expr::Column(1), Expr::Const(Value::Int(50), DataType::Date));
     let expected = sorted(rows.iter().filter(|r| matches!(r[1], Value::Int(d) if d < 50)).cloned().collect());
@@ -211,10 +214,60 @@ fn shows(s: &Snapshot, rows: &[Row]) {
     }
 }
 
+/// What a B+-tree index leads to, where there is one: by one value, by several, by a range.
+fn finds(s: &Snapshot, rows: &[Row]) {
+    let t = s.table("t").unwrap();
+    let date = |v| Expr::Const(Value::Int(v), DataType::Date);
+    let bound = |op, v| Expr::compare(op, Expr::Column(1), date(v));
+    let list = Expr::In { value: Box::new(Expr::Column(1)), list: vec![Value::Int(3), Value::Int(44)] };
+    let key = Expr::compare(CompareOp::Eq, Expr::Column(0), Expr::Const(Value::Int(40), DataType::BigInt));
+    let questions: [(Expr, fn(i64, Option<i64>) -> bool); 4] = [
+        (bound(CompareOp::Eq, 17), |_, d| d == Some(17)),
+        (list, |_, d| matches!(d, Some(3 | 44))),
+        (Expr::And(vec![bound(CompareOp::Gt, 20), bound(CompareOp::LtEq, 23)]), |_, d| {
+            matches!(d, Some(21..=23))
+        }),
+        (key, |k, _| k == 40),
+    ];
+    for (filter, passes) in questions {
+        let Some(indexed) = s.index_pages(&t, &filter, u64::MAX).unwrap() else {
+            assert!(t.indexes().is_empty());
+            continue;
+        };
+        let program = Program::check(t.schema().clone(), Some(filter), vec![0], false).unwrap();
+        let mut scan = s.scan(&t, indexed.pages, Arc::new(program), Answer::Rows, None).unwrap();
+        let mut found = Vec::new();
+        while let Some(unit) = scan.next().unwrap() {
+            for p in unit.pages {
+                found.extend((0..p.rows as usize).map(|r| vec![p.columns[0].value(r)]));
+            }
+        }
+        let date = |r: &Row| if let Value::Int(d) = r[1] { Some(d) } else { None };
+        let expected =
+            rows.iter().filter(|r| passes(key_of(r), date(r))).map(|r| vec![r[0].clone()]).collect();
+        assert_eq!(sorted(found), sorted(expected), "{}", indexed.index);
+    }
+}
+
+fn key_of(r: &Row) -> i64 {
+    key(r)
+}
+
+fn btree(name: &str, columns: &[u16], unique: bool) -> IndexDef {
+    let kind = IndexKind::Btree { unique };
+    IndexDef { name: name.into(), table: "t".into(), columns: columns.into(), kind }
+}
+
 /// `(which of three transactions, what it does)`.
 fn history(layout: Layout, db: &Database, steps: &[(usize, Step)]) -> (u32, u32, u32) {
     db.create_table(table(layout), false).unwrap();
+    if layout == Layout::Row {
+        db.create_index(btree("by_date", &[1, 0], false), false).unwrap();
+    }
     load(db, &(0..900).map(|k| row_of(k * 2, "old")).collect::<Vec<_>>(), 300).unwrap();
+    if layout == Layout::Row {
+        db.create_index(btree("by_key", &[0], true), false).unwrap();
+    }
     let mut committed: Model = (0..900).map(|k| (k * 2, row_of(k * 2, "old"))).collect();
     let mut open: [Option<Open>; 3] = [None, None, None];
     let (mut commits, mut conflicts, mut duplicates) = (0, 0, 0);
@@ -230,7 +283,12 @@ fn history(layout: Layout, db: &Database, steps: &[(usize, Step)]) -> (u32, u32,
                 match (open.txn.commit(), expected) {
                     (Ok(_), Ok(after)) => (committed, commits) = (after, commits + 1),
                     (Err(EngineError::Conflict { .. }), Err("conflict")) => conflicts += 1,
-                    (Err(EngineError::DuplicateKey { .. }), Err("duplicate")) => duplicates += 1,
+                    (
+                        Err(EngineError::DuplicateKey { .. } | EngineError::Unique { .. }),
+                        Err("duplicate"),
+                    ) => {
+                        duplicates += 1;
+                    }
                     (got, expected) => panic!("{got:?} where {:?} was expected", expected.map(|m| m.len())),
                 }
                 shows(&db.snapshot().unwrap(), &all(&committed));

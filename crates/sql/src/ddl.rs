@@ -9,7 +9,9 @@ use datafusion::sql::sqlparser::ast::{
     IndexColumn, IndexType, ObjectName, ObjectType, Query, SqlOption, Statement as Sql, TableConstraint,
     Value,
 };
-use lode_engine::{ColumnDef, EngineError, IndexDef, Layout, Snapshot, TableDef, TableOptions, WriteTxn};
+use lode_engine::{
+    ColumnDef, EngineError, IndexDef, IndexKind, Layout, Snapshot, TableDef, TableOptions, WriteTxn,
+};
 use lode_page::ColumnType;
 
 use crate::catalog::RESERVED_PREFIX;
@@ -17,6 +19,7 @@ use crate::constraints::{self, Declared};
 use crate::dml::{Checks, column_numbers, find_table, load};
 use crate::session::{blocking, start};
 use crate::statement::{StatementResult, fold, table_name};
+use crate::transaction::TransactionStatus;
 use crate::types::{column_type, declared_type};
 use crate::{Session, SqlError};
 
@@ -262,13 +265,12 @@ fn table_options(options: &CreateTableOptions) -> Result<Vec<(String, String)>, 
     Ok(pairs)
 }
 
-/// `CREATE INDEX [IF NOT EXISTS] name ON t USING page_index (columns)`.
+/// `CREATE [UNIQUE] INDEX [IF NOT EXISTS] name ON t [USING page_index | btree] (columns)`. Without USING it is a B+-tree.
 pub(crate) async fn create_index(
     session: &Session,
     create: &CreateIndex,
 ) -> Result<StatementResult, SqlError> {
-    let unusual = create.unique
-        || create.concurrently
+    let unusual = create.concurrently
         || !create.include.is_empty()
         || create.nulls_distinct.is_some()
         || !create.with.is_empty()
@@ -278,14 +280,18 @@ pub(crate) async fn create_index(
     let kind = match &create.using {
         Some(IndexType::Custom(kind)) => fold(kind),
         Some(other) => other.to_string().to_lowercase(),
-        None => String::new(),
+        None => "btree".into(),
     };
-    if unusual || kind != "page_index" {
-        return Err(SqlError::Unsupported(format!(
-            "CREATE INDEX of this kind{}: expected CREATE INDEX name ON table USING page_index (columns)",
-            if kind.is_empty() || kind == "page_index" { String::new() } else { format!(" ({kind})") }
-        )));
-    }
+    let kind = match (kind.as_str(), create.unique) {
+        ("page_index", false) if !unusual => IndexKind::Page,
+        ("btree", unique) if !unusual => IndexKind::Btree { unique },
+        _ => {
+            return Err(SqlError::Unsupported(format!(
+                "CREATE INDEX of this kind ({kind}): expected CREATE [UNIQUE] INDEX name ON table USING btree (columns), \
+                 or CREATE INDEX name ON table USING page_index (columns)"
+            )));
+        }
+    };
     let name = match &create.name {
         Some(name) => table_name(name)?,
         None => return Err(SqlError::Invalid("an index needs a name".into())),
@@ -295,7 +301,16 @@ pub(crate) async fn create_index(
     let columns: Vec<String> = create.columns.iter().map(plain_column).collect::<Result<_, _>>()?;
     let if_not_exists = create.if_not_exists;
     let columns = column_numbers(&*find_table(&session.snapshot().await?, &table)?, &columns)?;
-    change(session, move |txn| txn.create_index(IndexDef { name, table, columns }, if_not_exists)).await?;
+    let def = IndexDef { name, table, columns, kind };
+    if kind == IndexKind::Page {
+        change(session, move |txn| txn.create_index(def, if_not_exists)).await?;
+        return Ok(StatementResult::done("CREATE INDEX"));
+    }
+    if session.transaction_status() != TransactionStatus::Idle {
+        return Err(SqlError::Unsupported("CREATE INDEX ... USING btree within a transaction".into()));
+    }
+    let db = session.database().clone();
+    blocking(move || Ok(db.create_index(def, if_not_exists)?)).await?;
     Ok(StatementResult::done("CREATE INDEX"))
 }
 

@@ -22,7 +22,7 @@ use crate::catalog::Catalog;
 use crate::database::Inner;
 use crate::redo::replay::replay;
 use crate::redo::{Bodies, REDO_OWNER, RedoLog, RedoPage};
-use crate::sequencer::Pending;
+use crate::sequencer::{Pending, TreeWrites};
 use crate::snapshot::View;
 use crate::{EngineError, Snapshot};
 
@@ -225,6 +225,57 @@ impl TreeState {
         Ok(())
     }
 
+    /// Applies a commit, and sends its redo with a batch, whatever else is in that. Its pages show
+    /// once the caller publishes a state of this commit.
+    pub(crate) fn write_along(
+        &mut self,
+        inner: &Inner,
+        csn: Csn,
+        writes: &[TreeWrites],
+        batch: Batch,
+    ) -> Result<(CommitNo, Option<ViewId>), EngineError> {
+        self.check_halted()?;
+        let snapshot = inner.refreshed()?;
+        let done = apply(&snapshot, &mut self.spaces, csn, writes);
+        let written = done.and_then(|done| self.send_along(inner, csn, done, batch));
+        if written.is_err() {
+            self.spaces.values_mut().for_each(Space::forget);
+        }
+        written
+    }
+
+    fn send_along(
+        &mut self,
+        inner: &Inner,
+        csn: Csn,
+        done: Done,
+        mut batch: Batch,
+    ) -> Result<(CommitNo, Option<ViewId>), EngineError> {
+        let Done { frames, redo, with_redo, begun } = done;
+        let mut bodies = self.unsynced.clone();
+        bodies.append(redo);
+        let mut together = self.unsynced_frames.clone();
+        together.extend(with_redo.iter().map(|f| (f.lpid, f.clone())));
+        let appended = self.redo.append(&inner.shared.store, &bodies, &mut batch)?;
+        together.values().for_each(|f| add(f, &mut batch));
+        batch.pin = true;
+        let (commit, view) = self.write(inner, batch)?;
+        self.redo.appended(appended);
+        for f in together.values() {
+            f.set_written(commit);
+            self.dirty.written(f);
+        }
+        // A version that was never written, as of a page that was free meanwhile, must not follow the newest.
+        with_redo.iter().for_each(|f| self.dirty.remove(f.lpid));
+        (self.unsynced, self.unsynced_frames) = (Bodies::default(), BTreeMap::new());
+        for f in frames.iter().filter(|f| f.is_dirty()) {
+            self.dirty.add(csn, f.clone());
+        }
+        self.spaces.values_mut().for_each(|s| s.begun(&begun));
+        inner.shared.frames.publish(&frames);
+        Ok((commit, view))
+    }
+
     /// One batch with these bodies as redo pages, and these frames.
     fn write_redo(
         &mut self,
@@ -403,7 +454,7 @@ impl TreeState {
         batch.writes.extend(writes);
         batch.trims.extend(trims);
         let (commit, view) = self.write(inner, batch)?;
-        inner.publish(commit, view, catalog, changed);
+        inner.publish(commit, view, None, catalog, changed);
         Ok(())
     }
 
@@ -417,6 +468,27 @@ impl TreeState {
         let (bytes, pages) = self.redo.kept();
         (self.dirty.bytes, bytes, pages)
     }
+}
+
+/// What a commit of these writes comes to.
+fn apply(
+    snapshot: &Snapshot,
+    spaces: &mut Spaces,
+    csn: Csn,
+    writes: &[TreeWrites],
+) -> Result<Done, EngineError> {
+    let mut work = Work::new(snapshot, spaces);
+    work.begin(csn);
+    for w in writes {
+        snapshot.check_tree(&w.tree)?;
+        for (key, value) in &w.keys {
+            match value {
+                Some(value) => work.put(&w.tree, key, value)?,
+                None => work.delete(&w.tree, key)?,
+            }
+        }
+    }
+    Ok(work.done())
 }
 
 /// Adds a frame to a batch.

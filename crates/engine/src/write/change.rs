@@ -141,7 +141,7 @@ impl TableChange {
         t: &Table,
     ) -> Result<(), EngineError> {
         self.stream.flush(io.store)?;
-        for (constraint, key) in t.def().keys() {
+        for (constraint, key) in t.keys() {
             let mut held: Vec<Vec<Column>> = Vec::new();
             for part in self.inserts.iter().flat_map(Cutter::parts) {
                 held.push(chosen(&part, key));

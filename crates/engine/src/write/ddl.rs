@@ -1,8 +1,8 @@
 //! Tables and indexes that come and go within a transaction.
 
 use super::WriteTxn;
-use crate::table::check_columns;
-use crate::{EngineError, IndexDef, Rule, Table, TableDef, catalog};
+use super::indexes::check_index;
+use crate::{EngineError, IndexDef, IndexKind, Rule, Table, TableDef, catalog};
 
 impl WriteTxn {
     /// Creates a table; answers whether it did (`false`: it was there, and `if_not_exists`). Rows can be inserted into
@@ -46,17 +46,19 @@ impl WriteTxn {
         Ok(true)
     }
 
-    /// Adds columns to the page index of a table; the commit makes the missing entries. Answers whether it did.
+    /// Adds columns to the page index of a table, and the commit makes the missing entries; or makes a B+-tree of the rows that
+    /// are there. Answers whether it did.
     pub fn create_index(&mut self, def: IndexDef, if_not_exists: bool) -> Result<bool, EngineError> {
         let table = self.catalog.table(&def.table)?.clone();
         let exists = self.catalog.tables.values().any(|t| t.indexes().iter().any(|i| i.name == def.name));
         if exists {
             return if if_not_exists { Ok(false) } else { Err(EngineError::IndexExists(def.name)) };
         }
-        if def.columns.is_empty() {
-            return Err(EngineError::invalid(&def.table, "an index has at least one column"));
+        check_index(&table, &def)?;
+        if def.kind != IndexKind::Page {
+            self.create_btree(&table, def)?;
+            return Ok(true);
         }
-        check_columns(&def.table, "the index", &def.columns, table.schema().columns.len())?;
         let indexes = table.indexes().iter().cloned().chain([def]).collect();
         self.reindex(&table, indexes)?;
         Ok(true)
@@ -75,8 +77,9 @@ impl WriteTxn {
 
     fn reindex(&mut self, t: &Table, indexes: Vec<IndexDef>) -> Result<(), EngineError> {
         let remade = Table::new(t.id(), t.def().clone(), indexes, t.extents.clone(), t.descriptor);
-        let remade = remade.with_contents(t.rows, t.bytes, t.tail, true);
-        if remade.index_columns() != t.index_columns() {
+        let differs = remade.index_columns() != t.index_columns();
+        let remade = remade.with_contents(t.rows, t.bytes, t.tail, t.index_pending || differs);
+        if differs {
             self.index_rules.insert(t.id(), Some(remade.index_rule()?));
         }
         self.put_table(remade);

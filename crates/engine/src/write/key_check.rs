@@ -205,8 +205,13 @@ pub(super) fn visit_table(
     edits: Option<&Edits>,
     each: &mut EachKey<'_>,
 ) -> Result<(), EngineError> {
+    let pages = match &filter {
+        Some(filter) => snapshot.pages_of_keys(t, key, filter)?,
+        None => None,
+    };
     let program = Program::check(t.schema().clone(), filter, key.to_vec(), true)?;
-    let mut scan = snapshot.scan(t, t.page_ranges(), Arc::new(program), Answer::Rows, None)?;
+    let pages = pages.unwrap_or_else(|| t.page_ranges());
+    let mut scan = snapshot.scan(t, pages, Arc::new(program), Answer::Rows, None)?;
     let mut bytes = Vec::new();
     while let Some(unit) = scan.next()? {
         for page in &unit.pages {
@@ -226,14 +231,19 @@ pub(super) fn visit_table(
 
 /// Whether the rows of a table at a snapshot have distinct keys.
 pub(crate) fn check_table(snapshot: &Snapshot, t: &Table) -> Result<(), EngineError> {
+    t.keys().try_for_each(|(constraint, key)| check_key(snapshot, t, constraint, key))
+}
+
+/// Whether no two rows of a table at a snapshot have the same values in the columns `key`.
+pub(super) fn check_key(
+    snapshot: &Snapshot,
+    t: &Table,
+    constraint: Option<&str>,
+    key: &[u16],
+) -> Result<(), EngineError> {
     let key_check_bytes = snapshot.shared().options.key_check_bytes;
-    for (constraint, key) in t.def().keys() {
-        let twice = |columns: &[Column], row| duplicate(t, constraint, columns, row);
-        find_duplicate(t.rows(), key_check_bytes, twice, |each| {
-            visit_table(snapshot, t, key, None, None, each)
-        })?;
-    }
-    Ok(())
+    let twice = |columns: &[Column], row| duplicate(t, constraint, columns, row);
+    find_duplicate(t.rows(), key_check_bytes, twice, |each| visit_table(snapshot, t, key, None, None, each))
 }
 
 /// Visits all keys (about `rows`) as often as needed to hold at most `limit_bytes` of their hashes at a time.

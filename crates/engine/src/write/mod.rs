@@ -19,6 +19,7 @@ mod ddl;
 mod edit;
 mod foreign;
 mod held;
+mod indexes;
 mod key;
 mod key_check;
 mod key_order;
@@ -44,6 +45,7 @@ use crate::{EngineError, LinkStats, Map, RowAddress, Set, Snapshot, Table, read}
 use change::TableChange;
 pub(crate) use edit::Edits;
 pub(crate) use foreign::check_table as check_foreign_keys;
+pub(crate) use key::KeyReader;
 pub(crate) use key_check::check_table;
 pub use savepoint::SavedChanges;
 use stream::Io;

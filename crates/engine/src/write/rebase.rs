@@ -212,9 +212,10 @@ impl Move<'_> {
         let schema = self.to.schema();
         let term = |(i, &c): (usize, &u16)| looking_for(keys, i, c, schema.columns[usize::from(c)].data_type);
         let filter = Expr::And(key.iter().enumerate().map(term).collect());
+        let pages = self.now.pages_of_keys(self.to, key, &filter)?.unwrap_or_else(|| self.to.page_ranges());
         let program = Arc::new(Program::check(schema.clone(), Some(filter), all.to_vec(), true)?);
         let mut found = Map::default();
-        let mut scan = self.now.scan(self.to, self.to.page_ranges(), program, Answer::Rows, None)?;
+        let mut scan = self.now.scan(self.to, pages, program, Answer::Rows, None)?;
         let mut bytes = Vec::new();
         while let Some(unit) = scan.next()? {
             for page in &unit.pages {

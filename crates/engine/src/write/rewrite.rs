@@ -37,6 +37,8 @@ pub(super) struct Rewrite<'a> {
     pub(super) room_bytes: i64,
     pub(super) writes: Vec<PageWrite>,
     pub(super) trims: Vec<Lpid>,
+    /// Pages of the table whose rows went elsewhere, or changed.
+    taken_out: Vec<Lpid>,
     extents: Vec<TableExtent>,
     stream: Stream,
     rows: i64,
@@ -52,6 +54,10 @@ pub(super) struct Rewritten {
     pub(super) writes: Vec<PageWrite>,
     pub(super) trims: Vec<Lpid>,
     pub(super) releases: Vec<TableExtent>,
+    /// Pages of the old version that are no more, or have other rows.
+    pub(super) taken_out: Vec<Lpid>,
+    /// Pages in fresh extents, most of them written before.
+    pub(super) fresh: Vec<Lpid>,
 }
 
 impl<'a> Rewrite<'a> {
@@ -72,6 +78,7 @@ impl<'a> Rewrite<'a> {
             room_bytes,
             writes: Vec::new(),
             trims: Vec::new(),
+            taken_out: Vec::new(),
             extents: table.extents.clone(),
             stream,
             rows: table.rows as i64,
@@ -138,6 +145,7 @@ impl<'a> Rewrite<'a> {
         let page = read::page(self.snapshot, lpid, &mut LinkStats::default())?;
         let all: Vec<u16> = (0..page.columns() as u16).collect();
         let old = self.snapshot.read_columns(lpid, &all)?;
+        self.taken_out.push(lpid);
         self.rows -= page.rows() as i64;
         self.bytes -= i64::from(page.page_bytes());
         Ok(edit.apply(&all, old.columns))
@@ -243,6 +251,7 @@ impl<'a> Rewrite<'a> {
         if !self.in_place {
             stream = std::mem::take(&mut self.stream);
         }
+        let fresh = stream.lpids().collect();
         self.extents.append(&mut stream.extents);
         self.writes.append(&mut stream.staged);
         let (kept, releases): (Vec<TableExtent>, Vec<_>) = self.extents.into_iter().partition(|e| e.live > 0);
@@ -258,6 +267,13 @@ impl<'a> Rewrite<'a> {
         {
             let _ = table.statistics.set(grown);
         }
-        Rewritten { table, writes: self.writes, trims: self.trims, releases }
+        Rewritten {
+            table,
+            writes: self.writes,
+            trims: self.trims,
+            releases,
+            taken_out: self.taken_out,
+            fresh,
+        }
     }
 }
