@@ -81,9 +81,9 @@ fn bench(args: &Args, opened: &Embedded) -> CliResult {
     let terminals =
         tpcc::Plan { sizes, terminals: args.threads, schedule, seed: SEED, run: 1, queue_at_hot_rows: true };
     let (samples, transactions, operations) = opened.run(|probes| {
+        let over = std::sync::atomic::AtomicBool::new(false);
+        let over = &over;
         std::thread::scope(|s| {
-            let over = std::sync::atomic::AtomicBool::new(false);
-            let over = &over;
             let sampler = s.spawn(move || sample(over));
             // Only one of the two asks for signals and settles; both end at the same time.
             let (tpcc, terminals) = (&tpcc, &terminals);
