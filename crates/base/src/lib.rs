@@ -13,6 +13,7 @@ pub mod prefetch;
 pub mod profile;
 pub mod split;
 pub mod time;
+pub mod wire;
 
 pub use addr::{CommitNo, EblockId, ExtentId, Lpid, OwnerId, Ppa, SessionId, TableId, ViewId};
 pub use geometry::{Geometry, GeometryError};

@@ -18,7 +18,6 @@ mod script;
 mod shell;
 mod split;
 mod table;
-mod worker;
 
 use clap::{CommandFactory, Parser, Subcommand};
 

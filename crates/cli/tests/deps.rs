@@ -1,8 +1,8 @@
 //! Holds the dependency rules of the design, over what `cargo metadata` says of normal dependencies.
 //!
 //! ```text
-//!   base <- page <- program <- command <- { firmware, engine }      base <- flash <- firmware
-//!   engine <- sql <- { bench, cli }      firmware <- sim <- cli     bench, cli: the only ones that see both
+//!   base <- page <- program <- command <- { firmware, engine, remote }      base <- flash <- firmware
+//!   engine <- { sql, workload } <- { bench, cli }      firmware <- sim <- cli     bench, lode, cli: see both
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,17 +11,18 @@ use std::process::Command;
 use serde_json::Value;
 
 /// For each crate of the workspace, those that it may name. Tests of a crate may name more.
-const ALLOWED: [(&str, &[&str]); 11] = [
+const ALLOWED: [(&str, &[&str]); 15] = [
     ("lode-base", &[]),
     ("lode-page", &["lode-base"]),
     ("lode-program", &["lode-base", "lode-page"]),
     ("lode-command", &["lode-base", "lode-page", "lode-program"]),
     ("lode-flash", &["lode-base"]),
     ("lode-firmware", &["lode-base", "lode-page", "lode-program", "lode-command", "lode-flash"]),
+    ("lode-lss", &["lode-base", "lode-program", "lode-command"]),
+    ("lode-remote", &["lode-base", "lode-page", "lode-program", "lode-command"]),
     ("lode-engine", &["lode-base", "lode-page", "lode-program", "lode-command"]),
-    ("lode-sql", &["lode-base", "lode-page", "lode-program", "lode-command", "lode-engine"]),
     (
-        "lode-bench",
+        "lode",
         &[
             "lode-base",
             "lode-page",
@@ -29,6 +30,22 @@ const ALLOWED: [(&str, &[&str]); 11] = [
             "lode-command",
             "lode-flash",
             "lode-firmware",
+            "lode-engine",
+        ],
+    ),
+    ("lode-sql", &["lode-base", "lode-page", "lode-program", "lode-command", "lode-engine"]),
+    ("lode-workload", &["lode-base", "lode-page", "lode-program", "lode-command", "lode-engine"]),
+    (
+        "lode-bench",
+        &[
+            "lode-workload",
+            "lode-base",
+            "lode-page",
+            "lode-program",
+            "lode-command",
+            "lode-flash",
+            "lode-firmware",
+            "lode-lss",
             "lode-engine",
             "lode-sql",
         ],
@@ -45,7 +62,10 @@ const ALLOWED: [(&str, &[&str]); 11] = [
             "lode-engine",
             "lode-sql",
             "lode-bench",
+            "lode-workload",
             "lode-sim",
+            "lode",
+            "lode-remote",
         ],
     ),
     ("lode-sim", &["lode-base", "lode-page", "lode-program", "lode-command", "lode-flash", "lode-firmware"]),
@@ -140,4 +160,6 @@ fn engine_and_firmware_never_meet_below_the_roots() {
     assert!(!graph.reached("lode-engine").contains("lode-firmware"));
     assert!(!graph.reached("lode-firmware").contains("lode-engine"));
     assert!(!graph.reached("lode-sql").contains("lode-firmware"));
+    assert!(!graph.reached("lode-remote").contains("lode-firmware"));
+    assert!(!graph.reached("lode-remote").contains("lode-engine"));
 }

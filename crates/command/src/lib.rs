@@ -10,6 +10,7 @@ pub mod completion;
 pub mod device;
 mod error;
 pub mod scan;
+pub mod wire;
 
 pub use batch::{Align, Batch, Command, PageWrite, ReadRequest, SessionWrite};
 pub use completion::{Completion, ExtentInfo, Outcome, Reply};

@@ -11,6 +11,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, TableId, ViewId};
 use lode_command::{Batch, Device, ExtentInfo, Progress};
@@ -29,6 +31,9 @@ use crate::tree::{Csn, Tree, value};
 use crate::{
     EngineError, HostClock, IndexDef, LinkStats, PoolStats, Snapshot, TableDef, WriteTxn, check, index,
 };
+
+/// See [`Database::set_group_ms`].
+const GROUP_MS_DEFAULT: u32 = 10;
 
 /// How a database is opened.
 #[derive(Clone, Debug)]
@@ -113,6 +118,7 @@ pub(crate) struct Inner {
     written: Condvar,
     pub(crate) sequencer: Sequencer,
     pub(crate) durability: RwLock<Durability>,
+    group_ms: AtomicU32,
     /// What only who has the right to write touches.
     pub(crate) trees: Mutex<TreeState>,
 }
@@ -270,8 +276,8 @@ impl Database {
         let current = RwLock::new(current);
         let (writing, written) = (Mutex::new(false), Condvar::new());
         let trees = Mutex::new(trees);
-        let durability = RwLock::default();
-        let inner = Inner { shared, current, writing, written, sequencer, durability, trees };
+        let (durability, group_ms) = (RwLock::default(), AtomicU32::new(GROUP_MS_DEFAULT));
+        let inner = Inner { shared, current, writing, written, sequencer, durability, group_ms, trees };
         let database = Self { inner: Arc::new(inner) };
         if database.inner.current().tables().any(|t| t.index_pending) {
             database.begin_exclusive()?.finish_indexes()?;
@@ -392,6 +398,19 @@ impl Database {
     /// When commits to trees are durable from now on.
     pub fn set_durability(&self, d: Durability) {
         *self.inner.durability.write() = d;
+    }
+
+    /// With [`Durability::Group`]: after how many milliseconds whoever works for this database calls
+    /// [`Database::sync`]; nothing here reads a clock.
+    pub fn set_group_ms(&self, ms: u32) {
+        self.inner.group_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// How often [`Database::sync`] should be called; `None` when no commit waits for that.
+    pub fn group(&self) -> Option<Duration> {
+        let ms = self.inner.group_ms.load(Ordering::Relaxed);
+        let group = *self.inner.durability.read() == Durability::Group;
+        group.then(|| Duration::from_millis(ms.max(1).into()))
     }
 
     /// Makes every commit so far durable.

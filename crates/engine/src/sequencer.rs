@@ -12,6 +12,7 @@
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
 
 use lode_base::{CommitNo, PageBuf, ViewId};
 use lode_command::Batch;
@@ -26,8 +27,8 @@ use crate::{EngineError, Map};
 const RECENT_KEYS_MAX: usize = 1 << 20;
 /// Bytes of keys and values that one group takes at most, its first commit aside.
 const GROUP_BYTES_MAX: usize = 4 << 20;
-/// How often a leader gives way to others who may want to join its group.
-const YIELDS_MAX: u32 = 64;
+/// How long a leader waits for others who are likely to join its group, at most: well below what a sync takes.
+const JOIN_WAIT: Duration = Duration::from_micros(100);
 
 /// Writes to one tree, by key; `None` deletes.
 pub(crate) struct TreeWrites {
@@ -49,6 +50,8 @@ pub(crate) struct Sequencer {
     state: Mutex<State>,
     /// Someone's commit is over, or nobody leads any more.
     over: Condvar,
+    /// As many wait as the leader expects.
+    joined: Condvar,
 }
 
 struct State {
@@ -61,8 +64,8 @@ struct State {
     forgotten: Csn,
     waiting: VecDeque<Arc<Pending>>,
     leading: bool,
-    /// How many commits the last two groups had.
-    groups: [usize; 2],
+    /// How many are likely to be in the next group: those who were just answered, and those who waited then.
+    expected: usize,
 }
 
 /// A key that a commit wrote.
@@ -82,9 +85,9 @@ impl Sequencer {
             forgotten: Csn::default(),
             waiting: VecDeque::new(),
             leading: false,
-            groups: [0; 2],
+            expected: 0,
         };
-        Self { state: Mutex::new(state), over: Condvar::new() }
+        Self { state: Mutex::new(state), over: Condvar::new(), joined: Condvar::new() }
     }
 
     /// Validates writes that were made at a snapshot, and gives them their place in the order.
@@ -112,19 +115,20 @@ impl Sequencer {
         state.remember(csn, hashes);
         let pending = Arc::new(Pending { csn, writes, durable, bytes, outcome: Mutex::new(None) });
         state.waiting.push_back(pending.clone());
+        if state.waiting.len() == state.expected {
+            self.joined.notify_one();
+        }
         Ok(pending)
     }
 
     /// Those who wait, in order, as many as make a group.
     fn group(&self) -> Vec<Arc<Pending>> {
         let mut state = self.state.lock();
-        let mut yields = 0;
-        // Whoever was just told that its commit is over is likely to come with another.
-        while state.waiting.len() < state.groups.iter().sum::<usize>() && yields < YIELDS_MAX {
-            drop(state);
-            std::thread::yield_now();
-            yields += 1;
-            state = self.state.lock();
+        // Whoever was just told that its commit is over is likely to come with another. One who commits alone waits for nobody.
+        while state.waiting.len() < state.expected {
+            if self.joined.wait_for(&mut state, JOIN_WAIT).timed_out() {
+                break;
+            }
         }
         let mut group: Vec<Arc<Pending>> = Vec::new();
         let mut bytes = 0;
@@ -135,7 +139,7 @@ impl Sequencer {
             }
             group.extend(state.waiting.pop_front());
         }
-        state.groups = [state.groups[1], group.len()];
+        state.expected = 0;
         group
     }
 }
@@ -205,10 +209,12 @@ impl Inner {
 
     /// Carries out a group of those who wait.
     fn lead(self: &Arc<Self>) {
-        let leading = Leading(&self.sequencer);
+        let mut leading = Leading { sequencer: &self.sequencer, answered: 0 };
         let permit = self.permit();
+        let group = self.sequencer.group();
         let mut trees = self.trees.lock();
-        self.carry_out(&mut trees);
+        self.carry_out(&mut trees, &group);
+        leading.answered = group.len();
         drop(leading);
         // Whoever waits for room waits for this; it is not the fault of those whose commit is over.
         let _ = self.make_room(&mut trees);
@@ -216,14 +222,13 @@ impl Inner {
         drop(permit);
     }
 
-    fn carry_out(&self, trees: &mut TreeState) {
-        let group = self.sequencer.group();
-        let outcome = trees.commit(self, &group);
+    fn carry_out(&self, trees: &mut TreeState, group: &[Arc<Pending>]) {
+        let outcome = trees.commit(self, group);
         if outcome.is_err() {
             let mut state = self.sequencer.state.lock();
             group.iter().rev().for_each(|p| state.take_back(p.csn));
         }
-        for p in &group {
+        for p in group {
             *p.outcome.lock() = Some(outcome.clone());
         }
     }
@@ -235,8 +240,7 @@ impl Inner {
         writes: Vec<TreeWrites>,
         batch: Batch,
     ) -> Result<(CommitNo, Option<ViewId>, Option<Csn>), EngineError> {
-        let mut trees = self.trees.lock();
-        self.make_room(&mut trees)?;
+        self.make_room(&mut self.trees.lock())?;
         let csn = loop {
             {
                 let mut state = self.sequencer.state.lock();
@@ -246,12 +250,13 @@ impl Inner {
                     break state.newest;
                 }
             }
-            self.carry_out(&mut trees);
+            let group = self.sequencer.group();
+            self.carry_out(&mut self.trees.lock(), &group);
             // Under the lock, so that nobody looks before and waits after.
             let _state = self.sequencer.state.lock();
             self.sequencer.over.notify_all();
         };
-        let (commit, view) = trees.write_along(self, csn, &writes, batch)?;
+        let (commit, view) = self.trees.lock().write_along(self, csn, &writes, batch)?;
         Ok((commit, view, Some(csn)))
     }
 
@@ -266,12 +271,18 @@ impl Inner {
 }
 
 /// The right to lead, given back also when the leader unwinds.
-struct Leading<'a>(&'a Sequencer);
+struct Leading<'a> {
+    sequencer: &'a Sequencer,
+    answered: usize,
+}
 
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
-        self.0.state.lock().leading = false;
-        self.0.over.notify_all();
+        let mut state = self.sequencer.state.lock();
+        state.leading = false;
+        state.expected = state.waiting.len() + self.answered;
+        drop(state);
+        self.sequencer.over.notify_all();
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use lode_base::{Geometry, VirtualTime};
-use lode_base::{OwnerId, ViewId};
+use lode_base::{OwnerId, SessionId, ViewId};
 use lode_command::{
     Budget, Command, CommandError, Device, DeviceError, ExtentInfo, Identity, PageRange, Progress, Queue,
     Reply,
@@ -85,6 +85,11 @@ impl Drive {
     /// What the drive holds and did.
     pub fn info(&self) -> DriveInfo {
         self.core.info()
+    }
+
+    /// The sessions that are open. After an opening: those of hosts that may return.
+    pub fn sessions(&self) -> Vec<SessionId> {
+        self.core.seq.lock().sessions.all()
     }
 
     /// Reads all that counts, mends what has a second copy, and moves what is hard to read. Batches go on meanwhile.

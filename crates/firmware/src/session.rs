@@ -115,6 +115,11 @@ impl Sessions {
         self.open.values_mut().for_each(|p| p.staged = p.applied);
     }
 
+    /// All that are open.
+    pub(crate) fn all(&self) -> Vec<SessionId> {
+        self.open.keys().map(|id| SessionId::new(*id)).collect()
+    }
+
     pub(crate) fn count(&self) -> u32 {
         self.open.len() as u32
     }

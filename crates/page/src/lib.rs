@@ -14,6 +14,7 @@ pub mod ops;
 pub mod schema;
 pub mod table_page;
 pub mod value;
+pub mod wire;
 
 pub use builder::ColumnBuilder;
 pub use column::{Column, Values};

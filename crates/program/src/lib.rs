@@ -21,6 +21,7 @@ mod plan;
 pub mod program;
 pub mod selection;
 mod sets;
+pub mod wire;
 
 pub use aggregate::{Aggregation, Call, GroupTable};
 pub use check::{type_of, type_of_argument};

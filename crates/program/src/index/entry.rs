@@ -11,8 +11,8 @@
 
 use lode_page::Column;
 
-use super::IndexRule;
 use super::bounds::bounds;
+use super::{INDEX_COLUMNS_MAX, IndexRule};
 use crate::eval::fetch;
 use crate::{ColumnSource, EvalError, ProgramError};
 
@@ -84,14 +84,21 @@ impl IndexEntry {
     /// # Errors
     /// When they are not those of such an entry.
     pub fn decode(rule: &IndexRule, bytes: &[u8]) -> Result<Self, ProgramError> {
-        let corrupt = |at| ProgramError::Corrupt { what: "index entry", at };
         if bytes.len() != rule.entry_bytes() {
+            return Err(corrupt(bytes.len()));
+        }
+        Self::from_bytes(bytes)
+    }
+
+    /// The entry in these bytes, of whatever rule.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, ProgramError> {
+        let count = bytes.len().saturating_sub(8) / 16;
+        if bytes.len() != 8 + 16 * count || count > INDEX_COLUMNS_MAX {
             return Err(corrupt(bytes.len()));
         }
         let field = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
         let key = |b: &[u8]| u64::from_le_bytes(b.try_into().expect("8 bytes"));
         let (rows, nulls) = (field(0), field(4));
-        let count = rule.columns().len();
         if count < 32 && nulls >> count != 0 {
             return Err(corrupt(4));
         }
@@ -109,4 +116,8 @@ impl IndexEntry {
     pub fn encoded_bytes(&self) -> usize {
         8 + 16 * self.ranges.len()
     }
+}
+
+const fn corrupt(at: usize) -> ProgramError {
+    ProgramError::Corrupt { what: "index entry", at }
 }

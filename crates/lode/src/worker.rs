@@ -10,9 +10,9 @@
 use std::io;
 use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use lode_engine::{Database, Progress};
+use lode_engine::{Database, EngineError, Progress};
 
 /// How often a drive at rest is asked whether there is something to do. One at which nothing happened for so long tidies up.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -22,7 +22,8 @@ const STEP_BYTES: u64 = 1 << 20;
 /// it, which takes well below a second.
 const LAST_STEPS: u32 = 128;
 
-pub(crate) struct Worker {
+/// A thread that works for the drive of a database, and makes commits durable that wait for no one.
+pub struct Worker {
     database: Database,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -30,17 +31,29 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// A thread that works for the drive of a database.
-    pub(crate) fn start(database: Database) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub fn start(database: Database) -> io::Result<Self> {
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let worker = database.clone();
         let run = move || {
-            let mut progress = Progress::Idle;
+            let (mut progress, mut synced, mut looked) = (Progress::Idle, Instant::now(), Instant::now());
             loop {
-                let pause = if progress == Progress::More { Duration::ZERO } else { INTERVAL };
+                let group = worker.group().unwrap_or(INTERVAL).min(INTERVAL);
+                let pause = if progress == Progress::More { Duration::ZERO } else { group };
                 if stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
-                progress = worker.work(STEP_BYTES);
+                if worker.group().is_some_and(|g| synced.elapsed() >= g) {
+                    // What fails here fails again for whoever commits or closes, and is told there.
+                    let _ = worker.sync();
+                    synced = Instant::now();
+                }
+                if progress == Progress::More || looked.elapsed() >= INTERVAL {
+                    progress = worker.work(STEP_BYTES);
+                    looked = Instant::now();
+                }
             }
         };
         let thread = std::thread::Builder::new().name("lode-worker".into()).spawn(run)?;
@@ -48,13 +61,22 @@ impl Worker {
     }
 
     /// Does what is left to do, within bounds, and ends.
-    pub(crate) fn finish(mut self) {
+    ///
+    /// # Errors
+    /// When changed pages can not be written back; their commits are as durable as they were.
+    pub fn finish(mut self) -> Result<(), EngineError> {
         self.end();
+        match self.database.flush() {
+            // Redo has what there is no room for otherwise.
+            Ok(()) | Err(EngineError::OutOfSpace { .. }) => {}
+            Err(e) => return Err(e),
+        }
         for _ in 0..LAST_STEPS {
             if self.database.work(STEP_BYTES) == Progress::Idle {
                 break;
             }
         }
+        Ok(())
     }
 
     fn end(&mut self) {

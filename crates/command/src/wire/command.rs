@@ -1,0 +1,229 @@
+//! Commands: a byte that says which, then
+//!
+//! ```text
+//!   1 write:    pin 1, session 1 [session 8, number 8], trims n x 8, releases n x 8,
+//!               rules n x (owner 4, some 1 [rule]), pages n x (LPID 8, alignment 1), then the bytes of each page, long
+//!   2 read:     some view 1 [view 8], requests n x (LPID 8, part 1 [from 4, to 4])
+//!   3 scan:     view 8, answer 1, unit pages 4, limit 1 [rows 8], ranges, program
+//!   4 open view      5 close view: 8      6 allocate: owner 4, count 4      7 list extents
+//!   8 build index: owner 4                9 read index: view 8, ranges
+//!   10 checkpoint    11 open session      12 resume session: 8              13 close session: 8
+//!   ranges: n x (extent 8, first 2, count 2)
+//! ```
+
+use std::sync::Arc;
+
+use lode_base::wire::{Malformed, Reader, Writer};
+use lode_base::{EXTENT_PAGES, OwnerId, SessionId, ViewId};
+use lode_program::wire::{put_program, put_rule, take_program, take_rule};
+
+use crate::{Align, Answer, Batch, Command, PageRange, PageWrite, ReadRequest, ScanTask, SessionWrite};
+
+/// What goes over the wire in the place of what a command says: its sender may have names of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Instead {
+    /// The view.
+    pub view: Option<ViewId>,
+    /// The place of a batch in its session.
+    pub session: Option<SessionWrite>,
+}
+
+/// Writes a command.
+pub fn put_command(w: &mut Writer<'_>, c: &Command, instead: Instead) {
+    let view = |v: ViewId| instead.view.unwrap_or(v).raw();
+    match c {
+        Command::Write(b) => {
+            w.u8(1);
+            put_batch(w, b, instead.session.or(b.session));
+        }
+        Command::Read { view: at, pages } => {
+            w.u8(2);
+            w.flag(at.is_some());
+            if let Some(at) = at {
+                w.u64(view(*at));
+            }
+            w.count(pages.len());
+            for p in pages {
+                w.u64(p.lpid.raw());
+                w.flag(p.range.is_some());
+                if let Some(r) = &p.range {
+                    w.u32(r.start);
+                    w.u32(r.end);
+                }
+            }
+        }
+        Command::Scan(t) => {
+            w.u8(3);
+            w.u64(view(t.view));
+            w.u8(ANSWERS.iter().position(|a| *a == t.answer).expect("the table has every answer") as u8);
+            w.u32(t.unit_pages);
+            w.flag(t.limit_rows.is_some());
+            if let Some(rows) = t.limit_rows {
+                w.u64(rows);
+            }
+            put_ranges(w, &t.pages);
+            put_program(w, &t.program);
+        }
+        Command::OpenView => w.u8(4),
+        Command::CloseView(v) => {
+            w.u8(5);
+            w.u64(view(*v));
+        }
+        Command::AllocateExtents { owner, count } => {
+            w.u8(6);
+            w.u32(owner.raw());
+            w.u32(*count);
+        }
+        Command::ListExtents => w.u8(7),
+        Command::BuildIndex(owner) => {
+            w.u8(8);
+            w.u32(owner.raw());
+        }
+        Command::ReadIndex { view: at, pages } => {
+            w.u8(9);
+            w.u64(view(*at));
+            put_ranges(w, pages);
+        }
+        Command::Checkpoint => w.u8(10),
+        Command::OpenSession => w.u8(11),
+        Command::ResumeSession(s) => {
+            w.u8(12);
+            w.u64(s.raw());
+        }
+        Command::CloseSession(s) => {
+            w.u8(13);
+            w.u64(s.raw());
+        }
+    }
+}
+
+/// Reads a command.
+///
+/// # Errors
+/// When the bytes are not those of one.
+pub fn take_command(r: &mut Reader<'_>) -> Result<Command, Malformed> {
+    let view = |r: &mut Reader<'_>| r.u64().map(ViewId::new);
+    Ok(match r.u8()? {
+        1 => Command::Write(take_batch(r)?),
+        2 => {
+            let at = if r.flag()? { Some(view(r)?) } else { None };
+            let pages = (0..r.count(9)?).map(|_| take_request(r)).collect::<Result<_, _>>()?;
+            Command::Read { view: at, pages }
+        }
+        3 => {
+            let view = view(r)?;
+            let answer = *ANSWERS.get(usize::from(r.u8()?)).ok_or(r.bad("no level of answers"))?;
+            let unit_pages = r.u32()?;
+            if unit_pages == 0 {
+                return Err(r.bad("a scan in units of 0 pages"));
+            }
+            let limit_rows = if r.flag()? { Some(r.u64()?) } else { None };
+            let pages = take_ranges(r)?;
+            let program = Arc::new(take_program(r)?);
+            if (answer == Answer::Aggregate) != program.aggregation().is_some() {
+                return Err(r.bad("a program that does not answer what is asked"));
+            }
+            Command::Scan(ScanTask { view, pages, program, answer, unit_pages, limit_rows })
+        }
+        4 => Command::OpenView,
+        5 => Command::CloseView(view(r)?),
+        6 => Command::AllocateExtents { owner: OwnerId::new(r.u32()?), count: r.u32()? },
+        7 => Command::ListExtents,
+        8 => Command::BuildIndex(OwnerId::new(r.u32()?)),
+        9 => Command::ReadIndex { view: view(r)?, pages: take_ranges(r)? },
+        10 => Command::Checkpoint,
+        11 => Command::OpenSession,
+        12 => Command::ResumeSession(SessionId::new(r.u64()?)),
+        13 => Command::CloseSession(SessionId::new(r.u64()?)),
+        _ => return Err(r.bad("no kind of command")),
+    })
+}
+
+const ANSWERS: [Answer; 5] = [Answer::Mapped, Answer::Index, Answer::Pages, Answer::Rows, Answer::Aggregate];
+
+fn put_ranges(w: &mut Writer<'_>, ranges: &[PageRange]) {
+    w.count(ranges.len());
+    for p in ranges {
+        w.u64(p.extent.raw());
+        w.u16(p.first);
+        w.u16(p.count);
+    }
+}
+
+fn take_ranges(r: &mut Reader<'_>) -> Result<Vec<PageRange>, Malformed> {
+    let range = |r: &mut Reader<'_>| {
+        let p = PageRange { extent: r.extent()?, first: r.u16()?, count: r.u16()? };
+        match usize::from(p.first) + usize::from(p.count) <= EXTENT_PAGES && p.count > 0 {
+            true => Ok(p),
+            false => Err(r.bad("pages that no extent has")),
+        }
+    };
+    (0..r.count(12)?).map(|_| range(r)).collect()
+}
+
+fn take_request(r: &mut Reader<'_>) -> Result<ReadRequest, Malformed> {
+    let lpid = r.lpid()?;
+    let range = match r.flag()? {
+        false => None,
+        true => {
+            let (from, to) = (r.u32()?, r.u32()?);
+            if from > to {
+                return Err(r.bad("a part that ends before it begins"));
+            }
+            Some(from..to)
+        }
+    };
+    Ok(ReadRequest { lpid, range })
+}
+
+fn put_batch(w: &mut Writer<'_>, b: &Batch, session: Option<SessionWrite>) {
+    w.flag(b.pin);
+    w.flag(session.is_some());
+    if let Some(s) = session {
+        w.u64(s.session.raw());
+        w.u64(s.wsn);
+    }
+    w.count(b.trims.len());
+    b.trims.iter().for_each(|l| w.u64(l.raw()));
+    w.count(b.releases.len());
+    b.releases.iter().for_each(|e| w.u64(e.raw()));
+    w.count(b.index_rules.len());
+    for (owner, rule) in &b.index_rules {
+        w.u32(owner.raw());
+        w.flag(rule.is_some());
+        if let Some(rule) = rule {
+            put_rule(w, rule);
+        }
+    }
+    w.count(b.writes.len());
+    for p in &b.writes {
+        w.u64(p.lpid.raw());
+        w.flag(p.align == Align::ReadUnit);
+    }
+    b.writes.iter().for_each(|p| w.long(&p.data));
+}
+
+fn take_batch(r: &mut Reader<'_>) -> Result<Batch, Malformed> {
+    let pin = r.flag()?;
+    let session = match r.flag()? {
+        false => None,
+        true => Some(SessionWrite { session: SessionId::new(r.u64()?), wsn: r.u64()? }),
+    };
+    let trims = (0..r.count(8)?).map(|_| r.lpid()).collect::<Result<_, _>>()?;
+    let releases = (0..r.count(8)?).map(|_| r.extent()).collect::<Result<_, _>>()?;
+    let rule = |r: &mut Reader<'_>| {
+        let owner = OwnerId::new(r.u32()?);
+        Ok((owner, if r.flag()? { Some(take_rule(r)?) } else { None }))
+    };
+    let index_rules = (0..r.count(5)?).map(|_| rule(r)).collect::<Result<_, Malformed>>()?;
+    let name = |r: &mut Reader<'_>| {
+        let lpid = r.lpid()?;
+        Ok((lpid, if r.flag()? { Align::ReadUnit } else { Align::Cell }))
+    };
+    let names = (0..r.count(9)?).map(|_| name(r)).collect::<Result<Vec<_>, Malformed>>()?;
+    let mut writes = Vec::with_capacity(names.len());
+    for (lpid, align) in names {
+        writes.push(PageWrite { lpid, data: r.long()?, align });
+    }
+    Ok(Batch { writes, trims, releases, index_rules, pin, session })
+}

@@ -1,0 +1,47 @@
+//! What a drive is:
+//!
+//! ```text
+//!   model text, channels 4, ways 4, planes 4, RBLOCK 4, WBLOCK 4, EBLOCK 4, EBLOCKs 4,
+//!   page bytes 4, batch bytes 8, batch pages 4, queue depth 4, views 4, sessions 4, in flight 4, durable 1
+//! ```
+
+use lode_base::Geometry;
+use lode_base::wire::{Malformed, Reader, Writer};
+
+use crate::Identity;
+
+/// Writes what a drive is.
+pub fn put_identity(w: &mut Writer<'_>, i: &Identity) {
+    w.text(&i.model);
+    let g = &i.geometry;
+    let units = [g.rblock_bytes(), g.wblock_bytes(), g.eblock_bytes(), g.eblock_count()];
+    [g.channels(), g.ways(), g.planes()].into_iter().chain(units).for_each(|n| w.u32(n));
+    w.u32(i.page_bytes_max);
+    w.u64(i.batch_bytes_max);
+    let counts = [i.batch_pages_max, i.queue_depth_max, i.views_max, i.sessions_max, i.in_flight_max];
+    counts.into_iter().for_each(|n| w.u32(n));
+    w.flag(i.durable);
+}
+
+/// Reads what a drive is.
+///
+/// # Errors
+/// When the bytes are not those of a drive that can be.
+pub fn take_identity(r: &mut Reader<'_>) -> Result<Identity, Malformed> {
+    let model = r.text()?.to_string();
+    let mut n = || r.u32();
+    let geometry = Geometry::new(n()?, n()?, n()?, n()?, n()?, n()?, n()?);
+    let geometry = geometry.map_err(|_| r.bad("a geometry that can not be"))?;
+    Ok(Identity {
+        model,
+        geometry,
+        page_bytes_max: r.u32()?,
+        batch_bytes_max: r.u64()?,
+        batch_pages_max: r.u32()?,
+        queue_depth_max: r.u32()?,
+        views_max: r.u32()?,
+        sessions_max: r.u32()?,
+        in_flight_max: r.u32()?,
+        durable: r.flag()?,
+    })
+}

@@ -1,0 +1,264 @@
+//! One of every kind goes over the wire and comes back; mutated bytes are refused, or are another of the kind.
+
+use std::sync::Arc;
+
+use lode_base::wire::{Malformed, Reader, Writer};
+use lode_base::{
+    CommitNo, EblockId, ExtentId, Geometry, OwnerId, PageBuf, SessionId, Split, ViewId, VirtualDuration,
+    VirtualTime, split::Part,
+};
+use lode_page::{Column, ColumnBuilder, ColumnType, DataType, Schema, Value};
+use lode_program::{Aggregation, Call, CompareOp, Expr, IndexEntry, IndexRule, Program};
+use proptest::prelude::*;
+
+use super::*;
+use crate::*;
+
+fn geometry() -> Geometry {
+    Geometry::new(2, 1, 1, 4096, 8192, 1 << 20, 64).unwrap()
+}
+
+fn schema() -> Schema {
+    let column = |data_type| ColumnType { data_type, nullable: true };
+    Schema { version: 3, columns: [DataType::BigInt, DataType::Text].map(column).into() }
+}
+
+fn extent(n: u64) -> ExtentId {
+    ExtentId::new(n).unwrap()
+}
+
+fn commands() -> Vec<Command> {
+    let rule = IndexRule::new(schema(), vec![0]).unwrap();
+    let page = |p: u16, len: usize, align| PageWrite {
+        lpid: extent(5).page(p),
+        data: PageBuf::copy_from(&vec![p as u8; len]),
+        align,
+    };
+    let batch = Batch {
+        writes: vec![page(1, 100, Align::Cell), page(2, 4096, Align::ReadUnit)],
+        trims: vec![extent(5).page(9)],
+        releases: vec![extent(8), extent(9)],
+        index_rules: vec![(OwnerId::new(4), Some(rule)), (OwnerId::new(5), None)],
+        pin: true,
+        session: Some(SessionWrite { session: SessionId::new(77), wsn: 12 }),
+    };
+    let filter = Expr::compare(CompareOp::Gt, Expr::Column(0), Expr::Const(Value::Int(5), DataType::BigInt));
+    let rows = Program::check(schema(), Some(filter), vec![1], true).unwrap();
+    let calls = vec![Call::CountRows, Call::Sum(Expr::Column(0))];
+    let groups = Program::check(schema(), None, vec![], false)
+        .unwrap()
+        .with_aggregation(Aggregation { group_by: vec![1], calls, groups_max: 9 })
+        .unwrap();
+    let pages = vec![PageRange { extent: extent(5), first: 3, count: 1021 }];
+    let scan = |program, answer, limit_rows| {
+        let (view, pages) = (ViewId::new(3), pages.clone());
+        Command::Scan(ScanTask {
+            view,
+            pages,
+            program: Arc::new(program),
+            answer,
+            unit_pages: 16,
+            limit_rows,
+        })
+    };
+    let requests = vec![
+        ReadRequest { lpid: extent(5).page(1), range: None },
+        ReadRequest { lpid: extent(5).page(2), range: Some(5..70) },
+    ];
+    vec![
+        Command::Write(batch),
+        Command::Write(Batch::default()),
+        Command::Read { view: Some(ViewId::new(3)), pages: requests.clone() },
+        Command::Read { view: None, pages: requests },
+        scan(rows, Answer::Rows, Some(7)),
+        scan(groups, Answer::Aggregate, None),
+        Command::OpenView,
+        Command::CloseView(ViewId::new(3)),
+        Command::AllocateExtents { owner: OwnerId::new(4), count: 2 },
+        Command::ListExtents,
+        Command::BuildIndex(OwnerId::new(4)),
+        Command::ReadIndex { view: ViewId::new(3), pages },
+        Command::Checkpoint,
+        Command::OpenSession,
+        Command::ResumeSession(SessionId::new(77)),
+        Command::CloseSession(SessionId::new(77)),
+    ]
+}
+
+fn column(t: DataType, values: &[Value]) -> Column {
+    let mut b = ColumnBuilder::new(t);
+    values.iter().for_each(|v| b.push(v).unwrap());
+    b.finish()
+}
+
+fn outcomes() -> Vec<Outcome> {
+    let columns = vec![
+        column(DataType::BigInt, &[Value::Int(6), Value::Null]),
+        column(DataType::Text, &[Value::text("six"), Value::text("")]),
+    ];
+    let counts = ScanCounts { pages: 1, rows_out: 2, groups_out: 3, ..ScanCounts::default() };
+    let unit = ScanUnit {
+        pages: vec![
+            PageRows { lpid: extent(5).page(1), rows: 2, columns: columns.clone(), slots: Some(vec![4, 9]) },
+            PageRows { lpid: extent(5).page(2), rows: 0, columns: vec![], slots: None },
+        ],
+        groups: vec![GroupRows { rows: 2, columns }],
+        counts,
+    };
+    let rule = IndexRule::new(schema(), vec![0]).unwrap();
+    let entry = [&[5, 0, 0, 0, 0, 0, 0, 0][..], &[0; 8], &[1; 8]].concat();
+    let entry = IndexEntry::decode(&rule, &entry).unwrap();
+    let (lpid, session) = (extent(5).page(1), SessionId::new(77));
+    let info = |pages_mapped| ExtentInfo { extent: extent(5), owner: OwnerId::new(4), pages_mapped };
+    let replies = vec![
+        Reply::Done,
+        Reply::Committed { commit: CommitNo::new(9), view: Some(ViewId::new(3)) },
+        Reply::Committed { commit: CommitNo::new(9), view: None },
+        Reply::Pages(vec![PageBuf::copy_from(&[1; 100]), PageBuf::empty(), PageBuf::copy_from(&[2; 64])]),
+        Reply::View { view: ViewId::new(3), commit: CommitNo::new(9) },
+        Reply::Extents(vec![extent(5), extent(6)]),
+        Reply::ExtentList(vec![info(Some(3)), info(None)]),
+        Reply::Indexed { pages: 4 },
+        Reply::IndexEntries(vec![(lpid, Some(entry)), (lpid, None)]),
+        Reply::Scanned(counts),
+        Reply::Session { session, highest: 12 },
+    ];
+    let ppa = geometry().ppa(EblockId::new(3), 640).unwrap();
+    let errors = vec![
+        CommandError::OutOfSpace { free_bytes: 1, needed_bytes: 2 },
+        CommandError::Unmapped(lpid),
+        CommandError::Uncorrectable { lpid, ppa, what: "a checksum".into() },
+        CommandError::ViewClosed(ViewId::new(3)),
+        CommandError::TooManyViews(3),
+        CommandError::NoSuchExtent(extent(5)),
+        CommandError::NoIndexRule(OwnerId::new(4)),
+        CommandError::Invalid("this".into()),
+        CommandError::BadPage { lpid, what: "that".into() },
+        CommandError::Overflow(lpid),
+        CommandError::WrongSequence { session, wsn: 4, highest: 2 },
+        CommandError::NoSuchSession(session),
+        CommandError::TooManySessions(3),
+        CommandError::NoContent,
+        CommandError::Cancelled,
+        CommandError::Medium("it failed".into()),
+        CommandError::ReadOnly("it failed before".into()),
+    ];
+    let done = replies.into_iter().map(Ok).chain(errors.into_iter().map(Err)).map(Outcome::Done);
+    std::iter::once(Outcome::Unit(unit)).chain(done).collect()
+}
+
+fn completion(outcome: Outcome) -> Completion {
+    let mut split = Split::default();
+    split.add(Part::Media, VirtualDuration::from_ps(5));
+    split.add(Part::Link, VirtualDuration::from_ps(6));
+    Completion { tag: Tag(1 << 40), at: VirtualTime::from_ps(11), split, outcome }
+}
+
+fn written(put: impl Fn(&mut Writer<'_>)) -> Vec<u8> {
+    let mut b = Vec::new();
+    put(&mut Writer::new(&mut b));
+    b
+}
+
+fn read<T>(bytes: &[u8], take: impl Fn(&mut Reader<'_>) -> Result<T, Malformed>) -> Result<T, Malformed> {
+    let b = PageBuf::copy_from(bytes);
+    let r = &mut Reader::new(&b);
+    let t = take(r)?;
+    r.end().map(|()| t)
+}
+
+/// Debug text has no bytes of pages: what was read is compared by writing it again, too.
+fn comes_back<T: std::fmt::Debug>(
+    t: &T,
+    put: impl Fn(&mut Writer<'_>, &T),
+    take: impl Fn(&mut Reader<'_>) -> Result<T, Malformed>,
+) {
+    let b = written(|w| put(w, t));
+    let back = read(&b, &take).unwrap_or_else(|e| panic!("{t:?}: {e}"));
+    assert_eq!(format!("{back:?}"), format!("{t:?}"));
+    assert_eq!(written(|w| put(w, &back)), b);
+    (0..b.len()).for_each(|n| assert!(read(&b[..n], &take).is_err(), "{t:?} cut to {n} bytes"));
+}
+
+fn put_plain(w: &mut Writer<'_>, c: &Command) {
+    put_command(w, c, Instead::default());
+}
+
+#[test]
+fn everything_comes_back() {
+    commands().iter().for_each(|c| comes_back(c, put_plain, take_command));
+    for outcome in outcomes() {
+        comes_back(&completion(outcome), put_completion, |r| take_completion(r, &geometry()));
+    }
+    for e in [DeviceError::QueueDepth { got: 9, max: 8 }, DeviceError::Gone("away".into())] {
+        comes_back(&e, put_device_error, take_device_error);
+    }
+    let identity = Identity {
+        model: "a drive".into(),
+        geometry: geometry(),
+        page_bytes_max: 1,
+        batch_bytes_max: 1 << 40,
+        batch_pages_max: 3,
+        queue_depth_max: 4,
+        views_max: 5,
+        sessions_max: 6,
+        in_flight_max: 7,
+        durable: true,
+    };
+    comes_back(&identity, put_identity, take_identity);
+}
+
+#[test]
+fn another_view_and_session_may_go_in_their_place() {
+    let session = Some(SessionWrite { session: SessionId::new(1), wsn: 2 });
+    let instead = Instead { view: Some(ViewId::new(99)), session };
+    for c in commands() {
+        let back = read(&written(|w| put_command(w, &c, instead)), take_command).unwrap();
+        match back {
+            Command::Write(b) => assert_eq!(b.session, session),
+            Command::Read { view: Some(v), .. }
+            | Command::ReadIndex { view: v, .. }
+            | Command::CloseView(v)
+            | Command::Scan(ScanTask { view: v, .. }) => assert_eq!(v.raw(), 99),
+            other => assert_eq!(format!("{other:?}"), format!("{c:?}")),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn mutated_bytes_are_refused_or_another_of_the_kind(which: u8, at: u16, to: u8, more: u16, other: u8, cut: bool) {
+        let mutate = |mut b: Vec<u8>| {
+            let n = b.len();
+            b[usize::from(at) % n] = to;
+            if cut {
+                b.truncate(usize::from(more) % n);
+            } else {
+                b[usize::from(more) % n] ^= other;
+            }
+            b
+        };
+        let all = commands();
+        let b = mutate(written(|w| put_plain(w, &all[usize::from(which) % all.len()])));
+        if let Ok(c) = read(&b, take_command) {
+            prop_assert!(read(&written(|w| put_plain(w, &c)), take_command).is_ok());
+        }
+        let all = outcomes();
+        let c = completion(all[usize::from(which) % all.len()].clone());
+        let b = mutate(written(|w| put_completion(w, &c)));
+        let take = |r: &mut Reader<'_>| take_completion(r, &geometry());
+        if let Ok(c) = read(&b, take) {
+            prop_assert!(read(&written(|w| put_completion(w, &c)), take).is_ok());
+        }
+    }
+
+    #[test]
+    fn random_bytes_are_refused(bytes: Vec<u8>) {
+        let _ = read(&bytes, take_command);
+        let _ = read(&bytes, |r| take_completion(r, &geometry()));
+        let _ = read(&bytes, take_identity);
+        let _ = read(&bytes, take_device_error);
+    }
+}

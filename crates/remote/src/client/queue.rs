@@ -1,0 +1,700 @@
+//! A queue behind a connection.
+//!
+//! ```text
+//!   submit ─► unsent ─► operations (numbered, until the server has them) ─► ... answers (numbered) ─► complete
+//!                       pending: every command until its final answer, so that it can be sent again
+//! ```
+//!
+//! Batches get the session of the queue, and a number, when they are sent. Where one fails, those sent behind it are refused
+//! by the drive, which takes numbers in order: they wait until all are answered, and are sent again with numbers of their own,
+//! in their order. A batch that may be there although it failed takes the session with it: its number could mean two things.
+//!
+//! Invariants: batches take effect in the order in which they were submitted; a number stands for one batch, until the drive
+//! said that it was not applied; what is under way fits what the server agreed to hold.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::sync::Arc;
+
+use lode_base::wire::Reader;
+use lode_base::{SessionId, Split, ViewId, VirtualTime};
+use lode_command::wire::{Instead, put_command, take_completion};
+use lode_command::{
+    Answer, Command, CommandError, Completion, DeviceError, Outcome, Queue, Refused, Reply, ScanTask,
+    ScanUnit, SessionWrite, Tag, Until,
+};
+use lode_page::Column;
+use lode_program::Program;
+use lode_program::wire::put_program;
+
+use super::Shared;
+use super::connection::Connection;
+use super::views::Closing;
+use crate::frame::{Frame, Kind, put_frame};
+use crate::message::{OWN_COMMANDS, WAITING_BYTES_MAX, put_session};
+
+/// Bytes of answers that the server may keep before it is told that they came.
+const UNTOLD_BYTES_MAX: usize = 256 << 10;
+
+/// What goes down a channel.
+#[derive(Clone, Debug)]
+pub(super) enum Operation {
+    Submit(u64),
+    Narrow(u64, Arc<Program>),
+    Cancel(u64),
+}
+
+/// A command of the queue's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Own {
+    OpenSession,
+    ResumeSession(SessionId),
+    CloseView,
+}
+
+/// A command that is not answered to its end.
+pub(super) struct Pending {
+    pub(super) command: Command,
+    pub(super) at: VirtualTime,
+    pub(super) own: Option<Own>,
+    pub(super) sent: bool,
+    /// Bytes that it was sent in, and programs behind it.
+    bytes: usize,
+    /// Names that the drive knows it by.
+    pub(super) instead: Instead,
+    /// The number that it was sent with in the session of the queue.
+    pub(super) wsn: Option<SessionWrite>,
+    /// A part of the answer was passed on.
+    pub(super) partly: bool,
+    pub(super) cancelled: bool,
+}
+
+impl Pending {
+    fn new(command: Command, at: VirtualTime, own: Option<Own>) -> Self {
+        let instead = Instead::default();
+        Self { command, at, own, sent: false, bytes: 0, instead, wsn: None, partly: false, cancelled: false }
+    }
+
+    pub(super) fn pins(&self) -> bool {
+        matches!(&self.command, Command::Write(b) if b.pin)
+    }
+
+    /// The view that it is at.
+    fn view(&self) -> Option<ViewId> {
+        match &self.command {
+            Command::Read { view, .. } => *view,
+            Command::Scan(ScanTask { view, .. }) | Command::ReadIndex { view, .. } => Some(*view),
+            Command::CloseView(view) => Some(*view),
+            _ => None,
+        }
+    }
+}
+
+/// The session that the queue's batches are numbered in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Session {
+    None,
+    Opening,
+    Open { id: SessionId, applied: u64, next: u64 },
+}
+
+pub(super) struct RemoteQueue {
+    pub(super) shared: Arc<Shared>,
+    pub(super) id: u64,
+    pub(super) depth: u32,
+    pub(super) connection: Option<Connection>,
+    pub(super) opening: u64,
+    /// 0 when there is none.
+    pub(super) channel: u64,
+    tags: u64,
+    pub(super) pending: BTreeMap<u64, Pending>,
+    /// Commands of the host among them.
+    asked: u32,
+    pub(super) unsent: VecDeque<u64>,
+    pub(super) operations: VecDeque<(u64, Operation)>,
+    pub(super) operated: u64,
+    pub(super) answered: u64,
+    /// Bytes of answers that the server does not know to have come.
+    pub(super) untold: usize,
+    pub(super) under_way: u32,
+    pub(super) under_way_bytes: usize,
+    pub(super) session: Session,
+    /// Numbers under way.
+    pub(super) numbered: BTreeSet<u64>,
+    /// A number failed: no further one is given before all are answered.
+    pub(super) drains: bool,
+    /// And then the session is another.
+    pub(super) abandons: bool,
+    /// Batches that were refused for the sake of one before them.
+    pub(super) again: BTreeSet<u64>,
+    /// Sessions that were asked for and not answered; nothing else is sent meanwhile.
+    pub(super) resuming: u32,
+    /// What was answered: how far each is; nothing when it is not open.
+    pub(super) resumed: BTreeMap<u64, Option<u64>>,
+    /// Answers of this side.
+    pub(super) ready: VecDeque<Completion>,
+    /// The server was asked whether it is there.
+    pub(super) pinged: bool,
+}
+
+/// Why a queue can not go on with its connection.
+pub(super) enum Trouble {
+    /// Another may do.
+    Connection,
+    /// None will.
+    Gone(DeviceError),
+}
+
+impl From<io::Error> for Trouble {
+    fn from(_: io::Error) -> Self {
+        Self::Connection
+    }
+}
+
+impl RemoteQueue {
+    /// A queue with a channel.
+    pub(super) fn open(shared: Arc<Shared>, depth: u32) -> Result<Self, DeviceError> {
+        let (id, opening) = {
+            let mut views = shared.views.lock();
+            (views.queue(), views.opening())
+        };
+        let mut queue = Self {
+            shared,
+            id,
+            depth,
+            connection: None,
+            opening,
+            channel: 0,
+            tags: 0,
+            pending: BTreeMap::new(),
+            asked: 0,
+            unsent: VecDeque::new(),
+            operations: VecDeque::new(),
+            operated: 0,
+            answered: 0,
+            untold: 0,
+            under_way: 0,
+            under_way_bytes: 0,
+            session: Session::None,
+            numbered: BTreeSet::new(),
+            drains: false,
+            abandons: false,
+            again: BTreeSet::new(),
+            resuming: 0,
+            resumed: BTreeMap::new(),
+            ready: VecDeque::new(),
+            pinged: false,
+        };
+        queue.reconnect()?;
+        Ok(queue)
+    }
+
+    fn tag(&mut self) -> u64 {
+        self.tags += 1;
+        self.tags
+    }
+
+    /// Sends a command of the queue's own before all others.
+    pub(super) fn send_own(&mut self, command: Command, own: Own, instead: Instead) {
+        let tag = self.tag();
+        let mut p = Pending::new(command, VirtualTime::ZERO, Some(own));
+        p.instead = instead;
+        self.pending.insert(tag, p);
+        self.unsent.push_front(tag);
+    }
+
+    /// An answer of this side.
+    pub(super) fn answer(&mut self, tag: u64, outcome: Result<Reply, CommandError>) {
+        let Some(p) = self.pending.remove(&tag) else { return };
+        if p.own.is_none() {
+            self.asked -= 1;
+        }
+        let split = Split::default();
+        self.ready.push_back(Completion { tag: Tag(tag), at: p.at, split, outcome: Outcome::Done(outcome) });
+        if p.pins() {
+            self.tell_pins();
+        }
+    }
+
+    /// Tells the device whether a batch is under way that asked for a view.
+    pub(super) fn tell_pins(&self) {
+        let some = self.pending.values().any(Pending::pins);
+        self.shared.views.lock().pins(self.id, some);
+    }
+
+    /// Sends what may be sent now.
+    fn pump(&mut self) {
+        let (opening, left) = {
+            let mut views = self.shared.views.lock();
+            let is_newest = views.opening() == self.opening && self.connection.is_some();
+            (views.opening(), if is_newest { views.take_left() } else { None })
+        };
+        if opening != self.opening {
+            // Another queue knows already that the drive was opened anew.
+            self.connection = None;
+        }
+        if let Some(view) = left {
+            let instead = Instead { view: Some(view), session: None };
+            self.send_own(Command::CloseView(view), Own::CloseView, instead);
+        }
+        while self.connection.is_some()
+            && let Some(&tag) = self.unsent.front()
+        {
+            let p = &self.pending[&tag];
+            if self.under_way >= self.depth + OWN_COMMANDS || self.resuming > 0 && p.own.is_none() {
+                return;
+            }
+            let bytes = p.command.link_bytes() as usize;
+            if self.under_way > 0 && self.under_way_bytes + bytes > WAITING_BYTES_MAX {
+                return;
+            }
+            match self.prepare(tag) {
+                Prepared::Send => {
+                    self.unsent.pop_front();
+                    self.send(tag);
+                }
+                Prepared::Answer(outcome) => {
+                    self.unsent.pop_front();
+                    self.answer(tag, outcome);
+                }
+                Prepared::Wait => return,
+                Prepared::OpenSession => {
+                    self.session = Session::Opening;
+                    self.send_own(Command::OpenSession, Own::OpenSession, Instead::default());
+                }
+            }
+        }
+    }
+
+    /// Finds what the drive knows a command by.
+    fn prepare(&mut self, tag: u64) -> Prepared {
+        let p = self.pending.get_mut(&tag).expect("what is not sent is pending");
+        if p.cancelled {
+            return Prepared::Answer(Err(CommandError::Cancelled));
+        }
+        if p.own.is_some() {
+            return Prepared::Send;
+        }
+        match &p.command {
+            Command::Write(b) if b.session.is_none() && !b.is_empty() => {
+                if self.shared.identity.sessions_max == 0 {
+                    return Prepared::Send;
+                }
+                match &mut self.session {
+                    Session::None => return Prepared::OpenSession,
+                    Session::Opening => return Prepared::Wait,
+                    Session::Open { .. } if self.drains => return Prepared::Wait,
+                    Session::Open { id, next, .. } => {
+                        let place = SessionWrite { session: *id, wsn: *next };
+                        *next += 1;
+                        self.numbered.insert(place.wsn);
+                        p.wsn = Some(place);
+                        p.instead.session = Some(place);
+                    }
+                }
+            }
+            Command::CloseView(view) => match self.shared.views.lock().close(*view) {
+                Closing::Send(view) => p.instead.view = Some(view),
+                Closing::Done => return Prepared::Answer(Ok(Reply::Done)),
+                Closing::Closed => return Prepared::Answer(Err(CommandError::ViewClosed(*view))),
+            },
+            _ => {
+                if let Some(view) = p.view() {
+                    match self.shared.views.lock().of_drive(view) {
+                        Some(drives) => p.instead.view = Some(drives),
+                        None => return Prepared::Answer(Err(CommandError::ViewClosed(view))),
+                    }
+                }
+            }
+        }
+        Prepared::Send
+    }
+
+    fn send(&mut self, tag: u64) {
+        self.operated += 1;
+        let number = self.operated;
+        self.operations.push_back((number, Operation::Submit(tag)));
+        let bytes = self.write(number, &Operation::Submit(tag));
+        let p = self.pending.get_mut(&tag).expect("it was just there");
+        p.sent = true;
+        p.bytes = bytes;
+        self.under_way += 1;
+        self.under_way_bytes += bytes;
+    }
+
+    /// Puts an operation into the connection's buffer; answers its bytes.
+    pub(super) fn write(&mut self, number: u64, operation: &Operation) -> usize {
+        let Some(connection) = &mut self.connection else { return 0 };
+        let before = connection.unsent();
+        let (out, seen) = (connection.out(), self.answered);
+        match operation {
+            Operation::Submit(tag) => {
+                // What was answered was received.
+                let Some(p) = self.pending.get(tag) else { return 0 };
+                put_frame(out, Kind::Submit, number, seen, |w| {
+                    w.u64(p.at.as_ps());
+                    w.u64(*tag);
+                    put_command(w, &p.command, p.instead);
+                });
+            }
+            Operation::Narrow(tag, program) => put_frame(out, Kind::Narrow, number, seen, |w| {
+                w.u64(*tag);
+                put_program(w, program);
+            }),
+            Operation::Cancel(tag) => put_frame(out, Kind::Cancel, number, seen, |w| w.u64(*tag)),
+        }
+        self.untold = 0;
+        connection.unsent() - before
+    }
+
+    /// Numbers an operation and sends it.
+    fn operate(&mut self, operation: Operation) -> usize {
+        self.operated += 1;
+        let bytes = self.write(self.operated, &operation);
+        self.operations.push_back((self.operated, operation));
+        bytes
+    }
+
+    /// Sends and takes what can be sent and taken now.
+    fn turn(&mut self, out: &mut Vec<Completion>) -> Result<(), Trouble> {
+        loop {
+            self.pump();
+            let Some(connection) = &mut self.connection else { return Ok(()) };
+            if self.untold >= UNTOLD_BYTES_MAX {
+                self.untold = 0;
+                let seen = self.answered;
+                put_frame(connection.out(), Kind::Seen, 0, seen, |_| {});
+            }
+            connection.flush()?;
+            let Some(frame) = connection.read()? else { return Ok(()) };
+            self.pinged = false;
+            self.take(&frame, out)?;
+        }
+    }
+
+    fn nonsense(&self, what: &str) -> Trouble {
+        Trouble::Gone(self.shared.is_gone(format!("{}: the server {what}", self.shared.addr)))
+    }
+
+    fn take(&mut self, frame: &Frame, out: &mut Vec<Completion>) -> Result<(), Trouble> {
+        while self.operations.front().is_some_and(|(n, _)| *n <= frame.seen) {
+            self.operations.pop_front();
+        }
+        match frame.kind {
+            Kind::Pong => return Ok(()),
+            Kind::Answer if frame.number <= self.answered => return Ok(()),
+            Kind::Answer if frame.number == self.answered + 1 => {}
+            Kind::Answer => return Err(self.nonsense("leaves answers out")),
+            _ => return Err(self.nonsense("says what no server says")),
+        }
+        self.answered = frame.number;
+        self.untold += frame.payload.len();
+        let r = &mut Reader::new(&frame.payload);
+        let taken = take_completion(r, &self.shared.identity.geometry).and_then(|c| r.end().map(|()| c));
+        let c = taken.map_err(|e| self.nonsense(&format!("answers nonsense: {e}")))?;
+        let Some(p) = self.pending.get_mut(&c.tag.0) else {
+            return Err(self.nonsense("answers what nobody asked"));
+        };
+        match c.outcome {
+            Outcome::Unit(unit) => {
+                let Command::Scan(task) = &p.command else {
+                    return Err(self.nonsense("answers with a part of something else"));
+                };
+                if !fits(task, &unit) {
+                    return Err(self.nonsense("answers a task with what it does not ask for"));
+                }
+                p.partly = true;
+                out.push(Completion { outcome: Outcome::Unit(unit), ..c });
+            }
+            Outcome::Done(result) => {
+                let c = Completion { outcome: Outcome::Done(Err(CommandError::Cancelled)), ..c };
+                self.done(c, result, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A command came to its end, or so the server says.
+    fn done(
+        &mut self,
+        c: Completion,
+        result: Result<Reply, CommandError>,
+        out: &mut Vec<Completion>,
+    ) -> Result<(), Trouble> {
+        let tag = c.tag.0;
+        let mut p = self.pending.remove(&tag).expect("it was just there");
+        self.under_way -= 1;
+        self.under_way_bytes -= p.bytes;
+        if let Some(own) = p.own {
+            return self.own_done(own, result);
+        }
+        if let Some(place) = p.wsn.take() {
+            self.numbered.remove(&place.wsn);
+            match &result {
+                Ok(_) => {
+                    if let Session::Open { applied, .. } = &mut self.session {
+                        *applied = place.wsn;
+                    }
+                }
+                Err(CommandError::WrongSequence { .. }) => {
+                    self.drains = true;
+                    p.sent = false;
+                    p.instead = Instead::default();
+                    self.again.insert(tag);
+                    self.pending.insert(tag, p);
+                    self.drained();
+                    return Ok(());
+                }
+                Err(e) => {
+                    self.drains = true;
+                    self.abandons |= matches!(
+                        e,
+                        CommandError::Medium(_) | CommandError::ReadOnly(_) | CommandError::NoSuchSession(_)
+                    );
+                }
+            }
+            self.drained();
+        }
+        self.asked -= 1;
+        let outcome = Outcome::Done(self.named(&p, result));
+        if p.pins() {
+            self.tell_pins();
+        }
+        out.push(Completion { outcome, ..c });
+        Ok(())
+    }
+
+    /// Once no number is under way any more, numbers go on behind the last that was applied.
+    fn drained(&mut self) {
+        if !self.drains || !self.numbered.is_empty() {
+            return;
+        }
+        self.drains = false;
+        if let Session::Open { applied, next, .. } = &mut self.session {
+            *next = *applied + 1;
+        }
+        if std::mem::take(&mut self.abandons) {
+            self.session = Session::None;
+        }
+        for tag in std::mem::take(&mut self.again).into_iter().rev() {
+            self.unsent.push_front(tag);
+        }
+    }
+
+    /// An answer in the client's own names.
+    fn named(&self, p: &Pending, result: Result<Reply, CommandError>) -> Result<Reply, CommandError> {
+        let mut views = self.shared.views.lock();
+        match (result, p.view()) {
+            (Ok(Reply::View { view, commit }), _) => {
+                Ok(Reply::View { view: views.opened(self.opening, view, commit), commit })
+            }
+            (Ok(Reply::Committed { commit, view: Some(view) }), _) => {
+                let view = Some(views.opened(self.opening, view, commit));
+                Ok(Reply::Committed { commit, view })
+            }
+            (Err(CommandError::ViewClosed(_)), Some(view)) => {
+                views.is_closed(view);
+                Err(CommandError::ViewClosed(view))
+            }
+            (result, _) => result,
+        }
+    }
+
+    fn own_done(&mut self, own: Own, result: Result<Reply, CommandError>) -> Result<(), Trouble> {
+        match (own, result) {
+            (Own::OpenSession, Ok(Reply::Session { session, .. })) => {
+                self.session = Session::Open { id: session, applied: 0, next: 1 };
+            }
+            (Own::OpenSession, Ok(_)) => return Err(self.nonsense("opens no session")),
+            (Own::OpenSession, Err(e)) => {
+                self.session = Session::None;
+                // The batch that waits for it is told; the next one tries again.
+                let waits = self.unsent.iter().copied().find(|t| {
+                    matches!(&self.pending[t].command, Command::Write(b) if b.session.is_none() && !b.is_empty())
+                });
+                if let Some(tag) = waits {
+                    self.unsent.retain(|t| *t != tag);
+                    self.answer(tag, Err(e));
+                }
+            }
+            (Own::ResumeSession(session), result) => {
+                let highest = match result {
+                    Ok(Reply::Session { highest, .. }) => Some(highest),
+                    _ => None,
+                };
+                self.resumed.insert(session.raw(), highest);
+                self.resuming -= 1;
+                if self.resuming == 0 {
+                    self.resolve().map_err(Trouble::Gone)?;
+                }
+            }
+            (Own::CloseView, _) => {}
+        }
+        Ok(())
+    }
+
+    /// Takes the queue's leave: the server need not keep the channel.
+    fn farewell(&mut self) -> io::Result<()> {
+        if self.connection.is_none() && !self.try_again() {
+            return Ok(());
+        }
+        let session = match self.session {
+            Session::Open { id, .. } => Some(id),
+            _ => None,
+        };
+        let silence = self.shared.options.silence;
+        let Some(connection) = &mut self.connection else { return Ok(()) };
+        put_frame(connection.out(), Kind::Bye, 0, 0, |w| put_session(w, session));
+        loop {
+            connection.flush()?;
+            if connection.unsent() == 0 {
+                return Ok(());
+            }
+            // What comes is not wanted any more.
+            while connection.read()?.is_some() {}
+            if !connection.wait(silence)? {
+                return Ok(());
+            }
+        }
+    }
+}
+
+enum Prepared {
+    Send,
+    Answer(Result<Reply, CommandError>),
+    Wait,
+    OpenSession,
+}
+
+/// Whether a unit answers what the task asks for.
+fn fits(task: &ScanTask, unit: &ScanUnit) -> bool {
+    let p = &task.program;
+    let are = |columns: &[Column], types: &mut dyn Iterator<Item = lode_page::DataType>| {
+        columns.iter().map(Column::data_type).eq(types)
+    };
+    let all = &p.schema().columns;
+    let pages = unit.pages.iter().all(|page| match task.answer {
+        Answer::Mapped | Answer::Index => page.columns.is_empty(),
+        Answer::Pages | Answer::Rows => {
+            are(&page.columns, &mut p.projection().iter().map(|&c| all[usize::from(c)].data_type))
+        }
+        Answer::Aggregate => false,
+    });
+    let groups = unit
+        .groups
+        .iter()
+        .all(|g| task.answer == Answer::Aggregate && are(&g.columns, &mut p.group_types().iter().copied()));
+    pages && groups
+}
+
+impl Queue for RemoteQueue {
+    fn submit(&mut self, at: VirtualTime, c: Command) -> Result<Tag, Refused> {
+        if self.asked >= self.depth {
+            return Err(Refused(Box::new(c)));
+        }
+        let tag = self.tag();
+        let p = Pending::new(c, at, None);
+        let pins = p.pins();
+        self.pending.insert(tag, p);
+        self.asked += 1;
+        self.unsent.push_back(tag);
+        if pins {
+            self.tell_pins();
+        }
+        self.pump();
+        if let Some(c) = &mut self.connection
+            && c.flush().is_err()
+        {
+            self.connection = None;
+        }
+        Ok(Tag(tag))
+    }
+
+    fn complete(
+        &mut self,
+        _: VirtualTime,
+        until: Until,
+        out: &mut Vec<Completion>,
+    ) -> Result<(), DeviceError> {
+        let before = out.len();
+        let early = |p: &Pending| matches!(until, Until::Before(end) if p.own.is_none() && p.at < end);
+        let mut awaited: BTreeSet<u64> =
+            self.pending.iter().filter(|(_, p)| early(p)).map(|(t, _)| *t).collect();
+        loop {
+            self.shared.check()?;
+            let trouble = match self.connection.is_some() {
+                true => self.turn(out).err(),
+                false => None,
+            };
+            match trouble {
+                None => {}
+                Some(Trouble::Connection) => self.connection = None,
+                Some(Trouble::Gone(e)) => return Err(e),
+            }
+            out.extend(self.ready.drain(..));
+            awaited.retain(|t| out[before..].iter().all(|c| c.tag.0 != *t));
+            let enough = match until {
+                Until::Ready => true,
+                Until::One => out.len() > before,
+                Until::Before(_) => awaited.is_empty(),
+            };
+            if enough || self.asked == 0 {
+                return Ok(());
+            }
+            let Some(connection) = &mut self.connection else {
+                self.reconnect()?;
+                continue;
+            };
+            match connection.wait(self.shared.options.silence) {
+                Ok(true) => {}
+                Ok(false) if !self.pinged => {
+                    self.pinged = true;
+                    put_frame(connection.out(), Kind::Ping, 0, self.answered, |_| {});
+                }
+                Ok(false) | Err(_) => self.connection = None,
+            }
+        }
+    }
+
+    fn narrow(&mut self, task: Tag, program: Arc<Program>) {
+        let Some(p) = self.pending.get_mut(&task.0) else { return };
+        let Command::Scan(t) = &mut p.command else { return };
+        let old = &t.program;
+        let same = old.schema() == program.schema()
+            && old.projection() == program.projection()
+            && old.slots() == program.slots()
+            && old.aggregation() == program.aggregation();
+        assert!(same, "a running task may change its filter and nothing else");
+        t.program = program.clone();
+        // A filter that finds no room on its way is left out: all that it does is save time.
+        if p.sent && self.under_way_bytes + program.link_bytes() <= WAITING_BYTES_MAX {
+            let bytes = self.operate(Operation::Narrow(task.0, program));
+            if let Some(p) = self.pending.get_mut(&task.0) {
+                p.bytes += bytes;
+                self.under_way_bytes += bytes;
+            }
+        }
+    }
+
+    fn cancel(&mut self, tag: Tag) {
+        let Some(p) = self.pending.get_mut(&tag.0) else { return };
+        p.cancelled = true;
+        if p.sent {
+            self.operate(Operation::Cancel(tag.0));
+        }
+    }
+}
+
+impl Drop for RemoteQueue {
+    fn drop(&mut self) {
+        {
+            let mut views = self.shared.views.lock();
+            views.pins(self.id, false);
+            if let Some(view) = views.looked(self.id) {
+                views.leave(view);
+            }
+        }
+        // A server that is not told finds out by itself.
+        let _ = self.farewell();
+    }
+}

@@ -1,0 +1,219 @@
+//! How a queue goes on when its connection broke.
+//!
+//! ```text
+//!   the same opening of the drive: the channel is still there ─► operations that did not arrive are sent again;
+//!                                                               answers that did not arrive come again
+//!   a later opening: nothing is there but what is durable ─► ask how far the sessions are, then
+//!       a batch whose number was applied          is answered with the commit that the drive was found at, and its view
+//!       a batch whose number was not              is sent again
+//!       a task that answered something            ends: its view is closed ("snapshot too old")
+//!       all else                                  is sent again, or ends so where its view is gone
+//! ```
+//!
+//! Why an applied batch may be answered with a later commit than its own: between the two lie only batches that were under way
+//! together with it, and no view is left that shows one but not the other, since all views closed with the drive. So nobody
+//! can tell that it was not the last of them.
+//!
+//! Extents that were handed out to a command whose answer was lost are handed out anew: the first ones have an owner that
+//! does not know of them, and are found when the database is opened next.
+
+use lode_command::wire::Instead;
+use lode_command::{Command, CommandError, DeviceError, Reply, SessionWrite};
+
+use super::Pauses;
+use super::connection::{Connection, Failure};
+use super::queue::{Own, RemoteQueue, Session};
+use crate::message::{Hello, OWN_COMMANDS, Refusal, Refused, Welcome};
+
+/// Why a try failed.
+enum Failed {
+    /// The next may not.
+    Later(String),
+    Gone(DeviceError),
+}
+
+impl RemoteQueue {
+    /// Has a connection again, or the device is gone.
+    pub(super) fn reconnect(&mut self) -> Result<(), DeviceError> {
+        let shared = self.shared.clone();
+        let mut pauses = Pauses::new(&shared.options);
+        loop {
+            shared.check()?;
+            let what = match self.try_to_connect() {
+                Ok(()) => return Ok(()),
+                Err(Failed::Gone(e)) => return Err(e),
+                Err(Failed::Later(what)) => what,
+            };
+            if !pauses.wait() {
+                return Err(shared.is_gone(format!("{}: {what}", shared.addr)));
+            }
+        }
+    }
+
+    /// One try to have the same channel again; for a queue that ends.
+    pub(super) fn try_again(&mut self) -> bool {
+        self.channel != 0 && self.shared.check().is_ok() && self.try_to_connect().is_ok()
+    }
+
+    fn try_to_connect(&mut self) -> Result<(), Failed> {
+        let shared = self.shared.clone();
+        let client = shared.client;
+        let again = self.channel != 0 && shared.views.lock().opening() == self.opening;
+        let (hello, seen) = match again {
+            true => {
+                let (opening, channel) = (self.opening, self.channel);
+                (Hello::Attach { client, opening, channel }, self.answered)
+            }
+            false => (Hello::Open { client, depth: self.depth + OWN_COMMANDS }, 0),
+        };
+        let (connection, welcome, received) =
+            match Connection::open(&shared.addr, &shared.options, hello, seen) {
+                Ok(open) => open,
+                Err(Failure::Refused(Refused::Refusal(Refusal::NoChannel(opening)))) => {
+                    if opening == self.opening && self.pending.values().any(|p| p.sent) {
+                        let what = format!("{}: the server has given up the queue", shared.addr);
+                        return Err(Failed::Gone(shared.is_gone(what)));
+                    }
+                    self.channel = 0;
+                    return self.try_to_connect();
+                }
+                Err(Failure::Refused(why)) => {
+                    return Err(match shared.refused(&why) {
+                        Some(e) => Failed::Gone(e),
+                        None => Failed::Later(Failure::Refused(why).to_string()),
+                    });
+                }
+                Err(e) => return Err(Failed::Later(e.to_string())),
+            };
+        if shared.meet(&welcome).is_err() {
+            shared.check().map_err(Failed::Gone)?;
+            return Err(Failed::Later("the drive was opened anew".into()));
+        }
+        self.connection = Some(connection);
+        self.pinged = false;
+        match again {
+            true => {
+                self.send_missed(received);
+                Ok(())
+            }
+            false => self.start_over(&welcome).map_err(Failed::Gone),
+        }
+    }
+
+    /// Sends the operations that did not arrive.
+    fn send_missed(&mut self, received: u64) {
+        self.operations.retain(|(n, _)| *n > received);
+        let missed = std::mem::take(&mut self.operations);
+        for (number, operation) in &missed {
+            self.write(*number, operation);
+        }
+        self.operations = missed;
+    }
+
+    /// A new channel. Where the drive was opened anew, the sessions are asked how far they are first.
+    fn start_over(&mut self, welcome: &Welcome) -> Result<(), DeviceError> {
+        self.channel = welcome.channel;
+        self.operations.clear();
+        (self.operated, self.answered) = (0, 0);
+        (self.untold, self.under_way, self.under_way_bytes) = (0, 0, 0);
+        if welcome.opening == self.opening {
+            return Ok(());
+        }
+        self.opening = welcome.opening;
+        self.numbered.clear();
+        self.again.clear();
+        self.drains = false;
+        self.pending.retain(|_, p| p.own.is_none());
+        self.unsent.clear();
+        self.resumed.clear();
+        if std::mem::take(&mut self.abandons) || self.session == Session::Opening {
+            self.session = Session::None;
+        }
+        let mut sessions: Vec<_> = self
+            .pending
+            .values()
+            .filter_map(|p| place(p.sent, p.wsn, &p.command))
+            .map(|s| s.session)
+            .collect();
+        if let Session::Open { id, .. } = self.session {
+            sessions.push(id);
+        }
+        sessions.sort_unstable();
+        sessions.dedup();
+        self.resuming = sessions.len() as u32;
+        for session in sessions {
+            let command = Command::ResumeSession(session);
+            self.send_own(command, Own::ResumeSession(session), Instead::default());
+        }
+        match self.resuming {
+            0 => self.resolve(),
+            _ => Ok(()),
+        }
+    }
+
+    /// All sessions have answered: what became of what was under way is known.
+    pub(super) fn resolve(&mut self) -> Result<(), DeviceError> {
+        let shared = self.shared.clone();
+        let unknown = |what: &str| {
+            shared.is_gone(format!("{}: the drive was opened anew, and nobody knows {what}", shared.addr))
+        };
+        if let Session::Open { id, applied, next } = &mut self.session {
+            let highest = self.resumed.get(&id.raw()).copied().flatten();
+            *applied = highest.ok_or_else(|| unknown("the session of the queue"))?;
+            *next = *applied + 1;
+        }
+        let tags: Vec<u64> = self.pending.keys().copied().collect();
+        for tag in tags {
+            let p = self.pending.get_mut(&tag).expect("nobody takes it away");
+            let at = place(p.sent, p.wsn, &p.command);
+            let is_applied = match at {
+                None => false,
+                Some(s) => match self.resumed.get(&s.session.raw()).copied().flatten() {
+                    Some(highest) => s.wsn <= highest,
+                    None if p.wsn.is_none() => false,
+                    None => return Err(unknown("whether a batch was applied")),
+                },
+            };
+            let answer = match &p.command {
+                Command::Write(b) if is_applied => {
+                    let applied = self.shared.views.lock().applied(b.pin);
+                    let (commit, view) =
+                        applied.ok_or_else(|| unknown("at which commit a batch was applied"))?;
+                    Some(Ok(Reply::Committed { commit, view }))
+                }
+                Command::Write(b) if p.sent && at.is_none() && !b.is_empty() => {
+                    return Err(unknown("whether a batch was applied"));
+                }
+                // Their views went with the drive.
+                Command::CloseView(_) if p.sent => Some(Ok(Reply::Done)),
+                _ if p.cancelled => Some(Err(CommandError::Cancelled)),
+                Command::Scan(t) if p.partly => Some(Err(CommandError::ViewClosed(t.view))),
+                _ => None,
+            };
+            match answer {
+                Some(answer) => self.answer(tag, answer),
+                None => {
+                    p.sent = false;
+                    p.wsn = None;
+                    p.instead = Instead::default();
+                    self.unsent.push_back(tag);
+                }
+            }
+        }
+        self.tell_pins();
+        let unused = self.shared.views.lock().looked(self.id);
+        if let Some(view) = unused {
+            let instead = Instead { view: Some(view), session: None };
+            self.send_own(Command::CloseView(view), Own::CloseView, instead);
+        }
+        Ok(())
+    }
+}
+
+/// The place of a batch that was sent in a session.
+fn place(sent: bool, wsn: Option<SessionWrite>, c: &Command) -> Option<SessionWrite> {
+    match c {
+        Command::Write(b) if sent => wsn.or(b.session),
+        _ => None,
+    }
+}

@@ -1,0 +1,284 @@
+//! A channel: operations in, answers out, whatever becomes of connections.
+//!
+//! ```text
+//!   connection ── push ─► inbox (by number, each once) ── take ─► executor ── answer ─► outbox ─► connection
+//!                         seen by the client: dropped ◄───────────────────── kept ◄──┘
+//! ```
+//!
+//! Invariants: operations are taken in the order of their numbers, each once; an answer is kept until the client has it;
+//! only the newest connection is written to.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+
+use lode_base::{SessionId, VirtualTime};
+use lode_command::Command;
+use lode_program::Program;
+use parking_lot::{Condvar, Mutex};
+
+use crate::frame::{Kind, put_frame};
+use crate::message::WAITING_BYTES_MAX;
+
+/// What a client asks of its queue.
+#[derive(Debug)]
+pub(crate) enum Operation {
+    Submit { at: VirtualTime, tag: u64, command: Command },
+    Narrow { tag: u64, program: Arc<Program> },
+    Cancel { tag: u64 },
+}
+
+#[derive(Default)]
+struct Inbox {
+    /// Operations and the bytes that they came in.
+    waiting: VecDeque<(Operation, usize)>,
+    bytes: usize,
+    received: u64,
+    /// Nothing more is taken from it.
+    ended: bool,
+    /// The client's own farewell: the session that was the queue's.
+    farewell: Option<SessionId>,
+}
+
+#[derive(Default)]
+struct Outbox {
+    /// Answers that the client may not have, by number.
+    kept: VecDeque<(u64, Vec<u8>)>,
+    bytes: usize,
+    answered: u64,
+    connection: Option<Connection>,
+    ended: bool,
+}
+
+struct Connection {
+    number: u64,
+    socket: TcpStream,
+}
+
+pub(crate) struct Channel {
+    pub(crate) id: u64,
+    inbox: Mutex<Inbox>,
+    came: Condvar,
+    outbox: Mutex<Outbox>,
+    seen: Condvar,
+    /// The socket that the outbox may be blocked on, to free it.
+    blocked: Mutex<Option<TcpStream>>,
+}
+
+/// Why an operation was not taken.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Unwanted {
+    /// The channel has ended.
+    Ended,
+    /// One before it is missing.
+    Gap,
+    /// There are too many.
+    TooMuch,
+}
+
+impl Channel {
+    pub(crate) fn new(id: u64) -> Self {
+        Self {
+            id,
+            inbox: Mutex::default(),
+            came: Condvar::new(),
+            outbox: Mutex::default(),
+            seen: Condvar::new(),
+            blocked: Mutex::default(),
+        }
+    }
+
+    /// Puts an operation in, once. No client of ours has more than it may under way.
+    pub(crate) fn push(&self, number: u64, operation: Operation, bytes: usize) -> Result<(), Unwanted> {
+        let mut inbox = self.inbox.lock();
+        if inbox.ended {
+            return Err(Unwanted::Ended);
+        }
+        if number <= inbox.received {
+            return Ok(());
+        }
+        if number != inbox.received + 1 {
+            return Err(Unwanted::Gap);
+        }
+        if inbox.bytes > 2 * WAITING_BYTES_MAX {
+            return Err(Unwanted::TooMuch);
+        }
+        inbox.received = number;
+        inbox.bytes += bytes;
+        inbox.waiting.push_back((operation, bytes));
+        self.came.notify_one();
+        Ok(())
+    }
+
+    /// All operations that wait; with `idle` it waits for one. `None` once the channel has ended.
+    pub(crate) fn take(&self, idle: bool) -> Option<Vec<Operation>> {
+        let mut inbox = self.inbox.lock();
+        while idle && inbox.waiting.is_empty() && !inbox.ended {
+            self.came.wait(&mut inbox);
+        }
+        if inbox.ended {
+            return None;
+        }
+        inbox.bytes = 0;
+        Some(inbox.waiting.drain(..).map(|(o, _)| o).collect())
+    }
+
+    /// Waits until the client has so much of what was answered that less than this is kept; false once the channel ended.
+    pub(crate) fn wait_for_room(&self, bytes_max: usize) -> bool {
+        let mut outbox = self.outbox.lock();
+        while outbox.bytes >= bytes_max && !outbox.ended {
+            self.seen.wait(&mut outbox);
+        }
+        !outbox.ended
+    }
+
+    /// Keeps an answer and sends it, if there is a connection.
+    pub(crate) fn answer(&self, put: impl FnOnce(&mut lode_base::wire::Writer<'_>)) {
+        let received = self.inbox.lock().received;
+        let mut outbox = self.outbox.lock();
+        outbox.answered += 1;
+        let number = outbox.answered;
+        let mut frame = Vec::new();
+        put_frame(&mut frame, Kind::Answer, number, received, put);
+        if let Some(c) = &mut outbox.connection
+            && c.socket.write_all(&frame).is_err()
+        {
+            Self::drop_connection(&mut outbox);
+        }
+        outbox.bytes += frame.len();
+        outbox.kept.push_back((number, frame));
+    }
+
+    fn drop_connection(outbox: &mut Outbox) {
+        if let Some(c) = outbox.connection.take() {
+            // Its reader finds out, too.
+            let _ = c.socket.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Drops the answers up to this one: the client has them.
+    pub(crate) fn saw(&self, number: u64) {
+        let mut outbox = self.outbox.lock();
+        while let Some((n, _)) = outbox.kept.front()
+            && *n <= number
+        {
+            let (_, frame) = outbox.kept.pop_front().expect("there is a first");
+            outbox.bytes -= frame.len();
+        }
+        self.seen.notify_all();
+    }
+
+    /// Sends a frame that is not numbered.
+    pub(crate) fn say(&self, kind: Kind) {
+        let received = self.inbox.lock().received;
+        let mut outbox = self.outbox.lock();
+        let mut frame = Vec::new();
+        put_frame(&mut frame, kind, 0, received, |_| {});
+        if let Some(c) = &mut outbox.connection
+            && c.socket.write_all(&frame).is_err()
+        {
+            Self::drop_connection(&mut outbox);
+        }
+    }
+
+    /// Another connection takes over: `welcome` makes what it begins with of the highest operation that was received, then
+    /// come the answers behind `saw`. The old one is closed first, in case somebody waits for it.
+    pub(crate) fn attach(
+        &self,
+        number: u64,
+        socket: TcpStream,
+        saw: u64,
+        welcome: impl FnOnce(u64) -> Vec<u8>,
+    ) -> std::io::Result<()> {
+        let handle = socket.try_clone()?;
+        if let Some(old) = self.blocked.lock().replace(handle) {
+            let _ = old.shutdown(Shutdown::Both);
+        }
+        self.saw(saw);
+        let mut outbox = self.outbox.lock();
+        if outbox.ended {
+            return Err(std::io::ErrorKind::NotConnected.into());
+        }
+        Self::drop_connection(&mut outbox);
+        let received = self.inbox.lock().received;
+        let mut socket = socket;
+        socket.write_all(&welcome(received))?;
+        for (_, frame) in &outbox.kept {
+            socket.write_all(frame)?;
+        }
+        outbox.connection = Some(Connection { number, socket });
+        Ok(())
+    }
+
+    /// A connection is over; nothing is sent to it any more.
+    pub(crate) fn detach(&self, number: u64) {
+        let mut outbox = self.outbox.lock();
+        if outbox.connection.as_ref().is_some_and(|c| c.number == number) {
+            Self::drop_connection(&mut outbox);
+            *self.blocked.lock() = None;
+        }
+    }
+
+    /// Ends the channel: operations that were not taken are forgotten.
+    pub(crate) fn end(&self, farewell: Option<SessionId>) {
+        {
+            let mut inbox = self.inbox.lock();
+            inbox.ended = true;
+            inbox.farewell = inbox.farewell.or(farewell);
+            inbox.waiting.clear();
+            inbox.bytes = 0;
+            self.came.notify_all();
+        }
+        if let Some(socket) = self.blocked.lock().take() {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+        let mut outbox = self.outbox.lock();
+        outbox.ended = true;
+        Self::drop_connection(&mut outbox);
+        outbox.kept.clear();
+        outbox.bytes = 0;
+        self.seen.notify_all();
+    }
+
+    /// The session that the client closes with the channel.
+    pub(crate) fn farewell(&self) -> Option<SessionId> {
+        self.inbox.lock().farewell
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cancel(tag: u64) -> Operation {
+        Operation::Cancel { tag }
+    }
+
+    #[test]
+    fn operations_are_taken_once_and_in_order() {
+        let c = Channel::new(1);
+        c.push(1, cancel(1), 10).unwrap();
+        c.push(1, cancel(1), 10).unwrap();
+        assert_eq!(c.push(3, cancel(3), 10), Err(Unwanted::Gap));
+        c.push(2, cancel(2), 10).unwrap();
+        assert_eq!(c.take(true).unwrap().len(), 2);
+        assert!(c.take(false).unwrap().is_empty());
+        c.end(Some(SessionId::new(4)));
+        assert_eq!(c.push(3, cancel(3), 10), Err(Unwanted::Ended));
+        assert!(c.take(true).is_none());
+        assert_eq!(c.farewell(), Some(SessionId::new(4)));
+    }
+
+    #[test]
+    fn answers_are_kept_until_they_are_seen() {
+        let c = Channel::new(1);
+        (0..3).for_each(|_| c.answer(|w| w.u64(5)));
+        assert_eq!(c.outbox.lock().kept.len(), 3);
+        c.saw(2);
+        assert_eq!(c.outbox.lock().kept.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [3]);
+        assert!(c.wait_for_room(1000));
+        c.saw(9);
+        assert_eq!(c.outbox.lock().bytes, 0);
+    }
+}

@@ -1,0 +1,209 @@
+//! The thread of a connection: greets, then serves what the connection is for.
+
+use std::io::Write;
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lode_base::VirtualTime;
+use lode_base::wire::{Malformed, Reader, Writer};
+use lode_command::Budget;
+use lode_command::wire::take_command;
+use lode_program::wire::take_program;
+
+use super::Shared;
+use super::channel::{Channel, Operation, Unwanted};
+use super::owner::Live;
+use crate::frame::{Assembler, Came, Frame, Kind, put_frame};
+use crate::message::{Hello, Refusal, Refused, Welcome, put_progress, take_session};
+use crate::socket;
+
+/// How often a connection that says nothing looks whether the server ends.
+const TICK: Duration = Duration::from_millis(500);
+/// Longest payload before the hello.
+const HELLO_BYTES_MAX: usize = 1024;
+
+/// Serves a connection to its end.
+pub(super) fn serve(shared: &Arc<Shared>, socket: TcpStream, number: u64) {
+    let patience = Some(shared.options.patience);
+    let prepared = socket::prepare(&socket)
+        .and_then(|()| socket.set_read_timeout(Some(TICK)))
+        .and_then(|()| socket.set_write_timeout(patience));
+    if prepared.is_err() {
+        return;
+    }
+    let mut from = From { shared, socket: &socket, frames: Assembler::new(HELLO_BYTES_MAX) };
+    let Some(frame) = from.next(true) else { return };
+    let hello = match frame.kind {
+        Kind::Hello => Hello::take(&mut Reader::new(&frame.payload)),
+        _ => Err(Malformed { what: "no hello", at: 0 }),
+    };
+    let served = match hello {
+        Err(e) => Err(Refused::Refusal(Refusal::Protocol(e.to_string()))),
+        Ok(Hello::Control { client }) => {
+            let live = match client {
+                None => shared.owners.new_client(shared),
+                Some(client) => shared.owners.same(shared, client),
+            };
+            live.map(|live| control(&mut from, &live))
+        }
+        Ok(Hello::Open { client, depth }) => shared.owners.same(shared, client).and_then(|live| {
+            let channel = live.owner.open(shared, depth)?;
+            serve_channel(&mut from, &live, &channel, number, 0);
+            Ok(())
+        }),
+        Ok(Hello::Attach { client, opening, channel }) => {
+            shared.owners.same(shared, client).and_then(|live| {
+                let found = live.owner.channel(channel).filter(|_| opening == shared.opening);
+                let channel = found.ok_or(Refused::Refusal(Refusal::NoChannel(shared.opening)))?;
+                serve_channel(&mut from, &live, &channel, number, frame.seen);
+                Ok(())
+            })
+        }
+    };
+    if let Err(refused) = served {
+        refuse(socket, &refused);
+    }
+}
+
+/// Says why not, and closes.
+pub(super) fn refuse(mut socket: TcpStream, why: &Refused) {
+    let mut out = Vec::new();
+    put_frame(&mut out, Kind::Refused, 0, 0, |w| why.put(w));
+    // Whoever does not listen is not told.
+    if socket.write_all(&out).is_ok() {
+        let _ = socket.shutdown(Shutdown::Write);
+    }
+}
+
+/// Frames that come.
+struct From<'a> {
+    shared: &'a Arc<Shared>,
+    socket: &'a TcpStream,
+    frames: Assembler,
+}
+
+impl From<'_> {
+    /// The next frame; `None` when the connection is over. One that has begun, or is `awaited`, must be whole in time.
+    fn next(&mut self, awaited: bool) -> Option<Frame> {
+        let mut socket = self.socket;
+        let mut since = awaited.then(|| self.shared.now());
+        loop {
+            match self.frames.next(&mut socket) {
+                Ok(Came::Frame(frame)) => return Some(frame),
+                // What is wrong with it, its sender can not be told by number.
+                Ok(Came::End) | Err(_) => return None,
+                Ok(Came::Part { .. }) if self.shared.is_stopping() => return None,
+                Ok(Came::Part { .. }) => {}
+            }
+            if self.frames.is_begun() {
+                let now = self.shared.now();
+                let size = Duration::from_secs(self.frames.length() as u64 >> 20);
+                if now.saturating_sub(*since.get_or_insert(now)) > self.shared.options.patience + size {
+                    return None;
+                }
+            } else if let Some(since) = since
+                && self.shared.now().saturating_sub(since) > self.shared.options.patience
+            {
+                return None;
+            }
+        }
+    }
+}
+
+fn welcome(shared: &Shared, live: &Live, channel: u64, seen: u64) -> Vec<u8> {
+    let welcome = Welcome {
+        opening: shared.opening,
+        client: live.owner.session,
+        channel,
+        recovered: live.owner.recovered,
+        identity: shared.device.identity().clone(),
+    };
+    let mut out = Vec::new();
+    put_frame(&mut out, Kind::Welcome, 0, seen, |w| welcome.put(w));
+    out
+}
+
+fn control(from: &mut From<'_>, live: &Live) {
+    let shared = from.shared;
+    let mut socket = from.socket;
+    if socket.write_all(&welcome(shared, live, 0, 0)).is_err() {
+        return;
+    }
+    while let Some(frame) = from.next(false) {
+        let mut out = Vec::new();
+        match frame.kind {
+            Kind::Ping => put_frame(&mut out, Kind::Pong, 0, 0, |_| {}),
+            Kind::Work => {
+                let r = &mut Reader::new(&frame.payload);
+                let work = |r: &mut Reader<'_>| {
+                    let at = VirtualTime::from_ps(r.u64()?);
+                    let budget = Budget { write_bytes: r.u64()? };
+                    r.end().map(|()| (at, budget))
+                };
+                let Ok((at, budget)) = work(r) else { return };
+                let progress = shared.device.work(at, budget);
+                put_frame(&mut out, Kind::Worked, 0, 0, |w: &mut Writer<'_>| put_progress(w, progress));
+            }
+            Kind::Bye => {
+                shared.owners.farewell(&live.owner);
+                let done = lode_command::Progress::Done;
+                put_frame(&mut out, Kind::Worked, 0, 0, |w: &mut Writer<'_>| put_progress(w, done));
+            }
+            _ => return,
+        }
+        if socket.write_all(&out).is_err() || frame.kind == Kind::Bye {
+            return;
+        }
+    }
+}
+
+fn serve_channel(from: &mut From<'_>, live: &Live, channel: &Arc<Channel>, number: u64, saw: u64) {
+    let shared = from.shared;
+    let Ok(socket) = from.socket.try_clone() else { return };
+    let begin = |seen| welcome(shared, live, channel.id, seen);
+    if channel.attach(number, socket, saw, begin).is_ok() {
+        from.frames.set_max(shared.payload_bytes_max());
+        operations(from, channel);
+    }
+    channel.detach(number);
+}
+
+fn operations(from: &mut From<'_>, channel: &Channel) {
+    while let Some(frame) = from.next(false) {
+        channel.saw(frame.seen);
+        let operation = match frame.kind {
+            Kind::Seen => continue,
+            Kind::Ping => {
+                channel.say(Kind::Pong);
+                continue;
+            }
+            Kind::Bye => {
+                let r = &mut Reader::new(&frame.payload);
+                channel.end(take_session(r).ok().flatten());
+                return;
+            }
+            Kind::Submit | Kind::Narrow | Kind::Cancel => operation(frame.kind, &frame),
+            _ => Err(Malformed { what: "not from a client", at: 0 }),
+        };
+        // The checksums were right: whoever sent this does not speak our language, and is not listened to any more.
+        let Ok(operation) = operation else { return channel.end(None) };
+        match channel.push(frame.number, operation, frame.payload.len()) {
+            Ok(()) => {}
+            Err(Unwanted::Ended) => return,
+            Err(Unwanted::Gap | Unwanted::TooMuch) => return channel.end(None),
+        }
+    }
+}
+
+fn operation(kind: Kind, frame: &Frame) -> Result<Operation, Malformed> {
+    let r = &mut Reader::new(&frame.payload);
+    let operation = match kind {
+        Kind::Submit => {
+            Operation::Submit { at: VirtualTime::from_ps(r.u64()?), tag: r.u64()?, command: take_command(r)? }
+        }
+        Kind::Narrow => Operation::Narrow { tag: r.u64()?, program: Arc::new(take_program(r)?) },
+        _ => Operation::Cancel { tag: r.u64()? },
+    };
+    r.end().map(|()| operation)
+}

@@ -1,0 +1,299 @@
+//! Who the drive belongs to: one client at a time.
+//!
+//! ```text
+//!   nobody ── a new client ─► owner ── farewell, or away for longer than the lease, or another client while away ─► nobody
+//!   nobody, the drive was opened anew ── the client from before returns ─► owner, with the recovered state pinned
+//! ```
+//!
+//! A client is named by a session of the drive. Whoever is let in anew finds all sessions of others closed, durably: one that
+//! returns after that is told that it was replaced, also when the drive was opened anew in between.
+//!
+//! Invariants: before anyone is let in, all threads of the one before have ended, so that nothing of it takes effect later;
+//! views and sessions of a client that left are closed.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use lode_base::{SessionId, ViewId, VirtualTime};
+use lode_command::{Command, CommandError, Device, DeviceError, Outcome, Queue, Reply, Until};
+use parking_lot::Mutex;
+
+use super::channel::Channel;
+use super::executor::Executor;
+use super::{Shared, join};
+use crate::message::{Recovered, Refusal, Refused};
+
+/// The server's own commands.
+pub(super) struct Admin {
+    queue: Mutex<Box<dyn Queue>>,
+    has_sessions: bool,
+    /// A session that is opened and closed for the sake of what becomes durable with it.
+    anchor: Mutex<Option<SessionId>>,
+}
+
+impl Admin {
+    fn new(device: &Arc<dyn Device>) -> Result<Self, DeviceError> {
+        let has_sessions = device.identity().sessions_max > 0;
+        Ok(Self { queue: Mutex::new(device.open_queue(1)?), has_sessions, anchor: Mutex::new(None) })
+    }
+
+    /// Carries out a command of one answer.
+    pub(super) fn call(&self, c: Command) -> Result<Reply, CommandError> {
+        let mut queue = self.queue.lock();
+        let gone = |e: DeviceError| CommandError::Medium(e.to_string());
+        queue.submit(VirtualTime::ZERO, c).expect("the queue has room: nothing is under way");
+        let mut out = Vec::new();
+        while out.is_empty() {
+            queue.complete(VirtualTime::ZERO, Until::One, &mut out).map_err(gone)?;
+        }
+        match out.pop().map(|c| c.outcome) {
+            Some(Outcome::Done(result)) => result,
+            _ => unreachable!("the server itself scans nothing"),
+        }
+    }
+
+    /// An action of the drive that changes nothing: what was done before it is durable after it.
+    pub(super) fn anchor(&self) -> Result<(), CommandError> {
+        if !self.has_sessions {
+            return Ok(());
+        }
+        let mut anchor = self.anchor.lock();
+        match anchor.take() {
+            Some(session) => self.call(Command::CloseSession(session)).map(drop),
+            None => {
+                if let Reply::Session { session, .. } = self.call(Command::OpenSession)? {
+                    *anchor = Some(session);
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A client that has the drive.
+pub(super) struct Owner {
+    pub(super) session: SessionId,
+    pub(super) recovered: Option<Recovered>,
+    /// Its connections.
+    live: AtomicU32,
+    away_since: Mutex<Duration>,
+    channels: Mutex<Channels>,
+    /// What is to be closed when it goes.
+    pub(super) views: Mutex<BTreeSet<u64>>,
+    pub(super) sessions: Mutex<BTreeSet<u64>>,
+}
+
+#[derive(Default)]
+struct Channels {
+    open: HashMap<u64, (Arc<Channel>, JoinHandle<()>)>,
+    numbered: u64,
+    ended: bool,
+}
+
+impl Owner {
+    fn new(session: SessionId, recovered: Option<Recovered>, sessions: BTreeSet<u64>) -> Self {
+        Self {
+            session,
+            recovered,
+            live: AtomicU32::new(0),
+            away_since: Mutex::new(Duration::ZERO),
+            channels: Mutex::default(),
+            views: Mutex::new(recovered.iter().map(|r| r.view.raw()).collect()),
+            sessions: Mutex::new(sessions),
+        }
+    }
+
+    /// A new channel for a queue of this depth.
+    pub(super) fn open(self: &Arc<Self>, shared: &Shared, depth: u32) -> Result<Arc<Channel>, Refused> {
+        let queue = shared.device.open_queue(depth).map_err(Refused::Device)?;
+        let mut channels = self.channels.lock();
+        // Of those that ended only the threads are left.
+        channels.open.retain(|_, (_, thread)| !thread.is_finished());
+        if channels.ended {
+            return Err(Refused::Refusal(Refusal::Replaced));
+        }
+        if channels.open.len() >= shared.options.connections_max as usize {
+            return Err(Refused::Refusal(Refusal::Full));
+        }
+        channels.numbered += 1;
+        let id = channels.numbered;
+        let channel = Arc::new(Channel::new(id));
+        let executor = Executor {
+            channel: channel.clone(),
+            owner: self.clone(),
+            admin: shared.owners.admin.clone(),
+            queue,
+            answer_bytes: shared.options.answer_bytes,
+        };
+        let thread = std::thread::Builder::new().name("lode-channel".into()).spawn(move || executor.run());
+        let thread = thread.map_err(|e| Refused::Device(DeviceError::Gone(e.to_string())))?;
+        channels.open.insert(id, (channel.clone(), thread));
+        Ok(channel)
+    }
+
+    /// The channel of this number.
+    pub(super) fn channel(&self, id: u64) -> Option<Arc<Channel>> {
+        self.channels.lock().open.get(&id).map(|(c, _)| c.clone())
+    }
+
+    /// Ends all channels, and waits until nothing runs in them.
+    fn end_channels(&self) {
+        let open = {
+            let mut channels = self.channels.lock();
+            channels.ended = true;
+            std::mem::take(&mut channels.open)
+        };
+        open.values().for_each(|(c, _)| c.end(None));
+        open.into_values().for_each(|(_, thread)| join(thread));
+    }
+}
+
+/// A connection of a client.
+pub(super) struct Live {
+    pub(super) owner: Arc<Owner>,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        *self.owner.away_since.lock() = self.shared.now();
+        self.owner.live.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[derive(Default)]
+struct State {
+    owner: Option<Arc<Owner>>,
+    /// Sessions of the client from before the drive was opened, which may return; one of them names it.
+    before: BTreeSet<u64>,
+    recovered: Option<Recovered>,
+}
+
+pub(super) struct Owners {
+    pub(super) admin: Arc<Admin>,
+    /// Held while somebody leaves and another is let in: the drive is asked meanwhile, and connections of the owner are not
+    /// held up by it.
+    admission: Mutex<()>,
+    state: Mutex<State>,
+    began: Duration,
+    unnamed: AtomicU64,
+}
+
+impl Owners {
+    pub(super) fn new(
+        device: &Arc<dyn Device>,
+        sessions: Vec<SessionId>,
+        now: Duration,
+    ) -> Result<Self, DeviceError> {
+        let admin = Arc::new(Admin::new(device)?);
+        let mut state = State::default();
+        if !sessions.is_empty()
+            && let Ok(Reply::View { view, commit }) = admin.call(Command::OpenView)
+        {
+            state.recovered = Some(Recovered { commit, view });
+            state.before = sessions.into_iter().map(SessionId::raw).collect();
+        }
+        let admission = Mutex::default();
+        Ok(Self { admin, admission, state: Mutex::new(state), began: now, unnamed: AtomicU64::new(0) })
+    }
+
+    fn live(owner: &Arc<Owner>, shared: &Arc<Shared>) -> Live {
+        owner.live.fetch_add(1, Ordering::SeqCst);
+        Live { owner: owner.clone(), shared: shared.clone() }
+    }
+
+    /// A connection of the client of this name.
+    pub(super) fn same(&self, shared: &Arc<Shared>, client: SessionId) -> Result<Live, Refused> {
+        let mut state = self.state.lock();
+        if state.owner.is_none() && state.before.remove(&client.raw()) {
+            let others = std::mem::take(&mut state.before);
+            state.owner = Some(Arc::new(Owner::new(client, state.recovered.take(), others)));
+        }
+        match &state.owner {
+            Some(owner) if owner.session == client => Ok(Self::live(owner, shared)),
+            _ => Err(Refused::Refusal(Refusal::Replaced)),
+        }
+    }
+
+    /// A client that was not here before.
+    pub(super) fn new_client(&self, shared: &Arc<Shared>) -> Result<Live, Refused> {
+        let _admission = self.admission.lock();
+        let old = {
+            let mut state = self.state.lock();
+            if state.owner.as_ref().is_some_and(|o| o.live.load(Ordering::SeqCst) > 0) {
+                return Err(Refused::Refusal(Refusal::Busy));
+            }
+            std::mem::take(&mut *state)
+        };
+        self.leave(old);
+        let session = match self.admin.call(Command::OpenSession) {
+            Ok(Reply::Session { session, .. }) => session,
+            // A drive without sessions, or one that takes no writes: then there is nothing to be named durably for.
+            _ => {
+                let n = self.unnamed.fetch_add(1, Ordering::SeqCst);
+                SessionId::new(1 << 63 | (shared.opening & 0x7FFF_FFFF) << 32 | n & 0xFFFF_FFFF)
+            }
+        };
+        let owner = Arc::new(Owner::new(session, None, BTreeSet::new()));
+        let live = Self::live(&owner, shared);
+        self.state.lock().owner = Some(owner);
+        Ok(live)
+    }
+
+    /// The client says that it goes.
+    pub(super) fn farewell(&self, owner: &Arc<Owner>) {
+        let _admission = self.admission.lock();
+        let old = {
+            let mut state = self.state.lock();
+            match &state.owner {
+                Some(o) if Arc::ptr_eq(o, owner) => std::mem::take(&mut *state),
+                _ => return,
+            }
+        };
+        self.leave(old);
+    }
+
+    /// Forgets a client that has been away for longer than the lease.
+    pub(super) fn expire(&self, shared: &Shared) {
+        let Some(_admission) = self.admission.try_lock() else { return };
+        let over = |since: Duration| shared.now().saturating_sub(since) > shared.options.lease;
+        let old = {
+            let mut state = self.state.lock();
+            let gone = match &state.owner {
+                Some(o) => o.live.load(Ordering::SeqCst) == 0 && over(*o.away_since.lock()),
+                None => state.recovered.is_some() && over(self.began),
+            };
+            if !gone {
+                return;
+            }
+            std::mem::take(&mut *state)
+        };
+        self.leave(old);
+    }
+
+    /// Ends everything of who had the drive. What can not be closed, of a drive that takes no writes, goes with it.
+    fn leave(&self, old: State) {
+        let close = |c| drop(self.admin.call(c));
+        if let Some(owner) = &old.owner {
+            owner.end_channels();
+            owner.views.lock().iter().for_each(|&v| close(Command::CloseView(ViewId::new(v))));
+            owner.sessions.lock().iter().for_each(|&s| close(Command::CloseSession(SessionId::new(s))));
+            close(Command::CloseSession(owner.session));
+        }
+        if let Some(r) = old.recovered {
+            close(Command::CloseView(r.view));
+        }
+        old.before.into_iter().for_each(|s| close(Command::CloseSession(SessionId::new(s))));
+    }
+
+    /// Ends the channels and leaves all else as it is: the client may come back to the drive when it is served again.
+    pub(super) fn end_channels(&self) {
+        let owner = self.state.lock().owner.clone();
+        if let Some(owner) = owner {
+            owner.end_channels();
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Connections that break at any byte, and drives that are opened anew: every batch takes effect once, in order, and views
+//! show what they were pinned at, or are closed.
+//!
+//! ```text
+//!   writers (a queue each, several batches under way) ─► a network that cuts ─► server ─► drive ─ power cut ─► drive
+//! ```
+//!
+//! The oracle is the drive's own count of commits: it must be that of the batches that were answered. One that is lost makes
+//! it less, one that is applied twice makes it more; no other batches are written. `LODE_CUTS` sets how many connections are
+//! cut, `LODE_RESTARTS` how often the drive is opened anew, `LODE_SEED` another sequence.
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use lode_base::{ExtentId, OwnerId, PageBuf, ViewId, VirtualTime};
+use lode_command::{
+    Align, Batch, Command, CommandError, Device, Outcome, PageWrite, Queue, ReadRequest, Reply, Until,
+};
+use lode_firmware::Drive;
+use lode_remote::RemoteDevice;
+use support::*;
+
+const DEPTH: u32 = 6;
+
+/// Pages of a writer: each batch writes one of them, whole. All of them, some 48 KB, must come through in one piece now and then.
+const PAGES: u64 = 20;
+
+fn page(e: ExtentId, n: u64) -> PageWrite {
+    let data = PageBuf::from_values(&vec![n; 8 + (n % 300) as usize]);
+    PageWrite { lpid: e.page((n % PAGES) as u16), data, align: Align::Cell }
+}
+
+fn value(b: &PageBuf) -> u64 {
+    let values = b.try_values::<u64>().unwrap();
+    assert!(values.iter().all(|v| *v == values[0]));
+    values[0]
+}
+
+struct Writer<'a> {
+    queue: Box<dyn Queue>,
+    random: Random,
+    extent: ExtentId,
+    nowhere: ExtentId,
+    acknowledged: &'a AtomicU64,
+    /// Views, and the newest batch that each shows.
+    views: Vec<(ViewId, u64)>,
+    /// Views that were closed behind our back.
+    closed: u64,
+    /// Commits that batches were answered with.
+    commits: BTreeSet<u64>,
+    commits_repeat: bool,
+}
+
+/// What a command in the queue is.
+enum Asked {
+    Write(u64, bool),
+    Fails,
+}
+
+impl Writer<'_> {
+    fn run(&mut self, batches: u64, go_on: impl Fn() -> bool) -> u64 {
+        let mut under_way: BTreeMap<u64, Asked> = BTreeMap::new();
+        let (mut next, mut newest) = (1, 0);
+        let mut out = Vec::new();
+        while next <= batches || go_on() || !under_way.is_empty() {
+            while under_way.len() < DEPTH as usize && (next <= batches || go_on()) {
+                let (c, asked) = match self.random.below(12) {
+                    // A batch that fails, with others behind it.
+                    0 => {
+                        let writes = vec![page(self.nowhere, 1)];
+                        (Command::Write(Batch { writes, ..Batch::default() }), Asked::Fails)
+                    }
+                    r => {
+                        let writes = vec![page(self.extent, next)];
+                        let batch = Batch { writes, pin: r < 4, ..Batch::default() };
+                        next += 1;
+                        (Command::Write(batch), Asked::Write(next - 1, r < 4))
+                    }
+                };
+                let tag = self.queue.submit(VirtualTime::ZERO, c).unwrap();
+                under_way.insert(tag.0, asked);
+            }
+            self.queue.complete(VirtualTime::ZERO, Until::One, &mut out).unwrap();
+            for c in out.drain(..) {
+                let Outcome::Done(result) = c.outcome else { panic!("a batch has no parts") };
+                match (under_way.remove(&c.tag.0).expect("each is answered once"), result) {
+                    (Asked::Fails, Err(CommandError::NoSuchExtent(_))) => {}
+                    (Asked::Write(n, pin), Ok(Reply::Committed { commit, view })) => {
+                        self.acknowledged.fetch_add(1, Ordering::SeqCst);
+                        assert_eq!(n, newest + 1, "batches are answered in order");
+                        newest = n;
+                        assert!(self.commits.insert(commit.raw()) || self.commits_repeat, "{commit:?} twice");
+                        assert_eq!(view.is_some(), pin);
+                        self.views.extend(view.map(|v| (v, n)));
+                    }
+                    (_, other) => panic!("batch: {other:?}"),
+                }
+            }
+            if self.views.len() > 6 && under_way.is_empty() || self.views.len() > 40 {
+                // The queue must be empty to read with `run`.
+                while !under_way.is_empty() {
+                    self.queue.complete(VirtualTime::ZERO, Until::One, &mut out).unwrap();
+                    for c in out.drain(..) {
+                        match (under_way.remove(&c.tag.0).unwrap(), c.outcome) {
+                            (Asked::Fails, Outcome::Done(Err(_))) => {}
+                            (Asked::Write(n, _), Outcome::Done(Ok(Reply::Committed { view, .. }))) => {
+                                self.acknowledged.fetch_add(1, Ordering::SeqCst);
+                                newest = n;
+                                self.views.extend(view.map(|v| (v, n)));
+                            }
+                            (_, other) => panic!("batch: {other:?}"),
+                        }
+                    }
+                }
+                self.look();
+            }
+        }
+        self.look();
+        newest
+    }
+
+    /// Every view shows what it was pinned at, or is closed.
+    fn look(&mut self) {
+        for (view, newest) in std::mem::take(&mut self.views) {
+            let first = newest.saturating_sub(PAGES - 1).max(1);
+            let pages: Vec<_> = (first..=newest)
+                .map(|n| ReadRequest { lpid: self.extent.page((n % PAGES) as u16), range: None })
+                .collect();
+            match ask(&mut *self.queue, Command::Read { view: Some(view), pages }) {
+                Ok(Reply::Pages(pages)) => {
+                    let found: Vec<u64> = pages.iter().map(value).collect();
+                    if !self.commits_repeat {
+                        assert_eq!(found, (first..=newest).collect::<Vec<_>>(), "at {view:?}");
+                    } else {
+                        // The drive may have been found with batches behind this one, which were under way together with it.
+                        let of = |n: u64, v: u64| {
+                            v >= n && (v - n) % PAGES == 0 && v < n + u64::from(DEPTH) + PAGES
+                        };
+                        assert!((first..=newest).zip(&found).all(|(n, v)| of(n, *v)), "{newest}: {found:?}");
+                    }
+                }
+                Err(CommandError::ViewClosed(v)) => {
+                    assert_eq!(v, view);
+                    self.closed += 1;
+                }
+                other => panic!("{other:?}"),
+            }
+            match ask(&mut *self.queue, Command::CloseView(view)) {
+                Ok(Reply::Done) | Err(CommandError::ViewClosed(_)) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+fn allocate(device: &RemoteDevice, owner: u32) -> ExtentId {
+    let mut q = device.open_queue(1).unwrap();
+    match ask(&mut *q, Command::AllocateExtents { owner: OwnerId::new(owner), count: 1 }) {
+        Ok(Reply::Extents(e)) => e[0],
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Writers until `go_on` says no; how many batches were acknowledged. The drive is looked at in the end.
+fn write(
+    device: &RemoteDevice,
+    threads: u32,
+    seed: u64,
+    commits_repeat: bool,
+    go_on: impl Fn() -> bool + Sync,
+) -> (u64, u64) {
+    let acknowledged = AtomicU64::new(0);
+    let closed = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for t in 0..threads {
+            let (acknowledged, closed, go_on) = (&acknowledged, &closed, &go_on);
+            scope.spawn(move || {
+                let extent = allocate(device, t + 1);
+                let mut w = Writer {
+                    queue: device.open_queue(DEPTH).unwrap(),
+                    random: Random::new(seed * 100 + u64::from(t)),
+                    extent,
+                    nowhere: ExtentId::new(1 << 20).unwrap(),
+                    acknowledged,
+                    views: Vec::new(),
+                    closed: 0,
+                    commits: BTreeSet::new(),
+                    commits_repeat,
+                };
+                let newest = w.run(60, go_on);
+                closed.fetch_add(w.closed, Ordering::SeqCst);
+                let pages = (newest + 1 - PAGES..=newest)
+                    .map(|n| ReadRequest { lpid: extent.page((n % PAGES) as u16), range: None })
+                    .collect();
+                match ask(&mut *w.queue, Command::Read { view: None, pages }) {
+                    Ok(Reply::Pages(pages)) => {
+                        let found: Vec<u64> = pages.iter().map(value).collect();
+                        assert_eq!(found, (newest + 1 - PAGES..=newest).collect::<Vec<_>>());
+                    }
+                    other => panic!("{other:?}"),
+                }
+            });
+        }
+    });
+    (acknowledged.into_inner(), closed.into_inner())
+}
+
+#[test]
+fn connections_break_at_any_byte_and_cost_time_alone() {
+    let (cuts, seed) = (number("LODE_CUTS", 1000), number("LODE_SEED", 1));
+    let drive = Drive::in_memory(1 << 30);
+    let server = serve(Arc::new(drive.clone()), 1, Vec::new());
+    let network = Network::new(seed, server.addr(), 60_000);
+    let device = connect(network.addr);
+    let done = || network.cuts.load(Ordering::SeqCst) >= cuts;
+    let (acknowledged, closed) = write(&device, 3, seed, false, || !done());
+    assert_eq!(drive.info().commit.raw(), acknowledged, "seed {seed}: lost, or applied twice");
+    assert_eq!(closed, 0, "seed {seed}: views outlive connections");
+    println!("{} cuts, {acknowledged} batches", network.cuts.load(Ordering::SeqCst));
+    network.bytes.store(0, Ordering::SeqCst);
+    drop(device);
+    wait_until(|| drive.info().views == 0 && drive.info().sessions <= 1);
+    server.stop();
+}
+
+#[test]
+fn drives_are_opened_anew_and_nothing_is_lost_or_done_twice() {
+    let (restarts, seed) = (number("LODE_RESTARTS", 150), number("LODE_SEED", 1));
+    let mut drive = Drive::in_memory(1 << 30);
+    let mut server = serve(Arc::new(drive.clone()), 1, Vec::new());
+    let network = Network::new(seed, server.addr(), 300_000);
+    let device = connect(network.addr);
+    let left = AtomicU64::new(restarts);
+    let mut random = Random::new(seed ^ 0x5EED);
+    let (acknowledged, closed) = std::thread::scope(|scope| {
+        let (device, left) = (&device, &left);
+        let writers = scope.spawn(move || write(device, 3, seed, true, || left.load(Ordering::SeqCst) > 0));
+        for opening in 2..2 + restarts {
+            std::thread::sleep(Duration::from_micros(5_000 + random.below(40_000)));
+            network.cut();
+            let found = drive.after_power_cut().expect("it lies in memory").unwrap();
+            let old = std::mem::replace(&mut drive, found);
+            std::mem::replace(&mut server, serve(Arc::new(drive.clone()), opening, drive.sessions())).stop();
+            drop(old);
+            network.lead_to(server.addr());
+            if writers.is_finished() {
+                break;
+            }
+            left.fetch_sub(1, Ordering::SeqCst);
+        }
+        left.store(0, Ordering::SeqCst);
+        writers.join().unwrap()
+    });
+    assert_eq!(drive.info().commit.raw(), acknowledged, "seed {seed}: lost, or applied twice");
+    println!("{restarts} restarts, {acknowledged} batches, {closed} views closed by them");
+    assert!(acknowledged > restarts, "hardly anything was written: the test does not test");
+    network.bytes.store(0, Ordering::SeqCst);
+    drop(device);
+    wait_until(|| drive.info().views == 0);
+    server.stop();
+}
+
+fn wait_until(f: impl Fn() -> bool) {
+    for _ in 0..400 {
+        if f() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("it does not come");
+}
