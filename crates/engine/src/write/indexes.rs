@@ -160,12 +160,16 @@ impl WriteTxn {
             return Err(EngineError::invalid(table.name(), what));
         }
         let name = tree_name(&def.name);
+        if let Some(left) = self.snapshot.tree(&name) {
+            // Of one that could not be finished.
+            self.drop_tree(&left)?;
+        }
         let tree = self.database.trees.lock().create(&self.database, &name)?;
         let made = self.fill(table, &def, &tree);
         self.snapshot = self.database.refreshed()?;
         self.catalog = self.snapshot.catalog().clone();
         if let Err(e) = made {
-            self.database.trees.lock().drop_tree(&self.database, &tree)?;
+            self.drop_tree(&tree)?;
             return Err(e);
         }
         let table = self.catalog.table(table.name())?.clone();
@@ -198,8 +202,14 @@ impl WriteTxn {
     /// next open drops.
     pub(super) fn drop_trees(&self, trees: &[Tree]) {
         for tree in trees {
-            let _ = self.database.trees.lock().drop_tree(&self.database, tree);
+            let _ = self.drop_tree(tree);
         }
+    }
+
+    /// Older snapshots that know the tree do without it from now on.
+    fn drop_tree(&self, tree: &Tree) -> Result<(), EngineError> {
+        self.shared().dropped.lock().insert(tree.id());
+        self.database.trees.lock().drop_tree(&self.database, tree)
     }
 
     /// Trees of indexes that are in the snapshot and not among the tables of `self.catalog`.
