@@ -8,11 +8,12 @@
 //! for it long.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use lode_engine::{Database, Progress};
+use lode_engine::Progress;
 
 /// How often a drive at rest is asked whether there is something to do. One at which nothing happened for so long tidies up.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -23,16 +24,17 @@ const STEP_BYTES: u64 = 1 << 20;
 const LAST_STEPS: u32 = 128;
 
 pub(crate) struct Worker {
-    database: Database,
+    work: Arc<dyn Fn(u64) -> Progress + Send + Sync>,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Worker {
-    /// A thread that works for the drive of a database.
-    pub(crate) fn start(database: Database) -> io::Result<Self> {
+    /// A thread that works for a drive: `work` makes a step that writes so many bytes, about.
+    pub(crate) fn start(work: impl Fn(u64) -> Progress + Send + Sync + 'static) -> io::Result<Self> {
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
-        let worker = database.clone();
+        let work: Arc<dyn Fn(u64) -> Progress + Send + Sync> = Arc::new(work);
+        let step = work.clone();
         let run = move || {
             let mut progress = Progress::Idle;
             loop {
@@ -40,18 +42,18 @@ impl Worker {
                 if stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
-                progress = worker.work(STEP_BYTES);
+                progress = step(STEP_BYTES);
             }
         };
         let thread = std::thread::Builder::new().name("lode-worker".into()).spawn(run)?;
-        Ok(Self { database, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { work, stop: Some(stop), thread: Some(thread) })
     }
 
     /// Does what is left to do, within bounds, and ends.
     pub(crate) fn finish(mut self) {
         self.end();
         for _ in 0..LAST_STEPS {
-            if self.database.work(STEP_BYTES) == Progress::Idle {
+            if (self.work)(STEP_BYTES) == Progress::Idle {
                 break;
             }
         }

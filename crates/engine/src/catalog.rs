@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lode_base::checksum::{crc32c, crc32c_seeded};
-use lode_base::{CELL_BYTES, EXTENT_PAGES, ExtentId, Lpid, PageBuf, PageBufMut, ViewId};
+use lode_base::{CELL_BYTES, EXTENT_PAGES, ExtentId, Lpid, PageBuf, PageBufMut, TableId, ViewId};
 use lode_command::{Align, PageWrite, ReadRequest};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -26,10 +26,14 @@ use serde::{Deserialize, Serialize};
 use crate::EngineError;
 use crate::store::Store;
 use crate::table::{Table, TableDescriptor};
+use crate::tree::Tree;
 
 const MAGIC: [u8; 4] = *b"LCAT";
 const HEADER_BYTES: usize = 24;
-const VERSION: u8 = 1;
+/// The newest version: roots with trees.
+const VERSION: u8 = 2;
+/// What all else is written as.
+const VERSION_WITHOUT_TREES: u8 = 1;
 const KIND_ROOT: u8 = 1;
 const KIND_TABLE: u8 = 2;
 /// Descriptors read by one command.
@@ -41,8 +45,10 @@ pub(crate) struct Catalog {
     pub(crate) tables: BTreeMap<String, Arc<Table>>,
     /// Extents of the catalog itself; the root's is the first.
     pub(crate) extents: Vec<ExtentId>,
-    /// The number of the next table.
+    /// The number of the next table or tree.
     pub(crate) next_table: u32,
+    /// The trees, by name.
+    pub(crate) trees: BTreeMap<String, Tree>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -51,6 +57,9 @@ struct Root {
     extents: Vec<u64>,
     /// Descriptor pages.
     tables: Vec<u64>,
+    /// Trees: number, name, root page.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    trees: Vec<(u32, String, u64)>,
 }
 
 /// Where the root is.
@@ -60,7 +69,8 @@ pub(crate) fn root_lpid() -> Lpid {
 
 impl Catalog {
     pub(crate) fn empty() -> Self {
-        Self { tables: BTreeMap::new(), extents: vec![root_lpid().extent()], next_table: 1 }
+        let extents = vec![root_lpid().extent()];
+        Self { tables: BTreeMap::new(), extents, next_table: 1, trees: BTreeMap::new() }
     }
 
     /// The catalog at a view.
@@ -68,7 +78,17 @@ impl Catalog {
         let lpid = root_lpid();
         let bad = |what: String| EngineError::BadCatalog { lpid, what };
         let root: Root = decode(KIND_ROOT, lpid, &store.read_page(Some(view), lpid)?)?;
-        let mut catalog = Self { tables: BTreeMap::new(), extents: Vec::new(), next_table: root.next_table };
+        let mut catalog = Self { extents: Vec::new(), next_table: root.next_table, ..Self::empty() };
+        for (id, name, page) in root.trees {
+            let page = Lpid::from_raw(page).ok_or_else(|| bad(format!("page {page} is out of range")))?;
+            if id == 0 || id >= root.next_table || catalog.trees.values().any(|t| t.id().raw() == id) {
+                return Err(bad(format!("tree \"{name}\" has the number {id}")));
+            }
+            let tree = Tree::new(TableId::new(id), name.clone(), page);
+            if catalog.trees.insert(name.clone(), tree).is_some() {
+                return Err(bad(format!("two trees are called \"{name}\"")));
+            }
+        }
         for raw in root.extents {
             catalog
                 .extents
@@ -109,6 +129,11 @@ impl Catalog {
         self.tables.get(name).ok_or_else(|| EngineError::NoSuchTable(name.into()))
     }
 
+    /// Whether this is a tree of the catalog.
+    pub(crate) fn has_tree(&self, tree: &Tree) -> bool {
+        self.trees.get(tree.name()).is_some_and(|t| Arc::ptr_eq(&t.inner, &tree.inner) || t == tree)
+    }
+
     /// The table that a page belongs to.
     pub(crate) fn owner_of(&self, lpid: Lpid) -> Option<&Arc<Table>> {
         self.tables.values().find(|t| t.extent_index(lpid.extent()).is_some())
@@ -131,7 +156,7 @@ impl Catalog {
         let mut writes = Vec::new();
         for t in self.tables.values() {
             if !old.tables.get(t.name()).is_some_and(|o| Arc::ptr_eq(o, t)) {
-                let write = encode(KIND_TABLE, t.descriptor, &t.to_descriptor());
+                let write = encode(KIND_TABLE, VERSION_WITHOUT_TREES, t.descriptor, &t.to_descriptor());
                 if write.data.len() > page_bytes_max {
                     let what = format!(
                         "its description takes {} bytes, a page holds {page_bytes_max}",
@@ -146,8 +171,15 @@ impl Catalog {
         let (pages_old, pages_new) = (pages(old), pages(self));
         let trims: Vec<Lpid> = pages_old.difference(&pages_new).copied().collect();
         let same = pages_old == pages_new && old.extents == self.extents && old.next_table == self.next_table;
+        let same = same && old.trees == self.trees;
         if !same {
-            writes.push(self.root_page());
+            let root = self.root_page();
+            if root.data.len() > page_bytes_max {
+                let what =
+                    format!("the catalog takes {} bytes, a page holds {page_bytes_max}", root.data.len());
+                return Err(EngineError::BadCatalog { lpid: root.lpid, what });
+            }
+            writes.push(root);
         }
         Ok((writes, trims))
     }
@@ -157,17 +189,20 @@ impl Catalog {
             next_table: self.next_table,
             extents: self.extents.iter().map(|e| e.raw()).collect(),
             tables: self.tables.values().map(|t| t.descriptor.raw()).collect(),
+            trees: self.trees.values().map(|t| (t.id().raw(), t.name().into(), t.root().raw())).collect(),
         };
-        encode(KIND_ROOT, root_lpid(), &root)
+        // A Lode that knows no trees would take their extents for orphans.
+        let version = if self.trees.is_empty() { VERSION_WITHOUT_TREES } else { VERSION };
+        encode(KIND_ROOT, version, root_lpid(), &root)
     }
 }
 
-fn encode(kind: u8, lpid: Lpid, body: &impl Serialize) -> PageWrite {
+fn encode(kind: u8, version: u8, lpid: Lpid, body: &impl Serialize) -> PageWrite {
     let body = serde_json::to_vec(body).expect("numbers, strings and lists can be written as JSON");
     let mut page = PageBufMut::zeroed((HEADER_BYTES + body.len()).next_multiple_of(CELL_BYTES));
     page[..4].copy_from_slice(&MAGIC);
     page[4] = kind;
-    page[5] = VERSION;
+    page[5] = version;
     page[8..16].copy_from_slice(&lpid.raw().to_le_bytes());
     page[16..20].copy_from_slice(&(body.len() as u32).to_le_bytes());
     let checksum = crc32c_seeded(crc32c(&page[..20]), &body);
@@ -227,7 +262,7 @@ mod tests {
         let mut bytes = page.data.to_vec();
         bytes[5] = 9;
         let e = decode::<Root>(KIND_ROOT, page.lpid, &PageBuf::copy_from(&bytes)).err().unwrap();
-        assert_eq!(e.to_string(), "catalog page 0:0 has format version 9; this Lode reads up to 1");
+        assert_eq!(e.to_string(), "catalog page 0:0 has format version 9; this Lode reads up to 2");
     }
 
     #[test]

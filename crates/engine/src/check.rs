@@ -10,13 +10,19 @@ use lode_page::decode_page;
 use lode_program::{IndexEntry, IndexRule};
 
 use crate::read::Whole;
+use crate::redo::REDO_OWNER;
 use crate::snapshot::Snapshot;
-use crate::{EngineError, Table, read, write};
+use crate::{EngineError, Table, read, tree, write};
 
 /// What is wrong with the database at a snapshot, which must be the newest.
-pub(crate) fn check(snapshot: &Snapshot) -> Result<Vec<String>, EngineError> {
+/// `trees`: the extents of trees, by owner.
+pub(crate) fn check(snapshot: &Snapshot, trees: &[(OwnerId, ExtentId)]) -> Result<Vec<String>, EngineError> {
     let mut problems = Vec::new();
-    check_extents(snapshot, &mut problems)?;
+    check_extents(snapshot, trees, &mut problems)?;
+    for tree in snapshot.catalog().trees.values() {
+        let own = trees.iter().filter(|(owner, _)| *owner == tree.owner()).map(|(_, e)| *e).collect();
+        tree::check(snapshot, tree, &own, &mut problems)?;
+    }
     for t in snapshot.tables() {
         let sound = problems.len();
         check_table(snapshot, t, &mut problems)?;
@@ -31,7 +37,11 @@ pub(crate) fn check(snapshot: &Snapshot) -> Result<Vec<String>, EngineError> {
 }
 
 /// Every extent has the owner that the catalog says, and the other way round.
-fn check_extents(snapshot: &Snapshot, problems: &mut Vec<String>) -> Result<(), EngineError> {
+fn check_extents(
+    snapshot: &Snapshot,
+    trees: &[(OwnerId, ExtentId)],
+    problems: &mut Vec<String>,
+) -> Result<(), EngineError> {
     let catalog = snapshot.catalog();
     let mut named: BTreeMap<ExtentId, OwnerId> =
         catalog.extents.iter().map(|&e| (e, OwnerId::CATALOG)).collect();
@@ -42,7 +52,11 @@ fn check_extents(snapshot: &Snapshot, problems: &mut Vec<String>) -> Result<(), 
             }
         }
     }
+    let of_trees: BTreeMap<ExtentId, OwnerId> = trees.iter().map(|&(owner, e)| (e, owner)).collect();
     for e in snapshot.store().extents()? {
+        if e.owner == REDO_OWNER || of_trees.get(&e.extent) == Some(&e.owner) {
+            continue;
+        }
         match named.remove(&e.extent) {
             Some(owner) if owner == e.owner => {}
             Some(owner) => problems.push(format!(

@@ -13,13 +13,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, ViewId};
-use lode_command::{Batch, Device, Progress};
+use lode_command::{Batch, Device, ExtentInfo, Progress};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::catalog::{self, Catalog};
 use crate::pool::Pool;
+use crate::redo;
+use crate::sequencer::Sequencer;
 use crate::snapshot::View;
 use crate::store::Store;
+use crate::transaction::{Durability, Transaction};
+use crate::tree::frames::Frames;
+use crate::tree::state::TreeState;
+use crate::tree::{Tree, value};
 use crate::{EngineError, HostClock, IndexDef, LinkStats, PoolStats, Snapshot, TableDef, WriteTxn, check};
 
 /// How a database is opened.
@@ -31,11 +37,33 @@ pub struct DatabaseOptions {
     pub key_check_bytes: usize,
     /// The host of a modelled device; none in wall time.
     pub host: Option<Arc<HostClock>>,
+    /// Most bytes of pages of trees that are held. What was changed and not written yet is part of it.
+    pub frame_bytes: usize,
+    /// A node of a tree that has more bytes is split.
+    pub node_bytes: usize,
+    /// A value of so many bytes is a page of its own.
+    pub value_page_bytes_min: usize,
+    /// Changed pages are written back in batches of about so many bytes.
+    pub write_back_bytes: usize,
+    /// Bytes and pages of redo beyond which changed pages are written back, so that a recovery is short.
+    pub redo_bytes_max: u64,
+    /// See [`DatabaseOptions::redo_bytes_max`].
+    pub redo_pages_max: usize,
 }
 
 impl Default for DatabaseOptions {
     fn default() -> Self {
-        Self { pool_bytes: 256 << 20, key_check_bytes: 64 << 20, host: None }
+        Self {
+            pool_bytes: 256 << 20,
+            key_check_bytes: 64 << 20,
+            host: None,
+            frame_bytes: 128 << 20,
+            node_bytes: 4096,
+            value_page_bytes_min: 1024,
+            write_back_bytes: 1 << 20,
+            redo_bytes_max: 64 << 20,
+            redo_pages_max: 16_384,
+        }
     }
 }
 
@@ -45,10 +73,28 @@ pub struct Database {
     inner: Arc<Inner>,
 }
 
+/// What the trees of a database hold in memory, and what they owe the drive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TreeStats {
+    /// Bytes of pages in memory.
+    pub held_bytes: usize,
+    /// Of those, changed and not written back.
+    pub dirty_bytes: usize,
+    /// Bytes of redo that the next open would read.
+    pub redo_bytes: u64,
+    /// Pages of redo that the next open would read.
+    pub redo_pages: usize,
+    /// Reads of pages that were in memory.
+    pub hits: u64,
+    /// Reads of pages that were not.
+    pub misses: u64,
+}
+
 /// What a database and its snapshots share.
 pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) pool: Pool,
+    pub(crate) frames: Frames,
     pub(crate) options: DatabaseOptions,
     /// How many views are open at each commit.
     pub(crate) live: Mutex<BTreeMap<CommitNo, u32>>,
@@ -59,6 +105,10 @@ pub(crate) struct Inner {
     current: RwLock<Snapshot>,
     writing: Mutex<bool>,
     written: Condvar,
+    pub(crate) sequencer: Sequencer,
+    pub(crate) durability: RwLock<Durability>,
+    /// What only who has the right to write touches.
+    pub(crate) trees: Mutex<TreeState>,
 }
 
 /// The right to write, given back when it drops.
@@ -71,9 +121,16 @@ impl Drop for Permit {
     }
 }
 
+impl Shared {
+    /// Bytes of the longest value of a tree.
+    pub(crate) fn value_bytes_max(&self) -> usize {
+        self.store.identity().page_bytes_max as usize - value::HEADER_BYTES
+    }
+}
+
 impl Inner {
     /// Waits for the right to write.
-    fn permit(self: &Arc<Self>) -> Permit {
+    pub(crate) fn permit(self: &Arc<Self>) -> Permit {
         let mut writing = self.writing.lock();
         while *writing {
             self.written.wait(&mut writing);
@@ -93,16 +150,46 @@ impl Inner {
     ) -> Snapshot {
         let shared = &self.shared;
         shared.pool.changed(commit, changed);
-        let view = match view {
-            Some(view) => View::new(shared.clone(), view, commit),
-            None => View::closed(shared.clone(), commit),
-        };
-        let snapshot = Snapshot::new(view, catalog);
-        let old = std::mem::replace(&mut *self.current.write(), snapshot.clone());
-        drop(old);
+        let view = self.view_at(commit, view);
+        let snapshot = Snapshot::new(view, self.current().csn(), catalog);
+        self.show(snapshot.clone());
         let oldest = shared.live.lock().keys().next().copied();
         shared.pool.forget_before(oldest.expect("the current view is counted"));
         snapshot
+    }
+
+    /// Writes back a part of the changed pages, if there are many; answers whether it did.
+    fn write_back_if_due(self: &Arc<Self>) -> Result<bool, EngineError> {
+        if !self.trees.lock().is_due(self) {
+            return Ok(false);
+        }
+        let _permit = self.permit();
+        let mut trees = self.trees.lock();
+        Ok(trees.is_due(self) && trees.write_back(self)?)
+    }
+
+    /// Sees to it that there is room for what comes next. Only for who has the right to write.
+    pub(crate) fn make_room(&self, trees: &mut TreeState) -> Result<(), EngineError> {
+        let mut wrote = trees.is_due(self);
+        while wrote {
+            wrote = trees.write_back(self)? && trees.is_overdue(self);
+        }
+        Ok(())
+    }
+
+    /// The view that a batch was answered with; without one its readers get one when they ask.
+    pub(crate) fn view_at(&self, commit: CommitNo, view: Option<ViewId>) -> View {
+        self.shared.frames.set_view(commit);
+        match view {
+            Some(view) => View::new(self.shared.clone(), view, commit),
+            None => View::closed(self.shared.clone(), commit),
+        }
+    }
+
+    /// What is read from now on.
+    pub(crate) fn show(&self, snapshot: Snapshot) {
+        let old = std::mem::replace(&mut *self.current.write(), snapshot);
+        drop(old);
     }
 
     pub(crate) fn current(&self) -> Snapshot {
@@ -110,14 +197,14 @@ impl Inner {
     }
 
     /// The current state, behind a fresh view if the drive closed the old one. Only for who has the right to write.
-    fn refreshed(&self) -> Result<Snapshot, EngineError> {
+    pub(crate) fn refreshed(&self) -> Result<Snapshot, EngineError> {
         let current = self.current();
         if !current.is_stale() {
             return Ok(current);
         }
         let (view, commit) = self.shared.store.open_view()?;
-        let fresh = current.with_view(View::new(self.shared.clone(), view, commit));
-        *self.current.write() = fresh.clone();
+        let fresh = current.with_view(self.view_at(commit, Some(view)));
+        self.show(fresh.clone());
         Ok(fresh)
     }
 }
@@ -148,13 +235,20 @@ impl Database {
             return Err(EngineError::NoCatalog { pages });
         }
         let pool = Pool::new(options.pool_bytes);
-        let shared = Arc::new(Shared { store, pool, options, live: Mutex::default() });
+        let frames = Frames::new(options.frame_bytes);
+        let shared = Arc::new(Shared { store, pool, frames, options, live: Mutex::default() });
         let (view, commit) = shared.store.open_view()?;
+        shared.frames.set_view(commit);
         let view = View::new(shared.clone(), view, commit);
         let catalog = Catalog::read(&shared.store, view.id())?;
-        release_orphans(&shared.store, &catalog, extents.iter().map(|e| e.extent))?;
-        let current = RwLock::new(Snapshot::new(view, catalog));
-        let inner = Inner { shared, current, writing: Mutex::new(false), written: Condvar::new() };
+        release_orphans(&shared.store, &catalog, &extents)?;
+        let (current, trees) = TreeState::recover(view, catalog, &extents)?;
+        let sequencer = Sequencer::new(current.csn());
+        let current = RwLock::new(current);
+        let (writing, written) = (Mutex::new(false), Condvar::new());
+        let trees = Mutex::new(trees);
+        let durability = RwLock::default();
+        let inner = Inner { shared, current, writing, written, sequencer, durability, trees };
         let database = Self { inner: Arc::new(inner) };
         if database.inner.current().tables().any(|t| t.index_pending) {
             database.begin_write()?.finish_indexes()?;
@@ -215,6 +309,78 @@ impl Database {
         Ok(WriteTxn::new(self.inner.clone(), permit, snapshot))
     }
 
+    /// Begins a transaction over trees, at the newest committed state.
+    ///
+    /// # Errors
+    /// As [`Database::snapshot`].
+    pub fn begin(&self) -> Result<Transaction, EngineError> {
+        let durability = *self.inner.durability.read();
+        Ok(Transaction::new(self.inner.clone(), self.snapshot()?, durability))
+    }
+
+    /// Creates an empty tree, durably; answers the one that is there, if there is one and `if_not_exists`.
+    ///
+    /// # Errors
+    /// [`EngineError::TreeExists`], or when the drive is full or fails.
+    pub fn create_tree(&self, name: &str, if_not_exists: bool) -> Result<Tree, EngineError> {
+        let _permit = self.inner.permit();
+        match self.inner.refreshed()?.tree(name) {
+            Some(tree) if if_not_exists => Ok(tree),
+            Some(_) => Err(EngineError::TreeExists(name.into())),
+            None => self.inner.trees.lock().create(&self.inner, name),
+        }
+    }
+
+    /// The tree of this name at the newest committed state.
+    pub fn tree(&self, name: &str) -> Option<Tree> {
+        self.inner.current().tree(name)
+    }
+
+    /// Drops a tree and all that is in it, durably; answers whether it did.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchTree`] unless `if_exists`, or when the drive fails.
+    pub fn drop_tree(&self, name: &str, if_exists: bool) -> Result<bool, EngineError> {
+        let _permit = self.inner.permit();
+        match self.inner.refreshed()?.tree(name) {
+            Some(tree) => self.inner.trees.lock().drop_tree(&self.inner, &tree).map(|()| true),
+            None if if_exists => Ok(false),
+            None => Err(EngineError::NoSuchTree(name.into())),
+        }
+    }
+
+    /// When commits to trees are durable from now on.
+    pub fn set_durability(&self, d: Durability) {
+        *self.inner.durability.write() = d;
+    }
+
+    /// Makes every commit so far durable.
+    ///
+    /// # Errors
+    /// When the drive is full or fails.
+    pub fn sync(&self) -> Result<(), EngineError> {
+        let _permit = self.inner.permit();
+        self.inner.trees.lock().sync(&self.inner)
+    }
+
+    /// Writes back every changed page of the trees, so that the next open replays nothing.
+    ///
+    /// # Errors
+    /// When the drive is full or fails.
+    pub fn flush(&self) -> Result<(), EngineError> {
+        let _permit = self.inner.permit();
+        self.inner.trees.lock().flush(&self.inner)
+    }
+
+    /// What the trees hold in memory, and what they owe the drive.
+    pub fn tree_stats(&self) -> TreeStats {
+        let frames = &self.inner.shared.frames;
+        let (hits, misses) = frames.hits_and_misses();
+        let (dirty_bytes, redo_bytes, redo_pages) = self.inner.trees.lock().backlog();
+        let held_bytes = frames.held_bytes();
+        TreeStats { held_bytes, dirty_bytes, redo_bytes, redo_pages, hits, misses }
+    }
+
     /// What the buffer pool holds, and how well it did.
     pub fn pool(&self) -> PoolStats {
         self.inner.shared.pool.stats()
@@ -223,6 +389,7 @@ impl Database {
     /// Empties the buffer pool.
     pub fn clear_pool(&self) {
         self.inner.shared.pool.clear();
+        self.inner.shared.frames.clear();
     }
 
     /// What crossed the link since the database was opened.
@@ -243,25 +410,29 @@ impl Database {
     /// One bounded step of the drive's background work, which writes some `write_bytes` at most: the drive has no thread of
     /// its own, so whoever has the database calls this now and then.
     pub fn work(&self, write_bytes: u64) -> Progress {
-        self.inner.shared.store.work(write_bytes)
+        match self.inner.write_back_if_due() {
+            Ok(true) => Progress::More,
+            // A drive that fails tells whoever commits next.
+            Ok(false) | Err(_) => self.inner.shared.store.work(write_bytes),
+        }
     }
 
     /// Walks the catalog, every page and every index entry; answers what is wrong, one line each. Writers wait.
     pub fn check(&self) -> Result<Vec<String>, EngineError> {
         let _permit = self.inner.permit();
-        check::check(&self.inner.refreshed()?)
+        let trees: Vec<_> = self.inner.trees.lock().extents().collect();
+        check::check(&self.inner.refreshed()?, &trees)
     }
 }
 
 /// Gives back extents that the catalog does not name: of a load that died.
-fn release_orphans(
-    store: &Store,
-    catalog: &Catalog,
-    extents: impl Iterator<Item = ExtentId>,
-) -> Result<(), EngineError> {
+fn release_orphans(store: &Store, catalog: &Catalog, extents: &[ExtentInfo]) -> Result<(), EngineError> {
     let tables = catalog.tables.values().flat_map(|t| t.extents.iter().map(|e| e.id));
     let named: BTreeSet<ExtentId> = catalog.extents.iter().copied().chain(tables).collect();
-    let releases: Vec<ExtentId> = extents.filter(|e| !named.contains(e)).collect();
+    let trees: BTreeSet<OwnerId> = catalog.trees.values().map(Tree::owner).collect();
+    let known =
+        |e: &ExtentInfo| named.contains(&e.extent) || trees.contains(&e.owner) || e.owner == redo::REDO_OWNER;
+    let releases: Vec<ExtentId> = extents.iter().filter(|e| !known(e)).map(|e| e.extent).collect();
     for releases in releases.chunks(1024) {
         store.write(Batch { releases: releases.to_vec(), ..Batch::default() })?;
     }

@@ -129,6 +129,61 @@ pub enum EngineError {
         /// What is wrong.
         what: String,
     },
+    /// No tree of that name.
+    #[error("tree \"{0}\" does not exist")]
+    NoSuchTree(String),
+    /// A tree of that name is there already.
+    #[error("tree \"{0}\" already exists")]
+    TreeExists(String),
+    /// A key or a value that no tree takes.
+    #[error("tree \"{tree}\": a {what} of {bytes} bytes is too long, the limit is {limit_bytes}")]
+    EntryTooLong {
+        /// The tree.
+        tree: String,
+        /// Which part of the entry.
+        what: &'static str,
+        /// Its bytes.
+        bytes: usize,
+        /// Bytes that fit.
+        limit_bytes: usize,
+    },
+    /// Changes that no batch of the drive can hold.
+    #[error(
+        "the transaction is too large: {bytes} bytes in {writes} writes; the drive takes {limit_bytes} at once"
+    )]
+    TransactionTooLarge {
+        /// Bytes of its keys and values.
+        bytes: u64,
+        /// Keys that it writes.
+        writes: usize,
+        /// Bytes of the largest batch.
+        limit_bytes: u64,
+    },
+    /// Another transaction committed a change to the same rows or keys first. Nothing is wrong: try again. SQLSTATE 40001.
+    #[error("could not serialize access due to concurrent update: {what}")]
+    Conflict {
+        /// Of what.
+        what: String,
+    },
+    /// A page of a tree is not what it should be.
+    #[error("tree page {lpid}: {what}")]
+    BadTreePage {
+        /// The page.
+        lpid: Lpid,
+        /// What is wrong.
+        what: String,
+    },
+    /// A redo page is damaged or missing.
+    #[error("redo page {lpid}: {what}")]
+    BadRedo {
+        /// The page.
+        lpid: Lpid,
+        /// What is wrong.
+        what: String,
+    },
+    /// What became of a batch is not known, so that no more can be written.
+    #[error("the database takes no writes until it is opened again: {0}")]
+    Halted(String),
     /// A page's bytes are damaged, or rows can not be made one.
     #[error(transparent)]
     Page(#[from] PageError),

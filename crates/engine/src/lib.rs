@@ -17,15 +17,19 @@ mod error;
 mod pool;
 mod read;
 mod read_ahead;
+mod redo;
 mod scan;
+mod sequencer;
 mod snapshot;
 mod statistics;
 mod store;
 mod table;
+mod transaction;
+mod tree;
 mod write;
 
 pub use clock::{ClockReading, HostClock, HostWork, Meter, ModelledTime};
-pub use database::{Database, DatabaseOptions};
+pub use database::{Database, DatabaseOptions, TreeStats};
 pub use error::EngineError;
 pub use lode_command::Progress;
 pub use pool::PoolStats;
@@ -39,6 +43,8 @@ pub use table::{
     COLUMNS_MAX, ColumnDef, INDEX_COLUMNS_DEFAULT, IndexDef, Layout, RowAddress, Table, TableDef,
     TableOptions,
 };
+pub use transaction::{Durability, Range, Savepoint, Transaction};
+pub use tree::{Csn, Cursor, KEY_BYTES_MAX, Tree, Value};
 pub use write::WriteTxn;
 
 /// A hash map whose order is the same in every run: nothing here draws randomness.

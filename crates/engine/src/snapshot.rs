@@ -1,7 +1,8 @@
 //! Snapshots: the database at one commit.
 //!
 //! ```text
-//!   Snapshot ─► View (pinned in the drive, closed when the last clone drops)
+//!   Snapshot ─► Seen ─► View (pinned in the drive, closed when the last clone drops)
+//!            │       └ the newest commit to trees
 //!            └► Catalog (immutable tables)
 //! ```
 
@@ -15,6 +16,8 @@ use lode_program::{IndexEntry, Program};
 use crate::catalog::Catalog;
 use crate::database::Shared;
 use crate::store::Store;
+use crate::tree::frames::Sight;
+use crate::tree::{Csn, Tree};
 use crate::{EngineError, HostClock, PageColumns, ReadAhead, Scan, Table, TableStatistics, read, statistics};
 
 /// Pages of a unit of a scan: often enough for a run-time filter to take hold, rarely enough to cost nothing.
@@ -24,8 +27,31 @@ pub(crate) const UNIT_PAGES: u32 = 16;
 /// view closes when the last one drops.
 #[derive(Clone)]
 pub struct Snapshot {
-    view: Arc<View>,
+    seen: Arc<Seen>,
     catalog: Arc<Catalog>,
+}
+
+/// What a snapshot sees of the drive and of the frames; both keep it for as long as this lives.
+struct Seen {
+    csn: Csn,
+    view: Arc<View>,
+}
+
+impl Seen {
+    fn new(view: Arc<View>, csn: Csn) -> Self {
+        view.shared.frames.enter(Sight { csn, view: view.commit });
+        Self { csn, view }
+    }
+
+    fn sight(&self) -> Sight {
+        Sight { csn: self.csn, view: self.view.commit }
+    }
+}
+
+impl Drop for Seen {
+    fn drop(&mut self) {
+        self.view.shared.frames.leave(self.sight());
+    }
 }
 
 /// A view of the drive, open as long as this lives.
@@ -73,23 +99,49 @@ impl Drop for View {
 }
 
 impl Snapshot {
-    pub(crate) fn new(view: View, catalog: Catalog) -> Self {
-        Self { view: Arc::new(view), catalog: Arc::new(catalog) }
+    pub(crate) fn new(view: View, csn: Csn, catalog: Catalog) -> Self {
+        Self { seen: Arc::new(Seen::new(Arc::new(view), csn)), catalog: Arc::new(catalog) }
     }
 
     /// The same catalog behind another view of the same state.
     pub(crate) fn with_view(&self, view: View) -> Self {
-        Self { view: Arc::new(view), catalog: self.catalog.clone() }
+        let seen = Seen::new(Arc::new(view), self.seen.csn);
+        Self { seen: Arc::new(seen), catalog: self.catalog.clone() }
+    }
+
+    /// The same catalog after commits to trees; without a view, behind the one of this snapshot.
+    pub(crate) fn with_commits(&self, csn: Csn, view: Option<View>) -> Self {
+        let view = view.map_or_else(|| self.seen.view.clone(), Arc::new);
+        Self { seen: Arc::new(Seen::new(view, csn)), catalog: self.catalog.clone() }
+    }
+
+    /// The newest commit to trees that is shown.
+    pub fn csn(&self) -> Csn {
+        self.seen.csn
+    }
+
+    pub(crate) fn sight(&self) -> Sight {
+        self.seen.sight()
     }
 
     /// The commit that is shown.
     pub fn commit(&self) -> CommitNo {
-        self.view.commit
+        self.seen.view.commit
     }
 
     /// The tables, by name.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.catalog.tables.values()
+    }
+
+    /// The tree of this name.
+    pub fn tree(&self, name: &str) -> Option<Tree> {
+        self.catalog.trees.get(name).cloned()
+    }
+
+    /// The trees, by name.
+    pub fn trees(&self) -> impl Iterator<Item = &Tree> {
+        self.catalog.trees.values()
     }
 
     /// The table of this name.
@@ -119,7 +171,7 @@ impl Snapshot {
         }
         let limit_rows = limit.filter(|_| answer == Answer::Rows);
         let task =
-            ScanTask { view: self.view.id, pages, program, answer, unit_pages: UNIT_PAGES, limit_rows };
+            ScanTask { view: self.seen.view.id, pages, program, answer, unit_pages: UNIT_PAGES, limit_rows };
         Ok(Scan::new(self.clone(), task))
     }
 
@@ -153,7 +205,7 @@ impl Snapshot {
         &self,
         ranges: Vec<PageRange>,
     ) -> Result<Vec<(Lpid, Option<IndexEntry>)>, EngineError> {
-        self.noting_age(self.store().read_index(self.view.id, ranges))
+        self.noting_age(self.store().read_index(self.seen.view.id, ranges))
     }
 
     /// Passes a result on; a view that the drive closed is remembered, so that the next snapshot gets another.
@@ -165,15 +217,15 @@ impl Snapshot {
     }
 
     pub(crate) fn mark_stale(&self) {
-        self.view.stale.store(true, Ordering::Relaxed);
+        self.seen.view.stale.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn is_stale(&self) -> bool {
-        self.view.stale.load(Ordering::Relaxed)
+        self.seen.view.stale.load(Ordering::Relaxed)
     }
 
     pub(crate) fn view_id(&self) -> ViewId {
-        self.view.id
+        self.seen.view.id
     }
 
     pub(crate) fn catalog(&self) -> &Catalog {
@@ -181,10 +233,10 @@ impl Snapshot {
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.view.shared
+        &self.seen.view.shared
     }
 
     pub(crate) fn store(&self) -> &Store {
-        &self.view.shared.store
+        &self.seen.view.shared.store
     }
 }

@@ -16,7 +16,12 @@ use lode_program::Program;
 pub type Row = Vec<Value>;
 
 pub fn open(drive: &(impl Device + Clone + 'static)) -> Database {
-    let options = DatabaseOptions { pool_bytes: 32 << 20, key_check_bytes: 1 << 16, host: None };
+    let options = DatabaseOptions {
+        pool_bytes: 32 << 20,
+        key_check_bytes: 1 << 16,
+        host: None,
+        ..DatabaseOptions::default()
+    };
     Database::open(crate::support::carry(Arc::new(drive.clone())), options).unwrap()
 }
 

@@ -1,0 +1,259 @@
+//! The order of commits to trees: each is validated, gets its number, and waits for its group.
+//!
+//! ```text
+//!   commit ─► validate against recent commits, number ─► wait ─┬─ lead: take all who wait, apply, one batch, show
+//!                                                              └─ or be told by the one who leads
+//! ```
+//!
+//! First committer wins: a key that another transaction committed since the snapshot is a conflict. A sequenced commit is
+//! validated against at once, and visible once its group is. Keys are remembered as hashes: two that collide cost a needless
+//! try, never an answer.
+
+use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use lode_base::PageBuf;
+use parking_lot::{Condvar, Mutex};
+
+use crate::database::Inner;
+use crate::tree::{Csn, Tree};
+use crate::{EngineError, Map};
+
+/// Keys of recent commits that are remembered.
+const RECENT_KEYS_MAX: usize = 1 << 20;
+/// Bytes of keys and values that one group takes at most, its first commit aside.
+const GROUP_BYTES_MAX: usize = 4 << 20;
+/// How often a leader gives way to others who may want to join its group.
+const YIELDS_MAX: u32 = 64;
+
+/// Writes to one tree, by key; `None` deletes.
+pub(crate) struct TreeWrites {
+    pub(crate) tree: Tree,
+    pub(crate) keys: std::collections::BTreeMap<Vec<u8>, Option<PageBuf>>,
+}
+
+/// A commit on its way.
+pub(crate) struct Pending {
+    pub(crate) csn: Csn,
+    pub(crate) writes: Vec<TreeWrites>,
+    pub(crate) durable: bool,
+    bytes: usize,
+    outcome: Mutex<Option<Result<(), EngineError>>>,
+}
+
+/// The order of commits.
+pub(crate) struct Sequencer {
+    state: Mutex<State>,
+    /// Someone's commit is over, or nobody leads any more.
+    over: Condvar,
+}
+
+struct State {
+    newest: Csn,
+    /// The newest commit of each key that was written lately, and the commits in order.
+    recent: Map<u64, Csn>,
+    order: VecDeque<(Csn, Vec<Remembered>)>,
+    keys: usize,
+    /// Commits up to this one are not remembered.
+    forgotten: Csn,
+    waiting: VecDeque<Arc<Pending>>,
+    leading: bool,
+    /// How many commits the last two groups had.
+    groups: [usize; 2],
+}
+
+/// A key that a commit wrote.
+struct Remembered {
+    hash: u64,
+    /// The commit that wrote it before, if that is remembered.
+    before: Option<Csn>,
+}
+
+impl Sequencer {
+    pub(crate) fn new(newest: Csn) -> Self {
+        let state = State {
+            newest,
+            recent: Map::default(),
+            order: VecDeque::new(),
+            keys: 0,
+            forgotten: Csn::default(),
+            waiting: VecDeque::new(),
+            leading: false,
+            groups: [0; 2],
+        };
+        Self { state: Mutex::new(state), over: Condvar::new() }
+    }
+
+    /// Validates writes that were made at a snapshot, and gives them their place in the order.
+    fn sequence(
+        &self,
+        at: Csn,
+        writes: Vec<TreeWrites>,
+        bytes: usize,
+        durable: bool,
+    ) -> Result<Arc<Pending>, EngineError> {
+        let hashed = writes.iter().flat_map(|w| w.keys.keys().map(|k| hash(&w.tree, k)));
+        let hashes: Vec<u64> = hashed.collect();
+        let mut state = self.state.lock();
+        if at < state.forgotten {
+            let what = "the transaction is older than the commits that are remembered".into();
+            return Err(EngineError::Conflict { what });
+        }
+        if let Some(i) = hashes.iter().position(|h| state.recent.get(h).is_some_and(|&csn| csn > at)) {
+            let (tree, key) = nth(&writes, i);
+            let what = format!("tree \"{}\", key {}", tree.name(), shown(key));
+            return Err(EngineError::Conflict { what });
+        }
+        state.newest = Csn::new(state.newest.raw() + 1);
+        let csn = state.newest;
+        state.remember(csn, hashes);
+        let pending = Arc::new(Pending { csn, writes, durable, bytes, outcome: Mutex::new(None) });
+        state.waiting.push_back(pending.clone());
+        Ok(pending)
+    }
+
+    /// Those who wait, in order, as many as make a group.
+    fn group(&self) -> Vec<Arc<Pending>> {
+        let mut state = self.state.lock();
+        let mut yields = 0;
+        // Whoever was just told that its commit is over is likely to come with another.
+        while state.waiting.len() < state.groups.iter().sum::<usize>() && yields < YIELDS_MAX {
+            drop(state);
+            std::thread::yield_now();
+            yields += 1;
+            state = self.state.lock();
+        }
+        let mut group: Vec<Arc<Pending>> = Vec::new();
+        let mut bytes = 0;
+        while let Some(next) = state.waiting.front() {
+            bytes += next.bytes;
+            if !group.is_empty() && bytes > GROUP_BYTES_MAX {
+                break;
+            }
+            group.extend(state.waiting.pop_front());
+        }
+        state.groups = [state.groups[1], group.len()];
+        group
+    }
+}
+
+impl State {
+    fn remember(&mut self, csn: Csn, hashes: Vec<u64>) {
+        self.keys += hashes.len();
+        let entry = |hash| Remembered { hash, before: self.recent.insert(hash, csn) };
+        let keys = hashes.into_iter().map(entry).collect();
+        self.order.push_back((csn, keys));
+        while self.keys > RECENT_KEYS_MAX && self.order.len() > 1 {
+            let (csn, keys) = self.order.pop_front().expect("it is longer than one");
+            self.keys -= keys.len();
+            for k in keys {
+                if self.recent.get(&k.hash) == Some(&csn) {
+                    self.recent.remove(&k.hash);
+                }
+            }
+            self.forgotten = csn;
+        }
+    }
+
+    /// A commit that was remembered did not take place.
+    fn take_back(&mut self, csn: Csn) {
+        let Some(at) = self.order.iter().position(|(c, _)| *c == csn) else { return };
+        let (_, keys) = self.order.remove(at).expect("it was found");
+        self.keys -= keys.len();
+        for k in keys {
+            if self.recent.get(&k.hash) == Some(&csn) {
+                match k.before {
+                    Some(before) => self.recent.insert(k.hash, before),
+                    None => self.recent.remove(&k.hash),
+                };
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Commits writes that were made at a snapshot; answers when they are visible and, where asked for, durable.
+    pub(crate) fn commit_writes(
+        self: &Arc<Self>,
+        at: Csn,
+        writes: Vec<TreeWrites>,
+        bytes: usize,
+        durable: bool,
+    ) -> Result<Csn, EngineError> {
+        let sequencer = &self.sequencer;
+        let pending = sequencer.sequence(at, writes, bytes, durable)?;
+        loop {
+            {
+                let mut state = sequencer.state.lock();
+                loop {
+                    if let Some(outcome) = pending.outcome.lock().take() {
+                        return outcome.map(|()| pending.csn);
+                    }
+                    if !state.leading {
+                        state.leading = true;
+                        break;
+                    }
+                    sequencer.over.wait(&mut state);
+                }
+            }
+            self.lead();
+        }
+    }
+
+    /// Carries out a group of those who wait.
+    fn lead(self: &Arc<Self>) {
+        let leading = Leading(&self.sequencer);
+        let permit = self.permit();
+        let group = self.sequencer.group();
+        let mut trees = self.trees.lock();
+        let outcome = trees.commit(self, &group);
+        if outcome.is_err() {
+            let mut state = self.sequencer.state.lock();
+            group.iter().rev().for_each(|p| state.take_back(p.csn));
+        }
+        for p in &group {
+            *p.outcome.lock() = Some(outcome.clone());
+        }
+        drop(leading);
+        // Whoever waits for room waits for this; it is not the fault of those whose commit is over.
+        let _ = self.make_room(&mut trees);
+        drop(trees);
+        drop(permit);
+    }
+}
+
+/// The right to lead, given back also when the leader unwinds.
+struct Leading<'a>(&'a Sequencer);
+
+impl Drop for Leading<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().leading = false;
+        self.0.over.notify_all();
+    }
+}
+
+fn hash(tree: &Tree, key: &[u8]) -> u64 {
+    let mut h = std::hash::DefaultHasher::new();
+    (tree.id().raw(), key).hash(&mut h);
+    h.finish()
+}
+
+fn nth(writes: &[TreeWrites], i: usize) -> (&Tree, &[u8]) {
+    let all = writes.iter().flat_map(|w| w.keys.keys().map(move |k| (&w.tree, &k[..])));
+    all.into_iter().nth(i).expect("every hash is of a key")
+}
+
+/// A key as a message shows it.
+fn shown(key: &[u8]) -> String {
+    const SHOWN_MAX: usize = 32;
+    let dots = if key.len() > SHOWN_MAX { "..." } else { "" };
+    let key = &key[..key.len().min(SHOWN_MAX)];
+    match std::str::from_utf8(key) {
+        Ok(s) if !s.chars().any(char::is_control) => format!("'{s}{dots}'"),
+        _ => {
+            let hex: String = key.iter().map(|b| format!("{b:02x}")).collect();
+            format!("\\x{hex}{dots}")
+        }
+    }
+}

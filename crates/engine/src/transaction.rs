@@ -1,0 +1,265 @@
+//! Transactions over trees: a snapshot to read, and writes that are kept until the commit.
+//!
+//! ```text
+//!   begin ─► snapshot
+//!   put, delete ─► writes by key ─► commit: first committer wins, one batch with others who commit now
+//!   get, scan ─► writes, then the snapshot
+//! ```
+//!
+//! Isolation is snapshot isolation: no dirty, fuzzy or phantom reads, no lost updates; write skew can happen.
+
+use std::collections::{BTreeMap, btree_map};
+use std::iter::Peekable;
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+use lode_base::PageBuf;
+
+use crate::database::Inner;
+use crate::sequencer::TreeWrites;
+use crate::tree::{Csn, Cursor, KEY_BYTES_MAX, Tree, Value};
+use crate::{EngineError, Snapshot};
+
+/// When a commit is durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// When it returns.
+    #[default]
+    Commit,
+    /// Soon: once [`crate::Database::sync`] returned, which whoever has the database calls every so often; or with the next
+    /// commit that asks for more. After a crash the commits up to some moment are there.
+    Group,
+    /// Whenever changed pages are written back, or [`crate::Database::sync`] is called. After a crash the commits up to some
+    /// moment are there.
+    None,
+}
+
+/// A transaction. Dropping it without [`Transaction::commit`] leaves everything as it was.
+pub struct Transaction {
+    inner: Arc<Inner>,
+    snapshot: Snapshot,
+    durability: Durability,
+    writes: Vec<TreeWrites>,
+    /// Bytes of keys and values.
+    bytes: usize,
+    /// What each write replaced, for savepoints.
+    journal: Vec<Replaced>,
+}
+
+struct Replaced {
+    tree: usize,
+    key: Vec<u8>,
+    /// What the transaction had for the key, if anything.
+    before: Option<Option<PageBuf>>,
+}
+
+/// A moment of a transaction to go back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Savepoint(usize);
+
+impl Transaction {
+    pub(crate) fn new(inner: Arc<Inner>, snapshot: Snapshot, durability: Durability) -> Self {
+        Self { inner, snapshot, durability, writes: Vec::new(), bytes: 0, journal: Vec::new() }
+    }
+
+    /// What it reads, its own writes aside.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// The tree of this name.
+    pub fn tree(&self, name: &str) -> Option<Tree> {
+        self.snapshot.tree(name)
+    }
+
+    /// When the commit is durable, if other than the database's setting.
+    pub fn set_durability(&mut self, d: Durability) {
+        self.durability = d;
+    }
+
+    fn own(&self, tree: &Tree) -> Option<&BTreeMap<Vec<u8>, Option<PageBuf>>> {
+        self.writes.iter().find(|w| w.tree == *tree).map(|w| &w.keys)
+    }
+
+    /// The value of a key, if it is there.
+    ///
+    /// # Errors
+    /// When the tree was dropped before, or the drive fails.
+    pub fn get(&self, tree: &Tree, key: &[u8]) -> Result<Option<Value>, EngineError> {
+        match self.own(tree).and_then(|w| w.get(key)) {
+            Some(written) => Ok(written.clone()),
+            None => self.snapshot.get(tree, key),
+        }
+    }
+
+    /// Sets the value of a key.
+    ///
+    /// # Errors
+    /// When the tree is none, or key or value are too long.
+    pub fn put(&mut self, tree: &Tree, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
+        let limit_bytes = self.inner.shared.value_bytes_max();
+        if value.len() > limit_bytes {
+            let (tree, what, bytes) = (tree.name().into(), "value", value.len());
+            return Err(EngineError::EntryTooLong { tree, what, bytes, limit_bytes });
+        }
+        self.set(tree, key, Some(PageBuf::copy_from(value)))
+    }
+
+    /// Removes a key; one that is not there stays so.
+    ///
+    /// # Errors
+    /// When the tree is none, or the key is too long.
+    pub fn delete(&mut self, tree: &Tree, key: &[u8]) -> Result<(), EngineError> {
+        self.set(tree, key, None)
+    }
+
+    fn set(&mut self, tree: &Tree, key: &[u8], value: Option<PageBuf>) -> Result<(), EngineError> {
+        if key.len() > KEY_BYTES_MAX {
+            let (tree, what, bytes) = (tree.name().into(), "key", key.len());
+            return Err(EngineError::EntryTooLong { tree, what, bytes, limit_bytes: KEY_BYTES_MAX });
+        }
+        let at = match self.writes.iter().position(|w| w.tree == *tree) {
+            Some(at) => at,
+            None => {
+                self.snapshot.check_tree(tree)?;
+                self.writes.push(TreeWrites { tree: tree.clone(), keys: BTreeMap::new() });
+                self.writes.len() - 1
+            }
+        };
+        self.bytes += key.len() + value.as_ref().map_or(0, |v| v.len());
+        let before = self.writes[at].keys.insert(key.to_vec(), value);
+        if let Some(Some(old)) = &before {
+            self.bytes -= old.len();
+        }
+        self.bytes -= before.as_ref().map_or(0, |_| key.len());
+        self.journal.push(Replaced { tree: at, key: key.to_vec(), before });
+        Ok(())
+    }
+
+    /// The keys within a range, in their order, as the transaction sees them.
+    ///
+    /// # Errors
+    /// When the tree was dropped before, or the drive fails.
+    pub fn scan<'t, K: AsRef<[u8]>>(
+        &'t self,
+        tree: &Tree,
+        range: impl RangeBounds<K>,
+    ) -> Result<Range<'t>, EngineError> {
+        let start = range.start_bound().map(AsRef::as_ref);
+        let end = range.end_bound().map(AsRef::as_ref);
+        let empty = match (start, end) {
+            (Bound::Included(a), Bound::Included(b)) => a > b,
+            (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => a >= b,
+            _ => false,
+        };
+        let own = self.own(tree).filter(|_| !empty).map(|w| w.range::<[u8], _>((start, end)).peekable());
+        let cursor = match empty {
+            true => None,
+            false => Some(Cursor::new(self.snapshot.clone(), tree.clone(), start, end)?),
+        };
+        Ok(Range { cursor, ahead: None, own, key: Vec::new() })
+    }
+
+    /// A moment that [`Transaction::rollback_to`] goes back to.
+    pub fn savepoint(&self) -> Savepoint {
+        Savepoint(self.journal.len())
+    }
+
+    /// Takes back all writes since a savepoint, which may be used again. Savepoints made after it are void: going back to
+    /// one of them does nothing.
+    pub fn rollback_to(&mut self, s: Savepoint) {
+        while self.journal.len() > s.0 {
+            let Replaced { tree, key, before } = self.journal.pop().expect("it is longer");
+            let keys = &mut self.writes[tree].keys;
+            let bytes = |v: &Option<PageBuf>| key.len() + v.as_ref().map_or(0, |v| v.len());
+            let now = keys.get(&key).map_or(0, bytes);
+            self.bytes = self.bytes - now + before.as_ref().map_or(0, bytes);
+            match before {
+                Some(value) => drop(keys.insert(key, value)),
+                None => drop(keys.remove(&key)),
+            }
+        }
+    }
+
+    /// Makes the writes visible to whoever begins afterwards, all at once; answers the number of the commit, or of the
+    /// snapshot when there was nothing to write.
+    ///
+    /// # Errors
+    /// [`EngineError::Conflict`] when another transaction committed to one of the keys since this one began: nothing took
+    /// effect, and a new try may succeed. Others when the drive is full or fails; nothing took effect then either, unless
+    /// the error says that the database must be opened again.
+    pub fn commit(mut self) -> Result<Csn, EngineError> {
+        let mut writes = std::mem::take(&mut self.writes);
+        writes.retain(|w| !w.keys.is_empty());
+        if writes.is_empty() {
+            return Ok(self.snapshot.csn());
+        }
+        let count: usize = writes.iter().map(|w| w.keys.len()).sum();
+        let identity = self.inner.shared.store.identity();
+        // Each key may cost a node and parts of others; values and redo come on top.
+        let limit_bytes = identity.batch_bytes_max / 4;
+        if self.bytes as u64 > limit_bytes || count > identity.batch_pages_max as usize / 4 {
+            let bytes = self.bytes as u64;
+            return Err(EngineError::TransactionTooLarge { bytes, writes: count, limit_bytes });
+        }
+        let durable = self.durability == Durability::Commit;
+        // Whoever commits later need not keep what this one saw.
+        let (inner, at, bytes) = (self.inner.clone(), self.snapshot.csn(), self.bytes);
+        drop(self);
+        inner.commit_writes(at, writes, bytes, durable)
+    }
+
+    /// Ends the transaction; nothing that it wrote takes effect.
+    pub fn rollback(self) {}
+}
+
+/// The entries of [`Transaction::scan`].
+pub struct Range<'t> {
+    cursor: Option<Cursor>,
+    /// The snapshot's next entry, if it was looked at.
+    ahead: Option<(Vec<u8>, Value)>,
+    own: Option<Peekable<btree_map::Range<'t, Vec<u8>, Option<PageBuf>>>>,
+    key: Vec<u8>,
+}
+
+impl Range<'_> {
+    /// The next key and its value; `None` after the last.
+    ///
+    /// # Errors
+    /// When the drive fails.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Result<Option<(&[u8], Value)>, EngineError> {
+        let Some(own) = &mut self.own else {
+            return self.cursor.as_mut().map_or(Ok(None), Cursor::next);
+        };
+        loop {
+            if self.ahead.is_none()
+                && let Some(cursor) = &mut self.cursor
+            {
+                self.ahead = cursor.next()?.map(|(k, v)| (k.to_vec(), v));
+                if self.ahead.is_none() {
+                    self.cursor = None;
+                }
+            }
+            let mine = match (own.peek(), &self.ahead) {
+                (None, None) => return Ok(None),
+                (None, Some(_)) => false,
+                (Some(_), None) => true,
+                (Some((key, _)), Some((theirs, _))) => *key <= theirs,
+            };
+            if !mine {
+                let (key, value) = self.ahead.take().expect("it is there");
+                self.key = key;
+                return Ok(Some((&self.key, value)));
+            }
+            let (key, value) = own.next().expect("it was looked at");
+            if self.ahead.as_ref().is_some_and(|(theirs, _)| theirs == key) {
+                self.ahead = None;
+            }
+            if let Some(value) = value {
+                self.key.clone_from(key);
+                return Ok(Some((&self.key, value.clone())));
+            }
+        }
+    }
+}

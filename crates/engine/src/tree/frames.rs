@@ -1,0 +1,394 @@
+//! Frames: versions of the trees' pages in memory.
+//!
+//! ```text
+//!   LPID ─► newest frame ─► older ─► older        each immutable, with the number of the commit that made it
+//!            │                └ kept while a snapshot may read it
+//!            └ dirty until a batch of the drive holds it; then it may be evicted
+//! ```
+//!
+//! A reader takes the newest version that is not beyond its snapshot; where the chain ends before that, its view of the
+//! drive has the version. Invariants: the newest version of a page is the newest committed one; a dirty frame is never
+//! evicted, nor one that the view of a snapshot which sees it is too old to have; what was read at a view other than the
+//! newest never becomes a newest version.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use lode_base::{CommitNo, Lpid, PageBuf};
+use lode_page::Node;
+use parking_lot::{Mutex, RwLock};
+
+use super::Csn;
+
+/// Shards of the table: threads that read different pages seldom meet.
+const SHARDS: usize = 64;
+/// What a frame takes beside its page, about.
+const FRAME_BYTES: usize = 192;
+/// The drive has not got this version yet.
+const DIRTY: u64 = u64::MAX;
+
+/// What a page is.
+#[derive(Clone, Debug)]
+pub(crate) enum Body {
+    /// A node of a tree.
+    Node(Node),
+    /// A value that is a page of its own, header included.
+    Value(PageBuf),
+    /// Which pages of an extent are in use.
+    Allocation(PageBuf),
+    /// Nothing: the page was freed, and its LPID may be used again.
+    Freed,
+}
+
+impl Body {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Node(n) => n.bytes().memory_bytes(),
+            Self::Value(b) | Self::Allocation(b) => b.memory_bytes(),
+            Self::Freed => 0,
+        }
+    }
+}
+
+/// One version of one page.
+pub(crate) struct Frame {
+    pub(crate) lpid: Lpid,
+    pub(crate) csn: Csn,
+    pub(crate) body: Body,
+    /// The drive's commit that made this version the drive's, or [`DIRTY`].
+    written: AtomicU64,
+    /// Whether it was read since the hand last came by.
+    used: AtomicBool,
+    older: Mutex<Option<Arc<Frame>>>,
+    /// The commit that made the next version of the page. The one behind it in a chain may be another: what every snapshot
+    /// finds in its view does not stay.
+    next: AtomicU64,
+    bytes: usize,
+    held: Arc<AtomicUsize>,
+}
+
+impl Frame {
+    fn new(lpid: Lpid, csn: Csn, body: Body, written: u64, held: &Arc<AtomicUsize>) -> Self {
+        let bytes = FRAME_BYTES + body.bytes();
+        held.fetch_add(bytes, Ordering::Relaxed);
+        let (written, used) = (AtomicU64::new(written), AtomicBool::new(false));
+        let (older, next) = (Mutex::new(None), AtomicU64::new(u64::MAX));
+        Self { lpid, csn, body, written, used, older, next, bytes, held: held.clone() }
+    }
+
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.written.load(Ordering::Acquire) == DIRTY
+    }
+
+    /// Whether a snapshot that sees this version finds it in its view of the drive.
+    fn is_in(&self, view: CommitNo) -> bool {
+        self.written.load(Ordering::Acquire) <= view.raw()
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The drive has this version from this commit on.
+    pub(crate) fn set_written(&self, at: CommitNo) {
+        self.written.store(at.raw(), Ordering::Release);
+    }
+
+    fn touch(&self) {
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        self.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        // A long chain would otherwise drop itself by recursion.
+        let mut next = self.older.get_mut().take();
+        while let Some(frame) = next {
+            next = Arc::try_unwrap(frame).ok().and_then(|mut f| f.older.get_mut().take());
+        }
+    }
+}
+
+/// What a snapshot sees: all commits up to `csn`; its view of the drive is of commit `view`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Sight {
+    pub(crate) csn: Csn,
+    pub(crate) view: CommitNo,
+}
+
+/// Spreads LPIDs, which are numbers already.
+#[derive(Default)]
+pub(crate) struct LpidHasher(u64);
+
+impl Hasher for LpidHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &b in bytes {
+            self.write_u64(b.into());
+        }
+    }
+
+    fn write_u64(&mut self, n: u64) {
+        let mixed = (self.0 ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ mixed >> 32;
+    }
+}
+
+pub(crate) type LpidMap<V> = std::collections::HashMap<Lpid, V, BuildHasherDefault<LpidHasher>>;
+
+#[derive(Default)]
+struct Shard {
+    index: LpidMap<u32>,
+    frames: Vec<Option<Arc<Frame>>>,
+    free: Vec<u32>,
+    /// Where the hand of the clock is.
+    hand: usize,
+}
+
+/// All frames, by page.
+pub(crate) struct Frames {
+    shards: Vec<RwLock<Shard>>,
+    held: Arc<AtomicUsize>,
+    limit_bytes: usize,
+    /// The newest view of the drive.
+    view: AtomicU64,
+    /// How many snapshots are open, by what they see.
+    live: Mutex<BTreeMap<Sight, u32>>,
+    /// The shard that is looked at next for something to evict.
+    next_shard: AtomicUsize,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+impl Frames {
+    pub(crate) fn new(limit_bytes: usize) -> Self {
+        let shards = (0..SHARDS).map(|_| RwLock::default()).collect();
+        let (held, view, next_shard) = (Arc::default(), AtomicU64::new(0), AtomicUsize::new(0));
+        let (hits, misses) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { shards, held, limit_bytes, view, live: Mutex::default(), next_shard, hits, misses }
+    }
+
+    /// A snapshot opens.
+    pub(crate) fn enter(&self, sight: Sight) {
+        *self.live.lock().entry(sight).or_default() += 1;
+    }
+
+    /// A snapshot closes.
+    pub(crate) fn leave(&self, sight: Sight) {
+        let mut live = self.live.lock();
+        let count = live.get_mut(&sight).expect("every open snapshot is counted");
+        *count -= 1;
+        if *count == 0 {
+            live.remove(&sight);
+        }
+    }
+
+    fn live(&self) -> Vec<Sight> {
+        self.live.lock().keys().copied().collect()
+    }
+
+    fn shard(&self, lpid: Lpid) -> &RwLock<Shard> {
+        let mut h = LpidHasher::default();
+        h.write_u64(lpid.raw());
+        // The table inside takes the low and the highest bits.
+        &self.shards[(h.finish() >> 40) as usize % SHARDS]
+    }
+
+    /// Bytes that all frames take, also those that only a snapshot holds.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Reads that found their page here, and that did not.
+    pub(crate) fn hits_and_misses(&self) -> (u64, u64) {
+        (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
+    }
+
+    fn newest(&self, lpid: Lpid) -> Option<Arc<Frame>> {
+        let shard = self.shard(lpid).read();
+        let at = *shard.index.get(&lpid)?;
+        shard.frames[at as usize].clone()
+    }
+
+    /// The version that a snapshot sees; `None` when only its view of the drive has it.
+    pub(crate) fn get(&self, lpid: Lpid, sight: Sight) -> Option<Arc<Frame>> {
+        let mut frame = self.newest(lpid)?;
+        frame.touch();
+        while frame.csn > sight.csn {
+            let older = frame.older.lock().clone()?;
+            frame = older;
+        }
+        (sight.csn.raw() < frame.next.load(Ordering::Acquire)).then_some(frame)
+    }
+
+    /// A page as a view of the drive has it. It becomes the newest version when the view is the newest.
+    pub(crate) fn loaded(&self, lpid: Lpid, csn: Csn, body: Body, sight: Sight) -> Arc<Frame> {
+        self.misses.fetch_add(1, Ordering::Relaxed);
+        let frame = Arc::new(Frame::new(lpid, csn, body, sight.view.raw(), &self.held));
+        {
+            let mut shard = self.shard(lpid).write();
+            let newest = self.view.load(Ordering::Acquire) == sight.view.raw();
+            if newest && !shard.index.contains_key(&lpid) {
+                shard.insert(lpid, frame.clone());
+            }
+        }
+        self.evict();
+        frame
+    }
+
+    /// A version that a commit makes, dirty.
+    pub(crate) fn made(&self, lpid: Lpid, csn: Csn, body: Body) -> Arc<Frame> {
+        Arc::new(Frame::new(lpid, csn, body, DIRTY, &self.held))
+    }
+
+    /// Makes versions the newest of their pages, before a snapshot shows them.
+    pub(crate) fn publish(&self, frames: &[Arc<Frame>]) {
+        let (live, full) = (self.live(), self.is_full());
+        for frame in frames {
+            let mut shard = self.shard(frame.lpid).write();
+            let old = shard.insert(frame.lpid, frame.clone());
+            if let Some(old) = old {
+                old.next.store(frame.csn.raw(), Ordering::Release);
+                *frame.older.lock() = kept(old, &live, full);
+            }
+        }
+        self.evict();
+    }
+
+    /// The view of the drive that holds all that was written so far is this one.
+    pub(crate) fn set_view(&self, view: CommitNo) {
+        self.view.store(view.raw(), Ordering::Release);
+    }
+
+    /// Whether frames take more than they should.
+    pub(crate) fn is_full(&self) -> bool {
+        self.held_bytes() > self.limit_bytes
+    }
+
+    /// Lets go of what was not read for longest, about, until the limit holds or nothing more can go.
+    pub(crate) fn evict(&self) {
+        if !self.is_full() {
+            return;
+        }
+        let live = self.live();
+        // Twice around at most: once to take the marks away, once to evict.
+        for _ in 0..2 * SHARDS {
+            if !self.is_full() {
+                return;
+            }
+            let i = self.next_shard.fetch_add(1, Ordering::Relaxed) % SHARDS;
+            let Some(mut shard) = self.shards[i].try_write() else { continue };
+            let gone = shard.sweep(self.held_bytes().saturating_sub(self.limit_bytes), &live);
+            drop(shard);
+            drop(gone);
+        }
+    }
+
+    /// Forgets pages, whatever they hold: of a tree that is no more.
+    pub(crate) fn forget(&self, which: impl Fn(Lpid) -> bool) {
+        for shard in &self.shards {
+            let mut shard = shard.write();
+            let gone: Vec<Lpid> = shard.index.keys().copied().filter(|&l| which(l)).collect();
+            gone.iter().for_each(|&l| drop(shard.remove(l)));
+        }
+    }
+
+    /// Forgets every clean page.
+    pub(crate) fn clear(&self) {
+        for shard in &self.shards {
+            let mut shard = shard.write();
+            let clean = |f: &Arc<Frame>| !f.is_dirty() && f.older.lock().is_none();
+            let gone: Vec<Lpid> =
+                shard.frames.iter().flatten().filter(|f| clean(f)).map(|f| f.lpid).collect();
+            gone.iter().for_each(|&l| drop(shard.remove(l)));
+        }
+    }
+}
+
+impl Shard {
+    fn insert(&mut self, lpid: Lpid, frame: Arc<Frame>) -> Option<Arc<Frame>> {
+        if let Some(&at) = self.index.get(&lpid) {
+            return self.frames[at as usize].replace(frame);
+        }
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.frames[at as usize] = Some(frame);
+                at
+            }
+            None => {
+                self.frames.push(Some(frame));
+                self.frames.len() as u32 - 1
+            }
+        };
+        self.index.insert(lpid, at);
+        None
+    }
+
+    fn remove(&mut self, lpid: Lpid) -> Option<Arc<Frame>> {
+        let at = self.index.remove(&lpid)?;
+        self.free.push(at);
+        self.frames[at as usize].take()
+    }
+
+    /// Moves the hand once around, or until so many bytes are gone. Answers what went.
+    fn sweep(&mut self, excess_bytes: usize, live: &[Sight]) -> Vec<Arc<Frame>> {
+        let mut gone = Vec::new();
+        let mut bytes = 0;
+        for _ in 0..self.frames.len() {
+            if bytes >= excess_bytes {
+                break;
+            }
+            self.hand = (self.hand + 1) % self.frames.len();
+            let Some(frame) = &self.frames[self.hand] else { continue };
+            {
+                let mut older = frame.older.lock();
+                if let Some(old) = older.take() {
+                    *older = kept(old, live, true);
+                }
+                // With older versions behind it, it leads their readers to them.
+                if older.is_some() || frame.used.swap(false, Ordering::Relaxed) {
+                    continue;
+                }
+            }
+            if frame.is_dirty() || live.iter().any(|s| frame.csn <= s.csn && !frame.is_in(s.view)) {
+                continue;
+            }
+            bytes += frame.bytes;
+            gone.extend(self.remove(frame.lpid));
+        }
+        gone
+    }
+}
+
+/// The chain from `old` on, without the versions that no snapshot reads; with `short` memory also without those that every
+/// snapshot finds in its view.
+fn kept(old: Arc<Frame>, live: &[Sight], short: bool) -> Option<Arc<Frame>> {
+    let sees = |f: &Frame, s: &Sight| f.csn <= s.csn && s.csn.raw() < f.next.load(Ordering::Acquire);
+    let needed = |f: &Frame| live.iter().any(|s| sees(f, s) && !(short && f.is_in(s.view)));
+    let (mut versions, mut at) = (Vec::new(), Some(old));
+    while let Some(frame) = at {
+        at = frame.older.lock().clone();
+        if needed(&frame) {
+            versions.push(frame);
+        }
+    }
+    // A reader on its way down the chain finds either link, never none in between.
+    for pair in versions.windows(2) {
+        let gone = pair[0].older.lock().replace(pair[1].clone());
+        drop(gone);
+    }
+    if let Some(last) = versions.last() {
+        let gone = last.older.lock().take();
+        drop(gone);
+    }
+    versions.into_iter().next()
+}

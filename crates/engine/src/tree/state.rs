@@ -1,0 +1,444 @@
+//! What commits to trees go through, one group at a time, and what becomes of the pages that they changed.
+//!
+//! ```text
+//!   group ─► Work ─► redo page and values: one batch ─► frames published ─► dirty ─► written back in large batches
+//! ```
+//!
+//! Only who has the right to write is here. Invariants: a frame leaves for the drive only after the redo of all commits up
+//! to its number is durable; redo is let go as a prefix, once all that it speaks of was written.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lode_base::{CommitNo, ExtentId, Lpid, ViewId};
+use lode_command::{Align, Batch, CommandError, ExtentInfo, PageWrite};
+
+use super::allocation::{self, Allocation};
+use super::frames::{Body, Frame, LpidMap};
+use super::space::{Space, Spaces, TreeExtent};
+use super::work::{Done, Work};
+use super::{Csn, Tree};
+use crate::catalog::Catalog;
+use crate::database::Inner;
+use crate::redo::replay::replay;
+use crate::redo::{Bodies, REDO_OWNER, RedoLog, RedoPage};
+use crate::sequencer::Pending;
+use crate::snapshot::View;
+use crate::{EngineError, Snapshot};
+
+/// What is known of trees beyond their pages.
+pub(crate) struct TreeState {
+    spaces: Spaces,
+    redo: RedoLog,
+    dirty: Dirty,
+    /// Redo that no batch has taken yet, and frames that must go with it.
+    unsynced: Bodies,
+    unsynced_frames: BTreeMap<Lpid, Arc<Frame>>,
+    /// Why nothing can be written any more.
+    halted: Option<String>,
+}
+
+/// Newest versions that the drive has not got.
+#[derive(Default)]
+struct Dirty {
+    frames: LpidMap<(Csn, Arc<Frame>)>,
+    /// By the first commit that the drive's version lacks.
+    by_first: BTreeSet<(Csn, Lpid)>,
+    bytes: usize,
+}
+
+impl Dirty {
+    /// A page has a new version, of commits from `first` on.
+    fn add(&mut self, first: Csn, frame: Arc<Frame>) {
+        self.bytes += frame.bytes();
+        let first = match self.frames.remove(&frame.lpid) {
+            Some((earlier, old)) => {
+                self.bytes -= old.bytes();
+                earlier
+            }
+            None => first,
+        };
+        self.by_first.insert((first, frame.lpid));
+        self.frames.insert(frame.lpid, (first, frame));
+    }
+
+    /// The drive has this version. A page that has a newer one stays dirty.
+    fn written(&mut self, frame: &Arc<Frame>) {
+        let Some((_, newest)) = self.frames.get(&frame.lpid) else { return };
+        if Arc::ptr_eq(newest, frame) {
+            self.remove(frame.lpid);
+        }
+    }
+
+    /// The drive has the newest version of a page.
+    fn remove(&mut self, lpid: Lpid) {
+        if let Some((first, frame)) = self.frames.remove(&lpid) {
+            self.bytes -= frame.bytes();
+            self.by_first.remove(&(first, lpid));
+        }
+    }
+
+    /// The frames that were dirty for longest, of about so many bytes.
+    fn oldest(&self, bytes: usize, pages: usize) -> Vec<Arc<Frame>> {
+        let mut room = bytes as i64;
+        let mut chosen = Vec::new();
+        for (_, lpid) in self.by_first.iter().take(pages) {
+            if room <= 0 {
+                break;
+            }
+            let frame = &self.frames[lpid].1;
+            room -= frame.bytes() as i64;
+            chosen.push(frame.clone());
+        }
+        chosen
+    }
+}
+
+impl TreeState {
+    /// The trees as a crash or a clean end left them: extents are found, redo is replayed.
+    pub(crate) fn recover(
+        view: View,
+        catalog: Catalog,
+        extents: &[ExtentInfo],
+    ) -> Result<(Snapshot, Self), EngineError> {
+        // Whatever commit a page is of, it may be read.
+        let all = Snapshot::new(view, Csn::new(u64::MAX), catalog);
+        let mut redo = Vec::new();
+        for e in extents.iter().filter(|e| e.owner == REDO_OWNER && e.pages_mapped != Some(0)) {
+            read_redo(&all, e.extent, &mut redo)?;
+        }
+        redo.sort_unstable_by_key(|p| p.number);
+        if let Some(gap) = redo.windows(2).find(|p| p[0].number + 1 != p[1].number) {
+            let what = format!("page {} of the redo does not follow {}", gap[1].number, gap[0].number);
+            return Err(EngineError::BadRedo { lpid: gap[1].lpid, what });
+        }
+        let mut spaces = Spaces::default();
+        let mut known = BTreeSet::new();
+        for tree in all.catalog().trees.values() {
+            let own = extents.iter().filter(|e| e.owner == tree.owner());
+            let space = Space { extents: own.map(|e| begun(&all, e)).collect::<Result<_, _>>()? };
+            known.extend(space.extents.iter().filter(|e| e.begun).map(|e| e.id));
+            spaces.insert(tree.owner(), space);
+        }
+        let replayed = replay(&all, &redo, &known)?;
+        let csn = redo.iter().map(|p| p.newest).max().unwrap_or_default();
+        let of_redo = extents.iter().filter(|e| e.owner == REDO_OWNER).map(|e| e.extent).collect();
+        let mut state = Self {
+            spaces,
+            redo: RedoLog::found(&redo, of_redo),
+            dirty: Dirty::default(),
+            unsynced: Bodies::default(),
+            unsynced_frames: BTreeMap::new(),
+            halted: None,
+        };
+        let snapshot = all.with_commits(csn, None);
+        let frames = &snapshot.shared().frames;
+        let made: Vec<Arc<Frame>> =
+            replayed.iter().map(|r| frames.made(r.lpid, r.newest, r.body.clone())).collect();
+        for (r, frame) in replayed.iter().zip(&made) {
+            state.dirty.add(r.first, frame.clone());
+        }
+        // The snapshot that saw everything would keep old versions.
+        drop(all);
+        frames.publish(&made);
+        Ok((snapshot, state))
+    }
+
+    fn check_halted(&self) -> Result<(), EngineError> {
+        match &self.halted {
+            Some(why) => Err(EngineError::Halted(why.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends a batch. Where nobody knows what became of it, nothing more is written.
+    fn write(&mut self, inner: &Inner, batch: Batch) -> Result<(CommitNo, Option<ViewId>), EngineError> {
+        let written = inner.shared.store.write(batch);
+        if let Err(e) = &written
+            && is_unknown(e)
+        {
+            self.halted = Some(e.to_string());
+        }
+        written
+    }
+
+    /// Applies a group of commits, which are in order, makes them durable where one of them asks for it, and shows them.
+    pub(crate) fn commit(&mut self, inner: &Inner, group: &[Arc<Pending>]) -> Result<(), EngineError> {
+        self.check_halted()?;
+        let snapshot = inner.refreshed()?;
+        let mut work = Work::new(&snapshot, &mut self.spaces);
+        let done = group.iter().try_for_each(|p| {
+            work.begin(p.csn);
+            p.writes.iter().try_for_each(|w| {
+                snapshot.check_tree(&w.tree)?;
+                w.keys.iter().try_for_each(|(key, value)| match value {
+                    Some(value) => work.put(&w.tree, key, value),
+                    None => work.delete(&w.tree, key),
+                })
+            })
+        });
+        let done = done.map(|()| work.done());
+        let (Some(first), Some(last)) = (group.first(), group.last()) else { return Ok(()) };
+        let durable = group.iter().any(|p| p.durable);
+        let shown = done.and_then(|d| self.take_effect(inner, &snapshot, d, first.csn, last.csn, durable));
+        if shown.is_err() {
+            self.spaces.values_mut().for_each(Space::forget);
+        }
+        shown
+    }
+
+    fn take_effect(
+        &mut self,
+        inner: &Inner,
+        snapshot: &Snapshot,
+        done: Done,
+        first: Csn,
+        last: Csn,
+        durable: bool,
+    ) -> Result<(), EngineError> {
+        let Done { frames, redo, with_redo, begun } = done;
+        let mut view = None;
+        if durable {
+            let mut bodies = self.unsynced.clone();
+            bodies.append(redo);
+            let mut together = self.unsynced_frames.clone();
+            together.extend(with_redo.iter().map(|f| (f.lpid, f.clone())));
+            view = self.write_redo(inner, &bodies, &together)?;
+            together.values().for_each(|f| self.dirty.written(f));
+            // A version that was never written, as of a page that was free meanwhile, must not follow the newest.
+            with_redo.iter().for_each(|f| self.dirty.remove(f.lpid));
+            (self.unsynced, self.unsynced_frames) = (Bodies::default(), BTreeMap::new());
+        } else {
+            self.unsynced.append(redo);
+            self.unsynced_frames.extend(with_redo.into_iter().map(|f| (f.lpid, f)));
+        }
+        for f in frames.iter().filter(|f| f.is_dirty()) {
+            self.dirty.add(first, f.clone());
+        }
+        self.spaces.values_mut().for_each(|s| s.begun(&begun));
+        inner.shared.frames.publish(&frames);
+        inner.show(snapshot.with_commits(last, view));
+        Ok(())
+    }
+
+    /// One batch with these bodies as redo pages, and these frames.
+    fn write_redo(
+        &mut self,
+        inner: &Inner,
+        bodies: &Bodies,
+        frames: &BTreeMap<Lpid, Arc<Frame>>,
+    ) -> Result<Option<View>, EngineError> {
+        let mut batch = Batch { pin: !frames.is_empty(), ..Batch::default() };
+        let appended = self.redo.append(&inner.shared.store, bodies, &mut batch)?;
+        frames.values().for_each(|f| add(f, &mut batch));
+        let (commit, view) = self.write(inner, batch)?;
+        self.redo.appended(appended);
+        if frames.is_empty() {
+            return Ok(None);
+        }
+        let view = inner.view_at(commit, view);
+        frames.values().for_each(|f| f.set_written(commit));
+        Ok(Some(view))
+    }
+
+    /// Makes everything so far durable.
+    pub(crate) fn sync(&mut self, inner: &Inner) -> Result<(), EngineError> {
+        if self.unsynced.is_empty() {
+            return Ok(());
+        }
+        self.check_halted()?;
+        let snapshot = inner.refreshed()?;
+        let (bodies, together) = (self.unsynced.clone(), self.unsynced_frames.clone());
+        let view = self.write_redo(inner, &bodies, &together)?;
+        together.values().for_each(|f| self.dirty.written(f));
+        (self.unsynced, self.unsynced_frames) = (Bodies::default(), BTreeMap::new());
+        if view.is_some() {
+            inner.show(snapshot.with_commits(snapshot.csn(), view));
+        }
+        Ok(())
+    }
+
+    /// Whether changed pages should be written back.
+    pub(crate) fn is_due(&self, inner: &Inner) -> bool {
+        let options = &inner.shared.options;
+        let (bytes, pages) = self.redo.kept();
+        let unsynced = self.unsynced.bytes() as u64;
+        let due = self.dirty.bytes > options.frame_bytes / 2
+            || bytes + unsynced > options.redo_bytes_max
+            || pages > options.redo_pages_max;
+        due && !self.dirty.frames.is_empty()
+    }
+
+    /// Whether commits must wait until some are.
+    pub(crate) fn is_overdue(&self, inner: &Inner) -> bool {
+        let (bytes, pages) = self.redo.kept();
+        let options = &inner.shared.options;
+        self.dirty.bytes > options.frame_bytes / 8 * 5
+            || bytes > options.redo_bytes_max / 4 * 5
+            || pages > options.redo_pages_max / 4 * 5
+    }
+
+    /// Writes back the pages that were dirty for longest, in one batch, and lets go of redo that nobody needs any more.
+    /// Answers whether there was anything.
+    pub(crate) fn write_back(&mut self, inner: &Inner) -> Result<bool, EngineError> {
+        self.sync(inner)?;
+        self.check_halted()?;
+        let identity = inner.shared.store.identity();
+        let bytes = (inner.shared.options.write_back_bytes as u64).min(identity.batch_bytes_max / 2);
+        let pages = identity.batch_pages_max as usize / 2;
+        let chosen = self.dirty.oldest(bytes as usize, pages);
+        if chosen.is_empty() {
+            return Ok(false);
+        }
+        let snapshot = inner.refreshed()?;
+        let mut batch = Batch { pin: true, ..Batch::default() };
+        chosen.iter().for_each(|f| add(f, &mut batch));
+        // They are the front of what is dirty.
+        let first = self.dirty.by_first.iter().nth(chosen.len()).map(|(csn, _)| *csn);
+        let mut passed = self.redo.passed(first.unwrap_or(Csn::new(snapshot.csn().raw() + 1)));
+        passed.at_most(pages - chosen.len().min(pages));
+        batch.trims.extend(&passed.trims);
+        batch.releases.extend(&passed.releases);
+        let (commit, view) = self.write(inner, batch)?;
+        let view = inner.view_at(commit, view);
+        for f in &chosen {
+            f.set_written(commit);
+            self.dirty.written(f);
+        }
+        self.redo.trimmed(&passed);
+        inner.show(snapshot.with_commits(snapshot.csn(), Some(view)));
+        inner.shared.frames.evict();
+        Ok(true)
+    }
+
+    /// Writes back everything.
+    pub(crate) fn flush(&mut self, inner: &Inner) -> Result<(), EngineError> {
+        while self.write_back(inner)? {}
+        Ok(())
+    }
+
+    /// Creates an empty tree.
+    pub(crate) fn create(&mut self, inner: &Inner, name: &str) -> Result<Tree, EngineError> {
+        self.check_halted()?;
+        let snapshot = inner.refreshed()?;
+        let mut catalog = snapshot.catalog().clone();
+        let id = lode_base::TableId::new(catalog.next_table);
+        catalog.next_table += 1;
+        let extent = inner.shared.store.allocate(id.into())?;
+        let tree = Tree::new(id, name.into(), extent.page(1));
+        catalog.trees.insert(name.into(), tree.clone());
+        // What it holds is of the newest commit: later ones change it.
+        let csn = snapshot.csn();
+        let mut bitmap = Allocation::empty(extent);
+        bitmap.set(1, true);
+        bitmap.set_csn(csn);
+        let mut root = lode_page::NodeMut::empty(tree.root(), 0, &[], None);
+        root.set_csn(csn.raw());
+        let mut batch = Batch { pin: true, ..Batch::default() };
+        for (lpid, data) in
+            [(allocation::page_of(extent), bitmap.freeze()), (tree.root(), root.finish_exact())]
+        {
+            batch.writes.push(PageWrite { lpid, data, align: Align::Cell });
+        }
+        self.write_catalog(inner, &snapshot, catalog, batch)?;
+        let space = Space { extents: vec![TreeExtent::new(extent, true)] };
+        self.spaces.insert(tree.owner(), space);
+        Ok(tree)
+    }
+
+    /// Drops a tree and all its pages.
+    pub(crate) fn drop_tree(&mut self, inner: &Inner, tree: &Tree) -> Result<(), EngineError> {
+        // No redo may speak of pages that another tree has later: all of it goes, but for a page that says nothing.
+        self.flush(inner)?;
+        let snapshot = inner.refreshed()?;
+        let mut catalog = snapshot.catalog().clone();
+        catalog.trees.remove(tree.name());
+        let mut nothing = Bodies::default();
+        nothing.begin(snapshot.csn());
+        let mut batch = Batch { pin: true, ..Batch::default() };
+        let appended = self.redo.append(&inner.shared.store, &nothing, &mut batch)?;
+        let passed = self.redo.all();
+        batch.trims.extend(&passed.trims);
+        let gone = self.spaces.get(&tree.owner()).cloned().unwrap_or_default();
+        batch.releases.extend(gone.extents.iter().map(|e| e.id));
+        self.write_catalog(inner, &snapshot, catalog, batch)?;
+        self.redo.trimmed(&passed);
+        self.redo.appended(appended);
+        self.spaces.remove(&tree.owner());
+        let extents: BTreeSet<ExtentId> = gone.extents.iter().map(|e| e.id).collect();
+        inner.shared.frames.forget(|l| extents.contains(&l.extent()));
+        Ok(())
+    }
+
+    fn write_catalog(
+        &mut self,
+        inner: &Inner,
+        snapshot: &Snapshot,
+        catalog: Catalog,
+        mut batch: Batch,
+    ) -> Result<(), EngineError> {
+        let page_bytes_max = inner.shared.store.identity().page_bytes_max as usize;
+        let (writes, trims) = catalog.changes_from(snapshot.catalog(), page_bytes_max)?;
+        let changed = writes.iter().map(|w| w.lpid).collect();
+        batch.writes.extend(writes);
+        batch.trims.extend(trims);
+        let (commit, view) = self.write(inner, batch)?;
+        inner.publish(commit, view, catalog, changed);
+        Ok(())
+    }
+
+    /// Extents that trees and the redo have.
+    pub(crate) fn extents(&self) -> impl Iterator<Item = (lode_base::OwnerId, ExtentId)> {
+        self.spaces.iter().flat_map(|(&o, s)| s.extents.iter().map(move |e| (o, e.id)))
+    }
+
+    /// Bytes of changed pages, and bytes and pages of redo, that the next opening would have to work off.
+    pub(crate) fn backlog(&self) -> (usize, u64, usize) {
+        let (bytes, pages) = self.redo.kept();
+        (self.dirty.bytes, bytes, pages)
+    }
+}
+
+/// Adds a frame to a batch.
+fn add(f: &Frame, batch: &mut Batch) {
+    let data = match &f.body {
+        Body::Node(n) => n.compact(),
+        Body::Value(b) | Body::Allocation(b) => b.clone(),
+        Body::Freed => {
+            batch.trims.push(f.lpid);
+            return;
+        }
+    };
+    batch.writes.push(PageWrite { lpid: f.lpid, data, align: Align::Cell });
+}
+
+/// An extent of a tree, and whether it has a bitmap.
+fn begun(snapshot: &Snapshot, e: &ExtentInfo) -> Result<TreeExtent, EngineError> {
+    let bitmap = snapshot.store().read_page(Some(snapshot.view_id()), allocation::page_of(e.extent));
+    match bitmap {
+        Ok(_) => Ok(TreeExtent::new(e.extent, true)),
+        Err(EngineError::Drive(CommandError::Unmapped(_))) => Ok(TreeExtent::new(e.extent, false)),
+        Err(e) => Err(e),
+    }
+}
+
+fn read_redo(snapshot: &Snapshot, extent: ExtentId, out: &mut Vec<RedoPage>) -> Result<(), EngineError> {
+    for page in 0..lode_base::EXTENT_PAGES as u16 {
+        let lpid = extent.page(page);
+        match snapshot.store().read_page(Some(snapshot.view_id()), lpid) {
+            Ok(bytes) => out.push(RedoPage::decode(lpid, bytes)?),
+            Err(EngineError::Drive(CommandError::Unmapped(_))) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// Whether a batch that failed so may have taken effect.
+fn is_unknown(e: &EngineError) -> bool {
+    match e {
+        EngineError::Device(_) | EngineError::Protocol { .. } => true,
+        EngineError::Drive(e) => matches!(e, CommandError::Medium(_) | CommandError::ReadOnly(_)),
+        _ => false,
+    }
+}
