@@ -238,13 +238,13 @@ fn what_takes_a_file_takes_an_address() {
     let drive = dir.file("tpch.lode");
     succeed(["drive", "format", &drive, "--capacity", "512MB"]);
     let (server, at) = serve(&drive, "127.0.0.1:0");
-    let text = succeed(["load", "tpch", "--scale", "0.005", "--drive", &at]);
+    let text = succeed(["load", "tpch", "--scale", "0.01", "--drive", &at]);
     assert!(text.contains("Loaded"), "{text}");
     let sql = "SELECT count(*) FROM lineitem WHERE l_quantity < 10";
     let over = succeed(["sql", &at, "--format", "csv", "-c", sql]);
     assert!(succeed(["drive", "info", &at]).contains("lineitem"));
     succeed(["drive", "check", &at]);
-    succeed(["bench", "tpch", "--scale", "0.005", "--drive", &at]);
+    succeed(["bench", "tpch", "--scale", "0.01", "--drive", &at]);
     // One opener, one client.
     fail(["sql", &drive, "-c", "SELECT 1"], 1, &[&drive]);
     let mut first = shell(&at);
