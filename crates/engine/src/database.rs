@@ -107,6 +107,8 @@ pub(crate) struct Shared {
     pub(crate) live: Mutex<BTreeMap<CommitNo, u32>>,
     /// Extents of transactions that are under way: no catalog names them yet.
     pub(crate) unpublished: Mutex<BTreeSet<ExtentId>>,
+    /// Trees of indexes that were dropped: who still knows one must not rely on what it reads there.
+    pub(crate) dropped: Mutex<BTreeSet<TableId>>,
     /// The number of the next table that is created, whether it is ever committed or not.
     pub(crate) next_table: Mutex<u32>,
 }
@@ -263,6 +265,7 @@ impl Database {
             options,
             live: Mutex::default(),
             unpublished: Mutex::default(),
+            dropped: Mutex::default(),
             next_table: Mutex::default(),
         });
         let (view, commit) = shared.store.open_view()?;

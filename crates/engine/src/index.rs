@@ -132,7 +132,12 @@ impl Snapshot {
         }
         let Some((_, index, ranges)) = best else { return Ok(None) };
         let Some(tree) = self.catalog().trees.get(&tree_name(&index.name)) else { return Ok(None) };
-        let Some(found) = self.look_up(tree, &ranges, most)? else { return Ok(None) };
+        let found = self.look_up(tree, &ranges, most);
+        // Asked last: what was read of a tree before it was dropped is right.
+        if self.shared().dropped.lock().contains(&tree.id()) {
+            return Ok(None);
+        }
+        let Some(found) = found? else { return Ok(None) };
         let pages = self.with_own_pages(t, found);
         let count = pages.iter().map(|r| u64::from(r.count)).sum();
         Ok(Some(IndexedPages { index: index.name.clone(), pages, count }))

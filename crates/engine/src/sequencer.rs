@@ -211,8 +211,10 @@ impl Inner {
     fn lead(self: &Arc<Self>) {
         let mut leading = Leading { sequencer: &self.sequencer, answered: 0 };
         let permit = self.permit();
+        let group = self.sequencer.group();
         let mut trees = self.trees.lock();
-        leading.answered = self.carry_out(&mut trees);
+        self.carry_out(&mut trees, &group);
+        leading.answered = group.len();
         drop(leading);
         // Whoever waits for room waits for this; it is not the fault of those whose commit is over.
         let _ = self.make_room(&mut trees);
@@ -220,18 +222,16 @@ impl Inner {
         drop(permit);
     }
 
-    /// Applies all who wait; answers how many.
-    fn carry_out(&self, trees: &mut TreeState) -> usize {
-        let group = self.sequencer.group();
-        let outcome = trees.commit(self, &group);
+    /// Applies a group, and tells those who wait for it.
+    fn carry_out(&self, trees: &mut TreeState, group: &[Arc<Pending>]) {
+        let outcome = trees.commit(self, group);
         if outcome.is_err() {
             let mut state = self.sequencer.state.lock();
             group.iter().rev().for_each(|p| state.take_back(p.csn));
         }
-        for p in &group {
+        for p in group {
             *p.outcome.lock() = Some(outcome.clone());
         }
-        group.len()
     }
 
     /// Sends a batch with changes of trees that nobody else changes, and no group goes before it. Its pages show once the caller
@@ -241,8 +241,7 @@ impl Inner {
         writes: Vec<TreeWrites>,
         batch: Batch,
     ) -> Result<(CommitNo, Option<ViewId>, Option<Csn>), EngineError> {
-        let mut trees = self.trees.lock();
-        self.make_room(&mut trees)?;
+        self.make_room(&mut self.trees.lock())?;
         let csn = loop {
             {
                 let mut state = self.sequencer.state.lock();
@@ -252,12 +251,13 @@ impl Inner {
                     break state.newest;
                 }
             }
-            self.carry_out(&mut trees);
+            let group = self.sequencer.group();
+            self.carry_out(&mut self.trees.lock(), &group);
             // Under the lock, so that nobody looks before and waits after.
             let _state = self.sequencer.state.lock();
             self.sequencer.over.notify_all();
         };
-        let (commit, view) = trees.write_along(self, csn, &writes, batch)?;
+        let (commit, view) = self.trees.lock().write_along(self, csn, &writes, batch)?;
         Ok((commit, view, Some(csn)))
     }
 

@@ -67,6 +67,24 @@ async fn script(db: &Database, text: &str) {
     assert_eq!(db.check().unwrap(), Vec::<String>::new());
 }
 
+/// The statements of `transactions.txt`, which PostgreSQL was asked, too: `scripts/postgres_transactions.py`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn interleaved_statements_answer_as_postgresql_does() {
+    let text = include_str!("transactions.txt");
+    let mut sections = 0;
+    for section in text.split("\n== ").skip(1) {
+        let lines = section.lines().skip(1).filter(|l| !l.starts_with('#'));
+        // Of two answers the first is ours.
+        let ours = lines.map(|l| match l.rsplit_once(" -> ") {
+            Some((sql, answer)) => format!("{sql} -> {}", answer.split(" / ").next().unwrap_or(answer)),
+            None => l.to_owned(),
+        });
+        script(&database(), &ours.collect::<Vec<_>>().join("\n")).await;
+        sections += 1;
+    }
+    assert_eq!(sections, 5);
+}
+
 async fn accounts(db: &Database) {
     let s = session(db);
     s.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 10), (2, 20), (3, 30)")
@@ -464,5 +482,92 @@ async fn loads_meet_constraints_and_catalogs_keep_them() {
     s.execute(&again).await.unwrap();
     assert_eq!(ask(&s, "INSERT INTO d VALUES (1, 29001)").await, "23503");
     assert_eq!(ask(&s, "INSERT INTO p VALUES (29001, -5)").await, "23505");
+    assert_eq!(db.check().unwrap(), Vec::<String>::new());
+}
+
+/// B+-tree indexes: the same answers with and without, at every level; kept by every kind of change, unique or not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn btree_indexes_lead_to_the_same_rows() {
+    let drive = Drive::in_memory(256 << 20);
+    let open = || Database::open(Arc::new(drive.clone()), DatabaseOptions::default()).unwrap();
+    let db = open();
+    let s = session(&db);
+    s.execute(
+        "CREATE TABLE t (k INT, g INT, s TEXT, d DECIMAL(12, 2)) WITH (layout = 'row', page_index = 'k')",
+    )
+    .await
+    .unwrap();
+    let rows_of = "SELECT value, value * 7919 % 1009, 'name ' || (value * 31 % 5003), value * 1.25 FROM generate_series";
+    s.execute(&format!("INSERT INTO t {rows_of}(1, 20000)")).await.unwrap();
+    s.execute("CREATE INDEX by_g ON t USING btree (g, k)").await.unwrap();
+    s.execute("CREATE INDEX by_s ON t (s)").await.unwrap();
+    s.execute("CREATE UNIQUE INDEX by_k ON t USING btree (k)").await.unwrap();
+    assert_eq!(ask(&s, "CREATE UNIQUE INDEX no ON t (g)").await, "23505");
+    assert_eq!(ask(&s, "CREATE INDEX by_s ON t (s)").await, "42P07");
+    assert_eq!(ask(&s, "BEGIN; CREATE INDEX x ON t (d)").await, "0A000");
+    s.execute("ROLLBACK").await.unwrap();
+    let plan = ask(&s, "EXPLAIN SELECT * FROM t WHERE g = 17 AND k > 100").await;
+    assert!(plan.contains("index=by_g ("), "{plan}");
+    assert!(ask(&s, "EXPLAIN SELECT k FROM t WHERE s = 'name 5'").await.contains("index=by_s"));
+    assert!(!ask(&s, "EXPLAIN SELECT k FROM t WHERE g > 5").await.contains("index=by"), "too many pages");
+    let wheres = [
+        "g = 17",
+        "g IN (3, 999, 5000)",
+        "g = 4 AND k BETWEEN 500 AND 9000",
+        "g > 1003",
+        "s = 'name 77'",
+        "s >= 'name 998' AND s < 'name 999'",
+        "k = 12345",
+        "k IN (1, 19999, 20005, 7)",
+        "s IS NULL",
+        "g = 8 AND s LIKE '%7%'",
+        "d = 2.50",
+    ];
+    let changes = [
+        "SELECT 1",
+        "UPDATE t SET g = g + 1 WHERE k % 50 = 3",
+        "DELETE FROM t WHERE k BETWEEN 4000 AND 4400",
+        "UPDATE t SET s = NULL WHERE g = 20",
+        "INSERT INTO t SELECT value, 17, 'name 77', 0 FROM generate_series(20001, 20400)",
+        "UPDATE t SET s = s || 'x' WHERE k > 15000",
+    ];
+    let check = async |s: &Session, when: &str| {
+        for w in wheres {
+            let sql = format!("SELECT k, g, s FROM t WHERE {w} ORDER BY k, g, s");
+            // An expression that no index knows.
+            let slow = sql.replace(
+                "FROM t",
+                "FROM (SELECT k + 0 AS k, g + 0 AS g, s || '' AS s, d + 0 AS d FROM t) AS t",
+            );
+            let expected = ask(s, &slow).await;
+            for level in [Offload::Off, Offload::Index, Offload::Rows, Offload::Auto] {
+                s.set_offload(level);
+                assert_eq!(ask(s, &sql).await, expected, "{when}: {level}: {w}");
+            }
+        }
+    };
+    for change in changes {
+        // Within a transaction, and after it.
+        s.execute("BEGIN").await.unwrap();
+        s.execute(change).await.unwrap();
+        check(&s, change).await;
+        s.execute("COMMIT").await.unwrap();
+        check(&s, change).await;
+    }
+    assert_eq!(ask(&s, "INSERT INTO t VALUES (7, 1, 'x', 1)").await, "23505");
+    assert_eq!(ask(&s, "UPDATE t SET k = 8 WHERE k = 7").await, "23505");
+    // A load, which writes its pages before the commit.
+    s.execute("SET lode.bulk_rows = 1000").await.unwrap();
+    s.execute(&format!("INSERT INTO t {rows_of}(30001, 60000)")).await.unwrap();
+    check(&s, "a load").await;
+    assert_eq!(db.check().unwrap(), Vec::<String>::new());
+    drop((s, db));
+    let db = open();
+    let s = session(&db);
+    check(&s, "opened again").await;
+    assert_eq!(db.check().unwrap(), Vec::<String>::new());
+    s.execute("DROP INDEX by_s").await.unwrap();
+    assert!(!ask(&s, "EXPLAIN SELECT k FROM t WHERE s = 'name 5'").await.contains("index="));
+    s.execute("DROP TABLE t").await.unwrap();
     assert_eq!(db.check().unwrap(), Vec::<String>::new());
 }

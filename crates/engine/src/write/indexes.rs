@@ -31,16 +31,16 @@ const ENTRY_BYTES_MAX: usize = 1 << 20;
 /// Entries of the indexes of one commit.
 #[derive(Default)]
 pub(super) struct IndexChanges {
-    trees: BTreeMap<String, (Tree, BTreeMap<Vec<u8>, Option<PageBuf>>)>,
+    trees: BTreeMap<String, TreeWrites>,
     bytes: usize,
 }
 
 impl IndexChanges {
     fn note(&mut self, tree: &Tree, key: Vec<u8>, put: bool) {
         self.bytes += key.len() + 32;
-        let (_, entries) =
-            self.trees.entry(tree.name().into()).or_insert_with(|| (tree.clone(), BTreeMap::new()));
-        entries.insert(key, put.then(PageBuf::empty));
+        let none = || TreeWrites { tree: tree.clone(), keys: BTreeMap::new() };
+        let of_tree = self.trees.entry(tree.name().into()).or_insert_with(none);
+        of_tree.keys.insert(key, put.then(PageBuf::empty));
     }
 
     fn is_empty(&self) -> bool {
@@ -50,16 +50,16 @@ impl IndexChanges {
     /// Those that put something in, or those that take something out.
     fn only(&self, puts: bool) -> Self {
         let mut some = Self::default();
-        for (tree, entries) in self.trees.values() {
-            for (key, _) in entries.iter().filter(|(_, v)| v.is_some() == puts) {
-                some.note(tree, key.clone(), puts);
+        for w in self.trees.values() {
+            for (key, _) in w.keys.iter().filter(|(_, v)| v.is_some() == puts) {
+                some.note(&w.tree, key.clone(), puts);
             }
         }
         some
     }
 
     fn writes(self) -> Vec<TreeWrites> {
-        self.trees.into_values().map(|(tree, keys)| TreeWrites { tree, keys }).collect()
+        self.trees.into_values().collect()
     }
 }
 
@@ -139,8 +139,8 @@ impl WriteTxn {
         }
         let most = self.entry_bytes_max();
         let mut part = IndexChanges::default();
-        for (tree, entries) in changes.trees.into_values() {
-            for (key, value) in entries {
+        for TreeWrites { tree, keys } in changes.trees.into_values() {
+            for (key, value) in keys {
                 part.note(&tree, key, value.is_some());
                 if part.bytes > most {
                     self.database.commit_alone(std::mem::take(&mut part).writes(), Batch::default())?;
@@ -160,12 +160,16 @@ impl WriteTxn {
             return Err(EngineError::invalid(table.name(), what));
         }
         let name = tree_name(&def.name);
+        if let Some(left) = self.snapshot.tree(&name) {
+            // Of one that could not be finished.
+            self.drop_tree(&left)?;
+        }
         let tree = self.database.trees.lock().create(&self.database, &name)?;
         let made = self.fill(table, &def, &tree);
         self.snapshot = self.database.refreshed()?;
         self.catalog = self.snapshot.catalog().clone();
         if let Err(e) = made {
-            self.database.trees.lock().drop_tree(&self.database, &tree)?;
+            self.drop_tree(&tree)?;
             return Err(e);
         }
         let table = self.catalog.table(table.name())?.clone();
@@ -198,8 +202,14 @@ impl WriteTxn {
     /// next open drops.
     pub(super) fn drop_trees(&self, trees: &[Tree]) {
         for tree in trees {
-            let _ = self.database.trees.lock().drop_tree(&self.database, tree);
+            let _ = self.drop_tree(tree);
         }
+    }
+
+    /// Older snapshots that know the tree do without it from now on.
+    fn drop_tree(&self, tree: &Tree) -> Result<(), EngineError> {
+        self.shared().dropped.lock().insert(tree.id());
+        self.database.trees.lock().drop_tree(&self.database, tree)
     }
 
     /// Trees of indexes that are in the snapshot and not among the tables of `self.catalog`.
