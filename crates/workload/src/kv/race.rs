@@ -70,6 +70,8 @@ pub struct Row {
     /// Bytes given to the disk for each of keys and values that was written, until the store was at rest; where the disk can
     /// be told. Whatever else writes to the disk counts.
     pub write_amplification: Option<f64>,
+    /// Bytes that the store says it programmed for each of keys and values; nobody else's writes count.
+    pub programmed: Option<f64>,
     /// Bytes that the store says it programmed, by cause.
     pub causes: Option<Causes>,
 }
@@ -247,6 +249,11 @@ impl Side<'_> {
             mb_a_second: rate(2),
             latencies: self.of.all.latencies.percentiles(),
             write_amplification: self.of.disk_bytes.map(|b| b as f64 / self.of.all.bytes.max(1) as f64),
+            programmed: self
+                .of
+                .causes
+                .filter(|_| case.writes())
+                .map(|c| c.all as f64 / self.of.all.bytes.max(1) as f64),
             causes: self.of.causes,
         }
     }

@@ -85,31 +85,34 @@ pub fn table(rows: &[Row]) -> String {
         // Writing to a String can not fail.
         let _ = writeln!(
             out,
-            "{:<32}{:>12} {:>12} {:>9} {:>9} {:>9} {:>7}  by cause: pages, GC, rest",
+            "{:<32}{:>12} {:>12} {:>9} {:>9} {:>9} {:>7} {:>7}  of it GC, log and the rest",
             format!("{case}, {} space", space.name()),
             format!("{unit}/s"),
             "in a burst",
             "MB/s",
             "p50 us",
             "p99 us",
-            "ampl."
+            "ampl.",
+            "told"
         );
         for r in of {
             let optional = |v: Option<f64>| v.map_or_else(|| "-".into(), |v| format!("{v:.2}"));
-            let causes = r.causes.filter(|c| c.all > 0).map_or_else(String::new, |c| {
-                let share = |n: u64| n as f64 / c.pages.max(1) as f64;
-                format!("1 + {:.3} + {:.3}", share(c.collection), share(c.rest()))
-            });
+            let causes =
+                r.causes.filter(|c| r.programmed.is_some() && c.all > 0).map_or_else(String::new, |c| {
+                    let share = |n: u64| n as f64 * 100.0 / c.all as f64;
+                    format!("{:.1} %, {:.1} %", share(c.collection), share(c.rest()))
+                });
             let _ = writeln!(
                 out,
-                "  {:<30}{:>12.0} {:>12.0} {:>9.1} {:>9.1} {:>9.1} {:>7}  {causes}",
+                "  {:<30}{:>12.0} {:>12.0} {:>9.1} {:>9.1} {:>9.1} {:>7} {:>7}  {causes}",
                 r.store,
                 r.rate,
                 r.burst,
                 r.mb_a_second,
                 r.latencies.p50_us,
                 r.latencies.p99_us,
-                optional(r.write_amplification)
+                optional(r.write_amplification),
+                optional(r.programmed)
             );
         }
     }

@@ -38,7 +38,8 @@ use crate::script::println_quietly;
     after_long_help = "EXAMPLES\n    lode bench kv\n    lode bench kv --peers --data 512 --seconds 5\n    \
         lode bench kv --cases AB --space recycled --json\n\nJSON ROWS\n    \
         One object a line for each case and store: rate (of the case's unit, a second), burst (without the background work \
-        that was left), mb_a_second, latencies (microseconds), write_amplification, causes, settings."
+        that was left), mb_a_second, latencies (microseconds), write_amplification (at the disk; whatever \
+        else writes there counts), programmed (as the store tells), causes, settings."
 )]
 pub(super) struct Args {
     /// The directory whose file system is measured
