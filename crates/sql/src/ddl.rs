@@ -118,7 +118,10 @@ async fn create_table_as(
     Ok(StatementResult::Count { verb: "CREATE TABLE AS", rows })
 }
 
-fn columns_and_key(create: &CreateTable) -> Result<(Vec<ColumnDef>, Vec<String>, Vec<Declared>), SqlError> {
+/// What stands between the parentheses: columns, the primary key's among them, other constraints.
+type Body = (Vec<ColumnDef>, Vec<String>, Vec<Declared>);
+
+fn columns_and_key(create: &CreateTable) -> Result<Body, SqlError> {
     if create.columns.is_empty() {
         return Err(SqlError::Invalid("a table has at least one column".into()));
     }

@@ -179,7 +179,12 @@ impl Session {
             Sql::Commit { chain: false, modifier: None, .. } => self.commit().await,
             Sql::Rollback { chain: false, savepoint: None } => {
                 let open = self.transactions().slot.lock().take();
-                blocking(move || Ok(drop(open))).await?;
+                // What it loaded is given back to the drive.
+                blocking(move || {
+                    drop(open);
+                    Ok(())
+                })
+                .await?;
                 Ok(StatementResult::done("ROLLBACK"))
             }
             Sql::Rollback { chain: false, savepoint: Some(name) } => self.roll_back_to(name).await,
