@@ -14,10 +14,10 @@ pub mod error;
 pub mod gc;
 pub mod micro;
 pub mod paper;
-pub mod random;
 pub mod raw;
 pub mod replay;
 pub mod tpch;
 pub mod trace;
 
 pub use error::BenchError;
+pub use lode_workload::{disk, random, zipf};

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use lode_base::{Geometry, GeometryError, Profile};
+use lode::Worker;
+use lode_base::{Geometry, Profile};
 use lode_command::Device;
 use lode_engine::{Database, DatabaseOptions, HostClock};
 use lode_firmware::{Drive, DriveOptions, Unrecovered};
@@ -21,21 +22,14 @@ use lode_sql::{Offload, Session, SessionOptions};
 use crate::error::{CliError, CliResult};
 use crate::remote_drive;
 use crate::table::{bytes, parse_bytes};
-use crate::worker::Worker;
 
 /// Capacity of an image that is made without saying which, in bytes. It is a limit: the file grows as it is filled.
 pub(crate) const CAPACITY_BYTES: u64 = 64 << 30;
 
-/// The least capacity of an image, in bytes: a drive needs room to clean in.
-const CAPACITY_BYTES_MIN: u64 = 128 << 20;
-
-/// The smallest EBLOCK, in bytes: tables have pages of up to 1 MB.
-const EBLOCK_BYTES_MIN: u64 = 2 << 20;
-
 /// A capacity, as on the command line.
 pub(crate) fn parse_capacity(text: &str) -> Result<u64, String> {
     match parse_bytes(text)? {
-        n if n < CAPACITY_BYTES_MIN => Err("a drive has a capacity of at least 128MiB".into()),
+        n if n < lode::CAPACITY_BYTES_MIN => Err("a drive has a capacity of at least 128MiB".into()),
         n => Ok(n),
     }
 }
@@ -277,20 +271,8 @@ pub(crate) fn format(path: &Path, capacity_bytes: u64, profile: Option<&Profile>
     Ok(drive)
 }
 
-/// The default of an image file, with smaller EBLOCKs where there would be few: a drive keeps a dozen of them in reserve.
-fn geometry(capacity_bytes: u64) -> Result<Geometry, GeometryError> {
-    const EBLOCKS: u64 = 256;
-    let file = Geometry::file(capacity_bytes)?;
-    let eblock = (capacity_bytes / EBLOCKS).next_power_of_two().max(EBLOCK_BYTES_MIN);
-    if eblock >= u64::from(file.eblock_bytes()) {
-        return Ok(file);
-    }
-    let (r, w) = (file.rblock_bytes(), file.wblock_bytes());
-    Geometry::new(1, 1, 1, r, w, eblock as u32, (capacity_bytes / eblock) as u32)
-}
-
 fn file_geometry(capacity_bytes: u64) -> CliResult<Geometry> {
-    geometry(capacity_bytes).map_err(|e| CliError::Usage(e.to_string()))
+    lode::file_geometry(capacity_bytes).map_err(|e| CliError::Usage(e.to_string()))
 }
 
 fn create_drive(path: &Path, geometry: Geometry) -> CliResult<(Drive, NewFile)> {
@@ -326,11 +308,7 @@ fn assemble(
     let session = Arc::new(Session::new(database.clone(), &options)?);
     let worker = match database.host() {
         Some(_) => None,
-        None => {
-            let works = database.clone();
-            let work = move |write_bytes| works.work(write_bytes);
-            Some(Worker::start(work).map_err(|e| CliError::file(path, e))?)
-        }
+        None => Some(Worker::start(database.clone()).map_err(|e| CliError::file(path, e))?),
     };
     Ok(Opened { drive, database, session, worker, made })
 }
@@ -358,11 +336,15 @@ impl Opened {
     pub(crate) fn close(mut self, path: &Path) -> CliResult {
         self.keep();
         let Self { drive, database, session, worker, .. } = self;
-        match (worker, &drive) {
+        let flushed = match (worker, &drive) {
             (Some(worker), Held::Image(_)) => worker.finish(),
             // Whoever serves the drive works for it, too.
-            (worker, _) => drop(worker),
-        }
+            (worker, _) => {
+                drop(worker);
+                database.flush()
+            }
+        };
+        flushed.map_err(|e| CliError::file(path, e))?;
         drop((session, database));
         match drive {
             Held::Image(drive) => drive.close().map_err(|e| CliError::file(path, e)),

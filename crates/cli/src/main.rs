@@ -19,7 +19,6 @@ mod script;
 mod shell;
 mod split;
 mod table;
-mod worker;
 
 use clap::{CommandFactory, Parser, Subcommand};
 

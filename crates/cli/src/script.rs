@@ -15,6 +15,9 @@ use crate::interrupt;
 use crate::output::{self, Format};
 use crate::split::{is_blank, statement_end};
 
+/// What is said where a transaction was left open.
+pub(crate) const ROLLED_BACK: &str = "The open transaction was rolled back: there was no COMMIT.";
+
 /// What a script runs on.
 pub(crate) struct Runner<'a> {
     pub(crate) session: &'a Arc<Session>,

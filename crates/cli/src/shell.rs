@@ -4,7 +4,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
-use lode_engine::{Database, Table};
+use lode_engine::{Database, IndexKind, Rule, Table};
+use lode_sql::TransactionStatus;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
@@ -14,7 +15,7 @@ use crate::drive_file::{Opened, Resources};
 use crate::error::{CliError, CliResult};
 use crate::interrupt;
 use crate::output::Format;
-use crate::script::{Runner, println_quietly};
+use crate::script::{ROLLED_BACK, Runner, println_quietly};
 use crate::table::{TextTable, bytes, count};
 
 const HELP: &str = "\
@@ -24,6 +25,7 @@ Statements end with ';' and may take several lines.
   \\timing     tell how long each statement takes, or no longer
   \\?          this text
   \\q          leave (or Ctrl-D)
+Within a transaction the prompt is lode*>, and lode!> once it failed and waits for ROLLBACK.
 Ctrl-C cancels a statement. TAB completes keywords and names. SET lode.offload = off, index, pages, rows, aggregate or auto
 chooses how much the drive does; EXPLAIN ANALYZE shows what it did.";
 
@@ -46,7 +48,12 @@ pub(crate) fn run(path: &Path, opened: &mut Opened, resources: Resources, format
     ))?;
     let mut timing = false;
     loop {
-        let text = match interrupt::idle(|| editor.readline("lode> ")) {
+        let prompt = match opened.session.transaction_status() {
+            TransactionStatus::Idle => "lode> ",
+            TransactionStatus::Open => "lode*> ",
+            TransactionStatus::Failed => "lode!> ",
+        };
+        let text = match interrupt::idle(|| editor.readline(prompt)) {
             Ok(text) => text,
             Err(ReadlineError::Interrupted) => continue,
             Err(ReadlineError::Eof) => break,
@@ -69,6 +76,9 @@ pub(crate) fn run(path: &Path, opened: &mut Opened, resources: Resources, format
         }
         interrupt::forget();
         *known.write().unwrap_or_else(std::sync::PoisonError::into_inner) = names(&opened.database);
+    }
+    if opened.session.roll_back() {
+        println_quietly(ROLLED_BACK)?;
     }
     if let Some(file) = &history {
         // A home that can not be written to costs the history, not the session.
@@ -148,7 +158,20 @@ fn describe(database: &Database, name: &str) -> CliResult {
         text += &format!("page index: {}\n", list(&table.def().options.page_index));
     }
     for index in table.indexes() {
-        text += &format!("index {}: {}\n", index.name, list(&index.columns));
+        let kind = match index.kind {
+            IndexKind::Page => "page index",
+            IndexKind::Btree { unique: false } => "B+-tree",
+            IndexKind::Btree { unique: true } => "unique B+-tree",
+        };
+        text += &format!("index {}, {kind}: {}\n", index.name, list(&index.columns));
+    }
+    for constraint in &table.def().constraints {
+        let what = match &constraint.rule {
+            Rule::Unique { columns } => format!("unique: {}", list(columns)),
+            Rule::Check { expression } => format!("check: {expression}"),
+            Rule::ForeignKey { columns, parent, .. } => format!("references {parent}: {}", list(columns)),
+        };
+        text += &format!("constraint {} {what}\n", constraint.name);
     }
     let s = snapshot.statistics(&table)?;
     text += &format!("{} rows in {} pages, {}", count(s.rows), count(s.pages), bytes(s.bytes));

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   base <- page <- program <- command <- { firmware, engine, remote }      base <- flash <- firmware
-//!   engine <- sql <- { bench, cli }      firmware <- sim <- cli     bench, cli: the only ones that see both
+//!   engine <- { sql, workload } <- { bench, cli }      firmware <- sim <- cli     bench, lode, cli: see both
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,18 +11,18 @@ use std::process::Command;
 use serde_json::Value;
 
 /// For each crate of the workspace, those that it may name. Tests of a crate may name more.
-const ALLOWED: [(&str, &[&str]); 12] = [
+const ALLOWED: [(&str, &[&str]); 15] = [
     ("lode-base", &[]),
     ("lode-page", &["lode-base"]),
     ("lode-program", &["lode-base", "lode-page"]),
     ("lode-command", &["lode-base", "lode-page", "lode-program"]),
     ("lode-flash", &["lode-base"]),
     ("lode-firmware", &["lode-base", "lode-page", "lode-program", "lode-command", "lode-flash"]),
+    ("lode-lss", &["lode-base", "lode-program", "lode-command"]),
     ("lode-remote", &["lode-base", "lode-page", "lode-program", "lode-command"]),
     ("lode-engine", &["lode-base", "lode-page", "lode-program", "lode-command"]),
-    ("lode-sql", &["lode-base", "lode-page", "lode-program", "lode-command", "lode-engine"]),
     (
-        "lode-bench",
+        "lode",
         &[
             "lode-base",
             "lode-page",
@@ -30,6 +30,22 @@ const ALLOWED: [(&str, &[&str]); 12] = [
             "lode-command",
             "lode-flash",
             "lode-firmware",
+            "lode-engine",
+        ],
+    ),
+    ("lode-sql", &["lode-base", "lode-page", "lode-program", "lode-command", "lode-engine"]),
+    ("lode-workload", &["lode-base", "lode-page", "lode-program", "lode-command", "lode-engine"]),
+    (
+        "lode-bench",
+        &[
+            "lode-workload",
+            "lode-base",
+            "lode-page",
+            "lode-program",
+            "lode-command",
+            "lode-flash",
+            "lode-firmware",
+            "lode-lss",
             "lode-engine",
             "lode-sql",
         ],
@@ -46,7 +62,9 @@ const ALLOWED: [(&str, &[&str]); 12] = [
             "lode-engine",
             "lode-sql",
             "lode-bench",
+            "lode-workload",
             "lode-sim",
+            "lode",
             "lode-remote",
         ],
     ),

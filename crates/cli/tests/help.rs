@@ -4,7 +4,7 @@ mod common;
 
 use common::{fail, run, succeed};
 
-const COMMANDS: [&[&str]; 21] = [
+const COMMANDS: [&[&str]; 25] = [
     &[],
     &["demo"],
     &["sql"],
@@ -20,6 +20,10 @@ const COMMANDS: [&[&str]; 21] = [
     &["drive", "replay"],
     &["bench"],
     &["bench", "tpch"],
+    &["bench", "tpcc"],
+    &["bench", "ycsb"],
+    &["bench", "kv"],
+    &["bench", "memory"],
     &["bench", "gc"],
     &["bench", "micro"],
     &["bench", "raw"],
@@ -92,6 +96,12 @@ fn a_bad_command_line_is_one_line() {
     fail(["drive", "replay", "--synthetic", "zipf:0"], 2, &["above 0 and at most 10"]);
     fail(["drive", "replay", "--synthetic", "normal"], 2, &["sequential, uniform, zipf"]);
     fail(["drive", "replay", "--capacity", "-1", "t"], 2, &["512MB"]);
+    fail(["bench", "tpcc", "--check-only"], 2, &["--drive"]);
+    fail(["bench", "tpcc", "--warehouses", "0"], 2, &["--warehouses"]);
+    fail(["bench", "ycsb", "--mixes", "AG"], 2, &["letters from A to F"]);
+    fail(["bench", "ycsb", "--distribution", "normal"], 2, &["uniform, zipfian or latest"]);
+    fail(["bench", "kv", "--space", "new"], 2, &["recycled, fresh, both"]);
+    fail(["bench", "memory", "--seconds", "-1"], 2, &["from 0 to 86400"]);
     fail(["paper"], 2, &["'lode paper' needs a command: isp"]);
     fail(["paper", "isp", "--figure", "fig9"], 2, &["fig5, fig6, fig7, table3, table4, table5"]);
     fail(["sim", "--seed", "1", "--faults", "power-cut,rust"], 2, &["rust"]);

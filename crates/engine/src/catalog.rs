@@ -12,7 +12,8 @@
 //! ```
 //!
 //! A commit that changes a table writes its descriptor in the same batch as its pages; the root changes only when
-//! tables come or go. Invariants: names are unique; an extent has one owner; descriptors lie in catalog extents.
+//! tables come or go. A root with trees and a table with constraints have version 2, all else 1. Invariants: names are unique;
+//! an extent has one owner; descriptors lie in catalog extents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,15 +26,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::EngineError;
 use crate::store::Store;
-use crate::table::{Table, TableDescriptor};
+use crate::table::{IndexKind, Table, TableDescriptor};
 use crate::tree::Tree;
 
 const MAGIC: [u8; 4] = *b"LCAT";
 const HEADER_BYTES: usize = 24;
-/// The newest version: roots with trees.
+/// The newest version: roots with trees, and tables with constraints.
 const VERSION: u8 = 2;
 /// What all else is written as.
-const VERSION_WITHOUT_TREES: u8 = 1;
+const VERSION_PLAIN: u8 = 1;
 const KIND_ROOT: u8 = 1;
 const KIND_TABLE: u8 = 2;
 /// Descriptors read by one command.
@@ -156,7 +157,11 @@ impl Catalog {
         let mut writes = Vec::new();
         for t in self.tables.values() {
             if !old.tables.get(t.name()).is_some_and(|o| Arc::ptr_eq(o, t)) {
-                let write = encode(KIND_TABLE, VERSION_WITHOUT_TREES, t.descriptor, &t.to_descriptor());
+                // A Lode that knows neither constraints nor trees of indexes would not hold them.
+                let plain =
+                    t.def().constraints.is_empty() && t.indexes().iter().all(|i| i.kind == IndexKind::Page);
+                let version = if plain { VERSION_PLAIN } else { VERSION };
+                let write = encode(KIND_TABLE, version, t.descriptor, &t.to_descriptor());
                 if write.data.len() > page_bytes_max {
                     let what = format!(
                         "its description takes {} bytes, a page holds {page_bytes_max}",
@@ -192,7 +197,7 @@ impl Catalog {
             trees: self.trees.values().map(|t| (t.id().raw(), t.name().into(), t.root().raw())).collect(),
         };
         // A Lode that knows no trees would take their extents for orphans.
-        let version = if self.trees.is_empty() { VERSION_WITHOUT_TREES } else { VERSION };
+        let version = if self.trees.is_empty() { VERSION_PLAIN } else { VERSION };
         encode(KIND_ROOT, version, root_lpid(), &root)
     }
 }

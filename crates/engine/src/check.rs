@@ -12,7 +12,8 @@ use lode_program::{IndexEntry, IndexRule};
 use crate::read::Whole;
 use crate::redo::REDO_OWNER;
 use crate::snapshot::Snapshot;
-use crate::{EngineError, Table, read, tree, write};
+use crate::table::IndexKind;
+use crate::{EngineError, Table, index, read, tree, write};
 
 /// What is wrong with the database at a snapshot, which must be the newest.
 /// `trees`: the extents of trees, by owner.
@@ -26,14 +27,44 @@ pub(crate) fn check(snapshot: &Snapshot, trees: &[(OwnerId, ExtentId)]) -> Resul
     for t in snapshot.tables() {
         let sound = problems.len();
         check_table(snapshot, t, &mut problems)?;
-        if sound == problems.len()
-            && !t.def().primary_key.is_empty()
-            && let Err(e) = write::check_table(snapshot, t)
-        {
-            problems.push(e.to_string());
+        if sound == problems.len() {
+            check_indexes(snapshot, t, &mut problems)?;
+        }
+        if sound == problems.len() {
+            problems.extend(write::check_table(snapshot, t).err().map(|e| e.to_string()));
+        }
+    }
+    if problems.is_empty() {
+        for t in snapshot.tables() {
+            problems.extend(write::check_foreign_keys(snapshot, t).err().map(|e| e.to_string()));
         }
     }
     Ok(problems)
+}
+
+/// Every row has its entry in each B+-tree index of its table.
+fn check_indexes(snapshot: &Snapshot, t: &Table, problems: &mut Vec<String>) -> Result<(), EngineError> {
+    for index in t.indexes().iter().filter(|i| i.kind != IndexKind::Page) {
+        let Some(tree) = snapshot.catalog().trees.get(&index::tree_name(&index.name)) else {
+            problems.push(format!("table \"{}\": index \"{}\" has no tree", t.name(), index.name));
+            continue;
+        };
+        for (lpid, _) in snapshot.read_index(t.page_ranges())? {
+            let page = read::columns(snapshot, lpid, &index.columns)?;
+            let missing = |key: Vec<u8>| Ok(snapshot.get(tree, &index::entry(key, lpid))?.is_none());
+            let missing = index::keys(&page.columns).into_iter().map(missing);
+            let count =
+                missing.collect::<Result<Vec<bool>, EngineError>>()?.into_iter().filter(|m| *m).count();
+            if count > 0 {
+                problems.push(format!(
+                    "table \"{}\", page {lpid}: index \"{}\" lacks {count} entries",
+                    t.name(),
+                    index.name
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Every extent has the owner that the catalog says, and the other way round.
@@ -53,7 +84,11 @@ fn check_extents(
         }
     }
     let of_trees: BTreeMap<ExtentId, OwnerId> = trees.iter().map(|&(owner, e)| (e, owner)).collect();
-    for e in snapshot.store().extents()? {
+    // Those of transactions that began, or ended, while the drive listed its extents.
+    let before = snapshot.shared().unpublished.lock().clone();
+    let listed = snapshot.store().extents()?;
+    let unpublished = snapshot.shared().unpublished.lock().clone();
+    for e in listed {
         if e.owner == REDO_OWNER || of_trees.get(&e.extent) == Some(&e.owner) {
             continue;
         }
@@ -63,6 +98,7 @@ fn check_extents(
                 "extent {} belongs to owner {} in the drive and to owner {owner} in the catalog",
                 e.extent, e.owner
             )),
+            None if before.contains(&e.extent) || unpublished.contains(&e.extent) => {}
             None => problems.push(format!("extent {} of owner {} is not in the catalog", e.extent, e.owner)),
         }
     }

@@ -1,8 +1,8 @@
-//! The database: one drive, its catalog, its pool, its one writer.
+//! The database: one drive, its catalog, its pool, the right to commit.
 //!
 //! ```text
 //!   Database ─► current: Snapshot (replaced by each commit)
-//!            ├► the right to write (one transaction at a time)
+//!            ├► the right to write (one commit at a time)
 //!            └► Shared { store, pool }, which snapshots share
 //! ```
 //!
@@ -11,8 +11,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, ViewId};
+use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, TableId, ViewId};
 use lode_command::{Batch, Device, ExtentInfo, Progress};
 use parking_lot::{Condvar, Mutex, RwLock};
 
@@ -25,8 +27,13 @@ use crate::store::Store;
 use crate::transaction::{Durability, Transaction};
 use crate::tree::frames::Frames;
 use crate::tree::state::TreeState;
-use crate::tree::{Tree, value};
-use crate::{EngineError, HostClock, IndexDef, LinkStats, PoolStats, Snapshot, TableDef, WriteTxn, check};
+use crate::tree::{Csn, Tree, value};
+use crate::{
+    EngineError, HostClock, IndexDef, LinkStats, PoolStats, Snapshot, TableDef, WriteTxn, check, index,
+};
+
+/// See [`Database::set_group_ms`].
+const GROUP_MS_DEFAULT: u32 = 10;
 
 /// How a database is opened.
 #[derive(Clone, Debug)]
@@ -98,6 +105,12 @@ pub(crate) struct Shared {
     pub(crate) options: DatabaseOptions,
     /// How many views are open at each commit.
     pub(crate) live: Mutex<BTreeMap<CommitNo, u32>>,
+    /// Extents of transactions that are under way: no catalog names them yet.
+    pub(crate) unpublished: Mutex<BTreeSet<ExtentId>>,
+    /// Trees of indexes that were dropped: who still knows one must not rely on what it reads there.
+    pub(crate) dropped: Mutex<BTreeSet<TableId>>,
+    /// The number of the next table that is created, whether it is ever committed or not.
+    pub(crate) next_table: Mutex<u32>,
 }
 
 pub(crate) struct Inner {
@@ -107,6 +120,7 @@ pub(crate) struct Inner {
     written: Condvar,
     pub(crate) sequencer: Sequencer,
     pub(crate) durability: RwLock<Durability>,
+    group_ms: AtomicU32,
     /// What only who has the right to write touches.
     pub(crate) trees: Mutex<TreeState>,
 }
@@ -122,6 +136,13 @@ impl Drop for Permit {
 }
 
 impl Shared {
+    /// The number of a new table or tree.
+    pub(crate) fn new_table(&self) -> TableId {
+        let mut next = self.next_table.lock();
+        *next += 1;
+        TableId::new(*next - 1)
+    }
+
     /// Bytes of the longest value of a tree.
     pub(crate) fn value_bytes_max(&self) -> usize {
         self.store.identity().page_bytes_max as usize - value::HEADER_BYTES
@@ -145,13 +166,14 @@ impl Inner {
         &self,
         commit: CommitNo,
         view: Option<ViewId>,
+        csn: Option<Csn>,
         catalog: Catalog,
         changed: Vec<Lpid>,
     ) -> Snapshot {
         let shared = &self.shared;
         shared.pool.changed(commit, changed);
         let view = self.view_at(commit, view);
-        let snapshot = Snapshot::new(view, self.current().csn(), catalog);
+        let snapshot = Snapshot::new(view, csn.unwrap_or_else(|| self.current().csn()), catalog);
         self.show(snapshot.clone());
         let oldest = shared.live.lock().keys().next().copied();
         shared.pool.forget_before(oldest.expect("the current view is counted"));
@@ -236,24 +258,45 @@ impl Database {
         }
         let pool = Pool::new(options.pool_bytes);
         let frames = Frames::new(options.frame_bytes);
-        let shared = Arc::new(Shared { store, pool, frames, options, live: Mutex::default() });
+        let shared = Arc::new(Shared {
+            store,
+            pool,
+            frames,
+            options,
+            live: Mutex::default(),
+            unpublished: Mutex::default(),
+            dropped: Mutex::default(),
+            next_table: Mutex::default(),
+        });
         let (view, commit) = shared.store.open_view()?;
         shared.frames.set_view(commit);
         let view = View::new(shared.clone(), view, commit);
         let catalog = Catalog::read(&shared.store, view.id())?;
+        *shared.next_table.lock() = catalog.next_table;
         release_orphans(&shared.store, &catalog, &extents)?;
         let (current, trees) = TreeState::recover(view, catalog, &extents)?;
         let sequencer = Sequencer::new(current.csn());
         let current = RwLock::new(current);
         let (writing, written) = (Mutex::new(false), Condvar::new());
         let trees = Mutex::new(trees);
-        let durability = RwLock::default();
-        let inner = Inner { shared, current, writing, written, sequencer, durability, trees };
+        let (durability, group_ms) = (RwLock::default(), AtomicU32::new(GROUP_MS_DEFAULT));
+        let inner = Inner { shared, current, writing, written, sequencer, durability, group_ms, trees };
         let database = Self { inner: Arc::new(inner) };
         if database.inner.current().tables().any(|t| t.index_pending) {
-            database.begin_write()?.finish_indexes()?;
+            database.begin_exclusive()?.finish_indexes()?;
         }
+        database.drop_unnamed_trees()?;
         Ok(database)
+    }
+
+    /// Drops what is left of indexes whose making, or dropping, a crash cut short.
+    fn drop_unnamed_trees(&self) -> Result<(), EngineError> {
+        let current = self.inner.current();
+        let indexes: BTreeSet<String> =
+            current.tables().flat_map(|t| t.indexes().iter().map(|i| index::tree_name(&i.name))).collect();
+        let left = |t: &&Tree| t.name().starts_with(index::TREE_PREFIX) && !indexes.contains(t.name());
+        let left: Vec<Tree> = current.catalog().trees.values().filter(left).cloned().collect();
+        left.iter().try_for_each(|t| self.drop_tree(t.name(), true).map(drop))
     }
 
     /// The newest committed state. Sends no command.
@@ -293,7 +336,7 @@ impl Database {
         &self,
         f: impl FnOnce(&mut WriteTxn) -> Result<bool, EngineError>,
     ) -> Result<bool, EngineError> {
-        let mut txn = self.begin_write()?;
+        let mut txn = self.begin_exclusive()?;
         let did = f(&mut txn)?;
         if did {
             txn.commit()?;
@@ -301,12 +344,18 @@ impl Database {
         Ok(did)
     }
 
-    /// Begins a transaction that writes; waits until the one before is over. A thread that holds one must not begin
-    /// another.
+    /// Begins a transaction that reads and writes, at the newest committed state. Waits for nobody: what others commit
+    /// meanwhile is looked at when it commits.
     pub fn begin_write(&self) -> Result<WriteTxn, EngineError> {
+        Ok(WriteTxn::new(self.inner.clone(), None, self.snapshot()?))
+    }
+
+    /// Begins a transaction that nobody else commits beside: it waits until the commit that is under way is over, and
+    /// others wait until it is. A thread that holds one must not commit another.
+    pub fn begin_exclusive(&self) -> Result<WriteTxn, EngineError> {
         let permit = self.inner.permit();
         let snapshot = self.inner.refreshed()?;
-        Ok(WriteTxn::new(self.inner.clone(), permit, snapshot))
+        Ok(WriteTxn::new(self.inner.clone(), Some(permit), snapshot))
     }
 
     /// Begins a transaction over trees, at the newest committed state.
@@ -352,6 +401,19 @@ impl Database {
     /// When commits to trees are durable from now on.
     pub fn set_durability(&self, d: Durability) {
         *self.inner.durability.write() = d;
+    }
+
+    /// With [`Durability::Group`]: after how many milliseconds whoever works for this database calls
+    /// [`Database::sync`]; nothing here reads a clock.
+    pub fn set_group_ms(&self, ms: u32) {
+        self.inner.group_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// How often [`Database::sync`] should be called; `None` when no commit waits for that.
+    pub fn group(&self) -> Option<Duration> {
+        let ms = self.inner.group_ms.load(Ordering::Relaxed);
+        let group = *self.inner.durability.read() == Durability::Group;
+        group.then(|| Duration::from_millis(ms.max(1).into()))
     }
 
     /// Makes every commit so far durable.

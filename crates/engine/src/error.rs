@@ -44,6 +44,42 @@ pub enum EngineError {
         /// The key's values, as SQL writes them.
         key: String,
     },
+    /// Two rows with one value of what is UNIQUE.
+    #[error("table \"{table}\": duplicate {key} violates the unique constraint \"{constraint}\"")]
+    Unique {
+        /// The table.
+        table: String,
+        /// The constraint.
+        constraint: String,
+        /// The values, as SQL writes them.
+        key: String,
+    },
+    /// A row that references none, or a row that is gone and still referenced.
+    #[error("table \"{table}\": {what} (foreign key \"{constraint}\" to \"{parent}\")")]
+    ForeignKey {
+        /// The table that references.
+        table: String,
+        /// The constraint.
+        constraint: String,
+        /// The table that is referenced.
+        parent: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// A table that cannot go, since another references it.
+    #[error("table \"{table}\" cannot be dropped: a foreign key of \"{by}\" references it")]
+    Referenced {
+        /// The table.
+        table: String,
+        /// Who references it.
+        by: String,
+    },
+    /// Another transaction committed first to what this one changes. Run again, it may pass.
+    #[error("could not serialize access due to concurrent update: {what}")]
+    Conflict {
+        /// What was changed.
+        what: String,
+    },
     /// A NULL where none may be.
     #[error("table \"{table}\": column \"{column}\" may not be NULL")]
     NotNull {
@@ -158,12 +194,6 @@ pub enum EngineError {
         writes: usize,
         /// Bytes of the largest batch.
         limit_bytes: u64,
-    },
-    /// Another transaction committed a change to the same rows or keys first. Nothing is wrong: try again. SQLSTATE 40001.
-    #[error("could not serialize access due to concurrent update: {what}")]
-    Conflict {
-        /// Of what.
-        what: String,
     },
     /// A page of a tree is not what it should be.
     #[error("tree page {lpid}: {what}")]

@@ -14,6 +14,8 @@ mod check;
 mod clock;
 mod database;
 mod error;
+mod index;
+mod own;
 mod pool;
 mod read;
 mod read_ahead;
@@ -31,6 +33,7 @@ mod write;
 pub use clock::{ClockReading, HostClock, HostWork, Meter, ModelledTime};
 pub use database::{Database, DatabaseOptions, TreeStats};
 pub use error::EngineError;
+pub use index::IndexedPages;
 pub use lode_command::Progress;
 pub use pool::PoolStats;
 pub use read::PageColumns;
@@ -40,12 +43,12 @@ pub use snapshot::Snapshot;
 pub use statistics::TableStatistics;
 pub use store::LinkStats;
 pub use table::{
-    COLUMNS_MAX, ColumnDef, INDEX_COLUMNS_DEFAULT, IndexDef, Layout, RowAddress, Table, TableDef,
-    TableOptions,
+    COLUMNS_MAX, ColumnDef, Constraint, INDEX_COLUMNS_DEFAULT, IndexDef, IndexKind, Layout, RowAddress, Rule,
+    Table, TableDef, TableOptions,
 };
 pub use transaction::{Durability, Range, Savepoint, Transaction};
 pub use tree::{Csn, Cursor, KEY_BYTES_MAX, Tree, Value};
-pub use write::WriteTxn;
+pub use write::{SavedChanges, WriteTxn};
 
 /// A hash map whose order is the same in every run: nothing here draws randomness.
 pub(crate) type Map<K, V> =

@@ -145,6 +145,11 @@ impl Pool {
         self.history.lock().push_back((commit, lpids));
     }
 
+    /// Whether a page was changed by a commit after `commit`, which a snapshot that is open shows.
+    pub(crate) fn changed_since(&self, lpid: Lpid, commit: CommitNo) -> bool {
+        self.shard(lpid).lock().changed.get(&lpid).is_some_and(|&c| c > commit)
+    }
+
     /// No snapshot older than `oldest` is open any more, nor will be.
     pub(crate) fn forget_before(&self, oldest: CommitNo) {
         loop {

@@ -26,10 +26,22 @@ pub struct PageColumns {
     pub rows: usize,
     /// The columns asked for, in that order.
     pub columns: Vec<Column>,
+    /// The row of the page that each row is, where the reading transaction deleted some; `None` when they are 0 to
+    /// `rows` - 1.
+    pub slots: Option<Vec<u32>>,
+    /// Bytes of the whole page; 0 where it has none of its own yet.
+    pub(crate) page_bytes: u64,
     /// Bytes that came up the link for them: 0 when the pool held all.
     pub link_bytes_up: u64,
     /// Bytes that went down the link for them.
     pub link_bytes_down: u64,
+}
+
+impl PageColumns {
+    /// Rows that are in no page yet.
+    pub(crate) fn in_memory(rows: usize, columns: Vec<Column>) -> Self {
+        Self { rows, columns, slots: None, page_bytes: 0, link_bytes_up: 0, link_bytes_down: 0 }
+    }
 }
 
 pub(crate) fn columns(snapshot: &Snapshot, lpid: Lpid, wanted: &[u16]) -> Result<PageColumns, EngineError> {
@@ -67,6 +79,8 @@ pub(crate) fn columns(snapshot: &Snapshot, lpid: Lpid, wanted: &[u16]) -> Result
     Ok(PageColumns {
         rows: page.rows(),
         columns,
+        slots: None,
+        page_bytes: page.page_bytes().into(),
         link_bytes_up: link.bytes_up,
         link_bytes_down: link.bytes_down,
     })
@@ -140,11 +154,25 @@ pub(crate) fn unpublished(
     lpid: Lpid,
     wanted: &[u16],
 ) -> Result<Vec<Column>, EngineError> {
+    Ok(past_pool(store, None, table, lpid, wanted)?.columns)
+}
+
+/// Columns of a page at a view, or as it is now, past the pool.
+pub(crate) fn past_pool(
+    store: &Store,
+    view: Option<ViewId>,
+    table: &Table,
+    lpid: Lpid,
+    wanted: &[u16],
+) -> Result<PageColumns, EngineError> {
     let mut link = LinkStats::default();
-    let page = open(store, None, table, lpid, &mut link)?;
-    let segments = segments(store, None, &page, wanted, &mut link)?;
+    let page = open(store, view, table, lpid, &mut link)?;
+    let segments = segments(store, view, &page, wanted, &mut link)?;
     let columns = wanted.iter().zip(segments).map(|(&c, segment)| page.decode(usize::from(c), segment));
-    Ok(columns.collect::<Result<_, _>>()?)
+    let columns = columns.collect::<Result<_, _>>()?;
+    let (link_bytes_up, link_bytes_down) = (link.bytes_up, link.bytes_down);
+    let (rows, page_bytes) = (page.rows(), page.page_bytes().into());
+    Ok(PageColumns { rows, columns, slots: None, page_bytes, link_bytes_up, link_bytes_down })
 }
 
 fn open(

@@ -60,7 +60,10 @@ impl ReadAhead {
 
     /// The host will want this page, after those that it wanted before.
     pub fn want(&mut self, lpid: Lpid) {
-        self.wanted.push_back(lpid);
+        // What the transaction changed is not read as the drive has it.
+        if !self.snapshot.own().is_some_and(|own| own.covers(lpid)) {
+            self.wanted.push_back(lpid);
+        }
     }
 
     /// Waits until a page that was wanted is in the pool; those behind it are under way then. Answers what crossed the link

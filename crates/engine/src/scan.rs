@@ -7,11 +7,13 @@
 //! ```
 //!
 //! Nothing is submitted before the first [`Scan::next`], since a run-time filter may still come; dropping a scan
-//! cancels its tasks. Units come in the order of the pages, however many tasks there are.
+//! cancels its tasks. Units come in the order of the pages, however many tasks there are. Pages that the reading
+//! transaction changed come last: those that it loaded by a task at another view, the others from the host.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use lode_base::{Lpid, ViewId};
 use lode_command::{
     Command, CommandError, Completion, Outcome, PageRange, Queue, Reply, ScanCounts, ScanTask, ScanUnit, Tag,
 };
@@ -36,6 +38,10 @@ pub struct Scan {
     ended: usize,
     queue: Option<Box<dyn Queue>>,
     tasks: VecDeque<Task>,
+    /// Pages that the transaction loaded, and the view that shows them.
+    loaded: Option<(ViewId, Vec<PageRange>)>,
+    /// Pages that the host evaluates.
+    own: VecDeque<Lpid>,
     counts: ScanCounts,
     link: LinkStats,
 }
@@ -49,6 +55,12 @@ struct Task {
 
 impl Scan {
     pub(crate) fn new(snapshot: Snapshot, mut task: ScanTask) -> Self {
+        let (mut loaded, mut host_pages) = (None, Vec::new());
+        if let Some(own) = snapshot.own() {
+            let parts = own.split(std::mem::take(&mut task.pages));
+            (task.pages, host_pages) = (parts.drive, parts.host);
+            loaded = own.view.as_ref().filter(|_| !parts.loaded.is_empty()).map(|v| (v.id(), parts.loaded));
+        }
         let (mut part_pages, mut depth) = (u32::MAX, 1);
         if let Some(host) = snapshot.host() {
             let pages: u32 = task.pages.iter().map(|r| u32::from(r.count)).sum();
@@ -69,6 +81,8 @@ impl Scan {
             ended: 0,
             queue: None,
             tasks: VecDeque::new(),
+            loaded,
+            own: host_pages.into(),
             counts,
             link,
         }
@@ -81,6 +95,7 @@ impl Scan {
         if next.is_err() {
             // What is under way goes with its queue.
             self.task.pages.clear();
+            (self.loaded, self.own) = (None, VecDeque::new());
             self.tasks.clear();
             self.queue = None;
         }
@@ -91,10 +106,15 @@ impl Scan {
         loop {
             self.submit_more()?;
             let Some(first) = self.tasks.front_mut() else {
+                if let Some((view, mut pages)) = self.loaded.take() {
+                    pages.reverse();
+                    (self.task.view, self.task.pages) = (view, pages);
+                    continue;
+                }
                 if let (Some(queue), 1) = (self.queue.take(), self.depth) {
                     self.snapshot.store().give_back(queue);
                 }
-                return Ok(None);
+                return self.next_own();
             };
             if let Some(unit) = first.ready.pop_front() {
                 return Ok(Some(unit));
@@ -104,6 +124,15 @@ impl Scan {
                 false => self.take()?,
             }
         }
+    }
+
+    /// A unit of pages that the transaction changed.
+    fn next_own(&mut self) -> Result<Option<ScanUnit>, EngineError> {
+        let Some(own) = self.snapshot.own().filter(|_| !self.own.is_empty()) else { return Ok(None) };
+        let pages: Vec<Lpid> = self.own.drain(..self.own.len().min(UNIT_PAGES as usize)).collect();
+        let unit = own.answer(&self.snapshot, &pages, &self.task.program, self.task.answer)?;
+        self.counts += unit.counts;
+        Ok(Some(unit))
     }
 
     /// Tasks for the next pages, as many as may be under way. Where few rows are wanted, the first tasks come alone.

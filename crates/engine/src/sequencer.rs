@@ -12,11 +12,14 @@
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
 
-use lode_base::PageBuf;
+use lode_base::{CommitNo, PageBuf, ViewId};
+use lode_command::Batch;
 use parking_lot::{Condvar, Mutex};
 
 use crate::database::Inner;
+use crate::tree::state::TreeState;
 use crate::tree::{Csn, Tree};
 use crate::{EngineError, Map};
 
@@ -24,8 +27,8 @@ use crate::{EngineError, Map};
 const RECENT_KEYS_MAX: usize = 1 << 20;
 /// Bytes of keys and values that one group takes at most, its first commit aside.
 const GROUP_BYTES_MAX: usize = 4 << 20;
-/// How often a leader gives way to others who may want to join its group.
-const YIELDS_MAX: u32 = 64;
+/// How long a leader waits for others who are likely to join its group, at most: well below what a sync takes.
+const JOIN_WAIT: Duration = Duration::from_micros(100);
 
 /// Writes to one tree, by key; `None` deletes.
 pub(crate) struct TreeWrites {
@@ -47,6 +50,8 @@ pub(crate) struct Sequencer {
     state: Mutex<State>,
     /// Someone's commit is over, or nobody leads any more.
     over: Condvar,
+    /// As many wait as the leader expects.
+    joined: Condvar,
 }
 
 struct State {
@@ -59,8 +64,8 @@ struct State {
     forgotten: Csn,
     waiting: VecDeque<Arc<Pending>>,
     leading: bool,
-    /// How many commits the last two groups had.
-    groups: [usize; 2],
+    /// How many are likely to be in the next group: those who were just answered, and those who waited then.
+    expected: usize,
 }
 
 /// A key that a commit wrote.
@@ -80,9 +85,9 @@ impl Sequencer {
             forgotten: Csn::default(),
             waiting: VecDeque::new(),
             leading: false,
-            groups: [0; 2],
+            expected: 0,
         };
-        Self { state: Mutex::new(state), over: Condvar::new() }
+        Self { state: Mutex::new(state), over: Condvar::new(), joined: Condvar::new() }
     }
 
     /// Validates writes that were made at a snapshot, and gives them their place in the order.
@@ -110,19 +115,20 @@ impl Sequencer {
         state.remember(csn, hashes);
         let pending = Arc::new(Pending { csn, writes, durable, bytes, outcome: Mutex::new(None) });
         state.waiting.push_back(pending.clone());
+        if state.waiting.len() == state.expected {
+            self.joined.notify_one();
+        }
         Ok(pending)
     }
 
     /// Those who wait, in order, as many as make a group.
     fn group(&self) -> Vec<Arc<Pending>> {
         let mut state = self.state.lock();
-        let mut yields = 0;
-        // Whoever was just told that its commit is over is likely to come with another.
-        while state.waiting.len() < state.groups.iter().sum::<usize>() && yields < YIELDS_MAX {
-            drop(state);
-            std::thread::yield_now();
-            yields += 1;
-            state = self.state.lock();
+        // Whoever was just told that its commit is over is likely to come with another. One who commits alone waits for nobody.
+        while state.waiting.len() < state.expected {
+            if self.joined.wait_for(&mut state, JOIN_WAIT).timed_out() {
+                break;
+            }
         }
         let mut group: Vec<Arc<Pending>> = Vec::new();
         let mut bytes = 0;
@@ -133,7 +139,7 @@ impl Sequencer {
             }
             group.extend(state.waiting.pop_front());
         }
-        state.groups = [state.groups[1], group.len()];
+        state.expected = 0;
         group
     }
 }
@@ -203,33 +209,81 @@ impl Inner {
 
     /// Carries out a group of those who wait.
     fn lead(self: &Arc<Self>) {
-        let leading = Leading(&self.sequencer);
+        let mut leading = Leading { sequencer: &self.sequencer, answered: 0 };
         let permit = self.permit();
         let group = self.sequencer.group();
         let mut trees = self.trees.lock();
-        let outcome = trees.commit(self, &group);
-        if outcome.is_err() {
-            let mut state = self.sequencer.state.lock();
-            group.iter().rev().for_each(|p| state.take_back(p.csn));
-        }
-        for p in &group {
-            *p.outcome.lock() = Some(outcome.clone());
-        }
+        self.carry_out(&mut trees, &group);
+        leading.answered = group.len();
         drop(leading);
         // Whoever waits for room waits for this; it is not the fault of those whose commit is over.
         let _ = self.make_room(&mut trees);
         drop(trees);
         drop(permit);
     }
+
+    /// Applies a group, and tells those who wait for it.
+    fn carry_out(&self, trees: &mut TreeState, group: &[Arc<Pending>]) {
+        let outcome = trees.commit(self, group);
+        if outcome.is_err() {
+            let mut state = self.sequencer.state.lock();
+            group.iter().rev().for_each(|p| state.take_back(p.csn));
+        }
+        for p in group {
+            *p.outcome.lock() = Some(outcome.clone());
+        }
+    }
+
+    /// Sends a batch with changes of trees that nobody else changes, and no group goes before it. Its pages show once the caller
+    /// publishes a state of the commit that it answers. Only for who has the right to write.
+    pub(crate) fn write_along(
+        &self,
+        writes: Vec<TreeWrites>,
+        batch: Batch,
+    ) -> Result<(CommitNo, Option<ViewId>, Option<Csn>), EngineError> {
+        self.make_room(&mut self.trees.lock())?;
+        let csn = loop {
+            {
+                let mut state = self.sequencer.state.lock();
+                // Whose number is lower goes first: else a snapshot would go back.
+                if state.waiting.is_empty() {
+                    state.newest = Csn::new(state.newest.raw() + 1);
+                    break state.newest;
+                }
+            }
+            let group = self.sequencer.group();
+            self.carry_out(&mut self.trees.lock(), &group);
+            // Under the lock, so that nobody looks before and waits after.
+            let _state = self.sequencer.state.lock();
+            self.sequencer.over.notify_all();
+        };
+        let (commit, view) = self.trees.lock().write_along(self, csn, &writes, batch)?;
+        Ok((commit, view, Some(csn)))
+    }
+
+    /// The same for changes of trees alone, which show at once.
+    pub(crate) fn commit_alone(&self, writes: Vec<TreeWrites>, batch: Batch) -> Result<(), EngineError> {
+        let (commit, view, csn) = self.write_along(writes, batch)?;
+        let view = self.view_at(commit, view);
+        let csn = csn.expect("a commit has a number");
+        self.show(self.current().with_commits(csn, Some(view)));
+        Ok(())
+    }
 }
 
 /// The right to lead, given back also when the leader unwinds.
-struct Leading<'a>(&'a Sequencer);
+struct Leading<'a> {
+    sequencer: &'a Sequencer,
+    answered: usize,
+}
 
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
-        self.0.state.lock().leading = false;
-        self.0.over.notify_all();
+        let mut state = self.sequencer.state.lock();
+        state.leading = false;
+        state.expected = state.waiting.len() + self.answered;
+        drop(state);
+        self.sequencer.over.notify_all();
     }
 }
 

@@ -3,7 +3,8 @@
 //! ```text
 //!   Snapshot ─► Seen ─► View (pinned in the drive, closed when the last clone drops)
 //!            │       └ the newest commit to trees
-//!            └► Catalog (immutable tables)
+//!            ├► Catalog (immutable tables)
+//!            └► Own (within a transaction: its own changes)
 //! ```
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use lode_program::{IndexEntry, Program};
 
 use crate::catalog::Catalog;
 use crate::database::Shared;
+use crate::own::Own;
 use crate::store::Store;
 use crate::tree::frames::Sight;
 use crate::tree::{Csn, Tree};
@@ -29,6 +31,7 @@ pub(crate) const UNIT_PAGES: u32 = 16;
 pub struct Snapshot {
     seen: Arc<Seen>,
     catalog: Arc<Catalog>,
+    own: Option<Arc<Own>>,
 }
 
 /// What a snapshot sees of the drive and of the frames; both keep it for as long as this lives.
@@ -100,19 +103,25 @@ impl Drop for View {
 
 impl Snapshot {
     pub(crate) fn new(view: View, csn: Csn, catalog: Catalog) -> Self {
-        Self { seen: Arc::new(Seen::new(Arc::new(view), csn)), catalog: Arc::new(catalog) }
+        Self { seen: Arc::new(Seen::new(Arc::new(view), csn)), catalog: Arc::new(catalog), own: None }
+    }
+
+    /// What a transaction sees: the state at its begin, and its own changes. `catalog` is that with these.
+    pub(crate) fn with_own(catalog: Catalog, own: Own) -> Self {
+        let seen = own.base.seen.clone();
+        Self { seen, catalog: Arc::new(catalog), own: Some(Arc::new(own)) }
     }
 
     /// The same catalog behind another view of the same state.
     pub(crate) fn with_view(&self, view: View) -> Self {
         let seen = Seen::new(Arc::new(view), self.seen.csn);
-        Self { seen: Arc::new(seen), catalog: self.catalog.clone() }
+        Self { seen: Arc::new(seen), catalog: self.catalog.clone(), own: None }
     }
 
     /// The same catalog after commits to trees; without a view, behind the one of this snapshot.
     pub(crate) fn with_commits(&self, csn: Csn, view: Option<View>) -> Self {
         let view = view.map_or_else(|| self.seen.view.clone(), Arc::new);
-        Self { seen: Arc::new(Seen::new(view, csn)), catalog: self.catalog.clone() }
+        Self { seen: Arc::new(Seen::new(view, csn)), catalog: self.catalog.clone(), own: None }
     }
 
     /// The newest commit to trees that is shown.
@@ -122,6 +131,15 @@ impl Snapshot {
 
     pub(crate) fn sight(&self) -> Sight {
         self.seen.sight()
+    }
+
+    pub(crate) fn own(&self) -> Option<&Own> {
+        self.own.as_deref()
+    }
+
+    /// Whether a table has changes that only the reading transaction sees.
+    pub fn has_own_changes(&self, t: &Table) -> bool {
+        self.own().is_some_and(|own| own.changed.contains(&t.id()))
     }
 
     /// The commit that is shown.
@@ -185,13 +203,19 @@ impl Snapshot {
         if let Some(known) = t.statistics.get() {
             return Ok(known.clone());
         }
-        let collected = statistics::collect(self, t)?;
+        let collected = match self.own() {
+            Some(own) if own.changed.contains(&t.id()) => own.statistics(self, t)?,
+            _ => statistics::collect(self, t)?,
+        };
         Ok(t.statistics.get_or_init(|| collected).clone())
     }
 
     /// Columns of one page, through the buffer pool: only what is not held there crosses the link.
     pub fn read_columns(&self, lpid: Lpid, columns: &[u16]) -> Result<PageColumns, EngineError> {
-        read::columns(self, lpid, columns)
+        match self.own() {
+            Some(own) if own.covers(lpid) => own.read(self, lpid, columns),
+            _ => read::columns(self, lpid, columns),
+        }
     }
 
     /// With a modelled device: reads of these columns ahead of [`Snapshot::read_columns`], as many pages at a time as the host's

@@ -34,17 +34,8 @@ pub struct TableStatistics {
 
 /// The statistics of a table, out of the index entries of its pages.
 pub(crate) fn collect(snapshot: &Snapshot, t: &Table) -> Result<TableStatistics, EngineError> {
-    let columns = t.schema().columns.len();
-    let mut stats = TableStatistics {
-        rows: t.rows(),
-        pages: t.pages(),
-        bytes: t.bytes(),
-        columns: vec![None; columns],
-        has_nulls: t.schema().columns.iter().map(|c| (!c.nullable).then_some(false)).collect(),
-        keys: vec![None; columns],
-        complete: false,
-    };
-    let unknown = stats.clone();
+    let unknown = TableStatistics::unknown(t);
+    let mut stats = unknown.clone();
     let indexed = t.index_columns();
     for ranges in t.page_ranges().chunks(READ_EXTENTS) {
         for (_, entry) in snapshot.read_index(ranges.to_vec())? {
@@ -61,6 +52,25 @@ pub(crate) fn collect(snapshot: &Snapshot, t: &Table) -> Result<TableStatistics,
 }
 
 impl TableStatistics {
+    /// Nothing but counts is known.
+    pub(crate) fn unknown(t: &Table) -> Self {
+        let columns = t.schema().columns.len();
+        Self {
+            rows: t.rows(),
+            pages: t.pages(),
+            bytes: t.bytes(),
+            columns: vec![None; columns],
+            has_nulls: t.schema().columns.iter().map(|c| (!c.nullable).then_some(false)).collect(),
+            keys: vec![None; columns],
+            complete: false,
+        }
+    }
+
+    /// All is known: there are no rows.
+    pub(crate) fn none(t: &Table) -> Self {
+        Self { complete: true, ..Self::unknown(t) }
+    }
+
     /// The statistics of the table `t`, whose pages are those that these are of, without some, and with pages that
     /// have these entries. They stay bounds; `None` when these are not complete.
     pub(crate) fn grown(&self, t: &Table, entries: &[IndexEntry]) -> Option<Self> {

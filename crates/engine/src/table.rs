@@ -52,6 +52,43 @@ pub struct TableDef {
     pub primary_key: Vec<u16>,
     /// What `WITH (...)` said.
     pub options: TableOptions,
+    /// What its rows must satisfy beside NOT NULL and the primary key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub constraints: Vec<Constraint>,
+}
+
+/// A constraint of a table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Constraint {
+    /// Its name, unique in the table.
+    pub name: String,
+    /// What it says.
+    pub rule: Rule,
+}
+
+/// What a constraint says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    /// No two rows have these values; rows with a NULL among them do not count.
+    Unique {
+        /// The columns, in the constraint's order.
+        columns: Vec<u16>,
+    },
+    /// An expression that is false for no row, as SQL writes it. Whoever makes rows evaluates it.
+    Check {
+        /// The expression.
+        expression: String,
+    },
+    /// These values, unless one is NULL, are those of a row of another table, or of this one.
+    ForeignKey {
+        /// The columns, in the constraint's order.
+        columns: Vec<u16>,
+        /// The other table's name.
+        parent: String,
+        /// Its columns: its primary key, or those of a UNIQUE of it.
+        parent_columns: Vec<u16>,
+    },
 }
 
 /// The options of a table.
@@ -76,7 +113,27 @@ pub enum Layout {
     Auto,
 }
 
-/// A page index made by CREATE INDEX.
+/// What an index made by CREATE INDEX is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IndexKind {
+    /// Columns of the drive's page index.
+    #[default]
+    Page,
+    /// A B+-tree from values to the pages that have them.
+    Btree {
+        /// Whether no two rows may have the same values, unless one is NULL.
+        unique: bool,
+    },
+}
+
+impl IndexKind {
+    fn is_page(&self) -> bool {
+        *self == Self::Page
+    }
+}
+
+/// An index made by CREATE INDEX.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexDef {
     /// Its name, unique in the database.
@@ -85,6 +142,9 @@ pub struct IndexDef {
     pub table: String,
     /// Its columns.
     pub columns: Vec<u16>,
+    /// What it is.
+    #[serde(default, skip_serializing_if = "IndexKind::is_page")]
+    pub kind: IndexKind,
 }
 
 /// The address of a row at one snapshot.
@@ -248,6 +308,12 @@ impl Table {
         self
     }
 
+    /// The same table, to be changed.
+    pub(crate) fn same(&self) -> Self {
+        Self::new(self.id, self.def.clone(), self.indexes.clone(), self.extents.clone(), self.descriptor)
+            .with_contents(self.rows, self.bytes, self.tail, self.index_pending)
+    }
+
     pub(crate) fn to_descriptor(&self) -> TableDescriptor {
         TableDescriptor {
             id: self.id.raw(),
@@ -304,12 +370,18 @@ impl Table {
     /// Columns of the page index: those of the table's options, then those of its indexes.
     pub fn index_columns(&self) -> Vec<u16> {
         let mut columns = self.def.options.page_index.clone();
-        for &c in self.indexes.iter().flat_map(|i| &i.columns) {
+        for &c in self.indexes.iter().filter(|i| i.kind.is_page()).flat_map(|i| &i.columns) {
             if !columns.contains(&c) {
                 columns.push(c);
             }
         }
         columns
+    }
+
+    /// What no two rows have alike: the primary key (without a name), what is UNIQUE, and unique indexes.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (Option<&str>, &[u16])> {
+        let unique = self.indexes.iter().filter(|i| i.kind == IndexKind::Btree { unique: true });
+        self.def.keys().chain(unique.map(|i| (Some(i.name.as_str()), &i.columns[..])))
     }
 
     /// What the drive keeps of each page.
@@ -365,7 +437,59 @@ impl TableDef {
         {
             check_columns(&self.name, what, list, columns)?;
         }
+        for (i, c) in self.constraints.iter().enumerate() {
+            let what = format!("the constraint \"{}\"", c.name);
+            if self.constraints[..i].iter().any(|other| other.name == c.name) {
+                return Err(EngineError::invalid(&self.name, format!("{what} is there twice")));
+            }
+            match &c.rule {
+                Rule::Check { .. } => {}
+                Rule::Unique { columns: list } | Rule::ForeignKey { columns: list, .. }
+                    if list.is_empty() =>
+                {
+                    return Err(EngineError::invalid(&self.name, format!("{what} has no columns")));
+                }
+                Rule::Unique { columns: list } | Rule::ForeignKey { columns: list, .. } => {
+                    check_columns(&self.name, &what, list, columns)?;
+                }
+            }
+        }
         Ok(())
+    }
+
+    /// What no two rows have alike: the primary key (without a name), then what is UNIQUE.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (Option<&str>, &[u16])> {
+        let primary = (!self.primary_key.is_empty()).then_some((None, &self.primary_key[..]));
+        let unique = self.constraints.iter().filter_map(|c| match &c.rule {
+            Rule::Unique { columns } => Some((Some(c.name.as_str()), &columns[..])),
+            _ => None,
+        });
+        primary.into_iter().chain(unique)
+    }
+
+    /// Checks a foreign key against the table that it references.
+    pub(crate) fn check_parent(
+        &self,
+        c: &Constraint,
+        columns: &[u16],
+        parent: &TableDef,
+        parent_columns: &[u16],
+    ) -> Result<(), EngineError> {
+        let what = |s: &str| EngineError::invalid(&self.name, format!("the constraint \"{}\" {s}", c.name));
+        if !parent.keys().any(|(_, key)| key == parent_columns) {
+            let s = format!(
+                "references columns of \"{}\" that are neither its PRIMARY KEY nor UNIQUE",
+                parent.name
+            );
+            return Err(what(&s));
+        }
+        let types = |def: &TableDef, list: &[u16]| -> Vec<DataType> {
+            list.iter().map(|&c| def.columns[usize::from(c)].ty.data_type).collect()
+        };
+        match types(self, columns) == types(parent, parent_columns) {
+            true => Ok(()),
+            false => Err(what(&format!("references columns of \"{}\" of other types", parent.name))),
+        }
     }
 
     /// Primary key columns are never NULL; an empty page index gets the default columns.
@@ -379,13 +503,18 @@ impl TableDef {
         self
     }
 
-    /// The primary key first, then dates and timestamps, then what else has a fixed width.
+    /// The primary key first, then columns of constraints, then dates and timestamps, then what else has a fixed width.
     fn index_columns_default(&self) -> Vec<u16> {
         let all = || (0u16..).zip(&self.columns).map(|(i, c)| (i, c.ty.data_type));
         let dates = all().filter(|(_, t)| matches!(t, DataType::Date | DataType::Timestamp));
         let fixed = all().filter(|(_, t)| !t.is_variable());
         let mut columns = Vec::new();
-        for c in self.primary_key.iter().copied().chain(dates.chain(fixed).map(|(i, _)| i)) {
+        let constrained = self.constraints.iter().flat_map(|c| match &c.rule {
+            Rule::Unique { columns } | Rule::ForeignKey { columns, .. } => &columns[..],
+            Rule::Check { .. } => &[],
+        });
+        for c in self.primary_key.iter().chain(constrained).copied().chain(dates.chain(fixed).map(|(i, _)| i))
+        {
             if columns.len() < INDEX_COLUMNS_DEFAULT && !columns.contains(&c) {
                 columns.push(c);
             }
@@ -427,6 +556,7 @@ mod tests {
             columns: types.iter().enumerate().map(column).collect(),
             primary_key: primary_key.into(),
             options: TableOptions::default(),
+            constraints: Vec::new(),
         }
     }
 

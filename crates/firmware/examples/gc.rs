@@ -7,7 +7,7 @@
 mod drive_host;
 #[path = "../../bench/src/gc/mod.rs"]
 mod gc;
-#[path = "../../bench/src/random.rs"]
+#[path = "../../workload/src/random.rs"]
 mod random;
 
 use gc::run::Plan;

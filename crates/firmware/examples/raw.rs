@@ -3,14 +3,18 @@
 //! `cargo run --release -p lode-firmware --example raw -- DIRECTORY SECONDS`
 #![allow(dead_code, unused_imports, unreachable_pub, missing_docs)]
 
+#[path = "../../workload/src/disk.rs"]
+mod disk;
 #[path = "../../bench/src/drive_host.rs"]
 mod drive_host;
-#[path = "../../bench/src/random.rs"]
+#[path = "../../workload/src/random.rs"]
 mod random;
 #[path = "../../bench/src/raw/mod.rs"]
 mod raw;
 #[path = "../../bench/src/trace/mod.rs"]
 mod trace;
+#[path = "../../workload/src/zipf.rs"]
+mod zipf;
 
 use std::time::Duration;
 

@@ -7,12 +7,14 @@
 
 #[path = "../../bench/src/drive_host.rs"]
 mod drive_host;
-#[path = "../../bench/src/random.rs"]
+#[path = "../../workload/src/random.rs"]
 mod random;
 #[path = "../../bench/src/raw/simulator.rs"]
 mod simulator;
 #[path = "../../bench/src/trace/mod.rs"]
 mod trace;
+#[path = "../../workload/src/zipf.rs"]
+mod zipf;
 
 /// As in the binary.
 #[global_allocator]

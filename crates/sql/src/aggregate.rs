@@ -139,7 +139,13 @@ impl<'a> Below<'a> {
         let mut at = plan;
         loop {
             if let Some(scan) = at.downcast_ref::<LodeScanExec>() {
-                let may = scan.offload().aggregates() && scan.fetch().is_none() && !scan.answers_groups();
+                let spec = scan.spec();
+                // What a transaction changed itself is not in the drive yet.
+                let is_committed = !spec.snapshot.has_own_changes(&spec.table);
+                let may = is_committed
+                    && scan.offload().aggregates()
+                    && scan.fetch().is_none()
+                    && !scan.answers_groups();
                 return may.then_some(Self { scan, projections });
             } else if let Some(p) = at.downcast_ref::<ProjectionExec>() {
                 projections.push(p);

@@ -9,13 +9,17 @@ use datafusion::sql::sqlparser::ast::{
     IndexColumn, IndexType, ObjectName, ObjectType, Query, SqlOption, Statement as Sql, TableConstraint,
     Value,
 };
-use lode_engine::{ColumnDef, IndexDef, Layout, TableDef, TableOptions};
+use lode_engine::{
+    ColumnDef, EngineError, IndexDef, IndexKind, Layout, Snapshot, TableDef, TableOptions, WriteTxn,
+};
 use lode_page::ColumnType;
 
 use crate::catalog::RESERVED_PREFIX;
-use crate::dml::{column_numbers, find_table, load};
+use crate::constraints::{self, Declared};
+use crate::dml::{Checks, column_numbers, find_table, load};
 use crate::session::{blocking, start};
 use crate::statement::{StatementResult, fold, table_name};
+use crate::transaction::TransactionStatus;
 use crate::types::{column_type, declared_type};
 use crate::{Session, SqlError};
 
@@ -34,7 +38,7 @@ pub(crate) async fn create_table(
         .build();
     if known != *create {
         return Err(SqlError::Unsupported(
-            "CREATE TABLE with more than columns, PRIMARY KEY, WITH (...) and AS".into(),
+            "CREATE TABLE with more than columns, constraints, WITH (...) and AS".into(),
         ));
     }
     let name = table_name(&create.name)?;
@@ -45,11 +49,29 @@ pub(crate) async fn create_table(
         }
         return create_table_as(session, create, name, query).await;
     }
-    let (columns, primary_key) = columns_and_key(create)?;
-    let def = table_def(name, columns, primary_key, &create.table_options)?;
-    let (db, if_not_exists) = (session.database().clone(), create.if_not_exists);
-    blocking(move || Ok(db.create_table(def, if_not_exists)?)).await?;
+    let (columns, primary_key, declared) = columns_and_key(create)?;
+    let mut def = table_def(name, columns, primary_key, &create.table_options)?;
+    if !declared.is_empty() {
+        def.constraints = constraints::resolve(&def, declared, &session.snapshot().await?)?;
+        // That each CHECK is a condition is told now.
+        Checks::of(&session.state(), &def)?;
+    }
+    let if_not_exists = create.if_not_exists;
+    change(session, move |txn| txn.create_table(def, if_not_exists)).await?;
     Ok(StatementResult::done("CREATE TABLE"))
+}
+
+/// Changes definitions, in the open transaction or in one of its own.
+async fn change(
+    session: &Session,
+    f: impl FnOnce(&mut WriteTxn) -> Result<bool, EngineError> + Send + 'static,
+) -> Result<(), SqlError> {
+    let mut work = session.work().await?;
+    blocking(move || {
+        f(&mut work.txn)?;
+        work.finish()
+    })
+    .await
 }
 
 async fn create_table_as(
@@ -58,10 +80,9 @@ async fn create_table_as(
     name: String,
     query: &Query,
 ) -> Result<StatementResult, SqlError> {
-    let db = session.database().clone();
-    let mut txn = blocking(move || Ok(db.begin_write()?)).await?;
-    let snapshot = txn.snapshot().clone();
+    let (mut work, snapshot) = session.work().await?.snapshot().await?;
     if snapshot.table(&name).is_some() && create.if_not_exists {
+        work.finish()?;
         return Ok(StatementResult::done("CREATE TABLE"));
     }
     let state = session.state_at(snapshot, None);
@@ -86,24 +107,26 @@ async fn create_table_as(
     }
     let def = table_def(name, columns, Vec::new(), &create.table_options)?;
     let table = Arc::new(def.clone());
-    let txn = blocking(move || {
-        txn.create_table(def, false)?;
-        Ok(txn)
+    let work = blocking(move || {
+        work.txn.create_table(def, false)?;
+        Ok(work)
     })
     .await?;
-    let (txn, rows) = load(txn, table, rows).await?;
-    blocking(move || Ok(txn.commit()?)).await?;
+    let checks = Checks::of(&state, &table)?;
+    let (work, rows) = load(work, table, checks, rows).await?;
+    blocking(move || work.finish()).await?;
     Ok(StatementResult::Count { verb: "CREATE TABLE AS", rows })
 }
 
-fn columns_and_key(create: &CreateTable) -> Result<(Vec<ColumnDef>, Vec<String>), SqlError> {
+fn columns_and_key(create: &CreateTable) -> Result<(Vec<ColumnDef>, Vec<String>, Vec<Declared>), SqlError> {
     if create.columns.is_empty() {
         return Err(SqlError::Invalid("a table has at least one column".into()));
     }
     let mut columns = Vec::with_capacity(create.columns.len());
     let mut keys: Vec<Vec<String>> = Vec::new();
+    let mut declared = Vec::new();
     for column in &create.columns {
-        let (def, is_key) = column_def(column)?;
+        let (def, is_key) = column_def(column, &mut declared)?;
         if is_key {
             keys.push(vec![def.name.clone()]);
         }
@@ -114,16 +137,16 @@ fn columns_and_key(create: &CreateTable) -> Result<(Vec<ColumnDef>, Vec<String>)
             TableConstraint::PrimaryKey(key) if key.index_type.is_none() && key.characteristics.is_none() => {
                 keys.push(key.columns.iter().map(plain_column).collect::<Result<_, _>>()?);
             }
-            other => return Err(SqlError::Unsupported(format!("the constraint {other}"))),
+            other => declared.push(constraints::of_table(other)?),
         }
     }
     if keys.len() > 1 {
         return Err(SqlError::Invalid("a table has at most one PRIMARY KEY".into()));
     }
-    Ok((columns, keys.pop().unwrap_or_default()))
+    Ok((columns, keys.pop().unwrap_or_default(), declared))
 }
 
-fn column_def(column: &SqlColumn) -> Result<(ColumnDef, bool), SqlError> {
+fn column_def(column: &SqlColumn, declared: &mut Vec<Declared>) -> Result<(ColumnDef, bool), SqlError> {
     let name = fold(&column.name);
     let (data_type, max_chars) = declared_type(&column.data_type)
         .map_err(|e| e.at(column.name.span.start.line, column.name.span.start.column))?;
@@ -133,6 +156,15 @@ fn column_def(column: &SqlColumn) -> Result<(ColumnDef, bool), SqlError> {
             ColumnOption::Null => {}
             ColumnOption::NotNull => nullable = false,
             ColumnOption::PrimaryKey(key) if key.characteristics.is_none() => is_key = true,
+            ColumnOption::Unique(u) => {
+                declared.push(constraints::unique(u, vec![name.clone()])?.named(&option.name));
+            }
+            ColumnOption::Check(c) => {
+                declared.push(constraints::check(c, Some(name.clone()))?.named(&option.name));
+            }
+            ColumnOption::ForeignKey(f) => {
+                declared.push(constraints::foreign_key(f, vec![name.clone()])?.named(&option.name));
+            }
             other => return Err(SqlError::Unsupported(format!("{other} of column \"{name}\""))),
         }
     }
@@ -200,7 +232,13 @@ fn table_def(
     for &k in &primary_key {
         columns[usize::from(k)].ty.nullable = false;
     }
-    Ok(TableDef { name, columns, primary_key, options: TableOptions { layout, page_index } })
+    Ok(TableDef {
+        name,
+        columns,
+        primary_key,
+        options: TableOptions { layout, page_index },
+        constraints: Vec::new(),
+    })
 }
 
 fn table_options(options: &CreateTableOptions) -> Result<Vec<(String, String)>, SqlError> {
@@ -227,13 +265,12 @@ fn table_options(options: &CreateTableOptions) -> Result<Vec<(String, String)>, 
     Ok(pairs)
 }
 
-/// `CREATE INDEX [IF NOT EXISTS] name ON t USING page_index (columns)`.
+/// `CREATE [UNIQUE] INDEX [IF NOT EXISTS] name ON t [USING page_index | btree] (columns)`. Without USING it is a B+-tree.
 pub(crate) async fn create_index(
     session: &Session,
     create: &CreateIndex,
 ) -> Result<StatementResult, SqlError> {
-    let unusual = create.unique
-        || create.concurrently
+    let unusual = create.concurrently
         || !create.include.is_empty()
         || create.nulls_distinct.is_some()
         || !create.with.is_empty()
@@ -243,14 +280,18 @@ pub(crate) async fn create_index(
     let kind = match &create.using {
         Some(IndexType::Custom(kind)) => fold(kind),
         Some(other) => other.to_string().to_lowercase(),
-        None => String::new(),
+        None => "btree".into(),
     };
-    if unusual || kind != "page_index" {
-        return Err(SqlError::Unsupported(format!(
-            "CREATE INDEX of this kind{}: expected CREATE INDEX name ON table USING page_index (columns)",
-            if kind.is_empty() || kind == "page_index" { String::new() } else { format!(" ({kind})") }
-        )));
-    }
+    let kind = match (kind.as_str(), create.unique) {
+        ("page_index", false) if !unusual => IndexKind::Page,
+        ("btree", unique) if !unusual => IndexKind::Btree { unique },
+        _ => {
+            return Err(SqlError::Unsupported(format!(
+                "CREATE INDEX of this kind ({kind}): expected CREATE [UNIQUE] INDEX name ON table USING btree (columns), \
+                 or CREATE INDEX name ON table USING page_index (columns)"
+            )));
+        }
+    };
     let name = match &create.name {
         Some(name) => table_name(name)?,
         None => return Err(SqlError::Invalid("an index needs a name".into())),
@@ -258,13 +299,18 @@ pub(crate) async fn create_index(
     check_name("index", &name)?;
     let table = table_name(&create.table_name)?;
     let columns: Vec<String> = create.columns.iter().map(plain_column).collect::<Result<_, _>>()?;
-    let (db, if_not_exists) = (session.database().clone(), create.if_not_exists);
-    blocking(move || {
-        let columns = column_numbers(&*find_table(&db.snapshot()?, &table)?, &columns)?;
-        db.create_index(IndexDef { name, table, columns }, if_not_exists)?;
-        Ok(())
-    })
-    .await?;
+    let if_not_exists = create.if_not_exists;
+    let columns = column_numbers(&*find_table(&session.snapshot().await?, &table)?, &columns)?;
+    let def = IndexDef { name, table, columns, kind };
+    if kind == IndexKind::Page {
+        change(session, move |txn| txn.create_index(def, if_not_exists)).await?;
+        return Ok(StatementResult::done("CREATE INDEX"));
+    }
+    if session.transaction_status() != TransactionStatus::Idle {
+        return Err(SqlError::Unsupported("CREATE INDEX ... USING btree within a transaction".into()));
+    }
+    let db = session.database().clone();
+    blocking(move || Ok(db.create_index(def, if_not_exists)?)).await?;
     Ok(StatementResult::done("CREATE INDEX"))
 }
 
@@ -278,17 +324,17 @@ pub(crate) async fn drop(session: &Session, statement: &Sql) -> Result<Statement
     }
     let [name] = names.as_slice() else {
         return Err(SqlError::Unsupported(
-            "DROP of several at once: each statement is its own transaction".into(),
+            "DROP of several at once: drop one after the other, between BEGIN and COMMIT".into(),
         ));
     };
-    let (db, if_exists, name) = (session.database().clone(), *if_exists, table_name(name)?);
+    let (if_exists, name) = (*if_exists, table_name(name)?);
     match object_type {
         ObjectType::Table => {
-            blocking(move || Ok(db.drop_table(&name, if_exists)?)).await?;
+            change(session, move |txn| txn.drop_table(&name, if_exists)).await?;
             Ok(StatementResult::done("DROP TABLE"))
         }
         ObjectType::Index => {
-            blocking(move || Ok(db.drop_index(&name, if_exists)?)).await?;
+            change(session, move |txn| txn.drop_index(&name, if_exists)).await?;
             Ok(StatementResult::done("DROP INDEX"))
         }
         other => Err(SqlError::Unsupported(format!("DROP {other}"))),
@@ -296,7 +342,7 @@ pub(crate) async fn drop(session: &Session, statement: &Sql) -> Result<Statement
 }
 
 /// The name of an index's or key's column: a bare one, without order or expression.
-fn plain_column(column: &IndexColumn) -> Result<String, SqlError> {
+pub(crate) fn plain_column(column: &IndexColumn) -> Result<String, SqlError> {
     match &column.column.expr {
         Expr::Identifier(name) if *column == IndexColumn::from(name.clone()) => Ok(fold(name)),
         other => Err(SqlError::Unsupported(format!("{other} in a key or index: expected a column's name"))),
@@ -311,7 +357,7 @@ fn check_name(what: &str, name: &str) -> Result<(), SqlError> {
 }
 
 /// The statement that would make `def` again.
-pub(crate) fn create_statement(def: &TableDef) -> String {
+pub(crate) fn create_statement(def: &TableDef, snapshot: &Snapshot) -> String {
     let quote = |name: &str| Ident::with_quote('"', name).to_string();
     let list = |columns: &[u16]| -> Vec<&str> {
         columns.iter().map(|&c| def.columns[usize::from(c)].name.as_str()).collect()
@@ -327,6 +373,7 @@ pub(crate) fn create_statement(def: &TableDef) -> String {
         let key: Vec<String> = list(&def.primary_key).into_iter().map(quote).collect();
         lines.push(format!("  PRIMARY KEY ({})", key.join(", ")));
     }
+    lines.extend(def.constraints.iter().map(|c| format!("  {}", constraints::text(def, c, snapshot))));
     let layout = match def.options.layout {
         Layout::Row => "row",
         Layout::Column => "column",

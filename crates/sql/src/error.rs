@@ -43,6 +43,26 @@ pub enum SqlError {
         /// What went wrong.
         message: String,
     },
+    /// A row for which a CHECK is false.
+    #[error("table \"{table}\": a row violates the check constraint \"{constraint}\"")]
+    Check {
+        /// The table.
+        table: String,
+        /// The constraint.
+        constraint: String,
+    },
+    /// The transaction failed before; it can only be rolled back.
+    #[error("current transaction is aborted, commands ignored until end of transaction block")]
+    TransactionFailed,
+    /// A change within a transaction that is READ ONLY.
+    #[error("cannot change anything in a read-only transaction")]
+    ReadOnly,
+    /// What is only said within a transaction.
+    #[error("{0} can only be used in transaction blocks")]
+    NoTransaction(&'static str),
+    /// No savepoint of that name.
+    #[error("savepoint \"{0}\" does not exist")]
+    NoSavepoint(String),
     /// The engine refused.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -69,6 +89,23 @@ pub enum SqlError {
 }
 
 impl SqlError {
+    /// The SQLSTATE that PostgreSQL's clients know such an error by.
+    pub fn sqlstate(&self) -> &'static str {
+        match self {
+            Self::Syntax { .. } => "42601",
+            Self::Unsupported(_) => "0A000",
+            Self::TransactionFailed => "25P02",
+            Self::ReadOnly => "25006",
+            Self::Check { .. } => "23514",
+            Self::NoTransaction(_) => "25P01",
+            Self::NoSavepoint(_) => "3B001",
+            Self::File { .. } => "58030",
+            Self::Malformed { .. } => "22P02",
+            Self::Engine(e) => engine_sqlstate(e),
+            Self::Invalid(message) | Self::Query { message, .. } => message_sqlstate(message),
+        }
+    }
+
     /// A file that cannot be read or written.
     pub(crate) fn file(path: impl AsRef<Path>, error: impl std::fmt::Display) -> Self {
         Self::File { path: path.as_ref().display().to_string(), message: one_line(&error.to_string()) }
@@ -85,6 +122,58 @@ impl SqlError {
             other => other,
         }
     }
+}
+
+fn engine_sqlstate(e: &EngineError) -> &'static str {
+    match e {
+        EngineError::Conflict { .. } => "40001",
+        EngineError::DuplicateKey { .. } | EngineError::Unique { .. } => "23505",
+        EngineError::ForeignKey { .. } => "23503",
+        EngineError::Referenced { .. } => "2BP01",
+        EngineError::NotNull { .. } => "23502",
+        EngineError::NoSuchTable(_) => "42P01",
+        EngineError::TableExists(_) | EngineError::IndexExists(_) => "42P07",
+        EngineError::NoSuchIndex(_) | EngineError::NoSuchTree(_) => "42704",
+        EngineError::TreeExists(_) => "42710",
+        EngineError::EntryTooLong { .. } | EngineError::TransactionTooLarge { .. } => "54000",
+        EngineError::Halted(_) => "58030",
+        EngineError::DuplicateColumn { .. } => "42701",
+        EngineError::TooLong { .. } => "22001",
+        EngineError::RowTooLong { .. } => "54000",
+        EngineError::OutOfSpace { .. } => "53100",
+        EngineError::SnapshotTooOld => "72000",
+        EngineError::Invalid { .. } => "42P16",
+        EngineError::BadCatalog { .. }
+        | EngineError::BadPage { .. }
+        | EngineError::BadTreePage { .. }
+        | EngineError::BadRedo { .. }
+        | EngineError::Page(_) => "XX001",
+        EngineError::NewerCatalog { .. } | EngineError::NoCatalog { .. } => "XX000",
+        EngineError::NoSuchRow { .. } | EngineError::Program(_) | EngineError::Protocol { .. } => "XX000",
+        EngineError::Drive(_) | EngineError::Device(_) => "58030",
+    }
+}
+
+/// What DataFusion says has no code: its words tell.
+fn message_sqlstate(message: &str) -> &'static str {
+    const KNOWN: [(&str, &str); 15] = [
+        ("non-nullable", "23502"),
+        ("division by zero", "22012"),
+        ("Divide by zero", "22012"),
+        ("verflow", "22003"),
+        ("an't cast value", "22003"),
+        ("annot cast", "22P02"),
+        ("is not of type", "22P02"),
+        ("there is no column", "42703"),
+        ("has no column", "42703"),
+        ("is declared twice", "42701"),
+        ("is set twice", "42701"),
+        ("table '", "42P01"),
+        ("Invalid function", "42883"),
+        ("out of memory", "53200"),
+        ("ambiguous", "42702"),
+    ];
+    KNOWN.iter().find(|(words, _)| message.contains(words)).map_or("42000", |(_, code)| code)
 }
 
 fn place_prefix(place: &Option<(u64, u64)>) -> String {

@@ -4,6 +4,7 @@
 //!   filter ─► translates? ─┬─ no ──────────────────► stays in the plan
 //!                          └─ yes ─┬─ rows, aggregate, auto ─► leaves the plan: the scan filters exactly
 //!                                  └─ index, pages ──────────► stays, and tells the drive which pages to skip
+//!   filter ─► a B+-tree index on its columns? ─► the pages that it names, in the place of all
 //! ```
 
 use std::fmt;
@@ -26,6 +27,13 @@ use crate::{Offload, StatementCounts};
 
 /// The hidden column that addresses a row at its snapshot: what DELETE and UPDATE change.
 pub const ROW_IDENTITY: &str = "__lode_row";
+
+/// A B+-tree index is used where it leaves at most one page in so many.
+const INDEX_PART_MAX: u64 = 4;
+/// Of the rows of a page that an index names, one in so many is taken to pass.
+const ROWS_A_PAGE_PASS: u64 = 16;
+/// Pages of an index that one thread reads.
+const FEW_PAGES_MAX: u64 = 16;
 
 /// A table at one snapshot.
 pub struct LodeTable {
@@ -134,8 +142,16 @@ impl TableProvider for LodeTable {
             }
         }
         let filter = if terms.len() > 1 { Some(program::Expr::And(terms)) } else { terms.pop() };
-        let selectivity = match &filter {
-            Some(f) if self.offload.filters_exactly() => {
+        let pages = self.table.pages();
+        let indexed = match &filter {
+            Some(f) => {
+                self.snapshot.index_pages(&self.table, f, pages / INDEX_PART_MAX).map_err(engine_error)?
+            }
+            None => None,
+        };
+        let selectivity = match (&filter, &indexed) {
+            (Some(_), Some(indexed)) => indexed.count as f64 / (pages * ROWS_A_PAGE_PASS).max(1) as f64,
+            (Some(f), None) if self.offload.filters_exactly() => {
                 estimate::sample(&self.snapshot, &self.table, f, &self.counts)?
             }
             _ => 1.0,
@@ -150,6 +166,7 @@ impl TableProvider for LodeTable {
             filter,
             filter_text: filter_text.join(" AND "),
             selectivity,
+            index: indexed.as_ref().map(|i| (i.index.clone(), i.count)),
             groups: None,
         };
         let known = self.snapshot.statistics(&self.table).map_err(engine_error)?;
@@ -157,7 +174,10 @@ impl TableProvider for LodeTable {
         // What fits one batch is not worth a second thread.
         let few = known.rows as usize <= state.config().batch_size();
         let partitions = if few { 1 } else { state.config().target_partitions() };
-        let pages = deal(&self.snapshot.page_ranges(&self.table), partitions);
+        let few = few || indexed.as_ref().is_some_and(|i| i.count <= FEW_PAGES_MAX);
+        let partitions = if few { 1 } else { partitions };
+        let ranges = indexed.map_or_else(|| self.snapshot.page_ranges(&self.table), |i| i.pages);
+        let pages = deal(&ranges, partitions);
         Ok(Arc::new(LodeScanExec::new(Arc::new(spec), pages, statistics, limit)))
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!   script ─► statements ─► one snapshot each ─► SELECT: a stream of rows, read as it is taken
-//!                                            └─► change: one write transaction, committed before the result
+//!                                            └─► change: the open transaction, or one of its own that is committed
+//!                                                before the result
 //! ```
 //!
 //! Invariants: each statement sees one snapshot, also the parts of a change that read; a statement that fails
-//! changed nothing.
+//! changed nothing, and an open transaction can then only be rolled back.
 
 use std::sync::Arc;
 
@@ -18,10 +19,12 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{SendableRecordBatchStream, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement as Parsed;
-use lode_engine::{ClockReading, Database, ModelledTime, Snapshot, Table};
+use futures::TryStreamExt;
+use lode_engine::{ClockReading, Database, EngineError, ModelledTime, Snapshot, Table};
 use parking_lot::{Mutex, RwLock};
 
 use crate::catalog::{CATALOG, CatalogAt, SCHEMA};
@@ -31,6 +34,7 @@ use crate::modelled::physical_rules;
 use crate::numeric::DoubleMeetsDecimal;
 use crate::options::LodeOptions;
 use crate::statement::{Statement, StatementResult};
+use crate::transaction::{TransactionStatus, Transactions};
 use crate::{Offload, QueryCounts, SqlError, StatementCounts};
 
 /// How a session starts; `SET` changes most of it later.
@@ -56,6 +60,8 @@ impl Default for SessionOptions {
 
 /// A statement deeper than this is run on a stack of its own: the deepest that fits 2 MB also in a debug build.
 const SHALLOW_DEPTH_MAX: usize = 32;
+/// A statement that is a transaction of its own and conflicts with another is run so often, the last time alone.
+const RUNS_MAX: u32 = 4;
 /// Planning takes some 40 KB a level in a debug build.
 const DEEP_STACK_BYTES: usize = 128 << 20;
 
@@ -69,6 +75,9 @@ pub struct Session {
     counts: Arc<Mutex<Arc<StatementCounts>>>,
     /// With a modelled device: when the last statement began.
     begun: Arc<Mutex<Option<ClockReading>>>,
+    transactions: Transactions,
+    /// Its statements wait for others' commits, and these for it: of a clone that runs a statement once more.
+    alone: bool,
 }
 
 impl Session {
@@ -112,14 +121,16 @@ impl Session {
             initial,
             counts: Arc::default(),
             begun: Arc::default(),
+            transactions: Transactions::default(),
+            alone: false,
         })
     }
 
-    /// Runs all statements of a script, each as its own transaction, in order.
+    /// Runs all statements of a script in order, each as its own transaction unless BEGIN opened one.
     ///
     /// # Errors
-    /// Nothing runs when a statement is malformed. When one fails, those before it stay done. A query can also fail
-    /// later, while its rows are taken.
+    /// Nothing runs when a statement is malformed. When one fails, those before it stay done, but for those of an open
+    /// transaction, which can only be rolled back then. A query can also fail later, while its rows are taken.
     pub async fn execute(&self, script: &str) -> Result<Vec<StatementResult>, SqlError> {
         let mut results = Vec::new();
         for statement in Statement::parse(script)? {
@@ -138,6 +149,31 @@ impl Session {
             host.set_depth(LodeOptions::of(&self.config()).queue_depth);
             *self.begun.lock() = Some(host.read());
         }
+        let within = self.transactions.status() != TransactionStatus::Idle;
+        let _turn =
+            if within || statement.is_control() { Some(self.transactions.turn().await) } else { None };
+        let status = self.transactions.status();
+        if status == TransactionStatus::Failed && !statement.ends_failure() {
+            return Err(SqlError::TransactionFailed);
+        }
+        let mut result = self.run_once(statement).await;
+        let mut runs = 1;
+        while status == TransactionStatus::Idle
+            && self.transactions.status() == TransactionStatus::Idle
+            && runs < RUNS_MAX
+            && matches!(result, Err(SqlError::Engine(EngineError::Conflict { .. })))
+        {
+            runs += 1;
+            let session = Self { alone: runs == RUNS_MAX, ..self.clone() };
+            result = session.run_once(statement).await;
+        }
+        if result.is_err() {
+            self.transactions.fail();
+        }
+        result
+    }
+
+    async fn run_once(&self, statement: &Statement) -> Result<StatementResult, SqlError> {
         if statement.depth <= SHALLOW_DEPTH_MAX {
             return crate::statement::run(self, statement).await;
         }
@@ -188,6 +224,11 @@ impl Session {
         Some(host.read().since(&begun))
     }
 
+    /// DataFusion's state without tables: for expressions.
+    pub(crate) fn state(&self) -> SessionState {
+        self.state.read().clone()
+    }
+
     pub(crate) fn config(&self) -> Arc<ConfigOptions> {
         self.state.read().config_options().clone()
     }
@@ -212,10 +253,13 @@ impl Session {
         state
     }
 
-    /// A snapshot of now.
-    pub(crate) async fn snapshot(&self) -> Result<Snapshot, SqlError> {
-        let db = self.db.clone();
-        blocking(move || Ok(db.snapshot()?)).await
+    pub(crate) fn transactions(&self) -> &Transactions {
+        &self.transactions
+    }
+
+    /// Whether its statements let nobody else commit meanwhile.
+    pub(crate) fn commits_alone(&self) -> bool {
+        self.alone
     }
 
     /// Plans a statement that only reads, and starts it.
@@ -223,6 +267,12 @@ impl Session {
         let state = self.state_at(self.snapshot().await?, None);
         let plan = state.statement_to_plan(statement).await?;
         let (schema, stream) = start(&state, &plan).await?;
+        if self.transactions.status() == TransactionStatus::Idle {
+            return Ok(StatementResult::Rows { schema, stream });
+        }
+        let of = self.transactions.clone();
+        let watched = stream.inspect_err(move |_| of.fail());
+        let stream = Box::pin(RecordBatchStreamAdapter::new(schema.clone(), watched));
         Ok(StatementResult::Rows { schema, stream })
     }
 }

@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, ObjectName, Set, ShowCreateObject, ShowStatementFilter, ShowStatementFilterPosition,
     ShowStatementOptions, Statement as Sql, UnaryOperator, Value,
 };
-use lode_engine::{Snapshot, Table};
+use lode_engine::{IndexKind, Snapshot, Table};
 
 use crate::dml::find_table;
 use crate::statement::{StatementResult, fold, table_name};
@@ -108,8 +108,9 @@ pub(crate) async fn show(session: &Session, statement: &Sql) -> Result<Statement
         },
         Sql::ExplainTable { table_name, .. } => columns(session, table_name, statement).await,
         Sql::ShowCreate { obj_type: ShowCreateObject::Table, obj_name } => {
-            let table = find_table(&session.snapshot().await?, &table_name(obj_name)?)?;
-            let statement = ddl::create_statement(table.def());
+            let snapshot = session.snapshot().await?;
+            let table = find_table(&snapshot, &table_name(obj_name)?)?;
+            let statement = ddl::create_statement(table.def(), &snapshot);
             rows(&["table_name", "create_statement"], vec![vec![table.def().name.clone(), statement]])
         }
         Sql::ShowCreate { obj_type, .. } => Err(SqlError::Unsupported(format!("SHOW CREATE {obj_type}"))),
@@ -204,13 +205,21 @@ fn indexes(snapshot: &Snapshot) -> Result<StatementResult, SqlError> {
             lines.push(vec![
                 index.name.clone(),
                 table.def().name.clone(),
-                "page_index".to_owned(),
+                kind_of(index.kind).to_owned(),
                 columns.join(", "),
             ]);
         }
     }
     lines.sort_unstable();
     rows(&["index_name", "table_name", "kind", "columns"], lines)
+}
+
+fn kind_of(kind: IndexKind) -> &'static str {
+    match kind {
+        IndexKind::Page => "page_index",
+        IndexKind::Btree { unique: false } => "btree",
+        IndexKind::Btree { unique: true } => "unique btree",
+    }
 }
 
 /// Rows of texts.

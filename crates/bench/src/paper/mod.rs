@@ -7,6 +7,7 @@
 //!
 //! One file for each figure and table. What a paper gives only as a plot has no published value: nothing is read off a plot.
 
+pub mod eleos;
 pub mod isp;
 pub mod plot;
 pub mod report;

@@ -22,6 +22,8 @@ pub enum Method {
     Equations,
     /// Executed, in modelled time.
     Executed,
+    /// Measured, in wall time, on this machine.
+    Measured,
 }
 
 impl Method {
@@ -29,6 +31,7 @@ impl Method {
         match self {
             Self::Equations => "by the equations",
             Self::Executed => "executed",
+            Self::Measured => "in wall time",
         }
     }
 }
@@ -104,7 +107,7 @@ impl Row {
         assert!(self.ours.is_finite(), "{self:?}");
         // What was executed is the figure itself; what was calculated is told apart from it.
         let metric = match self.by {
-            Method::Equations => format!("{}, {}", self.metric, self.by.heading()),
+            Method::Equations | Method::Measured => format!("{}, {}", self.metric, self.by.heading()),
             Method::Executed => self.metric.clone(),
         };
         Written {

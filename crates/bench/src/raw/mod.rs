@@ -16,7 +16,6 @@
 //! | reads | `pread` of 4 KB at random from a cached file, into as many buffers | as many pages of 4 KB a command as the queue is deep |
 //! | batches under GC | 1 MB over blocks written before | random pages of a drive that is 80 % full |
 
-mod disk;
 mod lode;
 mod plain;
 mod race;

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::disk::Disk;
 use super::{Case, Measure, ROUNDS, Row};
+use crate::disk::Disk;
 use crate::drive_host::DriveError;
 
 /// Something that can be run for a while.

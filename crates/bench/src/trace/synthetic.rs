@@ -6,14 +6,11 @@
 //!   zipf:       the block of rank r as often as 1 / r^theta; ranks are scattered over the blocks by a fixed permutation
 //! ```
 //!
-//! No table of blocks is kept, so that a device of terabytes costs no more than a small one: ranks are drawn by
-//! rejection-inversion and scattered by multiplication modulo the number of blocks.
-//!
-//! Source: W. Hörmann, G. Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions",
-//! ACM TOMACS 6(3), 1996.
+//! No table of blocks is kept, so that a device of terabytes costs no more than a small one (see `lode_workload::zipf`).
 
 use super::{Op, Request, TRANSFER_BYTES_MAX, TraceError, TraceTime};
 use crate::random::Random;
+use crate::zipf::{Scatter, Zipf};
 
 /// Which block comes next.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -120,89 +117,6 @@ impl Iterator for Synthetic {
     }
 }
 
-/// Draws ranks from 1 to n, rank r with a weight of 1 / r^theta.
-///
-/// The area under h(x) = x^-theta from 1/2 to n + 1/2 is cut into pieces around the whole numbers; a point of the area,
-/// drawn by the inverse of its integral H, falls into the piece of k. h is convex, so that the piece is at least as
-/// large as h(k): what is more is drawn again. That happens seldom, and nearly never has to be computed.
-#[derive(Clone, Debug)]
-struct Zipf {
-    n: f64,
-    /// 1 - theta.
-    power: f64,
-    /// H at the left end of what is drawn from, moved so that the piece of 1 is h(1), and at the right end.
-    area: (f64, f64),
-    /// If x is at least k - near, it is not drawn again.
-    near: f64,
-}
-
-impl Zipf {
-    fn new(n: u64, theta: f64) -> Self {
-        let mut z = Self { n: n as f64, power: 1.0 - theta, area: (0.0, 0.0), near: 0.0 };
-        z.area = (z.integral(1.5) - 1.0, z.integral(z.n + 0.5));
-        z.near = 2.0 - z.inverse(z.integral(2.5) - z.weight(2.0));
-        z
-    }
-
-    fn weight(&self, x: f64) -> f64 {
-        libm::exp((self.power - 1.0) * libm::log(x))
-    }
-
-    /// H(x), which is 0 at 1.
-    fn integral(&self, x: f64) -> f64 {
-        let log = libm::log(x);
-        if self.power == 0.0 { log } else { libm::expm1(self.power * log) / self.power }
-    }
-
-    fn inverse(&self, y: f64) -> f64 {
-        if self.power == 0.0 {
-            return libm::exp(y);
-        }
-        // Rounding must not take it below -1, where the logarithm ends.
-        libm::exp(libm::log1p((y * self.power).max(-1.0)) / self.power)
-    }
-
-    fn rank(&self, random: &mut Random) -> u64 {
-        let (left, right) = self.area;
-        loop {
-            let y = right + random.fraction() * (left - right);
-            let x = self.inverse(y);
-            let k = libm::round(x).clamp(1.0, self.n);
-            if k - x <= self.near || y >= self.integral(k + 0.5) - self.weight(k) {
-                return k as u64;
-            }
-        }
-    }
-}
-
-/// A permutation of the blocks that takes neighbours far apart.
-#[derive(Clone, Copy, Debug)]
-struct Scatter {
-    blocks: u64,
-    factor: u64,
-    start: u64,
-}
-
-impl Scatter {
-    fn new(blocks: u64, random: &mut Random) -> Self {
-        let start = random.below(blocks);
-        // Near the golden section multiples are spread most evenly; with nothing in common with the number of blocks
-        // each block is met once.
-        let golden = ((u128::from(blocks) * 0x9E37_79B9_7F4A_7C15) >> 64) as u64;
-        let factor = (golden.max(1)..).find(|f| common_divisor(*f, blocks) == 1);
-        Self { blocks, factor: factor.expect("a number of primes follows"), start }
-    }
-
-    fn block(&self, rank: u64) -> u64 {
-        let at = u128::from(rank) * u128::from(self.factor) + u128::from(self.start);
-        (at % u128::from(self.blocks)) as u64
-    }
-}
-
-fn common_divisor(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { common_divisor(b, a % b) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -304,50 +218,6 @@ mod tests {
             let (_, scatter) = Synthetic::new(Shape { pattern, ..SHAPE }, 11).unwrap().zipf.unwrap();
             check_frequencies(pattern, |rank| ((rank + 1) as f64).powf(-theta), |rank| scatter.block(rank));
         }
-    }
-
-    /// Steep and few, so that what is drawn again matters; by chi-square, of 5 degrees of freedom: above 25 once in
-    /// 7,000 seeds.
-    #[test]
-    fn steep_weights_are_exact() {
-        for theta in [1.0, 2.0, 4.0] {
-            let (zipf, mut random) = (Zipf::new(6, theta), Random(2));
-            let mut drawn = [0u32; 6];
-            (0..500_000).for_each(|_| drawn[zipf.rank(&mut random) as usize - 1] += 1);
-            let weights = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0f64].map(|rank| rank.powf(-theta));
-            let sum: f64 = weights.iter().sum();
-            let square = |(got, weight): (&u32, f64)| {
-                let expected = weight / sum * 500_000.0;
-                (f64::from(*got) - expected).powi(2) / expected
-            };
-            let squares: f64 = drawn.iter().zip(weights).map(square).sum();
-            assert!(squares < 25.0, "{theta}: {squares}, {drawn:?}");
-        }
-    }
-
-    #[test]
-    fn ranks_stay_within_large_and_small_numbers() {
-        for n in [1, 2, 3, 1 << 20, 1 << 38, 1 << 52] {
-            for theta in [1e-9, 0.5, 0.99, 1.0, 1.0 + 1e-12, 2.0, 10.0] {
-                let (zipf, mut random) = (Zipf::new(n, theta), Random(5));
-                for _ in 0..2000 {
-                    let rank = zipf.rank(&mut random);
-                    assert!((1..=n).contains(&rank), "{n}, {theta}: {rank}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn ranks_are_scattered_over_all_blocks() {
-        for blocks in (1..200).chain([1000, 4096, 99_991]) {
-            let scatter = Scatter::new(blocks, &mut Random(blocks));
-            let mut met: Vec<u64> = (0..blocks).map(|rank| scatter.block(rank)).collect();
-            met.sort_unstable();
-            assert!(met.iter().copied().eq(0..blocks), "{blocks}");
-        }
-        let scatter = Scatter::new(1 << 40, &mut Random(1));
-        assert!((0..100).all(|rank| scatter.block(rank).abs_diff(scatter.block(rank + 1)) > 1 << 38));
     }
 
     #[test]

@@ -1,8 +1,14 @@
 //! `lode bench`: workloads, measured in wall time.
 
+mod embedded;
 pub(crate) mod gc;
+mod kv;
+mod memory;
 mod micro;
+mod peers;
 mod raw;
+mod tpcc;
+mod ycsb;
 
 use std::path::PathBuf;
 
@@ -24,7 +30,7 @@ use crate::table::{TextTable, bytes, count};
 #[command(
     long_about = "Run a workload and measure it, in wall time.",
     after_long_help = "EXAMPLES\n    lode bench tpch --scale 1 --compare parquet\n    \
-        lode bench tpch --scale 0.1 --json > tpch.jsonl\n    lode bench raw --seconds 30"
+        lode bench tpch --scale 0.1 --json > tpch.jsonl\n    lode bench raw --seconds 30\n    lode bench tpcc --warehouses 4 --terminals 16"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -47,6 +53,10 @@ enum What {
             parquet_ms and ratio are null without --compare."
     )]
     Tpch(Tpch),
+    Tpcc(tpcc::Args),
+    Ycsb(ycsb::Args),
+    Kv(kv::Args),
+    Memory(memory::Args),
     Gc(gc::Args),
     Micro(micro::Args),
     Raw(raw::Args),
@@ -90,6 +100,10 @@ const RUNS: usize = 3;
 pub(crate) fn run(args: Args) -> CliResult {
     match args.what {
         What::Tpch(args) => tpch(args),
+        What::Tpcc(args) => tpcc::run(&args),
+        What::Ycsb(args) => ycsb::run(&args),
+        What::Kv(args) => kv::run(&args),
+        What::Memory(args) => memory::run(&args),
         What::Gc(args) => gc::run(args),
         What::Micro(args) => micro::run(args),
         What::Raw(args) => raw::run(args),

@@ -1,14 +1,16 @@
 //! `lode paper`: what papers published, beside ours.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use lode_base::Profile;
+use lode_bench::paper::eleos;
 use lode_bench::paper::isp::executed::Executor;
 use lode_bench::paper::isp::{self, FIGURES, Figure};
-use lode_bench::paper::report::{Row, Table, json_lines, wrapped, write};
+use lode_bench::paper::report::{ReportFile, Row, Table, json_lines, wrapped, write};
 
 use crate::error::{CliError, CliResult};
+use crate::interrupt;
 use crate::script::println_quietly;
 use crate::table::TextTable;
 
@@ -38,6 +40,48 @@ enum Paper {
             metric, unit, published (null where the paper gives only a plot), ours, note."
     )]
     Isp(Isp),
+
+    /// Batched writes of variable-size pages (Do et al., ICDE 2021)
+    #[command(
+        long_about = "\"Programming an SSD Controller to Support Batched Writes for Variable-Size Pages\" (Do, Luo, Lomet, ICDE \
+            2021): ELEOS.\n\nTable II, figures 9 and 10a to c, and recovery, for the paper's platform (profile eleos-cnex): batches of \
+            variable and of fixed pages, and blocks with a log-structured store in the host above them. Table II is bound by the \
+            CPU and measured in wall time; everything else is modelled time. What the paper gives only as a plot has no \
+            published figure.",
+        after_long_help = "EXAMPLES\n    lode paper eleos --quick\n    lode paper eleos --figure fig10a --out report\n    \
+            lode paper eleos --json > eleos.jsonl\n\nFILES OF --out\n    eleos.csv, eleos.jsonl; eleos-fig9.svg, eleos-fig10a.svg, \
+            eleos-fig10b.svg; of one figure only with --figure.\n\nJSON ROWS\n    One object a line: paper, figure, series, x, metric, \
+            unit, published (null where the paper gives only a plot), ours, note."
+    )]
+    Eleos(Eleos),
+}
+
+#[derive(clap::Args)]
+struct Eleos {
+    /// One figure only: table2, fig9, fig10a, fig10b, fig10c or recovery
+    #[arg(long, value_name = "F", value_parser = parse_eleos_figure)]
+    figure: Option<ChosenOfEleos>,
+
+    /// Small data and few points, in seconds: to see that it runs
+    #[arg(long)]
+    quick: bool,
+
+    /// Write JSON, one object a line
+    #[arg(long)]
+    json: bool,
+
+    /// Write CSV, JSON and plots (SVG) into this directory too
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy)]
+struct ChosenOfEleos(&'static eleos::Figure);
+
+fn parse_eleos_figure(name: &str) -> Result<ChosenOfEleos, String> {
+    let names = || eleos::FIGURES.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
+    let found = eleos::FIGURES.iter().find(|f| f.name == name);
+    found.map(ChosenOfEleos).ok_or_else(|| format!("the figures are {}", names()))
 }
 
 #[derive(clap::Args)]
@@ -77,6 +121,7 @@ const NOTE_WIDTH: usize = 100;
 pub(crate) fn run(args: Args) -> CliResult {
     match args.paper {
         Paper::Isp(args) => isp(args),
+        Paper::Eleos(args) => eleos(args),
     }
 }
 
@@ -88,25 +133,51 @@ fn isp(args: Isp) -> CliResult {
     for figure in chosen {
         figures.push((figure, figure.rows(&mut executor)?));
     }
-    let files = match &args.out {
-        Some(dir) => {
-            let files = isp::files(&figures)?;
-            write(dir, &files)?;
-            Some((dir, files))
-        }
-        None => None,
-    };
-    if args.json {
-        return figures.iter().try_for_each(|(_, rows)| println_quietly(json_lines(rows).trim_end()));
+    let out = Out { json: args.json, dir: args.out.as_deref() };
+    let files = out.dir.map(|_| isp::files(&figures)).transpose()?;
+    let shown: Vec<(&str, &[Row])> = figures.iter().map(|(f, rows)| (f.about, &rows[..])).collect();
+    out.tell(&shown, files)
+}
+
+fn eleos(args: Eleos) -> CliResult {
+    let profile = Profile::find(eleos::PROFILE).map_err(|e| CliError::Failed(e.to_string()))?;
+    let stopped = || interrupt::signal().is_some();
+    let x =
+        eleos::Experiment { profile: &profile, scale: eleos::Scale { quick: args.quick }, stop: &stopped };
+    let mut figures: Vec<(&eleos::Figure, Vec<Row>)> = Vec::new();
+    for figure in eleos::FIGURES.iter().filter(|f| args.figure.is_none_or(|only| only.0.name == f.name)) {
+        figures.push((figure, figure.rows(&x)?));
     }
-    let parts: Vec<String> = figures.iter().map(|(figure, rows)| section(figure.about, rows)).collect();
-    println_quietly(parts.join("\n").trim_end())?;
-    match files {
-        Some((dir, files)) => {
-            let names: Vec<_> = files.iter().map(|f| f.name.as_str()).collect();
-            println_quietly(&format!("\nWrote {} into {}.", names.join(", "), dir.display()))
+    let out = Out { json: args.json, dir: args.out.as_deref() };
+    let files = out.dir.map(|_| eleos::files(&figures)).transpose()?;
+    let shown: Vec<(&str, &[Row])> = figures.iter().map(|(f, rows)| (f.about, &rows[..])).collect();
+    out.tell(&shown, files)
+}
+
+/// How a report leaves.
+struct Out<'a> {
+    json: bool,
+    dir: Option<&'a Path>,
+}
+
+impl Out<'_> {
+    /// Figures with their headings, and the files that go to the directory, if there is one.
+    fn tell(&self, figures: &[(&str, &[Row])], files: Option<Vec<ReportFile>>) -> CliResult {
+        if let (Some(dir), Some(files)) = (self.dir, &files) {
+            write(dir, files)?;
         }
-        None => Ok(()),
+        if self.json {
+            return figures.iter().try_for_each(|(_, rows)| println_quietly(json_lines(rows).trim_end()));
+        }
+        let parts: Vec<String> = figures.iter().map(|(about, rows)| section(about, rows)).collect();
+        println_quietly(parts.join("\n").trim_end())?;
+        match (self.dir, files) {
+            (Some(dir), Some(files)) => {
+                let names: Vec<_> = files.iter().map(|f| f.name.as_str()).collect();
+                println_quietly(&format!("\nWrote {} into {}.", names.join(", "), dir.display()))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

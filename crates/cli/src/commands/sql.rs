@@ -10,7 +10,7 @@ use lode_sql::Offload;
 use crate::drive_file::{Modelled, Opened, Resources, open_or_create_modelled};
 use crate::error::{CliError, CliResult};
 use crate::output::Format;
-use crate::script::Runner;
+use crate::script::{ROLLED_BACK, Runner};
 use crate::shell;
 
 /// Run SQL on a database: a shell, or one-shot
@@ -20,7 +20,8 @@ use crate::shell;
         FILE is the image of a drive; it is made if there is none. Without -c and -f, statements come from standard \
         input: on a terminal that is a shell with history, line editing and completion, otherwise each statement is \
         run as soon as its ';' is read, and its result is durable once it is written. The first failing statement \
-        ends a script; the statements before it stay done.",
+        ends a script; the statements before it stay done, but for those of a transaction that is open: at the end of a \
+        script it is rolled back.",
     after_long_help = "EXAMPLES\n  \
         A shell:\n    lode sql my.lode\n\n  \
         One statement, for people and for programs:\n    lode sql my.lode -c 'SELECT * FROM trips LIMIT 10'\n    \
@@ -74,6 +75,10 @@ pub(crate) fn run(mut args: Args) -> CliResult {
     }
     let mut any_done = false;
     let result = run_texts(&args, script, one_shot, &opened, &mut || any_done = true);
+    if opened.session.roll_back() && result.is_ok() {
+        // Whoever reads the results is not to take this for one.
+        eprintln!("lode: {ROLLED_BACK}");
+    }
     // A statement that was acknowledged is on that image, also when a later one failed.
     if any_done {
         opened.keep();

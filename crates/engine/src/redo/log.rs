@@ -10,8 +10,8 @@ use crate::EngineError;
 use crate::store::Store;
 use crate::tree::Csn;
 
-/// The owner of redo extents.
-pub(crate) const REDO_OWNER: OwnerId = OwnerId::new(u32::MAX);
+/// The owner of redo extents. No table has so high a number; the highest one is no owner to a drive.
+pub(crate) const REDO_OWNER: OwnerId = OwnerId::new(u32::MAX - 1);
 
 /// A redo page that the drive has.
 #[derive(Clone, Copy, Debug)]

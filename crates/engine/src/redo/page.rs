@@ -22,7 +22,7 @@ const VERSION: u8 = 1;
 const HEADER_BYTES: usize = 40;
 const ENTRY_BYTES: usize = 12;
 /// A page is cut when it has this many bytes.
-const PAGE_BYTES_FULL: usize = 128 << 10;
+const PAGE_BYTES_FULL: usize = 64 << 10;
 
 /// The bodies of pages that are being filled.
 #[derive(Clone, Debug, Default)]
@@ -60,7 +60,8 @@ impl Bodies {
 
     /// Appends what was filled later.
     pub(crate) fn append(&mut self, later: Self) {
-        if let (Some(newest), true) = (self.newest, !self.last.is_empty() && !later.full.is_empty()) {
+        let full = !later.full.is_empty() || self.last.len() + later.last.len() > PAGE_BYTES_FULL;
+        if let (Some(newest), true) = (self.newest, full && !self.last.is_empty()) {
             self.full.push((newest, std::mem::take(&mut self.last)));
         }
         self.full.extend(later.full);
@@ -182,6 +183,8 @@ impl RedoPage {
 
 #[cfg(test)]
 mod tests {
+    use lode_page::NodeValue;
+
     use super::*;
 
     fn lpid(n: u64) -> Lpid {
@@ -206,6 +209,15 @@ mod tests {
         later.push(&Record::Free { lpid: lpid(1) });
         made.push((30, 1));
         bodies.append(later);
+        // Many small commits that come one by one make pages of a bounded size, too.
+        for csn in 31..4000u64 {
+            let mut one = Bodies::default();
+            one.begin(Csn::new(csn));
+            one.push(&Record::Put { lpid: lpid(csn), key: b"key", value: NodeValue::Inline(&[7; 60]) });
+            made.push((csn, csn));
+            bodies.append(one);
+        }
+        assert!(bodies.parts().all(|(_, b)| b.len() <= PAGE_BYTES_FULL + image.len() + 64));
         let pages: Vec<RedoPage> = (0..)
             .zip(bodies.parts())
             .map(|(n, (newest, body))| RedoPage::decode(lpid(n), encode(n, newest, body)).unwrap())

@@ -22,7 +22,7 @@ use crate::catalog::Catalog;
 use crate::database::Inner;
 use crate::redo::replay::replay;
 use crate::redo::{Bodies, REDO_OWNER, RedoLog, RedoPage};
-use crate::sequencer::Pending;
+use crate::sequencer::{Pending, TreeWrites};
 use crate::snapshot::View;
 use crate::{EngineError, Snapshot};
 
@@ -34,6 +34,8 @@ pub(crate) struct TreeState {
     /// Redo that no batch has taken yet, and frames that must go with it.
     unsynced: Bodies,
     unsynced_frames: BTreeMap<Lpid, Arc<Frame>>,
+    /// Bytes of all frames that were put there, also of those that were replaced since.
+    unsynced_frame_bytes: usize,
     /// Why nothing can be written any more.
     halted: Option<String>,
 }
@@ -129,6 +131,7 @@ impl TreeState {
             dirty: Dirty::default(),
             unsynced: Bodies::default(),
             unsynced_frames: BTreeMap::new(),
+            unsynced_frame_bytes: 0,
             halted: None,
         };
         let snapshot = all.with_commits(csn, None);
@@ -207,9 +210,10 @@ impl TreeState {
             together.values().for_each(|f| self.dirty.written(f));
             // A version that was never written, as of a page that was free meanwhile, must not follow the newest.
             with_redo.iter().for_each(|f| self.dirty.remove(f.lpid));
-            (self.unsynced, self.unsynced_frames) = (Bodies::default(), BTreeMap::new());
+            self.is_synced();
         } else {
             self.unsynced.append(redo);
+            self.unsynced_frame_bytes += with_redo.iter().map(|f| f.bytes()).sum::<usize>();
             self.unsynced_frames.extend(with_redo.into_iter().map(|f| (f.lpid, f)));
         }
         for f in frames.iter().filter(|f| f.is_dirty()) {
@@ -219,6 +223,57 @@ impl TreeState {
         inner.shared.frames.publish(&frames);
         inner.show(snapshot.with_commits(last, view));
         Ok(())
+    }
+
+    /// Applies a commit, and sends its redo with a batch, whatever else is in that. Its pages show
+    /// once the caller publishes a state of this commit.
+    pub(crate) fn write_along(
+        &mut self,
+        inner: &Inner,
+        csn: Csn,
+        writes: &[TreeWrites],
+        batch: Batch,
+    ) -> Result<(CommitNo, Option<ViewId>), EngineError> {
+        self.check_halted()?;
+        let snapshot = inner.refreshed()?;
+        let done = apply(&snapshot, &mut self.spaces, csn, writes);
+        let written = done.and_then(|done| self.send_along(inner, csn, done, batch));
+        if written.is_err() {
+            self.spaces.values_mut().for_each(Space::forget);
+        }
+        written
+    }
+
+    fn send_along(
+        &mut self,
+        inner: &Inner,
+        csn: Csn,
+        done: Done,
+        mut batch: Batch,
+    ) -> Result<(CommitNo, Option<ViewId>), EngineError> {
+        let Done { frames, redo, with_redo, begun } = done;
+        let mut bodies = self.unsynced.clone();
+        bodies.append(redo);
+        let mut together = self.unsynced_frames.clone();
+        together.extend(with_redo.iter().map(|f| (f.lpid, f.clone())));
+        let appended = self.redo.append(&inner.shared.store, &bodies, &mut batch)?;
+        together.values().for_each(|f| add(f, &mut batch));
+        batch.pin = true;
+        let (commit, view) = self.write(inner, batch)?;
+        self.redo.appended(appended);
+        for f in together.values() {
+            f.set_written(commit);
+            self.dirty.written(f);
+        }
+        // A version that was never written, as of a page that was free meanwhile, must not follow the newest.
+        with_redo.iter().for_each(|f| self.dirty.remove(f.lpid));
+        (self.unsynced, self.unsynced_frames) = (Bodies::default(), BTreeMap::new());
+        for f in frames.iter().filter(|f| f.is_dirty()) {
+            self.dirty.add(csn, f.clone());
+        }
+        self.spaces.values_mut().for_each(|s| s.begun(&begun));
+        inner.shared.frames.publish(&frames);
+        Ok((commit, view))
     }
 
     /// One batch with these bodies as redo pages, and these frames.
@@ -241,6 +296,12 @@ impl TreeState {
         Ok(Some(view))
     }
 
+    /// A batch with all that was not durable is.
+    fn is_synced(&mut self) {
+        (self.unsynced, self.unsynced_frames) = (Bodies::default(), BTreeMap::new());
+        self.unsynced_frame_bytes = 0;
+    }
+
     /// Makes everything so far durable.
     pub(crate) fn sync(&mut self, inner: &Inner) -> Result<(), EngineError> {
         if self.unsynced.is_empty() {
@@ -251,7 +312,7 @@ impl TreeState {
         let (bodies, together) = (self.unsynced.clone(), self.unsynced_frames.clone());
         let view = self.write_redo(inner, &bodies, &together)?;
         together.values().for_each(|f| self.dirty.written(f));
-        (self.unsynced, self.unsynced_frames) = (Bodies::default(), BTreeMap::new());
+        self.is_synced();
         if view.is_some() {
             inner.show(snapshot.with_commits(snapshot.csn(), view));
         }
@@ -265,8 +326,16 @@ impl TreeState {
         let unsynced = self.unsynced.bytes() as u64;
         let due = self.dirty.bytes > options.frame_bytes / 2
             || bytes + unsynced > options.redo_bytes_max
-            || pages > options.redo_pages_max;
+            || pages > options.redo_pages_max
+            || self.fills_a_batch(inner);
         due && !self.dirty.frames.is_empty()
+    }
+
+    /// Whether what was not made durable yet is as much as one batch should take: it goes to the drive in one.
+    fn fills_a_batch(&self, inner: &Inner) -> bool {
+        let identity = inner.shared.store.identity();
+        (self.unsynced.bytes() + self.unsynced_frame_bytes) as u64 > identity.batch_bytes_max / 4
+            || self.unsynced_frames.len() > identity.batch_pages_max as usize / 4
     }
 
     /// Whether commits must wait until some are.
@@ -319,12 +388,15 @@ impl TreeState {
 
     /// Creates an empty tree.
     pub(crate) fn create(&mut self, inner: &Inner, name: &str) -> Result<Tree, EngineError> {
+        // Its pages are of the newest commit, which a crash must not take.
+        self.sync(inner)?;
         self.check_halted()?;
         let snapshot = inner.refreshed()?;
         let mut catalog = snapshot.catalog().clone();
-        let id = lode_base::TableId::new(catalog.next_table);
-        catalog.next_table += 1;
+        let id = inner.shared.new_table();
+        catalog.next_table = catalog.next_table.max(id.raw() + 1);
         let extent = inner.shared.store.allocate(id.into())?;
+        inner.shared.frames.forget(extent);
         let tree = Tree::new(id, name.into(), extent.page(1));
         catalog.trees.insert(name.into(), tree.clone());
         // What it holds is of the newest commit: later ones change it.
@@ -365,8 +437,7 @@ impl TreeState {
         self.redo.trimmed(&passed);
         self.redo.appended(appended);
         self.spaces.remove(&tree.owner());
-        let extents: BTreeSet<ExtentId> = gone.extents.iter().map(|e| e.id).collect();
-        inner.shared.frames.forget(|l| extents.contains(&l.extent()));
+        // Its frames stay for the snapshots that see them, until an extent is handed out again.
         Ok(())
     }
 
@@ -383,7 +454,7 @@ impl TreeState {
         batch.writes.extend(writes);
         batch.trims.extend(trims);
         let (commit, view) = self.write(inner, batch)?;
-        inner.publish(commit, view, catalog, changed);
+        inner.publish(commit, view, None, catalog, changed);
         Ok(())
     }
 
@@ -397,6 +468,27 @@ impl TreeState {
         let (bytes, pages) = self.redo.kept();
         (self.dirty.bytes, bytes, pages)
     }
+}
+
+/// What a commit of these writes comes to.
+fn apply(
+    snapshot: &Snapshot,
+    spaces: &mut Spaces,
+    csn: Csn,
+    writes: &[TreeWrites],
+) -> Result<Done, EngineError> {
+    let mut work = Work::new(snapshot, spaces);
+    work.begin(csn);
+    for w in writes {
+        snapshot.check_tree(&w.tree)?;
+        for (key, value) in &w.keys {
+            match value {
+                Some(value) => work.put(&w.tree, key, value)?,
+                None => work.delete(&w.tree, key)?,
+            }
+        }
+    }
+    Ok(work.done())
 }
 
 /// Adds a frame to a batch.

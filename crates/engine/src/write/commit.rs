@@ -1,8 +1,8 @@
 //! The commit: all of a transaction in one atomic batch, or in one that publishes what was written before.
 //!
 //! ```text
-//!   keys checked ─► pages rewritten in place ─► fits one batch? ─► batch ─► durable ─► pool ─► new Snapshot
-//!                                              no ─► moved to fresh extents ─► batch
+//!   right to write ─► rebased ─► keys checked ─► pages rewritten in place ─► fits one batch? ─► batch ─► durable ─► pool
+//!                                                   no ─► moved to fresh extents ─► batch             ─► new Snapshot
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,38 +13,62 @@ use lode_command::Batch;
 
 use super::WriteTxn;
 use super::change::TableChange;
+use super::indexes::IndexChanges;
 use super::rewrite::{Rewrite, Rewritten};
 use super::stream::{Io, Stream};
 use crate::catalog::Catalog;
+use crate::sequencer::TreeWrites;
 use crate::table::EXTENTS_MAX;
 use crate::{EngineError, Table};
 
 /// A change that writes more bytes than this is not held in memory until its commit.
 const IN_PLACE_BYTES_MAX: u64 = 64 << 20;
 
-type Changes = BTreeMap<TableId, TableChange>;
+/// The final batch, the catalog that it makes, and what becomes of the entries of indexes.
+type Made = (Batch, Catalog, IndexChanges);
+pub(super) type Changes = BTreeMap<TableId, TableChange>;
 
 impl WriteTxn {
-    /// Makes everything durable and visible, or nothing. Primary keys are checked here.
+    /// Makes everything durable and visible, or nothing. Conflicts with what others committed since the begin, and keys,
+    /// are checked here.
     ///
     /// # Errors
-    /// [`EngineError::DuplicateKey`], [`EngineError::OutOfSpace`], or when the drive fails; the database is as it was.
+    /// [`EngineError::Conflict`], [`EngineError::DuplicateKey`], [`EngineError::Unique`], [`EngineError::ForeignKey`],
+    /// [`EngineError::OutOfSpace`], or when the drive fails; the database is as it was.
     pub fn commit(mut self) -> Result<CommitNo, EngineError> {
+        if self.is_unchanged() {
+            return Ok(self.snapshot.commit());
+        }
+        (self.current, self.loaded_view) = (None, None);
         let mut changes = std::mem::take(&mut self.changes);
         for (&id, change) in &mut changes {
+            let t = self.working(id);
+            change.finish(&mut Io::new(&self.database.shared, &mut self.fresh), &t)?;
+        }
+        if self.permit.is_none() {
+            self.permit = Some(self.database.permit());
+        }
+        let now = self.database.refreshed()?;
+        self.rebase(now, &mut changes)?;
+        for (&id, change) in &mut changes {
             let (t, base) = (self.working(id), self.base(id));
-            let mut io = Io { store: &self.database.shared.store, fresh: &mut self.fresh };
-            change.finish_load(&mut io, &t)?;
+            let mut io = Io::new(&self.database.shared, &mut self.fresh);
             change.check_keys(&mut io, &self.snapshot, base.as_deref(), &t)?;
         }
-        let (batch, catalog) = match self.in_place(&changes)? {
+        self.check_foreign_keys(&changes)?;
+        let (batch, catalog, entries) = match self.in_place(&changes)? {
             Some(done) => done,
             None => self.moved(&mut changes)?,
         };
         if batch.is_empty() {
             return Ok(self.snapshot.commit());
         }
-        let commit = self.publish(batch, catalog)?;
+        let dropped = self.unnamed_trees();
+        let (with, after) = self.divided(entries)?;
+        let commit = self.publish(batch, catalog, with)?;
+        // The rows are committed; entries that stay only cost speed.
+        let _ = self.apply(after);
+        self.drop_trees(&dropped);
         if self.snapshot.tables().any(|t| t.index_pending) {
             // The rows are committed; entries that can not be made now only cost speed, the next open tries again.
             let _ = self.finish_indexes();
@@ -64,17 +88,17 @@ impl WriteTxn {
                 .insert(t.name().into(), Arc::new(built.with_contents(t.rows, t.bytes, t.tail, false)));
         }
         let batch = self.batch(&catalog, Batch::default(), Vec::new())?;
-        self.publish(batch, catalog).map(drop)
+        self.publish(batch, catalog, Vec::new()).map(drop)
     }
 
     /// All changes in one batch; `None` when they are too large for one.
-    fn in_place(&mut self, changes: &Changes) -> Result<Option<(Batch, Catalog)>, EngineError> {
+    fn in_place(&mut self, changes: &Changes) -> Result<Option<Made>, EngineError> {
         let identity = self.shared().store.identity().clone();
         let mut room_bytes = identity.batch_bytes_max.min(IN_PLACE_BYTES_MAX) as i64;
         let mut done = Vec::with_capacity(changes.len());
         for (&id, change) in changes {
             let t = self.working(id);
-            let mut io = Io { store: &self.database.shared.store, fresh: &mut self.fresh };
+            let mut io = Io::new(&self.database.shared, &mut self.fresh);
             let page_bytes_max = identity.page_bytes_max as usize;
             let mut rewrite =
                 Rewrite::new(&self.snapshot, &t, true, Stream::default(), page_bytes_max, room_bytes);
@@ -85,20 +109,21 @@ impl WriteTxn {
             }
             done.push((rewrite.finish(change.stream.clone()), !change.stream.is_empty()));
         }
-        let (batch, catalog) = self.assemble(done)?;
+        let made = self.assemble(done)?;
+        let batch = &made.0;
         let pages = batch.writes.len() + batch.trims.len();
         let fits = batch.payload_bytes() as u64 <= identity.batch_bytes_max
             && pages <= identity.batch_pages_max as usize;
-        Ok(fits.then_some((batch, catalog)))
+        Ok(fits.then_some(made))
     }
 
     /// All changed pages in fresh extents, written; the batch publishes them.
-    fn moved(&mut self, changes: &mut Changes) -> Result<(Batch, Catalog), EngineError> {
+    fn moved(&mut self, changes: &mut Changes) -> Result<Made, EngineError> {
         let page_bytes_max = self.shared().store.identity().page_bytes_max as usize;
         let mut done = Vec::with_capacity(changes.len());
         for (&id, change) in changes {
             let t = self.working(id);
-            let mut io = Io { store: &self.database.shared.store, fresh: &mut self.fresh };
+            let mut io = Io::new(&self.database.shared, &mut self.fresh);
             let stream = std::mem::take(&mut change.stream);
             let mut rewrite = Rewrite::new(&self.snapshot, &t, false, stream, page_bytes_max, i64::MAX);
             rewrite.run(&mut io, change)?;
@@ -114,11 +139,13 @@ impl WriteTxn {
 
     /// The final batch and the catalog that it makes, out of each changed table and whether pages of it were written
     /// before.
-    fn assemble(&self, done: Vec<(Rewritten, bool)>) -> Result<(Batch, Catalog), EngineError> {
+    fn assemble(&mut self, done: Vec<(Rewritten, bool)>) -> Result<Made, EngineError> {
         let mut catalog = self.catalog.clone();
         let mut batch = Batch::default();
         let mut releases = Vec::new();
+        let mut entries = IndexChanges::default();
         for (r, written_before) in done {
+            self.index_changes(&r, r.fresh.iter().copied(), &mut entries)?;
             let mut table = r.table;
             if table.extents.len() > EXTENTS_MAX {
                 let what =
@@ -133,7 +160,7 @@ impl WriteTxn {
             catalog.tables.insert(table.name().into(), Arc::new(table));
         }
         let batch = self.batch(&catalog, batch, releases)?;
-        Ok((batch, catalog))
+        Ok((batch, catalog, entries))
     }
 
     /// Adds to a batch what makes the drive's catalog this one, and gives back what it no longer names.
@@ -164,16 +191,28 @@ impl WriteTxn {
     }
 
     /// Sends the final batch; when it is durable, its state becomes the current one and this transaction's snapshot.
-    fn publish(&mut self, batch: Batch, catalog: Catalog) -> Result<CommitNo, EngineError> {
+    fn publish(
+        &mut self,
+        batch: Batch,
+        catalog: Catalog,
+        entries: Vec<TreeWrites>,
+    ) -> Result<CommitNo, EngineError> {
         let released: BTreeSet<ExtentId> = batch.releases.iter().copied().collect();
         let old = self.snapshot.tables().flat_map(|t| &t.extents).filter(|e| released.contains(&e.id));
         let mut changed: Vec<Lpid> = old.flat_map(|e| (0..e.used).map(|p| e.id.page(p))).collect();
         changed.extend(batch.writes.iter().map(|w| w.lpid));
         changed.extend(&batch.trims);
-        let (commit, view) = self.shared().store.write(batch)?;
+        let (commit, view, csn) = match entries.is_empty() {
+            true => {
+                let (commit, view) = self.shared().store.write(batch)?;
+                (commit, view, None)
+            }
+            false => self.database.write_along(entries, batch)?,
+        };
+        self.shared().unpublished.lock().retain(|e| !self.fresh.contains(e));
         self.fresh.clear();
         self.index_rules.clear();
-        self.snapshot = self.database.publish(commit, view, catalog.clone(), changed);
+        self.snapshot = self.database.publish(commit, view, csn, catalog.clone(), changed);
         self.catalog = catalog;
         Ok(commit)
     }

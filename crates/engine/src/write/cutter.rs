@@ -84,8 +84,6 @@ pub(super) struct Cutter {
     /// Rows of the first part that were cut already.
     front_rows: usize,
     rows: usize,
-    /// Bytes of the parts in memory, about.
-    held_bytes: usize,
     /// Bytes a row of the page cut last; 0 before the first.
     row_bytes: f64,
     /// Cut into about this many rows a page, whatever their bytes.
@@ -100,15 +98,7 @@ pub(super) struct Cut {
 
 impl Cutter {
     pub(super) fn new(shape: Shape) -> Self {
-        Self {
-            shape,
-            parts: VecDeque::new(),
-            front_rows: 0,
-            rows: 0,
-            held_bytes: 0,
-            row_bytes: 0.0,
-            page_rows: None,
-        }
+        Self { shape, parts: VecDeque::new(), front_rows: 0, rows: 0, row_bytes: 0.0, page_rows: None }
     }
 
     /// Cuts the rows of a page that grew to `needed_bytes` into pages of about the same size.
@@ -124,17 +114,12 @@ impl Cutter {
         let rows = columns[0].rows();
         if rows > 0 {
             self.rows += rows;
-            self.held_bytes += bytes_of(&columns);
             self.parts.push_back(columns);
         }
     }
 
     pub(super) fn rows(&self) -> usize {
         self.rows
-    }
-
-    pub(super) fn held_bytes(&self) -> usize {
-        self.held_bytes
     }
 
     /// The rows, in parts.
@@ -213,7 +198,6 @@ impl Cutter {
                 continue;
             }
             let part = self.parts.pop_front().expect("it was just looked at");
-            self.held_bytes -= bytes_of(&part);
             self.front_rows = 0;
             taken.push(if from > 0 { without(&part, from) } else { part });
         }
@@ -225,11 +209,9 @@ impl Cutter {
         if self.front_rows > 0 {
             let front = self.parts.pop_front().expect("rows of it were cut");
             let rest = without(&front, std::mem::take(&mut self.front_rows));
-            self.held_bytes -= bytes_of(&front) - bytes_of(&rest);
             self.parts.push_front(rest);
         }
         self.rows += part[0].rows();
-        self.held_bytes += bytes_of(&part);
         self.parts.push_front(part);
     }
 }
@@ -275,6 +257,7 @@ mod tests {
             columns: vec![column("k", DataType::BigInt), column("s", DataType::Text)],
             primary_key: Vec::new(),
             options: TableOptions { layout, page_index: Vec::new() },
+            constraints: Vec::new(),
         };
         Table::new(TableId::new(1), def, Vec::new(), Vec::new(), crate::catalog::root_lpid())
     }

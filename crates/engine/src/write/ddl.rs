@@ -1,10 +1,8 @@
 //! Tables and indexes that come and go within a transaction.
 
-use lode_base::{OwnerId, TableId};
-
 use super::WriteTxn;
-use crate::table::check_columns;
-use crate::{EngineError, IndexDef, Table, TableDef};
+use super::indexes::check_index;
+use crate::{EngineError, IndexDef, IndexKind, Rule, Table, TableDef, catalog};
 
 impl WriteTxn {
     /// Creates a table; answers whether it did (`false`: it was there, and `if_not_exists`). Rows can be inserted into
@@ -14,19 +12,20 @@ impl WriteTxn {
             return if if_not_exists { Ok(false) } else { Err(EngineError::TableExists(def.name)) };
         }
         def.check()?;
-        let id = TableId::new(self.catalog.next_table);
-        let descriptor = match self.catalog.free_page() {
-            Some(lpid) => lpid,
-            None => {
-                let extent = self.shared().store.allocate(OwnerId::CATALOG)?;
-                self.fresh.push(extent);
-                self.catalog.extents.push(extent);
-                extent.page(0)
+        for c in &def.constraints {
+            if let Rule::ForeignKey { columns, parent, parent_columns } = &c.rule {
+                let own = (*parent == def.name).then_some(&def);
+                let parent = match own {
+                    Some(own) => own,
+                    None => self.catalog.table(parent)?.def(),
+                };
+                def.check_parent(c, columns, parent, parent_columns)?;
             }
-        };
-        let table = Table::new(id, def.completed(), Vec::new(), Vec::new(), descriptor);
+        }
+        let id = self.shared().new_table();
+        // Where its description lies is decided at the commit.
+        let table = Table::new(id, def.completed(), Vec::new(), Vec::new(), catalog::root_lpid());
         let rule = table.index_rule()?;
-        self.catalog.next_table += 1;
         self.index_rules.insert(id, Some(rule));
         self.put_table(table);
         Ok(true)
@@ -34,10 +33,12 @@ impl WriteTxn {
 
     /// Drops a table and its indexes; answers whether it did.
     pub fn drop_table(&mut self, name: &str, if_exists: bool) -> Result<bool, EngineError> {
+        self.check_unreferenced(name)?;
         let Some(table) = self.catalog.tables.remove(name) else {
             return if if_exists { Ok(false) } else { Err(EngineError::NoSuchTable(name.into())) };
         };
         self.changes.remove(&table.id());
+        self.changes();
         match self.base(table.id()) {
             Some(_) => self.index_rules.insert(table.id(), None),
             None => self.index_rules.remove(&table.id()),
@@ -45,17 +46,19 @@ impl WriteTxn {
         Ok(true)
     }
 
-    /// Adds columns to the page index of a table; the commit makes the missing entries. Answers whether it did.
+    /// Adds columns to the page index of a table, and the commit makes the missing entries; or makes a B+-tree of the rows that
+    /// are there. Answers whether it did.
     pub fn create_index(&mut self, def: IndexDef, if_not_exists: bool) -> Result<bool, EngineError> {
         let table = self.catalog.table(&def.table)?.clone();
         let exists = self.catalog.tables.values().any(|t| t.indexes().iter().any(|i| i.name == def.name));
         if exists {
             return if if_not_exists { Ok(false) } else { Err(EngineError::IndexExists(def.name)) };
         }
-        if def.columns.is_empty() {
-            return Err(EngineError::invalid(&def.table, "an index has at least one column"));
+        check_index(&table, &def)?;
+        if def.kind != IndexKind::Page {
+            self.create_btree(&table, def)?;
+            return Ok(true);
         }
-        check_columns(&def.table, "the index", &def.columns, table.schema().columns.len())?;
         let indexes = table.indexes().iter().cloned().chain([def]).collect();
         self.reindex(&table, indexes)?;
         Ok(true)
@@ -74,8 +77,9 @@ impl WriteTxn {
 
     fn reindex(&mut self, t: &Table, indexes: Vec<IndexDef>) -> Result<(), EngineError> {
         let remade = Table::new(t.id(), t.def().clone(), indexes, t.extents.clone(), t.descriptor);
-        let remade = remade.with_contents(t.rows, t.bytes, t.tail, true);
-        if remade.index_columns() != t.index_columns() {
+        let differs = remade.index_columns() != t.index_columns();
+        let remade = remade.with_contents(t.rows, t.bytes, t.tail, t.index_pending || differs);
+        if differs {
             self.index_rules.insert(t.id(), Some(remade.index_rule()?));
         }
         self.put_table(remade);

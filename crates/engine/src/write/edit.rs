@@ -1,7 +1,7 @@
 //! Changes to rows that are in pages: kept by page until the commit, which applies them.
 //!
-//! Slots are those of the transaction's snapshot throughout, so that several statements of one transaction can name
-//! rows by what they read.
+//! Slots are those of the page as it was at the transaction's begin (or as the transaction made it) throughout, so that
+//! several statements of one transaction can name rows by what they read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,41 +13,35 @@ use crate::{EngineError, RowAddress, Set, Table};
 
 /// What happens to one page.
 #[derive(Clone, Debug, Default)]
-pub(super) struct PageEdit {
-    deleted: Set<u32>,
-    updates: Vec<Update>,
+pub(crate) struct PageEdit {
+    pub(super) deleted: Set<u32>,
+    pub(super) updates: Vec<Update>,
 }
 
 /// New values of some columns of some rows.
 #[derive(Clone, Debug)]
-struct Update {
-    columns: Arc<[u16]>,
-    slots: Vec<u32>,
-    values: Vec<Column>,
+pub(super) struct Update {
+    pub(super) columns: Arc<[u16]>,
+    pub(super) slots: Vec<u32>,
+    pub(super) values: Vec<Column>,
 }
 
-pub(super) type Edits = BTreeMap<Lpid, PageEdit>;
+/// Edits by page. What a transaction's reads see shares them.
+pub(crate) type Edits = BTreeMap<Lpid, Arc<PageEdit>>;
 
 /// Marks rows deleted; answers how many were not before.
-pub(super) fn delete(edits: &mut Edits, t: &Table, rows: &[RowAddress]) -> Result<u64, EngineError> {
-    check_addresses(t, rows)?;
+pub(super) fn delete(edits: &mut Edits, t: &Table, rows: &[RowAddress]) -> u64 {
     let mut deleted = 0;
     for &address in rows {
         let lpid = t.page_of(address).expect("addresses were checked");
-        deleted += u64::from(edits.entry(lpid).or_default().deleted.insert(address.slot()));
+        let edit = Arc::make_mut(edits.entry(lpid).or_default());
+        deleted += u64::from(edit.deleted.insert(address.slot()));
     }
-    Ok(deleted)
+    deleted
 }
 
 /// Notes new values for rows.
-pub(super) fn update(
-    edits: &mut Edits,
-    t: &Table,
-    rows: &[RowAddress],
-    columns: &[u16],
-    values: &[Column],
-) -> Result<(), EngineError> {
-    check_addresses(t, rows)?;
+pub(super) fn update(edits: &mut Edits, t: &Table, rows: &[RowAddress], columns: &[u16], values: &[Column]) {
     let mut order: Vec<u32> = (0..rows.len() as u32).collect();
     // Stable, so that of two updates of one row the later one still comes later.
     order.sort_by_key(|&i| rows[i as usize].raw() >> 32);
@@ -56,17 +50,30 @@ pub(super) fn update(
         let lpid = t.page_of(rows[group[0] as usize]).expect("addresses were checked");
         let slots = group.iter().map(|&i| rows[i as usize].slot()).collect();
         let values = values.iter().map(|v| ops::take(v, group)).collect();
-        let edit = edits.entry(lpid).or_default();
+        let edit = Arc::make_mut(edits.entry(lpid).or_default());
         edit.updates.push(Update { columns: columns.clone(), slots, values });
     }
-    Ok(())
 }
 
-fn check_addresses(t: &Table, rows: &[RowAddress]) -> Result<(), EngineError> {
-    match rows.iter().find(|&&a| t.page_of(a).is_none()) {
-        Some(a) => Err(no_such_row(t, *a)),
-        None => Ok(()),
+/// Checks that every address is of a row; `rows_of` says how many rows a page has.
+pub(super) fn check_addresses(
+    t: &Table,
+    rows: &[RowAddress],
+    mut rows_of: impl FnMut(Lpid) -> Result<usize, EngineError>,
+) -> Result<(), EngineError> {
+    let mut last: Option<(Lpid, usize)> = None;
+    for &address in rows {
+        let lpid = t.page_of(address).ok_or_else(|| no_such_row(t, address))?;
+        let count = match last {
+            Some((page, count)) if page == lpid => count,
+            _ => rows_of(lpid)?,
+        };
+        if address.slot() as usize >= count {
+            return Err(no_such_row(t, address));
+        }
+        last = Some((lpid, count));
     }
+    Ok(())
 }
 
 fn no_such_row(t: &Table, a: RowAddress) -> EngineError {
@@ -74,20 +81,30 @@ fn no_such_row(t: &Table, a: RowAddress) -> EngineError {
 }
 
 impl PageEdit {
-    /// Checks that every slot is a row of the page.
-    pub(super) fn check_slots(&self, t: &Table, lpid: Lpid, rows: usize) -> Result<(), EngineError> {
-        let updated = self.updates.iter().flat_map(|u| &u.slots);
-        match self.deleted.iter().chain(updated).find(|&&s| s as usize >= rows) {
-            Some(&slot) => Err(no_such_row(t, t.row_address(lpid, slot))),
-            None => Ok(()),
-        }
+    /// Of the page's `rows` rows those that are not deleted; `None` when that is all of them.
+    pub(crate) fn kept(&self, rows: usize) -> Option<Vec<u32>> {
+        let kept = || (0..rows as u32).filter(|slot| !self.deleted.contains(slot)).collect();
+        (!self.deleted.is_empty()).then(kept)
+    }
+
+    /// Rows that are deleted.
+    pub(super) fn deleted_rows(&self) -> u64 {
+        self.deleted.len() as u64
+    }
+
+    /// Every slot that is deleted or updated.
+    pub(super) fn touched(&self) -> Vec<u32> {
+        let updated = self.updates.iter().flat_map(|u| u.slots.iter().copied());
+        let mut slots: Vec<u32> = self.deleted.iter().copied().chain(updated).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        slots
     }
 
     /// The page's columns `numbers` after the change.
-    pub(super) fn apply(&self, numbers: &[u16], columns: Vec<Column>) -> Vec<Column> {
-        let rows = columns[0].rows();
-        let kept: Option<Vec<u32>> = (!self.deleted.is_empty())
-            .then(|| (0..rows as u32).filter(|slot| !self.deleted.contains(slot)).collect());
+    pub(crate) fn apply(&self, numbers: &[u16], columns: Vec<Column>) -> Vec<Column> {
+        let Some(rows) = columns.first().map(Column::rows) else { return columns };
+        let kept = self.kept(rows);
         let changed = numbers.iter().zip(columns).map(|(&n, column)| {
             let column = self.updated(n, column);
             match &kept {

@@ -17,7 +17,7 @@ use lode_page::{Column, DataType, Value, Values};
 const SHOWN_MAX: usize = 64;
 
 /// Key columns of some rows, ready to be read row by row.
-pub(super) struct KeyReader<'a> {
+pub(crate) struct KeyReader<'a> {
     parts: Vec<Part<'a>>,
 }
 
@@ -29,8 +29,13 @@ enum Part<'a> {
 }
 
 impl<'a> KeyReader<'a> {
-    pub(super) fn new(columns: &'a [Column]) -> Self {
+    pub(crate) fn new(columns: &'a [Column]) -> Self {
         Self { parts: columns.iter().map(Part::new).collect() }
+    }
+
+    /// Adds the value of the `i`-th column in row `row`, which is not NULL.
+    pub(crate) fn append(&self, i: usize, row: usize, out: &mut Vec<u8>) {
+        self.parts[i].append(row, out);
     }
 
     /// Puts the key of row `row` in `out`; answers where its first column's value ends.

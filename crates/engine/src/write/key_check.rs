@@ -1,4 +1,5 @@
-//! PRIMARY KEY: no two rows of a table have one key once the transaction is committed.
+//! PRIMARY KEY and UNIQUE: no two rows of a table have one key once the transaction is committed. A key with a NULL is
+//! none.
 //!
 //! ```text
 //!   few new keys      hash set ─► drive scan of the key columns for just these ─► a row that keeps its key? duplicate
@@ -6,13 +7,13 @@
 //!   all else          hashes of old and new keys, a part of them at a time ─► equal hashes ─► compare the keys
 //! ```
 //!
-//! The table is read at the transaction's snapshot; rows that the transaction deleted or gave another key do not count.
+//! The table is read at the state that the commit follows; rows that the transaction deleted or gave another key do not count.
 
 use std::sync::Arc;
 
 use lode_base::Lpid;
 use lode_command::Answer;
-use lode_page::{Column, Value, ops};
+use lode_page::{Column, DataType, Value, ops};
 use lode_program::{CompareOp, Expr, Program, key_of};
 
 use super::edit::Edits;
@@ -35,6 +36,9 @@ pub(super) struct NewKeys<'a> {
     pub(super) base: Option<&'a Table>,
     /// The table as the transaction has it.
     pub(super) table: &'a Table,
+    /// The constraint's name; the primary key has none.
+    pub(super) constraint: Option<&'a str>,
+    pub(super) key: &'a [u16],
     pub(super) edits: &'a Edits,
     /// Key columns of rows in memory.
     pub(super) held: Vec<Vec<Column>>,
@@ -62,7 +66,12 @@ impl NewKeys<'_> {
         let old_rows = self.base.map_or(0, |t| t.rows());
         let rows = held_rows as u64 + self.loaded_rows + old_rows;
         let key_check_bytes = self.snapshot.shared().options.key_check_bytes;
-        find_duplicate(self.table, rows, key_check_bytes, |each| self.visit(each))
+        let twice = |columns: &[Column], row| self.twice(columns, row);
+        find_duplicate(rows, key_check_bytes, twice, |each| self.visit(each))
+    }
+
+    fn twice(&self, columns: &[Column], row: usize) -> EngineError {
+        duplicate(self.table, self.constraint, columns, row)
     }
 
     /// Whether the load came in order, and above all that the table holds.
@@ -76,7 +85,7 @@ impl NewKeys<'_> {
 
     /// The order key that no key's leading column in the table exceeds.
     fn greatest(&self, base: &Table) -> Result<Option<u64>, EngineError> {
-        let leading = usize::from(base.def().primary_key[0]);
+        let leading = usize::from(self.key[0]);
         Ok(self.snapshot.statistics(base)?.keys[leading].map(|(_, max)| max))
     }
 
@@ -85,14 +94,14 @@ impl NewKeys<'_> {
         let mut key = Vec::new();
         for part in &self.held {
             let reader = KeyReader::new(part);
-            for row in 0..part[0].rows() {
+            for row in (0..part[0].rows()).filter(|&row| !has_null(part, row)) {
                 reader.read(row, &mut key);
                 if !keys.insert(key.clone()) {
-                    return Err(duplicate(self.table, part, row));
+                    return Err(self.twice(part, row));
                 }
             }
         }
-        let Some(base) = self.base.filter(|t| t.rows() > 0) else { return Ok(()) };
+        let Some(base) = self.base.filter(|t| t.rows() > 0 && !keys.is_empty()) else { return Ok(()) };
         if let Some(max) = self.greatest(base)? {
             let leading = self.held.iter().map(|part| &part[0]);
             let mut keys =
@@ -101,47 +110,13 @@ impl NewKeys<'_> {
                 return Ok(());
             }
         }
-        let terms = base.def().primary_key.iter().enumerate().map(|(i, &c)| self.looking_for(i, c));
+        let data_type = |c: u16| self.table.schema().columns[usize::from(c)].data_type;
+        let terms = self.key.iter().enumerate().map(|(i, &c)| looking_for(&self.held, i, c, data_type(c)));
         let filter = Expr::And(terms.collect());
         self.visit_table(base, Some(filter), &mut |columns, row, key| match keys.contains(key) {
-            true => Err(duplicate(self.table, columns, row)),
+            true => Err(self.twice(columns, row)),
             false => Ok(()),
         })
-    }
-
-    /// The filter that rows with one of the new keys pass, as far as key column `i`, column `c` of the table, says.
-    fn looking_for(&self, i: usize, c: u16) -> Expr {
-        let data_type = self.table.schema().columns[usize::from(c)].data_type;
-        let mut seen: Set<Vec<u8>> = Set::default();
-        let mut list: Vec<Value> = Vec::new();
-        let mut bounds: Option<(Value, Value)> = None;
-        let mut key = Vec::new();
-        for part in &self.held {
-            let reader = KeyReader::new(&part[i..=i]);
-            for row in 0..part[0].rows() {
-                reader.read(row, &mut key);
-                if list.len() <= LIST_MAX && seen.insert(key.clone()) {
-                    list.push(part[i].value(row));
-                }
-            }
-        }
-        if list.len() <= LIST_MAX {
-            return Expr::In { value: Box::new(Expr::Column(c)), list };
-        }
-        for part in &self.held {
-            for row in 0..part[0].rows() {
-                let v = part[i].value(row);
-                bounds = Some(match bounds.take() {
-                    None => (v.clone(), v),
-                    Some((min, max)) if v.compare(&min).is_some_and(|o| o.is_lt()) => (v, max),
-                    Some((min, max)) if v.compare(&max).is_some_and(|o| o.is_gt()) => (min, v),
-                    Some(bounds) => bounds,
-                });
-            }
-        }
-        let (min, max) = bounds.expect("there are more values than a list holds");
-        let bound = |op, v| Expr::compare(op, Expr::Column(c), Expr::Const(v, data_type));
-        Expr::And(vec![bound(CompareOp::GtEq, min), bound(CompareOp::LtEq, max)])
     }
 
     /// Every key that there will be.
@@ -151,7 +126,7 @@ impl NewKeys<'_> {
         }
         for &lpid in &self.loaded {
             let store = self.snapshot.store();
-            visit_rows(&read::unpublished(store, self.table, lpid, &self.table.def().primary_key)?, each)?;
+            visit_rows(&read::unpublished(store, self.table, lpid, self.key)?, each)?;
         }
         match self.base.filter(|t| t.rows() > 0) {
             Some(base) => self.visit_table(base, None, each),
@@ -165,33 +140,78 @@ impl NewKeys<'_> {
         filter: Option<Expr>,
         each: &mut EachKey<'_>,
     ) -> Result<(), EngineError> {
-        visit_table(self.snapshot, base, filter, Some(self.edits), each)
+        visit_table(self.snapshot, base, self.key, filter, Some(self.edits), each)
     }
 }
 
-/// What is done with a key: columns and row that it is in, and its bytes.
-type EachKey<'a> = dyn FnMut(&[Column], usize, &[u8]) -> Result<(), EngineError> + 'a;
+/// The filter that rows with one of the keys pass, as far as key column `i`, column `c` of the table, says.
+pub(super) fn looking_for(keys: &[Vec<Column>], i: usize, c: u16, data_type: DataType) -> Expr {
+    let mut seen: Set<Vec<u8>> = Set::default();
+    let mut list: Vec<Value> = Vec::new();
+    let mut bounds: Option<(Value, Value)> = None;
+    let mut key = Vec::new();
+    for part in keys {
+        let reader = KeyReader::new(&part[i..=i]);
+        for row in (0..part[0].rows()).filter(|&row| !has_null(part, row)) {
+            reader.read(row, &mut key);
+            if list.len() <= LIST_MAX && seen.insert(key.clone()) {
+                list.push(part[i].value(row));
+            }
+        }
+    }
+    if list.len() <= LIST_MAX {
+        return Expr::In { value: Box::new(Expr::Column(c)), list };
+    }
+    for part in keys {
+        for row in (0..part[0].rows()).filter(|&row| !has_null(part, row)) {
+            let v = part[i].value(row);
+            bounds = Some(match bounds.take() {
+                None => (v.clone(), v),
+                Some((min, max)) if v.compare(&min).is_some_and(|o| o.is_lt()) => (v, max),
+                Some((min, max)) if v.compare(&max).is_some_and(|o| o.is_gt()) => (min, v),
+                Some(bounds) => bounds,
+            });
+        }
+    }
+    let (min, max) = bounds.expect("there are more values than a list holds");
+    let bound = |op, v| Expr::compare(op, Expr::Column(c), Expr::Const(v, data_type));
+    Expr::And(vec![bound(CompareOp::GtEq, min), bound(CompareOp::LtEq, max)])
+}
 
-fn visit_rows(columns: &[Column], each: &mut EachKey<'_>) -> Result<(), EngineError> {
+/// What is done with a key: columns and row that it is in, and its bytes.
+pub(super) type EachKey<'a> = dyn FnMut(&[Column], usize, &[u8]) -> Result<(), EngineError> + 'a;
+
+/// Whether a row has a NULL among its key columns.
+pub(super) fn has_null(columns: &[Column], row: usize) -> bool {
+    columns.iter().any(|c| c.is_null(row))
+}
+
+/// The keys of some rows, but for those with a NULL.
+pub(super) fn visit_rows(columns: &[Column], each: &mut EachKey<'_>) -> Result<(), EngineError> {
     let reader = KeyReader::new(columns);
     let mut key = Vec::new();
-    (0..columns[0].rows()).try_for_each(|row| {
+    (0..columns[0].rows()).filter(|&row| !has_null(columns, row)).try_for_each(|row| {
         reader.read(row, &mut key);
         each(columns, row, &key)
     })
 }
 
-/// The keys of a table's rows, without those that `edits` free.
-fn visit_table(
+/// The keys of a table's rows, without those that `edits` free, and those with a NULL.
+pub(super) fn visit_table(
     snapshot: &Snapshot,
     t: &Table,
+    key: &[u16],
     filter: Option<Expr>,
     edits: Option<&Edits>,
     each: &mut EachKey<'_>,
 ) -> Result<(), EngineError> {
-    let key = &t.def().primary_key;
-    let program = Program::check(t.schema().clone(), filter, key.clone(), true)?;
-    let mut scan = snapshot.scan(t, t.page_ranges(), Arc::new(program), Answer::Rows, None)?;
+    let pages = match &filter {
+        Some(filter) => snapshot.pages_of_keys(t, key, filter)?,
+        None => None,
+    };
+    let program = Program::check(t.schema().clone(), filter, key.to_vec(), true)?;
+    let pages = pages.unwrap_or_else(|| t.page_ranges());
+    let mut scan = snapshot.scan(t, pages, Arc::new(program), Answer::Rows, None)?;
     let mut bytes = Vec::new();
     while let Some(unit) = scan.next()? {
         for page in &unit.pages {
@@ -199,7 +219,7 @@ fn visit_table(
             let reader = KeyReader::new(&page.columns);
             for row in 0..page.rows as usize {
                 let slot = page.slots.as_ref().map_or(row as u32, |s| s[row]);
-                if !freed.as_ref().is_some_and(|f| f.contains(&slot)) {
+                if !freed.as_ref().is_some_and(|f| f.contains(&slot)) && !has_null(&page.columns, row) {
                     reader.read(row, &mut bytes);
                     each(&page.columns, row, &bytes)?;
                 }
@@ -211,15 +231,26 @@ fn visit_table(
 
 /// Whether the rows of a table at a snapshot have distinct keys.
 pub(crate) fn check_table(snapshot: &Snapshot, t: &Table) -> Result<(), EngineError> {
+    t.keys().try_for_each(|(constraint, key)| check_key(snapshot, t, constraint, key))
+}
+
+/// Whether no two rows of a table at a snapshot have the same values in the columns `key`.
+pub(super) fn check_key(
+    snapshot: &Snapshot,
+    t: &Table,
+    constraint: Option<&str>,
+    key: &[u16],
+) -> Result<(), EngineError> {
     let key_check_bytes = snapshot.shared().options.key_check_bytes;
-    find_duplicate(t, t.rows(), key_check_bytes, |each| visit_table(snapshot, t, None, None, each))
+    let twice = |columns: &[Column], row| duplicate(t, constraint, columns, row);
+    find_duplicate(t.rows(), key_check_bytes, twice, |each| visit_table(snapshot, t, key, None, None, each))
 }
 
 /// Visits all keys (about `rows`) as often as needed to hold at most `limit_bytes` of their hashes at a time.
 fn find_duplicate(
-    t: &Table,
     rows: u64,
     limit_bytes: usize,
+    twice: impl Fn(&[Column], usize) -> EngineError,
     mut visit: impl FnMut(&mut EachKey<'_>) -> Result<(), EngineError>,
 ) -> Result<(), EngineError> {
     let passes = (rows * 8).div_ceil(limit_bytes.max(1 << 16) as u64).max(1);
@@ -240,7 +271,7 @@ fn find_duplicate(
             let mut keys: Set<Vec<u8>> = Set::default();
             visit(
                 &mut |columns, row, key| match suspects.contains(&hash(key)) && !keys.insert(key.into()) {
-                    true => Err(duplicate(t, columns, row)),
+                    true => Err(twice(columns, row)),
                     false => Ok(()),
                 },
             )?;
@@ -249,7 +280,11 @@ fn find_duplicate(
     Ok(())
 }
 
-fn duplicate(t: &Table, columns: &[Column], row: usize) -> EngineError {
+fn duplicate(t: &Table, constraint: Option<&str>, columns: &[Column], row: usize) -> EngineError {
     let row: Vec<Column> = columns.iter().map(|c| ops::slice(c, row, 1)).collect();
-    EngineError::DuplicateKey { table: t.name().into(), key: show(&row, 0) }
+    let (table, key) = (t.name().into(), show(&row, 0));
+    match constraint {
+        None => EngineError::DuplicateKey { table, key },
+        Some(name) => EngineError::Unique { table, constraint: name.into(), key },
+    }
 }

@@ -16,6 +16,7 @@ use super::key::KeyReader;
 const GROUP_BYTES_MAX: usize = 4 << 20;
 
 /// Where a load's keys stand.
+#[derive(Clone)]
 pub(super) struct KeyOrder {
     proven: bool,
     /// Keys of the group that the last key belongs to: their bytes and their ends.

@@ -37,6 +37,8 @@ pub(super) struct Rewrite<'a> {
     pub(super) room_bytes: i64,
     pub(super) writes: Vec<PageWrite>,
     pub(super) trims: Vec<Lpid>,
+    /// Pages of the table whose rows went elsewhere, or changed.
+    taken_out: Vec<Lpid>,
     extents: Vec<TableExtent>,
     stream: Stream,
     rows: i64,
@@ -52,6 +54,10 @@ pub(super) struct Rewritten {
     pub(super) writes: Vec<PageWrite>,
     pub(super) trims: Vec<Lpid>,
     pub(super) releases: Vec<TableExtent>,
+    /// Pages of the old version that are no more, or have other rows.
+    pub(super) taken_out: Vec<Lpid>,
+    /// Pages in fresh extents, most of them written before.
+    pub(super) fresh: Vec<Lpid>,
 }
 
 impl<'a> Rewrite<'a> {
@@ -72,6 +78,7 @@ impl<'a> Rewrite<'a> {
             room_bytes,
             writes: Vec::new(),
             trims: Vec::new(),
+            taken_out: Vec::new(),
             extents: table.extents.clone(),
             stream,
             rows: table.rows as i64,
@@ -112,7 +119,7 @@ impl<'a> Rewrite<'a> {
             let mut cutter = Cutter::new(inserts.shape.clone());
             if let Some(lpid) = filled {
                 let none = PageEdit::default();
-                cutter.push(self.take_out(lpid, change.edits.get(&lpid).unwrap_or(&none))?);
+                cutter.push(self.take_out(lpid, change.edits.get(&lpid).map_or(&none, |e| e))?);
             }
             inserts.parts().for_each(|part| cutter.push(part));
             cutter.parts().filter(|part| part[0].rows() > 0).for_each(|part| self.note(&part));
@@ -136,9 +143,9 @@ impl<'a> Rewrite<'a> {
     /// A page's columns after its change; the page no longer counts.
     fn take_out(&mut self, lpid: Lpid, edit: &PageEdit) -> Result<Vec<Column>, EngineError> {
         let page = read::page(self.snapshot, lpid, &mut LinkStats::default())?;
-        edit.check_slots(self.table, lpid, page.rows())?;
         let all: Vec<u16> = (0..page.columns() as u16).collect();
         let old = self.snapshot.read_columns(lpid, &all)?;
+        self.taken_out.push(lpid);
         self.rows -= page.rows() as i64;
         self.bytes -= i64::from(page.page_bytes());
         Ok(edit.apply(&all, old.columns))
@@ -244,6 +251,7 @@ impl<'a> Rewrite<'a> {
         if !self.in_place {
             stream = std::mem::take(&mut self.stream);
         }
+        let fresh = stream.lpids().collect();
         self.extents.append(&mut stream.extents);
         self.writes.append(&mut stream.staged);
         let (kept, releases): (Vec<TableExtent>, Vec<_>) = self.extents.into_iter().partition(|e| e.live > 0);
@@ -259,6 +267,13 @@ impl<'a> Rewrite<'a> {
         {
             let _ = table.statistics.set(grown);
         }
-        Rewritten { table, writes: self.writes, trims: self.trims, releases }
+        Rewritten {
+            table,
+            writes: self.writes,
+            trims: self.trims,
+            releases,
+            taken_out: self.taken_out,
+            fresh,
+        }
     }
 }

@@ -4,25 +4,35 @@
 //!   page ─► staged ─► (a few MB) ─► batch ─► drive          the last ones may travel with the commit
 //! ```
 
-use lode_base::{EXTENT_PAGES, ExtentId, Lpid, PageBuf, TableId};
+use lode_base::{EXTENT_PAGES, ExtentId, Lpid, OwnerId, PageBuf, TableId};
 use lode_command::{Align, Batch, PageWrite};
+use lode_page::PageError;
 
-use crate::EngineError;
+use super::cutter::{Cutter, Shape};
+use super::edit::PageEdit;
+use crate::database::Shared;
 use crate::store::Store;
 use crate::table::TableExtent;
+use crate::{EngineError, Set, Table, read};
 
 /// Bytes of a batch of staged pages.
 const FLUSH_BYTES: usize = 4 << 20;
 
 /// What pages are written through, and the extents that a transaction was handed.
 pub(super) struct Io<'a> {
+    pub(super) shared: &'a Shared,
     pub(super) store: &'a Store,
     pub(super) fresh: &'a mut Vec<ExtentId>,
 }
 
-impl Io<'_> {
-    pub(super) fn allocate(&mut self, table: TableId) -> Result<ExtentId, EngineError> {
-        let extent = self.store.allocate(table.into())?;
+impl<'a> Io<'a> {
+    pub(super) fn new(shared: &'a Shared, fresh: &'a mut Vec<ExtentId>) -> Self {
+        Self { shared, store: &shared.store, fresh }
+    }
+
+    pub(super) fn allocate(&mut self, owner: OwnerId) -> Result<ExtentId, EngineError> {
+        let extent = self.store.allocate(owner)?;
+        self.shared.unpublished.lock().insert(extent);
         self.fresh.push(extent);
         Ok(extent)
     }
@@ -36,11 +46,18 @@ pub(super) struct Stream {
     staged_bytes: usize,
     pub(super) rows: u64,
     pub(super) bytes: u64,
+    /// Pages that lost all their rows.
+    gone: Set<Lpid>,
+    /// A savepoint was made: what comes after it goes to an extent of its own, which a rollback forgets whole.
+    pub(super) sealed: bool,
 }
 
 impl Stream {
     /// The next page.
     pub(super) fn next_lpid(&mut self, io: &mut Io<'_>, table: TableId) -> Result<Lpid, EngineError> {
+        if std::mem::take(&mut self.sealed) && !self.extents.is_empty() {
+            self.extents.push(TableExtent { id: io.allocate(table.into())?, used: 0, live: 0 });
+        }
         take_page(&mut self.extents, io, table)
     }
 
@@ -74,13 +91,58 @@ impl Stream {
         Ok(())
     }
 
+    /// Whether a page is one of the stream.
+    pub(super) fn holds(&self, lpid: Lpid) -> bool {
+        self.extents.iter().any(|e| e.id == lpid.extent())
+    }
+
+    /// A page that was written, after an edit: nowhere, in its place, or in several.
+    pub(super) fn edit(
+        &mut self,
+        io: &mut Io<'_>,
+        t: &Table,
+        lpid: Lpid,
+        edit: &PageEdit,
+        shape: &Shape,
+    ) -> Result<(), EngineError> {
+        let all: Vec<u16> = (0..t.schema().columns.len() as u16).collect();
+        let page = read::past_pool(io.store, None, t, lpid, &all)?;
+        let columns = edit.apply(&all, page.columns);
+        self.rows -= page.rows as u64;
+        self.bytes -= page.page_bytes;
+        let mut cutter = Cutter::new(shape.clone());
+        if columns[0].rows() == 0 {
+            let extent = self.extents.iter_mut().find(|e| e.id == lpid.extent());
+            extent.expect("the page is one of the stream").live -= 1;
+            self.gone.insert(lpid);
+            io.store.write(Batch { trims: vec![lpid], ..Batch::default() })?;
+            return Ok(());
+        }
+        match shape.encode(lpid, &columns, shape.limit_bytes) {
+            Ok(data) => return self.put(io, lpid, data, columns[0].rows(), shape.align()),
+            Err(PageError::TooLarge { .. }) => cutter.push(columns),
+            Err(e) => return Err(e.into()),
+        }
+        let mut place = Some(lpid);
+        while cutter.rows() > 0 {
+            let lpid = match place.take() {
+                Some(lpid) => lpid,
+                None => self.next_lpid(io, t.id())?,
+            };
+            let cut = cutter.cut(lpid)?;
+            self.put(io, lpid, cut.data, cut.rows, shape.align())?;
+        }
+        Ok(())
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.extents.is_empty()
     }
 
     /// Every page of the stream.
     pub(super) fn lpids(&self) -> impl Iterator<Item = Lpid> + '_ {
-        self.extents.iter().flat_map(|e| (0..e.used).map(|p| e.id.page(p)))
+        let used = self.extents.iter().flat_map(|e| (0..e.used).map(|p| e.id.page(p)));
+        used.filter(|l| !self.gone.contains(l))
     }
 }
 
@@ -91,7 +153,7 @@ pub(super) fn take_page(
     table: TableId,
 ) -> Result<Lpid, EngineError> {
     if extents.last().is_none_or(|e| usize::from(e.used) == EXTENT_PAGES) {
-        extents.push(TableExtent { id: io.allocate(table)?, used: 0, live: 0 });
+        extents.push(TableExtent { id: io.allocate(table.into())?, used: 0, live: 0 });
     }
     let last = extents.last_mut().expect("one was just added");
     let page = last.used;

@@ -42,6 +42,7 @@ pub fn def(name: &str, columns: &[(&str, DataType)], primary_key: &[u16], layout
         columns: columns.iter().map(column).collect(),
         primary_key: primary_key.into(),
         options: TableOptions { layout, page_index: Vec::new() },
+        constraints: Vec::new(),
     }
 }
 

@@ -14,7 +14,7 @@ use lode_engine::Table;
 use super::Format;
 use super::csv_rows::CsvRows;
 use crate::arrow_convert::arrow_type;
-use crate::dml::{Change, column_numbers, load, to_array};
+use crate::dml::{Change, Checks, column_numbers, load, to_array};
 use crate::session::blocking;
 use crate::statement::table_name;
 use crate::types::arrow_schema;
@@ -31,7 +31,7 @@ pub(super) async fn copy_from(
     path: PathBuf,
     format: Format,
 ) -> Result<u64, SqlError> {
-    let Change { txn, table, .. } = Change::begin(session, &table_name(name)?).await?;
+    let Change { work, table, .. } = Change::begin(session, &table_name(name)?).await?;
     let numbers = if columns.is_empty() {
         (0..table.def().columns.len() as u16).collect()
     } else {
@@ -53,8 +53,10 @@ pub(super) async fn copy_from(
         }
         Ok(())
     });
-    let (txn, rows) = load(txn, Arc::new(table.def().clone()), builder.build()).await?;
-    blocking(move || Ok(txn.commit()?)).await?;
+    let def = Arc::new(table.def().clone());
+    let checks = Checks::of(&session.state(), &def)?;
+    let (work, rows) = load(work, def, checks, builder.build()).await?;
+    blocking(move || work.finish()).await?;
     Ok(rows)
 }
 

@@ -10,12 +10,14 @@ use datafusion::logical_expr::{DmlStatement, Expr, ExprSchemable, LogicalPlan, W
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{Insert, Statement as Sql, TableObject};
 use futures::{StreamExt, stream};
-use lode_engine::{TableDef, WriteTxn};
+use lode_engine::TableDef;
 
-use super::{Change, check_assignable, conform, load};
+use super::load::conform;
+use super::{Change, Checks, check_assignable, load};
 use crate::options::LodeOptions;
 use crate::session::{blocking, start};
 use crate::statement::{StatementResult, table_name};
+use crate::transaction::Work;
 use crate::{Session, SqlError};
 
 /// Bytes of rows that an INSERT holds before it loads them in bulk, however few they are.
@@ -27,7 +29,7 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
         return Err(SqlError::Unsupported("INSERT into anything but a table".into()));
     };
     let name = table_name(name)?;
-    let Change { mut txn, snapshot, table } = Change::begin(session, &name).await?;
+    let Change { mut work, snapshot, table } = Change::begin(session, &name).await?;
     let state = session.state_at(snapshot, None);
     let plan = state.statement_to_plan(Parsed::Statement(Box::new(Sql::Insert(statement.clone())))).await?;
     let LogicalPlan::Dml(DmlStatement { op: WriteOp::Insert(InsertOp::Append), input, .. }) = plan else {
@@ -35,6 +37,7 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
     };
     let def = Arc::new(table.def().clone());
     check_inserted(&input, &def)?;
+    let checks = Checks::of(&state, &def)?;
 
     let (schema, mut rows) = start(&state, &input).await?;
     let bulk_rows = LodeOptions::of(state.config_options()).bulk_rows;
@@ -43,25 +46,26 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
         held.push(batch?);
         if held.rows > bulk_rows || held.bytes > HELD_BYTES_MAX {
             let all = stream::iter(held.batches.into_iter().map(Ok)).chain(rows);
-            let (txn, rows) = load(txn, def, all).await?;
-            return commit(txn, rows).await;
+            let (work, rows) = load(work, def, checks, all).await?;
+            return finish(work, rows).await;
         }
     }
     if held.rows == 0 {
+        work.finish()?;
         return Ok(StatementResult::Count { verb: "INSERT", rows: 0 });
     }
     blocking(move || {
-        let columns = conform(&held.concat(&schema)?, &def)?;
-        let rows = txn.insert(&name, columns)?;
-        txn.commit()?;
+        let columns = conform(&held.concat(&schema)?, &def, &checks)?;
+        let rows = work.txn.insert(&name, columns)?;
+        work.finish()?;
         Ok(StatementResult::Count { verb: "INSERT", rows })
     })
     .await
 }
 
-async fn commit(txn: WriteTxn, rows: u64) -> Result<StatementResult, SqlError> {
+async fn finish(work: Work, rows: u64) -> Result<StatementResult, SqlError> {
     blocking(move || {
-        txn.commit()?;
+        work.finish()?;
         Ok(StatementResult::Count { verb: "INSERT", rows })
     })
     .await

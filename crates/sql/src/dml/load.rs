@@ -4,6 +4,7 @@
 //!   stream of batches ─► 2 waiting ─► cast ─► columns ─► WriteTxn::load ─► (commit publishes all)
 //! ```
 
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -13,13 +14,14 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::error::DataFusionError;
 use futures::{Stream, StreamExt};
-use lode_engine::{TableDef, WriteTxn};
+use lode_engine::TableDef;
 use lode_page::Column;
 use tokio::sync::mpsc;
 
-use super::Change;
+use super::{Change, Checks};
 use crate::arrow_convert::{arrow_type, from_arrow};
 use crate::session::blocking;
+use crate::transaction::Work;
 use crate::types::assignable;
 use crate::{Session, SqlError};
 
@@ -27,8 +29,8 @@ use crate::{Session, SqlError};
 const WAITING_BATCHES: usize = 2;
 
 impl Session {
-    /// Appends all batches to a table, in column pages (or as the table's layout says), in one transaction: its rows
-    /// appear together, or not at all. Columns are matched by name when the batches have all of the table's names,
+    /// Appends all batches to a table, in column pages (or as the table's layout says), in the open transaction or
+    /// in one of its own: its rows appear together, or not at all. Columns are matched by name when the batches have all of the table's names,
     /// else by position; values are cast to the columns' types. Dropping the future undoes the load.
     ///
     /// Batches are taken on the calling task while earlier ones are encoded on another thread. An iterator becomes
@@ -42,18 +44,20 @@ impl Session {
     {
         let change = Change::begin(self, table).await?;
         let def = Arc::new(change.table.def().clone());
-        let (txn, rows) = load(change.txn, def, batches).await?;
-        blocking(move || Ok(txn.commit()?)).await?;
+        let checks = Checks::of(&self.state(), &def)?;
+        let (work, rows) = load(change.work, def, checks, batches).await?;
+        blocking(move || work.finish()).await?;
         Ok(rows)
     }
 }
 
-/// Loads `batches` within `txn`, which the caller commits.
+/// Loads `batches` within `work`, which the caller finishes.
 pub(crate) async fn load<S>(
-    mut txn: WriteTxn,
+    mut work: Work,
     table: Arc<TableDef>,
+    checks: Checks,
     batches: S,
-) -> Result<(WriteTxn, u64), SqlError>
+) -> Result<(Work, u64), SqlError>
 where
     S: Stream<Item = Result<RecordBatch, DataFusionError>> + Send,
 {
@@ -61,9 +65,9 @@ where
     let worker = tokio::spawn(blocking(move || {
         let mut rows = 0;
         while let Some(batch) = receiver.blocking_recv() {
-            rows += txn.load(&table.name, conform(&batch, &table)?)?;
+            rows += work.txn.load(&table.name, conform(&batch, &table, &checks)?)?;
         }
-        Ok((txn, rows))
+        Ok((work, rows))
     }));
     let mut batches = pin!(batches);
     let mut failure = None;
@@ -97,8 +101,12 @@ where
 /// The table's columns of `batch`: by name when it has them all, else by position; cast to their types.
 ///
 /// # Errors
-/// When columns are missing or left over, or a value does not fit: the message names the column.
-pub(crate) fn conform(batch: &RecordBatch, table: &TableDef) -> Result<Vec<Column>, SqlError> {
+/// When columns are missing or left over, or a value does not fit: the message names the column. When a CHECK is false.
+pub(crate) fn conform(
+    batch: &RecordBatch,
+    table: &TableDef,
+    checks: &Checks,
+) -> Result<Vec<Column>, SqlError> {
     let names = || table.columns.iter().map(|c| c.name.as_str());
     if batch.num_columns() != table.columns.len() {
         return Err(SqlError::Invalid(format!(
@@ -110,15 +118,25 @@ pub(crate) fn conform(batch: &RecordBatch, table: &TableDef) -> Result<Vec<Colum
     }
     let by_name: Option<Vec<&ArrayRef>> = names().map(|name| batch.column_by_name(name)).collect();
     let arrays = by_name.unwrap_or_else(|| batch.columns().iter().collect());
-    arrays.into_iter().enumerate().map(|(i, array)| to_column(table, i as u16, array)).collect()
+    let cast = arrays.into_iter().zip(0u16..).map(|(array, i)| Ok((i, cast_to(table, i, array)?)));
+    let arrays = cast.collect::<Result<BTreeMap<u16, ArrayRef>, SqlError>>()?;
+    checks.verify(&arrays, batch.num_rows())?;
+    arrays.iter().map(|(&i, array)| column_of(table, i, array)).collect()
 }
 
-/// `array` as values of column `column` of `table`.
-pub(crate) fn to_column(table: &TableDef, column: u16, array: &ArrayRef) -> Result<Column, SqlError> {
-    let def = &table.columns[usize::from(column)];
-    let named = |e: String| SqlError::Invalid(format!("column \"{}\": {e}", def.name));
-    let array = to_array(table, column, array).map_err(|(_, message)| named(message))?;
-    from_arrow(&array, def.ty.data_type).map_err(|e| named(e.to_string()))
+/// An array of the column's own type as its values.
+pub(crate) fn column_of(table: &TableDef, column: u16, array: &ArrayRef) -> Result<Column, SqlError> {
+    let data_type = table.columns[usize::from(column)].ty.data_type;
+    from_arrow(array, data_type).map_err(|e| named(table, column, &e.to_string()))
+}
+
+fn named(table: &TableDef, column: u16, e: &str) -> SqlError {
+    SqlError::Invalid(format!("column \"{}\": {e}", table.columns[usize::from(column)].name))
+}
+
+/// `array`, cast to the type of column `column` of `table`; the message of an error names it.
+pub(crate) fn cast_to(table: &TableDef, column: u16, array: &ArrayRef) -> Result<ArrayRef, SqlError> {
+    to_array(table, column, array).map_err(|(_, e)| named(table, column, &e))
 }
 
 /// `array` cast to the type of column `column` of `table`, or the first row that cannot be and why.

@@ -1,54 +1,53 @@
-//! INSERT, UPDATE, DELETE, TRUNCATE and bulk loads: each one write transaction.
+//! INSERT, UPDATE, DELETE, TRUNCATE and bulk loads, in the open transaction or in one of their own.
 //!
 //! ```text
-//!   begin_write ─► plan at the writer's snapshot ─► run the query to its end ─► insert | update | delete ─► commit
+//!   work ─► plan at what it sees ─► run the query to its end ─► insert | update | delete ─► finish: commit, or go on
 //! ```
 //!
 //! Invariants: a query is done before its first change, so no statement sees its own changes; a row is changed once;
-//! the transaction is dropped, and nothing happened, whatever fails before the commit.
+//! the transaction is dropped, and nothing happened, whatever fails before the commit; an open one has failed then.
 
+mod checks;
 mod insert;
 mod load;
 mod rewrite;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, RecordBatch, UInt64Array};
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
 use datafusion::arrow::compute::{concat_batches, sort_to_indices, take_record_batch};
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use datafusion::prelude::Column as ColumnName;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{Delete, Query, Statement as Sql, Truncate, Update, With};
-use lode_engine::{EngineError, RowAddress, Snapshot, Table, WriteTxn};
+use lode_engine::{EngineError, RowAddress, Snapshot, Table};
 
+pub(crate) use checks::Checks;
 pub(crate) use insert::insert;
-pub(crate) use load::{conform, load, to_array};
+pub(crate) use load::{load, to_array};
 
 use crate::arrow_convert::arrow_type;
 use crate::session::{blocking, start};
 use crate::statement::StatementResult;
+use crate::transaction::Work;
 use crate::types::assignable;
 use crate::{Session, SqlError};
 
-/// A write transaction that changes one table.
+/// A change of one table.
 pub(crate) struct Change {
-    pub(crate) txn: WriteTxn,
+    pub(crate) work: Work,
     pub(crate) snapshot: Snapshot,
     pub(crate) table: Arc<Table>,
 }
 
 impl Change {
-    /// Waits for other writers, then begins. All that the statement reads, it reads at the snapshot of this moment.
+    /// Begins. All that the statement reads, it reads at the snapshot of this moment.
     pub(crate) async fn begin(session: &Session, table: &str) -> Result<Self, SqlError> {
-        let (db, name) = (session.database().clone(), table.to_owned());
-        blocking(move || {
-            let txn = db.begin_write()?;
-            let snapshot = txn.snapshot().clone();
-            let table = find_table(&snapshot, &name)?;
-            Ok(Self { txn, snapshot, table })
-        })
-        .await
+        let (work, snapshot) = session.work().await?.snapshot().await?;
+        let table = find_table(&snapshot, table)?;
+        Ok(Self { work, snapshot, table })
     }
 }
 
@@ -78,7 +77,7 @@ async fn delete_found(
     found: rewrite::Found,
     verb: &'static str,
 ) -> Result<StatementResult, SqlError> {
-    let Change { mut txn, snapshot, table } = Change::begin(session, &found.table).await?;
+    let Change { mut work, snapshot, table } = Change::begin(session, &found.table).await?;
     let state = session.state_at(snapshot, Some(table));
     let plan = plan_query(&state, found.query).await?;
     let batch = run_to_end(&state, &plan).await?;
@@ -88,12 +87,13 @@ async fn delete_found(
     rows.sort_unstable();
     rows.dedup();
     if rows.is_empty() {
+        work.finish()?;
         return Ok(StatementResult::Count { verb, rows: 0 });
     }
     blocking(move || {
         let rows: Vec<RowAddress> = rows.into_iter().map(RowAddress::from_raw).collect();
-        let count = txn.delete(&found.table, &rows)?;
-        txn.commit()?;
+        let count = work.txn.delete(&found.table, &rows)?;
+        work.finish()?;
         Ok(StatementResult::Count { verb, rows: count })
     })
     .await
@@ -108,13 +108,18 @@ pub(crate) async fn update(
 ) -> Result<StatementResult, SqlError> {
     let mut found = rewrite::update(statement)?;
     found.query.with = with;
-    let Change { mut txn, snapshot, table } = Change::begin(session, &found.table).await?;
+    let Change { mut work, snapshot, table } = Change::begin(session, &found.table).await?;
     let columns = column_numbers(&table, &found.assigned)?;
     let state = session.state_at(snapshot, Some(table.clone()));
+    let checks = Checks::of(&state, table.def())?;
+    let others = checks.others(&columns);
+    found.also_select(others.iter().map(|&c| table.def().columns[usize::from(c)].name.as_str()));
     let plan = plan_query(&state, found.query).await?;
-    let plan = cast_assigned(plan, &table, &columns)?;
+    let all: Vec<u16> = columns.iter().chain(&others).copied().collect();
+    let plan = cast_assigned(plan, &table, &all)?;
     let batch = run_to_end(&state, &plan).await?;
     if batch.num_rows() == 0 {
+        work.finish()?;
         return Ok(StatementResult::Count { verb: "UPDATE", rows: 0 });
     }
     blocking(move || {
@@ -128,13 +133,14 @@ pub(crate) async fn update(
             )));
         }
         let rows: Vec<RowAddress> = rows.iter().copied().map(RowAddress::from_raw).collect();
-        let values = columns
-            .iter()
-            .zip(&batch.columns()[1..])
-            .map(|(&c, array)| load::to_column(table.def(), c, array))
-            .collect::<Result<Vec<_>, _>>()?;
-        let count = txn.update(&found.table, &rows, &columns, values)?;
-        txn.commit()?;
+        let given = columns.iter().chain(&others).zip(&batch.columns()[1..]);
+        let cast = given.map(|(&c, array)| Ok((c, load::cast_to(table.def(), c, array)?)));
+        let arrays = cast.collect::<Result<BTreeMap<u16, ArrayRef>, SqlError>>()?;
+        checks.verify(&arrays, batch.num_rows())?;
+        let values = columns.iter().map(|c| load::column_of(table.def(), *c, &arrays[c]));
+        let values = values.collect::<Result<Vec<_>, _>>()?;
+        let count = work.txn.update(&found.table, &rows, &columns, values)?;
+        work.finish()?;
         Ok(StatementResult::Count { verb: "UPDATE", rows: count })
     })
     .await

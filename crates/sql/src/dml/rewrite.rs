@@ -35,6 +35,21 @@ pub(crate) struct Found {
     pub(crate) query: Box<Query>,
 }
 
+impl Found {
+    /// Adds columns of the changed table to what the query answers.
+    pub(crate) fn also_select<'a>(&mut self, columns: impl Iterator<Item = &'a str>) {
+        let SetExpr::Select(select) = self.query.body.as_mut() else { unreachable!("it was made so") };
+        let TableFactor::Table { alias: Some(alias), .. } = &select.from[0].relation else {
+            unreachable!("it was made so")
+        };
+        let of = alias.name.clone();
+        for (i, column) in columns.enumerate() {
+            let value = Expr::CompoundIdentifier(vec![of.clone(), Ident::with_quote('"', column)]);
+            select.projection.push(aliased(value, format!("__lode_old_{i}")));
+        }
+    }
+}
+
 /// What `delete` deletes.
 pub(crate) fn delete(delete: &Delete) -> Result<Found, SqlError> {
     let Delete {

@@ -137,6 +137,9 @@ impl DisplayAs for LodeScanExec {
         if !spec.filter_text.is_empty() {
             write!(f, ", filter={}", spec.filter_text)?;
         }
+        if let Some((index, pages)) = &spec.index {
+            write!(f, ", index={index} ({pages} pages)")?;
+        }
         if let Some(groups) = &spec.groups {
             write!(f, ", {groups}")?;
         }

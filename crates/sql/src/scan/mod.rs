@@ -47,6 +47,8 @@ pub(crate) struct ScanSpec {
     pub(crate) filter_text: String,
     /// The part of the rows that is expected to pass, 0 to 1.
     pub(crate) selectivity: f64,
+    /// The B+-tree index that named the pages, and how many they are.
+    pub(crate) index: Option<(String, u64)>,
     /// What comes out in the place of rows, if the drive aggregates.
     pub(crate) groups: Option<GroupForm>,
 }

@@ -228,7 +228,8 @@ fn read_page(
     if !exact || program.filter().is_none() {
         let page = read(program.projection())?;
         spec.computes(HostWork::Scan, page.rows as u64);
-        return Ok(Some(PageRows { lpid, rows: page.rows as u32, columns: page.columns, slots: None }));
+        let slots = page.slots.filter(|_| program.slots());
+        return Ok(Some(PageRows { lpid, rows: page.rows as u32, columns: page.columns, slots }));
     }
     let filter_columns = program.filter_columns();
     let page = read(filter_columns)?;
@@ -250,7 +251,12 @@ fn read_page(
         Err(_) => compact(&others.next().expect("each other column was read"), &selection),
     });
     let columns = columns.collect();
-    let slots = (program.slots() && !matches!(selection, Selection::All)).then(|| selection.slots(rows));
+    let slots = match (program.slots(), page.slots) {
+        (false, _) => None,
+        (true, None) => (!matches!(selection, Selection::All)).then(|| selection.slots(rows)),
+        // Of a page that the transaction deleted rows of.
+        (true, Some(of)) => Some(selection.slots(rows).into_iter().map(|row| of[row as usize]).collect()),
+    };
     Ok(Some(PageRows { lpid, rows: count as u32, columns, slots }))
 }
 

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   SELECT, EXPLAIN ─► Session::query      CREATE, DROP ─► ddl      SET, RESET, SHOW, DESCRIBE ─► show
-//!   INSERT, UPDATE, DELETE, TRUNCATE ─► dml      COPY ─► copy      the rest is refused by name
+//!   INSERT, UPDATE, DELETE, TRUNCATE ─► dml      COPY ─► copy      BEGIN, COMMIT, SAVEPOINT ... ─► Session::control
+//!   the rest is refused by name
 //! ```
 
 mod depth;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::sql::parser::{ExplainStatement, Statement as Parsed};
-use datafusion::sql::sqlparser::ast::{Insert, Query, SetExpr, Statement as Sql, With};
+use datafusion::sql::sqlparser::ast::{Insert, Query, Set, SetExpr, Statement as Sql, With};
 use lode_engine::Table;
 
 pub use parse::Statement;
@@ -96,6 +97,9 @@ async fn run_sql(session: &Session, sql: &Sql) -> Result<StatementResult, SqlErr
         Sql::CreateTable(create) => ddl::create_table(session, create).await,
         Sql::CreateIndex(create) => ddl::create_index(session, create).await,
         Sql::Drop { .. } => ddl::drop(session, sql).await,
+        Sql::Set(Set::SetTransaction { modes, snapshot: None, session: false }) => {
+            session.set_transaction(modes)
+        }
         Sql::Set(set) => show::set(session, set),
         Sql::ShowVariable { .. }
         | Sql::ShowTables { .. }
@@ -106,9 +110,7 @@ async fn run_sql(session: &Session, sql: &Sql) -> Result<StatementResult, SqlErr
         | Sql::Commit { .. }
         | Sql::Rollback { .. }
         | Sql::Savepoint { .. }
-        | Sql::ReleaseSavepoint { .. } => {
-            Err(SqlError::Unsupported(format!("{}: each statement is its own transaction", verb(sql, 1))))
-        }
+        | Sql::ReleaseSavepoint { .. } => session.control(sql).await,
         other => Err(SqlError::Unsupported(verb(other, 2))),
     }
 }

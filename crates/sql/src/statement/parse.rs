@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::sql::parser::{DFParserBuilder, Statement as Parsed};
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Statement as Sql};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::ParserError;
@@ -30,6 +30,32 @@ impl fmt::Display for Statement {
 }
 
 impl Statement {
+    /// Whether it begins or ends a transaction, or something in one.
+    pub(crate) fn is_control(&self) -> bool {
+        matches!(
+            self.sql(),
+            Some(
+                Sql::StartTransaction { .. }
+                    | Sql::Commit { .. }
+                    | Sql::Rollback { .. }
+                    | Sql::Savepoint { .. }
+                    | Sql::ReleaseSavepoint { .. }
+            )
+        )
+    }
+
+    /// Whether it may run in a transaction that failed.
+    pub(crate) fn ends_failure(&self) -> bool {
+        matches!(self.sql(), Some(Sql::Commit { .. } | Sql::Rollback { .. }))
+    }
+
+    fn sql(&self) -> Option<&Sql> {
+        match &*self.parsed {
+            Parsed::Statement(sql) => Some(sql),
+            _ => None,
+        }
+    }
+
     /// The statements of a script, in order. Empty ones are left out.
     ///
     /// # Errors
@@ -54,6 +80,11 @@ impl Statement {
                         column: next.span.start.column,
                         message: format!("Expected: end of statement, found: {found}"),
                     });
+                }
+                Token::Word(Word { keyword: Keyword::ABORT, .. }) => {
+                    parser.parser.next_token();
+                    let _ = parser.parser.parse_one_of_keywords(&[Keyword::TRANSACTION, Keyword::WORK]);
+                    Parsed::Statement(Box::new(Sql::Rollback { chain: false, savepoint: None }))
                 }
                 // DataFusion's own COPY knows no FROM.
                 Token::Word(Word { keyword: Keyword::COPY, .. }) => {

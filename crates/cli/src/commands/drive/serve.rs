@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lode::{Upkeep, Worker};
 use lode_base::VirtualTime;
-use lode_command::{Budget, Device};
+use lode_command::{Budget, Device, Progress};
+use lode_firmware::Drive;
 use lode_remote::{Server, ServerOptions};
 
 use crate::drive_file::{self, Modelled};
@@ -14,7 +16,6 @@ use crate::error::{CliError, CliResult};
 use crate::interrupt;
 use crate::remote_drive::SCHEME;
 use crate::script::println_quietly;
-use crate::worker::Worker;
 
 /// How often a signal is looked for.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -59,11 +60,7 @@ pub(super) fn run(args: &Args) -> CliResult {
     // A modelled device works when its batches need it, as it does without a connection.
     let worker = match profile {
         Some(_) => None,
-        None => {
-            let works = drive.clone();
-            let work = move |write_bytes| works.work(VirtualTime::ZERO, Budget { write_bytes });
-            Some(Worker::start(work).map_err(|e| CliError::file(path, e))?)
-        }
+        None => Some(Worker::start(Served(drive.clone())).map_err(|e| CliError::file(path, e))?),
     };
     let told = println_quietly(&format!("{}: served at {SCHEME}{}", path.display(), server.addr()));
     while told.is_ok() && interrupt::signal().is_none() {
@@ -71,10 +68,19 @@ pub(super) fn run(args: &Args) -> CliResult {
     }
     server.stop();
     if let Some(worker) = worker {
-        worker.finish();
+        worker.finish().map_err(|e| CliError::file(path, e))?;
     }
     match drive.info().read_only {
         Some(_) => Ok(()),
         None => drive.close().map_err(|e| CliError::file(path, e)),
+    }
+}
+
+/// A drive whose background work is done here, whoever has the database on it.
+struct Served(Drive);
+
+impl Upkeep for Served {
+    fn work(&self, write_bytes: u64) -> Progress {
+        self.0.work(VirtualTime::ZERO, Budget { write_bytes })
     }
 }

@@ -9,14 +9,14 @@ use std::path::Path;
 const SECTOR_BYTES: u64 = 512;
 
 /// A disk that the kernel counts.
-pub(super) struct Disk {
+pub struct Disk {
     major: u64,
     minor: u64,
 }
 
 impl Disk {
     /// The one that `dir` lies on, if it is a block device with counts.
-    pub(super) fn under(dir: &Path) -> Option<Self> {
+    pub fn under(dir: &Path) -> Option<Self> {
         let dev = std::fs::metadata(dir).ok()?.dev();
         // The kernel's encoding of a device number in 64 bits.
         let disk = Self {
@@ -28,7 +28,7 @@ impl Disk {
     }
 
     /// Bytes that it was given to write since it was attached.
-    pub(super) fn bytes_written(&self) -> Option<u64> {
+    pub fn bytes_written(&self) -> Option<u64> {
         let text = std::fs::read_to_string("/proc/diskstats").ok()?;
         text.lines().find_map(|line| self.of_line(line))
     }

@@ -1,0 +1,119 @@
+//! Recovery: what is found after a power cut, and how soon.
+//!
+//! The paper describes it (section VIII) and publishes no figure. Setup: the platform in modelled time; buffers of TPC-C pages are
+//! written after a checkpoint of everything, then the power goes within one. Held: what was acknowledged is there, byte for byte; the
+//! buffer that was under way is there whole or not at all. Told: how long it takes until the host can go on: the drive's own two
+//! passes, and above blocks the store's replay. Expected: with batches the time grows with the log; above blocks it is
+//! the drive's for many more commits, plus reading all that the store wrote since its checkpoint.
+
+use std::collections::HashMap;
+
+use super::pages::{Page, pool};
+use super::rig::{Rig, Setup, System};
+use super::table2::SEEDS;
+use super::workload::Writes;
+use super::{Experiment, row};
+use crate::drive_host::DriveError;
+use crate::paper::report::{Row, X};
+
+const SYSTEMS: [System; 4] =
+    [System::BatchVariable, System::BatchFixed, System::BlockPipelined, System::Block];
+const PAGES: u64 = 8192;
+const BUFFER: usize = 1 << 20;
+/// Buffers between the checkpoint and the cut.
+const BUFFERS: [u64; 3] = [8, 32, 96];
+const BUFFERS_QUICK: [u64; 1] = [4];
+
+/// Runs it.
+///
+/// # Errors
+/// When the drive fails, or something is lost.
+pub fn rows(x: &Experiment<'_>) -> Result<Vec<Row>, DriveError> {
+    let pool: Vec<Page> = pool(SEEDS.0);
+    let mut rows = Vec::new();
+    let buffers: &[u64] = if x.scale.quick { &BUFFERS_QUICK } else { &BUFFERS };
+    for system in SYSTEMS {
+        for &n in buffers {
+            x.go_on()?;
+            rows.extend(one(x, &pool, system, n)?);
+        }
+    }
+    Ok(rows)
+}
+
+fn one(x: &Experiment<'_>, pool: &[Page], system: System, buffers: u64) -> Result<Vec<Row>, DriveError> {
+    let setup = Setup {
+        profile: x.profile.clone(),
+        modelled: true,
+        eblock_count: 128,
+        eblock_bytes: x.profile.geometry.eblock_bytes(),
+        pages: PAGES,
+        store_whole_blocks: true,
+        segment_blocks: 1020,
+        // The one checkpoint is that before.
+        store_cleans: false,
+        power: true,
+    };
+    let whole = system.whole_pages() || system == System::Block;
+    let mut rig = Rig::new(system, &setup)?;
+    let mut writes = Writes::new(pool, PAGES, SEEDS.1);
+    let mut there: HashMap<u64, &Page> = HashMap::new();
+    for n in 0..4 + buffers {
+        if n == 4 {
+            rig.checkpoint()?;
+        }
+        let buffer = writes.buffer(BUFFER, whole);
+        rig.write(&buffer)?;
+        there.extend(buffer);
+    }
+    // Somewhere within the next buffer.
+    rig.cut_after(3 + buffers % 7);
+    let last = writes.buffer(BUFFER, whole);
+    // What is answered after the power went reaches nobody.
+    let acknowledged = rig.write(&last).is_ok() && !rig.is_cut();
+    let found = rig.recover(buffers)?;
+    // The last buffer is there or not: its first page decides, and all others must agree.
+    let same = |rig: &mut Rig, n: u64, p: &Page| -> Result<bool, DriveError> {
+        let expected = if whole { &p.whole } else { &p.packed };
+        match rig.read(n) {
+            Ok(page) => Ok(page[..] == expected[..]),
+            Err(DriveError::Command(lode_command::CommandError::Unmapped(_))) => Ok(false),
+            Err(e) => Err(e),
+        }
+    };
+    let mut of_last = 0;
+    for (n, p) in &last {
+        of_last += u64::from(same(&mut rig, *n, p)?);
+    }
+    let applied = of_last == last.len() as u64;
+    if applied {
+        there.extend(last.iter().copied());
+    }
+    let (mut lost, mut torn) = (0u64, 0u64);
+    for (n, p) in &there {
+        lost += u64::from(!same(&mut rig, *n, p)?);
+    }
+    if !applied {
+        // Pages that happen to be as before do not count.
+        let new = |(n, p): &&(u64, &Page)| there.get(n).is_none_or(|old| !std::ptr::eq(*old, *p));
+        for (n, p) in last.iter().filter(new) {
+            torn += u64::from(same(&mut rig, *n, p)?);
+        }
+        lost += if acknowledged { last.len() as u64 } else { 0 };
+    }
+    let at = X::Number(buffers as f64);
+    let note = format!(
+        "{} records of the drive's log, {} units of the store's; {} KB read from the medium",
+        found.log_records,
+        found.units,
+        found.media_bytes_read >> 10
+    );
+    let ms = |d: lode_base::VirtualDuration| d.as_secs_f64() * 1e3;
+    let row = |metric: &str, unit, ours| row(system.name(), at.clone(), metric, unit, ours, &note);
+    Ok(vec![
+        row("pages lost that were acknowledged", "pages", lost as f64),
+        row("pages of a torn buffer", "pages", torn as f64),
+        row("until the drive is there", "ms", ms(found.drive)),
+        row("until the host can go on", "ms", ms(found.drive + found.store)),
+    ])
+}

@@ -1,0 +1,178 @@
+//! The embedded API over an image file, for workloads: opened, worked for beside them, closed.
+//!
+//! ```text
+//!   --drive FILE, which stays | one that goes away ─► Drive ─► Database ─► LodeStore, with its background work on a thread
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use lode_engine::{Database, DatabaseOptions};
+use lode_firmware::Drive;
+use lode_workload::disk::Disk;
+use lode_workload::harness::{Probes, RunError, Schedule};
+use lode_workload::lode::LodeStore;
+use lode_workload::measure::Causes;
+use lode_workload::store::StoreError;
+use lode_workload::upkeep::Upkeep;
+
+use crate::drive_file::{CAPACITY_BYTES, format, open_drive};
+use crate::error::{CliError, CliResult};
+use crate::interrupt;
+use crate::table::{bytes, parse_bytes};
+
+/// Where a workload's database lies, and what it may use.
+#[derive(clap::Args, Clone, Debug)]
+pub(super) struct Place {
+    /// A drive that is used, or made, and stays; by default one that goes away afterwards
+    #[arg(long, value_name = "FILE")]
+    drive: Option<PathBuf>,
+
+    /// The directory of a drive that goes away: its file system is measured
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+
+    /// Memory: half for pages of trees, an eighth for tables, the rest for the drive
+    #[arg(long, value_name = "SIZE", default_value = "1GB", value_parser = parse_bytes)]
+    pub(super) memory: u64,
+}
+
+/// How long a workload runs.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub(super) struct Times {
+    /// Seconds that are measured
+    #[arg(long, value_name = "S", default_value = "10", value_parser = parse_seconds)]
+    seconds: Duration,
+
+    /// Seconds before, which are not
+    #[arg(long, value_name = "S", default_value = "2", value_parser = parse_seconds)]
+    warm_up: Duration,
+
+    /// Seconds of an interval of the throughput over time
+    #[arg(long, value_name = "S", default_value = "1", value_parser = parse_seconds)]
+    interval: Duration,
+}
+
+impl Times {
+    pub(super) fn schedule(&self) -> Schedule {
+        // A measurement of no time has no rate, and an interval of none no end.
+        let least = Duration::from_millis(1);
+        Schedule {
+            warm_up: self.warm_up,
+            length: self.seconds.max(least),
+            interval: self.interval.max(least),
+        }
+    }
+}
+
+/// A time as on the command line.
+pub(super) fn parse_seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(s) if (0.0..=86_400.0).contains(&s) => Ok(Duration::from_secs_f64(s)),
+        _ => Err("seconds are a number from 0 to 86400, such as 0.5".into()),
+    }
+}
+
+/// An open database.
+pub(super) struct Embedded {
+    drive: Drive,
+    pub(super) store: LodeStore,
+    pub(super) path: PathBuf,
+    /// Goes away with this.
+    _dir: Option<tempfile::TempDir>,
+}
+
+impl Embedded {
+    /// Opens the drive that was named, or makes one.
+    pub(super) fn open(place: &Place) -> CliResult<Self> {
+        let (path, dir) = match &place.drive {
+            Some(path) => (path.clone(), None),
+            None => {
+                let dir = tempfile::tempdir_in(&place.dir).map_err(|e| CliError::file(&place.dir, e))?;
+                (dir.path().join("bench.lode"), Some(dir))
+            }
+        };
+        let is_there = std::fs::symlink_metadata(&path).is_ok();
+        let drive = if is_there { open_drive(&path)? } else { format(&path, CAPACITY_BYTES, None)? };
+        let part = |n: u64| usize::try_from(place.memory / n).unwrap_or(usize::MAX);
+        let options =
+            DatabaseOptions { pool_bytes: part(8), frame_bytes: part(2), ..DatabaseOptions::default() };
+        let database =
+            Database::open(Arc::new(drive.clone()), options).map_err(|e| CliError::file(&path, e))?;
+        Ok(Self { drive, store: LodeStore(database), path, _dir: dir })
+    }
+
+    /// Runs something with background work beside it, and probes of the disk and the drive.
+    pub(super) fn run<R>(&self, work: impl FnOnce(&Probes<'_>) -> Result<R, RunError>) -> CliResult<R> {
+        let (upkeep, over) = (self.store.upkeep(causes(&self.drive)), AtomicBool::new(false));
+        let disk = self
+            .path
+            .parent()
+            .and_then(|dir| Disk::under(if dir.as_os_str().is_empty() { Path::new(".") } else { dir }));
+        let probes = Probes {
+            disk: &|| disk.as_ref().and_then(Disk::bytes_written),
+            causes: &|| upkeep.causes(),
+            settle: &|| upkeep.settle(),
+            stop: &|| interrupt::signal().is_some(),
+        };
+        std::thread::scope(|s| {
+            let background = s.spawn(|| upkeep.background(&over));
+            let result = work(&probes);
+            over.store(true, Ordering::Relaxed);
+            background.join().expect("background work does not panic").map_err(failed)?;
+            result.map_err(run_failed)
+        })
+    }
+
+    /// Writes what makes the next opening fast, and lets go of the image.
+    pub(super) fn close(self) -> CliResult {
+        let Self { drive, store, path, .. } = &self;
+        store.0.flush()?;
+        let drive = drive.clone();
+        let path = path.clone();
+        drop(self);
+        match drive.close() {
+            // It went away with its directory.
+            _ if !path.exists() => Ok(()),
+            other => other.map_err(|e| CliError::file(&path, e)),
+        }
+    }
+}
+
+/// What a drive says it programmed, and why.
+pub(super) fn causes(drive: &Drive) -> impl Fn() -> Causes + Send + Sync + use<> {
+    let drive = drive.clone();
+    move || {
+        let info = drive.info();
+        let (pages, collection) = (info.user_bytes_written, info.gc_bytes_moved);
+        Causes { pages, collection, all: info.media_bytes_written }
+    }
+}
+
+pub(super) fn failed(e: StoreError) -> CliError {
+    CliError::Failed(e.to_string())
+}
+
+pub(super) fn run_failed(e: RunError) -> CliError {
+    match e {
+        RunError::Stopped => CliError::Interrupted,
+        RunError::Store(e) => failed(e),
+    }
+}
+
+/// Bytes by cause in a few words.
+pub(super) fn causes_text(c: Option<Causes>) -> String {
+    c.map_or_else(
+        || "-".into(),
+        |c| {
+            format!(
+                "pages {}, GC {}, log and the rest {}",
+                bytes(c.pages),
+                bytes(c.collection),
+                bytes(c.rest())
+            )
+        },
+    )
+}

@@ -1,0 +1,155 @@
+//! `lode bench kv`: page batches, updates, reads, scans and commits, through Lode alone or beside other stores.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lode_base::VirtualTime;
+use lode_command::{Budget, Device};
+use lode_engine::{Database, DatabaseOptions};
+use lode_workload::harness::RunError;
+use lode_workload::kv::{
+    Contest, Contestant, DeviceContest, Entry, Options, Sizes, Space, plain, run as race, table,
+};
+use lode_workload::lode::LodeStore;
+use lode_workload::store::{OneTree, StoreError};
+use lode_workload::upkeep::Steps;
+
+use super::embedded::{causes, parse_seconds, run_failed};
+use super::peers;
+use crate::drive_file::{CAPACITY_BYTES, format};
+use crate::error::{CliError, CliResult};
+use crate::interrupt;
+use crate::script::println_quietly;
+
+/// Page batches, updates, reads, scans and commits, beside other stores
+#[derive(clap::Args)]
+#[command(
+    long_about = "Races of key-value stores, in wall time: (A) batches of 1 MiB of pages of 64 to 3,760 bytes, in turn and \
+        at random; (B) 95 of 100 operations write, records by Zipf's law with 0.99, 512 a commit; (C) cached point reads \
+        on 1 and 2 threads; (D) a scan; (E) durable commits of 100 bytes on 1 and 8 threads. Every commit is durable \
+        when it returns. Rates count the time until a store's background work is done; what the disk was given is read \
+        from /proc/diskstats.\n\n\
+        On recycled space the file system's space was written before, and so was each store's data, several times; on \
+        fresh space (A alone) stores are new.\n\n\
+        Lode takes part twice in A: its drive, which gets batches, and its embedded API. With --peers RocksDB, LMDB, \
+        redb, fjall and SQLite run beside them in the same process, in turn (lode-peers, which scripts/build_peers.sh \
+        builds).",
+    after_long_help = "EXAMPLES\n    lode bench kv\n    lode bench kv --peers --data 512 --seconds 5\n    \
+        lode bench kv --cases AB --space recycled --json\n\nJSON ROWS\n    \
+        One object a line for each case and store: rate (of the case's unit, a second), burst (without the background work \
+        that was left), mb_a_second, latencies (microseconds), write_amplification (at the disk; whatever \
+        else writes there counts), programmed (as the store tells), causes, settings."
+)]
+pub(super) struct Args {
+    /// The directory whose file system is measured
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+
+    /// Megabytes of pages, and of records
+    #[arg(long, value_name = "MB", default_value = "256", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    data: u64,
+
+    /// Seconds of a slice
+    #[arg(long, value_name = "S", default_value = "3", value_parser = parse_seconds)]
+    seconds: Duration,
+
+    /// Rounds that count
+    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+
+    /// How often the data are written over before writes are measured on recycled space
+    #[arg(long, value_name = "N", default_value = "2")]
+    age: u32,
+
+    /// Megabytes of cache of each store
+    #[arg(long, value_name = "MB", default_value = "2048", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    cache: u64,
+
+    /// Letters of the cases; all without it
+    #[arg(long, value_name = "LETTERS", default_value = "")]
+    cases: String,
+
+    /// On what space: recycled, fresh or both
+    #[arg(long, value_name = "SPACE", default_value = "both", value_parser = ["recycled", "fresh", "both"])]
+    space: String,
+
+    /// Run other stores too
+    #[arg(long)]
+    peers: bool,
+
+    /// Write JSON, one object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// Decides all that is random.
+const SEED: u64 = 42;
+/// What a step of background work may write, in bytes, about.
+const STEP_BYTES: u64 = 1 << 20;
+
+pub(super) fn run(args: &Args) -> CliResult {
+    if args.peers {
+        let words = std::env::args_os().skip_while(|w| w != "kv").skip(1).filter(|w| w != "--peers");
+        return peers::run("kv", words);
+    }
+    let dir = tempfile::tempdir_in(&args.dir).map_err(|e| CliError::file(&args.dir, e))?;
+    let options = Options {
+        dir: dir.path().into(),
+        sizes: Sizes::of_bytes(args.data << 20),
+        slice: args.seconds.max(Duration::from_millis(1)),
+        rounds: args.rounds,
+        age: args.age,
+        spaces: match args.space.as_str() {
+            "recycled" => vec![Space::Recycled],
+            "fresh" => vec![Space::Fresh],
+            _ => vec![Space::Recycled, Space::Fresh],
+        },
+        cases: args.cases.to_ascii_uppercase(),
+    };
+    let entries = [drive(options.sizes), tree(options.sizes, args.cache << 20), plain(options.sizes, SEED)];
+    let mut rows = Vec::new();
+    race(&options, &entries, &|| interrupt::signal().is_some(), &mut |row| {
+        if args.json {
+            let mut json = serde_json::to_value(row).unwrap_or_default();
+            json["workload"] = "kv".into();
+            // A reader that went away ends it, as an interrupt does.
+            return println_quietly(&json.to_string()).map_err(|_| RunError::Stopped);
+        }
+        rows.push(row.clone());
+        Ok(())
+    })
+    .map_err(run_failed)?;
+    if args.json { Ok(()) } else { println_quietly(table(&rows).trim_end()) }
+}
+
+fn store_failed(e: CliError) -> StoreError {
+    StoreError::failed(std::io::Error::other(e.message().unwrap_or_default()))
+}
+
+fn drive(sizes: Sizes) -> Entry {
+    let make = move |dir: &Path| {
+        let drive = format(&dir.join("kv.lode"), CAPACITY_BYTES, None).map_err(store_failed)?;
+        let device: Arc<dyn Device> = Arc::new(drive.clone());
+        let worker = device.clone();
+        let step = move || worker.work(VirtualTime::ZERO, Budget { write_bytes: STEP_BYTES });
+        let contest = DeviceContest::new(&device, Steps::new(step, causes(&drive)), sizes, SEED)?;
+        Ok(Box::new(contest) as Box<dyn Contestant>)
+    };
+    let settings = "batches straight to the drive; each is synced".into();
+    Entry { name: "Lode, its drive".into(), settings, make: Box::new(make) }
+}
+
+fn tree(sizes: Sizes, cache_bytes: u64) -> Entry {
+    let make = move |dir: &Path| {
+        let drive = format(&dir.join("kv.lode"), CAPACITY_BYTES, None).map_err(store_failed)?;
+        let frame_bytes = usize::try_from(cache_bytes).unwrap_or(usize::MAX);
+        let options = DatabaseOptions { frame_bytes, ..DatabaseOptions::default() };
+        let store = LodeStore(Database::open(Arc::new(drive.clone()), options)?);
+        let upkeep = store.upkeep(causes(&drive));
+        let contest = Contest::new(OneTree::new(store, "kv", upkeep)?, sizes, SEED);
+        Ok(Box::new(contest) as Box<dyn Contestant>)
+    };
+    let settings = "a tree of the embedded API; each commit is synced".into();
+    Entry { name: "Lode".into(), settings, make: Box::new(make) }
+}

@@ -1,0 +1,149 @@
+//! `lode bench memory`: whether a mixed run stays within its memory.
+
+use std::time::Duration;
+
+use lode_workload::harness::{Probes, Schedule};
+use lode_workload::measure::resident_bytes;
+use lode_workload::tpcc::{self, KvTpcc, Sizes, check, load, run as run_tpcc};
+use lode_workload::ycsb::{self, Mix, Ycsb};
+
+use super::embedded::{Embedded, Place, failed, parse_seconds};
+use crate::error::{CliError, CliResult};
+use crate::script::println_quietly;
+use crate::table::{bytes, count};
+
+/// Whether a mixed run stays within its memory, and does not grow
+#[derive(clap::Args)]
+#[command(
+    long_about = "Whether a mixed run stays within its memory, and does not grow: TPC-C terminals and YCSB A (half reads, \
+        half updates) beside each other on one database, whose records take several times the memory.\n\n\
+        What is resident is read while it runs. It fails when that is more than the limit of --memory and a fifth, or \
+        when the last quarter of the run needs more than a twentieth more than the second one.",
+    after_long_help = "EXAMPLES\n    lode bench memory --memory 256MB --seconds 60\n    lode bench memory --seconds 3600 --json"
+)]
+pub(super) struct Args {
+    /// Seconds, of which a tenth more come first to warm up
+    #[arg(long, value_name = "S", default_value = "60", value_parser = parse_seconds)]
+    seconds: Duration,
+
+    /// Threads of each of the two
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: u16,
+
+    /// Bytes of records for each of memory
+    #[arg(long, value_name = "N", default_value = "2", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    times: u64,
+
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Bytes of a record, in ten fields.
+const RECORD_BYTES: u64 = 1000;
+/// What may be resident beyond the limit.
+const BEYOND: f64 = 1.2;
+/// What the last quarter may need of the second.
+const GROWTH_MAX: f64 = 1.05;
+const SEED: u64 = 1;
+
+pub(super) fn run(args: &Args) -> CliResult {
+    let opened = Embedded::open(&args.place)?;
+    bench(args, &opened)?;
+    opened.close()
+}
+
+fn bench(args: &Args, opened: &Embedded) -> CliResult {
+    let schedule = Schedule {
+        warm_up: args.seconds / 10,
+        length: args.seconds.max(Duration::from_millis(100)),
+        interval: Duration::from_secs(1),
+    };
+    let sizes = Sizes { customers: 300, items: 10_000, ..Sizes::standard(2) };
+    let tpcc = KvTpcc::new(opened.store.clone()).map_err(failed)?;
+    let plan = ycsb::Plan {
+        records: args.place.memory * args.times / RECORD_BYTES,
+        fields: 10,
+        field_bytes: RECORD_BYTES as u32 / 10,
+        threads: args.threads,
+        distribution: None,
+        schedule,
+        seed: SEED,
+    };
+    let ycsb = Ycsb::new(&opened.store, plan, 0).map_err(failed)?;
+    opened.run(|probes| {
+        load(&tpcc, &sizes, SEED, 1)?;
+        ycsb.load(probes.stop)
+    })?;
+    let terminals =
+        tpcc::Plan { sizes, terminals: args.threads, schedule, seed: SEED, run: 1, queue_at_hot_rows: true };
+    let (samples, transactions, operations) = opened.run(|probes| {
+        let over = std::sync::atomic::AtomicBool::new(false);
+        let over = &over;
+        std::thread::scope(|s| {
+            let sampler = s.spawn(move || sample(over));
+            // Only one of the two asks for signals and settles; both end at the same time.
+            let (tpcc, terminals) = (&tpcc, &terminals);
+            let beside = s.spawn(move || run_tpcc(tpcc, terminals, &Probes::NONE, &|_| {}));
+            let ycsb = ycsb.run(Mix::A, probes);
+            let tpcc = beside.join().expect("a terminal does not panic");
+            over.store(true, std::sync::atomic::Ordering::Relaxed);
+            let samples = sampler.join().expect("reading memory does not panic");
+            Ok((samples, tpcc?.measured.operations, ycsb?.measured.operations))
+        })
+    })?;
+    let found = check(&tpcc, &sizes).map_err(failed)?;
+    if let Some(first) = found.told.first() {
+        return Err(CliError::Failed(format!("TPC-C is not consistent: {first}")));
+    }
+    verdict(args, &samples, transactions, operations)
+}
+
+/// Memory, now and then, until it is over.
+fn sample(over: &std::sync::atomic::AtomicBool) -> Vec<u64> {
+    const INTERVAL: Duration = Duration::from_millis(100);
+    let mut all = Vec::new();
+    while !over.load(std::sync::atomic::Ordering::Relaxed) {
+        all.extend(resident_bytes());
+        std::thread::sleep(INTERVAL);
+    }
+    all
+}
+
+fn verdict(args: &Args, samples: &[u64], transactions: u64, operations: u64) -> CliResult {
+    let (limit, most) = (args.place.memory, samples.iter().copied().max().unwrap_or(0));
+    let quarter = |q: usize| {
+        let part = &samples[samples.len() * q / 4..samples.len() * (q + 1) / 4];
+        part.iter().sum::<u64>() as f64 / part.len().max(1) as f64
+    };
+    let growth = if samples.len() < 8 { 1.0 } else { quarter(3) / quarter(1).max(1.0) };
+    if args.json {
+        let row = serde_json::json!({
+            "workload": "memory", "limit_bytes": limit, "resident_bytes_max": most, "growth": growth,
+            "transactions": transactions, "operations": operations, "samples": samples,
+        });
+        println_quietly(&row.to_string())?;
+    } else {
+        println_quietly(&format!(
+            "{} resident at the most, {:.0} % of the limit of {}; the last quarter needed {growth:.3} times the second; \
+             {} transactions and {} operations.",
+            bytes(most),
+            most as f64 / limit as f64 * 100.0,
+            bytes(limit),
+            count(transactions),
+            count(operations)
+        ))?;
+    }
+    if most as f64 > limit as f64 * BEYOND {
+        return Err(CliError::Failed(format!("{} are resident, the limit is {}", bytes(most), bytes(limit))));
+    }
+    if growth > GROWTH_MAX {
+        return Err(CliError::Failed(format!(
+            "memory grows: the last quarter needed {growth:.3} times the second"
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! Runs `lode-peers`, a binary of its own since RocksDB takes so long to compile.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::error::{CliError, CliResult};
+
+const NAME: &str = "lode-peers";
+
+/// Runs one of its commands with these arguments.
+pub(super) fn run(command: &str, args: impl Iterator<Item = OsString>) -> CliResult {
+    let path = beside().filter(|p| p.is_file()).ok_or_else(|| {
+        CliError::Failed(format!("{NAME} is not beside this binary: scripts/build_peers.sh builds it"))
+    })?;
+    let status =
+        Command::new(&path).arg(command).args(args).status().map_err(|e| CliError::file(&path, e))?;
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(code) => Err(CliError::Failed(format!("{NAME} ended with status {code}"))),
+        None => Err(CliError::Interrupted),
+    }
+}
+
+fn beside() -> Option<PathBuf> {
+    Some(std::env::current_exe().ok()?.parent()?.join(NAME))
+}

@@ -1,0 +1,45 @@
+//! Makes image files.
+
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+
+use lode_base::{Geometry, GeometryError};
+use lode_firmware::{Drive, DriveOptions};
+
+use crate::Error;
+
+/// The least capacity of an image, in bytes: a drive needs room to clean in.
+pub const CAPACITY_BYTES_MIN: u64 = 128 << 20;
+/// The smallest EBLOCK, in bytes: tables have pages of up to 1 MB.
+const EBLOCK_BYTES_MIN: u64 = 2 << 20;
+
+/// The default of an image file, with smaller EBLOCKs where there would be few: a drive keeps a dozen of them in reserve.
+///
+/// # Errors
+/// When there is no such image.
+pub fn file_geometry(capacity_bytes: u64) -> Result<Geometry, GeometryError> {
+    const EBLOCKS: u64 = 256;
+    let file = Geometry::file(capacity_bytes)?;
+    let eblock = (capacity_bytes / EBLOCKS).next_power_of_two().max(EBLOCK_BYTES_MIN);
+    if eblock >= u64::from(file.eblock_bytes()) {
+        return Ok(file);
+    }
+    let (r, w) = (file.rblock_bytes(), file.wblock_bytes());
+    Geometry::new(1, 1, 1, r, w, eblock as u32, (capacity_bytes / eblock) as u32)
+}
+
+/// An image where nothing is; if it can not be made, nothing stays.
+pub(crate) fn create(path: &Path, capacity_bytes: u64) -> Result<Drive, Error> {
+    if capacity_bytes < CAPACITY_BYTES_MIN {
+        let what =
+            format!("a drive has a capacity of at least {CAPACITY_BYTES_MIN} bytes, not {capacity_bytes}");
+        return Err(Error::Capacity(what));
+    }
+    let geometry = file_geometry(capacity_bytes).map_err(|e| Error::Capacity(e.to_string()))?;
+    let seed = RandomState::new().hash_one(std::process::id());
+    Drive::create_file(path, geometry, DriveOptions::default(), seed).map_err(|source| {
+        // It was not there before; if it can not be removed, the error that is told says enough.
+        let _ = std::fs::remove_file(path);
+        Error::File { path: path.into(), source }
+    })
+}

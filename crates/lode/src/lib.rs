@@ -1,0 +1,181 @@
+//! Lode, embedded: transactions over ordered keys and values, in one crash-safe file.
+//!
+//! ```
+//! # fn main() -> Result<(), lode::Error> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let path = dir.path().join("my.lode");
+//! let db = lode::Database::open(&path)?;
+//! let fruit = db.create_tree("fruit", true)?;
+//!
+//! let mut txn = db.begin()?;
+//! txn.put(&fruit, b"apple", b"red")?;
+//! txn.put(&fruit, b"pear", b"green")?;
+//! txn.commit()?;                                   // durable when it returns
+//!
+//! let txn = db.begin()?;
+//! assert_eq!(txn.get(&fruit, b"apple")?.as_deref(), Some(&b"red"[..]));
+//! let mut range = txn.scan(&fruit, "b"..)?;
+//! while let Some((key, value)) = range.next()? {
+//!     println!("{} is {}", key.escape_ascii(), value.escape_ascii());
+//! }
+//! drop(range);
+//! drop(txn);
+//! db.close()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Any number of threads may have transactions open at a time; readers never wait for writers. Two that write one key
+//! conflict: the one that commits later gets [`EngineError::Conflict`] and tries again:
+//!
+//! ```
+//! # fn main() -> Result<(), lode::Error> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let db = lode::Database::open(dir.path().join("my.lode"))?;
+//! # let counters = db.create_tree("counters", true)?;
+//! use lode::EngineError;
+//! loop {
+//!     let mut txn = db.begin()?;
+//!     let n = txn.get(&counters, b"n")?.map_or(0, |v| u64::from_le_bytes(v[..].try_into().unwrap()));
+//!     txn.put(&counters, b"n", &(n + 1).to_le_bytes())?;
+//!     match txn.commit() {
+//!         Ok(_) => break,
+//!         Err(EngineError::Conflict { .. }) => continue,
+//!         Err(e) => return Err(e.into()),
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The same file is a SQL database: `lode sql my.lode`. It has one opener at a time.
+
+mod file;
+mod worker;
+
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use file::{CAPACITY_BYTES_MIN, file_geometry};
+pub use lode_engine::{
+    Csn, Cursor, Durability, EngineError, KEY_BYTES_MAX, Range, Savepoint, Snapshot, Transaction, Tree,
+    TreeStats, Value,
+};
+pub use worker::{Upkeep, Worker};
+
+use lode_engine::DatabaseOptions;
+use lode_firmware::{Drive, DriveOptions, FirmwareError};
+
+/// Why a database could not be opened, used or closed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file is not an image, is damaged, in use, or can not be written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: FirmwareError,
+    },
+    /// The database on it failed.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The thread for background work could not be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+    /// A capacity that no image has.
+    #[error("{0}")]
+    Capacity(String),
+}
+
+/// How a database is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Bytes of memory for pages.
+    pub memory_bytes: usize,
+    /// What the file may hold at most, in bytes, if it is made; it grows as it is filled.
+    pub capacity_bytes: u64,
+    /// When commits are durable.
+    pub durability: Durability,
+    /// With [`Durability::Group`]: after how many milliseconds a commit is durable at the latest.
+    pub group_ms: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 256 << 20,
+            capacity_bytes: 64 << 30,
+            durability: Durability::Commit,
+            group_ms: 10,
+        }
+    }
+}
+
+/// An open database in a file, with a thread for its background work. Dropping it leaves a file that the next opening
+/// recovers; [`Database::close`] leaves one that opens at once.
+pub struct Database {
+    path: PathBuf,
+    drive: Drive,
+    database: lode_engine::Database,
+    worker: Option<Worker>,
+}
+
+impl Database {
+    /// Opens the database in a file, which is made if nothing is there.
+    ///
+    /// # Errors
+    /// When the file is none of Lode's, is damaged, is open elsewhere, or can not be made.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::open_with(path, Options::default())
+    }
+
+    /// As [`Database::open`], with options.
+    ///
+    /// # Errors
+    /// As [`Database::open`].
+    pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let failed = |source| Error::File { path: path.into(), source };
+        let drive = match std::fs::symlink_metadata(path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => file::create(path, options.capacity_bytes)?,
+            _ => Drive::open_file(path, DriveOptions::default()).map_err(failed)?,
+        };
+        // Tables have a pool of their own, which trees do not use.
+        let pool_bytes = options.memory_bytes / 8;
+        let frame_bytes = options.memory_bytes - pool_bytes;
+        let engine = DatabaseOptions { pool_bytes, frame_bytes, ..DatabaseOptions::default() };
+        let database = lode_engine::Database::open(Arc::new(drive.clone()), engine)?;
+        database.set_durability(options.durability);
+        database.set_group_ms(options.group_ms);
+        let worker = Some(Worker::start(database.clone()).map_err(Error::Thread)?);
+        Ok(Self { path: path.into(), drive, database, worker })
+    }
+
+    /// Writes what makes the next opening fast, and lets go of the file.
+    ///
+    /// # Errors
+    /// When something could not be written; what was committed is there all the same.
+    pub fn close(mut self) -> Result<(), Error> {
+        if let Some(worker) = self.worker.take() {
+            worker.finish()?;
+        }
+        let Self { path, drive, database, .. } = self;
+        drop(database);
+        drive.close().map_err(|source| Error::File { path, source })
+    }
+
+    /// The drive below, with its reports.
+    pub fn drive(&self) -> &Drive {
+        &self.drive
+    }
+}
+
+impl Deref for Database {
+    type Target = lode_engine::Database;
+
+    fn deref(&self) -> &lode_engine::Database {
+        &self.database
+    }
+}

@@ -1,0 +1,291 @@
+//! The mapping table of the host: where each page lies, old versions that views show, and what each segment still holds.
+//!
+//! ```text
+//!   LPID ─► extent ─► entry          view ─► a version that was replaced later than it, or the entry
+//!   entry ─► segment ─► live bytes
+//! ```
+//!
+//! Invariants: the live bytes of a segment are those of the entries, versions, mapping pages and roots that lie in it; a
+//! version is kept while a view shows it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use lode_base::{CELL_BYTES, CommitNo, EXTENT_PAGES, ExtentId, Lpid, OwnerId};
+
+use crate::blocks::BLOCK_BYTES;
+use crate::layout::{Entry, FIRST_SEGMENT_LBA};
+
+/// The pages of an extent.
+pub(crate) struct Extent {
+    pub(crate) owner: OwnerId,
+    pub(crate) entries: Box<[Entry; EXTENT_PAGES]>,
+    pub(crate) mapped: u32,
+    /// Where its mapping was written last.
+    pub(crate) home: Entry,
+    /// Whether it changed since.
+    pub(crate) dirty: bool,
+}
+
+impl Extent {
+    pub(crate) fn new(owner: OwnerId) -> Self {
+        Self {
+            owner,
+            entries: Box::new([Entry::default(); EXTENT_PAGES]),
+            mapped: 0,
+            home: Entry::default(),
+            dirty: true,
+        }
+    }
+}
+
+/// A segment of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Segment {
+    /// The sequence number of its first unit; 0: it is free.
+    pub(crate) first: u64,
+    /// Blocks that were written to it.
+    pub(crate) used: u32,
+    /// Bytes that something still needs.
+    pub(crate) live: u64,
+    /// Counts how often it was let go: who reads without a lock looks at it before and after.
+    pub(crate) generation: u64,
+    /// Whether it was cleaned, and goes with the next checkpoint.
+    pub(crate) cleaned: bool,
+}
+
+/// A version that was replaced.
+#[derive(Clone, Copy, Debug)]
+struct Version {
+    /// The commit that replaced it.
+    until: u64,
+    entry: Entry,
+}
+
+/// All that readers look at.
+pub(crate) struct Map {
+    pub(crate) extents: Vec<Option<Extent>>,
+    /// Numbers to be handed out again, and the commits that gave them back.
+    pub(crate) released: Vec<(u64, u64)>,
+    pub(crate) segments: Vec<Segment>,
+    segment_bytes: u64,
+    /// What pages are rounded up to.
+    unit_bytes: u64,
+    /// The newest commit.
+    pub(crate) commit: u64,
+    pub(crate) live_bytes: u64,
+    views: BTreeMap<u64, u64>,
+    next_view: u64,
+    versions: HashMap<u64, Vec<Version>>,
+}
+
+impl Map {
+    pub(crate) fn new(segments: u32, segment_blocks: u32, whole_blocks: bool) -> Self {
+        Self {
+            extents: Vec::new(),
+            released: Vec::new(),
+            segments: vec![Segment::default(); segments as usize],
+            segment_bytes: u64::from(segment_blocks) * BLOCK_BYTES as u64,
+            unit_bytes: if whole_blocks { BLOCK_BYTES } else { CELL_BYTES } as u64,
+            commit: 0,
+            live_bytes: 0,
+            views: BTreeMap::new(),
+            next_view: 1,
+            versions: HashMap::new(),
+        }
+    }
+
+    /// Bytes that an entry takes on the blocks.
+    fn space_of(&self, e: Entry) -> u64 {
+        (e.len() as u64).next_multiple_of(self.unit_bytes)
+    }
+
+    /// The segment that an entry lies in.
+    pub(crate) fn segment_of(&self, e: Entry) -> usize {
+        ((e.byte() - FIRST_SEGMENT_LBA * BLOCK_BYTES as u64) / self.segment_bytes) as usize
+    }
+
+    pub(crate) fn segment_base(&self, segment: u32) -> u64 {
+        FIRST_SEGMENT_LBA * BLOCK_BYTES as u64 + u64::from(segment) * self.segment_bytes
+    }
+
+    pub(crate) fn lives(&mut self, e: Entry) {
+        if !e.is_none() {
+            let (segment, space) = (self.segment_of(e), self.space_of(e));
+            self.segments[segment].live += space;
+            self.live_bytes += space;
+        }
+    }
+
+    pub(crate) fn dies(&mut self, e: Entry) {
+        if !e.is_none() {
+            let (segment, space) = (self.segment_of(e), self.space_of(e));
+            let left = self.segments[segment].live.checked_sub(space);
+            self.segments[segment].live = left.expect("what dies was alive");
+            self.live_bytes -= space;
+        }
+    }
+
+    pub(crate) fn extent(&self, e: ExtentId) -> Option<&Extent> {
+        self.extents.get(e.raw() as usize)?.as_ref()
+    }
+
+    pub(crate) fn extent_mut(&mut self, raw: u64) -> Option<&mut Extent> {
+        self.extents.get_mut(raw as usize)?.as_mut()
+    }
+
+    /// Where a page lies now.
+    pub(crate) fn get(&self, l: Lpid) -> Entry {
+        self.extent(l.extent()).map_or(Entry::default(), |x| x.entries[usize::from(l.page())])
+    }
+
+    /// Where a page lay as a view shows it.
+    pub(crate) fn get_at(&self, l: Lpid, commit: u64) -> Entry {
+        let old = self.versions.get(&l.raw()).and_then(|v| v.iter().find(|v| v.until > commit));
+        old.map_or_else(|| self.get(l), |v| v.entry)
+    }
+
+    /// Puts a page somewhere, or nowhere, as of `commit`: what was there before is kept where a view shows it.
+    pub(crate) fn put(&mut self, l: Lpid, to: Entry, commit: u64) {
+        let from = self.replace(l, to);
+        self.lives(to);
+        self.replaced(l, from, commit);
+    }
+
+    /// As [`Map::put`], of a page that was only moved.
+    pub(crate) fn moved(&mut self, l: Lpid, from: Entry, to: Entry) {
+        let found = self.replace(l, to);
+        assert_eq!(found, from, "{l} changed while it was moved");
+        self.lives(to);
+        self.dies(from);
+    }
+
+    fn replace(&mut self, l: Lpid, to: Entry) -> Entry {
+        let Some(x) = self.extent_mut(l.extent().raw()) else { return Entry::default() };
+        let from = std::mem::replace(&mut x.entries[usize::from(l.page())], to);
+        x.mapped = x.mapped + u32::from(!to.is_none()) - u32::from(!from.is_none());
+        x.dirty = true;
+        from
+    }
+
+    /// What lay at `from` was replaced by `commit`.
+    fn replaced(&mut self, l: Lpid, from: Entry, commit: u64) {
+        let newest = self.views.values().copied().max();
+        // Younger than every view: nobody sees it.
+        let shown = newest.is_some_and(|newest| {
+            let born = self.versions.get(&l.raw()).and_then(|v| v.last()).map_or(0, |v| v.until);
+            newest >= born
+        });
+        match shown {
+            true => self.versions.entry(l.raw()).or_default().push(Version { until: commit, entry: from }),
+            false => self.dies(from),
+        }
+    }
+
+    /// An old version was moved.
+    pub(crate) fn moved_version(&mut self, l: u64, from: Entry, to: Entry) {
+        let mut found = false;
+        for v in self.versions.get_mut(&l).into_iter().flatten().filter(|v| v.entry == from) {
+            (v.entry, found) = (to, true);
+        }
+        if found {
+            self.lives(to);
+            self.dies(from);
+        }
+    }
+
+    pub(crate) fn is_old_version(&self, l: u64, e: Entry) -> bool {
+        self.versions.get(&l).is_some_and(|v| v.iter().any(|v| v.entry == e))
+    }
+
+    /// Gives an extent an owner. Its number is the lowest that no view can tell from what it was.
+    pub(crate) fn allocate(&mut self, owner: OwnerId) -> u64 {
+        let oldest = self.views.values().copied().min().unwrap_or(u64::MAX);
+        let at = self.released.iter().position(|(_, commit)| *commit <= oldest);
+        let raw = match at {
+            Some(at) => self.released.swap_remove(at).0,
+            None => {
+                self.extents.push(None);
+                self.extents.len() as u64 - 1
+            }
+        };
+        self.extents[raw as usize] = Some(Extent::new(owner));
+        raw
+    }
+
+    /// The same, of an extent whose number is known.
+    pub(crate) fn allocate_at(&mut self, raw: u64, owner: OwnerId) {
+        while self.extents.len() as u64 <= raw {
+            self.released.push((self.extents.len() as u64, 0));
+            self.extents.push(None);
+        }
+        self.released.retain(|(r, _)| *r != raw);
+        self.extents[raw as usize] = Some(Extent::new(owner));
+    }
+
+    /// Takes an extent back with all its pages.
+    pub(crate) fn release(&mut self, raw: u64, commit: u64) {
+        let Some(x) = self.extents.get_mut(raw as usize).and_then(Option::take) else { return };
+        self.dies(x.home);
+        let extent = ExtentId::new(raw).expect("it was handed out");
+        for (at, e) in x.entries.iter().enumerate().filter(|(_, e)| !e.is_none()) {
+            self.replaced(extent.page(at as u16), *e, commit);
+        }
+        self.released.push((raw, commit));
+    }
+
+    /// Opens a view of the newest commit; past `max` the oldest is closed.
+    pub(crate) fn open_view(&mut self, max: usize) -> (u64, CommitNo) {
+        while self.views.len() >= max
+            && let Some((&oldest, _)) = self.views.first_key_value()
+        {
+            self.close_view(oldest);
+        }
+        let view = self.next_view;
+        self.next_view += 1;
+        self.views.insert(view, self.commit);
+        (view, CommitNo::new(self.commit))
+    }
+
+    pub(crate) fn view(&self, view: u64) -> Option<u64> {
+        self.views.get(&view).copied()
+    }
+
+    /// Closes a view, and lets go of what only it showed; says whether it was open.
+    pub(crate) fn close_view(&mut self, view: u64) -> bool {
+        if self.views.remove(&view).is_none() {
+            return false;
+        }
+        let commits: Vec<u64> = self.views.values().copied().collect();
+        let mut gone = Vec::new();
+        self.versions.retain(|_, versions| {
+            let mut born = 0;
+            versions.retain(|v| {
+                let shown = commits.iter().any(|c| (born..v.until).contains(c));
+                born = v.until;
+                if !shown {
+                    gone.push(v.entry);
+                }
+                shown
+            });
+            !versions.is_empty()
+        });
+        gone.into_iter().for_each(|e| self.dies(e));
+        true
+    }
+
+    /// What must hold.
+    pub(crate) fn check(&self, roots: &[Entry]) {
+        let mut live = vec![0; self.segments.len()];
+        let current = self.extents.iter().flatten().flat_map(|x| x.entries.iter().chain([&x.home]));
+        let old = self.versions.values().flatten().map(|v| &v.entry);
+        for e in current.chain(old).chain(roots).filter(|e| !e.is_none()) {
+            live[self.segment_of(*e)] += self.space_of(*e);
+        }
+        let counted: Vec<u64> = self.segments.iter().map(|s| s.live).collect();
+        assert_eq!(live, counted, "live bytes of the segments");
+        assert_eq!(live.iter().sum::<u64>(), self.live_bytes);
+        for x in self.extents.iter().flatten() {
+            assert_eq!(x.mapped as usize, x.entries.iter().filter(|e| !e.is_none()).count());
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Constraints of CREATE TABLE: from what the statement says to the engine's definitions, and back.
+//!
+//! ```text
+//!   column ... PRIMARY KEY | UNIQUE | CHECK (e) | REFERENCES t [(c)]  ─┐
+//!   [CONSTRAINT name] PRIMARY KEY | UNIQUE | CHECK | FOREIGN KEY ─────┴─► Declared ─► Constraint, by column numbers
+//! ```
+//!
+//! Names are given as PostgreSQL gives them: `t_a_b_key`, `t_a_check`, `t_a_fkey`, with a number where one is taken.
+
+use datafusion::sql::sqlparser::ast::{
+    CheckConstraint, ConstraintCharacteristics, ForeignKeyConstraint, Ident, NullsDistinctOption,
+    ReferentialAction, TableConstraint, UniqueConstraint,
+};
+use lode_engine::{Constraint, Rule, Snapshot, TableDef};
+
+use crate::SqlError;
+use crate::ddl::plain_column;
+use crate::dml::find_table;
+use crate::statement::{fold, table_name};
+
+/// A constraint as it was declared.
+pub(crate) struct Declared {
+    name: Option<String>,
+    what: What,
+}
+
+enum What {
+    Unique(Vec<String>),
+    Check { column: Option<String>, expression: String },
+    Foreign { columns: Vec<String>, parent: String, parent_columns: Vec<String> },
+}
+
+impl Declared {
+    /// With the name that stands before a column's constraint, if one does.
+    pub(crate) fn named(self, given: &Option<Ident>) -> Self {
+        Self { name: name(given).or(self.name), ..self }
+    }
+}
+
+/// A constraint of the table, but for its primary key.
+pub(crate) fn of_table(constraint: &TableConstraint) -> Result<Declared, SqlError> {
+    match constraint {
+        TableConstraint::Unique(u) => {
+            unique(u, u.columns.iter().map(plain_column).collect::<Result<_, _>>()?)
+        }
+        TableConstraint::Check(c) => check(c, None),
+        TableConstraint::ForeignKey(f) => foreign_key(f, f.columns.iter().map(fold).collect()),
+        other => Err(SqlError::Unsupported(format!("the constraint {other}"))),
+    }
+}
+
+/// `UNIQUE`, of a table or of a column.
+pub(crate) fn unique(u: &UniqueConstraint, columns: Vec<String>) -> Result<Declared, SqlError> {
+    let plain = u.index_name.is_none()
+        && u.index_type.is_none()
+        && u.index_options.is_empty()
+        && !matches!(u.nulls_distinct, NullsDistinctOption::NotDistinct);
+    if !plain {
+        return Err(SqlError::Unsupported(format!("the constraint {u}")));
+    }
+    enforced(&u.characteristics)?;
+    Ok(Declared { name: name(&u.name), what: What::Unique(columns) })
+}
+
+/// `CHECK (...)`, of a table or of a column.
+pub(crate) fn check(c: &CheckConstraint, column: Option<String>) -> Result<Declared, SqlError> {
+    if c.enforced == Some(false) {
+        return Err(SqlError::Unsupported("constraints that are NOT ENFORCED".into()));
+    }
+    Ok(Declared { name: name(&c.name), what: What::Check { column, expression: c.expr.to_string() } })
+}
+
+/// `FOREIGN KEY (...) REFERENCES ...`, or a column's `REFERENCES ...`.
+pub(crate) fn foreign_key(f: &ForeignKeyConstraint, columns: Vec<String>) -> Result<Declared, SqlError> {
+    for (event, action) in [("DELETE", &f.on_delete), ("UPDATE", &f.on_update)] {
+        match action {
+            None | Some(ReferentialAction::NoAction | ReferentialAction::Restrict) => {}
+            Some(action) => {
+                return Err(SqlError::Unsupported(format!(
+                    "ON {event} {action}: expected NO ACTION or RESTRICT"
+                )));
+            }
+        }
+    }
+    if f.match_kind.is_some_and(|m| m.to_string() != "MATCH SIMPLE") || f.index_name.is_some() {
+        return Err(SqlError::Unsupported(format!("the constraint {f}")));
+    }
+    enforced(&f.characteristics)?;
+    let parent = table_name(&f.foreign_table)?;
+    let parent_columns = f.referred_columns.iter().map(fold).collect();
+    Ok(Declared { name: name(&f.name), what: What::Foreign { columns, parent, parent_columns } })
+}
+
+/// When a constraint is checked is not told apart: all are at the commit, but for CHECK.
+fn enforced(c: &Option<ConstraintCharacteristics>) -> Result<(), SqlError> {
+    match c {
+        Some(c) if c.enforced == Some(false) => {
+            Err(SqlError::Unsupported("constraints that are NOT ENFORCED".into()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn name(name: &Option<Ident>) -> Option<String> {
+    name.as_ref().map(fold)
+}
+
+/// The constraints by column numbers, each with a name. Tables that are referenced are looked up in `snapshot`.
+pub(crate) fn resolve(
+    def: &TableDef,
+    declared: Vec<Declared>,
+    snapshot: &Snapshot,
+) -> Result<Vec<Constraint>, SqlError> {
+    let mut taken: Vec<String> = declared.iter().filter_map(|d| d.name.clone()).collect();
+    let mut constraints = Vec::with_capacity(declared.len());
+    for Declared { name, what } in declared {
+        let wanted = match &what {
+            What::Unique(columns) => format!("{}_{}_key", def.name, columns.join("_")),
+            What::Check { column: Some(column), .. } => format!("{}_{column}_check", def.name),
+            What::Check { column: None, .. } => format!("{}_check", def.name),
+            What::Foreign { columns, .. } => format!("{}_{}_fkey", def.name, columns.join("_")),
+        };
+        let name = name.unwrap_or_else(|| {
+            let numbered = (1..).map(|n| format!("{wanted}{n}"));
+            let mut names = std::iter::once(wanted.clone()).chain(numbered);
+            let free = names.find(|n| !taken.contains(n)).expect("there is no end of numbers");
+            taken.push(free.clone());
+            free
+        });
+        let rule = match what {
+            What::Unique(columns) => Rule::Unique { columns: numbers(def, &columns)? },
+            What::Check { expression, .. } => Rule::Check { expression },
+            What::Foreign { columns, parent, parent_columns } => {
+                let referenced;
+                let of = match parent == def.name {
+                    true => def,
+                    false => {
+                        referenced = find_table(snapshot, &parent)?;
+                        referenced.def()
+                    }
+                };
+                let parent_columns = match parent_columns.is_empty() {
+                    true => of.primary_key.clone(),
+                    false => numbers(of, &parent_columns)?,
+                };
+                Rule::ForeignKey { columns: numbers(def, &columns)?, parent, parent_columns }
+            }
+        };
+        constraints.push(Constraint { name, rule });
+    }
+    Ok(constraints)
+}
+
+fn numbers(def: &TableDef, names: &[String]) -> Result<Vec<u16>, SqlError> {
+    let mut numbers = Vec::with_capacity(names.len());
+    for name in names {
+        let at = def.columns.iter().position(|c| c.name == *name);
+        let Some(at) = at else {
+            return Err(SqlError::Invalid(format!("table \"{}\" has no column \"{name}\"", def.name)));
+        };
+        numbers.push(at as u16);
+    }
+    Ok(numbers)
+}
+
+/// The constraint as CREATE TABLE writes it; `parent_column` names the columns of other tables.
+pub(crate) fn text(def: &TableDef, c: &Constraint, snapshot: &Snapshot) -> String {
+    let quote = |name: &str| Ident::with_quote('"', name).to_string();
+    let list = |def: &TableDef, columns: &[u16]| -> String {
+        let names = columns.iter().map(|&c| quote(&def.columns[usize::from(c)].name));
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let rule = match &c.rule {
+        Rule::Unique { columns } => format!("UNIQUE ({})", list(def, columns)),
+        Rule::Check { expression } => format!("CHECK ({expression})"),
+        Rule::ForeignKey { columns, parent, parent_columns } => {
+            let of = if *parent == def.name { None } else { snapshot.table(parent) };
+            let names = list(of.as_ref().map_or(def, |t| t.def()), parent_columns);
+            format!("FOREIGN KEY ({}) REFERENCES {} ({names})", list(def, columns), quote(parent))
+        }
+    };
+    format!("CONSTRAINT {} {rule}", quote(&c.name))
+}

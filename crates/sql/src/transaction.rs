@@ -1,0 +1,290 @@
+//! Transactions of a session: BEGIN, COMMIT, ROLLBACK, savepoints, and what a statement works in.
+//!
+//! ```text
+//!   idle ── BEGIN ─► open ── COMMIT, ROLLBACK ─► idle        idle: each statement is a transaction of its own, and is
+//!                     │ ▲                                    run again where another one was first
+//!               error │ │ ROLLBACK TO
+//!                     ▼ │
+//!                    failed ── COMMIT, ROLLBACK ─► idle
+//! ```
+//!
+//! Invariants: a statement of an open transaction has it for itself; while a change has the engine's transaction in hand the
+//! session's counts as failed, so that a statement that is given up half-way leaves no half of it behind.
+
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast::{
+    Ident, Statement as Sql, TransactionAccessMode, TransactionIsolationLevel, TransactionMode,
+};
+use lode_engine::{Database, SavedChanges, Snapshot, WriteTxn};
+use parking_lot::Mutex;
+
+use crate::session::blocking;
+use crate::statement::{StatementResult, fold};
+use crate::{Session, SqlError};
+
+/// Where a session stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TransactionStatus {
+    /// No transaction is open: each statement is one.
+    #[default]
+    Idle,
+    /// Within a transaction.
+    Open,
+    /// Within a transaction that failed: it can only be rolled back.
+    Failed,
+}
+
+/// The transaction of a session, if one is open. Shared by the session's clones.
+#[derive(Clone, Default)]
+pub(crate) struct Transactions {
+    slot: Arc<Mutex<Option<Open>>>,
+    /// Statements of an open transaction run one after the other.
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+struct Open {
+    /// `None` while a statement has it in hand.
+    txn: Option<WriteTxn>,
+    failed: bool,
+    read_only: bool,
+    savepoints: Vec<(String, SavedChanges)>,
+}
+
+/// The transaction that a statement changes something in.
+pub(crate) struct Work {
+    pub(crate) txn: WriteTxn,
+    /// The session's transaction goes on; `None` where the statement is one of its own.
+    of: Option<Transactions>,
+}
+
+impl Transactions {
+    pub(crate) fn status(&self) -> TransactionStatus {
+        match &*self.slot.lock() {
+            None => TransactionStatus::Idle,
+            Some(open) if open.failed => TransactionStatus::Failed,
+            Some(_) => TransactionStatus::Open,
+        }
+    }
+
+    /// Waits until the statements before have ended.
+    pub(crate) async fn turn(&self) -> tokio::sync::OwnedMutexGuard<()> {
+        self.turn.clone().lock_owned().await
+    }
+
+    /// From here on the transaction can only be rolled back.
+    pub(crate) fn fail(&self) {
+        if let Some(open) = &mut *self.slot.lock() {
+            open.failed = true;
+        }
+    }
+
+    /// Takes the engine's transaction, if one is open.
+    fn take(&self, to_change: bool) -> Result<Option<WriteTxn>, SqlError> {
+        let mut slot = self.slot.lock();
+        let Some(open) = &mut *slot else { return Ok(None) };
+        if open.failed {
+            return Err(SqlError::TransactionFailed);
+        }
+        if to_change && open.read_only {
+            return Err(SqlError::ReadOnly);
+        }
+        open.failed = true;
+        Ok(open.txn.take())
+    }
+
+    fn give_back(&self, txn: WriteTxn) {
+        if let Some(open) = &mut *self.slot.lock() {
+            (open.txn, open.failed) = (Some(txn), false);
+        }
+    }
+
+    /// What the open transaction sees; `None` when none is open.
+    async fn snapshot(&self) -> Result<Option<Snapshot>, SqlError> {
+        let Some(mut txn) = self.take(false)? else { return Ok(None) };
+        let of = self.clone();
+        blocking(move || {
+            let snapshot = txn.current()?;
+            of.give_back(txn);
+            Ok(Some(snapshot))
+        })
+        .await
+    }
+}
+
+impl Work {
+    /// What it sees.
+    pub(crate) async fn snapshot(mut self) -> Result<(Self, Snapshot), SqlError> {
+        blocking(move || {
+            let snapshot = self.txn.current()?;
+            Ok((self, snapshot))
+        })
+        .await
+    }
+
+    /// The statement is done: commits where it is a transaction of its own. May wait.
+    pub(crate) fn finish(self) -> Result<(), SqlError> {
+        match self.of {
+            None => drop(self.txn.commit()?),
+            Some(of) => of.give_back(self.txn),
+        }
+        Ok(())
+    }
+}
+
+impl Session {
+    /// Where the session stands.
+    pub fn transaction_status(&self) -> TransactionStatus {
+        self.transactions().status()
+    }
+
+    /// Rolls the open transaction back; answers whether there was one.
+    pub fn roll_back(&self) -> bool {
+        self.transactions().slot.lock().take().is_some()
+    }
+
+    /// What a statement reads: what the open transaction sees, or the newest state.
+    pub(crate) async fn snapshot(&self) -> Result<Snapshot, SqlError> {
+        if let Some(snapshot) = self.transactions().snapshot().await? {
+            return Ok(snapshot);
+        }
+        let db = self.database().clone();
+        blocking(move || Ok(db.snapshot()?)).await
+    }
+
+    /// The transaction for a statement that changes something.
+    pub(crate) async fn work(&self) -> Result<Work, SqlError> {
+        let transactions = self.transactions();
+        if let Some(txn) = transactions.take(true)? {
+            return Ok(Work { txn, of: Some(transactions.clone()) });
+        }
+        let (db, alone) = (self.database().clone(), self.commits_alone());
+        blocking(move || {
+            let txn = if alone { db.begin_exclusive()? } else { db.begin_write()? };
+            Ok(Work { txn, of: None })
+        })
+        .await
+    }
+
+    /// BEGIN, COMMIT, ROLLBACK, SAVEPOINT and their likes.
+    pub(crate) async fn control(&self, statement: &Sql) -> Result<StatementResult, SqlError> {
+        match statement {
+            Sql::StartTransaction { modes, begin, modifier: None, statements, exception: None, .. }
+                if statements.is_empty() =>
+            {
+                let read_only = read_only(modes)?.unwrap_or(false);
+                self.begin(read_only).await?;
+                Ok(StatementResult::done(if *begin { "BEGIN" } else { "START TRANSACTION" }))
+            }
+            Sql::Commit { chain: false, modifier: None, .. } => self.commit().await,
+            Sql::Rollback { chain: false, savepoint: None } => {
+                let open = self.transactions().slot.lock().take();
+                blocking(move || Ok(drop(open))).await?;
+                Ok(StatementResult::done("ROLLBACK"))
+            }
+            Sql::Rollback { chain: false, savepoint: Some(name) } => self.roll_back_to(name).await,
+            Sql::Savepoint { name } => self.savepoint(name).await,
+            Sql::ReleaseSavepoint { name } => self.release(name),
+            other => Err(SqlError::Unsupported(other.to_string())),
+        }
+    }
+
+    /// `SET TRANSACTION`, which counts until the transaction's end.
+    pub(crate) fn set_transaction(&self, modes: &[TransactionMode]) -> Result<StatementResult, SqlError> {
+        let read_only = read_only(modes)?;
+        if let (Some(open), Some(read_only)) = (&mut *self.transactions().slot.lock(), read_only) {
+            open.read_only = read_only;
+        }
+        Ok(StatementResult::done("SET"))
+    }
+
+    /// Within a transaction it changes nothing, as in PostgreSQL.
+    async fn begin(&self, read_only: bool) -> Result<(), SqlError> {
+        if self.transaction_status() != TransactionStatus::Idle {
+            return Ok(());
+        }
+        let db: Database = self.database().clone();
+        let txn = blocking(move || Ok(db.begin_write()?)).await?;
+        let open = Open { txn: Some(txn), failed: false, read_only, savepoints: Vec::new() };
+        *self.transactions().slot.lock() = Some(open);
+        Ok(())
+    }
+
+    /// A transaction that failed is rolled back, and says so.
+    async fn commit(&self) -> Result<StatementResult, SqlError> {
+        let open = self.transactions().slot.lock().take();
+        let committed = blocking(move || match open {
+            Some(Open { failed: false, txn: Some(txn), .. }) => {
+                txn.commit()?;
+                Ok(true)
+            }
+            open => Ok(open.is_none()),
+        });
+        Ok(StatementResult::done(if committed.await? { "COMMIT" } else { "ROLLBACK" }))
+    }
+
+    async fn savepoint(&self, name: &Ident) -> Result<StatementResult, SqlError> {
+        let (transactions, name) = (self.transactions().clone(), fold(name));
+        let Some(mut txn) = transactions.take(false)? else {
+            return Err(SqlError::NoTransaction("SAVEPOINT"));
+        };
+        blocking(move || {
+            let savepoint = txn.savepoint()?;
+            if let Some(open) = &mut *transactions.slot.lock() {
+                open.savepoints.push((name, savepoint));
+            }
+            transactions.give_back(txn);
+            Ok(StatementResult::done("SAVEPOINT"))
+        })
+        .await
+    }
+
+    async fn roll_back_to(&self, name: &Ident) -> Result<StatementResult, SqlError> {
+        let name = fold(name);
+        let mut slot = self.transactions().slot.lock();
+        let Some(open) = &mut *slot else { return Err(SqlError::NoTransaction("ROLLBACK TO SAVEPOINT")) };
+        let at = position(open, &name)?;
+        let Some(txn) = &mut open.txn else {
+            return Err(SqlError::Invalid("the transaction was given up half-way; ROLLBACK ends it".into()));
+        };
+        txn.rollback_to(&open.savepoints[at].1);
+        open.savepoints.truncate(at + 1);
+        open.failed = false;
+        Ok(StatementResult::done("ROLLBACK"))
+    }
+
+    fn release(&self, name: &Ident) -> Result<StatementResult, SqlError> {
+        let mut slot = self.transactions().slot.lock();
+        let Some(open) = &mut *slot else { return Err(SqlError::NoTransaction("RELEASE SAVEPOINT")) };
+        if open.failed {
+            return Err(SqlError::TransactionFailed);
+        }
+        let at = position(open, &fold(name))?;
+        open.savepoints.truncate(at);
+        Ok(StatementResult::done("RELEASE"))
+    }
+}
+
+/// The newest savepoint of this name.
+fn position(open: &Open, name: &str) -> Result<usize, SqlError> {
+    let at = open.savepoints.iter().rposition(|(n, _)| n == name);
+    at.ok_or_else(|| SqlError::NoSavepoint(name.to_owned()))
+}
+
+/// Whether the modes say READ ONLY, or READ WRITE. Every isolation level up to what snapshots give is given.
+fn read_only(modes: &[TransactionMode]) -> Result<Option<bool>, SqlError> {
+    let mut read_only = None;
+    for mode in modes {
+        match mode {
+            TransactionMode::AccessMode(mode) => read_only = Some(*mode == TransactionAccessMode::ReadOnly),
+            TransactionMode::IsolationLevel(TransactionIsolationLevel::Serializable) => {
+                return Err(SqlError::Unsupported(
+                    "ISOLATION LEVEL SERIALIZABLE: transactions have snapshot isolation, REPEATABLE READ"
+                        .into(),
+                ));
+            }
+            TransactionMode::IsolationLevel(_) => {}
+        }
+    }
+    Ok(read_only)
+}

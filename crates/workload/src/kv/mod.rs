@@ -1,0 +1,128 @@
+//! Races of key-value stores: the same work, store after store, round by round.
+//!
+//! | case | work | unit |
+//! |---|---|---|
+//! | A random | batches of some 1 MiB, of pages of 64 to 3,760 bytes, any of all pages | pages |
+//! | A in turn | such batches, page after page, from the first again after the last | pages |
+//! | B | 512 operations a commit, 95 of 100 writes of a record, the others reads, records by Zipf's law with 0.99 | operations |
+//! | C | reads of a record at random, all cached, on 1 and on 2 threads | reads |
+//! | D | all records in order, on one thread | MB |
+//! | E | commits of one record of 100 bytes at random, on 1 and on 8 threads | commits |
+//!
+//! ```text
+//!   round: store 1: slice ─► settle (the background work that is left) ─► disk counted | store 2: ... | store 1 again ...
+//! ```
+//!
+//! Every commit is durable when it returns. Rates count the time in which a store settles; `burst` does not. Pages are TPC-C's
+//! of 4 KB, compressed (ELEOS, Table II), records of B are YCSB's of 1,000 bytes.
+
+mod contest;
+mod device;
+mod pages;
+mod plain;
+mod race;
+mod report;
+
+pub use contest::{Contest, Contestant, Done};
+pub use device::DeviceContest;
+pub use pages::{BATCH_PAGES, Order, PageBatches};
+pub use plain::plain;
+pub use race::{Entry, Plan, Row, Space, race, recycle};
+pub use report::{Options, run, table};
+
+use serde::Serialize;
+
+/// What stores are raced in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Case {
+    /// Page batches, of pages at random.
+    PagesRandom,
+    /// Page batches, page after page.
+    PagesInTurn,
+    /// Updates and reads by Zipf's law.
+    Zipf,
+    /// Point reads on so many threads.
+    Reads(u16),
+    /// A scan.
+    Scan,
+    /// Durable commits on so many threads.
+    Commits(u16),
+}
+
+impl Case {
+    /// All of them; each group works on one store after the other cases of it.
+    pub const GROUPS: [&'static [Self]; 3] = [
+        &[Self::PagesInTurn, Self::PagesRandom],
+        &[Self::Zipf, Self::Reads(1), Self::Reads(2), Self::Scan],
+        &[Self::Commits(1), Self::Commits(8)],
+    ];
+
+    /// Its letter.
+    pub const fn letter(self) -> char {
+        match self {
+            Self::PagesRandom | Self::PagesInTurn => 'A',
+            Self::Zipf => 'B',
+            Self::Reads(_) => 'C',
+            Self::Scan => 'D',
+            Self::Commits(_) => 'E',
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> String {
+        match self {
+            Self::PagesRandom => "A pages at random".into(),
+            Self::PagesInTurn => "A pages in turn".into(),
+            Self::Zipf => "B zipf, 95 % updates".into(),
+            Self::Reads(n) => format!("C reads, threads: {n}"),
+            Self::Scan => "D scan".into(),
+            Self::Commits(n) => format!("E commits, threads: {n}"),
+        }
+    }
+
+    /// What is counted.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::PagesRandom | Self::PagesInTurn => "pages",
+            Self::Zipf => "operations",
+            Self::Reads(_) => "reads",
+            Self::Scan => "MB",
+            Self::Commits(_) => "commits",
+        }
+    }
+
+    /// Whether it writes.
+    pub const fn writes(self) -> bool {
+        !matches!(self, Self::Reads(_) | Self::Scan)
+    }
+}
+
+/// How much there is.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Sizes {
+    /// Pages of A.
+    pub pages: u64,
+    /// Records of B to D.
+    pub records: u64,
+    /// Bytes of such a record.
+    pub record_bytes: u32,
+    /// Records of E.
+    pub small_records: u64,
+}
+
+impl Sizes {
+    /// About so many bytes of pages, and of records.
+    pub const fn of_bytes(bytes: u64) -> Self {
+        let record_bytes = 1000;
+        Self {
+            pages: bytes / pages::PAGE_BYTES_MEAN,
+            records: bytes / record_bytes as u64,
+            record_bytes,
+            small_records: 100_000,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

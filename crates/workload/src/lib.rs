@@ -1,0 +1,26 @@
+//! Transactional workloads over small traits, so that the same work runs on Lode, on other stores, and on a reference in
+//! memory.
+//!
+//! ```text
+//!   tpcc: five transactions, twelve conditions ─► TpccStore ◄─ trees of bytes ─► Transactional ◄─ Lode, memory
+//!   ycsb: six mixes                            ─► Transactional
+//!   kv:   page batches, zipf, reads, scans, commits ─► KeyValue ◄─ one tree of a Transactional, other stores
+//!   random, zipf, choose: what a seed decides, the same on every machine
+//!   harness, measure, disk: threads, latencies, rates over time, bytes by cause, bytes at the device
+//! ```
+//!
+//! It reads clocks and starts threads, as benchmarks do.
+
+pub mod choose;
+pub mod disk;
+pub mod harness;
+pub mod kv;
+pub mod lode;
+pub mod measure;
+pub mod memory;
+pub mod random;
+pub mod store;
+pub mod tpcc;
+pub mod upkeep;
+pub mod ycsb;
+pub mod zipf;

@@ -1,0 +1,232 @@
+//! What a workload asks of a store: trees of ordered byte strings, under transactions.
+//!
+//! ```text
+//!   Transactional ── tree(name) ─► Tree
+//!        └ begin ─► Txn: get, scan, put, delete ─► commit (durable, or Conflict)
+//!
+//!   KeyValue: one tree, a reader for many reads, a batch for many writes: what any key-value store has
+//! ```
+//!
+//! A transaction reads one state, and its own writes above it. Dropping it rolls it back.
+
+use std::error::Error;
+use std::sync::atomic::AtomicBool;
+
+use crate::measure::Causes;
+use crate::upkeep::Upkeep;
+
+/// Why a store did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another transaction committed first to something that this one wrote: nothing took effect, try again.
+    #[error("another transaction committed first")]
+    Conflict,
+    /// What was read is not what this program writes.
+    #[error("a damaged row: {0}")]
+    Damaged(&'static str),
+    /// What must be there is not.
+    #[error("{0} is not there")]
+    Missing(&'static str),
+    /// The store failed.
+    #[error(transparent)]
+    Failed(Box<dyn Error + Send + Sync>),
+}
+
+impl StoreError {
+    /// A failure of a store.
+    pub fn failed(e: impl Error + Send + Sync + 'static) -> Self {
+        Self::Failed(Box::new(e))
+    }
+}
+
+/// What every operation of a store returns.
+pub type StoreResult<T = ()> = Result<T, StoreError>;
+
+/// A store with transactions over several trees.
+pub trait Transactional: Send + Sync {
+    /// A tree: a small handle.
+    type Tree: Clone + Send + Sync;
+    /// A transaction, for one thread.
+    type Txn<'a>: Txn<Tree = Self::Tree>
+    where
+        Self: 'a;
+
+    /// The tree of a name, which is made if there is none.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn tree(&self, name: &str) -> StoreResult<Self::Tree>;
+
+    /// Begins a transaction on what is committed.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn begin(&self) -> StoreResult<Self::Txn<'_>>;
+}
+
+/// A transaction. Every operation fails when the store does.
+#[expect(clippy::missing_errors_doc, reason = "all fail when the store does")]
+pub trait Txn {
+    /// A tree.
+    type Tree;
+
+    /// What `f` makes of the value of a key, if there is one.
+    fn get<R>(&mut self, tree: &Self::Tree, key: &[u8], f: impl FnOnce(&[u8]) -> R)
+    -> StoreResult<Option<R>>;
+
+    /// Shows `f` keys and values in order, from `from` to before `to`, until it says false.
+    fn scan(
+        &mut self,
+        tree: &Self::Tree,
+        from: &[u8],
+        to: &[u8],
+        f: impl FnMut(&[u8], &[u8]) -> bool,
+    ) -> StoreResult;
+
+    /// Sets the value of a key.
+    fn put(&mut self, tree: &Self::Tree, key: &[u8], value: &[u8]) -> StoreResult;
+
+    /// Removes a key, which need not be there.
+    fn delete(&mut self, tree: &Self::Tree, key: &[u8]) -> StoreResult;
+
+    /// Makes its writes durable, all or none; or [`StoreError::Conflict`].
+    fn commit(self) -> StoreResult;
+}
+
+/// A store of one tree.
+#[expect(clippy::missing_errors_doc, reason = "all fail when the store does")]
+pub trait KeyValue: Send + Sync {
+    /// Reads one state, which need not be newer than when it was made.
+    type Reader<'a>: Reader
+    where
+        Self: 'a;
+    /// Writes that take effect together.
+    type Batch<'a>: WriteBatch
+    where
+        Self: 'a;
+
+    /// Begins to read.
+    fn reader(&self) -> StoreResult<Self::Reader<'_>>;
+
+    /// Begins to write.
+    fn batch(&self) -> StoreResult<Self::Batch<'_>>;
+
+    /// Background work of a store that has no threads of its own, on a thread of its user's, until it is over.
+    fn background(&self, over: &AtomicBool) -> StoreResult {
+        let _ = over;
+        Ok(())
+    }
+
+    /// Does, or waits for, the background work that is left, without asking for more of it.
+    fn settle(&self) -> StoreResult;
+
+    /// Bytes written by cause since it was opened, where the store tells.
+    fn causes(&self) -> Option<Causes> {
+        None
+    }
+}
+
+/// Reads of a [`KeyValue`].
+#[expect(clippy::missing_errors_doc, reason = "all fail when the store does")]
+pub trait Reader {
+    /// What `f` makes of the value of a key, if there is one.
+    fn get<R>(&mut self, key: &[u8], f: impl FnOnce(&[u8]) -> R) -> StoreResult<Option<R>>;
+
+    /// Shows `f` keys and values in order from `from` on, until it says false.
+    fn scan(&mut self, from: &[u8], f: impl FnMut(&[u8], &[u8]) -> bool) -> StoreResult;
+}
+
+/// Writes of a [`KeyValue`].
+#[expect(clippy::missing_errors_doc, reason = "all fail when the store does")]
+pub trait WriteBatch {
+    /// Sets the value of a key.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> StoreResult;
+
+    /// Reads beside the writes, as updates in place do. Whether it sees this batch's own writes is not said.
+    fn get<R>(&mut self, key: &[u8], f: impl FnOnce(&[u8]) -> R) -> StoreResult<Option<R>>;
+
+    /// Makes the writes durable, all or none.
+    fn commit(self) -> StoreResult;
+}
+
+/// Key past all keys of workloads, which begin with a lower byte.
+pub(crate) const PAST_ALL: [u8; 1] = [0xFF];
+
+/// One tree of a store with transactions.
+pub struct OneTree<S: Transactional, U> {
+    store: S,
+    tree: S::Tree,
+    upkeep: U,
+}
+
+impl<S: Transactional, U: Upkeep> OneTree<S, U> {
+    /// The tree of a name, which is made if there is none.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn new(store: S, name: &str, upkeep: U) -> StoreResult<Self> {
+        let tree = store.tree(name)?;
+        Ok(Self { store, tree, upkeep })
+    }
+}
+
+impl<S: Transactional, U: Upkeep> KeyValue for OneTree<S, U> {
+    type Reader<'a>
+        = TreeTxn<'a, S>
+    where
+        Self: 'a;
+    type Batch<'a>
+        = TreeTxn<'a, S>
+    where
+        Self: 'a;
+
+    fn reader(&self) -> StoreResult<Self::Reader<'_>> {
+        Ok(TreeTxn { txn: self.store.begin()?, tree: &self.tree })
+    }
+
+    fn batch(&self) -> StoreResult<Self::Batch<'_>> {
+        self.reader()
+    }
+
+    fn background(&self, over: &AtomicBool) -> StoreResult {
+        self.upkeep.background(over)
+    }
+
+    fn settle(&self) -> StoreResult {
+        self.upkeep.settle()
+    }
+
+    fn causes(&self) -> Option<Causes> {
+        self.upkeep.causes()
+    }
+}
+
+/// A transaction on one tree.
+pub struct TreeTxn<'a, S: Transactional + 'a> {
+    txn: S::Txn<'a>,
+    tree: &'a S::Tree,
+}
+
+impl<S: Transactional> Reader for TreeTxn<'_, S> {
+    fn get<R>(&mut self, key: &[u8], f: impl FnOnce(&[u8]) -> R) -> StoreResult<Option<R>> {
+        self.txn.get(self.tree, key, f)
+    }
+
+    fn scan(&mut self, from: &[u8], f: impl FnMut(&[u8], &[u8]) -> bool) -> StoreResult {
+        self.txn.scan(self.tree, from, &PAST_ALL, f)
+    }
+}
+
+impl<S: Transactional> WriteBatch for TreeTxn<'_, S> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> StoreResult {
+        self.txn.put(self.tree, key, value)
+    }
+
+    fn get<R>(&mut self, key: &[u8], f: impl FnOnce(&[u8]) -> R) -> StoreResult<Option<R>> {
+        self.txn.get(self.tree, key, f)
+    }
+
+    fn commit(self) -> StoreResult {
+        self.txn.commit()
+    }
+}

@@ -1,0 +1,193 @@
+//! A run: terminals, a thread each, with no think time.
+//!
+//! ```text
+//!   terminal: next input ─► (its turn at hot rows) ─► execute ─┬─ Conflict ─► again, with the same input
+//!                                                             └─ done ─► latency, timeline, acknowledgement
+//! ```
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Instant, SystemTime};
+
+use parking_lot::{Mutex, MutexGuard};
+use serde::Serialize;
+
+use super::Sizes;
+use super::input::{Input, Inputs};
+use super::rows::{D, O, W};
+use super::store::TpccStore;
+use super::transactions::{Outcome, execute};
+use crate::harness::{self, Measured, Probes, RunError, Schedule, Tally};
+use crate::store::{StoreError, StoreResult};
+
+/// A kind of transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "the names are the standard's")]
+pub enum Kind {
+    NewOrder,
+    Payment,
+    OrderStatus,
+    Delivery,
+    StockLevel,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::NewOrder, Self::Payment, Self::OrderStatus, Self::Delivery, Self::StockLevel];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NewOrder => "New-Order",
+            Self::Payment => "Payment",
+            Self::OrderStatus => "Order-Status",
+            Self::Delivery => "Delivery",
+            Self::StockLevel => "Stock-Level",
+        }
+    }
+
+    fn of(input: &Input) -> Self {
+        match input {
+            Input::NewOrder { .. } => Self::NewOrder,
+            Input::Payment { .. } => Self::Payment,
+            Input::OrderStatus { .. } => Self::OrderStatus,
+            Input::Delivery { .. } => Self::Delivery,
+            Input::StockLevel { .. } => Self::StockLevel,
+        }
+    }
+}
+
+/// What is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// How much there is.
+    pub sizes: Sizes,
+    /// Terminals, a thread each.
+    pub terminals: u16,
+    /// When what is counted.
+    pub schedule: Schedule,
+    /// The seed of the load.
+    pub seed: u64,
+    /// Another number for each run on the same rows.
+    pub run: u64,
+    /// Whether terminals wait for their turn at a warehouse's and a district's row before they begin, as
+    /// `SELECT ... FOR UPDATE` would have them; else they meet there, and all but one try again.
+    pub queue_at_hot_rows: bool,
+}
+
+/// Told of each New-Order that was committed, once it is.
+pub type Acknowledged<'a> = &'a (dyn Fn((W, D, O)) + Sync);
+
+/// What a run came to. Latencies are from the first try on, the wait for its turn included.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// New-Orders that were committed, or rolled back as asked, a minute.
+    pub new_orders_a_minute: f64,
+    /// New-Orders that were rolled back as asked.
+    pub rolled_back: u64,
+    /// All transactions; latencies are in the order of [`Kind::ALL`].
+    #[serde(flatten)]
+    pub measured: Measured,
+}
+
+/// Rows that one transaction at a time can change.
+struct HotRows {
+    warehouses: Vec<Mutex<()>>,
+    districts: Vec<Mutex<()>>,
+    deliveries: Vec<Mutex<()>>,
+    each: usize,
+}
+
+impl HotRows {
+    fn new(sizes: &Sizes) -> Self {
+        let (w, each) = (usize::from(sizes.warehouses), usize::from(sizes.districts));
+        let locks = |n: usize| (0..n).map(|_| Mutex::new(())).collect();
+        Self { warehouses: locks(w), districts: locks(w * each), deliveries: locks(w), each }
+    }
+
+    /// Waits for a transaction's turn. Always in the same order: the warehouse, then the district.
+    fn turn(&self, input: &Input) -> [Option<MutexGuard<'_, ()>>; 2] {
+        let of = |w: W| usize::from(w) - 1;
+        let district = |w: W, d: D| self.districts[of(w) * self.each + usize::from(d) - 1].lock();
+        match input {
+            Input::NewOrder { w, d, .. } => [Some(district(*w, *d)), None],
+            Input::Payment { w, d, .. } => {
+                let warehouse = self.warehouses[of(*w)].lock();
+                [Some(warehouse), Some(district(*w, *d))]
+            }
+            Input::Delivery { w, .. } => [Some(self.deliveries[of(*w)].lock()), None],
+            Input::OrderStatus { .. } | Input::StockLevel { .. } => [None, None],
+        }
+    }
+}
+
+/// Runs terminals for as long as the plan says.
+///
+/// # Errors
+/// When the store fails, or [`RunError::Stopped`].
+pub fn run(
+    store: &impl TpccStore,
+    plan: &Plan,
+    probes: &Probes<'_>,
+    acknowledged: Acknowledged<'_>,
+) -> Result<Report, RunError> {
+    let hot = plan.queue_at_hot_rows.then(|| HotRows::new(&plan.sizes));
+    let rolled_back = AtomicU64::new(0);
+    let work = |number: u16, tally: &mut Tally, over: &AtomicBool| {
+        let rolled = terminal(store, plan, number, tally, over, hot.as_ref(), acknowledged)?;
+        rolled_back.fetch_add(rolled, Ordering::Relaxed);
+        Ok(())
+    };
+    let measured = harness::run(plan.terminals, Kind::ALL.len(), &plan.schedule, probes, work)?;
+    let new_orders = measured.latencies[Kind::NewOrder as usize].count;
+    Ok(Report {
+        new_orders_a_minute: new_orders as f64 * 60.0 / measured.seconds,
+        rolled_back: rolled_back.into_inner(),
+        measured,
+    })
+}
+
+/// Answers how many New-Orders that count were rolled back.
+fn terminal(
+    store: &impl TpccStore,
+    plan: &Plan,
+    number: u16,
+    tally: &mut Tally,
+    over: &AtomicBool,
+    hot: Option<&HotRows>,
+    acknowledged: Acknowledged<'_>,
+) -> StoreResult<u64> {
+    let mut terminal = store.terminal()?;
+    let mut inputs = Inputs::new(plan.sizes, plan.seed, plan.run, number);
+    let mut rolled_back = 0;
+    while !over.load(Ordering::Relaxed) {
+        let input = inputs.next(now_us());
+        let begun = Instant::now();
+        let turn = hot.map(|h| h.turn(&input));
+        let mut conflicts = 0;
+        let outcome = loop {
+            match execute(&mut terminal, &input, &plan.sizes) {
+                Err(StoreError::Conflict) if over.load(Ordering::Relaxed) => return Ok(rolled_back),
+                Err(StoreError::Conflict) => {
+                    conflicts += 1;
+                    harness::give_way(conflicts);
+                }
+                other => break other?,
+            }
+        };
+        drop(turn);
+        if let Outcome::Ordered { order, .. } = outcome {
+            acknowledged(order);
+        }
+        if tally.ends(Kind::of(&input) as usize, begun, conflicts) {
+            rolled_back += u64::from(outcome == Outcome::RolledBack);
+        }
+    }
+    Ok(rolled_back)
+}
+
+/// Microseconds since 1970.
+fn now_us() -> i64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_micros() as i64)
+}

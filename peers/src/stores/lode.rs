@@ -1,0 +1,62 @@
+//! Lode: a drive in a file, alone or with the engine above it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use lode_base::Geometry;
+use lode_command::{Budget, Device};
+use lode_engine::{Database, DatabaseOptions};
+use lode_firmware::{Drive, DriveOptions, FirmwareError};
+use lode_workload::lode::LodeStore;
+use lode_workload::measure::Causes;
+use lode_workload::store::{OneTree, StoreError, StoreResult};
+use lode_workload::upkeep::{Steps, Upkeep};
+
+/// What the image may grow to: much more than is written, as for a user's file.
+const CAPACITY_BYTES: u64 = 64 << 30;
+/// What a step of background work may write, about.
+const STEP_BYTES: u64 = 1 << 20;
+/// Any: it makes the image's identity.
+const SEED: u64 = 1;
+
+fn make(dir: &Path) -> StoreResult<Drive> {
+    let geometry = Geometry::file(CAPACITY_BYTES).map_err(FirmwareError::from).map_err(StoreError::failed)?;
+    Drive::create_file(&dir.join("peer.lode"), geometry, DriveOptions::default(), SEED)
+        .map_err(StoreError::failed)
+}
+
+fn causes(drive: &Drive) -> impl Fn() -> Causes + Send + Sync + use<> {
+    let drive = drive.clone();
+    move || {
+        let info = drive.info();
+        Causes {
+            pages: info.user_bytes_written,
+            collection: info.gc_bytes_moved,
+            all: info.media_bytes_written,
+        }
+    }
+}
+
+/// A drive.
+pub(crate) fn drive(dir: &Path) -> StoreResult<(Arc<dyn Device>, Arc<dyn Upkeep>)> {
+    let drive = make(dir)?;
+    let device: Arc<dyn Device> = Arc::new(drive.clone());
+    let worker = device.clone();
+    let step = move || worker.work(lode_base::VirtualTime::ZERO, Budget { write_bytes: STEP_BYTES });
+    Ok((device, Arc::new(Steps::new(step, causes(&drive)))))
+}
+
+/// A database, and its background work.
+pub(crate) fn database(dir: &Path, cache_bytes: usize) -> StoreResult<(LodeStore, Arc<dyn Upkeep>)> {
+    let drive = make(dir)?;
+    let options = DatabaseOptions { frame_bytes: cache_bytes, ..DatabaseOptions::default() };
+    let store = LodeStore(Database::open(Arc::new(drive.clone()), options)?);
+    let upkeep = Arc::new(store.upkeep(causes(&drive)));
+    Ok((store, upkeep))
+}
+
+/// One tree of a database.
+pub(crate) fn key_value(dir: &Path, cache_bytes: usize) -> StoreResult<OneTree<LodeStore, Arc<dyn Upkeep>>> {
+    let (store, upkeep) = database(dir, cache_bytes)?;
+    OneTree::new(store, "kv", upkeep)
+}

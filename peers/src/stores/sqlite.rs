@@ -1,0 +1,183 @@
+//! SQLite: keys are rowids, the fastest that it has; statements are prepared once a connection.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use lode_workload::store::{KeyValue, Reader, StoreError, StoreResult, WriteBatch};
+use parking_lot::{Mutex, MutexGuard};
+use rusqlite::{Connection, OptionalExtension};
+
+/// Pages of log after which a checkpoint is made: 64 MiB. The default, 4 MiB, checkpoints every few batches.
+const CHECKPOINT_PAGES: u32 = 16_384;
+/// Statements that a connection keeps prepared.
+const STATEMENTS: usize = 64;
+
+pub(super) fn failed(e: rusqlite::Error) -> StoreError {
+    StoreError::failed(e)
+}
+
+/// Connections to one database, and one writer at a time: who waits, waits for a lock rather than trying again.
+pub(crate) struct Connections {
+    path: PathBuf,
+    cache_bytes: usize,
+    idle: Mutex<Vec<Connection>>,
+    writer: Mutex<()>,
+}
+
+impl Connections {
+    pub(crate) fn new(dir: &Path, cache_bytes: usize, schema: &str) -> StoreResult<Self> {
+        let path = dir.join("peer.sqlite");
+        let all = Self { path, cache_bytes, idle: Mutex::default(), writer: Mutex::default() };
+        let first = all.take()?;
+        first.execute_batch(schema).map_err(failed)?;
+        all.give(first);
+        Ok(all)
+    }
+
+    pub(crate) fn take(&self) -> StoreResult<Connection> {
+        if let Some(connection) = self.idle.lock().pop() {
+            return Ok(connection);
+        }
+        let connection = Connection::open(&self.path).map_err(failed)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        connection.busy_timeout(Duration::from_secs(60)).map_err(failed)?;
+        let cache_kib = self.cache_bytes >> 10;
+        let mmap_bytes = self.cache_bytes;
+        connection
+            .execute_batch(&format!(
+                "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -{cache_kib}; \
+                 PRAGMA mmap_size = {mmap_bytes}; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}; \
+                 PRAGMA temp_store = MEMORY;"
+            ))
+            .map_err(failed)?;
+        Ok(connection)
+    }
+
+    pub(crate) fn give(&self, connection: Connection) {
+        self.idle.lock().push(connection);
+    }
+
+    pub(crate) fn writer(&self) -> MutexGuard<'_, ()> {
+        self.writer.lock()
+    }
+}
+
+/// A connection, given back when it drops.
+pub(crate) struct Held<'a> {
+    all: &'a Connections,
+    connection: Option<Connection>,
+}
+
+impl<'a> Held<'a> {
+    pub(crate) fn new(all: &'a Connections) -> StoreResult<Self> {
+        Ok(Self { all, connection: Some(all.take()?) })
+    }
+
+    pub(crate) fn get(&self) -> &Connection {
+        self.connection.as_ref().expect("it is held")
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            self.all.give(connection);
+        }
+    }
+}
+
+pub(crate) struct Sqlite(Connections);
+
+impl Sqlite {
+    pub(crate) fn new(dir: &Path, cache_bytes: usize) -> StoreResult<Self> {
+        let schema = "CREATE TABLE kv (k INTEGER PRIMARY KEY, v BLOB NOT NULL)";
+        Ok(Self(Connections::new(dir, cache_bytes, schema)?))
+    }
+}
+
+fn rowid(key: &[u8]) -> StoreResult<i64> {
+    match key {
+        [] => Ok(i64::MIN),
+        key => Ok(i64::from_be_bytes(key.try_into().map_err(|_| StoreError::Damaged("a key of 8 bytes"))?)),
+    }
+}
+
+fn get<R>(c: &Connection, key: &[u8], f: impl FnOnce(&[u8]) -> R) -> StoreResult<Option<R>> {
+    let mut statement = c.prepare_cached("SELECT v FROM kv WHERE k = ?").map_err(failed)?;
+    let row = |row: &rusqlite::Row<'_>| Ok(f(row.get_ref(0)?.as_blob()?));
+    statement.query_row([rowid(key)?], row).optional().map_err(failed)
+}
+
+impl KeyValue for Sqlite {
+    type Reader<'a> = SqliteReader<'a>;
+    type Batch<'a> = SqliteBatch<'a>;
+
+    fn reader(&self) -> StoreResult<SqliteReader<'_>> {
+        let held = Held::new(&self.0)?;
+        held.get().execute_batch("BEGIN").map_err(failed)?;
+        Ok(SqliteReader(held))
+    }
+
+    fn batch(&self) -> StoreResult<SqliteBatch<'_>> {
+        let (writer, held) = (self.0.writer(), Held::new(&self.0)?);
+        held.get().prepare_cached("BEGIN IMMEDIATE").map_err(failed)?.execute([]).map_err(failed)?;
+        Ok(SqliteBatch { held, _writer: writer })
+    }
+
+    fn settle(&self) -> StoreResult {
+        Ok(())
+    }
+}
+
+pub(crate) struct SqliteReader<'a>(Held<'a>);
+
+impl Reader for SqliteReader<'_> {
+    fn get<R>(&mut self, key: &[u8], f: impl FnOnce(&[u8]) -> R) -> StoreResult<Option<R>> {
+        get(self.0.get(), key, f)
+    }
+
+    fn scan(&mut self, from: &[u8], mut f: impl FnMut(&[u8], &[u8]) -> bool) -> StoreResult {
+        let c = self.0.get();
+        let mut statement =
+            c.prepare_cached("SELECT k, v FROM kv WHERE k >= ? ORDER BY k").map_err(failed)?;
+        let mut rows = statement.query([rowid(from)?]).map_err(failed)?;
+        while let Some(row) = rows.next().map_err(failed)? {
+            let key = row.get::<_, i64>(0).map_err(failed)?.to_be_bytes();
+            let value = row.get_ref(1).map_err(failed)?.as_blob().map_err(|e| failed(e.into()))?;
+            if !f(&key, value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for SqliteReader<'_> {
+    fn drop(&mut self) {
+        // The next one begins anew; one that can not end can not begin either, and says so then.
+        let _ = self.0.get().execute_batch("COMMIT");
+    }
+}
+
+pub(crate) struct SqliteBatch<'a> {
+    held: Held<'a>,
+    _writer: MutexGuard<'a, ()>,
+}
+
+impl WriteBatch for SqliteBatch<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> StoreResult {
+        let sql = "INSERT INTO kv (k, v) VALUES (?, ?) ON CONFLICT (k) DO UPDATE SET v = excluded.v";
+        let mut statement = self.held.get().prepare_cached(sql).map_err(failed)?;
+        statement.execute((rowid(key)?, value)).map_err(failed)?;
+        Ok(())
+    }
+
+    fn get<R>(&mut self, key: &[u8], f: impl FnOnce(&[u8]) -> R) -> StoreResult<Option<R>> {
+        get(self.held.get(), key, f)
+    }
+
+    fn commit(self) -> StoreResult {
+        self.held.get().prepare_cached("COMMIT").map_err(failed)?.execute([]).map_err(failed)?;
+        Ok(())
+    }
+}
