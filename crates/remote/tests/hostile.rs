@@ -272,7 +272,7 @@ fn a_host_that_is_slow_loses_nothing() {
     }
     // For longer than the server's patience it takes nothing: its connection is closed, and it comes back to what it missed.
     let (mut out, mut ended) = (Vec::new(), 0);
-    q.complete(VirtualTime::ZERO, Until::One, &mut out).unwrap();
+    q.complete(VirtualTime::ZERO, Until::Ready, &mut out).unwrap();
     wait_until("it is closed", || server.connections() == 1);
     std::thread::sleep(Duration::from_millis(600));
     while ended + out.len() < 10 {

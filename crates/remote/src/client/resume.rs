@@ -157,10 +157,12 @@ impl RemoteQueue {
         let unknown = |what: &str| {
             shared.is_gone(format!("{}: the drive was opened anew, and nobody knows {what}", shared.addr))
         };
-        if let Session::Open { id, applied, next } = &mut self.session {
-            let highest = self.resumed.get(&id.raw()).copied().flatten();
-            *applied = highest.ok_or_else(|| unknown("the session of the queue"))?;
-            *next = *applied + 1;
+        if let Session::Open { id, .. } = self.session {
+            // One that is not open any more matters only to batches that were under way in it, which are told below.
+            self.session = match self.resumed.get(&id.raw()).copied().flatten() {
+                Some(applied) => Session::Open { id, applied, next: applied + 1 },
+                None => Session::None,
+            };
         }
         let tags: Vec<u64> = self.pending.keys().copied().collect();
         for tag in tags {

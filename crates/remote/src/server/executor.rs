@@ -168,6 +168,9 @@ impl Executor {
             (Reply::Session { session, .. }, What::OpenSession) => {
                 self.owner.sessions.lock().insert(session.raw());
             }
+            (Reply::Session { session, .. }, _) => {
+                self.owner.unclaimed.lock().remove(&session.raw());
+            }
             (Reply::Done, What::CloseView(view)) => drop(self.owner.views.lock().remove(&view.raw())),
             (Reply::Done, What::CloseSession(session)) => {
                 self.owner.sessions.lock().remove(&session.raw());

@@ -84,6 +84,8 @@ pub(super) struct Owner {
     /// What is to be closed when it goes.
     pub(super) views: Mutex<BTreeSet<u64>>,
     pub(super) sessions: Mutex<BTreeSet<u64>>,
+    /// Those from before the drive was opened that it has not asked for since.
+    pub(super) unclaimed: Mutex<BTreeSet<u64>>,
 }
 
 #[derive(Default)]
@@ -102,7 +104,8 @@ impl Owner {
             away_since: Mutex::new(Duration::ZERO),
             channels: Mutex::default(),
             views: Mutex::new(recovered.iter().map(|r| r.view.raw()).collect()),
-            sessions: Mutex::new(sessions),
+            sessions: Mutex::new(sessions.clone()),
+            unclaimed: Mutex::new(sessions),
         }
     }
 
@@ -260,6 +263,17 @@ impl Owners {
     pub(super) fn expire(&self, shared: &Shared) {
         let Some(_admission) = self.admission.try_lock() else { return };
         let over = |since: Duration| shared.now().saturating_sub(since) > shared.options.lease;
+        let owner = self.state.lock().owner.clone();
+        if let Some(owner) = owner
+            && over(self.began)
+            && owner.unclaimed.lock().len() > shared.device.identity().sessions_max as usize / 2
+        {
+            // Their openings were never answered, or nobody needs them: they would crowd out others.
+            for s in std::mem::take(&mut *owner.unclaimed.lock()) {
+                drop(self.admin.call(Command::CloseSession(SessionId::new(s))));
+                owner.sessions.lock().remove(&s);
+            }
+        }
         let old = {
             let mut state = self.state.lock();
             let gone = match &state.owner {
