@@ -47,6 +47,7 @@ const ALLOWED: [(&str, &[&str]); 15] = [
             "lode-firmware",
             "lode-lss",
             "lode-engine",
+            "lode-remote",
             "lode-sql",
         ],
     ),

@@ -4,7 +4,7 @@ mod common;
 
 use common::{fail, run, succeed};
 
-const COMMANDS: [&[&str]; 25] = [
+const COMMANDS: [&[&str]; 26] = [
     &[],
     &["demo"],
     &["sql"],
@@ -29,6 +29,7 @@ const COMMANDS: [&[&str]; 25] = [
     &["bench", "raw"],
     &["paper"],
     &["paper", "isp"],
+    &["paper", "eleos"],
     &["sim"],
 ];
 

@@ -100,6 +100,55 @@ fn a_report_is_written_whole_and_the_same_twice() {
     assert_eq!(names(&one), ["isp.csv", "isp.jsonl"].map(String::from).into());
 }
 
+/// Batches, blocks and power cuts, small: every figure is there, what is modelled has the paper's shape, nothing is lost.
+#[test]
+fn eleos_is_run_again_in_seconds() {
+    let dir = Dir::new();
+    let out = dir.file("report");
+    let rows = json(&succeed(["paper", "eleos", "--quick", "--json", "--out", &out]));
+    let keys = ["paper", "figure", "series", "x", "metric", "unit", "published", "ours", "note"];
+    let mut seen = BTreeSet::new();
+    for row in &rows {
+        let found: BTreeSet<&str> = row.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(found, keys.into(), "{row}");
+        assert!(row["ours"].as_f64().unwrap() >= 0.0 && row["paper"] == "eleos", "{row}");
+        assert!(seen.insert(["figure", "series", "x", "metric"].map(|k| row[k].to_string())), "{row}");
+        // The two times never meet in one figure.
+        let wall = row["metric"].as_str().unwrap().ends_with(", in wall time");
+        assert_eq!(wall, row["figure"] == "table2", "{row}");
+        assert_eq!(wall, row["note"].as_str().unwrap().starts_with("in wall time: "), "{row}");
+    }
+    let figures: BTreeSet<&str> = rows.iter().map(|r| r["figure"].as_str().unwrap()).collect();
+    assert_eq!(figures, ["table2", "fig9", "fig10a", "fig10b", "fig10c", "recovery"].into());
+    let ours = |figure: &str, series: &str, metric: &str| -> f64 {
+        let of_it = |r: &&Value| r["figure"] == figure && r["series"] == series && r["metric"] == metric;
+        rows.iter().rfind(of_it).unwrap_or_else(|| panic!("{figure}: {series}, {metric}"))["ours"]
+            .as_f64()
+            .unwrap()
+    };
+    assert!(ours("fig9", "Batch (VP) to Batch (FP)", "ratio") > 1.5);
+    assert!(ours("fig9", "Batch (VP) to Block", "ratio") > 8.5);
+    assert!(ours("fig10a", "Batch (VP) to Block", "least ratio") > 1.12);
+    assert!(ours("fig10a", "Batch (VP) to Block, pipelined", "least ratio") > 0.95);
+    assert!(ours("fig10b", "Batch (VP) to Batch (FP)", "fewer bytes") > 25.0);
+    assert!(ours("fig10c", "Batch (VP)", "loss") < ours("fig10c", "Block", "loss"));
+    let recovered: Vec<&Value> = rows.iter().filter(|r| r["figure"] == "recovery").collect();
+    for what in ["pages lost that were acknowledged", "pages of a torn buffer"] {
+        let of_it: Vec<_> = recovered.iter().filter(|r| r["metric"] == what).collect();
+        assert!(of_it.len() >= 4 && of_it.iter().all(|r| r["ours"] == 0.0), "{of_it:?}");
+    }
+    let names: BTreeSet<String> =
+        fs::read_dir(&out).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    let expected = ["eleos.csv", "eleos.jsonl", "eleos-fig9.svg", "eleos-fig10a.svg", "eleos-fig10b.svg"]
+        .map(String::from);
+    assert_eq!(names, expected.into());
+    // What is modelled comes out the same again.
+    let again = json(&succeed(["paper", "eleos", "--quick", "--figure", "fig9", "--json"]));
+    let first: Vec<&Value> = rows.iter().filter(|r| r["figure"] == "fig9").collect();
+    assert_eq!(again.iter().collect::<Vec<_>>(), first);
+    fail(["paper", "eleos", "--figure", "fig1"], 2, &["table2, fig9, fig10a, fig10b, fig10c, recovery"]);
+}
+
 #[test]
 fn a_directory_that_can_not_be_written_is_one_line() {
     let dir = Dir::new();

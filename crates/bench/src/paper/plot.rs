@@ -57,6 +57,8 @@ pub mod colour {
     pub const GREEN: RGBColor = RGBColor(0, 158, 115);
     /// Orange.
     pub const ORANGE: RGBColor = RGBColor(230, 159, 0);
+    /// Purple.
+    pub const PURPLE: RGBColor = RGBColor(204, 121, 167);
 }
 
 /// What stands above a plot.

@@ -88,12 +88,12 @@ fn one(
         eblock_count: 256,
         eblock_bytes: x.profile.geometry.eblock_bytes(),
         pages: PAGES,
-        store_whole_blocks: true,
         segment_blocks: 1020,
         store_cleans: true,
         power: false,
+        loopback: false,
     };
-    let whole = system.whole_pages() || system == System::Block;
+    let whole = system.whole_pages();
     let mut rig = Rig::new(system, &setup)?;
     let mut writes = Writes::new(pool, PAGES, SEEDS.1);
     let pages = (bytes / 2048) as u64;

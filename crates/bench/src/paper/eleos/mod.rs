@@ -165,8 +165,8 @@ fn curves(
     y_label: &str,
     unit: f64,
 ) -> Result<String, BenchError> {
-    const COLOURS: [plotters::style::RGBColor; 4] =
-        [colour::BLUE, colour::GREEN, colour::VERMILION, colour::ORANGE];
+    const COLOURS: [plotters::style::RGBColor; 5] =
+        [colour::BLUE, colour::GREEN, colour::VERMILION, colour::ORANGE, colour::PURPLE];
     let mut series: Vec<Series> = Vec::new();
     for r in rows.iter().filter(|r| r.metric == metric) {
         let X::Number(at) = r.x else { continue };

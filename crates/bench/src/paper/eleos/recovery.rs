@@ -48,13 +48,13 @@ fn one(x: &Experiment<'_>, pool: &[Page], system: System, buffers: u64) -> Resul
         eblock_count: 128,
         eblock_bytes: x.profile.geometry.eblock_bytes(),
         pages: PAGES,
-        store_whole_blocks: true,
         segment_blocks: 1020,
         // The one checkpoint is that before.
         store_cleans: false,
         power: true,
+        loopback: false,
     };
-    let whole = system.whole_pages() || system == System::Block;
+    let whole = system.whole_pages();
     let mut rig = Rig::new(system, &setup)?;
     let mut writes = Writes::new(pool, PAGES, SEEDS.1);
     let mut there: HashMap<u64, &Page> = HashMap::new();

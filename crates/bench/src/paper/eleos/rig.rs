@@ -3,8 +3,9 @@
 //! ```text
 //!   batch, variable size    pages as they are ─────────────────────────► batches ─► drive
 //!   batch, fixed size       each page padded to 4 KB, at a read unit ──► batches ─► drive
-//!   block                   log-structured store in the host ─► packets of 15 blocks, one by one ─► drive
-//!   block, pipelined        the same with pages packed, packets side by side, and cleaning that knows what is current
+//!   block                   log-structured store in the host, pages of 4 KB ─► packets of 15 blocks, one by one ─► drive
+//!   block, packed           the same with pages of any size packed into its segments
+//!   block, pipelined        packed, packets side by side, and cleaning that knows what is current: the best of blocks
 //!   block, page by page     no store: a page is a block, written in place, a command each
 //!   block, in sequence      no store, and nothing but its next blocks: what the block interface takes at most
 //! ```
@@ -12,7 +13,9 @@
 //! All have the same medium, the same firmware and the same options. The host may be any `Device`'s: in the process, modelled,
 //! or at the other end of a socket.
 
+use std::net::TcpListener;
 use std::sync::Arc;
+use std::time::Instant;
 
 use lode_base::{ExtentId, Geometry, Lpid, PageBuf, Profile, VirtualDuration, VirtualTime};
 use lode_command::{
@@ -22,6 +25,7 @@ use lode_firmware::{Drive, DriveOptions, Unrecovered};
 use lode_flash::timing::Model;
 use lode_flash::{Medium, Power};
 use lode_lss::{BLOCK_BYTES, BlockOptions, Blocks, Cleaning, Clock, Lss, LssError, LssOptions};
+use lode_remote::{ClientOptions, RemoteDevice, Server, ServerOptions};
 
 use super::pages::Page;
 use crate::drive_host::{DriveError, nth};
@@ -40,7 +44,9 @@ pub enum System {
     BatchFixed,
     /// A log-structured store above blocks, as the paper has it.
     Block,
-    /// The same, as good as we can make it.
+    /// The same, with pages packed.
+    BlockPacked,
+    /// As good as we can make it.
     BlockPipelined,
     /// Pages in place, each a command.
     BlockPages,
@@ -55,6 +61,7 @@ impl System {
             Self::BatchVariable => "Batch (VP)",
             Self::BatchFixed => "Batch (FP)",
             Self::Block => "Block",
+            Self::BlockPacked => "Block, packed",
             Self::BlockPipelined => "Block, pipelined",
             Self::BlockPages => "Block, page by page",
             Self::BlockSequence => "Block, in sequence",
@@ -63,11 +70,11 @@ impl System {
 
     /// Whether a page takes 4 KB, whatever is in it.
     pub fn whole_pages(self) -> bool {
-        matches!(self, Self::BatchFixed | Self::BlockPages | Self::BlockSequence)
+        matches!(self, Self::BatchFixed | Self::Block | Self::BlockPages | Self::BlockSequence)
     }
 
     fn has_store(self) -> bool {
-        matches!(self, Self::Block | Self::BlockPipelined)
+        matches!(self, Self::Block | Self::BlockPacked | Self::BlockPipelined)
     }
 }
 
@@ -84,14 +91,14 @@ pub struct Setup {
     pub eblock_bytes: u32,
     /// Pages that may be written.
     pub pages: u64,
-    /// Of the store on blocks: whether each page takes whole blocks.
-    pub store_whole_blocks: bool,
     /// Blocks of a segment of the store.
     pub segment_blocks: u32,
     /// Whether the store cleans and writes checkpoints as they are due; the drive always does.
     pub store_cleans: bool,
     /// Whether the power of the device may be cut.
     pub power: bool,
+    /// Whether host and drive speak over TCP, on the loopback.
+    pub loopback: bool,
 }
 
 /// What finding everything again took.
@@ -123,10 +130,28 @@ pub struct Rig {
     block_options: BlockOptions,
     store_options: LssOptions,
     store_blocks: u64,
+    loopback: bool,
     command_cost: VirtualDuration,
     now: VirtualTime,
     next_lba: u64,
     padded: PageBuf,
+    /// What serves the drive, where it is served: ends when everything that speaks to it has.
+    server: Option<Server>,
+}
+
+/// Serves a drive on the loopback, and goes to it.
+fn over_loopback(drive: &Drive) -> Result<(Server, RemoteDevice), DriveError> {
+    let gone = |what: String| DriveError::Device(lode_command::DeviceError::Gone(what));
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(|e| gone(e.to_string()))?;
+    let begin = Instant::now();
+    let options = ServerOptions::new(Arc::new(move || begin.elapsed()));
+    let opening = drive.info().open_epoch.into();
+    let served = Server::start(listener, Arc::new(drive.clone()), opening, Vec::new(), options);
+    let server = served.map_err(|e| gone(e.to_string()))?;
+    let options = ClientOptions::new(Arc::new(std::thread::sleep));
+    let device =
+        RemoteDevice::connect(&server.addr().to_string(), options).map_err(|e| gone(e.to_string()))?;
+    Ok((server, device))
 }
 
 fn store_error(e: LssError) -> DriveError {
@@ -190,7 +215,7 @@ impl Rig {
         };
         let store_options = LssOptions {
             segment_blocks: setup.segment_blocks,
-            whole_blocks: setup.store_whole_blocks && !pipelined,
+            whole_blocks: system.whole_pages(),
             cleaning: if pipelined { Cleaning::CostBenefit } else { Cleaning::OldestWhole },
             free_percent: if setup.store_cleans { 10 } else { 0 },
             checkpoint_bytes: setup.store_cleans.then_some(64 << 20),
@@ -211,10 +236,12 @@ impl Rig {
             block_options,
             store_options,
             store_blocks,
+            loopback: setup.loopback,
             command_cost: command,
             now,
             next_lba: 0,
             padded: PageBuf::empty(),
+            server: None,
         };
         it.attach(true)?;
         if it.queue.is_some() {
@@ -225,7 +252,14 @@ impl Rig {
 
     /// What stands between the host and the drive: new, or found again.
     fn attach(&mut self, new: bool) -> Result<(), DriveError> {
-        let device: Arc<dyn Device> = Arc::new(self.drive.clone());
+        let device: Arc<dyn Device> = match self.loopback {
+            true => {
+                let (server, device) = over_loopback(&self.drive)?;
+                self.server = Some(server);
+                Arc::new(device)
+            }
+            false => Arc::new(self.drive.clone()),
+        };
         let (capacity, blocks, mut clock) = (self.store_blocks, self.block_options, Clock::at(self.now));
         match self.system {
             s if s.has_store() => {
@@ -333,9 +367,7 @@ impl Rig {
                 let page = |(n, p): &(u64, &Page)| {
                     let (data, align) = match fixed {
                         true => (p.whole.clone(), Align::ReadUnit),
-                        false if self.store_options.whole_blocks && self.lss.is_some() => {
-                            (p.whole.clone(), Align::Cell)
-                        }
+                        false if self.system.whole_pages() => (p.whole.clone(), Align::Cell),
                         false => (p.packed.clone(), Align::Cell),
                     };
                     PageWrite { lpid: self.lpid(*n), data, align }
