@@ -1,4 +1,4 @@
-//! Opens, and makes, the image of a drive with the database on it.
+//! Opens, and makes, the image of a drive with the database on it; or connects to a drive that is served (`remote_drive.rs`).
 //!
 //! Invariant: an image that this process made is removed again unless [`Opened::keep`] was called, so that a command
 //! that fails leaves nothing half-done; one that was there before is never removed.
@@ -11,13 +11,16 @@ use std::sync::Arc;
 use clap::Args;
 use lode::Worker;
 use lode_base::{Geometry, Profile};
+use lode_command::Device;
 use lode_engine::{Database, DatabaseOptions, HostClock};
 use lode_firmware::{Drive, DriveOptions, Unrecovered};
 use lode_flash::Medium;
 use lode_flash::timing::Model;
+use lode_remote::RemoteDevice;
 use lode_sql::{Offload, Session, SessionOptions};
 
 use crate::error::{CliError, CliResult};
+use crate::remote_drive;
 use crate::table::{bytes, parse_bytes};
 
 /// Capacity of an image that is made without saying which, in bytes. It is a limit: the file grows as it is filled.
@@ -101,12 +104,29 @@ impl Resources {
 
 /// An open drive, and the database on it.
 pub(crate) struct Opened {
-    pub(crate) drive: Drive,
+    drive: Held,
     pub(crate) database: Database,
     pub(crate) session: Arc<Session>,
     /// None with a modelled device, whose work would come when this machine has time for it: GC there waits for batches.
     worker: Option<Worker>,
     made: Option<NewFile>,
+}
+
+/// A drive that this process has.
+enum Held {
+    /// In an image that it opened.
+    Image(Drive),
+    /// Behind a connection.
+    Served(Arc<RemoteDevice>),
+}
+
+impl Held {
+    fn device(&self) -> Arc<dyn Device> {
+        match self {
+            Self::Image(drive) => Arc::new(drive.clone()),
+            Self::Served(device) => device.clone(),
+        }
+    }
 }
 
 /// A file that goes away again when this does.
@@ -121,7 +141,10 @@ impl Drop for NewFile {
 
 /// Opens the image at `path`.
 pub(crate) fn open(path: &Path, resources: Resources, offload: Offload) -> CliResult<Opened> {
-    let drive = open_drive(path)?;
+    let drive = match remote_drive::address(path) {
+        Some(addr) => Held::Served(Arc::new(remote_drive::connect(addr)?)),
+        None => Held::Image(open_drive(path)?),
+    };
     assemble(path, drive, None, resources, offload, None)
 }
 
@@ -146,6 +169,10 @@ pub(crate) fn open_or_create_modelled(
     profile: Option<Profile>,
 ) -> CliResult<Opened> {
     let Some(profile) = profile else { return open_or_create(path, resources, offload) };
+    if remote_drive::address(path).is_some() {
+        let what = "the device is modelled where it is served: lode drive serve --profile";
+        return Err(CliError::Usage(format!("{}: {what}", path.display())));
+    }
     let is_there = !matches!(
         std::fs::symlink_metadata(path),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound
@@ -170,6 +197,15 @@ fn modelled(
         }
         false => None,
     };
+    let (drive, model) = open_modelled(path, &profile)?;
+    let begun = model.latest();
+    let host = HostClock::new(profile, begun, Box::new(move || model.operations()));
+    assemble(path, Held::Image(drive), made, resources, offload, Some(Arc::new(host)))
+}
+
+/// The drive of a profile in the image at `path`, and what models it.
+pub(crate) fn open_modelled(path: &Path, profile: &Profile) -> CliResult<(Drive, Arc<Model>)> {
+    let geometry = profile.geometry;
     let medium = Medium::open_file(path).map_err(|e| CliError::file(path, e))?;
     if *medium.geometry() != geometry {
         let [is, must] = [medium.geometry(), &geometry].map(shape);
@@ -183,9 +219,7 @@ fn modelled(
     let medium = medium.with_model(model.clone());
     let drive =
         Unrecovered::new(medium, DriveOptions::default()).recover().map_err(|e| CliError::file(path, e))?;
-    let begun = model.latest();
-    let host = HostClock::new(profile, begun, Box::new(move || model.operations()));
-    assemble(path, drive, made, resources, offload, Some(Arc::new(host)))
+    Ok((drive, model))
 }
 
 /// A geometry in a few words.
@@ -205,12 +239,13 @@ fn shape(g: &Geometry) -> String {
 /// Makes an image at `path`, where nothing may be.
 pub(crate) fn create(path: &Path, resources: Resources, offload: Offload) -> CliResult<Opened> {
     let (drive, made) = create_drive(path, file_geometry(CAPACITY_BYTES)?)?;
-    assemble(path, drive, Some(made), resources, offload, None)
+    assemble(path, Held::Image(drive), Some(made), resources, offload, None)
 }
 
 /// Opens the image at `path`, or makes one if nothing is there.
 pub(crate) fn open_or_create(path: &Path, resources: Resources, offload: Offload) -> CliResult<Opened> {
     match std::fs::symlink_metadata(path) {
+        _ if remote_drive::address(path).is_some() => open(path, resources, offload),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => create(path, resources, offload),
         _ => open(path, resources, offload),
     }
@@ -218,6 +253,10 @@ pub(crate) fn open_or_create(path: &Path, resources: Resources, offload: Offload
 
 /// The drive alone, without the database on it.
 pub(crate) fn open_drive(path: &Path) -> CliResult<Drive> {
+    if remote_drive::address(path).is_some() {
+        let what = "this needs the image of the drive itself";
+        return Err(CliError::Usage(format!("{}: {what}", path.display())));
+    }
     Drive::open_file(path, DriveOptions::default()).map_err(|e| CliError::file(path, e))
 }
 
@@ -237,6 +276,9 @@ fn file_geometry(capacity_bytes: u64) -> CliResult<Geometry> {
 }
 
 fn create_drive(path: &Path, geometry: Geometry) -> CliResult<(Drive, NewFile)> {
+    if remote_drive::address(path).is_some() {
+        return Err(CliError::Usage(format!("{}: an image is a file", path.display())));
+    }
     let existed = std::fs::symlink_metadata(path).is_ok();
     let seed = RandomState::new().hash_one(std::process::id());
     match Drive::create_file(path, geometry, DriveOptions::default(), seed) {
@@ -252,7 +294,7 @@ fn create_drive(path: &Path, geometry: Geometry) -> CliResult<(Drive, NewFile)> 
 
 fn assemble(
     path: &Path,
-    drive: Drive,
+    drive: Held,
     made: Option<NewFile>,
     resources: Resources,
     offload: Offload,
@@ -260,7 +302,7 @@ fn assemble(
 ) -> CliResult<Opened> {
     let half = usize::try_from(resources.memory / 2).unwrap_or(usize::MAX);
     let pool = DatabaseOptions { pool_bytes: half, host, ..DatabaseOptions::default() };
-    let database = Database::open(Arc::new(drive.clone()), pool).map_err(|e| CliError::file(path, e))?;
+    let database = Database::open(drive.device(), pool).map_err(|e| CliError::file(path, e))?;
     let options =
         SessionOptions { target_partitions: usize::from(resources.partitions), offload, memory_bytes: half };
     let session = Arc::new(Session::new(database.clone(), &options)?);
@@ -294,10 +336,22 @@ impl Opened {
     pub(crate) fn close(mut self, path: &Path) -> CliResult {
         self.keep();
         let Self { drive, database, session, worker, .. } = self;
-        if let Some(worker) = worker {
-            worker.finish().map_err(|e| CliError::file(path, e))?;
-        }
+        let flushed = match (worker, &drive) {
+            (Some(worker), Held::Image(_)) => worker.finish(),
+            // Whoever serves the drive works for it, too.
+            (worker, _) => {
+                drop(worker);
+                database.flush()
+            }
+        };
+        flushed.map_err(|e| CliError::file(path, e))?;
         drop((session, database));
-        drive.close().map_err(|e| CliError::file(path, e))
+        match drive {
+            Held::Image(drive) => drive.close().map_err(|e| CliError::file(path, e)),
+            Held::Served(device) => {
+                drop(device);
+                Ok(())
+            }
+        }
     }
 }

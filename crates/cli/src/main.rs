@@ -14,6 +14,7 @@ mod drive_file;
 mod error;
 mod interrupt;
 mod output;
+mod remote_drive;
 mod script;
 mod shell;
 mod split;

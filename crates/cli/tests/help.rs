@@ -71,7 +71,7 @@ fn every_option_of_an_example_exists() {
 fn a_bad_command_line_is_one_line() {
     fail([], 2, &["demo, sql, load, drive, bench, paper, sim"]);
     fail(["load"], 2, &["'lode load' needs a command: tpch, csv, parquet"]);
-    fail(["drive"], 2, &["format, info, check, scrub, replay"]);
+    fail(["drive"], 2, &["format, info, check, scrub, serve, replay"]);
     fail(["fly"], 2, &["fly"]);
     fail(["sql"], 2, &["<FILE>"]);
     fail(["load", "csv", "--drive", "x.lode"], 2, &["--table"]);

@@ -15,7 +15,11 @@ fn main() -> Result<(), lode::Error> {
     let rate = |what: &str, n: u64, begun: Instant| {
         let seconds = begun.elapsed().as_secs_f64();
         let busy = cpu_seconds() - cpu.replace(cpu_seconds());
-        println!("{what:<40} {:>12.0} /s {:>9.2} us of a core each", n as f64 / seconds, busy * 1e6 / n as f64);
+        println!(
+            "{what:<40} {:>12.0} /s {:>9.2} us of a core each",
+            n as f64 / seconds,
+            busy * 1e6 / n as f64
+        );
     };
 
     let begun = Instant::now();

@@ -62,7 +62,7 @@ pub use lode_engine::{
     Csn, Cursor, Durability, EngineError, KEY_BYTES_MAX, Range, Savepoint, Snapshot, Transaction, Tree,
     TreeStats, Value,
 };
-pub use worker::Worker;
+pub use worker::{Upkeep, Worker};
 
 use lode_engine::DatabaseOptions;
 use lode_firmware::{Drive, DriveOptions, FirmwareError};

@@ -8,6 +8,7 @@
 //! for it long.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -22,21 +23,66 @@ const STEP_BYTES: u64 = 1 << 20;
 /// it, which takes well below a second.
 const LAST_STEPS: u32 = 128;
 
-/// A thread that works for the drive of a database, and makes commits durable that wait for no one.
+/// What a worker does for whom.
+pub trait Upkeep: Send + Sync + 'static {
+    /// A step of background work that writes so many bytes, about.
+    fn work(&self, write_bytes: u64) -> Progress;
+
+    /// How often [`Upkeep::sync`] is wanted, if at all.
+    fn group(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Makes durable what waits for it. What fails here fails again for whoever commits or closes, and is told there.
+    fn sync(&self) {}
+
+    /// Writes back what the next opening would have to work off.
+    ///
+    /// # Errors
+    /// When it can not be written; what was committed is as durable as it was.
+    fn flush(&self) -> Result<(), EngineError> {
+        Ok(())
+    }
+}
+
+impl Upkeep for Database {
+    fn work(&self, write_bytes: u64) -> Progress {
+        Self::work(self, write_bytes)
+    }
+
+    fn group(&self) -> Option<Duration> {
+        Self::group(self)
+    }
+
+    fn sync(&self) {
+        let _ = Self::sync(self);
+    }
+
+    fn flush(&self) -> Result<(), EngineError> {
+        match Self::flush(self) {
+            // Redo has what there is no room for otherwise.
+            Err(EngineError::OutOfSpace { .. }) => Ok(()),
+            flushed => flushed,
+        }
+    }
+}
+
+/// A thread that works for a drive, and makes commits durable that wait for no one.
 pub struct Worker {
-    database: Database,
+    upkeep: Arc<dyn Upkeep>,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Worker {
-    /// A thread that works for the drive of a database.
+    /// A thread that works for a drive, or for a database on one.
     ///
     /// # Errors
     /// When no thread can be started.
-    pub fn start(database: Database) -> io::Result<Self> {
+    pub fn start(upkeep: impl Upkeep) -> io::Result<Self> {
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
-        let worker = database.clone();
+        let upkeep: Arc<dyn Upkeep> = Arc::new(upkeep);
+        let worker = upkeep.clone();
         let run = move || {
             let (mut progress, mut synced, mut looked) = (Progress::Idle, Instant::now(), Instant::now());
             loop {
@@ -46,8 +92,7 @@ impl Worker {
                     return;
                 }
                 if worker.group().is_some_and(|g| synced.elapsed() >= g) {
-                    // What fails here fails again for whoever commits or closes, and is told there.
-                    let _ = worker.sync();
+                    worker.sync();
                     synced = Instant::now();
                 }
                 if progress == Progress::More || looked.elapsed() >= INTERVAL {
@@ -57,7 +102,7 @@ impl Worker {
             }
         };
         let thread = std::thread::Builder::new().name("lode-worker".into()).spawn(run)?;
-        Ok(Self { database, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { upkeep, stop: Some(stop), thread: Some(thread) })
     }
 
     /// Does what is left to do, within bounds, and ends.
@@ -66,13 +111,9 @@ impl Worker {
     /// When changed pages can not be written back; their commits are as durable as they were.
     pub fn finish(mut self) -> Result<(), EngineError> {
         self.end();
-        match self.database.flush() {
-            // Redo has what there is no room for otherwise.
-            Ok(()) | Err(EngineError::OutOfSpace { .. }) => {}
-            Err(e) => return Err(e),
-        }
+        self.upkeep.flush()?;
         for _ in 0..LAST_STEPS {
-            if self.database.work(STEP_BYTES) == Progress::Idle {
+            if self.upkeep.work(STEP_BYTES) == Progress::Idle {
                 break;
             }
         }

@@ -1,27 +1,31 @@
-//! `lode drive`: makes, describes, verifies and scrubs the image of a drive; replays traces on a modelled one.
+//! `lode drive`: makes, describes, verifies, scrubs and serves the image of a drive; replays traces on a modelled one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Subcommand;
+use lode_command::Device;
 use lode_engine::{Database, DatabaseOptions};
 
 use crate::drive_file::{self, CAPACITY_BYTES, Modelled, parse_capacity};
 use crate::error::{CliError, CliResult};
+use crate::remote_drive;
 use crate::script::println_quietly;
 use crate::table::{bytes, count};
 
 mod info;
 mod replay;
+mod serve;
 
-/// Make, describe, verify or scrub the image of a drive; replay a trace on a modelled one
+/// Make, describe, verify, scrub or serve the image of a drive; replay a trace on a modelled one
 #[derive(clap::Args)]
 #[command(
-    long_about = "Make, describe, verify or scrub the image of a drive; replay a trace on a modelled one.\n\n\
+    long_about = "Make, describe, verify, scrub or serve the image of a drive; replay a trace on a modelled one.\n\n\
         An image is one sparse file: it grows as it is filled, up to its capacity. One process opens it at a time. \
         A replay needs no image: its drive is new, and in memory.",
     after_long_help = "EXAMPLES\n    lode drive format my.lode --capacity 10GB\n    lode drive info my.lode\n    \
         lode drive check my.lode\n    lode drive scrub my.lode\n    \
+        lode drive serve my.lode --listen 127.0.0.1:4780\n    \
         lode drive replay --fill 80 trace.csv"
 )]
 pub(crate) struct Args {
@@ -62,7 +66,7 @@ enum What {
     #[command(
         long_about = "Verify every structure and every page of an image.\n\n\
             Checks the drive (superblock, checkpoint, mapping, every page's checksums) and the database on it (catalog, \
-            every table page, index entries, keys). Each problem is a line on standard output; the exit status is 1 \
+            every table page, index entries, keys). Of a drive that is served elsewhere, the database alone. Each problem is a line on standard output; the exit status is 1 \
             when there is one.",
         after_long_help = "EXAMPLES\n    lode drive check my.lode"
     )]
@@ -83,6 +87,7 @@ enum What {
         /// The image
         file: PathBuf,
     },
+    Serve(serve::Args),
     Replay(replay::Args),
 }
 
@@ -92,6 +97,7 @@ pub(crate) fn run(args: Args) -> CliResult {
         What::Info { file } => info(&file),
         What::Check { file } => check(&file),
         What::Scrub { file } => scrub(&file),
+        What::Serve(args) => serve::run(&args),
         What::Replay(args) => replay::run(args),
     }
 }
@@ -108,14 +114,20 @@ fn format(path: &Path, capacity: u64, modelled: &Modelled) -> CliResult {
     ))
 }
 
-fn database(path: &Path, drive: &lode_firmware::Drive) -> CliResult<Database> {
-    Database::open(Arc::new(drive.clone()), DatabaseOptions::default()).map_err(|e| CliError::file(path, e))
+fn open_database(path: &Path, device: Arc<dyn Device>) -> CliResult<Database> {
+    Database::open(device, DatabaseOptions::default()).map_err(|e| CliError::file(path, e))
 }
 
 fn info(path: &Path) -> CliResult {
+    if let Some(addr) = remote_drive::address(path) {
+        let device = Arc::new(remote_drive::connect(addr)?);
+        let database = open_database(path, device.clone())?;
+        let text = info::describe_served(path, device.identity(), &database)?;
+        return println_quietly(text.trim_end());
+    }
     let drive = drive_file::open_drive(path)?;
     let info = drive.info();
-    let text = info::describe(path, &info, &database(path, &drive)?)?;
+    let text = info::describe(path, &info, &open_database(path, Arc::new(drive.clone()))?)?;
     println_quietly(text.trim_end())?;
     close(path, drive)
 }
@@ -156,6 +168,11 @@ fn scrub(path: &Path) -> CliResult {
 }
 
 fn check(path: &Path) -> CliResult {
+    if let Some(addr) = remote_drive::address(path) {
+        let problems = open_database(path, Arc::new(remote_drive::connect(addr)?))?.check()?;
+        tell(path, &problems, ["problem found", "problems found"])?;
+        return println_quietly(&format!("{}: no problem in the database", path.display()));
+    }
     let drive = drive_file::open_drive(path)?;
     let report = drive.check();
     let mut problems = report.problems;

@@ -147,8 +147,10 @@ pub(crate) type LpidMap<V> = std::collections::HashMap<Lpid, V, BuildHasherDefau
 
 #[derive(Default)]
 struct Shard {
-    index: LpidMap<u32>,
-    frames: Vec<Option<Arc<Frame>>>,
+    /// The newest version of each page, and its place on the dial.
+    newest: LpidMap<(Arc<Frame>, u32)>,
+    /// What the hand goes over.
+    dial: Vec<Option<Lpid>>,
     free: Vec<u32>,
     /// Where the hand of the clock is.
     hand: usize,
@@ -214,9 +216,7 @@ impl Frames {
     }
 
     fn newest(&self, lpid: Lpid) -> Option<Arc<Frame>> {
-        let shard = self.shard(lpid).read();
-        let at = *shard.index.get(&lpid)?;
-        shard.frames[at as usize].clone()
+        self.shard(lpid).read().newest.get(&lpid).map(|(frame, _)| frame.clone())
     }
 
     /// The version that a snapshot sees; `None` when only its view of the drive has it.
@@ -237,7 +237,7 @@ impl Frames {
         {
             let mut shard = self.shard(lpid).write();
             let newest = self.view.load(Ordering::Acquire) == sight.view.raw();
-            if newest && !shard.index.contains_key(&lpid) {
+            if newest && !shard.newest.contains_key(&lpid) {
                 shard.insert(lpid, frame.clone());
             }
         }
@@ -297,58 +297,61 @@ impl Frames {
     pub(crate) fn forget(&self, extent: ExtentId) {
         for shard in &self.shards {
             let mut shard = shard.write();
-            let gone: Vec<Lpid> = shard.index.keys().copied().filter(|l| l.extent() == extent).collect();
+            let gone: Vec<Lpid> = shard.newest.keys().copied().filter(|l| l.extent() == extent).collect();
             gone.iter().for_each(|&l| drop(shard.remove(l)));
         }
     }
 
-    /// Forgets every clean page.
+    /// Forgets every page that the drive has for whoever may read it.
     pub(crate) fn clear(&self) {
+        let live = self.live();
         for shard in &self.shards {
             let mut shard = shard.write();
-            let clean = |f: &Arc<Frame>| !f.is_dirty() && f.older.lock().is_none();
-            let gone: Vec<Lpid> =
-                shard.frames.iter().flatten().filter(|f| clean(f)).map(|f| f.lpid).collect();
-            gone.iter().for_each(|&l| drop(shard.remove(l)));
+            shard.newest.values().for_each(|(f, _)| f.used.store(false, Ordering::Relaxed));
+            let gone = shard.sweep(usize::MAX, &live);
+            drop(shard);
+            drop(gone);
         }
     }
 }
 
 impl Shard {
     fn insert(&mut self, lpid: Lpid, frame: Arc<Frame>) -> Option<Arc<Frame>> {
-        if let Some(&at) = self.index.get(&lpid) {
-            return self.frames[at as usize].replace(frame);
+        if let Some((newest, _)) = self.newest.get_mut(&lpid) {
+            return Some(std::mem::replace(newest, frame));
         }
         let at = match self.free.pop() {
             Some(at) => {
-                self.frames[at as usize] = Some(frame);
+                self.dial[at as usize] = Some(lpid);
                 at
             }
             None => {
-                self.frames.push(Some(frame));
-                self.frames.len() as u32 - 1
+                self.dial.push(Some(lpid));
+                self.dial.len() as u32 - 1
             }
         };
-        self.index.insert(lpid, at);
+        self.newest.insert(lpid, (frame, at));
         None
     }
 
     fn remove(&mut self, lpid: Lpid) -> Option<Arc<Frame>> {
-        let at = self.index.remove(&lpid)?;
+        let (frame, at) = self.newest.remove(&lpid)?;
         self.free.push(at);
-        self.frames[at as usize].take()
+        self.dial[at as usize] = None;
+        Some(frame)
     }
 
     /// Moves the hand once around, or until so many bytes are gone. Answers what went.
     fn sweep(&mut self, excess_bytes: usize, live: &[Sight]) -> Vec<Arc<Frame>> {
         let mut gone = Vec::new();
         let mut bytes = 0;
-        for _ in 0..self.frames.len() {
+        for _ in 0..self.dial.len() {
             if bytes >= excess_bytes {
                 break;
             }
-            self.hand = (self.hand + 1) % self.frames.len();
-            let Some(frame) = &self.frames[self.hand] else { continue };
+            self.hand = (self.hand + 1) % self.dial.len();
+            let Some(lpid) = self.dial[self.hand] else { continue };
+            let frame = &self.newest[&lpid].0;
             {
                 let mut older = frame.older.lock();
                 if let Some(old) = older.take() {
@@ -363,7 +366,7 @@ impl Shard {
                 continue;
             }
             bytes += frame.bytes;
-            gone.extend(self.remove(frame.lpid));
+            gone.extend(self.remove(lpid));
         }
         gone
     }

@@ -13,6 +13,7 @@ mod queue;
 mod resume;
 mod views;
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -59,8 +60,8 @@ impl ClientOptions {
 
 /// Longest pause between two tries.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Tries of a new client while another is connected: one that was killed may not have been noticed yet.
-const BUSY_TRIES: u32 = 12;
+/// Tries of a new client: that another was killed may not have been noticed yet.
+const FIRST_TRIES: u32 = 12;
 
 /// What all queues of a device share.
 struct Shared {
@@ -92,29 +93,27 @@ impl RemoteDevice {
     /// When nobody answers there, or another client is connected.
     pub fn connect(addr: &str, options: ClientOptions) -> Result<Self, RemoteError> {
         let hello = Hello::Control { client: None };
-        let mut pauses = Pauses::new(&options);
-        let mut busy = 0;
+        let mut pauses = Pauses { left: FIRST_TRIES, ..Pauses::new(&options) };
         let (control, welcome) = loop {
-            let what = match Connection::open(addr, &options, hello, 0) {
+            let error = match Connection::open(addr, &options, hello, 0) {
                 Ok((connection, welcome, _)) => break (connection, welcome),
-                Err(Failure::Refused(Refused::Refusal(Refusal::Busy))) => {
-                    busy += 1;
-                    if busy == BUSY_TRIES {
-                        return Err(RemoteError::Busy { addr: addr.into() });
-                    }
-                    "another client is connected".into()
-                }
                 Err(Failure::Refused(Refused::Device(error))) => {
                     return Err(RemoteError::Device { addr: addr.into(), error });
                 }
-                // Nobody may be there at all: that is told at once.
-                Err(e @ Failure::Address(_)) => {
-                    return Err(RemoteError::Unreachable { addr: addr.into(), what: e.to_string() });
-                }
-                Err(e) => e.to_string(),
+                Err(e) => e,
             };
-            if !pauses.wait() {
-                return Err(RemoteError::Unreachable { addr: addr.into(), what });
+            // Where nobody listens, nobody is waited for.
+            let is_nobody = match &error {
+                Failure::Address(_) => true,
+                Failure::Io(e) => matches!(e.kind(), ErrorKind::ConnectionRefused | ErrorKind::InvalidData),
+                Failure::Refused(_) => false,
+            };
+            if is_nobody || !pauses.wait() {
+                let addr = addr.into();
+                return Err(match error {
+                    Failure::Refused(Refused::Refusal(Refusal::Busy)) => RemoteError::Busy { addr },
+                    e => RemoteError::Unreachable { addr, what: e.to_string() },
+                });
             }
         };
         let Welcome { opening, client, mut identity, .. } = welcome;

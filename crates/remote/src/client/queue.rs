@@ -36,6 +36,9 @@ use crate::message::{OWN_COMMANDS, WAITING_BYTES_MAX, put_session};
 /// Bytes of answers that the server may keep before it is told that they came.
 const UNTOLD_BYTES_MAX: usize = 256 << 10;
 
+/// Bytes of operations that are sent although nobody waits.
+const TOGETHER_BYTES: usize = 64 << 10;
+
 /// What goes down a channel.
 #[derive(Clone, Debug)]
 pub(super) enum Operation {
@@ -602,7 +605,9 @@ impl Queue for RemoteQueue {
             self.tell_pins();
         }
         self.pump();
+        // Short ones go together, once somebody waits for them.
         if let Some(c) = &mut self.connection
+            && c.unsent() >= TOGETHER_BYTES
             && c.flush().is_err()
         {
             self.connection = None;

@@ -21,6 +21,9 @@ use parking_lot::{Condvar, Mutex};
 use crate::frame::{Kind, put_frame};
 use crate::message::WAITING_BYTES_MAX;
 
+/// Frames that are shorter are sent together.
+const TOGETHER_BYTES: usize = 64 << 10;
+
 /// What a client asks of its queue.
 #[derive(Debug)]
 pub(crate) enum Operation {
@@ -47,6 +50,9 @@ struct Outbox {
     kept: VecDeque<(u64, Vec<u8>)>,
     bytes: usize,
     answered: u64,
+    /// The newest that was sent, or that a later connection begins with.
+    sent: u64,
+    unsent: usize,
     connection: Option<Connection>,
     ended: bool,
 }
@@ -124,6 +130,11 @@ impl Channel {
         Some(inbox.waiting.drain(..).map(|(o, _)| o).collect())
     }
 
+    /// Whether less than this is kept.
+    pub(crate) fn has_room(&self, bytes_max: usize) -> bool {
+        self.outbox.lock().bytes < bytes_max
+    }
+
     /// Waits until the client has so much of what was answered that less than this is kept; false once the channel ended.
     pub(crate) fn wait_for_room(&self, bytes_max: usize) -> bool {
         let mut outbox = self.outbox.lock();
@@ -133,21 +144,52 @@ impl Channel {
         !outbox.ended
     }
 
-    /// Keeps an answer and sends it, if there is a connection.
-    pub(crate) fn answer(&self, put: impl FnOnce(&mut lode_base::wire::Writer<'_>)) {
+    /// Keeps an answer; answers the bytes that are kept and not sent.
+    pub(crate) fn answer(&self, put: impl FnOnce(&mut lode_base::wire::Writer<'_>)) -> usize {
         let received = self.inbox.lock().received;
         let mut outbox = self.outbox.lock();
         outbox.answered += 1;
         let number = outbox.answered;
         let mut frame = Vec::new();
         put_frame(&mut frame, Kind::Answer, number, received, put);
-        if let Some(c) = &mut outbox.connection
-            && c.socket.write_all(&frame).is_err()
-        {
+        outbox.bytes += frame.len();
+        outbox.unsent += frame.len();
+        outbox.kept.push_back((number, frame));
+        outbox.unsent
+    }
+
+    /// Sends the answers that were not sent, if there is a connection; short ones together.
+    pub(crate) fn send(&self) {
+        let mut outbox = self.outbox.lock();
+        let Outbox { kept, connection, sent, .. } = &mut *outbox;
+        let mut failed = false;
+        if let Some(c) = connection {
+            let mut together = Vec::new();
+            let first = kept.partition_point(|(n, _)| n <= sent);
+            for (i, (_, frame)) in kept.iter().enumerate().skip(first) {
+                if frame.len() < TOGETHER_BYTES {
+                    together.extend_from_slice(frame);
+                }
+                let is_last = i + 1 == kept.len();
+                if (is_last || together.len() >= TOGETHER_BYTES || frame.len() >= TOGETHER_BYTES)
+                    && !together.is_empty()
+                {
+                    failed |= c.socket.write_all(&together).is_err();
+                    together.clear();
+                }
+                if frame.len() >= TOGETHER_BYTES {
+                    failed |= c.socket.write_all(frame).is_err();
+                }
+                if failed {
+                    break;
+                }
+            }
+        }
+        outbox.sent = outbox.answered;
+        outbox.unsent = 0;
+        if failed {
             Self::drop_connection(&mut outbox);
         }
-        outbox.bytes += frame.len();
-        outbox.kept.push_back((number, frame));
     }
 
     fn drop_connection(outbox: &mut Outbox) {
@@ -207,6 +249,7 @@ impl Channel {
         for (_, frame) in &outbox.kept {
             socket.write_all(frame)?;
         }
+        (outbox.sent, outbox.unsent) = (outbox.answered, 0);
         outbox.connection = Some(Connection { number, socket });
         Ok(())
     }
@@ -273,7 +316,7 @@ mod tests {
     #[test]
     fn answers_are_kept_until_they_are_seen() {
         let c = Channel::new(1);
-        (0..3).for_each(|_| c.answer(|w| w.u64(5)));
+        (0..3).for_each(|_| assert!(c.answer(|w| w.u64(5)) > 0));
         assert_eq!(c.outbox.lock().kept.len(), 3);
         c.saw(2);
         assert_eq!(c.outbox.lock().kept.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [3]);

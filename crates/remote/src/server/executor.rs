@@ -24,6 +24,9 @@ use crate::frame::HEADER_BYTES;
 /// Longest answer.
 pub(crate) const ANSWER_BYTES_MAX: u64 = 1 << 30;
 
+/// Bytes of answers that are sent although more come at once.
+const UNSENT_BYTES_MAX: usize = 64 << 10;
+
 /// What is under way, by the drive's tag.
 struct Job {
     tag: u64,
@@ -63,14 +66,20 @@ impl Executor {
             if jobs.is_empty() {
                 continue;
             }
+            if !self.channel.has_room(self.answer_bytes) {
+                self.channel.send();
+            }
             if !self.channel.wait_for_room(self.answer_bytes) {
                 break;
             }
             if self.queue.complete(now, Until::One, &mut out).is_err() {
                 self.channel.end(None);
             }
-            for c in out.drain(..) {
-                self.answer(c, &mut jobs);
+            // What takes no time is answered together with what comes next.
+            let takes_time = out.iter().any(|c| !matches!(c.outcome, Outcome::Done(Ok(Reply::Pages(_)))));
+            let unsent = out.drain(..).map(|c| self.answer(c, &mut jobs)).last().unwrap_or(0);
+            if takes_time || unsent >= UNSENT_BYTES_MAX || jobs.is_empty() {
+                self.channel.send();
             }
         }
         if let Some(session) = self.channel.farewell() {
@@ -128,7 +137,8 @@ impl Executor {
         Ok(())
     }
 
-    fn answer(&self, mut c: Completion, jobs: &mut HashMap<Tag, Job>) {
+    /// Keeps an answer; answers the bytes that were not sent yet.
+    fn answer(&self, mut c: Completion, jobs: &mut HashMap<Tag, Job>) -> usize {
         let job = match &c.outcome {
             Outcome::Unit(_) => Job { tag: jobs[&c.tag].tag, what: What::Other },
             Outcome::Done(_) => jobs.remove(&c.tag).expect("a command is answered once"),
@@ -146,7 +156,7 @@ impl Executor {
             c.outcome = Outcome::Done(Err(CommandError::Invalid(what)));
         }
         c.tag = Tag(job.tag);
-        self.channel.answer(|w| put_completion(w, &c));
+        self.channel.answer(|w| put_completion(w, &c))
     }
 
     /// What a client has, and leaves behind when it goes.

@@ -286,6 +286,9 @@ impl Owners {
         if let Some(r) = old.recovered {
             close(Command::CloseView(r.view));
         }
+        if let Some(session) = self.admin.anchor.lock().take() {
+            close(Command::CloseSession(session));
+        }
         old.before.into_iter().for_each(|s| close(Command::CloseSession(SessionId::new(s))));
     }
 

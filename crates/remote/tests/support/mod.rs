@@ -116,6 +116,8 @@ pub struct Network {
     pub cuts: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     sockets: Arc<Mutex<Vec<Weak<TcpStream>>>>,
+    /// What servers say is lost on its way.
+    mute: Arc<AtomicBool>,
 }
 
 impl Network {
@@ -128,7 +130,9 @@ impl Network {
             cuts: Arc::default(),
             stop: Arc::default(),
             sockets: Arc::default(),
+            mute: Arc::default(),
         };
+        let mute = network.mute.clone();
         let sockets = network.sockets.clone();
         let (target, bytes) = (network.target.clone(), network.bytes.clone());
         let (cuts, stop) = (network.cuts.clone(), network.stop.clone());
@@ -161,11 +165,17 @@ impl Network {
                         n => random.below(2 * n) + 100,
                     };
                     let cuts = cuts.clone();
-                    std::thread::spawn(move || forward(&from, &to, left, &cuts));
+                    let mute = if Arc::ptr_eq(&from, &server) { mute.clone() } else { Arc::default() };
+                    std::thread::spawn(move || forward(&from, &to, left, &cuts, &mute));
                 }
             }
         });
         network
+    }
+
+    /// Nothing that servers say passes, until the network is cut: what they do is not known to anyone.
+    pub fn mute(&self) {
+        self.mute.store(true, Ordering::SeqCst);
     }
 
     /// Nothing passes any more.
@@ -179,6 +189,7 @@ impl Network {
 
     /// Connections from now on go there.
     pub fn lead_to(&self, to: SocketAddr) {
+        self.mute.store(false, Ordering::SeqCst);
         self.target.store(to.port().into(), Ordering::SeqCst);
     }
 }
@@ -190,10 +201,13 @@ impl Drop for Network {
     }
 }
 
-fn forward(mut from: &TcpStream, mut to: &TcpStream, mut left: u64, cuts: &AtomicU64) {
+fn forward(mut from: &TcpStream, mut to: &TcpStream, mut left: u64, cuts: &AtomicU64, mute: &AtomicBool) {
     let mut buffer = vec![0; 16 << 10];
     while let Ok(n) = from.read(&mut buffer) {
         let n = (n as u64).min(left) as usize;
+        if n > 0 && mute.load(Ordering::SeqCst) {
+            continue;
+        }
         if n == 0 || to.write_all(&buffer[..n]).is_err() {
             break;
         }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use lode_command::Identity;
 use lode_firmware::DriveInfo;
 
 use crate::error::CliResult;
@@ -17,6 +18,37 @@ pub(super) fn describe(path: &Path, info: &DriveInfo, database: &lode_engine::Da
     let on_disk = std::fs::metadata(path).map_or(0, |m| m.blocks() * 512);
     let mut text = format!("{}\n", path.display());
     for (name, value) in lines(info, on_disk) {
+        // Writing to a String can not fail.
+        let _ = writeln!(text, "{name:NAME_WIDTH$}  {value}");
+    }
+    Ok(text + &tables(database)?)
+}
+
+/// The same of a drive that is served elsewhere: what a host knows of it.
+pub(super) fn describe_served(
+    path: &Path,
+    i: &Identity,
+    database: &lode_engine::Database,
+) -> CliResult<String> {
+    let g = &i.geometry;
+    let unit = |n: u32| binary(n.into());
+    let eblocks = count(g.eblock_count().into());
+    let limits = [
+        ("model", i.model.clone()),
+        ("capacity", format!("{} in {eblocks} EBLOCKs", binary(g.capacity_bytes()))),
+        (
+            "units",
+            format!(
+                "RBLOCK {}, WBLOCK {}, EBLOCK {}; {}",
+                unit(g.rblock_bytes()),
+                unit(g.wblock_bytes()),
+                unit(g.eblock_bytes()),
+                some(g.channels().into(), "channel")
+            ),
+        ),
+    ];
+    let mut text = format!("{}\n", path.display());
+    for (name, value) in limits {
         // Writing to a String can not fail.
         let _ = writeln!(text, "{name:NAME_WIDTH$}  {value}");
     }

@@ -1,0 +1,86 @@
+//! `lode drive serve`: a drive for a host on the other side of a connection.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lode::{Upkeep, Worker};
+use lode_base::VirtualTime;
+use lode_command::{Budget, Device, Progress};
+use lode_firmware::Drive;
+use lode_remote::{Server, ServerOptions};
+
+use crate::drive_file::{self, Modelled};
+use crate::error::{CliError, CliResult};
+use crate::interrupt;
+use crate::remote_drive::SCHEME;
+use crate::script::println_quietly;
+
+/// How often a signal is looked for.
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// Serve the drive in an image over TCP, until it is interrupted
+#[derive(clap::Args)]
+#[command(
+    long_about = "Serve the drive in an image over TCP, until it is interrupted.\n\n\
+        Where a command takes a drive, tcp://HOST:PORT is this one. It has one client at a time. A client whose \
+        connection breaks comes back by itself and goes on, also when this server was killed and started again: what \
+        was acknowledged is there, and nothing is done twice.\n\n\
+        There is no encryption and no password: whoever reaches the address has the drive.",
+    after_long_help = "EXAMPLES\n    lode drive serve my.lode --listen 127.0.0.1:4780\n    \
+        lode sql tcp://127.0.0.1:4780 -c 'SHOW TABLES'"
+)]
+pub(crate) struct Args {
+    /// The image
+    file: PathBuf,
+
+    /// Where to listen; with port 0 the system chooses one
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:4780")]
+    listen: String,
+
+    #[command(flatten)]
+    modelled: Modelled,
+}
+
+pub(super) fn run(args: &Args) -> CliResult {
+    let path = &args.file;
+    let of_address = |e| CliError::Failed(format!("{}: {e}", args.listen));
+    let profile = args.modelled.profile()?;
+    let drive = match &profile {
+        Some(profile) => drive_file::open_modelled(path, profile)?.0,
+        None => drive_file::open_drive(path)?,
+    };
+    let listener = TcpListener::bind(&args.listen).map_err(of_address)?;
+    let began = Instant::now();
+    let options = ServerOptions::new(Arc::new(move || began.elapsed()));
+    let (opening, sessions) = (drive.info().open_epoch.into(), drive.sessions());
+    let server =
+        Server::start(listener, Arc::new(drive.clone()), opening, sessions, options).map_err(of_address)?;
+    // A modelled device works when its batches need it, as it does without a connection.
+    let worker = match profile {
+        Some(_) => None,
+        None => Some(Worker::start(Served(drive.clone())).map_err(|e| CliError::file(path, e))?),
+    };
+    let told = println_quietly(&format!("{}: served at {SCHEME}{}", path.display(), server.addr()));
+    while told.is_ok() && interrupt::signal().is_none() {
+        std::thread::sleep(INTERVAL);
+    }
+    server.stop();
+    if let Some(worker) = worker {
+        worker.finish().map_err(|e| CliError::file(path, e))?;
+    }
+    match drive.info().read_only {
+        Some(_) => Ok(()),
+        None => drive.close().map_err(|e| CliError::file(path, e)),
+    }
+}
+
+/// A drive whose background work is done here, whoever has the database on it.
+struct Served(Drive);
+
+impl Upkeep for Served {
+    fn work(&self, write_bytes: u64) -> Progress {
+        self.0.work(VirtualTime::ZERO, Budget { write_bytes })
+    }
+}
