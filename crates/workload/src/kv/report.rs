@@ -29,7 +29,7 @@ pub struct Options {
 }
 
 /// Space that is written and given back before stores are made, for each store: as often its data.
-const RECYCLED: u64 = 4;
+const RECYCLED: u64 = 2;
 
 /// Runs all races; tells each row as it comes. Fresh space is a matter of page batches alone: other cases work on what was
 /// loaded.
