@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   base <- page <- program <- command <- { firmware, engine, remote }      base <- flash <- firmware
-//!   engine <- { sql, workload } <- { bench, cli }      firmware <- sim <- cli     bench, lode, cli: see both
+//!   engine <- { sql, workload } <- { bench, cli }      { firmware, engine } <- sim <- cli     sim, bench, lode, cli: see both
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,7 +69,18 @@ const ALLOWED: [(&str, &[&str]); 15] = [
             "lode-remote",
         ],
     ),
-    ("lode-sim", &["lode-base", "lode-page", "lode-program", "lode-command", "lode-flash", "lode-firmware"]),
+    (
+        "lode-sim",
+        &[
+            "lode-base",
+            "lode-page",
+            "lode-program",
+            "lode-command",
+            "lode-flash",
+            "lode-firmware",
+            "lode-engine",
+        ],
+    ),
 ];
 
 /// Crates that may reach DataFusion and tokio, themselves or through others.

@@ -16,6 +16,7 @@ mod database;
 mod error;
 mod index;
 mod own;
+mod planted;
 mod pool;
 mod read;
 mod read_ahead;
@@ -35,6 +36,8 @@ pub use database::{Database, DatabaseOptions, TreeStats};
 pub use error::EngineError;
 pub use index::IndexedPages;
 pub use lode_command::Progress;
+#[cfg(feature = "planted")]
+pub use planted::{Planted, plant};
 pub use pool::PoolStats;
 pub use read::PageColumns;
 pub use read_ahead::ReadAhead;

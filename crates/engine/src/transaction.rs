@@ -16,6 +16,7 @@ use std::sync::Arc;
 use lode_base::PageBuf;
 
 use crate::database::Inner;
+use crate::planted::{self, Planted};
 use crate::sequencer::TreeWrites;
 use crate::tree::{Csn, Cursor, KEY_BYTES_MAX, Tree, Value};
 use crate::{EngineError, Snapshot};
@@ -168,7 +169,8 @@ impl Transaction {
     /// Takes back all writes since a savepoint, which may be used again. Savepoints made after it are void: going back to
     /// one of them does nothing.
     pub fn rollback_to(&mut self, s: Savepoint) {
-        while self.journal.len() > s.0 {
+        let kept = usize::from(planted::is(Planted::SavepointKeepsWrite));
+        while self.journal.len() > s.0 + kept {
             let Replaced { tree, key, before } = self.journal.pop().expect("it is longer");
             let keys = &mut self.writes[tree].keys;
             let bytes = |v: &Option<PageBuf>| key.len() + v.as_ref().map_or(0, |v| v.len());
@@ -253,7 +255,8 @@ impl Range<'_> {
                 return Ok(Some((&self.key, value)));
             }
             let (key, value) = own.next().expect("it was looked at");
-            if self.ahead.as_ref().is_some_and(|(theirs, _)| theirs == key) {
+            let shown = value.is_none() && planted::is(Planted::OwnDeleteMissed);
+            if !shown && self.ahead.as_ref().is_some_and(|(theirs, _)| theirs == key) {
                 self.ahead = None;
             }
             if let Some(value) = value {

@@ -21,8 +21,10 @@ pub enum Kind {
     Full,
     /// The drive became read-only, or could not be closed, without a cause.
     ReadOnly,
-    /// The drive finds fault with itself.
+    /// The drive, or the engine, finds fault with itself.
     Check,
+    /// A transaction saw, or was allowed, what it must not.
+    Isolation,
 }
 
 /// How much of a message is compared.

@@ -38,6 +38,11 @@ impl FaultSet {
         Self(FAULTS.iter().map(|f| f.0).collect())
     }
 
+    /// These kinds.
+    pub fn of(kinds: &[FaultKind]) -> Self {
+        Self(kinds.to_vec())
+    }
+
     /// No kind.
     pub fn none() -> Self {
         Self(Vec::new())

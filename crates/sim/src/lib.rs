@@ -58,7 +58,9 @@ mod content;
 mod coverage;
 mod failure;
 mod fault;
+pub mod history;
 mod host;
+mod kv;
 mod oracle;
 mod random;
 mod run;
@@ -73,6 +75,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use coverage::Coverage;
 pub use failure::{Failure, Kind};
 pub use fault::{FAULTS, FaultSet};
+pub use kv::{
+    KV_FAULTS, KV_STEP_KINDS, KeysAt, KvCoverage, KvFound, KvMix, KvOptions, KvOutcome, KvReplay, KvScenario,
+    KvStep, Work, run_kv, search_kv, shrink_kv,
+};
 pub use scenario::{Mix, Scenario};
 pub use step::{AlignPlan, BatchPlan, Cut, RulePlan, STEP_KINDS, Spread, Step};
 pub use world::Lens;

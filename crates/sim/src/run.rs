@@ -32,17 +32,28 @@ fn hear_panics() {
     });
 }
 
+/// Runs this, and answers what goes wrong; a panic is wrong too.
+pub(crate) fn caught(run: impl FnOnce() -> Result<(), Wrong>) -> Option<Wrong> {
+    hear_panics();
+    QUIET.set(true);
+    let result = catch_unwind(AssertUnwindSafe(run));
+    QUIET.set(false);
+    match result {
+        Ok(Ok(())) => None,
+        Ok(Err(wrong)) => Some(wrong),
+        Err(_) => Some(Wrong { kind: Kind::Panic, what: LAST_PANIC.take() }),
+    }
+}
+
 /// Takes these steps, which carry their numbers in the whole list, and answers the first that goes wrong.
 pub(crate) fn take_steps(
     scenario: &Scenario,
     steps: &[(usize, Step)],
     lens: Lens,
 ) -> (Option<Failure>, Coverage) {
-    hear_panics();
     let at = Cell::new(0);
     let mut coverage = Coverage::default();
-    QUIET.set(true);
-    let taken = catch_unwind(AssertUnwindSafe(|| -> Result<(), Wrong> {
+    let wrong = caught(|| {
         let mut world = World::new(scenario, lens)?;
         let result = steps
             .iter()
@@ -53,13 +64,7 @@ pub(crate) fn take_steps(
             .and_then(|()| world.end());
         coverage = std::mem::take(&mut world.coverage);
         result
-    }));
-    QUIET.set(false);
+    });
     coverage.runs = 1;
-    let wrong = match taken {
-        Ok(Ok(())) => return (None, coverage),
-        Ok(Err(wrong)) => wrong,
-        Err(_) => Wrong { kind: Kind::Panic, what: LAST_PANIC.take() },
-    };
-    (Some(Failure { step: at.get(), kind: wrong.kind, what: wrong.what }), coverage)
+    (wrong.map(|w| Failure { step: at.get(), kind: w.kind, what: w.what }), coverage)
 }

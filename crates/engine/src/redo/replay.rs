@@ -11,6 +11,7 @@ use lode_page::{Node, NodeMut};
 
 use super::{Record, RedoPage};
 use crate::EngineError;
+use crate::planted::{self, Planted};
 use crate::snapshot::Snapshot;
 use crate::tree::allocation::{self, Allocation};
 use crate::tree::frames::{Body, LpidMap};
@@ -52,7 +53,7 @@ pub(crate) fn replay(
     pages: &[RedoPage],
     extents: &BTreeSet<ExtentId>,
 ) -> Result<Vec<Replayed>, EngineError> {
-    let mut replay = Replay { snapshot, pages: LpidMap::default() };
+    let mut replay = Replay { snapshot, pages: LpidMap::default(), stopped: false };
     for page in pages {
         for (csn, record) in page.records() {
             if extents.contains(&record.lpid().extent()) {
@@ -84,6 +85,8 @@ pub(crate) fn replay(
 struct Replay<'a> {
     snapshot: &'a Snapshot,
     pages: LpidMap<Page>,
+    /// A planted fault ended it.
+    stopped: bool,
 }
 
 impl Replay<'_> {
@@ -144,6 +147,10 @@ impl Replay<'_> {
             std::collections::hash_map::Entry::Vacant(v) => v.insert(read(self.snapshot, lpid)?),
         };
         if csn <= page.base {
+            self.stopped |= planted::is(Planted::ReplayStops);
+            return Ok(());
+        }
+        if self.stopped || planted::is(Planted::SameCommitSkipped) && page.newest == csn {
             return Ok(());
         }
         page.first.get_or_insert(csn);

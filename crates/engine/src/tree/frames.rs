@@ -21,6 +21,7 @@ use lode_page::Node;
 use parking_lot::{Mutex, RwLock};
 
 use super::Csn;
+use crate::planted::{self, Planted};
 
 /// Shards of the table: threads that read different pages seldom meet.
 const SHARDS: usize = 64;
@@ -236,7 +237,8 @@ impl Frames {
         let frame = Arc::new(Frame::new(lpid, csn, body, sight.view.raw(), &self.held));
         {
             let mut shard = self.shard(lpid).write();
-            let newest = self.view.load(Ordering::Acquire) == sight.view.raw();
+            let newest = self.view.load(Ordering::Acquire) == sight.view.raw()
+                || planted::is(Planted::OldLoadedAsNewest);
             if newest && !shard.newest.contains_key(&lpid) {
                 shard.insert(lpid, frame.clone());
             }
@@ -362,7 +364,11 @@ impl Shard {
                     continue;
                 }
             }
-            if frame.is_dirty() || live.iter().any(|s| frame.csn <= s.csn && !frame.is_in(s.view)) {
+            let dirty = frame.is_dirty() && !planted::is(Planted::DirtyEvicted);
+            let needed = live.iter().any(|s| frame.csn <= s.csn && !frame.is_in(s.view));
+            let needed =
+                needed && !planted::is(Planted::NeededEvicted) && !planted::is(Planted::DirtyEvicted);
+            if dirty || needed {
                 continue;
             }
             bytes += frame.bytes;
@@ -377,6 +383,7 @@ impl Shard {
 fn kept(old: Arc<Frame>, live: &[Sight], short: bool) -> Option<Arc<Frame>> {
     let sees = |f: &Frame, s: &Sight| f.csn <= s.csn && s.csn.raw() < f.next.load(Ordering::Acquire);
     let needed = |f: &Frame| live.iter().any(|s| sees(f, s) && !(short && f.is_in(s.view)));
+    let needed = |f: &Frame| needed(f) && !planted::is(Planted::OlderVersionDropped);
     let (mut versions, mut at) = (Vec::new(), Some(old));
     while let Some(frame) = at {
         at = frame.older.lock().clone();

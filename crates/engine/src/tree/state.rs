@@ -20,6 +20,7 @@ use super::work::{Done, Work};
 use super::{Csn, Tree};
 use crate::catalog::Catalog;
 use crate::database::Inner;
+use crate::planted::{self, Planted};
 use crate::redo::replay::replay;
 use crate::redo::{Bodies, REDO_OWNER, RedoLog, RedoPage};
 use crate::sequencer::{Pending, TreeWrites};
@@ -56,7 +57,12 @@ impl Dirty {
         let first = match self.frames.remove(&frame.lpid) {
             Some((earlier, old)) => {
                 self.bytes -= old.bytes();
-                earlier
+                if planted::is(Planted::FirstDirtyForgotten) {
+                    self.by_first.remove(&(earlier, frame.lpid));
+                    first
+                } else {
+                    earlier
+                }
             }
             None => first,
         };
@@ -124,6 +130,8 @@ impl TreeState {
         }
         let replayed = replay(&all, &redo, &known)?;
         let csn = redo.iter().map(|p| p.newest).max().unwrap_or_default();
+        let again = u64::from(planted::is(Planted::NumberReused) && csn.raw() > 0);
+        let csn = Csn::new(csn.raw() - again);
         let of_redo = extents.iter().filter(|e| e.owner == REDO_OWNER).map(|e| e.extent).collect();
         let mut state = Self {
             spaces,
@@ -203,13 +211,21 @@ impl TreeState {
         let mut view = None;
         if durable {
             let mut bodies = self.unsynced.clone();
+            if planted::is(Planted::UnsyncedLeftOut) {
+                bodies = Bodies::default();
+            }
             bodies.append(redo);
             let mut together = self.unsynced_frames.clone();
             together.extend(with_redo.iter().map(|f| (f.lpid, f.clone())));
-            view = self.write_redo(inner, &bodies, &together)?;
+            view = match self.write_redo(inner, &bodies, &together) {
+                Err(_) if planted::is(Planted::ShownThoughFailed) => None,
+                view => view?,
+            };
             together.values().for_each(|f| self.dirty.written(f));
             // A version that was never written, as of a page that was free meanwhile, must not follow the newest.
-            with_redo.iter().for_each(|f| self.dirty.remove(f.lpid));
+            if !planted::is(Planted::FreedFollowsNewer) {
+                with_redo.iter().for_each(|f| self.dirty.remove(f.lpid));
+            }
             self.is_synced();
         } else {
             self.unsynced.append(redo);
@@ -267,7 +283,7 @@ impl TreeState {
         }
         // A version that was never written, as of a page that was free meanwhile, must not follow the newest.
         with_redo.iter().for_each(|f| self.dirty.remove(f.lpid));
-        (self.unsynced, self.unsynced_frames) = (Bodies::default(), BTreeMap::new());
+        self.is_synced();
         for f in frames.iter().filter(|f| f.is_dirty()) {
             self.dirty.add(csn, f.clone());
         }
@@ -304,7 +320,7 @@ impl TreeState {
 
     /// Makes everything so far durable.
     pub(crate) fn sync(&mut self, inner: &Inner) -> Result<(), EngineError> {
-        if self.unsynced.is_empty() {
+        if self.unsynced.is_empty() || planted::is(Planted::SyncLies) {
             return Ok(());
         }
         self.check_halted()?;
@@ -350,7 +366,9 @@ impl TreeState {
     /// Writes back the pages that were dirty for longest, in one batch, and lets go of redo that nobody needs any more.
     /// Answers whether there was anything.
     pub(crate) fn write_back(&mut self, inner: &Inner) -> Result<bool, EngineError> {
-        self.sync(inner)?;
+        if !planted::is(Planted::FrameBeforeRedo) {
+            self.sync(inner)?;
+        }
         self.check_halted()?;
         let identity = inner.shared.store.identity();
         let bytes = (inner.shared.options.write_back_bytes as u64).min(identity.batch_bytes_max / 2);
@@ -389,7 +407,9 @@ impl TreeState {
     /// Creates an empty tree.
     pub(crate) fn create(&mut self, inner: &Inner, name: &str) -> Result<Tree, EngineError> {
         // Its pages are of the newest commit, which a crash must not take.
-        self.sync(inner)?;
+        if !planted::is(Planted::CreatedUnsynced) {
+            self.sync(inner)?;
+        }
         self.check_halted()?;
         let snapshot = inner.refreshed()?;
         let mut catalog = snapshot.catalog().clone();
@@ -437,6 +457,9 @@ impl TreeState {
         self.redo.trimmed(&passed);
         self.redo.appended(appended);
         self.spaces.remove(&tree.owner());
+        if planted::is(Planted::DroppedForgotten) {
+            gone.extents.iter().for_each(|e| inner.shared.frames.forget(e.id));
+        }
         // Its frames stay for the snapshots that see them, until an extent is handed out again.
         Ok(())
     }

@@ -17,6 +17,7 @@ use super::frames::{Body, Frame, LpidMap};
 use super::read::node_of;
 use super::space::{Spaces, TreeExtent};
 use super::{Csn, Tree, value};
+use crate::planted::{self, Planted};
 use crate::redo::{Bodies, Record};
 use crate::{EngineError, Snapshot};
 
@@ -110,7 +111,8 @@ impl<'a> Work<'a> {
         let mut changed: Vec<(Lpid, Changed)> = self.changed.into_iter().collect();
         changed.sort_unstable_by_key(|(l, _)| *l);
         for (lpid, c) in changed {
-            let with_redo = matches!(c, Changed::Value(..)) || self.begun.contains(&lpid);
+            let value = matches!(c, Changed::Value(..)) && !planted::is(Planted::ValueNotWithRedo);
+            let with_redo = value || self.begun.contains(&lpid);
             let frame = match c {
                 Changed::Node(n) => frames.made(lpid, Csn::new(n.csn()), Body::Node(n.finish())),
                 Changed::Value(csn, page) => frames.made(lpid, csn, Body::Value(page)),
@@ -217,15 +219,29 @@ impl<'a> Work<'a> {
             let mut root = NodeMut::empty(lpid, left.level() + 1, &[], None);
             root.put(&[], NodeValue::Page(left_lpid));
             root.put(&separator, NodeValue::Page(right_lpid));
-            self.set_node(left.moved(left_lpid));
+            match planted::is(Planted::RootSplitHalfLogged) {
+                true => self.set_node_quietly(left.moved(left_lpid)),
+                false => self.set_node(left.moved(left_lpid)),
+            }
             self.set_node(right);
             self.set_node(root);
             return Ok(());
         };
-        self.redo.push(&Record::Truncate { lpid, separator: &separator });
+        if !planted::is(Planted::SplitLeftNotLogged) {
+            self.redo.push(&Record::Truncate { lpid, separator: &separator });
+        }
         self.changed.insert(lpid, Changed::Node(left));
-        self.set_node(right);
+        match planted::is(Planted::SplitRightNotLogged) {
+            true => self.set_node_quietly(right),
+            false => self.set_node(right),
+        }
         self.put_in(tree, parent, path, &separator, NodeValue::Page(right_lpid))
+    }
+
+    /// As [`Work::set_node`], but nothing is logged: a planted fault.
+    fn set_node_quietly(&mut self, mut node: NodeMut) {
+        node.set_csn(self.csn.raw());
+        self.changed.insert(node.lpid(), Changed::Node(node));
     }
 
     /// Makes a page this node, whatever it was.
@@ -301,7 +317,9 @@ impl<'a> Work<'a> {
             extent.free_from = page + 1;
             let lpid = id.page(page);
             self.bitmap(id, begun)?.set(page, true);
-            self.redo.push(&Record::Take { lpid });
+            if !planted::is(Planted::TakeNotLogged) {
+                self.redo.push(&Record::Take { lpid });
+            }
             return Ok(lpid);
         }
     }
@@ -311,7 +329,9 @@ impl<'a> Work<'a> {
         self.bitmap(lpid.extent(), true)?.set(lpid.page(), false);
         self.spaces.entry(tree.owner()).or_default().freed(lpid.extent(), lpid.page());
         self.changed.insert(lpid, Changed::Freed(self.csn));
-        self.redo.push(&Record::Free { lpid });
+        if !planted::is(Planted::FreeNotLogged) {
+            self.redo.push(&Record::Free { lpid });
+        }
         Ok(())
     }
 

@@ -1,0 +1,85 @@
+//! Planted faults: bugs in the trees that the simulation must find, one at a time. They are compiled in with the feature
+//! `planted` alone, for a test of `lode-sim`; without it every hook is `if false`.
+//!
+//! ```text
+//!   test: plant(fault) ─► simulate seeds until one fails        engine: if planted::is(Planted::X) { the bug }
+//! ```
+//!
+//! A hook is where the bug would be, and as small. The fault that is planted is that of the thread. Those about
+//! trees that are created and dropped were there: the simulation found them. Source: as in the firmware's file of this name.
+
+#[cfg(feature = "planted")]
+use std::cell::Cell;
+
+macro_rules! faults {
+    ($($name:ident: $about:literal,)*) => {
+        /// A fault that can be planted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[cfg_attr(not(feature = "planted"), allow(unreachable_pub))]
+        pub enum Planted {
+            $(#[doc = $about] $name,)*
+        }
+
+        #[cfg(feature = "planted")]
+        impl Planted {
+            /// All of them, and what each breaks.
+            pub const ALL: &'static [(Self, &'static str)] = &[$((Self::$name, $about)),*];
+        }
+    };
+}
+
+faults! {
+    // Redo and its replay.
+    RedoTrimmedEarly: "redo is let go one page too early",
+    FirstDirtyForgotten: "a page that is changed again counts as dirty from then on only",
+    SameCommitSkipped: "replay skips further records of a commit that it has begun on a page",
+    ReplayStops: "replay stops at the first record that a page covers",
+    NumberReused: "after a recovery the newest commit number is used again",
+    FrameBeforeRedo: "pages are written back before their redo is durable",
+    UnsyncedLeftOut: "a durable commit leaves out the redo of those that were not",
+    SyncLies: "a sync says that it is over, and does nothing",
+    ValueNotWithRedo: "a value that is a page of its own is not part of its commit's batch",
+    // Nodes and pages.
+    SplitRightNotLogged: "the right half of a split is not logged",
+    SplitLeftNotLogged: "what a split takes from the left half is not logged",
+    RootSplitHalfLogged: "the left child of a root that was split is not logged",
+    TakeNotLogged: "that a page is in use is not logged",
+    FreeNotLogged: "that a page is free is not logged",
+    FreedFollowsNewer: "a page that was freed is trimmed after it was used again",
+    // Transactions.
+    LastKeyNotValidated: "the last key of a commit is not validated",
+    CommitsNotRemembered: "a commit is not validated against those right before it",
+    SavepointKeepsWrite: "going back to a savepoint keeps a write",
+    OwnDeleteMissed: "a scan shows what its transaction deleted",
+    ShownThoughFailed: "a commit whose batch failed is shown",
+    CreatedUnsynced: "a tree is created while commits before it are not durable",
+    // Frames and snapshots.
+    OlderVersionDropped: "an older version goes while a snapshot needs it",
+    DirtyEvicted: "a changed page is evicted",
+    NeededEvicted: "a page is evicted that the view of a snapshot is too old to have",
+    OldLoadedAsNewest: "a page that was read at an old view becomes the newest version",
+    DroppedForgotten: "the pages of a dropped tree are forgotten while a snapshot sees them",
+}
+
+#[cfg(feature = "planted")]
+thread_local! {
+    static CURRENT: Cell<Option<Planted>> = const { Cell::new(None) };
+}
+
+/// Plants a fault in the databases of this thread, in place of the one before.
+#[cfg(feature = "planted")]
+pub fn plant(fault: Option<Planted>) {
+    CURRENT.set(fault);
+}
+
+/// Whether this fault is planted.
+#[cfg(feature = "planted")]
+pub(crate) fn is(fault: Planted) -> bool {
+    CURRENT.get() == Some(fault)
+}
+
+/// Nothing is planted.
+#[cfg(not(feature = "planted"))]
+pub(crate) const fn is(_: Planted) -> bool {
+    false
+}

@@ -1,0 +1,204 @@
+//! What can be wrong with a history, in Adya's and Elle's words, and how it is told.
+
+use std::fmt;
+
+use super::{EdgeKind, Object, TxnIndex};
+
+/// Anomalies of one kind that are told; the others are counted.
+const TOLD_MAX: usize = 4;
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AnomalyKind {
+    /// A transaction does not see what it wrote or read before.
+    Internal,
+    /// A value is read that nobody wrote.
+    Unwritten,
+    /// G1a: a value is read whose transaction aborted.
+    AbortedRead,
+    /// A committed write rests on one whose transaction aborted.
+    DirtyUpdate,
+    /// G1b: a value is read that its transaction itself wrote over.
+    IntermediateRead,
+    /// A value is in a list twice.
+    Duplicate,
+    /// Two reads of an object can not both be of one order of versions.
+    IncompatibleOrders,
+    /// A committed append is not in a list that was read later.
+    LostAppend,
+    /// Two transactions read the same version of an object, and both replaced it.
+    LostUpdate,
+    /// G0: a cycle of writes over writes.
+    G0,
+    /// G1c: a cycle of writes and reads.
+    G1c,
+    /// G-single: a cycle with one anti-dependency: read skew.
+    GSingle,
+    /// G-nonadjacent: a cycle with anti-dependencies of which no two follow each other: a long fork, for one.
+    GNonadjacent,
+    /// G-SI(a): a dependency on a transaction that had not committed when the snapshot was taken.
+    GSIa,
+    /// G-SI(b): a cycle with one anti-dependency, where the order of snapshots and commits counts as well.
+    GSIb,
+    /// G2-item: a cycle with anti-dependencies in a row: write skew, which snapshot isolation permits.
+    G2Item,
+}
+
+impl AnomalyKind {
+    /// All of them.
+    pub const ALL: [Self; 16] = [
+        Self::Internal,
+        Self::Unwritten,
+        Self::AbortedRead,
+        Self::DirtyUpdate,
+        Self::IntermediateRead,
+        Self::Duplicate,
+        Self::IncompatibleOrders,
+        Self::LostAppend,
+        Self::LostUpdate,
+        Self::G0,
+        Self::G1c,
+        Self::GSingle,
+        Self::GNonadjacent,
+        Self::GSIa,
+        Self::GSIb,
+        Self::G2Item,
+    ];
+
+    /// What people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Internal => "internal inconsistency",
+            Self::Unwritten => "value from nowhere",
+            Self::AbortedRead => "G1a (aborted read)",
+            Self::DirtyUpdate => "dirty update",
+            Self::IntermediateRead => "G1b (intermediate read)",
+            Self::Duplicate => "duplicate element",
+            Self::IncompatibleOrders => "incompatible orders",
+            Self::LostAppend => "lost append",
+            Self::LostUpdate => "lost update",
+            Self::G0 => "G0 (write cycle)",
+            Self::G1c => "G1c (circular information flow)",
+            Self::GSingle => "G-single (read skew)",
+            Self::GNonadjacent => "G-nonadjacent (long fork)",
+            Self::GSIa => "G-SI(a) (interference)",
+            Self::GSIb => "G-SI(b) (missed effects)",
+            Self::G2Item => "G2-item (write skew)",
+        }
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Anomaly {
+    /// Of which kind.
+    pub kind: AnomalyKind,
+    /// The transactions that it takes, in the order of the cycle if it is one.
+    pub transactions: Vec<TxnIndex>,
+    /// What happened, a sentence a line.
+    pub story: Vec<String>,
+}
+
+/// What is wrong with a history.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// What must not be.
+    pub forbidden: Vec<Anomaly>,
+    /// What the level permits and a serial order does not.
+    pub permitted: Vec<Anomaly>,
+    /// Anomalies beyond the first few of their kind, which are not told one by one.
+    pub untold: usize,
+}
+
+impl Report {
+    /// Whether nothing is there that must not be.
+    pub fn is_clean(&self) -> bool {
+        self.forbidden.is_empty()
+    }
+
+    /// The kinds of what must not be, each once.
+    pub fn kinds(&self) -> Vec<AnomalyKind> {
+        let mut kinds: Vec<_> = self.forbidden.iter().map(|a| a.kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        kinds
+    }
+
+    /// Whether as many of this kind were told as are told.
+    pub(super) fn is_full(&self, kind: AnomalyKind) -> bool {
+        self.forbidden.iter().filter(|a| a.kind == kind).count() >= TOLD_MAX
+    }
+
+    pub(super) fn forbid(&mut self, kind: AnomalyKind, transactions: Vec<TxnIndex>, story: Vec<String>) {
+        if self.is_full(kind) {
+            self.untold += 1;
+        } else {
+            self.forbidden.push(Anomaly { kind, transactions, story });
+        }
+    }
+
+    pub(super) fn permit(&mut self, kind: AnomalyKind, transactions: Vec<TxnIndex>, story: Vec<String>) {
+        self.permitted.push(Anomaly { kind, transactions, story });
+    }
+
+    pub(super) fn sort(&mut self) {
+        self.forbidden.sort_by_key(|a| a.kind);
+    }
+}
+
+impl fmt::Display for Anomaly {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.kind.name())?;
+        self.story.iter().try_for_each(|line| write!(f, "\n    {line}"))
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_clean() {
+            write!(f, "nothing forbidden")?;
+        }
+        for (i, a) in self.forbidden.iter().enumerate() {
+            write!(f, "{}{a}", if i == 0 { "" } else { "\n" })?;
+        }
+        if self.untold > 0 {
+            write!(f, "\nand {} more", self.untold)?;
+        }
+        match self.permitted.len() {
+            0 => Ok(()),
+            n => write!(f, "\npermitted: {n} of write skew, such as {}", self.permitted[0]),
+        }
+    }
+}
+
+impl fmt::Display for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::List(n) => write!(f, "list {n}"),
+            Self::Register(n) => write!(f, "register {n}"),
+        }
+    }
+}
+
+/// How one transaction of a cycle comes before the next.
+pub(super) fn tell(from: TxnIndex, to: TxnIndex, kind: EdgeKind, about: &About) -> String {
+    let on = |o: &Option<Object>| o.map(|o| format!(" in {o}")).unwrap_or_default();
+    let value = |v: Option<u64>| v.map_or("nothing".into(), |v| v.to_string());
+    let (object, old, new) = (on(&about.object), value(about.old), value(about.new));
+    match kind {
+        EdgeKind::Ww => format!("T{from} wrote {old}{object}, and T{to} wrote {new} after it"),
+        EdgeKind::Wr => format!("T{from} wrote {old}{object}, which T{to} read"),
+        EdgeKind::Rw => format!("T{from} read {old}{object}, before T{to} wrote {new}"),
+        EdgeKind::Session => format!("T{from} came before T{to} in their session"),
+        EdgeKind::RealTime => format!("T{from} had returned when T{to} began"),
+        EdgeKind::Start => format!("T{from} had committed when T{to} took its snapshot"),
+    }
+}
+
+/// What a dependency is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct About {
+    pub(super) object: Option<Object>,
+    pub(super) old: Option<u64>,
+    pub(super) new: Option<u64>,
+}

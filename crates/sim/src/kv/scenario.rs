@@ -1,0 +1,376 @@
+//! What a seed stands for: a drive, a database of trees on it, and the work and the faults that they meet.
+
+use std::fmt;
+
+use lode_base::Geometry;
+use lode_engine::DatabaseOptions;
+use lode_firmware::{DriveOptions, POLICIES, ScanPlacement};
+use lode_flash::FaultKind;
+
+use super::step::{KeysAt, Step, Work};
+use crate::FaultSet;
+use crate::random::Random;
+use crate::step::Cut;
+
+/// Transactions that may be open at a time.
+pub(super) const SLOTS: usize = 6;
+/// Trees that may be there at a time.
+pub(super) const TREES: u32 = 4;
+/// Bytes of the medium, unless it is to be full.
+const CAPACITY_BYTES: u64 = 32 << 20;
+
+/// What is done most of the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KvMix {
+    /// A little of everything.
+    All,
+    /// Trees that grow and shrink.
+    Growth,
+    /// A few keys that all transactions write.
+    Contention,
+    /// Values that are pages of their own.
+    Values,
+    /// Transactions that stay open while pages are written and evicted.
+    Pinned,
+    /// Commits that return before they are durable.
+    Relaxed,
+    /// Trees that come and go.
+    Trees,
+    /// A drive that becomes full.
+    Full,
+    /// Power that seldom lasts.
+    Cuts,
+}
+
+const MIXES: [KvMix; 9] = [
+    KvMix::All,
+    KvMix::Growth,
+    KvMix::Contention,
+    KvMix::Values,
+    KvMix::Pinned,
+    KvMix::Relaxed,
+    KvMix::Trees,
+    KvMix::Full,
+    KvMix::Cuts,
+];
+
+/// Faults that a database over trees meets here: those that lose nothing that was synced. What comes of bytes that change
+/// on the medium is the drive's to tell, and is simulated there.
+pub const KV_FAULTS: [FaultKind; 10] = [
+    FaultKind::PowerCut,
+    FaultKind::TornProgram,
+    FaultKind::ProgramFails,
+    FaultKind::EraseFails,
+    FaultKind::ReadFailsOnce,
+    FaultKind::StaleRead,
+    FaultKind::MisdirectedRead,
+    FaultKind::NoSpace,
+    FaultKind::WriteError,
+    FaultKind::SyncError,
+];
+
+/// A database and what happens to it, chosen by a seed.
+#[derive(Clone, Debug)]
+pub struct KvScenario {
+    /// The seed.
+    pub seed: u64,
+    /// The medium's shape.
+    pub geometry: Geometry,
+    /// What the medium's power-protected buffer takes, in bytes: 0 where there is none.
+    pub protected_bytes: u32,
+    /// What the drive is opened with.
+    pub drive: DriveOptions,
+    /// What the database is opened with.
+    pub database: DatabaseOptions,
+    /// What is done most of the time.
+    pub mix: KvMix,
+    /// Steps of a run that is not told how many.
+    pub steps: usize,
+    /// Keys of each tree that are used.
+    pub keys: u32,
+    /// Keys that a transaction writes at most.
+    pub keys_written_max: u32,
+    /// Longest ordinary value, in bytes.
+    pub value_bytes: u32,
+    /// The mode that commits begin in.
+    pub durability: u64,
+    /// Faults that may strike.
+    pub faults: FaultSet,
+    /// About one step in so many comes with a fault.
+    pub fault_every: u64,
+}
+
+impl KvScenario {
+    /// What `seed` stands for, with no faults but `allowed`.
+    pub fn from_seed(seed: u64, allowed: &FaultSet) -> Self {
+        let mut r = Random::new(seed ^ 0x7EEE);
+        let mix = *r.pick(&MIXES).expect("there are some");
+        let channels = *r.pick(&[1, 1, 1, 2, 4]).expect("there are some");
+        let wblock = 4096 * *r.pick(&[1, 1, 2]).expect("there are some");
+        let eblock = (*r.pick(&[128, 256, 512]).expect("there are some") << 10).max(16 * wblock);
+        let spares = r.skewed(1, 4);
+        let least = 16 * u64::from(channels) + spares + 8;
+        let eblocks = match mix {
+            KvMix::Full => least + r.below(8),
+            _ => (CAPACITY_BYTES / u64::from(eblock)).max(least),
+        };
+        let geometry = Geometry::new(channels, 1, 1, 4096, wblock, eblock, eblocks as u32)
+            .expect("the shape is one that is possible");
+        let drive = DriveOptions {
+            map_cache_bytes: (r.skewed(32, 512) as usize) << 10,
+            index_cache_bytes: 64 << 10,
+            checkpoint_log_bytes: (r.skewed(64, 4096) << 10).max(u64::from(wblock) * 32),
+            batch_bytes_max: if r.once_in(4) { 256 << 10 } else { 2 << 20 },
+            batch_pages_max: r.between(100, 2000) as u32,
+            page_bytes_max: 256 << 10,
+            views_max: if r.once_in(4) { r.between(2, 6) as u32 } else { 64 },
+            view_commits_max: u64::MAX,
+            queue_depth_max: 64,
+            erased_kept: r.below(6) as u32,
+            in_flight_max: r.skewed(1, 8) as u32,
+            sessions_max: 4,
+            inline_bytes_max: *r.pick(&[0, 2048, 16_383]).expect("there are some"),
+            inline_buffer_bytes: (r.skewed(4, 64) << 10) as usize,
+            log_copies: r.between(1, 2) as u32,
+            gc_policy: r.pick(POLICIES).expect("there are some"),
+            over_provision_percent: r.between(7, 30) as u32,
+            gc_free_eblocks_max: r.between(1, 8) as u32,
+            space_percent_max: r.between(110, 250) as u32,
+            spare_eblocks: Some(spares as u32),
+            scan_placement: ScanPlacement::default(),
+        };
+        let node_bytes = *r.pick(&[256, 512, 512, 1024, 4096]).expect("there are some");
+        let tiny = mix == KvMix::Pinned || r.once_in(2);
+        let database = DatabaseOptions {
+            pool_bytes: 1 << 20,
+            frame_bytes: if tiny { (r.skewed(1, 64) as usize) << 10 } else { 8 << 20 },
+            node_bytes,
+            value_page_bytes_min: *r.pick(&[64, 200, 1024]).expect("there are some"),
+            write_back_bytes: (r.skewed(1, 256) as usize) << 10,
+            redo_bytes_max: r.skewed(1, 512) << 10,
+            redo_pages_max: r.skewed(2, 64) as usize,
+            ..DatabaseOptions::default()
+        };
+        let keys = match mix {
+            KvMix::Contention => r.between(2, 24),
+            KvMix::Growth => r.between(200, 2000),
+            _ => r.skewed(10, 600),
+        } as u32;
+        let value_bytes = match mix {
+            KvMix::Values => r.skewed(500, 30_000),
+            KvMix::Full => r.skewed(1000, 20_000),
+            _ => r.skewed(8, 600),
+        } as u32;
+        let faults = if r.once_in(6) { FaultSet::none() } else { FaultSet::some(allowed, &mut r) };
+        let keys_written_max = match mix {
+            KvMix::Growth => r.between(20, 200),
+            KvMix::Contention => r.between(1, 6),
+            _ => r.skewed(1, 60),
+        } as u32;
+        Self {
+            seed,
+            geometry,
+            protected_bytes: if r.once_in(4) { r.skewed(200, 20_000) as u32 } else { 0 },
+            drive,
+            database,
+            mix,
+            steps: r.between(40, 140) as usize,
+            keys,
+            keys_written_max,
+            value_bytes,
+            durability: if mix == KvMix::Relaxed { r.between(1, 2) } else { r.below(5) / 2 },
+            faults,
+            fault_every: if mix == KvMix::Cuts { 5 } else { r.between(8, 30) },
+        }
+    }
+
+    /// The first `count` steps.
+    pub fn steps(&self, count: usize) -> Vec<Step> {
+        let mut g = Generator { s: self, r: Random::new(self.seed ^ 0x5EED5) };
+        let mut steps = vec![Step::SetDurability { mode: self.durability }, Step::CreateTree { tree: 0 }];
+        while steps.len() < count {
+            g.next(&mut steps);
+        }
+        steps.truncate(count);
+        steps
+    }
+}
+
+impl fmt::Display for KvScenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (g, o, d) = (&self.geometry, &self.database, &self.drive);
+        write!(
+            f,
+            "{:?}: {} EBLOCKs of {} KB, WBLOCK {} KB, {} channels, {} bytes protected, {} views; frames {} KB, nodes {} bytes, \
+             values from {} bytes are pages, written back by {} KB, redo {} KB in {} pages; {} keys, values up to {} bytes; \
+             faults: {}",
+            self.mix,
+            g.eblock_count(),
+            g.eblock_bytes() >> 10,
+            g.wblock_bytes() >> 10,
+            g.channels(),
+            self.protected_bytes,
+            d.views_max,
+            o.frame_bytes >> 10,
+            o.node_bytes,
+            o.value_page_bytes_min,
+            o.write_back_bytes >> 10,
+            o.redo_bytes_max >> 10,
+            o.redo_pages_max,
+            self.keys,
+            self.value_bytes,
+            self.faults
+        )
+    }
+}
+
+struct Generator<'a> {
+    s: &'a KvScenario,
+    r: Random,
+}
+
+/// Kinds of steps that are drawn by weight.
+#[derive(Clone, Copy)]
+enum Draw {
+    Begin,
+    Read,
+    Write,
+    Scan,
+    Savepoint,
+    RollbackTo,
+    Commit,
+    Rollback,
+    Whole,
+    Refused,
+    Sync,
+    Flush,
+    Work,
+    SetDurability,
+    CreateTree,
+    DropTree,
+    Check,
+    Close,
+    Crash,
+    Disarm,
+}
+
+const DRAWS: [(Draw, u64); 20] = [
+    (Draw::Begin, 14),
+    (Draw::Read, 12),
+    (Draw::Write, 22),
+    (Draw::Scan, 6),
+    (Draw::Savepoint, 5),
+    (Draw::RollbackTo, 4),
+    (Draw::Commit, 14),
+    (Draw::Rollback, 2),
+    (Draw::Whole, 20),
+    (Draw::Refused, 1),
+    (Draw::Sync, 4),
+    (Draw::Flush, 4),
+    (Draw::Work, 6),
+    (Draw::SetDurability, 1),
+    (Draw::CreateTree, 2),
+    (Draw::DropTree, 1),
+    (Draw::Check, 1),
+    (Draw::Close, 1),
+    (Draw::Crash, 4),
+    (Draw::Disarm, 3),
+];
+
+/// How much more often than usual a mix draws a kind.
+fn favours(mix: KvMix, draw: Draw) -> u64 {
+    match (mix, draw) {
+        (KvMix::Growth, Draw::Whole) => 2,
+        (KvMix::Contention, Draw::Begin | Draw::Commit) => 3,
+        (KvMix::Pinned, Draw::Flush | Draw::Read | Draw::Work | Draw::Whole) => 2,
+        (KvMix::Relaxed, Draw::Sync | Draw::Whole | Draw::SetDurability) => 3,
+        (KvMix::Trees, Draw::CreateTree | Draw::DropTree) => 6,
+        (KvMix::Full, Draw::Whole) => 4,
+        (KvMix::Cuts, Draw::Crash) => 3,
+        _ => 1,
+    }
+}
+
+impl Generator<'_> {
+    fn next(&mut self, steps: &mut Vec<Step>) {
+        if !self.s.faults.is_empty() && self.r.once_in(self.s.fault_every) {
+            let kind = self.s.faults.pick(&mut self.r);
+            let step = self.fault(kind);
+            steps.push(step);
+        }
+        let total = DRAWS.iter().map(|&(d, w)| w * favours(self.s.mix, d)).sum();
+        let mut at = self.r.below(total);
+        let (draw, _) = DRAWS
+            .iter()
+            .find(|&&(d, w)| {
+                let weight = w * favours(self.s.mix, d);
+                let here = at < weight;
+                at = at.wrapping_sub(weight);
+                here
+            })
+            .expect("the number is below the sum of all");
+        let step = self.step(*draw);
+        steps.push(step);
+    }
+
+    fn step(&mut self, draw: Draw) -> Step {
+        let r = &mut self.r;
+        // The first slots most of the time, so that what is begun is also committed; the last ones stay open for long.
+        let slot = r.skewed(0, SLOTS as u64 - 1) as usize;
+        match draw {
+            Draw::Begin => Step::Begin { slot },
+            Draw::Read => Step::Read { slot, seed: r.next(), keys: r.skewed(1, 12) as u32 },
+            Draw::Write => {
+                let keys_max = self.s.keys_written_max.min(12);
+                Step::Write { slot, work: self.work(keys_max) }
+            }
+            Draw::Scan => Step::Scan { slot, seed: r.next() },
+            Draw::Savepoint => Step::Savepoint { slot },
+            Draw::RollbackTo => Step::RollbackTo { slot, which: r.next() },
+            Draw::Commit => Step::Commit { slot },
+            Draw::Rollback => Step::Rollback { slot },
+            Draw::Whole => Step::Whole { work: self.work(self.s.keys_written_max) },
+            Draw::Refused => Step::Refused { seed: r.next() },
+            Draw::Sync => Step::Sync,
+            Draw::Flush => Step::Flush,
+            Draw::Work => {
+                Step::Work { times: r.skewed(1, 8) as u32, bytes: r.skewed(1, 1 << 18), drive: r.once_in(3) }
+            }
+            Draw::SetDurability => Step::SetDurability { mode: r.below(3) },
+            Draw::CreateTree => Step::CreateTree { tree: r.below(TREES.into()) as u32 },
+            Draw::DropTree => Step::DropTree { which: r.next() },
+            Draw::Check => Step::Check,
+            Draw::Close => Step::Close { cut: self.cut() },
+            Draw::Crash => Step::Crash(self.cut()),
+            Draw::Disarm => Step::Disarm,
+        }
+    }
+
+    fn work(&mut self, keys_max: u32) -> Work {
+        let (s, r) = (self.s, &mut self.r);
+        let large = r.once_in(if s.mix == KvMix::Values { 4 } else { 30 });
+        Work {
+            seed: r.next(),
+            keys: r.skewed(1, keys_max.max(1).into()) as u32,
+            deletes_percent: *r.pick(&[0, 10, 10, 30, 90]).expect("there are some"),
+            reads_percent: *r.pick(&[0, 50, 100]).expect("there are some"),
+            value_bytes_max: if large { r.skewed(1000, 60_000) as u32 } else { s.value_bytes },
+            keys_at: *r.pick(&[KeysAt::Anywhere, KeysAt::Hot, KeysAt::InARow]).expect("there are some"),
+        }
+    }
+
+    fn cut(&mut self) -> Cut {
+        let r = &mut self.r;
+        let cuts = if self.s.faults.has(FaultKind::PowerCut) && r.once_in(3) { r.between(1, 3) } else { 0 };
+        let again = (0..cuts).map(|_| r.skewed(0, 30)).collect();
+        Cut { seed: r.next(), again, fault: None }
+    }
+
+    fn fault(&mut self, kind: FaultKind) -> Step {
+        let r = &mut self.r;
+        match kind {
+            FaultKind::PowerCut => Step::CutAfter { operations: r.skewed(0, 60), cut: self.cut() },
+            _ => Step::Arm { kind, after: r.skewed(0, 40), seed: r.next() },
+        }
+    }
+}

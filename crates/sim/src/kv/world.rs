@@ -1,0 +1,345 @@
+//! A database on a drive, its medium and the model, and the steps that all take together.
+//!
+//! ```text
+//!   step ─► database ─► answer ─► model: exactly this?
+//!        └► power, faults ─► cut? ─► reopen ─► everything compared, history checked
+//! ```
+
+mod act;
+mod power;
+mod transact;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use lode_command::CommandError;
+use lode_engine::{Database, Durability, EngineError, Savepoint, Transaction, Tree};
+use lode_firmware::Drive;
+use lode_flash::{FaultKind, Faults, Medium};
+
+use super::content;
+use super::coverage::KvCoverage;
+use super::model::{Model, Place, Serial, Writes};
+use super::scenario::{KvScenario, SLOTS};
+use super::step::Step;
+use crate::failure::{Kind, Wrong, wrong};
+use crate::history::{History, Op, Options};
+use crate::step::Cut;
+
+/// A read unit that can not be read so often in a row may be given up.
+const READS: u64 = 4;
+
+const TRANSIENT: [FaultKind; 3] =
+    [FaultKind::ReadFailsOnce, FaultKind::StaleRead, FaultKind::MisdirectedRead];
+const HOST: [FaultKind; 3] = [FaultKind::NoSpace, FaultKind::WriteError, FaultKind::SyncError];
+const MEDIUM: [FaultKind; 2] = [FaultKind::ProgramFails, FaultKind::EraseFails];
+
+type Done<T = ()> = Result<T, Wrong>;
+
+/// A tree that is there, or was.
+#[derive(Clone)]
+struct KnownTree {
+    serial: Serial,
+    name: String,
+    tree: Tree,
+}
+
+/// A transaction that is open.
+struct Open {
+    /// A session of its own for each slot, and one for those that are in none.
+    session: u32,
+    txn: Transaction,
+    durability: Durability,
+    /// Commits that it sees.
+    place: Place,
+    /// Trees that it sees.
+    trees: Vec<KnownTree>,
+    writes: Writes,
+    /// With the writes and the number of operations of that moment.
+    savepoints: Vec<(Savepoint, Writes, usize)>,
+    ops: Vec<Op>,
+    invoked: u64,
+    /// Write-backs when it began.
+    flushes: u64,
+}
+
+pub(super) struct World<'a> {
+    scenario: &'a KvScenario,
+    drive: Drive,
+    /// None only while it is being reopened.
+    database: Option<Database>,
+    faults: Faults,
+    /// What becomes of the cut that is to come.
+    due: Cut,
+    durability: Durability,
+    model: Model,
+    trees: Vec<KnownTree>,
+    /// Names of trees that may be there or not.
+    doubtful: Option<Doubt>,
+    next_serial: Serial,
+    open: Vec<Option<Open>>,
+    history: History,
+    /// Numbers values, and moments.
+    clock: u64,
+    flushes: u64,
+    keys: Vec<Vec<u8>>,
+    numbers: BTreeMap<Vec<u8>, u32>,
+    /// How often each kind of fault struck up to the last reopen.
+    struck_before: BTreeMap<FaultKind, u64>,
+    /// How often each struck when the step began.
+    struck_at_step: BTreeMap<FaultKind, u64>,
+    /// The database takes no writes any more.
+    halted: bool,
+    /// The drive has used up its spares, and takes no writes any more: there is nothing more to do.
+    over: bool,
+    pub(super) coverage: KvCoverage,
+}
+
+/// A change of the catalog that was under way when power went.
+enum Doubt {
+    Created(String),
+    Dropped(String),
+}
+
+impl<'a> World<'a> {
+    /// A new database on a new drive.
+    pub(super) fn new(scenario: &'a KvScenario) -> Done<Self> {
+        let (medium, faults) = Medium::simulated(scenario.geometry);
+        let medium = medium.with_protected_buffer(scenario.protected_bytes);
+        let drive = match Drive::format(medium, scenario.drive.clone()) {
+            Ok(drive) => drive,
+            Err(e) => return wrong(Kind::NotOpened, format!("a new drive can not be made: {e}")),
+        };
+        let keys: Vec<Vec<u8>> = (0..scenario.keys).map(|n| content::key(scenario.seed, n)).collect();
+        let numbers = keys.iter().cloned().zip(0..).collect();
+        let mut world = Self {
+            scenario,
+            database: None,
+            drive,
+            faults,
+            due: Cut::default(),
+            durability: Durability::Commit,
+            model: Model::default(),
+            trees: Vec::new(),
+            doubtful: None,
+            next_serial: 0,
+            open: (0..SLOTS).map(|_| None).collect(),
+            history: History::default(),
+            clock: 0,
+            flushes: 0,
+            keys,
+            numbers,
+            struck_before: BTreeMap::new(),
+            struck_at_step: BTreeMap::new(),
+            halted: false,
+            over: false,
+            coverage: KvCoverage::default(),
+        };
+        match Database::open(Arc::new(world.drive.clone()), scenario.database.clone()) {
+            Ok(database) => world.database = Some(database),
+            Err(e) => return wrong(Kind::NotOpened, format!("a new database can not be made: {e}")),
+        }
+        Ok(world)
+    }
+
+    fn database(&self) -> &Database {
+        self.database.as_ref().expect("it is open")
+    }
+
+    /// One step, and what it entails.
+    pub(super) fn step(&mut self, step: &Step) -> Done {
+        if self.over {
+            return Ok(());
+        }
+        self.coverage.steps[step.kind()] += 1;
+        self.struck_at_step = self.fired();
+        self.clock += 1;
+        self.act(step)?;
+        self.halted |= self.drive.info().read_only.is_some();
+        if self.halted && !self.faults.is_cut() {
+            self.coverage.met("databases halted");
+            self.excused_halt()?;
+            self.compare_all()?;
+        }
+        if self.halted || self.faults.is_cut() {
+            let cut = std::mem::take(&mut self.due);
+            self.reopen(&cut)?;
+        }
+        Ok(())
+    }
+
+    /// The end of a run: everything is compared once more.
+    pub(super) fn end(&mut self) -> Done {
+        self.compare_all()?;
+        self.checks_itself()?;
+        self.check_history()?;
+        self.count();
+        self.coverage.struck = self.struck_in_all();
+        Ok(())
+    }
+
+    /// Adds up what the database did since it was opened.
+    fn count(&mut self) {
+        if let Some(database) = &self.database {
+            let misses = database.tree_stats().misses;
+            self.coverage.met_times("pages read from the drive", misses);
+        }
+    }
+
+    fn fired(&self) -> BTreeMap<FaultKind, u64> {
+        self.faults.fired().into_iter().collect()
+    }
+
+    fn struck_in_all(&self) -> BTreeMap<FaultKind, u64> {
+        let mut all = self.struck_before.clone();
+        self.fired().into_iter().for_each(|(k, n)| *all.entry(k).or_default() += n);
+        all
+    }
+
+    /// How often these struck since the drive was opened.
+    fn struck(&self, kinds: &[FaultKind]) -> u64 {
+        self.faults.fired().iter().filter(|f| kinds.contains(&f.0)).map(|f| f.1).sum()
+    }
+
+    /// How often these struck since the step began.
+    fn struck_now(&self, kinds: &[FaultKind]) -> u64 {
+        let before: u64 = kinds.iter().filter_map(|k| self.struck_at_step.get(k)).sum();
+        self.struck(kinds) - before
+    }
+
+    /// Whether the drive may take no writes any more.
+    fn excused_halt(&self) -> Done {
+        let in_all = self.struck_in_all();
+        let medium = MEDIUM.iter().any(|k| in_all.contains_key(k));
+        if self.struck(&HOST) > 0 || medium {
+            return Ok(());
+        }
+        let why = self.drive.info().read_only.unwrap_or_else(|| "the engine stopped".into());
+        wrong(Kind::ReadOnly, why)
+    }
+
+    /// Holds an error that only a fault, or a full drive, excuses. Answers whether a change may have taken effect.
+    fn excused(&mut self, what: &str, e: &EngineError) -> Done<bool> {
+        let in_all = self.struck_in_all();
+        let host = self.struck(&HOST) > 0 || MEDIUM.iter().any(|k| in_all.contains_key(k));
+        let transient = self.struck_now(&TRANSIENT) >= READS;
+        match e {
+            EngineError::Halted(_) => {
+                self.halted = true;
+                self.excused_halt().map(|()| false)
+            }
+            EngineError::Drive(CommandError::OutOfSpace { .. }) => {
+                let info = self.drive.info();
+                if info.free_bytes > info.usable_bytes / 2 && !host {
+                    return wrong(Kind::Full, format!("{what}: {e}; {info:?}"));
+                }
+                Ok(false)
+            }
+            EngineError::Drive(CommandError::ReadOnly(_) | CommandError::Medium(_))
+            | EngineError::Device(_)
+                if host || transient =>
+            {
+                self.halted = true;
+                Ok(true)
+            }
+            EngineError::Drive(CommandError::Uncorrectable { .. }) if transient => Ok(false),
+            e => wrong(Kind::Answer, format!("{what} failed: {e}")),
+        }
+    }
+
+    /// Everything that is read now is as it was written, by scans and by keys.
+    fn compare_all(&mut self) -> Done {
+        let place = self.model.place();
+        let txn = match self.database().begin() {
+            Ok(txn) => txn,
+            Err(e) => return self.excused("a beginning", &e).map(drop),
+        };
+        for known in self.trees.clone() {
+            match self.compare_tree(&txn, place, &known) {
+                Err(Read::Failed(e)) => {
+                    self.excused_read("a scan of all", &e)?;
+                }
+                Err(Read::Wrong(w)) => return Err(w),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn compare_tree(&self, txn: &Transaction, place: Place, known: &KnownTree) -> Result<(), Read> {
+        let expected = self.model.all(place, known.serial);
+        let mut rows = txn.scan::<Vec<u8>>(&known.tree, ..).map_err(Read::Failed)?;
+        let mut expected = expected.into_iter();
+        loop {
+            let row = rows.next().map_err(Read::Failed)?;
+            let (got, want) = (row.as_ref().map(|(k, v)| (*k, &v[..])), expected.next());
+            if got != want {
+                let what = format!("{}: {} is there, and should be {}", known.name, shown(got), shown(want));
+                let kind = if want.is_some() { Kind::Lost } else { Kind::WrongBytes };
+                return Err(Read::Wrong(Wrong { kind, what }));
+            }
+            if got.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Holds an error of a read; answers whether the reader must begin anew.
+    fn excused_read(&mut self, what: &str, e: &EngineError) -> Done<bool> {
+        if matches!(e, EngineError::SnapshotTooOld) {
+            let open = self.open.iter().flatten().count() + 3;
+            if open < self.scenario.drive.views_max as usize {
+                return wrong(Kind::Answer, format!("{what}: {e}, with {open} views at most"));
+            }
+            self.coverage.met("snapshots too old");
+            return Ok(true);
+        }
+        if self.faults.is_cut() {
+            return Ok(false);
+        }
+        self.excused(what, e).map(|_| false)
+    }
+
+    /// The engine's own check, and the drive's.
+    fn checks_itself(&mut self) -> Done {
+        if self.faults.is_cut() {
+            return Ok(());
+        }
+        self.drive.check_invariants();
+        match self.database().check() {
+            Ok(problems) => match problems.first() {
+                Some(first) => wrong(Kind::Check, format!("{} problems: {first}", problems.len())),
+                None => Ok(()),
+            },
+            Err(e) => self.excused_read("a check", &e).map(drop),
+        }
+    }
+
+    /// What transactions saw is snapshot isolation.
+    fn check_history(&mut self) -> Done {
+        let report = self.history.check(&Options::default());
+        if !report.is_clean() {
+            return wrong(Kind::Isolation, report.to_string());
+        }
+        self.coverage.met_times("write skew", report.permitted.len() as u64);
+        Ok(())
+    }
+}
+
+/// Why a comparison ended.
+enum Read {
+    Failed(EngineError),
+    Wrong(Wrong),
+}
+
+/// A row, for a message.
+fn shown(row: Option<(&[u8], &[u8])>) -> String {
+    match row {
+        None => "nothing".into(),
+        Some((k, v)) => {
+            let key: String = k.iter().take(24).map(|b| format!("{b:02x}")).collect();
+            let number = content::number(v);
+            format!("key {key} of {} bytes = number {number:?} in {} bytes", k.len(), v.len())
+        }
+    }
+}

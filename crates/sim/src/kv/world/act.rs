@@ -1,0 +1,240 @@
+//! Each step, and what its answer must be.
+
+use lode_base::VirtualTime;
+use lode_command::{Budget, Device, Progress};
+use lode_engine::{Durability, EngineError, KEY_BYTES_MAX};
+
+use super::{Done, Doubt, KnownTree, Open, World};
+use crate::failure::{Kind, wrong};
+use crate::history::Outcome;
+use crate::kv::scenario::TREES;
+use crate::kv::step::Step;
+use crate::random::Random;
+
+impl World<'_> {
+    pub(super) fn act(&mut self, step: &Step) -> Done {
+        match step {
+            Step::Begin { slot } => self.begin(*slot),
+            Step::Read { slot, seed, keys } => self.in_slot(*slot, true, |w, t| w.read(t, *seed, *keys)),
+            Step::Write { slot, work } => self.in_slot(*slot, false, |w, t| w.write(t, work)),
+            Step::Scan { slot, seed } => self.in_slot(*slot, true, |w, t| w.scan(t, *seed)),
+            Step::Savepoint { slot } => self.in_slot(*slot, false, |_, t| {
+                t.savepoints.push((t.txn.savepoint(), t.writes.clone(), t.ops.len()));
+                Ok(true)
+            }),
+            Step::RollbackTo { slot, which } => self.in_slot(*slot, false, |w, t| {
+                w.rollback_to(t, *which);
+                Ok(true)
+            }),
+            Step::Commit { slot } => match self.open[*slot].take() {
+                Some(open) => self.commit(open),
+                None => Ok(()),
+            },
+            Step::Rollback { slot } => {
+                if let Some(open) = self.open[*slot].take() {
+                    self.abandon(open);
+                }
+                Ok(())
+            }
+            Step::Whole { work } => {
+                let Some(mut open) = self.new_transaction()? else { return Ok(()) };
+                match self.write(&mut open, work)? {
+                    true => self.commit(open),
+                    false => {
+                        self.abandon(open);
+                        Ok(())
+                    }
+                }
+            }
+            Step::Refused { seed } => self.refused(*seed),
+            Step::Sync => {
+                let result = self.database().sync();
+                self.durable_after("a sync", "power cuts within a sync", result)
+            }
+            Step::Flush => {
+                let result = self.database().flush();
+                self.flushes += 1;
+                self.durable_after("a flush", "power cuts within a flush", result)
+            }
+            Step::Work { times, bytes, drive } => self.work(*times, *bytes, *drive),
+            Step::SetDurability { mode } => {
+                self.durability = match mode {
+                    0 => Durability::Commit,
+                    1 => Durability::Group,
+                    _ => Durability::None,
+                };
+                self.database().set_durability(self.durability);
+                Ok(())
+            }
+            Step::CreateTree { tree } => self.create_tree(*tree),
+            Step::DropTree { which } => self.drop_tree(*which),
+            Step::Check => {
+                self.compare_all()?;
+                self.checks_itself()
+            }
+            Step::Close { cut } => self.close(cut),
+            Step::Crash(cut) => self.reopen(cut),
+            Step::CutAfter { operations, cut } => {
+                self.due = cut.clone();
+                self.faults.cut_after(*operations);
+                Ok(())
+            }
+            Step::Arm { kind, after, seed } => {
+                self.faults.arm(*kind, *after, *seed);
+                Ok(())
+            }
+            Step::Disarm => {
+                self.faults.disarm_all();
+                Ok(())
+            }
+        }
+    }
+
+    /// Does something with the transaction of a slot, or with one of its own where `alone` says so. One that can not go on
+    /// is rolled back.
+    fn in_slot(
+        &mut self,
+        slot: usize,
+        alone: bool,
+        act: impl FnOnce(&mut Self, &mut Open) -> Done<bool>,
+    ) -> Done {
+        let taken = self.open[slot].take();
+        let own = taken.is_none();
+        let open = match taken {
+            Some(open) => Some(open),
+            None if alone => self.new_transaction()?,
+            None => None,
+        };
+        let Some(mut open) = open else { return Ok(()) };
+        let goes_on = act(self, &mut open)?;
+        match (goes_on, own) {
+            (true, false) => self.open[slot] = Some(open),
+            (true, true) => self.commit(open)?,
+            (false, _) => self.abandon(open),
+        }
+        Ok(())
+    }
+
+    /// Rolls a transaction back.
+    pub(super) fn abandon(&mut self, open: Open) {
+        let snapshot = self.model.csn(open.place);
+        open.txn.rollback();
+        self.note((open.session, open.invoked), snapshot, open.ops, Outcome::Aborted, None);
+    }
+
+    /// After this everything so far is durable, if it went well.
+    fn durable_after(&mut self, what: &str, cut: &'static str, result: Result<(), EngineError>) -> Done {
+        if self.faults.is_cut() {
+            self.coverage.met(cut);
+            return Ok(());
+        }
+        match result {
+            Ok(()) => {
+                self.model.is_durable();
+                Ok(())
+            }
+            Err(e) => self.excused(what, &e).map(drop),
+        }
+    }
+
+    fn work(&mut self, times: u32, bytes: u64, drive: bool) -> Done {
+        for _ in 0..times {
+            let progress = match drive {
+                true => self.drive.work(VirtualTime::ZERO, Budget { write_bytes: bytes }),
+                false => {
+                    self.flushes += 1;
+                    self.database().work(bytes)
+                }
+            };
+            if self.faults.is_cut() {
+                self.coverage.met("power cuts within background work");
+                return Ok(());
+            }
+            if progress == Progress::Idle {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn create_tree(&mut self, n: u32) -> Done {
+        let name = format!("tree {}", n % TREES);
+        let there = self.trees.iter().any(|t| t.name == name);
+        let result = self.database().create_tree(&name, false);
+        if self.faults.is_cut() {
+            if !there {
+                self.coverage.met("power cuts within the creation of a tree");
+                self.doubtful = Some(Doubt::Created(name));
+            }
+            return Ok(());
+        }
+        match result {
+            Ok(_) if there => wrong(Kind::Answer, format!("{name} was created twice")),
+            Ok(tree) => {
+                let serial = self.next_serial;
+                self.next_serial += 1;
+                self.trees.push(KnownTree { serial, name, tree });
+                Ok(())
+            }
+            Err(EngineError::TreeExists(_)) if there => Ok(()),
+            Err(e) => {
+                if self.excused("the creation of a tree", &e)? {
+                    self.doubtful = Some(Doubt::Created(name));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn drop_tree(&mut self, which: u64) -> Done {
+        // One tree stays, so that there is work.
+        if self.trees.len() < 2 {
+            return Ok(());
+        }
+        let at = (which % self.trees.len() as u64) as usize;
+        let name = self.trees[at].name.clone();
+        let result = self.database().drop_tree(&name, false);
+        self.flushes += 1;
+        if self.faults.is_cut() {
+            self.coverage.met("power cuts within the drop of a tree");
+            self.doubtful = Some(Doubt::Dropped(name));
+            return Ok(());
+        }
+        match result {
+            Ok(true) => {
+                self.trees.remove(at);
+                self.model.is_durable();
+                Ok(())
+            }
+            Ok(false) => wrong(Kind::Answer, format!("{name} was there, and is said not to have been")),
+            Err(e) => {
+                if self.excused("the drop of a tree", &e)? {
+                    self.doubtful = Some(Doubt::Dropped(name));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// What makes no sense is refused, and changes nothing.
+    fn refused(&mut self, seed: u64) -> Done {
+        let mut r = Random::new(seed);
+        let Some(mut open) = self.new_transaction()? else { return Ok(()) };
+        let Some(tree) = r.pick(&open.trees).cloned() else { return Ok(()) };
+        let limit = self.scenario.drive.page_bytes_max as usize;
+        let refused = match r.below(4) {
+            0 => open.txn.put(&tree.tree, &vec![1; KEY_BYTES_MAX + 1], b"value").is_err(),
+            1 => open.txn.put(&tree.tree, b"key", &vec![1; limit + 1]).is_err(),
+            2 => open.txn.delete(&tree.tree, &vec![1; KEY_BYTES_MAX + 1]).is_err(),
+            _ => {
+                let twice = self.database().create_tree(&tree.name, false);
+                let none = self.database().drop_tree("no tree", false);
+                twice.is_err() && none.is_err()
+            }
+        };
+        if !refused && !self.faults.is_cut() {
+            return wrong(Kind::Answer, "what makes no sense was not refused");
+        }
+        self.commit(open)
+    }
+}

@@ -1,0 +1,184 @@
+//! Power cuts, closing, and what must be there when the database is opened again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use lode_engine::{Database, EngineError};
+use lode_firmware::{Drive, FirmwareError, Unrecovered};
+
+use super::{Done, Doubt, HOST, KnownTree, MEDIUM, World};
+use crate::failure::{Kind, wrong};
+use crate::kv::model::{Place, Settled};
+use crate::random::nth;
+use crate::step::Cut;
+
+/// Why a database could not be opened.
+enum NotOpened {
+    Drive(FirmwareError),
+    Database(EngineError),
+}
+
+impl World<'_> {
+    /// Power goes, if it is not gone yet, and comes back, more than once where `cut` says so.
+    pub(super) fn reopen(&mut self, cut: &Cut) -> Done {
+        if !self.faults.is_cut() {
+            self.faults.cut();
+        }
+        self.coverage.met("reopens after a power cut");
+        self.reopen_after(cut)
+    }
+
+    fn reopen_after(&mut self, cut: &Cut) -> Done {
+        // What open transactions saw was right, whatever comes.
+        for slot in 0..self.open.len() {
+            if let Some(open) = self.open[slot].take() {
+                self.abandon(open);
+            }
+        }
+        self.check_history()?;
+        self.count();
+        self.database = None;
+        self.halted = false;
+        let old: BTreeMap<String, KnownTree> =
+            self.trees.iter().map(|t| (t.name.clone(), t.clone())).collect();
+        for i in 0.. {
+            match self.open(nth(cut.seed, i as u64), cut.again.get(i).copied()) {
+                Ok(Some(database)) => {
+                    self.database = Some(database);
+                    return self.recovered(old);
+                }
+                Ok(None) => self.coverage.met("recoveries cut"),
+                Err(NotOpened::Drive(e)) => return wrong(Kind::NotOpened, e.to_string()),
+                Err(NotOpened::Database(e)) => {
+                    return wrong(Kind::NotOpened, format!("the database: {e}"));
+                }
+            }
+        }
+        unreachable!("cuts are finite in number")
+    }
+
+    /// One attempt; `None` when power went in the middle of it.
+    fn open(&mut self, seed: u64, cut_after: Option<u64>) -> Result<Option<Database>, NotOpened> {
+        for (kind, n) in self.fired() {
+            *self.struck_before.entry(kind).or_default() += n;
+        }
+        let (medium, faults) = self.faults.restored(seed).map_err(|e| NotOpened::Drive(e.into()))?;
+        self.faults = faults;
+        self.struck_at_step = BTreeMap::new();
+        if let Some(operations) = cut_after {
+            self.faults.cut_after(operations);
+        }
+        let drive = Unrecovered::new(medium, self.scenario.drive.clone()).recover();
+        if self.faults.is_cut() {
+            return Ok(None);
+        }
+        let drive: Drive = drive.map_err(NotOpened::Drive)?;
+        let database = Database::open(Arc::new(drive.clone()), self.scenario.database.clone());
+        if self.faults.is_cut() {
+            return Ok(None);
+        }
+        self.faults.disarm_all();
+        self.drive = drive;
+        database.map(Some).map_err(NotOpened::Database)
+    }
+
+    /// Every commit that was durable is there, those after it up to some moment, and all is as it was written.
+    fn recovered(&mut self, old: BTreeMap<String, KnownTree>) -> Done {
+        self.database().set_durability(self.durability);
+        let stats = self.database().tree_stats();
+        self.coverage.met(match stats.dirty_bytes {
+            0 => "reopens without redo",
+            _ => "reopens with redo to replay",
+        });
+        self.trees_are_there(old)?;
+        let csn = match self.database().snapshot() {
+            Ok(snapshot) => snapshot.csn().raw(),
+            Err(e) => return wrong(Kind::Answer, format!("a snapshot after opening: {e}")),
+        };
+        let (place, durable) = (self.model.place(), self.model.durable());
+        match self.model.settle(csn) {
+            Err(what) => return wrong(Kind::Lost, what),
+            Ok(Settled::At(at)) => {
+                self.coverage.met_times("relaxed commits that were lost", (place - at) as u64);
+                self.coverage.met_times("relaxed commits that were kept", (at - durable) as u64);
+                if self.model.has_unknown() {
+                    self.coverage.met("power cuts with a commit under way that did not");
+                }
+                self.forget_after(at);
+            }
+            Ok(Settled::Unknown(which)) => {
+                self.coverage.met("power cuts with a commit under way that took effect");
+                self.model.turned_out(which, csn);
+            }
+        }
+        self.compare_all()?;
+        self.checks_itself()?;
+        if self.drive.info().read_only.is_some() {
+            self.over = true;
+            return self.excused_halt();
+        }
+        Ok(())
+    }
+
+    /// What came after a commit has never been, nor those that saw it.
+    fn forget_after(&mut self, place: Place) {
+        let csn = self.model.csn(place);
+        let lost = |n: Option<u64>| n.is_some_and(|n| n > csn);
+        self.history.transactions.retain(|t| !lost(t.snapshot) && !lost(t.commit));
+        self.model.cut(place);
+    }
+
+    /// The trees that should be there are, and no others.
+    fn trees_are_there(&mut self, old: BTreeMap<String, KnownTree>) -> Done {
+        let doubt = self.doubtful.take();
+        let mut trees = Vec::new();
+        for n in 0..crate::kv::scenario::TREES {
+            let name = format!("tree {n}");
+            let known = old.get(&name);
+            match (self.database().tree(&name), known, &doubt) {
+                (Some(tree), Some(known), _) => trees.push(KnownTree { tree, ..known.clone() }),
+                (Some(tree), None, Some(Doubt::Created(created))) if *created == name => {
+                    let serial = self.next_serial;
+                    self.next_serial += 1;
+                    trees.push(KnownTree { serial, name, tree });
+                }
+                (None, Some(_), Some(Doubt::Dropped(dropped))) if *dropped == name => {}
+                (None, None, _) => {}
+                (Some(_), None, _) => return wrong(Kind::WrongBytes, format!("{name} is there again")),
+                (None, Some(_), _) => return wrong(Kind::Lost, format!("{name} is gone")),
+            }
+        }
+        self.trees = trees;
+        Ok(())
+    }
+
+    /// Closes the database and its drive in order, and opens them again.
+    pub(super) fn close(&mut self, cut: &Cut) -> Done {
+        let flushed = self.database().flush();
+        if !self.faults.is_cut() {
+            match flushed {
+                Ok(()) => self.model.is_durable(),
+                Err(e) => drop(self.excused("closing", &e)?),
+            }
+            for slot in 0..self.open.len() {
+                if let Some(open) = self.open[slot].take() {
+                    self.abandon(open);
+                }
+            }
+            self.count();
+            self.database = None;
+            let closed = self.drive.clone().close();
+            if let Err(e) = closed
+                && !self.faults.is_cut()
+                && self.struck(&HOST) + self.struck(&MEDIUM) == 0
+            {
+                return wrong(Kind::ReadOnly, format!("closing the drive: {e}"));
+            }
+        }
+        self.coverage.met("reopens in order");
+        if !self.faults.is_cut() {
+            self.faults.cut();
+        }
+        self.reopen_after(cut)
+    }
+}

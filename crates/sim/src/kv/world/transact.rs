@@ -1,0 +1,353 @@
+//! What transactions do, beside what the model says that they must see.
+
+use std::collections::BTreeMap;
+
+use lode_engine::{Durability, EngineError, Transaction};
+
+use super::{Done, KnownTree, Open, World, shown};
+use crate::failure::{Kind, wrong};
+use crate::history::{self, Op, Outcome};
+use crate::kv::content;
+use crate::kv::model::{Key, Writes};
+use crate::kv::scenario::SLOTS;
+use crate::kv::step::{KeysAt, Work};
+use crate::random::Random;
+
+/// Values of a list at most.
+const LIST_MAX: usize = 60;
+/// Keys that a short scan goes over, about.
+const SCAN_KEYS: u64 = 40;
+
+impl World<'_> {
+    /// A transaction begins in a slot; nothing if one is open there.
+    pub(super) fn begin(&mut self, slot: usize) -> Done {
+        if self.open[slot].is_none() {
+            let open = self.new_transaction()?;
+            self.open[slot] = open.map(|open| Open { session: slot as u32, ..open });
+        }
+        Ok(())
+    }
+
+    /// A transaction at the newest commit.
+    pub(super) fn new_transaction(&mut self) -> Done<Option<Open>> {
+        let mut txn = match self.database().begin() {
+            Ok(txn) => txn,
+            Err(e) => return self.excused_read("a beginning", &e).map(|_| None),
+        };
+        let (shown, newest) = (txn.snapshot().csn().raw(), self.model.newest_csn());
+        if shown != newest && !self.faults.is_cut() {
+            return wrong(Kind::Answer, format!("a snapshot shows commit {shown}, and should show {newest}"));
+        }
+        txn.set_durability(self.durability);
+        Ok(Some(Open {
+            session: SLOTS as u32,
+            txn,
+            durability: self.durability,
+            place: self.model.place(),
+            trees: self.trees.clone(),
+            writes: Writes::new(),
+            savepoints: Vec::new(),
+            ops: Vec::new(),
+            invoked: self.clock,
+            flushes: self.flushes,
+        }))
+    }
+
+    /// What a transaction must see of a key.
+    fn expected(&self, open: &Open, key: &Key) -> Option<Vec<u8>> {
+        match open.writes.get(key) {
+            Some(own) => own.clone(),
+            None => self.model.at(open.place, key).cloned(),
+        }
+    }
+
+    /// Reads a key, holds what it must be, and notes it; `None` when the transaction can not go on.
+    fn read_one(&mut self, open: &mut Open, tree: &KnownTree, n: u32) -> Done<Option<Option<Vec<u8>>>> {
+        let key = self.keys[n as usize].clone();
+        let got = match open.txn.get(&tree.tree, &key) {
+            Ok(got) => got.map(|v| v.to_vec()),
+            Err(e) => {
+                self.excused_read("a read", &e)?;
+                return Ok(None);
+            }
+        };
+        let want = self.expected(open, &(tree.serial, key.clone()));
+        if got != want && !self.faults.is_cut() {
+            let row = |v: &Option<Vec<u8>>| shown(v.as_ref().map(|v| (&key[..], &v[..])));
+            let (csn, got, want) = (self.model.csn(open.place), row(&got), row(&want));
+            let what = format!("{}, at commit {csn}: {got} was read, and should be {want}", tree.name);
+            return wrong(Kind::Isolation, what);
+        }
+        if got.as_ref().is_some_and(|v| v.len() >= self.scenario.database.value_page_bytes_min) {
+            self.coverage.met("reads of values that are pages");
+        }
+        if !self.trees.iter().any(|t| t.serial == tree.serial) {
+            self.coverage.met("reads of trees that were dropped since");
+        }
+        if open.flushes < self.flushes {
+            self.coverage.met("snapshots across flushes");
+        }
+        open.ops.push(note_read(tree, n, got.as_deref()));
+        Ok(Some(got))
+    }
+
+    /// Some keys of a tree.
+    fn pick_keys(&self, r: &mut Random, at: KeysAt, count: u32) -> Vec<u32> {
+        let all = u64::from(self.scenario.keys);
+        let from = r.below(all);
+        let one = |i: u64| match at {
+            KeysAt::Anywhere => r.below(all),
+            KeysAt::Hot => r.below(all.min(5)),
+            KeysAt::InARow => (from + i) % all,
+        };
+        (0..u64::from(count)).map(one).map(|n| n as u32).collect()
+    }
+
+    /// A transaction reads keys. False when it can not go on.
+    pub(super) fn read(&mut self, open: &mut Open, seed: u64, count: u32) -> Done<bool> {
+        let mut r = Random::new(seed);
+        let Some(tree) = r.pick(&open.trees).cloned() else { return Ok(true) };
+        let at = if r.once_in(2) { KeysAt::Hot } else { KeysAt::Anywhere };
+        for n in self.pick_keys(&mut r, at, count) {
+            if self.read_one(open, &tree, n)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// A transaction writes keys of one tree or more. False when it can not go on.
+    pub(super) fn write(&mut self, open: &mut Open, work: &Work) -> Done<bool> {
+        let mut r = Random::new(work.seed);
+        let keys = self.pick_keys(&mut r, work.keys_at, work.keys);
+        let Some(mut tree) = r.pick(&open.trees).cloned() else { return Ok(true) };
+        for n in keys {
+            if r.once_in(8) {
+                tree = r.pick(&open.trees).cloned().expect("there was one");
+            }
+            // What was dropped since can be read, and takes no writes that would be committed.
+            if !self.write_one(open, &tree, n, work, &mut r)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn write_one(
+        &mut self,
+        open: &mut Open,
+        tree: &KnownTree,
+        n: u32,
+        work: &Work,
+        r: &mut Random,
+    ) -> Done<bool> {
+        let key = self.keys[n as usize].clone();
+        let object = object(tree, n);
+        self.clock += 1;
+        let number = self.clock;
+        let (value, op) = if content::is_list(n) {
+            let Some(before) = self.read_one(open, tree, n)? else { return Ok(false) };
+            let mut value = before.unwrap_or_default();
+            if value.len() / 8 >= LIST_MAX {
+                return Ok(true);
+            }
+            value.extend(number.to_le_bytes());
+            (Some(value), Op::Append { list: object, value: number })
+        } else {
+            let reads = r.below(100) < u64::from(work.reads_percent);
+            if reads && self.read_one(open, tree, n)?.is_none() {
+                return Ok(false);
+            }
+            if r.below(100) < u64::from(work.deletes_percent) {
+                (None, Op::Delete { register: object })
+            } else {
+                let bytes = r.skewed(8, u64::from(work.value_bytes_max).max(9)) as u32;
+                (Some(content::value(number, bytes)), Op::Write { register: object, value: number })
+            }
+        };
+        let written = match &value {
+            Some(value) => open.txn.put(&tree.tree, &key, value),
+            None => open.txn.delete(&tree.tree, &key),
+        };
+        if let Err(e) = written {
+            return wrong(Kind::Answer, format!("a write of {} bytes: {e}", value.map_or(0, |v| v.len())));
+        }
+        open.writes.insert((tree.serial, key), value);
+        open.ops.push(op);
+        Ok(true)
+    }
+
+    /// A transaction scans a part of a tree. False when it can not go on.
+    pub(super) fn scan(&mut self, open: &mut Open, seed: u64) -> Done<bool> {
+        let mut r = Random::new(seed);
+        let Some(tree) = r.pick(&open.trees).cloned() else { return Ok(true) };
+        let all = u64::from(self.scenario.keys);
+        let from = r.below(all) as usize;
+        let to = (from as u64 + r.skewed(1, SCAN_KEYS)).min(all) as usize;
+        let mut keys: Vec<(Vec<u8>, u32)> = (from..to).map(|n| (self.keys[n].clone(), n as u32)).collect();
+        keys.sort_unstable();
+        let (low, high) = (keys[0].0.clone(), keys[keys.len() - 1].0.clone());
+        let mut want = self.model.all(open.place, tree.serial);
+        for ((_, key), value) in open.writes.iter().filter(|w| w.0.0 == tree.serial) {
+            match value {
+                Some(v) => want.insert(key, v),
+                None => want.remove(&key[..]),
+            };
+        }
+        let want: BTreeMap<Vec<u8>, Vec<u8>> =
+            want.range(&low[..]..=&high[..]).map(|(k, v)| (k.to_vec(), v.to_vec())).collect();
+        let got = match collect(&open.txn, &tree, &low, &high) {
+            Ok(got) => got,
+            Err(e) => {
+                self.excused_read("a scan", &e)?;
+                return Ok(false);
+            }
+        };
+        if self.faults.is_cut() {
+            return Ok(false);
+        }
+        let mut rows = got.iter().zip(&want);
+        if got.len() != want.len() || rows.any(|(g, w)| (&g.0, &g.1) != w) {
+            let what = format!(
+                "{}, at commit {}: a scan answers {} rows, and should {}",
+                tree.name,
+                self.model.csn(open.place),
+                got.len(),
+                want.len()
+            );
+            return wrong(Kind::Isolation, what);
+        }
+        // What is within the range and was not answered was read as nothing.
+        for n in self.keys.iter().filter(|k| **k >= low && **k <= high).map(|k| self.numbers[k]) {
+            let value = want.get(&self.keys[n as usize]);
+            open.ops.push(note_read(&tree, n, value.map(|v| &v[..])));
+        }
+        Ok(true)
+    }
+
+    /// Goes back to a savepoint.
+    pub(super) fn rollback_to(&mut self, open: &mut Open, which: u64) {
+        if open.savepoints.is_empty() {
+            return;
+        }
+        let at = (which % open.savepoints.len() as u64) as usize;
+        let (savepoint, writes, ops) = open.savepoints[at].clone();
+        open.savepoints.truncate(at + 1);
+        open.txn.rollback_to(savepoint);
+        open.writes = writes;
+        // A history knows no savepoints: what came after this one has not been.
+        open.ops.truncate(ops);
+        self.coverage.met("savepoints gone back to");
+    }
+
+    /// Ends a transaction by a commit.
+    pub(super) fn commit(&mut self, open: Open) -> Done {
+        let Open { session, txn, durability, place, writes, ops, invoked, .. } = open;
+        let snapshot = self.model.csn(place);
+        let conflicts = self.model.conflicts(place, &writes);
+        let gone = |serial: &u32| !self.trees.iter().any(|t| t.serial == *serial);
+        let dropped = writes.keys().any(|k| gone(&k.0));
+        let bytes: usize = writes.iter().map(|(k, v)| k.1.len() + v.as_ref().map_or(0, Vec::len)).sum();
+        let drive = &self.scenario.drive;
+        let large =
+            bytes as u64 > drive.batch_bytes_max / 8 || writes.len() > drive.batch_pages_max as usize / 8;
+        let several = writes.keys().any(|k| k.0 != writes.keys().next().map_or(0, |f| f.0));
+        let result = txn.commit();
+        let cut = self.faults.is_cut();
+        let (outcome, csn) = match result {
+            _ if cut && !writes.is_empty() => {
+                if !conflicts && !dropped {
+                    self.model.may_commit(writes);
+                }
+                (Outcome::Unknown, None)
+            }
+            Ok(csn) if writes.is_empty() => {
+                if csn.raw() != snapshot && !cut {
+                    return wrong(Kind::Answer, format!("a commit of nothing is {csn}, at {snapshot}"));
+                }
+                (Outcome::Committed, None)
+            }
+            Ok(csn) => {
+                if conflicts || dropped {
+                    let why = if conflicts { "another one was first" } else { "its tree is gone" };
+                    return wrong(Kind::Isolation, format!("commit {csn} was accepted, and {why}"));
+                }
+                if csn.raw() <= self.model.newest_csn() {
+                    let newest = self.model.newest_csn();
+                    return wrong(Kind::Answer, format!("commit {csn} comes after commit {newest}"));
+                }
+                self.model.commit(csn.raw(), &writes);
+                if durability == Durability::Commit {
+                    self.model.is_durable();
+                }
+                self.coverage.met("commits");
+                self.coverage.met_times("transactions over several trees", several.into());
+                (Outcome::Committed, Some(csn.raw()))
+            }
+            Err(EngineError::Conflict { .. }) if conflicts => {
+                self.coverage.met("conflicts");
+                (Outcome::Aborted, None)
+            }
+            Err(EngineError::NoSuchTree(_)) if dropped => (Outcome::Aborted, None),
+            Err(EngineError::TransactionTooLarge { .. }) if large => (Outcome::Aborted, None),
+            Err(e) => {
+                if self.excused("a commit", &e)? {
+                    self.coverage.met("commits that a fault failed");
+                    self.model.may_commit(writes);
+                    (Outcome::Unknown, None)
+                } else {
+                    self.coverage.met("commits refused on a full drive");
+                    (Outcome::Aborted, None)
+                }
+            }
+        };
+        self.note((session, invoked), snapshot, ops, outcome, csn);
+        Ok(())
+    }
+
+    /// Puts a transaction that ended to the history.
+    pub(super) fn note(
+        &mut self,
+        (session, invoked): (u32, u64),
+        snapshot: u64,
+        ops: Vec<Op>,
+        outcome: Outcome,
+        csn: Option<u64>,
+    ) {
+        self.clock += 1;
+        let returned = (outcome == Outcome::Committed).then_some(self.clock);
+        self.history.transactions.push(history::Transaction {
+            session,
+            ops,
+            outcome,
+            snapshot: Some(snapshot),
+            commit: csn,
+            invoked: Some(invoked),
+            returned,
+        });
+    }
+}
+
+fn object(tree: &KnownTree, n: u32) -> u64 {
+    u64::from(tree.serial) << 32 | u64::from(n)
+}
+
+fn note_read(tree: &KnownTree, n: u32, value: Option<&[u8]>) -> Op {
+    let object = object(tree, n);
+    match content::is_list(n) {
+        true => Op::ReadList { list: object, values: value.map(content::numbers).unwrap_or_default() },
+        false => Op::Read { register: object, value: value.and_then(content::number) },
+    }
+}
+
+/// A key and its value.
+type Row = (Vec<u8>, Vec<u8>);
+
+fn collect(txn: &Transaction, tree: &KnownTree, low: &[u8], high: &[u8]) -> Result<Vec<Row>, EngineError> {
+    let mut rows = txn.scan::<&[u8]>(&tree.tree, low..=high)?;
+    let mut got = Vec::new();
+    while let Some((key, value)) = rows.next()? {
+        got.push((key.to_vec(), value.to_vec()));
+    }
+    Ok(got)
+}
