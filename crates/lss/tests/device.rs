@@ -70,7 +70,7 @@ fn what_it_writes_lies_on_the_blocks_of_the_drive() {
     drop(made.unwrap());
     let lss = format(&drive, BlockOptions::default(), options(Cleaning::OldestWhole, false));
     let e = allocate(&lss, 3, 1)[0];
-    let data: Vec<u8> = (0..10_000u32).map(|n| (n * 31 >> 3) as u8).collect();
+    let data: Vec<u8> = (0..10_000u32).map(|n| ((n * 31) >> 3) as u8).collect();
     write(&lss, Batch { writes: vec![page(e.page(4), &data)], ..Batch::default() }).unwrap();
     assert_eq!(get(&lss, None, e.page(4)), Some(data.clone()));
     drop(lss);

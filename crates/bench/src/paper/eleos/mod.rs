@@ -58,6 +58,9 @@ impl Experiment<'_> {
     }
 }
 
+/// Draws a figure from its rows, as SVG.
+type Plot = fn(&[Row]) -> Result<String, BenchError>;
+
 /// A figure or table of the paper.
 pub struct Figure {
     /// Its name on the command line.
@@ -65,7 +68,7 @@ pub struct Figure {
     /// What it shows, as a heading.
     pub about: &'static str,
     rows: fn(&Experiment<'_>) -> Result<Vec<Row>, DriveError>,
-    plot: Option<fn(&[Row]) -> Result<String, BenchError>>,
+    plot: Option<Plot>,
 }
 
 /// All of them. Table I is what goes in: it is the profile.
