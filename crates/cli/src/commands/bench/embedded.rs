@@ -43,15 +43,15 @@ pub(super) struct Place {
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub(super) struct Times {
     /// Seconds that are measured
-    #[arg(long, value_name = "S", default_value = "10", value_parser = parse_seconds)]
+    #[arg(long, value_name = "S", default_value = "10", value_parser = parse_seconds, allow_negative_numbers = true)]
     seconds: Duration,
 
     /// Seconds before, which are not
-    #[arg(long, value_name = "S", default_value = "2", value_parser = parse_seconds)]
+    #[arg(long, value_name = "S", default_value = "2", value_parser = parse_seconds, allow_negative_numbers = true)]
     warm_up: Duration,
 
     /// Seconds of an interval of the throughput over time
-    #[arg(long, value_name = "S", default_value = "1", value_parser = parse_seconds)]
+    #[arg(long, value_name = "S", default_value = "1", value_parser = parse_seconds, allow_negative_numbers = true)]
     interval: Duration,
 }
 

@@ -23,7 +23,7 @@ use crate::table::{bytes, count};
 )]
 pub(super) struct Args {
     /// Seconds, of which a tenth more come first to warm up
-    #[arg(long, value_name = "S", default_value = "60", value_parser = parse_seconds)]
+    #[arg(long, value_name = "S", default_value = "60", value_parser = parse_seconds, allow_negative_numbers = true)]
     seconds: Duration,
 
     /// Threads of each of the two
