@@ -66,7 +66,7 @@ impl Default for DatabaseOptions {
             host: None,
             frame_bytes: 128 << 20,
             node_bytes: 4096,
-            value_page_bytes_min: 1024,
+            value_page_bytes_min: 256,
             write_back_bytes: 1 << 20,
             redo_bytes_max: 64 << 20,
             redo_pages_max: 16_384,
