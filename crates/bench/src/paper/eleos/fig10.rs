@@ -355,7 +355,7 @@ mod tests {
     fn no_update_is_lost_on_any_system() {
         let profile = Profile::find(PROFILE).unwrap();
         let x = Experiment { profile: &profile, scale: Scale { quick: true }, stop: &|| false };
-        let size = Size { records: 3000, operations: 20_000, eblock_bytes: 1 << 20, segment_blocks: 255 };
+        let size = Size { records: 20_000, operations: 20_000, eblock_bytes: 1 << 20, segment_blocks: 255 };
         let leaves = leaves(size.records, 1);
         for system in SYSTEMS {
             let mut tree = tree(&x, &size, system, &leaves, 20, 64, true).unwrap();
