@@ -362,6 +362,8 @@ impl RemoteQueue {
     fn turn(&mut self, out: &mut Vec<Completion>) -> Result<(), Trouble> {
         loop {
             self.pump();
+            // Before what is read next: batches that were found applied are answered before those behind them.
+            out.extend(self.ready.drain(..));
             let Some(connection) = &mut self.connection else { return Ok(()) };
             if self.untold >= UNTOLD_BYTES_MAX {
                 self.untold = 0;

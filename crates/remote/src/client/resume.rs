@@ -219,3 +219,128 @@ fn place(sent: bool, wsn: Option<SessionWrite>, c: &Command) -> Option<SessionWr
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Arc;
+
+    use lode_base::wire::Reader;
+    use lode_base::{CommitNo, Lpid, PageBuf, SessionId, Split, ViewId, VirtualTime};
+    use lode_command::wire::put_completion;
+    use lode_command::{
+        Align, Batch, Command, Completion, Device, Identity, Outcome, PageWrite, Reply, Tag, Until,
+    };
+    use lode_firmware::Drive;
+
+    use super::super::{ClientOptions, RemoteDevice};
+    use crate::frame::{Assembler, Came, Frame, Kind, put_frame};
+    use crate::message::{Hello, Recovered, Refusal, Refused, Welcome};
+
+    /// The server's side of a connection, that says what the test wants it to.
+    struct Peer {
+        socket: TcpStream,
+        frames: Assembler,
+        out: Vec<u8>,
+    }
+
+    impl Peer {
+        fn accept(listener: &TcpListener) -> (Self, Hello) {
+            let socket = listener.accept().unwrap().0;
+            let mut p = Self { socket, frames: Assembler::new(1 << 20), out: Vec::new() };
+            let hello = p.read();
+            assert_eq!(hello.kind, Kind::Hello);
+            let hello = Hello::take(&mut Reader::new(&hello.payload)).unwrap();
+            (p, hello)
+        }
+
+        fn read(&mut self) -> Frame {
+            loop {
+                match self.frames.next(&mut self.socket).unwrap() {
+                    Came::Frame(frame) => return frame,
+                    Came::Part { .. } => {}
+                    Came::End => panic!("the client went"),
+                }
+            }
+        }
+
+        /// The tag of the next command.
+        fn submitted(&mut self) -> u64 {
+            let frame = self.read();
+            assert_eq!(frame.kind, Kind::Submit);
+            u64::from_le_bytes(frame.payload[8..16].try_into().unwrap())
+        }
+
+        fn welcome(&mut self, opening: u64, recovered: Option<Recovered>, identity: &Identity) {
+            let (client, identity) = (SessionId::new(9), identity.clone());
+            let welcome = Welcome { opening, client, channel: opening, recovered, identity };
+            put_frame(&mut self.out, Kind::Welcome, 0, 0, |w| welcome.put(w));
+            self.send();
+        }
+
+        fn answer(&mut self, number: u64, tag: u64, reply: Reply) {
+            let (at, split) = (VirtualTime::ZERO, Split::default());
+            let c = Completion { tag: Tag(tag), at, split, outcome: Outcome::Done(Ok(reply)) };
+            put_frame(&mut self.out, Kind::Answer, number, number, |w| put_completion(w, &c));
+        }
+
+        fn send(&mut self) {
+            self.socket.write_all(&std::mem::take(&mut self.out)).unwrap();
+        }
+    }
+
+    /// Seed 1 of `drives_are_opened_anew_and_nothing_is_lost_or_done_twice`, on a slow machine: the answer to a batch that was
+    /// sent again was there when the client looked, and was passed on before those of batches found applied.
+    #[test]
+    fn batches_found_applied_are_answered_before_one_whose_answer_is_there_at_once() {
+        let identity = Drive::in_memory(1 << 30).identity().clone();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap().to_string();
+        let session = SessionId::new(4);
+        let server = std::thread::spawn(move || {
+            let (mut control, _) = Peer::accept(&listener);
+            control.welcome(1, None, &identity);
+            let (mut queue, hello) = Peer::accept(&listener);
+            assert!(matches!(hello, Hello::Open { .. }));
+            queue.welcome(1, None, &identity);
+            let open = queue.submitted();
+            queue.answer(1, open, Reply::Session { session, highest: 0 });
+            queue.send();
+            let batches = [queue.submitted(), queue.submitted()];
+            drop(queue);
+
+            let (mut queue, hello) = Peer::accept(&listener);
+            assert!(matches!(hello, Hello::Attach { .. }));
+            let no = Refused::Refusal(Refusal::NoChannel(2));
+            put_frame(&mut queue.out, Kind::Refused, 0, 0, |w| no.put(w));
+            queue.send();
+            let (mut queue, hello) = Peer::accept(&listener);
+            assert!(matches!(hello, Hello::Open { .. }));
+            let recovered = Recovered { commit: CommitNo::new(1), view: ViewId::new(1) };
+            queue.welcome(2, Some(recovered), &identity);
+            let resume = queue.submitted();
+            queue.answer(1, resume, Reply::Session { session, highest: 1 });
+            // The drive is so fast that its answer is there as soon as the batch was sent.
+            queue.answer(2, batches[1], Reply::Committed { commit: CommitNo::new(2), view: None });
+            queue.send();
+            let _closes_the_recovered_view = queue.submitted();
+            assert_eq!(queue.submitted(), batches[1], "the first one was applied");
+            (control, queue, batches)
+        });
+        let device = RemoteDevice::connect(&addr, ClientOptions::new(Arc::new(std::thread::sleep))).unwrap();
+        let mut queue = device.open_queue(2).unwrap();
+        for n in 0..2 {
+            let data = PageBuf::from_values(&[n; 8]);
+            let writes = vec![PageWrite { lpid: Lpid::from_raw(n).unwrap(), data, align: Align::Cell }];
+            queue.submit(VirtualTime::ZERO, Command::Write(Batch { writes, ..Batch::default() })).unwrap();
+        }
+        let mut out = Vec::new();
+        while out.len() < 2 {
+            queue.complete(VirtualTime::ZERO, Until::One, &mut out).unwrap();
+        }
+        let (control, peer, batches) = server.join().unwrap();
+        assert_eq!(out.iter().map(|c| c.tag.0).collect::<Vec<_>>(), batches);
+        drop((control, peer));
+    }
+}
