@@ -9,6 +9,7 @@ pub mod fast;
 pub mod geometry;
 pub mod operations;
 pub mod page_buf;
+pub mod planted;
 pub mod prefetch;
 pub mod profile;
 pub mod split;
