@@ -3,6 +3,8 @@
 //! A step names a slot of the open transactions, and carries seeds and sizes; with nothing there to act on it does
 //! nothing. So any step can be left out, and the rest still means something.
 
+use std::fmt;
+
 use lode_flash::FaultKind;
 
 use crate::step::Cut;
@@ -179,6 +181,12 @@ pub const KV_STEP_KINDS: [&str; 21] = [
     "cut after",
     "fault",
 ];
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
 
 impl Step {
     /// Which of [`KV_STEP_KINDS`] it is.
