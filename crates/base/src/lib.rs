@@ -12,6 +12,7 @@ pub mod page_buf;
 pub mod planted;
 pub mod prefetch;
 pub mod profile;
+pub mod random;
 pub mod split;
 pub mod time;
 pub mod wire;

@@ -1,13 +1,7 @@
-//! Numbers that only a seed decides (SplitMix64). Not for secrets.
+//! Numbers that only a seed decides.
 
-const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
-
-/// One of 2^64 numbers for each `n`, well mixed.
-pub(crate) fn mix(n: u64) -> u64 {
-    let n = (n ^ (n >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let n = (n ^ (n >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    n ^ (n >> 31)
-}
+use lode_base::random::STEP;
+pub(crate) use lode_base::random::mix;
 
 /// The `i`-th number of a seed.
 pub(crate) fn nth(seed: u64, i: u64) -> u64 {
