@@ -1,10 +1,9 @@
 //! Reading a range of a tree in the order of its keys.
 
 use std::ops::Bound;
-use std::sync::Arc;
 
-use super::frames::Frame;
-use super::read::node_of;
+use lode_page::Node;
+
 use super::{Tree, Value};
 use crate::{EngineError, Snapshot};
 
@@ -13,7 +12,7 @@ pub struct Cursor {
     snapshot: Snapshot,
     tree: Tree,
     /// The leaf that the position is in, and the entry that comes next.
-    leaf: Option<(Arc<Frame>, usize)>,
+    leaf: Option<(Node, usize)>,
     end: Bound<Vec<u8>>,
     /// Whether every key of the leaf is within the range.
     leaf_within: bool,
@@ -33,24 +32,23 @@ impl Cursor {
             Bound::Unbounded => &[],
         };
         let leaf = snapshot.leaf_for(tree.root(), from)?;
-        let at = match (node_of(&leaf)?.find(from), start) {
+        let at = match (leaf.find(from), start) {
             (Ok(i), Bound::Excluded(_)) => i + 1,
             (Ok(i) | Err(i), _) => i,
         };
         let end = end.map(<[u8]>::to_vec);
         let mut cursor = Self { snapshot, tree, leaf: None, end, leaf_within: false, key: Vec::new() };
-        cursor.enter(leaf, at)?;
+        cursor.enter(leaf, at);
         Ok(cursor)
     }
 
-    fn enter(&mut self, leaf: Arc<Frame>, at: usize) -> Result<(), EngineError> {
-        let high = node_of(&leaf)?.high();
+    fn enter(&mut self, leaf: Node, at: usize) {
+        let high = leaf.high();
         self.leaf_within = match &self.end {
             Bound::Unbounded => true,
             Bound::Included(end) | Bound::Excluded(end) => high.is_some_and(|h| h <= &end[..]),
         };
         self.leaf = Some((leaf, at));
-        Ok(())
     }
 
     /// The next key and its value; `None` after the last.
@@ -60,8 +58,7 @@ impl Cursor {
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<(&[u8], Value)>, EngineError> {
         loop {
-            let Some((leaf, at)) = &self.leaf else { return Ok(None) };
-            let node = node_of(leaf)?;
+            let Some((node, at)) = &self.leaf else { return Ok(None) };
             if *at < node.entries() {
                 node.read_key(*at, &mut self.key);
                 let beyond = !self.leaf_within
@@ -92,7 +89,7 @@ impl Cursor {
             }
             let high = node.high().expect("it was looked at").to_vec();
             let next = self.snapshot.leaf_for(self.tree.root(), &high)?;
-            self.enter(next, 0)?;
+            self.enter(next, 0);
         }
     }
 }
