@@ -26,6 +26,7 @@ lode_base::planted_faults! {
     SavepointKeepsWrite: "going back to a savepoint keeps a write",
     OwnDeleteMissed: "a scan shows what its transaction deleted",
     ShownThoughFailed: "a commit whose batch failed is shown",
+    FollowerAcknowledged: "of a group whose batch failed, those behind the first are acknowledged",
     CreatedUnsynced: "a tree is created while commits before it are not durable",
     // Frames and snapshots.
     OlderVersionDropped: "an older version goes while a snapshot needs it",

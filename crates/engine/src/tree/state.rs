@@ -175,6 +175,17 @@ impl TreeState {
 
     /// Applies a group of commits, which are in order, makes them durable where one of them asks for it, and shows them.
     pub(crate) fn commit(&mut self, inner: &Inner, group: &[Arc<Pending>]) -> Result<(), EngineError> {
+        match self.try_commit(inner, group) {
+            // Perhaps it is only too much together with what is not durable yet.
+            Err(EngineError::TransactionTooLarge { .. }) if !self.unsynced.is_empty() => {
+                self.sync(inner)?;
+                self.try_commit(inner, group)
+            }
+            done => done,
+        }
+    }
+
+    fn try_commit(&mut self, inner: &Inner, group: &[Arc<Pending>]) -> Result<(), EngineError> {
         self.check_halted()?;
         let snapshot = inner.refreshed()?;
         let mut work = Work::new(&snapshot, &mut self.spaces);
@@ -207,6 +218,7 @@ impl TreeState {
         last: Csn,
         durable: bool,
     ) -> Result<(), EngineError> {
+        self.check_fits(inner, &done)?;
         let Done { frames, redo, with_redo, begun } = done;
         let mut view = None;
         if durable {
@@ -239,6 +251,20 @@ impl TreeState {
         inner.shared.frames.publish(&frames);
         inner.show(snapshot.with_commits(last, view));
         Ok(())
+    }
+
+    /// What is not durable goes to the drive in one batch, which must have room for this as well.
+    fn check_fits(&self, inner: &Inner, done: &Done) -> Result<(), EngineError> {
+        let identity = inner.shared.store.identity();
+        let frames = done.with_redo.iter().map(|f| f.bytes()).sum::<usize>() + self.unsynced_frame_bytes;
+        let bytes = (self.unsynced.page_bytes() + done.redo.page_bytes() + frames) as u64;
+        let redo_pages = self.unsynced.parts().count() + done.redo.parts().count();
+        let pages = self.unsynced_frames.len() + done.with_redo.len() + redo_pages;
+        let limit_bytes = identity.batch_bytes_max;
+        match bytes > limit_bytes || pages > identity.batch_pages_max as usize {
+            true => Err(EngineError::TransactionTooLarge { bytes, writes: pages, limit_bytes }),
+            false => Ok(()),
+        }
     }
 
     /// Applies a commit, and sends its redo with a batch, whatever else is in that. Its pages show
