@@ -20,6 +20,8 @@ use crate::{FaultSet, KvOptions, ranges};
 pub(super) const SLOTS: usize = 6;
 /// Trees that may be there at a time.
 pub(super) const TREES: u32 = 4;
+/// Transactions that are committed together at most.
+const TOGETHER_MAX: u64 = 4;
 /// Bytes of the medium, unless it is to be full.
 const CAPACITY_BYTES: u64 = 32 << 20;
 
@@ -102,6 +104,9 @@ const NAMES: Names = Names {
         "relaxed commits that were kept",
         "commits refused on a full drive",
         "commits that a fault failed",
+        "commits that were too large",
+        "transactions committed together",
+        "transactions committed together that failed",
         "databases halted",
         "write skew",
     ],
@@ -302,6 +307,7 @@ enum Draw {
     Commit,
     Rollback,
     Whole,
+    Together,
     Refused,
     Sync,
     Flush,
@@ -315,7 +321,7 @@ enum Draw {
     Disarm,
 }
 
-const DRAWS: [(Draw, u64); 20] = [
+const DRAWS: [(Draw, u64); 21] = [
     (Draw::Begin, 14),
     (Draw::Read, 12),
     (Draw::Write, 22),
@@ -325,6 +331,7 @@ const DRAWS: [(Draw, u64); 20] = [
     (Draw::Commit, 14),
     (Draw::Rollback, 2),
     (Draw::Whole, 20),
+    (Draw::Together, 5),
     (Draw::Refused, 1),
     (Draw::Sync, 4),
     (Draw::Flush, 4),
@@ -381,6 +388,10 @@ impl Generator<'_> {
             Draw::Commit => Step::Commit { slot },
             Draw::Rollback => Step::Rollback { slot },
             Draw::Whole => Step::Whole { work: self.work(self.s.keys_written_max) },
+            Draw::Together => {
+                let works = r.between(2, TOGETHER_MAX);
+                Step::Together { works: (0..works).map(|_| self.small_work()).collect() }
+            }
             Draw::Refused => Step::Refused { seed: r.next() },
             Draw::Sync => Step::Sync,
             Draw::Flush => Step::Flush,
@@ -408,6 +419,12 @@ impl Generator<'_> {
             value_bytes_max: if large { r.skewed(1000, 60_000) as u32 } else { s.value_bytes },
             keys_at: *r.pick(&[KeysAt::Anywhere, KeysAt::Hot, KeysAt::InARow]).expect("there are some"),
         }
+    }
+
+    /// Work of which as many as are committed together fit one batch, however small a drive's are.
+    fn small_work(&mut self) -> Work {
+        let work = self.work(self.s.keys_written_max.min(6));
+        Work { value_bytes_max: work.value_bytes_max.min(1500), ..work }
     }
 
     fn cut(&mut self) -> Cut {

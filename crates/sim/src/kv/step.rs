@@ -67,6 +67,11 @@ pub enum Step {
         /// What.
         work: Work,
     },
+    /// Transactions that begin together, and are committed with one batch.
+    Together {
+        /// What each writes.
+        works: Vec<Work>,
+    },
     /// What must be refused, and change nothing.
     Refused {
         /// What.
@@ -158,7 +163,7 @@ pub enum KeysAt {
 }
 
 /// Kinds of steps.
-pub const KV_STEP_KINDS: [&str; 21] = [
+pub const KV_STEP_KINDS: [&str; 22] = [
     "begin",
     "read",
     "write",
@@ -180,6 +185,7 @@ pub const KV_STEP_KINDS: [&str; 21] = [
     "crash",
     "cut after",
     "fault",
+    "several transactions",
 ];
 
 impl fmt::Display for Step {
@@ -213,6 +219,7 @@ impl Step {
             Self::Crash(_) => 18,
             Self::CutAfter { .. } => 19,
             Self::Arm { .. } | Self::Disarm => 20,
+            Self::Together { .. } => 21,
         }
     }
 }
