@@ -9,7 +9,6 @@
 //! Isolation is snapshot isolation: no dirty, fuzzy or phantom reads, no lost updates; write skew can happen.
 
 use std::collections::{BTreeMap, btree_map};
-use std::iter::Peekable;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ use lode_base::PageBuf;
 use crate::database::Inner;
 use crate::planted::{self, Planted};
 use crate::sequencer::{Pending, TreeWrites};
-use crate::tree::{Csn, Cursor, KEY_BYTES_MAX, Tree, Value};
+use crate::tree::{Csn, Cursor, KEY_BYTES_MAX, Order, Tree, Value};
 use crate::{EngineError, Snapshot};
 
 /// When a commit is durable.
@@ -147,16 +146,39 @@ impl Transaction {
         range: impl RangeBounds<K>,
     ) -> Result<Range<'t>, EngineError> {
         let start = range.start_bound().map(AsRef::as_ref);
-        let end = range.end_bound().map(AsRef::as_ref);
+        self.scan_in(Order::Forward, tree, start, range.end_bound().map(AsRef::as_ref))
+    }
+
+    /// The keys within a range, the last one first, as the transaction sees them.
+    ///
+    /// # Errors
+    /// As [`Transaction::scan`].
+    pub fn scan_back<'t, K: AsRef<[u8]>>(
+        &'t self,
+        tree: &Tree,
+        range: impl RangeBounds<K>,
+    ) -> Result<Range<'t>, EngineError> {
+        let start = range.start_bound().map(AsRef::as_ref);
+        self.scan_in(Order::Backward, tree, start, range.end_bound().map(AsRef::as_ref))
+    }
+
+    fn scan_in(
+        &self,
+        order: Order,
+        tree: &Tree,
+        start: Bound<&[u8]>,
+        end: Bound<&[u8]>,
+    ) -> Result<Range<'_>, EngineError> {
         let empty = match (start, end) {
             (Bound::Included(a), Bound::Included(b)) => a > b,
             (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => a >= b,
             _ => false,
         };
-        let own = self.own(tree).filter(|_| !empty).map(|w| w.range::<[u8], _>((start, end)).peekable());
+        let own =
+            self.own(tree).filter(|_| !empty).map(|w| Own::new(w.range::<[u8], _>((start, end)), order));
         let cursor = match empty {
             true => None,
-            false => Some(Cursor::new(self.snapshot.clone(), tree.clone(), start, end)?),
+            false => Some(Cursor::new(self.snapshot.clone(), tree.clone(), start, end, order)?),
         };
         Ok(Range { cursor, ahead: None, own, key: Vec::new() })
     }
@@ -239,13 +261,49 @@ impl Placed {
     }
 }
 
-/// The entries of [`Transaction::scan`].
+/// The entries of [`Transaction::scan`], or of [`Transaction::scan_back`].
 pub struct Range<'t> {
     cursor: Option<Cursor>,
     /// The snapshot's next entry, if it was looked at.
     ahead: Option<(Vec<u8>, Value)>,
-    own: Option<Peekable<btree_map::Range<'t, Vec<u8>, Option<PageBuf>>>>,
+    own: Option<Own<'t>>,
     key: Vec<u8>,
+}
+
+/// A transaction's own writes in a range.
+struct Own<'t> {
+    rest: btree_map::Range<'t, Vec<u8>, Option<PageBuf>>,
+    next: Option<(&'t Vec<u8>, &'t Option<PageBuf>)>,
+    order: Order,
+}
+
+impl<'t> Own<'t> {
+    fn new(range: btree_map::Range<'t, Vec<u8>, Option<PageBuf>>, order: Order) -> Self {
+        let mut own = Self { rest: range, next: None, order };
+        own.take();
+        own
+    }
+
+    /// Takes the next one, and looks at the one behind it.
+    fn take(&mut self) -> Option<(&'t Vec<u8>, &'t Option<PageBuf>)> {
+        let next = match self.order {
+            Order::Forward => self.rest.next(),
+            Order::Backward => self.rest.next_back(),
+        };
+        std::mem::replace(&mut self.next, next)
+    }
+
+    /// Whether the next one comes no later than this key of the snapshot.
+    fn is_due(&self, theirs: Option<&Vec<u8>>) -> bool {
+        match (self.next, theirs) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some((mine, _)), Some(theirs)) => match self.order {
+                Order::Forward => mine <= theirs,
+                Order::Backward => mine >= theirs,
+            },
+        }
+    }
 }
 
 impl Range<'_> {
@@ -267,18 +325,12 @@ impl Range<'_> {
                     self.cursor = None;
                 }
             }
-            let mine = match (own.peek(), &self.ahead) {
-                (None, None) => return Ok(None),
-                (None, Some(_)) => false,
-                (Some(_), None) => true,
-                (Some((key, _)), Some((theirs, _))) => *key <= theirs,
-            };
-            if !mine {
-                let (key, value) = self.ahead.take().expect("it is there");
+            if !own.is_due(self.ahead.as_ref().map(|(theirs, _)| theirs)) {
+                let Some((key, value)) = self.ahead.take() else { return Ok(None) };
                 self.key = key;
                 return Ok(Some((&self.key, value)));
             }
-            let (key, value) = own.next().expect("it was looked at");
+            let (key, value) = own.take().expect("it is due");
             let shown = value.is_none() && planted::is(Planted::OwnDeleteMissed);
             if !shown && self.ahead.as_ref().is_some_and(|(theirs, _)| theirs == key) {
                 self.ahead = None;

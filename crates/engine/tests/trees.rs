@@ -3,7 +3,7 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 use lode_engine::{Csn, Database, DatabaseOptions, Durability, EngineError, Snapshot, Transaction, Tree};
@@ -35,6 +35,32 @@ fn all(txn: &Transaction, tree: &Tree) -> Model {
         assert!(found.insert(k.to_vec(), v.to_vec()).is_none());
     }
     found
+}
+
+/// Ranges with all kinds of bounds, either way.
+fn ranges(txn: &Transaction, tree: &Tree, model: &Model, salt: usize) {
+    let some = |n: usize| key((n % 400) as u16);
+    let bounds = |k: Vec<u8>| [Bound::Included(k.clone()), Bound::Excluded(k), Bound::Unbounded];
+    for start in bounds(some(salt * 31)) {
+        for end in bounds(some(salt * 57 + 3)) {
+            let is_in = |k: &Vec<u8>| (start.clone(), end.clone()).contains(k);
+            let mut expected: Vec<_> = model.iter().filter(|(k, _)| is_in(k)).collect();
+            for back in [false, true] {
+                let range = (start.clone(), end.clone());
+                let mut found = match back {
+                    false => txn.scan(tree, range).unwrap(),
+                    true => txn.scan_back(tree, range).unwrap(),
+                };
+                for (k, v) in &expected {
+                    let (key, value) = found.next().unwrap().expect("there are more");
+                    assert_eq!((key, &value[..]), (&k[..], &v[..]), "back: {back}, {start:?} to {end:?}");
+                }
+                assert!(found.next().unwrap().is_none(), "back: {back}, {start:?} to {end:?}");
+                assert!(found.next().unwrap().is_none(), "it stays at its end");
+                expected.reverse();
+            }
+        }
+    }
 }
 
 fn seen(snapshot: &Snapshot, tree: &Tree, model: &Model) {
@@ -121,6 +147,7 @@ fn run(ops: &[Op]) {
                 let mut next = model.clone();
                 apply(&mut txn, &tree, &mut next, writes, i);
                 assert_eq!(all(&txn, &tree), next, "own writes");
+                ranges(&txn, &tree, &next, i);
                 txn.set_durability(*d);
                 match txn.commit() {
                     Ok(_) => {
@@ -170,6 +197,7 @@ fn run(ops: &[Op]) {
         let txn = db.begin().unwrap();
         assert_eq!(all(&txn, &tree), model, "after step {i}: {op:?}");
         seen(txn.snapshot(), &tree, &model);
+        ranges(&txn, &tree, &model, i + 7);
         for (snapshot, model) in &kept {
             seen(snapshot, &tree, model);
         }
@@ -188,7 +216,7 @@ fn run(ops: &[Op]) {
     db.flush().unwrap();
     assert_eq!(db.check().unwrap(), Vec::<String>::new());
     let held = db.tree_stats().held_bytes;
-    assert!(held < 64 << 10, "{held} bytes in memory");
+    assert!(held < 24 << 10, "{held} bytes in memory");
     assert_eq!(drive.views(), 1, "views are closed");
 }
 

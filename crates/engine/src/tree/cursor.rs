@@ -1,12 +1,13 @@
-//! Reading a range of a tree in the order of its keys.
+//! Reading a range of a tree in the order of its keys, or against it.
 //!
 //! ```text
-//!   leaf: | .. | at ──► taken: values, looked up together | .. | end | beyond the range |
+//!   leaf: | not in the range | left: first .. ──► taken: values, looked up together .. last | not in the range |
+//!                              forward: from the first on                   backward: from the last on
 //! ```
 //!
 //! Values are taken some at a time, more each time as the cursor goes on: whoever reads but one key pays for one.
 
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 
 use lode_page::Node;
 
@@ -18,12 +19,23 @@ const TAKEN_MAX: usize = 32;
 /// With more bytes than this at a time, fewer values are taken the next time.
 const TAKEN_BYTES_MAX: usize = 256 << 10;
 
+/// Which way a range is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// From the first key on.
+    Forward,
+    /// From the last key on.
+    Backward,
+}
+
 /// A position in a tree at a snapshot; [`Cursor::next`] moves it on.
 pub struct Cursor {
     snapshot: Snapshot,
     tree: Tree,
-    leaf: Option<Leaf>,
+    order: Order,
+    start: Bound<Vec<u8>>,
     end: Bound<Vec<u8>>,
+    leaf: Option<Leaf>,
     /// Values of the entries that come next, the last of them first.
     taken: Vec<Value>,
     /// How many values are taken the next time.
@@ -34,10 +46,8 @@ pub struct Cursor {
 /// The leaf that the position is in.
 struct Leaf {
     node: Node,
-    /// The entry that comes next.
-    at: usize,
-    /// The first entry that is beyond the range.
-    end: usize,
+    /// Its entries in the range that are to come.
+    left: Range<usize>,
 }
 
 impl Cursor {
@@ -46,20 +56,36 @@ impl Cursor {
         tree: Tree,
         start: Bound<&[u8]>,
         end: Bound<&[u8]>,
+        order: Order,
     ) -> Result<Self, EngineError> {
         snapshot.check_tree(&tree)?;
-        let from: &[u8] = match start {
-            Bound::Included(k) | Bound::Excluded(k) => k,
-            Bound::Unbounded => &[],
+        let node = match (order, start, end) {
+            (Order::Forward, Bound::Included(k) | Bound::Excluded(k), _)
+            | (Order::Backward, _, Bound::Included(k) | Bound::Excluded(k)) => {
+                snapshot.leaf_for(tree.root(), k)?
+            }
+            (Order::Forward, Bound::Unbounded, _) => snapshot.leaf_for(tree.root(), &[])?,
+            (Order::Backward, _, Bound::Unbounded) => snapshot.last_leaf(tree.root())?,
         };
-        let node = snapshot.leaf_for(tree.root(), from)?;
-        let at = match (node.find(from), start) {
-            (Ok(i), Bound::Excluded(_)) => i + 1,
-            (Ok(i) | Err(i), _) => i,
+        let (start, end) = (start.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec));
+        let (taken, key) = (Vec::new(), Vec::new());
+        let mut cursor = Self { snapshot, tree, order, start, end, leaf: None, taken, next_taken: 1, key };
+        cursor.enter(node);
+        Ok(cursor)
+    }
+
+    fn enter(&mut self, node: Node) {
+        let first = match &self.start {
+            Bound::Unbounded => 0,
+            Bound::Included(k) => place(&node, k, false),
+            Bound::Excluded(k) => place(&node, k, true),
         };
-        let end = end.map(<[u8]>::to_vec);
-        let leaf = Some(Leaf { at, end: end_in(&node, &end), node });
-        Ok(Self { snapshot, tree, leaf, end, taken: Vec::new(), next_taken: 1, key: Vec::new() })
+        let behind = match &self.end {
+            Bound::Unbounded => node.entries(),
+            Bound::Included(k) => place(&node, k, true),
+            Bound::Excluded(k) => place(&node, k, false),
+        };
+        self.leaf = Some(Leaf { node, left: first..behind.max(first) });
     }
 
     /// The next key and its value; `None` after the last.
@@ -70,54 +96,81 @@ impl Cursor {
     pub fn next(&mut self) -> Result<Option<(&[u8], Value)>, EngineError> {
         loop {
             let Some(leaf) = &mut self.leaf else { return Ok(None) };
-            if leaf.at < leaf.end {
-                let value = match self.taken.pop() {
-                    Some(value) => value,
-                    None => {
-                        let count = self.next_taken.min(leaf.end - leaf.at);
-                        self.taken = self.snapshot.values_at(&leaf.node, leaf.at..leaf.at + count)?;
-                        let bytes: usize = self.taken.iter().map(|v| v.len()).sum();
-                        self.next_taken = match bytes > TAKEN_BYTES_MAX {
-                            true => (count / 2).max(1),
-                            false => (self.next_taken * 2).min(TAKEN_MAX),
-                        };
-                        self.taken.reverse();
-                        self.taken.pop().expect("at least one was asked for")
-                    }
-                };
-                leaf.node.read_key(leaf.at, &mut self.key);
-                leaf.at += 1;
-                return Ok(Some((&self.key, value)));
-            }
-            let ended = leaf.end < leaf.node.entries()
-                || match (leaf.node.high(), &self.end) {
-                    (None, _) => true,
-                    (Some(_), Bound::Unbounded) => false,
-                    (Some(high), Bound::Included(end)) => high > &end[..],
-                    (Some(high), Bound::Excluded(end)) => high >= &end[..],
-                };
-            if ended {
+            if leaf.left.is_empty() {
+                let next = self.next_leaf()?;
                 self.leaf = None;
-                return Ok(None);
+                if let Some(node) = next {
+                    self.enter(node);
+                }
+                continue;
             }
-            let high = leaf.node.high().expect("it was looked at").to_vec();
-            let node = self.snapshot.leaf_for(self.tree.root(), &high)?;
-            self.leaf = Some(Leaf { at: 0, end: end_in(&node, &self.end), node });
+            let value = match self.taken.pop() {
+                Some(value) => value,
+                None => {
+                    let (all, count) = (leaf.left.clone(), self.next_taken.min(leaf.left.len()));
+                    let these = match self.order {
+                        Order::Forward => all.start..all.start + count,
+                        Order::Backward => all.end - count..all.end,
+                    };
+                    self.taken = self.snapshot.values_at(&leaf.node, these)?;
+                    if self.order == Order::Forward {
+                        self.taken.reverse();
+                    }
+                    let bytes: usize = self.taken.iter().map(|v| v.len()).sum();
+                    self.next_taken = match bytes > TAKEN_BYTES_MAX {
+                        true => (count / 2).max(1),
+                        false => (self.next_taken * 2).min(TAKEN_MAX),
+                    };
+                    self.taken.pop().expect("at least one was asked for")
+                }
+            };
+            let at = match self.order {
+                Order::Forward => leaf.left.next(),
+                Order::Backward => leaf.left.next_back(),
+            };
+            leaf.node.read_key(at.expect("some are left"), &mut self.key);
+            return Ok(Some((&self.key, value)));
+        }
+    }
+
+    /// The leaf behind the one that the position is in, unless the range ends before it.
+    fn next_leaf(&self) -> Result<Option<Node>, EngineError> {
+        let Some(Leaf { node, .. }) = &self.leaf else { return Ok(None) };
+        match self.order {
+            Order::Forward => {
+                let within = |high: &&[u8]| match &self.end {
+                    Bound::Unbounded => true,
+                    Bound::Included(end) => *high <= &end[..],
+                    Bound::Excluded(end) => *high < &end[..],
+                };
+                let Some(high) = node.high().filter(within) else { return Ok(None) };
+                self.snapshot.leaf_for(self.tree.root(), high).map(Some)
+            }
+            Order::Backward => {
+                let low = node.low();
+                let within = match &self.start {
+                    Bound::Unbounded => !low.is_empty(),
+                    Bound::Included(start) | Bound::Excluded(start) => low > &start[..],
+                };
+                if !within {
+                    return Ok(None);
+                }
+                self.snapshot.leaf_before(self.tree.root(), low).map(Some)
+            }
         }
     }
 }
 
-/// The first entry of a leaf that is beyond this end of a range.
-fn end_in(leaf: &Node, end: &Bound<Vec<u8>>) -> usize {
-    let (Bound::Included(key) | Bound::Excluded(key)) = end else { return leaf.entries() };
-    if leaf.high().is_some_and(|high| high <= &key[..]) {
-        return leaf.entries();
-    }
-    if &key[..] < leaf.low() {
+/// How many entries of a leaf are before a key; `with` it: or are the key's own.
+fn place(leaf: &Node, key: &[u8], with: bool) -> usize {
+    if key < leaf.low() {
         return 0;
     }
-    match (leaf.find(key), end) {
-        (Ok(i), Bound::Included(_)) => i + 1,
-        (Ok(i) | Err(i), _) => i,
+    if leaf.high().is_some_and(|high| high <= key) {
+        return leaf.entries();
+    }
+    match leaf.find(key) {
+        Ok(i) => i + usize::from(with),
+        Err(i) => i,
     }
 }

@@ -26,6 +26,7 @@ use lode_base::{Lpid, OwnerId, PageBuf, TableId};
 
 pub(crate) use check::check;
 pub use cursor::Cursor;
+pub(crate) use cursor::Order;
 pub(crate) use read::body_of;
 
 /// Longest key of a tree.

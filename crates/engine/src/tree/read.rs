@@ -8,7 +8,7 @@ use lode_command::ReadRequest;
 use lode_page::{Node, NodeValue};
 
 use super::frames::{Body, Frame};
-use super::{Csn, Cursor, Tree, Value, allocation, value};
+use super::{Csn, Cursor, Order, Tree, Value, allocation, value};
 use crate::{EngineError, Snapshot};
 
 /// Checks the bytes of a page of a tree; answers what it is, and the commit that wrote it.
@@ -33,7 +33,8 @@ impl Snapshot {
     /// When the tree was dropped before this snapshot, or the drive fails.
     pub fn get(&self, tree: &Tree, key: &[u8]) -> Result<Option<Value>, EngineError> {
         self.check_tree(tree)?;
-        let found = self.at_leaf(tree.root(), key, |leaf| match leaf.find(key) {
+        let child = |n: &Node| n.child_for(key).1;
+        let found = self.at_leaf(tree.root(), child, |leaf| match leaf.find(key) {
             Ok(i) => Some(Found::at(leaf, i)),
             Err(_) => None,
         })?;
@@ -45,7 +46,20 @@ impl Snapshot {
     /// # Errors
     /// As [`Snapshot::get`].
     pub fn range(&self, tree: &Tree, start: Bound<&[u8]>, end: Bound<&[u8]>) -> Result<Cursor, EngineError> {
-        Cursor::new(self.clone(), tree.clone(), start, end)
+        Cursor::new(self.clone(), tree.clone(), start, end, Order::Forward)
+    }
+
+    /// The keys within bounds, the last one first.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn range_back(
+        &self,
+        tree: &Tree,
+        start: Bound<&[u8]>,
+        end: Bound<&[u8]>,
+    ) -> Result<Cursor, EngineError> {
+        Cursor::new(self.clone(), tree.clone(), start, end, Order::Backward)
     }
 
     pub(crate) fn check_tree(&self, tree: &Tree) -> Result<(), EngineError> {
@@ -91,15 +105,34 @@ impl Snapshot {
 
     /// The leaf below `root` that has the key, if any has.
     pub(super) fn leaf_for(&self, root: Lpid, key: &[u8]) -> Result<Node, EngineError> {
-        self.at_leaf(root, key, Node::clone)
+        self.at_leaf(root, |n| n.child_for(key).1, Node::clone)
     }
 
-    /// What `look` makes of the leaf below `root` that has the key, if any has.
-    fn at_leaf<R>(&self, root: Lpid, key: &[u8], look: impl Fn(&Node) -> R) -> Result<R, EngineError> {
+    /// The leaf below `root` that has the greatest key below this one, if any has; the key is not the smallest.
+    pub(super) fn leaf_before(&self, root: Lpid, key: &[u8]) -> Result<Node, EngineError> {
+        let child = |n: &Node| match n.find(key) {
+            // The first child's keys begin with the node's own, which are below this one all the way down.
+            Ok(i) | Err(i) => n.child(i.saturating_sub(1)),
+        };
+        self.at_leaf(root, child, Node::clone)
+    }
+
+    /// The last leaf below `root`.
+    pub(super) fn last_leaf(&self, root: Lpid) -> Result<Node, EngineError> {
+        self.at_leaf(root, |n| n.child(n.entries() - 1), Node::clone)
+    }
+
+    /// What `look` makes of the leaf below `root` that `child` leads to.
+    fn at_leaf<R>(
+        &self,
+        root: Lpid,
+        child: impl Fn(&Node) -> Lpid,
+        look: impl Fn(&Node) -> R,
+    ) -> Result<R, EngineError> {
         let mut lpid = root;
         loop {
             if let Some(node) = self.upper().get(lpid) {
-                lpid = node.child_for(key).1;
+                lpid = child(node);
                 continue;
             }
             let looked = self.look(lpid, |body| {
@@ -108,7 +141,7 @@ impl Snapshot {
                     return Ok(ControlFlow::Break(look(node)));
                 }
                 self.upper().keep(lpid, node);
-                Ok(ControlFlow::Continue(node.child_for(key).1))
+                Ok(ControlFlow::Continue(child(node)))
             })?;
             match looked {
                 ControlFlow::Continue(child) => lpid = child,
@@ -117,8 +150,26 @@ impl Snapshot {
         }
     }
 
+    /// The entry of an inner node whose child takes a key, and that child; nothing when the page is a leaf.
+    pub(super) fn child_for(&self, lpid: Lpid, key: &[u8]) -> Result<Option<(usize, Lpid)>, EngineError> {
+        if let Some(node) = self.upper().get(lpid) {
+            return Ok(Some(node.child_for(key)));
+        }
+        self.look(lpid, |body| {
+            let node = node_in(lpid, body)?;
+            Ok((node.level() > 0).then(|| {
+                self.upper().keep(lpid, node);
+                node.child_for(key)
+            }))
+        })
+    }
+
     /// What `look` makes of a page of a tree as this snapshot sees it. It must not look at another: the table is locked.
-    fn look<R>(&self, lpid: Lpid, look: impl Fn(&Body) -> Result<R, EngineError>) -> Result<R, EngineError> {
+    pub(super) fn look<R>(
+        &self,
+        lpid: Lpid,
+        look: impl Fn(&Body) -> Result<R, EngineError>,
+    ) -> Result<R, EngineError> {
         match self.shared().frames.look(lpid, self.sight(), &look) {
             Some(looked) => looked,
             None => look(&self.load_one(lpid)?.body),
@@ -180,7 +231,7 @@ pub(crate) fn node_of(frame: &Frame) -> Result<&Node, EngineError> {
     node_in(frame.lpid, &frame.body)
 }
 
-fn node_in(lpid: Lpid, body: &Body) -> Result<&Node, EngineError> {
+pub(super) fn node_in(lpid: Lpid, body: &Body) -> Result<&Node, EngineError> {
     match body {
         Body::Node(n) => Ok(n),
         _ => Err(EngineError::BadTreePage { lpid, what: "not a node".into() }),

@@ -256,6 +256,9 @@ impl TreeState {
         if outcome.is_err() {
             self.spaces.values_mut().for_each(Space::forget);
         }
+        // What only the state before needed may go now.
+        drop(snapshot);
+        inner.shared.frames.evict();
         outcome
     }
 
@@ -394,6 +397,7 @@ impl TreeState {
         }
         self.redo.trimmed(&passed);
         inner.show(snapshot.with_commits(snapshot.csn(), Some(view)));
+        drop(snapshot);
         inner.shared.frames.evict();
         Ok(true)
     }

@@ -14,7 +14,7 @@ use lode_page::{NodeMut, NodeValue};
 
 use super::allocation::{self, Allocation};
 use super::frames::{Body, Frame, LpidMap};
-use super::read::node_of;
+use super::read::{node_in, node_of};
 use super::space::{Spaces, TreeExtent};
 use super::{Csn, Tree, value};
 use crate::planted::{self, Planted};
@@ -134,11 +134,7 @@ impl<'a> Work<'a> {
             let step = match self.changed.get(&lpid) {
                 Some(Changed::Node(n)) => (n.level() > 0).then(|| n.child_for(key)),
                 Some(_) => return Err(not_a_node(lpid)),
-                None => {
-                    let frame = self.snapshot.frame(lpid)?;
-                    let n = node_of(&frame)?;
-                    (n.level() > 0).then(|| n.child_for(key))
-                }
+                None => self.snapshot.child_for(lpid, key)?,
             };
             let Some((i, child)) = step else { return Ok((lpid, path)) };
             path.push((lpid, i));
@@ -179,11 +175,10 @@ impl<'a> Work<'a> {
         match self.changed.get(&leaf) {
             Some(Changed::Node(n)) => Ok(n.find(key).ok().map(|i| page(n.value(i)))),
             Some(_) => Err(not_a_node(leaf)),
-            None => {
-                let frame = self.snapshot.frame(leaf)?;
-                let n = node_of(&frame)?;
+            None => self.snapshot.look(leaf, |body| {
+                let n = node_in(leaf, body)?;
                 Ok(n.find(key).ok().map(|i| page(n.value(i))))
-            }
+            }),
         }
     }
 
