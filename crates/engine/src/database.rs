@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, TableId, ViewId};
@@ -95,6 +95,10 @@ pub struct TreeStats {
     pub hits: u64,
     /// Reads of pages that were not.
     pub misses: u64,
+    /// Nodes that commits cut in two.
+    pub splits: u64,
+    /// Nodes that commits put together with a neighbour.
+    pub merges: u64,
 }
 
 /// What a database and its snapshots share.
@@ -111,6 +115,9 @@ pub(crate) struct Shared {
     pub(crate) dropped: Mutex<BTreeSet<TableId>>,
     /// The number of the next table that is created, whether it is ever committed or not.
     pub(crate) next_table: Mutex<u32>,
+    /// Nodes that were cut in two, and put together.
+    pub(crate) splits: AtomicU64,
+    pub(crate) merges: AtomicU64,
 }
 
 pub(crate) struct Inner {
@@ -267,6 +274,8 @@ impl Database {
             unpublished: Mutex::default(),
             dropped: Mutex::default(),
             next_table: Mutex::default(),
+            splits: AtomicU64::new(0),
+            merges: AtomicU64::new(0),
         });
         let (view, commit) = shared.store.open_view()?;
         shared.frames.set_view(commit);
@@ -451,7 +460,9 @@ impl Database {
         let (hits, misses) = frames.hits_and_misses();
         let (dirty_bytes, redo_bytes, redo_pages) = self.inner.trees.lock().backlog();
         let held_bytes = frames.held_bytes();
-        TreeStats { held_bytes, dirty_bytes, redo_bytes, redo_pages, hits, misses }
+        let shared = &self.inner.shared;
+        let (splits, merges) = (shared.splits.load(Ordering::Relaxed), shared.merges.load(Ordering::Relaxed));
+        TreeStats { held_bytes, dirty_bytes, redo_bytes, redo_pages, hits, misses, splits, merges }
     }
 
     /// What the buffer pool holds, and how well it did.
