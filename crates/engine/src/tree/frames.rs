@@ -19,6 +19,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use lode_base::prefetch::prefetch_bytes;
 use lode_base::{CommitNo, ExtentId, Lpid, PageBuf};
 use lode_page::Node;
 use parking_lot::{Mutex, RwLock};
@@ -28,6 +29,12 @@ use crate::planted::{self, Planted};
 
 /// Shards of the table: threads that read different pages seldom meet.
 const SHARDS: usize = 64;
+/// Pages beside each other that are of one shard: a scan finds the values of a leaf there.
+const SHARD_PAGES: u64 = 64;
+/// Pages that are looked up under one lock.
+const TOGETHER: usize = 16;
+/// Bytes of such a page that are asked for before anybody reads them: the CPU goes on by itself from there.
+const PREFETCHED_BYTES: usize = 512;
 /// What a frame takes beside its page, its place in the table included, about.
 const FRAME_BYTES: usize = 240;
 /// The drive has not got this version yet.
@@ -47,6 +54,14 @@ pub(crate) enum Body {
 }
 
 impl Body {
+    /// Asks for the first bytes of a value, which come while its references are counted.
+    #[inline]
+    fn prefetch(&self) {
+        if let Self::Value(page) = self {
+            prefetch_bytes(&page[..page.len().min(PREFETCHED_BYTES)]);
+        }
+    }
+
     fn bytes(&self) -> usize {
         match self {
             Self::Node(n) => n.bytes().memory_bytes(),
@@ -176,6 +191,13 @@ impl Newest {
     }
 }
 
+fn shard_of(lpid: Lpid) -> usize {
+    let mut h = LpidHasher::default();
+    h.write_u64(lpid.raw() / SHARD_PAGES);
+    // The table inside takes the low and the highest bits.
+    (h.finish() >> 40) as usize % SHARDS
+}
+
 #[derive(Default)]
 struct Shard {
     newest: LpidMap<Newest>,
@@ -229,10 +251,7 @@ impl Frames {
     }
 
     fn shard(&self, lpid: Lpid) -> &RwLock<Shard> {
-        let mut h = LpidHasher::default();
-        h.write_u64(lpid.raw());
-        // The table inside takes the low and the highest bits.
-        &self.shards[(h.finish() >> 40) as usize % SHARDS]
+        &self.shards[shard_of(lpid)]
     }
 
     /// Bytes that all frames take, also those that only a snapshot holds.
@@ -270,6 +289,39 @@ impl Frames {
             newest.frame.clone()
         };
         newest.as_of(sight.csn).map(|f| look(&f.body))
+    }
+
+    /// As [`Frames::look`], of several pages; appends what is made of each. Those that lie beside each other are looked up
+    /// under one lock, and what is not in the CPU's caches of them comes together.
+    pub(crate) fn look_at_all<R>(
+        &self,
+        mut lpids: &[Lpid],
+        sight: Sight,
+        look: impl Fn(Lpid, &Body) -> R,
+        out: &mut Vec<Option<R>>,
+    ) {
+        while let Some(&first) = lpids.first() {
+            let at = shard_of(first);
+            let together = lpids.iter().take(TOGETHER).take_while(|&&l| shard_of(l) == at).count();
+            let (these, others) = lpids.split_at(together);
+            let shard = self.shards[at].read();
+            let mut newest = [None; TOGETHER];
+            for (place, lpid) in newest.iter_mut().zip(these) {
+                *place = shard.newest.get(lpid);
+                if let Some(newest) = place {
+                    newest.body.prefetch();
+                }
+            }
+            out.extend(these.iter().zip(newest).map(|(&lpid, newest)| {
+                let newest = newest?;
+                newest.touch();
+                match newest.csn <= sight.csn {
+                    true => Some(look(lpid, &newest.body)),
+                    false => newest.frame.clone().as_of(sight.csn).map(|f| look(lpid, &f.body)),
+                }
+            }));
+            lpids = others;
+        }
     }
 
     /// A page as a view of the drive has it. It becomes the newest version when the view is the newest.

@@ -1,9 +1,10 @@
 //! Reading trees at a snapshot.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::{Bound, ControlFlow, Range};
 use std::sync::Arc;
 
 use lode_base::{Lpid, PageBuf};
+use lode_command::ReadRequest;
 use lode_page::{Node, NodeValue};
 
 use super::frames::{Body, Frame};
@@ -62,11 +63,30 @@ impl Snapshot {
     fn value(&self, found: Found) -> Result<Value, EngineError> {
         match found {
             Found::Value(value) => Ok(value),
-            Found::Page(lpid) => self.look(lpid, |body| match body {
-                Body::Value(page) => Ok(value::value(page)),
-                _ => Err(EngineError::BadTreePage { lpid, what: "not the page of a value".into() }),
-            }),
+            Found::Page(lpid) => self.look(lpid, |body| value_in(lpid, body)),
         }
+    }
+
+    /// The values of these entries of a leaf, in order; pages that no frame has are read with one command.
+    pub(super) fn values_at(&self, leaf: &Node, entries: Range<usize>) -> Result<Vec<Value>, EngineError> {
+        let found: Vec<Found> = entries.map(|i| Found::at(leaf, i)).collect();
+        let page = |f: &Found| if let Found::Page(lpid) = f { Some(*lpid) } else { None };
+        let pages: Vec<Lpid> = found.iter().filter_map(page).collect();
+        let mut looked = Vec::with_capacity(pages.len());
+        self.shared().frames.look_at_all(&pages, self.sight(), value_in, &mut looked);
+        let missed: Vec<usize> = (0..pages.len()).filter(|&i| looked[i].is_none()).collect();
+        if !missed.is_empty() {
+            let loaded = self.load(missed.iter().map(|&i| pages[i]))?;
+            for (i, frame) in missed.into_iter().zip(loaded) {
+                looked[i] = Some(value_in(frame.lpid, &frame.body));
+            }
+        }
+        let mut looked = looked.into_iter().flatten();
+        let value = |f| match f {
+            Found::Value(value) => Ok(value),
+            Found::Page(_) => looked.next().expect("each page was looked at, or loaded"),
+        };
+        found.into_iter().map(value).collect()
     }
 
     /// The leaf below `root` that has the key, if any has.
@@ -101,7 +121,7 @@ impl Snapshot {
     fn look<R>(&self, lpid: Lpid, look: impl Fn(&Body) -> Result<R, EngineError>) -> Result<R, EngineError> {
         match self.shared().frames.look(lpid, self.sight(), &look) {
             Some(looked) => looked,
-            None => look(&self.load(lpid)?.body),
+            None => look(&self.load_one(lpid)?.body),
         }
     }
 
@@ -109,19 +129,27 @@ impl Snapshot {
     pub(crate) fn frame(&self, lpid: Lpid) -> Result<Arc<Frame>, EngineError> {
         match self.shared().frames.get(lpid, self.sight()) {
             Some(frame) => Ok(frame),
-            None => self.load(lpid),
+            None => self.load_one(lpid),
         }
     }
 
-    /// A page that no frame has.
-    fn load(&self, lpid: Lpid) -> Result<Arc<Frame>, EngineError> {
-        let bytes = self.noting_age(self.store().read_page(Some(self.view_id()), lpid))?;
-        let (csn, body) = body_of(lpid, bytes)?;
-        if csn > self.csn() {
-            let what = format!("of commit {csn}, at a snapshot of {}", self.csn());
-            return Err(EngineError::BadTreePage { lpid, what });
-        }
-        Ok(self.shared().frames.loaded(lpid, csn, body, self.sight()))
+    fn load_one(&self, lpid: Lpid) -> Result<Arc<Frame>, EngineError> {
+        Ok(self.load([lpid].into_iter())?.remove(0))
+    }
+
+    /// Pages that no frame has.
+    fn load(&self, lpids: impl Iterator<Item = Lpid> + Clone) -> Result<Vec<Arc<Frame>>, EngineError> {
+        let requests = lpids.clone().map(|lpid| ReadRequest { lpid, range: None }).collect();
+        let (pages, _) = self.noting_age(self.store().read(Some(self.view_id()), requests))?;
+        let frame = |(lpid, bytes)| {
+            let (csn, body) = body_of(lpid, bytes)?;
+            if csn > self.csn() {
+                let what = format!("of commit {csn}, at a snapshot of {}", self.csn());
+                return Err(EngineError::BadTreePage { lpid, what });
+            }
+            Ok(self.shared().frames.loaded(lpid, csn, body, self.sight()))
+        };
+        lpids.zip(pages).map(frame).collect()
     }
 }
 
@@ -137,6 +165,13 @@ impl Found {
             NodeValue::Inline(_) => Self::Value(leaf.share(i).expect("it stands in the node")),
             NodeValue::Page(page) => Self::Page(page),
         }
+    }
+}
+
+fn value_in(lpid: Lpid, body: &Body) -> Result<Value, EngineError> {
+    match body {
+        Body::Value(page) => Ok(value::value(page)),
+        _ => Err(EngineError::BadTreePage { lpid, what: "not the page of a value".into() }),
     }
 }
 
