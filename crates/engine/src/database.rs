@@ -27,7 +27,7 @@ use crate::store::Store;
 use crate::transaction::{Durability, Transaction};
 use crate::tree::frames::Frames;
 use crate::tree::state::TreeState;
-use crate::tree::{Csn, Tree, value};
+use crate::tree::{Csn, Tree, TreeLoad, value};
 use crate::{
     EngineError, HostClock, IndexDef, LinkStats, PoolStats, Snapshot, TableDef, WriteTxn, check, index,
 };
@@ -398,6 +398,15 @@ impl Database {
             Some(_) => Err(EngineError::TreeExists(name.into())),
             None => self.inner.trees.lock().create(&self.inner, name),
         }
+    }
+
+    /// Begins to load a new tree with keys that come in their order: nodes are made from the leaves up, each once, and go to
+    /// the drive in large batches, without redo. Nothing shows before [`TreeLoad::finish`], nor ever if a crash comes before.
+    ///
+    /// # Errors
+    /// [`EngineError::TreeExists`], or when the drive is full or fails.
+    pub fn load_tree(&self, name: &str) -> Result<TreeLoad, EngineError> {
+        TreeLoad::new(self.inner.clone(), name)
     }
 
     /// The tree of this name at the newest committed state.
