@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, TableId, ViewId};
@@ -27,7 +27,7 @@ use crate::store::Store;
 use crate::transaction::{Durability, Transaction};
 use crate::tree::frames::Frames;
 use crate::tree::state::TreeState;
-use crate::tree::{Csn, Tree, value};
+use crate::tree::{Csn, Tree, TreeLoad, value};
 use crate::{
     EngineError, HostClock, IndexDef, LinkStats, PoolStats, Snapshot, TableDef, WriteTxn, check, index,
 };
@@ -95,6 +95,10 @@ pub struct TreeStats {
     pub hits: u64,
     /// Reads of pages that were not.
     pub misses: u64,
+    /// Nodes that commits cut in two.
+    pub splits: u64,
+    /// Nodes that commits put together with a neighbour.
+    pub merges: u64,
 }
 
 /// What a database and its snapshots share.
@@ -111,6 +115,9 @@ pub(crate) struct Shared {
     pub(crate) dropped: Mutex<BTreeSet<TableId>>,
     /// The number of the next table that is created, whether it is ever committed or not.
     pub(crate) next_table: Mutex<u32>,
+    /// Nodes that were cut in two, and put together.
+    pub(crate) splits: AtomicU64,
+    pub(crate) merges: AtomicU64,
 }
 
 pub(crate) struct Inner {
@@ -267,6 +274,8 @@ impl Database {
             unpublished: Mutex::default(),
             dropped: Mutex::default(),
             next_table: Mutex::default(),
+            splits: AtomicU64::new(0),
+            merges: AtomicU64::new(0),
         });
         let (view, commit) = shared.store.open_view()?;
         shared.frames.set_view(commit);
@@ -391,6 +400,15 @@ impl Database {
         }
     }
 
+    /// Begins to load a new tree with keys that come in their order: nodes are made from the leaves up, each once, and go to
+    /// the drive in large batches, without redo. Nothing shows before [`TreeLoad::finish`], nor ever if a crash comes before.
+    ///
+    /// # Errors
+    /// [`EngineError::TreeExists`], or when the drive is full or fails.
+    pub fn load_tree(&self, name: &str) -> Result<TreeLoad, EngineError> {
+        TreeLoad::new(self.inner.clone(), name)
+    }
+
     /// The tree of this name at the newest committed state.
     pub fn tree(&self, name: &str) -> Option<Tree> {
         self.inner.current().tree(name)
@@ -451,7 +469,9 @@ impl Database {
         let (hits, misses) = frames.hits_and_misses();
         let (dirty_bytes, redo_bytes, redo_pages) = self.inner.trees.lock().backlog();
         let held_bytes = frames.held_bytes();
-        TreeStats { held_bytes, dirty_bytes, redo_bytes, redo_pages, hits, misses }
+        let shared = &self.inner.shared;
+        let (splits, merges) = (shared.splits.load(Ordering::Relaxed), shared.merges.load(Ordering::Relaxed));
+        TreeStats { held_bytes, dirty_bytes, redo_bytes, redo_pages, hits, misses, splits, merges }
     }
 
     /// What the buffer pool holds, and how well it did.

@@ -183,6 +183,16 @@ pub enum EngineError {
         /// Bytes that fit.
         limit_bytes: usize,
     },
+    /// A key of a load that does not come after the one before.
+    #[error("tree \"{tree}\": key {key} does not come after key {last}")]
+    KeyOrder {
+        /// The tree.
+        tree: String,
+        /// The key.
+        key: String,
+        /// The one before.
+        last: String,
+    },
     /// Changes that no batch of the drive can hold.
     #[error(
         "the transaction is too large: {bytes} bytes in {writes} writes; the drive takes {limit_bytes} at once"

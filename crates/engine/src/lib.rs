@@ -50,7 +50,7 @@ pub use table::{
     Table, TableDef, TableOptions,
 };
 pub use transaction::{Durability, Range, Savepoint, Transaction};
-pub use tree::{Csn, Cursor, KEY_BYTES_MAX, Tree, Value};
+pub use tree::{Csn, Cursor, KEY_BYTES_MAX, Tree, TreeLoad, Value};
 pub use write::{SavedChanges, WriteTxn};
 
 /// A hash map whose order is the same in every run: nothing here draws randomness.

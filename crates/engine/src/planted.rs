@@ -17,6 +17,7 @@ lode_base::planted_faults! {
     SplitRightNotLogged: "the right half of a split is not logged",
     SplitLeftNotLogged: "what a split takes from the left half is not logged",
     RootSplitHalfLogged: "the left child of a root that was split is not logged",
+    MergeNotLogged: "a node that took in its neighbour is not logged",
     TakeNotLogged: "that a page is in use is not logged",
     FreeNotLogged: "that a page is free is not logged",
     FreedFollowsNewer: "a page that was freed is trimmed after it was used again",

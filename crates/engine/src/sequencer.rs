@@ -323,7 +323,7 @@ fn nth(writes: &[TreeWrites], i: usize) -> (&Tree, &[u8]) {
 }
 
 /// A key as a message shows it.
-fn shown(key: &[u8]) -> String {
+pub(crate) fn shown(key: &[u8]) -> String {
     const SHOWN_MAX: usize = 32;
     let dots = if key.len() > SHOWN_MAX { "..." } else { "" };
     let key = &key[..key.len().min(SHOWN_MAX)];

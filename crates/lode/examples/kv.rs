@@ -34,6 +34,13 @@ fn main() -> Result<(), lode::Error> {
     }
     rate("puts of 100 bytes, 1,000 a commit", count, begun);
 
+    db.drop_tree("loaded", true)?;
+    let begun = Instant::now();
+    let mut load = db.load_tree("loaded")?;
+    load.extend((0..count).map(|n| (n.to_be_bytes(), [7; 100])))?;
+    load.finish()?;
+    rate("keys loaded in their order, 100 bytes", count, begun);
+
     for threads in [1, 2] {
         let begun = Instant::now();
         let reads = 1_000_000u64;

@@ -48,6 +48,21 @@
 //! # }
 //! ```
 //!
+//! A tree that is filled at once, from keys in their order, is loaded: its nodes are written once, packed, without transactions,
+//! and it is there as a whole when the load is finished, or not at all:
+//!
+//! ```
+//! # fn main() -> Result<(), lode::Error> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let db = lode::Database::open(dir.path().join("my.lode"))?;
+//! let mut load = db.load_tree("squares")?.fill_percent(90);
+//! load.extend((0..100_000u64).map(|n| (n.to_be_bytes(), (n * n).to_le_bytes())))?;
+//! let squares = load.finish()?;                    // durable when it returns
+//! assert_eq!(db.begin()?.get(&squares, &7u64.to_be_bytes())?.as_deref(), Some(&49u64.to_le_bytes()[..]));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! The same file is a SQL database: `lode sql my.lode`. It has one opener at a time.
 
 mod file;
@@ -60,7 +75,7 @@ use std::sync::Arc;
 pub use file::{CAPACITY_BYTES_MIN, file_geometry};
 pub use lode_engine::{
     Csn, Cursor, Durability, EngineError, KEY_BYTES_MAX, Range, Savepoint, Snapshot, Transaction, Tree,
-    TreeStats, Value,
+    TreeLoad, TreeStats, Value,
 };
 pub use worker::{Upkeep, Worker};
 

@@ -136,6 +136,7 @@ fn engine_sqlstate(e: &EngineError) -> &'static str {
         EngineError::NoSuchIndex(_) | EngineError::NoSuchTree(_) => "42704",
         EngineError::TreeExists(_) => "42710",
         EngineError::EntryTooLong { .. } | EngineError::TransactionTooLarge { .. } => "54000",
+        EngineError::KeyOrder { .. } => "22000",
         EngineError::Halted(_) => "58030",
         EngineError::DuplicateColumn { .. } => "42701",
         EngineError::TooLong { .. } => "22001",

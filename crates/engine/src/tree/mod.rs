@@ -9,6 +9,7 @@
 //! ones are pages of their own, which a new value of the same key replaces in place.
 
 pub(crate) mod allocation;
+mod bulk;
 mod check;
 mod cursor;
 pub(crate) mod frames;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 
 use lode_base::{Lpid, OwnerId, PageBuf, TableId};
 
+pub use bulk::TreeLoad;
 pub(crate) use check::check;
 pub use cursor::Cursor;
 pub(crate) use cursor::Order;

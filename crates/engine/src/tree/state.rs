@@ -415,31 +415,45 @@ impl TreeState {
             self.sync(inner)?;
         }
         self.check_halted()?;
-        let snapshot = inner.refreshed()?;
-        let mut catalog = snapshot.catalog().clone();
         let id = inner.shared.new_table();
-        catalog.next_table = catalog.next_table.max(id.raw() + 1);
         let extent = inner.shared.store.allocate(id.into())?;
         inner.shared.frames.forget(extent);
         let tree = Tree::new(id, name.into(), extent.page(1));
-        catalog.trees.insert(name.into(), tree.clone());
         // What it holds is of the newest commit: later ones change it.
-        let csn = snapshot.csn();
+        let csn = inner.current().csn();
         let mut bitmap = Allocation::empty(extent);
         bitmap.set(1, true);
         bitmap.set_csn(csn);
         let mut root = lode_page::NodeMut::empty(tree.root(), 0, &[], None);
         root.set_csn(csn.raw());
-        let mut batch = Batch { pin: true, ..Batch::default() };
+        let mut batch = Batch::default();
         for (lpid, data) in
             [(allocation::page_of(extent), bitmap.freeze()), (tree.root(), root.finish_exact())]
         {
             batch.writes.push(PageWrite { lpid, data, align: Align::Cell });
         }
-        self.write_catalog(inner, &snapshot, catalog, batch)?;
         let space = Space { extents: vec![TreeExtent::new(extent, true)] };
-        self.spaces.insert(tree.owner(), space);
+        self.adopt(inner, tree.clone(), space, batch)?;
         Ok(tree)
+    }
+
+    /// Names a new tree, all of whose pages the drive has once it has this batch.
+    pub(super) fn adopt(
+        &mut self,
+        inner: &Inner,
+        tree: Tree,
+        space: Space,
+        mut batch: Batch,
+    ) -> Result<(), EngineError> {
+        self.check_halted()?;
+        let snapshot = inner.refreshed()?;
+        let mut catalog = snapshot.catalog().clone();
+        catalog.next_table = catalog.next_table.max(tree.id().raw() + 1);
+        catalog.trees.insert(tree.name().into(), tree.clone());
+        batch.pin = true;
+        self.write_catalog(inner, &snapshot, catalog, batch)?;
+        self.spaces.insert(tree.owner(), space);
+        Ok(())
     }
 
     /// Drops a tree and all its pages.

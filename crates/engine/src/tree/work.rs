@@ -7,6 +7,7 @@
 //! Nothing here shows before its frames are published; dropped, it leaves nothing but extents that are still unused.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use lode_base::{ExtentId, Lpid, PageBuf};
 use lode_page::node::Split;
@@ -39,6 +40,8 @@ pub(crate) struct Work<'a> {
     redo: Bodies,
     /// Bitmaps of extents that were begun: they go with the redo, since a crash would forget the extents.
     begun: Vec<Lpid>,
+    splits: u64,
+    merges: u64,
 }
 
 /// What commits came to.
@@ -59,7 +62,8 @@ type Path = Vec<(Lpid, usize)>;
 impl<'a> Work<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot, spaces: &'a mut Spaces) -> Self {
         let (changed, redo) = (LpidMap::default(), Bodies::default());
-        Self { snapshot, spaces, csn: Csn::default(), changed, redo, begun: Vec::new() }
+        let (begun, splits, merges) = (Vec::new(), 0, 0);
+        Self { snapshot, spaces, csn: Csn::default(), changed, redo, begun, splits, merges }
     }
 
     /// What follows is done by this commit, which is newer than all before.
@@ -105,7 +109,10 @@ impl<'a> Work<'a> {
 
     /// The pages as they are now.
     pub(crate) fn done(self) -> Done {
-        let frames = &self.snapshot.shared().frames;
+        let shared = self.snapshot.shared();
+        shared.splits.fetch_add(self.splits, Ordering::Relaxed);
+        shared.merges.fetch_add(self.merges, Ordering::Relaxed);
+        let frames = &shared.frames;
         let begun = self.begun.iter().map(|l| l.extent()).collect();
         let mut done = Done { frames: Vec::new(), redo: self.redo, with_redo: Vec::new(), begun };
         let mut changed: Vec<(Lpid, Changed)> = self.changed.into_iter().collect();
@@ -207,6 +214,7 @@ impl<'a> Work<'a> {
 
     /// Cuts a node in two; the root keeps its page.
     fn split(&mut self, tree: &Tree, lpid: Lpid, mut path: Path, last_put: usize) -> Result<(), EngineError> {
+        self.splits += 1;
         let right_lpid = self.take(tree)?;
         let Split { separator, left, right } = self.node_mut(lpid)?.split(right_lpid, last_put);
         let Some((parent, _)) = path.pop() else {
@@ -257,20 +265,22 @@ impl<'a> Work<'a> {
         }
         let siblings = self.with_node(parent, NodeMut::entries)?;
         if siblings > 1 {
-            // The right one of the two goes away, since the first child of a node never does.
-            let right_at = if at + 1 < siblings { at + 1 } else { at };
-            let (left, right, separator) = self.with_node(parent, |p| {
-                let mut key = Vec::new();
-                p.read_key(right_at, &mut key);
-                (p.child(right_at - 1), p.child(right_at), key)
-            })?;
-            let right_node = self.with_node(right, NodeMut::clone)?;
-            let merged = self.with_node(left, |l| {
-                let both = l.used_bytes() + right_node.used_bytes();
-                (both <= node_bytes * 3 / 4).then(|| l.merged(&right_node, &separator))
-            })?;
-            let Some(merged) = merged else { return Ok(()) };
-            self.set_node(merged);
+            // Where keys go in their order, what is left of those before stands on the left. Of two nodes the right one goes
+            // away, since the first child of a node never does.
+            let right_ats = [at, at + 1].into_iter().filter(|i| (1..siblings).contains(i));
+            let mut merged = None;
+            for right_at in right_ats {
+                merged = self.merge_at(parent, right_at)?;
+                if merged.is_some() {
+                    break;
+                }
+            }
+            let Some((merged, right, separator)) = merged else { return Ok(()) };
+            self.merges += 1;
+            match planted::is(Planted::MergeNotLogged) {
+                true => self.set_node_quietly(merged),
+                false => self.set_node(merged),
+            }
             self.free(tree, right)?;
             self.node_mut(parent)?.delete(&separator);
             self.redo.push(&Record::Delete { lpid: parent, key: &separator });
@@ -279,6 +289,26 @@ impl<'a> Work<'a> {
             return self.lower(tree, parent);
         }
         self.shrink(tree, parent, path)
+    }
+
+    /// Child `right_at` of a node and the one before it as one, where they fit well; with the page and the separator that go.
+    fn merge_at(
+        &self,
+        parent: Lpid,
+        right_at: usize,
+    ) -> Result<Option<(NodeMut, Lpid, Vec<u8>)>, EngineError> {
+        let node_bytes = self.snapshot.shared().options.node_bytes;
+        let (left, right, separator) = self.with_node(parent, |p| {
+            let mut key = Vec::new();
+            p.read_key(right_at, &mut key);
+            (p.child(right_at - 1), p.child(right_at), key)
+        })?;
+        let right_node = self.with_node(right, NodeMut::clone)?;
+        let merged = self.with_node(left, |l| {
+            let both = l.used_bytes() + right_node.used_bytes();
+            (both <= node_bytes * 3 / 4).then(|| l.merged(&right_node, &separator))
+        })?;
+        Ok(merged.map(|m| (m, right, separator)))
     }
 
     /// A root with a single child becomes that child.

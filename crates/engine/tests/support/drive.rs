@@ -74,6 +74,12 @@ impl TestDrive {
         self.state.lock().commit
     }
 
+    /// Pages that are there.
+    pub fn pages(&self) -> usize {
+        let there = |v: &&Vec<(u64, Option<Version>)>| v.last().is_some_and(|v| v.1.is_some());
+        self.state.lock().pages.values().filter(there).count()
+    }
+
     pub fn extents(&self) -> usize {
         self.state.lock().extents.len()
     }

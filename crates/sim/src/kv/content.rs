@@ -7,8 +7,10 @@
 
 use crate::random::{mix, nth};
 
-/// One key in so many holds a list.
+/// One key in so many holds a list, which grows and never goes.
 const LIST_EVERY: u32 = 8;
+/// None from here on, so that nodes there can become empty.
+const LISTS_END: u32 = 64;
 /// Longest key that is made.
 const KEY_BYTES_MAX: u64 = 200;
 
@@ -29,7 +31,7 @@ pub(super) fn key(seed: u64, n: u32) -> Vec<u8> {
 
 /// Whether a key holds a list.
 pub(super) fn is_list(n: u32) -> bool {
-    n % LIST_EVERY == 3
+    n < LISTS_END && n % LIST_EVERY == 3
 }
 
 /// The value of this number and about this length.

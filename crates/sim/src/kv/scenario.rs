@@ -22,6 +22,8 @@ pub(super) const SLOTS: usize = 6;
 pub(super) const TREES: u32 = 4;
 /// Transactions that are committed together at most.
 const TOGETHER_MAX: u64 = 4;
+/// Keys that are written, and later deleted, in a row at most.
+const STRETCH_MAX: u64 = 150;
 /// Bytes of the medium, unless it is to be full.
 const CAPACITY_BYTES: u64 = 32 << 20;
 
@@ -88,6 +90,8 @@ const NAMES: Names = Names {
         "reads of trees that were dropped since",
         "reads of values that are pages",
         "pages read from the drive",
+        "nodes split",
+        "nodes merged",
         "reopens after a power cut",
         "reopens with redo to replay",
         "reopens without redo",
@@ -252,7 +256,7 @@ impl Simulated for KvScenario {
     }
 
     fn steps(&self, count: usize) -> Vec<Step> {
-        let mut g = Generator { s: self, r: Random::new(self.seed ^ 0x5EED5) };
+        let mut g = Generator { s: self, r: Random::new(self.seed ^ 0x5EED5), grown: None };
         let mut steps = vec![Step::SetDurability { mode: self.durability }, Step::CreateTree { tree: 0 }];
         while steps.len() < count {
             g.next(&mut steps);
@@ -293,6 +297,8 @@ impl fmt::Display for KvScenario {
 struct Generator<'a> {
     s: &'a KvScenario,
     r: Random,
+    /// A stretch of keys that was written, and is to go.
+    grown: Option<Work>,
 }
 
 /// Kinds of steps that are drawn by weight.
@@ -308,6 +314,7 @@ enum Draw {
     Rollback,
     Whole,
     Together,
+    Stretch,
     Refused,
     Sync,
     Flush,
@@ -321,7 +328,7 @@ enum Draw {
     Disarm,
 }
 
-const DRAWS: [(Draw, u64); 21] = [
+const DRAWS: [(Draw, u64); 22] = [
     (Draw::Begin, 14),
     (Draw::Read, 12),
     (Draw::Write, 22),
@@ -332,6 +339,7 @@ const DRAWS: [(Draw, u64); 21] = [
     (Draw::Rollback, 2),
     (Draw::Whole, 20),
     (Draw::Together, 5),
+    (Draw::Stretch, 8),
     (Draw::Refused, 1),
     (Draw::Sync, 4),
     (Draw::Flush, 4),
@@ -349,6 +357,7 @@ const DRAWS: [(Draw, u64); 21] = [
 fn favours(mix: KvMix, draw: Draw) -> u64 {
     match (mix, draw) {
         (KvMix::Growth, Draw::Whole) => 2,
+        (KvMix::Growth, Draw::Stretch) => 3,
         (KvMix::Contention, Draw::Begin | Draw::Commit) => 3,
         (KvMix::Pinned, Draw::Flush | Draw::Read | Draw::Work | Draw::Whole) => 2,
         (KvMix::Relaxed, Draw::Sync | Draw::Whole | Draw::SetDurability) => 3,
@@ -391,6 +400,22 @@ impl Generator<'_> {
             Draw::Together => {
                 let works = r.between(2, TOGETHER_MAX);
                 Step::Together { works: (0..works).map(|_| self.small_work()).collect() }
+            }
+            Draw::Stretch => {
+                // All of a stretch of keys is there at once, and later most of it goes: nodes become small beside each other.
+                let work = match self.grown.take() {
+                    Some(grown) => Work { deletes_percent: 97, ..grown },
+                    None => {
+                        let taken = u64::from(self.s.drive.batch_pages_max / 8);
+                        let keys_max = u64::from(self.s.keys / 2).min(taken).min(STRETCH_MAX);
+                        let keys = r.between(1, keys_max.max(1)) as u32;
+                        let work = self.work(keys);
+                        let grown = Work { keys, deletes_percent: 0, keys_at: KeysAt::InARow, ..work };
+                        self.grown = Some(grown);
+                        grown
+                    }
+                };
+                Step::Whole { work }
             }
             Draw::Refused => Step::Refused { seed: r.next() },
             Draw::Sync => Step::Sync,

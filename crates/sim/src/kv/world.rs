@@ -150,8 +150,10 @@ impl<'a> World<'a> {
     /// Adds up what the database did since it was opened.
     fn count(&mut self) {
         if let Some(database) = &self.database {
-            let misses = database.tree_stats().misses;
-            self.coverage.met_times("pages read from the drive", misses);
+            let stats = database.tree_stats();
+            self.coverage.met_times("pages read from the drive", stats.misses);
+            self.coverage.met_times("nodes split", stats.splits);
+            self.coverage.met_times("nodes merged", stats.merges);
         }
     }
 

@@ -308,9 +308,9 @@ impl World<'_> {
         let snapshot = self.model.csn(place);
         let bytes: usize = writes.iter().map(|(k, v)| k.1.len() + v.as_ref().map_or(0, Vec::len)).sum();
         let drive = &self.scenario.drive;
-        // Small nodes with long keys split up to the root, again and again.
-        let nodes = writes.len() * 8 * self.scenario.database.node_bytes;
-        let large = bytes.max(nodes / 8) as u64 > drive.batch_bytes_max / 8
+        // Where keys are as long as nodes, each splits nodes up to the root, whose images are in the redo.
+        let images = writes.len() << 14;
+        let large = bytes.max(images / 8) as u64 > drive.batch_bytes_max / 8
             || writes.len() > drive.batch_pages_max as usize / 8;
         let several = writes.keys().any(|k| k.0 != writes.keys().next().map_or(0, |f| f.0));
         let cut = self.faults.is_cut();

@@ -1,0 +1,92 @@
+//! Power cuts within the load of a tree, on a real drive: afterwards all of the tree is there or nothing, its extents included,
+//! and the load can be done again.
+
+use std::sync::Arc;
+
+use lode_base::Geometry;
+use lode_engine::{Database, DatabaseOptions, EngineError};
+use lode_firmware::{Drive, DriveOptions, Unrecovered};
+use lode_flash::{Faults, Medium};
+
+fn options() -> DatabaseOptions {
+    DatabaseOptions { node_bytes: 512, value_page_bytes_min: 100, ..DatabaseOptions::default() }
+}
+
+fn drive_options() -> DriveOptions {
+    DriveOptions { batch_bytes_max: 128 << 10, ..DriveOptions::default() }
+}
+
+const KEYS: u32 = 5000;
+
+fn value(n: u32) -> Vec<u8> {
+    vec![n as u8; if n.is_multiple_of(10) { 700 } else { 20 }]
+}
+
+/// The load of a tree, which a power cut may end.
+fn load(db: &Database) -> Result<(), EngineError> {
+    let mut load = db.load_tree("loaded")?;
+    load.extend((0..KEYS).map(|n| (n.to_be_bytes(), value(n))))?;
+    load.finish().map(drop)
+}
+
+fn holds(db: &Database, name: &str, count: u32) {
+    let txn = db.begin().unwrap();
+    let tree = txn.tree(name).unwrap();
+    let mut rows = txn.scan::<&[u8]>(&tree, ..).unwrap();
+    for n in 0..count {
+        let (key, found) = rows.next().unwrap().unwrap();
+        assert!(*key == n.to_be_bytes() && found[..] == value(n), "key {n} of {name}");
+    }
+    assert!(rows.next().unwrap().is_none());
+    drop(rows);
+    drop(txn);
+    assert_eq!(db.check().unwrap(), Vec::<String>::new());
+}
+
+fn new_drive() -> (Drive, Faults) {
+    let geometry = Geometry::new(1, 1, 1, 4096, 4096, 256 << 10, 64).unwrap();
+    let (medium, faults) = Medium::simulated(geometry);
+    (Drive::format(medium, drive_options()).unwrap(), faults)
+}
+
+#[test]
+fn a_power_cut_within_a_load_leaves_all_of_it_or_nothing() {
+    let (mut cut_short, mut whole) = (0, 0);
+    for n in 0.. {
+        let (drive, faults) = new_drive();
+        let db = Database::open(Arc::new(drive.clone()), options()).unwrap();
+        let tree = db.create_tree("before", false).unwrap();
+        let mut txn = db.begin().unwrap();
+        txn.put(&tree, &0u32.to_be_bytes(), &value(0)).unwrap();
+        txn.commit().unwrap();
+        faults.cut_after(n);
+        let done = load(&db);
+        let ended = !faults.is_cut();
+        if ended {
+            done.unwrap();
+            faults.cut();
+        }
+        drop((db, drive));
+        let (medium, _faults) = faults.restored(n).unwrap();
+        let drive = Unrecovered::new(medium, drive_options()).recover().unwrap();
+        let db = Database::open(Arc::new(drive), options()).unwrap();
+        holds(&db, "before", 1);
+        match db.tree("loaded") {
+            Some(_) => {
+                holds(&db, "loaded", KEYS);
+                whole += 1;
+            }
+            None => {
+                assert!(!ended, "a load that ended is there");
+                cut_short += 1;
+                load(&db).unwrap();
+                holds(&db, "loaded", KEYS);
+            }
+        }
+        if ended {
+            break;
+        }
+    }
+    println!("{cut_short} loads were cut short, {whole} were whole");
+    assert!(cut_short > 10 && whole > 0);
+}
