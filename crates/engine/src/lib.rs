@@ -15,6 +15,7 @@ mod clock;
 mod database;
 mod error;
 mod index;
+mod index_order;
 mod own;
 mod planted;
 mod pool;
@@ -35,6 +36,7 @@ pub use clock::{ClockReading, HostClock, HostWork, Meter, ModelledTime};
 pub use database::{Database, DatabaseOptions, TreeStats};
 pub use error::EngineError;
 pub use index::IndexedPages;
+pub use index_order::{IndexOrder, IndexWalk, NullsAt, OrderBound, OrderColumn, OrderKey, OrderedPages};
 pub use lode_command::Progress;
 #[cfg(feature = "planted")]
 pub use planted::{Planted, plant};
@@ -50,7 +52,7 @@ pub use table::{
     Table, TableDef, TableOptions,
 };
 pub use transaction::{Durability, Range, Savepoint, Transaction};
-pub use tree::{Csn, Cursor, KEY_BYTES_MAX, Tree, Value};
+pub use tree::{BackCursor, Csn, Cursor, KEY_BYTES_MAX, Tree, Value};
 pub use write::{SavedChanges, WriteTxn};
 
 /// A hash map whose order is the same in every run: nothing here draws randomness.

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use lode_base::{Lpid, OwnerId, PageBuf, TableId};
 
 pub(crate) use check::check;
-pub use cursor::Cursor;
+pub use cursor::{BackCursor, Cursor};
 pub(crate) use read::body_of;
 
 /// Longest key of a tree.

@@ -7,7 +7,7 @@ use lode_base::{Lpid, PageBuf};
 use lode_page::{Node, NodeValue};
 
 use super::frames::{Body, Frame};
-use super::{Csn, Cursor, Tree, Value, allocation, value};
+use super::{BackCursor, Csn, Cursor, Tree, Value, allocation, value};
 use crate::{EngineError, Snapshot};
 
 /// Checks the bytes of a page of a tree; answers what it is, and the commit that wrote it.
@@ -48,6 +48,19 @@ impl Snapshot {
         Cursor::new(self.clone(), tree.clone(), start, end)
     }
 
+    /// The keys within bounds, from the last to the first.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn range_back(
+        &self,
+        tree: &Tree,
+        start: Bound<&[u8]>,
+        end: Bound<&[u8]>,
+    ) -> Result<BackCursor, EngineError> {
+        BackCursor::new(self.clone(), tree.clone(), start, end)
+    }
+
     pub(crate) fn check_tree(&self, tree: &Tree) -> Result<(), EngineError> {
         match self.catalog().has_tree(tree) {
             true => Ok(()),
@@ -80,6 +93,33 @@ impl Snapshot {
                 return Ok(frame);
             }
             lpid = node.child_for(key).1;
+        }
+    }
+
+    /// The leaf below `root` that has the greatest keys below `key`, of which there may be none; with `None` the last leaf.
+    pub(super) fn leaf_before(&self, root: Lpid, key: Option<&[u8]>) -> Result<Arc<Frame>, EngineError> {
+        let (mut lpid, mut key, mut separator) = (root, key, Vec::new());
+        loop {
+            let frame = self.frame(lpid)?;
+            let node = node_of(&frame)?;
+            if node.level() == 0 {
+                return Ok(frame);
+            }
+            let at = match key {
+                None => node.entries() - 1,
+                Some(k) => {
+                    let (at, _) = node.child_for(k);
+                    node.read_key(at, &mut separator);
+                    // All keys of that child are at least its separator: those below are in the child before, to its end.
+                    if at > 0 && separator == k {
+                        key = None;
+                        at - 1
+                    } else {
+                        at
+                    }
+                }
+            };
+            lpid = node.child(at);
         }
     }
 
