@@ -4,6 +4,8 @@
 //!   PageBufMut ── freeze ─► PageBuf ── slice ─► PageBuf      (all slices share one allocation)
 //! ```
 //!
+//! The count of references lies in the line before the bytes: who reads a page goes to one place in memory.
+//!
 //! A `PageBuf` can be viewed as a slice of numbers where its alignment allows, so that a filter runs over arrays
 //! and Arrow takes the bytes without a copy.
 //!
@@ -12,11 +14,10 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::mem::take;
 use std::ops::{Bound, Deref, DerefMut, RangeBounds};
-use std::sync::Arc;
 
 use bytemuck::{AnyBitPattern, NoUninit, Pod, Zeroable};
+use triomphe::{Arc, UniqueArc};
 
 use crate::CELL_BYTES;
 
@@ -37,8 +38,8 @@ const LARGE_COUNT: usize = 2;
 /// Buffers that nobody uses any more, whatever is in them.
 struct Spares {
     /// By units, from one on.
-    small: [Vec<Vec<Line>>; SMALL_UNITS],
-    large: Vec<Vec<Line>>,
+    small: [Vec<Lines>; SMALL_UNITS],
+    large: Vec<Lines>,
 }
 
 thread_local! {
@@ -48,66 +49,62 @@ thread_local! {
 
 impl Spares {
     /// Some lines, at least so many, all initialised.
-    fn take(&mut self, lines: usize) -> Option<Vec<Line>> {
+    fn take(&mut self, lines: usize) -> Option<Lines> {
         let units = lines.div_ceil(UNIT_LINES);
         match units {
             0 => None,
             1..=SMALL_UNITS => self.small[units - 1].pop(),
             // Not one that is much longer: it would be kept alive for few bytes.
             _ => {
-                let fits = |l: &Vec<Line>| (lines..=2 * lines).contains(&l.len());
+                let fits = |l: &Lines| (lines..=2 * lines).contains(&l.len());
                 self.large.iter().rposition(fits).map(|i| self.large.swap_remove(i))
             }
         }
     }
 
-    fn keep(&mut self, lines: Vec<Line>) {
+    /// Keeps a buffer of a length that is kept.
+    fn keep(&mut self, lines: Lines) {
         let units = lines.len() / UNIT_LINES;
-        if units * UNIT_LINES != lines.len() || lines.capacity() != lines.len() {
-            return;
-        }
         match units {
-            0 => {}
-            1..=SMALL_UNITS => {
+            ..=SMALL_UNITS => {
                 let spares = &mut self.small[units - 1];
                 if (spares.len() + 1) * units * UNIT_LINES * CELL_BYTES <= SMALL_BYTES {
                     spares.push(lines);
                 }
             }
-            _ if units <= LARGE_UNITS => {
+            _ => {
                 // What was not asked for again makes room: lengths change with what a thread does.
                 if self.large.len() == LARGE_COUNT {
                     self.large.remove(0);
                 }
                 self.large.push(lines);
             }
-            _ => {}
         }
     }
 }
 
-/// The memory of a [`PageBuf`].
-struct Lines(Vec<Line>);
+/// Memory that one buffer has to itself.
+type Lines = UniqueArc<[Line]>;
 
-impl Drop for Lines {
-    fn drop(&mut self) {
-        let lines = take(&mut self.0);
-        // A thread that ends has no spares any more.
-        let _ = SPARES.try_with(|s| s.borrow_mut().keep(lines));
-    }
+fn zeroed(lines: usize) -> Lines {
+    std::iter::repeat_n(Line::zeroed(), lines).collect()
+}
+
+/// Whether a buffer of so many lines is one that is kept.
+fn is_kept(lines: usize) -> bool {
+    lines.is_multiple_of(UNIT_LINES) && (1..=LARGE_UNITS).contains(&(lines / UNIT_LINES))
 }
 
 /// A buffer being filled; [`PageBufMut::freeze`] makes it a [`PageBuf`].
-#[derive(Clone)]
 pub struct PageBufMut {
-    lines: Vec<Line>,
+    lines: Lines,
     len: usize,
 }
 
 impl PageBufMut {
     /// A buffer of `len` zero bytes, 64-byte aligned.
     pub fn zeroed(len: usize) -> Self {
-        Self { lines: vec![Line::zeroed(); len.div_ceil(CELL_BYTES)], len }
+        Self { lines: zeroed(len.div_ceil(CELL_BYTES)), len }
     }
 
     /// A buffer of `len` bytes, 64-byte aligned, whatever is in them: for those who write all of it.
@@ -116,23 +113,27 @@ impl PageBufMut {
         let spare = SPARES.try_with(|s| s.borrow_mut().take(lines)).ok().flatten();
         match spare {
             Some(lines) => Self { lines, len },
-            None => Self { lines: vec![Line::zeroed(); lines.next_multiple_of(UNIT_LINES)], len },
+            None => Self { lines: zeroed(lines.next_multiple_of(UNIT_LINES)), len },
         }
     }
 
     /// An empty buffer with room for `capacity` bytes.
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { lines: Vec::with_capacity(capacity.div_ceil(CELL_BYTES)), len: 0 }
+        Self { lines: zeroed(capacity.div_ceil(CELL_BYTES)), len: 0 }
     }
 
     /// Makes the buffer `len` bytes long; new bytes are zero.
     pub fn resize(&mut self, len: usize) {
-        let lines: &mut [u8] = bytemuck::cast_slice_mut(&mut self.lines);
-        let there = len.min(lines.len());
-        if there > self.len {
-            lines[self.len..there].fill(0);
+        let lines = len.div_ceil(CELL_BYTES);
+        if lines > self.lines.len() {
+            let mut longer = zeroed(lines.max(2 * self.lines.len()));
+            let used = self.len.div_ceil(CELL_BYTES);
+            longer[..used].copy_from_slice(&self.lines[..used]);
+            self.lines = longer;
         }
-        self.lines.resize(len.div_ceil(CELL_BYTES), Line::zeroed());
+        let old = self.len.min(len);
+        let there: &mut [u8] = bytemuck::cast_slice_mut(&mut self.lines[..lines]);
+        there[old..len].fill(0);
         self.len = len;
     }
 
@@ -149,10 +150,13 @@ impl PageBufMut {
     }
 
     /// The finished buffer, without a copy.
+    ///
+    /// # Panics
+    /// When it is 4 GB or longer.
     #[inline]
     pub fn freeze(self) -> PageBuf {
-        let len = self.len;
-        PageBuf { lines: Arc::new(Lines(self.lines)), start: 0, len }
+        let len = u32::try_from(self.len).expect("a buffer is below 4 GB");
+        PageBuf { lines: Shared(Some(self.lines.shareable())), start: 0, len }
     }
 }
 
@@ -172,18 +176,50 @@ impl DerefMut for PageBufMut {
     }
 }
 
+impl Clone for PageBufMut {
+    fn clone(&self) -> Self {
+        let mut copy = Self::zeroed(self.len);
+        copy.copy_from_slice(self);
+        copy
+    }
+}
+
 impl fmt::Debug for PageBufMut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PageBufMut({} bytes)", self.len)
     }
 }
 
+/// The memory of a [`PageBuf`], until it is dropped.
+#[derive(Clone)]
+struct Shared(Option<Arc<[Line]>>);
+
+impl Shared {
+    #[inline]
+    fn lines(&self) -> &[Line] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let Some(lines) = self.0.take() else { return };
+        // Where two threads drop the last two at once, nobody keeps it, and it is freed.
+        if is_kept(lines.len())
+            && let Ok(lines) = Arc::try_unique(lines)
+        {
+            // A thread that ends has no spares any more.
+            let _ = SPARES.try_with(|s| s.borrow_mut().keep(lines));
+        }
+    }
+}
+
 /// Immutable bytes, shared by reference count; cloning and slicing copy nothing.
 #[derive(Clone)]
 pub struct PageBuf {
-    lines: Arc<Lines>,
-    start: usize,
-    len: usize,
+    lines: Shared,
+    start: u32,
+    len: u32,
 }
 
 impl PageBuf {
@@ -217,10 +253,11 @@ impl PageBuf {
         let to = match range.end_bound() {
             Bound::Included(&n) => n + 1,
             Bound::Excluded(&n) => n,
-            Bound::Unbounded => self.len,
+            Bound::Unbounded => self.len(),
         };
-        assert!(from <= to && to <= self.len, "slice {from}..{to} of a buffer of {} bytes", self.len);
-        Self { lines: self.lines.clone(), start: self.start + from, len: to - from }
+        assert!(from <= to && to <= self.len(), "slice {from}..{to} of a buffer of {} bytes", self.len());
+        // Both are within the buffer, whose bytes 32 bits can count.
+        Self { lines: self.lines.clone(), start: self.start + from as u32, len: (to - from) as u32 }
     }
 
     /// The bytes as numbers of type `T`: `None` when the start is not aligned for `T` or the length is no multiple.
@@ -230,7 +267,7 @@ impl PageBuf {
 
     /// Bytes of memory that this buffer keeps alive (the whole allocation, whatever the slice).
     pub fn memory_bytes(&self) -> usize {
-        self.lines.0.capacity() * CELL_BYTES
+        self.lines.lines().len() * CELL_BYTES
     }
 }
 
@@ -238,7 +275,7 @@ impl Deref for PageBuf {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.lines.0)[self.start..self.start + self.len]
+        &bytemuck::cast_slice(self.lines.lines())[self.start as usize..][..self.len as usize]
     }
 }
 

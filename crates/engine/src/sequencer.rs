@@ -26,8 +26,8 @@ use crate::{EngineError, Map};
 
 /// Keys of recent commits that are remembered.
 const RECENT_KEYS_MAX: usize = 1 << 20;
-/// Bytes of keys and values that one group takes at most, its first commit aside.
-const GROUP_BYTES_MAX: usize = 4 << 20;
+/// Bytes of keys and values that one group takes at most, its first commit aside; less where batches are small.
+const GROUP_BYTES_MAX: u64 = 4 << 20;
 /// How long a leader waits for others who are likely to join its group, at most: well below what a sync takes.
 const JOIN_WAIT: Duration = Duration::from_micros(100);
 
@@ -127,8 +127,8 @@ impl Sequencer {
         Ok(pending)
     }
 
-    /// Those who wait, in order, as many as make a group.
-    fn group(&self) -> Vec<Arc<Pending>> {
+    /// Those who wait, in order, as many as make a group: the first, and others up to so many bytes of keys and values.
+    fn group(&self, bytes_max: usize) -> Vec<Arc<Pending>> {
         let mut state = self.state.lock();
         // Whoever was just told that its commit is over is likely to come with another. One who commits alone waits for nobody.
         while state.waiting.len() < state.expected {
@@ -140,7 +140,7 @@ impl Sequencer {
         let mut bytes = 0;
         while let Some(next) = state.waiting.front() {
             bytes += next.bytes;
-            if !group.is_empty() && bytes > GROUP_BYTES_MAX {
+            if !group.is_empty() && bytes > bytes_max {
                 break;
             }
             group.extend(state.waiting.pop_front());
@@ -213,11 +213,17 @@ impl Inner {
         }
     }
 
+    /// What a group takes, so that one batch takes the group.
+    fn group_bytes_max(&self) -> usize {
+        let identity = self.shared.store.identity();
+        GROUP_BYTES_MAX.min(identity.batch_bytes_max / 8) as usize
+    }
+
     /// Carries out a group of those who wait.
     fn lead(self: &Arc<Self>) {
         let mut leading = Leading { sequencer: &self.sequencer, answered: 0 };
         let permit = self.permit();
-        let group = self.sequencer.group();
+        let group = self.sequencer.group(self.group_bytes_max());
         let mut trees = self.trees.lock();
         self.carry_out(&mut trees, &group);
         leading.answered = group.len();
@@ -228,9 +234,12 @@ impl Inner {
         drop(permit);
     }
 
-    /// Applies a group, and tells those who wait for it.
+    /// Applies a group, and tells those who wait for it. What no batch takes together is applied one by one.
     fn carry_out(&self, trees: &mut TreeState, group: &[Arc<Pending>]) {
         let outcome = trees.commit(self, group);
+        if group.len() > 1 && matches!(outcome, Err(EngineError::TransactionTooLarge { .. })) {
+            return group.chunks(1).for_each(|p| self.carry_out(trees, p));
+        }
         if outcome.is_err() {
             let mut state = self.sequencer.state.lock();
             group.iter().rev().for_each(|p| state.take_back(p.csn));
@@ -257,7 +266,7 @@ impl Inner {
                     break state.newest;
                 }
             }
-            let group = self.sequencer.group();
+            let group = self.sequencer.group(self.group_bytes_max());
             self.carry_out(&mut self.trees.lock(), &group);
             // Under the lock, so that nobody looks before and waits after.
             let _state = self.sequencer.state.lock();

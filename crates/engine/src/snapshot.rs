@@ -19,6 +19,7 @@ use crate::database::Shared;
 use crate::own::Own;
 use crate::store::Store;
 use crate::tree::frames::Sight;
+use crate::tree::upper::Upper;
 use crate::tree::{Csn, Tree};
 use crate::{EngineError, HostClock, PageColumns, ReadAhead, Scan, Table, TableStatistics, read, statistics};
 
@@ -38,12 +39,13 @@ pub struct Snapshot {
 struct Seen {
     csn: Csn,
     view: Arc<View>,
+    upper: Upper,
 }
 
 impl Seen {
     fn new(view: Arc<View>, csn: Csn) -> Self {
         view.shared.frames.enter(Sight { csn, view: view.commit });
-        Self { csn, view }
+        Self { csn, view, upper: Upper::default() }
     }
 
     fn sight(&self) -> Sight {
@@ -131,6 +133,11 @@ impl Snapshot {
 
     pub(crate) fn sight(&self) -> Sight {
         self.seen.sight()
+    }
+
+    /// Inner nodes of trees that it has met.
+    pub(crate) fn upper(&self) -> &Upper {
+        &self.seen.upper
     }
 
     pub(crate) fn own(&self) -> Option<&Own> {

@@ -388,3 +388,32 @@ fn a_version_that_a_view_has_does_not_hide_behind_an_older_one() {
         commit(three, Durability::Commit),
     ]);
 }
+
+/// Seed 41 of the simulation of trees: commits that need not be durable went on while batches failed, until what they left
+/// was more than one batch takes, and nothing could be made durable any more.
+#[test]
+fn commits_that_are_not_durable_do_not_outgrow_a_batch_while_batches_fail() {
+    let drive = TestDrive::with_limits(256 << 10, 1 << 12);
+    let db = open(&drive);
+    let tree = db.create_tree("t", false).unwrap();
+    drive.fail_after(Some(0));
+    let (mut model, mut failed) = (Model::new(), 0);
+    for n in 0..2000u32 {
+        let mut txn = db.begin().unwrap();
+        txn.set_durability(Durability::None);
+        let entries = (0..20).map(|i| ((n * 20 + i).to_be_bytes().to_vec(), vec![n as u8; 40]));
+        let entries: Model = entries.collect();
+        entries.iter().for_each(|(k, v)| txn.put(&tree, k, v).unwrap());
+        match txn.commit() {
+            Ok(_) => model.extend(entries),
+            Err(_) => failed += 1,
+        }
+    }
+    assert!(failed > 0 && model.len() > 500, "{failed} failed, {} keys are there", model.len());
+    drive.fail_after(None);
+    db.sync().unwrap();
+    drop(db);
+    let db = open(&drive);
+    let tree = db.tree("t").unwrap();
+    assert_eq!(all(&db.begin().unwrap(), &tree), model);
+}

@@ -65,7 +65,10 @@ impl Bodies {
             self.full.push((newest, std::mem::take(&mut self.last)));
         }
         self.full.extend(later.full);
-        self.last.extend(later.last);
+        match self.last.is_empty() {
+            true => self.last = later.last,
+            false => self.last.extend(later.last),
+        }
         self.newest = later.newest.or(self.newest);
         self.entry = None;
     }

@@ -6,6 +6,9 @@
 //!            └ dirty until a batch of the drive holds it; then it may be evicted
 //! ```
 //!
+//! The table has what a reader needs of the newest version beside the page's number: two places in memory for a page, this
+//! and its bytes.
+//!
 //! A reader takes the newest version that is not beyond its snapshot; where the chain ends before that, its view of the
 //! drive has the version. Invariants: the newest version of a page is the newest committed one; a dirty frame is never
 //! evicted, nor one that the view of a snapshot which sees it is too old to have; what was read at a view other than the
@@ -16,6 +19,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use lode_base::prefetch::prefetch_bytes;
 use lode_base::{CommitNo, ExtentId, Lpid, PageBuf};
 use lode_page::Node;
 use parking_lot::{Mutex, RwLock};
@@ -25,8 +29,14 @@ use crate::planted::{self, Planted};
 
 /// Shards of the table: threads that read different pages seldom meet.
 const SHARDS: usize = 64;
-/// What a frame takes beside its page, about.
-const FRAME_BYTES: usize = 192;
+/// Pages beside each other that are of one shard: a scan finds the values of a leaf there.
+const SHARD_PAGES: u64 = 64;
+/// Pages that are looked up under one lock.
+const TOGETHER: usize = 16;
+/// Bytes of such a page that are asked for before anybody reads them: the CPU goes on by itself from there.
+const PREFETCHED_BYTES: usize = 512;
+/// What a frame takes beside its page, its place in the table included, about.
+const FRAME_BYTES: usize = 240;
 /// The drive has not got this version yet.
 const DIRTY: u64 = u64::MAX;
 
@@ -44,6 +54,14 @@ pub(crate) enum Body {
 }
 
 impl Body {
+    /// Asks for the first bytes of a value, which come while its references are counted.
+    #[inline]
+    fn prefetch(&self) {
+        if let Self::Value(page) = self {
+            prefetch_bytes(&page[..page.len().min(PREFETCHED_BYTES)]);
+        }
+    }
+
     fn bytes(&self) -> usize {
         match self {
             Self::Node(n) => n.bytes().memory_bytes(),
@@ -60,8 +78,6 @@ pub(crate) struct Frame {
     pub(crate) body: Body,
     /// The drive's commit that made this version the drive's, or [`DIRTY`].
     written: AtomicU64,
-    /// Whether it was read since the hand last came by.
-    used: AtomicBool,
     older: Mutex<Option<Arc<Frame>>>,
     /// The commit that made the next version of the page. The one behind it in a chain may be another: what every snapshot
     /// finds in its view does not stay.
@@ -74,9 +90,8 @@ impl Frame {
     fn new(lpid: Lpid, csn: Csn, body: Body, written: u64, held: &Arc<AtomicUsize>) -> Self {
         let bytes = FRAME_BYTES + body.bytes();
         held.fetch_add(bytes, Ordering::Relaxed);
-        let (written, used) = (AtomicU64::new(written), AtomicBool::new(false));
-        let (older, next) = (Mutex::new(None), AtomicU64::new(u64::MAX));
-        Self { lpid, csn, body, written, used, older, next, bytes, held: held.clone() }
+        let (written, next) = (AtomicU64::new(written), AtomicU64::new(u64::MAX));
+        Self { lpid, csn, body, written, older: Mutex::new(None), next, bytes, held: held.clone() }
     }
 
     pub(crate) fn is_dirty(&self) -> bool {
@@ -98,10 +113,14 @@ impl Frame {
         self.written.store(at.raw(), Ordering::Release);
     }
 
-    fn touch(&self) {
-        if !self.used.load(Ordering::Relaxed) {
-            self.used.store(true, Ordering::Relaxed);
+    /// The version that a snapshot sees, from this one on; `None` when only its view of the drive has it.
+    fn as_of(self: Arc<Self>, csn: Csn) -> Option<Arc<Self>> {
+        let mut frame = self;
+        while frame.csn > csn {
+            let older = frame.older.lock().clone()?;
+            frame = older;
         }
+        (csn.raw() < frame.next.load(Ordering::Acquire)).then_some(frame)
     }
 }
 
@@ -146,10 +165,42 @@ impl Hasher for LpidHasher {
 
 pub(crate) type LpidMap<V> = std::collections::HashMap<Lpid, V, BuildHasherDefault<LpidHasher>>;
 
+/// The newest version of a page.
+struct Newest {
+    frame: Arc<Frame>,
+    /// As in the frame.
+    csn: Csn,
+    /// As in the frame; it shares the bytes.
+    body: Body,
+    /// Its place on the dial.
+    at: u32,
+    /// Whether it was read since the hand last came by.
+    used: AtomicBool,
+}
+
+impl Newest {
+    fn new(frame: Arc<Frame>, at: u32) -> Self {
+        let (csn, body) = (frame.csn, frame.body.clone());
+        Self { frame, csn, body, at, used: AtomicBool::new(false) }
+    }
+
+    fn touch(&self) {
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+fn shard_of(lpid: Lpid) -> usize {
+    let mut h = LpidHasher::default();
+    h.write_u64(lpid.raw() / SHARD_PAGES);
+    // The table inside takes the low and the highest bits.
+    (h.finish() >> 40) as usize % SHARDS
+}
+
 #[derive(Default)]
 struct Shard {
-    /// The newest version of each page, and its place on the dial.
-    newest: LpidMap<(Arc<Frame>, u32)>,
+    newest: LpidMap<Newest>,
     /// What the hand goes over.
     dial: Vec<Option<Lpid>>,
     free: Vec<u32>,
@@ -200,10 +251,7 @@ impl Frames {
     }
 
     fn shard(&self, lpid: Lpid) -> &RwLock<Shard> {
-        let mut h = LpidHasher::default();
-        h.write_u64(lpid.raw());
-        // The table inside takes the low and the highest bits.
-        &self.shards[(h.finish() >> 40) as usize % SHARDS]
+        &self.shards[shard_of(lpid)]
     }
 
     /// Bytes that all frames take, also those that only a snapshot holds.
@@ -216,19 +264,64 @@ impl Frames {
         (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
     }
 
-    fn newest(&self, lpid: Lpid) -> Option<Arc<Frame>> {
-        self.shard(lpid).read().newest.get(&lpid).map(|(frame, _)| frame.clone())
-    }
-
     /// The version that a snapshot sees; `None` when only its view of the drive has it.
     pub(crate) fn get(&self, lpid: Lpid, sight: Sight) -> Option<Arc<Frame>> {
-        let mut frame = self.newest(lpid)?;
-        frame.touch();
-        while frame.csn > sight.csn {
-            let older = frame.older.lock().clone()?;
-            frame = older;
+        let newest = {
+            let shard = self.shard(lpid).read();
+            let newest = shard.newest.get(&lpid)?;
+            newest.touch();
+            newest.frame.clone()
+        };
+        newest.as_of(sight.csn)
+    }
+
+    /// What `look` makes of the version that a snapshot sees: as [`Frames::get`], for those who need nothing else of it.
+    #[inline]
+    pub(crate) fn look<R>(&self, lpid: Lpid, sight: Sight, look: impl FnOnce(&Body) -> R) -> Option<R> {
+        let newest = {
+            let shard = self.shard(lpid).read();
+            let newest = shard.newest.get(&lpid)?;
+            newest.touch();
+            // Nothing has replaced it.
+            if newest.csn <= sight.csn {
+                return Some(look(&newest.body));
+            }
+            newest.frame.clone()
+        };
+        newest.as_of(sight.csn).map(|f| look(&f.body))
+    }
+
+    /// As [`Frames::look`], of several pages; appends what is made of each. Those that lie beside each other are looked up
+    /// under one lock, and what is not in the CPU's caches of them comes together.
+    pub(crate) fn look_at_all<R>(
+        &self,
+        mut lpids: &[Lpid],
+        sight: Sight,
+        look: impl Fn(Lpid, &Body) -> R,
+        out: &mut Vec<Option<R>>,
+    ) {
+        while let Some(&first) = lpids.first() {
+            let at = shard_of(first);
+            let together = lpids.iter().take(TOGETHER).take_while(|&&l| shard_of(l) == at).count();
+            let (these, others) = lpids.split_at(together);
+            let shard = self.shards[at].read();
+            let mut newest = [None; TOGETHER];
+            for (place, lpid) in newest.iter_mut().zip(these) {
+                *place = shard.newest.get(lpid);
+                if let Some(newest) = place {
+                    newest.body.prefetch();
+                }
+            }
+            out.extend(these.iter().zip(newest).map(|(&lpid, newest)| {
+                let newest = newest?;
+                newest.touch();
+                match newest.csn <= sight.csn {
+                    true => Some(look(lpid, &newest.body)),
+                    false => newest.frame.clone().as_of(sight.csn).map(|f| look(lpid, &f.body)),
+                }
+            }));
+            lpids = others;
         }
-        (sight.csn.raw() < frame.next.load(Ordering::Acquire)).then_some(frame)
     }
 
     /// A page as a view of the drive has it. It becomes the newest version when the view is the newest.
@@ -309,7 +402,7 @@ impl Frames {
         let live = self.live();
         for shard in &self.shards {
             let mut shard = shard.write();
-            shard.newest.values().for_each(|(f, _)| f.used.store(false, Ordering::Relaxed));
+            shard.newest.values().for_each(|n| n.used.store(false, Ordering::Relaxed));
             let gone = shard.sweep(usize::MAX, &live);
             drop(shard);
             drop(gone);
@@ -319,8 +412,8 @@ impl Frames {
 
 impl Shard {
     fn insert(&mut self, lpid: Lpid, frame: Arc<Frame>) -> Option<Arc<Frame>> {
-        if let Some((newest, _)) = self.newest.get_mut(&lpid) {
-            return Some(std::mem::replace(newest, frame));
+        if let Some(newest) = self.newest.get_mut(&lpid) {
+            return Some(std::mem::replace(newest, Newest::new(frame, newest.at)).frame);
         }
         let at = match self.free.pop() {
             Some(at) => {
@@ -332,15 +425,15 @@ impl Shard {
                 self.dial.len() as u32 - 1
             }
         };
-        self.newest.insert(lpid, (frame, at));
+        self.newest.insert(lpid, Newest::new(frame, at));
         None
     }
 
     fn remove(&mut self, lpid: Lpid) -> Option<Arc<Frame>> {
-        let (frame, at) = self.newest.remove(&lpid)?;
-        self.free.push(at);
-        self.dial[at as usize] = None;
-        Some(frame)
+        let newest = self.newest.remove(&lpid)?;
+        self.free.push(newest.at);
+        self.dial[newest.at as usize] = None;
+        Some(newest.frame)
     }
 
     /// Moves the hand once around, or until so many bytes are gone. Answers what went.
@@ -353,14 +446,15 @@ impl Shard {
             }
             self.hand = (self.hand + 1) % self.dial.len();
             let Some(lpid) = self.dial[self.hand] else { continue };
-            let frame = &self.newest[&lpid].0;
+            let newest = &self.newest[&lpid];
+            let frame = &newest.frame;
             {
                 let mut older = frame.older.lock();
                 if let Some(old) = older.take() {
                     *older = kept(old, live, true);
                 }
                 // With older versions behind it, it leads their readers to them.
-                if older.is_some() || frame.used.swap(false, Ordering::Relaxed) {
+                if older.is_some() || newest.used.swap(false, Ordering::Relaxed) {
                     continue;
                 }
             }

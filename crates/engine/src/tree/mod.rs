@@ -15,6 +15,7 @@ pub(crate) mod frames;
 mod read;
 pub(crate) mod space;
 pub(crate) mod state;
+pub(crate) mod upper;
 pub(crate) mod value;
 pub(crate) mod work;
 

@@ -1,9 +1,10 @@
 //! Reading trees at a snapshot.
 
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow, Range};
 use std::sync::Arc;
 
 use lode_base::{Lpid, PageBuf};
+use lode_command::ReadRequest;
 use lode_page::{Node, NodeValue};
 
 use super::frames::{Body, Frame};
@@ -32,12 +33,11 @@ impl Snapshot {
     /// When the tree was dropped before this snapshot, or the drive fails.
     pub fn get(&self, tree: &Tree, key: &[u8]) -> Result<Option<Value>, EngineError> {
         self.check_tree(tree)?;
-        let leaf = self.leaf_for(tree.root(), key)?;
-        let node = node_of(&leaf)?;
-        match node.find(key) {
-            Ok(i) => self.value_at(node, i).map(Some),
-            Err(_) => Ok(None),
-        }
+        let found = self.at_leaf(tree.root(), key, |leaf| match leaf.find(key) {
+            Ok(i) => Some(Found::at(leaf, i)),
+            Err(_) => None,
+        })?;
+        found.map(|f| self.value(f)).transpose()
     }
 
     /// The keys within bounds, in their order.
@@ -70,40 +70,82 @@ impl Snapshot {
 
     /// The value of entry `i` of a leaf.
     pub(super) fn value_at(&self, leaf: &Node, i: usize) -> Result<Value, EngineError> {
-        match leaf.value(i) {
-            NodeValue::Inline(_) => Ok(leaf.share(i).expect("it stands in the node")),
-            NodeValue::Page(lpid) => self.value_of_page(lpid),
+        self.value(Found::at(leaf, i))
+    }
+
+    fn value(&self, found: Found) -> Result<Value, EngineError> {
+        match found {
+            Found::Value(value) => Ok(value),
+            Found::Page(lpid) => self.look(lpid, |body| value_in(lpid, body)),
         }
     }
 
-    fn value_of_page(&self, lpid: Lpid) -> Result<Value, EngineError> {
-        match &self.frame(lpid)?.body {
-            Body::Value(page) => Ok(value::value(page)),
-            _ => Err(EngineError::BadTreePage { lpid, what: "not the page of a value".into() }),
+    /// The values of these entries of a leaf, in order; pages that no frame has are read with one command.
+    pub(super) fn values_at(&self, leaf: &Node, entries: Range<usize>) -> Result<Vec<Value>, EngineError> {
+        let found: Vec<Found> = entries.map(|i| Found::at(leaf, i)).collect();
+        let page = |f: &Found| if let Found::Page(lpid) = f { Some(*lpid) } else { None };
+        let pages: Vec<Lpid> = found.iter().filter_map(page).collect();
+        let mut looked = Vec::with_capacity(pages.len());
+        self.shared().frames.look_at_all(&pages, self.sight(), value_in, &mut looked);
+        let missed: Vec<usize> = (0..pages.len()).filter(|&i| looked[i].is_none()).collect();
+        if !missed.is_empty() {
+            let loaded = self.load(missed.iter().map(|&i| pages[i]))?;
+            for (i, frame) in missed.into_iter().zip(loaded) {
+                looked[i] = Some(value_in(frame.lpid, &frame.body));
+            }
         }
+        let mut looked = looked.into_iter().flatten();
+        let value = |f| match f {
+            Found::Value(value) => Ok(value),
+            Found::Page(_) => looked.next().expect("each page was looked at, or loaded"),
+        };
+        found.into_iter().map(value).collect()
     }
 
     /// The leaf below `root` that has the key, if any has.
-    pub(super) fn leaf_for(&self, root: Lpid, key: &[u8]) -> Result<Arc<Frame>, EngineError> {
+    pub(super) fn leaf_for(&self, root: Lpid, key: &[u8]) -> Result<Node, EngineError> {
+        self.at_leaf(root, key, Node::clone)
+    }
+
+    /// What `look` makes of the leaf below `root` that has the key, if any has.
+    fn at_leaf<R>(&self, root: Lpid, key: &[u8], look: impl Fn(&Node) -> R) -> Result<R, EngineError> {
         let mut lpid = root;
         loop {
-            let frame = self.frame(lpid)?;
-            let node = node_of(&frame)?;
-            if node.level() == 0 {
-                return Ok(frame);
+            if let Some(node) = self.upper().get(lpid) {
+                lpid = node.child_for(key).1;
+                continue;
             }
-            lpid = node.child_for(key).1;
+            let looked = self.look(lpid, |body| {
+                let node = node_in(lpid, body)?;
+                if node.level() == 0 {
+                    return Ok(ControlFlow::Break(look(node)));
+                }
+                self.upper().keep(lpid, node);
+                Ok(ControlFlow::Continue(node.child_for(key).1))
+            })?;
+            match looked {
+                ControlFlow::Continue(child) => lpid = child,
+                ControlFlow::Break(r) => return Ok(r),
+            }
+        }
+    }
+
+    /// What `look` makes of a page of a tree as this snapshot sees it. It must not look at another: the table is locked.
+    fn look<R>(&self, lpid: Lpid, look: impl Fn(&Body) -> Result<R, EngineError>) -> Result<R, EngineError> {
+        match self.shared().frames.look(lpid, self.sight(), &look) {
+            Some(looked) => looked,
+            None => look(&self.load_one(lpid)?.body),
         }
     }
 
     /// The leaf below `root` that has the greatest keys below `key`, of which there may be none; with `None` the last leaf.
-    pub(super) fn leaf_before(&self, root: Lpid, key: Option<&[u8]>) -> Result<Arc<Frame>, EngineError> {
+    pub(super) fn leaf_before(&self, root: Lpid, key: Option<&[u8]>) -> Result<Node, EngineError> {
         let (mut lpid, mut key, mut separator) = (root, key, Vec::new());
         loop {
             let frame = self.frame(lpid)?;
             let node = node_of(&frame)?;
             if node.level() == 0 {
-                return Ok(frame);
+                return Ok(node.clone());
             }
             let at = match key {
                 None => node.entries() - 1,
@@ -125,24 +167,62 @@ impl Snapshot {
 
     /// A page of a tree as this snapshot sees it.
     pub(crate) fn frame(&self, lpid: Lpid) -> Result<Arc<Frame>, EngineError> {
-        let frames = &self.shared().frames;
-        if let Some(frame) = frames.get(lpid, self.sight()) {
-            return Ok(frame);
+        match self.shared().frames.get(lpid, self.sight()) {
+            Some(frame) => Ok(frame),
+            None => self.load_one(lpid),
         }
-        let bytes = self.noting_age(self.store().read_page(Some(self.view_id()), lpid))?;
-        let (csn, body) = body_of(lpid, bytes)?;
-        if csn > self.csn() {
-            let what = format!("of commit {csn}, at a snapshot of {}", self.csn());
-            return Err(EngineError::BadTreePage { lpid, what });
+    }
+
+    fn load_one(&self, lpid: Lpid) -> Result<Arc<Frame>, EngineError> {
+        Ok(self.load([lpid].into_iter())?.remove(0))
+    }
+
+    /// Pages that no frame has.
+    fn load(&self, lpids: impl Iterator<Item = Lpid> + Clone) -> Result<Vec<Arc<Frame>>, EngineError> {
+        let requests = lpids.clone().map(|lpid| ReadRequest { lpid, range: None }).collect();
+        let (pages, _) = self.noting_age(self.store().read(Some(self.view_id()), requests))?;
+        let frame = |(lpid, bytes)| {
+            let (csn, body) = body_of(lpid, bytes)?;
+            if csn > self.csn() {
+                let what = format!("of commit {csn}, at a snapshot of {}", self.csn());
+                return Err(EngineError::BadTreePage { lpid, what });
+            }
+            Ok(self.shared().frames.loaded(lpid, csn, body, self.sight()))
+        };
+        lpids.zip(pages).map(frame).collect()
+    }
+}
+
+/// What a leaf has for a key.
+enum Found {
+    Value(Value),
+    Page(Lpid),
+}
+
+impl Found {
+    fn at(leaf: &Node, i: usize) -> Self {
+        match leaf.value(i) {
+            NodeValue::Inline(_) => Self::Value(leaf.share(i).expect("it stands in the node")),
+            NodeValue::Page(page) => Self::Page(page),
         }
-        Ok(frames.loaded(lpid, csn, body, self.sight()))
+    }
+}
+
+fn value_in(lpid: Lpid, body: &Body) -> Result<Value, EngineError> {
+    match body {
+        Body::Value(page) => Ok(value::value(page)),
+        _ => Err(EngineError::BadTreePage { lpid, what: "not the page of a value".into() }),
     }
 }
 
 /// The node in a frame.
 pub(crate) fn node_of(frame: &Frame) -> Result<&Node, EngineError> {
-    match &frame.body {
+    node_in(frame.lpid, &frame.body)
+}
+
+fn node_in(lpid: Lpid, body: &Body) -> Result<&Node, EngineError> {
+    match body {
         Body::Node(n) => Ok(n),
-        _ => Err(EngineError::BadTreePage { lpid: frame.lpid, what: "not a node".into() }),
+        _ => Err(EngineError::BadTreePage { lpid, what: "not a node".into() }),
     }
 }

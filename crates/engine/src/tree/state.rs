@@ -32,11 +32,8 @@ pub(crate) struct TreeState {
     spaces: Spaces,
     redo: RedoLog,
     dirty: Dirty,
-    /// Redo that no batch has taken yet, and frames that must go with it.
-    unsynced: Bodies,
-    unsynced_frames: BTreeMap<Lpid, Arc<Frame>>,
-    /// Bytes of all frames that were put there, also of those that were replaced since.
-    unsynced_frame_bytes: usize,
+    /// What no batch has taken yet.
+    unsynced: Unsynced,
     /// Why nothing can be written any more.
     halted: Option<String>,
 }
@@ -102,6 +99,31 @@ impl Dirty {
     }
 }
 
+/// What a redo page takes of a batch beside its records, at most.
+const REDO_PAGE_BYTES: usize = 128;
+
+/// Redo, and frames that must go to the drive with it.
+#[derive(Clone, Default)]
+struct Unsynced {
+    redo: Bodies,
+    frames: BTreeMap<Lpid, Arc<Frame>>,
+    /// Bytes of all frames that were put there, also of those that were replaced since.
+    frame_bytes: usize,
+}
+
+impl Unsynced {
+    fn add(&mut self, redo: Bodies, frames: &[Arc<Frame>]) {
+        self.redo.append(redo);
+        self.frame_bytes += frames.iter().map(|f| f.bytes()).sum::<usize>();
+        self.frames.extend(frames.iter().map(|f| (f.lpid, f.clone())));
+    }
+
+    /// Bytes of a batch with all of it, at most.
+    fn bytes(&self) -> usize {
+        self.redo.bytes() + self.frame_bytes
+    }
+}
+
 impl TreeState {
     /// The trees as a crash or a clean end left them: extents are found, redo is replayed.
     pub(crate) fn recover(
@@ -137,9 +159,7 @@ impl TreeState {
             spaces,
             redo: RedoLog::found(&redo, of_redo),
             dirty: Dirty::default(),
-            unsynced: Bodies::default(),
-            unsynced_frames: BTreeMap::new(),
-            unsynced_frame_bytes: 0,
+            unsynced: Unsynced::default(),
             halted: None,
         };
         let snapshot = all.with_commits(csn, None);
@@ -175,70 +195,24 @@ impl TreeState {
 
     /// Applies a group of commits, which are in order, makes them durable where one of them asks for it, and shows them.
     pub(crate) fn commit(&mut self, inner: &Inner, group: &[Arc<Pending>]) -> Result<(), EngineError> {
-        self.check_halted()?;
-        let snapshot = inner.refreshed()?;
-        let mut work = Work::new(&snapshot, &mut self.spaces);
-        let done = group.iter().try_for_each(|p| {
-            work.begin(p.csn);
-            p.writes.iter().try_for_each(|w| {
-                snapshot.check_tree(&w.tree)?;
-                w.keys.iter().try_for_each(|(key, value)| match value {
-                    Some(value) => work.put(&w.tree, key, value),
-                    None => work.delete(&w.tree, key),
-                })
-            })
-        });
-        let done = done.map(|()| work.done());
         let (Some(first), Some(last)) = (group.first(), group.last()) else { return Ok(()) };
         let durable = group.iter().any(|p| p.durable);
-        let shown = done.and_then(|d| self.take_effect(inner, &snapshot, d, first.csn, last.csn, durable));
-        if shown.is_err() {
-            self.spaces.values_mut().for_each(Space::forget);
-        }
-        shown
-    }
-
-    fn take_effect(
-        &mut self,
-        inner: &Inner,
-        snapshot: &Snapshot,
-        done: Done,
-        first: Csn,
-        last: Csn,
-        durable: bool,
-    ) -> Result<(), EngineError> {
-        let Done { frames, redo, with_redo, begun } = done;
-        let mut view = None;
-        if durable {
-            let mut bodies = self.unsynced.clone();
-            if planted::is(Planted::UnsyncedLeftOut) {
-                bodies = Bodies::default();
+        let commits = group.iter().map(|p| (p.csn, &p.writes[..]));
+        self.applied(inner, commits, Batch::default(), |state, snapshot, mut done, batch| {
+            let mut view = None;
+            if durable {
+                let pin = !(state.unsynced.frames.is_empty() && done.with_redo.is_empty());
+                view = match state.send(inner, &mut done, Batch { pin, ..batch }) {
+                    Err(_) if planted::is(Planted::ShownThoughFailed) => None,
+                    sent => sent.map(|(commit, view)| pin.then(|| inner.view_at(commit, view)))?,
+                };
+            } else {
+                state.unsynced.add(std::mem::take(&mut done.redo), &done.with_redo);
             }
-            bodies.append(redo);
-            let mut together = self.unsynced_frames.clone();
-            together.extend(with_redo.iter().map(|f| (f.lpid, f.clone())));
-            view = match self.write_redo(inner, &bodies, &together) {
-                Err(_) if planted::is(Planted::ShownThoughFailed) => None,
-                view => view?,
-            };
-            together.values().for_each(|f| self.dirty.written(f));
-            // A version that was never written, as of a page that was free meanwhile, must not follow the newest.
-            if !planted::is(Planted::FreedFollowsNewer) {
-                with_redo.iter().for_each(|f| self.dirty.remove(f.lpid));
-            }
-            self.is_synced();
-        } else {
-            self.unsynced.append(redo);
-            self.unsynced_frame_bytes += with_redo.iter().map(|f| f.bytes()).sum::<usize>();
-            self.unsynced_frames.extend(with_redo.into_iter().map(|f| (f.lpid, f)));
-        }
-        for f in frames.iter().filter(|f| f.is_dirty()) {
-            self.dirty.add(first, f.clone());
-        }
-        self.spaces.values_mut().for_each(|s| s.begun(&begun));
-        inner.shared.frames.publish(&frames);
-        inner.show(snapshot.with_commits(last, view));
-        Ok(())
+            state.publish(inner, first.csn, &done);
+            inner.show(snapshot.with_commits(last.csn, view));
+            Ok(())
+        })
     }
 
     /// Applies a commit, and sends its redo with a batch, whatever else is in that. Its pages show
@@ -250,87 +224,116 @@ impl TreeState {
         writes: &[TreeWrites],
         batch: Batch,
     ) -> Result<(CommitNo, Option<ViewId>), EngineError> {
-        self.check_halted()?;
-        let snapshot = inner.refreshed()?;
-        let done = apply(&snapshot, &mut self.spaces, csn, writes);
-        let written = done.and_then(|done| self.send_along(inner, csn, done, batch));
-        if written.is_err() {
-            self.spaces.values_mut().for_each(Space::forget);
-        }
-        written
+        self.applied(inner, std::iter::once((csn, writes)), batch, |state, _, mut done, batch| {
+            let sent = state.send(inner, &mut done, Batch { pin: true, ..batch })?;
+            state.publish(inner, csn, &done);
+            Ok(sent)
+        })
     }
 
-    fn send_along(
+    /// What `then` makes of what commits come to, and a batch; after an error nothing has changed. One batch takes all of it,
+    /// and what was not durable before: also what need not be durable now must become so some time.
+    fn applied<'w, T>(
         &mut self,
         inner: &Inner,
-        csn: Csn,
-        done: Done,
+        commits: impl IntoIterator<Item = (Csn, &'w [TreeWrites])>,
+        batch: Batch,
+        then: impl FnOnce(&mut Self, &Snapshot, Done, Batch) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        self.check_halted()?;
+        let snapshot = inner.refreshed()?;
+        let done = apply(&snapshot, &mut self.spaces, commits);
+        let outcome = done.and_then(|done| {
+            if self.fits_a_batch(inner, &done, &batch) {
+                return then(self, &snapshot, done, batch);
+            }
+            self.sync(inner)?;
+            if !self.fits_a_batch(inner, &done, &batch) {
+                let identity = inner.shared.store.identity();
+                let bytes = (done.redo.bytes() + batch.payload_bytes()) as u64;
+                let (writes, limit_bytes) = (done.frames.len(), identity.batch_bytes_max);
+                return Err(EngineError::TransactionTooLarge { bytes, writes, limit_bytes });
+            }
+            then(self, &inner.refreshed()?, done, batch)
+        });
+        if outcome.is_err() {
+            self.spaces.values_mut().for_each(Space::forget);
+        }
+        outcome
+    }
+
+    /// Whether one batch takes what was not durable, what was just done, and all that is in this one.
+    fn fits_a_batch(&self, inner: &Inner, done: &Done, batch: &Batch) -> bool {
+        let (identity, before) = (inner.shared.store.identity(), &self.unsynced);
+        let redo_pages = before.redo.parts().count() + done.redo.parts().count();
+        let pages = redo_pages + before.frames.len() + done.with_redo.len() + batch.writes.len();
+        let frame_bytes = before.frame_bytes + done.with_redo.iter().map(|f| f.bytes()).sum::<usize>();
+        let redo_bytes = before.redo.bytes() + done.redo.bytes() + redo_pages * REDO_PAGE_BYTES;
+        (frame_bytes + redo_bytes + batch.payload_bytes()) as u64 <= identity.batch_bytes_max
+            && pages <= identity.batch_pages_max as usize
+    }
+
+    /// Makes new versions the newest.
+    fn publish(&mut self, inner: &Inner, first: Csn, done: &Done) {
+        for f in done.frames.iter().filter(|f| f.is_dirty()) {
+            self.dirty.add(first, f.clone());
+        }
+        self.spaces.values_mut().for_each(|s| s.begun(&done.begun));
+        inner.shared.frames.publish(&done.frames);
+    }
+
+    /// Sends all that is not durable, and what was just done, with a batch; takes its redo.
+    fn send(
+        &mut self,
+        inner: &Inner,
+        done: &mut Done,
+        batch: Batch,
+    ) -> Result<(CommitNo, Option<ViewId>), EngineError> {
+        let mut all = self.unsynced.clone();
+        if planted::is(Planted::UnsyncedLeftOut) {
+            all.redo = Bodies::default();
+        }
+        all.add(std::mem::take(&mut done.redo), &done.with_redo);
+        let sent = self.send_all(inner, &all, batch)?;
+        // A version that was never written, as of a page that was free meanwhile, must not follow the newest.
+        if !planted::is(Planted::FreedFollowsNewer) {
+            done.with_redo.iter().for_each(|f| self.dirty.remove(f.lpid));
+        }
+        Ok(sent)
+    }
+
+    /// Sends redo and frames with a batch: all that was not durable is now.
+    fn send_all(
+        &mut self,
+        inner: &Inner,
+        all: &Unsynced,
         mut batch: Batch,
     ) -> Result<(CommitNo, Option<ViewId>), EngineError> {
-        let Done { frames, redo, with_redo, begun } = done;
-        let mut bodies = self.unsynced.clone();
-        bodies.append(redo);
-        let mut together = self.unsynced_frames.clone();
-        together.extend(with_redo.iter().map(|f| (f.lpid, f.clone())));
-        let appended = self.redo.append(&inner.shared.store, &bodies, &mut batch)?;
-        together.values().for_each(|f| add(f, &mut batch));
-        batch.pin = true;
+        let appended = self.redo.append(&inner.shared.store, &all.redo, &mut batch)?;
+        all.frames.values().for_each(|f| add(f, &mut batch));
         let (commit, view) = self.write(inner, batch)?;
         self.redo.appended(appended);
-        for f in together.values() {
+        for f in all.frames.values() {
             f.set_written(commit);
             self.dirty.written(f);
         }
-        // A version that was never written, as of a page that was free meanwhile, must not follow the newest.
-        with_redo.iter().for_each(|f| self.dirty.remove(f.lpid));
-        self.is_synced();
-        for f in frames.iter().filter(|f| f.is_dirty()) {
-            self.dirty.add(csn, f.clone());
-        }
-        self.spaces.values_mut().for_each(|s| s.begun(&begun));
-        inner.shared.frames.publish(&frames);
+        self.unsynced = Unsynced::default();
         Ok((commit, view))
-    }
-
-    /// One batch with these bodies as redo pages, and these frames.
-    fn write_redo(
-        &mut self,
-        inner: &Inner,
-        bodies: &Bodies,
-        frames: &BTreeMap<Lpid, Arc<Frame>>,
-    ) -> Result<Option<View>, EngineError> {
-        let mut batch = Batch { pin: !frames.is_empty(), ..Batch::default() };
-        let appended = self.redo.append(&inner.shared.store, bodies, &mut batch)?;
-        frames.values().for_each(|f| add(f, &mut batch));
-        let (commit, view) = self.write(inner, batch)?;
-        self.redo.appended(appended);
-        if frames.is_empty() {
-            return Ok(None);
-        }
-        let view = inner.view_at(commit, view);
-        frames.values().for_each(|f| f.set_written(commit));
-        Ok(Some(view))
-    }
-
-    /// A batch with all that was not durable is.
-    fn is_synced(&mut self) {
-        (self.unsynced, self.unsynced_frames) = (Bodies::default(), BTreeMap::new());
-        self.unsynced_frame_bytes = 0;
     }
 
     /// Makes everything so far durable.
     pub(crate) fn sync(&mut self, inner: &Inner) -> Result<(), EngineError> {
-        if self.unsynced.is_empty() || planted::is(Planted::SyncLies) {
+        if self.unsynced.redo.is_empty() || planted::is(Planted::SyncLies) {
             return Ok(());
         }
         self.check_halted()?;
         let snapshot = inner.refreshed()?;
-        let (bodies, together) = (self.unsynced.clone(), self.unsynced_frames.clone());
-        let view = self.write_redo(inner, &bodies, &together)?;
-        together.values().for_each(|f| self.dirty.written(f));
-        self.is_synced();
-        if view.is_some() {
-            inner.show(snapshot.with_commits(snapshot.csn(), view));
+        let all = self.unsynced.clone();
+        let pin = !all.frames.is_empty();
+        let (commit, view) = self.send_all(inner, &all, Batch { pin, ..Batch::default() })?;
+        if pin {
+            let view = inner.view_at(commit, view);
+            inner.show(snapshot.with_commits(snapshot.csn(), Some(view)));
         }
         Ok(())
     }
@@ -339,7 +342,7 @@ impl TreeState {
     pub(crate) fn is_due(&self, inner: &Inner) -> bool {
         let options = &inner.shared.options;
         let (bytes, pages) = self.redo.kept();
-        let unsynced = self.unsynced.bytes() as u64;
+        let unsynced = self.unsynced.redo.bytes() as u64;
         let due = self.dirty.bytes > options.frame_bytes / 2
             || bytes + unsynced > options.redo_bytes_max
             || pages > options.redo_pages_max
@@ -350,8 +353,8 @@ impl TreeState {
     /// Whether what was not made durable yet is as much as one batch should take: it goes to the drive in one.
     fn fills_a_batch(&self, inner: &Inner) -> bool {
         let identity = inner.shared.store.identity();
-        (self.unsynced.bytes() + self.unsynced_frame_bytes) as u64 > identity.batch_bytes_max / 4
-            || self.unsynced_frames.len() > identity.batch_pages_max as usize / 4
+        self.unsynced.bytes() as u64 > identity.batch_bytes_max / 4
+            || self.unsynced.frames.len() > identity.batch_pages_max as usize / 4
     }
 
     /// Whether commits must wait until some are.
@@ -493,21 +496,22 @@ impl TreeState {
     }
 }
 
-/// What a commit of these writes comes to.
-fn apply(
+/// What commits, which are in order, come to.
+fn apply<'w>(
     snapshot: &Snapshot,
     spaces: &mut Spaces,
-    csn: Csn,
-    writes: &[TreeWrites],
+    commits: impl IntoIterator<Item = (Csn, &'w [TreeWrites])>,
 ) -> Result<Done, EngineError> {
     let mut work = Work::new(snapshot, spaces);
-    work.begin(csn);
-    for w in writes {
-        snapshot.check_tree(&w.tree)?;
-        for (key, value) in &w.keys {
-            match value {
-                Some(value) => work.put(&w.tree, key, value)?,
-                None => work.delete(&w.tree, key)?,
+    for (csn, writes) in commits {
+        work.begin(csn);
+        for w in writes {
+            snapshot.check_tree(&w.tree)?;
+            for (key, value) in &w.keys {
+                match value {
+                    Some(value) => work.put(&w.tree, key, value)?,
+                    None => work.delete(&w.tree, key)?,
+                }
             }
         }
     }

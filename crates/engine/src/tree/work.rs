@@ -201,10 +201,10 @@ impl<'a> Work<'a> {
     ) -> Result<(), EngineError> {
         let node = self.node_mut(lpid)?;
         node.put(key, value);
-        let (used, entries, at) = (node.used_bytes(), node.entries(), node.find(key).expect("it was put"));
-        let least = if node.level() > 0 { 3 } else { 2 };
+        let (used, can_split, at) =
+            (node.used_bytes(), node.can_split(), node.find(key).expect("it was put"));
         self.redo.push(&Record::Put { lpid, key, value });
-        match used > self.snapshot.shared().options.node_bytes && entries >= least {
+        match used > self.snapshot.shared().options.node_bytes && can_split {
             true => self.split(tree, lpid, path, at),
             false => Ok(()),
         }

@@ -252,18 +252,29 @@ impl NodeMut {
         }
     }
 
+    /// Whether it has entries enough to be cut in two.
+    pub fn can_split(&self) -> bool {
+        self.entries() >= 2 * self.split_least()
+    }
+
+    /// Entries that each part of a node has at least. Inner nodes of one child would be levels that lead nowhere: with keys
+    /// that are long beside a node, a tree that is filled in order would grow by one with every few keys.
+    fn split_least(&self) -> usize {
+        if self.level() > 0 { 3 } else { 1 }
+    }
+
     /// Cuts the node in two of about the same size, or, where keys arrive in order, so that the left one stays full.
     /// `last_put`: the entry that was put last.
     ///
     /// # Panics
-    /// When there are less than two entries, or three in an inner node.
+    /// When the node has too few entries: [`NodeMut::can_split`].
     pub fn split(&self, right: Lpid, last_put: usize) -> Split {
         let r = self.raw();
         let entries = r.entries();
-        let least = if r.level() > 0 { 3 } else { 2 };
-        assert!(entries >= least, "{entries} entries can not be cut in two");
+        let least = self.split_least();
+        assert!(self.can_split(), "{entries} entries can not be cut in two");
         let cut = match last_put + 1 == entries {
-            true => entries - (least - 1),
+            true => entries - least,
             false => {
                 let half = (0..entries).map(|i| r.entry_bytes(i) + SLOT_BYTES).sum::<usize>() / 2;
                 let mut bytes = 0;
@@ -271,7 +282,7 @@ impl NodeMut {
                     bytes += r.entry_bytes(i) + SLOT_BYTES;
                     bytes > half
                 });
-                over.expect("all is more than a half").clamp(1, entries - (least - 1))
+                over.expect("all is more than a half").clamp(least, entries - least)
             }
         };
         let (mut before, mut first) = (Vec::new(), Vec::new());

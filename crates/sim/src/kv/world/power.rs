@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lode_engine::{Database, EngineError};
 use lode_firmware::{Drive, FirmwareError, Unrecovered};
 
-use super::{Done, Doubt, HOST, KnownTree, MEDIUM, World};
+use super::{Done, Doubt, KnownTree, World};
 use crate::failure::{Kind, wrong};
 use crate::kv::model::{Place, Settled};
 use crate::random::nth;
@@ -170,7 +170,7 @@ impl World<'_> {
             let closed = self.drive.clone().close();
             if let Err(e) = closed
                 && !self.faults.is_cut()
-                && self.struck(&HOST) + self.struck(&MEDIUM) == 0
+                && self.excused_halt().is_err()
             {
                 return wrong(Kind::ReadOnly, format!("closing the drive: {e}"));
             }
