@@ -12,12 +12,12 @@ mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::process::{Child, ChildStdin, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use common::{Dir, lode, succeed};
+use common::{Dir, Random, lines_of, lode, number, succeed};
 
 /// Statements of one round, at most.
 const STATEMENTS: usize = 12;
@@ -27,22 +27,6 @@ const COPY_ROWS: i64 = 3000;
 
 const TABLES: [&str; 8] =
     ["region", "nation", "part", "supplier", "partsupp", "customer", "orders", "lineitem"];
-
-/// Seeded randomness: xorshift64*.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % n
-    }
-}
-
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
-}
 
 /// What the drive holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -130,15 +114,7 @@ impl Shell {
             .spawn()
             .expect("lode starts");
         let stdin = child.stdin.take().unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let (send, lines) = channel();
-        std::thread::spawn(move || {
-            for line in stdout.lines().map_while(Result::ok) {
-                if send.send(line).is_err() {
-                    return;
-                }
-            }
-        });
+        let lines = lines_of(&mut child);
         Self { child, stdin, lines }
     }
 

@@ -12,31 +12,16 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::net::TcpListener;
 use std::process::{Child, ChildStdin, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use common::{Dir, fail, lode, succeed};
+use common::{Dir, Random, fail, lines_of, lode, number, succeed};
 
 /// Statements of one round.
 const STATEMENTS: usize = 10;
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % n
-    }
-}
-
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
-}
 
 /// A process whose output arrives line by line; killed when it is dropped.
 struct Process {
@@ -49,15 +34,7 @@ impl Process {
     fn start(args: &[&str]) -> Self {
         let mut child = lode().args(args).stdin(Stdio::piped()).spawn().expect("lode starts");
         let stdin = child.stdin.take();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let (send, lines) = channel();
-        std::thread::spawn(move || {
-            for line in stdout.lines().map_while(Result::ok) {
-                if send.send(line).is_err() {
-                    return;
-                }
-            }
-        });
+        let lines = lines_of(&mut child);
         Self { child, stdin, lines }
     }
 

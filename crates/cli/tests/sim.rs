@@ -31,11 +31,11 @@ fn a_seed_runs_and_tells_what_it_was() {
 fn a_search_over_trees_tells_what_it_met() {
     let found = json(&["sim", "--trees", "--seeds", "40", "--from", "100", "--jobs", "2"]);
     assert_eq!((&found["seeds"], &found["failures"]), (&40.into(), &serde_json::json!([])));
-    for name in ["commits", "conflicts", "reopens after a power cut", "faults: power-cut"] {
+    for name in ["commits", "conflicts", "reopens after a power cut", "fault: power-cut"] {
         assert!(found["met"][name].as_u64().unwrap() > 0, "{name}: {found}");
     }
     let quiet = json(&["sim", "--trees", "--seeds", "5", "--faults", "none"]);
-    assert_eq!(quiet["met"]["faults: power-cut"], 0, "{quiet}");
+    assert_eq!(quiet["met"]["fault: power-cut"], 0, "{quiet}");
     let text = succeed(["sim", "--trees", "--seeds", "5"]);
     assert!(text.starts_with("5 seeds, no failure\n") && text.contains("commits"), "{text}");
     let minutes = json(&["sim", "--trees", "--minutes", "0.005"]);

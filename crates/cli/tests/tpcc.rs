@@ -11,14 +11,13 @@
 mod common;
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Child;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use common::{Dir, fail, lode, succeed};
+use common::{Dir, fail, lines_of, lode, number, succeed};
 use lode_engine::{Database, DatabaseOptions};
 use lode_firmware::{Drive, DriveOptions};
 use lode_workload::lode::LodeStore;
@@ -29,10 +28,6 @@ use lode_workload::tpcc::{KvTpcc, check};
 
 /// A small wholesaler: loaded in no time, and whose terminals meet.
 const SMALL: [&str; 8] = ["--warehouses", "1", "--districts", "3", "--customers", "30", "--items", "100"];
-
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
-}
 
 /// A run that acknowledges orders until it is killed.
 struct Run {
@@ -46,15 +41,7 @@ impl Run {
         command.args(["bench", "tpcc", "--drive", drive, "--acknowledge", "--terminals", "4"]);
         command.args(["--seconds", "600", "--warm-up", "0", "--memory", "64MB"]).args(SMALL);
         let mut child = command.spawn().expect("lode starts");
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let (send, lines) = channel();
-        std::thread::spawn(move || {
-            for line in stdout.lines().map_while(Result::ok) {
-                if send.send(line).is_err() {
-                    return;
-                }
-            }
-        });
+        let lines = lines_of(&mut child);
         Self { child, lines }
     }
 

@@ -10,6 +10,8 @@ pub mod completion;
 pub mod device;
 mod error;
 pub mod scan;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod wire;
 
 pub use batch::{Align, Batch, Command, PageWrite, ReadRequest, SessionWrite};

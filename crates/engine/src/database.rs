@@ -367,6 +367,17 @@ impl Database {
         Ok(Transaction::new(self.inner.clone(), self.snapshot()?, durability))
     }
 
+    /// Commits transactions of this database, in this order, with one batch as far as that has room for them: they share what
+    /// a commit costs, as those of several threads do. Each answers for itself, as [`Transaction::commit`] does; of two that
+    /// began together and write one key, the second conflicts with the first.
+    pub fn commit_all(
+        &self,
+        transactions: impl IntoIterator<Item = Transaction>,
+    ) -> Vec<Result<Csn, EngineError>> {
+        let placed: Vec<_> = transactions.into_iter().map(Transaction::place).collect();
+        placed.into_iter().map(|p| p?.finish()).collect()
+    }
+
     /// Creates an empty tree, durably; answers the one that is there, if there is one and `if_not_exists`.
     ///
     /// # Errors

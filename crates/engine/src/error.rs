@@ -188,9 +188,9 @@ pub enum EngineError {
         "the transaction is too large: {bytes} bytes in {writes} writes; the drive takes {limit_bytes} at once"
     )]
     TransactionTooLarge {
-        /// Bytes of its keys and values.
+        /// Bytes of its keys and values, or of the pages that it would write at once.
         bytes: u64,
-        /// Keys that it writes.
+        /// Keys that it writes, or pages.
         writes: usize,
         /// Bytes of the largest batch.
         limit_bytes: u64,

@@ -1,34 +1,8 @@
-//! Planted faults: bugs in the trees that the simulation must find, one at a time. They are compiled in with the feature
-//! `planted` alone, for a test of `lode-sim`; without it every hook is `if false`.
+//! Planted faults: bugs in the trees that the simulation must find, one at a time. How: [`lode_base::planted`].
 //!
-//! ```text
-//!   test: plant(fault) ─► simulate seeds until one fails        engine: if planted::is(Planted::X) { the bug }
-//! ```
-//!
-//! A hook is where the bug would be, and as small. The fault that is planted is that of the thread. Those about
-//! trees that are created and dropped were there: the simulation found them. Source: as in the firmware's file of this name.
+//! Those about trees that are created and dropped were there: the simulation found them.
 
-#[cfg(feature = "planted")]
-use std::cell::Cell;
-
-macro_rules! faults {
-    ($($name:ident: $about:literal,)*) => {
-        /// A fault that can be planted.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[cfg_attr(not(feature = "planted"), allow(unreachable_pub))]
-        pub enum Planted {
-            $(#[doc = $about] $name,)*
-        }
-
-        #[cfg(feature = "planted")]
-        impl Planted {
-            /// All of them, and what each breaks.
-            pub const ALL: &'static [(Self, &'static str)] = &[$((Self::$name, $about)),*];
-        }
-    };
-}
-
-faults! {
+lode_base::planted_faults! {
     // Redo and its replay.
     RedoTrimmedEarly: "redo is let go one page too early",
     FirstDirtyForgotten: "a page that is changed again counts as dirty from then on only",
@@ -52,6 +26,7 @@ faults! {
     SavepointKeepsWrite: "going back to a savepoint keeps a write",
     OwnDeleteMissed: "a scan shows what its transaction deleted",
     ShownThoughFailed: "a commit whose batch failed is shown",
+    FollowerAcknowledged: "of a group whose batch failed, those behind the first are acknowledged",
     CreatedUnsynced: "a tree is created while commits before it are not durable",
     // Frames and snapshots.
     OlderVersionDropped: "an older version goes while a snapshot needs it",
@@ -59,27 +34,4 @@ faults! {
     NeededEvicted: "a page is evicted that the view of a snapshot is too old to have",
     OldLoadedAsNewest: "a page that was read at an old view becomes the newest version",
     DroppedForgotten: "the pages of a dropped tree are forgotten while a snapshot sees them",
-}
-
-#[cfg(feature = "planted")]
-thread_local! {
-    static CURRENT: Cell<Option<Planted>> = const { Cell::new(None) };
-}
-
-/// Plants a fault in the databases of this thread, in place of the one before.
-#[cfg(feature = "planted")]
-pub fn plant(fault: Option<Planted>) {
-    CURRENT.set(fault);
-}
-
-/// Whether this fault is planted.
-#[cfg(feature = "planted")]
-pub(crate) fn is(fault: Planted) -> bool {
-    CURRENT.get() == Some(fault)
-}
-
-/// Nothing is planted.
-#[cfg(not(feature = "planted"))]
-pub(crate) const fn is(_: Planted) -> bool {
-    false
 }

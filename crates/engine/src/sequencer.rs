@@ -92,7 +92,7 @@ impl Sequencer {
     }
 
     /// Validates writes that were made at a snapshot, and gives them their place in the order.
-    fn sequence(
+    pub(crate) fn sequence(
         &self,
         at: Csn,
         writes: Vec<TreeWrites>,
@@ -185,16 +185,9 @@ impl State {
 }
 
 impl Inner {
-    /// Commits writes that were made at a snapshot; answers when they are visible and, where asked for, durable.
-    pub(crate) fn commit_writes(
-        self: &Arc<Self>,
-        at: Csn,
-        writes: Vec<TreeWrites>,
-        bytes: usize,
-        durable: bool,
-    ) -> Result<Csn, EngineError> {
+    /// Sees a commit that has its place through; answers when it is visible and, where asked for, durable.
+    pub(crate) fn finish(self: &Arc<Self>, pending: &Pending) -> Result<Csn, EngineError> {
         let sequencer = &self.sequencer;
-        let pending = sequencer.sequence(at, writes, bytes, durable)?;
         loop {
             {
                 let mut state = sequencer.state.lock();
@@ -234,18 +227,34 @@ impl Inner {
         drop(permit);
     }
 
-    /// Applies a group, and tells those who wait for it. What no batch takes together is applied one by one.
+    /// Applies a group, and tells those who wait for it.
     fn carry_out(&self, trees: &mut TreeState, group: &[Arc<Pending>]) {
-        let outcome = trees.commit(self, group);
-        if group.len() > 1 && matches!(outcome, Err(EngineError::TransactionTooLarge { .. })) {
-            return group.chunks(1).for_each(|p| self.carry_out(trees, p));
+        // Who writes to a tree that was dropped fails alone.
+        let current = self.current();
+        let check = |p: &Arc<Pending>| p.writes.iter().try_for_each(|w| current.check_tree(&w.tree));
+        let mut outcomes: Vec<Result<(), EngineError>> = group.iter().map(check).collect();
+        let together = group.iter().zip(&outcomes).filter(|(_, o)| o.is_ok());
+        let together: Vec<Arc<Pending>> = together.map(|(p, _)| p.clone()).collect();
+        let sharing = outcomes.iter_mut().filter(|o| o.is_ok());
+        match trees.commit(self, &together) {
+            Ok(()) => {}
+            Err(EngineError::TransactionTooLarge { .. }) if together.len() > 1 => {
+                // Together they do more to the nodes than one batch takes.
+                let alone = together.iter().map(|p| trees.commit(self, std::slice::from_ref(p)));
+                sharing.zip(alone).for_each(|(o, done)| *o = done);
+            }
+            Err(e) => {
+                let told = if planted::is(Planted::FollowerAcknowledged) { 1 } else { group.len() };
+                sharing.take(told).for_each(|o| *o = Err(e.clone()));
+            }
         }
-        if outcome.is_err() {
+        if outcomes.iter().any(Result::is_err) {
             let mut state = self.sequencer.state.lock();
-            group.iter().rev().for_each(|p| state.take_back(p.csn));
+            let failed = group.iter().zip(&outcomes).filter(|(_, o)| o.is_err());
+            failed.rev().for_each(|(p, _)| state.take_back(p.csn));
         }
-        for p in group {
-            *p.outcome.lock() = Some(outcome.clone());
+        for (p, o) in group.iter().zip(outcomes) {
+            *p.outcome.lock() = Some(o);
         }
     }
 

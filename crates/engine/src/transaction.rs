@@ -17,7 +17,7 @@ use lode_base::PageBuf;
 
 use crate::database::Inner;
 use crate::planted::{self, Planted};
-use crate::sequencer::TreeWrites;
+use crate::sequencer::{Pending, TreeWrites};
 use crate::tree::{Csn, Cursor, KEY_BYTES_MAX, Tree, Value};
 use crate::{EngineError, Snapshot};
 
@@ -190,11 +190,16 @@ impl Transaction {
     /// [`EngineError::Conflict`] when another transaction committed to one of the keys since this one began: nothing took
     /// effect, and a new try may succeed. Others when the drive is full or fails; nothing took effect then either, unless
     /// the error says that the database must be opened again.
-    pub fn commit(mut self) -> Result<Csn, EngineError> {
+    pub fn commit(self) -> Result<Csn, EngineError> {
+        self.place()?.finish()
+    }
+
+    /// Gives the commit its place in the order, or refuses it.
+    pub(crate) fn place(mut self) -> Result<Placed, EngineError> {
         let mut writes = std::mem::take(&mut self.writes);
         writes.retain(|w| !w.keys.is_empty());
         if writes.is_empty() {
-            return Ok(self.snapshot.csn());
+            return Ok(Placed::Nothing(self.snapshot.csn()));
         }
         let count: usize = writes.iter().map(|w| w.keys.len()).sum();
         let identity = self.inner.shared.store.identity();
@@ -208,11 +213,30 @@ impl Transaction {
         // Whoever commits later need not keep what this one saw.
         let (inner, at, bytes) = (self.inner.clone(), self.snapshot.csn(), self.bytes);
         drop(self);
-        inner.commit_writes(at, writes, bytes, durable)
+        let pending = inner.sequencer.sequence(at, writes, bytes, durable)?;
+        Ok(Placed::Waits(inner, pending))
     }
 
     /// Ends the transaction; nothing that it wrote takes effect.
     pub fn rollback(self) {}
+}
+
+/// A commit with its place in the order.
+pub(crate) enum Placed {
+    /// It writes nothing: the snapshot that it saw.
+    Nothing(Csn),
+    /// It waits for its group.
+    Waits(Arc<Inner>, Arc<Pending>),
+}
+
+impl Placed {
+    /// Sees the commit through.
+    pub(crate) fn finish(self) -> Result<Csn, EngineError> {
+        match self {
+            Self::Nothing(csn) => Ok(csn),
+            Self::Waits(inner, pending) => inner.finish(&pending),
+        }
+    }
 }
 
 /// The entries of [`Transaction::scan`].

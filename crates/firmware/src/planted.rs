@@ -1,35 +1,8 @@
-//! Planted faults: bugs that the simulation must find, one at a time. They are compiled in with the feature `planted`
-//! alone, for the test `planted` of `lode-sim`; without it every hook is `if false`.
+//! Planted faults: bugs that the simulation must find, one at a time. How: [`lode_base::planted`].
 //!
-//! ```text
-//!   test: plant(fault) ─► simulate seeds until one fails        firmware: if planted::is(Planted::X) { the bug }
-//! ```
-//!
-//! A hook is where the bug would be, and as small. The fault that is planted is that of the thread, so that tests on
-//! other threads meet none. Source: mutation testing (DeMillo, Lipton, Sayward, 1978), with mutants chosen by hand: the
-//! mistakes that ELEOS's rules are there to prevent.
+//! They are the mistakes that ELEOS's rules are there to prevent.
 
-#[cfg(feature = "planted")]
-use std::cell::Cell;
-
-macro_rules! faults {
-    ($($name:ident: $about:literal,)*) => {
-        /// A fault that can be planted.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[cfg_attr(not(feature = "planted"), allow(unreachable_pub))]
-        pub enum Planted {
-            $(#[doc = $about] $name,)*
-        }
-
-        #[cfg(feature = "planted")]
-        impl Planted {
-            /// All of them, and what each breaks.
-            pub const ALL: &'static [(Self, &'static str)] = &[$((Self::$name, $about)),*];
-        }
-    };
-}
-
-faults! {
+lode_base::planted_faults! {
     // Commits and the log.
     LateForce: "a group is forced only before the next one is written",
     SmallGroupNotForced: "a group without pages is not forced",
@@ -94,27 +67,4 @@ faults! {
     SessionNotChecked: "the number of a batch in its session is not checked",
     SessionNotStaged: "a batch in flight does not count in its session",
     SessionNotUnstaged: "the number of a batch that failed stays taken",
-}
-
-#[cfg(feature = "planted")]
-thread_local! {
-    static CURRENT: Cell<Option<Planted>> = const { Cell::new(None) };
-}
-
-/// Plants a fault in the drives of this thread, in place of the one before.
-#[cfg(feature = "planted")]
-pub fn plant(fault: Option<Planted>) {
-    CURRENT.set(fault);
-}
-
-/// Whether this fault is planted.
-#[cfg(feature = "planted")]
-pub(crate) fn is(fault: Planted) -> bool {
-    CURRENT.get() == Some(fault)
-}
-
-/// Nothing is planted.
-#[cfg(not(feature = "planted"))]
-pub(crate) const fn is(_: Planted) -> bool {
-    false
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use lode_base::random::Random;
 use lode_base::{EblockId, Geometry, PageBuf, Ppa};
 use lode_flash::{FaultKind, Faults, FlashError, Generation, Hit, Medium, WblockState};
 
@@ -20,18 +21,6 @@ fn e(n: u32) -> EblockId {
 
 fn ppa(n: u32, wblock: u32) -> Ppa {
     geometry().ppa(e(n), wblock * WBLOCK_BYTES).unwrap()
-}
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % n
-    }
 }
 
 /// Bytes that no other program writes.

@@ -32,8 +32,10 @@ const GIST_CHARS: usize = 30;
 
 /// What is wrong, without the step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wrong {
+pub struct Wrong {
+    /// What it is.
     pub(crate) kind: Kind,
+    /// In words.
     pub(crate) what: String,
 }
 

@@ -69,100 +69,19 @@ mod shrink;
 mod step;
 mod world;
 
-use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 pub use coverage::Coverage;
 pub use failure::{Failure, Kind};
 pub use fault::{FAULTS, FaultSet};
-pub use kv::{
-    KV_FAULTS, KV_STEP_KINDS, KeysAt, KvCoverage, KvFound, KvMix, KvOptions, KvOutcome, KvReplay, KvScenario,
-    KvStep, Work, run_kv, search_kv, shrink_kv,
-};
+pub use kv::{KV_FAULTS, KV_STEP_KINDS, KeysAt, KvMix, KvScenario, KvStep, Work};
+pub use run::{Found, Options, Outcome, Replay, Simulated, run, search, shrink};
 pub use scenario::{Mix, Scenario};
 pub use step::{AlignPlan, BatchPlan, Cut, RulePlan, STEP_KINDS, Spread, Step};
 pub use world::Lens;
 
-/// What is run of a seed.
-#[derive(Clone)]
-pub struct RunOptions {
-    /// How many steps; by default the scenario says.
-    pub steps: Option<usize>,
-    /// Only the steps with these numbers, in rising order; by default all.
-    pub only: Option<Vec<usize>>,
-    /// Faults that may strike.
-    pub faults: FaultSet,
-    /// What lies between the host and the drive.
-    pub lens: Lens,
-}
-
-impl Default for RunOptions {
-    fn default() -> Self {
-        Self { steps: None, only: None, faults: FaultSet::all(), lens: world::clear }
-    }
-}
-
-/// What a run came to.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// The drive and its circumstances.
-    pub scenario: Scenario,
-    /// The steps that were asked for, with their numbers.
-    pub steps: Vec<(usize, Step)>,
-    /// What went wrong, if anything did.
-    pub failure: Option<Failure>,
-    /// What it met.
-    pub coverage: Coverage,
-}
-
-/// Runs a seed.
-pub fn run(seed: u64, options: &RunOptions) -> Outcome {
-    let scenario = Scenario::from_seed(seed, &options.faults);
-    let count = options.steps.unwrap_or(scenario.steps);
-    let mut steps: Vec<(usize, Step)> = scenario.steps(count).into_iter().enumerate().collect();
-    if let Some(only) = &options.only {
-        steps.retain(|(n, _)| only.contains(n));
-    }
-    let (failure, coverage) = run::take_steps(&scenario, &steps, options.lens);
-    Outcome { scenario, steps, failure, coverage }
-}
-
-/// The shortest replay of a failure that was found.
-#[derive(Clone, Debug)]
-pub struct Replay {
-    /// The drive and its circumstances.
-    pub scenario: Scenario,
-    /// The steps that are left, with their numbers.
-    pub steps: Vec<(usize, Step)>,
-    /// How it fails with them.
-    pub failure: Failure,
-    /// The command line that runs them again.
-    pub command: String,
-}
-
-/// Cuts the steps of a run that failed down, with at most `runs` further runs; `None` when it did not fail.
-pub fn shrink(outcome: &Outcome, options: &RunOptions, runs: u32) -> Option<Replay> {
-    let failure = outcome.failure.clone()?;
-    let scenario = outcome.scenario.clone();
-    let picked = |numbers: &[usize]| -> Vec<(usize, Step)> {
-        outcome.steps.iter().filter(|(n, _)| numbers.contains(n)).cloned().collect()
-    };
-    let numbers = outcome.steps.iter().map(|(n, _)| *n).collect();
-    let (left, failure) = shrink::shrink(failure, numbers, runs, |numbers| {
-        run::take_steps(&scenario, &picked(numbers), options.lens).0
-    });
-    let mut command = format!("lode sim --seed {}", scenario.seed);
-    if options.faults != FaultSet::all() {
-        command += &format!(" --faults {}", options.faults);
-    }
-    if let Some(&last) = left.last()
-        && last >= scenario.steps
-    {
-        command += &format!(" --steps {}", last + 1);
-    }
-    command += &format!(" --only {}", ranges(&left));
-    Some(Replay { steps: picked(&left), scenario, failure, command })
-}
+/// What is run of a seed that stands for a drive.
+pub type RunOptions = Options<Scenario>;
+/// What is run of a seed that stands for a database of trees.
+pub type KvOptions = Options<KvScenario>;
 
 /// `3-5,9`: numbers in rising order as a list of ranges.
 fn ranges(numbers: &[usize]) -> String {
@@ -194,59 +113,6 @@ pub fn parse_ranges(list: &str) -> Result<Vec<usize>, String> {
     numbers.sort_unstable();
     numbers.dedup();
     Ok(numbers)
-}
-
-impl fmt::Display for Replay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "seed {}: {}", self.scenario.seed, self.failure)?;
-        writeln!(f, "{}", self.scenario)?;
-        for (number, step) in &self.steps {
-            writeln!(f, "{number:>5}  {step}")?;
-        }
-        write!(f, "{}", self.command)
-    }
-}
-
-/// What a search found.
-#[derive(Clone, Debug, Default)]
-pub struct Found {
-    /// What all its runs met.
-    pub coverage: Coverage,
-    /// Runs that failed, by seed.
-    pub failures: Vec<Outcome>,
-}
-
-/// Runs seeds from `next` on, below `end`, until `stop` says so or `failures_max` failed. Threads that share `next`
-/// share the work.
-pub fn search(
-    next: &AtomicU64,
-    end: u64,
-    options: &RunOptions,
-    failures_max: usize,
-    stop: &dyn Fn() -> bool,
-) -> Found {
-    let mut found = Found::default();
-    while !stop() && found.failures.len() < failures_max {
-        let seed = next.fetch_add(1, Ordering::Relaxed);
-        if seed >= end {
-            break;
-        }
-        let outcome = run(seed, options);
-        found.coverage.add(&outcome.coverage);
-        if outcome.failure.is_some() {
-            found.failures.push(outcome);
-        }
-    }
-    found
-}
-
-impl Found {
-    /// Puts what another thread found to this.
-    pub fn add(&mut self, other: Self) {
-        self.coverage.add(&other.coverage);
-        self.failures.extend(other.failures);
-        self.failures.sort_by_key(|o| o.scenario.seed);
-    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,7 @@
-//! Numbers that only a seed decides (SplitMix64). Not for secrets.
+//! Numbers that only a seed decides.
 
-const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
-
-/// One of 2^64 numbers for each `n`, well mixed.
-pub(crate) fn mix(n: u64) -> u64 {
-    let n = (n ^ (n >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let n = (n ^ (n >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    n ^ (n >> 31)
-}
+use lode_base::random::STEP;
+pub(crate) use lode_base::random::mix;
 
 /// The `i`-th number of a seed.
 pub(crate) fn nth(seed: u64, i: u64) -> u64 {
@@ -48,6 +42,19 @@ impl Random {
         low + self.below(span.min(1 << bits))
     }
 
+    /// One of these, each as likely as its weight times what `more` says.
+    pub(crate) fn weighted<T: Copy>(&mut self, of: &[(T, u64)], more: impl Fn(T) -> u64) -> T {
+        let mut at = self.below(of.iter().map(|&(t, weight)| weight * more(t)).sum());
+        for &(t, weight) in of {
+            let weight = weight * more(t);
+            if at < weight {
+                return t;
+            }
+            at -= weight;
+        }
+        unreachable!("the number is below the sum of all");
+    }
+
     /// True once in `n` times.
     pub(crate) fn once_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
@@ -74,5 +81,10 @@ mod tests {
         assert!(drawn.contains(&3) && drawn.contains(&100));
         assert!(drawn.iter().filter(|&&n| n < 20).count() > 800, "small ones are frequent");
         assert_eq!(a.pick::<u8>(&[]), None);
+        let of = [('a', 1), ('b', 1), ('c', 5)];
+        let picked: String = (0..2000).map(|_| a.weighted(&of, |t| if t == 'c' { 0 } else { 1 })).collect();
+        assert!(
+            !picked.contains('c') && picked.matches('a').count() > 800 && picked.matches('b').count() > 800
+        );
     }
 }

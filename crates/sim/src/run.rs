@@ -1,14 +1,143 @@
-//! One run: the steps of a seed, or some of them, and what came of it.
+//! A seed, or many, from the scenario that it stands for to the first step that goes wrong; whatever is simulated.
+//!
+//! ```text
+//!   seed ─► Simulated { what is simulated } ─► steps ─► World ─► Outcome { failure?, coverage } ─► shrink ─► Replay
+//! ```
 
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::coverage::Coverage;
+use crate::coverage::{Coverage, Names};
 use crate::failure::{Failure, Kind, Wrong};
+use crate::fault::FaultSet;
 use crate::scenario::Scenario;
-use crate::step::Step;
-use crate::world::{Lens, World};
+use crate::shrink::cut_down;
+
+/// What a seed can stand for.
+pub trait Simulated: Clone + fmt::Debug + fmt::Display + Send {
+    /// What happens to it, one after the other.
+    type Step: Clone + fmt::Debug + fmt::Display + Send;
+    /// What lies between the host and what is simulated.
+    type Lens: Copy + fmt::Debug + Send + Sync;
+
+    /// What its runs can meet.
+    const NAMES: &'static Names;
+    /// No lens.
+    const CLEAR: Self::Lens;
+
+    /// What `seed` stands for, with no faults but `allowed`.
+    fn from_seed(seed: u64, allowed: &FaultSet) -> Self;
+
+    /// The seed.
+    fn seed(&self) -> u64;
+
+    /// Steps of a run that is not told how many.
+    fn step_count(&self) -> usize;
+
+    /// The first `count` steps.
+    fn steps(&self, count: usize) -> Vec<Self::Step>;
+
+    /// All is new, and no step was taken.
+    ///
+    /// # Errors
+    /// What is wrong with it already.
+    fn world(&self, lens: Self::Lens) -> Result<impl World<Step = Self::Step>, Wrong>;
+
+    /// How the steps with these numbers are run again: a command line, or what to set for a test.
+    fn again(&self, only: &[usize], options: &Options<Self>) -> String;
+}
+
+/// What steps act on, and what knows whether it is right.
+pub trait World {
+    /// Its steps.
+    type Step;
+
+    /// One step, and what it entails.
+    ///
+    /// # Errors
+    /// What goes wrong.
+    fn step(&mut self, step: &Self::Step) -> Result<(), Wrong>;
+
+    /// The end of a run.
+    ///
+    /// # Errors
+    /// What is wrong.
+    fn end(&mut self) -> Result<(), Wrong>;
+
+    /// What it met.
+    fn coverage(&self) -> &Coverage;
+}
+
+/// What is run of a seed.
+#[derive(Clone, Debug)]
+pub struct Options<S: Simulated> {
+    /// How many steps; by default the scenario says.
+    pub steps: Option<usize>,
+    /// Only the steps with these numbers, in rising order; by default all.
+    pub only: Option<Vec<usize>>,
+    /// Faults that may strike.
+    pub faults: FaultSet,
+    /// What lies between the host and what is simulated.
+    pub lens: S::Lens,
+}
+
+impl<S: Simulated> Default for Options<S> {
+    fn default() -> Self {
+        Self { steps: None, only: None, faults: FaultSet::of(S::NAMES.faults), lens: S::CLEAR }
+    }
+}
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Outcome<S: Simulated = Scenario> {
+    /// What was run, and its circumstances.
+    pub scenario: S,
+    /// The steps that were asked for, with their numbers.
+    pub steps: Vec<(usize, S::Step)>,
+    /// What went wrong, if anything did.
+    pub failure: Option<Failure>,
+    /// What it met.
+    pub coverage: Coverage,
+}
+
+/// Runs a seed.
+pub fn run<S: Simulated>(seed: u64, options: &Options<S>) -> Outcome<S> {
+    let scenario = S::from_seed(seed, &options.faults);
+    let count = options.steps.unwrap_or(scenario.step_count());
+    let mut steps: Vec<(usize, S::Step)> = scenario.steps(count).into_iter().enumerate().collect();
+    if let Some(only) = &options.only {
+        steps.retain(|(n, _)| only.contains(n));
+    }
+    let (failure, coverage) = take_steps(&scenario, &steps, options.lens);
+    Outcome { scenario, steps, failure, coverage }
+}
+
+/// Takes these steps, which carry their numbers in the whole list, and answers the first that goes wrong.
+fn take_steps<S: Simulated>(
+    scenario: &S,
+    steps: &[(usize, S::Step)],
+    lens: S::Lens,
+) -> (Option<Failure>, Coverage) {
+    let at = Cell::new(0);
+    let mut coverage = Coverage::new(S::NAMES);
+    let wrong = caught(|| {
+        let mut world = scenario.world(lens)?;
+        let result = steps
+            .iter()
+            .try_for_each(|(number, step)| {
+                at.set(*number);
+                world.step(step)
+            })
+            .and_then(|()| world.end());
+        coverage.clone_from(world.coverage());
+        result
+    });
+    coverage.runs = 1;
+    (wrong.map(|w| Failure { step: at.get(), kind: w.kind, what: w.what }), coverage)
+}
 
 thread_local! {
     /// Whether a panic of this thread is told by the run that it is part of.
@@ -16,7 +145,7 @@ thread_local! {
     static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Keeps panics of simulated drives off standard error: the run tells of them. Other panics are told as ever.
+/// Keeps panics of what is simulated off standard error: the run tells of them. Other panics are told as ever.
 fn hear_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -33,7 +162,7 @@ fn hear_panics() {
 }
 
 /// Runs this, and answers what goes wrong; a panic is wrong too.
-pub(crate) fn caught(run: impl FnOnce() -> Result<(), Wrong>) -> Option<Wrong> {
+fn caught(run: impl FnOnce() -> Result<(), Wrong>) -> Option<Wrong> {
     hear_panics();
     QUIET.set(true);
     let result = catch_unwind(AssertUnwindSafe(run));
@@ -45,26 +174,88 @@ pub(crate) fn caught(run: impl FnOnce() -> Result<(), Wrong>) -> Option<Wrong> {
     }
 }
 
-/// Takes these steps, which carry their numbers in the whole list, and answers the first that goes wrong.
-pub(crate) fn take_steps(
-    scenario: &Scenario,
-    steps: &[(usize, Step)],
-    lens: Lens,
-) -> (Option<Failure>, Coverage) {
-    let at = Cell::new(0);
-    let mut coverage = Coverage::default();
-    let wrong = caught(|| {
-        let mut world = World::new(scenario, lens)?;
-        let result = steps
-            .iter()
-            .try_for_each(|(number, step)| {
-                at.set(*number);
-                world.step(step)
-            })
-            .and_then(|()| world.end());
-        coverage = std::mem::take(&mut world.coverage);
-        result
-    });
-    coverage.runs = 1;
-    (wrong.map(|w| Failure { step: at.get(), kind: w.kind, what: w.what }), coverage)
+/// The shortest replay of a failure that was found.
+#[derive(Clone, Debug)]
+pub struct Replay<S: Simulated = Scenario> {
+    /// What was run, and its circumstances.
+    pub scenario: S,
+    /// The steps that are left, with their numbers.
+    pub steps: Vec<(usize, S::Step)>,
+    /// How it fails with them.
+    pub failure: Failure,
+    /// What runs them again.
+    pub command: String,
+}
+
+/// Cuts the steps of a run that failed down, with at most `runs` further runs; `None` when it did not fail.
+pub fn shrink<S: Simulated>(outcome: &Outcome<S>, options: &Options<S>, runs: u32) -> Option<Replay<S>> {
+    let failure = outcome.failure.clone()?;
+    let scenario = outcome.scenario.clone();
+    let picked = |numbers: &[usize]| -> Vec<(usize, S::Step)> {
+        outcome.steps.iter().filter(|(n, _)| numbers.contains(n)).cloned().collect()
+    };
+    let numbers = outcome.steps.iter().map(|(n, _)| *n).collect();
+    let (left, failure) =
+        cut_down(failure, numbers, runs, |numbers| take_steps(&scenario, &picked(numbers), options.lens).0);
+    let command = scenario.again(&left, options);
+    Some(Replay { steps: picked(&left), scenario, failure, command })
+}
+
+impl<S: Simulated> fmt::Display for Replay<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}: {}", self.scenario.seed(), self.failure)?;
+        writeln!(f, "{}", self.scenario)?;
+        for (number, step) in &self.steps {
+            writeln!(f, "{number:>5}  {step}")?;
+        }
+        write!(f, "{}", self.command)
+    }
+}
+
+/// What a search found.
+#[derive(Clone, Debug)]
+pub struct Found<S: Simulated = Scenario> {
+    /// What all its runs met.
+    pub coverage: Coverage,
+    /// Runs that failed, by seed.
+    pub failures: Vec<Outcome<S>>,
+}
+
+impl<S: Simulated> Default for Found<S> {
+    fn default() -> Self {
+        Self { coverage: Coverage::new(S::NAMES), failures: Vec::new() }
+    }
+}
+
+impl<S: Simulated> Found<S> {
+    /// Puts what another thread found to this.
+    pub fn add(&mut self, other: Self) {
+        self.coverage.add(&other.coverage);
+        self.failures.extend(other.failures);
+        self.failures.sort_by_key(|o| o.scenario.seed());
+    }
+}
+
+/// Runs seeds from `next` on, below `end`, until `stop` says so or `failures_max` failed. Threads that share `next`
+/// share the work.
+pub fn search<S: Simulated>(
+    next: &AtomicU64,
+    end: u64,
+    options: &Options<S>,
+    failures_max: usize,
+    stop: &dyn Fn() -> bool,
+) -> Found<S> {
+    let mut found = Found::default();
+    while !stop() && found.failures.len() < failures_max {
+        let seed = next.fetch_add(1, Ordering::Relaxed);
+        if seed >= end {
+            break;
+        }
+        let outcome = run(seed, options);
+        found.coverage.add(&outcome.coverage);
+        if outcome.failure.is_some() {
+            found.failures.push(outcome);
+        }
+    }
+    found
 }

@@ -7,15 +7,46 @@
 use std::fmt;
 
 use lode_base::Geometry;
-use lode_firmware::{DriveOptions, POLICIES, ScanPlacement};
+use lode_firmware::{DriveOptions, POLICIES, RecoveryReport, ScanPlacement};
 use lode_flash::FaultKind;
 
-use crate::FaultSet;
+use crate::coverage::Names;
+use crate::failure::Wrong;
 use crate::random::Random;
-use crate::step::{AlignPlan, BatchPlan, Cut, RulePlan, SessionPlan, Spread, Step};
+use crate::run::{self, Simulated};
+use crate::step::{AlignPlan, BatchPlan, Cut, RulePlan, STEP_KINDS, SessionPlan, Spread, Step};
+use crate::world::{self, Lens, World};
+use crate::{FaultSet, RunOptions, ranges};
 
 /// Bytes of the largest medium: a run is to take milliseconds.
 const CAPACITY_BYTES_MAX: u64 = 16 << 20;
+
+/// What runs can meet. Recoveries that fail for the host mostly end with a drive that is read-only; that one fails
+/// altogether is as rare as one in ten thousand.
+const NAMES: Names = Names {
+    steps: &STEP_KINDS,
+    events: &[
+        "batches acknowledged",
+        "refused, full",
+        "reopened",
+        "recoveries cut",
+        "recoveries that the host failed",
+        "cut with batches under way, none there",
+        "cut with batches under way, some there",
+        "cut with batches under way, all there",
+        "background work done",
+        "EBLOCKs emptied by GC",
+        "checkpoints",
+        "became read-only",
+        "batch of a session out of its order, refused",
+        "page that a fault hit, uncorrectable",
+        "image that faults hit, refused",
+        "last batches that a fault hit, gone",
+    ],
+    last_records: RecoveryReport::RECORD_KINDS,
+    faults: &FaultKind::ALL,
+    rare: ("recoveries that the host failed", "reopened", 100_000),
+};
 
 /// What is done most of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +96,39 @@ pub struct Scenario {
     pub fault_every: u64,
 }
 
-impl Scenario {
-    /// What `seed` stands for, with no faults but `allowed`.
-    pub fn from_seed(seed: u64, allowed: &FaultSet) -> Self {
+impl Simulated for Scenario {
+    type Step = Step;
+    type Lens = Lens;
+
+    const NAMES: &'static Names = &NAMES;
+    const CLEAR: Lens = world::clear;
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn step_count(&self) -> usize {
+        self.steps
+    }
+
+    fn world(&self, lens: Lens) -> Result<impl run::World<Step = Step>, Wrong> {
+        World::new(self, lens)
+    }
+
+    fn again(&self, only: &[usize], options: &RunOptions) -> String {
+        let mut command = format!("lode sim --seed {}", self.seed);
+        if options.faults != FaultSet::all() {
+            command += &format!(" --faults {}", options.faults);
+        }
+        if let Some(&last) = only.last()
+            && last >= self.steps
+        {
+            command += &format!(" --steps {}", last + 1);
+        }
+        command + &format!(" --only {}", ranges(only))
+    }
+
+    fn from_seed(seed: u64, allowed: &FaultSet) -> Self {
         let mut r = Random::new(seed);
         let mix = *r.pick(&MIXES).expect("there are some");
         let channels = *r.pick(&[1, 1, 2, 3, 4]).expect("there are some");
@@ -136,8 +197,7 @@ impl Scenario {
         }
     }
 
-    /// The first `count` steps.
-    pub fn steps(&self, count: usize) -> Vec<Step> {
+    fn steps(&self, count: usize) -> Vec<Step> {
         let mut g = Generator {
             s: self,
             r: Random::new(self.seed ^ 0x5EED),
@@ -272,18 +332,8 @@ impl Generator<'_> {
             }
             self.struck_work(steps);
         }
-        let total = DRAWS.iter().map(|&(d, w)| w * favours(self.s.mix, d)).sum();
-        let mut at = self.r.below(total);
-        let (draw, _) = DRAWS
-            .iter()
-            .find(|&&(d, w)| {
-                let weight = w * favours(self.s.mix, d);
-                let here = at < weight;
-                at = at.wrapping_sub(weight);
-                here
-            })
-            .expect("the number is below the sum of all");
-        let step = self.step(*draw);
+        let draw = self.r.weighted(&DRAWS, |d| favours(self.s.mix, d));
+        let step = self.step(draw);
         steps.push(step);
     }
 
@@ -420,7 +470,6 @@ impl Generator<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step::STEP_KINDS;
 
     #[test]
     fn a_seed_decides_all_and_a_shorter_run_is_the_start_of_a_longer_one() {

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 
 /// The numbers of the steps that are left, and how it fails with them alone. `fails` runs a list of numbers; at most
 /// `runs` times.
-pub(crate) fn shrink(
+pub(crate) fn cut_down(
     failure: Failure,
     steps: Vec<usize>,
     runs: u32,
@@ -62,13 +62,13 @@ mod tests {
         };
         let all: Vec<usize> = (0..100).collect();
         let mut runs = 0;
-        let (left, failure) = shrink(fails(&all).unwrap(), all.clone(), 1000, |s| {
+        let (left, failure) = cut_down(fails(&all).unwrap(), all.clone(), 1000, |s| {
             runs += 1;
             fails(s)
         });
         assert_eq!((left, failure.step), (needed.to_vec(), 77));
         assert!(runs < 120, "{runs} runs");
-        let (left, _) = shrink(fails(&all).unwrap(), all, 3, fails);
+        let (left, _) = cut_down(fails(&all).unwrap(), all, 3, fails);
         assert!(
             left.len() < 80 && needed.iter().all(|n| left.contains(n)),
             "out of runs: what was found stands"
@@ -81,7 +81,7 @@ mod tests {
             let kind = if steps.contains(&1) { Kind::Lost } else { Kind::Panic };
             Some(Failure { step: 9, kind, what: String::new() })
         };
-        let (left, failure) = shrink(fails(&[1]).unwrap(), (0..10).collect(), 1000, fails);
+        let (left, failure) = cut_down(fails(&[1]).unwrap(), (0..10).collect(), 1000, fails);
         assert_eq!((left, failure.kind), (vec![1], Kind::Lost));
     }
 }

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use lode_base::random::Random;
 use lode_sim::history::{AnomalyKind, History, Level, Object, Op, Options, Outcome, Transaction};
 
 /// Histories of an ordinary run, of a few hundred transactions each.
@@ -63,22 +64,6 @@ const BUGS: [Bug; 20] = [
     Bug::VersionDroppedTooEarly,
     Bug::EarlierWriteKept,
 ];
-
-/// A generator of numbers (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let n = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let n = (n ^ (n >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        n ^ (n >> 31)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-}
 
 /// What an object holds: the values of a list, or one or none of a register.
 type Content = Vec<u64>;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lode_base::Geometry;
+use lode_base::random::mix;
 use lode_engine::{Database, DatabaseOptions, Durability, EngineError, Transaction as Txn, Tree};
 use lode_firmware::{Drive, DriveOptions};
 use lode_flash::Medium;
@@ -15,12 +16,6 @@ const ROUNDS: u64 = 12;
 const THREADS: u64 = 4;
 const TRANSACTIONS: u64 = 120;
 const KEYS: u64 = 12;
-
-fn mixed(n: u64) -> u64 {
-    let n = (n ^ (n >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let n = (n ^ (n >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    n ^ (n >> 31)
-}
 
 fn database(round: u64) -> Database {
     let geometry = Geometry::new(1, 1, 1, 4096, 4096, 256 << 10, 128).unwrap();
@@ -43,8 +38,8 @@ fn database(round: u64) -> Database {
 /// Reads and writes of one transaction; even keys are registers, odd ones lists.
 fn work(txn: &mut Txn, tree: &Tree, seed: u64, numbers: &AtomicU64) -> Result<Vec<Op>, EngineError> {
     let mut ops = Vec::new();
-    for i in 0..1 + mixed(seed) % 6 {
-        let r = mixed(seed.wrapping_mul(31).wrapping_add(i));
+    for i in 0..1 + mix(seed) % 6 {
+        let r = mix(seed.wrapping_mul(31).wrapping_add(i));
         let (key, writes) = (r % KEYS, (r >> 32).is_multiple_of(2));
         let bytes = key.to_be_bytes();
         let found = txn.get(tree, &bytes)?;
@@ -83,7 +78,7 @@ fn work(txn: &mut Txn, tree: &Tree, seed: u64, numbers: &AtomicU64) -> Result<Ve
 fn session(n: u64, round: u64, db: &Database, tree: &Tree, clock: &AtomicU64) -> Vec<Transaction> {
     let mut done = Vec::new();
     for i in 0..TRANSACTIONS {
-        let seed = mixed(round << 32 | n << 16 | i);
+        let seed = mix(round << 32 | n << 16 | i);
         let invoked = clock.fetch_add(1, Ordering::SeqCst);
         let mut txn = db.begin().unwrap();
         let snapshot = txn.snapshot().csn().raw();

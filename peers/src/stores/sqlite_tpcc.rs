@@ -141,17 +141,19 @@ impl SqliteTxn<'_> {
         self.c.prepare_cached(sql).and_then(|mut s| s.execute(params)).map_err(failed)
     }
 
-    fn each(
+    /// Shows all rows that come.
+    fn rows<R>(
         &self,
         sql: &str,
         params: impl Params,
-        mut f: impl FnMut(&Row<'_>) -> rusqlite::Result<()>,
+        row: impl Fn(&Row<'_>) -> rusqlite::Result<R>,
+        f: Each<'_, R>,
     ) -> StoreResult {
         let all = || {
             let mut statement = self.c.prepare_cached(sql)?;
             let mut rows = statement.query(params)?;
-            while let Some(row) = rows.next()? {
-                f(row)?;
+            while let Some(r) = rows.next()? {
+                f(row(r)?);
             }
             Ok(())
         };
@@ -159,130 +161,49 @@ impl SqliteTxn<'_> {
     }
 }
 
-fn address(r: &Row<'_>, at: usize) -> rusqlite::Result<Address> {
-    Ok(Address {
-        street_1: r.get(at)?,
-        street_2: r.get(at + 1)?,
-        city: r.get(at + 2)?,
-        state: r.get(at + 3)?,
-        zip: r.get(at + 4)?,
-    })
-}
+/// The columns of a table, the first of them a number, and a row that is made of them.
+macro_rules! table {
+    ($make:ident, $columns:ident: $first:ident $($column:ident)* => $row:ident { $($fields:tt)* }) => {
+        macro_rules! $columns {
+            () => {
+                concat!(stringify!($first) $(, ", ", stringify!($column))*)
+            };
+        }
 
-macro_rules! warehouse_columns {
-    () => {
-        "id, ytd, tax, name, street_1, street_2, city, state, zip"
+        fn $make(r: &Row<'_>) -> rusqlite::Result<$row> {
+            let mut at = 0;
+            let $first: i64 = r.get(at)?;
+            $(
+                at += 1;
+                let $column = r.get(at)?;
+            )*
+            Ok($row { $($fields)* })
+        }
     };
 }
 
-fn warehouse(r: &Row<'_>) -> rusqlite::Result<Warehouse> {
-    Ok(Warehouse { w: r.get(0)?, ytd: r.get(1)?, tax: r.get(2)?, name: r.get(3)?, address: address(r, 4)? })
-}
-
-macro_rules! district_columns {
-    () => {
-        "id, next_o, ytd, tax, name, street_1, street_2, city, state, zip"
-    };
-}
-
-fn district(r: &Row<'_>) -> rusqlite::Result<District> {
-    let id: i64 = r.get(0)?;
-    Ok(District {
-        w: (id >> 8) as W,
-        d: id as D,
-        next_o: r.get(1)?,
-        ytd: r.get(2)?,
-        tax: r.get(3)?,
-        name: r.get(4)?,
-        address: address(r, 5)?,
-    })
-}
-
-macro_rules! customer_columns {
-    () => {
-        "id, balance, ytd_payment, payment_cnt, delivery_cnt, bad_credit, credit_lim, discount, since, \
-    first, middle, last, street_1, street_2, city, state, zip, phone, data"
-    };
-}
-
-fn customer(r: &Row<'_>) -> rusqlite::Result<Customer> {
-    let id: i64 = r.get(0)?;
-    Ok(Customer {
-        w: (id >> 24) as W,
-        d: (id >> 16) as D,
-        c: id as C,
-        balance: r.get(1)?,
-        ytd_payment: r.get(2)?,
-        payment_cnt: r.get(3)?,
-        delivery_cnt: r.get(4)?,
-        bad_credit: r.get(5)?,
-        credit_lim: r.get(6)?,
-        discount: r.get(7)?,
-        since: r.get(8)?,
-        first: r.get(9)?,
-        middle: r.get(10)?,
-        last: r.get(11)?,
-        address: address(r, 12)?,
-        phone: r.get(17)?,
-        data: r.get(18)?,
-    })
-}
-
-fn history(r: &Row<'_>) -> rusqlite::Result<History> {
-    Ok(History {
-        w: r.get(0)?,
-        d: r.get(1)?,
-        date: r.get(2)?,
-        terminal: r.get(3)?,
-        c_w: r.get(4)?,
-        c_d: r.get(5)?,
-        c: r.get(6)?,
-        amount: r.get(7)?,
-        data: r.get(8)?,
-    })
-}
-
-macro_rules! order_columns {
-    () => {
-        "id, c, carrier, lines, all_local, entry"
-    };
-}
-
-fn order(r: &Row<'_>) -> rusqlite::Result<Order> {
-    let id: i64 = r.get(0)?;
-    Ok(Order {
-        w: (id >> 40) as W,
-        d: (id >> 32) as D,
-        o: id as O,
-        c: r.get(1)?,
-        carrier: r.get(2)?,
-        lines: r.get(3)?,
-        all_local: r.get(4)?,
-        entry: r.get(5)?,
-    })
-}
-
-macro_rules! line_columns {
-    () => {
-        "id, delivered, i, supply_w, quantity, amount, dist_info"
-    };
-}
-
-fn line(r: &Row<'_>) -> rusqlite::Result<OrderLine> {
-    let id: i64 = r.get(0)?;
-    Ok(OrderLine {
-        w: (id >> 48) as W,
-        d: (id >> 40) as D,
-        o: (id >> 8) as O,
-        number: id as u8,
-        delivered: r.get(1)?,
-        i: r.get(2)?,
-        supply_w: r.get(3)?,
-        quantity: r.get(4)?,
-        amount: r.get(5)?,
-        dist_info: r.get(6)?,
-    })
-}
+table!(warehouse, warehouse_columns: id ytd tax name street_1 street_2 city state zip => Warehouse {
+    w: id as W, ytd, tax, name, address: Address { street_1, street_2, city, state, zip }
+});
+table!(district, district_columns: id next_o ytd tax name street_1 street_2 city state zip => District {
+    w: (id >> 8) as W, d: id as D, next_o, ytd, tax, name, address: Address { street_1, street_2, city, state, zip }
+});
+table!(customer, customer_columns: id balance ytd_payment payment_cnt delivery_cnt bad_credit credit_lim discount since
+    first middle last street_1 street_2 city state zip phone data => Customer {
+    w: (id >> 24) as W, d: (id >> 16) as D, c: id as C,
+    balance, ytd_payment, payment_cnt, delivery_cnt, bad_credit, credit_lim, discount, since, first, middle, last,
+    address: Address { street_1, street_2, city, state, zip }, phone, data
+});
+table!(history, history_columns: w d date terminal c_w c_d c amount data => History {
+    w: w as W, d, date, terminal, c_w, c_d, c, amount, data
+});
+table!(order, order_columns: id c carrier lines all_local entry => Order {
+    w: (id >> 40) as W, d: (id >> 32) as D, o: id as O, c, carrier, lines, all_local, entry
+});
+table!(line, line_columns: id delivered i supply_w quantity amount dist_info => OrderLine {
+    w: (id >> 48) as W, d: (id >> 40) as D, o: (id >> 8) as O, number: id as u8,
+    delivered, i, supply_w, quantity, amount, dist_info
+});
 
 impl TpccTxn for SqliteTxn<'_> {
     fn warehouse(&mut self, w: W) -> StoreResult<Warehouse> {
@@ -327,10 +248,7 @@ impl TpccTxn for SqliteTxn<'_> {
     fn customers_named(&mut self, w: W, d: D, last: &str) -> StoreResult<Vec<C>> {
         let mut all = Vec::new();
         let sql = "SELECT id FROM customer WHERE district = ? AND last = ? ORDER BY first, id";
-        self.each(sql, (wd(w, d), last), |r| {
-            all.push(r.get::<_, i64>(0)? as C);
-            Ok(())
-        })?;
+        self.rows(sql, (wd(w, d), last), |r| r.get::<_, i64>(0), &mut |id| all.push(id as C))?;
         Ok(all)
     }
 
@@ -391,10 +309,7 @@ impl TpccTxn for SqliteTxn<'_> {
         let mut all = Vec::new();
         let sql =
             concat!("SELECT ", line_columns!(), " FROM order_line WHERE id >= ? AND id < ? ORDER BY id");
-        self.each(sql, (line_id(w, d, o, 0), line_id(w, d, o + 1, 0)), |r| {
-            all.push(line(r)?);
-            Ok(())
-        })?;
+        self.rows(sql, (line_id(w, d, o, 0), line_id(w, d, o + 1, 0)), line, &mut |l| all.push(l))?;
         Ok(all)
     }
 
@@ -417,10 +332,7 @@ impl TpccTxn for SqliteTxn<'_> {
         let (from, to) = (line_id(w, d, o, 0), line_id(w, d, o + 1, 0));
         let mut sum = 0;
         let sql = "UPDATE order_line SET delivered = ? WHERE id >= ? AND id < ? RETURNING amount";
-        self.each(sql, (date, from, to), |r| {
-            sum += r.get::<_, i64>(0)?;
-            Ok(())
-        })?;
+        self.rows(sql, (date, from, to), |r| r.get(0), &mut |amount: i64| sum += amount)?;
         Ok(sum)
     }
 
@@ -528,62 +440,41 @@ impl TpccTxn for SqliteTxn<'_> {
     }
 
     fn each_warehouse(&mut self, f: Each<'_, Warehouse>) -> StoreResult {
-        self.each(concat!("SELECT ", warehouse_columns!(), " FROM warehouse ORDER BY id"), [], |r| {
-            f(warehouse(r)?);
-            Ok(())
-        })
+        self.rows(concat!("SELECT ", warehouse_columns!(), " FROM warehouse ORDER BY id"), [], warehouse, f)
     }
 
     fn each_district(&mut self, w: W, f: Each<'_, District>) -> StoreResult {
         let sql =
             concat!("SELECT ", district_columns!(), " FROM district WHERE id >= ? AND id < ? ORDER BY id");
-        self.each(sql, (wd(w, 0), wd(w + 1, 0)), |r| {
-            f(district(r)?);
-            Ok(())
-        })
+        self.rows(sql, (wd(w, 0), wd(w + 1, 0)), district, f)
     }
 
     fn each_customer(&mut self, w: W, f: Each<'_, Customer>) -> StoreResult {
         let sql =
             concat!("SELECT ", customer_columns!(), " FROM customer WHERE id >= ? AND id < ? ORDER BY id");
-        self.each(sql, (wdc(w, 0, 0), wdc(w + 1, 0, 0)), |r| {
-            f(customer(r)?);
-            Ok(())
-        })
+        self.rows(sql, (wdc(w, 0, 0), wdc(w + 1, 0, 0)), customer, f)
     }
 
     fn each_history(&mut self, w: W, f: Each<'_, History>) -> StoreResult {
-        let sql = "SELECT w, d, date, terminal, c_w, c_d, c, amount, data FROM history WHERE w = ?";
-        self.each(sql, [w], |r| {
-            f(history(r)?);
-            Ok(())
-        })
+        let sql = concat!("SELECT ", history_columns!(), " FROM history WHERE w = ?");
+        self.rows(sql, [w], history, f)
     }
 
     fn each_order(&mut self, w: W, f: Each<'_, Order>) -> StoreResult {
         let sql = concat!("SELECT ", order_columns!(), " FROM orders WHERE id >= ? AND id < ? ORDER BY id");
-        self.each(sql, (wdo(w, 0, 0), wdo(w + 1, 0, 0)), |r| {
-            f(order(r)?);
-            Ok(())
-        })
+        self.rows(sql, (wdo(w, 0, 0), wdo(w + 1, 0, 0)), order, f)
     }
 
     fn each_new_order(&mut self, w: W, f: Each<'_, (D, O)>) -> StoreResult {
         let sql = "SELECT id FROM new_order WHERE id >= ? AND id < ? ORDER BY id";
-        self.each(sql, (wdo(w, 0, 0), wdo(w + 1, 0, 0)), |r| {
-            let id: i64 = r.get(0)?;
-            f(((id >> 32) as D, id as O));
-            Ok(())
-        })
+        let row = |r: &Row<'_>| r.get(0).map(|id: i64| ((id >> 32) as D, id as O));
+        self.rows(sql, (wdo(w, 0, 0), wdo(w + 1, 0, 0)), row, f)
     }
 
     fn each_line(&mut self, w: W, f: Each<'_, OrderLine>) -> StoreResult {
         let sql =
             concat!("SELECT ", line_columns!(), " FROM order_line WHERE id >= ? AND id < ? ORDER BY id");
-        self.each(sql, (line_id(w, 0, 0, 0), line_id(w + 1, 0, 0, 0)), |r| {
-            f(line(r)?);
-            Ok(())
-        })
+        self.rows(sql, (line_id(w, 0, 0, 0), line_id(w + 1, 0, 0, 0)), line, f)
     }
 
     fn index_entries(&mut self, w: W) -> StoreResult<(u64, u64)> {

@@ -1,12 +1,12 @@
 //! `lode sim`: the whole drive, or transactions over trees on it, against faults and power cuts, from seeds.
 
-mod subject;
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use lode_sim::{FAULTS, FaultSet, KV_FAULTS, KvOptions, RunOptions, parse_ranges};
-use subject::{About, Drives, Met, Replay, Subject, Trees};
+use lode_sim::{
+    FAULTS, FaultSet, Found, KV_FAULTS, KvScenario, Options, Outcome, Replay, Scenario, Simulated,
+    parse_ranges, run as run_seed, search, shrink,
+};
 
 use crate::error::{CliError, CliResult};
 use crate::interrupt;
@@ -111,16 +111,16 @@ pub(crate) fn run(args: Args) -> CliResult {
         return Err(CliError::Usage(format!("'{}' {what}", kind.name())));
     }
     match args.trees {
-        true => simulate(&args, &Trees(KvOptions { steps, only, faults })),
-        false => simulate(&args, &Drives(RunOptions { steps, only, faults, ..RunOptions::default() })),
+        true => simulate(&args, &Options::<KvScenario> { steps, only, faults, ..Options::default() }),
+        false => simulate(&args, &Options::<Scenario> { steps, only, faults, ..Options::default() }),
     }
 }
 
-fn simulate(args: &Args, subject: &impl Subject) -> CliResult {
+fn simulate<S: Simulated>(args: &Args, options: &Options<S>) -> CliResult {
     match args.seed {
         // A replay is short already, and keeps its steps.
-        Some(seed) => one(seed, subject, if args.only.is_some() { 0 } else { SHRINK_RUNS }, args.json),
-        None => many(args, subject),
+        Some(seed) => one(seed, options, if args.only.is_some() { 0 } else { SHRINK_RUNS }, args.json),
+        None => many(args, options),
     }
 }
 
@@ -136,18 +136,17 @@ fn list_faults(known: &FaultSet, json: bool) -> CliResult {
     println_quietly(table.render().trim_end())
 }
 
-fn one<S: Subject>(seed: u64, subject: &S, runs: u32, json: bool) -> CliResult {
-    let outcome = subject.run(seed);
-    let replay = subject.replay(&outcome, runs);
-    let about = S::about(&outcome);
+fn one<S: Simulated>(seed: u64, options: &Options<S>, runs: u32, json: bool) -> CliResult {
+    let outcome = run_seed(seed, options);
+    let replay = shrink(&outcome, options, runs);
     if json {
-        println_quietly(&one_json(&about, replay.as_ref()).to_string())?;
+        println_quietly(&one_json(&outcome, replay.as_ref()).to_string())?;
     } else {
         match &replay {
             Some(replay) => println_quietly(&replay.to_string())?,
             None => {
-                let steps = count(about.steps as u64);
-                println_quietly(&format!("seed {seed}: {steps} steps, no failure\n{}", about.scenario))?;
+                let steps = count(outcome.steps.len() as u64);
+                println_quietly(&format!("seed {seed}: {steps} steps, no failure\n{}", outcome.scenario))?;
             }
         }
     }
@@ -155,7 +154,7 @@ fn one<S: Subject>(seed: u64, subject: &S, runs: u32, json: bool) -> CliResult {
 }
 
 /// Seeds on all cores, until there are no more, time is over, or one failed.
-fn many<S: Subject>(args: &Args, subject: &S) -> CliResult {
+fn many<S: Simulated>(args: &Args, options: &Options<S>) -> CliResult {
     let end = match args.minutes {
         Some(_) => u64::MAX,
         None => args.from.saturating_add(args.seeds.unwrap_or(SEEDS)),
@@ -169,65 +168,66 @@ fn many<S: Subject>(args: &Args, subject: &S) -> CliResult {
             || interrupt::signal().is_some()
             || until.is_some_and(|u| Instant::now() >= u)
     };
-    let mut found = S::Found::default();
+    let mut found = Found::<S>::default();
     std::thread::scope(|s| {
         let work = || {
-            let found = subject.search(&next, end, &stop);
-            has_failed.fetch_or(!S::failures(&found).is_empty(), Ordering::Relaxed);
+            let found = search(&next, end, options, 1, &stop);
+            has_failed.fetch_or(!found.failures.is_empty(), Ordering::Relaxed);
             found
         };
         let workers: Vec<_> = (0..jobs).map(|_| s.spawn(work)).collect();
         for w in workers {
             match w.join() {
-                Ok(f) => S::add(&mut found, f),
+                Ok(f) => found.add(f),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
     });
-    let replays: Vec<Replay> =
-        S::failures(&found).iter().filter_map(|f| subject.replay(f, SHRINK_RUNS)).collect();
+    let replays: Vec<Replay<S>> =
+        found.failures.iter().filter_map(|f| shrink(f, options, SHRINK_RUNS)).collect();
     interrupt::check()?;
-    let met = S::met(&found);
-    let long = met.runs >= LONG_SEEDS || args.minutes.is_some_and(|m| m >= LONG_MINUTES);
+    let long = found.coverage.runs >= LONG_SEEDS || args.minutes.is_some_and(|m| m >= LONG_MINUTES);
     let whole = replays.is_empty() && args.faults.is_none() && args.steps.is_none();
-    let met = Met { missing: if long && whole { met.missing } else { Vec::new() }, ..met };
+    let missing = if long && whole { found.coverage.missing() } else { Vec::new() };
     if args.json {
-        println_quietly(&many_json(&met, &replays).to_string())?;
+        println_quietly(&many_json(&found, &replays, &missing).to_string())?;
     } else {
-        println_quietly(report(&met, &replays).trim_end())?;
+        println_quietly(report(&found, &replays, &missing).trim_end())?;
     }
-    failed(&replays, &met.missing)
+    failed(&replays, &missing)
 }
 
-fn report(met: &Met, replays: &[Replay]) -> String {
+fn report<S: Simulated>(found: &Found<S>, replays: &[Replay<S>], missing: &[String]) -> String {
     let mut text = String::new();
     for replay in replays {
         text += &format!("{replay}\n\n");
     }
     if replays.is_empty() {
-        text += &format!("{} seeds, no failure\n\n", count(met.runs));
+        text += &format!("{} seeds, no failure\n\n", count(found.coverage.runs));
     }
     let mut table = TextTable::new(&["met", ">times"]);
-    for (name, times) in &met.table {
-        let never = if met.missing.contains(name) { " (never: a failure)" } else { "" };
-        table.row([format!("{name}{never}"), count(*times)]);
+    for (name, times) in found.coverage.table() {
+        let never = if missing.contains(&name) { " (never: a failure)" } else { "" };
+        table.row([format!("{name}{never}"), count(times)]);
     }
     text + &table.render()
 }
 
-fn failed(replays: &[Replay], missing: &[String]) -> CliResult {
+fn failed<S: Simulated>(replays: &[Replay<S>], missing: &[String]) -> CliResult {
     match (replays, missing) {
         ([], []) => Ok(()),
         ([], missing) => Err(CliError::Failed(format!("never met: {}", missing.join(", ")))),
-        ([first, ..], _) => Err(CliError::Failed(format!("seed {} failed: {}", first.seed, first.failure))),
+        ([first, ..], _) => {
+            Err(CliError::Failed(format!("seed {} failed: {}", first.scenario.seed(), first.failure)))
+        }
     }
 }
 
-fn replay_json(replay: &Replay) -> serde_json::Value {
-    let step = |(n, does): &(usize, String)| serde_json::json!({"step": n, "does": does});
+fn replay_json<S: Simulated>(replay: &Replay<S>) -> serde_json::Value {
+    let step = |(n, s): &(usize, S::Step)| serde_json::json!({"step": n, "does": s.to_string()});
     serde_json::json!({
-        "seed": replay.seed,
-        "scenario": replay.scenario,
+        "seed": replay.scenario.seed(),
+        "scenario": replay.scenario.to_string(),
         "kind": format!("{:?}", replay.failure.kind),
         "at_step": replay.failure.step,
         "what": replay.failure.what,
@@ -236,23 +236,23 @@ fn replay_json(replay: &Replay) -> serde_json::Value {
     })
 }
 
-fn one_json(about: &About, replay: Option<&Replay>) -> serde_json::Value {
+fn one_json<S: Simulated>(outcome: &Outcome<S>, replay: Option<&Replay<S>>) -> serde_json::Value {
     serde_json::json!({
-        "seed": about.seed,
-        "scenario": about.scenario,
-        "steps": about.steps,
+        "seed": outcome.scenario.seed(),
+        "scenario": outcome.scenario.to_string(),
+        "steps": outcome.steps.len(),
         "failure": replay.map(replay_json),
     })
 }
 
-fn many_json(met: &Met, replays: &[Replay]) -> serde_json::Value {
-    let times: serde_json::Map<String, serde_json::Value> =
-        met.table.iter().map(|(name, times)| (name.clone(), (*times).into())).collect();
+fn many_json<S: Simulated>(found: &Found<S>, replays: &[Replay<S>], missing: &[String]) -> serde_json::Value {
+    let met: serde_json::Map<String, serde_json::Value> =
+        found.coverage.table().into_iter().map(|(name, times)| (name, times.into())).collect();
     serde_json::json!({
-        "seeds": met.runs,
+        "seeds": found.coverage.runs,
         "failures": replays.iter().map(replay_json).collect::<Vec<_>>(),
-        "met": times,
-        "never_met": met.missing,
+        "met": met,
+        "never_met": missing,
     })
 }
 
@@ -260,55 +260,34 @@ fn many_json(met: &Met, replays: &[Replay]) -> serde_json::Value {
 mod tests {
     use std::sync::atomic::AtomicU64;
 
-    use lode_sim::{FaultSet, KV_FAULTS, KvOptions, RunOptions};
+    use lode_sim::KvOptions;
 
     use super::*;
 
-    /// The first seed of which something is left to replay, with faults that nothing excuses: an engine is told nothing of
-    /// a drive that swallows its writes.
-    fn first_failure(subject: &Trees) -> Replay {
-        let found = subject.search(&AtomicU64::new(0), 200, &|| false);
-        let failures = Trees::failures(&found);
-        assert_eq!(failures.len(), 1, "one is enough");
-        assert!(Trees::met(&found).runs > 0);
-        subject.replay(&failures[0], 300).expect("it failed")
-    }
-
     #[test]
     fn a_failure_over_trees_is_cut_down_and_its_command_line_replays_it() {
-        let faults = FaultSet::parse("lost-write").unwrap();
-        let options = KvOptions { faults: faults.clone(), ..KvOptions::default() };
-        let replay = first_failure(&Trees(options.clone()));
-        let all = Trees::about(&run_trees(replay.seed, &options)).steps;
-        assert!(replay.steps.len() < all, "{} of {all} steps are left", replay.steps.len());
-        let command = format!("lode sim --trees --seed {} --faults lost-write --only ", replay.seed);
+        // Nothing excuses a drive that swallows what is written: some seed fails soon.
+        let options = KvOptions { faults: FaultSet::parse("lost-write").unwrap(), ..KvOptions::default() };
+        let mut found = search(&AtomicU64::new(0), 200, &options, 1, &|| false);
+        let outcome = found.failures.pop().expect("a seed fails");
+        let replay = shrink(&outcome, &options, 300).expect("it failed");
+        let seed = outcome.scenario.seed();
+        let (left, all) = (replay.steps.len(), outcome.steps.len());
+        assert!(left < all, "{left} of {all} steps are left");
+        let command = format!("lode sim --trees --seed {seed} --faults lost-write --only ");
         let only = replay.command.strip_prefix(&command).unwrap_or_else(|| panic!("{}", replay.command));
         let only = KvOptions { only: parse_ranges(only).ok(), ..options };
-        let again = Trees(only.clone()).replay(&run_trees(replay.seed, &only), 0).expect("it fails again");
-        assert_eq!((again.failure, again.steps), (replay.failure.clone(), replay.steps.clone()));
+        let again = run_seed(seed, &only);
+        assert_eq!((again.failure, again.steps), (Some(replay.failure.clone()), replay.steps.clone()));
         // What the command tells, and its status.
         let e = failed(std::slice::from_ref(&replay), &[]).unwrap_err();
         assert_eq!(e.status(), 1);
-        assert!(e.message().unwrap().starts_with(&format!("seed {} failed: ", replay.seed)));
-        let text = replay.to_string();
-        assert!(text.starts_with(&format!("seed {}: ", replay.seed)) && text.ends_with(&replay.command));
+        assert!(e.message().unwrap().starts_with(&format!("seed {seed} failed: ")));
         let json = replay_json(&replay);
-        assert_eq!((&json["seed"], &json["command"]), (&replay.seed.into(), &replay.command.clone().into()));
-        let met = Met { runs: 3, table: vec![("x".into(), 0)], missing: vec!["x".into()] };
-        assert!(report(&met, &[]).contains("x (never: a failure)"));
-        assert_eq!(failed(&[], &met.missing).unwrap_err().message().unwrap(), "never met: x");
-    }
-
-    fn run_trees(seed: u64, options: &KvOptions) -> lode_sim::KvOutcome {
-        Trees(options.clone()).run(seed)
-    }
-
-    #[test]
-    fn both_simulations_run_a_seed() {
-        let trees = Trees(KvOptions { faults: FaultSet::of(&KV_FAULTS), ..KvOptions::default() });
-        let drives = Drives(RunOptions { steps: Some(20), ..RunOptions::default() });
-        let (tree, drive) = (trees.run(1), drives.run(1));
-        assert!(trees.replay(&tree, 0).is_none() && drives.replay(&drive, 0).is_none());
-        assert_eq!((Trees::about(&tree).seed, Drives::about(&drive).steps), (1, 20));
+        assert_eq!((&json["seed"], &json["command"]), (&seed.into(), &replay.command.clone().into()));
+        let missing = vec!["runs".to_string()];
+        let found = Found::<KvScenario>::default();
+        assert!(many_json(&found, &[], &missing)["never_met"] == serde_json::json!(["runs"]));
+        assert_eq!(failed::<KvScenario>(&[], &missing).unwrap_err().message().unwrap(), "never met: runs");
     }
 }

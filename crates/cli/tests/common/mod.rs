@@ -1,8 +1,10 @@
 //! Runs the real binary.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 
 /// The binary under test, with what it writes to being captured.
 pub(crate) fn lode() -> Command {
@@ -42,6 +44,37 @@ pub(crate) fn fail<const N: usize>(args: [&str; N], status: i32, words: &[&str])
         assert!(line.contains(word), "{word:?} is not in: {line}");
     }
     line
+}
+
+/// What it writes, line by line, until it ends.
+pub(crate) fn lines_of(child: &mut Child) -> Receiver<String> {
+    let stdout = BufReader::new(child.stdout.take().expect("its output is captured"));
+    let (send, lines) = channel();
+    std::thread::spawn(move || {
+        for line in stdout.lines().map_while(Result::ok) {
+            if send.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+/// A number that the environment may set.
+pub(crate) fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
+}
+
+/// Seeded randomness: xorshift64*. The seed is not 0.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % n
+    }
 }
 
 /// A directory that goes away, and paths in it as text.

@@ -77,6 +77,11 @@ impl Bodies {
         self.full.iter().map(|(_, b)| b.len()).sum::<usize>() + self.last.len()
     }
 
+    /// Bytes of the pages of these bodies in a batch, at most.
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.bytes() + (self.full.len() + 1) * (HEADER_BYTES + PAGE_BYTES_MIN)
+    }
+
     /// Whether no commit was begun.
     pub(crate) fn is_empty(&self) -> bool {
         self.newest.is_none()

@@ -99,9 +99,6 @@ impl Dirty {
     }
 }
 
-/// What a redo page takes of a batch beside its records, at most.
-const REDO_PAGE_BYTES: usize = 128;
-
 /// Redo, and frames that must go to the drive with it.
 #[derive(Clone, Default)]
 struct Unsynced {
@@ -268,7 +265,7 @@ impl TreeState {
         let redo_pages = before.redo.parts().count() + done.redo.parts().count();
         let pages = redo_pages + before.frames.len() + done.with_redo.len() + batch.writes.len();
         let frame_bytes = before.frame_bytes + done.with_redo.iter().map(|f| f.bytes()).sum::<usize>();
-        let redo_bytes = before.redo.bytes() + done.redo.bytes() + redo_pages * REDO_PAGE_BYTES;
+        let redo_bytes = before.redo.page_bytes() + done.redo.page_bytes();
         (frame_bytes + redo_bytes + batch.payload_bytes()) as u64 <= identity.batch_bytes_max
             && pages <= identity.batch_pages_max as usize
     }

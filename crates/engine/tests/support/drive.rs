@@ -69,6 +69,11 @@ impl TestDrive {
         self.state.lock().fail_after = batches;
     }
 
+    /// Batches that took effect.
+    pub fn batches(&self) -> u64 {
+        self.state.lock().commit
+    }
+
     pub fn extents(&self) -> usize {
         self.state.lock().extents.len()
     }

@@ -1,8 +1,8 @@
 //! Bits that flip at rest: in data, tags and log pages, and in one copy of a checkpoint record or of the superblock.
 
 use lode_base::EblockId;
+use lode_base::random::Random;
 
-use crate::faults::random::Random;
 use crate::faults::{FaultKind, Faults, Hit};
 use crate::layout::{CHECKPOINT_AT, SUPERBLOCK_AT, SUPERBLOCK_BYTES, data_at, group_of};
 use crate::record::RECORD_HEADER_BYTES;
@@ -13,7 +13,7 @@ impl Faults {
     /// of the superblock, as `seed` picks; `None` when there is none, or `kind` is no flip.
     pub fn flip(&self, kind: FaultKind, seed: u64) -> Option<Hit> {
         let mut plan = self.plan.lock();
-        let random = &mut Random::new(seed);
+        let random = &mut Random(seed);
         let hit = match kind {
             FaultKind::FlipData | FaultKind::FlipTag | FaultKind::FlipLog => {
                 let tagged = kind != FaultKind::FlipLog;

@@ -7,10 +7,10 @@
 //!
 //! As a page cache does it. The last write that a sector keeps may be torn at a multiple of 512 bytes.
 
+use lode_base::random::Random;
 use std::collections::BTreeMap;
 
 use crate::backing::{Bytes, PIECE_BYTES, Pieces};
-use crate::faults::random::Random;
 
 /// Bytes that reach a medium together, if a write is not torn.
 const SECTOR_BYTES: u64 = 4096;
@@ -88,7 +88,7 @@ impl Journal {
 
     /// Undoes in `bytes`, a file of `len`, what `seed` picks; the length that the file is found with.
     pub(crate) fn undo(&self, bytes: &Pieces, len: u64, seed: u64) -> u64 {
-        let mut random = Random::new(seed);
+        let mut random = Random(seed);
         let mode = random.below(5);
         let mut found_len = if mode == 0 { len } else { self.durable_len };
         for (&sector, writes) in &self.sectors {

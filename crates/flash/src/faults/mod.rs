@@ -18,7 +18,6 @@ mod forge;
 mod journal;
 mod kind;
 mod plan;
-mod random;
 mod strike;
 
 use std::fmt;

@@ -3,11 +3,11 @@
 use std::io;
 
 use lode_base::EblockId;
+use lode_base::random::Random;
 
 use crate::FlashError;
 use crate::faults::disk;
 use crate::faults::journal::TEAR_BYTES;
-use crate::faults::random::Random;
 use crate::faults::{FaultKind, Faults, Hit, Plan};
 use crate::layout::data_at;
 use crate::tag::{TAG_BYTES, Tag};
@@ -74,7 +74,7 @@ impl Faults {
             programmed(&mut plan, e, wblock, count);
             return ProgramStrike::None;
         };
-        let random = &mut Random::new(seed);
+        let random = &mut Random(seed);
         let mut hit = |wblock, count| plan.hits.push(Hit::Wblocks { kind, eblock: e, wblock, count });
         match kind {
             FaultKind::ProgramFails => {
@@ -116,7 +116,7 @@ impl Faults {
     /// WBLOCKs were programmed of which a bit flips.
     pub(crate) fn flip_programmed(&self, kind: FaultKind, seed: u64, e: EblockId, wblock: u32, count: u32) {
         let mut plan = self.plan.lock();
-        let hit = self.flip_wblocks(kind, e, wblock, count, &mut Random::new(seed));
+        let hit = self.flip_wblocks(kind, e, wblock, count, &mut Random(seed));
         plan.hits.push(hit);
     }
 
@@ -162,7 +162,7 @@ impl Faults {
     pub(crate) fn recorded(&self, slot: usize) {
         let mut plan = self.plan.lock();
         if let Some((_, seed)) = plan.strike(&[FaultKind::FlipCheckpoint]) {
-            let hit = self.flip_checkpoint(slot, &mut Random::new(seed));
+            let hit = self.flip_checkpoint(slot, &mut Random(seed));
             plan.hits.push(hit);
         }
     }
@@ -171,7 +171,7 @@ impl Faults {
     pub(crate) fn done(&self) {
         let mut plan = self.plan.lock();
         if let Some((_, seed)) = plan.strike(&[FaultKind::FlipSuperblock]) {
-            let hit = self.flip_superblock(&mut Random::new(seed));
+            let hit = self.flip_superblock(&mut Random(seed));
             plan.hits.push(hit);
         }
         if plan.cut_due {
@@ -200,7 +200,7 @@ impl Faults {
         }
         let Some(struck) = struck else { return ReadStrike::None };
         let (kind, seed) = plan.armed(struck);
-        let random = &mut Random::new(seed);
+        let random = &mut Random(seed);
         let units = data.len() as u64 / unit_bytes;
         if units == 0 {
             return ReadStrike::None;

@@ -7,15 +7,21 @@ use lode_engine::DatabaseOptions;
 use lode_firmware::{DriveOptions, POLICIES, ScanPlacement};
 use lode_flash::FaultKind;
 
-use super::step::{KeysAt, Step, Work};
-use crate::FaultSet;
+use super::step::{KV_STEP_KINDS, KeysAt, Step, Work};
+use super::world::World;
+use crate::coverage::Names;
+use crate::failure::Wrong;
 use crate::random::Random;
+use crate::run::{self, Simulated};
 use crate::step::Cut;
+use crate::{FaultSet, KvOptions, ranges};
 
 /// Transactions that may be open at a time.
 pub(super) const SLOTS: usize = 6;
 /// Trees that may be there at a time.
 pub(super) const TREES: u32 = 4;
+/// Transactions that are committed together at most.
+const TOGETHER_MAX: u64 = 4;
 /// Bytes of the medium, unless it is to be full.
 const CAPACITY_BYTES: u64 = 32 << 20;
 
@@ -69,6 +75,46 @@ pub const KV_FAULTS: [FaultKind; 10] = [
     FaultKind::SyncError,
 ];
 
+/// What runs can meet; write skew is too rare here to be asked for.
+const NAMES: Names = Names {
+    steps: &KV_STEP_KINDS,
+    events: &[
+        "commits",
+        "conflicts",
+        "transactions over several trees",
+        "savepoints gone back to",
+        "snapshots across flushes",
+        "snapshots too old",
+        "reads of trees that were dropped since",
+        "reads of values that are pages",
+        "pages read from the drive",
+        "reopens after a power cut",
+        "reopens with redo to replay",
+        "reopens without redo",
+        "reopens in order",
+        "recoveries cut",
+        "power cuts with a commit under way that took effect",
+        "power cuts with a commit under way that did not",
+        "power cuts within a flush",
+        "power cuts within a sync",
+        "power cuts within the creation of a tree",
+        "power cuts within the drop of a tree",
+        "power cuts within background work",
+        "relaxed commits that were lost",
+        "relaxed commits that were kept",
+        "commits refused on a full drive",
+        "commits that a fault failed",
+        "commits that were too large",
+        "transactions committed together",
+        "transactions committed together that failed",
+        "databases halted",
+        "write skew",
+    ],
+    last_records: &[],
+    faults: &KV_FAULTS,
+    rare: ("write skew", "commits", u64::MAX),
+};
+
 /// A database and what happens to it, chosen by a seed.
 #[derive(Clone, Debug)]
 pub struct KvScenario {
@@ -100,9 +146,39 @@ pub struct KvScenario {
     pub fault_every: u64,
 }
 
-impl KvScenario {
-    /// What `seed` stands for, with no faults but `allowed`.
-    pub fn from_seed(seed: u64, allowed: &FaultSet) -> Self {
+impl Simulated for KvScenario {
+    type Step = Step;
+    type Lens = ();
+
+    const NAMES: &'static Names = &NAMES;
+    const CLEAR: () = ();
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn step_count(&self) -> usize {
+        self.steps
+    }
+
+    fn world(&self, (): ()) -> Result<impl run::World<Step = Step>, Wrong> {
+        World::new(self)
+    }
+
+    fn again(&self, only: &[usize], options: &KvOptions) -> String {
+        let mut command = format!("lode sim --trees --seed {}", self.seed);
+        if options.faults != FaultSet::of(&KV_FAULTS) {
+            command += &format!(" --faults {}", options.faults);
+        }
+        if let Some(&last) = only.last()
+            && last >= self.steps
+        {
+            command += &format!(" --steps {}", last + 1);
+        }
+        command + &format!(" --only {}", ranges(only))
+    }
+
+    fn from_seed(seed: u64, allowed: &FaultSet) -> Self {
         let mut r = Random::new(seed ^ 0x7EEE);
         let mix = *r.pick(&MIXES).expect("there are some");
         let channels = *r.pick(&[1, 1, 1, 2, 4]).expect("there are some");
@@ -184,8 +260,7 @@ impl KvScenario {
         }
     }
 
-    /// The first `count` steps.
-    pub fn steps(&self, count: usize) -> Vec<Step> {
+    fn steps(&self, count: usize) -> Vec<Step> {
         let mut g = Generator { s: self, r: Random::new(self.seed ^ 0x5EED5) };
         let mut steps = vec![Step::SetDurability { mode: self.durability }, Step::CreateTree { tree: 0 }];
         while steps.len() < count {
@@ -241,6 +316,7 @@ enum Draw {
     Commit,
     Rollback,
     Whole,
+    Together,
     Refused,
     Sync,
     Flush,
@@ -254,7 +330,7 @@ enum Draw {
     Disarm,
 }
 
-const DRAWS: [(Draw, u64); 20] = [
+const DRAWS: [(Draw, u64); 21] = [
     (Draw::Begin, 14),
     (Draw::Read, 12),
     (Draw::Write, 22),
@@ -264,6 +340,7 @@ const DRAWS: [(Draw, u64); 20] = [
     (Draw::Commit, 14),
     (Draw::Rollback, 2),
     (Draw::Whole, 20),
+    (Draw::Together, 5),
     (Draw::Refused, 1),
     (Draw::Sync, 4),
     (Draw::Flush, 4),
@@ -298,18 +375,8 @@ impl Generator<'_> {
             let step = self.fault(kind);
             steps.push(step);
         }
-        let total = DRAWS.iter().map(|&(d, w)| w * favours(self.s.mix, d)).sum();
-        let mut at = self.r.below(total);
-        let (draw, _) = DRAWS
-            .iter()
-            .find(|&&(d, w)| {
-                let weight = w * favours(self.s.mix, d);
-                let here = at < weight;
-                at = at.wrapping_sub(weight);
-                here
-            })
-            .expect("the number is below the sum of all");
-        let step = self.step(*draw);
+        let draw = self.r.weighted(&DRAWS, |d| favours(self.s.mix, d));
+        let step = self.step(draw);
         steps.push(step);
     }
 
@@ -330,6 +397,10 @@ impl Generator<'_> {
             Draw::Commit => Step::Commit { slot },
             Draw::Rollback => Step::Rollback { slot },
             Draw::Whole => Step::Whole { work: self.work(self.s.keys_written_max) },
+            Draw::Together => {
+                let works = r.between(2, TOGETHER_MAX);
+                Step::Together { works: (0..works).map(|_| self.small_work()).collect() }
+            }
             Draw::Refused => Step::Refused { seed: r.next() },
             Draw::Sync => Step::Sync,
             Draw::Flush => Step::Flush,
@@ -357,6 +428,12 @@ impl Generator<'_> {
             value_bytes_max: if large { r.skewed(1000, 60_000) as u32 } else { s.value_bytes },
             keys_at: *r.pick(&[KeysAt::Anywhere, KeysAt::Hot, KeysAt::InARow]).expect("there are some"),
         }
+    }
+
+    /// Work of which as many as are committed together fit one batch, however small a drive's are.
+    fn small_work(&mut self) -> Work {
+        let work = self.work(self.s.keys_written_max.min(6));
+        Work { value_bytes_max: work.value_bytes_max.min(1500), ..work }
     }
 
     fn cut(&mut self) -> Cut {

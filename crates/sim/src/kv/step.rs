@@ -3,6 +3,8 @@
 //! A step names a slot of the open transactions, and carries seeds and sizes; with nothing there to act on it does
 //! nothing. So any step can be left out, and the rest still means something.
 
+use std::fmt;
+
 use lode_flash::FaultKind;
 
 use crate::step::Cut;
@@ -64,6 +66,11 @@ pub enum Step {
     Whole {
         /// What.
         work: Work,
+    },
+    /// Transactions that begin together, and are committed with one batch.
+    Together {
+        /// What each writes.
+        works: Vec<Work>,
     },
     /// What must be refused, and change nothing.
     Refused {
@@ -156,7 +163,7 @@ pub enum KeysAt {
 }
 
 /// Kinds of steps.
-pub const KV_STEP_KINDS: [&str; 21] = [
+pub const KV_STEP_KINDS: [&str; 22] = [
     "begin",
     "read",
     "write",
@@ -178,7 +185,14 @@ pub const KV_STEP_KINDS: [&str; 21] = [
     "crash",
     "cut after",
     "fault",
+    "several transactions",
 ];
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
 
 impl Step {
     /// Which of [`KV_STEP_KINDS`] it is.
@@ -205,6 +219,7 @@ impl Step {
             Self::Crash(_) => 18,
             Self::CutAfter { .. } => 19,
             Self::Arm { .. } | Self::Disarm => 20,
+            Self::Together { .. } => 21,
         }
     }
 }

@@ -30,6 +30,7 @@ use crate::failure::{Kind, Wrong, wrong};
 use crate::host;
 use crate::oracle::{Extent, Oracle};
 use crate::random::Random;
+use crate::run::{self, Simulated};
 use crate::scenario::Scenario;
 use crate::step::{Cut, Step};
 use harm::{Harm, is_damage};
@@ -45,6 +46,9 @@ const READS: u64 = 4;
 /// Faults of one read, which another read does not meet.
 const TRANSIENT: [FaultKind; 3] =
     [FaultKind::ReadFailsOnce, FaultKind::StaleRead, FaultKind::MisdirectedRead];
+
+/// Counts commands that were refused since the drive was full.
+const REFUSED_FULL: &str = "refused, full";
 
 /// What lies between the host and the drive: nothing, or something that a test made to lie.
 pub type Lens = fn(Drive) -> Arc<dyn Device>;
@@ -72,7 +76,7 @@ pub(crate) struct World<'a> {
     /// Erasures of the most worn EBLOCK, at the end of the last step that had power.
     worn: u32,
     oracle: Oracle,
-    pub(crate) coverage: Coverage,
+    coverage: Coverage,
 }
 
 type Done<T = ()> = Result<T, Wrong>;
@@ -99,42 +103,8 @@ impl<'a> World<'a> {
             retired: 0,
             worn: 0,
             oracle: Oracle::default(),
-            coverage: Coverage::default(),
+            coverage: Coverage::new(Scenario::NAMES),
         })
-    }
-
-    /// One step, and what it entails.
-    pub(crate) fn step(&mut self, step: &Step) -> Done {
-        if self.over {
-            return Ok(());
-        }
-        self.coverage.step(step);
-        self.harm.look(&self.faults);
-        self.harm.step_begins();
-        self.act(step)?;
-        if self.over {
-            return Ok(());
-        }
-        if self.faults.is_cut() || self.read_only.is_some() {
-            if self.read_only.is_some() && !self.faults.is_cut() {
-                self.reads_go_on()?;
-            }
-            let cut = std::mem::take(&mut self.due);
-            self.reopen(&cut)?;
-        }
-        if self.over { Ok(()) } else { self.invariants() }
-    }
-
-    /// The end of a run: everything is compared once more.
-    pub(crate) fn end(&mut self) -> Done {
-        if !self.over {
-            self.compare_all()?;
-            self.checks_itself()?;
-        }
-        self.count();
-        self.harm.look(&self.faults);
-        self.coverage.struck = self.harm.struck_in_all();
-        Ok(())
     }
 
     fn act(&mut self, step: &Step) -> Done {
@@ -245,7 +215,9 @@ impl<'a> World<'a> {
     fn work(&mut self, times: u32, bytes: u64) {
         for _ in 0..times {
             let progress = self.device.work(VirtualTime::ZERO, Budget { write_bytes: bytes });
-            self.coverage.work(progress);
+            if progress != Progress::Idle {
+                self.coverage.met("background work done");
+            }
             if progress == Progress::Idle || self.faults.is_cut() {
                 return;
             }
@@ -274,7 +246,7 @@ impl<'a> World<'a> {
                 if !hit {
                     return wrong(Kind::Lost, format!("{what}: {e}, which nothing hit"));
                 }
-                self.coverage.uncorrectable += 1;
+                self.coverage.met("page that a fault hit, uncorrectable");
                 Ok(())
             }
             CommandError::ReadOnly(why) => {
@@ -291,7 +263,7 @@ impl<'a> World<'a> {
                 if !(harm.struck(&READ_ONLY) || no_spares || dead || damage) {
                     return wrong(Kind::ReadOnly, format!("{what}: {e}"));
                 }
-                self.coverage.read_only += u64::from(self.read_only.is_none());
+                self.coverage.met_times("became read-only", self.read_only.is_none().into());
                 self.read_only = Some(why.clone());
                 Ok(())
             }
@@ -358,5 +330,46 @@ impl<'a> World<'a> {
 
     fn random(seed: u64) -> Random {
         Random::new(seed)
+    }
+}
+
+impl run::World for World<'_> {
+    type Step = Step;
+
+    fn step(&mut self, step: &Step) -> Done {
+        if self.over {
+            return Ok(());
+        }
+        self.coverage.step(step.kind());
+        self.harm.look(&self.faults);
+        self.harm.step_begins();
+        self.act(step)?;
+        if self.over {
+            return Ok(());
+        }
+        if self.faults.is_cut() || self.read_only.is_some() {
+            if self.read_only.is_some() && !self.faults.is_cut() {
+                self.reads_go_on()?;
+            }
+            let cut = std::mem::take(&mut self.due);
+            self.reopen(&cut)?;
+        }
+        if self.over { Ok(()) } else { self.invariants() }
+    }
+
+    /// Everything is compared once more.
+    fn end(&mut self) -> Done {
+        if !self.over {
+            self.compare_all()?;
+            self.checks_itself()?;
+        }
+        self.count();
+        self.harm.look(&self.faults);
+        self.coverage.set_struck(self.harm.struck_in_all());
+        Ok(())
+    }
+
+    fn coverage(&self) -> &Coverage {
+        &self.coverage
     }
 }

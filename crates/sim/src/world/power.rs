@@ -17,7 +17,7 @@ impl World<'_> {
         if !self.faults.is_cut() {
             self.faults.cut();
         }
-        self.coverage.crashes += 1;
+        self.coverage.met("reopened");
         self.count();
         let worn = std::mem::take(&mut self.worn);
         for i in 0.. {
@@ -27,7 +27,7 @@ impl World<'_> {
                     self.recovered(drive)?;
                     return self.is_worn(worn);
                 }
-                Ok(None) => self.coverage.recoveries_cut += 1,
+                Ok(None) => self.coverage.met("recoveries cut"),
                 Err(e) => {
                     self.harm.look(&self.faults);
                     let host = [FaultKind::NoSpace, FaultKind::WriteError, FaultKind::SyncError];
@@ -36,13 +36,13 @@ impl World<'_> {
                         && !matches!(e, FirmwareError::Damaged { .. })
                     {
                         // It is opened again once the host is well.
-                        self.coverage.recoveries_failed += 1;
+                        self.coverage.met("recoveries that the host failed");
                         continue;
                     }
                     if !self.harm.excuses_refusal(&e) {
                         return wrong(Kind::NotOpened, e.to_string());
                     }
-                    self.coverage.refused_images += 1;
+                    self.coverage.met("image that faults hit, refused");
                     self.over = true;
                     return Ok(());
                 }
@@ -105,13 +105,13 @@ impl World<'_> {
     fn find_state(&mut self, recovery: RecoveryReport) -> Done {
         let commit = self.drive.info().commit.raw();
         for kind in recovery.last_kinds() {
-            *self.coverage.last_records.entry(kind).or_default() += 1;
+            self.coverage.met(kind);
         }
         let (before, pending) = (self.oracle.now.commit, self.oracle.pending.len());
         let states = self.oracle.settle(commit);
         // What hit the end of the log, or the data of the batches there, looks as if they were never finished.
         if states.is_empty() && self.harm.hit_data() && self.oracle.loses_tail(commit) {
-            self.coverage.lost_tails += 1;
+            self.coverage.met("last batches that a fault hit, gone");
             return self.is_there(true);
         }
         let mut first = None;
@@ -119,7 +119,12 @@ impl World<'_> {
             self.oracle.now = state;
             match self.is_there(false) {
                 Ok(()) => {
-                    self.coverage.settled(applied, pending);
+                    match applied {
+                        _ if pending == 0 => {}
+                        0 => self.coverage.met("cut with batches under way, none there"),
+                        n if n < pending => self.coverage.met("cut with batches under way, some there"),
+                        _ => self.coverage.met("cut with batches under way, all there"),
+                    }
                     return Ok(());
                 }
                 Err(wrong) => first = first.or(Some(wrong)),
@@ -164,8 +169,8 @@ impl World<'_> {
     /// Adds up what the drive did since it was opened.
     pub(super) fn count(&mut self) {
         let info = self.drive.info();
-        self.coverage.gc_victims += info.gc_victims;
-        self.coverage.checkpoints += info.checkpoints;
+        self.coverage.met_times("EBLOCKs emptied by GC", info.gc_victims);
+        self.coverage.met_times("checkpoints", info.checkpoints);
     }
 
     /// Closes the drive in order, and opens it again.

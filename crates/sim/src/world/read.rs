@@ -8,7 +8,7 @@ use lode_base::{ExtentId, Lpid, ViewId};
 use lode_command::{Command, CommandError, PageRange, ReadRequest, Reply};
 
 use super::resolve::any_page;
-use super::{Done, ROWS, World};
+use super::{Done, REFUSED_FULL, ROWS, World};
 use crate::failure::{Kind, wrong};
 use crate::oracle::{Page, State};
 
@@ -257,7 +257,7 @@ impl World<'_> {
                 Ok(())
             }
             (Err(CommandError::OutOfSpace { .. }), Some(_)) => {
-                self.coverage.refused_full += 1;
+                self.coverage.met(REFUSED_FULL);
                 self.make_room()
             }
             (answer, _) => self.failed("building the index", answer),

@@ -132,7 +132,7 @@ impl World<'_> {
     /// A batch of a session was refused since its number is not the next.
     pub(super) fn out_of_order(&mut self, session: SessionId, wsn: u64, highest: u64) -> Done {
         let applied = self.oracle.now.sessions.get(&session).copied();
-        self.coverage.out_of_order += 1;
+        self.coverage.met("batch of a session out of its order, refused");
         // One that was under way had the number, and failed.
         let taken = |p: &Pending| p.change.session == Some((session, wsn)) && p.failed;
         match applied {

@@ -7,7 +7,7 @@ use lode_command::{Align, Batch, Command, CommandError, PageWrite, ReadRequest, 
 
 use super::harm::is_damage;
 use super::resolve::{any_page, resolve};
-use super::{Done, PLAIN, ROWS, World};
+use super::{Done, PLAIN, REFUSED_FULL, ROWS, World};
 use crate::failure::{Kind, wrong};
 use crate::host;
 use crate::oracle::{Change, Pending, State};
@@ -174,7 +174,7 @@ impl World<'_> {
                     }
                     // The drive goes on, so that nothing of those that failed before took effect.
                     self.oracle.pending.clear();
-                    self.coverage.commits += 1;
+                    self.coverage.met("batches acknowledged");
                     self.oracle.apply(&change);
                     held = held.max(self.oracle.needed_bytes());
                     if let Some(view) = view {
@@ -203,7 +203,7 @@ impl World<'_> {
         }
         match full {
             Some((free, needed, bytes)) if !self.faults.is_cut() && self.read_only.is_none() => {
-                self.coverage.refused_full += 1;
+                self.coverage.met(REFUSED_FULL);
                 self.is_full(free, needed, bytes, held)?;
                 self.make_room()
             }
@@ -240,7 +240,7 @@ impl World<'_> {
             trims = self.oracle.now.pages.keys().copied().collect();
         }
         for part in trims.chunks(self.device.identity().batch_pages_max as usize) {
-            let before = self.coverage.refused_full;
+            let before = self.coverage.times(REFUSED_FULL);
             let batch = Batch { trims: part.to_vec(), ..Batch::default() };
             let change = Change { trims: part.to_vec(), ..Change::default() };
             match self.run(Command::Write(batch))? {
@@ -260,7 +260,7 @@ impl World<'_> {
             if self.faults.is_cut() || self.read_only.is_some() {
                 return Ok(());
             }
-            assert_eq!(self.coverage.refused_full, before, "trims are never refused for want of room");
+            assert_eq!(self.coverage.times(REFUSED_FULL), before, "trims are never refused for want of room");
         }
         Ok(())
     }
@@ -268,14 +268,14 @@ impl World<'_> {
     /// New pages, until the drive is `percent` full or refuses.
     pub(super) fn fill(&mut self, seed: u64, percent: u32) -> Done {
         let target = self.scenario.geometry.capacity_bytes() * u64::from(percent) / 100;
-        let refused = self.coverage.refused_full;
+        let refused = self.coverage.times(REFUSED_FULL);
         let mut r = Self::random(seed);
         // Pages are as long as it takes to come there with the pages that there are.
         let pages = (self.oracle.now.extents.len() as u64 * u64::from(self.scenario.slots)).max(1);
         let max = self.device.identity().page_bytes_max;
         let longest = (target / pages * 2).clamp(1000, max.into()) as u32;
         while self.oracle.now.live_bytes() < target
-            && self.coverage.refused_full == refused
+            && self.coverage.times(REFUSED_FULL) == refused
             && !self.faults.is_cut()
             && self.read_only.is_none()
         {

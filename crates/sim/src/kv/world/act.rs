@@ -46,6 +46,7 @@ impl World<'_> {
                     }
                 }
             }
+            Step::Together { works } => self.together(works),
             Step::Refused { seed } => self.refused(*seed),
             Step::Sync => {
                 let result = self.database().sync();

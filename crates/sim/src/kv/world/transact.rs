@@ -1,14 +1,14 @@
 //! What transactions do, beside what the model says that they must see.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use lode_engine::{Durability, EngineError, Transaction};
+use lode_engine::{Csn, Durability, EngineError, Transaction};
 
 use super::{Done, KnownTree, Open, World, shown};
 use crate::failure::{Kind, wrong};
 use crate::history::{self, Op, Outcome};
 use crate::kv::content;
-use crate::kv::model::{Key, Writes};
+use crate::kv::model::{Key, Place, Writes};
 use crate::kv::scenario::SLOTS;
 use crate::kv::step::{KeysAt, Work};
 use crate::random::Random;
@@ -242,22 +242,82 @@ impl World<'_> {
 
     /// Ends a transaction by a commit.
     pub(super) fn commit(&mut self, open: Open) -> Done {
+        let (ending, txn) = self.ending(open, &BTreeSet::new());
+        let result = txn.commit();
+        let mut unknown = Writes::new();
+        self.ended(ending, result, &mut unknown)?;
+        self.may_have_committed(unknown);
+        Ok(())
+    }
+
+    /// Transactions that begin together are committed together: all that is refused of them is what conflicts, or writes to
+    /// a tree that is gone; the others take effect together or not at all.
+    pub(super) fn together(&mut self, works: &[Work]) -> Done {
+        let mut all = Vec::new();
+        for session in SLOTS as u32 + 1..SLOTS as u32 + 1 + works.len() as u32 {
+            let Some(open) = self.new_transaction()? else { continue };
+            all.push(Open { session, ..open });
+        }
+        let (mut endings, mut txns, mut taken) = (Vec::new(), Vec::new(), BTreeSet::new());
+        for (mut open, work) in all.into_iter().zip(works) {
+            if !self.write(&mut open, work)? {
+                self.abandon(open);
+                continue;
+            }
+            let (ending, txn) = self.ending(open, &taken);
+            if !ending.conflicts {
+                taken.extend(ending.writes.keys().cloned());
+            }
+            endings.push(ending);
+            txns.push(txn);
+        }
+        let results = self.database().commit_all(txns);
+        let (mut unknown, mut failed) = (Writes::new(), 0);
+        for (ending, result) in endings.into_iter().zip(results) {
+            let expected = ending.conflicts || ending.dropped;
+            failed += u64::from(result.is_err() && !expected);
+            if !ending.writes.is_empty() && !expected {
+                self.coverage.met("transactions committed together");
+            }
+            self.ended(ending, result, &mut unknown)?;
+        }
+        self.coverage.met_times("transactions committed together that failed", failed);
+        self.may_have_committed(unknown);
+        Ok(())
+    }
+
+    /// Of these writes, together, nobody knows whether they took effect.
+    fn may_have_committed(&mut self, unknown: Writes) {
+        if !unknown.is_empty() {
+            self.model.may_commit(unknown);
+        }
+    }
+
+    /// What is known of a transaction before its commit; keys that those wrote which go before it in its group are `taken`.
+    fn ending(&self, open: Open, taken: &BTreeSet<Key>) -> (Ending, Transaction) {
         let Open { session, txn, durability, place, writes, ops, invoked, .. } = open;
-        let snapshot = self.model.csn(place);
-        let conflicts = self.model.conflicts(place, &writes);
+        let conflicts = self.model.conflicts(place, &writes) || writes.keys().any(|k| taken.contains(k));
         let gone = |serial: &u32| !self.trees.iter().any(|t| t.serial == *serial);
         let dropped = writes.keys().any(|k| gone(&k.0));
+        (Ending { session, durability, place, writes, ops, invoked, conflicts, dropped }, txn)
+    }
+
+    /// Holds what a commit was answered; what may or may not have taken effect joins `unknown`.
+    fn ended(&mut self, ending: Ending, result: Result<Csn, EngineError>, unknown: &mut Writes) -> Done {
+        let Ending { session, durability, place, writes, ops, invoked, conflicts, dropped } = ending;
+        let snapshot = self.model.csn(place);
         let bytes: usize = writes.iter().map(|(k, v)| k.1.len() + v.as_ref().map_or(0, Vec::len)).sum();
         let drive = &self.scenario.drive;
-        let large =
-            bytes as u64 > drive.batch_bytes_max / 8 || writes.len() > drive.batch_pages_max as usize / 8;
+        // Small nodes with long keys split up to the root, again and again.
+        let nodes = writes.len() * 8 * self.scenario.database.node_bytes;
+        let large = bytes.max(nodes / 8) as u64 > drive.batch_bytes_max / 8
+            || writes.len() > drive.batch_pages_max as usize / 8;
         let several = writes.keys().any(|k| k.0 != writes.keys().next().map_or(0, |f| f.0));
-        let result = txn.commit();
         let cut = self.faults.is_cut();
         let (outcome, csn) = match result {
             _ if cut && !writes.is_empty() => {
                 if !conflicts && !dropped {
-                    self.model.may_commit(writes);
+                    unknown.extend(writes);
                 }
                 (Outcome::Unknown, None)
             }
@@ -289,11 +349,14 @@ impl World<'_> {
                 (Outcome::Aborted, None)
             }
             Err(EngineError::NoSuchTree(_)) if dropped => (Outcome::Aborted, None),
-            Err(EngineError::TransactionTooLarge { .. }) if large => (Outcome::Aborted, None),
+            Err(EngineError::TransactionTooLarge { .. }) if large => {
+                self.coverage.met("commits that were too large");
+                (Outcome::Aborted, None)
+            }
             Err(e) => {
                 if self.excused("a commit", &e)? {
                     self.coverage.met("commits that a fault failed");
-                    self.model.may_commit(writes);
+                    unknown.extend(writes);
                     (Outcome::Unknown, None)
                 } else {
                     self.coverage.met("commits refused on a full drive");
@@ -338,6 +401,20 @@ fn note_read(tree: &KnownTree, n: u32, value: Option<&[u8]>) -> Op {
         true => Op::ReadList { list: object, values: value.map(content::numbers).unwrap_or_default() },
         false => Op::Read { register: object, value: value.and_then(content::number) },
     }
+}
+
+/// A transaction whose commit is under way.
+struct Ending {
+    session: u32,
+    durability: Durability,
+    place: Place,
+    writes: Writes,
+    ops: Vec<Op>,
+    invoked: u64,
+    /// Another one was first.
+    conflicts: bool,
+    /// A tree that it writes to is gone.
+    dropped: bool,
 }
 
 /// A key and its value.

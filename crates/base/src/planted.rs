@@ -1,0 +1,52 @@
+//! Planted faults: bugs that a simulation must find, one at a time. A crate lists its own with [`planted_faults!`], and they
+//! are compiled in with its feature `planted` alone, for tests of `lode-sim`; without it every hook is `if false`.
+//!
+//! ```text
+//!   test: plant(fault) ─► simulate seeds until one fails        crate: if planted::is(Planted::X) { the bug }
+//! ```
+//!
+//! A hook is where the bug would be, and as small. The fault that is planted is that of the thread, so that tests on
+//! other threads meet none. Source: mutation testing (DeMillo, Lipton, Sayward, 1978), with mutants chosen by hand.
+
+/// Lists the faults that can be planted in a crate which has a feature `planted`: an enum `Planted`, what `plant`s one, and
+/// the `is` of the hooks.
+#[macro_export]
+macro_rules! planted_faults {
+    ($($name:ident: $about:literal,)*) => {
+        /// A fault that can be planted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[cfg_attr(not(feature = "planted"), allow(unreachable_pub))]
+        pub enum Planted {
+            $(#[doc = $about] $name,)*
+        }
+
+        #[cfg(feature = "planted")]
+        impl Planted {
+            /// All of them, and what each breaks.
+            pub const ALL: &'static [(Self, &'static str)] = &[$((Self::$name, $about)),*];
+        }
+
+        #[cfg(feature = "planted")]
+        thread_local! {
+            static CURRENT: std::cell::Cell<Option<Planted>> = const { std::cell::Cell::new(None) };
+        }
+
+        /// Plants a fault in what this thread runs, in place of the one before.
+        #[cfg(feature = "planted")]
+        pub fn plant(fault: Option<Planted>) {
+            CURRENT.set(fault);
+        }
+
+        /// Whether this fault is planted.
+        #[cfg(feature = "planted")]
+        pub(crate) fn is(fault: Planted) -> bool {
+            CURRENT.get() == Some(fault)
+        }
+
+        /// Nothing is planted.
+        #[cfg(not(feature = "planted"))]
+        pub(crate) const fn is(_: Planted) -> bool {
+            false
+        }
+    };
+}

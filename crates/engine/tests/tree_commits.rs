@@ -1,0 +1,179 @@
+//! Commits to trees beyond one at a time: groups of them, those that are not durable yet, and what went wrong there once.
+
+mod support;
+
+use std::sync::Arc;
+
+use lode_engine::{Csn, Database, DatabaseOptions, Durability, EngineError, Transaction, Tree};
+use support::drive::TestDrive;
+
+/// Much is kept in memory, and nothing is written back unless a test asks for it.
+fn roomy() -> DatabaseOptions {
+    DatabaseOptions { frame_bytes: 64 << 20, node_bytes: 512, ..DatabaseOptions::default() }
+}
+
+fn open(drive: &TestDrive) -> Database {
+    Database::open(Arc::new(drive.clone()), roomy()).unwrap()
+}
+
+fn writer(db: &Database, tree: &Tree, key: &[u8], value: &[u8]) -> Transaction {
+    let mut txn = db.begin().unwrap();
+    txn.put(tree, key, value).unwrap();
+    txn
+}
+
+fn put(db: &Database, tree: &Tree, key: &[u8], value: &[u8]) -> Csn {
+    writer(db, tree, key, value).commit().unwrap()
+}
+
+fn get(db: &Database, tree: &Tree, key: &[u8]) -> Option<Vec<u8>> {
+    db.begin().unwrap().get(tree, key).unwrap().map(|v| v.to_vec())
+}
+
+fn sound(db: &Database) {
+    assert_eq!(db.check().unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn transactions_that_are_committed_together_share_a_batch_and_answer_each_for_itself() {
+    let drive = TestDrive::new();
+    let db = open(&drive);
+    let (tree, other) = (db.create_tree("t", false).unwrap(), db.create_tree("other", false).unwrap());
+    let lost = writer(&db, &other, b"k", b"v");
+    db.drop_tree("other", false).unwrap();
+    put(&db, &tree, b"b", b"0");
+    let before = drive.batches();
+    let all = [
+        writer(&db, &tree, b"a", b"1"),
+        db.begin().unwrap(),
+        writer(&db, &tree, b"a", b"2"),
+        lost,
+        writer(&db, &tree, b"b", b"3"),
+    ];
+    let done = db.commit_all(all);
+    assert_eq!(drive.batches() - before, 1);
+    let csn = |i: usize| done[i].clone().unwrap();
+    assert!(csn(1) < csn(0) && csn(0) < csn(4), "the second wrote nothing: {done:?}");
+    assert!(matches!(done[2], Err(EngineError::Conflict { .. })));
+    assert_eq!(done[3], Err(EngineError::NoSuchTree("other".into())));
+    drop(db);
+    let db = open(&drive);
+    assert_eq!((get(&db, &tree, b"a"), get(&db, &tree, b"b")), (Some(b"1".to_vec()), Some(b"3".to_vec())));
+    assert!(db.commit_all([]).is_empty());
+}
+
+#[test]
+fn a_group_whose_batch_fails_fails_whole_and_can_be_tried_again() {
+    let drive = TestDrive::new();
+    let db = open(&drive);
+    let tree = db.create_tree("t", false).unwrap();
+    let group = || [b"a", b"b", b"c"].map(|k| writer(&db, &tree, k, b"v"));
+    drive.fail_after(Some(0));
+    let done = db.commit_all(group());
+    assert!(done.iter().all(|r| matches!(r, Err(EngineError::OutOfSpace { .. }))), "{done:?}");
+    assert_eq!(get(&db, &tree, b"b"), None);
+    drive.fail_after(None);
+    assert!(db.commit_all(group()).iter().all(Result::is_ok), "their keys conflict with nobody");
+    sound(&db);
+}
+
+#[test]
+fn a_group_that_one_batch_can_not_take_takes_several() {
+    let drive = TestDrive::with_limits(64 << 10, 400);
+    let db = open(&drive);
+    let tree = db.create_tree("t", false).unwrap();
+    for bytes in [8, 200, 3000] {
+        let all = (0..60u8).map(|i| writer(&db, &tree, &[i, 0], &vec![i; bytes]));
+        let done = db.commit_all(all.collect::<Vec<_>>());
+        assert!(done.iter().all(Result::is_ok), "values of {bytes} bytes: {done:?}");
+        assert!((0..60u8).all(|i| get(&db, &tree, &[i, 0]) == Some(vec![i; bytes])));
+    }
+    sound(&db);
+}
+
+/// Long keys in small nodes: each put splits nodes up to the root.
+fn splits(db: &Database, tree: &Tree, keys: u32) -> Transaction {
+    let mut txn = db.begin().unwrap();
+    for n in 0..keys {
+        let mut key = vec![b'k'; 180];
+        key.extend(n.to_be_bytes());
+        txn.put(tree, &key, b"").unwrap();
+    }
+    txn
+}
+
+#[test]
+fn a_commit_that_changes_more_of_the_nodes_than_a_batch_takes_is_refused_and_nothing_is_stuck() {
+    // Found by the simulation of trees: the commit was shown, and no sync went through any more.
+    let drive = TestDrive::with_limits(64 << 10, 4000);
+    let options = DatabaseOptions { node_bytes: 256, ..roomy() };
+    let db = Database::open(Arc::new(drive.clone()), options).unwrap();
+    let tree = db.create_tree("t", false).unwrap();
+    for durability in [Durability::None, Durability::Commit] {
+        let commit = |mut txn: Transaction| {
+            txn.set_durability(durability);
+            txn.commit()
+        };
+        commit(splits(&db, &tree, 2)).unwrap();
+        assert!(matches!(commit(splits(&db, &tree, 80)), Err(EngineError::TransactionTooLarge { .. })));
+        commit(writer(&db, &tree, b"k", b"v")).unwrap();
+        db.sync().unwrap();
+        sound(&db);
+    }
+}
+
+#[test]
+fn a_tree_that_is_created_after_commits_that_were_not_durable_outlives_a_crash() {
+    // Found by the simulation of trees: the new root had the number of a commit that the crash took, and replay left out the
+    // commits that got the same number later.
+    let drive = TestDrive::new();
+    let db = open(&drive);
+    let a = db.create_tree("a", false).unwrap();
+    db.set_durability(Durability::None);
+    put(&db, &a, b"k", b"1");
+    db.create_tree("b", false).unwrap();
+    drop(db);
+    let db = open(&drive);
+    let b = db.tree("b").unwrap();
+    assert_eq!(get(&db, &b, b"k"), None, "it can be read");
+    put(&db, &b, b"k", b"2");
+    drop(db);
+    let db = open(&drive);
+    assert_eq!((get(&db, &a, b"k"), get(&db, &b, b"k")), (Some(b"1".to_vec()), Some(b"2".to_vec())));
+    sound(&db);
+}
+
+#[test]
+fn a_snapshot_reads_the_newest_it_saw_of_a_tree_that_was_dropped() {
+    // Found by the simulation of trees: the frames went with the tree, and the older view of the drive answered instead.
+    let db = open(&TestDrive::new());
+    let tree = db.create_tree("t", false).unwrap();
+    put(&db, &tree, b"k", b"written back");
+    db.flush().unwrap();
+    put(&db, &tree, b"k", b"in memory alone");
+    let old = db.begin().unwrap();
+    db.drop_tree("t", false).unwrap();
+    assert_eq!(old.get(&tree, b"k").unwrap().as_deref(), Some(&b"in memory alone"[..]));
+}
+
+#[test]
+fn relaxed_commits_can_be_synced_however_many_they_are() {
+    // Found by the simulation of trees: their redo became one page, and no drive takes one of any length.
+    let limits = [(64 << 20, 1 << 16), (2 << 20, 1 << 16), (256 << 10, 300)];
+    for (bytes, pages) in limits {
+        let drive = TestDrive::with_limits(bytes, pages);
+        let db = open(&drive);
+        let tree = db.create_tree("t", false).unwrap();
+        db.set_durability(Durability::Group);
+        // More than the longest page of this drive, 1 MB.
+        for n in 0..5000u32 {
+            put(&db, &tree, &n.to_be_bytes(), &[7; 200]);
+        }
+        db.sync().unwrap();
+        drop(db);
+        let db = open(&drive);
+        assert_eq!(db.begin().unwrap().snapshot().csn(), Csn::new(5000), "batches of {bytes} bytes");
+        assert_eq!(get(&db, &tree, &4999u32.to_be_bytes()), Some(vec![7; 200]));
+        sound(&db);
+    }
+}

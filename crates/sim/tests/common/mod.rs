@@ -1,0 +1,135 @@
+//! What the tests over seeds share: many seeds on all cores, one of them, and faults that are planted.
+#![allow(dead_code, unreachable_pub)]
+
+use std::fmt::Debug;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use lode_sim::{Failure, Found, Options, Simulated, parse_ranges, run, search, shrink};
+
+/// Seeds of an ordinary run of the tests.
+pub const SEEDS: u64 = 2000;
+/// Runs that the search for a short replay may take.
+const SHRINK_RUNS: u32 = 400;
+/// Characters of a failure in the table of planted faults.
+const FAILURE_CHARS: usize = 110;
+
+pub fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// `LODE_SEEDS`, or as many as in an ordinary run.
+pub fn seeds() -> u64 {
+    number("LODE_SEEDS").unwrap_or(SEEDS)
+}
+
+/// `LODE_SEED` alone if there is one, else so many seeds, of which the ordinary ones must meet all that there is.
+pub fn no_seed_fails<S: Simulated>() {
+    if let Some(seed) = number("LODE_SEED") {
+        return one::<S>(seed);
+    }
+    let found = many::<S>(0, seeds());
+    if seeds() >= SEEDS {
+        assert_eq!(found.coverage.missing(), Vec::<String>::new(), "never met");
+    }
+}
+
+/// One seed, of which `LODE_ONLY` may name the steps.
+fn one<S: Simulated>(seed: u64) {
+    let only = std::env::var("LODE_ONLY").ok().map(|list| parse_ranges(&list).expect("a list of steps"));
+    let options = Options::<S> { only, ..Options::default() };
+    if let Some(replay) = shrink(&run(seed, &options), &options, SHRINK_RUNS) {
+        panic!("{replay}");
+    }
+}
+
+/// Seeds on all cores; panics with the shortest replay of one that fails.
+pub fn many<S: Simulated>(begin: u64, end: u64) -> Found<S> {
+    let options = Options::<S>::default();
+    let (next, failed) = (AtomicU64::new(begin), AtomicBool::new(false));
+    let found = Mutex::new(Found::default());
+    on_all_cores(|| {
+        let some = search(&next, end, &options, 1, &|| failed.load(Ordering::Relaxed));
+        failed.fetch_or(!some.failures.is_empty(), Ordering::Relaxed);
+        found.lock().expect("nobody panics here").add(some);
+    });
+    let found = found.into_inner().expect("nobody panics here");
+    if let Some(first) = found.failures.first() {
+        panic!("{}", shrink(first, &options, SHRINK_RUNS).expect("it failed"));
+    }
+    for (name, count) in found.coverage.table() {
+        println!("{count:>10}  {name}");
+    }
+    found
+}
+
+fn on_all_cores(work: impl Fn() + Sync) {
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    std::thread::scope(|s| (0..threads).for_each(|_| drop(s.spawn(&work))));
+}
+
+/// Faults that can be planted in a crate, and how.
+pub struct Planting<F: 'static> {
+    pub all: &'static [(F, &'static str)],
+    pub plant: fn(Option<F>),
+}
+
+impl<F: Copy + Debug + Send + Sync> Planting<F> {
+    /// Each of them is found within the seeds of an ordinary run, and nothing is found there without it; and there are
+    /// `least` at least. With `LODE_PLANTED` that one alone, and its shortest replay.
+    pub fn every_fault_is_found<S: Simulated>(&self, least: usize) {
+        if let Ok(name) = std::env::var("LODE_PLANTED") {
+            return self.replay::<S>(&name);
+        }
+        let found: Mutex<Vec<Option<(u64, Failure)>>> = Mutex::new(vec![None; self.all.len()]);
+        let next = AtomicUsize::new(0);
+        on_all_cores(|| {
+            while let Some((at, (fault, _))) = self.nth(next.fetch_add(1, Ordering::Relaxed)) {
+                let one = self.find::<S>(*fault);
+                found.lock().expect("no finder panics")[at] = one;
+            }
+        });
+        let found = found.into_inner().expect("no finder panics");
+        for ((fault, about), found) in self.all.iter().zip(&found) {
+            let (seeds, how) = match found {
+                Some((seed, failure)) => ((seed + 1).to_string(), failure.to_string()),
+                None => (format!("> {}", seeds()), "not found".into()),
+            };
+            let how: String = how.chars().take(FAILURE_CHARS).collect();
+            println!("| {fault:?} | {about} | {seeds} | {} |", how.replace('|', "/"));
+        }
+        let unfound = self.all.iter().zip(&found).filter(|(_, f)| f.is_none());
+        let unfound: Vec<F> = unfound.map(|(p, _)| p.0).collect();
+        assert!(unfound.is_empty(), "not found in {} seeds: {unfound:?}", seeds());
+        assert!(self.all.len() >= least, "{} faults are few", self.all.len());
+    }
+
+    fn nth(&self, at: usize) -> Option<(usize, &(F, &'static str))> {
+        Some((at, self.all.get(at)?))
+    }
+
+    /// The first seed that fails with the fault, and not without it; and how.
+    fn find<S: Simulated>(&self, fault: F) -> Option<(u64, Failure)> {
+        let options = Options::<S>::default();
+        let fails = |fault: Option<F>, seed| {
+            (self.plant)(fault);
+            let failure = run(seed, &options).failure;
+            (self.plant)(None);
+            failure
+        };
+        let found = |seed| Some((seed, fails(Some(fault), seed)?)).filter(|_| fails(None, seed).is_none());
+        (0..seeds()).find_map(found)
+    }
+
+    /// The shortest replay of one fault.
+    fn replay<S: Simulated>(&self, name: &str) {
+        let of = |f: &&(F, &str)| format!("{:?}", f.0) == name;
+        let (fault, _) = self.all.iter().find(of).expect("LODE_PLANTED names a fault");
+        let (seed, _) = self.find::<S>(*fault).expect("it is found");
+        let options = Options::<S>::default();
+        (self.plant)(Some(*fault));
+        let replay = shrink(&run(seed, &options), &options, SHRINK_RUNS).expect("it fails");
+        (self.plant)(None);
+        println!("{replay}");
+    }
+}
