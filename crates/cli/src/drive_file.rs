@@ -113,7 +113,8 @@ pub(crate) struct Opened {
 }
 
 /// A drive that this process has.
-enum Held {
+#[derive(Clone)]
+pub(crate) enum Held {
     /// In an image that it opened.
     Image(Drive),
     /// Behind a connection.
@@ -121,7 +122,34 @@ enum Held {
 }
 
 impl Held {
-    fn device(&self) -> Arc<dyn Device> {
+    /// The drive in the image at `path`, or at an address.
+    pub(crate) fn open(path: &Path) -> CliResult<Self> {
+        match remote_drive::address(path) {
+            Some(addr) => Ok(Self::Served(Arc::new(remote_drive::connect(addr)?))),
+            None => open_drive(path).map(Self::Image),
+        }
+    }
+
+    /// The drive of an image that this process opened; who serves another one knows more of it.
+    pub(crate) fn image(&self) -> Option<&Drive> {
+        match self {
+            Self::Image(drive) => Some(drive),
+            Self::Served(_) => None,
+        }
+    }
+
+    /// Lets go of it; the next opening of an image has nothing to recover.
+    pub(crate) fn close(self, path: &Path) -> CliResult {
+        match self {
+            Self::Image(drive) => drive.close().map_err(|e| CliError::file(path, e)),
+            Self::Served(device) => {
+                drop(device);
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn device(&self) -> Arc<dyn Device> {
         match self {
             Self::Image(drive) => Arc::new(drive.clone()),
             Self::Served(device) => device.clone(),
@@ -141,11 +169,7 @@ impl Drop for NewFile {
 
 /// Opens the image at `path`.
 pub(crate) fn open(path: &Path, resources: Resources, offload: Offload) -> CliResult<Opened> {
-    let drive = match remote_drive::address(path) {
-        Some(addr) => Held::Served(Arc::new(remote_drive::connect(addr)?)),
-        None => Held::Image(open_drive(path)?),
-    };
-    assemble(path, drive, None, resources, offload, None)
+    assemble(path, Held::open(path)?, None, resources, offload, None)
 }
 
 /// As [`create`]; with a profile it is the image of a modelled device.
@@ -346,12 +370,6 @@ impl Opened {
         };
         flushed.map_err(|e| CliError::file(path, e))?;
         drop((session, database));
-        match drive {
-            Held::Image(drive) => drive.close().map_err(|e| CliError::file(path, e)),
-            Held::Served(device) => {
-                drop(device);
-                Ok(())
-            }
-        }
+        drive.close(path)
     }
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
-use lode_engine::{Database, IndexKind, Rule, Table};
+use lode_engine::{Database, IndexKind, OnDelete, Rule, Table};
 use lode_sql::TransactionStatus;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
@@ -169,7 +169,14 @@ fn describe(database: &Database, name: &str) -> CliResult {
         let what = match &constraint.rule {
             Rule::Unique { columns } => format!("unique: {}", list(columns)),
             Rule::Check { expression } => format!("check: {expression}"),
-            Rule::ForeignKey { columns, parent, .. } => format!("references {parent}: {}", list(columns)),
+            Rule::ForeignKey { columns, parent, on_delete, .. } => {
+                let on_delete = match on_delete {
+                    OnDelete::NoAction => "",
+                    OnDelete::Cascade => ", on delete cascade",
+                    OnDelete::SetNull => ", on delete set null",
+                };
+                format!("references {parent}: {}{on_delete}", list(columns))
+            }
         };
         text += &format!("constraint {} {what}\n", constraint.name);
     }

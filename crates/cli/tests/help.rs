@@ -106,6 +106,7 @@ fn a_bad_command_line_is_one_line() {
     fail(["paper"], 2, &["'lode paper' needs a command: isp"]);
     fail(["paper", "isp", "--figure", "fig9"], 2, &["fig5, fig6, fig7, table3, table4, table5"]);
     fail(["sim", "--seed", "1", "--faults", "power-cut,rust"], 2, &["rust"]);
+    fail(["sim", "--trees", "--seed", "1", "--faults", "flip-data"], 2, &["flip-data", "--list-faults"]);
     fail(["sim", "--seed", "1", "--only", "3-x"], 2, &["3-x"]);
     fail(["sim", "--seed", "1", "--minutes", "2"], 2, &["--minutes"]);
 }

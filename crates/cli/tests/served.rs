@@ -244,3 +244,58 @@ fn what_takes_a_file_takes_an_address() {
     fail(["sql", &format!("tcp://{nobody}"), "-c", "SELECT 1"], 1, &["refused"]);
     fail(["drive", "serve", &drive, "--listen", "nowhere"], 1, &["nowhere"]);
 }
+
+/// A run that must succeed and write nothing to standard error.
+fn run(args: &[&str]) -> String {
+    let out = lode().args(args).output().expect("lode runs");
+    let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(out.status.success() && stderr.is_empty(), "lode {args:?}: {:?} {stderr}", out.status);
+    String::from_utf8(out.stdout).expect("lode writes UTF-8")
+}
+
+#[test]
+fn workloads_run_on_a_drive_that_is_served() {
+    const ELSEWHERE: &str = "The drive is served elsewhere";
+    let dir = Dir::new();
+    let drive = dir.file("bench.lode");
+    succeed(["drive", "format", &drive, "--capacity", "1GB"]);
+    let (server, at) = serve(&drive, "127.0.0.1:0");
+    // The verdict is about memory, of which any process needs more than that.
+    let memory = ["bench", "memory", "--drive", &at, "--memory", "16MB", "--times", "1", "--seconds", "0.5"];
+    let out = lode().args(memory).args(["--threads", "1"]).output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(text.contains("resident at the most") && text.contains(ELSEWHERE), "{out:?}");
+    let brief = ["--seconds", "0.3", "--warm-up", "0.1", "--memory", "64MB"];
+    let small = ["--warehouses", "1", "--districts", "2", "--customers", "30", "--items", "100"];
+    let tpcc = [&["bench", "tpcc", "--drive", &at, "--terminals", "2"][..], &brief, &small].concat();
+    let text = run(&tpcc);
+    assert!(text.contains("All consistency conditions hold") && text.contains(ELSEWHERE), "{text}");
+    let json = run(&[&tpcc[..], &["--json"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&json).expect("one object: the load is there");
+    assert!(json["rate"].as_f64().unwrap() > 0.0, "{json}");
+    assert!(json["causes"].is_null() && json["disk_bytes_an_operation"].is_null(), "{json}");
+    let ycsb = ["bench", "ycsb", "--drive", &at, "--records", "500", "--threads", "2", "--mixes", "AE"];
+    let text = run(&[&ycsb[..], &brief].concat());
+    assert!(text.contains(ELSEWHERE), "{text}");
+    let kv = ["bench", "kv", "--drive", &at, "--data", "1", "--cache", "64", "--seconds", "0.1"];
+    let kv = [&kv[..], &["--rounds", "1", "--age", "0"]].concat();
+    let text = run(&[&kv[..], &["--cases", "A"]].concat());
+    assert!(text.contains(ELSEWHERE) && text.contains("served space"), "{text}");
+    let rows = run(&[&kv[..], &["--cases", "BE", "--json"]].concat());
+    let rows: Vec<serde_json::Value> = rows.lines().map(|r| serde_json::from_str(r).unwrap()).collect();
+    assert_eq!(rows.len(), 3, "{rows:?}");
+    let known = |row: &serde_json::Value| !row["write_amplification"].is_null() || !row["causes"].is_null();
+    assert!(!rows.iter().any(known), "nobody here knows: {rows:?}");
+    // What is not measured there, or has no place there, is told in one line.
+    fail(["bench", "kv", "--drive", &drive], 2, &[&drive, "--dir"]);
+    fail(["bench", "kv", "--drive", &at, "--space", "fresh"], 2, &["--drive", "--space"]);
+    fail(["drive", "replay", &at], 2, &[&at, "in memory"]);
+    // What was loaded stays, but for the races.
+    let text = run(&["bench", "tpcc", "--drive", &at, "--check-only"]);
+    assert!(text.contains("All consistency conditions hold"), "{text}");
+    let info = succeed(["drive", "info", &at]);
+    assert!(!info.contains("lode bench kv"), "{info}");
+    succeed(["drive", "check", &at]);
+    drop(server);
+    succeed(["drive", "check", &drive]);
+}

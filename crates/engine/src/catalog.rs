@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A commit that changes a table writes its descriptor in the same batch as its pages; the root changes only when
-//! tables come or go. A root with trees and a table with constraints have version 2, all else 1. Invariants: names are unique;
+//! tables come or go. A root with trees and a table with constraints have version 2, one with ON DELETE CASCADE or SET NULL 3, all else 1. Invariants: names are unique;
 //! an extent has one owner; descriptors lie in catalog extents.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,15 +26,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::EngineError;
 use crate::store::Store;
-use crate::table::{IndexKind, Table, TableDescriptor};
+use crate::table::{Constraint, IndexKind, OnDelete, Rule, Table, TableDescriptor};
 use crate::tree::Tree;
 
 const MAGIC: [u8; 4] = *b"LCAT";
 const HEADER_BYTES: usize = 24;
-/// The newest version: roots with trees, and tables with constraints.
-const VERSION: u8 = 2;
+/// The newest version: tables whose foreign keys do something ON DELETE.
+const VERSION: u8 = 3;
 /// What all else is written as.
 const VERSION_PLAIN: u8 = 1;
+/// Roots with trees, and tables with constraints.
+const VERSION_TREES: u8 = 2;
 const KIND_ROOT: u8 = 1;
 const KIND_TABLE: u8 = 2;
 /// Descriptors read by one command.
@@ -160,7 +162,12 @@ impl Catalog {
                 // A Lode that knows neither constraints nor trees of indexes would not hold them.
                 let plain =
                     t.def().constraints.is_empty() && t.indexes().iter().all(|i| i.kind == IndexKind::Page);
-                let version = if plain { VERSION_PLAIN } else { VERSION };
+                let acts = |c: &Constraint| matches!(c.rule, Rule::ForeignKey { on_delete, .. } if on_delete != OnDelete::NoAction);
+                let version = match plain {
+                    true => VERSION_PLAIN,
+                    false if t.def().constraints.iter().any(acts) => VERSION,
+                    false => VERSION_TREES,
+                };
                 let write = encode(KIND_TABLE, version, t.descriptor, &t.to_descriptor());
                 if write.data.len() > page_bytes_max {
                     let what = format!(
@@ -197,7 +204,7 @@ impl Catalog {
             trees: self.trees.values().map(|t| (t.id().raw(), t.name().into(), t.root().raw())).collect(),
         };
         // A Lode that knows no trees would take their extents for orphans.
-        let version = if self.trees.is_empty() { VERSION_PLAIN } else { VERSION };
+        let version = if self.trees.is_empty() { VERSION_PLAIN } else { VERSION_TREES };
         encode(KIND_ROOT, version, root_lpid(), &root)
     }
 }
@@ -267,7 +274,7 @@ mod tests {
         let mut bytes = page.data.to_vec();
         bytes[5] = 9;
         let e = decode::<Root>(KIND_ROOT, page.lpid, &PageBuf::copy_from(&bytes)).err().unwrap();
-        assert_eq!(e.to_string(), "catalog page 0:0 has format version 9; this Lode reads up to 2");
+        assert_eq!(e.to_string(), "catalog page 0:0 has format version 9; this Lode reads up to 3");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use lode_command::PageRange;
 use lode_page::{Column, ColumnBuilder, DataType, Value};
 use lode_program::{CompareOp, Expr};
 
+use crate::index_order::ranges_of;
 use crate::snapshot::Snapshot;
 use crate::table::{IndexDef, IndexKind};
 use crate::tree::{KEY_BYTES_MAX, Tree};
@@ -26,11 +27,11 @@ use crate::{EngineError, Table};
 
 /// Names of trees that begin so are those of indexes.
 pub(crate) const TREE_PREFIX: &str = "__lode_index_";
-const PAGE_BYTES: usize = 8;
+pub(crate) const PAGE_BYTES: usize = 8;
 /// Bytes of values in a key, at most.
-const VALUE_BYTES_MAX: usize = KEY_BYTES_MAX - PAGE_BYTES;
-const PRESENT: u8 = 1;
-const NULL: u8 = 2;
+pub(crate) const VALUE_BYTES_MAX: usize = KEY_BYTES_MAX - PAGE_BYTES;
+pub(crate) const PRESENT: u8 = 1;
+pub(crate) const NULL: u8 = 2;
 /// Ranges that one scan looks up, at most.
 const RANGES_MAX: usize = 4096;
 
@@ -80,21 +81,22 @@ pub(crate) fn entry(mut key: Vec<u8>, page: Lpid) -> Vec<u8> {
     key
 }
 
-fn page_of(entry: &[u8]) -> Option<Lpid> {
+pub(crate) fn page_of(entry: &[u8]) -> Option<Lpid> {
     let at = entry.len().checked_sub(PAGE_BYTES)?;
     Lpid::from_raw(u64::from_be_bytes(entry[at..].try_into().ok()?))
 }
 
 /// A range of keys, by prefixes: from the first that begins with `low`, or comes after, to the last that begins with
 /// `high`, or comes before.
-struct KeyRange {
-    low: Vec<u8>,
-    high: Vec<u8>,
+#[derive(Clone, Debug)]
+pub(crate) struct KeyRange {
+    pub(crate) low: Vec<u8>,
+    pub(crate) high: Vec<u8>,
 }
 
 impl KeyRange {
     /// Where the range ends.
-    fn end(&self) -> Bound<Vec<u8>> {
+    pub(crate) fn end(&self) -> Bound<Vec<u8>> {
         let mut end = self.high.clone();
         while let Some(last) = end.pop() {
             if last < u8::MAX {
@@ -179,7 +181,7 @@ impl Snapshot {
     }
 
     /// Those of the pages that are the table's at this snapshot, and all that the reading transaction changed.
-    fn with_own_pages(&self, t: &Table, mut found: BTreeSet<Lpid>) -> Vec<PageRange> {
+    pub(crate) fn with_own_pages(&self, t: &Table, mut found: BTreeSet<Lpid>) -> Vec<PageRange> {
         found.retain(|l| {
             let extent = t.extent_index(l.extent()).map(|i| t.extents[i as usize]);
             extent.is_some_and(|e| l.page() < e.used)
@@ -190,17 +192,7 @@ impl Snapshot {
             ranges.extend(t.page_ranges().into_iter().filter(|r| own.is_own_extent(r.extent)));
             found.retain(|l| !own.is_own_extent(l.extent()));
         }
-        let mut pages = found.into_iter().peekable();
-        while let Some(first) = pages.next() {
-            let mut count = 1;
-            while pages
-                .next_if(|l| l.extent() == first.extent() && l.page() == first.page() + count)
-                .is_some()
-            {
-                count += 1;
-            }
-            ranges.push(PageRange { extent: first.extent(), first: first.page(), count });
-        }
+        ranges.extend(ranges_of(&found));
         ranges
     }
 }
@@ -266,7 +258,7 @@ fn bytes_of(v: &Value, data_type: DataType) -> Option<Vec<u8>> {
 }
 
 /// The values of which a row that passes must have one in column `c`.
-fn equal_to(terms: &[Expr], c: u16, data_type: DataType) -> Option<Vec<Vec<u8>>> {
+pub(crate) fn equal_to(terms: &[Expr], c: u16, data_type: DataType) -> Option<Vec<Vec<u8>>> {
     terms.iter().find_map(|term| match term {
         Expr::Compare(CompareOp::Eq, a, b) => {
             let v = match (&**a, &**b) {
@@ -288,7 +280,7 @@ fn equal_to(terms: &[Expr], c: u16, data_type: DataType) -> Option<Vec<Vec<u8>>>
 }
 
 /// The least and the greatest value that a row that passes can have in column `c`.
-fn bounds(terms: &[Expr], c: u16, data_type: DataType) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+pub(crate) fn bounds(terms: &[Expr], c: u16, data_type: DataType) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
     let (mut low, mut high): (Option<Vec<u8>>, Option<Vec<u8>>) = (None, None);
     for term in terms.iter().flat_map(|t| match t {
         Expr::And(terms) => &terms[..],

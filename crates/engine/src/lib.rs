@@ -15,6 +15,7 @@ mod clock;
 mod database;
 mod error;
 mod index;
+mod index_order;
 mod own;
 mod planted;
 mod pool;
@@ -35,6 +36,7 @@ pub use clock::{ClockReading, HostClock, HostWork, Meter, ModelledTime};
 pub use database::{Database, DatabaseOptions, TreeStats};
 pub use error::EngineError;
 pub use index::IndexedPages;
+pub use index_order::{IndexOrder, IndexWalk, NullsAt, OrderBound, OrderColumn, OrderKey, OrderedPages};
 pub use lode_command::Progress;
 #[cfg(feature = "planted")]
 pub use planted::{Planted, plant};
@@ -46,8 +48,8 @@ pub use snapshot::Snapshot;
 pub use statistics::TableStatistics;
 pub use store::LinkStats;
 pub use table::{
-    COLUMNS_MAX, ColumnDef, Constraint, INDEX_COLUMNS_DEFAULT, IndexDef, IndexKind, Layout, RowAddress, Rule,
-    Table, TableDef, TableOptions,
+    COLUMNS_MAX, ColumnDef, Constraint, INDEX_COLUMNS_DEFAULT, IndexDef, IndexKind, Layout, OnDelete,
+    RowAddress, Rule, Table, TableDef, TableOptions,
 };
 pub use transaction::{Durability, Range, Savepoint, Transaction};
 pub use tree::{Csn, Cursor, KEY_BYTES_MAX, Tree, TreeLoad, Value};

@@ -88,7 +88,30 @@ pub enum Rule {
         parent: String,
         /// Its columns: its primary key, or those of a UNIQUE of it.
         parent_columns: Vec<u16>,
+        /// What whoever deletes rows of the other table does with those that reference them.
+        #[serde(default, skip_serializing_if = "OnDelete::is_no_action")]
+        on_delete: OnDelete,
     },
+}
+
+/// What becomes of rows that reference a row which is deleted. Whoever deletes rows sees to it; the commit checks that nothing is
+/// left that references them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnDelete {
+    /// They must be gone by the commit.
+    #[default]
+    NoAction,
+    /// They are deleted, too.
+    Cascade,
+    /// They reference nothing any more.
+    SetNull,
+}
+
+impl OnDelete {
+    fn is_no_action(&self) -> bool {
+        *self == Self::NoAction
+    }
 }
 
 /// The options of a table.

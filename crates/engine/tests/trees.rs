@@ -64,6 +64,22 @@ fn ranges(txn: &Transaction, tree: &Tree, model: &Model, salt: usize) {
 }
 
 fn seen(snapshot: &Snapshot, tree: &Tree, model: &Model) {
+    // From the last key to the first: all, or a part that the sizes choose.
+    let keys: Vec<&Vec<u8>> = model.keys().collect();
+    let some = keys.get(keys.len() / 2).map_or(&[7][..], |k| &k[..]);
+    let (start, end) = match keys.len() % 5 {
+        0 => (Bound::Unbounded, Bound::Unbounded),
+        1 => (Bound::Unbounded, Bound::Included(some)),
+        2 => (Bound::Unbounded, Bound::Excluded(some)),
+        3 => (Bound::Included(some), Bound::Unbounded),
+        _ => (Bound::Excluded(some), Bound::Unbounded),
+    };
+    let mut expected = model.range::<[u8], _>((start, end)).rev();
+    let mut back = snapshot.range_back(tree, start, end).unwrap();
+    while let Some((k, v)) = back.next().unwrap() {
+        assert_eq!(Some((k, &v[..])), expected.next().map(|(k, v)| (&k[..], &v[..])));
+    }
+    assert_eq!(expected.next(), None);
     for (k, v) in model {
         assert_eq!(snapshot.get(tree, k).unwrap().as_deref(), Some(&v[..]), "{k:?}");
     }

@@ -145,7 +145,8 @@ impl<'a> Below<'a> {
                 let may = is_committed
                     && scan.offload().aggregates()
                     && scan.fetch().is_none()
-                    && !scan.answers_groups();
+                    && !scan.answers_groups()
+                    && !scan.is_in_order();
                 return may.then_some(Self { scan, projections });
             } else if let Some(p) = at.downcast_ref::<ProjectionExec>() {
                 projections.push(p);

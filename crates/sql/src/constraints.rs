@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
     CheckConstraint, ConstraintCharacteristics, ForeignKeyConstraint, Ident, NullsDistinctOption,
     ReferentialAction, TableConstraint, UniqueConstraint,
 };
-use lode_engine::{Constraint, Rule, Snapshot, TableDef};
+use lode_engine::{Constraint, OnDelete, Rule, Snapshot, TableDef};
 
 use crate::SqlError;
 use crate::ddl::plain_column;
@@ -27,7 +27,7 @@ pub(crate) struct Declared {
 enum What {
     Unique(Vec<String>),
     Check { column: Option<String>, expression: String },
-    Foreign { columns: Vec<String>, parent: String, parent_columns: Vec<String> },
+    Foreign { columns: Vec<String>, parent: String, parent_columns: Vec<String>, on_delete: OnDelete },
 }
 
 impl Declared {
@@ -72,14 +72,19 @@ pub(crate) fn check(c: &CheckConstraint, column: Option<String>) -> Result<Decla
 
 /// `FOREIGN KEY (...) REFERENCES ...`, or a column's `REFERENCES ...`.
 pub(crate) fn foreign_key(f: &ForeignKeyConstraint, columns: Vec<String>) -> Result<Declared, SqlError> {
-    for (event, action) in [("DELETE", &f.on_delete), ("UPDATE", &f.on_update)] {
-        match action {
-            None | Some(ReferentialAction::NoAction | ReferentialAction::Restrict) => {}
-            Some(action) => {
-                return Err(SqlError::Unsupported(format!(
-                    "ON {event} {action}: expected NO ACTION or RESTRICT"
-                )));
-            }
+    let on_delete = match &f.on_delete {
+        None | Some(ReferentialAction::NoAction | ReferentialAction::Restrict) => OnDelete::NoAction,
+        Some(ReferentialAction::Cascade) => OnDelete::Cascade,
+        Some(ReferentialAction::SetNull) => OnDelete::SetNull,
+        Some(action @ ReferentialAction::SetDefault) => {
+            let expected = "expected NO ACTION, RESTRICT, CASCADE or SET NULL";
+            return Err(SqlError::Unsupported(format!("ON DELETE {action}: {expected}")));
+        }
+    };
+    match &f.on_update {
+        None | Some(ReferentialAction::NoAction | ReferentialAction::Restrict) => {}
+        Some(action) => {
+            return Err(SqlError::Unsupported(format!("ON UPDATE {action}: expected NO ACTION or RESTRICT")));
         }
     }
     if f.match_kind.is_some_and(|m| m.to_string() != "MATCH SIMPLE") || f.index_name.is_some() {
@@ -88,7 +93,7 @@ pub(crate) fn foreign_key(f: &ForeignKeyConstraint, columns: Vec<String>) -> Res
     enforced(&f.characteristics)?;
     let parent = table_name(&f.foreign_table)?;
     let parent_columns = f.referred_columns.iter().map(fold).collect();
-    Ok(Declared { name: name(&f.name), what: What::Foreign { columns, parent, parent_columns } })
+    Ok(Declared { name: name(&f.name), what: What::Foreign { columns, parent, parent_columns, on_delete } })
 }
 
 /// When a constraint is checked is not told apart: all are at the commit, but for CHECK.
@@ -130,7 +135,7 @@ pub(crate) fn resolve(
         let rule = match what {
             What::Unique(columns) => Rule::Unique { columns: numbers(def, &columns)? },
             What::Check { expression, .. } => Rule::Check { expression },
-            What::Foreign { columns, parent, parent_columns } => {
+            What::Foreign { columns, parent, parent_columns, on_delete } => {
                 let referenced;
                 let of = match parent == def.name {
                     true => def,
@@ -143,7 +148,7 @@ pub(crate) fn resolve(
                     true => of.primary_key.clone(),
                     false => numbers(of, &parent_columns)?,
                 };
-                Rule::ForeignKey { columns: numbers(def, &columns)?, parent, parent_columns }
+                Rule::ForeignKey { columns: numbers(def, &columns)?, parent, parent_columns, on_delete }
             }
         };
         constraints.push(Constraint { name, rule });
@@ -173,10 +178,15 @@ pub(crate) fn text(def: &TableDef, c: &Constraint, snapshot: &Snapshot) -> Strin
     let rule = match &c.rule {
         Rule::Unique { columns } => format!("UNIQUE ({})", list(def, columns)),
         Rule::Check { expression } => format!("CHECK ({expression})"),
-        Rule::ForeignKey { columns, parent, parent_columns } => {
+        Rule::ForeignKey { columns, parent, parent_columns, on_delete } => {
             let of = if *parent == def.name { None } else { snapshot.table(parent) };
             let names = list(of.as_ref().map_or(def, |t| t.def()), parent_columns);
-            format!("FOREIGN KEY ({}) REFERENCES {} ({names})", list(def, columns), quote(parent))
+            let on_delete = match on_delete {
+                OnDelete::NoAction => "",
+                OnDelete::Cascade => " ON DELETE CASCADE",
+                OnDelete::SetNull => " ON DELETE SET NULL",
+            };
+            format!("FOREIGN KEY ({}) REFERENCES {} ({names}){on_delete}", list(def, columns), quote(parent))
         }
     };
     format!("CONSTRAINT {} {rule}", quote(&c.name))

@@ -16,6 +16,7 @@ mod ddl;
 mod dml;
 pub mod error;
 mod filter_names;
+mod index_order;
 mod membership;
 mod modelled;
 mod numeric;

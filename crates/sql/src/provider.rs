@@ -167,6 +167,7 @@ impl TableProvider for LodeTable {
             filter_text: filter_text.join(" AND "),
             selectivity,
             index: indexed.as_ref().map(|i| (i.index.clone(), i.count)),
+            ordered: None,
             groups: None,
         };
         let known = self.snapshot.statistics(&self.table).map_err(engine_error)?;

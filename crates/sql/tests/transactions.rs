@@ -433,7 +433,7 @@ async fn constraints_hold() {
          A: CREATE TABLE bad (a INT REFERENCES p (a)) -> 42P16
          A: CREATE TABLE bad (a BIGINT REFERENCES p) -> 42P16
          A: CREATE TABLE bad (a INT REFERENCES nowhere) -> 42P01
-         A: CREATE TABLE bad (a INT REFERENCES p ON DELETE CASCADE) -> 0A000
+         A: CREATE TABLE bad (a INT REFERENCES p ON UPDATE CASCADE) -> 0A000
          A: CREATE TABLE bad (a INT CHECK (a + 1)) -> 42000
          A: CREATE TABLE bad (a INT CHECK (nothing > 1)) -> 42703
          A: CREATE TABLE bad (a INT CHECK (a > (SELECT max(id) FROM p))) -> *err

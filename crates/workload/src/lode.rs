@@ -30,8 +30,8 @@ impl From<EngineError> for StoreError {
 }
 
 impl LodeStore {
-    /// Its background work, which its user's threads do; `causes` is what its drive tells.
-    pub fn upkeep<C: Fn() -> Causes + Send + Sync>(&self, causes: C) -> impl Upkeep + use<C> {
+    /// Its background work, which its user's threads do; `causes` is what its drive tells, where it does.
+    pub fn upkeep<C: Fn() -> Option<Causes> + Send + Sync>(&self, causes: C) -> impl Upkeep + use<C> {
         let database = self.0.clone();
         Steps::new(move || -> Progress { database.work(STEP_BYTES) }, causes)
     }

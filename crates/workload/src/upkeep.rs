@@ -59,14 +59,14 @@ pub struct Steps<W, C> {
     causes: C,
 }
 
-impl<W: Fn() -> Progress + Send + Sync, C: Fn() -> Causes + Send + Sync> Steps<W, C> {
-    /// Of a store that takes a step, and tells its causes.
+impl<W: Fn() -> Progress + Send + Sync, C: Fn() -> Option<Causes> + Send + Sync> Steps<W, C> {
+    /// Of a store that takes a step, and tells its causes where it can.
     pub fn new(step: W, causes: C) -> Self {
         Self { step, causes }
     }
 }
 
-impl<W: Fn() -> Progress + Send + Sync, C: Fn() -> Causes + Send + Sync> Upkeep for Steps<W, C> {
+impl<W: Fn() -> Progress + Send + Sync, C: Fn() -> Option<Causes> + Send + Sync> Upkeep for Steps<W, C> {
     fn background(&self, over: &AtomicBool) -> StoreResult {
         while !over.load(Ordering::Relaxed) {
             if (self.step)() != Progress::More {
@@ -89,7 +89,7 @@ impl<W: Fn() -> Progress + Send + Sync, C: Fn() -> Causes + Send + Sync> Upkeep 
     }
 
     fn causes(&self) -> Option<Causes> {
-        Some((self.causes)())
+        (self.causes)()
     }
 }
 
@@ -108,7 +108,7 @@ mod tests {
             6 => Progress::Done,
             _ => Progress::Idle,
         };
-        Steps::new(step, Causes::default).settle().unwrap();
+        Steps::new(step, || None).settle().unwrap();
         assert_eq!(calls.into_inner(), 9);
     }
 
@@ -120,7 +120,7 @@ mod tests {
             over.store(calls.fetch_add(1, Ordering::Relaxed) == 3, Ordering::Relaxed);
             Progress::More
         };
-        Steps::new(step, Causes::default).background(&over).unwrap();
+        Steps::new(step, || None).background(&over).unwrap();
         assert_eq!(calls.into_inner(), 4);
     }
 }

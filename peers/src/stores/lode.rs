@@ -25,15 +25,15 @@ fn make(dir: &Path) -> StoreResult<Drive> {
         .map_err(StoreError::failed)
 }
 
-fn causes(drive: &Drive) -> impl Fn() -> Causes + Send + Sync + use<> {
+fn causes(drive: &Drive) -> impl Fn() -> Option<Causes> + Send + Sync + use<> {
     let drive = drive.clone();
     move || {
         let info = drive.info();
-        Causes {
+        Some(Causes {
             pages: info.user_bytes_written,
             collection: info.gc_bytes_moved,
             all: info.media_bytes_written,
-        }
+        })
     }
 }
 

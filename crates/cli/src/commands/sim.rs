@@ -1,10 +1,11 @@
-//! `lode sim`: the whole drive against faults and power cuts, from seeds.
+//! `lode sim`: the whole drive, or transactions over trees on it, against faults and power cuts, from seeds.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use lode_sim::{
-    FAULTS, FaultSet, Found, Outcome, Replay, RunOptions, parse_ranges, run as run_seed, search, shrink,
+    FAULTS, FaultSet, Found, KV_FAULTS, KvScenario, Options, Outcome, Replay, Scenario, Simulated,
+    parse_ranges, run as run_seed, search, shrink,
 };
 
 use crate::error::{CliError, CliResult};
@@ -26,12 +27,19 @@ const LONG_MINUTES: f64 = 5.0;
     long_about = "Run the drive in memory against faults and power cuts, from a seed.\n\n\
         A seed decides the drive's shape, its work and the faults that strike it; an oracle knows every state that is \
         allowed. The same seed does the same on any machine. A seed that fails is cut down to its shortest replay, \
-        which is printed with the command line that runs it again. The exit status is 1 when a seed failed.",
+        which is printed with the command line that runs it again. The exit status is 1 when a seed failed.\n\n\
+        With --trees a database of key-value trees runs on such a drive: transactions that run into each other, in each \
+        mode of durability; a model knows what each must see, and what they saw must be a history of snapshot isolation.",
     after_long_help = "EXAMPLES\n    lode sim --seed 7\n    lode sim --seed 7 --steps 40 --faults power-cut\n    \
-        lode sim --seeds 20000 --from 5000 --jobs 4\n    lode sim --minutes 30 --json\n    lode sim --list-faults\n\n\
+        lode sim --seeds 20000 --from 5000 --jobs 4\n    lode sim --minutes 30 --json\n    lode sim --trees --seeds 500\n    \
+        lode sim --trees --seed 7\n    lode sim --list-faults\n\n\
         A long run (10,000 seeds, or 5 minutes) fails also when it never met something that it should."
 )]
 pub(crate) struct Args {
+    /// Run transactions over trees on the drive
+    #[arg(long)]
+    trees: bool,
+
     /// Run one seed
     #[arg(long, value_name = "N", group = "what")]
     seed: Option<u64>,
@@ -92,38 +100,44 @@ fn minutes(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(args: Args) -> CliResult {
+    let known = if args.trees { FaultSet::of(&KV_FAULTS) } else { FaultSet::all() };
     if args.list_faults {
-        return list_faults(args.json);
+        return list_faults(&known, args.json);
     }
-    let options = RunOptions {
-        steps: args.steps.map(|s| s as usize),
-        only: args.only.clone().map(|o| o.0),
-        faults: args.faults.clone().unwrap_or_else(FaultSet::all),
-        ..RunOptions::default()
-    };
-    match args.seed {
-        Some(seed) => one(seed, &options, args.json),
-        None => many(&args, &options),
+    let (steps, only) = (args.steps.map(|s| s as usize), args.only.clone().map(|o| o.0));
+    let faults = args.faults.clone().unwrap_or_else(|| known.clone());
+    if let Some((kind, _)) = FAULTS.iter().find(|(kind, _)| faults.has(*kind) && !known.has(*kind)) {
+        let what = "is no fault of the simulation of trees (see --trees --list-faults)";
+        return Err(CliError::Usage(format!("'{}' {what}", kind.name())));
+    }
+    match args.trees {
+        true => simulate(&args, &Options::<KvScenario> { steps, only, faults, ..Options::default() }),
+        false => simulate(&args, &Options::<Scenario> { steps, only, faults, ..Options::default() }),
     }
 }
 
-fn list_faults(json: bool) -> CliResult {
+fn simulate<S: Simulated>(args: &Args, options: &Options<S>) -> CliResult {
+    match args.seed {
+        // A replay is short already, and keeps its steps.
+        Some(seed) => one(seed, options, if args.only.is_some() { 0 } else { SHRINK_RUNS }, args.json),
+        None => many(args, options),
+    }
+}
+
+fn list_faults(known: &FaultSet, json: bool) -> CliResult {
+    let faults = || FAULTS.iter().filter(|(kind, _)| known.has(*kind));
     if json {
-        let all: Vec<_> = FAULTS
-            .iter()
-            .map(|(kind, about)| serde_json::json!({"name": kind.name(), "about": about}))
-            .collect();
+        let all: Vec<_> =
+            faults().map(|(kind, about)| serde_json::json!({"name": kind.name(), "about": about})).collect();
         return println_quietly(&serde_json::Value::from(all).to_string());
     }
     let mut table = TextTable::new(&["fault", "what it does"]);
-    FAULTS.iter().for_each(|(kind, about)| table.row([kind.name().to_string(), about.to_string()]));
+    faults().for_each(|(kind, about)| table.row([kind.name().to_string(), about.to_string()]));
     println_quietly(table.render().trim_end())
 }
 
-fn one(seed: u64, options: &RunOptions, json: bool) -> CliResult {
+fn one<S: Simulated>(seed: u64, options: &Options<S>, runs: u32, json: bool) -> CliResult {
     let outcome = run_seed(seed, options);
-    // A replay is short already, and keeps its steps.
-    let runs = if options.only.is_some() { 0 } else { SHRINK_RUNS };
     let replay = shrink(&outcome, options, runs);
     if json {
         println_quietly(&one_json(&outcome, replay.as_ref()).to_string())?;
@@ -140,7 +154,7 @@ fn one(seed: u64, options: &RunOptions, json: bool) -> CliResult {
 }
 
 /// Seeds on all cores, until there are no more, time is over, or one failed.
-fn many(args: &Args, options: &RunOptions) -> CliResult {
+fn many<S: Simulated>(args: &Args, options: &Options<S>) -> CliResult {
     let end = match args.minutes {
         Some(_) => u64::MAX,
         None => args.from.saturating_add(args.seeds.unwrap_or(SEEDS)),
@@ -154,7 +168,7 @@ fn many(args: &Args, options: &RunOptions) -> CliResult {
             || interrupt::signal().is_some()
             || until.is_some_and(|u| Instant::now() >= u)
     };
-    let mut found = Found::default();
+    let mut found = Found::<S>::default();
     std::thread::scope(|s| {
         let work = || {
             let found = search(&next, end, options, 1, &stop);
@@ -169,7 +183,7 @@ fn many(args: &Args, options: &RunOptions) -> CliResult {
             }
         }
     });
-    let replays: Vec<Replay> =
+    let replays: Vec<Replay<S>> =
         found.failures.iter().filter_map(|f| shrink(f, options, SHRINK_RUNS)).collect();
     interrupt::check()?;
     let long = found.coverage.runs >= LONG_SEEDS || args.minutes.is_some_and(|m| m >= LONG_MINUTES);
@@ -183,7 +197,7 @@ fn many(args: &Args, options: &RunOptions) -> CliResult {
     failed(&replays, &missing)
 }
 
-fn report(found: &Found, replays: &[Replay], missing: &[String]) -> String {
+fn report<S: Simulated>(found: &Found<S>, replays: &[Replay<S>], missing: &[String]) -> String {
     let mut text = String::new();
     for replay in replays {
         text += &format!("{replay}\n\n");
@@ -193,26 +207,26 @@ fn report(found: &Found, replays: &[Replay], missing: &[String]) -> String {
     }
     let mut table = TextTable::new(&["met", ">times"]);
     for (name, times) in found.coverage.table() {
-        let name = if missing.contains(&name) { format!("{name} (never: a failure)") } else { name };
-        table.row([name, count(times)]);
+        let never = if missing.contains(&name) { " (never: a failure)" } else { "" };
+        table.row([format!("{name}{never}"), count(times)]);
     }
     text + &table.render()
 }
 
-fn failed(replays: &[Replay], missing: &[String]) -> CliResult {
+fn failed<S: Simulated>(replays: &[Replay<S>], missing: &[String]) -> CliResult {
     match (replays, missing) {
         ([], []) => Ok(()),
         ([], missing) => Err(CliError::Failed(format!("never met: {}", missing.join(", ")))),
         ([first, ..], _) => {
-            Err(CliError::Failed(format!("seed {} failed: {}", first.scenario.seed, first.failure)))
+            Err(CliError::Failed(format!("seed {} failed: {}", first.scenario.seed(), first.failure)))
         }
     }
 }
 
-fn replay_json(replay: &Replay) -> serde_json::Value {
-    let step = |(n, s): &(usize, lode_sim::Step)| serde_json::json!({"step": n, "does": s.to_string()});
+fn replay_json<S: Simulated>(replay: &Replay<S>) -> serde_json::Value {
+    let step = |(n, s): &(usize, S::Step)| serde_json::json!({"step": n, "does": s.to_string()});
     serde_json::json!({
-        "seed": replay.scenario.seed,
+        "seed": replay.scenario.seed(),
         "scenario": replay.scenario.to_string(),
         "kind": format!("{:?}", replay.failure.kind),
         "at_step": replay.failure.step,
@@ -222,16 +236,16 @@ fn replay_json(replay: &Replay) -> serde_json::Value {
     })
 }
 
-fn one_json(outcome: &Outcome, replay: Option<&Replay>) -> serde_json::Value {
+fn one_json<S: Simulated>(outcome: &Outcome<S>, replay: Option<&Replay<S>>) -> serde_json::Value {
     serde_json::json!({
-        "seed": outcome.scenario.seed,
+        "seed": outcome.scenario.seed(),
         "scenario": outcome.scenario.to_string(),
         "steps": outcome.steps.len(),
         "failure": replay.map(replay_json),
     })
 }
 
-fn many_json(found: &Found, replays: &[Replay], missing: &[String]) -> serde_json::Value {
+fn many_json<S: Simulated>(found: &Found<S>, replays: &[Replay<S>], missing: &[String]) -> serde_json::Value {
     let met: serde_json::Map<String, serde_json::Value> =
         found.coverage.table().into_iter().map(|(name, times)| (name, times.into())).collect();
     serde_json::json!({
@@ -240,4 +254,40 @@ fn many_json(found: &Found, replays: &[Replay], missing: &[String]) -> serde_jso
         "met": met,
         "never_met": missing,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use lode_sim::KvOptions;
+
+    use super::*;
+
+    #[test]
+    fn a_failure_over_trees_is_cut_down_and_its_command_line_replays_it() {
+        // Nothing excuses a drive that swallows what is written: some seed fails soon.
+        let options = KvOptions { faults: FaultSet::parse("lost-write").unwrap(), ..KvOptions::default() };
+        let mut found = search(&AtomicU64::new(0), 200, &options, 1, &|| false);
+        let outcome = found.failures.pop().expect("a seed fails");
+        let replay = shrink(&outcome, &options, 300).expect("it failed");
+        let seed = outcome.scenario.seed();
+        let (left, all) = (replay.steps.len(), outcome.steps.len());
+        assert!(left < all, "{left} of {all} steps are left");
+        let command = format!("lode sim --trees --seed {seed} --faults lost-write --only ");
+        let only = replay.command.strip_prefix(&command).unwrap_or_else(|| panic!("{}", replay.command));
+        let only = KvOptions { only: parse_ranges(only).ok(), ..options };
+        let again = run_seed(seed, &only);
+        assert_eq!((again.failure, again.steps), (Some(replay.failure.clone()), replay.steps.clone()));
+        // What the command tells, and its status.
+        let e = failed(std::slice::from_ref(&replay), &[]).unwrap_err();
+        assert_eq!(e.status(), 1);
+        assert!(e.message().unwrap().starts_with(&format!("seed {seed} failed: ")));
+        let json = replay_json(&replay);
+        assert_eq!((&json["seed"], &json["command"]), (&seed.into(), &replay.command.clone().into()));
+        let missing = vec!["runs".to_string()];
+        let found = Found::<KvScenario>::default();
+        assert!(many_json(&found, &[], &missing)["never_met"] == serde_json::json!(["runs"]));
+        assert_eq!(failed::<KvScenario>(&[], &missing).unwrap_err().message().unwrap(), "never met: runs");
+    }
 }

@@ -13,7 +13,7 @@ impl WriteTxn {
         }
         def.check()?;
         for c in &def.constraints {
-            if let Rule::ForeignKey { columns, parent, parent_columns } = &c.rule {
+            if let Rule::ForeignKey { columns, parent, parent_columns, .. } = &c.rule {
                 let own = (*parent == def.name).then_some(&def);
                 let parent = match own {
                     Some(own) => own,

@@ -126,12 +126,17 @@ impl PageEdit {
 
     /// Rows whose values in one of these columns were set and that were not deleted.
     pub(super) fn rekeyed(&self, key: &[u16]) -> Vec<u32> {
-        let touching = self.updates.iter().filter(|u| u.columns.iter().any(|c| key.contains(c)));
-        let mut slots: Vec<u32> = touching.flat_map(|u| u.slots.iter().copied()).collect();
+        let mut slots: Vec<u32> = self.rekeyed_ever(key).collect();
         slots.sort_unstable();
         slots.dedup();
         slots.retain(|s| !self.deleted.contains(s));
         slots
+    }
+
+    /// Rows whose values in one of these columns were set, some of them more than once, or deleted later.
+    pub(super) fn rekeyed_ever(&self, key: &[u16]) -> impl Iterator<Item = u32> {
+        let touching = self.updates.iter().filter(|u| u.columns.iter().any(|c| key.contains(c)));
+        touching.flat_map(|u| u.slots.iter().copied())
     }
 
     /// The new keys of the rows of [`PageEdit::rekeyed`], given the page's key columns.

@@ -18,8 +18,8 @@ use super::commit::Changes;
 use super::key::show;
 use super::key_check::{EachKey, looking_for, visit_rows, visit_table};
 use crate::snapshot::Snapshot;
-use crate::table::{Constraint, Rule};
-use crate::{EngineError, Map, Table, read};
+use crate::table::{Constraint, OnDelete, Rule};
+use crate::{EngineError, Map, Set, Table, read};
 
 /// Keys that are looked up at a time.
 const LOOKUP_KEYS_MAX: usize = 1 << 17;
@@ -31,6 +31,8 @@ struct Foreign<'a> {
     columns: &'a [u16],
     parent: &'a Table,
     parent_columns: &'a [u16],
+    /// Whether whoever deletes parents does something with their children.
+    acts: bool,
 }
 
 /// Keys that are looked for, with a row each to show.
@@ -45,9 +47,12 @@ impl WriteTxn {
     pub(super) fn check_foreign_keys(&self, changes: &Changes) -> Result<(), EngineError> {
         for child in self.catalog.tables.values() {
             for constraint in &child.def().constraints {
-                let Rule::ForeignKey { columns, parent, parent_columns } = &constraint.rule else { continue };
+                let Rule::ForeignKey { columns, parent, parent_columns, on_delete } = &constraint.rule else {
+                    continue;
+                };
                 let parent = self.catalog.table(parent)?;
-                let f = Foreign { constraint, child, columns, parent, parent_columns };
+                let acts = *on_delete != OnDelete::NoAction;
+                let f = Foreign { constraint, child, columns, parent, parent_columns, acts };
                 if let Some(change) = changes.get(&child.id()) {
                     self.check_children(&f, change, changes)?;
                 }
@@ -97,13 +102,14 @@ impl WriteTxn {
         none(&mut wanted)
     }
 
-    /// Nothing references rows of the parent that are gone.
+    /// Nothing references rows of the parent that are gone. Where the transaction saw to their children when it deleted them, one
+    /// that is there now came from someone else meanwhile.
     fn check_parents(&self, f: &Foreign<'_>, change: &TableChange, all: &Changes) -> Result<(), EngineError> {
         let (Some(child), Some(_)) = (self.base(f.child.id()), self.base(f.parent.id())) else {
             return Ok(());
         };
-        let mut wanted = Wanted::default();
-        let none = |wanted: &mut Wanted| -> Result<(), EngineError> {
+        let (mut wanted, mut seen_to) = (Wanted::default(), Set::default());
+        let none = |wanted: &mut Wanted, seen_to: &Set<Vec<u8>>| -> Result<(), EngineError> {
             self.strike_new(f, all, wanted)?;
             if wanted.keys.is_empty() {
                 return Ok(());
@@ -111,6 +117,7 @@ impl WriteTxn {
             let filter = looking_for_all(&wanted.parts, f.child, f.columns);
             let found = &mut |columns: &[Column], row: usize, key: &[u8]| match wanted.keys.contains_key(key)
             {
+                true if seen_to.contains(key) => Err(f.missed(columns, row)),
                 true => Err(f.broken(columns, row, "is still referenced")),
                 false => Ok(()),
             };
@@ -126,15 +133,20 @@ impl WriteTxn {
             freed.sort_unstable();
             let page = read::columns(&self.snapshot, lpid, f.parent_columns)?;
             let gone: Vec<Column> = page.columns.iter().map(|c| lode_page::ops::take(c, &freed)).collect();
+            let moved: Set<u32> = edit.rekeyed_ever(f.parent_columns).collect();
             visit_rows(&gone, &mut |columns, row, key| {
                 wanted.add(columns, row, key);
+                if f.acts && !moved.contains(&freed[row]) {
+                    seen_to.insert(key.to_vec());
+                }
                 Ok(())
             })?;
             if wanted.keys.len() >= LOOKUP_KEYS_MAX {
-                none(&mut wanted)?;
+                none(&mut wanted, &seen_to)?;
+                seen_to.clear();
             }
         }
-        none(&mut wanted)
+        none(&mut wanted, &seen_to)
     }
 
     /// Takes out the keys that new rows of the parent have.
@@ -189,6 +201,16 @@ impl Wanted {
 }
 
 impl Foreign<'_> {
+    fn missed(&self, columns: &[Column], row: usize) -> EngineError {
+        let what = format!(
+            "table \"{}\": a row that references {} of \"{}\" came meanwhile",
+            self.child.name(),
+            show(columns, row),
+            self.parent.name()
+        );
+        EngineError::Conflict { what }
+    }
+
     fn broken(&self, columns: &[Column], row: usize, how: &str) -> EngineError {
         EngineError::ForeignKey {
             table: self.child.name().into(),
@@ -207,9 +229,9 @@ fn looking_for_all(parts: &[Vec<Column>], t: &Table, columns: &[u16]) -> Expr {
 /// Whether the foreign keys of a table hold at a snapshot; for the check of a whole database.
 pub(crate) fn check_table(snapshot: &Snapshot, t: &Table) -> Result<(), EngineError> {
     for constraint in &t.def().constraints {
-        let Rule::ForeignKey { columns, parent, parent_columns } = &constraint.rule else { continue };
+        let Rule::ForeignKey { columns, parent, parent_columns, .. } = &constraint.rule else { continue };
         let parent = snapshot.catalog().table(parent)?;
-        let f = Foreign { constraint, child: t, columns, parent, parent_columns };
+        let f = Foreign { constraint, child: t, columns, parent, parent_columns, acts: false };
         let mut wanted = Wanted::default();
         let all = |wanted: &mut Wanted| -> Result<(), EngineError> {
             if wanted.keys.is_empty() {

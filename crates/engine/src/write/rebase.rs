@@ -104,7 +104,7 @@ impl WriteTxn {
         let defines = !self.index_rules.is_empty();
         for t in catalog.tables.values().filter(|_| defines) {
             for c in &t.def().constraints {
-                let Rule::ForeignKey { columns, parent, parent_columns } = &c.rule else { continue };
+                let Rule::ForeignKey { columns, parent, parent_columns, .. } = &c.rule else { continue };
                 let Some(parent) = catalog.tables.get(parent) else {
                     return Err(conflict(t, &format!("\"{parent}\", which it references, was dropped")));
                 };

@@ -169,8 +169,17 @@ impl Simulated for KvScenario {
         World::new(self)
     }
 
-    fn again(&self, only: &[usize], _: &KvOptions) -> String {
-        format!("LODE_SEED={} LODE_ONLY={}", self.seed, ranges(only))
+    fn again(&self, only: &[usize], options: &KvOptions) -> String {
+        let mut command = format!("lode sim --trees --seed {}", self.seed);
+        if options.faults != FaultSet::of(&KV_FAULTS) {
+            command += &format!(" --faults {}", options.faults);
+        }
+        if let Some(&last) = only.last()
+            && last >= self.steps
+        {
+            command += &format!(" --steps {}", last + 1);
+        }
+        command + &format!(" --only {}", ranges(only))
     }
 
     fn from_seed(seed: u64, allowed: &FaultSet) -> Self {

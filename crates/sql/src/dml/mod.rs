@@ -4,9 +4,11 @@
 //!   work ─► plan at what it sees ─► run the query to its end ─► insert | update | delete ─► finish: commit, or go on
 //! ```
 //!
-//! Invariants: a query is done before its first change, so no statement sees its own changes; a row is changed once;
+//! Invariants: a query is done before its first change, so no statement sees its own changes (but for `cascade.rs`, which goes on
+//! from what was deleted); a row is changed once;
 //! the transaction is dropped, and nothing happened, whatever fails before the commit; an open one has failed then.
 
+mod cascade;
 mod checks;
 mod insert;
 mod load;
@@ -69,19 +71,28 @@ pub(crate) async fn delete(
 
 /// `TRUNCATE [TABLE] t`: deletes every row.
 pub(crate) async fn truncate(session: &Session, statement: &Truncate) -> Result<StatementResult, SqlError> {
-    delete_found(session, rewrite::truncate(statement)?, "TRUNCATE").await
+    let found = rewrite::truncate(statement)?;
+    let snapshot = session.snapshot().await?;
+    if let Some(by) = cascade::acts_for_other(&snapshot, &found.table) {
+        let what = format!("TRUNCATE of \"{}\", which \"{by}\" references with ON DELETE", found.table);
+        return Err(SqlError::Unsupported(format!("{what}: DELETE FROM does what it says")));
+    }
+    delete_found(session, found, "TRUNCATE").await
 }
 
 async fn delete_found(
     session: &Session,
-    found: rewrite::Found,
+    mut found: rewrite::Found,
     verb: &'static str,
 ) -> Result<StatementResult, SqlError> {
     let Change { mut work, snapshot, table } = Change::begin(session, &found.table).await?;
+    let referenced = cascade::referenced(&snapshot, &table);
+    found.also_select(referenced.iter().map(|&c| table.def().columns[usize::from(c)].name.as_str()));
     let state = session.state_at(snapshot, Some(table));
     let plan = plan_query(&state, found.query).await?;
     let batch = run_to_end(&state, &plan).await?;
     let mut rows = row_identities(&batch).values().to_vec();
+    let gone = cascade::Gone::of(&found.table, referenced, &batch);
     drop(batch);
     // USING may find a row more than once.
     rows.sort_unstable();
@@ -90,9 +101,14 @@ async fn delete_found(
         work.finish()?;
         return Ok(StatementResult::Count { verb, rows: 0 });
     }
-    blocking(move || {
+    let (work, count) = blocking(move || {
         let rows: Vec<RowAddress> = rows.into_iter().map(RowAddress::from_raw).collect();
         let count = work.txn.delete(&found.table, &rows)?;
+        Ok((work, count))
+    })
+    .await?;
+    let work = cascade::follow(session, work, gone).await?;
+    blocking(move || {
         work.finish()?;
         Ok(StatementResult::Count { verb, rows: count })
     })

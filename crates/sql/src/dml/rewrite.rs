@@ -109,6 +109,13 @@ pub(crate) fn update(update: &Update) -> Result<Found, SqlError> {
     find("UPDATE", table, others, sets, selection, order_by, limit)
 }
 
+/// All rows of a table.
+pub(crate) fn all_of(table: &str) -> Result<Found, SqlError> {
+    let name = ObjectName::from(vec![Ident::with_quote('"', table)]);
+    let target = TableWithJoins { relation: named(name, None)?, joins: Vec::new() };
+    find("DELETE", &target, Vec::new(), Vec::new(), &None, &[], &None)
+}
+
 /// All rows of a truncated table.
 pub(crate) fn truncate(truncate: &Truncate) -> Result<Found, SqlError> {
     let Truncate { table_names, partitions, if_exists, identity, cascade, on_cluster, .. } = truncate;

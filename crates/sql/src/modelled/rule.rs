@@ -34,6 +34,7 @@ use lode_engine::{HostClock, HostWork};
 use super::charge::Charged;
 use crate::aggregate::AggregateInDrive;
 use crate::filter_names;
+use crate::index_order::OrderByIndex;
 use crate::scan::LodeScanExec;
 
 type Rules = Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>;
@@ -41,6 +42,7 @@ type Rules = Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>;
 /// The physical rules of a session; with a modelled device, the one that charges its host comes last.
 pub(crate) fn physical_rules(host: Option<&Arc<HostClock>>) -> Rules {
     let mut rules = filter_names::physical_rules();
+    rules.push(Arc::new(OrderByIndex));
     rules.push(Arc::new(AggregateInDrive));
     rules.extend(host.map(|host| Arc::new(ChargeHost(host.clone())) as _));
     rules

@@ -11,6 +11,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -34,6 +35,7 @@ use futures::stream;
 use lode_command::PageRange;
 
 use super::metrics::ScanMetrics;
+use super::ordered::{Ordered, OrderedScan};
 use super::partition::PartitionScan;
 use super::runtime::{RuntimeFilters, is_dynamic, is_runtime};
 use super::{GroupForm, ScanSpec};
@@ -82,6 +84,19 @@ impl LodeScanExec {
         let statistics = Statistics::new_unknown(&spec.schema());
         let scan = Self::new(Arc::new(spec), self.partitions.to_vec(), statistics, None);
         Self { runtime: self.runtime.clone(), ..scan }
+    }
+
+    /// The same scan, which ends once those above have the first rows of some orders. It has one partition.
+    pub(crate) fn in_order(&self, ordered: Ordered) -> Self {
+        let spec = ScanSpec { ordered: Some(Arc::new(ordered)), ..ScanSpec::clone(&self.spec) };
+        let pages = self.partitions.iter().flatten().copied().collect();
+        let scan = Self::new(Arc::new(spec), vec![pages], Statistics::clone(&self.statistics), None);
+        Self { runtime: self.runtime.clone(), ..scan }
+    }
+
+    /// Whether it ends early.
+    pub fn is_in_order(&self) -> bool {
+        self.spec.ordered.is_some()
     }
 
     pub(crate) fn spec(&self) -> &ScanSpec {
@@ -140,6 +155,9 @@ impl DisplayAs for LodeScanExec {
         if let Some((index, pages)) = &spec.index {
             write!(f, ", index={index} ({pages} pages)")?;
         }
+        if let Some(ordered) = &spec.ordered {
+            write!(f, ", {}", ordered.describe(spec))?;
+        }
         if let Some(groups) = &spec.groups {
             write!(f, ", {groups}")?;
         }
@@ -196,18 +214,25 @@ impl ExecutionPlan for LodeScanExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let mut scan = PartitionScan::new(
-            self.spec.clone(),
-            self.partitions[partition].clone(),
-            RuntimeFilters::new(self.runtime.clone()),
-            self.fetch,
-            context.session_config().batch_size(),
-            ScanMetrics::new(&self.metrics, partition),
-        )?;
+        let (pages, filters) = (self.partitions[partition].clone(), self.runtime.clone());
+        let batch_rows = context.session_config().batch_size();
+        let metrics = ScanMetrics::new(&self.metrics, partition);
         if partition == 0 {
             self.spec.counts.with(|q| q.scans += 1);
         }
-        let batches = stream::iter(std::iter::from_fn(move || scan.next().transpose()));
+        let spec = self.spec.clone();
+        let mut next: Box<dyn FnMut() -> Result<Option<RecordBatch>> + Send> = match &self.spec.ordered {
+            Some(ordered) => {
+                let mut scan = OrderedScan::new(spec, ordered.clone(), pages, filters, batch_rows, metrics);
+                Box::new(move || scan.next())
+            }
+            None => {
+                let filters = RuntimeFilters::new(filters);
+                let mut scan = PartitionScan::new(spec, pages, filters, self.fetch, batch_rows, metrics)?;
+                Box::new(move || scan.next())
+            }
+        };
+        let batches = stream::iter(std::iter::from_fn(move || next().transpose()));
         let stream = RecordBatchStreamAdapter::new(self.spec.schema(), batches);
         Ok(Box::pin(cooperative(stream)))
     }
@@ -238,8 +263,8 @@ impl ExecutionPlan for LodeScanExec {
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
-        // A limit of rows says nothing of partial groups.
-        if self.spec.groups.is_some() {
+        // A limit of rows says nothing of partial groups, nor of an order.
+        if self.spec.groups.is_some() || self.spec.ordered.is_some() {
             return None;
         }
         let mut scan = self.clone();

@@ -8,7 +8,8 @@ use lode_command::ScanCounts;
 
 use crate::StatementCounts;
 
-/// The counters of one partition.
+/// The counters of one partition; a clone counts to the same.
+#[derive(Clone)]
 pub(super) struct ScanMetrics {
     pub(super) baseline: BaselineMetrics,
     pages: Count,

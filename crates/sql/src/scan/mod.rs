@@ -13,6 +13,7 @@ pub(crate) mod estimate;
 mod exec;
 mod groups;
 mod metrics;
+mod ordered;
 mod partition;
 mod runtime;
 
@@ -26,6 +27,8 @@ use lode_program::{Expr, Program};
 
 pub use exec::LodeScanExec;
 pub(crate) use groups::{GroupForm, StateColumn};
+pub(crate) use ordered::{FirstRows, Ordered};
+pub(crate) use runtime::waits_for_subquery;
 
 use crate::StatementCounts;
 use crate::offload::Offload;
@@ -49,6 +52,8 @@ pub(crate) struct ScanSpec {
     pub(crate) selectivity: f64,
     /// The B+-tree index that named the pages, and how many they are.
     pub(crate) index: Option<(String, u64)>,
+    /// Which rows come first, and may be all that come out.
+    pub(crate) ordered: Option<Arc<Ordered>>,
     /// What comes out in the place of rows, if the drive aggregates.
     pub(crate) groups: Option<GroupForm>,
 }

@@ -29,6 +29,11 @@ pub(super) fn is_dynamic(e: &Arc<dyn PhysicalExpr>) -> bool {
     contains(e, is_dynamic_node)
 }
 
+/// Whether a filter has a subquery's value in it.
+pub(crate) fn waits_for_subquery(e: &Arc<dyn PhysicalExpr>) -> bool {
+    contains(e, |e| e.downcast_ref::<ScalarSubqueryExpr>().is_some())
+}
+
 fn is_dynamic_node(e: &Arc<dyn PhysicalExpr>) -> bool {
     e.downcast_ref::<DynamicFilterPhysicalExpr>().is_some()
 }

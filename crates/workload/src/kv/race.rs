@@ -23,6 +23,8 @@ pub enum Space {
     Recycled,
     /// Stores are new, and so may their space be.
     Fresh,
+    /// As recycled, on a drive that is served elsewhere: what its disk is given can not be told here.
+    Served,
 }
 
 impl Space {
@@ -31,6 +33,7 @@ impl Space {
         match self {
             Self::Recycled => "recycled",
             Self::Fresh => "fresh",
+            Self::Served => "served",
         }
     }
 }
@@ -153,7 +156,8 @@ pub fn race(
     stop: &dyn Fn() -> bool,
     each: &mut dyn FnMut(&Row) -> Result<(), RunError>,
 ) -> Result<(), RunError> {
-    let (disk, go_on) = (Disk::under(plan.dir), || if stop() { Err(RunError::Stopped) } else { Ok(()) });
+    let disk = if plan.space == Space::Served { None } else { Disk::under(plan.dir) };
+    let go_on = || if stop() { Err(RunError::Stopped) } else { Ok(()) };
     let mut sides = Vec::new();
     for (i, entry) in entries.iter().enumerate() {
         let dir = plan.dir.join(format!("store-{i}"));
@@ -165,7 +169,7 @@ pub fn race(
         for side in sides.iter_mut().filter(takes) {
             go_on()?;
             side.of = Sums::default();
-            if plan.space == Space::Recycled || !case.writes() {
+            if plan.space != Space::Fresh || !case.writes() {
                 side.contestant.load(*case)?;
                 side.age(*case, plan, stop)?;
             }
@@ -210,14 +214,14 @@ impl Side<'_> {
 
     fn round(&mut self, case: Case, plan: &Plan<'_>, disk: Option<&Disk>) -> Result<(), RunError> {
         let written = || disk.filter(|_| case.writes()).and_then(Disk::bytes_written);
-        sync(plan.dir)?;
+        plan.sync()?;
         let (before, causes, mut done) = (written(), self.contestant.causes(), Done::default());
         let start = Instant::now();
         self.contestant.slice(case, start + plan.slice, &mut done)?;
         let burst = start.elapsed();
         self.contestant.settle()?;
         let seconds = start.elapsed().as_secs_f64();
-        sync(plan.dir)?;
+        plan.sync()?;
         let of = &mut self.of;
         if let Some((now, before)) = written().zip(before) {
             of.disk_bytes = Some(of.disk_bytes.unwrap_or(0) + now - before);
@@ -259,12 +263,17 @@ impl Side<'_> {
     }
 }
 
-/// Writes out what the file system of a directory still holds back, as far as one can ask it to.
-fn sync(dir: &Path) -> Result<(), StoreError> {
-    let status = std::process::Command::new("sync").arg("-f").arg(dir).status();
-    match status {
-        Ok(s) if s.success() => Ok(()),
-        Ok(s) => Err(StoreError::failed(std::io::Error::other(format!("sync -f: {s}")))),
-        Err(e) => Err(StoreError::failed(e)),
+impl Plan<'_> {
+    /// Writes out what the file system that is measured still holds back, as far as one can ask it to.
+    fn sync(&self) -> Result<(), StoreError> {
+        if self.space == Space::Served {
+            return Ok(());
+        }
+        let status = std::process::Command::new("sync").arg("-f").arg(self.dir).status();
+        match status {
+            Ok(s) if s.success() => Ok(()),
+            Ok(s) => Err(StoreError::failed(std::io::Error::other(format!("sync -f: {s}")))),
+            Err(e) => Err(StoreError::failed(e)),
+        }
     }
 }

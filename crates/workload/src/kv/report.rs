@@ -51,7 +51,7 @@ pub fn run(
         }
         for group in Case::GROUPS {
             let cases: Vec<Case> = group.iter().filter(asked).copied().collect();
-            let fits = *space == Space::Recycled || cases.first().is_some_and(|c| c.letter() == 'A');
+            let fits = *space != Space::Fresh || cases.first().is_some_and(|c| c.letter() == 'A');
             if cases.is_empty() || !fits {
                 continue;
             }

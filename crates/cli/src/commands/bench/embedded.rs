@@ -1,11 +1,10 @@
-//! The embedded API over an image file, for workloads: opened, worked for beside them, closed.
+//! The embedded API over an image file or a served drive, for workloads: opened, worked for beside them, closed.
 //!
 //! ```text
-//!   --drive FILE, which stays | one that goes away ─► Drive ─► Database ─► LodeStore, with its background work on a thread
+//!   --drive FILE or ADDRESS, which stays | one that goes away ─► drive ─► Database ─► LodeStore, with its background work on a thread
 //! ```
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -18,15 +17,16 @@ use lode_workload::measure::Causes;
 use lode_workload::store::StoreError;
 use lode_workload::upkeep::Upkeep;
 
-use crate::drive_file::{CAPACITY_BYTES, format, open_drive};
+use crate::drive_file::{CAPACITY_BYTES, Held, format};
 use crate::error::{CliError, CliResult};
 use crate::interrupt;
+use crate::remote_drive;
 use crate::table::{bytes, parse_bytes};
 
 /// Where a workload's database lies, and what it may use.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct Place {
-    /// A drive that is used, or made, and stays; by default one that goes away afterwards
+    /// A drive that is used, or made, and stays, or tcp://HOST:PORT; by default one that goes away afterwards
     #[arg(long, value_name = "FILE")]
     drive: Option<PathBuf>,
 
@@ -77,11 +77,11 @@ pub(super) fn parse_seconds(text: &str) -> Result<Duration, String> {
 
 /// An open database.
 pub(super) struct Embedded {
-    drive: Drive,
+    drive: Held,
     pub(super) store: LodeStore,
     pub(super) path: PathBuf,
     /// Goes away with this.
-    _dir: Option<tempfile::TempDir>,
+    dir: Option<tempfile::TempDir>,
 }
 
 impl Embedded {
@@ -94,22 +94,25 @@ impl Embedded {
                 (dir.path().join("bench.lode"), Some(dir))
             }
         };
-        let is_there = std::fs::symlink_metadata(&path).is_ok();
-        let drive = if is_there { open_drive(&path)? } else { format(&path, CAPACITY_BYTES, None)? };
+        let is_there = remote_drive::address(&path).is_some() || std::fs::symlink_metadata(&path).is_ok();
+        let drive = match is_there {
+            true => Held::open(&path)?,
+            false => Held::Image(format(&path, CAPACITY_BYTES, None)?),
+        };
         let part = |n: u64| usize::try_from(place.memory / n).unwrap_or(usize::MAX);
         let options =
             DatabaseOptions { pool_bytes: part(8), frame_bytes: part(2), ..DatabaseOptions::default() };
-        let database =
-            Database::open(Arc::new(drive.clone()), options).map_err(|e| CliError::file(&path, e))?;
-        Ok(Self { drive, store: LodeStore(database), path, _dir: dir })
+        let database = Database::open(drive.device(), options).map_err(|e| CliError::file(&path, e))?;
+        Ok(Self { drive, store: LodeStore(database), path, dir })
     }
 
     /// Runs something with background work beside it, and probes of the disk and the drive.
     pub(super) fn run<R>(&self, work: impl FnOnce(&Probes<'_>) -> Result<R, RunError>) -> CliResult<R> {
-        let (upkeep, over) = (self.store.upkeep(causes(&self.drive)), AtomicBool::new(false));
+        let (upkeep, over) = (self.store.upkeep(causes(self.drive.image())), AtomicBool::new(false));
         let disk = self
-            .path
-            .parent()
+            .drive
+            .image()
+            .and_then(|_| self.path.parent())
             .and_then(|dir| Disk::under(if dir.as_os_str().is_empty() { Path::new(".") } else { dir }));
         let probes = Probes {
             disk: &|| disk.as_ref().and_then(Disk::bytes_written),
@@ -128,26 +131,33 @@ impl Embedded {
 
     /// Writes what makes the next opening fast, and lets go of the image.
     pub(super) fn close(self) -> CliResult {
-        let Self { drive, store, path, .. } = &self;
+        let Self { drive, store, path, dir } = self;
         store.0.flush()?;
-        let drive = drive.clone();
-        let path = path.clone();
-        drop(self);
-        match drive.close() {
-            // It went away with its directory.
-            _ if !path.exists() => Ok(()),
-            other => other.map_err(|e| CliError::file(&path, e)),
+        drop(store);
+        let goes_away = dir.is_some();
+        drop(dir);
+        match drive.close(&path) {
+            _ if goes_away => Ok(()),
+            other => other,
         }
+    }
+
+    /// What is not measured of a drive that is served elsewhere.
+    pub(super) fn note(&self) -> Option<&'static str> {
+        self.drive.image().is_none().then_some(SERVED)
     }
 }
 
-/// What a drive says it programmed, and why.
-pub(super) fn causes(drive: &Drive) -> impl Fn() -> Causes + Send + Sync + use<> {
-    let drive = drive.clone();
+/// What is said below the figures of a drive that is served elsewhere.
+pub(super) const SERVED: &str = "The drive is served elsewhere: what it programmed, its disk, and the memory of its server, are not measured here.";
+
+/// What a drive says it programmed, and why; nothing of one that this process has not opened.
+pub(super) fn causes(drive: Option<&Drive>) -> impl Fn() -> Option<Causes> + Send + Sync + use<> {
+    let drive = drive.cloned();
     move || {
-        let info = drive.info();
+        let info = drive.as_ref()?.info();
         let (pages, collection) = (info.user_bytes_written, info.gc_bytes_moved);
-        Causes { pages, collection, all: info.media_bytes_written }
+        Some(Causes { pages, collection, all: info.media_bytes_written })
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lode_base::VirtualTime;
 use lode_command::{Budget, Device};
-use lode_engine::{Database, DatabaseOptions};
+use lode_engine::{Database, DatabaseOptions, EngineError};
 use lode_workload::harness::RunError;
 use lode_workload::kv::{
     Contest, Contestant, DeviceContest, Entry, Options, Sizes, Space, plain, run as race, table,
@@ -15,11 +15,12 @@ use lode_workload::lode::LodeStore;
 use lode_workload::store::{OneTree, StoreError};
 use lode_workload::upkeep::Steps;
 
-use super::embedded::{causes, parse_seconds, run_failed};
+use super::embedded::{SERVED, causes, parse_seconds, run_failed};
 use super::peers;
-use crate::drive_file::{CAPACITY_BYTES, format};
+use crate::drive_file::{CAPACITY_BYTES, Held, format};
 use crate::error::{CliError, CliResult};
 use crate::interrupt;
+use crate::remote_drive;
 use crate::script::println_quietly;
 
 /// Page batches, updates, reads, scans and commits, beside other stores
@@ -34,9 +35,12 @@ use crate::script::println_quietly;
         fresh space (A alone) stores are new.\n\n\
         Lode takes part twice in A: its drive, which gets batches, and its embedded API. With --peers RocksDB, LMDB, \
         redb, fjall and SQLite run beside them in the same process, in turn (lode-peers, which scripts/build_peers.sh \
-        builds).",
+        builds).\n\n\
+        With --drive the embedded API alone is run, in a tree of its own on a drive that is served elsewhere, which goes \
+        away afterwards. What the drive there programs, and its disk is given, is not told.",
     after_long_help = "EXAMPLES\n    lode bench kv\n    lode bench kv --peers --data 512 --seconds 5\n    \
-        lode bench kv --cases AB --space recycled --json\n\nJSON ROWS\n    \
+        lode bench kv --cases AB --space recycled --json\n    \
+        lode bench kv --drive tcp://127.0.0.1:4780\n\nJSON ROWS\n    \
         One object a line for each case and store: rate (of the case's unit, a second), burst (without the background work \
         that was left), mb_a_second, latencies (microseconds), write_amplification (at the disk; whatever \
         else writes there counts), programmed (as the store tells), causes, settings."
@@ -45,6 +49,10 @@ pub(super) struct Args {
     /// The directory whose file system is measured
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
+
+    /// A drive that is served elsewhere, instead of new stores in --dir
+    #[arg(long, value_name = "tcp://HOST:PORT", conflicts_with_all = ["peers", "dir", "space"])]
+    drive: Option<PathBuf>,
 
     /// Megabytes of pages, and of records
     #[arg(long, value_name = "MB", default_value = "256", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
@@ -87,6 +95,8 @@ pub(super) struct Args {
 const SEED: u64 = 42;
 /// What a step of background work may write, in bytes, about.
 const STEP_BYTES: u64 = 1 << 20;
+/// The tree on a drive that is served: nobody else's.
+const SERVED_TREE: &str = "lode bench kv";
 
 pub(super) fn run(args: &Args) -> CliResult {
     if args.peers {
@@ -107,9 +117,25 @@ pub(super) fn run(args: &Args) -> CliResult {
         },
         cases: args.cases.to_ascii_uppercase(),
     };
-    let entries = [drive(options.sizes), tree(options.sizes, args.cache << 20), plain(options.sizes, SEED)];
+    let Some(path) = &args.drive else {
+        let sizes = options.sizes;
+        return tell(args, &options, &[drive(sizes), tree(sizes, args.cache << 20), plain(sizes, SEED)]);
+    };
+    if remote_drive::address(path).is_none() {
+        let what = "--drive takes the address of a drive that is served; files are made anew, in --dir";
+        return Err(CliError::Usage(format!("{}: {what}", path.display())));
+    }
+    let served = Held::open(path)?;
+    let entry = served_tree(&served, options.sizes, args.cache << 20);
+    tell(args, &Options { spaces: vec![Space::Served], ..options }, &[entry])?;
+    database(&served, args.cache << 20)?.drop_tree(SERVED_TREE, true)?;
+    if args.json { Ok(()) } else { println_quietly(SERVED) }
+}
+
+/// Runs the races, and tells their rows.
+fn tell(args: &Args, options: &Options, entries: &[Entry]) -> CliResult {
     let mut rows = Vec::new();
-    race(&options, &entries, &|| interrupt::signal().is_some(), &mut |row| {
+    race(options, entries, &|| interrupt::signal().is_some(), &mut |row| {
         if args.json {
             let mut json = serde_json::to_value(row).unwrap_or_default();
             json["workload"] = "kv".into();
@@ -133,7 +159,7 @@ fn drive(sizes: Sizes) -> Entry {
         let device: Arc<dyn Device> = Arc::new(drive.clone());
         let worker = device.clone();
         let step = move || worker.work(VirtualTime::ZERO, Budget { write_bytes: STEP_BYTES });
-        let contest = DeviceContest::new(&device, Steps::new(step, causes(&drive)), sizes, SEED)?;
+        let contest = DeviceContest::new(&device, Steps::new(step, causes(Some(&drive))), sizes, SEED)?;
         Ok(Box::new(contest) as Box<dyn Contestant>)
     };
     let settings = "batches straight to the drive; each is synced".into();
@@ -146,10 +172,31 @@ fn tree(sizes: Sizes, cache_bytes: u64) -> Entry {
         let frame_bytes = usize::try_from(cache_bytes).unwrap_or(usize::MAX);
         let options = DatabaseOptions { frame_bytes, ..DatabaseOptions::default() };
         let store = LodeStore(Database::open(Arc::new(drive.clone()), options)?);
-        let upkeep = store.upkeep(causes(&drive));
+        let upkeep = store.upkeep(causes(Some(&drive)));
         let contest = Contest::new(OneTree::new(store, "kv", upkeep)?, sizes, SEED);
         Ok(Box::new(contest) as Box<dyn Contestant>)
     };
     let settings = "a tree of the embedded API; each commit is synced".into();
     Entry { name: "Lode".into(), settings, make: Box::new(make) }
+}
+
+/// The database on a drive that is served.
+fn database(drive: &Held, cache_bytes: u64) -> Result<Database, EngineError> {
+    let frame_bytes = usize::try_from(cache_bytes).unwrap_or(usize::MAX);
+    Database::open(drive.device(), DatabaseOptions { frame_bytes, ..DatabaseOptions::default() })
+}
+
+fn served_tree(drive: &Held, sizes: Sizes, cache_bytes: u64) -> Entry {
+    let drive = drive.clone();
+    let make = move |_: &Path| {
+        let database = database(&drive, cache_bytes)?;
+        // Each group of cases begins with an empty store.
+        database.drop_tree(SERVED_TREE, true)?;
+        let store = LodeStore(database);
+        let upkeep = store.upkeep(causes(None));
+        let contest = Contest::new(OneTree::new(store, SERVED_TREE, upkeep)?, sizes, SEED);
+        Ok(Box::new(contest) as Box<dyn Contestant>)
+    };
+    let settings = "a tree of the embedded API, its drive over TCP; each commit is synced".into();
+    Entry { name: "Lode, served".into(), settings, make: Box::new(make) }
 }

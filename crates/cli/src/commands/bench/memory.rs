@@ -9,6 +9,7 @@ use lode_workload::ycsb::{self, Mix, Ycsb};
 
 use super::embedded::{Embedded, Place, failed, parse_seconds};
 use crate::error::{CliError, CliResult};
+use crate::interrupt;
 use crate::script::println_quietly;
 use crate::table::{bytes, count};
 
@@ -17,7 +18,7 @@ use crate::table::{bytes, count};
 #[command(
     long_about = "Whether a mixed run stays within its memory, and does not grow: TPC-C terminals and YCSB A (half reads, \
         half updates) beside each other on one database, whose records take several times the memory.\n\n\
-        What is resident is read while it runs. It fails when that is more than the limit of --memory and a fifth, or \
+        What is resident in this process is read while it runs. It fails when that is more than the limit of --memory and a fifth, or \
         when the last quarter of the run needs more than a twentieth more than the second one.",
     after_long_help = "EXAMPLES\n    lode bench memory --memory 256MB --seconds 60\n    lode bench memory --seconds 3600 --json"
 )]
@@ -52,8 +53,20 @@ const SEED: u64 = 1;
 
 pub(super) fn run(args: &Args) -> CliResult {
     let opened = Embedded::open(&args.place)?;
-    bench(args, &opened)?;
-    opened.close()
+    if opened.store.0.snapshot()?.trees().next().is_some() {
+        return Err(CliError::file(
+            &opened.path,
+            "holds trees: this loads its own, and removes them afterwards",
+        ));
+    }
+    let result = bench(args, &opened);
+    // A run that was interrupted does not wait for that.
+    if interrupt::signal().is_none() {
+        let database = &opened.store.0;
+        let names: Vec<String> = database.snapshot()?.trees().map(|t| t.name().to_string()).collect();
+        names.iter().try_for_each(|name| database.drop_tree(name, true).map(drop))?;
+    }
+    result.and(opened.close())
 }
 
 fn bench(args: &Args, opened: &Embedded) -> CliResult {
@@ -99,7 +112,7 @@ fn bench(args: &Args, opened: &Embedded) -> CliResult {
     if let Some(first) = found.told.first() {
         return Err(CliError::Failed(format!("TPC-C is not consistent: {first}")));
     }
-    verdict(args, &samples, transactions, operations)
+    verdict(args, &samples, transactions, operations, opened.note())
 }
 
 /// Memory, now and then, until it is over.
@@ -113,7 +126,13 @@ fn sample(over: &std::sync::atomic::AtomicBool) -> Vec<u64> {
     all
 }
 
-fn verdict(args: &Args, samples: &[u64], transactions: u64, operations: u64) -> CliResult {
+fn verdict(
+    args: &Args,
+    samples: &[u64],
+    transactions: u64,
+    operations: u64,
+    note: Option<&str>,
+) -> CliResult {
     let (limit, most) = (args.place.memory, samples.iter().copied().max().unwrap_or(0));
     let quarter = |q: usize| {
         let part = &samples[samples.len() * q / 4..samples.len() * (q + 1) / 4];
@@ -136,6 +155,7 @@ fn verdict(args: &Args, samples: &[u64], transactions: u64, operations: u64) -> 
             count(transactions),
             count(operations)
         ))?;
+        note.map_or(Ok(()), println_quietly)?;
     }
     if most as f64 > limit as f64 * BEYOND {
         return Err(CliError::Failed(format!("{} are resident, the limit is {}", bytes(most), bytes(limit))));

@@ -24,10 +24,11 @@ use crate::table::{TextTable, bytes, count};
         With --peers the same driver runs Lode and SQLite in turn (lode-peers, which scripts/build_peers.sh builds).",
     after_long_help = "EXAMPLES\n    lode bench tpcc --warehouses 4 --terminals 16 --seconds 30\n    \
         lode bench tpcc --drive tpcc.lode --warehouses 1 --json\n    lode bench tpcc --drive tpcc.lode --check-only\n    \
+        lode bench tpcc --drive tcp://127.0.0.1:4780\n    \
         lode bench tpcc --peers --warehouses 4\n\nJSON\n    \
         One object: rate (transactions a second), new_orders_a_minute, rolled_back, conflicts, latencies (by kind, in \
         microseconds), timeline (rates of intervals), disk_bytes_an_operation (given to the disk for a transaction, \
-        background work included; whatever else writes to the disk counts), causes (bytes that the drive programmed), \
+        background work included; whatever else writes to the disk counts), causes (bytes that the drive programmed; null, as the one before, of a drive that is served elsewhere), \
         resident_bytes (at the beginning, the end, and at the most), consistent."
 )]
 pub(super) struct Args {
@@ -133,7 +134,11 @@ fn bench(args: &Args, opened: &Embedded) -> CliResult {
         row["consistent"] = true.into();
         return println_quietly(&row.to_string());
     }
-    if args.acknowledge { Ok(()) } else { println_quietly(&text(args, &sizes, &report)) }
+    if args.acknowledge {
+        return Ok(());
+    }
+    let note = opened.note().map_or_else(String::new, |n| format!("\n{n}"));
+    println_quietly(&(text(args, &sizes, &report) + &note))
 }
 
 /// Loads what the arguments say.

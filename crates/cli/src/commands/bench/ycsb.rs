@@ -123,7 +123,8 @@ fn bench(args: &Args, opened: &Embedded) -> CliResult {
         bytes(u64::from(args.fields) * u64::from(args.field_bytes)),
         args.threads
     );
-    println_quietly(&format!("{}{about}", table.render()))
+    let note = opened.note().map_or_else(String::new, |n| format!("\n{n}"));
+    println_quietly(&format!("{}{about}{note}", table.render()))
 }
 
 fn rows(table: &mut TextTable, r: &Report) {

@@ -22,6 +22,7 @@ use super::info::binary;
 use crate::commands::bench::gc::parse_policy;
 use crate::error::{CliError, CliResult};
 use crate::interrupt;
+use crate::remote_drive;
 use crate::script::println_quietly;
 use crate::table::{TextTable, bytes, count, parse_bytes};
 
@@ -198,6 +199,10 @@ fn parse_pattern(text: &str) -> Result<Pattern, String> {
 }
 
 pub(super) fn run(args: Args) -> CliResult {
+    if let Some(addr) = args.trace.as_ref().filter(|t| remote_drive::address(t).is_some()) {
+        let what = "a replay reads a trace; its drive is a new one in memory, in modelled time, and none that is served";
+        return Err(CliError::Usage(format!("{}: {what}", addr.display())));
+    }
     let plan = plan(&args)?;
     // What is wrong with the requests is told of the trace; the rest is the device's.
     let name = args.trace.clone().unwrap_or_else(|| PathBuf::from("the workload"));

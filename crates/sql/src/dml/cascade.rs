@@ -1,0 +1,170 @@
+//! `ON DELETE CASCADE` and `ON DELETE SET NULL`: what becomes of rows that reference rows which a statement deleted.
+//!
+//! ```text
+//!   rows gone, by what others may reference ─► for each foreign key on them that acts:
+//!      rows of its table with these values ─┬─ CASCADE ──► deleted: rows gone, again
+//!                                           └─ SET NULL ─► the key's columns are NULL; CHECKs are asked
+//! ```
+//!
+//! Each step sees what the steps before did, so that tables that reference themselves, or each other, come to an end: a row is
+//! deleted once. What references a row without an action must be gone by the commit. So must what someone else commits meanwhile;
+//! that is a conflict, and the statement runs again.
+//! Source: SQL:2016, part 2, 4.19.3; PostgreSQL's documentation, 5.5.5.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, new_null_array};
+use datafusion::arrow::compute::{sort_to_indices, take_record_batch};
+use datafusion::arrow::datatypes::{Field, Schema};
+use datafusion::catalog::MemTable;
+use datafusion::datasource::provider_as_source;
+use datafusion::logical_expr::{JoinType, LogicalPlan, LogicalPlanBuilder};
+use datafusion::prelude::Column as ColumnName;
+use lode_engine::{OnDelete, RowAddress, Rule, Snapshot, Table};
+
+use super::{Checks, find_table, load, plan_query, rewrite, row_identities, run_to_end};
+use crate::arrow_convert::arrow_type;
+use crate::session::blocking;
+use crate::transaction::Work;
+use crate::{Session, SqlError};
+
+/// Rows that a statement deleted from a table.
+pub(super) struct Gone {
+    table: String,
+    /// What foreign keys that act reference, and the values of it.
+    values: BTreeMap<u16, ArrayRef>,
+}
+
+/// A foreign key that acts when rows of its parent are deleted.
+struct Acting {
+    child: String,
+    columns: Vec<u16>,
+    parent_columns: Vec<u16>,
+    on_delete: OnDelete,
+}
+
+impl Gone {
+    /// Of a batch of row identities and these columns.
+    pub(super) fn of(table: &str, columns: Vec<u16>, batch: &RecordBatch) -> Self {
+        let values = columns.into_iter().zip(batch.columns()[1..].iter().cloned()).collect();
+        Self { table: table.into(), values }
+    }
+
+    /// The rows of `child` that reference them: those of its query whose first columns have the values of one.
+    fn matching(&self, rows: LogicalPlan, of: &Acting) -> Result<LogicalPlan, SqlError> {
+        let values: Vec<ArrayRef> = of.parent_columns.iter().map(|c| self.values[c].clone()).collect();
+        let name = |i: usize| format!("__lode_gone_{i}");
+        let fields = values.iter().enumerate().map(|(i, v)| Field::new(name(i), v.data_type().clone(), true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let names: Vec<String> = (0..values.len()).map(name).collect();
+        let gone = MemTable::try_new(schema.clone(), vec![vec![RecordBatch::try_new(schema, values)?]])?;
+        let gone =
+            LogicalPlanBuilder::scan("__lode_gone", provider_as_source(Arc::new(gone)), None)?.build()?;
+        let left = (0..names.len()).map(|i| ColumnName::from_name(format!("__lode_old_{i}"))).collect();
+        let right: Vec<ColumnName> = names.into_iter().map(ColumnName::from_name).collect();
+        let joined = LogicalPlanBuilder::from(rows).join(gone, JoinType::LeftSemi, (left, right), None)?;
+        Ok(joined.build()?)
+    }
+}
+
+/// The foreign keys on a table that act.
+fn acting(snapshot: &Snapshot, parent: &str) -> Vec<Acting> {
+    let of = |t: &Arc<Table>| {
+        let acts = |rule: &Rule| match rule {
+            Rule::ForeignKey { columns, parent: of, parent_columns, on_delete }
+                if of == parent && *on_delete != OnDelete::NoAction =>
+            {
+                let (columns, parent_columns) = (columns.clone(), parent_columns.clone());
+                Some(Acting { child: t.name().into(), columns, parent_columns, on_delete: *on_delete })
+            }
+            _ => None,
+        };
+        t.def().constraints.iter().filter_map(|c| acts(&c.rule)).collect::<Vec<_>>()
+    };
+    snapshot.tables().flat_map(of).collect()
+}
+
+/// The columns of a table that foreign keys which act reference.
+pub(super) fn referenced(snapshot: &Snapshot, table: &Table) -> Vec<u16> {
+    let columns: BTreeSet<u16> =
+        acting(snapshot, table.name()).into_iter().flat_map(|a| a.parent_columns).collect();
+    columns.into_iter().collect()
+}
+
+/// Another table of which a foreign key on this one acts.
+pub(super) fn acts_for_other(snapshot: &Snapshot, table: &str) -> Option<String> {
+    acting(snapshot, table).into_iter().map(|a| a.child).find(|child| child != table)
+}
+
+/// Does what foreign keys say of rows that reference those which are gone, and so on.
+pub(super) async fn follow(session: &Session, mut work: Work, gone: Gone) -> Result<Work, SqlError> {
+    let mut all = VecDeque::from([gone]);
+    while let Some(gone) = all.pop_front() {
+        if gone.values.is_empty() {
+            continue;
+        }
+        let (now, snapshot) = work.snapshot().await?;
+        work = now;
+        for of in acting(&snapshot, &gone.table) {
+            let (now, more) = act(session, work, &gone, &of).await?;
+            work = now;
+            all.extend(more);
+        }
+    }
+    Ok(work)
+}
+
+/// Does what one foreign key says; answers the rows that are gone by it.
+async fn act(
+    session: &Session,
+    work: Work,
+    gone: &Gone,
+    of: &Acting,
+) -> Result<(Work, Option<Gone>), SqlError> {
+    // What was deleted so far is not seen any more.
+    let (mut work, snapshot) = work.snapshot().await?;
+    let child = find_table(&snapshot, &of.child)?;
+    let state = session.state_at(snapshot.clone(), Some(child.clone()));
+    let checks = Checks::of(&state, child.def())?;
+    let others = match of.on_delete {
+        OnDelete::SetNull => checks.others(&of.columns),
+        _ => referenced(&snapshot, &child),
+    };
+    let mut found = rewrite::all_of(&of.child)?;
+    let columns = of.columns.iter().chain(&others);
+    found.also_select(columns.map(|&c| child.def().columns[usize::from(c)].name.as_str()));
+    let plan = gone.matching(plan_query(&state, found.query).await?, of)?;
+    let batch = run_to_end(&state, &plan).await?;
+    if batch.num_rows() == 0 {
+        return Ok((work, None));
+    }
+    let batch = take_record_batch(&batch, &sort_to_indices(batch.column(0), None, None)?)?;
+    let raw = row_identities(&batch).values().to_vec();
+    let rows: Vec<RowAddress> = raw.into_iter().map(RowAddress::from_raw).collect();
+    let values: BTreeMap<u16, ArrayRef> =
+        others.into_iter().zip(batch.columns()[1 + of.columns.len()..].iter().cloned()).collect();
+    if of.on_delete == OnDelete::Cascade {
+        let gone = Gone { table: of.child.clone(), values };
+        let work = blocking(move || {
+            work.txn.delete(child.name(), &rows)?;
+            Ok(work)
+        });
+        return Ok((work.await?, Some(gone)));
+    }
+    let columns = of.columns.clone();
+    let work = blocking(move || {
+        let null = |c: &u16| {
+            let t = arrow_type(child.def().columns[usize::from(*c)].ty.data_type);
+            (*c, new_null_array(&t, rows.len()))
+        };
+        let nulls: BTreeMap<u16, ArrayRef> = columns.iter().map(null).collect();
+        let known = values.into_iter().chain(nulls.clone()).collect();
+        checks.verify(&known, rows.len())?;
+        let set = columns.iter().map(|c| load::column_of(child.def(), *c, &nulls[c]));
+        let set = set.collect::<Result<Vec<_>, _>>()?;
+        work.txn.update(child.name(), &rows, &columns, set)?;
+        Ok(work)
+    });
+    Ok((work.await?, None))
+}

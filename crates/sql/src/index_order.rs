@@ -1,0 +1,207 @@
+//! Orders that an index has: a sort with a limit, and MIN and MAX, let the scan below them end early.
+//!
+//! ```text
+//!   SortExec: TopK(fetch=10), expr=[b]              SortExec: TopK(fetch=10), expr=[b]
+//!     FilterExec: c > 5                     ─►        FilterExec: c > 5
+//!       LodeScanExec, filter=a = 1                      LodeScanExec, filter=a = 1, in order: first 10 of index=ab by (b)
+//!
+//!   AggregateExec: min(a), max(a)           ─►      the same above: first 1 of index=..., last 1 of index=...
+//! ```
+//!
+//! The sort and the aggregate stay. Between them and the scan may be what works row by row, whose filters the scan is told.
+//! Where an order is not an index's (another direction for one of its columns, NULLs at the other end), nothing changes: EXPLAIN
+//! then shows a scan without `in order`.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr_common::physical_expr::is_volatile;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
+use lode_engine::{NullsAt, OrderColumn};
+use lode_page::DataType;
+
+use crate::scan::{FirstRows, LodeScanExec, Ordered, waits_for_subquery};
+
+/// Rows of a limit, at most: their keys are kept in memory.
+const ROWS_MAX: usize = 65_536;
+
+/// The physical rule. It runs after all of DataFusion's, and before aggregates move into the drive.
+#[derive(Debug)]
+pub(crate) struct OrderByIndex;
+
+impl PhysicalOptimizerRule for OrderByIndex {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let by_index = |plan: Arc<dyn ExecutionPlan>| {
+            let below = match (plan.downcast_ref::<SortExec>(), plan.downcast_ref::<AggregateExec>()) {
+                (Some(sort), _) => below_sort(sort)?,
+                (_, Some(aggregate)) => below_aggregate(aggregate)?,
+                _ => None,
+            };
+            Ok(match below {
+                Some(below) => Transformed::yes(replace_children_if_necessary(plan, vec![below])?),
+                None => Transformed::no(plan),
+            })
+        };
+        plan.transform_up(by_index).data()
+    }
+
+    fn name(&self) -> &'static str {
+        "order_by_index"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+fn below_sort(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(rows) = sort.fetch().filter(|n| (1..=ROWS_MAX).contains(n)) else { return Ok(None) };
+    let by = sort.expr().iter().map(|s| (s.expr.clone(), s.options)).collect::<Vec<_>>();
+    let Some(path) = Path::of(sort.input())? else { return Ok(None) };
+    let order: Option<Vec<OrderColumn>> = by
+        .iter()
+        .map(|(e, options)| {
+            let nulls = if options.nulls_first { NullsAt::First } else { NullsAt::Last };
+            let column = path.column(e)?.1;
+            Some(OrderColumn { column, descending: options.descending, nulls })
+        })
+        .collect();
+    let Some(walk) = order.and_then(|order| path.first_rows(&order, rows)) else { return Ok(None) };
+    path.in_order(sort.input(), vec![walk]).map(Some)
+}
+
+fn below_aggregate(a: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let at_rows =
+        matches!(a.mode(), AggregateMode::Partial | AggregateMode::Single | AggregateMode::SinglePartitioned);
+    let plain = a.group_expr().is_empty() && a.filter_expr().iter().all(Option::is_none);
+    if !at_rows || !plain || a.aggr_expr().is_empty() {
+        return Ok(None);
+    }
+    let Some(path) = Path::of(a.input())? else { return Ok(None) };
+    let mut walks: Vec<FirstRows> = Vec::new();
+    for f in a.aggr_expr() {
+        let descending = match f.fun().name() {
+            "min" => false,
+            "max" => true,
+            _ => return Ok(None),
+        };
+        let arguments = f.expressions();
+        let column = match &arguments[..] {
+            [argument] => path.column(argument).map(|(_, c)| c),
+            _ => None,
+        };
+        let order = column.map(|column| OrderColumn { column, descending, nulls: NullsAt::Nowhere });
+        match order.filter(|o| !path.is_float(o.column)).and_then(|o| path.first_rows(&[o], 1)) {
+            Some(walk) => walks.push(walk),
+            None => return Ok(None),
+        }
+    }
+    path.in_order(a.input(), walks).map(Some)
+}
+
+/// A scan, and what is above it that works row by row.
+struct Path<'a> {
+    scan: &'a LodeScanExec,
+    /// For each column of what is on top, an expression over the scan's columns.
+    outputs: Vec<Arc<dyn PhysicalExpr>>,
+    /// What is filtered by on the way, over the scan's columns.
+    predicates: Vec<Arc<dyn PhysicalExpr>>,
+}
+
+impl<'a> Path<'a> {
+    fn of(plan: &'a Arc<dyn ExecutionPlan>) -> Result<Option<Self>> {
+        if let Some(scan) = plan.downcast_ref::<LodeScanExec>() {
+            let may = scan.fetch().is_none() && !scan.answers_groups() && !scan.is_in_order();
+            let fields = scan.spec().schema.fields().iter().enumerate();
+            let outputs = fields.map(|(i, f)| Arc::new(Column::new(f.name(), i)) as _).collect();
+            return Ok(may.then_some(Self { scan, outputs, predicates: Vec::new() }));
+        }
+        let passes_on = plan.is::<CooperativeExec>()
+            || plan.is::<RepartitionExec>()
+            || plan.is::<CoalescePartitionsExec>();
+        let (filter, projection) = (plan.downcast_ref::<FilterExec>(), plan.downcast_ref::<ProjectionExec>());
+        if plan.fetch().is_some() || (!passes_on && filter.is_none() && projection.is_none()) {
+            return Ok(None);
+        }
+        let Some(mut path) = Self::of(plan.children()[0])? else { return Ok(None) };
+        if let Some(filter) = filter {
+            let predicate = path.inlined(filter.predicate())?;
+            // It is evaluated twice, here and where it stands.
+            if is_volatile(&predicate) || waits_for_subquery(&predicate) {
+                return Ok(None);
+            }
+            path.predicates.push(predicate);
+            if let Some(kept) = filter.projection() {
+                path.outputs = kept.iter().map(|&i| path.outputs[i].clone()).collect();
+            }
+        }
+        if let Some(projection) = projection {
+            let outputs = projection.expr().iter().map(|e| path.inlined(&e.expr));
+            path.outputs = outputs.collect::<Result<_>>()?;
+        }
+        Ok(Some(path))
+    }
+
+    /// An expression over the columns on top, over those of the scan.
+    fn inlined(&self, e: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+        let replace = |e: Arc<dyn PhysicalExpr>| {
+            Ok(match e.downcast_ref::<Column>() {
+                Some(c) => Transformed::yes(self.outputs[c.index()].clone()),
+                None => Transformed::no(e),
+            })
+        };
+        e.clone().transform_up(replace).data()
+    }
+
+    /// The column of the scan, and of the table, that an expression on top is.
+    fn column(&self, e: &Arc<dyn PhysicalExpr>) -> Option<(usize, u16)> {
+        let e = self.inlined(e).ok()?;
+        let at = e.downcast_ref::<Column>()?.index();
+        Some((at, (*self.scan.spec().output.get(at)?)?))
+    }
+
+    fn is_float(&self, column: u16) -> bool {
+        let t = self.scan.spec().table.schema().columns[usize::from(column)].data_type;
+        matches!(t, DataType::Real | DataType::Double)
+    }
+
+    /// The first rows of an order, if an index has it.
+    fn first_rows(&self, order: &[OrderColumn], rows: usize) -> Option<FirstRows> {
+        let spec = self.scan.spec();
+        let order = spec.snapshot.index_order(&spec.table, spec.filter.as_ref(), order)?;
+        let at = |c: &u16| spec.output.iter().position(|o| *o == Some(*c));
+        let columns = order.columns.iter().map(at).collect::<Option<_>>()?;
+        Some(FirstRows { order, columns, rows })
+    }
+
+    /// `plan`, with the scan in order.
+    fn in_order(
+        self,
+        plan: &Arc<dyn ExecutionPlan>,
+        walks: Vec<FirstRows>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let ordered = Ordered { walks, predicates: self.predicates };
+        replaced(plan, &Arc::new(self.scan.in_order(ordered)))
+    }
+}
+
+/// `plan` with another scan at its end.
+fn replaced(plan: &Arc<dyn ExecutionPlan>, scan: &Arc<LodeScanExec>) -> Result<Arc<dyn ExecutionPlan>> {
+    if plan.is::<LodeScanExec>() {
+        return Ok(scan.clone());
+    }
+    let input = replaced(plan.children()[0], scan)?;
+    replace_children_if_necessary(plan.clone(), vec![input])
+}

@@ -1,0 +1,222 @@
+//! Scans in the order of a B+-tree index, which end once those above have the first rows.
+//!
+//! ```text
+//!   walk along the index ─► pages, twice as many each time ─► PartitionScan ─► batches ─► whoever sorts them
+//!        ▲ not yet                                                 │
+//!        └─ the n first rows so far come before all other pages? ◄─┘ keys of rows that pass
+//! ```
+//!
+//! Rows come out page by page, more of them than are asked for, and not in their order: a sort with a limit, or MIN and MAX,
+//! stays above. What is saved is the rest of the table. Where the walk names more than its part of the pages (rows that pass are
+//! rare, or lie anywhere), or the index was dropped meanwhile, all other pages follow as in any scan.
+//!
+//! Invariant: when it ends, each row that did not come out comes, in each order, behind as many as were asked for which did.
+
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
+use datafusion::arrow::compute::{and, filter, prep_null_mask_filter};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::physical_expr::PhysicalExpr;
+use lode_command::PageRange;
+use lode_engine::{IndexOrder, IndexWalk, OrderBound, OrderKey};
+use lode_page::Column;
+
+use super::metrics::ScanMetrics;
+use super::partition::PartitionScan;
+use super::runtime::RuntimeFilters;
+use super::{ScanSpec, engine_error};
+use crate::arrow_convert::from_arrow;
+
+/// A walk may name one page in so many of those of the scan, and so many in any case.
+const PAGES_PART_MAX: u64 = 4;
+const PAGES_MIN: u64 = 16;
+
+/// The orders in which a scan has to answer first rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Ordered {
+    /// One after the other; the rows of all of them come out.
+    pub(crate) walks: Vec<FirstRows>,
+    /// What those above filter by, over the columns that come out: rows that fail do not count.
+    pub(crate) predicates: Vec<Arc<dyn PhysicalExpr>>,
+}
+
+/// The first rows of an order.
+#[derive(Clone, Debug)]
+pub(crate) struct FirstRows {
+    pub(crate) order: IndexOrder,
+    /// Where its columns are among those that come out.
+    pub(crate) columns: Vec<usize>,
+    /// How many are asked for.
+    pub(crate) rows: usize,
+}
+
+impl FirstRows {
+    fn describe(&self, spec: &ScanSpec) -> String {
+        let names: Vec<&str> = self.columns.iter().map(|&i| spec.schema.field(i).name().as_str()).collect();
+        let end = if self.order.backward { "last" } else { "first" };
+        format!("{end} {} of index={} by ({})", self.rows, self.order.index, names.join(", "))
+    }
+}
+
+impl Ordered {
+    /// For EXPLAIN.
+    pub(super) fn describe(&self, spec: &ScanSpec) -> String {
+        let walks: Vec<String> = self.walks.iter().map(|w| w.describe(spec)).collect();
+        format!("in order: {}", walks.join(", "))
+    }
+}
+
+/// A scan along indexes, on the thread that polls it.
+pub(super) struct OrderedScan {
+    spec: Arc<ScanSpec>,
+    ordered: Arc<Ordered>,
+    /// All pages that may have rows that pass.
+    planned: Vec<PageRange>,
+    filters: Vec<Arc<dyn PhysicalExpr>>,
+    batch_rows: usize,
+    metrics: ScanMetrics,
+    walks: Vec<Walk>,
+    /// The walk that is under way.
+    at: usize,
+    /// Every page came out, or is about to.
+    is_whole: bool,
+    /// The pages of the last step.
+    pages: Option<PartitionScan>,
+}
+
+struct Walk {
+    of: FirstRows,
+    /// Once it has begun.
+    along: Option<IndexWalk>,
+    /// Once it has begun: where pages begin that were not given.
+    bound: Option<OrderBound>,
+    /// The first rows so far, the last of them on top.
+    first: BinaryHeap<OrderKey>,
+    /// Entries that the next step looks at.
+    entries: u64,
+}
+
+impl Walk {
+    fn new(of: &FirstRows) -> Self {
+        let (of, entries) = (of.clone(), of.rows as u64);
+        Self { of, along: None, bound: None, first: BinaryHeap::new(), entries }
+    }
+
+    /// Of one that has begun: whether no other page has a row that comes before the first rows so far.
+    fn is_done(&self) -> bool {
+        let enough = self.first.len() >= self.of.rows;
+        let Some(bound) = &self.bound else { return true };
+        enough && self.first.peek().is_some_and(|last| last.is_within(bound))
+    }
+
+    fn count(&mut self, keys: Vec<OrderKey>) {
+        for key in keys {
+            if self.first.len() < self.of.rows {
+                self.first.push(key);
+            } else if let Some(mut last) = self.first.peek_mut()
+                && key < *last
+            {
+                *last = key;
+            }
+        }
+    }
+}
+
+impl OrderedScan {
+    pub(super) fn new(
+        spec: Arc<ScanSpec>,
+        ordered: Arc<Ordered>,
+        planned: Vec<PageRange>,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        batch_rows: usize,
+        metrics: ScanMetrics,
+    ) -> Self {
+        let walks = ordered.walks.iter().map(Walk::new).collect();
+        let (at, is_whole, pages) = (0, false, None);
+        Self { spec, ordered, planned, filters, batch_rows, metrics, walks, at, is_whole, pages }
+    }
+
+    /// The next batch, or `None` after the last.
+    pub(super) fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(pages) = &mut self.pages {
+                if let Some(batch) = pages.next()? {
+                    self.count(&batch)?;
+                    return Ok(Some(batch));
+                }
+                self.pages = None;
+            }
+            let Some(pages) = self.step()? else { return Ok(None) };
+            let filters = RuntimeFilters::new(self.filters.clone());
+            let (spec, metrics) = (self.spec.clone(), self.metrics.clone());
+            self.pages = Some(PartitionScan::new(spec, pages, filters, None, self.batch_rows, metrics)?);
+        }
+    }
+
+    /// The pages that come next; `None` when those above have what they asked for.
+    fn step(&mut self) -> Result<Option<Vec<PageRange>>> {
+        let spec = &self.spec;
+        while let Some(walk) = self.walks.get_mut(self.at).filter(|_| !self.is_whole) {
+            if walk.along.is_some() && walk.is_done() {
+                self.at += 1;
+                continue;
+            }
+            let along = match &mut walk.along {
+                Some(along) => along,
+                begun @ None => {
+                    begun.insert(spec.snapshot.walk(&spec.table, &walk.of.order).map_err(engine_error)?)
+                }
+            };
+            let planned: u64 = self.planned.iter().map(|r| u64::from(r.count)).sum();
+            let next = match along.named() <= (planned / PAGES_PART_MAX).max(PAGES_MIN) {
+                true => along.next(&spec.table, walk.entries).map_err(engine_error)?,
+                false => None,
+            };
+            let Some(next) = next else {
+                self.is_whole = true;
+                // What came out for another order comes once more, which changes no least and no greatest value.
+                return Ok(Some(along.others(&self.planned)));
+            };
+            walk.entries *= 2;
+            walk.bound = next.bound;
+            if !next.pages.is_empty() {
+                return Ok(Some(next.pages));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks at rows that come out. Filters that know of them hold back the same rows later, so they count in all orders.
+    fn count(&mut self, batch: &RecordBatch) -> Result<()> {
+        if self.is_whole {
+            return Ok(());
+        }
+        let mut passes: Option<BooleanArray> = None;
+        for predicate in &self.ordered.predicates {
+            let array = predicate.evaluate(batch)?.into_array(batch.num_rows())?;
+            let mask = match array.as_boolean() {
+                mask if mask.null_count() > 0 => prep_null_mask_filter(mask),
+                mask => mask.clone(),
+            };
+            passes = Some(match passes {
+                Some(passes) => and(&passes, &mask)?,
+                None => mask,
+            });
+        }
+        for walk in &mut self.walks[self.at..] {
+            let columns = walk.of.columns.iter().zip(&walk.of.order.columns).map(|(&at, &c)| {
+                let array = match &passes {
+                    Some(passes) => filter(batch.column(at), passes)?,
+                    None => batch.column(at).clone(),
+                };
+                let data_type = self.spec.table.schema().columns[usize::from(c)].data_type;
+                from_arrow(&array, data_type).map_err(|e| DataFusionError::External(Box::new(e)))
+            });
+            let columns: Vec<Column> = columns.collect::<Result<_>>()?;
+            walk.count(walk.of.order.keys(&columns));
+        }
+        Ok(())
+    }
+}
