@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use lode_base::{EXTENT_PAGES, ExtentId, Lpid, PageBuf};
 use lode_command::{Align, Batch, PageWrite};
+use lode_page::node::{common_prefix, separator};
 use lode_page::{NodeMut, NodeValue};
 
 use super::allocation::{self, Allocation};
@@ -313,7 +314,7 @@ impl Level {
 
     /// Bytes of the node with `more` bytes in `count` further entries, if it ends below a key.
     fn bytes_with(&self, more: usize, count: usize, high: Option<&[u8]>) -> usize {
-        let prefix = high.map_or(0, |h| common(&self.low, h));
+        let prefix = high.map_or(0, |h| common_prefix(&self.low, h));
         let entries = self.entries.len() + count;
         let heap = self.heap_bytes + more;
         NODE_BYTES + self.low.len() + high.map_or(0, <[u8]>::len) + heap + entries * ENTRY_BYTES
@@ -347,7 +348,7 @@ impl Level {
             };
             // The first key of an inner node stands for the low fence, and has no suffix.
             let key = match level > 0 && node.entries() == 0 {
-                true => &self.low[..high.map_or(0, |h| common(&self.low, h))],
+                true => &self.low[..high.map_or(0, |h| common_prefix(&self.low, h))],
                 false => &self.bytes[e.from..e.key_end],
             };
             node.put(key, value);
@@ -380,14 +381,4 @@ fn value_bytes(value: NodeValue<'_>) -> usize {
 /// Entries of a node at least.
 fn least(level: usize) -> usize {
     if level > 0 { CHILDREN_MIN } else { 1 }
-}
-
-/// How many bytes two keys begin with together.
-fn common(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(x, y)| x == y).count()
-}
-
-/// The shortest key above one and not above the next.
-fn separator<'k>(last: &[u8], next: &'k [u8]) -> &'k [u8] {
-    &next[..common(last, next) + 1]
 }

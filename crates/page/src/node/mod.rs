@@ -352,7 +352,8 @@ fn head_of(suffix: &[u8]) -> u32 {
     }
 }
 
-fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+/// How many bytes two keys begin with together.
+pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
