@@ -91,9 +91,7 @@ pub struct TreeStats {
     pub redo_bytes: u64,
     /// Pages of redo that the next open would read.
     pub redo_pages: usize,
-    /// Reads of pages that were in memory.
-    pub hits: u64,
-    /// Reads of pages that were not.
+    /// Reads of pages that were not in memory.
     pub misses: u64,
     /// Nodes that commits cut in two.
     pub splits: u64,
@@ -466,12 +464,12 @@ impl Database {
     /// What the trees hold in memory, and what they owe the drive.
     pub fn tree_stats(&self) -> TreeStats {
         let frames = &self.inner.shared.frames;
-        let (hits, misses) = frames.hits_and_misses();
+        let misses = frames.misses();
         let (dirty_bytes, redo_bytes, redo_pages) = self.inner.trees.lock().backlog();
         let held_bytes = frames.held_bytes();
         let shared = &self.inner.shared;
         let (splits, merges) = (shared.splits.load(Ordering::Relaxed), shared.merges.load(Ordering::Relaxed));
-        TreeStats { held_bytes, dirty_bytes, redo_bytes, redo_pages, hits, misses, splits, merges }
+        TreeStats { held_bytes, dirty_bytes, redo_bytes, redo_pages, misses, splits, merges }
     }
 
     /// What the buffer pool holds, and how well it did.

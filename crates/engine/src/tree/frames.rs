@@ -219,7 +219,6 @@ pub(crate) struct Frames {
     live: Mutex<BTreeMap<Sight, u32>>,
     /// The shard that is looked at next for something to evict.
     next_shard: AtomicUsize,
-    hits: AtomicU64,
     misses: AtomicU64,
 }
 
@@ -227,8 +226,8 @@ impl Frames {
     pub(crate) fn new(limit_bytes: usize) -> Self {
         let shards = (0..SHARDS).map(|_| RwLock::default()).collect();
         let (held, view, next_shard) = (Arc::default(), AtomicU64::new(0), AtomicUsize::new(0));
-        let (hits, misses) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { shards, held, limit_bytes, view, live: Mutex::default(), next_shard, hits, misses }
+        let misses = AtomicU64::new(0);
+        Self { shards, held, limit_bytes, view, live: Mutex::default(), next_shard, misses }
     }
 
     /// A snapshot opens.
@@ -259,9 +258,9 @@ impl Frames {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Reads that found their page here, and that did not.
-    pub(crate) fn hits_and_misses(&self) -> (u64, u64) {
-        (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
+    /// Reads that did not find their page here.
+    pub(crate) fn misses(&self) -> u64 {
+        self.misses.load(Ordering::Relaxed)
     }
 
     /// The version that a snapshot sees; `None` when only its view of the drive has it.
