@@ -445,3 +445,37 @@ fn commits_that_are_not_durable_do_not_outgrow_a_batch_while_batches_fail() {
     let tree = db.tree("t").unwrap();
     assert_eq!(all(&db.begin().unwrap(), &tree), model);
 }
+
+/// Values are read some at a time: one that can not be read is told of when it is the next, not before.
+#[test]
+fn a_scan_shows_all_that_comes_before_a_damaged_value() {
+    let drive = TestDrive::new();
+    let db = open(&drive);
+    let tree = db.create_tree("t", false).unwrap();
+    let mut txn = db.begin().unwrap();
+    (0..100u8).for_each(|n| txn.put(&tree, &[n], &[n; 200]).unwrap());
+    txn.commit().unwrap();
+    db.flush().unwrap();
+    drop(db);
+    for lpid in drive.pages_with(b"LVAL") {
+        drive.damage(lpid, |b| {
+            if b[24] == 60 {
+                b[8] ^= 1;
+            }
+        });
+    }
+    let db = open(&drive);
+    let tree = db.tree("t").unwrap();
+    let txn = db.begin().unwrap();
+    for back in [false, true] {
+        let range = if back { txn.scan_back::<&[u8]>(&tree, ..) } else { txn.scan::<&[u8]>(&tree, ..) };
+        let mut range = range.unwrap();
+        let before: Vec<u8> = if back { (61..100).rev().collect() } else { (0..60).collect() };
+        for n in before {
+            let (key, value) = range.next().unwrap().unwrap();
+            assert_eq!((key, &value[..]), (&[n][..], &[n; 200][..]));
+        }
+        assert!(matches!(range.next(), Err(EngineError::BadTreePage { .. })), "back: {back}");
+        assert!(range.next().is_err(), "it stays there");
+    }
+}

@@ -107,12 +107,20 @@ impl Cursor {
             let value = match self.taken.pop() {
                 Some(value) => value,
                 None => {
-                    let (all, count) = (leaf.left.clone(), self.next_taken.min(leaf.left.len()));
-                    let these = match self.order {
-                        Order::Forward => all.start..all.start + count,
-                        Order::Backward => all.end - count..all.end,
+                    let left = leaf.left.clone();
+                    let next = |count| match self.order {
+                        Order::Forward => left.start..left.start + count,
+                        Order::Backward => left.end - count..left.end,
                     };
-                    self.taken = self.snapshot.values_at(&leaf.node, these)?;
+                    let mut count = self.next_taken.min(left.len());
+                    let mut taken = self.snapshot.values_at(&leaf.node, next(count));
+                    if taken.is_err() && count > 1 {
+                        // What comes before a page that can not be read can be.
+                        count = 1;
+                        self.next_taken = 1;
+                        taken = self.snapshot.values_at(&leaf.node, next(count));
+                    }
+                    self.taken = taken?;
                     if self.order == Order::Forward {
                         self.taken.reverse();
                     }

@@ -93,6 +93,14 @@ impl TestDrive {
         self.state.lock().views.clear();
     }
 
+    /// The pages whose newest version begins so.
+    pub fn pages_with(&self, begin: &[u8]) -> Vec<Lpid> {
+        let s = self.state.lock();
+        let newest = |v: &Vec<(u64, Option<Version>)>| v.last().and_then(|(_, v)| v.clone());
+        let has = |v: &Version| v.data.starts_with(begin);
+        s.pages.iter().filter(|(_, v)| newest(v).as_ref().is_some_and(has)).map(|(l, _)| *l).collect()
+    }
+
     /// Drops the newest version of a page's bytes for others.
     pub fn damage(&self, lpid: Lpid, f: impl FnOnce(&mut Vec<u8>)) {
         let mut s = self.state.lock();
