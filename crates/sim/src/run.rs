@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::coverage::{Coverage, Names};
 use crate::failure::{Failure, Kind, Wrong};
 use crate::fault::FaultSet;
+use crate::ranges;
 use crate::scenario::Scenario;
 use crate::shrink::cut_down;
 
@@ -23,6 +24,8 @@ pub trait Simulated: Clone + fmt::Debug + fmt::Display + Send {
     /// What lies between the host and what is simulated.
     type Lens: Copy + fmt::Debug + Send + Sync;
 
+    /// The command that runs seeds of it.
+    const COMMAND: &'static str;
     /// What its runs can meet.
     const NAMES: &'static Names;
     /// No lens.
@@ -46,8 +49,19 @@ pub trait Simulated: Clone + fmt::Debug + fmt::Display + Send {
     /// What is wrong with it already.
     fn world(&self, lens: Self::Lens) -> Result<impl World<Step = Self::Step>, Wrong>;
 
-    /// How the steps with these numbers are run again: a command line, or what to set for a test.
-    fn again(&self, only: &[usize], options: &Options<Self>) -> String;
+    /// The command line that runs the steps with these numbers again.
+    fn again(&self, only: &[usize], options: &Options<Self>) -> String {
+        let mut command = format!("{} --seed {}", Self::COMMAND, self.seed());
+        if options.faults != FaultSet::of(Self::NAMES.faults) {
+            command += &format!(" --faults {}", options.faults);
+        }
+        if let Some(&last) = only.last()
+            && last >= self.step_count()
+        {
+            command += &format!(" --steps {}", last + 1);
+        }
+        command + &format!(" --only {}", ranges(only))
+    }
 }
 
 /// What steps act on, and what knows whether it is right.

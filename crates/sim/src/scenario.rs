@@ -10,13 +10,13 @@ use lode_base::Geometry;
 use lode_firmware::{DriveOptions, POLICIES, RecoveryReport, ScanPlacement};
 use lode_flash::FaultKind;
 
+use crate::FaultSet;
 use crate::coverage::Names;
 use crate::failure::Wrong;
 use crate::random::Random;
 use crate::run::{self, Simulated};
 use crate::step::{AlignPlan, BatchPlan, Cut, RulePlan, STEP_KINDS, SessionPlan, Spread, Step};
 use crate::world::{self, Lens, World};
-use crate::{FaultSet, RunOptions, ranges};
 
 /// Bytes of the largest medium: a run is to take milliseconds.
 const CAPACITY_BYTES_MAX: u64 = 16 << 20;
@@ -100,6 +100,7 @@ impl Simulated for Scenario {
     type Step = Step;
     type Lens = Lens;
 
+    const COMMAND: &'static str = "lode sim";
     const NAMES: &'static Names = &NAMES;
     const CLEAR: Lens = world::clear;
 
@@ -113,19 +114,6 @@ impl Simulated for Scenario {
 
     fn world(&self, lens: Lens) -> Result<impl run::World<Step = Step>, Wrong> {
         World::new(self, lens)
-    }
-
-    fn again(&self, only: &[usize], options: &RunOptions) -> String {
-        let mut command = format!("lode sim --seed {}", self.seed);
-        if options.faults != FaultSet::all() {
-            command += &format!(" --faults {}", options.faults);
-        }
-        if let Some(&last) = only.last()
-            && last >= self.steps
-        {
-            command += &format!(" --steps {}", last + 1);
-        }
-        command + &format!(" --only {}", ranges(only))
     }
 
     fn from_seed(seed: u64, allowed: &FaultSet) -> Self {

@@ -9,12 +9,12 @@ use lode_flash::FaultKind;
 
 use super::step::{KV_STEP_KINDS, KeysAt, Step, Work};
 use super::world::World;
+use crate::FaultSet;
 use crate::coverage::Names;
 use crate::failure::Wrong;
 use crate::random::Random;
 use crate::run::{self, Simulated};
 use crate::step::Cut;
-use crate::{FaultSet, KvOptions, ranges};
 
 /// Transactions that may be open at a time.
 pub(super) const SLOTS: usize = 6;
@@ -154,6 +154,7 @@ impl Simulated for KvScenario {
     type Step = Step;
     type Lens = ();
 
+    const COMMAND: &'static str = "lode sim --trees";
     const NAMES: &'static Names = &NAMES;
     const CLEAR: () = ();
 
@@ -167,19 +168,6 @@ impl Simulated for KvScenario {
 
     fn world(&self, (): ()) -> Result<impl run::World<Step = Step>, Wrong> {
         World::new(self)
-    }
-
-    fn again(&self, only: &[usize], options: &KvOptions) -> String {
-        let mut command = format!("lode sim --trees --seed {}", self.seed);
-        if options.faults != FaultSet::of(&KV_FAULTS) {
-            command += &format!(" --faults {}", options.faults);
-        }
-        if let Some(&last) = only.last()
-            && last >= self.steps
-        {
-            command += &format!(" --steps {}", last + 1);
-        }
-        command + &format!(" --only {}", ranges(only))
     }
 
     fn from_seed(seed: u64, allowed: &FaultSet) -> Self {
