@@ -1,6 +1,7 @@
 //! Commands: batches of writes and trims, reads, views, extents, indexes and tasks.
 //!
-//! A batch is one system action: it takes effect whole or not at all, and is durable when it completes.
+//! A batch is one system action: it takes effect whole or not at all, and is durable when it completes, or once a flush
+//! that follows does.
 
 use std::ops::Range;
 
@@ -12,7 +13,8 @@ use crate::ScanTask;
 /// All that a drive can be asked.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Write, trim and release, atomically and durably. Answers [`crate::Reply::Committed`].
+    /// Write, trim and release, atomically and, unless the batch says otherwise, durably. Answers
+    /// [`crate::Reply::Committed`].
     Write(Batch),
     /// Read pages or parts of them, at a view or at the newest commit. Answers [`crate::Reply::Pages`].
     Read {
@@ -49,6 +51,8 @@ pub enum Command {
     },
     /// Write a checkpoint, so that the next open reads less log. Answers [`crate::Reply::Done`].
     Checkpoint,
+    /// Make all batches durable that were answered before. Answers [`crate::Reply::Done`]. Source: NVMe, Flush.
+    Flush,
     /// Begin a session, durably. Answers [`crate::Reply::Session`] with a number that the drive draws.
     OpenSession,
     /// Ask for the highest write sequence number that a session has applied, after a crash or a lost answer. Answers
@@ -73,6 +77,7 @@ impl Command {
             | Self::ListExtents
             | Self::BuildIndex(_)
             | Self::Checkpoint
+            | Self::Flush
             | Self::OpenSession
             | Self::ResumeSession(_)
             | Self::CloseSession(_) => 0,
@@ -96,6 +101,9 @@ pub struct Batch {
     pub pin: bool,
     /// The session that the batch belongs to and its place there; `None` asks for no order.
     pub session: Option<SessionWrite>,
+    /// Whether it may be answered before it is durable: it is once a later batch that is forced, or a [`Command::Flush`], was
+    /// answered. After a crash the batches up to some one are there, and none behind it.
+    pub unforced: bool,
 }
 
 /// The place of a batch in its session.

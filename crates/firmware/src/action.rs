@@ -74,6 +74,8 @@ pub(crate) struct Action {
     pub(crate) pin_view: bool,
     /// Copies of pages that may be old versions by now: (page, old place, new place).
     pub(crate) copies: Vec<(Lpid, Entry, Entry)>,
+    /// Whether it is over before it is durable.
+    pub(crate) unforced: bool,
     pub(crate) slot: Arc<Slot>,
 }
 
@@ -218,6 +220,7 @@ impl Default for Action {
             eblocks: Vec::new(),
             pin_view: false,
             copies: Vec::new(),
+            unforced: false,
             slot: Arc::default(),
         }
     }

@@ -271,6 +271,10 @@ impl Core {
                 self.write_pending(&mut log)?;
                 clean = failed() == before;
             }
+            if !log.is_synced() && !planted::is(Planted::CheckpointBeforeForce) {
+                self.medium.sync().map_err(|e| self.log_failed(e.into()))?;
+                log.synced();
+            }
             let w = self.seq.lock();
             (w.tables.root.expect("the root was written"), w.installed_lsn)
         };

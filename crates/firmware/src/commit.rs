@@ -2,10 +2,12 @@
 //!
 //! ```text
 //!   wait for a slot ─┬─ no leader: lead ─► [take all staged] ─► log group ─► sync ─► [install all] ─► wake the others
-//!                    └─ a leader: wait; what is staged meanwhile is the next group
+//!                    └─ a leader: wait; what is staged meanwhile is the next group    │
+//!                                            all of the group unforced: no sync ──────┘   flush ─► one sync for all so far
 //! ```
 //!
-//! Invariants: an action is installed only once its record is durable; a group that fails for want of space takes all
+//! Invariants: an action is installed only once its record is durable, or in the log if all of its group are unforced: then
+//! what it frees is not used again before a later group proves it durable (`Sequencer::proven_lsn`); a group that fails for want of space takes all
 //! that is staged along and changes nothing; after a failed sync, or a dead log, the drive is read-only.
 //!
 //! Source: ELEOS §IV-C (forced commit records); group commit as in the design.
@@ -70,6 +72,7 @@ impl Core {
             || planted::is(Planted::MoveNotForced)
                 && actions.iter().all(|a| matches!(a.record, Record::Moved { .. }));
 
+        let forced = actions.iter().any(|a| !a.unforced);
         let pends = group.len() <= pending_max;
         let fits = pends && log.pending.len() + group.len() <= pending_max;
         let programs = !changes.is_empty() || actions.iter().any(|a| !a.eblocks.is_empty());
@@ -81,9 +84,11 @@ impl Core {
         let before = log.place();
         // The buffer is believed in all that it holds.
         let proven = if pends { before.lsn } else { log.durable() };
-        let last = behind.and_then(|()| match pends {
-            true => self.pend(&mut log, &group, programs),
-            false => self.append_group(&mut log, &group),
+        let last = behind.and_then(|()| match (pends, forced) {
+            (true, _) => self.pend(&mut log, &group, programs),
+            (false, true) => self.append_group(&mut log, &group),
+            // Nobody waits for the page.
+            (false, false) => self.beside(|| self.append_group(&mut log, &group)),
         });
         let last = match last {
             Ok(last) => last,
@@ -93,16 +98,23 @@ impl Core {
             }
         };
         if !pends {
-            if !late && let Err(e) = self.medium.sync() {
-                return self.abort(actions, e.into(), |_| {});
+            if forced {
+                if !late && let Err(e) = self.medium.sync() {
+                    return self.abort(actions, e.into(), |_| {});
+                }
+                log.synced();
             }
-            log.synced();
             Counts::add(&self.counts.groups, 1);
         }
         Counts::add(&self.counts.actions, actions.len() as u64);
         let mut w = self.seq.lock();
         w.installed_lsn = last;
-        w.proven_lsn = w.proven_lsn.max(proven);
+        // The page that says so must be durable itself.
+        if forced || pends {
+            w.proven_lsn = w.proven_lsn.max(proven);
+        } else if planted::is(Planted::UnforcedProves) {
+            w.proven_lsn = last;
+        }
         // Not where another action shares the group.
         if actions.iter().all(|a| matches!(a.record, Record::Checkpointed { .. })) {
             w.empty_lsn = last;
@@ -114,6 +126,28 @@ impl Core {
             let installed = self.install(&mut w, &a);
             self.over(&mut w, &a, Ok(installed));
         }
+    }
+
+    /// Makes everything durable that is in the log. Whoever comes while the medium is synced shares the next sync.
+    pub(crate) fn flush_log(&self) -> Result<(), FirmwareError> {
+        let asked = self.log.lock().last();
+        let _syncing = self.syncing.lock();
+        self.check_writable()?;
+        let last = {
+            let log = self.log.lock();
+            if log.durable() >= asked {
+                return Ok(());
+            }
+            log.last()
+        };
+        if planted::is(Planted::FlushLies) {
+            return Ok(());
+        }
+        if let Err(e) = self.medium.sync() {
+            return Err(self.log_failed(e.into()));
+        }
+        self.log.lock().synced_to(last);
+        Ok(())
     }
 
     /// An action is over, and its pages and EBLOCKs are free of it.
@@ -157,7 +191,7 @@ impl Core {
         }
     }
 
-    /// Writes a group that changes nothing: what EBLOCKs have to tell goes with it, and it says that the group before it
+    /// Writes a group that changes nothing: what EBLOCKs have to tell goes with it, and it says up to where the log before it
     /// was durable.
     pub(crate) fn log_nothing(
         &self,

@@ -6,7 +6,7 @@
 //!   background:  checkpoint, GC, scrub: one at a time, their writes are actions like all others
 //! ```
 //!
-//! Locks are taken in this order: background, log, sequencer, then those of tables and caches. A failure that leaves it
+//! Locks are taken in this order: background, syncing, log, sequencer, then those of tables and caches. A failure that leaves it
 //! open what is durable makes the drive read-only until it is opened again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,6 +59,8 @@ pub(crate) struct Core {
     pub(crate) seq: Mutex<Sequencer>,
     /// Held by whoever writes the log: the leader.
     pub(crate) log: Mutex<LogWriter>,
+    /// Held by whoever syncs the medium for a flush, while others write the log.
+    pub(crate) syncing: Mutex<()>,
     /// Whether there is a leader.
     pub(crate) leading: Mutex<bool>,
     pub(crate) led: Condvar,
@@ -153,12 +155,13 @@ impl Core {
     }
 
     /// Does what nobody waits for: on a modelled device it takes resources, and not the time of the step under way.
-    pub(crate) fn beside(&self, work: impl FnOnce()) {
+    pub(crate) fn beside<T>(&self, work: impl FnOnce() -> T) -> T {
         let step = self.medium.model().map(|m| m.step());
-        work();
+        let done = work();
         if let (Some(m), Some(step)) = (self.medium.model(), step) {
             m.resume(step);
         }
+        done
     }
 
     pub(crate) fn check_writable(&self) -> Result<(), FirmwareError> {

@@ -207,6 +207,10 @@ impl Core {
                 self.checkpoint(false)?;
                 Ok(Reply::Done)
             }
+            Command::Flush => {
+                self.flush_log()?;
+                Ok(Reply::Done)
+            }
             Command::OpenSession => self.open_session(),
             Command::CloseSession(session) => self.close_session(session),
             Command::ResumeSession(session) => {

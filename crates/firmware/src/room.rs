@@ -176,18 +176,27 @@ impl Core {
 
     /// Where EBLOCKs wait for it: writes a group that says of the one before that it was durable.
     fn prove(&self) -> Result<(), FirmwareError> {
-        let w = self.seq.lock();
-        if w.recovering || !w.space.waits_for_proof(w.proven_lsn) {
+        let waits = |w: &Sequencer| !w.recovering && w.space.waits_for_proof(w.proven_lsn);
+        if !waits(&self.seq.lock()) {
             return Ok(());
         }
-        self.log_nothing(w)?;
+        self.flush_log()?;
+        let w = self.seq.lock();
+        if waits(&w) {
+            self.log_nothing(w)?;
+        }
         self.reclaim().map(drop)
     }
 
     /// The same for the newest group of a drive at rest; answers whether there was one.
     fn prove_newest(&self) -> Result<bool, FirmwareError> {
+        let is_newest = |w: &Sequencer| w.installed_lsn > w.proven_lsn.max(w.empty_lsn);
+        if !is_newest(&self.seq.lock()) {
+            return Ok(false);
+        }
+        self.flush_log()?;
         let w = self.seq.lock();
-        let newest = w.installed_lsn > w.proven_lsn.max(w.empty_lsn);
+        let newest = is_newest(&w);
         if newest {
             self.log_nothing(w)?;
         }

@@ -7,7 +7,8 @@
 //!
 //! A small batch programs nothing: its record has the pages (`inlined`).
 //!
-//! Invariants: nothing of a batch shows, or counts, before its record is durable; what was programmed for a batch that
+//! Invariants: nothing of a batch shows, or counts, before its record is durable, or in the log where the batch is unforced;
+//! what was programmed for a batch that
 //! failed is needed by nobody. No lock is held while entries are made, pages are read or programmed. Where a program
 //! fails, the EBLOCK ends and the batch is provisioned anew. Trims go on when the drive is full.
 //!
@@ -100,7 +101,7 @@ impl Core {
         self.pin(writes, trims.chain(batch.releases.iter().copied()))
     }
 
-    /// Waits until a begun batch is durable.
+    /// Waits until a begun batch is durable; of one that is unforced, until it is in the log.
     pub(crate) fn end(&self, begun: Begun) -> Result<Reply, CommandError> {
         let slot = match begun {
             Begun::Answered(reply) => return Ok(reply),
@@ -437,7 +438,8 @@ impl Core {
             inlined,
         });
         let slot = Arc::default();
-        w.stage(Action { record, pins, eblocks, pin_view: batch.pin, copies: Vec::new(), slot })
+        let (pin_view, unforced) = (batch.pin, batch.unforced);
+        w.stage(Action { record, pins, eblocks, pin_view, copies: Vec::new(), unforced, slot })
     }
 
     /// Places pages and programs them. Where a program fails, they are placed anew; the EBLOCKs of the answer count the

@@ -217,6 +217,8 @@ impl LssQueue {
             }
             Command::BuildIndex(_) => Ok(Reply::Indexed { pages: 0 }),
             Command::Checkpoint => store.checkpoint_now(clock).map(|()| Reply::Done),
+            // Every batch is durable when it is answered.
+            Command::Flush => Ok(Reply::Done),
             Command::OpenSession | Command::ResumeSession(_) | Command::CloseSession(_) => no_sessions(),
             Command::Write(_) | Command::Scan(_) => unreachable!("a queue runs these itself"),
         }

@@ -8,8 +8,12 @@
 //!   4 open view      5 close view: 8      6 allocate: owner 4, count 4      7 list extents
 //!   8 build index: owner 4                9 read index: view 8, ranges
 //!   10 checkpoint    11 open session      12 resume session: 8              13 close session: 8
+//!   14 flush
 //!   ranges: n x (extent 8, first 2, count 2)
 //! ```
+//!
+//! Batches are forced: what was answered over a wire is there whatever becomes of the drive, and a client that comes back
+//! need not ask for more than what was not answered.
 
 use std::sync::Arc;
 
@@ -94,6 +98,7 @@ pub fn put_command(w: &mut Writer<'_>, c: &Command, instead: Instead) {
             w.u8(13);
             w.u64(s.raw());
         }
+        Command::Flush => w.u8(14),
     }
 }
 
@@ -135,6 +140,7 @@ pub fn take_command(r: &mut Reader<'_>) -> Result<Command, Malformed> {
         11 => Command::OpenSession,
         12 => Command::ResumeSession(SessionId::new(r.u64()?)),
         13 => Command::CloseSession(SessionId::new(r.u64()?)),
+        14 => Command::Flush,
         _ => return Err(r.bad("no kind of command")),
     })
 }
@@ -225,5 +231,5 @@ fn take_batch(r: &mut Reader<'_>) -> Result<Batch, Malformed> {
     for (lpid, align) in names {
         writes.push(PageWrite { lpid, data: r.long()?, align });
     }
-    Ok(Batch { writes, trims, releases, index_rules, pin, session })
+    Ok(Batch { writes, trims, releases, index_rules, pin, session, unforced: false })
 }

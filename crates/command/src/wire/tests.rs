@@ -41,6 +41,7 @@ fn commands() -> Vec<Command> {
         index_rules: vec![(OwnerId::new(4), Some(rule)), (OwnerId::new(5), None)],
         pin: true,
         session: Some(SessionWrite { session: SessionId::new(77), wsn: 12 }),
+        unforced: false,
     };
     let filter = Expr::compare(CompareOp::Gt, Expr::Column(0), Expr::Const(Value::Int(5), DataType::BigInt));
     let rows = Program::check(schema(), Some(filter), vec![1], true).unwrap();
@@ -79,6 +80,7 @@ fn commands() -> Vec<Command> {
         Command::BuildIndex(OwnerId::new(4)),
         Command::ReadIndex { view: ViewId::new(3), pages },
         Command::Checkpoint,
+        Command::Flush,
         Command::OpenSession,
         Command::ResumeSession(SessionId::new(77)),
         Command::CloseSession(SessionId::new(77)),

@@ -110,6 +110,17 @@ impl LogWriter {
         self.durable = self.lsn - 1;
     }
 
+    /// The medium was synced after page `lsn` was appended.
+    pub(crate) fn synced_to(&mut self, lsn: u64) {
+        assert!(lsn < self.lsn, "page {lsn} was not written");
+        self.durable = self.durable.max(lsn);
+    }
+
+    /// The last page.
+    pub(crate) fn last(&self) -> u64 {
+        self.lsn - 1
+    }
+
     /// The last page that is known durable.
     pub(crate) fn durable(&self) -> u64 {
         self.durable

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Invariants: nothing is written before the summary is whole, and then only where nothing is that counts, so recovery
-//! that is cut short can begin again; every acknowledged batch is found, or the image is refused; of the batches that
-//! were not acknowledged, each is found whole or not at all: the last group of the log, where no later page says that
-//! it was durable, only if its data verifies. A record is applied to a page exactly where it came after the LSN as of
+//! that is cut short can begin again; every acknowledged batch that was forced is found, or the image is refused; of all
+//! others each is found whole or not at all, and none behind one that is not: the last groups of the log, where no later page
+//! says that they were durable, only as far as their data verifies. A record is applied to a page exactly where it came after the LSN as of
 //! which the page was written.
 //!
 //! Source: ELEOS §VIII-C. Pass 1 restores addresses because own pages move while the log that recovery reads is written.
@@ -158,6 +158,7 @@ fn core(medium: Medium, options: DriveOptions, log: Place) -> Core {
         turns: Turns::default(),
         seq: Mutex::new(sequencer),
         log: Mutex::new(LogWriter::new(log, options.log_copies)),
+        syncing: Mutex::new(()),
         leading: Mutex::new(false),
         led: Condvar::new(),
         background: Mutex::new(Cleaner::new(options.gc_policy)),
