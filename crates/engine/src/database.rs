@@ -1,13 +1,10 @@
 //! The database: one drive, its catalog, its pool, the right to commit.
 //!
 //! ```text
-//!   Database ─► current: Snapshot (replaced by each commit)
+//!   Database ─► Heads: what is read, what commits are made on (`heads.rs`)
 //!            ├► the right to write (one commit at a time)
 //!            └► Shared { store, pool }, which snapshots share
 //! ```
-//!
-//! Invariant: a snapshot becomes current only after the batch that made it is durable and the pool knows what it
-//! changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,6 +16,7 @@ use lode_command::{Batch, Device, ExtentInfo, Progress};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::catalog::{self, Catalog};
+use crate::heads::{Heads, SyncEvery};
 use crate::pool::Pool;
 use crate::redo;
 use crate::sequencer::Sequencer;
@@ -120,8 +118,8 @@ pub(crate) struct Shared {
 
 pub(crate) struct Inner {
     pub(crate) shared: Arc<Shared>,
-    current: RwLock<Snapshot>,
-    writing: Mutex<bool>,
+    pub(crate) heads: Heads,
+    writing: Mutex<Writing>,
     written: Condvar,
     pub(crate) sequencer: Sequencer,
     pub(crate) durability: RwLock<Durability>,
@@ -130,12 +128,20 @@ pub(crate) struct Inner {
     pub(crate) trees: Mutex<TreeState>,
 }
 
+/// Who has the right to write.
+#[derive(Default)]
+struct Writing {
+    taken: bool,
+    /// Those who wait for it.
+    waiting: u32,
+}
+
 /// The right to write, given back when it drops.
 pub(crate) struct Permit(Arc<Inner>);
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        *self.0.writing.lock() = false;
+        self.0.writing.lock().taken = false;
         self.0.written.notify_one();
     }
 }
@@ -158,16 +164,23 @@ impl Inner {
     /// Waits for the right to write.
     pub(crate) fn permit(self: &Arc<Self>) -> Permit {
         let mut writing = self.writing.lock();
-        while *writing {
+        writing.waiting += 1;
+        while writing.taken {
             self.written.wait(&mut writing);
         }
-        *writing = true;
+        writing.waiting -= 1;
+        writing.taken = true;
         Permit(self.clone())
     }
 
-    /// Makes a durable commit the current state. `changed`: the pages that it wrote, trimmed or released. Without a view
-    /// its readers get one when they ask.
-    pub(crate) fn publish(
+    /// Whether someone waits for the right to write.
+    pub(crate) fn others_wait(&self) -> bool {
+        self.writing.lock().waiting > 0
+    }
+
+    /// The state that a commit made. `changed`: the pages that it wrote, trimmed or released. Without a view its readers get one
+    /// when they ask.
+    pub(crate) fn made(
         &self,
         commit: CommitNo,
         view: Option<ViewId>,
@@ -178,11 +191,13 @@ impl Inner {
         let shared = &self.shared;
         shared.pool.changed(commit, changed);
         let view = self.view_at(commit, view);
-        let snapshot = Snapshot::new(view, csn.unwrap_or_else(|| self.current().csn()), catalog);
-        self.show(snapshot.clone());
-        let oldest = shared.live.lock().keys().next().copied();
-        shared.pool.forget_before(oldest.expect("the current view is counted"));
-        snapshot
+        Snapshot::new(view, csn.unwrap_or_else(|| self.heads.newest().csn()), catalog)
+    }
+
+    /// What no snapshot needs of the changes of pages goes.
+    pub(crate) fn forget_changes(&self) {
+        let oldest = self.shared.live.lock().keys().next().copied();
+        self.shared.pool.forget_before(oldest.expect("the current view is counted"));
     }
 
     /// Writes back a part of the changed pages, if there are many; answers whether it did.
@@ -213,26 +228,27 @@ impl Inner {
         }
     }
 
-    /// What is read from now on.
-    pub(crate) fn show(&self, snapshot: Snapshot) {
-        let old = std::mem::replace(&mut *self.current.write(), snapshot);
-        drop(old);
-    }
-
-    pub(crate) fn current(&self) -> Snapshot {
-        self.current.read().clone()
-    }
-
-    /// The current state, behind a fresh view if the drive closed the old one. Only for who has the right to write.
+    /// The newest state, behind a fresh view if the drive closed the old one. Only for who has the right to write.
     pub(crate) fn refreshed(&self) -> Result<Snapshot, EngineError> {
-        let current = self.current();
-        if !current.is_stale() {
-            return Ok(current);
+        let newest = self.heads.check()?;
+        if !newest.is_stale() {
+            return Ok(newest);
         }
+        self.settle()?;
         let (view, commit) = self.shared.store.open_view()?;
-        let fresh = current.with_view(self.view_at(commit, Some(view)));
-        self.show(fresh.clone());
+        let fresh = newest.with_view(self.view_at(commit, Some(view)));
+        self.heads.show(fresh.clone());
         Ok(fresh)
+    }
+
+    /// The state of this number, if there is one to settle, is durable and shows.
+    pub(crate) fn settle_at(&self, state: Option<u64>) -> Result<(), EngineError> {
+        state.map_or(Ok(()), |number| self.heads.settle(number, &self.shared.store))
+    }
+
+    /// All that was committed so far is durable, and shows.
+    pub(crate) fn settle(&self) -> Result<(), EngineError> {
+        self.heads.settle(self.heads.staged(), &self.shared.store)
     }
 }
 
@@ -283,13 +299,13 @@ impl Database {
         release_orphans(&shared.store, &catalog, &extents)?;
         let (current, trees) = TreeState::recover(view, catalog, &extents)?;
         let sequencer = Sequencer::new(current.csn());
-        let current = RwLock::new(current);
-        let (writing, written) = (Mutex::new(false), Condvar::new());
+        let heads = Heads::new(current);
+        let (writing, written) = (Mutex::default(), Condvar::new());
         let trees = Mutex::new(trees);
         let (durability, group_ms) = (RwLock::default(), AtomicU32::new(GROUP_MS_DEFAULT));
-        let inner = Inner { shared, current, writing, written, sequencer, durability, group_ms, trees };
+        let inner = Inner { shared, heads, writing, written, sequencer, durability, group_ms, trees };
         let database = Self { inner: Arc::new(inner) };
-        if database.inner.current().tables().any(|t| t.index_pending) {
+        if database.inner.heads.current().tables().any(|t| t.index_pending) {
             database.begin_exclusive()?.finish_indexes()?;
         }
         database.drop_unnamed_trees()?;
@@ -298,7 +314,7 @@ impl Database {
 
     /// Drops what is left of indexes whose making, or dropping, a crash cut short.
     fn drop_unnamed_trees(&self) -> Result<(), EngineError> {
-        let current = self.inner.current();
+        let current = self.inner.heads.current();
         let indexes: BTreeSet<String> =
             current.tables().flat_map(|t| t.indexes().iter().map(|i| index::tree_name(&i.name))).collect();
         let left = |t: &&Tree| t.name().starts_with(index::TREE_PREFIX) && !indexes.contains(t.name());
@@ -311,12 +327,14 @@ impl Database {
     /// # Errors
     /// None as a rule; when the drive had closed the view of an idle database, a new one is opened, which can fail.
     pub fn snapshot(&self) -> Result<Snapshot, EngineError> {
-        let current = self.inner.current();
+        let current = self.inner.heads.current();
         if !current.is_stale() {
             return Ok(current);
         }
         let _permit = self.inner.permit();
-        self.inner.refreshed()
+        let newest = self.inner.refreshed()?;
+        self.inner.settle()?;
+        Ok(newest)
     }
 
     /// Creates a table; answers whether it did (`false`: it was there, and `if_not_exists`).
@@ -409,7 +427,7 @@ impl Database {
 
     /// The tree of this name at the newest committed state.
     pub fn tree(&self, name: &str) -> Option<Tree> {
-        self.inner.current().tree(name)
+        self.inner.heads.current().tree(name)
     }
 
     /// Drops a tree and all that is in it, durably; answers whether it did.
@@ -439,8 +457,15 @@ impl Database {
     /// How often [`Database::sync`] should be called; `None` when no commit waits for that.
     pub fn group(&self) -> Option<Duration> {
         let ms = self.inner.group_ms.load(Ordering::Relaxed);
-        let group = *self.inner.durability.read() == Durability::Group;
-        group.then(|| Duration::from_millis(ms.max(1).into()))
+        let of_trees = (*self.inner.durability.read() == Durability::Group).then_some(ms);
+        let ms = of_trees.into_iter().chain(self.inner.heads.shortest_interval()).min()?;
+        Some(Duration::from_millis(ms.max(1).into()))
+    }
+
+    /// Has [`Database::sync`] called at least every so many milliseconds, as [`Database::set_group_ms`] does, for as long as the
+    /// answer lives: for transactions over tables with [`Durability::Group`].
+    pub fn sync_every(&self, ms: u32) -> SyncEvery {
+        SyncEvery::new(self.inner.clone(), ms)
     }
 
     /// Makes every commit so far durable.
@@ -448,8 +473,11 @@ impl Database {
     /// # Errors
     /// When the drive is full or fails.
     pub fn sync(&self) -> Result<(), EngineError> {
-        let _permit = self.inner.permit();
-        self.inner.trees.lock().sync(&self.inner)
+        {
+            let _permit = self.inner.permit();
+            self.inner.trees.lock().sync(&self.inner)?;
+        }
+        self.inner.heads.flush(&self.inner.shared.store)
     }
 
     /// Writes back every changed page of the trees, so that the next open replays nothing.

@@ -230,7 +230,7 @@ impl Inner {
     /// Applies a group, and tells those who wait for it.
     fn carry_out(&self, trees: &mut TreeState, group: &[Arc<Pending>]) {
         // Who writes to a tree that was dropped fails alone.
-        let current = self.current();
+        let current = self.heads.newest();
         let check = |p: &Arc<Pending>| p.writes.iter().try_for_each(|w| current.check_tree(&w.tree));
         let mut outcomes: Vec<Result<(), EngineError>> = group.iter().map(check).collect();
         let together = group.iter().zip(&outcomes).filter(|(_, o)| o.is_ok());
@@ -290,7 +290,7 @@ impl Inner {
         let (commit, view, csn) = self.write_along(writes, batch)?;
         let view = self.view_at(commit, view);
         let csn = csn.expect("a commit has a number");
-        self.show(self.current().with_commits(csn, Some(view)));
+        self.heads.show(self.heads.newest().with_commits(csn, Some(view)));
         Ok(())
     }
 }

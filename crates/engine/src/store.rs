@@ -154,7 +154,7 @@ impl Store {
         Ok((result?, link))
     }
 
-    /// Makes a batch durable; the view is there if it asked for one.
+    /// Sends a batch, which is durable then unless it is unforced; the view is there if it asked for one.
     pub(crate) fn write(&self, batch: Batch) -> Result<(CommitNo, Option<ViewId>), EngineError> {
         match self.call(Command::Write(batch))?.0 {
             Reply::Committed { commit, view } => Ok((commit, view)),
@@ -226,6 +226,11 @@ impl Store {
     /// One bounded step of the drive's background work.
     pub(crate) fn work(&self, write_bytes: u64) -> Progress {
         self.device.work(self.now(), Budget { write_bytes })
+    }
+
+    /// Makes durable what was written without force.
+    pub(crate) fn flush(&self) -> Result<(), EngineError> {
+        self.call(Command::Flush).map(drop)
     }
 
     pub(crate) fn checkpoint(&self) -> Result<(), EngineError> {

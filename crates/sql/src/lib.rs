@@ -35,7 +35,7 @@ pub use counts::{QueryCounts, StatementCounts};
 pub use error::SqlError;
 pub use lode_engine::ModelledTime;
 pub use offload::Offload;
-pub use options::LodeOptions;
+pub use options::{CommitDurability, LodeOptions};
 pub use session::{Session, SessionOptions};
 pub use statement::{Statement, StatementResult};
 pub use transaction::TransactionStatus;

@@ -6,6 +6,11 @@ use std::any::Any;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::error::{DataFusionError, Result};
 
+use std::fmt;
+use std::str::FromStr;
+
+use lode_engine::Durability;
+
 use crate::Offload;
 
 /// The settings of a session under the prefix `lode.`.
@@ -19,11 +24,78 @@ pub struct LodeOptions {
     pub profile: String,
     /// `lode.queue_depth`: tasks of a scan that are under way at a time on a modelled device, at most.
     pub queue_depth: u32,
+    /// `lode.durability`: when commits are durable.
+    pub durability: CommitDurability,
+}
+
+/// When a commit of a session is durable, as `SET lode.durability` says it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CommitDurability {
+    /// When it returns.
+    #[default]
+    Commit,
+    /// So many milliseconds later.
+    Group(u32),
+    /// Some time later: with the next that asks for more, or when the drive is closed.
+    None,
+}
+
+impl CommitDurability {
+    /// What `group` alone means, in milliseconds.
+    const GROUP_MS: u32 = 10;
+    /// Longest time of a group, in milliseconds.
+    const GROUP_MS_MAX: u32 = 60_000;
+
+    /// What the engine is told.
+    pub(crate) fn of_engine(self) -> Durability {
+        match self {
+            Self::Commit => Durability::Commit,
+            Self::Group(_) => Durability::Group,
+            Self::None => Durability::None,
+        }
+    }
+}
+
+impl fmt::Display for CommitDurability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Commit => f.write_str("commit"),
+            Self::Group(ms) => write!(f, "group({ms})"),
+            Self::None => f.write_str("none"),
+        }
+    }
+}
+
+impl FromStr for CommitDurability {
+    type Err = ();
+
+    fn from_str(s: &str) -> Result<Self, ()> {
+        let s = s.trim().to_ascii_lowercase();
+        match s.as_str() {
+            "commit" => Ok(Self::Commit),
+            "none" => Ok(Self::None),
+            "group" => Ok(Self::Group(Self::GROUP_MS)),
+            s => {
+                let ms = s
+                    .strip_prefix("group")
+                    .map(str::trim)
+                    .and_then(|s| s.strip_prefix('(')?.strip_suffix(')'));
+                let ms = ms.and_then(|ms| ms.trim().parse().ok());
+                ms.filter(|ms| (1..=Self::GROUP_MS_MAX).contains(ms)).map(Self::Group).ok_or(())
+            }
+        }
+    }
 }
 
 impl Default for LodeOptions {
     fn default() -> Self {
-        Self { offload: Offload::default(), bulk_rows: 100_000, profile: "none".into(), queue_depth: 32 }
+        Self {
+            offload: Offload::default(),
+            bulk_rows: 100_000,
+            profile: "none".into(),
+            queue_depth: 32,
+            durability: CommitDurability::default(),
+        }
     }
 }
 
@@ -65,6 +137,11 @@ impl ExtensionOptions for LodeOptions {
                 let depth = value.parse().ok().filter(|d| (1..=65_536).contains(d));
                 self.queue_depth = depth.ok_or_else(|| bad(key, value, "a number from 1 to 65536"))?;
             }
+            "durability" => {
+                self.durability = value
+                    .parse()
+                    .map_err(|()| bad(key, value, "commit, group(milliseconds, from 1 to 60000) or none"))?;
+            }
             "profile" if value == self.profile => {}
             "profile" => return Err(bad(key, value, "a choice when the drive is opened, by --profile")),
             _ => return Err(DataFusionError::Configuration(format!("there is no setting lode.{key}"))),
@@ -88,6 +165,11 @@ impl ExtensionOptions for LodeOptions {
                 "bulk_rows",
                 self.bulk_rows.to_string(),
                 "An INSERT of more rows than this is loaded in bulk, into column pages",
+            ),
+            entry(
+                "durability",
+                self.durability.to_string(),
+                "When commits are durable: commit, group(milliseconds) or none",
             ),
             entry(
                 "profile",
@@ -118,6 +200,15 @@ mod tests {
         config.set("lode.offload", "pages").unwrap();
         assert_eq!(LodeOptions::of(&config).offload, Offload::Pages);
         assert!(config.set("lode.offload", "most").unwrap_err().to_string().contains("off, index"));
+        for (value, shown) in
+            [("none", "none"), ("GROUP", "group(10)"), ("group( 5 )", "group(5)"), ("commit", "commit")]
+        {
+            config.set("lode.durability", value).unwrap();
+            assert_eq!(LodeOptions::of(&config).durability.to_string(), shown);
+        }
+        for value in ["group(0)", "group(60001)", "group(5", "group()", "soon", ""] {
+            assert!(config.set("lode.durability", value).unwrap_err().to_string().contains("group(milli"));
+        }
         assert!(config.set("lode.depth", "1").unwrap_err().to_string().contains("lode.depth"));
         let entries = config.entries();
         assert!(entries.iter().any(|e| e.key == "lode.offload" && e.value.as_deref() == Some("pages")));

@@ -24,7 +24,7 @@ use datafusion::physical_plan::{SendableRecordBatchStream, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement as Parsed;
 use futures::TryStreamExt;
-use lode_engine::{ClockReading, Database, EngineError, ModelledTime, Snapshot, Table};
+use lode_engine::{ClockReading, Database, EngineError, ModelledTime, Snapshot, SyncEvery, Table};
 use parking_lot::{Mutex, RwLock};
 
 use crate::catalog::{CATALOG, CatalogAt, SCHEMA};
@@ -32,7 +32,7 @@ use crate::config::configure;
 use crate::membership::UnknownMembership;
 use crate::modelled::physical_rules;
 use crate::numeric::DoubleMeetsDecimal;
-use crate::options::LodeOptions;
+use crate::options::{CommitDurability, LodeOptions};
 use crate::statement::{Statement, StatementResult};
 use crate::transaction::{TransactionStatus, Transactions};
 use crate::{Offload, QueryCounts, SqlError, StatementCounts};
@@ -76,6 +76,8 @@ pub struct Session {
     /// With a modelled device: when the last statement began.
     begun: Arc<Mutex<Option<ClockReading>>>,
     transactions: Transactions,
+    /// With `lode.durability = group(..)`: has the database synced so often.
+    syncs: Arc<Mutex<Option<SyncEvery>>>,
     /// Its statements wait for others' commits, and these for it: of a clone that runs a statement once more.
     alone: bool,
 }
@@ -122,6 +124,7 @@ impl Session {
             counts: Arc::default(),
             begun: Arc::default(),
             transactions: Transactions::default(),
+            syncs: Arc::default(),
             alone: false,
         })
     }
@@ -210,6 +213,20 @@ impl Session {
             let options = LodeOptions { offload, ..LodeOptions::of(c) };
             c.extensions.insert(options);
         });
+    }
+
+    /// When the session's commits are durable.
+    pub fn durability(&self) -> CommitDurability {
+        LodeOptions::of(self.state.read().config_options()).durability
+    }
+
+    /// `lode.durability` may have changed.
+    pub(crate) fn durability_set(&self) {
+        let syncs = match self.durability() {
+            CommitDurability::Group(ms) => Some(self.db.sync_every(ms)),
+            CommitDurability::Commit | CommitDurability::None => None,
+        };
+        *self.syncs.lock() = syncs;
     }
 
     /// What the scans of the last statement took so far: complete once its rows are taken.

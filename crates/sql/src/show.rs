@@ -65,7 +65,11 @@ fn change(session: &Session, name: &str, value: &str) -> Result<(), SqlError> {
     if one_partition && name == "datafusion.execution.target_partitions" {
         return Err(SqlError::Unsupported(format!("SET {name}: with a modelled device there is one")));
     }
-    Ok(session.with_config(|c| c.set(name, value))?)
+    session.with_config(|c| c.set(name, value))?;
+    if name == "lode.durability" {
+        session.durability_set();
+    }
+    Ok(())
 }
 
 fn no_setting(name: &str) -> SqlError {
@@ -79,6 +83,7 @@ fn setting_name(name: &ObjectName) -> Result<String, SqlError> {
 
 fn setting_value(value: &Expr) -> Option<String> {
     match value {
+        Expr::Function(_) => Some(value.to_string()),
         Expr::Identifier(word) => Some(word.value.clone()),
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => Some(format!("-{}", setting_value(expr)?)),
         Expr::UnaryOp { op: UnaryOperator::Plus, expr } => setting_value(expr),

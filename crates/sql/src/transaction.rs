@@ -159,8 +159,10 @@ impl Session {
             return Ok(Work { txn, of: Some(transactions.clone()) });
         }
         let (db, alone) = (self.database().clone(), self.commits_alone());
+        let durability = self.durability().of_engine();
         blocking(move || {
-            let txn = if alone { db.begin_exclusive()? } else { db.begin_write()? };
+            let mut txn = if alone { db.begin_exclusive()? } else { db.begin_write()? };
+            txn.set_durability(durability);
             Ok(Work { txn, of: None })
         })
         .await
@@ -218,8 +220,10 @@ impl Session {
     /// A transaction that failed is rolled back, and says so.
     async fn commit(&self) -> Result<StatementResult, SqlError> {
         let open = self.transactions().slot.lock().take();
+        let durability = self.durability().of_engine();
         let committed = blocking(move || match open {
-            Some(Open { failed: false, txn: Some(txn), .. }) => {
+            Some(Open { failed: false, txn: Some(mut txn), .. }) => {
+                txn.set_durability(durability);
                 txn.commit()?;
                 Ok(true)
             }

@@ -55,7 +55,7 @@ pub struct TreeLoad {
 
 impl TreeLoad {
     pub(crate) fn new(inner: Arc<Inner>, name: &str) -> Result<Self, EngineError> {
-        if inner.current().tree(name).is_some() {
+        if inner.heads.current().tree(name).is_some() {
             return Err(EngineError::TreeExists(name.into()));
         }
         let id = inner.shared.new_table();

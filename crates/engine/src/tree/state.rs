@@ -194,6 +194,10 @@ impl TreeState {
     pub(crate) fn commit(&mut self, inner: &Inner, group: &[Arc<Pending>]) -> Result<(), EngineError> {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { return Ok(()) };
         let durable = group.iter().any(|p| p.durable);
+        if !durable {
+            // It shows at once, and with it all before it.
+            inner.settle()?;
+        }
         let commits = group.iter().map(|p| (p.csn, &p.writes[..]));
         self.applied(inner, commits, Batch::default(), |state, snapshot, mut done, batch| {
             let mut view = None;
@@ -207,7 +211,7 @@ impl TreeState {
                 state.unsynced.add(std::mem::take(&mut done.redo), &done.with_redo);
             }
             state.publish(inner, first.csn, &done);
-            inner.show(snapshot.with_commits(last.csn, view));
+            inner.heads.show(snapshot.with_commits(last.csn, view));
             Ok(())
         })
     }
@@ -333,7 +337,7 @@ impl TreeState {
         let (commit, view) = self.send_all(inner, &all, Batch { pin, ..Batch::default() })?;
         if pin {
             let view = inner.view_at(commit, view);
-            inner.show(snapshot.with_commits(snapshot.csn(), Some(view)));
+            inner.heads.show(snapshot.with_commits(snapshot.csn(), Some(view)));
         }
         Ok(())
     }
@@ -396,7 +400,7 @@ impl TreeState {
             self.dirty.written(f);
         }
         self.redo.trimmed(&passed);
-        inner.show(snapshot.with_commits(snapshot.csn(), Some(view)));
+        inner.heads.show(snapshot.with_commits(snapshot.csn(), Some(view)));
         drop(snapshot);
         inner.shared.frames.evict();
         Ok(true)
@@ -420,7 +424,7 @@ impl TreeState {
         inner.shared.frames.forget(extent);
         let tree = Tree::new(id, name.into(), extent.page(1));
         // What it holds is of the newest commit: later ones change it.
-        let csn = inner.current().csn();
+        let csn = inner.heads.newest().csn();
         let mut bitmap = Allocation::empty(extent);
         bitmap.set(1, true);
         bitmap.set_csn(csn);
@@ -495,7 +499,8 @@ impl TreeState {
         batch.writes.extend(writes);
         batch.trims.extend(trims);
         let (commit, view) = self.write(inner, batch)?;
-        inner.publish(commit, view, None, catalog, changed);
+        inner.heads.show(inner.made(commit, view, None, catalog, changed));
+        inner.forget_changes();
         Ok(())
     }
 

@@ -19,6 +19,7 @@ use super::stream::{Io, Stream};
 use crate::catalog::Catalog;
 use crate::sequencer::TreeWrites;
 use crate::table::EXTENTS_MAX;
+use crate::transaction::Durability;
 use crate::{EngineError, Table};
 
 /// A change that writes more bytes than this is not held in memory until its commit.
@@ -65,14 +66,22 @@ impl WriteTxn {
         }
         let dropped = self.unnamed_trees();
         let (with, after) = self.divided(entries)?;
-        let commit = self.publish(batch, catalog, with)?;
+        // Who waits for the right to write shares a flush with this one; alone, a forced batch takes less.
+        let forced = self.durability == Durability::Commit && !self.database.others_wait();
+        let (commit, state) = self.publish(batch, catalog, with, forced)?;
         // The rows are committed; entries that stay only cost speed.
         let _ = self.apply(after);
         self.drop_trees(&dropped);
         if self.snapshot.tables().any(|t| t.index_pending) {
             // The rows are committed; entries that can not be made now only cost speed, the next open tries again.
+            let database = self.database.clone();
             let _ = self.finish_indexes();
+            database.settle_at(state)?;
+            return Ok(commit);
         }
+        // Others commit while this is flushed.
+        self.permit = None;
+        self.database.settle_at(state)?;
         Ok(commit)
     }
 
@@ -88,7 +97,7 @@ impl WriteTxn {
                 .insert(t.name().into(), Arc::new(built.with_contents(t.rows, t.bytes, t.tail, false)));
         }
         let batch = self.batch(&catalog, Batch::default(), Vec::new())?;
-        self.publish(batch, catalog, Vec::new()).map(drop)
+        self.publish(batch, catalog, Vec::new(), true).map(drop)
     }
 
     /// All changes in one batch; `None` when they are too large for one.
@@ -190,13 +199,16 @@ impl WriteTxn {
         Ok(batch)
     }
 
-    /// Sends the final batch; when it is durable, its state becomes the current one and this transaction's snapshot.
+    /// Sends the final batch: its state becomes the newest one and this transaction's snapshot, and with `forced` the current
+    /// one. Answers the state that is to be settled.
     fn publish(
         &mut self,
-        batch: Batch,
+        mut batch: Batch,
         catalog: Catalog,
         entries: Vec<TreeWrites>,
-    ) -> Result<CommitNo, EngineError> {
+        forced: bool,
+    ) -> Result<(CommitNo, Option<u64>), EngineError> {
+        batch.unforced = !forced;
         let released: BTreeSet<ExtentId> = batch.releases.iter().copied().collect();
         let old = self.snapshot.tables().flat_map(|t| &t.extents).filter(|e| released.contains(&e.id));
         let mut changed: Vec<Lpid> = old.flat_map(|e| (0..e.used).map(|p| e.id.page(p))).collect();
@@ -212,9 +224,21 @@ impl WriteTxn {
         self.shared().unpublished.lock().retain(|e| !self.fresh.contains(e));
         self.fresh.clear();
         self.index_rules.clear();
-        self.snapshot = self.database.publish(commit, view, csn, catalog.clone(), changed);
+        self.snapshot = self.database.made(commit, view, csn, catalog.clone(), changed);
         self.catalog = catalog;
-        Ok(commit)
+        let heads = &self.database.heads;
+        if !forced {
+            heads.sent_unforced();
+        }
+        let state = match forced || (self.durability != Durability::Commit && heads.is_settled()) {
+            true => {
+                heads.show(self.snapshot.clone());
+                None
+            }
+            false => Some(heads.stage(self.snapshot.clone())),
+        };
+        self.database.forget_changes();
+        Ok((commit, state))
     }
 
     fn working(&self, id: TableId) -> Arc<Table> {

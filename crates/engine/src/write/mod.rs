@@ -41,6 +41,7 @@ use crate::catalog::Catalog;
 use crate::database::{Inner, Permit, Shared};
 use crate::own::Own;
 use crate::snapshot::View;
+use crate::transaction::Durability;
 use crate::{EngineError, LinkStats, Map, RowAddress, Set, Snapshot, Table, read};
 use change::TableChange;
 pub(crate) use edit::Edits;
@@ -65,6 +66,8 @@ pub struct WriteTxn {
     current: Option<Snapshot>,
     /// A view that shows what it loaded so far.
     loaded_view: Option<Arc<View>>,
+    /// When it is durable.
+    durability: Durability,
     /// Held from the begin, or since the commit; given back last of all.
     permit: Option<Permit>,
 }
@@ -80,8 +83,15 @@ impl WriteTxn {
             fresh: Vec::new(),
             current: None,
             loaded_view: None,
+            durability: Durability::Commit,
             permit,
         }
+    }
+
+    /// When the commit is durable: when it returns, unless something else is said here. With [`Durability::Group`], see
+    /// [`crate::Database::sync_every`].
+    pub fn set_durability(&mut self, d: Durability) {
+        self.durability = d;
     }
 
     /// The state at its begin.

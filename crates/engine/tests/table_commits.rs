@@ -1,0 +1,168 @@
+//! When commits of tables are durable, and when they show: on a real drive whose power goes.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use lode_base::Geometry;
+use lode_base::random::mix;
+use lode_engine::{Database, DatabaseOptions, Durability, EngineError, IndexDef, IndexKind, Layout};
+use lode_firmware::{Drive, DriveOptions, Unrecovered};
+use lode_flash::{Faults, Medium};
+use support::*;
+
+fn new_drive() -> (Drive, Faults) {
+    let geometry = Geometry::new(1, 1, 1, 4096, 4096, 256 << 10, 128).unwrap();
+    let (medium, faults) = Medium::simulated(geometry);
+    (Drive::format(medium, DriveOptions::default()).unwrap(), faults)
+}
+
+fn opened(drive: Drive) -> Database {
+    Database::open(Arc::new(drive), DatabaseOptions::default()).unwrap()
+}
+
+/// Power goes, if it is not gone yet, and comes back.
+fn after_a_cut(db: Database, faults: &Faults, seed: u64) -> Database {
+    if !faults.is_cut() {
+        faults.cut();
+    }
+    drop(db);
+    let (medium, _) = faults.restored(seed).unwrap();
+    let db = opened(Unrecovered::new(medium, DriveOptions::default()).recover().unwrap());
+    sound(&db);
+    db
+}
+
+/// A table with a key, and an index that each commit changes too.
+fn table_with_index(db: &Database) {
+    db.create_table(table(Layout::Row), false).unwrap();
+    let kind = IndexKind::Btree { unique: true };
+    let index = IndexDef { name: "by_key".into(), table: "t".into(), columns: vec![0], kind };
+    db.create_index(index, false).unwrap();
+}
+
+fn insert_with(db: &Database, key: i64, d: Durability) -> Result<(), EngineError> {
+    let mut txn = db.begin_write()?;
+    txn.set_durability(d);
+    let columns = columns_of(txn.snapshot(), "t", &[row(key)]);
+    txn.insert("t", columns)?;
+    txn.commit().map(drop)
+}
+
+fn shown(db: &Database) -> BTreeSet<i64> {
+    keys(&db.snapshot().unwrap(), "t").into_iter().collect()
+}
+
+#[test]
+fn what_need_not_be_durable_shows_at_once_and_a_crash_leaves_a_prefix_of_it() {
+    let mut left = BTreeSet::new();
+    for seed in 0..40 {
+        let (drive, faults) = new_drive();
+        let db = opened(drive);
+        table_with_index(&db);
+        let mode = if seed % 2 == 0 { Durability::None } else { Durability::Group };
+        for key in 0..20 {
+            insert_with(&db, key, mode).unwrap();
+            assert_eq!(shown(&db).len() as i64, key + 1);
+        }
+        let db = after_a_cut(db, &faults, seed);
+        let there = shown(&db);
+        assert!(there.iter().copied().eq(0..there.len() as i64), "seed {seed}: {there:?}");
+        left.insert(there.len());
+    }
+    assert!(left.len() > 3 && *left.first().unwrap() < 20, "{left:?}");
+}
+
+#[test]
+fn a_sync_or_a_durable_commit_makes_all_before_it_durable() {
+    for seed in 0..20 {
+        let (drive, faults) = new_drive();
+        let db = opened(drive);
+        table_with_index(&db);
+        let tree = db.create_tree("tree", false).unwrap();
+        (0..10).for_each(|key| insert_with(&db, key, Durability::None).unwrap());
+        match seed % 4 {
+            0 => db.sync().unwrap(),
+            1 => insert_with(&db, 10, Durability::Commit).unwrap(),
+            2 => db.flush().and_then(|()| db.sync()).unwrap(),
+            _ => {
+                let mut txn = db.begin().unwrap();
+                txn.put(&tree, b"key", b"value").unwrap();
+                txn.commit().unwrap();
+            }
+        }
+        (20..25).for_each(|key| insert_with(&db, key, Durability::None).unwrap());
+        let db = after_a_cut(db, &faults, seed);
+        let there = shown(&db);
+        assert!((0..10).all(|key| there.contains(&key)), "seed {seed}: {there:?}");
+    }
+}
+
+/// What a thread was told, and what anybody saw, is there after a crash.
+#[test]
+fn threads_that_commit_together_share_flushes_and_show_nothing_that_a_crash_takes() {
+    const THREADS: i64 = 6;
+    let mut told = 0;
+    for seed in 0..40u64 {
+        let (drive, faults) = new_drive();
+        let db = opened(drive.clone());
+        table_with_index(&db);
+        let tree = db.create_tree("tree", false).unwrap();
+        faults.cut_after(40 + mix(seed) % 400);
+        let over = AtomicBool::new(false);
+        let (acknowledged, seen) = std::thread::scope(|s| {
+            let inserts = |n: i64| {
+                let (db, faults, tree) = (&db, &faults, &tree);
+                s.spawn(move || {
+                    let mut acknowledged = Vec::new();
+                    for i in 0..40 {
+                        let key = i * THREADS + n;
+                        if insert_with(db, key, Durability::Commit).is_err() || faults.is_cut() {
+                            break;
+                        }
+                        assert!(shown(db).contains(&key), "a thread sees what it committed");
+                        acknowledged.push(key);
+                        if n == 0 {
+                            // Commits to trees that need not be durable go between the others.
+                            let mut txn = db.begin().unwrap();
+                            txn.set_durability(Durability::None);
+                            txn.put(tree, &key.to_be_bytes(), b"value").unwrap();
+                            if txn.commit().is_err() {
+                                break;
+                            }
+                            let found = db.begin().unwrap().get(tree, &key.to_be_bytes());
+                            assert!(found.is_err() || found.unwrap().is_some());
+                        }
+                    }
+                    acknowledged
+                })
+            };
+            let threads: Vec<_> = (0..THREADS).map(inserts).collect();
+            let reader = s.spawn(|| {
+                let mut seen = BTreeSet::new();
+                while !over.load(Ordering::Relaxed) {
+                    let now = shown(&db);
+                    if faults.is_cut() {
+                        break;
+                    }
+                    seen.extend(now);
+                }
+                seen
+            });
+            let acknowledged: Vec<i64> = threads.into_iter().flat_map(|t| t.join().unwrap()).collect();
+            over.store(true, Ordering::Relaxed);
+            (acknowledged, reader.join().unwrap())
+        });
+        drop(drive);
+        let db = after_a_cut(db, &faults, seed);
+        let there = shown(&db);
+        let lost: Vec<_> = acknowledged.iter().chain(&seen).filter(|k| !there.contains(k)).collect();
+        assert!(lost.is_empty(), "seed {seed}: {lost:?} of {} are gone", acknowledged.len());
+        told += acknowledged.len();
+        // It goes on.
+        insert_with(&db, 1_000_000, Durability::Commit).unwrap();
+    }
+    assert!(told > 200, "{told} commits were acknowledged");
+}
