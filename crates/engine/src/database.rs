@@ -505,6 +505,20 @@ impl Database {
         self.inner.shared.pool.stats()
     }
 
+    /// Has the buffer pool give up so many bytes of its limit, for someone who needs memory for a while; false when it can not
+    /// spare them.
+    pub fn lend_memory(&self, bytes: usize) -> bool {
+        self.inner.shared.pool.lend(bytes)
+    }
+
+    /// Gives back what [`Database::lend_memory`] gave up.
+    ///
+    /// # Panics
+    /// When so much was not lent.
+    pub fn return_memory(&self, bytes: usize) {
+        self.inner.shared.pool.take_back(bytes);
+    }
+
     /// Empties the buffer pool.
     pub fn clear_pool(&self) {
         self.inner.shared.pool.clear();

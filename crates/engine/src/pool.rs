@@ -7,11 +7,13 @@
 //! The pool holds the newest version of each part. A commit that changes a page drops its frames and notes its number
 //! before it is published; a snapshot uses or fills a frame only if it is not older than that number.
 //! Invariants: a shard's bytes are the sum of its frames' and at most its limit; a frame is of the newest version.
-//! Eviction is by second chance: a frame that was used since the hand last passed stays once more.
+//! Eviction is by second chance: a frame that was used since the hand last passed stays once more. A part of the limit can be
+//! lent to others, who need it for a while.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lode_base::{CommitNo, Lpid};
 use lode_page::{Column, TablePage};
@@ -22,6 +24,8 @@ use crate::Map;
 /// A shard is at least this large, so that large columns have a place.
 const SHARD_BYTES_MIN: usize = 16 << 20;
 const SHARDS_MAX: usize = 16;
+/// What a shard keeps of its limit, whatever is lent.
+const KEPT: usize = 8;
 /// What a frame takes beside its bytes, about.
 const FRAME_OVERHEAD_BYTES: usize = 160;
 
@@ -58,7 +62,10 @@ pub(crate) enum Frame {
 
 pub(crate) struct Pool {
     shards: Vec<Mutex<Shard>>,
-    shard_limit_bytes: usize,
+    /// With what is lent.
+    shard_full_bytes: usize,
+    shard_limit_bytes: AtomicUsize,
+    lent_bytes: Mutex<usize>,
     /// Changes by commit, oldest first, as long as a snapshot older than them may be read.
     history: Mutex<VecDeque<(CommitNo, Vec<Lpid>)>>,
 }
@@ -91,9 +98,39 @@ impl Pool {
         let shards = (limit_bytes / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX);
         Self {
             shards: (0..shards).map(|_| Mutex::default()).collect(),
-            shard_limit_bytes: limit_bytes / shards,
+            shard_full_bytes: limit_bytes / shards,
+            shard_limit_bytes: AtomicUsize::new(limit_bytes / shards),
+            lent_bytes: Mutex::new(0),
             history: Mutex::default(),
         }
+    }
+
+    /// Gives up so many bytes of the limit, and what is held beyond; false when that is more than can be spared.
+    pub(crate) fn lend(&self, bytes: usize) -> bool {
+        let mut lent = self.lent_bytes.lock();
+        let most = (self.shard_full_bytes - self.shard_full_bytes / KEPT) * self.shards.len();
+        let Some(sum) = lent.checked_add(bytes).filter(|&sum| sum <= most) else { return false };
+        *lent = sum;
+        let limit = self.limit_with(sum);
+        for shard in &self.shards {
+            shard.lock().make_room(limit);
+        }
+        true
+    }
+
+    /// Has the limit back that was lent.
+    pub(crate) fn take_back(&self, bytes: usize) {
+        let mut lent = self.lent_bytes.lock();
+        *lent = lent.checked_sub(bytes).expect("as much was lent");
+        self.limit_with(*lent);
+    }
+
+    /// Sets, and answers, the limit of a shard while so much is lent.
+    fn limit_with(&self, lent: usize) -> usize {
+        let limit = self.shard_full_bytes - lent.div_ceil(self.shards.len());
+        // Whoever is within a shard with the old limit is waited for, there.
+        self.shard_limit_bytes.store(limit, Ordering::SeqCst);
+        limit
     }
 
     /// The frame of a part, for a snapshot of this commit.
@@ -122,17 +159,18 @@ impl Pool {
         let mut s = self.shard(lpid).lock();
         let current = s.changed.get(&lpid).is_none_or(|&c| c <= snapshot);
         let held = s.frames.get(&lpid).is_some_and(|parts| parts.iter().any(|h| h.part == part));
-        if !current || held || bytes > self.shard_limit_bytes {
+        let limit = self.shard_limit_bytes.load(Ordering::SeqCst);
+        if !current || held || bytes > limit {
             return;
         }
-        s.make_room(self.shard_limit_bytes - bytes);
+        s.make_room(limit - bytes);
         let id = s.next_id;
         s.next_id += 1;
         s.ring.push_back((lpid, id));
         s.frames.entry(lpid).or_default().push(Held { id, part, frame, bytes, used: false });
         s.frame_count += 1;
         s.bytes += bytes;
-        assert!(s.bytes <= self.shard_limit_bytes, "the pool's limit holds");
+        assert!(s.bytes <= limit, "the pool's limit holds");
     }
 
     /// Pages that `commit` changed: their frames go. To be called before the commit is published.
@@ -183,7 +221,7 @@ impl Pool {
 
     pub(crate) fn stats(&self) -> PoolStats {
         let mut stats = PoolStats {
-            limit_bytes: (self.shard_limit_bytes * self.shards.len()) as u64,
+            limit_bytes: (self.shard_limit_bytes.load(Ordering::SeqCst) * self.shards.len()) as u64,
             ..PoolStats::default()
         };
         for shard in &self.shards {
@@ -256,6 +294,28 @@ mod tests {
 
     fn page(n: u64) -> Lpid {
         Lpid::from_raw(n).unwrap()
+    }
+
+    #[test]
+    fn what_is_lent_is_given_up_at_once_and_had_back() {
+        let pool = Pool::new(64 << 20);
+        let part = Part::Column(0);
+        let fill = |from: u64| {
+            (from..from + 100).for_each(|n| pool.insert(page(n), part, CommitNo::new(1), frame(1), 1 << 20));
+        };
+        fill(0);
+        assert!(pool.stats().bytes > 50 << 20, "{:?}", pool.stats());
+        assert!(!pool.lend(57 << 20), "an eighth stays");
+        assert!(pool.lend(24 << 20) && pool.lend(16 << 20));
+        let left = pool.stats();
+        assert_eq!(left.limit_bytes, 24 << 20);
+        assert!(left.bytes <= 24 << 20 && left.bytes > 16 << 20, "{left:?}");
+        fill(1000);
+        assert!(pool.stats().bytes <= 24 << 20);
+        assert!(!pool.lend(17 << 20) && pool.lend(16 << 20));
+        pool.take_back(56 << 20);
+        fill(2000);
+        assert!(pool.stats().limit_bytes == 64 << 20 && pool.stats().bytes > 50 << 20);
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub mod error;
 mod filter_names;
 mod index_order;
 mod membership;
+mod memory;
 mod modelled;
 mod numeric;
 pub mod offload;

@@ -30,6 +30,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::catalog::{CATALOG, CatalogAt, SCHEMA};
 use crate::config::configure;
 use crate::membership::UnknownMembership;
+use crate::memory::query_memory;
 use crate::modelled::physical_rules;
 use crate::numeric::DoubleMeetsDecimal;
 use crate::options::{CommitDurability, LodeOptions};
@@ -44,7 +45,8 @@ pub struct SessionOptions {
     pub target_partitions: usize,
     /// How deep scans go into the drive.
     pub offload: Offload,
-    /// Memory for the operators of a query; what needs more spills to disk or fails.
+    /// Memory for the operators of a query, which the buffer pool adds to from its own; what needs more spills to disk or
+    /// fails.
     pub memory_bytes: usize,
 }
 
@@ -109,7 +111,8 @@ impl Session {
         // Errors name their line and column.
         sql.collect_spans = true;
         let initial = config.options().clone();
-        let runtime = RuntimeEnvBuilder::new().with_memory_limit(options.memory_bytes, 1.0).build_arc()?;
+        let memory = query_memory(db.clone(), options.memory_bytes);
+        let runtime = RuntimeEnvBuilder::new().with_memory_pool(memory).build_arc()?;
         let state = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(runtime)
