@@ -37,10 +37,11 @@ pub(crate) fn parse_capacity(text: &str) -> Result<u64, String> {
 /// What a command may use of the machine.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Resources {
-    /// Memory for the buffer pool and for queries together
+    /// Memory for buffer pool, indexes and queries together
     ///
-    /// Half is the buffer pool's, half the queries'; a query that needs more spills to disk where it can, and fails
-    /// with one line where it cannot.
+    /// Half is the queries', a sixteenth is for nodes of B+-tree indexes (128MB at most), the rest the buffer pool's. A query that
+    /// needs more takes it from the buffer pool while it runs; then it spills to disk where it can, and fails with one line where
+    /// it cannot.
     #[arg(long, value_name = "SIZE", default_value = "2GB", value_parser = parse_bytes)]
     pub(crate) memory: u64,
 
@@ -325,7 +326,9 @@ fn assemble(
     host: Option<Arc<HostClock>>,
 ) -> CliResult<Opened> {
     let half = usize::try_from(resources.memory / 2).unwrap_or(usize::MAX);
-    let pool = DatabaseOptions { pool_bytes: half, host, ..DatabaseOptions::default() };
+    let frame_bytes = (half / 8).min(128 << 20);
+    let pool =
+        DatabaseOptions { pool_bytes: half - frame_bytes, frame_bytes, host, ..DatabaseOptions::default() };
     let database = Database::open(drive.device(), pool).map_err(|e| CliError::file(path, e))?;
     let options =
         SessionOptions { target_partitions: usize::from(resources.partitions), offload, memory_bytes: half };
