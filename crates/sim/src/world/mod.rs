@@ -210,24 +210,25 @@ impl<'a> World<'a> {
 
     fn checkpoint(&mut self) -> Done {
         match self.run(Command::Checkpoint)? {
-            Ok(Reply::Done) => Ok(self.was_forced()),
+            Ok(Reply::Done) => self.was_forced(),
             answer => self.failed("a checkpoint", answer),
         }
     }
 
     fn flush(&mut self) -> Done {
         match self.run(Command::Flush)? {
-            Ok(Reply::Done) => Ok(self.was_forced()),
+            Ok(Reply::Done) => self.was_forced(),
             answer => self.failed("a flush", answer),
         }
     }
 
     /// Something was answered that makes all batches durable that were answered before; unless power went meanwhile, and
     /// nobody heard it.
-    fn was_forced(&mut self) {
+    fn was_forced(&mut self) -> Done {
         if !self.faults.is_cut() {
             self.oracle.forced();
         }
+        Ok(())
     }
 
     fn work(&mut self, times: u32, bytes: u64) {
