@@ -81,7 +81,8 @@ impl Core {
         let as_of = as_of + u64::from(planted::is(Planted::AsOfHigh));
         let as_of = as_of.saturating_sub(planted::is(Planted::AsOfLow).into());
         let record = Record::Flushed { as_of, pages: homes, freed: freed.into_vec() };
-        let action = Action { record, eblocks: placed.eblocks, ..Action::default() };
+        let unforced = planted::is(Planted::CheckpointBeforeForce);
+        let action = Action { record, eblocks: placed.eblocks, unforced, ..Action::default() };
         self.carry_out(w, action).map(drop).map_err(FirmwareError::Refused)
     }
 

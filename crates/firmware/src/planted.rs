@@ -9,7 +9,7 @@ lode_base::planted_faults! {
     MoveNotForced: "the victim is freed before its move is durable: a group of moves is not forced",
     UnforcedProves: "what an unforced group frees is used again before it is durable",
     FlushLies: "a flush does not sync",
-    CheckpointBeforeForce: "a checkpoint record says that the log is durable up to groups that were not forced",
+    CheckpointBeforeForce: "a checkpoint forces none of its groups, and its record says that the log is durable up to them",
     OpenedAfterPages: "the record that opens an EBLOCK comes behind the pages in it",
     PointerSkipped: "a log page names the third place for the next page as the second, too",
     CandidateReused: "truncation lets an EBLOCK go that the log may go on in",

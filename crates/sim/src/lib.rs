@@ -8,7 +8,10 @@
 //! # What is allowed
 //!
 //! 1. **A batch that was acknowledged** while there was power is there, whole, after every later open, until it is
-//!    written over. Commit numbers are consecutive: the n-th batch that is acknowledged is commit n.
+//!    written over. Commit numbers are consecutive: the n-th batch that is acknowledged is commit n. One that is unforced
+//!    shows at once, and is there for sure only once a later forced one, a flush, a checkpoint, or the opening or closing
+//!    of a session was acknowledged, or the drive was closed. Until then a power cut, or the reopening of a drive that
+//!    became read-only, may take the last of them along, whole, from any one on; what came after that one is gone too.
 //! 2. **Batches under way at a power cut** are there whole or not at all. Those that are there are the first few in the
 //!    order in which the queue took them. A batch that was refused while there was power is never there; one that the
 //!    host's file failed (`Medium`, `ReadOnly`) may be, if no other batch was acknowledged between that and the reopen.
@@ -43,8 +46,10 @@
 //!   `Uncorrectable` if a hit lies within it, and that page only. A command may fail with a message of damage. An image
 //!   may be refused as damaged, check and scrub may find something. The batches that were acknowledged last, together, and
 //!   those right before them if all since were hit, may be gone after a reopen, whole, with sessions opened or closed
-//!   since: nothing tells them from batches that were never finished. So is then what GC moved last; a page of which only
-//!   that copy was left answers `Uncorrectable`. Never wrong bytes; never a batch in part.
+//!   since: nothing tells them from batches that were never finished. Where some of them were unforced, these are all up to
+//!   the page of the log that the last but one says was durable: the last may be the only one that says so of several
+//!   batches, of which the later ones freed what the earlier ones wrote (`oracle::Tail`). So is then what GC moved last; a
+//!   page of which only that copy was left answers `Uncorrectable`. Never wrong bytes; never a batch in part.
 //! * *Both copies of the superblock, or of a checkpoint record*: the image may be refused by name.
 //! * *A file system without room, a write or a sync that fails*: the command that meets it may fail by name, and the drive
 //!   may be read-only until it is reopened. All that was acknowledged can be read all the while, and after the next open.

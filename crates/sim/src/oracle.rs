@@ -3,6 +3,7 @@
 //! ```text
 //!   now ── apply(change) ─► now'        a view keeps the state that it was opened at
 //!   crash: the drive says commit m ─► the first m - now.commit of the pending changes took effect, and no other
+//!                                     m below now.commit: it is in the state before the unforced batch m + 1
 //! ```
 
 use std::collections::BTreeMap;
@@ -63,6 +64,8 @@ pub(crate) struct Change {
     pub(crate) releases: Vec<ExtentId>,
     pub(crate) rules: Vec<(OwnerId, Option<IndexRule>)>,
     pub(crate) session: Option<(SessionId, u64)>,
+    /// Whether it may be answered before it is durable.
+    pub(crate) unforced: bool,
 }
 
 impl State {
@@ -142,17 +145,78 @@ pub(crate) struct Oracle {
     pub(crate) sessions_in_doubt: u32,
     /// Sessions that are open, and whose number nobody heard.
     pub(crate) unknown_sessions: u32,
-    /// The states before each of the batches that were acknowledged last, together.
-    pub(crate) tail: Vec<Rc<State>>,
+    /// The states before each of the unforced batches behind which nothing was forced: it may be any of them after the
+    /// next open, and then nothing of what came later is there.
+    pub(crate) unforced: Vec<Rc<State>>,
+    /// What a fault that hits the end of the log may take along.
+    tail: Tail,
     /// Pages that got their index entries last, behind which no batch is whole yet: a fault may take those along, too.
     pub(crate) indexed_last: Vec<Lpid>,
+}
+
+/// The batches that were acknowledged last: a later page of the log does not yet say that they were durable, or does so
+/// alone.
+///
+/// ```text
+///   a, b unforced ─► p forced ─► q forced ─► r forced          page p says that what was forced before a is durable; q
+///                                                              that a, b, p are; r that q is
+/// ```
+///
+/// Of batches that were forced one by one each says so of the one before: once q is there, p is proven and q alone can
+/// go. Page q is the only one that says so of a and b, and what they freed of each other may be used again from then
+/// on: where q is hit, their data is not there, and they are taken for batches that were never finished. So they leave
+/// only once r says so of q.
+#[derive(Debug, Default)]
+struct Tail {
+    /// The state before each, and whether it was unforced.
+    batches: Vec<(Rc<State>, bool)>,
+    /// Of the first so many the last page that was forced says so.
+    told: usize,
+    /// The first so many are durable.
+    synced: usize,
+}
+
+impl Tail {
+    /// A group was forced that nothing hit: it says so of all that was synced before.
+    fn prove(&mut self) {
+        let unforced = self.batches[self.told..self.synced].iter().any(|b| b.1);
+        let gone = if unforced { self.told } else { self.synced };
+        self.batches.drain(..gone);
+        self.synced -= gone;
+        self.told = self.synced;
+    }
 }
 
 impl Oracle {
     /// The next commit.
     pub(crate) fn apply(&mut self, change: &Change) {
-        self.tail.push(self.now.clone());
+        self.tail.batches.push((self.now.clone(), change.unforced));
+        if change.unforced {
+            self.unforced.push(self.now.clone());
+        }
         Rc::make_mut(&mut self.now).apply(change);
+        if !change.unforced {
+            self.forced();
+        }
+    }
+
+    /// All that was answered is durable.
+    pub(crate) fn forced(&mut self) {
+        self.unforced.clear();
+        self.tail.synced = self.tail.batches.len();
+    }
+
+    /// A batch was forced that nothing hit.
+    pub(crate) fn proves(&mut self) {
+        self.tail.prove();
+        self.indexed_last.clear();
+        self.fresh_sessions.clear();
+    }
+
+    /// Nothing is in doubt any more.
+    pub(crate) fn found(&mut self) {
+        self.tail = Tail::default();
+        self.unforced.clear();
     }
 
     /// Forgets an extent that no batch wrote into; false when it is another one.
@@ -184,7 +248,10 @@ impl Oracle {
     pub(crate) fn settle(&mut self, commit: u64) -> Vec<(usize, Rc<State>)> {
         self.views.clear();
         let pending = std::mem::take(&mut self.pending);
-        let Some(applied) = commit.checked_sub(self.now.commit) else { return Vec::new() };
+        let Some(applied) = commit.checked_sub(self.now.commit) else {
+            let state = self.unforced.iter().find(|s| s.commit == commit);
+            return state.map(|s| (0, s.clone())).into_iter().collect();
+        };
         let mut found = Vec::new();
         some_of(&pending, self.now.clone(), applied, &mut |state| found.push((applied as usize, state)));
         found
@@ -193,8 +260,8 @@ impl Oracle {
     /// Forgets the batches that were acknowledged last, down to this commit; false when others would go too.
     pub(crate) fn loses_tail(&mut self, commit: u64) -> bool {
         let tail = std::mem::take(&mut self.tail);
-        match tail.into_iter().find(|s| s.commit == commit) {
-            Some(state) => {
+        match tail.batches.into_iter().find(|(s, _)| s.commit == commit) {
+            Some((state, _)) => {
                 self.now = state;
                 true
             }
@@ -251,6 +318,44 @@ mod tests {
         assert!(settled(0, false).is_empty(), "an acknowledged batch is gone");
         assert!(settled(4, false).is_empty(), "a batch that nobody submitted");
         assert_eq!(settled(2, true), [vec![2], vec![1, 3]], "a batch that the medium failed can be missing");
+    }
+
+    fn unforced(page: u16, seed: u64) -> Change {
+        Change { unforced: true, ..change(page, seed) }
+    }
+
+    #[test]
+    fn of_unforced_batches_a_prefix_counts_and_none_behind_which_something_was_forced_is_gone() {
+        let settled = |commit, flushes: bool| -> Vec<usize> {
+            let mut o = Oracle::default();
+            [change(0, 1), unforced(1, 2), unforced(2, 3)].iter().for_each(|c| o.apply(c));
+            if flushes {
+                o.forced();
+            }
+            o.pending.push(Pending { change: change(3, 4), failed: false });
+            o.settle(commit).into_iter().map(|(_, s)| s.pages.len()).collect()
+        };
+        for commit in 0..=5 {
+            let there = |from| if (from..=4).contains(&commit) { vec![commit as usize] } else { Vec::new() };
+            assert_eq!((settled(commit, false), settled(commit, true)), (there(1), there(3)), "{commit}");
+        }
+    }
+
+    #[test]
+    fn unforced_batches_leave_the_tail_once_two_pages_say_that_they_were_durable() {
+        let mut o = Oracle::default();
+        let mut left = |c: Change| {
+            if !c.unforced {
+                o.proves();
+            }
+            o.apply(&c);
+            o.tail.batches.iter().map(|(s, _)| s.commit + 1).collect::<Vec<_>>()
+        };
+        assert_eq!((left(change(0, 1)), left(change(0, 2))), (vec![1], vec![2]), "one after the other");
+        assert_eq!((left(unforced(0, 3)), left(unforced(0, 4))), (vec![2, 3], vec![2, 3, 4]));
+        assert_eq!(left(change(0, 5)), [3, 4, 5], "it says so of 2");
+        assert_eq!(left(change(0, 6)), [3, 4, 5, 6], "it alone says so of 3 and 4");
+        assert_eq!(left(change(0, 7)), [7]);
     }
 
     #[test]

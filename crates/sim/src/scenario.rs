@@ -21,6 +21,15 @@ use crate::world::{self, Lens, World};
 /// Bytes of the largest medium: a run is to take milliseconds.
 const CAPACITY_BYTES_MAX: u64 = 16 << 20;
 
+/// Decides which seeds have batches that are not forced: none of those that `tests/found.rs` has the steps of by number,
+/// which flushes would shift.
+const UNFORCED_SALT: u64 = 0xf0080;
+
+/// Where batches are not forced, about one step in so many is followed by a flush.
+const FLUSH_EVERY: u64 = 8;
+/// And about one in so many by more such work, and a power cut.
+const CUT_EVERY: u64 = 12;
+
 /// What runs can meet. Recoveries that fail for the host mostly end with a drive that is read-only; that one fails
 /// altogether is as rare as one in ten thousand.
 const NAMES: Names = Names {
@@ -42,6 +51,10 @@ const NAMES: Names = Names {
         "page that a fault hit, uncorrectable",
         "image that faults hit, refused",
         "last batches that a fault hit, gone",
+        "unforced batches acknowledged",
+        "cut with unforced batches, none lost",
+        "cut with unforced batches, some lost",
+        "cut with unforced batches, all lost",
     ],
     last_records: RecoveryReport::RECORD_KINDS,
     faults: &FaultKind::ALL,
@@ -94,6 +107,8 @@ pub struct Scenario {
     pub faults: FaultSet,
     /// About one step in so many comes with a fault.
     pub fault_every: u64,
+    /// Of so many batches about one is forced, where others are not; `None` where all are.
+    pub forced_every: Option<u64>,
 }
 
 impl Simulated for Scenario {
@@ -168,6 +183,8 @@ impl Simulated for Scenario {
             Mix::Bulk | Mix::Full => r.skewed(4000, 100_000),
             _ => r.skewed(200, 20_000),
         } as u32;
+        let mut unforced = Random::new(seed ^ UNFORCED_SALT);
+        let forced_every = unforced.once_in(3).then(|| unforced.skewed(2, 64));
         // A run without any fault at all finds what faults would hide.
         let faults = if r.once_in(10) { FaultSet::none() } else { FaultSet::some(allowed, &mut r) };
         Self {
@@ -182,6 +199,7 @@ impl Simulated for Scenario {
             page_bytes,
             faults,
             fault_every: if mix == Mix::Cuts { 4 } else { r.between(6, 24) },
+            forced_every,
         }
     }
 
@@ -190,6 +208,8 @@ impl Simulated for Scenario {
             s: self,
             r: Random::new(self.seed ^ 0x5EED),
             aside: Some(Random::new(self.seed ^ 0xA51DE)).filter(|_| self.seed.is_multiple_of(4)),
+            force: Random::new(self.seed ^ 0xF04CE),
+            cuts: Random::new(self.seed ^ 0xC0757),
         };
         let mut steps = vec![
             Step::Allocate { rows: false, count: g.r.between(1, 3) as u32 },
@@ -197,7 +217,7 @@ impl Simulated for Scenario {
         ];
         if self.mix == Mix::Full {
             let percent = g.r.between(50, 130) as u32;
-            steps.push(Step::Fill { seed: g.r.next(), percent });
+            steps.push(Step::Fill { seed: g.r.next(), percent, unforced: g.unforced() });
         }
         while steps.len() < count {
             g.next(&mut steps);
@@ -214,7 +234,7 @@ impl fmt::Display for Scenario {
             f,
             "{:?}: {} EBLOCKs of {} KB, WBLOCK {} KB, RBLOCK {} KB, {} channels, {} bytes protected; map {} KB, index {} KB, \
              checkpoint every {} KB of log, {} copies of it, up to {} bytes inlined in {} KB, {} views, {} spares, \
-             {} % kept free, GC {}; faults: {}",
+             {} % kept free, GC {}; {}; faults: {}",
             self.mix,
             g.eblock_count(),
             g.eblock_bytes() >> 10,
@@ -232,6 +252,10 @@ impl fmt::Display for Scenario {
             o.spare_eblocks.unwrap_or_default(),
             o.over_provision_percent,
             o.gc_policy.name,
+            match self.forced_every {
+                None => "all batches forced".into(),
+                Some(n) => format!("one batch in {n} forced"),
+            },
             self.faults
         )
     }
@@ -242,6 +266,10 @@ struct Generator<'a> {
     r: Random,
     /// What decides on work that meets a fault, in the runs that have such work.
     aside: Option<Random>,
+    /// What decides which batches are forced, and where all are flushed.
+    force: Random,
+    /// What decides on work without force that power cuts off.
+    cuts: Random,
 }
 
 /// Kinds of steps that are drawn by weight.
@@ -323,6 +351,34 @@ impl Generator<'_> {
         let draw = self.r.weighted(&DRAWS, |d| favours(self.s.mix, d));
         let step = self.step(draw);
         steps.push(step);
+        if self.s.forced_every.is_some() {
+            if self.force.once_in(FLUSH_EVERY) {
+                steps.push(Step::Flush);
+            }
+            if self.force.once_in(CUT_EVERY) {
+                self.cut_off(steps);
+            }
+        }
+    }
+
+    /// Power goes soon after work that was not forced, which may have been flushed.
+    fn cut_off(&mut self, steps: &mut Vec<Step>) {
+        std::mem::swap(&mut self.r, &mut self.cuts);
+        let before = if self.r.once_in(2) { Draw::Overwrite } else { Draw::Flight };
+        steps.push(self.step(before));
+        if self.r.once_in(2) {
+            steps.push(Step::Flush);
+        }
+        if self.r.once_in(2) {
+            steps.push(self.step(Draw::Write));
+        }
+        steps.push(Step::Crash(self.cut()));
+        std::mem::swap(&mut self.r, &mut self.cuts);
+    }
+
+    /// Whether the next batches are answered before they are durable.
+    fn unforced(&mut self) -> bool {
+        self.s.forced_every.is_some_and(|n| !self.force.once_in(n))
     }
 
     /// A fault strikes a checkpoint or a large flight, passes, and work goes on until power goes.
@@ -365,9 +421,13 @@ impl Generator<'_> {
             Draw::ReadIndex => Step::ReadIndex { seed: r.next() },
             Draw::Checkpoint => Step::Checkpoint,
             Draw::Work => Step::Work { times: r.skewed(1, 12) as u32, bytes: r.skewed(1, 1 << 20) },
-            Draw::Fill => Step::Fill { seed: r.next(), percent: r.between(20, 120) as u32 },
+            Draw::Fill => {
+                let (seed, percent) = (r.next(), r.between(20, 120) as u32);
+                Step::Fill { seed, percent, unforced: self.unforced() }
+            }
             Draw::Overwrite => {
-                Step::Overwrite { seed: r.next(), batches: r.skewed(2, 24) as u32, hot: r.once_in(2) }
+                let (seed, batches, hot) = (r.next(), r.skewed(2, 24) as u32, r.once_in(2));
+                Step::Overwrite { seed, batches, hot, unforced: self.unforced() }
             }
             Draw::Check => Step::Check,
             Draw::Close => Step::Close { cut: self.cut() },
@@ -408,6 +468,7 @@ impl Generator<'_> {
     }
 
     fn batch(&mut self) -> BatchPlan {
+        let unforced = self.unforced();
         let (s, r) = (self.s, &mut self.r);
         let large = r.once_in(if s.mix == Mix::Bulk { 4 } else { 20 });
         let many = r.once_in(if s.mix == Mix::Bulk { 4 } else { 30 });
@@ -451,6 +512,7 @@ impl Generator<'_> {
                 which: r.next(),
                 ahead: *r.pick(&[0, 0, 0, 0, 0, -1, 1, 5]).expect("there are some"),
             }),
+            unforced,
         }
     }
 }
@@ -482,5 +544,21 @@ mod tests {
                 |s: &Step| matches!(s, Step::CutAfter { .. } | Step::Arm { .. } | Step::Flip { .. });
             assert!(!s.steps(100).iter().any(strikes));
         }
+    }
+
+    #[test]
+    fn about_one_scenario_in_three_has_batches_that_are_not_forced() {
+        let all = FaultSet::all();
+        let unforced = |b: &BatchPlan| b.unforced;
+        let any = |s: &Step| match s {
+            Step::Write { batches, .. } => batches.iter().any(unforced),
+            Step::Fill { unforced, .. } | Step::Overwrite { unforced, .. } => *unforced,
+            step => *step == Step::Flush,
+        };
+        let scenarios = (0..600).map(|seed| Scenario::from_seed(seed, &all));
+        let (with, without): (Vec<_>, Vec<_>) = scenarios.partition(|s| s.forced_every.is_some());
+        assert!((150..250).contains(&with.len()), "{}", with.len());
+        assert!(with.iter().all(|s| s.steps(100).iter().any(any)));
+        assert!(!without.iter().any(|s| s.steps(100).iter().any(any)));
     }
 }

@@ -58,6 +58,8 @@ pub enum Step {
     },
     /// A checkpoint is asked for.
     Checkpoint,
+    /// All batches that were answered are made durable.
+    Flush,
     /// The drive gets time for background work.
     Work {
         /// How often.
@@ -71,6 +73,8 @@ pub enum Step {
         seed: u64,
         /// How full, in percent of its capacity; beyond what it can take, until it refuses.
         percent: u32,
+        /// Whether without force.
+        unforced: bool,
     },
     /// Pages that are there are written again, batch after batch.
     Overwrite {
@@ -80,6 +84,8 @@ pub enum Step {
         batches: u32,
         /// Whether a few pages get most of the writes.
         hot: bool,
+        /// Whether without force.
+        unforced: bool,
     },
     /// Everything is compared, open views included, and the drive checks itself.
     Check,
@@ -170,6 +176,8 @@ pub struct BatchPlan {
     pub pin: bool,
     /// The session that it belongs to, if one is open.
     pub session: Option<SessionPlan>,
+    /// Whether it may be answered before it is durable.
+    pub unforced: bool,
 }
 
 /// The place of a batch in a session.
@@ -213,7 +221,7 @@ pub enum RulePlan {
 }
 
 /// The kinds of steps, in the order of [`Step::kind`].
-pub const STEP_KINDS: [&str; 27] = [
+pub const STEP_KINDS: [&str; 28] = [
     "allocate",
     "write",
     "refused command",
@@ -241,6 +249,7 @@ pub const STEP_KINDS: [&str; 27] = [
     "close session",
     "resume session",
     "write in a session",
+    "flush",
 ];
 
 impl Step {
@@ -274,6 +283,7 @@ impl Step {
             Self::OpenSession => 23,
             Self::CloseSession { .. } => 24,
             Self::ResumeSession { .. } => 25,
+            Self::Flush => 27,
         }
     }
 }
@@ -300,10 +310,12 @@ impl fmt::Display for Step {
             Self::BuildIndex => write!(f, "build the index"),
             Self::ReadIndex { .. } => write!(f, "read the index"),
             Self::Checkpoint => write!(f, "checkpoint"),
+            Self::Flush => write!(f, "flush"),
             Self::Work { times, bytes } => write!(f, "background work, {times} times up to {bytes} bytes"),
-            Self::Fill { percent, .. } => write!(f, "fill to {percent} %"),
-            Self::Overwrite { batches, hot, .. } => {
-                write!(f, "overwrite with {batches} batches, {}", if *hot { "hot" } else { "uniform" })
+            Self::Fill { percent, unforced, .. } => write!(f, "fill to {percent} %{}", force(*unforced)),
+            Self::Overwrite { batches, hot, unforced, .. } => {
+                let hot = if *hot { "hot" } else { "uniform" };
+                write!(f, "overwrite with {batches} batches, {hot}{}", force(*unforced))
             }
             Self::Check => write!(f, "compare all"),
             Self::Close { cut } => write!(f, "close and reopen{}", cuts(cut)),
@@ -321,6 +333,10 @@ impl fmt::Display for Step {
             Self::ResumeSession { .. } => write!(f, "resume a session"),
         }
     }
+}
+
+fn force(unforced: bool) -> &'static str {
+    if unforced { ", without force" } else { "" }
 }
 
 /// What happens in the recoveries.
@@ -365,6 +381,6 @@ impl fmt::Display for BatchPlan {
             Some(n) => parts.push(format!("in a session, {n} ahead")),
             None => {}
         }
-        f.write_str(&parts.join(", "))
+        write!(f, "{}{}", parts.join(", "), force(self.unforced))
     }
 }

@@ -103,6 +103,27 @@ const FOUND: &[(&str, u64, &str, &str)] = &[
         "",
         "0-1,3,11,13-14,27,53",
     ),
+    (
+        "what an unforced batch wrote was looked for, though a later page of the log said that it was durable",
+        1175,
+        "",
+        "0,3,9,11,19",
+    ),
+    (
+        "the same, and what the batch before had written was used again, too",
+        138,
+        "",
+        "0-1,3-5,22,24-25,27,34-36,40,42,56",
+    ),
+    (
+        "a recovery that was cut short had used again what unforced groups had freed, and the next looked for what they wrote there",
+        57830,
+        "",
+        "0,2,4-6",
+    ),
+    ("the same, after a flush", 43860, "", "0,4-8"),
+    ("the same, after a forced batch", 54942, "", "0,3-5,7"),
+    ("the same, late in a run", 18184, "", "0-2,6,25,27"),
 ];
 
 #[test]

@@ -50,9 +50,10 @@ enum Lie {
     TakesWhatMakesNoSense,
     TakesOutOfOrder,
     ForgetsASession,
+    ForcesNothing,
 }
 
-const LIES: [Lie; 25] = [
+const LIES: [Lie; 26] = [
     Lie::DropsAPage,
     Lie::DropsATrim,
     Lie::DropsARelease,
@@ -78,6 +79,7 @@ const LIES: [Lie; 25] = [
     Lie::TakesWhatMakesNoSense,
     Lie::TakesOutOfOrder,
     Lie::ForgetsASession,
+    Lie::ForcesNothing,
 ];
 
 struct Liar {
@@ -181,6 +183,7 @@ impl LyingQueue {
                 if s.lie == Lie::TakesOutOfOrder {
                     b.session = None;
                 }
+                b.unforced |= s.lie == Lie::ForcesNothing;
                 Command::Write(b)
             }
             Command::Read { view: Some(_), pages } if s.now(Lie::ShowsTheNewestAtAView) => {
@@ -324,7 +327,7 @@ macro_rules! lenses {
     ($($n:literal)*) => { [$(lens::<$n> as Lens),*] };
 }
 
-const LENSES: [Lens; 25] = lenses!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24);
+const LENSES: [Lens; 26] = lenses!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25);
 
 #[test]
 fn every_lie_is_found() {

@@ -10,5 +10,5 @@ use lode_sim::Scenario;
 
 #[test]
 fn every_planted_fault_is_found() {
-    Planting { all: Planted::ALL, plant }.every_fault_is_found::<Scenario>(25);
+    Planting { all: Planted::ALL, plant }.every_fault_is_found::<Scenario>(61);
 }

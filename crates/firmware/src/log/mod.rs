@@ -35,7 +35,9 @@ mod testing;
 pub(crate) use page::PAYLOAD_AT;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use page::decodes as decodes_page;
-pub(crate) use reader::{Group, LogEnd, check_log, read_log};
+#[cfg(test)]
+pub(crate) use reader::read_log;
+pub(crate) use reader::{Group, LogEnd, check_log, read_log_judged, read_log_to};
 pub(crate) use record::{Commit, LoggedIndex, LoggedWrite, Record};
 pub(crate) use spot::{NUMBER_MAX, Place, Spot};
 pub(crate) use writer::LogWriter;

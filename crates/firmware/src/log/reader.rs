@@ -11,6 +11,7 @@
 //!
 //! Source: ELEOS §VIII-A, §VIII-C.
 
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use lode_base::{EblockId, PageBuf};
@@ -30,7 +31,7 @@ const READS_MAX: u32 = 1 + lode_flash::READ_RETRIES;
 /// Bytes without a page after which nothing more is looked for: more than one program writes.
 const GAP_BYTES_MAX: u32 = 2 << 20;
 
-/// The records of the system actions that one force made durable.
+/// The records of the system actions that went to the log together.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     /// LSN of its last page.
@@ -59,6 +60,9 @@ pub(crate) struct LogEnd {
 
 type Visit<'a> = &'a mut dyn FnMut(Group, bool) -> Result<ControlFlow<()>, FirmwareError>;
 
+/// How many of the last groups count, of which no page says that they were durable.
+type Judge<'a> = &'a mut dyn FnMut(&[Group]) -> Result<usize, FirmwareError>;
+
 impl LogEnd {
     pub(super) fn trail(&self) -> &Trail {
         &self.trail
@@ -69,11 +73,15 @@ impl LogEnd {
         let (durable, place) = (group.lsn <= self.durable, group.place);
         let refused = visit(group, durable)?.is_break();
         if refused {
-            self.note_eblocks();
-            self.lsn = place.lsn - 1;
-            self.place = place;
+            self.ends_before(place);
         }
         Ok(refused)
+    }
+
+    fn ends_before(&mut self, place: Place) {
+        self.note_eblocks();
+        self.lsn = place.lsn - 1;
+        self.place = place;
     }
 
     fn note_eblocks(&mut self) {
@@ -211,35 +219,63 @@ impl<'a> Pages<'a> {
 }
 
 /// Reads all whole groups from `start`, which begins one, and shows them to `visit` in order, each with whether it is
-/// known durable: some later page says so. Keeps one group in memory, and the bytes of the next. Where `visit` breaks, the
-/// log ends before the group that it was shown.
+/// known durable: some later page says so, which need not be the next one where groups were not forced. Keeps the groups
+/// in memory of which no page up to there says so, and the bytes of the next; of those of which none at all does, `judge` says
+/// how many count, and the log ends behind them. Where `visit` breaks, it ends before the group that it was shown.
 ///
 /// # Errors
-/// [`FirmwareError::Damaged`] when a page is missing that was durable, or records are malformed; what `visit` answers;
+/// [`FirmwareError::Damaged`] when a page is missing that was durable, or records are malformed; what `judge` and `visit` answer;
 /// others of the medium.
+pub(crate) fn read_log_judged(
+    medium: &dyn LogMedium,
+    start: &Place,
+    judge: Judge<'_>,
+    visit: Visit<'_>,
+) -> Result<LogEnd, FirmwareError> {
+    read_groups(medium, start, None, judge, visit)
+}
+
+/// As [`read_log_judged`], where all groups count.
+#[cfg(test)]
 pub(crate) fn read_log(
     medium: &dyn LogMedium,
     start: &Place,
     visit: Visit<'_>,
 ) -> Result<LogEnd, FirmwareError> {
-    read_log_to(medium, start, u64::MAX, visit)
+    read_groups(medium, start, None, &mut |last| Ok(last.len()), visit)
+}
+
+/// Reads the log up to page `last`, which ends a group and is known to count, and shows each group at once.
+///
+/// # Errors
+/// As [`read_log_judged`].
+pub(crate) fn read_log_to(
+    medium: &dyn LogMedium,
+    start: &Place,
+    last: u64,
+    visit: &mut dyn FnMut(Group) -> Result<(), FirmwareError>,
+) -> Result<LogEnd, FirmwareError> {
+    let visit: Visit<'_> = &mut |group, _| visit(group).map(ControlFlow::Continue);
+    read_groups(medium, start, Some(last), &mut |last| Ok(last.len()), visit)
 }
 
 /// Reads the log up to page `last`, which ends a group, while groups may be appended behind it: whether all of it can be
 /// read, how many pages in their second copy only.
 ///
 /// # Errors
-/// As [`read_log`].
+/// As [`read_log_judged`].
 pub(crate) fn check_log(medium: &dyn LogMedium, start: &Place, last: u64) -> Result<LogEnd, FirmwareError> {
-    read_log_to(medium, start, last, &mut |_, _| Ok(ControlFlow::Continue(())))
+    read_log_to(medium, start, last, &mut |_| Ok(()))
 }
 
-fn read_log_to(
+fn read_groups(
     medium: &dyn LogMedium,
     start: &Place,
-    last: u64,
+    known: Option<u64>,
+    judge: Judge<'_>,
     visit: Visit<'_>,
 ) -> Result<LogEnd, FirmwareError> {
+    let last = known.unwrap_or(u64::MAX);
     let g = *medium.geometry();
     let damaged = |what: String| FirmwareError::damaged(medium.path(), what);
     if let Some(what) = why_not(&start.spots, &g) {
@@ -255,8 +291,8 @@ fn read_log_to(
         repaired: 0,
         trail: Trail::default(),
     };
-    // The last group is shown once the next one, or the end, tells whether it was durable.
-    let mut waiting: Option<Group> = None;
+    // A group is shown once a later page tells that it was durable, or the end that none does.
+    let mut waiting = VecDeque::new();
     let mut group: Option<(Place, Vec<u8>)> = None;
     while end.lsn < last
         && let Some(Found { page: p, payload, spot }) = pages.find(&end.place)?
@@ -293,21 +329,33 @@ fn read_log_to(
         {
             let records = Record::decode_all(&bytes, &g)
                 .map_err(|e| damaged(format!("the log group that ends at page {}: {e}", p.lsn)))?;
-            let next = Group { lsn: p.lsn, place, records };
-            if let Some(before) = waiting.replace(next)
-                && end.refuses(before, visit)?
-            {
-                return Ok(end);
+            waiting.push_back(Group { lsn: p.lsn, place, records });
+            let told = |end: &LogEnd, group: &Group| known.is_some() || group.lsn <= end.durable;
+            while let Some(group) = waiting.pop_front_if(|group| told(&end, group)) {
+                if end.refuses(group, visit)? {
+                    return Ok(end);
+                }
             }
         }
     }
     if end.lsn < last && !planted::is(Planted::HoleTakenForEnd) {
         look_beyond(&mut pages, &mut end)?;
     }
-    if let Some(newest) = waiting
-        && end.refuses(newest, visit)?
-    {
-        return Ok(end);
+    // What was found beyond the end may have told of some.
+    while let Some(group) = waiting.pop_front_if(|group| group.lsn <= end.durable) {
+        if end.refuses(group, visit)? {
+            return Ok(end);
+        }
+    }
+    let count = judge(waiting.make_contiguous())?;
+    for (i, group) in waiting.into_iter().enumerate() {
+        if i == count {
+            end.ends_before(group.place);
+            return Ok(end);
+        }
+        if end.refuses(group, visit)? {
+            return Ok(end);
+        }
     }
     end.note_eblocks();
     Ok(end)
@@ -385,6 +433,32 @@ mod tests {
         assert_eq!((end.lsn, end.durable, end.pages, end.repaired), (9, 7, 9, 0));
         assert_eq!(end.place, log.w.place());
         assert_eq!(end.eblocks, log.w.eblocks());
+    }
+
+    /// Found by the simulation (seed 1175): of two groups that were not forced one by one the first was looked at as one that
+    /// may not be durable, since the next page did not say so, but a later one did.
+    #[test]
+    fn a_group_is_durable_if_any_later_page_says_so() {
+        let mut log = Log::new(1);
+        for n in 0..6 {
+            log.try_append(n, Log::pages(1)).unwrap();
+            if n == 3 {
+                log.w.synced();
+            }
+        }
+        let mut seen = Vec::new();
+        read_log(&log.m, &log.start, &mut |g, durable| {
+            seen.push((g.lsn, durable));
+            Ok(ControlFlow::Continue(()))
+        })
+        .unwrap();
+        assert_eq!(seen, [(1, true), (2, true), (3, true), (4, true), (5, false), (6, false)]);
+        let mut seen = Vec::new();
+        let to = read_log_to(&log.m, &log.start, 5, &mut |g| {
+            seen.push(g.lsn);
+            Ok(())
+        });
+        assert_eq!((to.unwrap().lsn, seen), (5, vec![1, 2, 3, 4, 5]));
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Pass 1: restores addresses. Where the log ends, where the drive's own pages lie, and what happened to EBLOCKs.
 //!
 //! ```text
-//!   group ─► durable for sure, or its data is whole? ─► homes of own pages, live bytes by EBLOCK, openings and closings
+//!   group ─► durable for sure, or one of as many as are whole? ─► homes of own pages, live bytes by EBLOCK, openings and closings
 //! ```
 //!
-//! Invariant: what is found takes memory by EBLOCKs and own pages, not by pages of users.
+//! Invariant: what is found takes memory by EBLOCKs and own pages, not by pages of users, but for those of groups that may not
+//! be durable.
 //! Source: ELEOS §VIII-C1.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -16,7 +17,7 @@ use crate::FirmwareError;
 use crate::checkpoint::CheckpointRecord;
 use crate::core::Core;
 use crate::drive_page::DriveKind;
-use crate::log::{Group, LogEnd, Record, read_log};
+use crate::log::{Group, LogEnd, Record, read_log_judged};
 use crate::map::Entry;
 use crate::metadata::{self, PageName};
 use crate::planted::{self, Planted};
@@ -36,7 +37,7 @@ pub(super) struct Found {
     pub(super) changes: Vec<(u64, Change)>,
     /// Cells that users wrote.
     pub(super) cells: u64,
-    /// EBLOCKs that the last group speaks of, where its data is not whole.
+    /// EBLOCKs that the groups speak of which do not count, since their data is not whole.
     pub(super) rejected: BTreeSet<EblockId>,
     /// What the power-protected buffer has beyond the log.
     pub(super) pending: Option<Group>,
@@ -71,30 +72,28 @@ impl Core {
         let mut found = Found::default();
         let buffer = self.medium.protected();
         let pending = protected::decode(&buffer).filter(|_| !planted::is(Planted::PendingNotReplayed));
-        let mut end = read_log(&self.medium, &record.log, &mut |mut group, durable| {
-            for r in &group.records {
-                if let Record::Opened { eblock, generation, .. } = r {
-                    self.medium.set_generation(*eblock, *generation);
-                }
-            }
-            // What the checkpoint record was written after is durable, too, and what is pending with all before it.
-            if !durable && group.lsn > record.end && pending.is_none_or(|p| group.lsn > p.0) {
-                if !self.data_is_whole(&group)? {
-                    let g = self.geometry();
-                    found.rejected = self.written(&group).iter().map(|e| g.locate(e.ppa(g)).0).collect();
-                    return Ok(ControlFlow::Break(()));
-                }
+        // What the checkpoint record was written after is durable, too, and what is pending with all before it.
+        let is_sure = |group: &Group| group.lsn <= record.end || pending.is_some_and(|p| group.lsn <= p.0);
+        let mut rejected = BTreeSet::new();
+        let mut judge = |last: &[Group]| {
+            last.iter().for_each(|group| self.note_generations(group));
+            let count = self.whole(last, is_sure)?;
+            let g = self.geometry();
+            let refused = last[count..].iter().flat_map(|group| self.written(std::slice::from_ref(group)));
+            rejected = refused.map(|(_, e)| g.locate(e.ppa(g)).0).collect();
+            Ok(count)
+        };
+        let mut end = read_log_judged(&self.medium, &record.log, &mut judge, &mut |mut group, durable| {
+            self.note_generations(&group);
+            if !durable && !is_sure(&group) {
                 self.forget_unwritten_closes(&mut group);
             }
             self.find(&mut found, group)?;
             Ok(ControlFlow::Continue(()))
         })?;
+        found.rejected = rejected;
         if let Some(group) = self.pending(&end, pending)? {
-            for r in &group.records {
-                if let Record::Opened { eblock, generation, .. } = r {
-                    self.medium.set_generation(*eblock, *generation);
-                }
-            }
+            self.note_generations(&group);
             end.lsn = group.lsn;
             self.find(&mut found, group.clone())?;
             found.pending = Some(group);
@@ -119,14 +118,24 @@ impl Core {
         Ok(Some(Group { lsn, place: end.place, records }))
     }
 
-    /// What is on the medium, if the group is durable: pages that are still needed after it. Of those that a later action
-    /// of the same group replaced, the EBLOCK may have been used again since.
-    fn written(&self, group: &Group) -> Vec<Entry> {
-        let mut written: HashMap<PageName, Entry> = HashMap::new();
+    /// EBLOCKs that a group opened have the generations that it gave them.
+    fn note_generations(&self, group: &Group) {
         for r in &group.records {
+            if let Record::Opened { eblock, generation, .. } = r {
+                self.medium.set_generation(*eblock, *generation);
+            }
+        }
+    }
+
+    /// What is on the medium, if these groups are durable, each with the group that wrote it: pages that are still needed after
+    /// them. Of those that a later action replaced, the EBLOCK may have been used again since.
+    fn written(&self, groups: &[Group]) -> Vec<(usize, Entry)> {
+        let mut written: HashMap<PageName, (usize, Entry)> = HashMap::new();
+        let records = groups.iter().enumerate().flat_map(|(i, g)| g.records.iter().map(move |r| (i, r)));
+        for (i, r) in records {
             match r {
                 Record::Commit(c) => {
-                    written.extend(c.writes.iter().map(|w| (PageName::User(w.lpid), w.entry)));
+                    written.extend(c.writes.iter().map(|w| (PageName::User(w.lpid), (i, w.entry))));
                     c.trims.iter().for_each(|l| {
                         written.remove(&PageName::User(*l));
                     });
@@ -137,12 +146,12 @@ impl Core {
                     }
                 }
                 Record::Moved { pages, .. } => {
-                    written.extend(pages.iter().map(|(lpid, e)| (PageName::User(*lpid), *e)));
+                    written.extend(pages.iter().map(|(lpid, e)| (PageName::User(*lpid), (i, *e))));
                 }
                 Record::Flushed { pages, .. } => {
                     for &(kind, number, home) in pages {
                         match home {
-                            Some(home) => written.insert(PageName::Own(kind, number), home),
+                            Some(home) => written.insert(PageName::Own(kind, number), (i, home)),
                             None => written.remove(&PageName::Own(kind, number)),
                         };
                     }
@@ -151,23 +160,43 @@ impl Core {
             }
         }
         // The record itself has those that are inlined.
-        written.into_values().filter(|e| !e.is_inlined()).collect()
+        written.into_values().filter(|(_, e)| !e.is_inlined()).collect()
     }
 
-    /// Whether the data that a group speaks of is on the medium. A medium that can not be read does not say.
-    fn data_is_whole(&self, group: &Group) -> Result<bool, FirmwareError> {
+    /// How many of these groups, as many as can be, leave nothing that is not on the medium. A medium that can not be read does
+    /// not say.
+    fn whole(&self, groups: &[Group], is_sure: impl Fn(&Group) -> bool) -> Result<usize, FirmwareError> {
         if planted::is(Planted::GroupNotVerified) {
-            return Ok(true);
+            return Ok(groups.len());
         }
         let g = self.geometry();
-        for e in self.written(group) {
-            match self.medium.read(e.ppa(g), e.len_bytes() as u32) {
-                Ok(_) => {}
-                Err(e) if e.is_uncorrectable() => return Ok(false),
-                Err(e) => return Err(e.into()),
+        let mut looked: HashMap<u64, bool> = HashMap::new();
+        let mut count = groups.len();
+        loop {
+            // A page that is not whole can not be missed by those who come between its group and the one that replaces it.
+            let mut first_missing = count;
+            for (i, e) in self.written(&groups[..count]) {
+                if i >= first_missing || is_sure(&groups[i]) {
+                    continue;
+                }
+                let is_whole = match looked.get(&e.word()) {
+                    Some(&known) => known,
+                    None => match self.medium.read(e.ppa(g), e.len_bytes() as u32) {
+                        Ok(_) => true,
+                        Err(e) if e.is_uncorrectable() => false,
+                        Err(e) => return Err(e.into()),
+                    },
+                };
+                looked.insert(e.word(), is_whole);
+                if !is_whole {
+                    first_missing = i;
+                }
             }
+            if first_missing == count {
+                return Ok(count);
+            }
+            count = first_missing;
         }
-        Ok(true)
     }
 
     /// Forgets that EBLOCKs were closed whose metadata is not on the medium: it never was durable, or the group emptied
@@ -313,7 +342,8 @@ mod tests {
         };
         let left = |records: &[Record]| {
             let group = Group { lsn: 9, place: core.seq.lock().log_place, records: records.to_vec() };
-            let mut left: Vec<u64> = core.written(&group).into_iter().map(Entry::word).collect();
+            let written = core.written(std::slice::from_ref(&group));
+            let mut left: Vec<u64> = written.into_iter().map(|(_, e)| e.word()).collect();
             left.sort_unstable();
             left.into_iter().map(|w| Entry::from_word(w).unwrap()).collect::<Vec<_>>()
         };

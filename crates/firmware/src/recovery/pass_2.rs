@@ -9,7 +9,6 @@
 //! Source: ELEOS §VIII-C2, C3 (flush LSNs).
 
 use std::collections::{BTreeSet, HashSet};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use lode_base::{EXTENT_PAGES, ExtentId, Lpid};
@@ -20,7 +19,7 @@ use crate::checkpoint::CheckpointRecord;
 use crate::core::Core;
 use crate::drive_page::{DriveKind, TABLE_PIECE_ENTRIES};
 use crate::index::IndexPage;
-use crate::log::{Commit, Group, LogEnd, LoggedIndex, Record, read_log};
+use crate::log::{Commit, Group, LogEnd, LoggedIndex, Record, read_log_to};
 use crate::map::{Entry, MapPage};
 use crate::metadata::PageName;
 use crate::planted::{self, Planted};
@@ -52,13 +51,7 @@ impl Core {
         };
         // What is pending has the last LSN, and no page.
         let last = end.lsn - u64::from(found.pending.is_some());
-        read_log(&self.medium, &record.log, &mut |group, _| {
-            if group.lsn > last {
-                return Ok(ControlFlow::Break(()));
-            }
-            replay(&group)?;
-            Ok(ControlFlow::Continue(()))
-        })?;
+        read_log_to(&self.medium, &record.log, last, &mut |group| replay(&group))?;
         found.pending.iter().try_for_each(replay)?;
         self.inlined.restored(|lpid, entry| {
             match self.map.get(&self.medium, &self.epochs, lpid.extent().raw()) {

@@ -119,12 +119,15 @@ impl<'a> World<'a> {
             Step::BuildIndex => self.build_index(),
             Step::ReadIndex { seed } => self.read_index(*seed),
             Step::Checkpoint => self.checkpoint(),
+            Step::Flush => self.flush(),
             Step::Work { times, bytes } => {
                 self.work(*times, *bytes);
                 Ok(())
             }
-            Step::Fill { seed, percent } => self.fill(*seed, *percent),
-            Step::Overwrite { seed, batches, hot } => self.overwrite(*seed, *batches, *hot),
+            Step::Fill { seed, percent, unforced } => self.fill(*seed, *percent, *unforced),
+            Step::Overwrite { seed, batches, hot, unforced } => {
+                self.overwrite(*seed, *batches, *hot, *unforced)
+            }
             Step::Check => {
                 self.compare_all()?;
                 self.checks_itself()
@@ -207,9 +210,25 @@ impl<'a> World<'a> {
 
     fn checkpoint(&mut self) -> Done {
         match self.run(Command::Checkpoint)? {
-            Ok(Reply::Done) => Ok(()),
+            Ok(Reply::Done) => self.was_forced(),
             answer => self.failed("a checkpoint", answer),
         }
+    }
+
+    fn flush(&mut self) -> Done {
+        match self.run(Command::Flush)? {
+            Ok(Reply::Done) => self.was_forced(),
+            answer => self.failed("a flush", answer),
+        }
+    }
+
+    /// Something was answered that makes all batches durable that were answered before; unless power went meanwhile, and
+    /// nobody heard it.
+    fn was_forced(&mut self) -> Done {
+        if !self.faults.is_cut() {
+            self.oracle.forced();
+        }
+        Ok(())
     }
 
     fn work(&mut self, times: u32, bytes: u64) {

@@ -108,6 +108,7 @@ impl World<'_> {
             self.coverage.met(kind);
         }
         let (before, pending) = (self.oracle.now.commit, self.oracle.pending.len());
+        let unforced = self.oracle.unforced.len() as u64;
         let states = self.oracle.settle(commit);
         // What hit the end of the log, or the data of the batches there, looks as if they were never finished.
         if states.is_empty() && self.harm.hit_data() && self.oracle.loses_tail(commit) {
@@ -125,6 +126,12 @@ impl World<'_> {
                         n if n < pending => self.coverage.met("cut with batches under way, some there"),
                         _ => self.coverage.met("cut with batches under way, all there"),
                     }
+                    match before.saturating_sub(commit) {
+                        _ if unforced == 0 => {}
+                        0 => self.coverage.met("cut with unforced batches, none lost"),
+                        n if n < unforced => self.coverage.met("cut with unforced batches, some lost"),
+                        _ => self.coverage.met("cut with unforced batches, all lost"),
+                    }
                     return Ok(());
                 }
                 Err(wrong) => first = first.or(Some(wrong)),
@@ -133,7 +140,11 @@ impl World<'_> {
         match first {
             Some(wrong) => Err(wrong),
             None if commit < before => {
-                wrong(Kind::Lost, format!("the newest commit is {commit}; {before} was acknowledged"))
+                let what = match unforced {
+                    0 => format!("the newest commit is {commit}; {before} was acknowledged"),
+                    n => format!("the newest commit is {commit}; {before} was acknowledged, {n} unforced"),
+                };
+                wrong(Kind::Lost, what)
             }
             None => {
                 let what =
@@ -145,7 +156,7 @@ impl World<'_> {
 
     /// All is there, and nothing else.
     fn is_there(&mut self, lost_tail: bool) -> Done {
-        self.oracle.tail.clear();
+        self.oracle.found();
         let indexed = std::mem::take(&mut self.oracle.indexed_last);
         if self.harm.hit_data() {
             let now = Rc::make_mut(&mut self.oracle.now);
@@ -180,6 +191,8 @@ impl World<'_> {
             && !self.faults.is_cut()
         {
             self.excused("closing it", &e.into())?;
+        } else if !self.faults.is_cut() {
+            self.oracle.forced();
         }
         let retired = self.drive.info().eblocks_retired;
         self.reopen(cut)?;

@@ -18,8 +18,8 @@ const ROWS_MAX: u64 = 120;
 /// The batch that a plan means, and what it makes of `state`.
 pub(super) fn resolve(plan: &BatchPlan, state: &State, s: &Scenario, id: &Identity) -> (Batch, Change) {
     let mut r = Random::new(plan.seed);
-    let mut change = Change::default();
-    let mut batch = Batch { pin: plan.pin, ..Batch::default() };
+    let mut change = Change { unforced: plan.unforced, ..Change::default() };
+    let mut batch = Batch { pin: plan.pin, unforced: plan.unforced, ..Batch::default() };
     let extents: Vec<(ExtentId, OwnerId)> = state.extents.iter().map(|(e, x)| (*e, x.owner)).collect();
     if plan.releases > 0 && extents.len() > 3 {
         change.releases.extend(r.pick(&extents).map(|x| x.0));

@@ -23,6 +23,7 @@ impl World<'_> {
         }
         match answer {
             Ok(Reply::Session { session, highest: 0 }) => {
+                self.oracle.forced();
                 self.oracle.fresh_sessions.push(session);
                 if Rc::make_mut(&mut self.oracle.now).sessions.insert(session, 0).is_some() {
                     return wrong(Kind::Answer, format!("{session} is opened twice"));
@@ -55,6 +56,7 @@ impl World<'_> {
         }
         match answer {
             Ok(Reply::Done) => {
+                self.oracle.forced();
                 self.oracle.fresh_sessions.push(session);
                 Rc::make_mut(&mut self.oracle.now).sessions.remove(&session);
             }

@@ -154,10 +154,9 @@ impl World<'_> {
         let before = self.harm.hits();
         self.harm.look(&self.faults);
         let untouched = self.harm.hits() == before;
-        if untouched && fates.iter().any(|f| matches!(f, Fate::Committed(..))) {
-            self.oracle.tail.clear();
-            self.oracle.indexed_last.clear();
-            self.oracle.fresh_sessions.clear();
+        let forced = |(c, f): (&Change, &Fate)| !c.unforced && matches!(f, Fate::Committed(..));
+        if untouched && changes.iter().zip(&fates).any(forced) {
+            self.oracle.proves();
         }
         for (change, fate) in changes.into_iter().zip(fates) {
             match fate {
@@ -175,6 +174,7 @@ impl World<'_> {
                     // The drive goes on, so that nothing of those that failed before took effect.
                     self.oracle.pending.clear();
                     self.coverage.met("batches acknowledged");
+                    self.coverage.met_times("unforced batches acknowledged", change.unforced.into());
                     self.oracle.apply(&change);
                     held = held.max(self.oracle.needed_bytes());
                     if let Some(view) = view {
@@ -266,7 +266,7 @@ impl World<'_> {
     }
 
     /// New pages, until the drive is `percent` full or refuses.
-    pub(super) fn fill(&mut self, seed: u64, percent: u32) -> Done {
+    pub(super) fn fill(&mut self, seed: u64, percent: u32, unforced: bool) -> Done {
         let target = self.scenario.geometry.capacity_bytes() * u64::from(percent) / 100;
         let refused = self.coverage.times(REFUSED_FULL);
         let mut r = Self::random(seed);
@@ -291,6 +291,7 @@ impl World<'_> {
                 rule: None,
                 pin: false,
                 session: None,
+                unforced,
             };
             self.write(&[plan], 0)?;
             if self.oracle.now.commit == commit {
@@ -301,7 +302,7 @@ impl World<'_> {
     }
 
     /// Pages that are there, written again.
-    pub(super) fn overwrite(&mut self, seed: u64, batches: u32, hot: bool) -> Done {
+    pub(super) fn overwrite(&mut self, seed: u64, batches: u32, hot: bool, unforced: bool) -> Done {
         let mut r = Self::random(seed);
         let spread = if hot { Spread::Hot } else { Spread::Uniform };
         for _ in 0..batches {
@@ -319,6 +320,7 @@ impl World<'_> {
                 rule: None,
                 pin: false,
                 session: None,
+                unforced,
             };
             self.write(&[plan], 0)?;
         }
