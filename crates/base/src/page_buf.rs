@@ -9,12 +9,14 @@
 //! A `PageBuf` can be viewed as a slice of numbers where its alignment allows, so that a filter runs over arrays
 //! and Arrow takes the bytes without a copy.
 //!
-//! What the last `PageBuf` of an allocation leaves behind is kept, in small numbers a thread, for the next
-//! [`PageBufMut::scratch`] on it: the allocator has no work, and the memory is in the CPU's cache.
+//! What the last `PageBuf` of an allocation leaves behind is kept for the next [`PageBufMut::scratch`] of the thread: the
+//! allocator has no work, and the memory is in the CPU's cache. A thread keeps little of short buffers, and all threads
+//! together so much of longer ones as [`limit_spares`] says.
 
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::{Bound, Deref, DerefMut, RangeBounds};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytemuck::{AnyBitPattern, NoUninit, Pod, Zeroable};
 use triomphe::{Arc, UniqueArc};
@@ -29,22 +31,35 @@ struct Line([u8; CELL_BYTES]);
 const UNIT_LINES: usize = 4096 / CELL_BYTES;
 /// Buffers of up to so many units are kept by their exact length.
 const SMALL_UNITS: usize = 16;
-/// Bytes that are kept of each such length, at most.
+/// Bytes that are kept of each such length, at most, and of all of them.
 const SMALL_BYTES: usize = 128 << 10;
+const SMALL_BYTES_ALL: usize = 256 << 10;
 /// Longer buffers: how long, and how many.
 const LARGE_UNITS: usize = 512;
 const LARGE_COUNT: usize = 2;
+
+/// Bytes of longer buffers that all threads keep, and may keep.
+static LARGE_BYTES: AtomicUsize = AtomicUsize::new(0);
+static LARGE_BYTES_MAX: AtomicUsize = AtomicUsize::new(64 << 20);
+
+/// All threads of the process together keep no more bytes than this of buffers that are longer than 64 KB, for use again:
+/// 64 MB unless told otherwise. What a thread has already stays until the thread uses it.
+pub fn limit_spares(bytes: usize) {
+    LARGE_BYTES_MAX.store(bytes, Ordering::Relaxed);
+}
 
 /// Buffers that nobody uses any more, whatever is in them.
 struct Spares {
     /// By units, from one on.
     small: [Vec<Lines>; SMALL_UNITS],
+    small_bytes: usize,
     large: Vec<Lines>,
 }
 
 thread_local! {
-    static SPARES: RefCell<Spares> =
-        const { RefCell::new(Spares { small: [const { Vec::new() }; SMALL_UNITS], large: Vec::new() }) };
+    static SPARES: RefCell<Spares> = const {
+        RefCell::new(Spares { small: [const { Vec::new() }; SMALL_UNITS], small_bytes: 0, large: Vec::new() })
+    };
 }
 
 impl Spares {
@@ -53,11 +68,15 @@ impl Spares {
         let units = lines.div_ceil(UNIT_LINES);
         match units {
             0 => None,
-            1..=SMALL_UNITS => self.small[units - 1].pop(),
+            1..=SMALL_UNITS => {
+                let lines = self.small[units - 1].pop()?;
+                self.small_bytes -= bytes(&lines);
+                Some(lines)
+            }
             // Not one that is much longer: it would be kept alive for few bytes.
             _ => {
                 let fits = |l: &Lines| (lines..=2 * lines).contains(&l.len());
-                self.large.iter().rposition(fits).map(|i| self.large.swap_remove(i))
+                self.large.iter().rposition(fits).map(|i| self.take_large(i))
             }
         }
     }
@@ -67,20 +86,50 @@ impl Spares {
         let units = lines.len() / UNIT_LINES;
         match units {
             ..=SMALL_UNITS => {
-                let spares = &mut self.small[units - 1];
-                if (spares.len() + 1) * units * UNIT_LINES * CELL_BYTES <= SMALL_BYTES {
-                    spares.push(lines);
+                if (self.small[units - 1].len() + 1) * bytes(&lines) > SMALL_BYTES {
+                    return;
+                }
+                self.small_bytes += bytes(&lines);
+                self.small[units - 1].push(lines);
+                while self.small_bytes > SMALL_BYTES_ALL {
+                    // The length of which there is most makes room.
+                    let most = (0..SMALL_UNITS).max_by_key(|i| self.small[*i].len() * (i + 1));
+                    drop(most.and_then(|i| self.take((i + 1) * UNIT_LINES)));
                 }
             }
             _ => {
                 // What was not asked for again makes room: lengths change with what a thread does.
                 if self.large.len() == LARGE_COUNT {
-                    self.large.remove(0);
+                    drop(self.take_large(0));
                 }
+                LARGE_BYTES.fetch_add(bytes(&lines), Ordering::Relaxed);
                 self.large.push(lines);
+                let is_over =
+                    || LARGE_BYTES.load(Ordering::Relaxed) > LARGE_BYTES_MAX.load(Ordering::Relaxed);
+                while !self.large.is_empty() && is_over() {
+                    drop(self.take_large(0));
+                }
             }
         }
     }
+
+    fn take_large(&mut self, i: usize) -> Lines {
+        let lines = self.large.remove(i);
+        LARGE_BYTES.fetch_sub(bytes(&lines), Ordering::Relaxed);
+        lines
+    }
+}
+
+impl Drop for Spares {
+    fn drop(&mut self) {
+        while !self.large.is_empty() {
+            drop(self.take_large(0));
+        }
+    }
+}
+
+fn bytes(lines: &Lines) -> usize {
+    lines.len() * CELL_BYTES
 }
 
 /// Memory that one buffer has to itself.
@@ -104,7 +153,18 @@ pub struct PageBufMut {
 impl PageBufMut {
     /// A buffer of `len` zero bytes, 64-byte aligned.
     pub fn zeroed(len: usize) -> Self {
-        Self { lines: zeroed(len.div_ceil(CELL_BYTES)), len }
+        let lines = len.div_ceil(CELL_BYTES);
+        // Where it would be kept as a spare afterwards it takes one, too: else it filled the place of those that serve.
+        let is_small = is_kept(lines) && lines <= SMALL_UNITS * UNIT_LINES;
+        let spare =
+            if is_small { SPARES.try_with(|s| s.borrow_mut().take(lines)).ok().flatten() } else { None };
+        match spare {
+            Some(mut lines) => {
+                lines.fill(Line::zeroed());
+                Self { lines, len }
+            }
+            None => Self { lines: zeroed(lines), len },
+        }
     }
 
     /// A buffer of `len` bytes, 64-byte aligned, whatever is in them: for those who write all of it.
@@ -214,6 +274,14 @@ impl Drop for Shared {
     }
 }
 
+/// What an allocation of so many bytes takes, where the allocator has four sizes between two powers of two, as most have.
+pub const fn allocated_bytes(bytes: usize) -> usize {
+    if bytes <= 64 {
+        return bytes.next_multiple_of(16);
+    }
+    bytes.next_multiple_of(1 << ((bytes - 1).ilog2() - 2))
+}
+
 /// Immutable bytes, shared by reference count; cloning and slicing copy nothing.
 #[derive(Clone)]
 pub struct PageBuf {
@@ -265,9 +333,19 @@ impl PageBuf {
         bytemuck::try_cast_slice(self).ok()
     }
 
-    /// Bytes of memory that this buffer keeps alive (the whole allocation, whatever the slice).
+    /// Bytes of memory that this buffer keeps alive: the whole allocation, whatever the slice, with the count of references
+    /// and what allocators round up.
     pub fn memory_bytes(&self) -> usize {
-        self.lines.lines().len() * CELL_BYTES
+        allocated_bytes((1 + self.lines.lines().len()) * CELL_BYTES)
+    }
+
+    /// This buffer, or a copy where it keeps alive more than an eighth beyond its own bytes: for those who hold it for long.
+    pub fn tight(self) -> Self {
+        let own = self.len().next_multiple_of(CELL_BYTES);
+        match self.lines.lines().len() * CELL_BYTES > own + own / 8 {
+            true => Self::copy_from(&self),
+            false => self,
+        }
     }
 }
 
@@ -358,6 +436,35 @@ mod tests {
         drop(kept);
         let count = SPARES.with(|s| s.borrow().small[0].len());
         assert_eq!(count * 4096, SMALL_BYTES);
+    }
+
+    #[test]
+    fn a_thread_keeps_little_whatever_lengths_it_uses() {
+        for units in (1..=SMALL_UNITS).cycle().take(2000) {
+            let some: Vec<PageBuf> = (0..3).map(|_| PageBufMut::scratch(units * 4096).freeze()).collect();
+            drop(some);
+            let held: usize = SPARES.with(|s| s.borrow().small.iter().flatten().map(bytes).sum());
+            assert!(held <= SMALL_BYTES_ALL, "{held} bytes");
+            assert_eq!(SPARES.with(|s| s.borrow().small_bytes), held);
+        }
+        // Who asks for zeroes takes one, too.
+        let spares = || SPARES.with(|s| s.borrow().small[1].len());
+        let before = spares();
+        let b = PageBufMut::zeroed(8192);
+        assert!(before > 0 && spares() == before - 1 && b.iter().all(|&b| b == 0));
+    }
+
+    #[test]
+    fn what_is_kept_of_a_long_buffer_for_few_bytes_is_a_copy() {
+        let page = PageBuf::copy_from(&[7; 4096]);
+        let short = page.slice(64..1100).tight();
+        assert_eq!((&*short, short.memory_bytes()), (&[7; 1036][..], 1280));
+        let at = page.as_ptr();
+        assert_eq!(page.slice(0..4000).tight().as_ptr(), at);
+        assert_eq!(
+            [1, 16, 64, 65, 1152, 4096, 4160].map(allocated_bytes),
+            [16, 16, 64, 80, 1280, 4096, 5120]
+        );
     }
 
     #[test]

@@ -125,9 +125,14 @@ pub(crate) enum Held {
 impl Held {
     /// The drive in the image at `path`, or at an address.
     pub(crate) fn open(path: &Path) -> CliResult<Self> {
+        Self::open_with(path, DriveOptions::default())
+    }
+
+    /// As [`Held::open`]; the options are those of an image.
+    pub(crate) fn open_with(path: &Path, options: DriveOptions) -> CliResult<Self> {
         match remote_drive::address(path) {
             Some(addr) => Ok(Self::Served(Arc::new(remote_drive::connect(addr)?))),
-            None => open_drive(path).map(Self::Image),
+            None => open_image(path, options).map(Self::Image),
         }
     }
 
@@ -216,7 +221,7 @@ fn modelled(
     let geometry = profile.geometry;
     let made = match new {
         true => {
-            let (drive, made) = create_drive(path, geometry)?;
+            let (drive, made) = create_drive(path, geometry, DriveOptions::default())?;
             drive.close().map_err(|e| CliError::file(path, e))?;
             Some(made)
         }
@@ -263,7 +268,7 @@ fn shape(g: &Geometry) -> String {
 
 /// Makes an image at `path`, where nothing may be.
 pub(crate) fn create(path: &Path, resources: Resources, offload: Offload) -> CliResult<Opened> {
-    let (drive, made) = create_drive(path, file_geometry(CAPACITY_BYTES)?)?;
+    let (drive, made) = create_drive(path, file_geometry(CAPACITY_BYTES)?, DriveOptions::default())?;
     assemble(path, Held::Image(drive), Some(made), resources, offload, None)
 }
 
@@ -282,7 +287,11 @@ pub(crate) fn open_drive(path: &Path) -> CliResult<Drive> {
         let what = "this needs the image of the drive itself";
         return Err(CliError::Usage(format!("{}: {what}", path.display())));
     }
-    Drive::open_file(path, DriveOptions::default()).map_err(|e| CliError::file(path, e))
+    open_image(path, DriveOptions::default())
+}
+
+fn open_image(path: &Path, options: DriveOptions) -> CliResult<Drive> {
+    Drive::open_file(path, options).map_err(|e| CliError::file(path, e))
 }
 
 /// Makes an image of so many bytes, or that of a profile, and keeps it.
@@ -291,7 +300,16 @@ pub(crate) fn format(path: &Path, capacity_bytes: u64, profile: Option<&Profile>
         Some(profile) => profile.geometry,
         None => file_geometry(capacity_bytes)?,
     };
-    let (drive, made) = create_drive(path, geometry)?;
+    make(path, geometry, DriveOptions::default())
+}
+
+/// Makes an image of so many bytes, and keeps it.
+pub(crate) fn format_with(path: &Path, capacity_bytes: u64, options: DriveOptions) -> CliResult<Drive> {
+    make(path, file_geometry(capacity_bytes)?, options)
+}
+
+fn make(path: &Path, geometry: Geometry, options: DriveOptions) -> CliResult<Drive> {
+    let (drive, made) = create_drive(path, geometry, options)?;
     std::mem::forget(made);
     Ok(drive)
 }
@@ -300,13 +318,13 @@ fn file_geometry(capacity_bytes: u64) -> CliResult<Geometry> {
     lode::file_geometry(capacity_bytes).map_err(|e| CliError::Usage(e.to_string()))
 }
 
-fn create_drive(path: &Path, geometry: Geometry) -> CliResult<(Drive, NewFile)> {
+fn create_drive(path: &Path, geometry: Geometry, options: DriveOptions) -> CliResult<(Drive, NewFile)> {
     if remote_drive::address(path).is_some() {
         return Err(CliError::Usage(format!("{}: an image is a file", path.display())));
     }
     let existed = std::fs::symlink_metadata(path).is_ok();
     let seed = RandomState::new().hash_one(std::process::id());
-    match Drive::create_file(path, geometry, DriveOptions::default(), seed) {
+    match Drive::create_file(path, geometry, options, seed) {
         Ok(drive) => Ok((drive, NewFile(path.to_path_buf()))),
         Err(e) => {
             if !existed {

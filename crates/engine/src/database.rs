@@ -54,6 +54,9 @@ pub struct DatabaseOptions {
     pub redo_bytes_max: u64,
     /// See [`DatabaseOptions::redo_bytes_max`].
     pub redo_pages_max: usize,
+    /// Memory for the keys of recent commits to trees, about 20 bytes each: a transaction that is older than those that are
+    /// remembered, and writes, fails with a conflict.
+    pub recent_bytes: usize,
 }
 
 impl Default for DatabaseOptions {
@@ -68,6 +71,8 @@ impl Default for DatabaseOptions {
             write_back_bytes: 1 << 20,
             redo_bytes_max: 64 << 20,
             redo_pages_max: 16_384,
+            // 917,504 keys.
+            recent_bytes: 18 << 20,
         }
     }
 }
@@ -291,6 +296,7 @@ impl Database {
             splits: AtomicU64::new(0),
             merges: AtomicU64::new(0),
         });
+        let recent_bytes = shared.options.recent_bytes;
         let (view, commit) = shared.store.open_view()?;
         shared.frames.set_view(commit);
         let view = View::new(shared.clone(), view, commit);
@@ -298,7 +304,7 @@ impl Database {
         *shared.next_table.lock() = catalog.next_table;
         release_orphans(&shared.store, &catalog, &extents)?;
         let (current, trees) = TreeState::recover(view, catalog, &extents)?;
-        let sequencer = Sequencer::new(current.csn());
+        let sequencer = Sequencer::new(current.csn(), recent_bytes);
         let heads = Heads::new(current);
         let (writing, written) = (Mutex::default(), Condvar::new());
         let trees = Mutex::new(trees);

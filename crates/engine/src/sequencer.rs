@@ -8,6 +8,13 @@
 //! First committer wins: a key that another transaction committed since the snapshot is a conflict. A sequenced commit is
 //! validated against at once, and visible once its group is. Keys are remembered as hashes: two that collide cost a needless
 //! try, never an answer.
+//!
+//! ```text
+//!   recent: generation | generation | generation | newest       each: hash of a key ─► the newest commit in it that wrote the key
+//!           └ forgotten as a whole for the next one              └ the only one that most transactions are not newer than
+//! ```
+//!
+//! Invariant: what is remembered takes no more memory than it may, but for the keys of the last commit.
 
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -24,8 +31,12 @@ use crate::tree::state::TreeState;
 use crate::tree::{Csn, Tree};
 use crate::{EngineError, Map};
 
-/// Keys of recent commits that are remembered.
-const RECENT_KEYS_MAX: usize = 1 << 20;
+/// Generations of recent commits.
+const GENERATIONS: usize = 4;
+/// Memory for each place of a generation's table, of which seven of eight are filled.
+const PLACE_BYTES: usize = size_of::<(u64, Csn)>() + 1;
+/// Places of the smallest table.
+const PLACES_MIN: usize = 64;
 /// Bytes of keys and values that one group takes at most, its first commit aside; less where batches are small.
 const GROUP_BYTES_MAX: u64 = 4 << 20;
 /// How long a leader waits for others who are likely to join its group, at most: well below what a sync takes.
@@ -43,6 +54,7 @@ pub(crate) struct Pending {
     pub(crate) writes: Vec<TreeWrites>,
     pub(crate) durable: bool,
     bytes: usize,
+    remembered: Vec<Remembered>,
     outcome: Mutex<Option<Result<(), EngineError>>>,
 }
 
@@ -57,12 +69,7 @@ pub(crate) struct Sequencer {
 
 struct State {
     newest: Csn,
-    /// The newest commit of each key that was written lately, and the commits in order.
-    recent: Map<u64, Csn>,
-    order: VecDeque<(Csn, Vec<Remembered>)>,
-    keys: usize,
-    /// Commits up to this one are not remembered.
-    forgotten: Csn,
+    recent: Recent,
     waiting: VecDeque<Arc<Pending>>,
     leading: bool,
     /// How many are likely to be in the next group: those who were just answered, and those who waited then.
@@ -72,18 +79,34 @@ struct State {
 /// A key that a commit wrote.
 struct Remembered {
     hash: u64,
-    /// The commit that wrote it before, if that is remembered.
+    /// The commit of the same generation that wrote it before.
     before: Option<Csn>,
 }
 
+/// The keys that were written lately.
+struct Recent {
+    /// Oldest first; there is always one.
+    generations: VecDeque<Generation>,
+    /// Places of the table of a generation.
+    places: usize,
+    /// Commits up to this one are not remembered.
+    forgotten: Csn,
+}
+
+/// Keys of commits one after the other.
+#[derive(Default)]
+struct Generation {
+    newest: Csn,
+    /// The newest of these commits that wrote a key.
+    keys: Map<u64, Csn>,
+}
+
 impl Sequencer {
-    pub(crate) fn new(newest: Csn) -> Self {
+    /// `recent_bytes`: memory for the keys of recent commits.
+    pub(crate) fn new(newest: Csn, recent_bytes: usize) -> Self {
         let state = State {
             newest,
-            recent: Map::default(),
-            order: VecDeque::new(),
-            keys: 0,
-            forgotten: Csn::default(),
+            recent: Recent::new(recent_bytes),
             waiting: VecDeque::new(),
             leading: false,
             expected: 0,
@@ -102,24 +125,24 @@ impl Sequencer {
         let hashed = writes.iter().flat_map(|w| w.keys.keys().map(|k| hash(&w.tree, k)));
         let hashes: Vec<u64> = hashed.collect();
         let mut state = self.state.lock();
-        if at < state.forgotten {
+        if at < state.recent.forgotten {
             let what = "the transaction is older than the commits that are remembered".into();
             return Err(EngineError::Conflict { what });
         }
         let validated = hashes.len() - usize::from(planted::is(Planted::LastKeyNotValidated));
-        if let Some(i) =
-            hashes[..validated].iter().position(|h| state.recent.get(h).is_some_and(|&csn| csn > at))
-        {
+        if let Some(i) = state.recent.newer(&hashes[..validated], at) {
             let (tree, key) = nth(&writes, i);
             let what = format!("tree \"{}\", key {}", tree.name(), shown(key));
             return Err(EngineError::Conflict { what });
         }
         state.newest = Csn::new(state.newest.raw() + 1);
         let csn = state.newest;
-        if !planted::is(Planted::CommitsNotRemembered) {
-            state.remember(csn, hashes);
-        }
-        let pending = Arc::new(Pending { csn, writes, durable, bytes, outcome: Mutex::new(None) });
+        let remembered = match planted::is(Planted::CommitsNotRemembered) {
+            true => Vec::new(),
+            false => state.recent.remember(csn, hashes),
+        };
+        let outcome = Mutex::new(None);
+        let pending = Arc::new(Pending { csn, writes, durable, bytes, remembered, outcome });
         state.waiting.push_back(pending.clone());
         if state.waiting.len() == state.expected {
             self.joined.notify_one();
@@ -150,37 +173,71 @@ impl Sequencer {
     }
 }
 
-impl State {
-    fn remember(&mut self, csn: Csn, hashes: Vec<u64>) {
-        self.keys += hashes.len();
-        let entry = |hash| Remembered { hash, before: self.recent.insert(hash, csn) };
-        let keys = hashes.into_iter().map(entry).collect();
-        self.order.push_back((csn, keys));
-        while self.keys > RECENT_KEYS_MAX && self.order.len() > 1 {
-            let (csn, keys) = self.order.pop_front().expect("it is longer than one");
-            self.keys -= keys.len();
-            for k in keys {
-                if self.recent.get(&k.hash) == Some(&csn) {
-                    self.recent.remove(&k.hash);
-                }
-            }
-            self.forgotten = csn;
+impl Recent {
+    fn new(bytes_max: usize) -> Self {
+        let places = (bytes_max / GENERATIONS / PLACE_BYTES).max(PLACES_MIN);
+        let places = 1 << places.ilog2();
+        let generations = VecDeque::from([Generation::default()]);
+        Self { generations, places, forgotten: Csn::default() }
+    }
+
+    /// The first of these keys that a commit after `at` wrote; `at` is not older than what is forgotten.
+    fn newer(&self, hashes: &[u64], at: Csn) -> Option<usize> {
+        let newer = |g: &&Generation| g.newest > at;
+        let generations = || self.generations.iter().rev().take_while(newer);
+        hashes.iter().position(|h| generations().any(|g| g.keys.get(h).is_some_and(|&csn| csn > at)))
+    }
+
+    fn remember(&mut self, csn: Csn, hashes: Vec<u64>) -> Vec<Remembered> {
+        let keys_max = self.places / 8 * 7;
+        let keys = self.generations.back().map_or(0, |g| g.keys.len());
+        if keys > 0 && keys + hashes.len() > keys_max {
+            let oldest = (self.generations.len() == GENERATIONS).then(|| self.forget());
+            // Its table serves again, unless a large commit made it longer than others.
+            let keys = oldest.filter(|k| places(k) <= self.places).unwrap_or_default();
+            self.generations.push_back(Generation { newest: csn, keys });
         }
+        let newest = self.generations.back_mut().expect("there is always one");
+        newest.newest = csn;
+        let entry = |hash| Remembered { hash, before: newest.keys.insert(hash, csn) };
+        let remembered = hashes.into_iter().map(entry).collect();
+        let bytes_max = GENERATIONS * self.places * PLACE_BYTES;
+        while self.held_bytes() > bytes_max && self.generations.len() > 1 {
+            self.forget();
+        }
+        remembered
+    }
+
+    /// Forgets the oldest generation; answers its table, empty.
+    fn forget(&mut self) -> Map<u64, Csn> {
+        let mut oldest = self.generations.pop_front().expect("there is always one");
+        self.forgotten = oldest.newest;
+        oldest.keys.clear();
+        oldest.keys
     }
 
     /// A commit that was remembered did not take place.
-    fn take_back(&mut self, csn: Csn) {
-        let Some(at) = self.order.iter().position(|(c, _)| *c == csn) else { return };
-        let (_, keys) = self.order.remove(at).expect("it was found");
-        self.keys -= keys.len();
-        for k in keys {
-            if self.recent.get(&k.hash) == Some(&csn) {
-                match k.before {
-                    Some(before) => self.recent.insert(k.hash, before),
-                    None => self.recent.remove(&k.hash),
-                };
+    fn take_back(&mut self, csn: Csn, remembered: &[Remembered]) {
+        for k in remembered {
+            let written = self.generations.iter_mut().rev().find_map(|g| g.keys.get_mut(&k.hash));
+            // What is removed would leave a gap in its table, which grew for it: no commit has the number 0.
+            if let Some(by) = written.filter(|by| **by == csn) {
+                *by = k.before.unwrap_or_default();
             }
         }
+    }
+
+    /// Bytes of memory.
+    fn held_bytes(&self) -> usize {
+        self.generations.iter().map(|g| places(&g.keys) * PLACE_BYTES).sum()
+    }
+}
+
+/// Places of a table: a power of two, of which it fills seven of eight.
+fn places(keys: &Map<u64, Csn>) -> usize {
+    match keys.capacity() {
+        0 => 0,
+        capacity => (capacity * 8 / 7).next_power_of_two(),
     }
 }
 
@@ -251,7 +308,7 @@ impl Inner {
         if outcomes.iter().any(Result::is_err) {
             let mut state = self.sequencer.state.lock();
             let failed = group.iter().zip(&outcomes).filter(|(_, o)| o.is_err());
-            failed.rev().for_each(|(p, _)| state.take_back(p.csn));
+            failed.rev().for_each(|(p, _)| state.recent.take_back(p.csn, &p.remembered));
         }
         for (p, o) in group.iter().zip(outcomes) {
             *p.outcome.lock() = Some(o);
@@ -333,5 +390,60 @@ pub(crate) fn shown(key: &[u8]) -> String {
             let hex: String = key.iter().map(|b| format!("{b:02x}")).collect();
             format!("\\x{hex}{dots}")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BYTES: usize = GENERATIONS * PLACES_MIN * PLACE_BYTES;
+
+    proptest! {
+        #[test]
+        fn what_is_remembered_is_all_since_what_is_forgotten_and_takes_no_more_than_it_may(
+            commits in prop::collection::vec((prop::collection::vec(0u64..400, 0..40), any::<prop::sample::Index>(), any::<bool>()), 1..80),
+        ) {
+            let mut recent = Recent::new(BYTES);
+            let mut written: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+            for (csn, (keys, at, fails)) in (1..).zip(commits) {
+                let remembered = recent.remember(Csn::new(csn), keys.clone());
+                if fails {
+                    recent.take_back(Csn::new(csn), &remembered);
+                } else {
+                    keys.iter().for_each(|k| written.entry(*k).or_default().push(csn));
+                }
+                prop_assert!(recent.held_bytes() <= BYTES, "{} bytes of {BYTES}", recent.held_bytes());
+                let at = Csn::new(at.index(csn as usize + 1) as u64);
+                if at >= recent.forgotten {
+                    let is_newer = |k: &u64| written.get(k).is_some_and(|all| all.iter().any(|c| *c > at.raw()));
+                    let all: Vec<u64> = (0..400).collect();
+                    prop_assert_eq!(recent.newer(&all, at), all.iter().position(is_newer), "at {}", at);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_commit_of_more_keys_than_are_remembered_is_so_until_the_next_one() {
+        let mut recent = Recent::new(BYTES);
+        recent.remember(Csn::new(1), vec![1]);
+        recent.remember(Csn::new(2), (0..10_000).collect());
+        assert_eq!(recent.newer(&[9_999], Csn::new(1)), Some(0));
+        assert!(recent.held_bytes() > BYTES);
+        assert_eq!(recent.forgotten, Csn::new(1), "those before it made room");
+        recent.remember(Csn::new(3), vec![2]);
+        assert_eq!((recent.forgotten, recent.newer(&[1, 2], Csn::new(2))), (Csn::new(2), Some(1)));
+        assert!(recent.held_bytes() <= BYTES);
+    }
+
+    #[test]
+    fn by_default_near_a_million_keys_are_remembered() {
+        let recent = Recent::new(crate::DatabaseOptions::default().recent_bytes);
+        assert_eq!(recent.places / 8 * 7 * GENERATIONS, 917_504);
     }
 }

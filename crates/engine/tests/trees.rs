@@ -245,6 +245,48 @@ proptest! {
 }
 
 #[test]
+fn a_transaction_that_is_older_than_what_is_remembered_fails() {
+    let options = DatabaseOptions { recent_bytes: 8 << 10, ..small() };
+    let db = Database::open(Arc::new(TestDrive::new()), options).unwrap();
+    let tree = db.create_tree("t", false).unwrap();
+    let commit = |i: u32| {
+        let mut txn = db.begin().unwrap();
+        txn.put(&tree, &i.to_be_bytes(), b"v").unwrap();
+        txn.commit().unwrap();
+    };
+    let (mut young, mut old, reader) = (db.begin().unwrap(), db.begin().unwrap(), db.begin().unwrap());
+    (0..20).for_each(commit);
+    young.put(&tree, b"young", b"v").unwrap();
+    young.commit().unwrap();
+    (20..1000).for_each(commit);
+    old.put(&tree, b"old", b"v").unwrap();
+    let e = old.commit().unwrap_err();
+    assert!(matches!(&e, EngineError::Conflict { what } if what.contains("older than")), "{e}");
+    assert!(all(&reader, &tree).is_empty(), "who only reads needs nothing that is remembered");
+    reader.commit().unwrap();
+}
+
+// Found by `lode bench memory`: a value of 1 KB kept the 4 or 8 KB alive that the drive had read for it.
+#[test]
+fn a_page_keeps_no_more_memory_than_its_own() {
+    let drive = lode_firmware::Drive::in_memory(1 << 30);
+    let options = DatabaseOptions { frame_bytes: 1 << 20, ..DatabaseOptions::default() };
+    let db = Database::open(Arc::new(drive), options).unwrap();
+    let tree = db.create_tree("t", false).unwrap();
+    for i in 0..200u32 {
+        let mut txn = db.begin().unwrap();
+        (0..10).for_each(|k| txn.put(&tree, &(10 * i + k).to_be_bytes(), &[7; 1000]).unwrap());
+        txn.commit().unwrap();
+    }
+    db.flush().unwrap();
+    let txn = db.begin().unwrap();
+    for i in 0..2000u32 {
+        let value = txn.get(&tree, &i.to_be_bytes()).unwrap().unwrap();
+        assert!(value.memory_bytes() <= 1536, "{} bytes for {}", value.memory_bytes(), value.len());
+    }
+}
+
+#[test]
 fn the_first_committer_wins() {
     let db = open(&TestDrive::new());
     let tree = db.create_tree("t", false).unwrap();

@@ -29,7 +29,7 @@ pub fn file_geometry(capacity_bytes: u64) -> Result<Geometry, GeometryError> {
 }
 
 /// An image where nothing is; if it can not be made, nothing stays.
-pub(crate) fn create(path: &Path, capacity_bytes: u64) -> Result<Drive, Error> {
+pub(crate) fn create(path: &Path, capacity_bytes: u64, options: DriveOptions) -> Result<Drive, Error> {
     if capacity_bytes < CAPACITY_BYTES_MIN {
         let what =
             format!("a drive has a capacity of at least {CAPACITY_BYTES_MIN} bytes, not {capacity_bytes}");
@@ -37,7 +37,7 @@ pub(crate) fn create(path: &Path, capacity_bytes: u64) -> Result<Drive, Error> {
     }
     let geometry = file_geometry(capacity_bytes).map_err(|e| Error::Capacity(e.to_string()))?;
     let seed = RandomState::new().hash_one(std::process::id());
-    Drive::create_file(path, geometry, DriveOptions::default(), seed).map_err(|source| {
+    Drive::create_file(path, geometry, options, seed).map_err(|source| {
         // It was not there before; if it can not be removed, the error that is told says enough.
         let _ = std::fs::remove_file(path);
         Error::File { path: path.into(), source }

@@ -66,6 +66,7 @@
 //! The same file is a SQL database: `lode sql my.lode`. It has one opener at a time.
 
 mod file;
+mod memory;
 mod worker;
 
 use std::ops::Deref;
@@ -77,10 +78,10 @@ pub use lode_engine::{
     Csn, Cursor, Durability, EngineError, KEY_BYTES_MAX, Range, Savepoint, Snapshot, Transaction, Tree,
     TreeLoad, TreeStats, Value,
 };
+pub use memory::Memory;
 pub use worker::{Upkeep, Worker};
 
-use lode_engine::DatabaseOptions;
-use lode_firmware::{Drive, DriveOptions, FirmwareError};
+use lode_firmware::{Drive, FirmwareError};
 
 /// Why a database could not be opened, used or closed.
 #[derive(Debug, thiserror::Error)]
@@ -107,7 +108,8 @@ pub enum Error {
 /// How a database is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes of memory for pages.
+    /// Bytes of memory for all of it, divided as [`Memory`] says. From [`Memory::BYTES_MIN`] on no more than that and a fifth
+    /// is resident, beside what the process needs for itself.
     pub memory_bytes: usize,
     /// What the file may hold at most, in bytes, if it is made; it grows as it is filled.
     pub capacity_bytes: u64,
@@ -153,15 +155,15 @@ impl Database {
     pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
         let path = path.as_ref();
         let failed = |source| Error::File { path: path.into(), source };
+        let memory = Memory::within(options.memory_bytes as u64);
+        memory.limit_process();
         let drive = match std::fs::symlink_metadata(path) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => file::create(path, options.capacity_bytes)?,
-            _ => Drive::open_file(path, DriveOptions::default()).map_err(failed)?,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                file::create(path, options.capacity_bytes, memory.drive)?
+            }
+            _ => Drive::open_file(path, memory.drive).map_err(failed)?,
         };
-        // Tables have a pool of their own, which trees do not use.
-        let pool_bytes = options.memory_bytes / 8;
-        let frame_bytes = options.memory_bytes - pool_bytes;
-        let engine = DatabaseOptions { pool_bytes, frame_bytes, ..DatabaseOptions::default() };
-        let database = lode_engine::Database::open(Arc::new(drive.clone()), engine)?;
+        let database = lode_engine::Database::open(Arc::new(drive.clone()), memory.database)?;
         database.set_durability(options.durability);
         database.set_group_ms(options.group_ms);
         let worker = Some(Worker::start(database.clone()).map_err(Error::Thread)?);

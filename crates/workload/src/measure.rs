@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// Latencies in nanoseconds, to three digits.
+/// Latencies in nanoseconds, to three digits. Each thread has one for each kind of operation: its counts are short.
 #[derive(Clone, Debug)]
-pub struct Latencies(Histogram<u64>);
+pub struct Latencies(Histogram<u32>);
 
 /// The longest latency that is told apart, in nanoseconds: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;

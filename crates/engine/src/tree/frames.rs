@@ -19,6 +19,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use lode_base::page_buf::allocated_bytes;
 use lode_base::prefetch::prefetch_bytes;
 use lode_base::{CommitNo, ExtentId, Lpid, PageBuf};
 use lode_page::Node;
@@ -35,8 +36,12 @@ const SHARD_PAGES: u64 = 64;
 const TOGETHER: usize = 16;
 /// Bytes of such a page that are asked for before anybody reads them: the CPU goes on by itself from there.
 const PREFETCHED_BYTES: usize = 512;
-/// What a frame takes beside its page, its place in the table included, about.
-const FRAME_BYTES: usize = 240;
+/// What a frame takes beside its page and its place in the table.
+const FRAME_BYTES: usize = allocated_bytes(size_of::<Frame>() + 2 * size_of::<usize>());
+/// What the place in a map and in a tree takes that a dirty frame has, about.
+const LISTED_BYTES: usize = 96;
+/// What the table of each shard may take without being counted: small databases have little more.
+const TABLE_BYTES_MIN: usize = 4096;
 /// The drive has not got this version yet.
 const DIRTY: u64 = u64::MAX;
 
@@ -106,6 +111,16 @@ impl Frame {
     /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// It has its place among those that are dirty.
+    pub(crate) fn listed(&self) {
+        self.held.fetch_add(LISTED_BYTES, Ordering::Relaxed);
+    }
+
+    /// It has it no more.
+    pub(crate) fn unlisted(&self) {
+        self.held.fetch_sub(LISTED_BYTES, Ordering::Relaxed);
     }
 
     /// The drive has this version from this commit on.
@@ -206,6 +221,10 @@ struct Shard {
     free: Vec<u32>,
     /// Where the hand of the clock is.
     hand: usize,
+    /// Places of the map: a power of two, of which it fills seven of eight.
+    places: usize,
+    /// Bytes of all this that are counted.
+    counted: usize,
 }
 
 /// All frames, by page.
@@ -253,7 +272,7 @@ impl Frames {
         &self.shards[shard_of(lpid)]
     }
 
-    /// Bytes that all frames take, also those that only a snapshot holds.
+    /// Bytes that the table and all frames take, also those that only a snapshot holds.
     pub(crate) fn held_bytes(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }
@@ -333,6 +352,7 @@ impl Frames {
                 || planted::is(Planted::OldLoadedAsNewest);
             if newest && !shard.newest.contains_key(&lpid) {
                 shard.insert(lpid, frame.clone());
+                shard.count(&self.held);
             }
         }
         self.evict();
@@ -350,6 +370,7 @@ impl Frames {
         for frame in frames {
             let mut shard = self.shard(frame.lpid).write();
             let old = shard.insert(frame.lpid, frame.clone());
+            shard.count(&self.held);
             if let Some(old) = old {
                 old.next.store(frame.csn.raw(), Ordering::Release);
                 *frame.older.lock() = kept(old, &live, full);
@@ -382,6 +403,8 @@ impl Frames {
             let i = self.next_shard.fetch_add(1, Ordering::Relaxed) % SHARDS;
             let Some(mut shard) = self.shards[i].try_write() else { continue };
             let gone = shard.sweep(self.held_bytes().saturating_sub(self.limit_bytes), &live);
+            shard.shrink();
+            shard.count(&self.held);
             drop(shard);
             drop(gone);
         }
@@ -403,6 +426,8 @@ impl Frames {
             let mut shard = shard.write();
             shard.newest.values().for_each(|n| n.used.store(false, Ordering::Relaxed));
             let gone = shard.sweep(usize::MAX, &live);
+            shard.shrink();
+            shard.count(&self.held);
             drop(shard);
             drop(gone);
         }
@@ -410,6 +435,37 @@ impl Frames {
 }
 
 impl Shard {
+    /// Counts what the table takes now, where that has changed.
+    fn count(&mut self, held: &AtomicUsize) {
+        // A map with gaps, where something was removed, has room for less than its places.
+        self.places = self.places.max((self.newest.capacity() * 8 / 7).next_power_of_two());
+        let bytes = self.places * (size_of::<(Lpid, Newest)>() + 1)
+            + self.dial.capacity() * size_of::<Option<Lpid>>()
+            + self.free.capacity() * size_of::<u32>();
+        let bytes = bytes.saturating_sub(TABLE_BYTES_MIN);
+        if bytes != self.counted {
+            held.fetch_add(bytes.wrapping_sub(self.counted), Ordering::Relaxed);
+            self.counted = bytes;
+        }
+    }
+
+    /// Gives back what a table of far more, and shorter, pages took.
+    fn shrink(&mut self) {
+        const PLACES_MIN: usize = 64;
+        let len = self.newest.len();
+        if self.dial.len() < PLACES_MIN || self.dial.len() / 4 < len {
+            return;
+        }
+        self.newest.shrink_to(2 * len);
+        self.places = 0;
+        self.dial = Vec::with_capacity(2 * len);
+        for (lpid, newest) in &mut self.newest {
+            newest.at = self.dial.len() as u32;
+            self.dial.push(Some(*lpid));
+        }
+        (self.free, self.hand) = (Vec::new(), 0);
+    }
+
     fn insert(&mut self, lpid: Lpid, frame: Arc<Frame>) -> Option<Arc<Frame>> {
         if let Some(newest) = self.newest.get_mut(&lpid) {
             return Some(std::mem::replace(newest, Newest::new(frame, newest.at)).frame);

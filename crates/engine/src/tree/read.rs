@@ -192,8 +192,9 @@ impl Snapshot {
     fn load(&self, lpids: impl Iterator<Item = Lpid> + Clone) -> Result<Vec<Arc<Frame>>, EngineError> {
         let requests = lpids.clone().map(|lpid| ReadRequest { lpid, range: None }).collect();
         let (pages, _) = self.noting_age(self.store().read(Some(self.view_id()), requests))?;
-        let frame = |(lpid, bytes)| {
-            let (csn, body) = body_of(lpid, bytes)?;
+        let frame = |(lpid, bytes): (Lpid, PageBuf)| {
+            // The drive reads whole units, which would stay in memory for a page that is shorter.
+            let (csn, body) = body_of(lpid, bytes.tight())?;
             if csn > self.csn() {
                 let what = format!("of commit {csn}, at a snapshot of {}", self.csn());
                 return Err(EngineError::BadTreePage { lpid, what });

@@ -51,9 +51,11 @@ impl Dirty {
     /// A page has a new version, of commits from `first` on.
     fn add(&mut self, first: Csn, frame: Arc<Frame>) {
         self.bytes += frame.bytes();
+        frame.listed();
         let first = match self.frames.remove(&frame.lpid) {
             Some((earlier, old)) => {
                 self.bytes -= old.bytes();
+                old.unlisted();
                 if planted::is(Planted::FirstDirtyForgotten) {
                     self.by_first.remove(&(earlier, frame.lpid));
                     first
@@ -79,6 +81,7 @@ impl Dirty {
     fn remove(&mut self, lpid: Lpid) {
         if let Some((first, frame)) = self.frames.remove(&lpid) {
             self.bytes -= frame.bytes();
+            frame.unlisted();
             self.by_first.remove(&(first, lpid));
         }
     }
@@ -409,6 +412,8 @@ impl TreeState {
     /// Writes back everything.
     pub(crate) fn flush(&mut self, inner: &Inner) -> Result<(), EngineError> {
         while self.write_back(inner)? {}
+        // What snapshots needed that are closed now may go, too.
+        inner.shared.frames.evict();
         Ok(())
     }
 

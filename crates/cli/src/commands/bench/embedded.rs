@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lode_engine::{Database, DatabaseOptions};
+use lode::Memory;
+use lode_engine::Database;
 use lode_firmware::Drive;
 use lode_workload::disk::Disk;
 use lode_workload::harness::{Probes, RunError, Schedule};
@@ -17,7 +18,7 @@ use lode_workload::measure::Causes;
 use lode_workload::store::StoreError;
 use lode_workload::upkeep::Upkeep;
 
-use crate::drive_file::{CAPACITY_BYTES, Held, format};
+use crate::drive_file::{CAPACITY_BYTES, Held, format_with};
 use crate::error::{CliError, CliResult};
 use crate::interrupt;
 use crate::remote_drive;
@@ -34,7 +35,8 @@ pub(super) struct Place {
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
 
-    /// Memory: half for pages of trees, an eighth for tables, the rest for the drive
+    /// Memory: half for pages of trees, an eighth for tables, the rest for the drive and for what runs; below 256MB threads
+    /// need more than it
     #[arg(long, value_name = "SIZE", default_value = "1GB", value_parser = parse_bytes)]
     pub(super) memory: u64,
 }
@@ -87,6 +89,9 @@ pub(super) struct Embedded {
 impl Embedded {
     /// Opens the drive that was named, or makes one.
     pub(super) fn open(place: &Place) -> CliResult<Self> {
+        let memory = Memory::within(place.memory);
+        memory.limit_process();
+        without_huge_pages();
         let (path, dir) = match &place.drive {
             Some(path) => (path.clone(), None),
             None => {
@@ -96,13 +101,11 @@ impl Embedded {
         };
         let is_there = remote_drive::address(&path).is_some() || std::fs::symlink_metadata(&path).is_ok();
         let drive = match is_there {
-            true => Held::open(&path)?,
-            false => Held::Image(format(&path, CAPACITY_BYTES, None)?),
+            true => Held::open_with(&path, memory.drive)?,
+            false => Held::Image(format_with(&path, CAPACITY_BYTES, memory.drive)?),
         };
-        let part = |n: u64| usize::try_from(place.memory / n).unwrap_or(usize::MAX);
-        let options =
-            DatabaseOptions { pool_bytes: part(8), frame_bytes: part(2), ..DatabaseOptions::default() };
-        let database = Database::open(drive.device(), options).map_err(|e| CliError::file(&path, e))?;
+        let database =
+            Database::open(drive.device(), memory.database).map_err(|e| CliError::file(&path, e))?;
         Ok(Self { drive, store: LodeStore(database), path, dir })
     }
 
@@ -146,6 +149,14 @@ impl Embedded {
     pub(super) fn note(&self) -> Option<&'static str> {
         self.drive.image().is_none().then_some(SERVED)
     }
+}
+
+/// Has the system give this process pages one by one: the allocator asks for huge ones, of 2 MB, which are resident whole
+/// however little is in them.
+fn without_huge_pages() {
+    #[cfg(target_os = "linux")]
+    // Where the system does not know that, it is as it was.
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
 /// What is said below the figures of a drive that is served elsewhere.

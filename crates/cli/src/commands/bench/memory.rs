@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lode::Memory;
 use lode_workload::harness::{Probes, Schedule};
 use lode_workload::measure::resident_bytes;
 use lode_workload::tpcc::{self, KvTpcc, Sizes, check, load, run as run_tpcc};
@@ -52,6 +53,12 @@ const GROWTH_MAX: f64 = 1.05;
 const SEED: u64 = 1;
 
 pub(super) fn run(args: &Args) -> CliResult {
+    if args.place.memory < Memory::BYTES_MIN {
+        let least = bytes(Memory::BYTES_MIN);
+        eprintln!(
+            "lode: a limit below {least} does not hold, since each thread takes some MB whatever it is"
+        );
+    }
     let opened = Embedded::open(&args.place)?;
     if opened.store.0.snapshot()?.trees().next().is_some() {
         return Err(CliError::file(

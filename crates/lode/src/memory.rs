@@ -1,0 +1,83 @@
+//! How one limit of memory is divided.
+//!
+//! ```text
+//!   limit - 64 MB, or a quarter where that is less:
+//!   | pages of trees 1/2 | tables 1/8 | mapping 1/16 | index 1/32 | recent keys 1/32 | inlined, long buffers 1/64 each | free |
+//! ```
+//!
+//! What is set aside, and free, is for what has no budget of its own: transactions under way, what each thread keeps of
+//! short buffers, batches on their way, and what the allocator has in pages that are not full. Shares end where more is of
+//! no use.
+
+use lode_base::page_buf;
+use lode_engine::DatabaseOptions;
+use lode_firmware::DriveOptions;
+
+/// Set aside for what has no budget: 64 MB, or a quarter of a small limit.
+const ASIDE_BYTES: u64 = 64 << 20;
+
+/// The parts of a limit.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    /// What the database may use.
+    pub database: DatabaseOptions,
+    /// What its drive may use.
+    pub drive: DriveOptions,
+    /// What all threads keep of long buffers: see [`page_buf::limit_spares`].
+    pub spare_bytes: usize,
+}
+
+impl Memory {
+    /// From this limit on no more than it and a fifth is resident, with nine threads: below, what each thread takes is too
+    /// large a part.
+    pub const BYTES_MIN: u64 = 256 << 20;
+
+    /// Divides a limit.
+    pub fn within(limit_bytes: u64) -> Self {
+        let divided = limit_bytes - ASIDE_BYTES.min(limit_bytes / 4);
+        let part = |n: u64| usize::try_from(divided / n).unwrap_or(usize::MAX);
+        let (database, drive) = (DatabaseOptions::default(), DriveOptions::default());
+        Self {
+            database: DatabaseOptions {
+                frame_bytes: part(2),
+                pool_bytes: part(8),
+                recent_bytes: part(32).min(64 << 20),
+                key_check_bytes: database.key_check_bytes.min(part(16)),
+                ..database
+            },
+            drive: DriveOptions {
+                map_cache_bytes: part(16),
+                index_cache_bytes: part(32),
+                inline_buffer_bytes: drive.inline_buffer_bytes.min(part(64)),
+                ..drive
+            },
+            spare_bytes: part(64).min(64 << 20),
+        }
+    }
+
+    /// Has the process keep to what does not belong to one database.
+    pub fn limit_process(&self) {
+        page_buf::limit_spares(self.spare_bytes);
+    }
+
+    /// Bytes of all budgets.
+    pub fn budget_bytes(&self) -> usize {
+        let (e, d) = (&self.database, &self.drive);
+        let pages = e.frame_bytes + e.pool_bytes + d.map_cache_bytes + d.index_cache_bytes;
+        pages + e.recent_bytes + d.inline_buffer_bytes + self.spare_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_are_no_more_than_the_whole() {
+        for limit in [0, 1 << 20, 64 << 20, 256 << 20, 1 << 30, 1 << 40] {
+            let budget = Memory::within(limit).budget_bytes() as u64;
+            assert!(budget <= limit / 5 * 4, "{budget} of {limit}");
+            assert!(budget >= limit / 2, "{budget} of {limit}");
+        }
+    }
+}
