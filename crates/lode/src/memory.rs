@@ -30,7 +30,7 @@ pub struct Memory {
 impl Memory {
     /// From this limit on no more than it and a fifth is resident, with nine threads: below, what each thread takes is too
     /// large a part.
-    pub const BYTES_MIN: u64 = 256 << 20;
+    pub const BYTES_MIN: u64 = 256_000_000;
 
     /// Divides a limit.
     pub fn within(limit_bytes: u64) -> Self {
