@@ -84,11 +84,9 @@ impl Core {
         let before = log.place();
         // The buffer is believed in all that it holds.
         let proven = if pends { before.lsn } else { log.durable() };
-        let last = behind.and_then(|()| match (pends, forced) {
-            (true, _) => self.pend(&mut log, &group, programs),
-            (false, true) => self.append_group(&mut log, &group),
-            // Nobody waits for the page.
-            (false, false) => self.beside(|| self.append_group(&mut log, &group)),
+        let last = behind.and_then(|()| match pends {
+            true => self.pend(&mut log, &group, programs),
+            false => self.append_group(&mut log, &group),
         });
         let last = match last {
             Ok(last) => last,

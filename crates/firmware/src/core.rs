@@ -155,13 +155,12 @@ impl Core {
     }
 
     /// Does what nobody waits for: on a modelled device it takes resources, and not the time of the step under way.
-    pub(crate) fn beside<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn beside(&self, work: impl FnOnce()) {
         let step = self.medium.model().map(|m| m.step());
-        let done = work();
+        work();
         if let (Some(m), Some(step)) = (self.medium.model(), step) {
             m.resume(step);
         }
-        done
     }
 
     pub(crate) fn check_writable(&self) -> Result<(), FirmwareError> {

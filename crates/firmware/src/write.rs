@@ -438,7 +438,8 @@ impl Core {
             inlined,
         });
         let slot = Arc::default();
-        let (pin_view, unforced) = (batch.pin, batch.unforced);
+        // A modelled device is asked for the time that it takes until a batch is durable: each waits for its own.
+        let (pin_view, unforced) = (batch.pin, batch.unforced && self.medium.model().is_none());
         w.stage(Action { record, pins, eblocks, pin_view, copies: Vec::new(), unforced, slot })
     }
 

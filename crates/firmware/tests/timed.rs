@@ -148,6 +148,25 @@ fn a_read_alone_takes_the_sum_of_its_parts_to_the_picosecond() {
     );
 }
 
+/// Else a flush behind it would make durable what no time was charged for.
+#[test]
+fn an_unforced_batch_takes_what_a_forced_one_takes() {
+    let took = |unforced: bool, bytes: usize| {
+        let t = timed(profile(|_| {}), DriveOptions::default());
+        let extent = t.extents(1)[0];
+        let (took, ..) = t.alone(Command::Write(Batch {
+            writes: pages(extent, 0, 4, bytes),
+            unforced,
+            ..Batch::default()
+        }));
+        t.alone(Command::Flush);
+        took
+    };
+    for bytes in [100, 20_000] {
+        assert_eq!(took(true, bytes), took(false, bytes));
+    }
+}
+
 #[test]
 fn two_runs_take_the_same_to_the_picosecond() {
     let run = || {
