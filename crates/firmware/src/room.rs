@@ -181,9 +181,11 @@ impl Core {
             return Ok(());
         }
         self.flush_log()?;
-        let w = self.seq.lock();
-        if waits(&w) {
-            self.log_nothing(w)?;
+        {
+            let w = self.seq.lock();
+            if waits(&w) {
+                self.log_nothing(w)?;
+            }
         }
         self.reclaim().map(drop)
     }
