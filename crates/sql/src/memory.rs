@@ -137,7 +137,7 @@ mod tests {
     fn operators_borrow_from_the_buffer_pool_and_give_back() {
         const MB: usize = 1 << 20;
         let options = DatabaseOptions { pool_bytes: 64 * MB, ..DatabaseOptions::default() };
-        let db = Database::open(Arc::new(Drive::in_memory(64 << 20)), options).unwrap();
+        let db = Database::open(Arc::new(Drive::in_memory(256 << 20)), options).unwrap();
         let limit = || db.pool().limit_bytes as usize;
         let memory: Arc<dyn MemoryPool> = query_memory(db.clone(), 8 * MB);
         let r = MemoryConsumer::new("sort").register(&memory);
