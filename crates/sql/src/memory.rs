@@ -151,7 +151,8 @@ mod tests {
         assert!(e.contains("sort needs 40.0 MB more"), "{e}");
         let before = (r.size(), limit());
         r.try_grow(16 * MB).unwrap();
-        assert_eq!(limit(), 64 * MB - (before.0 + 8 * MB), "the pool keeps an eighth");
+        // Each shard of the pool gives whole bytes.
+        assert!(limit().abs_diff(64 * MB - (before.0 + 8 * MB)) < 16, "{}", limit());
         r.shrink(30 * MB);
         assert!(limit() >= 35 * MB, "{}", limit());
         drop(r);
