@@ -128,6 +128,11 @@ impl Drop for Spares {
     }
 }
 
+/// A spare of the thread that is long enough, if it has one.
+fn spare(lines: usize) -> Option<Lines> {
+    SPARES.try_with(|s| s.borrow_mut().take(lines)).ok().flatten()
+}
+
 fn bytes(lines: &Lines) -> usize {
     lines.len() * CELL_BYTES
 }
@@ -156,9 +161,7 @@ impl PageBufMut {
         let lines = len.div_ceil(CELL_BYTES);
         // Where it would be kept as a spare afterwards it takes one, too: else it filled the place of those that serve.
         let is_small = is_kept(lines) && lines <= SMALL_UNITS * UNIT_LINES;
-        let spare =
-            if is_small { SPARES.try_with(|s| s.borrow_mut().take(lines)).ok().flatten() } else { None };
-        match spare {
+        match is_small.then(|| spare(lines)).flatten() {
             Some(mut lines) => {
                 lines.fill(Line::zeroed());
                 Self { lines, len }
@@ -170,8 +173,7 @@ impl PageBufMut {
     /// A buffer of `len` bytes, 64-byte aligned, whatever is in them: for those who write all of it.
     pub fn scratch(len: usize) -> Self {
         let lines = len.div_ceil(CELL_BYTES);
-        let spare = SPARES.try_with(|s| s.borrow_mut().take(lines)).ok().flatten();
-        match spare {
+        match spare(lines) {
             Some(lines) => Self { lines, len },
             None => Self { lines: zeroed(lines.next_multiple_of(UNIT_LINES)), len },
         }

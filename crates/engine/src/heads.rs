@@ -30,7 +30,7 @@ struct Newest {
     /// The states so far, and which of them is current.
     number: u64,
     shown: u64,
-    /// Batches were sent since the last that was forced, or flush: how many, ever.
+    /// Batches that were sent without force so far, and how many of them a flush has made durable.
     unforced: u64,
     flushed: u64,
     /// Why nothing is committed any more.

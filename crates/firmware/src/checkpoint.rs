@@ -272,7 +272,7 @@ impl Core {
                 clean = failed() == before;
             }
             if !log.is_synced() && !planted::is(Planted::CheckpointBeforeForce) {
-                self.medium.sync().map_err(|e| self.log_failed(e.into()))?;
+                self.sync_log()?;
                 log.synced();
             }
             let w = self.seq.lock();

@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Invariants: an action is installed only once its record is durable, or in the log if all of its group are unforced: then
-//! what it frees is not used again before a later group proves it durable (`Sequencer::proven_lsn`); a group that fails for want of space takes all
-//! that is staged along and changes nothing; after a failed sync, or a dead log, the drive is read-only.
+//! what it frees is not used again before a later group proves it durable (`Sequencer::proven_lsn`); a group that fails for
+//! want of space takes all that is staged along and changes nothing; after a failed sync, or a dead log, the drive is
+//! read-only.
 //!
 //! Source: ELEOS §IV-C (forced commit records); group commit as in the design.
 
@@ -141,11 +142,18 @@ impl Core {
         if planted::is(Planted::FlushLies) {
             return Ok(());
         }
-        if let Err(e) = self.medium.sync() {
-            return Err(self.log_failed(e.into()));
-        }
+        self.sync_log()?;
         self.log.lock().synced_to(last);
         Ok(())
+    }
+
+    /// Syncs the medium. A sync that fails, for want of space too, leaves open what is durable: it is never tried again.
+    pub(crate) fn sync_log(&self) -> Result<(), FirmwareError> {
+        self.medium.sync().map_err(|e| {
+            let e = FirmwareError::from(e);
+            self.fatal(&e);
+            self.log_failed(e)
+        })
     }
 
     /// An action is over, and its pages and EBLOCKs are free of it.

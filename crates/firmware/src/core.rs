@@ -6,8 +6,8 @@
 //!   background:  checkpoint, GC, scrub: one at a time, their writes are actions like all others
 //! ```
 //!
-//! Locks are taken in this order: background, syncing, log, sequencer, then those of tables and caches. A failure that leaves it
-//! open what is durable makes the drive read-only until it is opened again.
+//! Locks are taken in this order: background, syncing, log, sequencer, then those of tables and caches. A failure that
+//! leaves it open what is durable makes the drive read-only until it is opened again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

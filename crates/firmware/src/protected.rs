@@ -104,11 +104,7 @@ impl Core {
             }
         };
         assert_eq!(last, before, "what is pending is one page");
-        if let Err(e) = self.medium.sync() {
-            let e = FirmwareError::from(e);
-            self.fatal(&e);
-            return Err(self.log_failed(e));
-        }
+        self.sync_log()?;
         log.synced();
         Counts::add(&self.counts.groups, 1);
         let mut w = self.seq.lock();

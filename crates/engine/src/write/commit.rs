@@ -72,16 +72,15 @@ impl WriteTxn {
         // The rows are committed; entries that stay only cost speed.
         let _ = self.apply(after);
         self.drop_trees(&dropped);
-        if self.snapshot.tables().any(|t| t.index_pending) {
+        let database = self.database.clone();
+        // Either way it ends here, and gives its right to write back: others commit while this is flushed.
+        let lacks_entries = self.snapshot.tables().any(|t| t.index_pending);
+        match lacks_entries {
             // The rows are committed; entries that can not be made now only cost speed, the next open tries again.
-            let database = self.database.clone();
-            let _ = self.finish_indexes();
-            database.settle_at(state)?;
-            return Ok(commit);
+            true => drop(self.finish_indexes()),
+            false => drop(self),
         }
-        // Others commit while this is flushed.
-        self.permit = None;
-        self.database.settle_at(state)?;
+        database.settle_at(state)?;
         Ok(commit)
     }
 
