@@ -23,6 +23,7 @@ mod pool;
 mod read;
 mod read_ahead;
 mod redo;
+mod rests;
 mod scan;
 mod sequencer;
 mod snapshot;

@@ -19,6 +19,7 @@
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lode_base::{CommitNo, PageBuf, ViewId};
@@ -27,6 +28,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::database::Inner;
 use crate::planted::{self, Planted};
+use crate::rests::Rests;
 use crate::tree::state::TreeState;
 use crate::tree::{Csn, Tree};
 use crate::{EngineError, Map};
@@ -41,7 +43,6 @@ const PLACES_MIN: usize = 64;
 const GROUP_BYTES_MAX: u64 = 4 << 20;
 /// How long a leader waits for others who are likely to join its group, at most: well below what a sync takes.
 const JOIN_WAIT: Duration = Duration::from_micros(100);
-
 /// Writes to one tree, by key; `None` deletes.
 pub(crate) struct TreeWrites {
     pub(crate) tree: Tree,
@@ -65,6 +66,9 @@ pub(crate) struct Sequencer {
     over: Condvar,
     /// As many wait as the leader expects.
     joined: Condvar,
+    /// Groups that are over.
+    groups: AtomicU64,
+    rests: Rests,
 }
 
 struct State {
@@ -111,7 +115,14 @@ impl Sequencer {
             leading: false,
             expected: 0,
         };
-        Self { state: Mutex::new(state), over: Condvar::new(), joined: Condvar::new() }
+        let (over, joined, groups) = (Condvar::new(), Condvar::new(), AtomicU64::new(0));
+        Self { state: Mutex::new(state), over, joined, groups, rests: Rests::default() }
+    }
+
+    /// A group is over: those who wait for it find what it came to, or lead the next one.
+    fn group_over(&self) {
+        self.groups.fetch_add(1, Ordering::Release);
+        self.over.notify_all();
     }
 
     /// Validates writes that were made at a snapshot, and gives them their place in the order.
@@ -152,8 +163,9 @@ impl Sequencer {
 
     /// Those who wait, in order, as many as make a group: the first, and others up to so many bytes of keys and values.
     fn group(&self, bytes_max: usize) -> Vec<Arc<Pending>> {
-        let mut state = self.state.lock();
         // Whoever was just told that its commit is over is likely to come with another. One who commits alone waits for nobody.
+        self.rests.until(|| self.state.try_lock().is_some_and(|s| s.waiting.len() >= s.expected));
+        let mut state = self.state.lock();
         while state.waiting.len() < state.expected {
             if self.joined.wait_for(&mut state, JOIN_WAIT).timed_out() {
                 break;
@@ -169,6 +181,7 @@ impl Sequencer {
             group.extend(state.waiting.pop_front());
         }
         state.expected = 0;
+        self.rests.count_group();
         group
     }
 }
@@ -245,21 +258,24 @@ impl Inner {
     /// Sees a commit that has its place through; answers when it is visible and, where asked for, durable.
     pub(crate) fn finish(self: &Arc<Self>, pending: &Pending) -> Result<Csn, EngineError> {
         let sequencer = &self.sequencer;
+        let mut rested = None;
         loop {
-            {
-                let mut state = sequencer.state.lock();
-                loop {
-                    if let Some(outcome) = pending.outcome.lock().take() {
-                        return outcome.map(|()| pending.csn);
-                    }
-                    if !state.leading {
-                        state.leading = true;
-                        break;
-                    }
-                    sequencer.over.wait(&mut state);
-                }
+            let mut state = sequencer.state.lock();
+            if let Some(outcome) = pending.outcome.lock().take() {
+                return outcome.map(|()| pending.csn);
             }
-            self.lead();
+            let group = sequencer.groups.load(Ordering::Acquire);
+            if !state.leading {
+                state.leading = true;
+                drop(state);
+                self.lead();
+            } else if rested != Some(group) {
+                drop(state);
+                sequencer.rests.until(|| sequencer.groups.load(Ordering::Acquire) != group);
+                rested = Some(group);
+            } else {
+                sequencer.over.wait(&mut state);
+            }
         }
     }
 
@@ -336,7 +352,7 @@ impl Inner {
             self.carry_out(&mut self.trees.lock(), &group);
             // Under the lock, so that nobody looks before and waits after.
             let _state = self.sequencer.state.lock();
-            self.sequencer.over.notify_all();
+            self.sequencer.group_over();
         };
         let (commit, view) = self.trees.lock().write_along(self, csn, &writes, batch)?;
         Ok((commit, view, Some(csn)))
@@ -364,7 +380,7 @@ impl Drop for Leading<'_> {
         state.leading = false;
         state.expected = state.waiting.len() + self.answered;
         drop(state);
-        self.sequencer.over.notify_all();
+        self.sequencer.group_over();
     }
 }
 
