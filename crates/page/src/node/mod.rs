@@ -315,18 +315,47 @@ impl<'a> Raw<'a> {
     #[inline]
     fn find(self, key: &[u8]) -> Result<usize, usize> {
         let suffix = &key[self.prefix_len()..];
-        let (mut from, mut to) = (0, self.entries());
         let head = head_of(suffix);
+        // Heads alone first, which lie beside each other: the heap is looked at for those that have this one.
+        let (slots, _) = self.0[self.0.len() - SLOT_BYTES * self.entries()..].as_chunks::<SLOT_BYTES>();
+        let n = slots.len();
+        let head_at =
+            |i: usize| u32::from_le_bytes(*slots[n - 1 - i].first_chunk().expect("a slot begins with it"));
+        // Where the prefix is short, as at either end of a tree, all heads may be the same.
+        let mut from = match n > 0 && head_at(0) < head {
+            true => partition(n, |i| head_at(i) < head),
+            false => 0,
+        };
+        let mut to = match from + 1 {
+            _ if from == n || head_at(from) != head => return Err(from),
+            next if next == n || head_at(next) != head => next,
+            _ if head_at(n - 1) == head => n,
+            next => next + partition(n - next, |i| head_at(next + i) == head),
+        };
+        let start = start_of(suffix);
         while from < to {
             let mid = (from + to) / 2;
-            let order = self.head(mid).cmp(&head).then_with(|| self.suffix(mid).cmp(suffix));
-            match order {
+            match self.compare(mid, suffix, start) {
                 Ordering::Less => from = mid + 1,
                 Ordering::Greater => to = mid,
                 Ordering::Equal => return Ok(mid),
             }
         }
         Err(from)
+    }
+
+    /// How the suffix of entry `i` compares to another, whose start as a number is known.
+    #[inline]
+    fn compare(self, i: usize, suffix: &[u8], start: u64) -> Ordering {
+        let (at, len) = (self.offset(i) + 2, self.suffix_len(i));
+        // Slots lie behind the heap: there are eight bytes, of which some may be another's.
+        let bytes = self.0[at..].first_chunk().expect("the slot of the entry lies behind");
+        let others = u64::MAX.checked_shr(8 * len as u32).unwrap_or(0);
+        let own = u64::from_be_bytes(*bytes) & !others;
+        own.cmp(&start).then_with(|| match len.max(suffix.len()) {
+            ..=START_BYTES => len.cmp(&suffix.len()),
+            _ => self.suffix(i).cmp(suffix),
+        })
     }
 
     #[inline]
@@ -339,15 +368,37 @@ impl<'a> Raw<'a> {
     }
 }
 
+/// How many of `n`, one behind the other, are `before` what comes then. The number of steps is the same for all, and no step
+/// waits for a guess at where the one before went.
+#[inline]
+fn partition(n: usize, before: impl Fn(usize) -> bool) -> usize {
+    let (mut from, mut left) = (0, n);
+    while left > 1 {
+        let half = left / 2;
+        from += if before(from + half - 1) { half } else { 0 };
+        left -= half;
+    }
+    from + usize::from(left == 1 && before(from))
+}
+
 /// The first four bytes of a suffix as a number that compares as they do.
 #[inline]
 fn head_of(suffix: &[u8]) -> u32 {
-    match suffix.first_chunk::<4>() {
-        Some(b) => u32::from_be_bytes(*b),
+    (start_of(suffix) >> 32) as u32
+}
+
+/// Bytes that are compared as one number.
+const START_BYTES: usize = 8;
+
+/// The first eight bytes of a suffix as a number that compares as they do.
+#[inline]
+fn start_of(suffix: &[u8]) -> u64 {
+    match suffix.first_chunk() {
+        Some(b) => u64::from_be_bytes(*b),
         None => {
-            let mut b = [0; 4];
+            let mut b = [0; START_BYTES];
             b[..suffix.len()].copy_from_slice(suffix);
-            u32::from_be_bytes(b)
+            u64::from_be_bytes(b)
         }
     }
 }

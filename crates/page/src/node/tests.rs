@@ -103,6 +103,20 @@ proptest! {
         prop_assert_eq!(merged.entries(), node.entries());
     }
 
+    /// Keys of which many have the same head, or the same first eight bytes, or are the beginning of others.
+    #[test]
+    fn a_key_is_found_where_it_is_in_order(
+        keys in prop::collection::btree_set(prop::collection::vec(0u8..2, 0..14), 0..90),
+        probes in prop::collection::vec(prop::collection::vec(0u8..2, 0..14), 40),
+    ) {
+        let model = keys.iter().map(|k| (k.clone(), vec![1])).collect();
+        let node = Node::decode(lpid(1), filled(&model).finish_exact()).unwrap();
+        let sorted: Vec<&Vec<u8>> = keys.iter().collect();
+        for probe in probes.iter().chain(&keys) {
+            prop_assert_eq!(node.find(probe), sorted.binary_search(&probe), "{:?}", probe);
+        }
+    }
+
     #[test]
     fn no_bytes_make_it_panic(
         model in prop::collection::btree_map(key(), value(), 0..20), flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
