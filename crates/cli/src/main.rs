@@ -8,6 +8,7 @@
 //! Every failure ends as one line on standard error that starts with `lode: `: status 1, or 2 for a bad command line,
 //! or 128 and the signal's number.
 
+mod allocator;
 mod commands;
 mod complete;
 mod drive_file;
@@ -23,9 +24,6 @@ mod table;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use error::{CliError, CliResult};
-
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// A SQL database and the programmable drive under it, designed as one.
 #[derive(Parser)]

@@ -18,6 +18,7 @@ use lode_workload::measure::Causes;
 use lode_workload::store::StoreError;
 use lode_workload::upkeep::Upkeep;
 
+use crate::allocator;
 use crate::drive_file::{CAPACITY_BYTES, Held, format_with};
 use crate::error::{CliError, CliResult};
 use crate::interrupt;
@@ -91,7 +92,7 @@ impl Embedded {
     pub(super) fn open(place: &Place) -> CliResult<Self> {
         let memory = Memory::within(place.memory);
         memory.limit_process();
-        without_huge_pages();
+        allocator::keep_to_a_limit();
         let (path, dir) = match &place.drive {
             Some(path) => (path.clone(), None),
             None => {
@@ -149,14 +150,6 @@ impl Embedded {
     pub(super) fn note(&self) -> Option<&'static str> {
         self.drive.image().is_none().then_some(SERVED)
     }
-}
-
-/// Has the system give this process pages one by one: the allocator asks for huge ones, of 2 MB, which are resident whole
-/// however little is in them.
-fn without_huge_pages() {
-    #[cfg(target_os = "linux")]
-    // Where the system does not know that, it is as it was.
-    let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
 /// What is said below the figures of a drive that is served elsewhere.
