@@ -150,17 +150,20 @@ impl Snapshot {
         }
     }
 
-    /// The entry of an inner node whose child takes a key, and that child; nothing when the page is a leaf.
-    pub(super) fn child_for(&self, lpid: Lpid, key: &[u8]) -> Result<Option<(usize, Lpid)>, EngineError> {
+    /// What a node has for a key.
+    pub(super) fn step(&self, lpid: Lpid, key: &[u8]) -> Result<Step, EngineError> {
         if let Some(node) = self.upper().get(lpid) {
-            return Ok(Some(node.child_for(key)));
+            let (i, child) = node.child_for(key);
+            return Ok(Step::Down(i, child));
         }
         self.look(lpid, |body| {
             let node = node_in(lpid, body)?;
-            Ok((node.level() > 0).then(|| {
-                self.upper().keep(lpid, node);
-                node.child_for(key)
-            }))
+            if node.level() == 0 {
+                return Ok(Step::Leaf(node.find(key).ok().map(|i| page_of(node.value(i)))));
+            }
+            self.upper().keep(lpid, node);
+            let (i, child) = node.child_for(key);
+            Ok(Step::Down(i, child))
         })
     }
 
@@ -202,6 +205,22 @@ impl Snapshot {
             Ok(self.shared().frames.loaded(lpid, csn, body, self.sight()))
         };
         lpids.zip(pages).map(frame).collect()
+    }
+}
+
+/// What a node has for a key.
+pub(super) enum Step {
+    /// An inner one: the entry whose child takes it, and that child.
+    Down(usize, Lpid),
+    /// A leaf: its entry if it has one, and the page of the value where it has one of its own.
+    Leaf(Option<Option<Lpid>>),
+}
+
+/// The page of a value that has one of its own.
+pub(super) fn page_of(value: NodeValue<'_>) -> Option<Lpid> {
+    match value {
+        NodeValue::Page(lpid) => Some(lpid),
+        NodeValue::Inline(_) => None,
     }
 }
 

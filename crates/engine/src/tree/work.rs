@@ -15,7 +15,7 @@ use lode_page::{NodeMut, NodeValue};
 
 use super::allocation::{self, Allocation};
 use super::frames::{Body, Frame, LpidMap};
-use super::read::{node_in, node_of};
+use super::read::{Step, node_of, page_of};
 use super::space::{Spaces, TreeExtent};
 use super::{Csn, Tree, value};
 use crate::planted::{self, Planted};
@@ -74,9 +74,9 @@ impl<'a> Work<'a> {
 
     /// Sets the value of a key.
     pub(crate) fn put(&mut self, tree: &Tree, key: &[u8], bytes: &[u8]) -> Result<(), EngineError> {
-        let (leaf, path) = self.descend(tree, key)?;
+        let (leaf, path, there) = self.descend(tree, key)?;
         let options = &self.snapshot.shared().options;
-        let there = self.entry(leaf, key)?.flatten();
+        let there = there.flatten();
         if bytes.len() >= options.value_page_bytes_min {
             let lpid = match there {
                 // A new version in the same place: no node changes.
@@ -97,8 +97,8 @@ impl<'a> Work<'a> {
 
     /// Removes a key.
     pub(crate) fn delete(&mut self, tree: &Tree, key: &[u8]) -> Result<(), EngineError> {
-        let (leaf, path) = self.descend(tree, key)?;
-        let Some(there) = self.entry(leaf, key)? else { return Ok(()) };
+        let (leaf, path, there) = self.descend(tree, key)?;
+        let Some(there) = there else { return Ok(()) };
         if let Some(lpid) = there {
             self.free(tree, lpid)?;
         }
@@ -134,18 +134,28 @@ impl<'a> Work<'a> {
         done
     }
 
-    /// The leaf that takes a key, and the way to it.
-    fn descend(&self, tree: &Tree, key: &[u8]) -> Result<(Lpid, Path), EngineError> {
+    /// The leaf that takes a key, the way to it, and whether it has the key: with the page of the value, where that has one.
+    fn descend(&self, tree: &Tree, key: &[u8]) -> Result<(Lpid, Path, Option<Option<Lpid>>), EngineError> {
         let (mut lpid, mut path) = (tree.root(), Path::new());
         loop {
             let step = match self.changed.get(&lpid) {
-                Some(Changed::Node(n)) => (n.level() > 0).then(|| n.child_for(key)),
+                Some(Changed::Node(n)) if n.level() == 0 => {
+                    Step::Leaf(n.find(key).ok().map(|i| page_of(n.value(i))))
+                }
+                Some(Changed::Node(n)) => {
+                    let (i, child) = n.child_for(key);
+                    Step::Down(i, child)
+                }
                 Some(_) => return Err(not_a_node(lpid)),
-                None => self.snapshot.child_for(lpid, key)?,
+                None => self.snapshot.step(lpid, key)?,
             };
-            let Some((i, child)) = step else { return Ok((lpid, path)) };
-            path.push((lpid, i));
-            lpid = child;
+            match step {
+                Step::Leaf(there) => return Ok((lpid, path, there)),
+                Step::Down(i, child) => {
+                    path.push((lpid, i));
+                    lpid = child;
+                }
+            }
         }
     }
 
@@ -170,22 +180,6 @@ impl<'a> Work<'a> {
             Some(Changed::Node(n)) => Ok(look(n)),
             Some(_) => Err(not_a_node(lpid)),
             None => Ok(look(&NodeMut::of(node_of(&*self.snapshot.frame(lpid)?)?))),
-        }
-    }
-
-    /// Whether a leaf has a key, and the page of its value where it has one.
-    fn entry(&self, leaf: Lpid, key: &[u8]) -> Result<Option<Option<Lpid>>, EngineError> {
-        let page = |v: NodeValue<'_>| match v {
-            NodeValue::Page(l) => Some(l),
-            NodeValue::Inline(_) => None,
-        };
-        match self.changed.get(&leaf) {
-            Some(Changed::Node(n)) => Ok(n.find(key).ok().map(|i| page(n.value(i)))),
-            Some(_) => Err(not_a_node(leaf)),
-            None => self.snapshot.look(leaf, |body| {
-                let n = node_in(leaf, body)?;
-                Ok(n.find(key).ok().map(|i| page(n.value(i))))
-            }),
         }
     }
 
