@@ -43,6 +43,7 @@ const PLACES_MIN: usize = 64;
 const GROUP_BYTES_MAX: u64 = 4 << 20;
 /// How long a leader waits for others who are likely to join its group, at most: well below what a sync takes.
 const JOIN_WAIT: Duration = Duration::from_micros(100);
+
 /// Writes to one tree, by key; `None` deletes.
 pub(crate) struct TreeWrites {
     pub(crate) tree: Tree,

@@ -14,6 +14,8 @@ pub struct DriveOptions {
     pub map_cache_bytes: usize,
     /// Memory for pages of the page index, in bytes.
     pub index_cache_bytes: usize,
+    /// Memory for tags of the medium, in bytes: 4 KB are those of 1 MB of data, and more than 16 MB is of no use.
+    pub tag_cache_bytes: usize,
     /// A checkpoint is due after this much log, in bytes; on small media sooner.
     pub checkpoint_log_bytes: u64,
     /// Largest batch, in bytes of payload.
@@ -72,6 +74,7 @@ impl Default for DriveOptions {
         Self {
             map_cache_bytes: 64 << 20,
             index_cache_bytes: 64 << 20,
+            tag_cache_bytes: 16 << 20,
             checkpoint_log_bytes: 64 << 20,
             batch_bytes_max: 256 << 20,
             batch_pages_max: 65_536,

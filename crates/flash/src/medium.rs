@@ -173,6 +173,12 @@ impl Medium {
         }
     }
 
+    /// Memory for tags, in bytes: 16 MB without it, which are those of 4 GB of data. Never more than before; called before
+    /// anything is read.
+    pub fn limit_tags(&self, bytes: usize) {
+        self.tags.limit(bytes);
+    }
+
     /// The medium of a modelled device: what it does takes time there. In memory it has the power-protected buffer of the
     /// device; a file has none.
     ///

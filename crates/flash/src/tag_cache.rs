@@ -1,7 +1,7 @@
 //! Tag groups in memory, so that a read costs one read of data and none of tags.
 //!
 //! ```text
-//!   group ── mod SLOTS ─► slot { version, group, 256 tags }       16 MB hold the tags of 4 GB of data
+//!   group ── mod slots ─► slot { version, group, 256 tags }       16 MB hold the tags of 4 GB of data
 //!   reader: version ─► tags ─► version still the same?            no lock
 //!   writer: lock ─► version odd ─► tags ─► version even
 //! ```
@@ -12,7 +12,7 @@
 //! Source: sequence locks over atomic words (Boehm, MSPC 2012).
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 use lode_base::prefetch::prefetch;
 use parking_lot::Mutex;
@@ -20,8 +20,8 @@ use parking_lot::Mutex;
 use crate::FlashError;
 use crate::tag::{TAG_BYTES, Tag};
 
-/// Slots of the cache.
-const SLOTS: usize = 4096;
+/// Slots of the cache, at most.
+const SLOTS_MAX: usize = 4096;
 /// Tags in a group.
 pub(crate) const GROUP_TAGS: usize = 256;
 
@@ -117,17 +117,27 @@ impl Held<'_> {
 
 pub(crate) struct TagCache {
     slots: Vec<Slot>,
+    /// How many of them are used: from the first on.
+    used: AtomicUsize,
 }
 
 impl TagCache {
     /// A cache for a medium of `groups` groups.
     pub(crate) fn new(groups: u64) -> Self {
-        let slots = groups.clamp(1, SLOTS as u64);
-        Self { slots: (0..slots).map(|_| Slot::default()).collect() }
+        let slots = groups.clamp(1, SLOTS_MAX as u64);
+        let slots: Vec<Slot> = (0..slots).map(|_| Slot::default()).collect();
+        Self { used: AtomicUsize::new(slots.len()), slots }
+    }
+
+    /// Keeps to so much memory from now on; never to more than before. Nobody uses the cache meanwhile.
+    pub(crate) fn limit(&self, bytes: usize) {
+        // Not more: a group may have old tags in a slot that was not looked at since.
+        let used = (bytes / size_of::<Group>()).clamp(1, self.used.load(Ordering::Relaxed));
+        self.used.store(used, Ordering::Relaxed);
     }
 
     fn slot(&self, group: u64) -> &Slot {
-        &self.slots[(group % self.slots.len() as u64) as usize]
+        &self.slots[(group % self.used.load(Ordering::Relaxed) as u64) as usize]
     }
 
     /// Copies tags `first..first + out.len()` of `group` to `out`, reading the group with `load` if it is not here.
@@ -228,6 +238,30 @@ mod tests {
         cache.forget(2);
         assert_eq!(get(2, false).1, 1);
     }
+
+    #[test]
+    fn a_limit_leaves_nothing_behind_that_is_old() {
+        let cache = TagCache::new(8);
+        let get = |group| {
+            let mut out = [Tag::default()];
+            cache.get(group, 0, &mut out, |_| Ok(())).unwrap();
+            out[0]
+        };
+        (0..8).for_each(|g| assert_eq!(get(g), Tag::default()));
+        cache.limit(3 * size_of::<Group>());
+        let tag = Tag { crc: 9, generation: 8, kind: 1 };
+        for group in 0..8 {
+            get(group);
+            cache.written(group, 0, &tag.to_bytes());
+            assert_eq!(get(group), tag);
+        }
+        cache.limit(usize::MAX);
+        assert_eq!(cache.used.load(Ordering::Relaxed), 3, "it does not grow");
+        assert_eq!(get(7), tag, "not from where it was before");
+        cache.limit(0);
+        assert_eq!(cache.used.load(Ordering::Relaxed), 1);
+    }
+
     /// Two threads read what two others change: nobody sees halves of two tags.
     #[test]
     fn no_reader_sees_half_a_change() {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   limit - 64 MB, or a quarter where that is less:
-//!   | pages of trees 1/2 | tables 1/8 | mapping 1/16 | index 1/32 | recent keys 1/32 | inlined, long buffers 1/64 each | free |
+//!   | pages of trees 1/2 | tables 1/8 | mapping 1/16 | index, tags, recent keys 1/32 each | inlined, long buffers 1/64 each | free |
 //! ```
 //!
 //! What is set aside, and free, is for what has no budget of its own: transactions under way, what each thread keeps of
@@ -48,6 +48,7 @@ impl Memory {
             drive: DriveOptions {
                 map_cache_bytes: part(16),
                 index_cache_bytes: part(32),
+                tag_cache_bytes: drive.tag_cache_bytes.min(part(32)),
                 inline_buffer_bytes: drive.inline_buffer_bytes.min(part(64)),
                 ..drive
             },
@@ -63,7 +64,8 @@ impl Memory {
     /// Bytes of all budgets.
     pub fn budget_bytes(&self) -> usize {
         let (e, d) = (&self.database, &self.drive);
-        let pages = e.frame_bytes + e.pool_bytes + d.map_cache_bytes + d.index_cache_bytes;
+        let pages =
+            e.frame_bytes + e.pool_bytes + d.map_cache_bytes + d.index_cache_bytes + d.tag_cache_bytes;
         pages + e.recent_bytes + d.inline_buffer_bytes + self.spare_bytes
     }
 }

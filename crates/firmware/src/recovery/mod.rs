@@ -111,6 +111,7 @@ pub(crate) fn check_geometry(g: &Geometry) -> Result<(), FirmwareError> {
 
 /// A drive of which nothing is known.
 fn core(medium: Medium, options: DriveOptions, log: Place) -> Core {
+    medium.limit_tags(options.tag_cache_bytes);
     let g = *medium.geometry();
     let most = page_bytes_max(&g).min(lode_base::PAGE_BYTES_LIMIT - 1);
     let identity = Identity {

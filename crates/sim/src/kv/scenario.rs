@@ -14,6 +14,7 @@ use crate::coverage::Names;
 use crate::failure::Wrong;
 use crate::random::Random;
 use crate::run::{self, Simulated};
+use crate::scenario::tag_cache_bytes;
 use crate::step::Cut;
 
 /// Transactions that may be open at a time.
@@ -187,6 +188,7 @@ impl Simulated for KvScenario {
         let drive = DriveOptions {
             map_cache_bytes: (r.skewed(32, 512) as usize) << 10,
             index_cache_bytes: 64 << 10,
+            tag_cache_bytes: tag_cache_bytes(seed),
             checkpoint_log_bytes: (r.skewed(64, 4096) << 10).max(u64::from(wblock) * 32),
             batch_bytes_max: if r.once_in(4) { 256 << 10 } else { 2 << 20 },
             batch_pages_max: r.between(100, 2000) as u32,
