@@ -153,8 +153,7 @@ impl Snapshot {
     /// What a node has for a key.
     pub(super) fn step(&self, lpid: Lpid, key: &[u8]) -> Result<Step, EngineError> {
         if let Some(node) = self.upper().get(lpid) {
-            let (i, child) = node.child_for(key);
-            return Ok(Step::Down(i, child));
+            return Ok(Step::Down(node.child_for(key)));
         }
         self.look(lpid, |body| {
             let node = node_in(lpid, body)?;
@@ -162,8 +161,7 @@ impl Snapshot {
                 return Ok(Step::Leaf(node.find(key).ok().map(|i| page_of(node.value(i)))));
             }
             self.upper().keep(lpid, node);
-            let (i, child) = node.child_for(key);
-            Ok(Step::Down(i, child))
+            Ok(Step::Down(node.child_for(key)))
         })
     }
 
@@ -211,7 +209,7 @@ impl Snapshot {
 /// What a node has for a key.
 pub(super) enum Step {
     /// An inner one: the entry whose child takes it, and that child.
-    Down(usize, Lpid),
+    Down((usize, Lpid)),
     /// A leaf: its entry if it has one, and the page of the value where it has one of its own.
     Leaf(Option<Option<Lpid>>),
 }

@@ -142,16 +142,13 @@ impl<'a> Work<'a> {
                 Some(Changed::Node(n)) if n.level() == 0 => {
                     Step::Leaf(n.find(key).ok().map(|i| page_of(n.value(i))))
                 }
-                Some(Changed::Node(n)) => {
-                    let (i, child) = n.child_for(key);
-                    Step::Down(i, child)
-                }
+                Some(Changed::Node(n)) => Step::Down(n.child_for(key)),
                 Some(_) => return Err(not_a_node(lpid)),
                 None => self.snapshot.step(lpid, key)?,
             };
             match step {
                 Step::Leaf(there) => return Ok((lpid, path, there)),
-                Step::Down(i, child) => {
+                Step::Down((i, child)) => {
                     path.push((lpid, i));
                     lpid = child;
                 }

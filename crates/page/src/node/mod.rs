@@ -319,18 +319,19 @@ impl<'a> Raw<'a> {
         // Heads alone first, which lie beside each other: the heap is looked at for those that have this one.
         let (slots, _) = self.0[self.0.len() - SLOT_BYTES * self.entries()..].as_chunks::<SLOT_BYTES>();
         let n = slots.len();
-        let head_at =
-            |i: usize| u32::from_le_bytes(*slots[n - 1 - i].first_chunk().expect("a slot begins with it"));
+        // The slots lie the last entry's first.
+        let head_in =
+            |slot: &[u8; SLOT_BYTES]| u32::from_le_bytes(*slot.first_chunk().expect("a slot begins with it"));
         // Where the prefix is short, as at either end of a tree, all heads may be the same.
-        let mut from = match n > 0 && head_at(0) < head {
-            true => partition(n, |i| head_at(i) < head),
+        let mut from = match n > 0 && self.head(0) < head {
+            true => n - slots.partition_point(|s| head_in(s) >= head),
             false => 0,
         };
         let mut to = match from + 1 {
-            _ if from == n || head_at(from) != head => return Err(from),
-            next if next == n || head_at(next) != head => next,
-            _ if head_at(n - 1) == head => n,
-            next => next + partition(n - next, |i| head_at(next + i) == head),
+            _ if from == n || self.head(from) != head => return Err(from),
+            next if next == n || self.head(next) != head => next,
+            _ if self.head(n - 1) == head => n,
+            _ => n - slots.partition_point(|s| head_in(s) > head),
         };
         let start = start_of(suffix);
         while from < to {
@@ -366,19 +367,6 @@ impl<'a> Raw<'a> {
             Err(i) => i.max(1) - 1,
         }
     }
-}
-
-/// How many of `n`, one behind the other, are `before` what comes then. The number of steps is the same for all, and no step
-/// waits for a guess at where the one before went.
-#[inline]
-fn partition(n: usize, before: impl Fn(usize) -> bool) -> usize {
-    let (mut from, mut left) = (0, n);
-    while left > 1 {
-        let half = left / 2;
-        from += if before(from + half - 1) { half } else { 0 };
-        left -= half;
-    }
-    from + usize::from(left == 1 && before(from))
 }
 
 /// The first four bytes of a suffix as a number that compares as they do.
