@@ -295,7 +295,8 @@ impl Inner {
         self.carry_out(&mut trees, &group);
         leading.answered = group.len();
         drop(leading);
-        // Whoever waits for room waits for this; it is not the fault of those whose commit is over.
+        // Whoever waits for room waits for this. Where it fails, it is not the fault of those whose commit is over: who commits
+        // next tries it again, and is told.
         let _ = self.make_room(&mut trees);
         drop(trees);
         drop(permit);

@@ -133,6 +133,10 @@ impl RedoLog {
 }
 
 impl Passed {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// Lets go of no more than so many pages at once.
     pub(crate) fn at_most(&mut self, pages: usize) {
         if self.trims.len() > pages {

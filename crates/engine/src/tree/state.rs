@@ -196,6 +196,10 @@ impl TreeState {
     /// Applies a group of commits, which are in order, makes them durable where one of them asks for it, and shows them.
     pub(crate) fn commit(&mut self, inner: &Inner, group: &[Arc<Pending>]) -> Result<(), EngineError> {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { return Ok(()) };
+        // Left so by a write-back that failed: another one does, or they are told why not.
+        if self.is_overdue(inner) {
+            inner.make_room(self)?;
+        }
         let durable = group.iter().any(|p| p.durable);
         if !durable {
             // It shows at once, and with it all before it.
@@ -345,7 +349,7 @@ impl TreeState {
         Ok(())
     }
 
-    /// Whether changed pages should be written back.
+    /// Whether changed pages should be written back, or redo let go.
     pub(crate) fn is_due(&self, inner: &Inner) -> bool {
         let options = &inner.shared.options;
         let (bytes, pages) = self.redo.kept();
@@ -354,7 +358,8 @@ impl TreeState {
             || bytes + unsynced > options.redo_bytes_max
             || pages > options.redo_pages_max
             || self.fills_a_batch(inner);
-        due && !self.dirty.frames.is_empty()
+        // The newest page of redo stays, whatever it speaks of.
+        due && !(self.dirty.frames.is_empty() && pages < 2)
     }
 
     /// Whether what was not made durable yet is as much as one batch should take: it goes to the drive in one.
@@ -384,16 +389,17 @@ impl TreeState {
         let bytes = (inner.shared.options.write_back_bytes as u64).min(identity.batch_bytes_max / 2);
         let pages = identity.batch_pages_max as usize / 2;
         let chosen = self.dirty.oldest(bytes as usize, pages);
-        if chosen.is_empty() {
-            return Ok(false);
-        }
         let snapshot = inner.refreshed()?;
-        let mut batch = Batch { pin: true, ..Batch::default() };
-        chosen.iter().for_each(|f| add(f, &mut batch));
         // They are the front of what is dirty.
         let first = self.dirty.by_first.iter().nth(chosen.len()).map(|(csn, _)| *csn);
         let mut passed = self.redo.passed(first.unwrap_or(Csn::new(snapshot.csn().raw() + 1)));
         passed.at_most(pages - chosen.len().min(pages));
+        // Values that went with their redo left nothing dirty, but redo.
+        if chosen.is_empty() && passed.is_empty() {
+            return Ok(false);
+        }
+        let mut batch = Batch { pin: true, ..Batch::default() };
+        chosen.iter().for_each(|f| add(f, &mut batch));
         batch.trims.extend(&passed.trims);
         batch.releases.extend(&passed.releases);
         let (commit, view) = self.write(inner, batch)?;

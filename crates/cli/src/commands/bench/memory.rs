@@ -1,9 +1,10 @@
 //! `lode bench memory`: whether a mixed run stays within its memory.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lode::Memory;
-use lode_workload::harness::{Probes, Schedule};
+use lode_workload::harness::{Probes, RunError, Schedule};
 use lode_workload::measure::resident_bytes;
 use lode_workload::tpcc::{self, KvTpcc, Sizes, check, load, run as run_tpcc};
 use lode_workload::ycsb::{self, Mix, Ycsb};
@@ -67,13 +68,16 @@ pub(super) fn run(args: &Args) -> CliResult {
         ));
     }
     let result = bench(args, &opened);
-    // A run that was interrupted does not wait for that.
-    if interrupt::signal().is_none() {
-        let database = &opened.store.0;
-        let names: Vec<String> = database.snapshot()?.trees().map(|t| t.name().to_string()).collect();
-        names.iter().try_for_each(|name| database.drop_tree(name, true).map(drop))?;
-    }
-    result.and(opened.close())
+    // A run that was interrupted does not wait for that. What went wrong first is what is told.
+    let dropped = if interrupt::signal().is_none() { drop_trees(&opened) } else { Ok(()) };
+    result.and(dropped).and(opened.close())
+}
+
+fn drop_trees(opened: &Embedded) -> CliResult {
+    let database = &opened.store.0;
+    let names: Vec<String> = database.snapshot()?.trees().map(|t| t.name().to_string()).collect();
+    names.iter().try_for_each(|name| database.drop_tree(name, true).map(drop))?;
+    Ok(())
 }
 
 fn bench(args: &Args, opened: &Embedded) -> CliResult {
@@ -101,18 +105,28 @@ fn bench(args: &Args, opened: &Embedded) -> CliResult {
     let terminals =
         tpcc::Plan { sizes, terminals: args.threads, schedule, seed: SEED, run: 1, queue_at_hot_rows: true };
     let (samples, transactions, operations) = opened.run(|probes| {
-        let over = std::sync::atomic::AtomicBool::new(false);
-        let over = &over;
+        let (over, broken) = (&AtomicBool::new(false), &AtomicBool::new(false));
         std::thread::scope(|s| {
             let sampler = s.spawn(move || sample(over));
-            // Only one of the two asks for signals and settles; both end at the same time.
+            // Only one of the two asks for signals and settles; where one ends early, so does the other.
             let (tpcc, terminals) = (&tpcc, &terminals);
-            let beside = s.spawn(move || run_tpcc(tpcc, terminals, &Probes::NONE, &|_| {}));
-            let ycsb = ycsb.run(Mix::A, probes);
+            let beside = s.spawn(move || {
+                let stop = || broken.load(Ordering::Relaxed);
+                let done = run_tpcc(tpcc, terminals, &Probes { stop: &stop, ..Probes::NONE }, &|_| {});
+                broken.fetch_or(done.is_err(), Ordering::Relaxed);
+                done
+            });
+            let stop = || (probes.stop)() || broken.load(Ordering::Relaxed);
+            let ycsb = ycsb.run(Mix::A, &Probes { stop: &stop, ..*probes });
+            broken.fetch_or(ycsb.is_err(), Ordering::Relaxed);
             let tpcc = beside.join().expect("a terminal does not panic");
-            over.store(true, std::sync::atomic::Ordering::Relaxed);
+            over.store(true, Ordering::Relaxed);
             let samples = sampler.join().expect("reading memory does not panic");
-            Ok((samples, tpcc?.measured.operations, ycsb?.measured.operations))
+            match (tpcc, ycsb) {
+                // It was stopped by the other's end.
+                (Err(RunError::Stopped), Err(e)) | (Err(e), _) | (_, Err(e)) => Err(e),
+                (Ok(tpcc), Ok(ycsb)) => Ok((samples, tpcc.measured.operations, ycsb.measured.operations)),
+            }
         })
     })?;
     let found = check(&tpcc, &sizes).map_err(failed)?;
@@ -123,10 +137,10 @@ fn bench(args: &Args, opened: &Embedded) -> CliResult {
 }
 
 /// Memory, now and then, until it is over.
-fn sample(over: &std::sync::atomic::AtomicBool) -> Vec<u64> {
+fn sample(over: &AtomicBool) -> Vec<u64> {
     const INTERVAL: Duration = Duration::from_millis(100);
     let mut all = Vec::new();
-    while !over.load(std::sync::atomic::Ordering::Relaxed) {
+    while !over.load(Ordering::Relaxed) {
         all.extend(resident_bytes());
         std::thread::sleep(INTERVAL);
     }
