@@ -36,6 +36,8 @@ const SHARD_PAGES: u64 = 64;
 const TOGETHER: usize = 16;
 /// Bytes of such a page that are asked for before anybody reads them: the CPU goes on by itself from there.
 const PREFETCHED_BYTES: usize = 512;
+/// Bytes of the slots of a node that are asked for before it is searched.
+const PREFETCHED_HEADS_BYTES: usize = 1024;
 /// What a frame takes beside its page and its place in the table.
 const FRAME_BYTES: usize = allocated_bytes(size_of::<Frame>() + 2 * size_of::<usize>());
 /// What the place in a map and in a tree takes that a dirty frame has, about.
@@ -59,11 +61,18 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    /// Asks for the first bytes of a value, which come while its references are counted.
+    /// Asks for what is read first: of a value its first bytes, which come while its references are counted, of a node its
+    /// header and the heads of its keys, which a search would wait for one after the other.
     #[inline]
     fn prefetch(&self) {
-        if let Self::Value(page) = self {
-            prefetch_bytes(&page[..page.len().min(PREFETCHED_BYTES)]);
+        match self {
+            Self::Value(page) => prefetch_bytes(&page[..page.len().min(PREFETCHED_BYTES)]),
+            Self::Node(node) => {
+                let page = node.bytes();
+                prefetch_bytes(&page[..1]);
+                prefetch_bytes(&page[page.len() - page.len().min(PREFETCHED_HEADS_BYTES)..]);
+            }
+            Self::Allocation(_) | Self::Freed => {}
         }
     }
 
@@ -302,6 +311,7 @@ impl Frames {
             newest.touch();
             // Nothing has replaced it.
             if newest.csn <= sight.csn {
+                newest.body.prefetch();
                 return Some(look(&newest.body));
             }
             newest.frame.clone()

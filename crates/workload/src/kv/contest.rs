@@ -224,7 +224,7 @@ fn reads<S: KeyValue>(store: &S, sizes: &Sizes, random: &mut Random, end: Instan
                 let key = random.below(sizes.records).to_be_bytes();
                 // The first and the last byte are touched, so that the value was really fetched.
                 let len = reader.get(&key, |v| {
-                    std::hint::black_box((v.first(), v.last()));
+                    std::hint::black_box((v.first().copied(), v.last().copied()));
                     v.len()
                 })?;
                 expect(len, sizes.record_bytes as usize)?;
