@@ -7,6 +7,7 @@ use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use clap::Args;
 use lode::Worker;
@@ -345,8 +346,10 @@ fn assemble(
 ) -> CliResult<Opened> {
     let half = usize::try_from(resources.memory / 2).unwrap_or(usize::MAX);
     let frame_bytes = (half / 8).min(128 << 20);
-    let pool =
-        DatabaseOptions { pool_bytes: half - frame_bytes, frame_bytes, host, ..DatabaseOptions::default() };
+    // The host of a modelled device has a clock of its own, and one thread.
+    let now = host.is_none().then_some(Instant::now as fn() -> Instant);
+    let pool_bytes = half - frame_bytes;
+    let pool = DatabaseOptions { pool_bytes, frame_bytes, host, now, ..DatabaseOptions::default() };
     let database = Database::open(drive.device(), pool).map_err(|e| CliError::file(path, e))?;
     let options =
         SessionOptions { target_partitions: usize::from(resources.partitions), offload, memory_bytes: half };

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, TableId, ViewId};
 use lode_command::{Batch, Device, ExtentInfo, Progress};
@@ -57,6 +57,9 @@ pub struct DatabaseOptions {
     /// Memory for the keys of recent commits to trees, about 20 bytes each: a transaction that is older than those that are
     /// remembered, and writes, fails with a conflict.
     pub recent_bytes: usize,
+    /// What time it is: the root has the clock. With one, threads that wait for a group of commits let others run a few times
+    /// before they sleep, as long as that takes nothing from anybody.
+    pub now: Option<fn() -> Instant>,
 }
 
 impl Default for DatabaseOptions {
@@ -73,6 +76,7 @@ impl Default for DatabaseOptions {
             redo_pages_max: 16_384,
             // 917,504 keys.
             recent_bytes: 18 << 20,
+            now: None,
         }
     }
 }
@@ -296,7 +300,6 @@ impl Database {
             splits: AtomicU64::new(0),
             merges: AtomicU64::new(0),
         });
-        let recent_bytes = shared.options.recent_bytes;
         let (view, commit) = shared.store.open_view()?;
         shared.frames.set_view(commit);
         let view = View::new(shared.clone(), view, commit);
@@ -304,7 +307,7 @@ impl Database {
         *shared.next_table.lock() = catalog.next_table;
         release_orphans(&shared.store, &catalog, &extents)?;
         let (current, trees) = TreeState::recover(view, catalog, &extents)?;
-        let sequencer = Sequencer::new(current.csn(), recent_bytes);
+        let sequencer = Sequencer::new(current.csn(), &shared.options);
         let heads = Heads::new(current);
         let (writing, written) = (Mutex::default(), Condvar::new());
         let trees = Mutex::new(trees);

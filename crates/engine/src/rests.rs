@@ -17,8 +17,9 @@ const LONG_MAX: u32 = 64;
 const GROUPS_ASLEEP: u32 = 4096;
 
 /// Whether it is worth it, for all who wait; numbers that get lost between threads do no harm.
-#[derive(Default)]
 pub(crate) struct Rests {
+    /// Without a clock nobody could tell what it takes from others, and all sleep.
+    now: Option<fn() -> Instant>,
     /// Groups from now on that all sleep for.
     asleep: AtomicU32,
     /// Long yields, weighed against others.
@@ -26,15 +27,20 @@ pub(crate) struct Rests {
 }
 
 impl Rests {
+    pub(crate) fn new(now: Option<fn() -> Instant>) -> Self {
+        Self { now, asleep: AtomicU32::new(0), long: AtomicU32::new(0) }
+    }
+
     /// Lets others run until `is_over`, a few times.
     pub(crate) fn until(&self, is_over: impl Fn() -> bool) {
+        let Some(now) = self.now else { return };
         for _ in 0..YIELDS_MAX {
             if self.asleep.load(Ordering::Relaxed) > 0 || is_over() {
                 return;
             }
-            let from = Instant::now();
+            let from = now();
             std::thread::yield_now();
-            self.came_back(from.elapsed());
+            self.came_back(now().saturating_duration_since(from));
         }
     }
 
@@ -60,7 +66,7 @@ mod tests {
 
     #[test]
     fn where_others_keep_the_cpu_all_sleep_for_a_while() {
-        let rests = Rests::default();
+        let rests = Rests::new(Some(Instant::now));
         let is_asleep = || rests.asleep.load(Ordering::Relaxed) > 0;
         // One of nine is no more than threads do to each other.
         for i in 0..9000 {

@@ -26,7 +26,7 @@ use lode_base::{CommitNo, PageBuf, ViewId};
 use lode_command::Batch;
 use parking_lot::{Condvar, Mutex};
 
-use crate::database::Inner;
+use crate::database::{DatabaseOptions, Inner};
 use crate::planted::{self, Planted};
 use crate::rests::Rests;
 use crate::tree::state::TreeState;
@@ -107,17 +107,16 @@ struct Generation {
 }
 
 impl Sequencer {
-    /// `recent_bytes`: memory for the keys of recent commits.
-    pub(crate) fn new(newest: Csn, recent_bytes: usize) -> Self {
+    pub(crate) fn new(newest: Csn, options: &DatabaseOptions) -> Self {
         let state = State {
             newest,
-            recent: Recent::new(recent_bytes),
+            recent: Recent::new(options.recent_bytes),
             waiting: VecDeque::new(),
             leading: false,
             expected: 0,
         };
         let (over, joined, groups) = (Condvar::new(), Condvar::new(), AtomicU64::new(0));
-        Self { state: Mutex::new(state), over, joined, groups, rests: Rests::default() }
+        Self { state: Mutex::new(state), over, joined, groups, rests: Rests::new(options.now) }
     }
 
     /// A group is over: those who wait for it find what it came to, or lead the next one.

@@ -72,6 +72,7 @@ mod worker;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 pub use file::{CAPACITY_BYTES_MIN, file_geometry};
 pub use lode_engine::{
@@ -81,6 +82,7 @@ pub use lode_engine::{
 pub use memory::Memory;
 pub use worker::{Upkeep, Worker};
 
+use lode_engine::DatabaseOptions;
 use lode_firmware::{Drive, FirmwareError};
 
 /// Why a database could not be opened, used or closed.
@@ -163,7 +165,8 @@ impl Database {
             }
             _ => Drive::open_file(path, memory.drive).map_err(failed)?,
         };
-        let database = lode_engine::Database::open(Arc::new(drive.clone()), memory.database)?;
+        let parts = DatabaseOptions { now: Some(Instant::now), ..memory.database };
+        let database = lode_engine::Database::open(Arc::new(drive.clone()), parts)?;
         database.set_durability(options.durability);
         database.set_group_ms(options.group_ms);
         let worker = Some(Worker::start(database.clone()).map_err(Error::Thread)?);

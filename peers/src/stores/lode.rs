@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use lode_base::Geometry;
 use lode_command::{Budget, Device};
@@ -49,7 +50,8 @@ pub(crate) fn drive(dir: &Path) -> StoreResult<(Arc<dyn Device>, Arc<dyn Upkeep>
 /// A database, and its background work.
 pub(crate) fn database(dir: &Path, cache_bytes: usize) -> StoreResult<(LodeStore, Arc<dyn Upkeep>)> {
     let drive = make(dir)?;
-    let options = DatabaseOptions { frame_bytes: cache_bytes, ..DatabaseOptions::default() };
+    let options =
+        DatabaseOptions { frame_bytes: cache_bytes, now: Some(Instant::now), ..DatabaseOptions::default() };
     let store = LodeStore(Database::open(Arc::new(drive.clone()), options)?);
     let upkeep = Arc::new(store.upkeep(causes(&drive)));
     Ok((store, upkeep))

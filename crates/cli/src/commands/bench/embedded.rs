@@ -6,10 +6,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lode::Memory;
-use lode_engine::Database;
+use lode_engine::{Database, DatabaseOptions};
 use lode_firmware::Drive;
 use lode_workload::disk::Disk;
 use lode_workload::harness::{Probes, RunError, Schedule};
@@ -105,8 +105,8 @@ impl Embedded {
             true => Held::open_with(&path, memory.drive)?,
             false => Held::Image(format_with(&path, CAPACITY_BYTES, memory.drive)?),
         };
-        let database =
-            Database::open(drive.device(), memory.database).map_err(|e| CliError::file(&path, e))?;
+        let options = DatabaseOptions { now: Some(Instant::now), ..memory.database };
+        let database = Database::open(drive.device(), options).map_err(|e| CliError::file(&path, e))?;
         Ok(Self { drive, store: LodeStore(database), path, dir })
     }
 

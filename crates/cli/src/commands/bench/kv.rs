@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lode_base::VirtualTime;
 use lode_command::{Budget, Device};
@@ -169,9 +169,7 @@ fn drive(sizes: Sizes) -> Entry {
 fn tree(sizes: Sizes, cache_bytes: u64) -> Entry {
     let make = move |dir: &Path| {
         let drive = format(&dir.join("kv.lode"), CAPACITY_BYTES, None).map_err(store_failed)?;
-        let frame_bytes = usize::try_from(cache_bytes).unwrap_or(usize::MAX);
-        let options = DatabaseOptions { frame_bytes, ..DatabaseOptions::default() };
-        let store = LodeStore(Database::open(Arc::new(drive.clone()), options)?);
+        let store = LodeStore(Database::open(Arc::new(drive.clone()), options(cache_bytes))?);
         let upkeep = store.upkeep(causes(Some(&drive)));
         let contest = Contest::new(OneTree::new(store, "kv", upkeep)?, sizes, SEED);
         Ok(Box::new(contest) as Box<dyn Contestant>)
@@ -182,8 +180,12 @@ fn tree(sizes: Sizes, cache_bytes: u64) -> Entry {
 
 /// The database on a drive that is served.
 fn database(drive: &Held, cache_bytes: u64) -> Result<Database, EngineError> {
+    Database::open(drive.device(), options(cache_bytes))
+}
+
+fn options(cache_bytes: u64) -> DatabaseOptions {
     let frame_bytes = usize::try_from(cache_bytes).unwrap_or(usize::MAX);
-    Database::open(drive.device(), DatabaseOptions { frame_bytes, ..DatabaseOptions::default() })
+    DatabaseOptions { frame_bytes, now: Some(Instant::now), ..DatabaseOptions::default() }
 }
 
 fn served_tree(drive: &Held, sizes: Sizes, cache_bytes: u64) -> Entry {
