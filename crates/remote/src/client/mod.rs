@@ -9,6 +9,7 @@
 //! connection is read and written by the thread that calls `complete`.
 
 mod connection;
+mod numbering;
 mod queue;
 mod resume;
 mod views;

@@ -5,12 +5,10 @@
 //!                       pending: every command until its final answer, so that it can be sent again
 //! ```
 //!
-//! Batches get the session of the queue, and a number, when they are sent. Where one fails, those sent behind it are refused
-//! by the drive, which takes numbers in order: they wait until all are answered, and are sent again with numbers of their own,
-//! in their order. A batch that may be there although it failed takes the session with it: its number could mean two things.
+//! Batches get the session of the queue, and a number, when they are sent ([`Numbering`]).
 //!
-//! Invariants: batches take effect in the order in which they were submitted; a number stands for one batch, until the drive
-//! said that it was not applied; what is under way fits what the server agreed to hold.
+//! Invariants: batches take effect in the order in which they were submitted; what is under way fits what the server agreed to
+//! hold.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -29,6 +27,7 @@ use lode_program::wire::put_program;
 
 use super::Shared;
 use super::connection::Connection;
+use super::numbering::{Numbered, Numbering};
 use super::views::Closing;
 use crate::frame::{Frame, Kind, put_frame};
 use crate::message::{OWN_COMMANDS, WAITING_BYTES_MAX, put_session};
@@ -93,14 +92,6 @@ impl Pending {
     }
 }
 
-/// The session that the queue's batches are numbered in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Session {
-    None,
-    Opening,
-    Open { id: SessionId, applied: u64, next: u64 },
-}
-
 pub(super) struct RemoteQueue {
     pub(super) shared: Arc<Shared>,
     pub(super) id: u64,
@@ -121,15 +112,7 @@ pub(super) struct RemoteQueue {
     pub(super) untold: usize,
     pub(super) under_way: u32,
     pub(super) under_way_bytes: usize,
-    pub(super) session: Session,
-    /// Numbers under way.
-    pub(super) numbered: BTreeSet<u64>,
-    /// A number failed: no further one is given before all are answered.
-    pub(super) drains: bool,
-    /// And then the session is another.
-    pub(super) abandons: bool,
-    /// Batches that were refused for the sake of one before them.
-    pub(super) again: BTreeSet<u64>,
+    pub(super) numbering: Numbering,
     /// Sessions that were asked for and not answered; nothing else is sent meanwhile.
     pub(super) resuming: u32,
     /// What was answered: how far each is; nothing when it is not open.
@@ -178,11 +161,7 @@ impl RemoteQueue {
             untold: 0,
             under_way: 0,
             under_way_bytes: 0,
-            session: Session::None,
-            numbered: BTreeSet::new(),
-            drains: false,
-            abandons: false,
-            again: BTreeSet::new(),
+            numbering: Numbering::default(),
             resuming: 0,
             resumed: BTreeMap::new(),
             ready: VecDeque::new(),
@@ -262,7 +241,6 @@ impl RemoteQueue {
                 }
                 Prepared::Wait => return,
                 Prepared::OpenSession => {
-                    self.session = Session::Opening;
                     self.send_own(Command::OpenSession, Own::OpenSession, Instead::default());
                 }
             }
@@ -283,14 +261,10 @@ impl RemoteQueue {
                 if self.shared.identity.sessions_max == 0 {
                     return Prepared::Send;
                 }
-                match &mut self.session {
-                    Session::None => return Prepared::OpenSession,
-                    Session::Opening => return Prepared::Wait,
-                    Session::Open { .. } if self.drains => return Prepared::Wait,
-                    Session::Open { id, next, .. } => {
-                        let place = SessionWrite { session: *id, wsn: *next };
-                        *next += 1;
-                        self.numbered.insert(place.wsn);
+                match self.numbering.take() {
+                    Numbered::OpenSession => return Prepared::OpenSession,
+                    Numbered::Wait => return Prepared::Wait,
+                    Numbered::As(place) => {
                         p.wsn = Some(place);
                         p.instead.session = Some(place);
                     }
@@ -434,31 +408,14 @@ impl RemoteQueue {
             return self.own_done(own, result);
         }
         if let Some(place) = p.wsn.take() {
-            self.numbered.remove(&place.wsn);
-            match &result {
-                Ok(_) => {
-                    if let Session::Open { applied, .. } = &mut self.session {
-                        *applied = place.wsn;
-                    }
-                }
-                Err(CommandError::WrongSequence { .. }) => {
-                    self.drains = true;
-                    p.sent = false;
-                    p.instead = Instead::default();
-                    self.again.insert(tag);
-                    self.pending.insert(tag, p);
-                    self.drained();
-                    return Ok(());
-                }
-                Err(e) => {
-                    self.drains = true;
-                    self.abandons |= matches!(
-                        e,
-                        CommandError::Medium(_) | CommandError::ReadOnly(_) | CommandError::NoSuchSession(_)
-                    );
-                }
+            let answered = self.numbering.answered(tag, place.wsn, &result);
+            answered.resent.into_iter().rev().for_each(|tag| self.unsent.push_front(tag));
+            if answered.again {
+                p.sent = false;
+                p.instead = Instead::default();
+                self.pending.insert(tag, p);
+                return Ok(());
             }
-            self.drained();
         }
         self.asked -= 1;
         let outcome = Outcome::Done(self.named(&p, result));
@@ -467,23 +424,6 @@ impl RemoteQueue {
         }
         out.push(Completion { outcome, ..c });
         Ok(())
-    }
-
-    /// Once no number is under way any more, numbers go on behind the last that was applied.
-    fn drained(&mut self) {
-        if !self.drains || !self.numbered.is_empty() {
-            return;
-        }
-        self.drains = false;
-        if let Session::Open { applied, next, .. } = &mut self.session {
-            *next = *applied + 1;
-        }
-        if std::mem::take(&mut self.abandons) {
-            self.session = Session::None;
-        }
-        for tag in std::mem::take(&mut self.again).into_iter().rev() {
-            self.unsent.push_front(tag);
-        }
     }
 
     /// An answer in the client's own names.
@@ -508,11 +448,11 @@ impl RemoteQueue {
     fn own_done(&mut self, own: Own, result: Result<Reply, CommandError>) -> Result<(), Trouble> {
         match (own, result) {
             (Own::OpenSession, Ok(Reply::Session { session, .. })) => {
-                self.session = Session::Open { id: session, applied: 0, next: 1 };
+                self.numbering.opened(Some(session));
             }
             (Own::OpenSession, Ok(_)) => return Err(self.nonsense("opens no session")),
             (Own::OpenSession, Err(e)) => {
-                self.session = Session::None;
+                self.numbering.opened(None);
                 // The batch that waits for it is told; the next one tries again.
                 let waits = self.unsent.iter().copied().find(|t| {
                     matches!(&self.pending[t].command, Command::Write(b) if b.session.is_none() && !b.is_empty())
@@ -543,10 +483,7 @@ impl RemoteQueue {
         if self.connection.is_none() && !self.try_again() {
             return Ok(());
         }
-        let session = match self.session {
-            Session::Open { id, .. } => Some(id),
-            _ => None,
-        };
+        let session = self.numbering.session();
         let silence = self.shared.options.silence;
         let Some(connection) = &mut self.connection else { return Ok(()) };
         put_frame(connection.out(), Kind::Bye, 0, 0, |w| put_session(w, session));

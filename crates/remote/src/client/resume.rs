@@ -22,7 +22,7 @@ use lode_command::{Command, CommandError, DeviceError, Reply, SessionWrite};
 
 use super::Pauses;
 use super::connection::{Connection, Failure};
-use super::queue::{Own, RemoteQueue, Session};
+use super::queue::{Own, RemoteQueue};
 use crate::message::{Hello, OWN_COMMANDS, Refusal, Refused, Welcome};
 
 /// Why a try failed.
@@ -120,24 +120,17 @@ impl RemoteQueue {
             return Ok(());
         }
         self.opening = welcome.opening;
-        self.numbered.clear();
-        self.again.clear();
-        self.drains = false;
+        self.numbering.start_over();
         self.pending.retain(|_, p| p.own.is_none());
         self.unsent.clear();
         self.resumed.clear();
-        if std::mem::take(&mut self.abandons) || self.session == Session::Opening {
-            self.session = Session::None;
-        }
         let mut sessions: Vec<_> = self
             .pending
             .values()
             .filter_map(|p| place(p.sent, p.wsn, &p.command))
             .map(|s| s.session)
             .collect();
-        if let Session::Open { id, .. } = self.session {
-            sessions.push(id);
-        }
+        sessions.extend(self.numbering.session());
         sessions.sort_unstable();
         sessions.dedup();
         self.resuming = sessions.len() as u32;
@@ -157,12 +150,9 @@ impl RemoteQueue {
         let unknown = |what: &str| {
             shared.is_gone(format!("{}: the drive was opened anew, and nobody knows {what}", shared.addr))
         };
-        if let Session::Open { id, .. } = self.session {
+        if let Some(id) = self.numbering.session() {
             // One that is not open any more matters only to batches that were under way in it, which are told below.
-            self.session = match self.resumed.get(&id.raw()).copied().flatten() {
-                Some(applied) => Session::Open { id, applied, next: applied + 1 },
-                None => Session::None,
-            };
+            self.numbering.resumed(self.resumed.get(&id.raw()).copied().flatten());
         }
         let tags: Vec<u64> = self.pending.keys().copied().collect();
         for tag in tags {
