@@ -272,3 +272,38 @@ fn who_commits_is_told_that_nothing_can_be_written_back() {
     put(&db, &tree, b"k", b"v");
     sound(&db);
 }
+
+#[test]
+fn a_snapshot_whose_view_is_closed_sees_nothing_of_a_tree_in_the_same_place() {
+    // Seed 325030 of the simulation of trees: a new tree's root lay where that of a dropped one had been, of the same commit, and an
+    // old transaction took it for its own.
+    let makes: [fn(&Database) -> Tree; 2] = [
+        |db| db.create_tree("new", false).unwrap(),
+        |db| {
+            let mut load = db.load_tree("new").unwrap();
+            load.put(b"k", b"of another tree").unwrap();
+            load.finish().unwrap()
+        },
+    ];
+    for make in makes {
+        let drive = TestDrive::new();
+        let db = open(&drive);
+        let old = db.create_tree("old", false).unwrap();
+        put(&db, &old, b"k", b"v");
+        db.flush().unwrap();
+        let root = drive.pages_with(b"LBTN");
+        let txn = db.begin().unwrap();
+        db.drop_tree("old", false).unwrap();
+        drive.close_views();
+        let new = make(&db);
+        assert_eq!(drive.pages_with(b"LBTN"), root, "what is tested");
+        // They come to memory by a reader of the new one.
+        let there = get(&db, &new, b"k");
+        assert_eq!(txn.get(&old, b"k"), Err(EngineError::SnapshotTooOld));
+        assert_eq!(txn.scan::<&[u8]>(&old, ..).map(drop), Err(EngineError::SnapshotTooOld));
+        assert_eq!(get(&db, &new, b"k"), there);
+        put(&db, &new, b"k", b"2");
+        assert_eq!(get(&db, &new, b"k"), Some(b"2".to_vec()));
+        sound(&db);
+    }
+}

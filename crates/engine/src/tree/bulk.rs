@@ -237,7 +237,7 @@ impl TreeLoad {
     fn add_extent(&mut self, extent: ExtentId) {
         self.inner.shared.unpublished.lock().insert(extent);
         // Of a tree that was dropped, perhaps.
-        self.inner.shared.frames.forget(extent);
+        self.inner.shared.frames.forget(extent, self.inner.heads.newest().csn());
         self.extents.push(extent);
     }
 

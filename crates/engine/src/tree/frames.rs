@@ -10,7 +10,8 @@
 //! and its bytes.
 //!
 //! A reader takes the newest version that is not beyond its snapshot; where the chain ends before that, its view of the
-//! drive has the version. Invariants: the newest version of a page is the newest committed one; a dirty frame is never
+//! drive has the version. An extent may be handed out again while a snapshot is used whose view the drive has closed: it sees nothing of
+//! the frames that come there then, and is told that it is too old. Invariants: the newest version of a page is the newest committed one; a dirty frame is never
 //! evicted, nor one that the view of a snapshot which sees it is too old to have; what was read at a view other than the
 //! newest never becomes a newest version.
 
@@ -96,16 +97,19 @@ pub(crate) struct Frame {
     /// The commit that made the next version of the page. The one behind it in a chain may be another: what every snapshot
     /// finds in its view does not stay.
     next: AtomicU64,
+    /// What was seen at most when its extent was handed out again, if there was anybody to see it.
+    born: Option<Box<Sight>>,
     bytes: usize,
     held: Arc<AtomicUsize>,
 }
 
 impl Frame {
-    fn new(lpid: Lpid, csn: Csn, body: Body, written: u64, held: &Arc<AtomicUsize>) -> Self {
+    fn new(lpid: Lpid, csn: Csn, body: Body, written: u64, all: &Frames) -> Self {
         let bytes = FRAME_BYTES + body.bytes();
-        held.fetch_add(bytes, Ordering::Relaxed);
+        all.held.fetch_add(bytes, Ordering::Relaxed);
         let (written, next) = (AtomicU64::new(written), AtomicU64::new(u64::MAX));
-        Self { lpid, csn, body, written, older: Mutex::new(None), next, bytes, held: held.clone() }
+        let (born, older, held) = (all.born(lpid.extent()), Mutex::new(None), all.held.clone());
+        Self { lpid, csn, body, written, older, next, born, bytes, held }
     }
 
     pub(crate) fn is_dirty(&self) -> bool {
@@ -138,13 +142,16 @@ impl Frame {
     }
 
     /// The version that a snapshot sees, from this one on; `None` when only its view of the drive has it.
-    fn as_of(self: Arc<Self>, csn: Csn) -> Option<Arc<Self>> {
+    fn as_of(self: Arc<Self>, sight: Sight) -> Option<Arc<Self>> {
+        if self.born.as_ref().is_some_and(|born| sight.is_before(**born)) {
+            return None;
+        }
         let mut frame = self;
-        while frame.csn > csn {
+        while frame.csn > sight.csn {
             let older = frame.older.lock().clone()?;
             frame = older;
         }
-        (csn.raw() < frame.next.load(Ordering::Acquire)).then_some(frame)
+        (sight.csn.raw() < frame.next.load(Ordering::Acquire)).then_some(frame)
     }
 }
 
@@ -164,6 +171,14 @@ impl Drop for Frame {
 pub(crate) struct Sight {
     pub(crate) csn: Csn,
     pub(crate) view: CommitNo,
+}
+
+impl Sight {
+    /// Whether it is of a time before something that was begun when no more than `begun` was seen. Commits show what they did there
+    /// with their number, what needs none shows with a view.
+    fn is_before(self, begun: Self) -> bool {
+        self.csn <= begun.csn && self.view <= begun.view
+    }
 }
 
 /// Spreads LPIDs, which are numbers already.
@@ -200,12 +215,20 @@ struct Newest {
     at: u32,
     /// Whether it was read since the hand last came by.
     used: AtomicBool,
+    /// Its extent was handed out again: the frame says who sees it.
+    reissued: bool,
 }
 
 impl Newest {
     fn new(frame: Arc<Frame>, at: u32) -> Self {
-        let (csn, body) = (frame.csn, frame.body.clone());
-        Self { frame, csn, body, at, used: AtomicBool::new(false) }
+        let (csn, body, reissued) = (frame.csn, frame.body.clone(), frame.born.is_some());
+        Self { frame, csn, body, at, used: AtomicBool::new(false), reissued }
+    }
+
+    /// Whether a snapshot sees it; where this says no, the frame knows more.
+    #[inline]
+    fn is_seen(&self, sight: Sight) -> bool {
+        self.csn <= sight.csn && !self.reissued
     }
 
     fn touch(&self) {
@@ -248,14 +271,16 @@ pub(crate) struct Frames {
     /// The shard that is looked at next for something to evict.
     next_shard: AtomicUsize,
     misses: AtomicU64,
+    /// Extents that were handed out while snapshots were open, and what those saw at most.
+    born: RwLock<BTreeMap<ExtentId, Sight>>,
 }
 
 impl Frames {
     pub(crate) fn new(limit_bytes: usize) -> Self {
         let shards = (0..SHARDS).map(|_| RwLock::default()).collect();
         let (held, view, next_shard) = (Arc::default(), AtomicU64::new(0), AtomicUsize::new(0));
-        let misses = AtomicU64::new(0);
-        Self { shards, held, limit_bytes, view, live: Mutex::default(), next_shard, misses }
+        let (misses, live, born) = (AtomicU64::new(0), Mutex::default(), RwLock::default());
+        Self { shards, held, limit_bytes, view, live, next_shard, misses, born }
     }
 
     /// A snapshot opens.
@@ -299,7 +324,7 @@ impl Frames {
             newest.touch();
             newest.frame.clone()
         };
-        newest.as_of(sight.csn)
+        newest.as_of(sight)
     }
 
     /// What `look` makes of the version that a snapshot sees: as [`Frames::get`], for those who need nothing else of it.
@@ -310,13 +335,13 @@ impl Frames {
             let newest = shard.newest.get(&lpid)?;
             newest.touch();
             // Nothing has replaced it.
-            if newest.csn <= sight.csn {
+            if newest.is_seen(sight) {
                 newest.body.prefetch();
                 return Some(look(&newest.body));
             }
             newest.frame.clone()
         };
-        newest.as_of(sight.csn).map(|f| look(&f.body))
+        newest.as_of(sight).map(|f| look(&f.body))
     }
 
     /// As [`Frames::look`], of several pages; appends what is made of each. Those that lie beside each other are looked up
@@ -343,9 +368,9 @@ impl Frames {
             out.extend(these.iter().zip(newest).map(|(&lpid, newest)| {
                 let newest = newest?;
                 newest.touch();
-                match newest.csn <= sight.csn {
+                match newest.is_seen(sight) {
                     true => Some(look(lpid, &newest.body)),
-                    false => newest.frame.clone().as_of(sight.csn).map(|f| look(lpid, &f.body)),
+                    false => newest.frame.clone().as_of(sight).map(|f| look(lpid, &f.body)),
                 }
             }));
             lpids = others;
@@ -355,7 +380,7 @@ impl Frames {
     /// A page as a view of the drive has it. It becomes the newest version when the view is the newest.
     pub(crate) fn loaded(&self, lpid: Lpid, csn: Csn, body: Body, sight: Sight) -> Arc<Frame> {
         self.misses.fetch_add(1, Ordering::Relaxed);
-        let frame = Arc::new(Frame::new(lpid, csn, body, sight.view.raw(), &self.held));
+        let frame = Arc::new(Frame::new(lpid, csn, body, sight.view.raw(), self));
         {
             let mut shard = self.shard(lpid).write();
             let newest = self.view.load(Ordering::Acquire) == sight.view.raw()
@@ -371,7 +396,7 @@ impl Frames {
 
     /// A version that a commit makes, dirty.
     pub(crate) fn made(&self, lpid: Lpid, csn: Csn, body: Body) -> Arc<Frame> {
-        Arc::new(Frame::new(lpid, csn, body, DIRTY, &self.held))
+        Arc::new(Frame::new(lpid, csn, body, DIRTY, self))
     }
 
     /// Makes versions the newest of their pages, before a snapshot shows them.
@@ -420,13 +445,26 @@ impl Frames {
         }
     }
 
-    /// Forgets the pages of an extent that was handed out anew: of a tree that is no more, and that nobody sees.
-    pub(crate) fn forget(&self, extent: ExtentId) {
+    /// Forgets the pages of an extent that was handed out anew, of a tree that is no more, while commits up to `newest` were seen. Who
+    /// saw that tree sees none of the frames to come.
+    pub(crate) fn forget(&self, extent: ExtentId, newest: Csn) {
+        let sight = Sight { csn: newest, view: CommitNo::new(self.view.load(Ordering::Acquire)) };
+        let live = self.live();
+        {
+            let mut born = self.born.write();
+            born.retain(|_, begun| live.iter().any(|s| s.is_before(*begun)));
+            born.insert(extent, sight);
+        }
         for shard in &self.shards {
             let mut shard = shard.write();
             let gone: Vec<Lpid> = shard.newest.keys().copied().filter(|l| l.extent() == extent).collect();
             gone.iter().for_each(|&l| drop(shard.remove(l)));
         }
+    }
+
+    /// What was seen at most when this extent was handed out again, if anybody who saw no more may be there still.
+    fn born(&self, extent: ExtentId) -> Option<Box<Sight>> {
+        self.born.read().get(&extent).copied().map(Box::new)
     }
 
     /// Forgets every page that the drive has for whoever may read it.

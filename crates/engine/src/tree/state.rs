@@ -432,7 +432,7 @@ impl TreeState {
         self.check_halted()?;
         let id = inner.shared.new_table();
         let extent = inner.shared.store.allocate(id.into())?;
-        inner.shared.frames.forget(extent);
+        inner.shared.frames.forget(extent, inner.heads.newest().csn());
         let tree = Tree::new(id, name.into(), extent.page(1));
         // What it holds is of the newest commit: later ones change it.
         let csn = inner.heads.newest().csn();
@@ -491,7 +491,7 @@ impl TreeState {
         self.redo.appended(appended);
         self.spaces.remove(&tree.owner());
         if planted::is(Planted::DroppedForgotten) {
-            gone.extents.iter().for_each(|e| inner.shared.frames.forget(e.id));
+            gone.extents.iter().for_each(|e| inner.shared.frames.forget(e.id, Csn::default()));
         }
         // Its frames stay for the snapshots that see them, until an extent is handed out again.
         Ok(())

@@ -319,7 +319,7 @@ impl<'a> Work<'a> {
             let space = self.spaces.entry(tree.owner()).or_default();
             let Some(at) = space.candidate() else {
                 let id = self.snapshot.store().allocate(tree.owner())?;
-                self.snapshot.shared().frames.forget(id);
+                self.snapshot.shared().frames.forget(id, self.snapshot.csn());
                 space.extents.push(TreeExtent::new(id, false));
                 continue;
             };
