@@ -171,15 +171,7 @@ impl Sequencer {
                 break;
             }
         }
-        let mut group: Vec<Arc<Pending>> = Vec::new();
-        let mut bytes = 0;
-        while let Some(next) = state.waiting.front() {
-            bytes += next.bytes;
-            if !group.is_empty() && bytes > bytes_max {
-                break;
-            }
-            group.extend(state.waiting.pop_front());
-        }
+        let group = next_group(&mut state.waiting, bytes_max);
         state.expected = 0;
         self.rests.count_group();
         group
@@ -340,21 +332,19 @@ impl Inner {
         batch: Batch,
     ) -> Result<(CommitNo, Option<ViewId>, Option<Csn>), EngineError> {
         self.make_room(&mut self.trees.lock())?;
-        let csn = loop {
-            {
-                let mut state = self.sequencer.state.lock();
-                // Whose number is lower goes first: else a snapshot would go back.
-                if state.waiting.is_empty() {
-                    state.newest = Csn::new(state.newest.raw() + 1);
-                    break state.newest;
-                }
-            }
-            let group = self.sequencer.group(self.group_bytes_max());
+        // Whose number is lower goes first: else a snapshot would go back. Who comes later waits, however many they are.
+        let (csn, mut before) = {
+            let mut state = self.sequencer.state.lock();
+            state.newest = Csn::new(state.newest.raw() + 1);
+            (state.newest, std::mem::take(&mut state.waiting))
+        };
+        while !before.is_empty() {
+            let group = next_group(&mut before, self.group_bytes_max());
             self.carry_out(&mut self.trees.lock(), &group);
             // Under the lock, so that nobody looks before and waits after.
             let _state = self.sequencer.state.lock();
             self.sequencer.group_over();
-        };
+        }
         let (commit, view) = self.trees.lock().write_along(self, csn, &writes, batch)?;
         Ok((commit, view, Some(csn)))
     }
@@ -367,6 +357,20 @@ impl Inner {
         self.heads.show(self.heads.newest().with_commits(csn, Some(view)));
         Ok(())
     }
+}
+
+/// Takes the first of those who wait, and others up to so many bytes of keys and values.
+fn next_group(waiting: &mut VecDeque<Arc<Pending>>, bytes_max: usize) -> Vec<Arc<Pending>> {
+    let mut group: Vec<Arc<Pending>> = Vec::new();
+    let mut bytes = 0;
+    while let Some(next) = waiting.front() {
+        bytes += next.bytes;
+        if !group.is_empty() && bytes > bytes_max {
+            break;
+        }
+        group.extend(waiting.pop_front());
+    }
+    group
 }
 
 /// The right to lead, given back also when the leader unwinds.

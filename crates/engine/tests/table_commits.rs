@@ -3,14 +3,20 @@
 mod support;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use lode_base::Geometry;
 use lode_base::random::mix;
+use lode_base::{Geometry, VirtualTime};
+use lode_command::{
+    Budget, Command, Completion, Device, DeviceError, Identity, Progress, Queue, Refused, Tag, Until,
+};
 use lode_engine::{Database, DatabaseOptions, Durability, EngineError, IndexDef, IndexKind, Layout};
 use lode_firmware::{Drive, DriveOptions, Unrecovered};
 use lode_flash::{Faults, Medium};
+use lode_program::Program;
 use support::*;
 
 fn new_drive() -> (Drive, Faults) {
@@ -165,4 +171,87 @@ fn threads_that_commit_together_share_flushes_and_show_nothing_that_a_crash_take
         insert_with(&db, 1_000_000, Durability::Commit).unwrap();
     }
     assert!(told > 200, "{told} commits were acknowledged");
+}
+
+/// A drive that tells when it has answered, and waits a little before the host learns of it.
+struct Telling(Drive, Arc<Mutex<Option<Sender<()>>>>);
+
+struct TellingQueue(Box<dyn Queue>, Arc<Mutex<Option<Sender<()>>>>);
+
+impl Device for Telling {
+    fn identity(&self) -> &Identity {
+        self.0.identity()
+    }
+
+    fn open_queue(&self, depth: u32) -> Result<Box<dyn Queue>, DeviceError> {
+        Ok(Box::new(TellingQueue(self.0.open_queue(depth)?, self.1.clone())))
+    }
+
+    fn work(&self, at: VirtualTime, budget: Budget) -> Progress {
+        self.0.work(at, budget)
+    }
+}
+
+impl Queue for TellingQueue {
+    fn submit(&mut self, at: VirtualTime, c: Command) -> Result<Tag, Refused> {
+        self.0.submit(at, c)
+    }
+
+    fn complete(
+        &mut self,
+        at: VirtualTime,
+        until: Until,
+        out: &mut Vec<Completion>,
+    ) -> Result<(), DeviceError> {
+        self.0.complete(at, until, out)?;
+        if let Some(told) = &*self.1.lock().unwrap() {
+            told.send(()).unwrap();
+            std::thread::sleep(Duration::from_millis(3));
+        }
+        Ok(())
+    }
+
+    fn narrow(&mut self, task: Tag, p: Arc<Program>) {
+        self.0.narrow(task, p);
+    }
+
+    fn cancel(&mut self, tag: Tag) {
+        self.0.cancel(tag);
+    }
+}
+
+#[test]
+fn a_commit_with_entries_does_not_wait_for_as_long_as_others_commit_to_trees() {
+    // Found by a review: it waited for a moment in which nobody else did.
+    const COMMITS: u64 = 60;
+    let (told, heard) = (Arc::new(Mutex::new(None)), mpsc::channel());
+    let device = Arc::new(Telling(new_drive().0, told.clone()));
+    let db = Database::open(device, DatabaseOptions::default()).unwrap();
+    table_with_index(&db);
+    let tree = db.create_tree("tree", false).unwrap();
+    let begun = AtomicU64::new(0);
+    std::thread::scope(|s| {
+        *told.lock().unwrap() = Some(heard.0);
+        let (db, tree, begun) = (&db, &tree, &begun);
+        // Each answer of the drive has one more commit wait for its turn.
+        s.spawn(move || {
+            for n in 0..COMMITS {
+                if heard.1.recv().is_err() {
+                    return;
+                }
+                begun.fetch_add(1, Ordering::Relaxed);
+                s.spawn(move || {
+                    let mut txn = db.begin().unwrap();
+                    txn.put(tree, &n.to_be_bytes(), b"v").unwrap();
+                    txn.commit().unwrap();
+                });
+            }
+            heard.1.iter().for_each(drop);
+        });
+        insert_with(db, 1, Durability::Commit).unwrap();
+        let waited = begun.load(Ordering::Relaxed);
+        *told.lock().unwrap() = None;
+        assert!(waited < COMMITS / 2, "{waited} commits to trees came before it");
+    });
+    sound(&db);
 }

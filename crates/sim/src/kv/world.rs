@@ -89,6 +89,8 @@ pub(super) struct World<'a> {
     struck_before: BTreeMap<FaultKind, u64>,
     /// How often each struck when the step began.
     struck_at_step: BTreeMap<FaultKind, u64>,
+    /// In some step since the drive was opened it may have given up a read.
+    gave_up: bool,
     /// The database takes no writes any more.
     halted: bool,
     /// The drive has used up its spares, and takes no writes any more: there is nothing more to do.
@@ -132,6 +134,7 @@ impl<'a> World<'a> {
             numbers,
             struck_before: BTreeMap::new(),
             struck_at_step: BTreeMap::new(),
+            gave_up: false,
             halted: false,
             over: false,
             coverage: Coverage::new(KvScenario::NAMES),
@@ -182,9 +185,10 @@ impl<'a> World<'a> {
     fn excused_halt(&self) -> Done {
         let in_all = self.struck_in_all();
         let medium = MEDIUM.iter().any(|k| in_all.contains_key(k));
-        // Nobody knows what became of a batch for which the drive gave up a read.
-        let given_up = self.struck_now(&TRANSIENT) >= READS;
-        if self.struck(&HOST) > 0 || medium || given_up {
+        // Nobody knows what became of a batch for which the drive gave up a read. Where that was a write-back, whoever commits in a
+        // later step is the first to be told.
+        let gave_up = self.gave_up || self.struck_now(&TRANSIENT) >= READS;
+        if self.struck(&HOST) > 0 || medium || gave_up {
             return Ok(());
         }
         let why = self.drive.info().read_only.unwrap_or_else(|| "the engine stopped".into());
@@ -309,6 +313,7 @@ impl run::World for World<'_> {
             return Ok(());
         }
         self.coverage.step(step.kind());
+        self.gave_up |= self.struck_now(&TRANSIENT) >= READS;
         self.struck_at_step = self.fired();
         self.clock += 1;
         self.act(step)?;

@@ -65,6 +65,7 @@ impl World<'_> {
         let (medium, faults) = self.faults.restored(seed).map_err(|e| NotOpened::Drive(e.into()))?;
         self.faults = faults;
         self.struck_at_step = BTreeMap::new();
+        self.gave_up = false;
         if let Some(operations) = cut_after {
             self.faults.cut_after(operations);
         }
