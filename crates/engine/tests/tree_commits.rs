@@ -307,3 +307,46 @@ fn a_snapshot_whose_view_is_closed_sees_nothing_of_a_tree_in_the_same_place() {
         sound(&db);
     }
 }
+
+#[test]
+fn a_tree_that_could_not_be_created_leaves_no_extent_behind() {
+    let drive = TestDrive::new();
+    let db = open(&drive);
+    db.create_tree("there", false).unwrap();
+    let before = drive.extents();
+    for _ in 0..10 {
+        drive.fail_after(Some(0));
+        assert!(matches!(db.create_tree("t", false), Err(EngineError::OutOfSpace { .. })));
+    }
+    drive.fail_after(None);
+    assert_eq!(drive.extents(), before);
+    db.create_tree("t", false).unwrap();
+    sound(&db);
+}
+
+#[test]
+fn to_find_a_free_page_changes_nothing() {
+    // After an open every full extent was looked through, and all their bitmaps written anew.
+    let drive = TestDrive::new();
+    let options = || DatabaseOptions { value_page_bytes_min: 64, ..roomy() };
+    let db = Database::open(Arc::new(drive.clone()), options()).unwrap();
+    let tree = db.create_tree("t", false).unwrap();
+    for n in 0..5000u32 {
+        put(&db, &tree, &n.to_be_bytes(), &[7; 64]);
+    }
+    db.flush().unwrap();
+    drop(db);
+    assert!(drive.extents() > 4);
+    let db = Database::open(Arc::new(drive.clone()), options()).unwrap();
+    let tree = db.tree("t").unwrap();
+    let before = drive.batches();
+    // The newest extent has room; then all others are looked at.
+    for n in 5000..6100u32 {
+        put(&db, &tree, &n.to_be_bytes(), &[7; 64]);
+    }
+    db.flush().unwrap();
+    let commits = drive.commits_with(b"LALC");
+    let changed = commits.iter().filter(|&&c| c > before).count();
+    assert!(commits.len() > 5 && changed == 2, "{changed} of {} bitmaps were written", commits.len());
+    sound(&db);
+}

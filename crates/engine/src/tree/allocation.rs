@@ -51,6 +51,11 @@ pub(super) fn is_used(bitmap: &[u8], page: u16) -> bool {
     bitmap[BITS_AT + usize::from(page) / 8] >> (page % 8) & 1 == 1
 }
 
+/// The first page from `from` on that is free, as a checked bitmap says.
+pub(super) fn first_free(bitmap: &[u8], from: u16) -> Option<u16> {
+    (from..EXTENT_PAGES as u16).find(|&p| !is_used(bitmap, p))
+}
+
 impl Allocation {
     /// Nothing but the bitmap itself is in use.
     pub(crate) fn empty(extent: ExtentId) -> Self {
@@ -71,7 +76,7 @@ impl Allocation {
 
     /// The first page from `from` on that is free.
     pub(crate) fn first_free(&self, from: u16) -> Option<u16> {
-        (from..EXTENT_PAGES as u16).find(|&p| !self.is_used(p))
+        first_free(&self.buf, from)
     }
 
     pub(crate) fn is_used(&self, page: u16) -> bool {

@@ -448,8 +448,12 @@ impl TreeState {
             batch.writes.push(PageWrite { lpid, data, align: Align::Cell });
         }
         let space = Space { extents: vec![TreeExtent::new(extent, true)] };
-        self.adopt(inner, tree.clone(), space, batch)?;
-        Ok(tree)
+        let adopted = self.adopt(inner, tree.clone(), space, batch);
+        if adopted.is_err() && self.halted.is_none() {
+            // Where even that fails, the next opening finds an extent that nobody has. What is told is what went wrong first.
+            let _ = self.write(inner, Batch { releases: vec![extent], ..Batch::default() });
+        }
+        adopted.map(|()| tree)
     }
 
     /// Names a new tree, all of whose pages the drive has once it has this batch.

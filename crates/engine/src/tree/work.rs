@@ -324,7 +324,7 @@ impl<'a> Work<'a> {
                 continue;
             };
             let TreeExtent { id, begun, free_from } = space.extents[at];
-            let free = self.bitmap(id, begun)?.first_free(free_from);
+            let free = self.first_free(id, begun, free_from)?;
             let extent = &mut self.spaces.get_mut(&tree.owner()).expect("it was there").extents[at];
             let Some(page) = free else {
                 extent.free_from = lode_base::EXTENT_PAGES as u16;
@@ -349,6 +349,20 @@ impl<'a> Work<'a> {
             self.redo.push(&Record::Free { lpid });
         }
         Ok(())
+    }
+
+    /// The first page of an extent from `from` on that is free. Its bitmap does not count as changed by that.
+    fn first_free(&self, extent: ExtentId, begun: bool, from: u16) -> Result<Option<u16>, EngineError> {
+        let lpid = allocation::page_of(extent);
+        match self.changed.get(&lpid) {
+            Some(Changed::Allocation(_, bitmap)) => Ok(bitmap.first_free(from)),
+            Some(_) => Err(not_a_bitmap(lpid)),
+            None if begun => match &self.snapshot.frame(lpid)?.body {
+                Body::Allocation(page) => Ok(allocation::first_free(page, from)),
+                _ => Err(not_a_bitmap(lpid)),
+            },
+            None => Ok(Some(from)),
+        }
     }
 
     /// The bitmap of an extent, to be changed. `begun`: the extent had one before this work.

@@ -101,6 +101,13 @@ impl TestDrive {
         s.pages.iter().filter(|(_, v)| newest(v).as_ref().is_some_and(has)).map(|(l, _)| *l).collect()
     }
 
+    /// The commits of the newest versions that begin so.
+    pub fn commits_with(&self, begin: &[u8]) -> Vec<u64> {
+        let s = self.state.lock();
+        let newest = s.pages.values().filter_map(|v| v.last().and_then(|(c, v)| Some((*c, v.clone()?))));
+        newest.filter(|(_, v)| v.data.starts_with(begin)).map(|(c, _)| c).collect()
+    }
+
     /// Drops the newest version of a page's bytes for others.
     pub fn damage(&self, lpid: Lpid, f: impl FnOnce(&mut Vec<u8>)) {
         let mut s = self.state.lock();
