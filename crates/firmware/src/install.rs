@@ -290,7 +290,7 @@ impl Core {
             let (r, index) = (old_rule.filter(|_| indexed)?, p.index.as_ref()?);
             Some(OldIndex { rule: r.rule.clone(), bytes: index.get(r.number, page)? })
         };
-        let pinned = install.save(change.lpid, old, old_index);
+        let pinned = install.save(change.lpid, old, change.entry.is_none(), old_index);
         if let Some(index) = &p.index
             && !planted::is(Planted::IndexKept)
         {

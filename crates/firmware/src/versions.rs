@@ -41,6 +41,8 @@ pub(crate) struct OldIndex {
 #[derive(Clone)]
 pub(crate) struct Version {
     until: u64,
+    /// It was trimmed, not replaced, and nothing came there that no version tells of.
+    trimmed: bool,
     pub(crate) entry: Option<Entry>,
     pub(crate) index: Option<Arc<OldIndex>>,
 }
@@ -58,7 +60,15 @@ struct Inner {
     opened: u64,
     free_slots: Vec<u16>,
     /// Pages with a version that ends at this commit.
-    ends: BTreeMap<u64, Vec<Lpid>>,
+    ends: BTreeMap<u64, Ends>,
+}
+
+/// Pages with a version that ends at one commit.
+#[derive(Default)]
+struct Ends {
+    pages: Vec<Lpid>,
+    /// How many of them have that version no more.
+    gone: usize,
 }
 
 pub(crate) struct Versions {
@@ -166,31 +176,57 @@ impl Versions {
             Some(after) => inner.ends.range(commit + 1..=after).map(|(&c, _)| c).collect(),
             None => inner.ends.range(commit + 1..).map(|(&c, _)| c).collect(),
         };
-        let mut freed = Vec::new();
+        let (mut freed, mut nothing) = (Vec::new(), Vec::new());
         for until in ends {
-            let mut pages = inner.ends.remove(&until).expect("it was just listed");
+            // One that a list before it named last may have taken this one with it.
+            let Some(Ends { mut pages, .. }) = inner.ends.remove(&until) else { continue };
             pages.retain(|&lpid| {
                 let mut shard = self.shard(lpid).write();
-                let versions = shard.get_mut(&lpid).expect("a listed page has versions");
-                let at = versions.iter().position(|v| v.until == until).expect("a listed version is there");
+                let Some(versions) = shard.get_mut(&lpid) else { return false };
+                let Some(at) = versions.iter().position(|v| v.until == until) else { return false };
                 let since = if at > 0 { versions[at - 1].until } else { 0 };
                 let since = since + u64::from(planted::is(Planted::VersionPurged));
                 if before.is_some_and(|b| b >= since) {
                     return true;
                 }
-                freed.extend(versions.remove(at).entry);
+                let gone = versions.remove(at);
+                freed.extend(gone.entry);
+                self.count.fetch_sub(1, Ordering::SeqCst);
+                // A page that was not there before, and is not there afterwards: the views that are left find neither. Without this a
+                // page for each commit, as redo has it, would leave something for as long as an old view is open.
+                if gone.trimmed && at > 0 && versions[at - 1].entry.is_none() {
+                    nothing.push(versions.remove(at - 1).until);
+                    self.count.fetch_sub(1, Ordering::SeqCst);
+                }
                 if versions.is_empty() {
                     shard.remove(&lpid);
                 }
-                self.count.fetch_sub(1, Ordering::SeqCst);
                 false
             });
             if !pages.is_empty() {
-                inner.ends.insert(until, pages);
+                inner.ends.insert(until, Ends { pages, gone: 0 });
             }
+        }
+        for until in nothing {
+            self.forget_end(inner, until);
         }
         if !freed.is_empty() {
             self.freed.lock().append(&mut freed);
+        }
+    }
+
+    /// A page has no version any more that ends at this commit. Lists are made shorter once half of what they name is gone.
+    fn forget_end(&self, inner: &mut Inner, until: u64) {
+        let Some(ends) = inner.ends.get_mut(&until) else { return };
+        ends.gone += 1;
+        if ends.gone * 2 < ends.pages.len() {
+            return;
+        }
+        let has = |l: &Lpid| self.shard(*l).read().get(l).is_some_and(|v| v.iter().any(|v| v.until == until));
+        ends.pages.retain(has);
+        ends.gone = 0;
+        if ends.pages.is_empty() {
+            inner.ends.remove(&until);
         }
     }
 
@@ -261,24 +297,29 @@ impl Versions {
 }
 
 impl Install<'_> {
-    /// Saves what `lpid` was, if an open view shows it; to be called before its new entry is stored. Answers
-    /// whether it was saved, and so stays pinned.
+    /// Saves what `lpid` was before it was replaced, or with `trimmed` went, if an open view shows it; to be called before its new
+    /// entry is stored. Answers whether it was saved, and so stays pinned.
     pub(crate) fn save(
         &mut self,
         lpid: Lpid,
         entry: Option<Entry>,
+        trimmed: bool,
         index: impl FnOnce() -> Option<OldIndex>,
     ) -> bool {
         let Some(&(newest_view, _)) = self.inner.open.last() else { return false };
         let mut shard = self.versions.shard(lpid).write();
-        let since = shard.get(&lpid).and_then(|v| v.last()).map_or(0, |v| v.until);
+        let last = shard.get_mut(&lpid).and_then(|v| v.last_mut());
+        let since = last.as_ref().map_or(0, |v| v.until);
         if newest_view < since + u64::from(planted::is(Planted::VersionNotSaved)) {
+            if let Some(last) = last {
+                last.trimmed = false;
+            }
             return false;
         }
         self.versions.count.fetch_add(1, Ordering::SeqCst);
-        let version = Version { until: self.commit, entry, index: index().map(Arc::new) };
+        let version = Version { until: self.commit, trimmed, entry, index: index().map(Arc::new) };
         shard.entry(lpid).or_default().push(version);
-        self.inner.ends.entry(self.commit).or_default().push(lpid);
+        self.inner.ends.entry(self.commit).or_default().pages.push(lpid);
         true
     }
 
@@ -312,7 +353,13 @@ mod tests {
 
     fn replace(v: &Versions, commit: u64, lpid: Lpid, old: Option<Entry>) {
         let mut i = v.install(commit);
-        i.save(lpid, old, || None);
+        i.save(lpid, old, false, || None);
+        i.finish(false);
+    }
+
+    fn trim(v: &Versions, commit: u64, lpid: Lpid, old: Entry) {
+        let mut i = v.install(commit);
+        i.save(lpid, Some(old), true, || None);
         i.finish(false);
     }
 
@@ -338,6 +385,51 @@ mod tests {
         assert!(v.close(a) && !v.close(a));
         assert_eq!(v.take_freed(), [entry(1)]);
         assert!(v.is_empty() && v.inner.lock().ends.is_empty());
+    }
+
+    #[test]
+    fn pages_that_come_and_go_leave_nothing_to_an_old_view() {
+        // Found by a review: each commit's redo left something for as long as anybody read an old state.
+        let v = Versions::new(8, u64::MAX);
+        let page = |n: u64| ExtentId::new(n / 1000).unwrap().page((n % 1000) as u16);
+        replace(&v, 1, page(0), None);
+        let (old, _) = v.open();
+        let mut head = v.open().0;
+        let mut follow = |v: &Versions| v.close(std::mem::replace(&mut head, v.open().0));
+        for n in 1..=1000 {
+            // It comes, and one that came before it goes.
+            replace(&v, 3 * n, page(n), None);
+            assert!(follow(&v));
+            if n > 5 {
+                trim(&v, 3 * n + 1, page(n - 5), entry(1));
+                assert!(follow(&v));
+            }
+        }
+        assert_eq!(v.count.load(Ordering::SeqCst), 5, "those that are there");
+        assert_eq!(v.inner.lock().ends.len(), 5);
+        assert!((1..=1000).all(|n| v.find(page(n), 1).is_none_or(|f| f.entry.is_none())));
+        assert_eq!(v.take_freed().len(), 995);
+        // One that comes again is not there for the old view, either.
+        replace(&v, 4000, page(7), None);
+        trim(&v, 4001, page(7), entry(7));
+        replace(&v, 4002, page(7), None);
+        assert!(v.find(page(7), 1).is_some_and(|f| f.entry.is_none()));
+        assert!(v.close(old) && follow(&v));
+        assert!(v.is_empty() && v.inner.lock().ends.is_empty());
+    }
+
+    #[test]
+    fn a_page_that_no_view_saw_go_is_not_there_for_an_older_one_when_it_comes_again() {
+        let v = Versions::new(8, u64::MAX);
+        let p = ExtentId::new(0).unwrap().page(0);
+        let (old, at) = v.open();
+        replace(&v, 1, p, None);
+        let (young, _) = v.open();
+        trim(&v, 2, p, entry(1));
+        replace(&v, 3, p, None);
+        assert!(v.close(young));
+        assert!(v.find(p, at.raw()).is_some_and(|f| f.entry.is_none()), "the mapping has what came with 3");
+        assert!(v.close(old) && v.is_empty());
     }
 
     #[test]

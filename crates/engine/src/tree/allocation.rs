@@ -79,10 +79,6 @@ impl Allocation {
         first_free(&self.buf, from)
     }
 
-    pub(crate) fn is_used(&self, page: u16) -> bool {
-        is_used(&self.buf, page)
-    }
-
     /// Says whether a page is in use.
     pub(crate) fn set(&mut self, page: u16, used: bool) {
         let (at, bit) = (BITS_AT + usize::from(page) / 8, 1 << (page % 8));
