@@ -15,7 +15,7 @@
 //! evicted, nor one that the view of a snapshot which sees it is too old to have; what was read at a view other than the
 //! newest never becomes a newest version.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -271,7 +271,9 @@ pub(crate) struct Frames {
     /// The shard that is looked at next for something to evict.
     next_shard: AtomicUsize,
     misses: AtomicU64,
-    /// Extents that were handed out while snapshots were open, and what those saw at most.
+    /// Extents of trees that were dropped.
+    dropped: Mutex<BTreeSet<ExtentId>>,
+    /// Those of them that were handed out again, and what was seen then at most, while somebody sees no more.
     born: RwLock<BTreeMap<ExtentId, Sight>>,
 }
 
@@ -279,8 +281,9 @@ impl Frames {
     pub(crate) fn new(limit_bytes: usize) -> Self {
         let shards = (0..SHARDS).map(|_| RwLock::default()).collect();
         let (held, view, next_shard) = (Arc::default(), AtomicU64::new(0), AtomicUsize::new(0));
-        let (misses, live, born) = (AtomicU64::new(0), Mutex::default(), RwLock::default());
-        Self { shards, held, limit_bytes, view, live, next_shard, misses, born }
+        let (misses, live) = (AtomicU64::new(0), Mutex::default());
+        let (dropped, born) = (Mutex::default(), RwLock::default());
+        Self { shards, held, limit_bytes, view, live, next_shard, misses, dropped, born }
     }
 
     /// A snapshot opens.
@@ -445,15 +448,22 @@ impl Frames {
         }
     }
 
-    /// Forgets the pages of an extent that was handed out anew, of a tree that is no more, while commits up to `newest` were seen. Who
-    /// saw that tree sees none of the frames to come.
+    /// The tree that these extents were of is no more; snapshots may see its pages still.
+    pub(crate) fn drop_extents(&self, extents: impl Iterator<Item = ExtentId>) {
+        self.dropped.lock().extend(extents);
+    }
+
+    /// Forgets the pages of an extent that was handed out, perhaps of a tree that is no more, while commits up to `newest` were seen.
+    /// Who saw that tree sees none of the frames to come.
     pub(crate) fn forget(&self, extent: ExtentId, newest: Csn) {
         let sight = Sight { csn: newest, view: CommitNo::new(self.view.load(Ordering::Acquire)) };
         let live = self.live();
         {
             let mut born = self.born.write();
             born.retain(|_, begun| live.iter().any(|s| s.is_before(*begun)));
-            born.insert(extent, sight);
+            if self.dropped.lock().remove(&extent) {
+                born.insert(extent, sight);
+            }
         }
         for shard in &self.shards {
             let mut shard = shard.write();

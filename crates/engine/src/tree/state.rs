@@ -490,6 +490,8 @@ impl TreeState {
         batch.trims.extend(&passed.trims);
         let gone = self.spaces.get(&tree.owner()).cloned().unwrap_or_default();
         batch.releases.extend(gone.extents.iter().map(|e| e.id));
+        // Before anybody can have them: a load asks for extents beside this.
+        inner.shared.frames.drop_extents(gone.extents.iter().map(|e| e.id));
         self.write_catalog(inner, &snapshot, catalog, batch)?;
         self.redo.trimmed(&passed);
         self.redo.appended(appended);
