@@ -11,7 +11,7 @@
 
 use crate::backing::Backing;
 use crate::layout::{CHECKPOINT_AT, DATA_AT, SUPERBLOCK_AT, SUPERBLOCK_BYTES};
-use crate::record::{self, CHECKPOINT_MAGIC, RECORD_HEADER_BYTES, Slot};
+use crate::record::{self, CHECKPOINT_MAGIC, RECORD_HEADER_BYTES, Record, Slot};
 use crate::superblock::{BadSuperblock, MAJOR, Superblock};
 use crate::{CHECKPOINT_RECORD_BYTES_MAX, FlashError};
 
@@ -71,6 +71,17 @@ pub(crate) fn superblock(backing: &dyn Backing) -> Result<(Superblock, Option<Re
             Err(corrupt(0, &format!("{what}, and its copy is corrupt")))
         }
     }
+}
+
+/// The newest whole record of these slots.
+pub(crate) fn newest(slots: &[Slot; 2]) -> Option<&Record> {
+    slots.iter().filter_map(Slot::record).max_by_key(|r| r.sequence)
+}
+
+/// The sequence that the next record follows; `None` where none was ever written.
+pub(crate) fn sequence(slots: &[Slot; 2]) -> Option<u64> {
+    let written = slots.iter().any(|s| *s != Slot::Never);
+    written.then(|| newest(slots).map_or(0, |r| r.sequence))
 }
 
 /// What the two checkpoint slots hold.

@@ -115,10 +115,9 @@ pub(crate) fn open_backing(backing: FileBacking) -> Result<Opened, FlashError> {
     let backing = backing.with_groups(groups(&superblock.geometry));
     let (checkpoints, mut repairs) = copies::checkpoints(&backing)?;
     repairs.extend(repair);
-    let written = checkpoints.iter().any(|s| *s != Slot::Never);
-    let newest = || checkpoints.iter().filter_map(Slot::record).max_by_key(|r| r.sequence);
-    let checkpoint_sequence = written.then(|| newest().map_or(0, |r| r.sequence));
-    let (at, epoch) = next_epoch(&backing, newest().map_or(0, |r| r.image_bytes))?;
+    let checkpoint_sequence = copies::sequence(&checkpoints);
+    let newest = copies::newest(&checkpoints);
+    let (at, epoch) = next_epoch(&backing, newest.map_or(0, |r| r.image_bytes))?;
     for r in &repairs {
         backing.write(r.at, &r.bytes, "repair the image")?;
     }

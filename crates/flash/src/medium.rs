@@ -33,7 +33,7 @@ use crate::tag_cache::TagCache;
 use crate::timing::Model;
 pub use read::READ_RETRIES;
 
-use crate::{FlashError, Generation, image};
+use crate::{FlashError, Generation, copies, image};
 
 /// A medium: EBLOCKs of WBLOCKs of RBLOCKs, and their tags.
 pub struct Medium {
@@ -116,11 +116,13 @@ impl Medium {
         if let Some(f) = &self.faults {
             return Some(f.reopened().ok()?.0);
         }
+        // Of one moment, whoever writes meanwhile: the buffer waits, and all else is as the copy has it.
+        let protected = self.protected.lock();
         let backing = self.backing.copy()?;
-        let sequence = (!self.is_fresh()).then(|| self.checkpoint_sequence.load(Ordering::Acquire));
-        let found = Self::new(backing, self.geometry, self.uuid, self.epoch + 1, sequence);
+        let protected = Mutex::new(protected.clone());
+        let (records, _) = copies::checkpoints(&*backing).expect("memory can be read");
+        let found = Self::new(backing, self.geometry, self.uuid, self.epoch + 1, copies::sequence(&records));
         let kept = self.kept.as_ref().map(Kept::copy);
-        let protected = Mutex::new(self.protected());
         Some(Self { kept, protected_bytes: self.protected_bytes, protected, ..found })
     }
 

@@ -3,11 +3,14 @@
 //! ```text
 //!   position ── / 64 KB ─► piece (shared until it is written)     no piece: zeroes, no space taken
 //! ```
+//!
+//! Invariant: a copy is of one moment. Whoever writes keeps the table of the pieces locked for reading meanwhile, so that no copy has
+//! a write without those that were over before it began.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Bytes that are allocated at a time.
 pub(crate) const PIECE_BYTES: u64 = 64 << 10;
@@ -29,7 +32,8 @@ impl Pieces {
     /// The same bytes once more.
     pub(crate) fn copy(&self) -> Self {
         let copy = |(&i, p): (&u64, &Piece)| (i, Arc::new(RwLock::new(p.read().clone())));
-        Self(RwLock::new(self.0.read().iter().map(copy).collect()))
+        let pieces = self.0.write();
+        Self(RwLock::new(pieces.iter().map(copy).collect()))
     }
 
     /// The bytes of a piece; `None` where none was ever written.
@@ -57,8 +61,8 @@ impl Pieces {
     /// Puts `data` at `at`.
     pub(crate) fn write(&self, at: u64, data: &[u8]) {
         for (index, offset, done, part) in parts(at, data.len() as u64) {
-            let piece = self.for_write(index);
-            let mut piece = piece.write();
+            let pieces = self.for_write(index);
+            let mut piece = pieces[&index].write();
             let data = &data[done..done + part];
             if !Arc::ptr_eq(&piece, zeroes()) || data != &zeroes()[..part] {
                 Arc::make_mut(&mut piece)[offset..offset + part].copy_from_slice(data);
@@ -66,12 +70,16 @@ impl Pieces {
         }
     }
 
-    fn for_write(&self, index: u64) -> Piece {
-        if let Some(p) = self.0.read().get(&index) {
-            return p.clone();
+    /// The pieces, with this one among them.
+    fn for_write(&self, index: u64) -> RwLockReadGuard<'_, HashMap<u64, Piece>> {
+        let pieces = self.0.read();
+        if pieces.contains_key(&index) {
+            return pieces;
         }
-        let empty = || Arc::new(RwLock::new(zeroes().clone()));
-        self.0.write().entry(index).or_insert_with(empty).clone()
+        drop(pieces);
+        let mut pieces = self.0.write();
+        pieces.entry(index).or_insert_with(|| Arc::new(RwLock::new(zeroes().clone())));
+        RwLockWriteGuard::downgrade(pieces)
     }
 
     /// Makes a range zeroes; whole pieces give their space back.
@@ -102,6 +110,8 @@ fn parts(at: u64, len: u64) -> impl Iterator<Item = (u64, usize, usize, usize)> 
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     #[test]
@@ -120,6 +130,38 @@ mod tests {
         assert_eq!(read(&a), [0, 1, 1, 1, 2, 2, 1, 0]);
         assert_eq!(read(&b), [0, 0, 0, 0, 1, 1, 0, 0]);
         assert!(a.holds(0, 2 * PIECE_BYTES) && !b.holds(0, 2 * PIECE_BYTES) && !a.holds(0, 1 << 20));
+    }
+
+    #[test]
+    fn a_copy_has_no_write_without_those_that_were_over_before_it() {
+        // A drive was found without a page of its log that a later one said was durable.
+        let p = Pieces::default();
+        let over = AtomicBool::new(false);
+        let value = |p: &Pieces, piece: u64| {
+            let mut out = [0; 8];
+            p.read(piece * PIECE_BYTES, &mut out);
+            u64::from_le_bytes(out)
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for n in 0_u64.. {
+                    (0..40).for_each(|i| p.write(i * PIECE_BYTES, &n.to_le_bytes()));
+                    if over.load(Ordering::SeqCst) {
+                        return;
+                    }
+                }
+            });
+            let found: Vec<Vec<u64>> = (0..200)
+                .map(|_| {
+                    let copy = p.copy();
+                    (0..40).map(|i| value(&copy, i)).collect()
+                })
+                .collect();
+            over.store(true, Ordering::SeqCst);
+            for f in found {
+                assert!(f.is_sorted_by(|a, b| a >= b) && f[0] <= f[39] + 1, "{f:?}");
+            }
+        });
     }
 
     #[test]
