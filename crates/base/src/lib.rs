@@ -5,8 +5,10 @@
 
 pub mod addr;
 pub mod checksum;
+pub mod epochs;
 pub mod fast;
 pub mod geometry;
+pub mod lookup;
 pub mod operations;
 pub mod page_buf;
 pub mod planted;

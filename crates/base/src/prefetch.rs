@@ -12,7 +12,7 @@ use crate::CELL_BYTES;
 #[inline]
 pub fn prefetch(word: &AtomicU64) {
     if cfg!(target_arch = "x86_64") {
-        line(word);
+        line(std::ptr::from_ref(word));
     } else {
         // A load whose value nobody needs: others behind it go on meanwhile.
         std::hint::black_box(word.load(std::sync::atomic::Ordering::Relaxed));
@@ -22,7 +22,13 @@ pub fn prefetch(word: &AtomicU64) {
 /// As [`prefetch`], of all cache lines of `bytes`: not for more than a CPU has under way at a time, a few KB.
 #[inline]
 pub fn prefetch_bytes(bytes: &[u8]) {
-    bytes.iter().step_by(CELL_BYTES).for_each(line);
+    bytes.iter().step_by(CELL_BYTES).for_each(|b| line(std::ptr::from_ref(b)));
+}
+
+/// As [`prefetch`], of the first cache line behind an address that was true once: whatever lies there by now, nobody reads it.
+#[inline]
+pub fn prefetch_at(at: *const u8) {
+    line(at);
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -31,16 +37,16 @@ pub fn prefetch_bytes(bytes: &[u8]) {
     reason = "0.14 of the 1.7 us of a cached read, 25 us of a MB written; the library has no safe way to say it"
 )]
 #[inline]
-fn line<T>(at: &T) {
+fn line<T>(at: *const T) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     // SAFETY: the instruction neither reads nor writes as far as the program can tell, and faults on no address; SSE, which
-    // it is part of, is part of x86-64. The address is that of a live reference besides.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(at).cast()) }
+    // it is part of, is part of x86-64.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
-fn line<T>(_: &T) {}
+fn line<T>(_: *const T) {}
 
 #[cfg(test)]
 mod tests {

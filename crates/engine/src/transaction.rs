@@ -92,6 +92,22 @@ impl Transaction {
         }
     }
 
+    /// What `look` makes of the value of a key, if it is there: see [`Snapshot::get_with`].
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn get_with<R>(
+        &self,
+        tree: &Tree,
+        key: &[u8],
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, EngineError> {
+        match self.own(tree).and_then(|w| w.get(key)) {
+            Some(written) => Ok(written.as_deref().map(look)),
+            None => self.snapshot.get_with(tree, key, look),
+        }
+    }
+
     /// Sets the value of a key.
     ///
     /// # Errors

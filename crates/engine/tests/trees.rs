@@ -5,6 +5,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use lode_engine::{Csn, Database, DatabaseOptions, Durability, EngineError, Snapshot, Transaction, Tree};
 use proptest::prelude::*;
@@ -82,6 +83,7 @@ fn seen(snapshot: &Snapshot, tree: &Tree, model: &Model) {
     assert_eq!(expected.next(), None);
     for (k, v) in model {
         assert_eq!(snapshot.get(tree, k).unwrap().as_deref(), Some(&v[..]), "{k:?}");
+        assert!(snapshot.get_with(tree, k, |found| found == v).unwrap().is_some_and(|same| same), "{k:?}");
     }
 }
 
@@ -428,6 +430,59 @@ fn threads_that_add_up_lose_nothing() {
         .map(|v| u32::from_le_bytes(v[..4].try_into().unwrap()))
         .sum();
     assert_eq!(sum, 800, "{conflicts} conflicts");
+}
+
+#[test]
+fn threads_that_read_meet_whole_values_of_their_snapshot_while_others_commit_and_memory_is_short() {
+    const KEYS: u32 = 60;
+    let db = open(&TestDrive::new());
+    let tree = db.create_tree("t", false).unwrap();
+    // Every value tells its key and its commit, over and over; those of all keys are of the same commit. Some stand in their leaf,
+    // most are pages of their own.
+    let value = |key: u32, n: u32| {
+        [key.to_be_bytes(), n.to_be_bytes()].concat().repeat(if key.is_multiple_of(5) { 2 } else { 20 })
+    };
+    let commit = |n: u32| {
+        let mut txn = db.begin().unwrap();
+        (0..KEYS).for_each(|k| txn.put(&tree, &k.to_be_bytes(), &value(k, n)).unwrap());
+        txn.commit().unwrap();
+    };
+    commit(0);
+    let (newest, over) = (AtomicU32::new(0), AtomicBool::new(false));
+    std::thread::scope(|s| {
+        for t in 0..2 {
+            let (db, tree, newest, over, value) = (&db, &tree, &newest, &over, &value);
+            s.spawn(move || {
+                let mut reads = 0;
+                while !over.load(Ordering::SeqCst) || reads == 0 {
+                    let before = newest.load(Ordering::SeqCst);
+                    let txn = db.begin().unwrap();
+                    let mut seen = None;
+                    for key in (0..KEYS).map(|k| (k * 7 + t) % KEYS) {
+                        let found = match (key + t) % 3 {
+                            0 => txn.get(tree, &key.to_be_bytes()).unwrap().map(|v| v.to_vec()),
+                            _ => txn.get_with(tree, &key.to_be_bytes(), <[u8]>::to_vec).unwrap(),
+                        };
+                        let found = found.expect("every commit has all keys");
+                        let n = u32::from_be_bytes(found[4..8].try_into().unwrap());
+                        assert!(n >= before, "{n} is shown, and {before} was committed before");
+                        assert_eq!(*seen.get_or_insert(n), n, "key {key}");
+                        assert!(found == value(key, n), "key {key} of {n}");
+                        reads += 1;
+                    }
+                }
+            });
+        }
+        for n in 1..1000 {
+            commit(n);
+            newest.store(n, Ordering::SeqCst);
+            if n.is_multiple_of(16) {
+                db.clear_pool();
+            }
+        }
+        over.store(true, Ordering::SeqCst);
+    });
+    assert_eq!(db.check().unwrap(), Vec::<String>::new());
 }
 
 #[test]

@@ -348,7 +348,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::epochs::Epochs;
+    use lode_base::epochs::Epochs;
 
     fn write(s: &mut Space, m: &Medium, pages: &[Vec<u8>], align: Align) -> Vec<Ppa> {
         let items: Vec<_> = pages.iter().map(|p| Item { len: p.len(), align, word: 1 }).collect();
@@ -428,7 +428,7 @@ mod tests {
     fn erased_eblocks_come_before_fresh_ones_and_only_after_reads_ended() {
         let g = Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 16).unwrap();
         let m = Medium::memory(g);
-        let (mut s, epochs) = (Space::new(&g), Epochs::new());
+        let (mut s, epochs) = (Space::new(&g), Epochs::new(4));
         let whole = page_bytes_max(&g);
         write(&mut s, &m, &vec![vec![1; whole]; 3], Align::Cell);
         let reading = epochs.enter();

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use lode_base::Geometry;
+use lode_base::epochs::Epochs;
 use lode_command::Identity;
 use lode_flash::Medium;
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -20,7 +21,6 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use crate::action::{Action, Overlay, Pins};
 use crate::append::Turns;
 use crate::checkpoint::Tables;
-use crate::epochs::Epochs;
 use crate::extents::Extents;
 use crate::gc::Cleaner;
 use crate::index::{IndexPage, Rules};
@@ -40,6 +40,9 @@ pub(crate) const EBLOCKS_MIN: u32 = 16;
 pub(crate) const EBLOCKS_FEW: u32 = 64;
 /// Smallest EBLOCK: a mapping page and an index page must fit.
 pub(crate) const EBLOCK_BYTES_MIN: u32 = 64 << 10;
+
+/// Reads at a time; further ones wait. A read may count twice (once while it loads a mapping page).
+pub(crate) const READERS_MAX: usize = 1024;
 
 /// Pages of log between two checkpoints, at least: a checkpoint itself takes some.
 const LOG_PAGES_MIN: u64 = 24;

@@ -17,6 +17,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
+use lode_base::epochs::Epochs;
 use lode_base::fast::FastMap;
 use lode_base::{CELL_BYTES, Lpid, PageBuf};
 use lode_command::{Align, Batch};
@@ -24,7 +25,6 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::FirmwareError;
 use crate::core::Core;
-use crate::epochs::Epochs;
 use crate::gc::{MOVE_BYTES, Valid};
 use crate::map::{Entry, INLINED_BYTES_LIMIT, INLINED_NUMBERS};
 use crate::room::Room;

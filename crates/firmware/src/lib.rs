@@ -23,7 +23,6 @@ mod compute;
 mod core;
 mod drive;
 mod drive_page;
-mod epochs;
 mod error;
 mod extents;
 #[cfg(any(test, feature = "fuzzing"))]

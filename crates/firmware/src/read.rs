@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use lode_base::epochs::Epoch;
 use lode_base::{CELL_BYTES, Lpid, PageBuf, Ppa, ViewId};
 use lode_command::{CommandError, PageRange, ReadRequest, Reply};
 use lode_flash::timing::Sink;
@@ -19,7 +20,6 @@ use lode_program::{IndexEntry, IndexRule};
 use crate::ScanPlacement;
 use crate::compute::{Located, PageAccess, PageCost};
 use crate::core::Core;
-use crate::epochs::Epoch;
 use crate::map::Entry;
 use crate::planted::{self, Planted};
 use crate::versions::OldIndex;

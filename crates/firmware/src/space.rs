@@ -13,13 +13,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use lode_base::epochs::Epochs;
 use lode_base::{EblockId, Geometry};
 use lode_flash::{Generation, Medium};
 
 use crate::FirmwareError;
 use crate::append::{Job, Provision};
 use crate::core::EBLOCKS_MIN;
-use crate::epochs::Epochs;
 use crate::log::Record;
 use crate::metadata;
 use crate::planted::{self, Planted};

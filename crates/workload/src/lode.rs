@@ -54,7 +54,7 @@ impl Txn for LodeTxn {
     type Tree = Tree;
 
     fn get<R>(&mut self, tree: &Tree, key: &[u8], f: impl FnOnce(&[u8]) -> R) -> StoreResult<Option<R>> {
-        Ok(self.0.get(tree, key)?.map(|value| f(&value)))
+        Ok(self.0.get_with(tree, key, f)?)
     }
 
     fn scan(

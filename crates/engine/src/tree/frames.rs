@@ -6,10 +6,8 @@
 //!            └ dirty until a batch of the drive holds it; then it may be evicted
 //! ```
 //!
-//! The table has what a reader needs of the newest version beside the page's number: two places in memory for a page, this
-//! and its bytes.
-//!
-//! A reader takes the newest version that is not beyond its snapshot; where the chain ends before that, its view of the
+//! Readers of newest versions take no lock, and write nothing that another reads but the mark of what was used lately, where it is not
+//! set ([`Lookup`]). A reader takes the newest version that is not beyond its snapshot; where the chain ends before that, its view of the
 //! drive has the version. An extent may be handed out again while a snapshot is used whose view the drive has closed: it sees nothing of
 //! the frames that come there then, and is told that it is too old. Invariants: the newest version of a page is the newest committed one; a dirty frame is never
 //! evicted, nor one that the view of a snapshot which sees it is too old to have; what was read at a view other than the
@@ -17,23 +15,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::{ControlFlow, Deref};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use lode_base::lookup::{Departures, Keyed, Locked, Lookup, Reading};
 use lode_base::page_buf::allocated_bytes;
 use lode_base::prefetch::prefetch_bytes;
 use lode_base::{CommitNo, ExtentId, Lpid, PageBuf};
 use lode_page::Node;
 use parking_lot::{Mutex, RwLock};
 
-use super::Csn;
+use super::{Csn, value};
 use crate::planted::{self, Planted};
 
-/// Shards of the table: threads that read different pages seldom meet.
+/// Shards of the table: threads that change different pages seldom meet.
 const SHARDS: usize = 64;
-/// Pages beside each other that are of one shard: a scan finds the values of a leaf there.
-const SHARD_PAGES: u64 = 64;
-/// Pages that are looked up under one lock.
+/// Pages that are looked up before the first is looked at.
 const TOGETHER: usize = 16;
 /// Bytes of such a page that are asked for before anybody reads them: the CPU goes on by itself from there.
 const PREFETCHED_BYTES: usize = 512;
@@ -43,8 +41,8 @@ const PREFETCHED_HEADS_BYTES: usize = 1024;
 const FRAME_BYTES: usize = allocated_bytes(size_of::<Frame>() + 2 * size_of::<usize>());
 /// What the place in a map and in a tree takes that a dirty frame has, about.
 const LISTED_BYTES: usize = 96;
-/// What the table of each shard may take without being counted: small databases have little more.
-const TABLE_BYTES_MIN: usize = 4096;
+/// What the table may take without being counted: small databases have little more.
+const TABLE_BYTES_MIN: usize = SHARDS * 4096;
 /// The drive has not got this version yet.
 const DIRTY: u64 = u64::MAX;
 
@@ -110,6 +108,12 @@ impl Frame {
         let (written, next) = (AtomicU64::new(written), AtomicU64::new(u64::MAX));
         let (born, older, held) = (all.born(lpid.extent()), Mutex::new(None), all.held.clone());
         Self { lpid, csn, body, written, older, next, born, bytes, held }
+    }
+
+    /// Whether a snapshot sees it, if it is the newest version; where this says no, [`Frame::as_of`] knows more.
+    #[inline]
+    fn is_seen(&self, sight: Sight) -> bool {
+        self.csn <= sight.csn && self.born.is_none()
     }
 
     pub(crate) fn is_dirty(&self) -> bool {
@@ -204,70 +208,105 @@ impl Hasher for LpidHasher {
 
 pub(crate) type LpidMap<V> = std::collections::HashMap<Lpid, V, BuildHasherDefault<LpidHasher>>;
 
-/// The newest version of a page.
-struct Newest {
-    frame: Arc<Frame>,
-    /// As in the frame.
-    csn: Csn,
-    /// As in the frame; it shares the bytes.
-    body: Body,
-    /// Its place on the dial.
-    at: u32,
-    /// Whether it was read since the hand last came by.
-    used: AtomicBool,
-    /// Its extent was handed out again: the frame says who sees it.
-    reissued: bool,
-}
-
-impl Newest {
-    fn new(frame: Arc<Frame>, at: u32) -> Self {
-        let (csn, body, reissued) = (frame.csn, frame.body.clone(), frame.born.is_some());
-        Self { frame, csn, body, at, used: AtomicBool::new(false), reissued }
-    }
-
-    /// Whether a snapshot sees it; where this says no, the frame knows more.
+impl Keyed for Frame {
     #[inline]
-    fn is_seen(&self, sight: Sight) -> bool {
-        self.csn <= sight.csn && !self.reissued
+    fn key(&self) -> u64 {
+        self.lpid.raw()
     }
 
-    fn touch(&self) {
-        if !self.used.load(Ordering::Relaxed) {
-            self.used.store(true, Ordering::Relaxed);
+    /// Of a value its page, if that says all that a reader asks for.
+    fn bytes(&self) -> &[u8] {
+        match &self.body {
+            Body::Value(page) if self.born.is_none() && value::is_of(page, self.lpid, self.csn) => page,
+            _ => &[],
         }
     }
 }
 
-fn shard_of(lpid: Lpid) -> usize {
+fn shard_of(lpid: u64) -> usize {
     let mut h = LpidHasher::default();
-    h.write_u64(lpid.raw() / SHARD_PAGES);
-    // The table inside takes the low and the highest bits.
-    (h.finish() >> 40) as usize % SHARDS
+    h.write_u64(lpid);
+    // The shards take the highest bits.
+    h.finish() as usize % SHARDS
 }
 
-#[derive(Default)]
-struct Shard {
-    newest: LpidMap<Newest>,
-    /// What the hand goes over.
-    dial: Vec<Option<Lpid>>,
-    free: Vec<u32>,
-    /// Where the hand of the clock is.
-    hand: usize,
-    /// Places of the map: a power of two, of which it fills seven of eight.
-    places: usize,
-    /// Bytes of all this that are counted.
-    counted: usize,
+/// A version that a snapshot sees.
+pub(crate) enum Version<'a> {
+    Newest(&'a Frame),
+    Older(Arc<Frame>),
+}
+
+impl Deref for Version<'_> {
+    type Target = Frame;
+
+    #[inline]
+    fn deref(&self) -> &Frame {
+        match self {
+            Self::Newest(frame) => frame,
+            Self::Older(frame) => frame,
+        }
+    }
+}
+
+/// A reader of frames: what it meets stays until it is dropped.
+pub(crate) struct Reader<'a>(Reading<'a, Frame>);
+
+impl Reader<'_> {
+    /// The version that a snapshot sees; `None` when only its view of the drive has it.
+    #[inline]
+    pub(crate) fn get(&self, lpid: Lpid, sight: Sight) -> Option<Version<'_>> {
+        let newest = self.0.get(lpid.raw())?;
+        // Nothing has replaced it.
+        if newest.is_seen(sight) {
+            newest.body.prefetch();
+            return Some(Version::Newest(newest));
+        }
+        // It may have been replaced meanwhile; then so much the better.
+        self.0.get_shared(lpid.raw())?.as_of(sight).map(Version::Older)
+    }
+
+    /// The page of a value, if the newest version of it is what a snapshot sees: what [`Reader::get`] answers has it in all cases.
+    #[inline]
+    pub(crate) fn value_page(&self, lpid: Lpid, sight: Sight) -> Option<&[u8]> {
+        let page = self.0.bytes(lpid.raw())?;
+        prefetch_bytes(&page[..page.len().min(PREFETCHED_BYTES)]);
+        value::is_seen(page, lpid, sight.csn).then_some(page)
+    }
+}
+
+/// The snapshots that are open, whenever it is asked: some that have closed may be among them.
+struct Live<'a> {
+    frames: &'a Frames,
+    entered: Option<u64>,
+    sights: Vec<Sight>,
+}
+
+impl Live<'_> {
+    /// Those that are open now, and may see what was met before this was asked. Only who may write opens one, after it wrote what
+    /// that does not find in its view and before it makes a next version: so asked before, some could be missing that need it.
+    fn now(&mut self) -> &[Sight] {
+        let entered = Some(self.frames.entered.load(Ordering::Acquire));
+        if self.entered != entered {
+            let live = self.frames.live.lock();
+            self.entered = entered;
+            self.sights.clear();
+            self.sights.extend(live.keys());
+        }
+        &self.sights
+    }
 }
 
 /// All frames, by page.
 pub(crate) struct Frames {
-    shards: Vec<RwLock<Shard>>,
+    newest: Lookup<Frame>,
     held: Arc<AtomicUsize>,
     limit_bytes: usize,
     /// The newest view of the drive.
     view: AtomicU64,
     /// How many snapshots are open, by what they see.
     live: Mutex<BTreeMap<Sight, u32>>,
+    /// How often one has opened.
+    entered: AtomicU64,
     /// The shard that is looked at next for something to evict.
     next_shard: AtomicUsize,
     misses: AtomicU64,
@@ -279,16 +318,19 @@ pub(crate) struct Frames {
 
 impl Frames {
     pub(crate) fn new(limit_bytes: usize) -> Self {
-        let shards = (0..SHARDS).map(|_| RwLock::default()).collect();
+        let newest = Lookup::new(SHARDS, shard_of);
         let (held, view, next_shard) = (Arc::default(), AtomicU64::new(0), AtomicUsize::new(0));
         let (misses, live) = (AtomicU64::new(0), Mutex::default());
         let (dropped, born) = (Mutex::default(), RwLock::default());
-        Self { shards, held, limit_bytes, view, live, next_shard, misses, dropped, born }
+        let entered = AtomicU64::new(0);
+        Self { entered, newest, held, limit_bytes, view, live, next_shard, misses, dropped, born }
     }
 
     /// A snapshot opens.
     pub(crate) fn enter(&self, sight: Sight) {
-        *self.live.lock().entry(sight).or_default() += 1;
+        let mut live = self.live.lock();
+        *live.entry(sight).or_default() += 1;
+        self.entered.fetch_add(1, Ordering::Release);
     }
 
     /// A snapshot closes.
@@ -301,17 +343,13 @@ impl Frames {
         }
     }
 
-    fn live(&self) -> Vec<Sight> {
-        self.live.lock().keys().copied().collect()
-    }
-
-    fn shard(&self, lpid: Lpid) -> &RwLock<Shard> {
-        &self.shards[shard_of(lpid)]
+    fn live(&self) -> Live<'_> {
+        Live { frames: self, entered: None, sights: Vec::new() }
     }
 
     /// Bytes that the table and all frames take, also those that only a snapshot holds.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.held.load(Ordering::Relaxed)
+        self.held.load(Ordering::Relaxed) + self.newest.bytes().saturating_sub(TABLE_BYTES_MIN)
     }
 
     /// Reads that did not find their page here.
@@ -319,64 +357,33 @@ impl Frames {
         self.misses.load(Ordering::Relaxed)
     }
 
-    /// The version that a snapshot sees; `None` when only its view of the drive has it.
-    pub(crate) fn get(&self, lpid: Lpid, sight: Sight) -> Option<Arc<Frame>> {
-        let newest = {
-            let shard = self.shard(lpid).read();
-            let newest = shard.newest.get(&lpid)?;
-            newest.touch();
-            newest.frame.clone()
-        };
-        newest.as_of(sight)
-    }
-
-    /// What `look` makes of the version that a snapshot sees: as [`Frames::get`], for those who need nothing else of it.
+    /// A reader comes, for a short while: what goes meanwhile takes memory until it leaves.
     #[inline]
-    pub(crate) fn look<R>(&self, lpid: Lpid, sight: Sight, look: impl FnOnce(&Body) -> R) -> Option<R> {
-        let newest = {
-            let shard = self.shard(lpid).read();
-            let newest = shard.newest.get(&lpid)?;
-            newest.touch();
-            // Nothing has replaced it.
-            if newest.is_seen(sight) {
-                newest.body.prefetch();
-                return Some(look(&newest.body));
-            }
-            newest.frame.clone()
-        };
-        newest.as_of(sight).map(|f| look(&f.body))
+    pub(crate) fn enter_reader(&self) -> Reader<'_> {
+        Reader(self.newest.enter())
     }
 
-    /// As [`Frames::look`], of several pages; appends what is made of each. Those that lie beside each other are looked up
-    /// under one lock, and what is not in the CPU's caches of them comes together.
+    /// The version that a snapshot sees, for longer; `None` when only its view of the drive has it.
+    pub(crate) fn get(&self, lpid: Lpid, sight: Sight) -> Option<Arc<Frame>> {
+        self.newest.enter().get_shared(lpid.raw())?.as_of(sight)
+    }
+
+    /// What `look` makes of the versions of several pages that a snapshot sees, in their order; appended. What is not in the CPU's
+    /// caches of them comes together.
     pub(crate) fn look_at_all<R>(
         &self,
-        mut lpids: &[Lpid],
+        lpids: &[Lpid],
         sight: Sight,
         look: impl Fn(Lpid, &Body) -> R,
         out: &mut Vec<Option<R>>,
     ) {
-        while let Some(&first) = lpids.first() {
-            let at = shard_of(first);
-            let together = lpids.iter().take(TOGETHER).take_while(|&&l| shard_of(l) == at).count();
-            let (these, others) = lpids.split_at(together);
-            let shard = self.shards[at].read();
-            let mut newest = [None; TOGETHER];
-            for (place, lpid) in newest.iter_mut().zip(these) {
-                *place = shard.newest.get(lpid);
-                if let Some(newest) = place {
-                    newest.body.prefetch();
-                }
+        for lpids in lpids.chunks(TOGETHER) {
+            let reader = self.enter_reader();
+            let mut versions = [const { None }; TOGETHER];
+            for (version, lpid) in versions.iter_mut().zip(lpids) {
+                *version = reader.get(*lpid, sight);
             }
-            out.extend(these.iter().zip(newest).map(|(&lpid, newest)| {
-                let newest = newest?;
-                newest.touch();
-                match newest.is_seen(sight) {
-                    true => Some(look(lpid, &newest.body)),
-                    false => newest.frame.clone().as_of(sight).map(|f| look(lpid, &f.body)),
-                }
-            }));
-            lpids = others;
+            out.extend(lpids.iter().zip(versions).map(|(&lpid, version)| Some(look(lpid, &version?.body))));
         }
     }
 
@@ -385,12 +392,12 @@ impl Frames {
         self.misses.fetch_add(1, Ordering::Relaxed);
         let frame = Arc::new(Frame::new(lpid, csn, body, sight.view.raw(), self));
         {
-            let mut shard = self.shard(lpid).write();
+            let mut gone = self.newest.departures();
+            let mut shard = self.newest.lock(lpid.raw());
             let newest = self.view.load(Ordering::Acquire) == sight.view.raw()
                 || planted::is(Planted::OldLoadedAsNewest);
-            if newest && !shard.newest.contains_key(&lpid) {
-                shard.insert(lpid, frame.clone());
-                shard.count(&self.held);
+            if newest && !shard.contains(lpid.raw()) {
+                shard.insert(frame.clone(), &mut gone);
             }
         }
         self.evict();
@@ -404,16 +411,18 @@ impl Frames {
 
     /// Makes versions the newest of their pages, before a snapshot shows them.
     pub(crate) fn publish(&self, frames: &[Arc<Frame>]) {
-        let (live, full) = (self.live(), self.is_full());
+        let (mut live, full) = (self.live(), self.is_full());
+        let mut gone = self.newest.departures();
         for frame in frames {
-            let mut shard = self.shard(frame.lpid).write();
-            let old = shard.insert(frame.lpid, frame.clone());
-            shard.count(&self.held);
-            if let Some(old) = old {
+            let mut shard = self.newest.lock(frame.lpid.raw());
+            // Whoever finds the new version finds the old ones behind it; nobody who finds the old one sees the new one yet.
+            if let Some(old) = shard.get_shared(frame.lpid.raw()) {
                 old.next.store(frame.csn.raw(), Ordering::Release);
-                *frame.older.lock() = kept(old, &live, full);
+                *frame.older.lock() = kept(old, live.now(), full);
             }
+            shard.insert(frame.clone(), &mut gone);
         }
+        drop(gone);
         self.evict();
     }
 
@@ -432,19 +441,19 @@ impl Frames {
         if !self.is_full() {
             return;
         }
-        let live = self.live();
-        // Twice around at most: once to take the marks away, once to evict.
+        let mut live = self.live();
+        // Twice around at most: once to take the marks away, once to evict. What readers may have met goes as soon as they leave.
         for _ in 0..2 * SHARDS {
-            if !self.is_full() {
+            let excess =
+                self.held_bytes().saturating_sub(self.limit_bytes + self.newest.sum_of_gone(Frame::bytes));
+            if excess == 0 {
                 return;
             }
             let i = self.next_shard.fetch_add(1, Ordering::Relaxed) % SHARDS;
-            let Some(mut shard) = self.shards[i].try_write() else { continue };
-            let gone = shard.sweep(self.held_bytes().saturating_sub(self.limit_bytes), &live);
-            shard.shrink();
-            shard.count(&self.held);
-            drop(shard);
-            drop(gone);
+            let mut gone = self.newest.departures();
+            let Some(mut shard) = self.newest.try_lock_shard(i) else { continue };
+            sweep(&mut shard, excess, &mut live, &mut gone);
+            shard.shrink(&mut gone);
         }
     }
 
@@ -457,18 +466,19 @@ impl Frames {
     /// Who saw that tree sees none of the frames to come.
     pub(crate) fn forget(&self, extent: ExtentId, newest: Csn) {
         let sight = Sight { csn: newest, view: CommitNo::new(self.view.load(Ordering::Acquire)) };
-        let live = self.live();
         {
             let mut born = self.born.write();
+            let mut live = self.live();
+            let live = live.now();
             born.retain(|_, begun| live.iter().any(|s| s.is_before(*begun)));
             if self.dropped.lock().remove(&extent) {
                 born.insert(extent, sight);
             }
         }
-        for shard in &self.shards {
-            let mut shard = shard.write();
-            let gone: Vec<Lpid> = shard.newest.keys().copied().filter(|l| l.extent() == extent).collect();
-            gone.iter().for_each(|&l| drop(shard.remove(l)));
+        let mut gone = self.newest.departures();
+        for i in 0..SHARDS {
+            let of = |f: &Arc<Frame>, _: &AtomicBool| ControlFlow::Continue(f.lpid.extent() == extent);
+            self.newest.lock_shard(i).sweep(&mut gone, of);
         }
     }
 
@@ -479,110 +489,50 @@ impl Frames {
 
     /// Forgets every page that the drive has for whoever may read it.
     pub(crate) fn clear(&self) {
-        let live = self.live();
-        for shard in &self.shards {
-            let mut shard = shard.write();
-            shard.newest.values().for_each(|n| n.used.store(false, Ordering::Relaxed));
-            let gone = shard.sweep(usize::MAX, &live);
-            shard.shrink();
-            shard.count(&self.held);
-            drop(shard);
-            drop(gone);
+        let mut live = self.live();
+        for i in 0..SHARDS {
+            let mut gone = self.newest.departures();
+            let mut shard = self.newest.lock_shard(i);
+            shard.sweep(&mut gone, |_, used| {
+                used.store(false, Ordering::Relaxed);
+                ControlFlow::Continue(false)
+            });
+            sweep(&mut shard, usize::MAX, &mut live, &mut gone);
+            shard.shrink(&mut gone);
         }
     }
 }
 
-impl Shard {
-    /// Counts what the table takes now, where that has changed.
-    fn count(&mut self, held: &AtomicUsize) {
-        // A map with gaps, where something was removed, has room for less than its places.
-        self.places = self.places.max((self.newest.capacity() * 8 / 7).next_power_of_two());
-        let bytes = self.places * (size_of::<(Lpid, Newest)>() + 1)
-            + self.dial.capacity() * size_of::<Option<Lpid>>()
-            + self.free.capacity() * size_of::<u32>();
-        let bytes = bytes.saturating_sub(TABLE_BYTES_MIN);
-        if bytes != self.counted {
-            held.fetch_add(bytes.wrapping_sub(self.counted), Ordering::Relaxed);
-            self.counted = bytes;
+/// Moves the hand once around a shard, or until so many bytes are gone.
+fn sweep(
+    shard: &mut Locked<'_, Frame>,
+    excess_bytes: usize,
+    live: &mut Live<'_>,
+    gone: &mut Departures<'_, Frame>,
+) {
+    let mut bytes = 0;
+    shard.sweep(gone, |frame, used| {
+        if bytes >= excess_bytes {
+            return ControlFlow::Break(());
         }
-    }
-
-    /// Gives back what a table of far more, and shorter, pages took.
-    fn shrink(&mut self) {
-        const PLACES_MIN: usize = 64;
-        let len = self.newest.len();
-        if self.dial.len() < PLACES_MIN || self.dial.len() / 4 < len {
-            return;
+        {
+            let mut older = frame.older.lock();
+            if let Some(old) = older.take() {
+                *older = kept(old, live.now(), true);
+            }
+            // With older versions behind it, it leads their readers to them.
+            if older.is_some() || used.swap(false, Ordering::Relaxed) {
+                return ControlFlow::Continue(false);
+            }
         }
-        self.newest.shrink_to(2 * len);
-        self.places = 0;
-        self.dial = Vec::with_capacity(2 * len);
-        for (lpid, newest) in &mut self.newest {
-            newest.at = self.dial.len() as u32;
-            self.dial.push(Some(*lpid));
-        }
-        (self.free, self.hand) = (Vec::new(), 0);
-    }
-
-    fn insert(&mut self, lpid: Lpid, frame: Arc<Frame>) -> Option<Arc<Frame>> {
-        if let Some(newest) = self.newest.get_mut(&lpid) {
-            return Some(std::mem::replace(newest, Newest::new(frame, newest.at)).frame);
-        }
-        let at = match self.free.pop() {
-            Some(at) => {
-                self.dial[at as usize] = Some(lpid);
-                at
-            }
-            None => {
-                self.dial.push(Some(lpid));
-                self.dial.len() as u32 - 1
-            }
-        };
-        self.newest.insert(lpid, Newest::new(frame, at));
-        None
-    }
-
-    fn remove(&mut self, lpid: Lpid) -> Option<Arc<Frame>> {
-        let newest = self.newest.remove(&lpid)?;
-        self.free.push(newest.at);
-        self.dial[newest.at as usize] = None;
-        Some(newest.frame)
-    }
-
-    /// Moves the hand once around, or until so many bytes are gone. Answers what went.
-    fn sweep(&mut self, excess_bytes: usize, live: &[Sight]) -> Vec<Arc<Frame>> {
-        let mut gone = Vec::new();
-        let mut bytes = 0;
-        for _ in 0..self.dial.len() {
-            if bytes >= excess_bytes {
-                break;
-            }
-            self.hand = (self.hand + 1) % self.dial.len();
-            let Some(lpid) = self.dial[self.hand] else { continue };
-            let newest = &self.newest[&lpid];
-            let frame = &newest.frame;
-            {
-                let mut older = frame.older.lock();
-                if let Some(old) = older.take() {
-                    *older = kept(old, live, true);
-                }
-                // With older versions behind it, it leads their readers to them.
-                if older.is_some() || newest.used.swap(false, Ordering::Relaxed) {
-                    continue;
-                }
-            }
-            let dirty = frame.is_dirty() && !planted::is(Planted::DirtyEvicted);
-            let needed = live.iter().any(|s| frame.csn <= s.csn && !frame.is_in(s.view));
-            let needed =
-                needed && !planted::is(Planted::NeededEvicted) && !planted::is(Planted::DirtyEvicted);
-            if dirty || needed {
-                continue;
-            }
-            bytes += frame.bytes;
-            gone.extend(self.remove(lpid));
-        }
-        gone
-    }
+        let dirty = frame.is_dirty() && !planted::is(Planted::DirtyEvicted);
+        // Asked after whether it is dirty: who sees it, and does not find it in its view, came before it was written.
+        let needed = !dirty && live.now().iter().any(|s| frame.csn <= s.csn && !frame.is_in(s.view));
+        let needed = needed && !planted::is(Planted::NeededEvicted) && !planted::is(Planted::DirtyEvicted);
+        let goes = !dirty && !needed;
+        bytes += if goes { frame.bytes } else { 0 };
+        ControlFlow::Continue(goes)
+    });
 }
 
 /// The chain from `old` on, without the versions that no snapshot reads; with `short` memory also without those that every

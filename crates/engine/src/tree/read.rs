@@ -1,6 +1,6 @@
 //! Reading trees at a snapshot.
 
-use std::ops::{Bound, ControlFlow, Range};
+use std::ops::{Bound, ControlFlow, Deref, Range};
 use std::sync::Arc;
 
 use lode_base::{Lpid, PageBuf};
@@ -32,13 +32,80 @@ impl Snapshot {
     /// # Errors
     /// When the tree was dropped before this snapshot, or the drive fails.
     pub fn get(&self, tree: &Tree, key: &[u8]) -> Result<Option<Value>, EngineError> {
+        self.find(tree, key, true, |v| v.share())
+    }
+
+    /// What `look` makes of the value of a key, if it is there: as [`Snapshot::get`], for those who do not need it for longer. No lock
+    /// is held meanwhile, and no count is touched that others touch too. What others let go of stays in memory until `look` is done.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn get_with<R>(
+        &self,
+        tree: &Tree,
+        key: &[u8],
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, EngineError> {
+        self.find(tree, key, false, |v| look(v.bytes()))
+    }
+
+    /// What `look` makes of the value of a key; where it `shares` it, it is shown what can be shared.
+    fn find<R>(
+        &self,
+        tree: &Tree,
+        key: &[u8],
+        shares: bool,
+        look: impl FnOnce(Met<'_>) -> R,
+    ) -> Result<Option<R>, EngineError> {
         self.check_tree(tree)?;
-        let child = |n: &Node| n.child_for(key).1;
-        let found = self.at_leaf(tree.root(), child, |leaf| match leaf.find(key) {
-            Ok(i) => Some(Found::at(leaf, i)),
-            Err(_) => None,
-        })?;
-        found.map(|f| self.value(f)).transpose()
+        {
+            let frames = self.shared().frames.enter_reader();
+            let version = |lpid| Ok::<_, EngineError>(frames.get(lpid, self.sight()));
+            if let Some(leaf) = self.leaf_by(tree.root(), key, version)? {
+                let leaf = node_of(&leaf)?;
+                let Ok(i) = leaf.find(key) else { return Ok(None) };
+                let NodeValue::Page(lpid) = leaf.value(i) else { return Ok(Some(look(Met::Entry(leaf, i)))) };
+                if !shares && let Some(page) = frames.value_page(lpid, self.sight()) {
+                    return Ok(Some(look(Met::Bytes(&page[value::range(page)]))));
+                }
+                if let Some(page) = frames.get(lpid, self.sight()) {
+                    return Ok(Some(look(Met::Page(page_in(lpid, &page.body)?))));
+                }
+            }
+        }
+        // Something is not in memory: what is found now is kept while the drive reads the rest.
+        let frame = |lpid| self.frame(lpid).map(Some);
+        let leaf = self.leaf_by(tree.root(), key, frame)?.expect("every page is in memory, or read");
+        let leaf = node_of(&leaf)?;
+        let Ok(i) = leaf.find(key) else { return Ok(None) };
+        Ok(Some(match leaf.value(i) {
+            NodeValue::Inline(_) => look(Met::Entry(leaf, i)),
+            NodeValue::Page(lpid) => look(Met::Page(page_in(lpid, &self.frame(lpid)?.body)?)),
+        }))
+    }
+
+    /// The leaf below `root` that has the key, if any has; `None` where `version` has none of a page on the way.
+    #[inline]
+    fn leaf_by<F: Deref<Target = Frame>>(
+        &self,
+        root: Lpid,
+        key: &[u8],
+        version: impl Fn(Lpid) -> Result<Option<F>, EngineError>,
+    ) -> Result<Option<F>, EngineError> {
+        let mut lpid = root;
+        loop {
+            if let Some(node) = self.upper().get(lpid) {
+                lpid = node.child_for(key).1;
+                continue;
+            }
+            let Some(frame) = version(lpid)? else { return Ok(None) };
+            let node = node_of(&frame)?;
+            if node.level() == 0 {
+                return Ok(Some(frame));
+            }
+            self.upper().keep(lpid, node);
+            lpid = node.child_for(key).1;
+        }
     }
 
     /// The keys within bounds, in their order.
@@ -165,16 +232,16 @@ impl Snapshot {
         })
     }
 
-    /// What `look` makes of a page of a tree as this snapshot sees it. It must not look at another: the table is locked.
+    /// What `look` makes of a page of a tree as this snapshot sees it.
     pub(super) fn look<R>(
         &self,
         lpid: Lpid,
         look: impl Fn(&Body) -> Result<R, EngineError>,
     ) -> Result<R, EngineError> {
-        match self.shared().frames.look(lpid, self.sight(), &look) {
-            Some(looked) => looked,
-            None => look(&self.load_one(lpid)?.body),
+        if let Some(version) = self.shared().frames.enter_reader().get(lpid, self.sight()) {
+            return look(&version.body);
         }
+        look(&self.load_one(lpid)?.body)
     }
 
     /// A page of a tree as this snapshot sees it.
@@ -222,6 +289,37 @@ pub(super) fn page_of(value: NodeValue<'_>) -> Option<Lpid> {
     }
 }
 
+/// The value of a key, where it lies.
+enum Met<'a> {
+    /// Entry of a leaf.
+    Entry(&'a Node, usize),
+    /// The page of a value.
+    Page(&'a PageBuf),
+    /// The value itself, for those who do not share it.
+    Bytes(&'a [u8]),
+}
+
+impl Met<'_> {
+    fn share(&self) -> Value {
+        match self {
+            Self::Entry(leaf, i) => leaf.share(*i).expect("it stands in the node"),
+            Self::Page(page) => value::value(page),
+            Self::Bytes(value) => PageBuf::copy_from(value),
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Entry(leaf, i) => match leaf.value(*i) {
+                NodeValue::Inline(value) => value,
+                NodeValue::Page(_) => unreachable!("it stands in the node"),
+            },
+            Self::Page(page) => &page[value::range(page)],
+            Self::Bytes(value) => value,
+        }
+    }
+}
+
 /// What a leaf has for a key.
 enum Found {
     Value(Value),
@@ -238,8 +336,13 @@ impl Found {
 }
 
 fn value_in(lpid: Lpid, body: &Body) -> Result<Value, EngineError> {
+    page_in(lpid, body).map(value::value)
+}
+
+/// The page of a value in a frame.
+fn page_in(lpid: Lpid, body: &Body) -> Result<&PageBuf, EngineError> {
     match body {
-        Body::Value(page) => Ok(value::value(page)),
+        Body::Value(page) => Ok(page),
         _ => Err(EngineError::BadTreePage { lpid, what: "not the page of a value".into() }),
     }
 }

@@ -234,6 +234,8 @@ impl TreeState {
     ) -> Result<(CommitNo, Option<ViewId>), EngineError> {
         self.applied(inner, std::iter::once((csn, writes)), batch, |state, _, mut done, batch| {
             let sent = state.send(inner, &mut done, Batch { pin: true, ..batch })?;
+            // Before what the batch wrote may be evicted: what an older view has is not the newest version any more.
+            inner.shared.frames.set_view(sent.0);
             state.publish(inner, csn, &done);
             Ok(sent)
         })

@@ -4,6 +4,8 @@
 //!   0  magic "LVAL"   4  bytes of the value   8  LPID   16  commit sequence number   24  the value
 //! ```
 
+use std::ops::Range;
+
 use lode_base::{Lpid, PAGE_BYTES_MIN, PageBuf, PageBufMut};
 
 use super::Csn;
@@ -43,11 +45,29 @@ pub(super) fn check(lpid: Lpid, page: &[u8]) -> Result<Csn, &'static str> {
     Ok(Csn::new(u64::from_le_bytes(page[16..24].try_into().expect("8 bytes"))))
 }
 
+/// Whether a page that was checked is the one that a commit made of an LPID.
+pub(super) fn is_of(page: &[u8], lpid: Lpid, csn: Csn) -> bool {
+    is_seen(page, lpid, csn) && page[16..24] == csn.raw().to_le_bytes()
+}
+
+/// Whether a page that was checked is that of an LPID, and made by a commit up to this one.
+#[inline]
+pub(super) fn is_seen(page: &[u8], lpid: Lpid, csn: Csn) -> bool {
+    let word = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("8 bytes"));
+    word(8) == lpid.raw() && word(16) <= csn.raw()
+}
+
 /// The value of a page that was checked; it shares the page's bytes.
 pub(super) fn value(page: &PageBuf) -> PageBuf {
+    page.slice(range(page))
+}
+
+/// Where the value is in a page that was checked.
+#[inline]
+pub(super) fn range(page: &[u8]) -> Range<usize> {
     // But for the shortest, pages are as long as what is in them, which need not be looked at.
     let end = if page.len() > PAGE_BYTES_MIN { page.len() } else { HEADER_BYTES + value_bytes(page) };
-    page.slice(HEADER_BYTES..end)
+    HEADER_BYTES..end
 }
 
 fn value_bytes(page: &[u8]) -> usize {

@@ -21,8 +21,8 @@ use parking_lot::RwLock;
 use super::{Entry, Resident};
 use crate::FirmwareError;
 use crate::drive_page::{self, TABLE_PIECE_ENTRIES};
-use crate::epochs::Epochs;
 use crate::planted::{self, Planted};
+use lode_base::epochs::Epochs;
 use lode_base::fast::FastMap;
 
 const SHARDS: usize = 64;
@@ -426,7 +426,7 @@ mod tests {
             let medium = Medium::memory(Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 16).unwrap());
             medium.erase(EblockId::new(0)).unwrap();
             let cache = PageCache::new(budget_pages * page_bytes());
-            Self { medium, epochs: Epochs::new(), cache, wblock: 0 }
+            Self { medium, epochs: Epochs::new(4), cache, wblock: 0 }
         }
 
         fn entry(&self, len: usize) -> Option<Entry> {

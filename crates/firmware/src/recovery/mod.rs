@@ -18,6 +18,7 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use lode_base::epochs::Epochs;
 use lode_base::{EblockId, Geometry};
 use lode_command::Identity;
 use lode_flash::{Medium, WblockState};
@@ -27,9 +28,8 @@ use crate::action::Overlay;
 use crate::append::{Turns, page_bytes_max};
 use crate::checkpoint::{BadRecord, CheckpointRecord, Tables, VERSION, decode_metadata};
 use crate::codec::{Malformed, Take};
-use crate::core::{Core, Counts, EBLOCK_BYTES_MIN, EBLOCKS_MIN, Sequencer};
+use crate::core::{Core, Counts, EBLOCK_BYTES_MIN, EBLOCKS_MIN, READERS_MAX, Sequencer};
 use crate::drive_page::{self, DriveKind, TABLE_PIECE_ENTRIES};
-use crate::epochs::Epochs;
 use crate::extents::Extents;
 use crate::gc::Cleaner;
 use crate::index::Rules;
@@ -155,7 +155,7 @@ fn core(medium: Medium, options: DriveOptions, log: Place) -> Core {
         extents: RwLock::new(Extents::default()),
         versions: Versions::new(options.views_max, options.view_commits_max),
         inlined: Inlined::new(Core::inlined_budget(&options, &g)),
-        epochs: Epochs::new(),
+        epochs: Epochs::new(READERS_MAX),
         turns: Turns::default(),
         seq: Mutex::new(sequencer),
         log: Mutex::new(LogWriter::new(log, options.log_copies)),

@@ -57,10 +57,10 @@ impl Space {
 
 #[cfg(test)]
 mod tests {
+    use lode_base::epochs::Epochs;
     use lode_base::{EblockId, Geometry};
 
     use super::*;
-    use crate::epochs::Epochs;
     use crate::summary::{State, Stream};
 
     /// A space of which `used` EBLOCKs are in use and `kept` are erased and kept.
@@ -72,7 +72,7 @@ mod tests {
             m.erase(e).unwrap();
             s.summary.set_state(e, State::Used { stream: Stream::UserHot });
         }
-        let epochs = Epochs::new();
+        let epochs = Epochs::new(4);
         (used..used + kept).for_each(|e| s.release(&epochs, EblockId::new(e), 0));
         s.free_released(&m, &epochs, 0, u32::MAX).unwrap();
         (s, m)

@@ -64,8 +64,12 @@ impl World<'_> {
     /// Reads a key, holds what it must be, and notes it; `None` when the transaction can not go on.
     fn read_one(&mut self, open: &mut Open, tree: &KnownTree, n: u32) -> Done<Option<Option<Vec<u8>>>> {
         let key = self.keys[n as usize].clone();
-        let got = match open.txn.get(&tree.tree, &key) {
-            Ok(got) => got.map(|v| v.to_vec()),
+        let read = match n % 2 {
+            0 => open.txn.get(&tree.tree, &key).map(|got| got.map(|v| v.to_vec())),
+            _ => open.txn.get_with(&tree.tree, &key, <[u8]>::to_vec),
+        };
+        let got = match read {
+            Ok(got) => got,
             Err(e) => {
                 self.excused_read("a read", &e)?;
                 return Ok(None);

@@ -1,18 +1,18 @@
-//! Epochs: how the drive knows that no read is under way in an EBLOCK any more.
+//! Epochs: how a writer knows that no read is under way any more that may have met what it took away.
 //!
 //! ```text
 //!   reader:  enter (publish the epoch) ─► look up ─► read ─► leave
-//!   writer:  unmap ─► retire (begin a new epoch) ─► ... ─► passed? ─► the EBLOCK may be erased
+//!   writer:  take away ─► retire (begin a new epoch) ─► ... ─► passed? ─► nobody has it: an EBLOCK may be erased, memory freed
 //! ```
 //!
-//! Invariant: a reader that does not show in any slot when the writer looks will look up after the unmapping,
-//! since both publish and look in one total order (SeqCst). Source: epoch-based reclamation (Fraser 2004),
+//! Invariant: a reader that does not show in any slot when the writer looks will look up after it was taken away, since both
+//! publish and look in one total order (SeqCst), and so must be where they take away and look up. Source: epoch-based reclamation (Fraser 2004),
 //! with a slot a reader instead of one a thread.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Readers at a time; further ones wait for a slot. A read may take two (one while it loads a mapping page).
-const SLOTS: usize = 1024;
+/// Slots between those that threads try first.
+const APART: usize = 16;
 
 #[repr(align(64))]
 struct Slot(AtomicU64);
@@ -21,30 +21,36 @@ thread_local! {
     /// The slot that a thread tries first: always the same, so that it stays in the cache of its CPU.
     static FIRST: usize = {
         static THREADS: AtomicUsize = AtomicUsize::new(0);
-        THREADS.fetch_add(SLOTS / 64, Ordering::Relaxed) % SLOTS
+        THREADS.fetch_add(APART, Ordering::Relaxed)
     };
 }
 
-pub(crate) struct Epochs {
+/// The epochs of readers.
+pub struct Epochs {
     current: AtomicU64,
     slots: Box<[Slot]>,
 }
 
 /// A reader that is under way.
-pub(crate) struct Epoch<'a>(&'a AtomicU64);
+pub struct Epoch<'a>(&'a AtomicU64);
 
 impl Epochs {
-    pub(crate) fn new() -> Self {
-        let slots = (0..SLOTS).map(|_| Slot(AtomicU64::new(0))).collect();
+    /// No reader is under way; so many may be at a time, further ones wait.
+    ///
+    /// # Panics
+    /// When there may be none.
+    pub fn new(readers: usize) -> Self {
+        assert!(readers > 0, "nobody could read");
+        let slots = (0..readers).map(|_| Slot(AtomicU64::new(0))).collect();
         Self { current: AtomicU64::new(1), slots }
     }
 
     /// Begins a read; it ends when the answer is dropped.
-    pub(crate) fn enter(&self) -> Epoch<'_> {
-        let first = FIRST.with(|&f| f);
+    pub fn enter(&self) -> Epoch<'_> {
+        let first = FIRST.with(|&f| f) % self.slots.len();
         loop {
-            for at in first..first + SLOTS {
-                let slot = &self.slots[at % SLOTS].0;
+            let (before, from) = self.slots.split_at(first);
+            for Slot(slot) in from.iter().chain(before) {
                 let now = self.current.load(Ordering::SeqCst);
                 if slot.load(Ordering::Relaxed) == 0
                     && slot.compare_exchange(0, now, Ordering::SeqCst, Ordering::Relaxed).is_ok()
@@ -57,12 +63,12 @@ impl Epochs {
     }
 
     /// Ends the current epoch; answers its number, to ask [`Epochs::passed`] about.
-    pub(crate) fn retire(&self) -> u64 {
+    pub fn retire(&self) -> u64 {
         self.current.fetch_add(1, Ordering::SeqCst)
     }
 
     /// Whether every read that began in `epoch` or before has ended.
-    pub(crate) fn passed(&self, epoch: u64) -> bool {
+    pub fn passed(&self, epoch: u64) -> bool {
         self.slots.iter().all(|s| {
             let began = s.0.load(Ordering::SeqCst);
             began == 0 || began > epoch
@@ -72,7 +78,8 @@ impl Epochs {
 
 impl Drop for Epoch<'_> {
     fn drop(&mut self) {
-        self.0.store(0, Ordering::SeqCst);
+        // What was read is read: a writer that sees this comes behind it.
+        self.0.store(0, Ordering::Release);
     }
 }
 
@@ -82,7 +89,7 @@ mod tests {
 
     #[test]
     fn an_epoch_passes_when_its_readers_left() {
-        let e = Epochs::new();
+        let e = Epochs::new(4);
         let old = e.enter();
         let retired = e.retire();
         let new = e.enter();
@@ -90,6 +97,10 @@ mod tests {
         drop(old);
         assert!(e.passed(retired), "later readers do not matter");
         drop(new);
+        assert!(e.passed(e.retire()));
+        let all = [(); 4].map(|()| e.enter());
+        assert!(!e.passed(e.retire()));
+        drop(all);
         assert!(e.passed(e.retire()));
     }
 }

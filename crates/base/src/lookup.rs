@@ -1,0 +1,736 @@
+//! A table of shared values by number that is read without a lock, and without a count for each value.
+//!
+//! ```text
+//!   reader:  enter ─► slots of the shard ─► number? ─► value, for as long as the reader stays
+//!   writer:  lock of the shard ─► slot: another value, or none ─► what went waits ─► no reader left that may have met it ─► dropped
+//!
+//!   slot: | number + 1; 0: none yet | value; null: none any more | bytes of the value | used |        32 bytes, linear probing
+//! ```
+//!
+//! A reader goes to two places in memory, the slot and the value. What most want of a value are bytes that it points to: the slot has
+//! their place, too, and who wants no more does not go to the value at all.
+//!
+//! Invariants: a slot that has a number never is without one again, so that a probe that began never ends too early; a number is in
+//! one slot at most; a slot whose value is gone may get another number, so readers look whether what they met is what they want. What
+//! went is dropped only when no reader is left who came before it went ([`Epochs`]).
+
+#![allow(
+    unsafe_code,
+    reason = "a cached read of two pages took two locks and two counts: a third of its time, and lines that all threads write"
+)]
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::CELL_BYTES;
+use crate::epochs::{Epoch, Epochs};
+use crate::prefetch::prefetch_at;
+
+/// Slots of a shard, at least.
+const SLOTS_MIN: usize = 16;
+/// Readers at a time.
+const READERS_MAX: usize = 256;
+
+/// A value that knows its number.
+pub trait Keyed: Send + Sync {
+    /// Its number, always the same; less than `u64::MAX`.
+    fn key(&self) -> u64;
+
+    /// What most readers want of it, if it is long and aligned; else nothing.
+    fn bytes(&self) -> &[u8];
+}
+
+/// Where bytes lie, in one word: | address / 64: 42 bits | how many: 22 bits |. 0: nowhere.
+#[derive(Clone, Copy)]
+struct Place(u64);
+
+impl Place {
+    const LEN_BITS: u32 = 22;
+
+    fn of(bytes: &[u8]) -> Self {
+        let at = bytes.as_ptr().expose_provenance() as u64;
+        let fits = at >> 48 == 0 && bytes.len() >> Self::LEN_BITS == 0;
+        match !bytes.is_empty() && at.is_multiple_of(CELL_BYTES as u64) && fits {
+            true => Self(((at / CELL_BYTES as u64) << Self::LEN_BITS) | bytes.len() as u64),
+            false => Self(0),
+        }
+    }
+
+    #[inline]
+    fn at(self) -> *const u8 {
+        std::ptr::with_exposed_provenance((self.0 >> Self::LEN_BITS) as usize * CELL_BYTES)
+    }
+
+    #[inline]
+    fn len(self) -> usize {
+        (self.0 & ((1 << Self::LEN_BITS) - 1)) as usize
+    }
+}
+
+struct Slot<T> {
+    /// The number and one more; 0: there never was one.
+    key: AtomicU64,
+    /// From [`Arc::into_raw`], or null.
+    value: AtomicPtr<T>,
+    /// The [`Place`] of the value's bytes.
+    place: AtomicU64,
+    /// Whether a reader came since the hand of the clock last came by.
+    used: AtomicBool,
+}
+
+impl<T> Default for Slot<T> {
+    fn default() -> Self {
+        let (key, value) = (AtomicU64::new(0), AtomicPtr::default());
+        Self { key, value, place: AtomicU64::new(0), used: AtomicBool::new(false) }
+    }
+}
+
+impl<T> Slot<T> {
+    #[inline]
+    fn touch(&self) {
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes the value away.
+    fn take(&self) -> *mut T {
+        self.place.store(0, Ordering::SeqCst);
+        self.value.swap(std::ptr::null_mut(), Ordering::SeqCst)
+    }
+}
+
+struct Slots<T> {
+    all: Box<[Slot<T>]>,
+    shift: u32,
+}
+
+impl<T> Slots<T> {
+    /// So many slots: a power of two.
+    fn new(count: usize) -> Self {
+        let slot = Slot::default;
+        let all = std::iter::repeat_with(slot).take(count).collect();
+        Self { all, shift: u64::BITS - count.ilog2() }
+    }
+
+    #[inline]
+    fn first(&self, key: u64) -> usize {
+        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
+    }
+
+    #[inline]
+    fn after(&self, at: usize) -> usize {
+        (at + 1) & (self.all.len() - 1)
+    }
+
+    fn bytes(&self) -> usize {
+        self.all.len() * size_of::<Slot<T>>()
+    }
+
+    /// The slot of a number, or else one that it may have.
+    fn find(&self, key: u64) -> Found<'_, T> {
+        let (mut at, mut dead) = (self.first(key), None);
+        loop {
+            let slot = &self.all[at];
+            match slot.key.load(Ordering::Acquire) {
+                0 => return dead.map_or(Found::Empty(slot), Found::Dead),
+                k if k == key + 1 => return Found::There(slot),
+                _ if slot.value.load(Ordering::Relaxed).is_null() => dead = dead.or(Some(slot)),
+                _ => {}
+            }
+            at = self.after(at);
+        }
+    }
+}
+
+/// Where a number is, or may be.
+enum Found<'a, T> {
+    There(&'a Slot<T>),
+    /// The value of another number was there.
+    Dead(&'a Slot<T>),
+    Empty(&'a Slot<T>),
+}
+
+impl<T> Found<'_, T> {
+    /// The value that the number has, or null.
+    fn value(&self) -> *const T {
+        match self {
+            Self::There(slot) => slot.value.load(Ordering::Relaxed),
+            Self::Dead(_) | Self::Empty(_) => std::ptr::null(),
+        }
+    }
+}
+
+/// What a writer knows of a shard.
+#[derive(Default)]
+struct Writer {
+    /// Values that there are.
+    live: usize,
+    /// Slots that have a number.
+    used: usize,
+    /// Where the hand of the clock is.
+    hand: usize,
+}
+
+struct Shard<T> {
+    /// From [`Box::into_raw`]; replaced by whoever holds `writer`.
+    slots: AtomicPtr<Slots<T>>,
+    writer: Mutex<Writer>,
+}
+
+/// What a reader may have met.
+enum Gone<T> {
+    Value(#[allow(dead_code, reason = "it is kept, and dropped in time")] Arc<T>),
+    Slots(#[allow(dead_code, reason = "it is kept, and dropped in time")] Box<Slots<T>>),
+}
+
+/// Values by number, in shards.
+pub struct Lookup<T: Keyed> {
+    shards: Box<[Shard<T>]>,
+    shard_of: fn(u64) -> usize,
+    epochs: Epochs,
+    /// What went, by the epoch that it went in.
+    limbo: Mutex<VecDeque<(u64, Vec<Gone<T>>)>>,
+    /// Bytes of all slots.
+    bytes: AtomicUsize,
+}
+
+impl<T: Keyed> Lookup<T> {
+    /// A table of no values, in so many shards; `shard_of` says in which a number is.
+    pub fn new(shards: usize, shard_of: fn(u64) -> usize) -> Self {
+        let bytes = AtomicUsize::new(0);
+        let shard = || {
+            let slots = Slots::new(SLOTS_MIN);
+            bytes.fetch_add(slots.bytes(), Ordering::Relaxed);
+            Shard { slots: AtomicPtr::new(Box::into_raw(Box::new(slots))), writer: Mutex::default() }
+        };
+        let shards = std::iter::repeat_with(shard).take(shards).collect();
+        Self { shards, shard_of, epochs: Epochs::new(READERS_MAX), limbo: Mutex::default(), bytes }
+    }
+
+    /// How many shards there are.
+    pub fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Bytes that the table takes beside the values.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// A reader comes. What it meets is kept until it leaves: it should do so soon.
+    #[inline]
+    pub fn enter(&self) -> Reading<'_, T> {
+        Reading { lookup: self, _epoch: self.epochs.enter() }
+    }
+
+    /// The shard that a number is in, to change it.
+    pub fn lock(&self, key: u64) -> Locked<'_, T> {
+        let shard = &self.shards[(self.shard_of)(key)];
+        Locked { lookup: self, shard, writer: shard.writer.lock() }
+    }
+
+    /// Shard `i`, to change it.
+    pub fn lock_shard(&self, i: usize) -> Locked<'_, T> {
+        let shard = &self.shards[i];
+        Locked { lookup: self, shard, writer: shard.writer.lock() }
+    }
+
+    /// Shard `i`, unless another holds it.
+    pub fn try_lock_shard(&self, i: usize) -> Option<Locked<'_, T>> {
+        let shard = &self.shards[i];
+        Some(Locked { lookup: self, shard, writer: shard.writer.try_lock()? })
+    }
+
+    /// Takes what goes from here on.
+    pub fn departures(&self) -> Departures<'_, T> {
+        Departures { lookup: self, gone: Vec::new() }
+    }
+
+    /// The sum of what `of` says of the values that went, and wait for readers to leave.
+    pub fn sum_of_gone(&self, of: impl Fn(&T) -> usize) -> usize {
+        let limbo = self.limbo.lock();
+        let all = limbo.iter().flat_map(|(_, gone)| gone);
+        all.map(|g| if let Gone::Value(v) = g { of(v) } else { 0 }).sum()
+    }
+
+    /// Drops what went and no reader can have met.
+    pub fn reclaim(&self) {
+        let mut over = Vec::new();
+        {
+            let mut limbo = self.limbo.lock();
+            while let Some((_, gone)) = limbo.pop_front_if(|(epoch, _)| self.epochs.passed(*epoch)) {
+                over.push(gone);
+            }
+        }
+        // Others need not wait meanwhile.
+        drop(over);
+    }
+}
+
+impl<T: Keyed> Drop for Lookup<T> {
+    fn drop(&mut self) {
+        for shard in &mut self.shards {
+            // SAFETY: it is from `Box::into_raw`, as all that is ever stored there, and what is stored there is owned by nobody else;
+            // nobody reads it, since readers borrow the table.
+            let slots = unsafe { Box::from_raw(*shard.slots.get_mut()) };
+            for slot in slots.all {
+                let value = slot.value.into_inner();
+                if !value.is_null() {
+                    // SAFETY: it is from `Arc::into_raw`, and the slot owned that count; nobody reads the slot any more.
+                    drop(unsafe { Arc::from_raw(value) });
+                }
+            }
+        }
+    }
+}
+
+/// A reader: what it meets is kept until it is dropped.
+pub struct Reading<'a, T: Keyed> {
+    lookup: &'a Lookup<T>,
+    _epoch: Epoch<'a>,
+}
+
+impl<T: Keyed> Reading<'_, T> {
+    #[inline]
+    fn find(&self, key: u64) -> Option<&Slot<T>> {
+        let shard = &self.lookup.shards[(self.lookup.shard_of)(key)];
+        // SAFETY: it is from `Box::into_raw`. Whoever puts other slots there has the old ones wait for readers that came before
+        // (`Departures`), as this one did if it meets them: it showed itself before, both in the total order of SeqCst.
+        let slots = unsafe { &*shard.slots.load(Ordering::SeqCst) };
+        let mut at = slots.first(key);
+        loop {
+            let slot = &slots.all[at];
+            match slot.key.load(Ordering::Acquire) {
+                k if k == key + 1 => {
+                    slot.touch();
+                    return Some(slot);
+                }
+                0 => return None,
+                _ => at = slots.after(at),
+            }
+        }
+    }
+
+    /// The value of a number.
+    #[inline]
+    pub fn get(&self, key: u64) -> Option<&T> {
+        let slot = self.find(key)?;
+        prefetch_at(Place(slot.place.load(Ordering::Relaxed)).at());
+        // SAFETY: it is null, or from `Arc::into_raw` with a count that the slot owned when it was met. Whoever takes it out of the
+        // slot gives that count to `Departures`, which keep it for readers that came before, as this one did: it showed itself before
+        // it met the value, both in the total order of SeqCst. The answer lives no longer than this reader.
+        let value = unsafe { slot.value.load(Ordering::SeqCst).as_ref() };
+        // The slot may have been given to another number between the two looks at it.
+        value.filter(|v| v.key() == key)
+    }
+
+    /// The bytes of the value of a number, if it gave some. Where the slot is given to another number meanwhile they may be that one's:
+    /// they themselves must say whose they are.
+    #[inline]
+    pub fn bytes(&self, key: u64) -> Option<&[u8]> {
+        let place = Place(self.find(key)?.place.load(Ordering::SeqCst));
+        // SAFETY: the place is one word, so address and length belong together, and are those of bytes that a value in the table lent
+        // (`Keyed::bytes`) for as long as it lives: nobody has it exclusively while the table has a count of it. That count lives as
+        // long as this reader, as in `get`: whoever takes the value away takes the place away before.
+        (place.0 != 0).then(|| unsafe { std::slice::from_raw_parts(place.at(), place.len()) })
+    }
+
+    /// The value of a number, for longer.
+    pub fn get_shared(&self, key: u64) -> Option<Arc<T>> {
+        let value = std::ptr::from_ref(self.get(key)?);
+        // SAFETY: as in `get` it is from `Arc::into_raw`, and a count of it lives as long as this reader: there may be one more.
+        Some(unsafe {
+            Arc::increment_strong_count(value);
+            Arc::from_raw(value)
+        })
+    }
+}
+
+/// A shard that is being changed.
+pub struct Locked<'a, T: Keyed> {
+    lookup: &'a Lookup<T>,
+    shard: &'a Shard<T>,
+    writer: MutexGuard<'a, Writer>,
+}
+
+impl<T: Keyed> Locked<'_, T> {
+    fn slots(&self) -> &Slots<T> {
+        // SAFETY: it is from `Box::into_raw`, and only who holds the lock, as this does, puts others there (`rebuild`), which takes
+        // this exclusively: nothing of the old ones is borrowed then.
+        unsafe { &*self.shard.slots.load(Ordering::Relaxed) }
+    }
+
+    /// The value of a number.
+    pub fn get_shared(&self, key: u64) -> Option<Arc<T>> {
+        let value = self.slots().find(key).value();
+        // SAFETY: if it is not null it is from `Arc::into_raw`, with a count that the slot owns; only who holds the lock, as this does,
+        // takes it away.
+        (!value.is_null()).then(|| unsafe {
+            Arc::increment_strong_count(value);
+            Arc::from_raw(value)
+        })
+    }
+
+    /// Whether the number has a value.
+    pub fn contains(&self, key: u64) -> bool {
+        !self.slots().find(key).value().is_null()
+    }
+
+    /// Puts a value in the place of the one that its number has.
+    pub fn insert(&mut self, value: Arc<T>, gone: &mut Departures<'_, T>) {
+        let key = value.key();
+        if (self.writer.used + 1) * 8 > self.slots().all.len() * 5 {
+            self.rebuild(gone);
+        }
+        let (slot, used) = match self.slots().find(key) {
+            Found::There(slot) | Found::Dead(slot) => (slot, 0),
+
+            Found::Empty(slot) => (slot, 1),
+        };
+        // The number first: a reader that finds it finds no value yet, and where it finds the value by the number before, it sees that
+        // it is another's.
+        slot.key.store(key + 1, Ordering::Release);
+        slot.place.store(Place::of(value.bytes()).0, Ordering::SeqCst);
+        slot.used.store(false, Ordering::Relaxed);
+        let old = slot.value.swap(Arc::into_raw(value).cast_mut(), Ordering::SeqCst);
+        self.writer.used += used;
+        self.went(old, 1, gone);
+    }
+
+    /// What was in a slot, to which `came` values came instead.
+    fn went(&mut self, old: *mut T, came: usize, gone: &mut Departures<'_, T>) {
+        self.writer.live += came;
+        if !old.is_null() {
+            self.writer.live -= 1;
+            // SAFETY: it is from `Arc::into_raw`, and the slot that it was just taken out of owned the count.
+            let value = unsafe { Arc::from_raw(old) };
+            assert!(std::ptr::eq(self.lookup, gone.lookup), "its readers are others");
+            gone.gone.push(Gone::Value(value));
+        }
+    }
+
+    /// Moves the hand of the clock over each slot once, until `look` ends it. It is told whether a reader came since the mark was taken
+    /// away, which it may do, and answers whether the value goes.
+    pub fn sweep(
+        &mut self,
+        gone: &mut Departures<'_, T>,
+        mut look: impl FnMut(&Arc<T>, &AtomicBool) -> ControlFlow<(), bool>,
+    ) {
+        let count = self.slots().all.len();
+        for _ in 0..count {
+            let at = (self.writer.hand + 1) % count;
+            let slot = &self.slots().all[at];
+            let value = slot.value.load(Ordering::Relaxed);
+            if !value.is_null() {
+                // SAFETY: as in `get_shared`; the count stays the slot's, since it is not dropped here.
+                let value = std::mem::ManuallyDrop::new(unsafe { Arc::from_raw(value) });
+                match look(&value, &slot.used) {
+                    ControlFlow::Break(()) => return,
+                    ControlFlow::Continue(false) => {}
+                    ControlFlow::Continue(true) => {
+                        let old = slot.take();
+                        self.went(old, 0, gone);
+                    }
+                }
+            }
+            self.writer.hand = at;
+        }
+    }
+
+    /// Gives back what a table of far more values took.
+    pub fn shrink(&mut self, gone: &mut Departures<'_, T>) {
+        let count = self.slots().all.len();
+        if count > SLOTS_MIN && self.writer.live < count / 16 {
+            self.rebuild(gone);
+        }
+    }
+
+    /// Other slots for the same values: half again as many as were full at least, none of them without a value.
+    fn rebuild(&mut self, gone: &mut Departures<'_, T>) {
+        assert!(std::ptr::eq(self.lookup, gone.lookup), "its readers are others");
+        let new = Slots::new((self.writer.live * 3).next_power_of_two().max(SLOTS_MIN));
+        for slot in &self.slots().all {
+            let value = slot.value.load(Ordering::Relaxed);
+            if !value.is_null() {
+                let key = slot.key.load(Ordering::Relaxed);
+                let Found::Empty(to) = new.find(key - 1) else {
+                    unreachable!("a number is in one slot, and none is dead")
+                };
+                to.key.store(key, Ordering::Relaxed);
+                to.place.store(slot.place.load(Ordering::Relaxed), Ordering::Relaxed);
+                to.used.store(slot.used.load(Ordering::Relaxed), Ordering::Relaxed);
+                to.value.store(value, Ordering::Relaxed);
+            }
+        }
+        (self.writer.used, self.writer.hand) = (self.writer.live, 0);
+        let bytes = new.bytes();
+        let old = self.shard.slots.swap(Box::into_raw(Box::new(new)), Ordering::SeqCst);
+        // SAFETY: it is from `Box::into_raw`, and was owned by the place that it was just taken out of. What is dropped with it are the
+        // slots alone: the counts of their values went to the new ones.
+        let old = unsafe { Box::from_raw(old) };
+        self.lookup.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.lookup.bytes.fetch_sub(old.bytes(), Ordering::Relaxed);
+        gone.gone.push(Gone::Slots(old));
+    }
+}
+
+/// What went from a table. Dropped, it waits until no reader is left that may have met it.
+pub struct Departures<'a, T: Keyed> {
+    lookup: &'a Lookup<T>,
+    gone: Vec<Gone<T>>,
+}
+
+impl<T: Keyed> Drop for Departures<'_, T> {
+    fn drop(&mut self) {
+        if self.gone.is_empty() {
+            return;
+        }
+        let epoch = self.lookup.epochs.retire();
+        self.lookup.limbo.lock().push_back((epoch, std::mem::take(&mut self.gone)));
+        self.lookup.reclaim();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::PageBuf;
+    use crate::random::Random;
+
+    const ALIVE: u64 = 0x0011_7e0f_ac7a_11fe;
+
+    /// A value that is found out when it is read after it was dropped.
+    struct Canary {
+        key: u64,
+        version: u64,
+        alive: AtomicU64,
+        living: Arc<AtomicUsize>,
+        /// The number, the version, and that they are alive.
+        page: PageBuf,
+    }
+
+    impl Keyed for Canary {
+        fn key(&self) -> u64 {
+            assert_eq!(self.alive.load(Ordering::Relaxed), ALIVE, "it was dropped");
+            self.key
+        }
+
+        fn bytes(&self) -> &[u8] {
+            // Some have none.
+            if self.key % 16 == 9 { &[] } else { &self.page }
+        }
+    }
+
+    impl Drop for Canary {
+        fn drop(&mut self) {
+            self.alive.store(0, Ordering::Relaxed);
+            self.living.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn numbers(bytes: &[u8]) -> [u64; 3] {
+        let (numbers, _) = bytes.as_chunks::<8>();
+        [0, 1, 2].map(|i| u64::from_le_bytes(numbers[i]))
+    }
+
+    struct Rig {
+        table: Lookup<Canary>,
+        living: Arc<AtomicUsize>,
+    }
+
+    impl Rig {
+        fn new() -> Self {
+            Self { table: Lookup::new(4, |key| (key / 8 % 4) as usize), living: Arc::default() }
+        }
+
+        fn put(&self, key: u64, version: u64) {
+            self.living.fetch_add(1, Ordering::Relaxed);
+            let (alive, living) = (AtomicU64::new(ALIVE), self.living.clone());
+            let mut gone = self.table.departures();
+            let page = PageBuf::from_values(&[key, version, ALIVE]);
+            self.table.lock(key).insert(Arc::new(Canary { key, version, alive, living, page }), &mut gone);
+        }
+
+        fn sweep(&self, i: usize, mut goes: impl FnMut(&Canary) -> bool) {
+            let mut gone = self.table.departures();
+            let mut shard = self.table.lock_shard(i);
+            shard.sweep(&mut gone, |c, _| ControlFlow::Continue(goes(c)));
+            shard.shrink(&mut gone);
+        }
+
+        fn get(&self, key: u64) -> Option<u64> {
+            let reader = self.table.enter();
+            let version = reader.get(key).map(|c| c.version);
+            let bytes = version.filter(|_| key % 16 != 9).map(|v| [key, v, ALIVE]);
+            assert_eq!(reader.bytes(key).map(numbers), bytes);
+            version
+        }
+    }
+
+    #[test]
+    fn it_has_what_a_map_has_and_keeps_nothing_else() {
+        let (rig, mut map, mut random) = (Rig::new(), BTreeMap::new(), Random(7));
+        let mut bytes_of_many = 0;
+        for n in 0..30_000 {
+            if n == 20_000 {
+                bytes_of_many = rig.table.bytes();
+            }
+            // Many numbers at first, few at last.
+            let key = random.below(if n < 20_000 { 3000 } else { 30 });
+            match random.below(10) {
+                0 if n % 7 == 0 => {
+                    let (i, part) = (random.below(4), random.below(5));
+                    let goes = |key: u64| key / 8 % 4 == i && key % 5 != part;
+                    rig.sweep(i as usize, |c| goes(c.key));
+                    map.retain(|&key, _| !goes(key));
+                }
+                1..6 => {
+                    rig.put(key, n);
+                    map.insert(key, n);
+                }
+                _ => {
+                    assert_eq!(rig.get(key), map.get(&key).copied());
+                    let locked = rig.table.lock(key);
+                    assert_eq!(locked.contains(key), map.contains_key(&key));
+                    assert_eq!(locked.get_shared(key).map(|c| c.version), map.get(&key).copied());
+                }
+            }
+        }
+        assert!((0..3000).all(|key| rig.get(key) == map.get(&key).copied()));
+        assert_eq!(rig.living.load(Ordering::Relaxed), map.len(), "what went is dropped where nobody reads");
+        (0..4).for_each(|i| rig.sweep(i, |_| true));
+        assert_eq!(rig.living.load(Ordering::Relaxed), 0);
+        assert!(rig.table.bytes() < bytes_of_many / 4, "{} of {bytes_of_many}", rig.table.bytes());
+        rig.put(1, 1);
+        let living = rig.living.clone();
+        drop(rig);
+        assert_eq!(living.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn what_a_reader_met_stays_until_it_leaves() {
+        let rig = Rig::new();
+        (0..1000).for_each(|key| rig.put(key, 1));
+        let reader = rig.table.enter();
+        let met = reader.get(5).unwrap();
+        let shared = reader.get_shared(6).unwrap();
+        (0..1000).for_each(|key| rig.put(key, 2));
+        (0..4).for_each(|i| rig.sweep(i, |c| c.key > 500));
+        assert_eq!((met.key(), met.version), (5, 1));
+        assert_eq!(reader.get(5).map(|c| c.version), Some(2), "it meets what is there");
+        assert_eq!(rig.table.sum_of_gone(|_| 1), 1499);
+        (1000..2000).for_each(|key| rig.put(key, 2));
+        let slots = || {
+            let limbo = rig.table.limbo.lock();
+            limbo.iter().flat_map(|(_, gone)| gone).filter(|g| matches!(g, Gone::Slots(_))).count()
+        };
+        assert!(slots() >= 4, "those of each shard, which the reader may look through");
+        drop(reader);
+        rig.table.reclaim();
+        assert_eq!(slots(), 0);
+        (0..4).for_each(|i| rig.sweep(i, |c| c.key >= 1000));
+        rig.table.reclaim();
+        assert_eq!(rig.table.sum_of_gone(|_| 1), 0);
+        assert_eq!((rig.living.load(Ordering::Relaxed), shared.version), (502, 1));
+    }
+
+    #[test]
+    fn a_value_that_came_to_a_slot_under_another_number_is_not_taken_for_the_one_before() {
+        let rig = Rig::new();
+        rig.put(5, 1);
+        let locked = rig.table.lock(5);
+        let Found::There(slot) = locked.slots().find(5) else { panic!("it was put there") };
+        let first = |key| locked.slots().first(key);
+        let other = (6..).find(|key| (rig.table.shard_of)(*key) == 0 && first(*key) == first(5)).unwrap();
+        // What a reader sees that looked at the number before it changed, and at the value afterwards.
+        slot.key.store(other + 1, Ordering::SeqCst);
+        assert!(rig.table.enter().get(other).is_none() && rig.table.enter().get_shared(other).is_none());
+    }
+
+    #[test]
+    fn the_hand_goes_round_and_stops_where_it_is_told_to() {
+        let rig = Rig::new();
+        (0..8).for_each(|key| rig.put(key, 1));
+        let mut met = Vec::new();
+        for _ in 0..2 {
+            let (mut gone, mut left) = (rig.table.departures(), 4);
+            rig.table.lock_shard(0).sweep(&mut gone, |c, _| {
+                if left == 0 {
+                    return ControlFlow::Break(());
+                }
+                left -= 1;
+                met.push(c.key);
+                ControlFlow::Continue(c.key == 3)
+            });
+        }
+        met.sort_unstable();
+        assert_eq!(met, [0, 1, 2, 3, 4, 5, 6, 7], "each once");
+        assert_eq!((rig.get(3), rig.get(4)), (None, Some(1)));
+    }
+
+    #[test]
+    fn readers_meet_what_was_put_before_they_came_and_nothing_that_was_dropped() {
+        const STAY: u64 = 40;
+        let rig = Rig::new();
+        let put: Vec<AtomicU64> = (0..STAY).map(|_| AtomicU64::new(0)).collect();
+        (0..STAY).for_each(|key| rig.put(key, 0));
+        let over = AtomicBool::new(false);
+        std::thread::scope(|s| {
+            for t in 0..2 {
+                let (rig, put, over) = (&rig, &put, &over);
+                s.spawn(move || {
+                    let mut random = Random(t);
+                    for version in 1..60_000 {
+                        // Each writer has those that stay to itself; those that come and go they share.
+                        let key = random.below(STAY / 2) * 2 + t;
+                        rig.put(key, version);
+                        put[key as usize].store(version, Ordering::SeqCst);
+                        rig.put(STAY + random.below(200), version);
+                        if version % 64 == 0 {
+                            rig.sweep(random.below(4) as usize, |c| {
+                                c.key >= STAY && c.key % 3 != version % 3
+                            });
+                        }
+                    }
+                    over.store(true, Ordering::SeqCst);
+                });
+            }
+            for t in 0..2 {
+                let (rig, put, over) = (&rig, &put, &over);
+                s.spawn(move || {
+                    let mut random = Random(100 + t);
+                    let (mut found, mut shared) = (0, None);
+                    while !over.load(Ordering::SeqCst) {
+                        let key = random.below(STAY);
+                        let before = put[key as usize].load(Ordering::SeqCst);
+                        let reader = rig.table.enter();
+                        let c = reader.get(key).expect("it stays");
+                        assert!(c.version >= before, "{key}: {} after {before}", c.version);
+                        let other = STAY + random.below(200);
+                        if let Some(bytes) = reader.bytes(other) {
+                            let [of, _, alive] = numbers(bytes);
+                            assert!(alive == ALIVE && (of == other || of >= STAY), "{of} {alive:x}");
+                        }
+                        if let Some(c) = reader.get(other) {
+                            found += 1;
+                            assert_eq!(c.key(), other);
+                            shared = reader.get_shared(other).or(shared);
+                        }
+                        assert_eq!((c.key(), shared.as_ref().map_or(0, |s| s.key() / 1000)), (key, 0));
+                    }
+                    assert!(found > 0);
+                });
+            }
+        });
+        rig.table.reclaim();
+        let left = (0..STAY + 200).filter(|&key| rig.get(key).is_some()).count();
+        assert_eq!(rig.living.load(Ordering::Relaxed), left);
+    }
+}
