@@ -297,11 +297,32 @@ pub struct Reading<'a, T: Keyed> {
 
 impl<T: Keyed> Reading<'_, T> {
     #[inline]
-    fn find(&self, key: u64) -> Option<&Slot<T>> {
+    fn slots(&self, key: u64) -> &Slots<T> {
         let shard = &self.lookup.shards[(self.lookup.shard_of)(key)];
         // SAFETY: it is from `Box::into_raw`. Whoever puts other slots there has the old ones wait for readers that came before
         // (`Departures`), as this one did if it meets them: it showed itself before, both in the total order of SeqCst.
-        let slots = unsafe { &*shard.slots.load(Ordering::SeqCst) };
+        unsafe { &*shard.slots.load(Ordering::SeqCst) }
+    }
+
+    /// Asks for the slot of a number, of several before the first is looked at.
+    #[inline]
+    pub fn prefetch(&self, key: u64) {
+        let slots = self.slots(key);
+        prefetch_at(std::ptr::from_ref(&slots.all[slots.first(key)]).cast());
+    }
+
+    /// Asks for the value of a number and for its bytes, of several before the first is looked at.
+    #[inline]
+    pub fn prefetch_value(&self, key: u64) {
+        if let Some(slot) = self.find(key) {
+            prefetch_at(slot.value.load(Ordering::Relaxed).cast());
+            prefetch_at(Place(slot.place.load(Ordering::Relaxed)).at());
+        }
+    }
+
+    #[inline]
+    fn find(&self, key: u64) -> Option<&Slot<T>> {
+        let slots = self.slots(key);
         let mut at = slots.first(key);
         loop {
             let slot = &slots.all[at];

@@ -9,6 +9,7 @@
 
 use std::ops::{Bound, Range};
 
+use lode_base::prefetch::prefetch_bytes;
 use lode_page::Node;
 
 use super::{Tree, Value};
@@ -18,6 +19,9 @@ use crate::{EngineError, Snapshot};
 const TAKEN_MAX: usize = 32;
 /// With more bytes than this at a time, fewer values are taken the next time.
 const TAKEN_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes of the next value that are asked for before the reader asks for it.
+const PREFETCHED_BYTES: usize = 2048;
 
 /// Which way a range is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +141,10 @@ impl Cursor {
                 Order::Backward => leaf.left.next_back(),
             };
             leaf.node.read_key(at.expect("some are left"), &mut self.key);
+            // While the reader is at this one, the next one comes.
+            if let Some(next) = self.taken.last() {
+                prefetch_bytes(&next[..next.len().min(PREFETCHED_BYTES)]);
+            }
             return Ok(Some((&self.key, value)));
         }
     }

@@ -34,7 +34,7 @@ const SHARDS: usize = 64;
 /// Pages that are looked up before the first is looked at.
 const TOGETHER: usize = 16;
 /// Bytes of such a page that are asked for before anybody reads them: the CPU goes on by itself from there.
-const PREFETCHED_BYTES: usize = 512;
+const PREFETCHED_BYTES: usize = 1024;
 /// Bytes of the slots of a node that are asked for before it is searched.
 const PREFETCHED_HEADS_BYTES: usize = 1024;
 /// What a frame takes beside its page and its place in the table.
@@ -379,6 +379,8 @@ impl Frames {
     ) {
         for lpids in lpids.chunks(TOGETHER) {
             let reader = self.enter_reader();
+            lpids.iter().for_each(|lpid| reader.0.prefetch(lpid.raw()));
+            lpids.iter().for_each(|lpid| reader.0.prefetch_value(lpid.raw()));
             let mut versions = [const { None }; TOGETHER];
             for (version, lpid) in versions.iter_mut().zip(lpids) {
                 *version = reader.get(*lpid, sight);
