@@ -307,6 +307,8 @@ pub(crate) struct Frames {
     live: Mutex<BTreeMap<Sight, u32>>,
     /// How often one has opened.
     entered: AtomicU64,
+    /// Bytes that were held when nothing more could go, and since when nothing happened that lets much go; 0: something did.
+    stuck_bytes: AtomicUsize,
     /// The shard that is looked at next for something to evict.
     next_shard: AtomicUsize,
     misses: AtomicU64,
@@ -322,8 +324,20 @@ impl Frames {
         let (held, view, next_shard) = (Arc::default(), AtomicU64::new(0), AtomicUsize::new(0));
         let (misses, live) = (AtomicU64::new(0), Mutex::default());
         let (dropped, born) = (Mutex::default(), RwLock::default());
-        let entered = AtomicU64::new(0);
-        Self { entered, newest, held, limit_bytes, view, live, next_shard, misses, dropped, born }
+        let (entered, stuck_bytes) = (AtomicU64::new(0), AtomicUsize::new(0));
+        Self {
+            entered,
+            stuck_bytes,
+            newest,
+            held,
+            limit_bytes,
+            view,
+            live,
+            next_shard,
+            misses,
+            dropped,
+            born,
+        }
     }
 
     /// A snapshot opens.
@@ -339,6 +353,10 @@ impl Frames {
         let count = live.get_mut(&sight).expect("every open snapshot is counted");
         *count -= 1;
         if *count == 0 {
+            // The oldest one kept what nobody else needs.
+            if live.first_key_value().is_some_and(|(oldest, _)| *oldest == sight) {
+                self.stuck_bytes.store(0, Ordering::Relaxed);
+            }
             live.remove(&sight);
         }
     }
@@ -438,24 +456,48 @@ impl Frames {
         self.held_bytes() > self.limit_bytes
     }
 
-    /// Lets go of what was not read for longest, about, until the limit holds or nothing more can go.
+    /// Whether more is held than should be, since snapshots that are open need it.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.stuck_bytes.load(Ordering::Relaxed) > 0 && self.is_full()
+    }
+
+    /// As [`Frames::evict`], after something was written that may go now.
+    pub(crate) fn evict_written(&self) {
+        self.stuck_bytes.store(0, Ordering::Relaxed);
+        self.evict();
+    }
+
+    /// Lets go of what was not read for longest, about, until the limit holds or nothing more can go. Where nothing could, it does not
+    /// look through all there is again before the oldest snapshot has closed, something was written back, or a sixteenth of the limit
+    /// has come.
     pub(crate) fn evict(&self) {
         if !self.is_full() {
             return;
         }
-        let mut live = self.live();
+        let stuck = self.stuck_bytes.load(Ordering::Relaxed);
+        if stuck > 0 && self.held_bytes() < stuck + self.limit_bytes / 16 {
+            return;
+        }
+        let (mut live, mut busy) = (self.live(), false);
         // Twice around at most: once to take the marks away, once to evict. What readers may have met goes as soon as they leave.
         for _ in 0..2 * SHARDS {
             let excess =
                 self.held_bytes().saturating_sub(self.limit_bytes + self.newest.sum_of_gone(Frame::bytes));
             if excess == 0 {
+                self.stuck_bytes.store(0, Ordering::Relaxed);
                 return;
             }
             let i = self.next_shard.fetch_add(1, Ordering::Relaxed) % SHARDS;
             let mut gone = self.newest.departures();
-            let Some(mut shard) = self.newest.try_lock_shard(i) else { continue };
+            let Some(mut shard) = self.newest.try_lock_shard(i) else {
+                busy = true;
+                continue;
+            };
             sweep(&mut shard, excess, &mut live, &mut gone);
             shard.shrink(&mut gone);
+        }
+        if !busy {
+            self.stuck_bytes.store(self.held_bytes(), Ordering::Relaxed);
         }
     }
 
@@ -491,6 +533,7 @@ impl Frames {
 
     /// Forgets every page that the drive has for whoever may read it.
     pub(crate) fn clear(&self) {
+        self.stuck_bytes.store(0, Ordering::Relaxed);
         let mut live = self.live();
         for i in 0..SHARDS {
             let mut gone = self.newest.departures();
@@ -560,4 +603,66 @@ fn kept(old: Arc<Frame>, live: &[Sight], short: bool) -> Option<Arc<Frame>> {
         drop(gone);
     }
     versions.into_iter().next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: usize = 64 << 10;
+
+    fn sight(csn: u64, view: u64) -> Sight {
+        Sight { csn: Csn::new(csn), view: CommitNo::new(view) }
+    }
+
+    fn lpid(n: u64) -> Lpid {
+        ExtentId::new(1).unwrap().page(n as u16)
+    }
+
+    fn page(n: u64, csn: u64) -> Body {
+        Body::Value(value::encode(lpid(n), Csn::new(csn), &[7; 1000]))
+    }
+
+    /// So many versions of commit 1, which the drive has from its commit 2 on: who has a view before that needs them.
+    fn with_needed(count: u64) -> Frames {
+        let frames = Frames::new(LIMIT);
+        frames.set_view(CommitNo::new(1));
+        frames.enter(sight(1, 1));
+        let made: Vec<_> = (0..count).map(|n| frames.made(lpid(n), Csn::new(1), page(n, 1))).collect();
+        frames.publish(&made);
+        made.iter().for_each(|f| f.set_written(CommitNo::new(2)));
+        frames
+    }
+
+    #[test]
+    fn what_snapshots_keep_is_not_looked_through_again_for_each_page_that_comes() {
+        // Found by a review: while a long snapshot kept more than the limit, every miss looked at all frames in vain.
+        let frames = with_needed(100);
+        frames.evict_written();
+        let kept = frames.held_bytes();
+        assert!(frames.is_stuck() && kept > LIMIT);
+        let load = |n: u64| drop(frames.loaded(lpid(n), Csn::new(1), page(n, 1), sight(1, 1)));
+        (100..102).for_each(load);
+        assert!((100..102).all(|n| frames.get(lpid(n), sight(1, 1)).is_some()), "nothing was looked at");
+        (102..110).for_each(load);
+        assert!(frames.held_bytes() < kept + LIMIT / 8, "what nobody needs goes in time");
+        assert!((0..100).all(|n| frames.get(lpid(n), sight(1, 1)).is_some()));
+        // Another one that closes frees nothing; the oldest does.
+        frames.enter(sight(1, 2));
+        frames.leave(sight(1, 2));
+        assert!(frames.is_stuck());
+        frames.enter(sight(1, 2));
+        frames.leave(sight(1, 1));
+        frames.evict();
+        assert!(!frames.is_stuck() && frames.held_bytes() <= LIMIT);
+    }
+
+    #[test]
+    fn a_snapshot_that_opens_while_others_are_evicted_keeps_what_it_needs() {
+        let frames = with_needed(10);
+        let mut live = frames.live();
+        assert_eq!(live.now(), [sight(1, 1)]);
+        frames.enter(sight(3, 1));
+        assert_eq!(live.now(), [sight(1, 1), sight(3, 1)]);
+    }
 }

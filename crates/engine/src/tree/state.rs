@@ -356,7 +356,9 @@ impl TreeState {
         let options = &inner.shared.options;
         let (bytes, pages) = self.redo.kept();
         let unsynced = self.unsynced.redo.bytes() as u64;
-        let due = self.dirty.bytes > options.frame_bytes / 2
+        // Where snapshots keep much of the memory, less of it may be dirty.
+        let part = if inner.shared.frames.is_stuck() { 8 } else { 2 };
+        let due = self.dirty.bytes > options.frame_bytes / part
             || bytes + unsynced > options.redo_bytes_max
             || pages > options.redo_pages_max
             || self.fills_a_batch(inner);
@@ -413,7 +415,7 @@ impl TreeState {
         self.redo.trimmed(&passed);
         inner.heads.show(snapshot.with_commits(snapshot.csn(), Some(view)));
         drop(snapshot);
-        inner.shared.frames.evict();
+        inner.shared.frames.evict_written();
         Ok(true)
     }
 
@@ -421,7 +423,7 @@ impl TreeState {
     pub(crate) fn flush(&mut self, inner: &Inner) -> Result<(), EngineError> {
         while self.write_back(inner)? {}
         // What snapshots needed that are closed now may go, too.
-        inner.shared.frames.evict();
+        inner.shared.frames.evict_written();
         Ok(())
     }
 
