@@ -69,10 +69,13 @@ impl Epochs {
 
     /// Whether every read that began in `epoch` or before has ended.
     pub fn passed(&self, epoch: u64) -> bool {
-        self.slots.iter().all(|s| {
-            let began = s.0.load(Ordering::SeqCst);
-            began == 0 || began > epoch
-        })
+        epoch < self.oldest()
+    }
+
+    /// The epoch of the read that is under way for longest; `u64::MAX` when none is. Those before it have passed.
+    pub fn oldest(&self) -> u64 {
+        let began = self.slots.iter().map(|s| s.0.load(Ordering::SeqCst)).filter(|&began| began != 0);
+        began.min().unwrap_or(u64::MAX)
     }
 }
 

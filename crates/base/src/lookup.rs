@@ -42,6 +42,9 @@ pub trait Keyed: Send + Sync {
 
     /// What most readers want of it, if it is long and aligned; else nothing.
     fn bytes(&self) -> &[u8];
+
+    /// What it takes of memory, always the same, in bytes.
+    fn weight(&self) -> usize;
 }
 
 /// Where bytes lie, in one word: | address / 64: 42 bits | how many: 22 bits |. 0: nowhere.
@@ -177,7 +180,7 @@ struct Writer {
 }
 
 struct Shard<T> {
-    /// From [`Box::into_raw`]; replaced by whoever holds `writer`.
+    /// From [`Arc::into_raw`]; replaced by whoever holds `writer`.
     slots: AtomicPtr<Slots<T>>,
     writer: Mutex<Writer>,
 }
@@ -185,7 +188,16 @@ struct Shard<T> {
 /// What a reader may have met.
 enum Gone<T> {
     Value(#[allow(dead_code, reason = "it is kept, and dropped in time")] Arc<T>),
-    Slots(#[allow(dead_code, reason = "it is kept, and dropped in time")] Box<Slots<T>>),
+    Slots(#[allow(dead_code, reason = "it is kept, and dropped in time")] Arc<Slots<T>>),
+}
+
+impl<T: Keyed> Gone<T> {
+    fn weight(&self) -> usize {
+        match self {
+            Self::Value(value) => value.weight(),
+            Self::Slots(_) => 0,
+        }
+    }
 }
 
 /// Values by number, in shards.
@@ -195,6 +207,8 @@ pub struct Lookup<T: Keyed> {
     epochs: Epochs,
     /// What went, by the epoch that it went in.
     limbo: Mutex<VecDeque<(u64, Vec<Gone<T>>)>>,
+    /// What that takes of memory, in bytes.
+    gone_weight: AtomicUsize,
     /// Bytes of all slots.
     bytes: AtomicUsize,
 }
@@ -206,10 +220,14 @@ impl<T: Keyed> Lookup<T> {
         let shard = || {
             let slots = Slots::new(SLOTS_MIN);
             bytes.fetch_add(slots.bytes(), Ordering::Relaxed);
-            Shard { slots: AtomicPtr::new(Box::into_raw(Box::new(slots))), writer: Mutex::default() }
+            Shard {
+                slots: AtomicPtr::new(Arc::into_raw(Arc::new(slots)).cast_mut()),
+                writer: Mutex::default(),
+            }
         };
         let shards = std::iter::repeat_with(shard).take(shards).collect();
-        Self { shards, shard_of, epochs: Epochs::new(READERS_MAX), limbo: Mutex::default(), bytes }
+        let (limbo, gone_weight) = (Mutex::default(), AtomicUsize::new(0));
+        Self { shards, shard_of, epochs: Epochs::new(READERS_MAX), limbo, gone_weight, bytes }
     }
 
     /// How many shards there are.
@@ -251,11 +269,9 @@ impl<T: Keyed> Lookup<T> {
         Departures { lookup: self, gone: Vec::new() }
     }
 
-    /// The sum of what `of` says of the values that went, and wait for readers to leave.
-    pub fn sum_of_gone(&self, of: impl Fn(&T) -> usize) -> usize {
-        let limbo = self.limbo.lock();
-        let all = limbo.iter().flat_map(|(_, gone)| gone);
-        all.map(|g| if let Gone::Value(v) = g { of(v) } else { 0 }).sum()
+    /// What values take of memory that went, and wait for readers to leave, in bytes.
+    pub fn gone_weight(&self) -> usize {
+        self.gone_weight.load(Ordering::Relaxed)
     }
 
     /// Drops what went and no reader can have met.
@@ -263,10 +279,13 @@ impl<T: Keyed> Lookup<T> {
         let mut over = Vec::new();
         {
             let mut limbo = self.limbo.lock();
-            while let Some((_, gone)) = limbo.pop_front_if(|(epoch, _)| self.epochs.passed(*epoch)) {
+            let oldest = if limbo.is_empty() { 0 } else { self.epochs.oldest() };
+            while let Some((_, gone)) = limbo.pop_front_if(|(epoch, _)| *epoch < oldest) {
                 over.push(gone);
             }
         }
+        let weight: usize = over.iter().flatten().map(Gone::weight).sum();
+        self.gone_weight.fetch_sub(weight, Ordering::Relaxed);
         // Others need not wait meanwhile.
         drop(over);
     }
@@ -275,11 +294,11 @@ impl<T: Keyed> Lookup<T> {
 impl<T: Keyed> Drop for Lookup<T> {
     fn drop(&mut self) {
         for shard in &mut self.shards {
-            // SAFETY: it is from `Box::into_raw`, as all that is ever stored there, and what is stored there is owned by nobody else;
-            // nobody reads it, since readers borrow the table.
-            let slots = unsafe { Box::from_raw(*shard.slots.get_mut()) };
-            for slot in slots.all {
-                let value = slot.value.into_inner();
+            // SAFETY: it is from `Arc::into_raw`, as all that is ever stored there, and the place owned that count; nobody reads it, since
+            // readers borrow the table.
+            let slots = unsafe { Arc::from_raw(*shard.slots.get_mut()) };
+            for slot in &slots.all {
+                let value = slot.value.load(Ordering::Relaxed);
                 if !value.is_null() {
                     // SAFETY: it is from `Arc::into_raw`, and the slot owned that count; nobody reads the slot any more.
                     drop(unsafe { Arc::from_raw(value) });
@@ -299,7 +318,7 @@ impl<T: Keyed> Reading<'_, T> {
     #[inline]
     fn slots(&self, key: u64) -> &Slots<T> {
         let shard = &self.lookup.shards[(self.lookup.shard_of)(key)];
-        // SAFETY: it is from `Box::into_raw`. Whoever puts other slots there has the old ones wait for readers that came before
+        // SAFETY: it is from `Arc::into_raw`. Whoever puts other slots there has the old ones wait for readers that came before
         // (`Departures`), as this one did if it meets them: it showed itself before, both in the total order of SeqCst.
         unsafe { &*shard.slots.load(Ordering::SeqCst) }
     }
@@ -337,17 +356,27 @@ impl<T: Keyed> Reading<'_, T> {
         }
     }
 
+    /// The value of a number, as the slot has it; null where there is none.
+    #[inline]
+    fn value(&self, key: u64) -> *const T {
+        let Some(slot) = self.find(key) else { return std::ptr::null() };
+        prefetch_at(Place(slot.place.load(Ordering::Relaxed)).at());
+        let value = slot.value.load(Ordering::SeqCst).cast_const();
+        // SAFETY: it is null, or from `Arc::into_raw` with a count that the slot owned when it was met. Whoever takes it out of the
+        // slot gives that count to `Departures`, which keep it for readers that came before, as this one did: it showed itself before
+        // it met the value, both in the total order of SeqCst.
+        match unsafe { value.as_ref() } {
+            // The slot may have been given to another number between the two looks at it.
+            Some(v) if v.key() == key => value,
+            _ => std::ptr::null(),
+        }
+    }
+
     /// The value of a number.
     #[inline]
     pub fn get(&self, key: u64) -> Option<&T> {
-        let slot = self.find(key)?;
-        prefetch_at(Place(slot.place.load(Ordering::Relaxed)).at());
-        // SAFETY: it is null, or from `Arc::into_raw` with a count that the slot owned when it was met. Whoever takes it out of the
-        // slot gives that count to `Departures`, which keep it for readers that came before, as this one did: it showed itself before
-        // it met the value, both in the total order of SeqCst. The answer lives no longer than this reader.
-        let value = unsafe { slot.value.load(Ordering::SeqCst).as_ref() };
-        // The slot may have been given to another number between the two looks at it.
-        value.filter(|v| v.key() == key)
+        // SAFETY: as in `value`; the answer lives no longer than this reader.
+        unsafe { self.value(key).as_ref() }
     }
 
     /// The bytes of the value of a number, if it gave some. Where the slot is given to another number meanwhile they may be that one's:
@@ -363,9 +392,10 @@ impl<T: Keyed> Reading<'_, T> {
 
     /// The value of a number, for longer.
     pub fn get_shared(&self, key: u64) -> Option<Arc<T>> {
-        let value = std::ptr::from_ref(self.get(key)?);
-        // SAFETY: as in `get` it is from `Arc::into_raw`, and a count of it lives as long as this reader: there may be one more.
-        Some(unsafe {
+        let value = self.value(key);
+        // SAFETY: as in `value` it is null, or from `Arc::into_raw`, and a count of it lives as long as this reader: there may be one
+        // more.
+        (!value.is_null()).then(|| unsafe {
             Arc::increment_strong_count(value);
             Arc::from_raw(value)
         })
@@ -381,7 +411,7 @@ pub struct Locked<'a, T: Keyed> {
 
 impl<T: Keyed> Locked<'_, T> {
     fn slots(&self) -> &Slots<T> {
-        // SAFETY: it is from `Box::into_raw`, and only who holds the lock, as this does, puts others there (`rebuild`), which takes
+        // SAFETY: it is from `Arc::into_raw`, and only who holds the lock, as this does, puts others there (`rebuild`), which takes
         // this exclusively: nothing of the old ones is borrowed then.
         unsafe { &*self.shard.slots.load(Ordering::Relaxed) }
     }
@@ -404,7 +434,14 @@ impl<T: Keyed> Locked<'_, T> {
 
     /// Puts a value in the place of the one that its number has.
     pub fn insert(&mut self, value: Arc<T>, gone: &mut Departures<'_, T>) {
-        let key = value.key();
+        self.replace(value, gone, |_| ());
+    }
+
+    /// As [`Locked::insert`]; shows the value that there was to `before`, before readers meet the new one.
+    pub fn replace(&mut self, value: Arc<T>, gone: &mut Departures<'_, T>, before: impl FnOnce(&Arc<T>)) {
+        self.check(gone);
+        // Whatever the value does, it does before anything changes.
+        let (key, place) = (value.key(), Place::of(value.bytes()));
         if (self.writer.used + 1) * 8 > self.slots().all.len() * 5 {
             self.rebuild(gone);
         }
@@ -413,14 +450,33 @@ impl<T: Keyed> Locked<'_, T> {
 
             Found::Empty(slot) => (slot, 1),
         };
+        let old = slot.value.load(Ordering::Relaxed);
+        if !old.is_null() {
+            // SAFETY: as in `get_shared`; the count stays the slot's, since it is not dropped here.
+            before(&std::mem::ManuallyDrop::new(unsafe { Arc::from_raw(old) }));
+        }
         // The number first: a reader that finds it finds no value yet, and where it finds the value by the number before, it sees that
         // it is another's.
         slot.key.store(key + 1, Ordering::Release);
-        slot.place.store(Place::of(value.bytes()).0, Ordering::SeqCst);
+        slot.place.store(place.0, Ordering::SeqCst);
         slot.used.store(false, Ordering::Relaxed);
         let old = slot.value.swap(Arc::into_raw(value).cast_mut(), Ordering::SeqCst);
         self.writer.used += used;
         self.went(old, 1, gone);
+    }
+
+    /// Takes the value of a number away.
+    pub fn remove(&mut self, key: u64, gone: &mut Departures<'_, T>) {
+        self.check(gone);
+        if let Found::There(slot) = self.slots().find(key) {
+            let old = slot.take();
+            self.went(old, 0, gone);
+        }
+    }
+
+    /// What goes from here waits for readers of this table.
+    fn check(&self, gone: &Departures<'_, T>) {
+        assert!(std::ptr::eq(self.lookup, gone.lookup), "its readers are others");
     }
 
     /// What was in a slot, to which `came` values came instead.
@@ -430,7 +486,6 @@ impl<T: Keyed> Locked<'_, T> {
             self.writer.live -= 1;
             // SAFETY: it is from `Arc::into_raw`, and the slot that it was just taken out of owned the count.
             let value = unsafe { Arc::from_raw(old) };
-            assert!(std::ptr::eq(self.lookup, gone.lookup), "its readers are others");
             gone.gone.push(Gone::Value(value));
         }
     }
@@ -442,6 +497,7 @@ impl<T: Keyed> Locked<'_, T> {
         gone: &mut Departures<'_, T>,
         mut look: impl FnMut(&Arc<T>, &AtomicBool) -> ControlFlow<(), bool>,
     ) {
+        self.check(gone);
         let count = self.slots().all.len();
         for _ in 0..count {
             let at = (self.writer.hand + 1) % count;
@@ -473,7 +529,7 @@ impl<T: Keyed> Locked<'_, T> {
 
     /// Other slots for the same values: half again as many as were full at least, none of them without a value.
     fn rebuild(&mut self, gone: &mut Departures<'_, T>) {
-        assert!(std::ptr::eq(self.lookup, gone.lookup), "its readers are others");
+        self.check(gone);
         let new = Slots::new((self.writer.live * 3).next_power_of_two().max(SLOTS_MIN));
         for slot in &self.slots().all {
             let value = slot.value.load(Ordering::Relaxed);
@@ -490,10 +546,10 @@ impl<T: Keyed> Locked<'_, T> {
         }
         (self.writer.used, self.writer.hand) = (self.writer.live, 0);
         let bytes = new.bytes();
-        let old = self.shard.slots.swap(Box::into_raw(Box::new(new)), Ordering::SeqCst);
-        // SAFETY: it is from `Box::into_raw`, and was owned by the place that it was just taken out of. What is dropped with it are the
+        let old = self.shard.slots.swap(Arc::into_raw(Arc::new(new)).cast_mut(), Ordering::SeqCst);
+        // SAFETY: it is from `Arc::into_raw`, and that count was owned by the place that it was just taken out of. What is dropped with it are the
         // slots alone: the counts of their values went to the new ones.
-        let old = unsafe { Box::from_raw(old) };
+        let old = unsafe { Arc::from_raw(old) };
         self.lookup.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.lookup.bytes.fetch_sub(old.bytes(), Ordering::Relaxed);
         gone.gone.push(Gone::Slots(old));
@@ -511,6 +567,8 @@ impl<T: Keyed> Drop for Departures<'_, T> {
         if self.gone.is_empty() {
             return;
         }
+        let weight: usize = self.gone.iter().map(Gone::weight).sum();
+        self.lookup.gone_weight.fetch_add(weight, Ordering::Relaxed);
         let epoch = self.lookup.epochs.retire();
         self.lookup.limbo.lock().push_back((epoch, std::mem::take(&mut self.gone)));
         self.lookup.reclaim();
@@ -547,6 +605,10 @@ mod tests {
             // Some have none.
             if self.key % 16 == 9 { &[] } else { &self.page }
         }
+
+        fn weight(&self) -> usize {
+            1
+        }
     }
 
     impl Drop for Canary {
@@ -571,12 +633,23 @@ mod tests {
             Self { table: Lookup::new(4, |key| (key / 8 % 4) as usize), living: Arc::default() }
         }
 
-        fn put(&self, key: u64, version: u64) {
+        /// Answers the version that there was.
+        fn put(&self, key: u64, version: u64) -> Option<u64> {
             self.living.fetch_add(1, Ordering::Relaxed);
             let (alive, living) = (AtomicU64::new(ALIVE), self.living.clone());
             let mut gone = self.table.departures();
             let page = PageBuf::from_values(&[key, version, ALIVE]);
-            self.table.lock(key).insert(Arc::new(Canary { key, version, alive, living, page }), &mut gone);
+            let canary = Arc::new(Canary { key, version, alive, living, page });
+            let mut before = None;
+            self.table.lock(key).replace(canary, &mut gone, |old| {
+                assert_eq!(self.get(key), Some(old.version), "readers meet it still");
+                before = Some(old.version);
+            });
+            before
+        }
+
+        fn put_all(&self, mut keys: std::ops::Range<u64>, version: u64) {
+            assert!(keys.all(|key| self.put(key, version).is_none_or(|before| before < version)));
         }
 
         fn sweep(&self, i: usize, mut goes: impl FnMut(&Canary) -> bool) {
@@ -612,9 +685,14 @@ mod tests {
                     rig.sweep(i as usize, |c| goes(c.key));
                     map.retain(|&key, _| !goes(key));
                 }
-                1..6 => {
-                    rig.put(key, n);
-                    map.insert(key, n);
+                1 => {
+                    let mut gone = rig.table.departures();
+                    rig.table.lock(key).remove(key, &mut gone);
+                    map.remove(&key);
+                }
+                2..6 => {
+                    let before = rig.put(key, n);
+                    assert_eq!(before, map.insert(key, n));
                 }
                 _ => {
                     assert_eq!(rig.get(key), map.get(&key).copied());
@@ -638,16 +716,16 @@ mod tests {
     #[test]
     fn what_a_reader_met_stays_until_it_leaves() {
         let rig = Rig::new();
-        (0..1000).for_each(|key| rig.put(key, 1));
+        rig.put_all(0..1000, 1);
         let reader = rig.table.enter();
         let met = reader.get(5).unwrap();
         let shared = reader.get_shared(6).unwrap();
-        (0..1000).for_each(|key| rig.put(key, 2));
+        rig.put_all(0..1000, 2);
         (0..4).for_each(|i| rig.sweep(i, |c| c.key > 500));
         assert_eq!((met.key(), met.version), (5, 1));
         assert_eq!(reader.get(5).map(|c| c.version), Some(2), "it meets what is there");
-        assert_eq!(rig.table.sum_of_gone(|_| 1), 1499);
-        (1000..2000).for_each(|key| rig.put(key, 2));
+        assert_eq!(rig.table.gone_weight(), 1499);
+        rig.put_all(1000..2000, 2);
         let slots = || {
             let limbo = rig.table.limbo.lock();
             limbo.iter().flat_map(|(_, gone)| gone).filter(|g| matches!(g, Gone::Slots(_))).count()
@@ -658,7 +736,7 @@ mod tests {
         assert_eq!(slots(), 0);
         (0..4).for_each(|i| rig.sweep(i, |c| c.key >= 1000));
         rig.table.reclaim();
-        assert_eq!(rig.table.sum_of_gone(|_| 1), 0);
+        assert_eq!(rig.table.gone_weight(), 0);
         assert_eq!((rig.living.load(Ordering::Relaxed), shared.version), (502, 1));
     }
 
@@ -678,7 +756,7 @@ mod tests {
     #[test]
     fn the_hand_goes_round_and_stops_where_it_is_told_to() {
         let rig = Rig::new();
-        (0..8).for_each(|key| rig.put(key, 1));
+        rig.put_all(0..8, 1);
         let mut met = Vec::new();
         for _ in 0..2 {
             let (mut gone, mut left) = (rig.table.departures(), 4);
@@ -701,7 +779,7 @@ mod tests {
         const STAY: u64 = 40;
         let rig = Rig::new();
         let put: Vec<AtomicU64> = (0..STAY).map(|_| AtomicU64::new(0)).collect();
-        (0..STAY).for_each(|key| rig.put(key, 0));
+        rig.put_all(0..STAY, 0);
         let over = AtomicBool::new(false);
         std::thread::scope(|s| {
             for t in 0..2 {

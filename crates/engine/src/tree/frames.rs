@@ -17,12 +17,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::{ControlFlow, Deref};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use lode_base::lookup::{Departures, Keyed, Locked, Lookup, Reading};
 use lode_base::page_buf::allocated_bytes;
 use lode_base::prefetch::prefetch_bytes;
-use lode_base::{CommitNo, ExtentId, Lpid, PageBuf};
+use lode_base::{CommitNo, EXTENT_PAGES, ExtentId, Lpid, PageBuf};
 use lode_page::Node;
 use parking_lot::{Mutex, RwLock};
 
@@ -221,6 +221,10 @@ impl Keyed for Frame {
             _ => &[],
         }
     }
+
+    fn weight(&self) -> usize {
+        self.bytes
+    }
 }
 
 fn shard_of(lpid: u64) -> usize {
@@ -309,6 +313,8 @@ pub(crate) struct Frames {
     entered: AtomicU64,
     /// Bytes that were held when nothing more could go, and since when nothing happened that lets much go; 0: something did.
     stuck_bytes: AtomicUsize,
+    /// How often something did.
+    unstuck: AtomicU64,
     /// The shard that is looked at next for something to evict.
     next_shard: AtomicUsize,
     misses: AtomicU64,
@@ -324,10 +330,11 @@ impl Frames {
         let (held, view, next_shard) = (Arc::default(), AtomicU64::new(0), AtomicUsize::new(0));
         let (misses, live) = (AtomicU64::new(0), Mutex::default());
         let (dropped, born) = (Mutex::default(), RwLock::default());
-        let (entered, stuck_bytes) = (AtomicU64::new(0), AtomicUsize::new(0));
+        let (entered, stuck_bytes, unstuck) = (AtomicU64::new(0), AtomicUsize::new(0), AtomicU64::new(0));
         Self {
             entered,
             stuck_bytes,
+            unstuck,
             newest,
             held,
             limit_bytes,
@@ -355,7 +362,7 @@ impl Frames {
         if *count == 0 {
             // The oldest one kept what nobody else needs.
             if live.first_key_value().is_some_and(|(oldest, _)| *oldest == sight) {
-                self.stuck_bytes.store(0, Ordering::Relaxed);
+                self.unstick();
             }
             live.remove(&sight);
         }
@@ -410,7 +417,8 @@ impl Frames {
     /// A page as a view of the drive has it. It becomes the newest version when the view is the newest.
     pub(crate) fn loaded(&self, lpid: Lpid, csn: Csn, body: Body, sight: Sight) -> Arc<Frame> {
         self.misses.fetch_add(1, Ordering::Relaxed);
-        let frame = Arc::new(Frame::new(lpid, csn, body, sight.view.raw(), self));
+        // Whoever sees it finds it in a view: it was evicted, or never there. From which commit on the drive has it, nobody asks any more.
+        let frame = Arc::new(Frame::new(lpid, csn, body, 0, self));
         {
             let mut gone = self.newest.departures();
             let mut shard = self.newest.lock(lpid.raw());
@@ -436,11 +444,10 @@ impl Frames {
         for frame in frames {
             let mut shard = self.newest.lock(frame.lpid.raw());
             // Whoever finds the new version finds the old ones behind it; nobody who finds the old one sees the new one yet.
-            if let Some(old) = shard.get_shared(frame.lpid.raw()) {
+            shard.replace(frame.clone(), &mut gone, |old| {
                 old.next.store(frame.csn.raw(), Ordering::Release);
-                *frame.older.lock() = kept(old, live.now(), full);
-            }
-            shard.insert(frame.clone(), &mut gone);
+                *frame.older.lock() = kept(old.clone(), live.now(), full);
+            });
         }
         drop(gone);
         self.evict();
@@ -461,9 +468,15 @@ impl Frames {
         self.stuck_bytes.load(Ordering::Relaxed) > 0 && self.is_full()
     }
 
+    /// Something happened that may let much go.
+    fn unstick(&self) {
+        self.unstuck.fetch_add(1, Ordering::SeqCst);
+        self.stuck_bytes.store(0, Ordering::SeqCst);
+    }
+
     /// As [`Frames::evict`], after something was written that may go now.
     pub(crate) fn evict_written(&self) {
-        self.stuck_bytes.store(0, Ordering::Relaxed);
+        self.unstick();
         self.evict();
     }
 
@@ -474,17 +487,19 @@ impl Frames {
         if !self.is_full() {
             return;
         }
-        let stuck = self.stuck_bytes.load(Ordering::Relaxed);
+        self.newest.reclaim();
+        let unstuck = self.unstuck.load(Ordering::SeqCst);
+        // What less is held than was then may go, too, without a word of anybody: then it is looked at sooner.
+        let stuck = self.stuck_bytes.fetch_min(self.held_bytes(), Ordering::SeqCst);
         if stuck > 0 && self.held_bytes() < stuck + self.limit_bytes / 16 {
             return;
         }
         let (mut live, mut busy) = (self.live(), false);
         // Twice around at most: once to take the marks away, once to evict. What readers may have met goes as soon as they leave.
         for _ in 0..2 * SHARDS {
-            let excess =
-                self.held_bytes().saturating_sub(self.limit_bytes + self.newest.sum_of_gone(Frame::bytes));
+            let excess = self.held_bytes().saturating_sub(self.limit_bytes + self.newest.gone_weight());
             if excess == 0 {
-                self.stuck_bytes.store(0, Ordering::Relaxed);
+                self.stuck_bytes.store(0, Ordering::SeqCst);
                 return;
             }
             let i = self.next_shard.fetch_add(1, Ordering::Relaxed) % SHARDS;
@@ -496,8 +511,8 @@ impl Frames {
             sweep(&mut shard, excess, &mut live, &mut gone);
             shard.shrink(&mut gone);
         }
-        if !busy {
-            self.stuck_bytes.store(self.held_bytes(), Ordering::Relaxed);
+        if !busy && self.unstuck.load(Ordering::SeqCst) == unstuck {
+            self.stuck_bytes.store(self.held_bytes(), Ordering::SeqCst);
         }
     }
 
@@ -520,9 +535,12 @@ impl Frames {
             }
         }
         let mut gone = self.newest.departures();
-        for i in 0..SHARDS {
-            let of = |f: &Arc<Frame>, _: &AtomicBool| ControlFlow::Continue(f.lpid.extent() == extent);
-            self.newest.lock_shard(i).sweep(&mut gone, of);
+        for page in 0..EXTENT_PAGES as u16 {
+            let lpid = extent.page(page).raw();
+            // Most extents come anew, and have none.
+            if self.newest.enter().get(lpid).is_some() {
+                self.newest.lock(lpid).remove(lpid, &mut gone);
+            }
         }
     }
 
@@ -533,7 +551,8 @@ impl Frames {
 
     /// Forgets every page that the drive has for whoever may read it.
     pub(crate) fn clear(&self) {
-        self.stuck_bytes.store(0, Ordering::Relaxed);
+        self.unstick();
+        self.newest.reclaim();
         let mut live = self.live();
         for i in 0..SHARDS {
             let mut gone = self.newest.departures();
@@ -655,6 +674,20 @@ mod tests {
         frames.leave(sight(1, 1));
         frames.evict();
         assert!(!frames.is_stuck() && frames.held_bytes() <= LIMIT);
+    }
+
+    #[test]
+    fn what_is_read_beside_an_old_snapshot_goes_again() {
+        // Found by a review: pages read at a newer view counted as missing in that of the old one, and stayed while it was open.
+        let frames = Frames::new(LIMIT);
+        frames.set_view(CommitNo::new(1));
+        frames.enter(sight(10, 1));
+        frames.set_view(CommitNo::new(2));
+        frames.enter(sight(11, 2));
+        for n in 0..1000 {
+            frames.loaded(lpid(n), Csn::new(3), page(n, 3), sight(11, 2));
+        }
+        assert!(frames.held_bytes() <= LIMIT && frames.get(lpid(999), sight(10, 1)).is_some());
     }
 
     #[test]

@@ -36,7 +36,8 @@ impl Snapshot {
     }
 
     /// What `look` makes of the value of a key, if it is there: as [`Snapshot::get`], for those who do not need it for longer. No lock
-    /// is held meanwhile, and no count is touched that others touch too. What others let go of stays in memory until `look` is done.
+    /// is held meanwhile, and no count is touched that others touch too. What others let go of stays in memory until `look` is done,
+    /// which should be soon; it may read, too, but not with hundreds of reads within each other.
     ///
     /// # Errors
     /// As [`Snapshot::get`].
