@@ -148,6 +148,11 @@ impl Heads {
         }
     }
 
+    /// Nothing is committed any more; answers why not.
+    pub(crate) fn halt(&self, why: &str) -> EngineError {
+        EngineError::Halted(self.newest.lock().halted.get_or_insert_with(|| why.into()).clone())
+    }
+
     /// How often a sync is wanted at least, in milliseconds.
     pub(crate) fn shortest_interval(&self) -> Option<u32> {
         self.intervals.lock().keys().next().copied()

@@ -281,10 +281,11 @@ impl Inner {
     fn lead(self: &Arc<Self>) {
         let mut leading = Leading { sequencer: &self.sequencer, answered: 0 };
         let permit = self.permit();
-        let group = self.sequencer.group(self.group_bytes_max());
+        let led = Led { inner: self, group: self.sequencer.group(self.group_bytes_max()) };
         let mut trees = self.trees.lock();
-        self.carry_out(&mut trees, &group);
-        leading.answered = group.len();
+        self.carry_out(&mut trees, &led.group);
+        leading.answered = led.group.len();
+        drop(led);
         drop(leading);
         // Whoever waits for room waits for this. Where it fails, it is not the fault of those whose commit is over: who commits
         // next tries it again, and is told.
@@ -339,8 +340,8 @@ impl Inner {
             (state.newest, std::mem::take(&mut state.waiting))
         };
         while !before.is_empty() {
-            let group = next_group(&mut before, self.group_bytes_max());
-            self.carry_out(&mut self.trees.lock(), &group);
+            let led = Led { inner: self, group: next_group(&mut before, self.group_bytes_max()) };
+            self.carry_out(&mut self.trees.lock(), &led.group);
             // Under the lock, so that nobody looks before and waits after.
             let _state = self.sequencer.state.lock();
             self.sequencer.group_over();
@@ -371,6 +372,25 @@ fn next_group(waiting: &mut VecDeque<Arc<Pending>>, bytes_max: usize) -> Vec<Arc
         group.extend(waiting.pop_front());
     }
     group
+}
+
+/// Those whose commits a thread carries out. When it unwinds, nobody knows how far it came: they are told so, and nothing more is
+/// committed.
+struct Led<'a> {
+    inner: &'a Inner,
+    group: Vec<Arc<Pending>>,
+}
+
+impl Drop for Led<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        let e = self.inner.heads.halt("a thread ended in the middle of a commit");
+        for p in &self.group {
+            p.outcome.lock().get_or_insert(Err(e.clone()));
+        }
+    }
 }
 
 /// The right to lead, given back also when the leader unwinds.

@@ -13,7 +13,7 @@ use lode_base::{Geometry, VirtualTime};
 use lode_command::{
     Budget, Command, Completion, Device, DeviceError, Identity, Progress, Queue, Refused, Tag, Until,
 };
-use lode_engine::{Database, DatabaseOptions, Durability, EngineError, IndexDef, IndexKind, Layout};
+use lode_engine::{Database, DatabaseOptions, Durability, EngineError, IndexDef, IndexKind, Layout, Tree};
 use lode_firmware::{Drive, DriveOptions, Unrecovered};
 use lode_flash::{Faults, Medium};
 use lode_program::Program;
@@ -218,6 +218,85 @@ impl Queue for TellingQueue {
     fn cancel(&mut self, tag: Tag) {
         self.0.cancel(tag);
     }
+}
+
+/// A drive whose host ends in the middle of a batch, once it is told to.
+struct Ending(Drive, Arc<AtomicBool>);
+
+struct EndingQueue(Box<dyn Queue>, Arc<AtomicBool>);
+
+impl Device for Ending {
+    fn identity(&self) -> &Identity {
+        self.0.identity()
+    }
+
+    fn open_queue(&self, depth: u32) -> Result<Box<dyn Queue>, DeviceError> {
+        Ok(Box::new(EndingQueue(self.0.open_queue(depth)?, self.1.clone())))
+    }
+
+    fn work(&self, at: VirtualTime, budget: Budget) -> Progress {
+        self.0.work(at, budget)
+    }
+}
+
+impl Queue for EndingQueue {
+    fn submit(&mut self, at: VirtualTime, c: Command) -> Result<Tag, Refused> {
+        if matches!(c, Command::Write(_)) && self.1.swap(false, Ordering::SeqCst) {
+            // Others come to wait for this one.
+            std::thread::sleep(Duration::from_millis(50));
+            panic!("the host ends here, as the test wants it to");
+        }
+        self.0.submit(at, c)
+    }
+
+    fn complete(
+        &mut self,
+        at: VirtualTime,
+        until: Until,
+        out: &mut Vec<Completion>,
+    ) -> Result<(), DeviceError> {
+        self.0.complete(at, until, out)
+    }
+
+    fn narrow(&mut self, task: Tag, p: Arc<Program>) {
+        self.0.narrow(task, p);
+    }
+
+    fn cancel(&mut self, tag: Tag) {
+        self.0.cancel(tag);
+    }
+}
+
+#[test]
+fn a_thread_that_ends_in_the_middle_of_a_commit_leaves_nobody_waiting_and_nothing_is_committed_after_it() {
+    // Found by a review: those whose commits it carried out waited for ever, and the next commit went on from wherever it was.
+    let ends = Arc::new(AtomicBool::new(false));
+    let db =
+        Database::open(Arc::new(Ending(new_drive().0, ends.clone())), DatabaseOptions::default()).unwrap();
+    let tree = db.create_tree("tree", false).unwrap();
+    let put = |db: &Database, tree: &Tree, n: u64| {
+        let mut txn = db.begin().unwrap();
+        txn.put(tree, &n.to_be_bytes(), b"v").unwrap();
+        txn.commit().map(drop)
+    };
+    put(&db, &tree, 0).unwrap();
+    ends.store(true, Ordering::SeqCst);
+    let (done, results) = mpsc::channel();
+    let all: Vec<_> = (1..6)
+        .map(|n| {
+            let (db, tree, done) = (db.clone(), tree.clone(), done.clone());
+            std::thread::spawn(move || done.send(put(&db, &tree, n)).unwrap())
+        })
+        .collect();
+    drop(done);
+    for _ in 0..4 {
+        let result = results.recv_timeout(Duration::from_secs(30)).expect("nobody waits for ever");
+        assert!(matches!(result, Err(EngineError::Halted(_))), "{result:?}");
+    }
+    assert_eq!(all.into_iter().filter_map(|t| t.join().err()).count(), 1);
+    assert!(matches!(put(&db, &tree, 9), Err(EngineError::Halted(_))));
+    let txn = db.begin().unwrap();
+    assert_eq!(txn.get(&tree, &0u64.to_be_bytes()).unwrap().as_deref(), Some(&b"v"[..]));
 }
 
 #[test]
