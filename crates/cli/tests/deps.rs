@@ -175,3 +175,26 @@ fn engine_and_firmware_never_meet_below_the_roots() {
     assert!(!graph.reached("lode-remote").contains("lode-firmware"));
     assert!(!graph.reached("lode-remote").contains("lode-engine"));
 }
+
+#[test]
+fn lock_files_of_the_workspaces_beside_this_one_know_what_our_crates_name() {
+    // Found when the peers could not be built any more: their lock file did not know of a new dependency of ours.
+    let graph = graph();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for lock in ["peers/Cargo.lock", "fuzz/Cargo.lock"] {
+        let text = std::fs::read_to_string(root.join(lock)).unwrap();
+        let mut known = 0;
+        for package in text.split("[[package]]\n").skip(1) {
+            let name = package.lines().find_map(|l| l.strip_prefix("name = \"")?.strip_suffix('"'));
+            let Some(id) = name.and_then(|n| graph.own.get(n)) else { continue };
+            known += 1;
+            for to in graph.edges[id].iter().map(|to| &graph.names[to]) {
+                // A name stands alone, or with a version where there are two.
+                let is_named =
+                    package.contains(&format!(" \"{to}\"")) || package.contains(&format!(" \"{to} "));
+                assert!(is_named, "{lock}: {} needs {to}: run cargo metadata there", graph.names[id]);
+            }
+        }
+        assert!(known > 3, "{lock} names none of our crates");
+    }
+}
