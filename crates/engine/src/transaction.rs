@@ -44,6 +44,8 @@ pub struct Transaction {
     bytes: usize,
     /// What each write replaced, for savepoints.
     journal: Vec<Replaced>,
+    /// Whether there is a savepoint, and so a journal.
+    saves: bool,
 }
 
 struct Replaced {
@@ -59,7 +61,7 @@ pub struct Savepoint(usize);
 
 impl Transaction {
     pub(crate) fn new(inner: Arc<Inner>, snapshot: Snapshot, durability: Durability) -> Self {
-        Self { inner, snapshot, durability, writes: Vec::new(), bytes: 0, journal: Vec::new() }
+        Self { inner, snapshot, durability, writes: Vec::new(), bytes: 0, journal: Vec::new(), saves: false }
     }
 
     /// What it reads, its own writes aside.
@@ -148,7 +150,9 @@ impl Transaction {
             self.bytes -= old.len();
         }
         self.bytes -= before.as_ref().map_or(0, |_| key.len());
-        self.journal.push(Replaced { tree: at, key: key.to_vec(), before });
+        if self.saves {
+            self.journal.push(Replaced { tree: at, key: key.to_vec(), before });
+        }
         Ok(())
     }
 
@@ -200,7 +204,8 @@ impl Transaction {
     }
 
     /// A moment that [`Transaction::rollback_to`] goes back to.
-    pub fn savepoint(&self) -> Savepoint {
+    pub fn savepoint(&mut self) -> Savepoint {
+        self.saves = true;
         Savepoint(self.journal.len())
     }
 
