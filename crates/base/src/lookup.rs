@@ -115,8 +115,7 @@ struct Slots<T> {
 impl<T> Slots<T> {
     /// So many slots: a power of two.
     fn new(count: usize) -> Self {
-        let slot = Slot::default;
-        let all = std::iter::repeat_with(slot).take(count).collect();
+        let all = std::iter::repeat_with(Slot::default).take(count).collect();
         Self { all, shift: u64::BITS - count.ilog2() }
     }
 
@@ -447,7 +446,6 @@ impl<T: Keyed> Locked<'_, T> {
         }
         let (slot, used) = match self.slots().find(key) {
             Found::There(slot) | Found::Dead(slot) => (slot, 0),
-
             Found::Empty(slot) => (slot, 1),
         };
         let old = slot.value.load(Ordering::Relaxed);
@@ -547,8 +545,8 @@ impl<T: Keyed> Locked<'_, T> {
         (self.writer.used, self.writer.hand) = (self.writer.live, 0);
         let bytes = new.bytes();
         let old = self.shard.slots.swap(Arc::into_raw(Arc::new(new)).cast_mut(), Ordering::SeqCst);
-        // SAFETY: it is from `Arc::into_raw`, and that count was owned by the place that it was just taken out of. What is dropped with it are the
-        // slots alone: the counts of their values went to the new ones.
+        // SAFETY: it is from `Arc::into_raw`, and that count was owned by the place that it was just taken out of. What is dropped with
+        // it are the slots alone: the counts of their values went to the new ones.
         let old = unsafe { Arc::from_raw(old) };
         self.lookup.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.lookup.bytes.fetch_sub(old.bytes(), Ordering::Relaxed);
