@@ -84,10 +84,12 @@ fn check_extents(
         }
     }
     let of_trees: BTreeMap<ExtentId, OwnerId> = trees.iter().map(|&(owner, e)| (e, owner)).collect();
-    // Those of transactions that began, or ended, while the drive listed its extents.
-    let before = snapshot.shared().unpublished.lock().clone();
-    let listed = snapshot.store().extents()?;
-    let unpublished = snapshot.shared().unpublished.lock().clone();
+    // Held while the drive lists its extents, so that none of a load comes or goes meanwhile.
+    let (unpublished, listed) = {
+        let unpublished = snapshot.shared().unpublished.lock();
+        let listed = snapshot.store().extents()?;
+        (unpublished.clone(), listed)
+    };
     for e in listed {
         if e.owner == REDO_OWNER || of_trees.get(&e.extent) == Some(&e.owner) {
             continue;
@@ -98,7 +100,7 @@ fn check_extents(
                 "extent {} belongs to owner {} in the drive and to owner {owner} in the catalog",
                 e.extent, e.owner
             )),
-            None if before.contains(&e.extent) || unpublished.contains(&e.extent) => {}
+            None if unpublished.contains(&e.extent) => {}
             None => problems.push(format!("extent {} of owner {} is not in the catalog", e.extent, e.owner)),
         }
     }

@@ -163,6 +163,22 @@ impl Shared {
         TableId::new(*next - 1)
     }
 
+    /// A fresh extent that nothing names yet. [`Database::check`] sees both that it is there and whose it is, or neither.
+    pub(crate) fn allocate_unpublished(&self, owner: OwnerId) -> Result<ExtentId, EngineError> {
+        let mut unpublished = self.unpublished.lock();
+        let extent = self.store.allocate(owner)?;
+        unpublished.insert(extent);
+        Ok(extent)
+    }
+
+    /// Gives back extents that nothing ever named. What the drive does not take back now, the next open gives back.
+    pub(crate) fn release_unpublished(&self, releases: Vec<ExtentId>) {
+        // Until it is over nobody else gets them, whose they would be then.
+        let mut unpublished = self.unpublished.lock();
+        unpublished.retain(|e| !releases.contains(e));
+        let _ = self.store.write(Batch { releases, ..Batch::default() });
+    }
+
     /// Bytes of the longest value of a tree.
     pub(crate) fn value_bytes_max(&self) -> usize {
         self.store.identity().page_bytes_max as usize - value::HEADER_BYTES

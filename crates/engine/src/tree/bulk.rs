@@ -59,7 +59,7 @@ impl TreeLoad {
             return Err(EngineError::TreeExists(name.into()));
         }
         let id = inner.shared.new_table();
-        let extent = inner.shared.store.allocate(id.into())?;
+        let extent = inner.shared.allocate_unpublished(id.into())?;
         let tree = Tree::new(id, name.into(), extent.page(ROOT_PAGE));
         let full_bytes = inner.shared.options.node_bytes;
         let mut load = Self {
@@ -221,7 +221,7 @@ impl TreeLoad {
     /// The next page.
     fn take(&mut self) -> Result<Lpid, EngineError> {
         if usize::from(self.next_page) == EXTENT_PAGES {
-            let extent = self.inner.shared.store.allocate(self.tree.owner())?;
+            let extent = self.inner.shared.allocate_unpublished(self.tree.owner())?;
             let full = std::mem::replace(&mut self.bitmap, Allocation::empty(extent));
             let lpid = allocation::page_of(self.extents[self.extents.len() - 1]);
             self.add_extent(extent);
@@ -235,7 +235,6 @@ impl TreeLoad {
     }
 
     fn add_extent(&mut self, extent: ExtentId) {
-        self.inner.shared.unpublished.lock().insert(extent);
         // Of a tree that was dropped, perhaps.
         self.inner.shared.frames.forget(extent, self.inner.heads.newest().csn());
         self.extents.push(extent);
@@ -264,10 +263,7 @@ impl TreeLoad {
 impl Drop for TreeLoad {
     fn drop(&mut self) {
         if !self.extents.is_empty() {
-            // What the drive does not take back now, the next open gives back.
-            let releases = std::mem::take(&mut self.extents);
-            let _ = self.inner.shared.store.write(Batch { releases: releases.clone(), ..Batch::default() });
-            self.inner.shared.unpublished.lock().retain(|e| !releases.contains(e));
+            self.inner.shared.release_unpublished(std::mem::take(&mut self.extents));
         }
     }
 }

@@ -213,6 +213,8 @@ impl WriteTxn {
         let mut changed: Vec<Lpid> = old.flat_map(|e| (0..e.used).map(|p| e.id.page(p))).collect();
         changed.extend(batch.writes.iter().map(|w| w.lpid));
         changed.extend(&batch.trims);
+        // Before others can have those of them that this releases. No check comes between: it needs the right to write.
+        self.shared().unpublished.lock().retain(|e| !self.fresh.contains(e));
         let (commit, view, csn) = match entries.is_empty() {
             true => {
                 let (commit, view) = self.shared().store.write(batch)?;
@@ -220,7 +222,6 @@ impl WriteTxn {
             }
             false => self.database.write_along(entries, batch)?,
         };
-        self.shared().unpublished.lock().retain(|e| !self.fresh.contains(e));
         self.fresh.clear();
         self.index_rules.clear();
         self.snapshot = self.database.made(commit, view, csn, catalog.clone(), changed);

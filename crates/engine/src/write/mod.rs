@@ -33,7 +33,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lode_base::{ExtentId, Lpid, TableId};
-use lode_command::Batch;
 use lode_page::Column;
 use lode_program::IndexRule;
 
@@ -269,12 +268,7 @@ impl Drop for WriteTxn {
         self.current = None;
         self.loaded_view = None;
         if !self.fresh.is_empty() {
-            // What the drive does not take back now, the next open gives back.
-            let releases = std::mem::take(&mut self.fresh);
-            let _ =
-                self.database.shared.store.write(Batch { releases: releases.clone(), ..Batch::default() });
-            let mut unpublished = self.database.shared.unpublished.lock();
-            unpublished.retain(|e| !releases.contains(e));
+            self.database.shared.release_unpublished(std::mem::take(&mut self.fresh));
         }
     }
 }

@@ -31,8 +31,7 @@ impl<'a> Io<'a> {
     }
 
     pub(super) fn allocate(&mut self, owner: OwnerId) -> Result<ExtentId, EngineError> {
-        let extent = self.store.allocate(owner)?;
-        self.shared.unpublished.lock().insert(extent);
+        let extent = self.shared.allocate_unpublished(owner)?;
         self.fresh.push(extent);
         Ok(extent)
     }
