@@ -338,6 +338,18 @@ impl<T: Keyed> Reading<'_, T> {
         }
     }
 
+    /// Asks for all of the value of a number, its bytes aside.
+    pub fn prefetch_whole(&self, key: u64) {
+        if let Some(slot) = self.find(key) {
+            // The count of an `Arc` lies before its value.
+            let at = slot.value.load(Ordering::Relaxed).cast::<u8>().cast_const();
+            let counts = 2 * size_of::<usize>();
+            for offset in (0..counts + size_of::<T>()).step_by(CELL_BYTES) {
+                prefetch_at(at.wrapping_sub(counts).wrapping_add(offset));
+            }
+        }
+    }
+
     #[inline]
     fn find(&self, key: u64) -> Option<&Slot<T>> {
         let slots = self.slots(key);

@@ -22,6 +22,7 @@ use bytemuck::{AnyBitPattern, NoUninit, Pod, Zeroable};
 use triomphe::{Arc, UniqueArc};
 
 use crate::CELL_BYTES;
+use crate::prefetch::prefetch_at;
 
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
@@ -29,6 +30,8 @@ struct Line([u8; CELL_BYTES]);
 
 /// Lines in a unit: what is kept are buffers of whole units.
 const UNIT_LINES: usize = 4096 / CELL_BYTES;
+/// Bytes that are kept of buffers of less than a unit, which are kept by their exact length.
+const TINY_BYTES: usize = 512 << 10;
 /// Buffers of up to so many units are kept by their exact length.
 const SMALL_UNITS: usize = 16;
 /// Bytes that are kept of each such length, at most, and of all of them.
@@ -50,6 +53,11 @@ pub fn limit_spares(bytes: usize) {
 
 /// Buffers that nobody uses any more, whatever is in them.
 struct Spares {
+    /// By lines, from one on.
+    tiny: [Vec<Lines>; UNIT_LINES - 1],
+    tiny_bytes: usize,
+    /// Of which one goes next where there are too many.
+    tiny_next: usize,
     /// By units, from one on.
     small: [Vec<Lines>; SMALL_UNITS],
     small_bytes: usize,
@@ -58,11 +66,36 @@ struct Spares {
 
 thread_local! {
     static SPARES: RefCell<Spares> = const {
-        RefCell::new(Spares { small: [const { Vec::new() }; SMALL_UNITS], small_bytes: 0, large: Vec::new() })
+        RefCell::new(Spares {
+            tiny: [const { Vec::new() }; UNIT_LINES - 1],
+            tiny_bytes: 0,
+            tiny_next: 0,
+            small: [const { Vec::new() }; SMALL_UNITS],
+            small_bytes: 0,
+            large: Vec::new(),
+        })
     };
 }
 
 impl Spares {
+    /// So many lines, less than a unit, all initialised.
+    fn take_tiny(&mut self, lines: usize) -> Option<Lines> {
+        let lines = self.tiny[lines - 1].pop()?;
+        self.tiny_bytes -= bytes(&lines);
+        Some(lines)
+    }
+
+    /// Keeps a buffer of less than a unit.
+    fn keep_tiny(&mut self, lines: Lines) {
+        self.tiny_bytes += bytes(&lines);
+        self.tiny[lines.len() - 1].push(lines);
+        while self.tiny_bytes > TINY_BYTES {
+            // Each length in turn makes room: those that nobody asks for again, too.
+            self.tiny_next = (self.tiny_next + 1) % self.tiny.len();
+            drop(self.take_tiny(self.tiny_next + 1));
+        }
+    }
+
     /// Some lines, at least so many, all initialised.
     fn take(&mut self, lines: usize) -> Option<Lines> {
         let units = lines.div_ceil(UNIT_LINES);
@@ -85,6 +118,7 @@ impl Spares {
     fn keep(&mut self, lines: Lines) {
         let units = lines.len() / UNIT_LINES;
         match units {
+            0 => self.keep_tiny(lines),
             ..=SMALL_UNITS => {
                 if (self.small[units - 1].len() + 1) * bytes(&lines) > SMALL_BYTES {
                     return;
@@ -133,6 +167,15 @@ fn spare(lines: usize) -> Option<Lines> {
     SPARES.try_with(|s| s.borrow_mut().take(lines)).ok().flatten()
 }
 
+/// A spare of the thread that has so many lines, if such are kept, and it has one.
+fn exact_spare(lines: usize) -> Option<Lines> {
+    match lines {
+        0 => None,
+        1..UNIT_LINES => SPARES.try_with(|s| s.borrow_mut().take_tiny(lines)).ok().flatten(),
+        _ => (is_kept(lines) && lines <= SMALL_UNITS * UNIT_LINES).then(|| spare(lines)).flatten(),
+    }
+}
+
 fn bytes(lines: &Lines) -> usize {
     lines.len() * CELL_BYTES
 }
@@ -146,7 +189,11 @@ fn zeroed(lines: usize) -> Lines {
 
 /// Whether a buffer of so many lines is one that is kept.
 fn is_kept(lines: usize) -> bool {
-    lines.is_multiple_of(UNIT_LINES) && (1..=LARGE_UNITS).contains(&(lines / UNIT_LINES))
+    match lines {
+        0 => false,
+        1..UNIT_LINES => true,
+        _ => lines.is_multiple_of(UNIT_LINES) && lines / UNIT_LINES <= LARGE_UNITS,
+    }
 }
 
 /// A buffer being filled; [`PageBufMut::freeze`] makes it a [`PageBuf`].
@@ -160,14 +207,20 @@ impl PageBufMut {
     pub fn zeroed(len: usize) -> Self {
         let lines = len.div_ceil(CELL_BYTES);
         // Where it would be kept as a spare afterwards it takes one, too: else it filled the place of those that serve.
-        let is_small = is_kept(lines) && lines <= SMALL_UNITS * UNIT_LINES;
-        match is_small.then(|| spare(lines)).flatten() {
+        match exact_spare(lines) {
             Some(mut lines) => {
                 lines.fill(Line::zeroed());
                 Self { lines, len }
             }
             None => Self { lines: zeroed(lines), len },
         }
+    }
+
+    /// A buffer of `len` bytes that takes no more memory than [`PageBufMut::zeroed`], whatever is in them: for those who write
+    /// all of it and keep it.
+    pub fn tight(len: usize) -> Self {
+        let lines = len.div_ceil(CELL_BYTES);
+        Self { lines: exact_spare(lines).unwrap_or_else(|| zeroed(lines)), len }
     }
 
     /// A buffer of `len` bytes, 64-byte aligned, whatever is in them: for those who write all of it.
@@ -240,7 +293,7 @@ impl DerefMut for PageBufMut {
 
 impl Clone for PageBufMut {
     fn clone(&self) -> Self {
-        let mut copy = Self::zeroed(self.len);
+        let mut copy = Self::tight(self.len);
         copy.copy_from_slice(self);
         copy
     }
@@ -300,7 +353,7 @@ impl PageBuf {
 
     /// A copy of `bytes`, 64-byte aligned.
     pub fn copy_from(bytes: &[u8]) -> Self {
-        let mut b = PageBufMut::zeroed(bytes.len());
+        let mut b = PageBufMut::tight(bytes.len());
         b.copy_from_slice(bytes);
         b.freeze()
     }
@@ -339,6 +392,17 @@ impl PageBuf {
     /// and what allocators round up.
     pub fn memory_bytes(&self) -> usize {
         allocated_bytes((1 + self.lines.lines().len()) * CELL_BYTES)
+    }
+
+    /// The bytes, to change them, where nobody shares the memory.
+    pub fn get_mut(&mut self) -> Option<&mut [u8]> {
+        let lines = Arc::get_mut(self.lines.0.as_mut()?)?;
+        Some(&mut bytemuck::cast_slice_mut(lines)[self.start as usize..][..self.len as usize])
+    }
+
+    /// Asks for the count of references, which whoever drops this waits for.
+    pub fn prefetch_count(&self) {
+        prefetch_at(self.lines.lines().as_ptr().cast::<u8>().wrapping_sub(CELL_BYTES));
     }
 
     /// This buffer, or a copy where it keeps alive more than an eighth beyond its own bytes: for those who hold it for long.
@@ -454,6 +518,43 @@ mod tests {
         let before = spares();
         let b = PageBufMut::zeroed(8192);
         assert!(before > 0 && spares() == before - 1 && b.iter().all(|&b| b == 0));
+    }
+
+    #[test]
+    fn a_thread_keeps_short_buffers_by_their_length_and_no_more_than_it_may() {
+        let filled = |len: usize| {
+            let mut b = PageBufMut::tight(len);
+            b.fill(7);
+            b.freeze()
+        };
+        let at = filled(1100).as_ptr();
+        assert_eq!(filled(1100).as_ptr(), at);
+        assert_ne!(filled(1200).as_ptr(), at);
+        let zeroes = PageBufMut::zeroed(1100);
+        assert!(zeroes.as_ptr() == at && zeroes.iter().all(|&b| b == 0));
+        let held = || SPARES.with(|s| s.borrow().tiny.iter().flatten().map(bytes).sum::<usize>());
+        for len in (1..4033).step_by(CELL_BYTES).cycle().take(500) {
+            let some: Vec<PageBuf> = (0..10).map(|_| filled(len)).collect();
+            assert!(some.iter().all(|b| b.iter().all(|&b| b == 7)));
+            drop(some);
+            assert!(held() <= TINY_BYTES && SPARES.with(|s| s.borrow().tiny_bytes) == held());
+        }
+        // Lengths that are not asked for again make room.
+        let some: Vec<PageBuf> = (0..5000).map(|_| filled(1100)).collect();
+        drop(some);
+        let of_it = SPARES.with(|s| s.borrow().tiny[17].len() * 18 * CELL_BYTES);
+        assert!(of_it > TINY_BYTES / 4 * 3, "{of_it} of {}", held());
+    }
+
+    #[test]
+    fn only_who_has_a_buffer_alone_changes_it() {
+        let mut a = PageBuf::copy_from(&[7; 200]);
+        a.get_mut().unwrap()[3] = 8;
+        let mut b = a.slice(1..100);
+        assert!(a.get_mut().is_none() && b.get_mut().is_none());
+        drop(a);
+        b.get_mut().unwrap()[0] = 9;
+        assert_eq!(b[..3], [9, 7, 8]);
     }
 
     #[test]

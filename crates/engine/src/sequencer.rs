@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use lode_base::{CommitNo, PageBuf, ViewId};
+use lode_base::{CommitNo, ViewId};
 use lode_command::Batch;
 use parking_lot::{Condvar, Mutex};
 
@@ -30,6 +30,7 @@ use crate::database::{DatabaseOptions, Inner};
 use crate::planted::{self, Planted};
 use crate::rests::Rests;
 use crate::tree::state::TreeState;
+use crate::tree::value::Written;
 use crate::tree::{Csn, Tree};
 use crate::{EngineError, Map};
 
@@ -47,13 +48,14 @@ const JOIN_WAIT: Duration = Duration::from_micros(100);
 /// Writes to one tree, by key; `None` deletes.
 pub(crate) struct TreeWrites {
     pub(crate) tree: Tree,
-    pub(crate) keys: std::collections::BTreeMap<Vec<u8>, Option<PageBuf>>,
+    pub(crate) keys: std::collections::BTreeMap<Vec<u8>, Option<Written>>,
 }
 
 /// A commit on its way.
 pub(crate) struct Pending {
     pub(crate) csn: Csn,
-    pub(crate) writes: Vec<TreeWrites>,
+    /// What it writes: values lie in pages that get their names as it is carried out.
+    pub(crate) writes: Mutex<Vec<TreeWrites>>,
     pub(crate) durable: bool,
     bytes: usize,
     remembered: Vec<Remembered>,
@@ -152,7 +154,7 @@ impl Sequencer {
             true => Vec::new(),
             false => state.recent.remember(csn, hashes),
         };
-        let outcome = Mutex::new(None);
+        let (writes, outcome) = (Mutex::new(writes), Mutex::new(None));
         let pending = Arc::new(Pending { csn, writes, durable, bytes, remembered, outcome });
         state.waiting.push_back(pending.clone());
         if state.waiting.len() == state.expected {
@@ -298,7 +300,7 @@ impl Inner {
     fn carry_out(&self, trees: &mut TreeState, group: &[Arc<Pending>]) {
         // Who writes to a tree that was dropped fails alone.
         let current = self.heads.newest();
-        let check = |p: &Arc<Pending>| p.writes.iter().try_for_each(|w| current.check_tree(&w.tree));
+        let check = |p: &Arc<Pending>| p.writes.lock().iter().try_for_each(|w| current.check_tree(&w.tree));
         let mut outcomes: Vec<Result<(), EngineError>> = group.iter().map(check).collect();
         let together = group.iter().zip(&outcomes).filter(|(_, o)| o.is_ok());
         let together: Vec<Arc<Pending>> = together.map(|(p, _)| p.clone()).collect();
@@ -329,7 +331,7 @@ impl Inner {
     /// publishes a state of the commit that it answers. Only for who has the right to write.
     pub(crate) fn write_along(
         &self,
-        writes: Vec<TreeWrites>,
+        mut writes: Vec<TreeWrites>,
         batch: Batch,
     ) -> Result<(CommitNo, Option<ViewId>, Option<Csn>), EngineError> {
         self.make_room(&mut self.trees.lock())?;
@@ -346,7 +348,7 @@ impl Inner {
             let _state = self.sequencer.state.lock();
             self.sequencer.group_over();
         }
-        let (commit, view) = self.trees.lock().write_along(self, csn, &writes, batch)?;
+        let (commit, view) = self.trees.lock().write_along(self, csn, &mut writes, batch)?;
         Ok((commit, view, Some(csn)))
     }
 

@@ -12,11 +12,10 @@ use std::collections::{BTreeMap, btree_map};
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-use lode_base::PageBuf;
-
 use crate::database::Inner;
 use crate::planted::{self, Planted};
 use crate::sequencer::{Pending, TreeWrites};
+use crate::tree::value::Written;
 use crate::tree::{Csn, Cursor, KEY_BYTES_MAX, Order, Tree, Value};
 use crate::{EngineError, Snapshot};
 
@@ -52,7 +51,7 @@ struct Replaced {
     tree: usize,
     key: Vec<u8>,
     /// What the transaction had for the key, if anything.
-    before: Option<Option<PageBuf>>,
+    before: Option<Option<Written>>,
 }
 
 /// A moment of a transaction to go back to.
@@ -79,7 +78,7 @@ impl Transaction {
         self.durability = d;
     }
 
-    fn own(&self, tree: &Tree) -> Option<&BTreeMap<Vec<u8>, Option<PageBuf>>> {
+    fn own(&self, tree: &Tree) -> Option<&BTreeMap<Vec<u8>, Option<Written>>> {
         self.writes.iter().find(|w| w.tree == *tree).map(|w| &w.keys)
     }
 
@@ -89,7 +88,7 @@ impl Transaction {
     /// When the tree was dropped before, or the drive fails.
     pub fn get(&self, tree: &Tree, key: &[u8]) -> Result<Option<Value>, EngineError> {
         match self.own(tree).and_then(|w| w.get(key)) {
-            Some(written) => Ok(written.clone()),
+            Some(written) => Ok(written.as_ref().map(Written::share)),
             None => self.snapshot.get(tree, key),
         }
     }
@@ -105,7 +104,7 @@ impl Transaction {
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>, EngineError> {
         match self.own(tree).and_then(|w| w.get(key)) {
-            Some(written) => Ok(written.as_deref().map(look)),
+            Some(written) => Ok(written.as_ref().map(|w| look(w.bytes()))),
             None => self.snapshot.get_with(tree, key, look),
         }
     }
@@ -120,7 +119,7 @@ impl Transaction {
             let (tree, what, bytes) = (tree.name().into(), "value", value.len());
             return Err(EngineError::EntryTooLong { tree, what, bytes, limit_bytes });
         }
-        self.set(tree, key, Some(PageBuf::copy_from(value)))
+        self.set(tree, key, Some(Written::new(value)))
     }
 
     /// Removes a key; one that is not there stays so.
@@ -131,7 +130,7 @@ impl Transaction {
         self.set(tree, key, None)
     }
 
-    fn set(&mut self, tree: &Tree, key: &[u8], value: Option<PageBuf>) -> Result<(), EngineError> {
+    fn set(&mut self, tree: &Tree, key: &[u8], value: Option<Written>) -> Result<(), EngineError> {
         if key.len() > KEY_BYTES_MAX {
             let (tree, what, bytes) = (tree.name().into(), "key", key.len());
             return Err(EngineError::EntryTooLong { tree, what, bytes, limit_bytes: KEY_BYTES_MAX });
@@ -216,7 +215,7 @@ impl Transaction {
         while self.journal.len() > s.0 + kept {
             let Replaced { tree, key, before } = self.journal.pop().expect("it is longer");
             let keys = &mut self.writes[tree].keys;
-            let bytes = |v: &Option<PageBuf>| key.len() + v.as_ref().map_or(0, |v| v.len());
+            let bytes = |v: &Option<Written>| key.len() + v.as_ref().map_or(0, |v| v.len());
             let now = keys.get(&key).map_or(0, bytes);
             self.bytes = self.bytes - now + before.as_ref().map_or(0, bytes);
             match before {
@@ -293,20 +292,20 @@ pub struct Range<'t> {
 
 /// A transaction's own writes in a range.
 struct Own<'t> {
-    rest: btree_map::Range<'t, Vec<u8>, Option<PageBuf>>,
-    next: Option<(&'t Vec<u8>, &'t Option<PageBuf>)>,
+    rest: btree_map::Range<'t, Vec<u8>, Option<Written>>,
+    next: Option<(&'t Vec<u8>, &'t Option<Written>)>,
     order: Order,
 }
 
 impl<'t> Own<'t> {
-    fn new(range: btree_map::Range<'t, Vec<u8>, Option<PageBuf>>, order: Order) -> Self {
+    fn new(range: btree_map::Range<'t, Vec<u8>, Option<Written>>, order: Order) -> Self {
         let mut own = Self { rest: range, next: None, order };
         own.take();
         own
     }
 
     /// Takes the next one, and looks at the one behind it.
-    fn take(&mut self) -> Option<(&'t Vec<u8>, &'t Option<PageBuf>)> {
+    fn take(&mut self) -> Option<(&'t Vec<u8>, &'t Option<Written>)> {
         let next = match self.order {
             Order::Forward => self.rest.next(),
             Order::Backward => self.rest.next_back(),
@@ -358,7 +357,7 @@ impl Range<'_> {
             }
             if let Some(value) = value {
                 self.key.clone_from(key);
-                return Ok(Some((&self.key, value.clone())));
+                return Ok(Some((&self.key, value.share())));
             }
         }
     }

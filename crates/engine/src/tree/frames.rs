@@ -32,7 +32,7 @@ use crate::planted::{self, Planted};
 /// Shards of the table: threads that change different pages seldom meet.
 const SHARDS: usize = 64;
 /// Pages that are looked up before the first is looked at.
-const TOGETHER: usize = 16;
+pub(crate) const TOGETHER: usize = 16;
 /// Bytes of such a page that are asked for before anybody reads them: the CPU goes on by itself from there.
 const PREFETCHED_BYTES: usize = 1024;
 /// Bytes of the slots of a node that are asked for before it is searched.
@@ -72,6 +72,15 @@ impl Body {
                 prefetch_bytes(&page[page.len() - page.len().min(PREFETCHED_HEADS_BYTES)..]);
             }
             Self::Allocation(_) | Self::Freed => {}
+        }
+    }
+
+    /// Asks for the count of references of its page.
+    fn prefetch_count(&self) {
+        match self {
+            Self::Node(node) => node.bytes().prefetch_count(),
+            Self::Value(page) | Self::Allocation(page) => page.prefetch_count(),
+            Self::Freed => {}
         }
     }
 
@@ -318,6 +327,8 @@ pub(crate) struct Frames {
     /// The shard that is looked at next for something to evict.
     next_shard: AtomicUsize,
     misses: AtomicU64,
+    /// Pages that have a new version since the last commit: the snapshot that was open meanwhile needed the one before.
+    replaced: Mutex<Vec<Lpid>>,
     /// Extents of trees that were dropped.
     dropped: Mutex<BTreeSet<ExtentId>>,
     /// Those of them that were handed out again, and what was seen then at most, while somebody sees no more.
@@ -328,7 +339,7 @@ impl Frames {
     pub(crate) fn new(limit_bytes: usize) -> Self {
         let newest = Lookup::new(SHARDS, shard_of);
         let (held, view, next_shard) = (Arc::default(), AtomicU64::new(0), AtomicUsize::new(0));
-        let (misses, live) = (AtomicU64::new(0), Mutex::default());
+        let (misses, live, replaced) = (AtomicU64::new(0), Mutex::default(), Mutex::default());
         let (dropped, born) = (Mutex::default(), RwLock::default());
         let (entered, stuck_bytes, unstuck) = (AtomicU64::new(0), AtomicUsize::new(0), AtomicU64::new(0));
         Self {
@@ -342,6 +353,7 @@ impl Frames {
             live,
             next_shard,
             misses,
+            replaced,
             dropped,
             born,
         }
@@ -414,6 +426,14 @@ impl Frames {
         }
     }
 
+    /// Asks for what a search of the newest versions of these pages looks at, for up to a few dozen of them.
+    pub(crate) fn prefetch(&self, lpids: &[Lpid]) {
+        let reader = self.newest.enter();
+        lpids.iter().for_each(|lpid| reader.prefetch(lpid.raw()));
+        lpids.iter().for_each(|lpid| reader.prefetch_whole(lpid.raw()));
+        lpids.iter().filter_map(|lpid| reader.get(lpid.raw())).for_each(|frame| frame.body.prefetch());
+    }
+
     /// A page as a view of the drive has it. It becomes the newest version when the view is the newest.
     pub(crate) fn loaded(&self, lpid: Lpid, csn: Csn, body: Body, sight: Sight) -> Arc<Frame> {
         self.misses.fetch_add(1, Ordering::Relaxed);
@@ -437,20 +457,55 @@ impl Frames {
         Arc::new(Frame::new(lpid, csn, body, DIRTY, self))
     }
 
-    /// Makes versions the newest of their pages, before a snapshot shows them.
+    /// Makes versions the newest of their pages, before a snapshot shows them. Only for who has the right to write.
     pub(crate) fn publish(&self, frames: &[Arc<Frame>]) {
         let (mut live, full) = (self.live(), self.is_full());
+        let mut replaced = self.replaced.lock();
+        for lpids in replaced.chunks(TOGETHER) {
+            self.shorten(lpids, &mut live, full);
+        }
+        replaced.clear();
         let mut gone = self.newest.departures();
-        for frame in frames {
-            let mut shard = self.newest.lock(frame.lpid.raw());
-            // Whoever finds the new version finds the old ones behind it; nobody who finds the old one sees the new one yet.
-            shard.replace(frame.clone(), &mut gone, |old| {
-                old.next.store(frame.csn.raw(), Ordering::Release);
-                *frame.older.lock() = kept(old.clone(), live.now(), full);
-            });
+        for frames in frames.chunks(TOGETHER) {
+            self.prefetch_old(frames);
+            for frame in frames {
+                let mut shard = self.newest.lock(frame.lpid.raw());
+                // Whoever finds the new version finds the old ones behind it; nobody who finds the old one sees the new one yet.
+                shard.replace(frame.clone(), &mut gone, |old| {
+                    old.next.store(frame.csn.raw(), Ordering::Release);
+                    *frame.older.lock() = kept(old.clone(), live.now(), full);
+                    replaced.push(frame.lpid);
+                });
+            }
         }
         drop(gone);
+        drop(replaced);
         self.evict();
+    }
+
+    /// Lets go of the versions behind the newest ones of these pages that no snapshot reads any more.
+    fn shorten(&self, lpids: &[Lpid], live: &mut Live<'_>, full: bool) {
+        let mut old: Vec<Arc<Frame>> = Vec::with_capacity(lpids.len());
+        {
+            let reader = self.newest.enter();
+            for frame in lpids.iter().filter_map(|lpid| reader.get(lpid.raw())) {
+                let mut older = frame.older.lock();
+                if let Some(first) = older.take() {
+                    first.body.prefetch_count();
+                    *older = kept(first.clone(), live.now(), full);
+                    old.push(first);
+                }
+            }
+        }
+        // What their counts wait for has come by now.
+        drop(old);
+    }
+
+    /// Asks for what is in the places of these versions.
+    fn prefetch_old(&self, frames: &[Arc<Frame>]) {
+        let reader = self.newest.enter();
+        frames.iter().for_each(|f| reader.prefetch(f.lpid.raw()));
+        frames.iter().for_each(|f| reader.prefetch_whole(f.lpid.raw()));
     }
 
     /// The view of the drive that holds all that was written so far is this one.
@@ -674,6 +729,32 @@ mod tests {
         frames.leave(sight(1, 1));
         frames.evict();
         assert!(!frames.is_stuck() && frames.held_bytes() <= LIMIT);
+    }
+
+    #[test]
+    fn what_only_the_snapshot_before_a_commit_needed_goes_with_the_next_commit() {
+        let frames = Frames::new(usize::MAX);
+        let commit = |csn: u64, pages: std::ops::Range<u64>| {
+            let made: Vec<_> = pages.map(|n| frames.made(lpid(n), Csn::new(csn), page(n, csn))).collect();
+            frames.publish(&made);
+        };
+        commit(1, 0..100);
+        let one_each = frames.held_bytes();
+        for (csn, before) in (2..).zip([1, 2, 3]) {
+            frames.enter(sight(before, 0));
+            commit(csn, 0..100);
+            assert!(frames.held_bytes() > one_each * 3 / 2, "it is still open");
+            assert_eq!(frames.get(lpid(7), sight(before, 0)).unwrap().csn, Csn::new(before));
+            frames.leave(sight(before, 0));
+        }
+        frames.enter(sight(4, 0));
+        commit(5, 0..1);
+        assert!(frames.held_bytes() < one_each * 5 / 4);
+        // One that stays open loses nothing.
+        commit(6, 0..100);
+        commit(7, 0..1);
+        commit(8, 0..100);
+        assert!((0..100).all(|n| frames.get(lpid(n), sight(4, 0)).unwrap().csn == Csn::new(4)));
     }
 
     #[test]

@@ -109,6 +109,15 @@ impl Snapshot {
         }
     }
 
+    /// The page below `root` that a search for a key comes to first of those that are not upper nodes.
+    pub(super) fn below_upper(&self, root: Lpid, key: &[u8]) -> Lpid {
+        let mut lpid = root;
+        while let Some(node) = self.upper().get(lpid) {
+            lpid = node.child_for(key).1;
+        }
+        lpid
+    }
+
     /// The keys within bounds, in their order.
     ///
     /// # Errors

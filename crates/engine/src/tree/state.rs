@@ -8,14 +8,16 @@
 //! to its number is durable; redo is let go as a prefix, once all that it speaks of was written.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::DerefMut;
 use std::sync::Arc;
 
 use lode_base::{CommitNo, ExtentId, Lpid, ViewId};
 use lode_command::{Align, Batch, CommandError, ExtentInfo, PageWrite};
 
 use super::allocation::{self, Allocation};
-use super::frames::{Body, Frame, LpidMap};
+use super::frames::{Body, Frame, LpidMap, TOGETHER};
 use super::space::{Space, Spaces, TreeExtent};
+use super::value::Written;
 use super::work::{Done, Work};
 use super::{Csn, Tree};
 use crate::catalog::Catalog;
@@ -205,7 +207,7 @@ impl TreeState {
             // It shows at once, and with it all before it.
             inner.settle()?;
         }
-        let commits = group.iter().map(|p| (p.csn, &p.writes[..]));
+        let commits = group.iter().map(|p| (p.csn, p.writes.lock()));
         self.applied(inner, commits, Batch::default(), |state, snapshot, mut done, batch| {
             let mut view = None;
             if durable {
@@ -229,7 +231,7 @@ impl TreeState {
         &mut self,
         inner: &Inner,
         csn: Csn,
-        writes: &[TreeWrites],
+        writes: &mut Vec<TreeWrites>,
         batch: Batch,
     ) -> Result<(CommitNo, Option<ViewId>), EngineError> {
         self.applied(inner, std::iter::once((csn, writes)), batch, |state, _, mut done, batch| {
@@ -243,10 +245,10 @@ impl TreeState {
 
     /// What `then` makes of what commits come to, and a batch; after an error nothing has changed. One batch takes all of it,
     /// and what was not durable before: also what need not be durable now must become so some time.
-    fn applied<'w, T>(
+    fn applied<W: DerefMut<Target = Vec<TreeWrites>>, T>(
         &mut self,
         inner: &Inner,
-        commits: impl IntoIterator<Item = (Csn, &'w [TreeWrites])>,
+        commits: impl IntoIterator<Item = (Csn, W)>,
         batch: Batch,
         then: impl FnOnce(&mut Self, &Snapshot, Done, Batch) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
@@ -538,20 +540,28 @@ impl TreeState {
 }
 
 /// What commits, which are in order, come to.
-fn apply<'w>(
+fn apply<W: DerefMut<Target = Vec<TreeWrites>>>(
     snapshot: &Snapshot,
     spaces: &mut Spaces,
-    commits: impl IntoIterator<Item = (Csn, &'w [TreeWrites])>,
+    commits: impl IntoIterator<Item = (Csn, W)>,
 ) -> Result<Done, EngineError> {
     let mut work = Work::new(snapshot, spaces);
-    for (csn, writes) in commits {
+    for (csn, mut writes) in commits {
         work.begin(csn);
-        for w in writes {
+        for w in writes.iter_mut() {
             snapshot.check_tree(&w.tree)?;
-            for (key, value) in &w.keys {
-                match value {
-                    Some(value) => work.put(&w.tree, key, value)?,
-                    None => work.delete(&w.tree, key)?,
+            let mut keys: Vec<(&Vec<u8>, &mut Option<Written>)> = w.keys.iter_mut().collect();
+            for keys in keys.chunks_mut(TOGETHER) {
+                if keys.len() > 1 {
+                    // What they wait for comes together. Those before them have met the upper nodes.
+                    let leaf = |(key, _): &(&Vec<u8>, _)| snapshot.below_upper(w.tree.root(), key);
+                    snapshot.shared().frames.prefetch(&keys.iter().map(leaf).collect::<Vec<Lpid>>());
+                }
+                for (key, value) in keys {
+                    match value {
+                        Some(value) => work.put(&w.tree, key, value)?,
+                        None => work.delete(&w.tree, key)?,
+                    }
                 }
             }
         }

@@ -17,7 +17,8 @@ use super::allocation::{self, Allocation};
 use super::frames::{Body, Frame, LpidMap};
 use super::read::{Step, node_of, page_of};
 use super::space::{Spaces, TreeExtent};
-use super::{Csn, Tree, value};
+use super::value::Written;
+use super::{Csn, Tree};
 use crate::planted::{self, Planted};
 use crate::redo::{Bodies, Record};
 use crate::{EngineError, Snapshot};
@@ -73,26 +74,26 @@ impl<'a> Work<'a> {
     }
 
     /// Sets the value of a key.
-    pub(crate) fn put(&mut self, tree: &Tree, key: &[u8], bytes: &[u8]) -> Result<(), EngineError> {
+    pub(crate) fn put(&mut self, tree: &Tree, key: &[u8], value: &mut Written) -> Result<(), EngineError> {
         let (leaf, path, there) = self.descend(tree, key)?;
         let options = &self.snapshot.shared().options;
         let there = there.flatten();
-        if bytes.len() >= options.value_page_bytes_min {
+        if value.len() >= options.value_page_bytes_min {
             let lpid = match there {
                 // A new version in the same place: no node changes.
                 Some(lpid) => {
-                    self.set_value(lpid, bytes);
+                    self.set_value(lpid, value);
                     return Ok(());
                 }
                 None => self.take(tree)?,
             };
-            self.set_value(lpid, bytes);
+            self.set_value(lpid, value);
             return self.put_in(tree, leaf, path, key, NodeValue::Page(lpid));
         }
         if let Some(lpid) = there {
             self.free(tree, lpid)?;
         }
-        self.put_in(tree, leaf, path, key, NodeValue::Inline(bytes))
+        self.put_in(tree, leaf, path, key, NodeValue::Inline(value.bytes()))
     }
 
     /// Removes a key.
@@ -180,8 +181,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn set_value(&mut self, lpid: Lpid, bytes: &[u8]) {
-        self.changed.insert(lpid, Changed::Value(self.csn, value::encode(lpid, self.csn, bytes)));
+    fn set_value(&mut self, lpid: Lpid, value: &mut Written) {
+        self.changed.insert(lpid, Changed::Value(self.csn, value.page(lpid, self.csn)));
     }
 
     fn put_in(

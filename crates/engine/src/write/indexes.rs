@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lode_base::{Lpid, PageBuf};
+use lode_base::Lpid;
 use lode_command::{Answer, Batch};
 use lode_page::{Column, decode_page};
 use lode_program::Program;
@@ -23,6 +23,7 @@ use crate::index::{entry, keys, tree_name};
 use crate::sequencer::TreeWrites;
 use crate::table::{IndexKind, check_columns};
 use crate::tree::Tree;
+use crate::tree::value::Written;
 use crate::{EngineError, IndexDef, Table, read};
 
 /// Bytes of entries in a commit's own batch, or in one before or after it.
@@ -40,7 +41,7 @@ impl IndexChanges {
         self.bytes += key.len() + 32;
         let none = || TreeWrites { tree: tree.clone(), keys: BTreeMap::new() };
         let of_tree = self.trees.entry(tree.name().into()).or_insert_with(none);
-        of_tree.keys.insert(key, put.then(PageBuf::empty));
+        of_tree.keys.insert(key, put.then(|| Written::new(&[])));
     }
 
     fn is_empty(&self) -> bool {
