@@ -119,7 +119,7 @@ impl Spares {
         let units = lines.len() / UNIT_LINES;
         match units {
             0 => self.keep_tiny(lines),
-            ..=SMALL_UNITS => {
+            1..=SMALL_UNITS => {
                 if (self.small[units - 1].len() + 1) * bytes(&lines) > SMALL_BYTES {
                     return;
                 }

@@ -265,6 +265,13 @@ impl Deref for Version<'_> {
 pub(crate) struct Reader<'a>(Reading<'a, Frame>);
 
 impl Reader<'_> {
+    /// Asks for what a search of the newest versions of these pages looks at, for up to a few dozen of them.
+    pub(crate) fn prefetch(&self, lpids: &[Lpid]) {
+        lpids.iter().for_each(|lpid| self.0.prefetch(lpid.raw()));
+        lpids.iter().for_each(|lpid| self.0.prefetch_whole(lpid.raw()));
+        lpids.iter().filter_map(|lpid| self.0.get(lpid.raw())).for_each(|frame| frame.body.prefetch());
+    }
+
     /// The version that a snapshot sees; `None` when only its view of the drive has it.
     #[inline]
     pub(crate) fn get(&self, lpid: Lpid, sight: Sight) -> Option<Version<'_>> {
@@ -424,14 +431,6 @@ impl Frames {
             }
             out.extend(lpids.iter().zip(versions).map(|(&lpid, version)| Some(look(lpid, &version?.body))));
         }
-    }
-
-    /// Asks for what a search of the newest versions of these pages looks at, for up to a few dozen of them.
-    pub(crate) fn prefetch(&self, lpids: &[Lpid]) {
-        let reader = self.newest.enter();
-        lpids.iter().for_each(|lpid| reader.prefetch(lpid.raw()));
-        lpids.iter().for_each(|lpid| reader.prefetch_whole(lpid.raw()));
-        lpids.iter().filter_map(|lpid| reader.get(lpid.raw())).for_each(|frame| frame.body.prefetch());
     }
 
     /// A page as a view of the drive has it. It becomes the newest version when the view is the newest.

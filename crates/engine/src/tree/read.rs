@@ -109,13 +109,30 @@ impl Snapshot {
         }
     }
 
-    /// The page below `root` that a search for a key comes to first of those that are not upper nodes.
-    pub(super) fn below_upper(&self, root: Lpid, key: &[u8]) -> Lpid {
-        let mut lpid = root;
-        while let Some(node) = self.upper().get(lpid) {
-            lpid = node.child_for(key).1;
-        }
-        lpid
+    /// Where the values of some keys are that have pages of their own, as far as that is in memory. What the CPU waits for comes
+    /// together.
+    pub(super) fn value_pages<'k>(
+        &self,
+        tree: &Tree,
+        keys: impl Iterator<Item = &'k &'k Vec<u8>> + Clone,
+    ) -> Vec<Option<ValuePage>> {
+        let below_upper = |key: &&Vec<u8>| {
+            let mut lpid = tree.root();
+            while let Some(node) = self.upper().get(lpid) {
+                lpid = node.child_for(key).1;
+            }
+            lpid
+        };
+        let lpids: Vec<Lpid> = keys.clone().map(below_upper).collect();
+        let reader = self.shared().frames.enter_reader();
+        reader.prefetch(&lpids);
+        let find = |(&leaf, key): (&Lpid, &&Vec<u8>)| {
+            let version = reader.get(leaf, self.sight())?;
+            let Body::Node(node) = &version.body else { return None };
+            let at = if node.level() == 0 { node.find(key).ok()? } else { return None };
+            Some(ValuePage { leaf, page: page_of(node.value(at))? })
+        };
+        lpids.iter().zip(keys).map(find).collect()
     }
 
     /// The keys within bounds, in their order.
@@ -289,6 +306,14 @@ pub(super) enum Step {
     Down((usize, Lpid)),
     /// A leaf: its entry if it has one, and the page of the value where it has one of its own.
     Leaf(Option<Option<Lpid>>),
+}
+
+/// Where a value is that has a page of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ValuePage {
+    /// The leaf that names it.
+    pub(super) leaf: Lpid,
+    pub(super) page: Lpid,
 }
 
 /// The page of a value that has one of its own.

@@ -552,14 +552,14 @@ fn apply<W: DerefMut<Target = Vec<TreeWrites>>>(
             snapshot.check_tree(&w.tree)?;
             let mut keys: Vec<(&Vec<u8>, &mut Option<Written>)> = w.keys.iter_mut().collect();
             for keys in keys.chunks_mut(TOGETHER) {
-                if keys.len() > 1 {
-                    // What they wait for comes together. Those before them have met the upper nodes.
-                    let leaf = |(key, _): &(&Vec<u8>, _)| snapshot.below_upper(w.tree.root(), key);
-                    snapshot.shared().frames.prefetch(&keys.iter().map(leaf).collect::<Vec<Lpid>>());
-                }
-                for (key, value) in keys {
+                // What they wait for comes together. Those before them have met the upper nodes.
+                let places = match keys.len() {
+                    1 => Vec::new(),
+                    _ => snapshot.value_pages(&w.tree, keys.iter().map(|(key, _)| key)),
+                };
+                for (i, (key, value)) in keys.iter_mut().enumerate() {
                     match value {
-                        Some(value) => work.put(&w.tree, key, value)?,
+                        Some(value) => work.put(&w.tree, key, value, places.get(i).copied().flatten())?,
                         None => work.delete(&w.tree, key)?,
                     }
                 }

@@ -15,7 +15,7 @@ use lode_page::{NodeMut, NodeValue};
 
 use super::allocation::{self, Allocation};
 use super::frames::{Body, Frame, LpidMap};
-use super::read::{Step, node_of, page_of};
+use super::read::{Step, ValuePage, node_of, page_of};
 use super::space::{Spaces, TreeExtent};
 use super::value::Written;
 use super::{Csn, Tree};
@@ -73,12 +73,26 @@ impl<'a> Work<'a> {
         self.redo.begin(csn);
     }
 
-    /// Sets the value of a key.
-    pub(crate) fn put(&mut self, tree: &Tree, key: &[u8], value: &mut Written) -> Result<(), EngineError> {
+    /// Sets the value of a key, of which the snapshot may be known to have a leaf, and a page with a value.
+    pub(crate) fn put(
+        &mut self,
+        tree: &Tree,
+        key: &[u8],
+        value: &mut Written,
+        known: Option<ValuePage>,
+    ) -> Result<(), EngineError> {
+        let has_page = value.len() >= self.snapshot.shared().options.value_page_bytes_min;
+        // What keys a leaf has does not change without the leaf.
+        if let Some(ValuePage { leaf, page }) = known
+            && has_page
+            && !self.changed.contains_key(&leaf)
+        {
+            self.set_value(page, value);
+            return Ok(());
+        }
         let (leaf, path, there) = self.descend(tree, key)?;
-        let options = &self.snapshot.shared().options;
         let there = there.flatten();
-        if value.len() >= options.value_page_bytes_min {
+        if has_page {
             let lpid = match there {
                 // A new version in the same place: no node changes.
                 Some(lpid) => {
