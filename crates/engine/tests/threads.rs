@@ -13,15 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use lode_base::Geometry;
 use lode_base::TableId;
 use lode_base::random::{Random, mix};
-use lode_base::{Geometry, VirtualTime};
-use lode_command::{
-    Answer, Budget, Command, Completion, Device, DeviceError, Identity, Progress, Queue, Refused, Tag, Until,
-};
+use lode_command::{Answer, Device};
 use lode_engine::{
-    Cursor, Database, DatabaseOptions, Durability, EngineError, IndexDef, IndexKind, Layout, Snapshot,
-    Transaction, Tree, Value,
+    Cursor, Database, Durability, EngineError, IndexDef, IndexKind, Layout, Snapshot, Transaction, Tree,
+    Value,
 };
 use lode_firmware::{Drive, DriveOptions};
 use lode_flash::Medium;
@@ -29,22 +27,17 @@ use lode_page::{self as page, DataType};
 use lode_program::{CompareOp, Expr, Program};
 use parking_lot::Mutex;
 use support::drive::TestDrive;
-use support::{columns_of, keys, read, row, scan, table};
+use support::hooked::{Hooked, Hooks};
+use support::{columns_of, keys, read, row, scan, small, table};
 
 type Model = BTreeMap<Vec<u8>, Arc<[u8]>>;
 
 /// A drive that lets other threads run before and after what it does.
 struct Slow {
-    drive: Arc<dyn Device>,
-    commands: Arc<AtomicU64>,
+    commands: AtomicU64,
 }
 
-struct SlowQueue {
-    queue: Box<dyn Queue>,
-    commands: Arc<AtomicU64>,
-}
-
-impl SlowQueue {
+impl Slow {
     fn pause(&self) {
         match mix(self.commands.fetch_add(1, Ordering::Relaxed)) % 8 {
             0 => std::thread::sleep(Duration::from_micros(20)),
@@ -54,43 +47,13 @@ impl SlowQueue {
     }
 }
 
-impl Device for Slow {
-    fn identity(&self) -> &Identity {
-        self.drive.identity()
-    }
-
-    fn open_queue(&self, depth: u32) -> Result<Box<dyn Queue>, DeviceError> {
-        Ok(Box::new(SlowQueue { queue: self.drive.open_queue(depth)?, commands: self.commands.clone() }))
-    }
-
-    fn work(&self, at: VirtualTime, budget: Budget) -> Progress {
-        self.drive.work(at, budget)
-    }
-}
-
-impl Queue for SlowQueue {
-    fn submit(&mut self, at: VirtualTime, c: Command) -> Result<Tag, Refused> {
-        self.queue.submit(at, c)
-    }
-
-    fn complete(
-        &mut self,
-        at: VirtualTime,
-        until: Until,
-        out: &mut Vec<Completion>,
-    ) -> Result<(), DeviceError> {
+impl Hooks for Slow {
+    fn before(&self) {
         self.pause();
-        let done = self.queue.complete(at, until, out);
+    }
+
+    fn after(&self) {
         self.pause();
-        done
-    }
-
-    fn narrow(&mut self, task: Tag, p: Arc<Program>) {
-        self.queue.narrow(task, p);
-    }
-
-    fn cancel(&mut self, tag: Tag) {
-        self.queue.cancel(tag);
     }
 }
 
@@ -116,20 +79,11 @@ fn seeds(test: impl Fn(u64)) {
 }
 
 fn open(drive: &(impl Device + Clone + 'static), seed: u64) -> Database {
-    let options = DatabaseOptions {
-        frame_bytes: 16 << 10,
-        node_bytes: 256,
-        value_page_bytes_min: 100,
-        write_back_bytes: 2 << 10,
-        redo_bytes_max: 8 << 10,
-        redo_pages_max: 30,
-        ..DatabaseOptions::default()
-    };
     if seed.is_multiple_of(2) {
-        return Database::open(Arc::new(drive.clone()), options).unwrap();
+        return Database::open(Arc::new(drive.clone()), small()).unwrap();
     }
-    let slow = Slow { drive: Arc::new(drive.clone()), commands: Arc::new(AtomicU64::new(seed << 32)) };
-    Database::open(Arc::new(slow), options).unwrap()
+    let slow = Slow { commands: AtomicU64::new(seed << 32) };
+    Database::open(Arc::new(Hooked::new(drive.clone(), Arc::new(slow))), small()).unwrap()
 }
 
 /// A value that tells whose it is, short or long.

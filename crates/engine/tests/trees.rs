@@ -10,20 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use lode_engine::{Csn, Database, DatabaseOptions, Durability, EngineError, Snapshot, Transaction, Tree};
 use proptest::prelude::*;
 use support::drive::TestDrive;
+use support::small;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
-
-fn small() -> DatabaseOptions {
-    DatabaseOptions {
-        frame_bytes: 16 << 10,
-        node_bytes: 256,
-        value_page_bytes_min: 100,
-        write_back_bytes: 2 << 10,
-        redo_bytes_max: 8 << 10,
-        redo_pages_max: 30,
-        ..DatabaseOptions::default()
-    }
-}
 
 fn open(drive: &TestDrive) -> Database {
     Database::open(Arc::new(drive.clone()), small()).unwrap()

@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod drive;
+pub mod hooked;
 
 use std::sync::Arc;
 
@@ -23,6 +24,19 @@ pub fn open(drive: &(impl Device + Clone + 'static)) -> Database {
         ..DatabaseOptions::default()
     };
     Database::open(crate::support::carry(Arc::new(drive.clone())), options).unwrap()
+}
+
+/// Pages, batches and limits that are small: a few hundred keys go through all of a tree's life.
+pub fn small() -> DatabaseOptions {
+    DatabaseOptions {
+        frame_bytes: 16 << 10,
+        node_bytes: 256,
+        value_page_bytes_min: 100,
+        write_back_bytes: 2 << 10,
+        redo_bytes_max: 8 << 10,
+        redo_pages_max: 30,
+        ..DatabaseOptions::default()
+    }
 }
 
 /// What is between the engine and a drive: nothing here. The tests of the transport have their own.
