@@ -229,11 +229,6 @@ impl<T: Keyed> Lookup<T> {
         Self { shards, shard_of, epochs: Epochs::new(READERS_MAX), limbo, gone_weight, bytes }
     }
 
-    /// How many shards there are.
-    pub fn shards(&self) -> usize {
-        self.shards.len()
-    }
-
     /// Bytes that the table takes beside the values.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
@@ -428,7 +423,8 @@ impl<T: Keyed> Locked<'_, T> {
     }
 
     /// The value of a number.
-    pub fn get_shared(&self, key: u64) -> Option<Arc<T>> {
+    #[cfg(test)]
+    fn get_shared(&self, key: u64) -> Option<Arc<T>> {
         let value = self.slots().find(key).value();
         // SAFETY: if it is not null it is from `Arc::into_raw`, with a count that the slot owns; only who holds the lock, as this does,
         // takes it away.
@@ -462,7 +458,8 @@ impl<T: Keyed> Locked<'_, T> {
         };
         let old = slot.value.load(Ordering::Relaxed);
         if !old.is_null() {
-            // SAFETY: as in `get_shared`; the count stays the slot's, since it is not dropped here.
+            // SAFETY: it is from `Arc::into_raw`, with a count that the slot owns; only who holds the lock, as this does, takes it away. The
+            // count stays the slot's, since it is not dropped here.
             before(&std::mem::ManuallyDrop::new(unsafe { Arc::from_raw(old) }));
         }
         // The number first: a reader that finds it finds no value yet, and where it finds the value by the number before, it sees that
@@ -514,7 +511,7 @@ impl<T: Keyed> Locked<'_, T> {
             let slot = &self.slots().all[at];
             let value = slot.value.load(Ordering::Relaxed);
             if !value.is_null() {
-                // SAFETY: as in `get_shared`; the count stays the slot's, since it is not dropped here.
+                // SAFETY: as in `replace`.
                 let value = std::mem::ManuallyDrop::new(unsafe { Arc::from_raw(value) });
                 match look(&value, &slot.used) {
                     ControlFlow::Break(()) => return,

@@ -37,6 +37,13 @@ struct Newest {
     halted: Option<String>,
 }
 
+impl Newest {
+    /// Nothing is committed any more; answers why not.
+    fn halt(&mut self, why: &str) -> EngineError {
+        EngineError::Halted(self.halted.get_or_insert_with(|| why.into()).clone())
+    }
+}
+
 impl Heads {
     pub(crate) fn new(snapshot: Snapshot) -> Self {
         let current = RwLock::new(snapshot.clone());
@@ -141,16 +148,13 @@ impl Heads {
                 newest.flushed = newest.flushed.max(unforced);
                 Ok(())
             }
-            Err(e) => {
-                let why = newest.halted.get_or_insert_with(|| e.to_string()).clone();
-                Err(EngineError::Halted(why))
-            }
+            Err(e) => Err(newest.halt(&e.to_string())),
         }
     }
 
     /// Nothing is committed any more; answers why not.
     pub(crate) fn halt(&self, why: &str) -> EngineError {
-        EngineError::Halted(self.newest.lock().halted.get_or_insert_with(|| why.into()).clone())
+        self.newest.lock().halt(why)
     }
 
     /// How often a sync is wanted at least, in milliseconds.

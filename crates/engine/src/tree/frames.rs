@@ -45,6 +45,8 @@ const LISTED_BYTES: usize = 96;
 const TABLE_BYTES_MIN: usize = SHARDS * 4096;
 /// The drive has not got this version yet.
 const DIRTY: u64 = u64::MAX;
+/// Whoever sees this version finds it in its view of the drive. From which commit on the drive has it, nobody asks any more.
+const ALWAYS: u64 = 0;
 
 /// What a page is.
 #[derive(Clone, Debug)]
@@ -98,7 +100,7 @@ pub(crate) struct Frame {
     pub(crate) lpid: Lpid,
     pub(crate) csn: Csn,
     pub(crate) body: Body,
-    /// The drive's commit that made this version the drive's, or [`DIRTY`].
+    /// The drive's commit that made this version the drive's, or [`DIRTY`], or [`ALWAYS`].
     written: AtomicU64,
     older: Mutex<Option<Arc<Frame>>>,
     /// The commit that made the next version of the page. The one behind it in a chain may be another: what every snapshot
@@ -436,8 +438,8 @@ impl Frames {
     /// A page as a view of the drive has it. It becomes the newest version when the view is the newest.
     pub(crate) fn loaded(&self, lpid: Lpid, csn: Csn, body: Body, sight: Sight) -> Arc<Frame> {
         self.misses.fetch_add(1, Ordering::Relaxed);
-        // Whoever sees it finds it in a view: it was evicted, or never there. From which commit on the drive has it, nobody asks any more.
-        let frame = Arc::new(Frame::new(lpid, csn, body, 0, self));
+        // It was evicted, or never there.
+        let frame = Arc::new(Frame::new(lpid, csn, body, ALWAYS, self));
         {
             let mut gone = self.newest.departures();
             let mut shard = self.newest.lock(lpid.raw());

@@ -213,14 +213,12 @@ impl WriteTxn {
         let mut changed: Vec<Lpid> = old.flat_map(|e| (0..e.used).map(|p| e.id.page(p))).collect();
         changed.extend(batch.writes.iter().map(|w| w.lpid));
         changed.extend(&batch.trims);
-        if entries.is_empty() {
-            // Commits to trees that are in no batch yet come before it; with entries they go along.
-            self.database.trees.lock().sync(&self.database)?;
-        }
         // Before others can have those of them that this releases. No check comes between: it needs the right to write.
         self.shared().unpublished.lock().retain(|e| !self.fresh.contains(e));
         let (commit, view, csn) = match entries.is_empty() {
             true => {
+                // Commits to trees that are in no batch yet come before it; with entries they go along.
+                self.database.trees.lock().sync(&self.database)?;
                 let (commit, view) = self.shared().store.write(batch)?;
                 (commit, view, None)
             }
