@@ -146,6 +146,8 @@ fn eleos_is_run_again_in_seconds() {
     let again = json(&succeed(["paper", "eleos", "--quick", "--figure", "fig9", "--json"]));
     let first: Vec<&Value> = rows.iter().filter(|r| r["figure"] == "fig9").collect();
     assert_eq!(again.iter().collect::<Vec<_>>(), first);
+    fail(["paper", "eleos", "--records", "249999"], 2, &["--records", "250000 to 10000000 are allowed"]);
+    fail(["paper", "eleos", "--quick", "--records", "1000000"], 2, &["--quick", "--records"]);
     fail(["paper", "eleos", "--figure", "fig1"], 2, &["table2, fig9, fig10a, fig10b, fig10c, recovery"]);
 }
 

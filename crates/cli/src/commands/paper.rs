@@ -66,6 +66,10 @@ struct Eleos {
     #[arg(long)]
     quick: bool,
 
+    /// Records of the B-tree of figure 10, 250000 to 10000000, which are the paper's; time and memory grow with them
+    #[arg(long, value_name = "N", default_value_t = eleos::Scale::RECORDS, conflicts_with = "quick", value_parser = parse_records)]
+    records: u64,
+
     /// Write JSON, one object a line
     #[arg(long)]
     json: bool,
@@ -73,6 +77,14 @@ struct Eleos {
     /// Write CSV, JSON and plots (SVG) into this directory too
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+}
+
+fn parse_records(text: &str) -> Result<u64, String> {
+    let allowed = eleos::Scale::RECORDS_ALLOWED;
+    text.parse()
+        .ok()
+        .filter(|n| allowed.contains(n))
+        .ok_or_else(|| format!("{} to {} are allowed", allowed.start(), allowed.end()))
 }
 
 #[derive(Clone, Copy)]
@@ -142,8 +154,8 @@ fn isp(args: Isp) -> CliResult {
 fn eleos(args: Eleos) -> CliResult {
     let profile = Profile::find(eleos::PROFILE).map_err(|e| CliError::Failed(e.to_string()))?;
     let stopped = || interrupt::signal().is_some();
-    let x =
-        eleos::Experiment { profile: &profile, scale: eleos::Scale { quick: args.quick }, stop: &stopped };
+    let scale = eleos::Scale { quick: args.quick, records: args.records };
+    let x = eleos::Experiment { profile: &profile, scale, stop: &stopped };
     let mut figures: Vec<(&eleos::Figure, Vec<Row>)> = Vec::new();
     for figure in eleos::FIGURES.iter().filter(|f| args.figure.is_none_or(|only| only.0.name == f.name)) {
         figures.push((figure, figure.rows(&x)?));

@@ -14,7 +14,7 @@
 //! Host time, on a modelled device: an operation finds its leaf by some 20 comparisons (the profile's `sort`), looks up its frame
 //! (`join`) and changes a record (`other`). One thread, which waits for each read and each flush.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use lode_base::{PageBuf, PageBufMut, VirtualDuration};
 
@@ -85,20 +85,17 @@ pub fn leaves(records: u64, seed: u64) -> Vec<(u64, u32)> {
     for i in (1..order.len()).rev() {
         order.swap(i, random.below(i as u64 + 1) as usize);
     }
-    let mut firsts: Vec<u64> = vec![0];
-    let mut held: Vec<Vec<u64>> = vec![Vec::with_capacity(RECORDS_MAX + 1)];
+    let mut leaves = BTreeMap::from([(0, Vec::with_capacity(RECORDS_MAX + 1))]);
     for key in order {
-        let at = firsts.partition_point(|f| *f <= key) - 1;
-        let leaf = &mut held[at];
+        let (_, leaf) = leaves.range_mut(..=key).next_back().expect("the first leaf begins with key 0");
         let place = leaf.partition_point(|k| *k < key);
         leaf.insert(place, key);
         if leaf.len() > RECORDS_MAX {
             let upper = leaf.split_off(leaf.len() / 2);
-            firsts.insert(at + 1, upper[0]);
-            held.insert(at + 1, upper);
+            leaves.insert(upper[0], upper);
         }
     }
-    firsts.into_iter().zip(held).map(|(f, keys)| (f, keys.len() as u32)).collect()
+    leaves.into_iter().map(|(first, keys)| (first, keys.len() as u32)).collect()
 }
 
 impl BTree {

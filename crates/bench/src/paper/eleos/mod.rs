@@ -36,6 +36,15 @@ pub const PROFILE: &str = "eleos-cnex";
 pub struct Scale {
     /// Whether it is to be over in seconds: smaller data, fewer points, and too little to count.
     pub quick: bool,
+    /// Records of the B-tree, where it is not to be over in seconds; its operations follow.
+    pub records: u64,
+}
+
+impl Scale {
+    /// Records of the B-tree, a tenth of the paper's.
+    pub const RECORDS: u64 = 1_000_000;
+    /// The fewest that leave each channel two erase units under GC, and the paper's.
+    pub const RECORDS_ALLOWED: std::ops::RangeInclusive<u64> = 250_000..=10_000_000;
 }
 
 /// What an experiment is given.
