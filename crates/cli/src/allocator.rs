@@ -14,12 +14,17 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const PURGE_DELAY: mi_option_t = 15;
 /// A thread looks for what others freed of its memory once in so many allocations that find none at hand: 10,000 by default.
 const GENERIC_COLLECT: mi_option_t = 34;
+/// A thread that frees into one of its pages that is full takes it back, unless it has so many of that size: without limit by
+/// default. Where eviction frees a value here and a value there, each thread had hundreds of pages with few gaps, and took new
+/// memory beside them.
+const PAGE_MAX_RECLAIM: mi_option_t = 41;
 
 /// For a process that has a limit: memory goes back to the system at once, and is looked for earlier. One that has none is
 /// better off to keep it. Called before there are other threads.
 pub(crate) fn keep_to_a_limit() {
     set(PURGE_DELAY, 0);
     set(GENERIC_COLLECT, 500);
+    set(PAGE_MAX_RECLAIM, 16);
     without_huge_pages();
 }
 
@@ -51,8 +56,9 @@ mod tests {
     #[test]
     fn the_numbers_are_those_of_the_options() {
         // Another version of mimalloc may have others.
-        assert_eq!((get(PURGE_DELAY), get(GENERIC_COLLECT)), (1000, 10_000));
+        let options = || (get(PURGE_DELAY), get(GENERIC_COLLECT), get(PAGE_MAX_RECLAIM));
+        assert_eq!(options(), (1000, 10_000, -1));
         keep_to_a_limit();
-        assert_eq!((get(PURGE_DELAY), get(GENERIC_COLLECT)), (0, 500));
+        assert_eq!(options(), (0, 500, 16));
     }
 }
