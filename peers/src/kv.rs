@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use lode_workload::harness::RunError;
-use lode_workload::kv::{Options, Sizes, Space, plain, run as race, table};
+use lode_workload::kv::{Case, Options, Sizes, Space, plain, run as race, table};
 
 use crate::{Failure, MB, stores};
 
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "2048")]
     cache: u64,
     /// Letters of the cases: ABCDE
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", value_parser = Case::parse_letters)]
     cases: String,
     /// recycled, fresh or both
     #[arg(long, default_value = "both")]
@@ -64,6 +64,10 @@ pub(crate) fn run(args: &Args, stop: &dyn Fn() -> bool) -> Result<(), Failure> {
     };
     let mut entries = stores::all(options.sizes, (args.cache * MB) as usize, SEED);
     entries.push(plain(options.sizes, SEED));
+    if let Some(name) = args.stores.iter().find(|name| entries.iter().all(|e| e.name != **name)) {
+        let all: Vec<&str> = entries.iter().map(|e| &e.name[..]).collect();
+        return Err(format!("{name} is no store: there are {}", all.join("; ")).into());
+    }
     if !args.stores.is_empty() {
         entries.retain(|e| args.stores.contains(&e.name));
     }

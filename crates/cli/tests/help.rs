@@ -99,6 +99,10 @@ fn a_bad_command_line_is_one_line() {
     fail(["drive", "replay", "--capacity", "-1", "t"], 2, &["512MB"]);
     fail(["bench", "tpcc", "--check-only"], 2, &["--drive"]);
     fail(["bench", "tpcc", "--warehouses", "0"], 2, &["--warehouses"]);
+    fail(["bench", "kv", "--cases", "AQ"], 2, &["--cases", "letters from A to E"]);
+    let dir = std::env::temp_dir();
+    let dir = dir.to_str().expect("a path of letters");
+    fail(["bench", "kv", "--cases", "BE", "--space", "fresh", "--dir", dir], 1, &["page batches (A) alone"]);
     fail(["bench", "ycsb", "--mixes", "AG"], 2, &["letters from A to F"]);
     fail(["bench", "ycsb", "--distribution", "normal"], 2, &["uniform, zipfian or latest"]);
     fail(["bench", "kv", "--space", "new"], 2, &["recycled, fresh, both"]);

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use datafusion::arrow::compute::concat_batches;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{Field, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::DFSchema;
 use datafusion::logical_expr::dml::InsertOp;
-use datafusion::logical_expr::{DmlStatement, Expr, ExprSchemable, LogicalPlan, WriteOp};
+use datafusion::logical_expr::{DmlStatement, Expr, ExprSchemable, LogicalPlan, Projection, Values, WriteOp};
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{Insert, Statement as Sql, TableObject};
 use futures::{StreamExt, stream};
@@ -37,6 +38,7 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
     };
     let def = Arc::new(table.def().clone());
     check_inserted(&input, &def)?;
+    let input = with_nullable_values(Arc::unwrap_or_clone(input))?;
     let checks = Checks::of(&state, &def)?;
 
     let (schema, mut rows) = start(&state, &input).await?;
@@ -115,6 +117,18 @@ fn check_inserted(input: &LogicalPlan, table: &TableDef) -> Result<(), SqlError>
         }
     }
     Ok(())
+}
+
+/// Lets VALUES have NULL where a column may not: DataFusion gives them the table's types, and refuses such a row in words that name
+/// no column of the table. The engine does so afterwards, and names it.
+fn with_nullable_values(input: LogicalPlan) -> Result<LogicalPlan, SqlError> {
+    let LogicalPlan::Projection(Projection { expr, input: source, .. }) = &input else { return Ok(input) };
+    let LogicalPlan::Values(Values { schema, values }) = source.as_ref() else { return Ok(input) };
+    let nullable = |field: &Arc<Field>| Arc::new(field.as_ref().clone().with_nullable(true));
+    let fields = schema.iter().map(|(qualifier, field)| (qualifier.cloned(), nullable(field)));
+    let schema = DFSchema::new_with_metadata(fields.collect(), schema.metadata().clone())?;
+    let source = LogicalPlan::Values(Values { schema: Arc::new(schema), values: values.clone() });
+    Ok(LogicalPlan::Projection(Projection::try_new(expr.clone(), Arc::new(source))?))
 }
 
 fn check(table: &TableDef, i: usize, from: &datafusion::arrow::datatypes::DataType) -> Result<(), SqlError> {

@@ -69,6 +69,19 @@ impl Case {
         }
     }
 
+    /// Letters of cases, in capitals; none are all.
+    ///
+    /// # Errors
+    /// What letters there are.
+    pub fn parse_letters(text: &str) -> Result<String, String> {
+        let letters = text.to_ascii_uppercase();
+        let is_one = |c: char| Self::GROUPS.concat().iter().any(|case| case.letter() == c);
+        match letters.chars().all(is_one) {
+            true => Ok(letters),
+            false => Err("cases are letters from A to E, such as AB".into()),
+        }
+    }
+
     /// Its name.
     pub fn name(self) -> String {
         match self {

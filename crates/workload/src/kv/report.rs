@@ -43,6 +43,9 @@ pub fn run(
     each: &mut dyn FnMut(&Row) -> Result<(), RunError>,
 ) -> Result<(), RunError> {
     let asked = |c: &&Case| options.cases.is_empty() || options.cases.contains(c.letter());
+    if options.spaces == [Space::Fresh] && !options.cases.is_empty() && !options.cases.contains('A') {
+        return Err(StoreError::Failed("on fresh space page batches (A) alone are measured".into()).into());
+    }
     for space in &options.spaces {
         if *space == Space::Recycled {
             let data = options.sizes.records * u64::from(options.sizes.record_bytes);

@@ -9,7 +9,7 @@ use lode_command::{Budget, Device};
 use lode_engine::{Database, DatabaseOptions, EngineError};
 use lode_workload::harness::RunError;
 use lode_workload::kv::{
-    Contest, Contestant, DeviceContest, Entry, Options, Sizes, Space, plain, run as race, table,
+    Case, Contest, Contestant, DeviceContest, Entry, Options, Sizes, Space, plain, run as race, table,
 };
 use lode_workload::lode::LodeStore;
 use lode_workload::store::{OneTree, StoreError};
@@ -75,7 +75,7 @@ pub(super) struct Args {
     cache: u64,
 
     /// Letters of the cases; all without it
-    #[arg(long, value_name = "LETTERS", default_value = "")]
+    #[arg(long, value_name = "LETTERS", default_value = "", hide_default_value = true, value_parser = Case::parse_letters)]
     cases: String,
 
     /// On what space: recycled, fresh or both
@@ -115,7 +115,7 @@ pub(super) fn run(args: &Args) -> CliResult {
             "fresh" => vec![Space::Fresh],
             _ => vec![Space::Recycled, Space::Fresh],
         },
-        cases: args.cases.to_ascii_uppercase(),
+        cases: args.cases.clone(),
     };
     let Some(path) = &args.drive else {
         let sizes = options.sizes;
