@@ -24,7 +24,7 @@ const PAGE_MAX_RECLAIM: mi_option_t = 41;
 pub(crate) fn keep_to_a_limit() {
     set(PURGE_DELAY, 0);
     set(GENERIC_COLLECT, 500);
-    set(PAGE_MAX_RECLAIM, 16);
+    set(PAGE_MAX_RECLAIM, 64);
     without_huge_pages();
 }
 
@@ -59,6 +59,6 @@ mod tests {
         let options = || (get(PURGE_DELAY), get(GENERIC_COLLECT), get(PAGE_MAX_RECLAIM));
         assert_eq!(options(), (1000, 10_000, -1));
         keep_to_a_limit();
-        assert_eq!(options(), (0, 500, 16));
+        assert_eq!(options(), (0, 500, 64));
     }
 }
