@@ -122,13 +122,18 @@ fn check_inserted(input: &LogicalPlan, table: &TableDef) -> Result<(), SqlError>
 /// Lets VALUES have NULL where a column may not: DataFusion gives them the table's types, and refuses such a row in words that name
 /// no column of the table. The engine does so afterwards, and names it.
 fn with_nullable_values(input: LogicalPlan) -> Result<LogicalPlan, SqlError> {
-    let LogicalPlan::Projection(Projection { expr, input: source, .. }) = &input else { return Ok(input) };
-    let LogicalPlan::Values(Values { schema, values }) = source.as_ref() else { return Ok(input) };
+    let (expr, source) = match input {
+        LogicalPlan::Projection(p) if matches!(*p.input, LogicalPlan::Values(_)) => (p.expr, p.input),
+        other => return Ok(other),
+    };
+    let LogicalPlan::Values(Values { schema, values }) = Arc::unwrap_or_clone(source) else {
+        unreachable!("it was just looked at")
+    };
     let nullable = |field: &Arc<Field>| Arc::new(field.as_ref().clone().with_nullable(true));
     let fields = schema.iter().map(|(qualifier, field)| (qualifier.cloned(), nullable(field)));
     let schema = DFSchema::new_with_metadata(fields.collect(), schema.metadata().clone())?;
-    let source = LogicalPlan::Values(Values { schema: Arc::new(schema), values: values.clone() });
-    Ok(LogicalPlan::Projection(Projection::try_new(expr.clone(), Arc::new(source))?))
+    let source = LogicalPlan::Values(Values { schema: Arc::new(schema), values });
+    Ok(LogicalPlan::Projection(Projection::try_new(expr, Arc::new(source))?))
 }
 
 fn check(table: &TableDef, i: usize, from: &datafusion::arrow::datatypes::DataType) -> Result<(), SqlError> {
