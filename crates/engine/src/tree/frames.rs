@@ -269,9 +269,14 @@ pub(crate) struct Reader<'a>(Reading<'a, Frame>);
 impl Reader<'_> {
     /// Asks for what a search of the newest versions of these pages looks at, for up to a few dozen of them.
     pub(crate) fn prefetch(&self, lpids: &[Lpid]) {
-        lpids.iter().for_each(|lpid| self.0.prefetch(lpid.raw()));
-        lpids.iter().for_each(|lpid| self.0.prefetch_whole(lpid.raw()));
+        self.prefetch_frames(lpids.iter().copied());
         lpids.iter().filter_map(|lpid| self.0.get(lpid.raw())).for_each(|frame| frame.body.prefetch());
+    }
+
+    /// Asks for the newest versions of these pages, what their bodies point to aside.
+    fn prefetch_frames(&self, lpids: impl Iterator<Item = Lpid> + Clone) {
+        lpids.clone().for_each(|lpid| self.0.prefetch(lpid.raw()));
+        lpids.for_each(|lpid| self.0.prefetch_whole(lpid.raw()));
     }
 
     /// The version that a snapshot sees; `None` when only its view of the drive has it.
@@ -468,7 +473,7 @@ impl Frames {
         replaced.clear();
         let mut gone = self.newest.departures();
         for frames in frames.chunks(TOGETHER) {
-            self.prefetch_old(frames);
+            self.enter_reader().prefetch_frames(frames.iter().map(|f| f.lpid));
             for frame in frames {
                 let mut shard = self.newest.lock(frame.lpid.raw());
                 // Whoever finds the new version finds the old ones behind it; nobody who finds the old one sees the new one yet.
@@ -500,13 +505,6 @@ impl Frames {
         }
         // What their counts wait for has come by now.
         drop(old);
-    }
-
-    /// Asks for what is in the places of these versions.
-    fn prefetch_old(&self, frames: &[Arc<Frame>]) {
-        let reader = self.newest.enter();
-        frames.iter().for_each(|f| reader.prefetch(f.lpid.raw()));
-        frames.iter().for_each(|f| reader.prefetch_whole(f.lpid.raw()));
     }
 
     /// The view of the drive that holds all that was written so far is this one.

@@ -43,7 +43,7 @@ pub fn run(
     each: &mut dyn FnMut(&Row) -> Result<(), RunError>,
 ) -> Result<(), RunError> {
     let asked = |c: &&Case| options.cases.is_empty() || options.cases.contains(c.letter());
-    if options.spaces == [Space::Fresh] && !options.cases.is_empty() && !options.cases.contains('A') {
+    if options.spaces == [Space::Fresh] && !asked(&&Case::PagesInTurn) {
         return Err(StoreError::Failed("on fresh space page batches (A) alone are measured".into()).into());
     }
     for space in &options.spaces {
