@@ -1,7 +1,5 @@
 //! Plain tables of text for people: columns aligned, headings above a rule.
 
-use std::fmt::Write as _;
-
 /// Longest rule under a heading, in characters.
 const RULE_MAX: usize = 60;
 
@@ -66,12 +64,18 @@ impl TextTable {
     fn line<'a>(&self, out: &mut String, widths: &[usize], cells: impl Iterator<Item = &'a str>) {
         let mut line = String::new();
         for (i, (cell, &width)) in cells.zip(widths).enumerate() {
-            let gap = if i == 0 { "" } else { "  " };
-            // Writing to a String can not fail.
-            let _ = match self.right[i] {
-                true => write!(line, "{gap}{cell:>width$}"),
-                false => write!(line, "{gap}{cell:<width$}"),
-            };
+            if i > 0 {
+                line.push_str("  ");
+            }
+            // A width of `format!` has 16 bits, and panics beyond them.
+            let fill = width.saturating_sub(cell.chars().count());
+            if self.right[i] {
+                line.extend(std::iter::repeat_n(' ', fill));
+            }
+            line.push_str(cell);
+            if !self.right[i] {
+                line.extend(std::iter::repeat_n(' ', fill));
+            }
         }
         out.push_str(line.trim_end());
         out.push('\n');
@@ -152,6 +156,14 @@ mod tests {
         let mut t = TextTable::new(&["plan", ">n"]);
         t.row(["a\n  b".into(), "1".into()]);
         assert_eq!(t.render(), "plan  n\n----  -\na     1\n  b\n");
+    }
+
+    #[test]
+    fn a_cell_of_more_than_65_535_characters_is_written() {
+        let long = "x".repeat(70_000);
+        let mut t = TextTable::new(&["plan", ">n"]);
+        t.row([long.clone(), "1".into()]);
+        assert!(t.render().contains(&format!("{long}  1\n")));
     }
 
     #[test]

@@ -177,7 +177,9 @@ fn comparable(a: DataType, b: DataType) -> bool {
 fn arith(op: ArithOp, a: DataType, b: DataType, caps_digits: bool) -> Result<DataType, ProgramError> {
     use DataType::{BigInt, Decimal, Double, Integer, Real, SmallInt};
     match (a, b) {
-        (SmallInt | Integer | BigInt, _) if a == b => Ok(a),
+        (SmallInt, SmallInt) => Ok(Integer),
+        (Integer, Integer) => Ok(BigInt),
+        (BigInt, BigInt) => Err(ProgramError::Unsupported("arithmetic on BIGINT, which may not fit")),
         (Real | Double, _) if a == b => Err(ProgramError::Unsupported("arithmetic on floats")),
         (Decimal { precision: p1, scale: s1 }, Decimal { precision: p2, scale: s2 }) => {
             let (precision, scale) = match op {

@@ -1,12 +1,12 @@
 //! Expressions: typed trees over the columns of one page, as they are before they are checked.
 //!
 //! Semantics are SQL's, and exactly DataFusion's where both can evaluate: three-valued logic, exact decimals,
-//! IEEE total order for floats, bytewise order for strings, wrapping integers. An expression that could fail while
-//! it runs (division, narrowing casts) can not be written.
+//! IEEE total order for floats, bytewise order for strings. An expression that could fail while it runs (division,
+//! narrowing casts, sums of BIGINT that may not fit) cannot be written.
 //!
 //! Typing rules (held by [`crate::Program::check`]):
-//!   `Compare`, `In`: both sides of one type, decimals of one scale.  `Arith` on integers: both sides of one integer
-//!   type, which is the result's, wrapping.  On decimals: `Add` and `Sub` have scale max(s1, s2) and precision
+//!   `Compare`, `In`: both sides of one type, decimals of one scale.  `Arith` on integers: both sides of one type,
+//!   SMALLINT with an INTEGER as its result, or INTEGER with a BIGINT: so it cannot overflow.  On decimals: `Add` and `Sub` have scale max(s1, s2) and precision
 //!   max(p1 - s1, p2 - s2) + 1 + scale, `Mul` scale s1 + s2 and precision p1 + p2 + 1, at most 38: so they cannot
 //!   overflow.  On floats there is none: which of two NaNs an operation passes on is left to the compiler, and the
 //!   total order tells NaNs apart.  `Cast`: only where no value can fail or lose (see [`Expr::Cast`]).

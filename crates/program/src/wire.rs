@@ -266,7 +266,11 @@ mod tests {
             ]),
             Expr::In { value: col(1), list: vec![Value::text("a"), Value::Null] },
             Expr::Like { value: col(1), pattern: "%x_".into(), case_insensitive: false },
-            Expr::Compare(CompareOp::NotEq, Box::new(Expr::Arith(ArithOp::Mul, col(0), int(3))), int(9)),
+            Expr::Compare(
+                CompareOp::NotEq,
+                Box::new(Expr::Arith(ArithOp::Mul, col(0), int(3))),
+                Box::new(Expr::Const(Value::Int(9), DataType::BigInt)),
+            ),
             Expr::Compare(
                 CompareOp::Lt,
                 Box::new(Expr::Cast(col(0), DataType::Double)),

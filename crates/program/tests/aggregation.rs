@@ -10,7 +10,6 @@ use lode_base::PageBuf;
 use lode_page::{Column, DataType, Schema, Value, Values};
 use lode_program::{
     Aggregation, ArithOp, Call, EvalError, Expr, GroupTable, Meter, Program, Selection, select,
-    type_of_argument,
 };
 use proptest::prelude::*;
 
@@ -86,18 +85,6 @@ fn merge(call: &Call, known: Option<Known>, v: &Value) -> Option<Known> {
     })
 }
 
-/// The sum of 64-bit integers wraps there.
-fn settled(schema: &Schema, call: &Call, known: Option<Known>) -> Option<Known> {
-    match (call, known) {
-        (Call::Sum(e), Some(Known::Number(n)))
-            if !matches!(type_of_argument(schema, e).unwrap(), DataType::Decimal { .. }) =>
-        {
-            Some(Known::Number((n as i64).into()))
-        }
-        (_, known) => known,
-    }
-}
-
 /// By the definition: row by row.
 fn by_hand(p: &Program, memory: &Memory, rows: &[u32]) -> Groups {
     let a = p.aggregation().unwrap();
@@ -116,11 +103,6 @@ fn by_hand(p: &Program, memory: &Memory, rows: &[u32]) -> Groups {
                 Call::Sum(e) | Call::Min(e) | Call::Max(e) => naive::value(p.schema(), e, &column).0,
             };
             *state = merge(call, state.take(), &value);
-        }
-    }
-    for states in groups.values_mut() {
-        for (s, call) in states.iter_mut().zip(&a.calls) {
-            *s = settled(p.schema(), call, s.take());
         }
     }
     groups
@@ -153,7 +135,7 @@ fn by_table(
             assert!(seen.insert(k.clone()), "a group comes out once of a table: {k}");
             let states = groups.entry(k).or_insert_with(|| vec![None; a.calls.len()]);
             for ((state, call), c) in states.iter_mut().zip(&a.calls).zip(&columns[keys..]) {
-                *state = settled(p.schema(), call, merge(call, state.take(), &c.value(row)));
+                *state = merge(call, state.take(), &c.value(row));
             }
         }
     }
@@ -219,6 +201,23 @@ fn a_product_that_does_not_fit_is_an_error_unless_it_is_null_or_did_not_pass() {
     assert_eq!(check(None, passed(0b101)), Ok(Some(Known::Number(34))));
     assert_eq!(check(Some(&[0b101]), Selection::All), Ok(Some(Known::Number(34))));
     assert_eq!(check(Some(&[0b110]), Selection::All), Err(EvalError::Overflow));
+}
+
+#[test]
+fn sums_of_bigint_do_not_wrap_at_64_bits_nor_sums_of_decimals_at_128() {
+    let data = Values::Fixed { width: 8, data: PageBuf::from_values(&[i64::MAX, i64::MAX, -1]) };
+    let column = Column::new(DataType::BigInt, 3, None, data).unwrap();
+    let sum = || Aggregation { group_by: vec![], calls: vec![Call::Sum(Expr::Column(0))], groups_max: 1 };
+    let p = Program::check(schema(&[DataType::BigInt]), None, vec![], false).unwrap();
+    let p = p.with_aggregation(sum()).unwrap();
+    let (groups, _) = by_table(&p, &mut Memory::new(3, vec![column]), &[Selection::All]).unwrap();
+    assert_eq!(groups["[]"][0], Some(Known::Number(2 * i128::from(i64::MAX) - 1)));
+
+    let t = DataType::Decimal { precision: 38, scale: 2 };
+    let p = Program::check(schema(&[t]), None, vec![], false).unwrap().with_aggregation(sum()).unwrap();
+    let most = 10i128.pow(38) - 1;
+    let mut memory = Memory::new(2, vec![decimals(&[most, most], None)]);
+    assert_eq!(by_table(&p, &mut memory, &[Selection::All]).map(|_| ()), Err(EvalError::Overflow));
 }
 
 #[test]

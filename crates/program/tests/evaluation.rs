@@ -227,7 +227,8 @@ fn pages_that_cannot_match_are_skipped() {
     // What is computed is followed too.
     let tenfold =
         Expr::Arith(lode_program::ArithOp::Mul, col(0), Box::new(Expr::Const(Value::Int(10), types[0])));
-    let over = |v| Expr::compare(CompareOp::Gt, tenfold.clone(), Expr::Const(Value::Int(v), types[0]));
+    let over =
+        |v| Expr::compare(CompareOp::Gt, tenfold.clone(), Expr::Const(Value::Int(v), DataType::BigInt));
     check(over(300), false);
     check(over(299), true);
     check(Expr::compare(CompareOp::Lt, Expr::Column(0), Expr::Const(Value::Null, types[0])), false);

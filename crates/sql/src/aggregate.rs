@@ -35,6 +35,7 @@ use lode_program::{Aggregation, Call};
 use crate::Offload;
 use crate::arrow_convert::arrow_type;
 use crate::scan::{GroupForm, LodeScanExec, StateColumn, estimate};
+use crate::semantics::CHECKED_SUM;
 use crate::translate::Translator;
 
 /// Groups that the drive keeps at a time: with their keys and states, some megabytes of its memory.
@@ -225,7 +226,7 @@ impl<'a> Below<'a> {
         let e = Translator::new(spec.table.schema(), &spec.output).argument(&inlined, &t)?;
         match name {
             "count" => calls.state(Call::Count(e), &ArrowType::Int64),
-            "sum" => calls.sum(e, &t),
+            "sum" | CHECKED_SUM => calls.sum(e, &t),
             "min" => calls.state(Call::Min(e), &t),
             "max" => calls.state(Call::Max(e), &t),
             "avg" => {

@@ -12,6 +12,7 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
+use lode_command::CommandError;
 use lode_engine::EngineError;
 
 use crate::catalog::RESERVED_PREFIX;
@@ -51,6 +52,42 @@ pub enum SqlError {
         /// The constraint.
         constraint: String,
     },
+    /// A number that its type cannot hold.
+    #[error("{0} out of range")]
+    OutOfRange(&'static str),
+    /// A division, or a remainder, by zero.
+    #[error("division by zero")]
+    DivisionByZero,
+    /// An argument for which a function has no value.
+    #[error("{message}")]
+    Domain {
+        /// Its SQLSTATE.
+        state: &'static str,
+        /// What is wrong with it.
+        message: &'static str,
+    },
+    /// A value, spelled so, that is none of a type.
+    #[error("invalid input syntax for type {of}: {value:?}")]
+    BadInput {
+        /// The type.
+        of: &'static str,
+        /// How it is spelled.
+        value: String,
+    },
+    /// Two types between which there is no cast.
+    #[error("cannot cast type {from} to {to}")]
+    NoCast {
+        /// The type of the value.
+        from: String,
+        /// The type that was asked for.
+        to: String,
+    },
+    /// Types that no operator of this name takes: `date = integer`.
+    #[error("operator does not exist: {0}")]
+    NoOperator(String),
+    /// Types that have no type in common.
+    #[error("{0} cannot be matched")]
+    NoMatch(String),
     /// The transaction failed before; it can only be rolled back.
     #[error("current transaction is aborted, commands ignored until end of transaction block")]
     TransactionFailed,
@@ -94,6 +131,13 @@ impl SqlError {
         match self {
             Self::Syntax { .. } => "42601",
             Self::Unsupported(_) => "0A000",
+            Self::OutOfRange(_) => "22003",
+            Self::DivisionByZero => "22012",
+            Self::Domain { state, .. } => state,
+            Self::BadInput { .. } => "22P02",
+            Self::NoCast { .. } => "42846",
+            Self::NoOperator(_) => "42883",
+            Self::NoMatch(_) => "42804",
             Self::TransactionFailed => "25P02",
             Self::ReadOnly => "25006",
             Self::Check { .. } => "23514",
@@ -151,6 +195,7 @@ fn engine_sqlstate(e: &EngineError) -> &'static str {
         | EngineError::Page(_) => "XX001",
         EngineError::NewerCatalog { .. } | EngineError::NoCatalog { .. } => "XX000",
         EngineError::NoSuchRow { .. } | EngineError::Program(_) | EngineError::Protocol { .. } => "XX000",
+        EngineError::Drive(CommandError::Overflow(_)) => "22003",
         EngineError::Drive(_) | EngineError::Device(_) => "58030",
     }
 }

@@ -18,7 +18,6 @@ use datafusion::execution::context::{SQLOptions, SessionState};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{SendableRecordBatchStream, execute_stream};
 use datafusion::prelude::SessionConfig;
@@ -29,14 +28,12 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::catalog::{CATALOG, CatalogAt, SCHEMA};
 use crate::config::configure;
-use crate::membership::UnknownMembership;
 use crate::memory::query_memory;
 use crate::modelled::physical_rules;
-use crate::numeric::DoubleMeetsDecimal;
 use crate::options::{CommitDurability, LodeOptions};
 use crate::statement::{Statement, StatementResult};
 use crate::transaction::{TransactionStatus, Transactions};
-use crate::{Offload, QueryCounts, SqlError, StatementCounts};
+use crate::{Offload, QueryCounts, SqlError, StatementCounts, semantics};
 
 /// How a session starts; `SET` changes most of it later.
 #[derive(Clone, Debug)]
@@ -113,13 +110,14 @@ impl Session {
         let initial = config.options().clone();
         let memory = query_memory(db.clone(), options.memory_bytes);
         let runtime = RuntimeEnvBuilder::new().with_memory_pool(memory).build_arc()?;
-        let state = SessionStateBuilder::new()
+        let mut state = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(runtime)
             .with_default_features()
-            .with_analyzer_rules(analyzer_rules())
+            .with_analyzer_rules(semantics::analyzer_rules())
             .with_physical_optimizer_rules(physical_rules(host.as_ref()))
             .build();
+        semantics::register_functions(&mut state)?;
         Ok(Self {
             db,
             state: Arc::new(RwLock::new(state)),
@@ -139,10 +137,18 @@ impl Session {
     /// transaction, which can only be rolled back then. A query can also fail later, while its rows are taken.
     pub async fn execute(&self, script: &str) -> Result<Vec<StatementResult>, SqlError> {
         let mut results = Vec::new();
-        for statement in Statement::parse(script)? {
+        for statement in self.parse(script)? {
             results.push(self.run(&statement).await?);
         }
         Ok(results)
+    }
+
+    /// The statements of a script; one that is malformed fails the open transaction, as any error in it does.
+    ///
+    /// # Errors
+    /// As [`Statement::parse`].
+    pub fn parse(&self, script: &str) -> Result<Vec<Statement>, SqlError> {
+        Statement::parse(script).inspect_err(|_| self.transactions.fail())
     }
 
     /// Runs one statement.
@@ -314,14 +320,6 @@ pub(crate) async fn start(
     let physical = state.create_physical_plan(plan).await?;
     let stream = execute_stream(physical, state.task_ctx())?;
     Ok((stream.schema(), stream))
-}
-
-/// DataFusion's rules, and before them Lode's.
-fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
-    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
-        vec![Arc::new(UnknownMembership), Arc::new(DoubleMeetsDecimal)];
-    rules.extend(Analyzer::new().rules);
-    rules
 }
 
 /// Runs `work` on a thread with a stack for the deepest statement. Dropping the future stops it.

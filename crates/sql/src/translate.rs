@@ -26,9 +26,11 @@ use datafusion::physical_expr::expressions::{
     LikeExpr, Literal, NotExpr,
 };
 use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
-use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, create_physical_expr};
 use lode_page::{DataType, Schema, Value};
 use lode_program::{ArithOp, CompareOp, Expr, type_of, type_of_argument};
+
+use crate::semantics::{SAME, checked_operator};
 
 mod weak;
 
@@ -135,6 +137,13 @@ impl<'a> Translator<'a> {
         }
         if let Some(c) = e.downcast_ref::<CastExpr>() {
             return cast(down(c.expr())?, c.cast_type(), |e| type_of_argument(self.schema, e).ok());
+        }
+        if let Some(f) = e.downcast_ref::<ScalarFunctionExpr>() {
+            return match (f.name(), f.args()) {
+                (SAME, [of]) => down(of),
+                (name, [a, b]) => self.binary(&checked_operator(name)?, down(a)?, down(b)?),
+                _ => None,
+            };
         }
         if e.downcast_ref::<ScalarSubqueryExpr>().is_some() {
             return constant(&value_now(e)?);

@@ -128,7 +128,7 @@ async fn runtime_filters_keep_every_row_that_joins() {
 
 /// Aggregates and the columns that they can be had of without a rounding that depends on the order.
 fn call(random: &mut Random) -> String {
-    let exact = ["si", "i", "l", "n", "w", "n * 2", "n * n", "w - n", "i + i", "n * (1 - n)"];
+    let exact = ["si", "i", "l", "n", "w", "n * 2", "n * n", "w - n", "CAST(i AS BIGINT) + i", "n * (1 - n)"];
     let any = ["b", "si", "i", "l", "n", "w", "s", "x", "dt", "ts", "r", "d"];
     let ordered = ["si", "i", "l", "n", "w", "s", "dt", "ts", "n + w"];
     match random.below(7) {
@@ -233,10 +233,7 @@ async fn a_product_of_too_many_digits_is_an_error_at_every_level() {
     for level in Offload::ALL {
         let (got, _) = answer(&session, level, "SELECT sum(a * a) FROM p").await;
         let e = got.expect_err("no answer can hold it");
-        assert!(
-            !e.contains('\n') && e.to_lowercase().contains("overflow") || e.contains("digits"),
-            "{level}: {e}"
-        );
+        assert!(!e.contains('\n') && (e.contains("out of range") || e.contains("digits")), "{level}: {e}");
         let (got, _) = answer(&session, level, "SELECT sum(a * a) FROM p WHERE a < 10").await;
         assert!(got.expect("9").contains("| 9 "), "{level}");
     }

@@ -9,9 +9,9 @@
 //! sums by adding, least and greatest by comparing. So the table is bounded: when a group does not fit, all that are
 //! there come out, and it begins anew. AVG is a sum and a count.
 //!
-//! Exactness: counts and sums of integers wrap at 64 bits, sums of decimals at 128, whatever the order, as DataFusion's
-//! do. Arithmetic on decimals within an argument may need more than 38 digits by its types; a value that does not fit
-//! 128 bits is an error. Sums of floats are added in the order of pages and rows.
+//! Exactness: nothing wraps. The sum of a BIGINT is a DECIMAL, which has room for it. Arithmetic on decimals within an
+//! argument may need more than 38 digits by its types; a value, or a sum, that does not fit 128 bits is an error. Sums of
+//! floats are added in the order of pages and rows.
 
 mod arguments;
 mod keys;
@@ -50,7 +50,8 @@ pub enum Call {
     CountRows,
     /// How many of them have a value: BIGINT.
     Count(Expr),
-    /// The sum: BIGINT of integers, DECIMAL(38, s) of decimals of scale s, DOUBLE of floats; NULL without a value.
+    /// The sum: BIGINT of SMALLINT and INTEGER, DECIMAL(38, 0) of BIGINT, DECIMAL(38, s) of decimals of scale s, DOUBLE of
+    /// floats; NULL without a value.
     Sum(Expr),
     /// The least value: of the argument's type, which is no float and not BOOLEAN; NULL without a value.
     Min(Expr),
@@ -76,7 +77,8 @@ impl Call {
             // Whether there is one is all that counting asks of a value.
             (Self::Count(Expr::Column(_)), DataType::Boolean) => Ok(BigInt),
             (_, DataType::Boolean) => ill("an aggregate"),
-            (Self::Count(_), _) | (Self::Sum(_), SmallInt | Integer | BigInt) => Ok(BigInt),
+            (Self::Count(_), _) | (Self::Sum(_), SmallInt | Integer) => Ok(BigInt),
+            (Self::Sum(_), BigInt) => Ok(Decimal { precision: SUM_DIGITS, scale: 0 }),
             (Self::Sum(_), Decimal { scale, .. }) => Ok(Decimal { precision: SUM_DIGITS, scale }),
             (Self::Sum(_), Real | Double) => Ok(Double),
             (Self::Sum(_), _) => ill("the sum"),

@@ -100,18 +100,19 @@ impl State {
         }
     }
 
-    /// Takes the values of rows.
-    pub(super) fn take(&mut self, rows: &Rows<'_>, data: &Data<'_>) {
+    /// Takes the values of rows; answers whether all sums fit.
+    #[must_use]
+    pub(super) fn take(&mut self, rows: &Rows<'_>, data: &Data<'_>) -> bool {
         match (self, data) {
             (Self::Count(_), _) => unreachable!("counts take no values"),
-            (Self::Ints(s), Data::I16(l)) => s.add(rows, l, |a, v| a.wrapping_add(v.into())),
-            (Self::Ints(s), Data::I32(l)) => s.add(rows, l, |a, v| a.wrapping_add(v.into())),
-            (Self::Ints(s), Data::I64(l)) => s.add(rows, l, i64::wrapping_add),
-            (Self::Decimals(s), Data::I32(l)) => s.add(rows, l, |a, v| a.wrapping_add(v.into())),
-            (Self::Decimals(s), Data::I64(l)) => s.add(rows, l, |a, v| a.wrapping_add(v.into())),
-            (Self::Decimals(s), Data::I128(l)) => s.add(rows, l, i128::wrapping_add),
-            (Self::Doubles(s), Data::F32(l)) => s.add(rows, l, |a, v| a + f64::from(v)),
-            (Self::Doubles(s), Data::F64(l)) => s.add(rows, l, |a, v| a + v),
+            (Self::Ints(s), Data::I16(l)) => return s.add(rows, l, |a, v| a.overflowing_add(v.into())),
+            (Self::Ints(s), Data::I32(l)) => return s.add(rows, l, |a, v| a.overflowing_add(v.into())),
+            (Self::Ints(s), Data::I64(l)) => return s.add(rows, l, i64::overflowing_add),
+            (Self::Decimals(s), Data::I32(l)) => return s.add(rows, l, |a, v| a.overflowing_add(v.into())),
+            (Self::Decimals(s), Data::I64(l)) => return s.add(rows, l, |a, v| a.overflowing_add(v.into())),
+            (Self::Decimals(s), Data::I128(l)) => return s.add(rows, l, i128::overflowing_add),
+            (Self::Doubles(s), Data::F32(l)) => return s.add(rows, l, |a, v| (a + f64::from(v), false)),
+            (Self::Doubles(s), Data::F64(l)) => return s.add(rows, l, |a, v| (a + v, false)),
             (Self::Extreme { greatest, values }, data) => match data {
                 Data::I16(l) => extreme(rows, l, *greatest, values),
                 Data::I32(l) => extreme(rows, l, *greatest, values),
@@ -131,6 +132,7 @@ impl State {
             }
             _ => unreachable!("the argument's type was checked"),
         }
+        true
     }
 
     /// The results of all groups as a column of type `t`; then there are none.
@@ -161,17 +163,28 @@ impl<T: Copy + Default> Sums<T> {
         self.seen.resize(groups, false);
     }
 
-    fn add<V: Copy>(&mut self, rows: &Rows<'_>, lane: &Lane<'_, V>, add: impl Fn(T, V) -> T) {
+    /// Adds the values of rows; `add` also says whether the sum did not fit. Answers whether all did.
+    fn add<V: Copy>(&mut self, rows: &Rows<'_>, lane: &Lane<'_, V>, add: impl Fn(T, V) -> (T, bool)) -> bool {
+        let mut overflow = false;
         match (lane, rows.groups, rows.valid) {
             (Lane::Slice(values), None, None) => {
-                self.sums[0] = values.iter().fold(self.sums[0], |a, &v| add(a, v));
+                let mut sum = self.sums[0];
+                for &v in values.iter() {
+                    let (next, over) = add(sum, v);
+                    sum = next;
+                    overflow |= over;
+                }
+                self.sums[0] = sum;
                 self.seen[0] |= !values.is_empty();
             }
             (lane, ..) => rows.each(|i, g| {
-                self.sums[g] = add(self.sums[g], at(lane, i));
+                let (sum, over) = add(self.sums[g], at(lane, i));
+                self.sums[g] = sum;
+                overflow |= over;
                 self.seen[g] = true;
             }),
         }
+        !overflow
     }
 
     fn drain(&mut self, t: DataType, value: impl Fn(T) -> Value) -> Column {

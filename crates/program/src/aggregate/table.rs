@@ -44,8 +44,8 @@ impl GroupTable {
     /// (keys, then results, a column each, of as many rows as there are groups), and the table begins anew.
     ///
     /// # Errors
-    /// Those of the source; [`EvalError::Overflow`] when an argument's value does not fit 128 bits. The table is then
-    /// of no use.
+    /// Those of the source; [`EvalError::Overflow`] when an argument's value or a sum does not fit 128 bits (64 where the
+    /// sum is a BIGINT). The table is then of no use.
     pub fn take<S: ColumnSource>(
         &mut self,
         program: &Program,
@@ -87,10 +87,9 @@ impl GroupTable {
                         let (data, unfit) = inputs.evaluate(&argument.value, &(start..end));
                         let has_value =
                             |&i: &usize| rows.valid.is_none_or(|v| v[i / 64] >> (i % 64) & 1 == 1);
-                        if unfit.iter().any(has_value) {
+                        if unfit.iter().any(has_value) || !state.take(&rows, &data) {
                             return Err(EvalError::Overflow);
                         }
-                        state.take(&rows, &data);
                     }
                     start = end;
                 }

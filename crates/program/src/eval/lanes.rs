@@ -203,21 +203,25 @@ pub(crate) fn evaluate<'a>(val: &Val, rows: &Range<usize>, column: &impl Fn(u16)
     }
 }
 
+/// Integers become as wide as it takes to hold any result; decimals were checked to have the digits.
 pub(crate) fn arith<'a>(op: ArithOp, a: Data<'a>, b: Data<'a>) -> Data<'a> {
-    macro_rules! wrapping {
-        ($variant:ident, $a:expr, $b:expr) => {
-            Data::$variant(match op {
-                ArithOp::Add => $a.zip(&$b, |a, b| a.wrapping_add(b)),
-                ArithOp::Sub => $a.zip(&$b, |a, b| a.wrapping_sub(b)),
-                ArithOp::Mul => $a.zip(&$b, |a, b| a.wrapping_mul(b)),
-            })
-        };
-    }
     match (a, b) {
-        (Data::I16(a), Data::I16(b)) => wrapping!(I16, a, b),
-        (Data::I32(a), Data::I32(b)) => wrapping!(I32, a, b),
-        (Data::I64(a), Data::I64(b)) => wrapping!(I64, a, b),
-        (Data::I128(a), Data::I128(b)) => wrapping!(I128, a, b),
+        (Data::I16(a), Data::I16(b)) => Data::I32(match op {
+            ArithOp::Add => a.zip(&b, |a, b| i32::from(a) + i32::from(b)),
+            ArithOp::Sub => a.zip(&b, |a, b| i32::from(a) - i32::from(b)),
+            ArithOp::Mul => a.zip(&b, |a, b| i32::from(a) * i32::from(b)),
+        }),
+        (Data::I32(a), Data::I32(b)) => Data::I64(match op {
+            ArithOp::Add => a.zip(&b, |a, b| i64::from(a) + i64::from(b)),
+            ArithOp::Sub => a.zip(&b, |a, b| i64::from(a) - i64::from(b)),
+            ArithOp::Mul => a.zip(&b, |a, b| i64::from(a) * i64::from(b)),
+        }),
+        // Only values beyond their digits wrap.
+        (Data::I128(a), Data::I128(b)) => Data::I128(match op {
+            ArithOp::Add => a.zip(&b, i128::wrapping_add),
+            ArithOp::Sub => a.zip(&b, i128::wrapping_sub),
+            ArithOp::Mul => a.zip(&b, i128::wrapping_mul),
+        }),
         _ => unreachable!("arithmetic was checked to be on one exact type"),
     }
 }

@@ -227,7 +227,7 @@ impl View<'_> {
                 Some(a.start().checked_mul(*factor)?..=a.end().checked_mul(*factor)?)
             }
             Val::Arith { op, a, b } => {
-                let limits = self.limits(a)?;
+                let limits = self.limits(val)?;
                 let (a, b) = (self.interval(a)?, self.interval(b)?);
                 let ends = match op {
                     ArithOp::Add => [a.start().checked_add(*b.start())?, a.end().checked_add(*b.end())?],
@@ -243,7 +243,7 @@ impl View<'_> {
                         [ends[0], ends[3]]
                     }
                 };
-                // Beyond the ends of its type a value wraps.
+                // Decimals beyond their digits wrap.
                 (limits.contains(&ends[0]) && limits.contains(&ends[1])).then(|| ends[0]..=ends[1])
             }
         }
@@ -264,7 +264,12 @@ impl View<'_> {
             Val::Const(Data::I64(_)) | Val::ToI64(_) => 64,
             Val::Const(Data::I128(_)) | Val::ToDecimal(..) => 128,
             Val::Const(_) | Val::ToDouble(_) => return None,
-            Val::Arith { a, .. } => return self.limits(a),
+            // Twice as wide as its operands, or as wide as a decimal.
+            Val::Arith { a, .. } => {
+                let limits = self.limits(a)?;
+                let bits = i128::BITS - limits.end().leading_zeros() + 1;
+                (2 * bits).min(128)
+            }
         };
         Some(i128::MIN >> (128 - bits)..=i128::MAX >> (128 - bits))
     }

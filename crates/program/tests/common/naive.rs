@@ -81,16 +81,14 @@ fn arith(op: ArithOp, (a, ta): (Value, DataType), (b, tb): (Value, DataType), t:
     let scale = |t| if let DataType::Decimal { scale, .. } = t { u32::from(scale) } else { 0 };
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => {
-            let wide = match op {
-                ArithOp::Add => a.wrapping_add(b),
-                ArithOp::Sub => a.wrapping_sub(b),
-                ArithOp::Mul => a.wrapping_mul(b),
+            let exact = match op {
+                ArithOp::Add => a.checked_add(b),
+                ArithOp::Sub => a.checked_sub(b),
+                ArithOp::Mul => a.checked_mul(b),
             };
-            Value::Int(match t {
-                DataType::SmallInt => (wide as i16).into(),
-                DataType::Integer => (wide as i32).into(),
-                _ => wide,
-            })
+            let exact = Value::Int(exact.expect("a result as wide as it takes"));
+            assert!(exact.fits(t), "{op:?} of {ta} and {tb} is no {t}");
+            exact
         }
         (Value::Decimal(a), Value::Decimal(b)) => {
             let s = scale(ta).max(scale(tb));

@@ -259,8 +259,10 @@ pub(crate) fn scalar(rng: &mut Rng, t: DataType, depth: usize) -> Expr {
             Double if rng.one_in(3) => return cast(rng, Real),
             Decimal { precision: 30, .. } if rng.one_in(2) => return cast(rng, BigInt),
             Decimal { precision: 30, .. } => return cast(rng, dec(4, 0)),
-            SmallInt | Integer | BigInt => {
-                let (a, b) = (scalar(rng, t, depth - 1), scalar(rng, t, depth - 1));
+            // The result is twice as wide as its operands.
+            Integer | BigInt => {
+                let of = if t == BigInt { Integer } else { SmallInt };
+                let (a, b) = (scalar(rng, of, depth - 1), scalar(rng, of, depth - 1));
                 return Expr::Arith(op, Box::new(a), Box::new(b));
             }
             // Of scale 2 in the end, as a comparison asks; the digits need not agree.

@@ -19,8 +19,8 @@ use datafusion::logical_expr::{Expr, ExprSchemable};
 use datafusion::physical_expr::PhysicalExpr;
 use lode_engine::{ColumnDef, Rule, TableDef};
 
-use crate::SqlError;
 use crate::arrow_convert::arrow_type;
+use crate::{SqlError, semantics};
 
 /// The CHECKs of one table.
 #[derive(Clone)]
@@ -66,7 +66,7 @@ impl Checks {
                 .map(|i| i as u16)
                 .collect();
             columns.sort_unstable();
-            let expression = state.create_physical_expr(expr, &df)?;
+            let expression = state.create_physical_expr(semantics::expression(expr, &df)?, &df)?;
             checks.push(Check { name: c.name.clone(), columns, expression });
         }
         Ok(Self { table: table.name.clone(), schema, checks })

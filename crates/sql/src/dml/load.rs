@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 
 use super::{Change, Checks};
 use crate::arrow_convert::{arrow_type, from_arrow};
+use crate::semantics::to_column_type;
 use crate::session::blocking;
 use crate::transaction::Work;
 use crate::types::assignable;
@@ -149,6 +150,9 @@ pub(crate) fn to_array(table: &TableDef, column: u16, array: &ArrayRef) -> Resul
     if !assignable(array.data_type(), &to) {
         let from = array.data_type();
         return Err((0, format!("values of type {from} are not of type {}", def.declared)));
+    }
+    if let Some(rounded) = to_column_type(array, &to) {
+        return rounded.map_err(|e| (0, e.to_string()));
     }
     let options = CastOptions { safe: true, ..CastOptions::default() };
     let failed = |e: ArrowError| (0, SqlError::from(e).to_string());

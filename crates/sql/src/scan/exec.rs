@@ -130,6 +130,16 @@ impl fmt::Debug for LodeScanExec {
     }
 }
 
+/// Characters of run-time filters that a plan shows: a list of join keys has as many as it has keys.
+const RUNTIME_CHARS_MAX: usize = 300;
+
+fn shortened(text: &str) -> std::borrow::Cow<'_, str> {
+    match text.char_indices().nth(RUNTIME_CHARS_MAX) {
+        Some((end, _)) => format!("{}... ({} characters)", &text[..end], text.chars().count()).into(),
+        None => text.into(),
+    }
+}
+
 impl DisplayAs for LodeScanExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let spec = &self.spec;
@@ -166,7 +176,7 @@ impl DisplayAs for LodeScanExec {
         }
         if !self.runtime.is_empty() {
             let filters: Vec<String> = self.runtime.iter().map(ToString::to_string).collect();
-            write!(f, ", run-time filter={}", filters.join(" AND "))?;
+            write!(f, ", run-time filter={}", shortened(&filters.join(" AND ")))?;
         }
         Ok(())
     }

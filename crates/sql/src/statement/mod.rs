@@ -7,8 +7,11 @@
 //! ```
 
 mod depth;
+mod dialect;
+mod literals;
 mod parse;
 mod prepare;
+mod rows;
 
 use std::fmt;
 use std::sync::Arc;
@@ -66,7 +69,7 @@ impl fmt::Debug for StatementResult {
 /// Runs one statement of `session`.
 pub(crate) async fn run(session: &Session, statement: &Statement) -> Result<StatementResult, SqlError> {
     let mut parsed = (*statement.parsed).clone();
-    prepare::prepare(&mut parsed);
+    prepare::prepare(&mut parsed)?;
     match &parsed {
         Parsed::Statement(sql) => run_sql(session, sql).await,
         Parsed::Explain(explain) => run_explain(session, explain).await,

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use datafusion::sql::parser::{DFParserBuilder, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Statement as Sql};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Word};
 
 use super::depth;
+use super::dialect::LodeDialect;
 use crate::SqlError;
 use crate::catalog::{CATALOG, SCHEMA};
 
@@ -61,7 +61,7 @@ impl Statement {
     /// # Errors
     /// [`SqlError::Syntax`] with the line and column in the script.
     pub fn parse(script: &str) -> Result<Vec<Self>, SqlError> {
-        let dialect = PostgreSqlDialect {};
+        let dialect = LodeDialect;
         let tokens = Tokenizer::new(&dialect, script).tokenize_with_location().map_err(ParserError::from)?;
         let depth = depth::depth(&tokens)?;
         let mut parser = DFParserBuilder::new(tokens).with_dialect(&dialect).build()?;
@@ -137,6 +137,8 @@ pub(crate) fn table_name(name: &ObjectName) -> Result<String, SqlError> {
 
 #[cfg(test)]
 mod tests {
+    use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+
     use super::*;
 
     #[test]

@@ -1,89 +1,260 @@
 //! What Lode reads into a parsed statement before DataFusion plans it.
 //!
-//! - `1e300` is a DOUBLE; without an exponent, a number with a point is a DECIMAL.
+//! - Numbers have PostgreSQL's types (`literals.rs`), rows are compared column by column (`rows.rs`).
+//! - TIMESTAMP is TIMESTAMP(6).
+//! - `CAST(x AS VARCHAR(n))` cuts what is longer, as an explicit cast does in PostgreSQL.
 //! - Columns of a SELECT without a name may be equal, `SELECT 0, 0`: DataFusion wants names that differ, so a repeated
 //!   one is told apart by a number.
+//! - Clauses that DataFusion ignores are refused.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, ExactNumberInfo, Expr, Ident, Select, SelectItem, Value, VisitMut, VisitorMut,
+    BinaryOperator, CharacterLength, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, ObjectName, Query, Select, SelectItem,
+    SetExpr, Statement as Sql, TableFactor, TypedString, UnaryOperator, Value, Visit, VisitMut, Visitor,
+    VisitorMut,
 };
 
+use super::{literals, rows};
+use crate::SqlError;
+
 /// Prepares a statement. Recurses over it.
-pub(super) fn prepare(parsed: &mut Parsed) {
+///
+/// # Errors
+/// What is parsed and not carried out.
+pub(super) fn prepare(parsed: &mut Parsed) -> Result<(), SqlError> {
     match parsed {
         Parsed::Explain(explain) => prepare(&mut explain.statement),
         Parsed::Statement(sql) => {
-            let _ = sql.visit(&mut Preparer);
+            let is_insert = matches!(sql.as_ref(), Sql::Insert(_));
+            let mut preparer = Preparer { next_values_are_inserted: is_insert };
+            if let ControlFlow::Break(e) = sql.visit(&mut preparer) {
+                return Err(e);
+            }
+            match Visit::visit(sql.as_ref(), &mut Leftovers) {
+                ControlFlow::Break(e) => Err(e),
+                ControlFlow::Continue(()) => Ok(()),
+            }
         }
-        _ => {}
+        _ => Ok(()),
     }
 }
 
-struct Preparer;
+struct Preparer {
+    /// The statement is an INSERT whose source has not come yet: the table's columns give its VALUES their types.
+    next_values_are_inserted: bool,
+}
 
 impl VisitorMut for Preparer {
-    type Break = ();
+    type Break = SqlError;
 
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let Expr::Value(v) = expr
-            && let Value::Number(n, _) = &v.value
-            && has_exponent(n)
-        {
-            let text = Value::SingleQuotedString(n.clone()).with_span(v.span);
-            *expr = Expr::Cast {
-                kind: CastKind::Cast,
-                expr: Box::new(Expr::Value(text)),
-                data_type: DataType::Double(ExactNumberInfo::None),
-                array: false,
-                format: None,
-            };
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        if !query.locks.is_empty() {
+            return refuse("SELECT ... FOR UPDATE or FOR SHARE");
+        }
+        if query.for_clause.is_some() || query.settings.is_some() || query.format_clause.is_some() {
+            return refuse("FOR XML, FOR JSON, SETTINGS and FORMAT");
+        }
+        let inserted = std::mem::take(&mut self.next_values_are_inserted);
+        if !(inserted && matches!(*query.body, SetExpr::Values(_))) {
+            literals::give_types_to_values(&mut query.body);
         }
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        if select.projection.len() < 2 {
-            return ControlFlow::Continue(());
-        }
-        let mut seen: HashMap<String, usize> = HashMap::new();
-        for item in &mut select.projection {
-            let SelectItem::UnnamedExpr(expr) = item else { continue };
-            let name = expr.to_string();
-            let before = seen.entry(name.clone()).or_default();
-            if *before > 0 {
-                let alias = Ident::with_quote('"', format!("{name}:{before}"));
-                let expr = std::mem::replace(expr, Expr::value(Value::Null));
-                *item = SelectItem::ExprWithAlias { expr, alias };
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        match factor {
+            TableFactor::Table { sample: Some(_), .. } | TableFactor::Derived { sample: Some(_), .. } => {
+                refuse("TABLESAMPLE")
             }
-            *before += 1;
+            _ => ControlFlow::Continue(()),
         }
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        minus_before_power(expr);
+        literals::give_types(expr);
+        microseconds(expr);
+        cut_casts(expr);
+        match rows::expand(expr) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(e) => ControlFlow::Break(e),
+        }
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        if let GroupByExpr::Expressions(by, _) = &mut select.group_by {
+            flatten(by);
+        }
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+                literals::integer(expr);
+            }
+        }
+        tell_names_apart(select);
         ControlFlow::Continue(())
     }
 }
 
-fn has_exponent(number: &str) -> bool {
-    !number.starts_with("0x") && number.contains(['e', 'E'])
+/// What must not be left once a statement is prepared.
+struct Leftovers;
+
+impl Visitor for Leftovers {
+    type Break = SqlError;
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<SqlError> {
+        match rows::refuse(expr) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(e) => ControlFlow::Break(e),
+        }
+    }
+}
+
+fn refuse<T>(what: &str) -> ControlFlow<SqlError, T> {
+    ControlFlow::Break(SqlError::Unsupported(what.into()))
+}
+
+/// `GROUP BY (a, b)` is `GROUP BY a, b`.
+fn flatten(by: &mut Vec<Expr>) {
+    if by.iter().any(|e| matches!(e, Expr::Tuple(_))) {
+        let all = std::mem::take(by).into_iter().flat_map(|e| match e {
+            Expr::Tuple(columns) => columns,
+            other => vec![other],
+        });
+        *by = all.collect();
+    }
+}
+
+/// `-2 ^ 2` is `(-2) ^ 2`: PostgreSQL's minus binds tighter.
+fn minus_before_power(expr: &mut Expr) {
+    let Expr::UnaryOp { op: op @ UnaryOperator::Minus, expr: inner } = expr else { return };
+    if let Expr::BinaryOp { left, op: BinaryOperator::PGExp, right } = inner.as_mut() {
+        let take = |e: &mut Box<Expr>| std::mem::replace(e.as_mut(), Expr::value(Value::Null));
+        let negated = Expr::UnaryOp { op: *op, expr: Box::new(take(left)) };
+        *expr = Expr::BinaryOp {
+            left: Box::new(Expr::Nested(Box::new(negated))),
+            op: BinaryOperator::PGExp,
+            right: Box::new(take(right)),
+        };
+    }
+}
+
+/// TIMESTAMP has microseconds: DataFusion's own has nanoseconds, and ends in 2262.
+fn microseconds(expr: &mut Expr) {
+    let (Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. })) = expr else {
+        return;
+    };
+    if let DataType::Timestamp(digits @ None, _) = data_type {
+        *digits = Some(6);
+    }
+}
+
+/// `CAST(x AS VARCHAR(n))` becomes `left(CAST(x AS VARCHAR), n)`: DataFusion forgets n.
+fn cut_casts(expr: &mut Expr) {
+    let Expr::Cast { data_type, .. } = expr else { return };
+    let chars = match data_type {
+        DataType::Varchar(Some(n))
+        | DataType::CharacterVarying(Some(n))
+        | DataType::CharVarying(Some(n))
+        | DataType::Char(Some(n))
+        | DataType::Character(Some(n)) => match n {
+            CharacterLength::IntegerLength { length, .. } => *length,
+            CharacterLength::Max => return,
+        },
+        DataType::Char(None) | DataType::Character(None) => 1,
+        _ => return,
+    };
+    *data_type = DataType::Varchar(None);
+    let text = std::mem::replace(expr, Expr::value(Value::Null));
+    let length = Expr::value(Value::Number(chars.to_string(), false));
+    *expr = call("left", [text, length]);
+}
+
+fn call(name: &str, args: impl IntoIterator<Item = Expr>) -> Expr {
+    let args = args.into_iter().map(|e| FunctionArg::Unnamed(FunctionArgExpr::Expr(e)));
+    let args = FunctionArgumentList { duplicate_treatment: None, args: args.collect(), clauses: Vec::new() };
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(args),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+fn tell_names_apart(select: &mut Select) {
+    if select.projection.len() < 2 {
+        return;
+    }
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for item in &mut select.projection {
+        let SelectItem::UnnamedExpr(expr) = item else { continue };
+        let name = expr.to_string();
+        let before = seen.entry(name.clone()).or_default();
+        if *before > 0 {
+            let alias = Ident::with_quote('"', format!("{name}:{before}"));
+            let expr = std::mem::replace(expr, Expr::value(Value::Null));
+            *item = SelectItem::ExprWithAlias { expr, alias };
+        }
+        *before += 1;
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::statement::Statement;
 
+    fn prepared(sql: &str) -> String {
+        let mut parsed = (*Statement::parse(sql).unwrap().remove(0).parsed).clone();
+        match super::prepare(&mut parsed) {
+            Ok(()) => parsed.to_string(),
+            Err(e) => e.to_string(),
+        }
+    }
+
     #[test]
-    fn doubles_and_repeated_columns_are_told() {
-        let check = |sql: &str, expected: &str| {
-            let mut parsed = (*Statement::parse(sql).unwrap().remove(0).parsed).clone();
-            super::prepare(&mut parsed);
-            assert_eq!(parsed.to_string(), expected);
-        };
-        check("SELECT 1.5, 2", "SELECT 1.5, 2");
+    fn numbers_have_the_types_that_postgresql_gives_them() {
+        let check = |sql: &str, expected: &str| assert_eq!(prepared(sql), expected);
+        check("SELECT 1.5, 3000000000", "SELECT 1.5, 3000000000");
         check("SELECT 1e3 + -2E-5", "SELECT CAST('1e3' AS DOUBLE) + -CAST('2E-5' AS DOUBLE)");
-        check("INSERT INTO t VALUES (1e3)", "INSERT INTO t VALUES (CAST('1e3' AS DOUBLE))");
-        check("SELECT 0, a, 0, a AS a, 0", r#"SELECT 0, a, 0 AS "0:1", a AS a, 0 AS "0:2""#);
-        check("EXPLAIN SELECT 0, 0", r#"EXPLAIN SELECT 0, 0 AS "0:1""#);
+        check("SELECT a + 1 WHERE a > 1 LIMIT 2", "SELECT a + CAST(1 AS INT) WHERE a > 1 LIMIT 2");
+        check("SELECT sum(-1), lag(a, 1)", "SELECT sum(CAST(-1 AS INT)), lag(a, 1)");
+        check("INSERT INTO t VALUES (1, 1e3)", "INSERT INTO t VALUES (1, CAST('1e3' AS DOUBLE))");
+        check("SELECT * FROM (VALUES (1)) AS t", "SELECT * FROM (VALUES (CAST(1 AS INT))) AS t");
+        check("SELECT 9223372036854775808", "SELECT CAST('9223372036854775808' AS NUMERIC(19,0))");
+    }
+
+    #[test]
+    fn repeated_columns_are_told_apart() {
+        let check = |sql: &str, expected: &str| assert_eq!(prepared(sql), expected);
+        check("SELECT b, a, b, a AS a, b", r#"SELECT b, a, b AS "b:1", a AS a, b AS "b:2""#);
+        check("EXPLAIN SELECT b, b", r#"EXPLAIN SELECT b, b AS "b:1""#);
+    }
+
+    #[test]
+    fn rows_are_compared_by_column() {
+        let check = |sql: &str, expected: &str| {
+            assert_eq!(prepared(&format!("SELECT a WHERE {sql}")), format!("SELECT a WHERE {expected}"));
+        };
+        check("(a, b) = (c, d)", "(a = c AND b = d)");
+        check("(a, b) <= (c, d)", "(a < c OR (a = c AND (b <= d)))");
+        check("ROW(a, b) IS NULL", "(a IS NULL AND b IS NULL)");
+        check("(a, b) NOT IN ((1, 2))", "(NOT ((a = 1 AND b = 2)))");
+        assert_eq!(prepared("SELECT (1, 2)"), "not supported: a row as a value: (1, 2)");
+        assert!(prepared("SELECT a WHERE (a, b) = (1, 2, 3)").contains("unequal number of entries"));
+    }
+
+    #[test]
+    fn clauses_that_nothing_carries_out_are_refused() {
+        let check = |sql: &str, part: &str| assert!(prepared(sql).contains(part), "{sql}: {}", prepared(sql));
+        check("SELECT * FROM t FOR UPDATE", "FOR UPDATE");
+        check("SELECT * FROM (SELECT * FROM t FOR SHARE) AS u", "FOR SHARE");
+        check("SELECT * FROM t TABLESAMPLE BERNOULLI (10)", "TABLESAMPLE");
     }
 }

@@ -91,7 +91,7 @@ impl<'a> Conditions<'a> {
             "d" => format!("CAST('{}' AS DOUBLE)", self.float(v)),
             "n" | "w" => format!("{}.{:02}", v / 100, v.abs() % 100),
             "s" => self.text(),
-            "x" => format!("CAST({} AS BYTEA)", self.text()),
+            "x" => format!("CAST({} AS BYTEA)", self.text().replace('\\', "\\\\")),
             "dt" => format!("DATE '1970-01-01' + INTERVAL '{v} days'"),
             "ts" => {
                 let micros = v.unsigned_abs();
@@ -126,12 +126,13 @@ impl<'a> Conditions<'a> {
         let (i, l, n, d, w) =
             (self.column("i"), self.column("l"), self.column("n"), self.column("d"), self.column("w"));
         match self.random.below(6) {
-            0 => format!("{l} {a} {k} {op} {l}"),
+            // What could overflow has room: rows that one level evaluates and another skips must not fail.
+            0 => format!("CAST({l} AS DECIMAL(19, 0)) {a} {k} {op} {l}"),
             1 => format!("{n} {a} {n} {op} {}", self.value("n")),
             2 => format!("{n} * (1 - {n}) {op} {}", self.value("n")),
-            3 => format!("{d} {a} {d} {op} {}", self.value("d")),
+            3 => format!("{d} {} 1e0 {op} {}", self.random.pick(&["+", "-"]), self.value("d")),
             4 => format!("{w} {} {n} {op} {}", self.random.pick(&["+", "-"]), self.value("w")),
-            _ => format!("{i} {a} {k} {op} {l}"),
+            _ => format!("CAST({i} AS BIGINT) {a} {k} {op} {l}"),
         }
     }
 

@@ -10,43 +10,15 @@
 //! unscaled integer rounds twice.
 
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType};
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::config::ConfigOptions;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, cast};
-use datafusion::optimizer::AnalyzerRule;
+use datafusion::logical_expr::{Expr, ExprSchemable, Operator, cast};
 
 /// Functions whose arguments must be of one type.
 const ONE_TYPE: [&str; 6] = ["coalesce", "nullif", "nvl", "nvl2", "greatest", "least"];
 
-/// The rule; it runs before DataFusion's own coercion of types.
-#[derive(Debug)]
-pub(crate) struct DoubleMeetsDecimal;
-
-impl AnalyzerRule for DoubleMeetsDecimal {
-    fn name(&self) -> &str {
-        "double_meets_decimal"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        Ok(plan.transform_up_with_subqueries(analyze_node)?.data)
-    }
-}
-
-fn analyze_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let mut schema = merge_schema(&plan.inputs());
-    if let LogicalPlan::TableScan(scan) = &plan {
-        schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
-    }
-    let names = NamePreserver::new(&plan);
-    plan.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let rewritten = expr.transform_up(|e| Ok(meet(e, &schema)))?;
-        Ok(rewritten.update_data(|e| name.restore(e)))
-    })?
-    .map_data(|plan| plan.recompute_schema())
+pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    Ok(meet(expr, schema))
 }
 
 fn meet(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
@@ -141,6 +113,7 @@ fn literal_as_double(expr: &Expr) -> Option<Expr> {
 mod tests {
     use super::*;
     use datafusion::arrow::datatypes::{Field, Schema};
+    use datafusion::common::tree_node::TreeNode;
     use datafusion::logical_expr::{col, lit};
 
     fn decimal(unscaled: i128, precision: u8, scale: i8) -> Expr {

@@ -1,0 +1,99 @@
+//! Comparisons of types that have nothing to do with each other are refused: SQLSTATE 42883.
+//!
+//! ```text
+//!   d = 1        DATE and number          ─►  operator does not exist: date = integer
+//!   t = 1        TEXT column and number   ─►  operator does not exist: text = integer
+//!   '1' = i      a literal of no type yet ─►  takes the other side's type
+//! ```
+//!
+//! DataFusion turns both sides into text, or a date into days.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, cast};
+
+use super::cast::sql_name;
+use crate::SqlError;
+
+/// Types of which one may be compared with another.
+#[derive(Clone, Copy, PartialEq)]
+enum Comparable {
+    Boolean,
+    Number,
+    Text,
+    Bytes,
+    Moment,
+    Interval,
+}
+
+pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(op) => {
+            let (mut left, mut right) = (left, right);
+            let changed = settle(&mut left, &mut right, op, schema)?;
+            Ok(Transformed::new_transformed(Expr::BinaryExpr(BinaryExpr { left, op, right }), changed))
+        }
+        Expr::Between(mut b) => {
+            let mut changed = settle(&mut b.expr, &mut b.low, Operator::GtEq, schema)?;
+            changed |= settle(&mut b.expr, &mut b.high, Operator::LtEq, schema)?;
+            Ok(Transformed::new_transformed(Expr::Between(b), changed))
+        }
+        Expr::InList(mut l) => {
+            let mut changed = false;
+            for item in &mut l.list {
+                changed |= settle(&mut l.expr, item, Operator::Eq, schema)?;
+            }
+            Ok(Transformed::new_transformed(Expr::InList(l), changed))
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+fn is_comparison(op: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+/// Gives a literal without a type that of the other side; answers whether it did.
+fn settle(a: &mut Expr, b: &mut Expr, op: Operator, schema: &DFSchema) -> Result<bool> {
+    let (Ok(ta), Ok(tb)) = (a.get_type(schema), b.get_type(schema)) else { return Ok(false) };
+    let (Some(fa), Some(fb)) = (comparable(&ta), comparable(&tb)) else { return Ok(false) };
+    if fa == fb {
+        return Ok(false);
+    }
+    let typed = |literal: &mut Expr, t: &DataType| {
+        let inner = literal.clone();
+        *literal = cast(inner, t.clone());
+    };
+    if is_untyped(b) {
+        typed(b, &ta);
+        return Ok(true);
+    }
+    if is_untyped(a) {
+        typed(a, &tb);
+        return Ok(true);
+    }
+    Err(SqlError::NoOperator(format!("{} {op} {}", sql_name(&ta), sql_name(&tb))).into())
+}
+
+/// Whether an expression is a quoted literal, which has the type that its place asks for.
+fn is_untyped(e: &Expr) -> bool {
+    match e {
+        Expr::Literal(value, _) => matches!(value.data_type(), DataType::Utf8),
+        Expr::Alias(alias) => is_untyped(&alias.expr),
+        _ => false,
+    }
+}
+
+fn comparable(t: &DataType) -> Option<Comparable> {
+    Some(match t {
+        DataType::Boolean => Comparable::Boolean,
+        t if t.is_numeric() => Comparable::Number,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Comparable::Text,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Comparable::Bytes,
+        DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => Comparable::Moment,
+        DataType::Interval(_) | DataType::Duration(_) => Comparable::Interval,
+        _ => return None,
+    })
+}

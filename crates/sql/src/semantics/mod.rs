@@ -1,0 +1,222 @@
+//! What an expression means: PostgreSQL's answer where DataFusion's is another one.
+//!
+//! ```text
+//!   statement's tree ─► prepare (types of literals, rows, casts to VARCHAR(n)) ─► plan
+//!   plan ─► before coercion: membership, in_list, set_operations, compare, cast, sum, numeric
+//!        ─► DataFusion's coercion of types
+//!        ─► after it: arithmetic (both sides have their type), interval
+//! ```
+//!
+//! An expression outside a plan (CHECK) goes the same way by [`expression`].
+//!
+//! Invariant: what DataFusion would answer otherwise than PostgreSQL is either made right here or refused.
+
+mod arithmetic;
+mod cast;
+mod compare;
+mod decimal;
+mod float;
+mod float_aggregate;
+mod in_list;
+mod interval;
+mod membership;
+mod numeric;
+mod set_operations;
+mod sum;
+mod text;
+mod time;
+mod to_char;
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, ExprSchema, Result};
+use datafusion::config::ConfigOptions;
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::optimizer::{Analyzer, AnalyzerRule};
+
+pub(crate) use cast::to_column_type;
+pub(crate) use decimal::checked_operator;
+pub(crate) use in_list::SAME;
+pub(crate) use sum::CHECKED_SUM;
+
+use membership::UnknownMembership;
+
+/// A rule over every expression of a plan.
+struct ExpressionRule {
+    name: &'static str,
+    reach: Reach,
+    /// Families of types that it has to do with.
+    of: u8,
+    rewrite: fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
+}
+
+/// What a rule is shown.
+#[derive(PartialEq)]
+enum Reach {
+    /// Each expression and each part of one, from the leaves up.
+    Parts,
+    /// Each expression as a whole.
+    Whole,
+}
+
+impl std::fmt::Debug for ExpressionRule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+const BEFORE_COERCION: [ExpressionRule; 8] = [
+    ExpressionRule { name: "guarded_in_lists", reach: Reach::Whole, of: ANY, rewrite: in_list::rewrite },
+    ExpressionRule { name: "comparable_types", reach: Reach::Parts, of: ANY, rewrite: compare::rewrite },
+    ExpressionRule { name: "spelling", reach: Reach::Parts, of: ANY, rewrite: text::rewrite },
+    ExpressionRule { name: "casts", reach: Reach::Parts, of: ANY, rewrite: cast::rewrite },
+    ExpressionRule { name: "moments", reach: Reach::Parts, of: MOMENTS, rewrite: time::rewrite },
+    ExpressionRule { name: "wide_floats", reach: Reach::Parts, of: FLOATS, rewrite: float::widen },
+    ExpressionRule { name: "sums_of_bigint", reach: Reach::Parts, of: ANY, rewrite: sum::rewrite },
+    ExpressionRule {
+        name: "double_meets_decimal",
+        reach: Reach::Parts,
+        of: FLOATS,
+        rewrite: numeric::rewrite,
+    },
+];
+
+const AFTER_COERCION: [ExpressionRule; 5] = [
+    ExpressionRule {
+        name: "aggregates_of_floats",
+        reach: Reach::Parts,
+        of: FLOATS,
+        rewrite: float_aggregate::rewrite,
+    },
+    ExpressionRule { name: "checked_floats", reach: Reach::Parts, of: FLOATS, rewrite: float::check },
+    ExpressionRule { name: "checked_numerics", reach: Reach::Parts, of: NUMERICS, rewrite: decimal::rewrite },
+    ExpressionRule { name: "intervals", reach: Reach::Parts, of: MOMENTS, rewrite: interval::rewrite },
+    ExpressionRule { name: "checked_arithmetic", reach: Reach::Parts, of: ANY, rewrite: arithmetic::rewrite },
+];
+
+/// Families of types, a bit each, and what may be of any.
+const FLOATS: u8 = 1;
+const NUMERICS: u8 = 2;
+const MOMENTS: u8 = 4;
+const ANY: u8 = 8;
+
+/// The families that an expression's leaves are of. To ask a deep expression for its type walks all that is below: rules ask
+/// for types at every level, so those that have nothing to do are passed over.
+fn families(expr: &Expr, schema: &DFSchema) -> u8 {
+    let of = |t: &DataType| match t {
+        t if t.is_floating() => FLOATS,
+        t if t.is_decimal() => NUMERICS,
+        DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) | DataType::Interval(_) => MOMENTS,
+        DataType::Boolean => 0,
+        t if t.is_integer() => 0,
+        t if text::is_text(t) => 0,
+        _ => FLOATS | NUMERICS | MOMENTS,
+    };
+    let mut all = ANY;
+    let _ = expr.apply(|e| {
+        all |= match e {
+            Expr::Column(c) => ExprSchema::field_from_column(schema, c)
+                .map_or(FLOATS | NUMERICS | MOMENTS, |f| of(f.data_type())),
+            Expr::Literal(value, _) => of(&value.data_type()),
+            Expr::Cast(cast) => of(cast.field.data_type()),
+            Expr::BinaryExpr(_)
+            | Expr::Not(_)
+            | Expr::IsNull(_)
+            | Expr::IsNotNull(_)
+            | Expr::IsTrue(_)
+            | Expr::IsNotTrue(_)
+            | Expr::Between(_)
+            | Expr::InList(_)
+            | Expr::Case(_)
+            | Expr::Alias(_)
+            | Expr::Negative(_)
+            | Expr::Like(_) => 0,
+            _ => FLOATS | NUMERICS | MOMENTS,
+        };
+        Ok(TreeNodeRecursion::Continue)
+    });
+    all
+}
+
+impl AnalyzerRule for ExpressionRule {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        Ok(plan.transform_up_with_subqueries(|node| self.analyze_node(node))?.data)
+    }
+}
+
+impl ExpressionRule {
+    fn analyze_node(&self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+        let mut schema = merge_schema(&plan.inputs());
+        if let LogicalPlan::TableScan(scan) = &plan {
+            let columns =
+                DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
+            schema.merge(&columns);
+        }
+        let names = NamePreserver::new(&plan);
+        plan.map_expressions(|expr| {
+            if families(&expr, &schema) & self.of == 0 {
+                return Ok(Transformed::no(expr));
+            }
+            let name = names.save(&expr);
+            let rewritten = match self.reach {
+                Reach::Parts => expr.transform_up(|e| (self.rewrite)(e, &schema))?,
+                Reach::Whole => (self.rewrite)(expr, &schema)?,
+            };
+            Ok(rewritten.update_data(|e| name.restore(e)))
+        })?
+        .map_data(|plan| plan.recompute_schema())
+    }
+}
+
+/// DataFusion's rules among Lode's.
+pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(UnknownMembership),
+        Arc::new(set_operations::CountedSetOperations),
+        Arc::new(set_operations::TypedUnions),
+    ];
+    rules.extend(BEFORE_COERCION.into_iter().map(|r| Arc::new(r) as Arc<dyn AnalyzerRule + Send + Sync>));
+    rules.extend(Analyzer::new().rules);
+    rules.push(Arc::new(interval::OrderOfIntervals));
+    rules.push(Arc::new(float::OrderOfFloats));
+    rules.extend(AFTER_COERCION.into_iter().map(|r| Arc::new(r) as Arc<dyn AnalyzerRule + Send + Sync>));
+    rules
+}
+
+/// An expression outside a plan over the columns of `schema`, with its types.
+///
+/// # Errors
+/// Types that do not go together.
+pub(crate) fn expression(mut expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    let apply = |rule: &ExpressionRule, expr: Expr| match rule.reach {
+        Reach::Parts => expr.transform_up(|e| (rule.rewrite)(e, schema)).map(|e| e.data),
+        Reach::Whole => (rule.rewrite)(expr, schema).map(|e| e.data),
+    };
+    for rule in &BEFORE_COERCION {
+        expr = apply(rule, expr)?;
+    }
+    let context = SimplifyContext::builder().with_schema(Arc::new(schema.clone())).build();
+    expr = ExprSimplifier::new(context).coerce(expr, schema)?;
+    for rule in &AFTER_COERCION {
+        expr = apply(rule, expr)?;
+    }
+    Ok(expr)
+}
+
+/// Puts PostgreSQL's functions in the place of DataFusion's of the same name.
+pub(crate) fn register_functions(state: &mut SessionState) -> Result<()> {
+    use datafusion::execution::FunctionRegistry;
+    state.register_udf(Arc::new(to_char::ToChar::default().into()))?;
+    Ok(())
+}
