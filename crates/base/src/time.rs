@@ -2,6 +2,8 @@
 //!
 //! Instant minus instant is a duration, instant plus duration an instant; adding two instants does not compile. Picoseconds,
 //! since a byte on a fast bus takes a fraction of a nanosecond; 64 bits of them are 213 days.
+//!
+//! Invariant: no sum wraps. What a peer says of times is added up too, so a sum that 64 bits do not hold is the largest.
 
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul, Sub};
@@ -19,6 +21,9 @@ impl VirtualTime {
     pub const ZERO: Self = Self(0);
     /// An instant that is never reached.
     pub const NEVER: Self = Self(u64::MAX);
+    /// The last instant at which a modelled device begins a command: half of what 64 bits hold (106 days). The other half
+    /// is for the work that began before it, so that no end of it overflows.
+    pub const BEGIN_MAX: Self = Self(1 << 63);
 
     /// The instant this many picoseconds after the start.
     pub const fn from_ps(ps: u64) -> Self {
@@ -69,13 +74,13 @@ impl VirtualDuration {
 impl Add<VirtualDuration> for VirtualTime {
     type Output = Self;
     fn add(self, d: VirtualDuration) -> Self {
-        Self(self.0 + d.0)
+        Self(self.0.saturating_add(d.0))
     }
 }
 
 impl AddAssign<VirtualDuration> for VirtualTime {
     fn add_assign(&mut self, d: VirtualDuration) {
-        self.0 += d.0;
+        self.0 = self.0.saturating_add(d.0);
     }
 }
 
@@ -89,13 +94,13 @@ impl Sub for VirtualTime {
 impl Add for VirtualDuration {
     type Output = Self;
     fn add(self, d: Self) -> Self {
-        Self(self.0 + d.0)
+        Self(self.0.saturating_add(d.0))
     }
 }
 
 impl AddAssign for VirtualDuration {
     fn add_assign(&mut self, d: Self) {
-        self.0 += d.0;
+        self.0 = self.0.saturating_add(d.0);
     }
 }
 
@@ -109,7 +114,7 @@ impl Sub for VirtualDuration {
 impl Mul<u64> for VirtualDuration {
     type Output = Self;
     fn mul(self, times: u64) -> Self {
-        Self(self.0 * times)
+        Self(self.0.saturating_mul(times))
     }
 }
 
@@ -131,5 +136,16 @@ mod tests {
         let ns = VirtualDuration::from_ns(3);
         assert_eq!((ns * 2, [ns, ns].into_iter().sum()), (VirtualDuration::from_ps(6000), ns + ns));
         assert_eq!(VirtualDuration::from_ns(1_500_000_000).as_secs_f64(), 1.5);
+    }
+
+    /// Times that a peer sent overflowed where they were added up.
+    #[test]
+    fn sums_of_whatever_a_peer_says_do_not_wrap() {
+        let most = VirtualDuration::from_ps(u64::MAX);
+        let (mut at, mut sum) = (VirtualTime::NEVER, most);
+        at += VirtualDuration::from_ps(1);
+        sum += most;
+        assert_eq!((at, at + most), (VirtualTime::NEVER, VirtualTime::NEVER));
+        assert_eq!((sum, sum + most, sum * 3, [most, most].into_iter().sum()), (most, most, most, most));
     }
 }

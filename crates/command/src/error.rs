@@ -1,6 +1,6 @@
 //! Why a command, or the device itself, failed.
 
-use lode_base::{ExtentId, Lpid, OwnerId, Ppa, SessionId, ViewId};
+use lode_base::{ExtentId, Lpid, OwnerId, Ppa, SessionId, ViewId, VirtualTime};
 
 /// Why one command failed. The device goes on, and nothing of the command took effect; except that a batch that was
 /// answered with [`Medium`](Self::Medium) or [`ReadOnly`](Self::ReadOnly) may be there, whole, when the drive is opened
@@ -75,6 +75,18 @@ pub enum CommandError {
         "this drive keeps no pages of users, only where they would lie: nothing can be computed over them"
     )]
     NoContent,
+    /// A modelled device does not begin a command so late: it could not count what the command takes.
+    #[error(
+        "the modelled device can not begin a command at {} ps: the last time at which it begins one is {} ps",
+        at.as_ps(), max.as_ps()
+    )]
+    TimeOutOfRange {
+        /// When the command would have begun: the time that it was submitted for, or the latest end of anything on the
+        /// device.
+        at: VirtualTime,
+        /// The last time at which the device begins a command.
+        max: VirtualTime,
+    },
     /// The command was cancelled.
     #[error("cancelled")]
     Cancelled,

@@ -23,6 +23,20 @@ use crate::core::{Core, Counts, Sequencer};
 use crate::log::Record;
 use crate::planted::{self, Planted};
 
+/// Whoever has it leads. A leader that panics leaves nobody knows what in the log: then nothing is written any more, and those
+/// that wait go on.
+struct Leads<'a>(&'a Core);
+
+impl Drop for Leads<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = self.0.read_only.set("a thread panicked while it wrote the log".into());
+        }
+        *self.0.leading.lock() = false;
+        self.0.led.notify_all();
+    }
+}
+
 impl Core {
     /// Makes a staged action durable, with all that was staged before it; answers what it came to.
     pub(crate) fn finish(&self, slot: &Slot) -> Result<Installed, CommandError> {
@@ -39,9 +53,15 @@ impl Core {
             }
             *leading = true;
             drop(leading);
-            self.lead();
-            *self.leading.lock() = false;
-            self.led.notify_all();
+            {
+                let _leads = Leads(self);
+                self.lead();
+            }
+            if let Some(r) = slot.take() {
+                return r;
+            }
+            // Whoever led before panicked, and took the action along.
+            self.check_writable()?;
         }
     }
 
@@ -218,5 +238,50 @@ impl Core {
         let slot: Arc<Slot> = w.stage(a);
         drop(w);
         self.finish(&slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use lode_base::{ExtentId, Geometry};
+    use lode_flash::Medium;
+
+    use super::*;
+    use crate::DriveOptions;
+    use crate::map::Entry;
+
+    fn core() -> Core {
+        let g = Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 40).unwrap();
+        crate::recovery::format(Medium::memory(g), DriveOptions::default()).unwrap()
+    }
+
+    /// A record that says nothing.
+    fn nothing(core: &Core) -> Action {
+        let mut w = core.seq.lock();
+        w.under_way += 1;
+        Action { record: Record::Checkpointed { lsn: w.installed_lsn }, ..Action::default() }
+    }
+
+    /// Whoever waited for a leader that panicked waited for ever, and so did all who came later.
+    #[test]
+    fn a_leader_that_panics_leaves_a_drive_that_is_read_only_and_nobody_who_waits() {
+        let core = core();
+        let behind = nothing(&core);
+        let lpid = ExtentId::new(3).unwrap().page(1);
+        // Its extent is not pinned, so that it can not be installed.
+        let moved = Record::Moved { pages: vec![(lpid, Entry::inlined(1, 100, false))], freed: Vec::new() };
+        let panics = Action { record: moved, ..nothing(&core) };
+        let (panics, behind) = {
+            let mut w = core.seq.lock();
+            (w.stage(panics), w.stage(behind))
+        };
+        assert!(catch_unwind(AssertUnwindSafe(|| core.finish(&panics))).is_err());
+        let lost = core.finish(&behind).map(drop).unwrap_err();
+        assert!(matches!(lost, CommandError::ReadOnly(_)), "{lost}");
+        let late = nothing(&core);
+        let late = core.seq.lock().stage(late);
+        assert!(matches!(core.finish(&late), Err(CommandError::ReadOnly(_))));
     }
 }

@@ -67,6 +67,8 @@ pub(crate) struct Core {
     /// Whether there is a leader.
     pub(crate) leading: Mutex<bool>,
     pub(crate) led: Condvar,
+    /// Held by whoever has a step under way on a modelled device, which carries out one step at a time.
+    pub(crate) stepping: Mutex<()>,
     /// Held by whoever makes a checkpoint, moves pages or scrubs.
     pub(crate) background: Mutex<Cleaner>,
     pub(crate) read_only: OnceLock<String>,

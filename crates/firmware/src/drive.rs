@@ -163,7 +163,14 @@ impl Device for Drive {
         if budget.write_bytes == 0 {
             return Progress::Idle;
         }
+        let mut _stepping = None;
         if let Some(m) = core.medium.model() {
+            _stepping = Some(core.stepping.lock());
+            // As a command would: not before what began already, and not where its time could not be counted.
+            let at = at.max(m.earliest());
+            if at.max(m.latest()) > VirtualTime::BEGIN_MAX {
+                return Progress::Idle;
+            }
             m.begin(at);
         }
         core.work(at).unwrap_or_else(|e| {

@@ -6,14 +6,20 @@ mod support;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lode_base::checksum::crc32c;
 use lode_base::wire::Writer;
-use lode_base::{ExtentId, OwnerId, PageBuf, SessionId, VirtualTime};
+use lode_base::{ExtentId, OwnerId, PageBuf, Profile, SessionId, VirtualTime};
 use lode_command::wire::{Instead, put_command};
-use lode_command::{Align, Batch, Command, Device, PageRange, PageWrite, ReadRequest, Reply, Until};
-use lode_firmware::Drive;
+use lode_command::{
+    Align, Batch, Budget, Command, CommandError, Completion, Device, DeviceError, Identity, Outcome,
+    PageRange, PageWrite, Progress, Queue, ReadRequest, Refused, Reply, Tag, Until,
+};
+use lode_firmware::{Drive, DriveOptions};
+use lode_flash::Medium;
+use lode_flash::timing::Model;
 use lode_remote::{RemoteDevice, Server, ServerOptions};
 use support::*;
 
@@ -295,4 +301,200 @@ fn a_server_that_talks_nonsense_is_told_from_a_drive() {
         let error = RemoteDevice::connect(&addr.to_string(), client_options()).unwrap_err().to_string();
         assert!(error.contains(&addr.to_string()) && !error.contains('\n'), "{error}");
     }
+}
+
+/// A drive on a modelled device.
+fn modelled() -> (Drive, Arc<Model>) {
+    let model = Arc::new(Model::new(Profile::find("isp-adms11").unwrap()));
+    let medium = Medium::memory(model.profile().geometry).with_model(model.clone());
+    (Drive::format(medium, DriveOptions::default()).unwrap(), model)
+}
+
+/// One command at a time; how it ended.
+fn ask_at(q: &mut dyn Queue, at: u64, c: Command) -> Result<Reply, CommandError> {
+    q.submit(VirtualTime::from_ps(at), c).unwrap();
+    let mut out = Vec::new();
+    q.complete(VirtualTime::from_ps(at), Until::One, &mut out).unwrap();
+    match out.pop().map(|c| c.outcome) {
+        Some(Outcome::Done(r)) => r,
+        o => panic!("{o:?}"),
+    }
+}
+
+/// A command at the end of time panicked in the model, and the server ended with it.
+#[test]
+fn a_time_that_no_clock_holds_is_refused_and_nothing_else_is() {
+    let (drive, _) = modelled();
+    let server = quick(&drive, 16);
+    {
+        let device = connect(server.addr());
+        let mut q = device.open_queue(4).unwrap();
+        let max = VirtualTime::BEGIN_MAX;
+        for at in [u64::MAX, u64::MAX - 1, u64::MAX / 2 + 2, (1 << 63) + 1] {
+            for c in [Command::OpenView, Command::Flush, Command::Write(Batch::default())] {
+                let refused = CommandError::TimeOutOfRange { at: VirtualTime::from_ps(at), max };
+                assert_eq!(ask_at(&mut *q, at, c).unwrap_err(), refused, "{at}");
+            }
+            assert!(refused_text(at).contains("the last time"));
+            ask_at(&mut *q, 0, Command::OpenView).unwrap();
+            assert_eq!(
+                device.work(VirtualTime::from_ps(at), Budget { write_bytes: 1 << 20 }),
+                Progress::Idle
+            );
+        }
+        // Time that goes back, on this queue and on another.
+        ask_at(&mut *q, 1 << 40, Command::OpenView).unwrap();
+        ask_at(&mut *q, 3, Command::OpenView).unwrap();
+        ask_at(&mut *device.open_queue(1).unwrap(), 0, Command::OpenView).unwrap();
+        device.work(VirtualTime::ZERO, Budget { write_bytes: 1 << 20 });
+    }
+    wait_until("what it had is closed", || drive.info().views == 0 && drive.info().sessions == 0);
+    works(server.addr());
+}
+
+fn refused_text(at: u64) -> String {
+    CommandError::TimeOutOfRange { at: VirtualTime::from_ps(at), max: VirtualTime::BEGIN_MAX }.to_string()
+}
+
+/// The same where the clock was moved to its very end, so that what came next overflowed.
+#[test]
+fn a_clock_that_has_run_out_refuses_what_comes_next() {
+    let (drive, model) = modelled();
+    let server = quick(&drive, 16);
+    {
+        let device = connect(server.addr());
+        let mut q = device.open_queue(4).unwrap();
+        ask_at(&mut *q, 1 << 62, Command::OpenView).unwrap();
+        ask_at(&mut *q, 1 << 63, Command::OpenView).unwrap();
+        for at in [0, 1 << 62, 1 << 63, u64::MAX] {
+            let e = ask_at(&mut *q, at, Command::OpenView).unwrap_err();
+            assert!(matches!(e, CommandError::TimeOutOfRange { .. }), "{e}");
+        }
+        device.work(VirtualTime::ZERO, Budget { write_bytes: 1 << 20 });
+    }
+    assert!(model.latest() > VirtualTime::BEGIN_MAX);
+    // Connections are served all the same.
+    wait_until("its connections are closed", || server.connections() == 0);
+    let device = connect(server.addr());
+    let e = ask_at(&mut *device.open_queue(1).unwrap(), 0, Command::OpenView).unwrap_err();
+    assert!(matches!(e, CommandError::TimeOutOfRange { .. }), "{e}");
+    drive.check_invariants();
+}
+
+/// Two queues of one client, each in its own time: their steps on the one device mingled.
+#[test]
+fn queues_of_a_modelled_device_take_turns() {
+    let (drive, _) = modelled();
+    let server = quick(&drive, 16);
+    let device = connect(server.addr());
+    std::thread::scope(|s| {
+        for n in 0..4 {
+            let device = &device;
+            s.spawn(move || {
+                let mut q = device.open_queue(4).unwrap();
+                for i in 0..200 {
+                    let Ok(Reply::View { view, .. }) = ask_at(&mut *q, (i * 7 + n) << 30, Command::OpenView)
+                    else {
+                        panic!("no view")
+                    };
+                    ask_at(&mut *q, i << 30, Command::CloseView(view)).unwrap();
+                }
+            });
+        }
+    });
+}
+
+/// A drive that panics where an index is to be built, and where the first view that it opened is closed.
+struct Panics(Drive, Arc<AtomicU64>);
+
+struct PanicsQueue {
+    inner: Box<dyn Queue>,
+    first_view: Arc<AtomicU64>,
+    panics: bool,
+}
+
+impl Device for Panics {
+    fn identity(&self) -> &Identity {
+        self.0.identity()
+    }
+
+    fn open_queue(&self, depth: u32) -> Result<Box<dyn Queue>, DeviceError> {
+        let inner = self.0.open_queue(depth)?;
+        Ok(Box::new(PanicsQueue { inner, first_view: self.1.clone(), panics: false }))
+    }
+
+    fn work(&self, at: VirtualTime, budget: Budget) -> Progress {
+        assert!(budget.write_bytes != 13, "asked to panic");
+        self.0.work(at, budget)
+    }
+}
+
+impl Queue for PanicsQueue {
+    fn submit(&mut self, at: VirtualTime, c: Command) -> Result<Tag, Refused> {
+        self.panics |= match &c {
+            Command::BuildIndex(_) => true,
+            Command::CloseView(view) => view.raw() == self.first_view.load(Ordering::SeqCst),
+            _ => false,
+        };
+        self.inner.submit(at, c)
+    }
+
+    fn complete(
+        &mut self,
+        at: VirtualTime,
+        until: Until,
+        out: &mut Vec<Completion>,
+    ) -> Result<(), DeviceError> {
+        assert!(!self.panics, "asked to panic");
+        self.inner.complete(at, until, out)?;
+        if let Some(Outcome::Done(Ok(Reply::View { view, .. }))) = out.last().map(|c| &c.outcome) {
+            let _ = self.first_view.compare_exchange(0, view.raw(), Ordering::SeqCst, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+
+    fn narrow(&mut self, task: Tag, p: Arc<lode_program::Program>) {
+        self.inner.narrow(task, p);
+    }
+
+    fn cancel(&mut self, tag: Tag) {
+        self.inner.cancel(tag);
+    }
+}
+
+/// A panic in a channel ended the listener, as soon as it looked whether the client was away.
+#[test]
+fn a_panic_ends_its_channel_and_nothing_else() {
+    let drive = Drive::in_memory(1 << 28);
+    let options = ServerOptions {
+        patience: Duration::from_millis(300),
+        lease: Duration::from_millis(500),
+        ..server_options()
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let device = Arc::new(Panics(drive.clone(), Arc::default()));
+    let server = Server::start(listener, device, 1, Vec::new(), options).unwrap();
+    for round in 0..3 {
+        let device = connect(server.addr());
+        let (mut q, mut other) = (device.open_queue(2).unwrap(), device.open_queue(2).unwrap());
+        // In the first round, the one that the server does not close without a panic.
+        ask(&mut *other, Command::OpenView).unwrap();
+        q.submit(VirtualTime::ZERO, Command::BuildIndex(OwnerId::new(1))).unwrap();
+        let mut out = Vec::new();
+        let e = q.complete(VirtualTime::ZERO, Until::One, &mut out).unwrap_err().to_string();
+        assert!(e.contains("the server failed in this queue: asked to panic"), "{e}");
+        ask(&mut *other, Command::OpenView).unwrap();
+        ask(&mut *device.open_queue(1).unwrap(), Command::OpenView).unwrap();
+        assert_eq!(device.work(VirtualTime::ZERO, Budget { write_bytes: 13 }), Progress::Idle);
+        ask(&mut *other, Command::OpenView).unwrap();
+        match round {
+            0 => drop((q, other, device)),
+            // It goes without a word, and is forgotten by the listener.
+            _ => std::mem::forget((q, other, device)),
+        }
+        server.drop_connections();
+        wait_until("it is forgotten", || drive.info().sessions == 0);
+        assert_eq!(drive.info().views, 1, "the first, which is not closed without a panic");
+    }
+    server.stop();
 }

@@ -5,11 +5,12 @@
 //!   4 view closed: 8   5 too many views: 4   6 no such extent: 8   7 no index rule: 4   8 invalid: text
 //!   9 bad page: LPID, text   10 overflow: LPID   11 wrong sequence: session 8, number 8, highest 8
 //!   12 no such session: 8   13 too many sessions: 4   14 no content   15 cancelled   16 medium: text   17 read-only: text
+//!   18 time out of range: time 8, last time 8
 //!   of a device:   1 queue depth: got 4, most 4   2 gone: text
 //! ```
 
 use lode_base::wire::{Malformed, Reader, Writer};
-use lode_base::{Geometry, OwnerId, SessionId, ViewId};
+use lode_base::{Geometry, OwnerId, SessionId, ViewId, VirtualTime};
 
 use crate::{CommandError, DeviceError};
 
@@ -83,6 +84,11 @@ pub(super) fn put_error(w: &mut Writer<'_>, e: &CommandError) {
             w.u8(17);
             w.text(what);
         }
+        CommandError::TimeOutOfRange { at, max } => {
+            w.u8(18);
+            w.u64(at.as_ps());
+            w.u64(max.as_ps());
+        }
     }
 }
 
@@ -113,6 +119,10 @@ pub(super) fn take_error(r: &mut Reader<'_>, g: &Geometry) -> Result<CommandErro
         15 => CommandError::Cancelled,
         16 => CommandError::Medium(r.text()?.into()),
         17 => CommandError::ReadOnly(r.text()?.into()),
+        18 => {
+            let (at, max) = (VirtualTime::from_ps(r.u64()?), VirtualTime::from_ps(r.u64()?));
+            CommandError::TimeOutOfRange { at, max }
+        }
         _ => return Err(r.bad("no kind of error")),
     })
 }

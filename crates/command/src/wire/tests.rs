@@ -144,6 +144,7 @@ fn outcomes() -> Vec<Outcome> {
         CommandError::Cancelled,
         CommandError::Medium("it failed".into()),
         CommandError::ReadOnly("it failed before".into()),
+        CommandError::TimeOutOfRange { at: VirtualTime::NEVER, max: VirtualTime::BEGIN_MAX },
     ];
     let done = replies.into_iter().map(Ok).chain(errors.into_iter().map(Err)).map(Outcome::Done);
     std::iter::once(Outcome::Unit(unit)).chain(done).collect()

@@ -6,8 +6,10 @@
 //!   unit of a task taken ─► the task goes on from then
 //! ```
 //!
-//! Invariants: a command takes the resources of the device from the time at which it was submitted; a task's next unit
-//! begins when the last one was taken, and not before.
+//! Invariants: a command takes the resources of the device from the time at which it was submitted, or from the time at
+//! which the device began the latest before it, if that is later; a task's next unit begins when the last one was taken, and
+//! not before; of all queues, one has a step under way. A time is checked before anything begins at it: whatever a peer
+//! says, none overflows.
 
 use std::cmp::Reverse;
 
@@ -23,6 +25,8 @@ const PASSED_MAX: usize = 128;
 
 impl DriveQueue {
     pub(super) fn complete_timed(&mut self, at: VirtualTime, until: Until, out: &mut Vec<Completion>) {
+        let core = self.core.clone();
+        let _stepping = core.stepping.lock();
         self.carry_out();
         match until {
             Until::Ready => while self.answer(at, |end| end <= at, out) {},
@@ -63,6 +67,7 @@ impl DriveQueue {
         }
         let core = self.core.clone();
         let model = core.medium.model().expect("the device is modelled");
+        self.check_times(model);
         // Mostly they were submitted in order.
         self.jobs.make_contiguous().sort_by_key(|j| (j.at, j.tag));
         while let Some(Job { tag, at, work }) = self.jobs.pop_front() {
@@ -93,6 +98,24 @@ impl DriveQueue {
             }
         }
         self.ended.sort_unstable_by_key(|c| Reverse((c.at, c.tag)));
+    }
+
+    /// Lets no job begin before the latest step did, and refuses those whose time could not be counted. A device whose clock
+    /// has run out refuses all.
+    fn check_times(&mut self, model: &Model) {
+        let (earliest, latest, max) = (model.earliest(), model.latest(), VirtualTime::BEGIN_MAX);
+        let ended = &mut self.ended;
+        self.jobs.retain_mut(|j| {
+            j.at = j.at.max(earliest);
+            let at = j.at.max(latest);
+            if at <= max {
+                return true;
+            }
+            let outcome = Outcome::Done(Err(CommandError::TimeOutOfRange { at, max }));
+            // It took no time, and moves no clock.
+            ended.push(Completion { tag: j.tag, at: earliest, split: Split::default(), outcome });
+            false
+        });
     }
 
     /// The step under way is all of a command, or of a unit.

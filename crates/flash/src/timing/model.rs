@@ -75,9 +75,15 @@ impl Model {
     /// Begins a step, which what follows is part of.
     ///
     /// # Panics
-    /// When an earlier step began later: the actor that is furthest behind moves next.
+    /// When an earlier step began later: the actor that is furthest behind moves next. When `at` is beyond
+    /// [`VirtualTime::BEGIN_MAX`]: what the step takes could not be counted.
     pub fn begin(&self, at: VirtualTime) {
         self.resources.lock().begin(at);
+    }
+
+    /// The earliest instant at which a step may still begin: where the latest one began.
+    pub fn earliest(&self) -> VirtualTime {
+        VirtualTime::from_ps(self.resources.lock().floor)
     }
 
     /// Takes the step under way out, so that another can begin beside it.

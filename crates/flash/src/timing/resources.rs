@@ -67,6 +67,7 @@ pub(super) struct Resources {
 impl Resources {
     pub(super) fn begin(&mut self, at: VirtualTime) {
         assert!(at.as_ps() >= self.floor, "a step at {} ps begins behind one at {}", at.as_ps(), self.floor);
+        assert!(at <= VirtualTime::BEGIN_MAX, "a step begins at {} ps", at.as_ps());
         self.floor = at.as_ps();
         self.steps += 1;
         self.step = Step { number: self.steps, ..Step::at(at) };

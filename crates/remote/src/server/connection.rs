@@ -54,7 +54,10 @@ pub(super) fn serve(shared: &Arc<Shared>, socket: TcpStream, number: u64) {
         }),
         Ok(Hello::Attach { client, opening, channel }) => {
             shared.owners.same(shared, client).and_then(|live| {
-                let found = live.owner.channel(channel).filter(|_| opening == shared.opening);
+                let found = match opening == shared.opening {
+                    true => live.owner.channel(channel).map_err(Refused::Device)?,
+                    false => None,
+                };
                 let channel = found.ok_or(Refused::Refusal(Refusal::NoChannel(shared.opening)))?;
                 serve_channel(&mut from, &live, &channel, number, frame.seen);
                 Ok(())

@@ -107,7 +107,10 @@ impl Executor {
                     Command::CloseSession(session) => What::CloseSession(*session),
                     _ => What::Other,
                 };
-                *now = (*now).max(at);
+                // One that no device begins a command at is refused, and moves nothing on.
+                if at <= VirtualTime::BEGIN_MAX {
+                    *now = (*now).max(at);
+                }
                 match self.queue.submit(at, command) {
                     Ok(drives) => drop(jobs.insert(drives, Job { tag, what })),
                     // More than the depth that it asked for.

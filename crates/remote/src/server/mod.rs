@@ -9,7 +9,8 @@
 //!
 //! Invariants: one client at a time; nothing of a client runs any more once another is let in; connections, channels, bytes
 //! that wait to be carried out and answers that wait to be taken are bounded; a connection that says nothing whole for too
-//! long, or takes nothing, is closed, and a client without connections is forgotten after a while.
+//! long, or takes nothing, is closed, and a client without connections is forgotten after a while. A panic ends the channel or
+//! the connection in which it happens: the others, and the listener, go on.
 
 mod channel;
 mod connection;
@@ -19,6 +20,7 @@ mod owner;
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
@@ -215,7 +217,8 @@ fn accept(shared: &Arc<Shared>, socket: TcpStream, number: u64) {
     shared.sockets.lock().insert(number, handle);
     let run = shared.clone();
     let serve = move || {
-        connection::serve(&run, socket, number);
+        // A panic ends the connection that it came with, and has been told on its way.
+        drop(catch_unwind(AssertUnwindSafe(|| connection::serve(&run, socket, number))));
         run.sockets.lock().remove(&number);
         run.connections.fetch_sub(1, Ordering::SeqCst);
     };

@@ -9,9 +9,12 @@
 //! returns after that is told that it was replaced, also when the drive was opened anew in between.
 //!
 //! Invariants: before anyone is let in, all threads of the one before have ended, so that nothing of it takes effect later;
-//! views and sessions of a client that left are closed.
+//! views and sessions of a client that left are closed. A panic in an executor, or in a command of the server itself, ends the
+//! channel, or the command, and nothing else; whoever asks for the channel again is told why it is gone.
 
-use std::collections::{BTreeSet, HashMap};
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -26,9 +29,23 @@ use super::executor::Executor;
 use super::{Shared, join};
 use crate::message::{Recovered, Refusal, Refused};
 
+/// Channels that failed, of which the client can be told why; of older ones it is told that they are gone.
+const FAILED_MAX: usize = 256;
+/// Most characters of a panic that a client is told.
+const PANIC_CHARS_MAX: usize = 300;
+
+/// What a panic says.
+fn told(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("it does not say why");
+    text.chars().take(PANIC_CHARS_MAX).collect()
+}
+
 /// The server's own commands.
 pub(super) struct Admin {
-    queue: Mutex<Box<dyn Queue>>,
+    device: Arc<dyn Device>,
+    /// None once a command panicked in it: the next command gets another.
+    queue: Mutex<Option<Box<dyn Queue>>>,
     has_sessions: bool,
     /// A session that is opened and closed for the sake of what becomes durable with it.
     anchor: Mutex<Option<SessionId>>,
@@ -37,12 +54,27 @@ pub(super) struct Admin {
 impl Admin {
     fn new(device: &Arc<dyn Device>) -> Result<Self, DeviceError> {
         let has_sessions = device.identity().sessions_max > 0;
-        Ok(Self { queue: Mutex::new(device.open_queue(1)?), has_sessions, anchor: Mutex::new(None) })
+        let queue = Mutex::new(Some(device.open_queue(1)?));
+        Ok(Self { device: device.clone(), queue, has_sessions, anchor: Mutex::new(None) })
     }
 
-    /// Carries out a command of one answer.
+    /// Carries out a command of one answer. One that panics is answered with an error.
     pub(super) fn call(&self, c: Command) -> Result<Reply, CommandError> {
-        let mut queue = self.queue.lock();
+        let mut kept = self.queue.lock();
+        let called = catch_unwind(AssertUnwindSafe(|| {
+            let queue = match kept.take() {
+                Some(queue) => queue,
+                None => self.device.open_queue(1).map_err(|e| CommandError::Medium(e.to_string()))?,
+            };
+            Self::carry_out(kept.insert(queue), c)
+        }));
+        called.unwrap_or_else(|panic| {
+            *kept = None;
+            Err(CommandError::Medium(format!("the drive failed: {}", told(&*panic))))
+        })
+    }
+
+    fn carry_out(queue: &mut Box<dyn Queue>, c: Command) -> Result<Reply, CommandError> {
         let gone = |e: DeviceError| CommandError::Medium(e.to_string());
         queue.submit(VirtualTime::ZERO, c).expect("the queue has room: nothing is under way");
         let mut out = Vec::new();
@@ -91,6 +123,8 @@ pub(super) struct Owner {
 #[derive(Default)]
 struct Channels {
     open: HashMap<u64, (Arc<Channel>, JoinHandle<()>)>,
+    /// Why channels are gone whose executors panicked.
+    failed: BTreeMap<u64, String>,
     numbered: u64,
     ended: bool,
 }
@@ -131,15 +165,37 @@ impl Owner {
             queue,
             answer_bytes: shared.options.answer_bytes,
         };
-        let thread = std::thread::Builder::new().name("lode-channel".into()).spawn(move || executor.run());
+        let (owner, ended) = (self.clone(), channel.clone());
+        let run = move || {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| executor.run())) {
+                owner.channel_failed(&ended, &*panic);
+            }
+        };
+        let thread = std::thread::Builder::new().name("lode-channel".into()).spawn(run);
         let thread = thread.map_err(|e| Refused::Device(DeviceError::Gone(e.to_string())))?;
         channels.open.insert(id, (channel.clone(), thread));
         Ok(channel)
     }
 
-    /// The channel of this number.
-    pub(super) fn channel(&self, id: u64) -> Option<Arc<Channel>> {
-        self.channels.lock().open.get(&id).map(|(c, _)| c.clone())
+    /// The channel of this number; `None` where there is none, or an error that says how it failed.
+    pub(super) fn channel(&self, id: u64) -> Result<Option<Arc<Channel>>, DeviceError> {
+        let channels = self.channels.lock();
+        match channels.failed.get(&id) {
+            Some(why) => Err(DeviceError::Gone(format!("the server failed in this queue: {why}"))),
+            None => Ok(channels.open.get(&id).map(|(c, _)| c.clone())),
+        }
+    }
+
+    /// The executor of a channel panicked: the channel ends, and its client is told when it asks for the channel again.
+    fn channel_failed(&self, channel: &Channel, panic: &(dyn Any + Send)) {
+        {
+            let mut channels = self.channels.lock();
+            channels.failed.insert(channel.id, told(panic));
+            if channels.failed.len() > FAILED_MAX {
+                channels.failed.pop_first();
+            }
+        }
+        channel.end(None);
     }
 
     /// Ends all channels, and waits until nothing runs in them.
