@@ -5,6 +5,23 @@ use lode_program::IndexEntry;
 
 use crate::{CommandError, ScanCounts, ScanUnit, Tag};
 
+/// Bytes of the longest answer: what would be longer is refused before it is read, so that a short command does not take
+/// memory without end. With what frames it, an answer fits the 1 GB that a connection takes.
+pub const ANSWER_BYTES_MAX: u64 = (1 << 30) - (64 << 20) - 32;
+
+/// Whether an answer of so many bytes may be made.
+///
+/// # Errors
+/// [`CommandError::Invalid`] when it is longer than [`ANSWER_BYTES_MAX`].
+pub fn check_answer(bytes: u64) -> Result<(), CommandError> {
+    match bytes > ANSWER_BYTES_MAX {
+        true => Err(CommandError::Invalid(format!(
+            "an answer of {bytes} bytes is too long: at most {ANSWER_BYTES_MAX} are taken"
+        ))),
+        false => Ok(()),
+    }
+}
+
 /// One answer to one command.
 #[derive(Clone, Debug)]
 pub struct Completion {

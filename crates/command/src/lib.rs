@@ -15,7 +15,7 @@ pub mod testing;
 pub mod wire;
 
 pub use batch::{Align, Batch, Command, PageWrite, ReadRequest, SessionWrite};
-pub use completion::{Completion, ExtentInfo, Outcome, Reply};
+pub use completion::{ANSWER_BYTES_MAX, Completion, ExtentInfo, Outcome, Reply, check_answer};
 pub use device::{Budget, Device, Identity, Progress, Queue, Refused, Tag, Until};
 pub use error::{CommandError, DeviceError};
 pub use scan::{Answer, GroupRows, PageRange, PageRows, ScanCounts, ScanTask, ScanUnit};

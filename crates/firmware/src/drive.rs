@@ -7,13 +7,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use lode_base::{Geometry, VirtualTime};
+use lode_base::{Geometry, Lpid, VirtualTime};
 use lode_base::{OwnerId, SessionId, ViewId};
 use lode_command::{
     Budget, Command, CommandError, Device, DeviceError, ExtentInfo, Identity, PageRange, Progress, Queue,
-    Reply,
+    Reply, check_answer,
 };
 use lode_flash::Medium;
+use lode_program::IndexEntry;
 
 use crate::compute::PageAccess;
 use crate::core::Core;
@@ -239,7 +240,11 @@ impl Core {
     }
 
     fn list_extents(&self) -> Result<Reply, CommandError> {
-        let all: Vec<_> = self.extents.read().all().collect();
+        let all: Vec<_> = {
+            let extents = self.extents.read();
+            check_answer(extents.owned() * size_of::<ExtentInfo>() as u64)?;
+            extents.all().collect()
+        };
         let info = |(extent, owner): (lode_base::ExtentId, OwnerId)| {
             let pages_mapped = match self.map.get(&self.medium, &self.epochs, extent.raw()) {
                 Ok(map) => Some(map.map_or(0, |m| m.mapped().count() as u32)),
@@ -253,20 +258,44 @@ impl Core {
     }
 
     fn read_index(&self, view: ViewId, pages: &[PageRange]) -> Result<Reply, CommandError> {
+        // As they lie in memory, which is more than they take on the link.
+        let entry_bytes = size_of::<(Lpid, Option<IndexEntry>)>() as u64;
+        let pages_max: u64 = pages.iter().map(|r| u64::from(r.count)).sum();
+        if check_answer(pages_max * entry_bytes).is_err() {
+            let mut mapped = 0;
+            for range in pages {
+                mapped += UnitAccess::new(self, view).mapped(view, checked(range)?)?.len() as u64;
+                check_answer(mapped * entry_bytes)?;
+            }
+        }
         let mut entries = Vec::new();
+        let mut bytes = 0;
         let rules = self.rules.read().clone();
         for range in pages {
-            if usize::from(range.first) + usize::from(range.count) > lode_base::EXTENT_PAGES {
-                let (count, first) = (range.count, range.first);
-                return Err(CommandError::Invalid(format!("{count} pages from {first} of an extent")));
-            }
+            let range = checked(range)?;
             let access = UnitAccess::new(self, view);
             // A version that a view shows may have an entry of a rule that is no more: the host could not read it.
-            for at in access.mapped(view, *range)? {
+            let mapped = access.mapped(view, range)?;
+            bytes += mapped.len() as u64 * entry_bytes;
+            check_answer(bytes)?;
+            for at in mapped {
                 let entry = access.index_entry(&at)?.filter(|(r, _)| rules.stands(r));
+                bytes += entry.as_ref().map_or(0, |(_, e)| e.encoded_bytes() as u64);
+                check_answer(bytes)?;
                 entries.push((at.lpid, entry.map(|(_, e)| e)));
             }
         }
         Ok(Reply::IndexEntries(entries))
+    }
+}
+
+/// Pages of one extent.
+fn checked(range: &PageRange) -> Result<PageRange, CommandError> {
+    match usize::from(range.first) + usize::from(range.count) > lode_base::EXTENT_PAGES {
+        true => {
+            let (count, first) = (range.count, range.first);
+            Err(CommandError::Invalid(format!("{count} pages from {first} of an extent")))
+        }
+        false => Ok(*range),
     }
 }

@@ -41,6 +41,11 @@ impl Extents {
         self.owners.iter().enumerate().filter_map(owned)
     }
 
+    /// How many have an owner.
+    pub(crate) fn owned(&self) -> u64 {
+        self.all().count() as u64
+    }
+
     /// Hands out `count` extents, lowest first. Those released after `shown`, the oldest
     /// commit that a view shows or may come to show, are left to rest.
     pub(crate) fn allocate(&mut self, owner: OwnerId, count: u32, shown: u64) -> Vec<ExtentId> {

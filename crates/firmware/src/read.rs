@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use lode_base::epochs::Epoch;
 use lode_base::{CELL_BYTES, Lpid, PageBuf, Ppa, ViewId};
-use lode_command::{CommandError, PageRange, ReadRequest, Reply};
+use lode_command::{ANSWER_BYTES_MAX, CommandError, PageRange, ReadRequest, Reply, check_answer};
 use lode_flash::timing::Sink;
 use lode_program::{IndexEntry, IndexRule};
 
@@ -39,6 +39,12 @@ impl Core {
         view: Option<ViewId>,
         pages: &[ReadRequest],
     ) -> Result<Reply, CommandError> {
+        // Fewer fit, whatever they are.
+        let many = pages.len() as u64 * u64::from(self.identity.page_bytes_max) > ANSWER_BYTES_MAX;
+        let mut left = ANSWER_BYTES_MAX;
+        if many {
+            check_answer(self.answer_bytes(view, pages)?)?;
+        }
         let mut read = Vec::with_capacity(pages.len());
         if let Some(m) = self.medium.model() {
             m.think(u64::from(m.profile().cores.lookup_cycles) * pages.len() as u64);
@@ -53,8 +59,43 @@ impl Core {
                 }
                 some => self.read_together(view, commit, some, &mut read)?,
             }
+            if many {
+                left = self.took(left, &mut read, some.len())?;
+            }
         }
         Ok(Reply::Pages(read))
+    }
+
+    /// Bytes of what is asked for, as far as there is no error: nothing is read. What can not be looked up ends the answer
+    /// there, with an error.
+    fn answer_bytes(&self, view: Option<ViewId>, pages: &[ReadRequest]) -> Result<u64, CommandError> {
+        let mut bytes = 0;
+        for some in pages.chunks(PAGES_AHEAD) {
+            let _epoch = self.epochs.enter();
+            let commit = view.map(|v| self.view_commit(v)).transpose()?;
+            for r in some {
+                let Ok((_, range)) = self.located(view, commit, r) else { return Ok(bytes) };
+                bytes += u64::from(range.end - range.start);
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Of many pages the last `count` were read: what is left of the answer. They may have grown since they were looked up,
+    /// and small parts do not keep the read units that they lie in.
+    fn took(&self, left: u64, read: &mut [PageBuf], count: usize) -> Result<u64, CommandError> {
+        let from = read.len() - count;
+        let mut bytes = 0;
+        for page in &mut read[from..] {
+            bytes += page.len() as u64;
+            if page.len() < self.geometry().rblock_bytes() as usize {
+                *page = PageBuf::copy_from(page);
+            }
+        }
+        if bytes > left {
+            check_answer(ANSWER_BYTES_MAX - left + bytes)?;
+        }
+        Ok(left - bytes)
     }
 
     /// Asks the CPU for the mapping entries of pages that are to be read, as far as they are in memory: where they are in none

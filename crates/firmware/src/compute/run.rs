@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use lode_base::EXTENT_PAGES;
-use lode_command::{Answer, CommandError, GroupRows, PageRange, PageRows, ScanTask, ScanUnit};
+use lode_command::{Answer, CommandError, GroupRows, PageRange, PageRows, ScanTask, ScanUnit, check_answer};
 use lode_page::{Column, ops};
 use lode_program::{
     ColumnSource, EvalError, GroupTable, Meter, Program, Selection, compact, may_match, select,
@@ -273,7 +273,13 @@ where
 {
     let rows = columns.rows();
     columns.fetch_all(program.projection())?;
-    let projected = program.projection().iter().map(|&c| Ok(compact(&columns.column(c)?, selection)));
+    // A program may name a column many times.
+    let mut bytes = 0;
+    let projected = program.projection().iter().map(|&c| {
+        let column = compact(&columns.column(c)?, selection);
+        bytes += column.link_bytes() as u64;
+        check_answer(bytes).map(|()| column)
+    });
     let slots = match selection {
         Selection::Some(_) if program.slots() => Some(selection.slots(rows)),
         _ => None,

@@ -14,15 +14,18 @@ use std::sync::Arc;
 
 use lode_base::{SessionId, VirtualTime};
 use lode_command::wire::put_completion;
-use lode_command::{Command, CommandError, Completion, Outcome, Queue, Refused, Reply, ScanTask, Tag, Until};
+use lode_command::{
+    ANSWER_BYTES_MAX, Command, Completion, Outcome, Queue, Refused, Reply, ScanTask, Tag, Until, check_answer,
+};
 use lode_program::Program;
 
 use super::channel::{Channel, Operation};
 use super::owner::{Admin, Owner};
 use crate::frame::HEADER_BYTES;
 
-/// Longest answer.
-pub(crate) const ANSWER_BYTES_MAX: u64 = 1 << 30;
+/// Longest payload of an answer: its pages, and what frames them.
+const PAYLOAD_BYTES_MAX: u64 = 1 << 30;
+const _: () = assert!(ANSWER_BYTES_MAX + HEADER_BYTES as u64 + (64 << 20) <= PAYLOAD_BYTES_MAX);
 
 /// Bytes of answers that are sent although more come at once.
 const UNSENT_BYTES_MAX: usize = 64 << 10;
@@ -154,9 +157,9 @@ impl Executor {
                 c.outcome = Outcome::Done(Err(e));
             }
         }
-        if c.link_bytes() > ANSWER_BYTES_MAX - HEADER_BYTES as u64 - (64 << 20) {
-            let what = format!("an answer of {} bytes is too long for a connection", c.link_bytes());
-            c.outcome = Outcome::Done(Err(CommandError::Invalid(what)));
+        // The drive refuses what is longer before it reads it; other devices may not.
+        if let Err(e) = check_answer(c.link_bytes()) {
+            c.outcome = Outcome::Done(Err(e));
         }
         c.tag = Tag(job.tag);
         self.channel.answer(|w| put_completion(w, &c))
