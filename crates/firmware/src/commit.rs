@@ -245,8 +245,11 @@ impl Core {
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    use lode_base::{ExtentId, Geometry};
+    use lode_base::{ExtentId, Geometry, OwnerId, PageBuf};
+    use lode_command::{Align, Batch, Command, PageWrite, Reply};
     use lode_flash::Medium;
+    use lode_page::{ColumnType, DataType, Schema};
+    use lode_program::IndexRule;
 
     use super::*;
     use crate::DriveOptions;
@@ -283,5 +286,65 @@ mod tests {
         let late = nothing(&core);
         let late = core.seq.lock().stage(late);
         assert!(matches!(core.finish(&late), Err(CommandError::ReadOnly(_))));
+    }
+
+    fn full() -> FirmwareError {
+        FirmwareError::Full { path: "<memory>".into(), what: "a test" }
+    }
+
+    /// Fails all that is staged, as a group that finds no space does.
+    fn fail_group(core: &Core) {
+        let actions = std::mem::take(&mut core.seq.lock().staged);
+        core.abort(actions, full(), |_| {});
+    }
+
+    /// An abort that kept staged rules was found by no test: later pages were held against a rule that nobody has.
+    #[test]
+    fn rules_of_a_group_that_failed_are_no_rules() {
+        let core = core();
+        let owner = OwnerId::new(5);
+        let Ok(Reply::Extents(extents)) = core.run(Command::AllocateExtents { owner, count: 1 }) else {
+            panic!()
+        };
+        let columns = vec![ColumnType { data_type: DataType::BigInt, nullable: false }];
+        let rule = IndexRule::new(Schema { version: 1, columns }, vec![0]).unwrap();
+        let rules = Batch { index_rules: vec![(owner, Some(rule))], ..Batch::default() };
+        let begun = core.begin(rules.clone()).unwrap();
+        fail_group(&core);
+        assert!(core.end(begun).is_err());
+        core.check_invariants();
+        // Not a page of that rule.
+        let data = PageBuf::copy_from(&[1; 100]);
+        let writes = vec![PageWrite { lpid: extents[0].page(1), data, align: Align::Cell }];
+        let plain = Batch { writes, ..Batch::default() };
+        core.write(plain.clone()).unwrap();
+        core.write(rules).unwrap();
+        assert!(matches!(core.write(plain), Err(CommandError::BadPage { .. })));
+    }
+
+    /// Actions that were staged while a group failed were answered as if they were durable, and no test found it.
+    #[test]
+    fn what_was_staged_behind_a_group_that_failed_fails_too() {
+        let core = core();
+        let actions: Vec<_> = [nothing(&core), nothing(&core), nothing(&core)].into();
+        let mut slots = Vec::new();
+        let mut group = Vec::new();
+        for (n, a) in actions.into_iter().enumerate() {
+            let mut w = core.seq.lock();
+            slots.push(w.stage(a));
+            if n == 0 {
+                group = std::mem::take(&mut w.staged);
+            }
+        }
+        core.abort(group, full(), |_| {});
+        for slot in slots {
+            let outcome = slot.take().expect("it is over");
+            assert!(matches!(outcome, Err(CommandError::Medium(_))), "it was answered as if it were durable");
+        }
+        core.check_invariants();
+        // The next group goes on.
+        let late = nothing(&core);
+        let late = core.seq.lock().stage(late);
+        core.finish(&late).unwrap();
     }
 }

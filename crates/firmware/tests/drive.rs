@@ -404,3 +404,28 @@ fn gc_keeps_what_was_to_be_aligned_so_and_packs_what_was_not() {
         "{wide} bytes are programmed for each in units of 16 KB, {alike} in units of 4 KB"
     );
 }
+
+/// A batch that found no room for its second part left the EBLOCKs of its first waiting for it, and no test found it.
+#[test]
+fn a_batch_that_gives_up_leaves_the_eblocks_that_it_took() {
+    let geometry = Geometry::new(1, 1, 1, 4096, 4096, 256 << 10, 128).unwrap();
+    let d = Drive::format(Medium::memory(geometry), DriveOptions::default()).unwrap();
+    let extent = allocate(&d, 5, 1)[0];
+    let pages = |from: u16, count: u16, byte: u8| -> Vec<PageWrite> {
+        (from..from + count).map(|p| page(extent.page(p), &[byte; 32 << 10])).collect()
+    };
+    write(&d, Batch { writes: pages(0, 10, 1), ..Batch::default() }).unwrap();
+    let mut filled = 10;
+    while d.info().free_bytes > 4 << 20 {
+        write(&d, Batch { writes: pages(filled, 10, 2), ..Batch::default() }).unwrap();
+        filled += 10;
+    }
+    // What replaces pages fits, what is new does not.
+    let writes = [pages(0, 10, 3), pages(filled, 200, 4)].concat();
+    let full = write(&d, Batch { writes, ..Batch::default() }).unwrap_err();
+    assert!(matches!(full, CommandError::OutOfSpace { .. }), "{full}");
+    d.check_invariants();
+    assert_eq!(get(&d, None, extent.page(3)), Some(vec![1; 32 << 10]));
+    write(&d, Batch { writes: pages(0, 10, 5), ..Batch::default() }).unwrap();
+    sound(&d);
+}
