@@ -81,6 +81,7 @@ impl Tables {
             homes.resize(piece + 1, 0);
         }
         homes[piece] = home.map_or(0, Entry::word);
+        while homes.pop_if(|w| *w == 0).is_some() {}
     }
 
     pub(crate) fn encode(&self, generations: &[(EblockId, Generation)]) -> Vec<u8> {

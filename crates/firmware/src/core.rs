@@ -194,9 +194,14 @@ impl Core {
     /// EBLOCKs that batches of pages may not take: for the log until the next checkpoint, that checkpoint with every page
     /// of the drive written anew, what GC moves pages to, and a recovery.
     pub(crate) fn reserve_eblocks(&self, w: &Sequencer) -> u32 {
+        self.reserve_eblocks_with(w, self.own_bytes(w))
+    }
+
+    /// The same, if writing every page of the drive's own anew took so many bytes.
+    pub(crate) fn reserve_eblocks_with(&self, w: &Sequencer, own_bytes: u64) -> u32 {
         // One more, for the first that fails.
         let moved = u64::from(self.gc_reserve_eblocks() + self.inlined_reserve_eblocks());
-        let reserve = self.log_eblocks(w) + self.own_eblocks(w) + moved + 1;
+        let reserve = self.log_eblocks(w) + self.own_eblocks_of(w, own_bytes) + moved + 1;
         reserve.min(u64::from(u32::MAX)) as u32
     }
 
@@ -211,13 +216,22 @@ impl Core {
 
     /// EBLOCKs that writing every page of the drive's own anew takes, beside those that are open for them.
     pub(crate) fn own_eblocks(&self, w: &Sequencer) -> u64 {
-        let left = self.own_bytes(w).saturating_sub(w.space.left_bytes(Stream::Drive));
+        self.own_eblocks_of(w, self.own_bytes(w))
+    }
+
+    fn own_eblocks_of(&self, w: &Sequencer, own_bytes: u64) -> u64 {
+        let left = own_bytes.saturating_sub(w.space.left_bytes(Stream::Drive));
         left.div_ceil(u64::from(self.geometry().eblock_bytes())) + 1
     }
 
     /// Bytes that writing every page of the drive's own anew takes at most.
-    fn own_bytes(&self, w: &Sequencer) -> u64 {
-        let tables = self.extents.read().media_bytes() + w.space.summary.len() as u64 * 32;
+    pub(crate) fn own_bytes(&self, w: &Sequencer) -> u64 {
+        self.own_bytes_with(w, self.extents.read().media_bytes())
+    }
+
+    /// The same, if the table of owners took so many.
+    pub(crate) fn own_bytes_with(&self, w: &Sequencer, owners_bytes: u64) -> u64 {
+        let tables = owners_bytes + w.space.summary.len() as u64 * 32;
         let open = w.space.metadata_words() * 8;
         // Pages that are written one by one each fill WBLOCKs.
         2 * (self.map.media_bytes() + self.index.media_bytes() + tables + open)
@@ -240,11 +254,16 @@ impl Core {
 
     /// Bytes of pages that the drive takes at most: beyond them GC would find too little to gain.
     pub(crate) fn usable_bytes(&self, w: &Sequencer) -> u64 {
+        self.usable_bytes_with(w, self.own_bytes(w))
+    }
+
+    /// The same, if writing every page of the drive's own anew took so many bytes.
+    pub(crate) fn usable_bytes_with(&self, w: &Sequencer, own_bytes: u64) -> u64 {
         let g = self.geometry();
         // What the log may still take, what it holds (the page that is written, two spares), and what recovery takes.
         let log = self.log_bytes_max().div_ceil(u64::from(g.eblock_bytes())) + 5;
         // The drive's own pages as they lie, and once more as they are written anew.
-        let own = (self.own_bytes(w).div_ceil(u64::from(g.eblock_bytes())) + 1) * 3 / 2 + 1;
+        let own = (own_bytes.div_ceil(u64::from(g.eblock_bytes())) + 1) * 3 / 2 + 1;
         let few = g.eblock_count() < EBLOCKS_FEW;
         let open = u64::from(w.space.lanes()) * if few { 2 } else { 2 + u64::from(GC_CLASSES) };
         let moved = self.gc_reserve_eblocks() + self.inlined_reserve_eblocks();

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use lode_base::{Geometry, Lpid, VirtualTime};
-use lode_base::{OwnerId, SessionId, ViewId};
+use lode_base::{SessionId, ViewId};
 use lode_command::{
     Budget, Command, CommandError, Device, DeviceError, ExtentInfo, Identity, PageRange, Progress, Queue,
     Reply, check_answer,
@@ -228,24 +228,13 @@ impl Core {
         }
     }
 
-    fn allocate(&self, owner: OwnerId, count: u32) -> Result<Reply, CommandError> {
-        self.check_writable()?;
-        if count == 0 || count > 1 << 20 || owner.raw() == u32::MAX {
-            return Err(CommandError::Invalid(format!("{count} extents for {owner:?}")));
-        }
-        // The newest commit is asked for first: what is released after that rests, whatever views open meanwhile.
-        let newest = self.versions.newest().raw();
-        let shown = self.versions.oldest().map_or(newest, |oldest| oldest.min(newest));
-        Ok(Reply::Extents(self.extents.write().allocate(owner, count, shown)))
-    }
-
     fn list_extents(&self) -> Result<Reply, CommandError> {
         let all: Vec<_> = {
             let extents = self.extents.read();
             check_answer(extents.owned() * size_of::<ExtentInfo>() as u64)?;
             extents.all().collect()
         };
-        let info = |(extent, owner): (lode_base::ExtentId, OwnerId)| {
+        let info = |(extent, owner): (lode_base::ExtentId, lode_base::OwnerId)| {
             let pages_mapped = match self.map.get(&self.medium, &self.epochs, extent.raw()) {
                 Ok(map) => Some(map.map_or(0, |m| m.mapped().count() as u32)),
                 // Whoever reads its pages is told; the other extents are listed all the same.

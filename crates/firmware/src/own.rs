@@ -226,7 +226,10 @@ impl Core {
                 DriveKind::Owners => {
                     let owners = self.extents.write().take_dirty_pieces();
                     let bytes = |v: Vec<u32>| v.iter().flat_map(|o| o.to_le_bytes()).collect::<Vec<u8>>();
-                    pages.extend(owners.into_iter().map(|(p, v)| piece(kind, p, &bytes(v))));
+                    pages.extend(owners.into_iter().map(|(p, v)| match v {
+                        Some(v) => piece(kind, p, &bytes(v)),
+                        None => OwnPage { kind, number: p as u64, bytes: None },
+                    }));
                     None
                 }
                 DriveKind::Summary => {

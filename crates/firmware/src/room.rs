@@ -9,12 +9,13 @@
 //! trims, and goes on when something was trimmed. The log since the newest checkpoint stays within its bound, but for the
 //! records of batches that are in flight at a time.
 
-use lode_base::VirtualTime;
-use lode_command::CommandError;
+use lode_base::{ExtentId, OwnerId, VirtualTime};
+use lode_command::{CommandError, Reply};
 
 use crate::FirmwareError;
-use crate::append::{Item, Plan, Provision};
+use crate::append::{Item, Plan, Provision, page_bytes_max};
 use crate::core::{Core, Sequencer};
+use crate::drive_page::TABLE_PIECE_ENTRIES;
 use crate::gc::{Cleaner, Urgency};
 use crate::log::LogWriter;
 use crate::planted::{self, Planted};
@@ -39,6 +40,18 @@ pub(crate) enum Room {
     Gc,
     /// Inlined pages, which move to EBLOCKs.
     Inlined,
+}
+
+/// Bytes that the record of an allocation takes in the log.
+pub(crate) const ALLOCATED_BYTES: usize = 17;
+
+/// Whether the tables have room for more extents.
+enum TablesRoom {
+    Fits,
+    /// Once there are more free EBLOCKs: bytes that the tables grow by.
+    Later(u64),
+    /// Not beside what the drive holds.
+    Never(u64),
 }
 
 impl Core {
@@ -109,6 +122,97 @@ impl Core {
                 return Err(FirmwareError::Refused(full));
             }
         }
+    }
+
+    /// Hands out extents, where the tables have room for them: their pieces, those of the homes of their mapping and index
+    /// pages, the log that tells of them, and the reserve with all that.
+    ///
+    /// # Errors
+    /// [`CommandError::OutOfSpace`] when there is none: then nothing changed.
+    pub(crate) fn allocate(&self, owner: OwnerId, count: u32) -> Result<Reply, CommandError> {
+        self.check_writable()?;
+        if count == 0 || count > 1 << 20 || owner.raw() == u32::MAX {
+            return Err(CommandError::Invalid(format!("{count} extents for {owner:?}")));
+        }
+        self.allocation_log_room(count)?;
+        let mut tries = 0;
+        loop {
+            let w = self.seq.lock();
+            // The newest commit is asked for first: what is released after that rests, whatever views open meanwhile.
+            let newest = self.versions.newest().raw();
+            let shown = self.versions.oldest().map_or(newest, |oldest| oldest.min(newest));
+            let Some(chosen) = self.extents.write().choose(count, shown) else {
+                return Err(CommandError::Invalid(format!("{count} extents beyond those that rest")));
+            };
+            let needed_bytes = match self.tables_room(&w, &chosen) {
+                TablesRoom::Fits => {
+                    self.extents.write().hand_out(owner, &chosen);
+                    return Ok(Reply::Extents(chosen));
+                }
+                TablesRoom::Never(needed) => {
+                    tries = u64::MAX;
+                    needed
+                }
+                TablesRoom::Later(needed) => needed,
+            };
+            let free_bytes = self.free_bytes(&w).min(needed_bytes.saturating_sub(1));
+            drop(w);
+            let full = CommandError::OutOfSpace { free_bytes, needed_bytes };
+            if tries > 4 * u64::from(self.geometry().eblock_count()) + 16 || !self.make_room(0)? {
+                return Err(full);
+            }
+            tries += 1;
+        }
+    }
+
+    /// Whether the tables, and what is kept for them, have room for extents that have no owner yet.
+    fn tables_room(&self, w: &Sequencer, chosen: &[ExtentId]) -> TablesRoom {
+        let (owners_bytes, pieces) = self.extents.read().media_bytes_with(chosen);
+        // A page in the last of them makes both tables of homes that long.
+        let numbers = chosen.last().map_or(0, |e| e.raw() + 1);
+        let entries = numbers.saturating_sub(self.map.table_entries())
+            + numbers.saturating_sub(self.index.table_entries());
+        let now = self.own_bytes(w);
+        let then = self.own_bytes_with(w, owners_bytes) + 2 * 8 * entries;
+        let needed = then.saturating_sub(now).max(1);
+        // The root names every piece of every table.
+        let root_bytes = 8 * (pieces + 2 * numbers.div_ceil(TABLE_PIECE_ENTRIES as u64));
+        if root_bytes > page_bytes_max(self.geometry()) as u64 / 4 {
+            return TablesRoom::Never(needed);
+        }
+        let (usable, reserve) = (self.usable_bytes_with(w, then), self.reserve_eblocks_with(w, then));
+        // A few more extents mostly take no EBLOCK more: a drive that is full has them, too.
+        if usable == self.usable_bytes(w) && reserve == self.reserve_eblocks(w) {
+            return TablesRoom::Fits;
+        }
+        if usable < self.held_bytes(w) || usable == 0 {
+            return TablesRoom::Never(needed);
+        }
+        if reserve > w.space.free_eblocks() { TablesRoom::Later(needed) } else { TablesRoom::Fits }
+    }
+
+    /// Sees to it that the next group has room for as many allocations as wait for it.
+    fn allocation_log_room(&self, count: u32) -> Result<(), CommandError> {
+        let bytes = |count: usize| 256 + ALLOCATED_BYTES * count;
+        let most = self.log_bytes_max() / 4;
+        let group = |count| LogWriter::group_bytes(self.geometry(), self.options.log_copies, bytes(count));
+        let mut waiting = self.extents.read().unlogged_count();
+        if waiting > 0 && group(waiting + count as usize) > most {
+            self.log_room(bytes(waiting))?;
+            let w = self.seq.lock();
+            self.check_writable()?;
+            self.log_nothing(w)?;
+            waiting = self.extents.read().unlogged_count();
+        }
+        let needed_bytes = group(waiting + count as usize);
+        if needed_bytes > most {
+            return Err(CommandError::OutOfSpace { free_bytes: most, needed_bytes });
+        }
+        // A few go with whatever comes next.
+        if bytes(waiting + count as usize) <= self.geometry().wblock_bytes() as usize {
+            return Ok(());
+        }
+        self.log_room(bytes(waiting + count as usize))
     }
 
     fn no_eblock(&self, e: FirmwareError) -> FirmwareError {

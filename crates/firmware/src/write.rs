@@ -32,7 +32,7 @@ use crate::log::{Commit, LoggedWrite, Record};
 use crate::map::Entry;
 use crate::metadata::PageName;
 use crate::planted::{self, Planted};
-use crate::room::Room;
+use crate::room::{ALLOCATED_BYTES, Room};
 use crate::summary::Stream;
 use lode_base::fast::FastSet;
 
@@ -356,12 +356,12 @@ impl Core {
         let index: usize = prepared.entries.iter().flatten().map(|e| e.len() + 8).sum();
         let rule = |r: &Option<lode_program::IndexRule>| r.as_ref().map_or(0, |r| r.to_bytes().len()) + 8;
         let rules: usize = batch.index_rules.iter().map(|(_, r)| rule(r)).sum();
-        let allocated = self.extents.read().unlogged().len();
+        let allocated = self.extents.read().unlogged_count();
         256 + 26 * batch.writes.len()
             + index
             + 16 * (batch.trims.len() + batch.releases.len())
             + rules
-            + 17 * allocated
+            + ALLOCATED_BYTES * allocated
     }
 
     fn stage_batch(

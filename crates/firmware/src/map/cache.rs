@@ -308,6 +308,8 @@ impl<T: Resident> PageCache<T> {
         let old = std::mem::replace(&mut homes.entries[at], home.map_or(0, Entry::word));
         homes.bytes = homes.bytes + home.map_or(0, |e| u64::from(e.cells_bytes())) - word_bytes(old);
         homes.dirty.insert(at / TABLE_PIECE_ENTRIES);
+        // What is behind the last home takes no room.
+        while homes.entries.pop_if(|w| *w == 0).is_some() {}
     }
 
     /// Drops clean pages that were not used lately, until the budget holds or one round over all pages is
@@ -358,6 +360,9 @@ impl<T: Resident> PageCache<T> {
     /// Sets a piece of the small table as recovery found it.
     pub(crate) fn restore_piece(&self, piece: usize, words: &[u64]) {
         let mut homes = self.homes.write();
+        // What is behind the last home takes no room, though it was written once.
+        let Some(last) = words.iter().rposition(|&w| w != 0) else { return };
+        let words = &words[..=last];
         let from = piece * TABLE_PIECE_ENTRIES;
         if homes.entries.len() < from + words.len() {
             homes.entries.resize(from + words.len(), 0);
@@ -370,6 +375,11 @@ impl<T: Resident> PageCache<T> {
     pub(crate) fn numbers(&self) -> u64 {
         let held = self.shards.iter().filter_map(|s| s.read().keys().max().copied()).max();
         (self.homes.read().entries.len() as u64).max(held.map_or(0, |n| n + 1))
+    }
+
+    /// Entries of the small table.
+    pub(crate) fn table_entries(&self) -> u64 {
+        self.homes.read().entries.len() as u64
     }
 
     /// Bytes that all pages would take on the medium, about.
