@@ -25,10 +25,10 @@ fn documents() -> Vec<(String, String)> {
     read(paths)
 }
 
-/// The same, README.md and that of the profiles.
+/// The same, README.md and that of the profiles, and CHANGELOG.md.
 fn all_documents() -> Vec<(String, String)> {
     let mut all = documents();
-    all.extend(read(vec!["README.md".into(), "profiles/README.md".into()]));
+    all.extend(read(vec!["README.md".into(), "CHANGELOG.md".into(), "profiles/README.md".into()]));
     all
 }
 
