@@ -1,4 +1,4 @@
-//! CRC-32C, for tags, log records, headers and (later) the wire.
+//! CRC-32C, for tags, log records, headers and frames on the wire.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
@@ -7,8 +7,8 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
-/// CRC-32C of `bytes`, going on from `seed`: the checksum of an earlier part, or an address that the bytes must
-/// belong to (so that the right bytes in the wrong place are found).
+/// CRC-32C of `bytes`, continued from `seed`: the checksum of an earlier part, or an address that the bytes must belong to. With an
+/// address as seed, the right bytes at the wrong address are detected.
 pub fn crc32c_seeded(seed: u32, bytes: &[u8]) -> u32 {
     // A checksum is the inverse of the state that it was taken from.
     let mut state = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!seed));
@@ -16,7 +16,7 @@ pub fn crc32c_seeded(seed: u32, bytes: &[u8]) -> u32 {
     state.finalize() as u32
 }
 
-/// The seed that ties bytes to a place: the CRC-32C of the place's number.
+/// The seed that ties bytes to an address: the CRC-32C of the address.
 pub fn seed_of(place: u64) -> u32 {
     crc32c(&place.to_le_bytes())
 }

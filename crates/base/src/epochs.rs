@@ -1,17 +1,17 @@
-//! Epochs: how a writer knows that no read is under way any more that may have met what it took away.
+//! Epochs: how a writer knows that every read that may use what the writer removed has ended.
 //!
 //! ```text
 //!   reader:  enter (publish the epoch) ─► look up ─► read ─► leave
 //!   writer:  take away ─► retire (begin a new epoch) ─► ... ─► passed? ─► nobody has it: an EBLOCK may be erased, memory freed
 //! ```
 //!
-//! Invariant: a reader that does not show in any slot when the writer looks will look up after it was taken away, since both
-//! publish and look in one total order (SeqCst), and so must be where they take away and look up. Source: epoch-based reclamation (Fraser 2004),
-//! with a slot a reader instead of one a thread.
+//! Invariant: if the writer finds a reader in no slot, that reader looks up after the removal. Both publish and look in one total
+//! order (SeqCst), and the removal and the look-up must be SeqCst too.
+//! Source: epoch-based reclamation (Fraser 2004), with a slot per reader instead of one per thread.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Slots between those that threads try first.
+/// Distance between the slots that two threads try first.
 const APART: usize = 16;
 
 #[repr(align(64))]
@@ -35,10 +35,10 @@ pub struct Epochs {
 pub struct Epoch<'a>(&'a AtomicU64);
 
 impl Epochs {
-    /// No reader is under way; so many may be at a time, further ones wait.
+    /// No reader yet. At most `readers` are under way at a time; further ones wait.
     ///
     /// # Panics
-    /// When there may be none.
+    /// When `readers` is 0.
     pub fn new(readers: usize) -> Self {
         assert!(readers > 0, "nobody could read");
         let slots = (0..readers).map(|_| Slot(AtomicU64::new(0))).collect();
@@ -62,7 +62,7 @@ impl Epochs {
         }
     }
 
-    /// Ends the current epoch; answers its number, to ask [`Epochs::passed`] about.
+    /// Ends the current epoch, and returns its number for [`Epochs::passed`].
     pub fn retire(&self) -> u64 {
         self.current.fetch_add(1, Ordering::SeqCst)
     }
@@ -72,7 +72,7 @@ impl Epochs {
         epoch < self.oldest()
     }
 
-    /// The epoch of the read that is under way for longest; `u64::MAX` when none is. Those before it have passed.
+    /// The epoch of the oldest read under way; `u64::MAX` when there is none. Earlier epochs have passed.
     pub fn oldest(&self) -> u64 {
         let began = self.slots.iter().map(|s| s.0.load(Ordering::SeqCst)).filter(|&began| began != 0);
         began.min().unwrap_or(u64::MAX)

@@ -1,6 +1,6 @@
-//! Maps by numbers that we hand out ourselves, hashed in a few cycles.
+//! Maps by numbers that Lode hands out itself, hashed in a few cycles.
 //!
-//! Whoever may choose his numbers among those handed out can make them collide, and slows only his own batches.
+//! A caller that chooses among these numbers can make them collide, and slows only its own batches.
 //! Source: the multiplication of rustc-hash (Firefox's hash).
 
 use std::collections::{HashMap, HashSet};

@@ -1,7 +1,7 @@
 //! The vocabulary of Lode: addresses, geometry, device profiles, virtual time, checksums and page buffers.
 //!
 //! Every other crate builds on these names, and this one depends on none of them. Addresses, sizes and times
-//! are newtypes with private fields, so that an address of one space can not be used in another.
+//! are newtypes with private fields, so that an address of one space cannot be used in another.
 
 pub mod addr;
 pub mod checksum;

@@ -1,18 +1,18 @@
-//! A table of shared values by number that is read without a lock, and without a count for each value.
+//! A table of shared values by number. Readers take no lock, and change no reference count.
 //!
 //! ```text
 //!   reader:  enter ─► slots of the shard ─► number? ─► value, for as long as the reader stays
-//!   writer:  lock of the shard ─► slot: another value, or none ─► what went waits ─► no reader left that may have met it ─► dropped
+//!   writer:  lock of the shard ─► slot: another value, or none ─► the old value waits ─► no reader left that may have it ─► dropped
 //!
 //!   slot: | number + 1; 0: none yet | value; null: none any more | bytes of the value | used |        32 bytes, linear probing
 //! ```
 //!
-//! A reader goes to two places in memory, the slot and the value. What most want of a value are bytes that it points to: the slot has
-//! their place, too, and who wants no more does not go to the value at all.
+//! A reader touches two places in memory, the slot and the value. Most readers want only the bytes that a value points to. The slot
+//! has the address of these bytes too, so such readers do not touch the value at all.
 //!
-//! Invariants: a slot that has a number never is without one again, so that a probe that began never ends too early; a number is in
-//! one slot at most; a slot whose value is gone may get another number, so readers look whether what they met is what they want. What
-//! went is dropped only when no reader is left who came before it went ([`Epochs`]).
+//! Invariants: a slot that has a number always keeps one, so that a probe under way never ends too early. A number is in at most one
+//! slot. A slot whose value was removed may get another number, so readers check that what they found is what they want. A removed
+//! value is dropped only when no reader is left that entered before the removal ([`Epochs`]).
 
 #![allow(
     unsafe_code,
@@ -30,9 +30,9 @@ use crate::CELL_BYTES;
 use crate::epochs::{Epoch, Epochs};
 use crate::prefetch::prefetch_at;
 
-/// Slots of a shard, at least.
+/// Fewest slots of a shard.
 const SLOTS_MIN: usize = 16;
-/// Readers at a time.
+/// Most readers at a time.
 const READERS_MAX: usize = 256;
 
 /// A value that knows its number.
@@ -40,14 +40,14 @@ pub trait Keyed: Send + Sync {
     /// Its number, always the same; less than `u64::MAX`.
     fn key(&self) -> u64;
 
-    /// What most readers want of it, if it is long and aligned; else nothing.
+    /// The bytes that most readers want of it, if they are long and aligned; otherwise none.
     fn bytes(&self) -> &[u8];
 
-    /// What it takes of memory, always the same, in bytes.
+    /// Memory that it takes, in bytes; always the same.
     fn weight(&self) -> usize;
 }
 
-/// Where bytes lie, in one word: | address / 64: 42 bits | how many: 22 bits |. 0: nowhere.
+/// The address and length of bytes, in one word: | address / 64: 42 bits | length: 22 bits |. 0: none.
 #[derive(Clone, Copy)]
 struct Place(u64);
 
@@ -75,13 +75,13 @@ impl Place {
 }
 
 struct Slot<T> {
-    /// The number and one more; 0: there never was one.
+    /// The number plus one; 0: the slot never had one.
     key: AtomicU64,
     /// From [`Arc::into_raw`], or null.
     value: AtomicPtr<T>,
     /// The [`Place`] of the value's bytes.
     place: AtomicU64,
-    /// Whether a reader came since the hand of the clock last came by.
+    /// Whether a reader used it since the clock hand passed last.
     used: AtomicBool,
 }
 
@@ -100,7 +100,7 @@ impl<T> Slot<T> {
         }
     }
 
-    /// Takes the value away.
+    /// Removes the value.
     fn take(&self) -> *mut T {
         self.place.store(0, Ordering::SeqCst);
         self.value.swap(std::ptr::null_mut(), Ordering::SeqCst)
@@ -113,7 +113,7 @@ struct Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// So many slots: a power of two.
+    /// Makes `count` slots, a power of two.
     fn new(count: usize) -> Self {
         let all = std::iter::repeat_with(Slot::default).take(count).collect();
         Self { all, shift: u64::BITS - count.ilog2() }
@@ -133,7 +133,7 @@ impl<T> Slots<T> {
         self.all.len() * size_of::<Slot<T>>()
     }
 
-    /// The slot of a number, or else one that it may have.
+    /// The slot of a number, or else one that it may take.
     fn find(&self, key: u64) -> Found<'_, T> {
         let (mut at, mut dead) = (self.first(key), None);
         loop {
@@ -152,7 +152,7 @@ impl<T> Slots<T> {
 /// Where a number is, or may be.
 enum Found<'a, T> {
     There(&'a Slot<T>),
-    /// The value of another number was there.
+    /// It had the value of another number, which was removed.
     Dead(&'a Slot<T>),
     Empty(&'a Slot<T>),
 }
@@ -167,14 +167,14 @@ impl<T> Found<'_, T> {
     }
 }
 
-/// What a writer knows of a shard.
+/// What the writer of a shard keeps.
 #[derive(Default)]
 struct Writer {
-    /// Values that there are.
+    /// Slots that have a value.
     live: usize,
     /// Slots that have a number.
     used: usize,
-    /// Where the hand of the clock is.
+    /// Where the clock hand is.
     hand: usize,
 }
 
@@ -184,7 +184,7 @@ struct Shard<T> {
     writer: Mutex<Writer>,
 }
 
-/// What a reader may have met.
+/// What was removed, and a reader may still use.
 enum Gone<T> {
     Value(#[allow(dead_code, reason = "it is kept, and dropped in time")] Arc<T>),
     Slots(#[allow(dead_code, reason = "it is kept, and dropped in time")] Arc<Slots<T>>),
@@ -204,16 +204,16 @@ pub struct Lookup<T: Keyed> {
     shards: Box<[Shard<T>]>,
     shard_of: fn(u64) -> usize,
     epochs: Epochs,
-    /// What went, by the epoch that it went in.
+    /// Removed values, by the epoch of their removal.
     limbo: Mutex<VecDeque<(u64, Vec<Gone<T>>)>>,
-    /// What that takes of memory, in bytes.
+    /// Memory that those take, in bytes.
     gone_weight: AtomicUsize,
     /// Bytes of all slots.
     bytes: AtomicUsize,
 }
 
 impl<T: Keyed> Lookup<T> {
-    /// A table of no values, in so many shards; `shard_of` says in which a number is.
+    /// An empty table of `shards` shards; `shard_of` says in which a number is.
     pub fn new(shards: usize, shard_of: fn(u64) -> usize) -> Self {
         let bytes = AtomicUsize::new(0);
         let shard = || {
@@ -234,41 +234,41 @@ impl<T: Keyed> Lookup<T> {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// A reader comes. What it meets is kept until it leaves: it should do so soon.
+    /// Begins a read. Everything in the table stays alive until the answer is dropped, so drop it soon.
     #[inline]
     pub fn enter(&self) -> Reading<'_, T> {
         Reading { lookup: self, _epoch: self.epochs.enter() }
     }
 
-    /// The shard that a number is in, to change it.
+    /// Locks the shard of a number, to change it.
     pub fn lock(&self, key: u64) -> Locked<'_, T> {
         let shard = &self.shards[(self.shard_of)(key)];
         Locked { lookup: self, shard, writer: shard.writer.lock() }
     }
 
-    /// Shard `i`, to change it.
+    /// Locks shard `i`, to change it.
     pub fn lock_shard(&self, i: usize) -> Locked<'_, T> {
         let shard = &self.shards[i];
         Locked { lookup: self, shard, writer: shard.writer.lock() }
     }
 
-    /// Shard `i`, unless another holds it.
+    /// Locks shard `i`, unless another thread holds it.
     pub fn try_lock_shard(&self, i: usize) -> Option<Locked<'_, T>> {
         let shard = &self.shards[i];
         Some(Locked { lookup: self, shard, writer: shard.writer.try_lock()? })
     }
 
-    /// Takes what goes from here on.
+    /// Collects what is removed from here on.
     pub fn departures(&self) -> Departures<'_, T> {
         Departures { lookup: self, gone: Vec::new() }
     }
 
-    /// What values take of memory that went, and wait for readers to leave, in bytes.
+    /// Memory of removed values that wait for readers to end, in bytes.
     pub fn gone_weight(&self) -> usize {
         self.gone_weight.load(Ordering::Relaxed)
     }
 
-    /// Drops what went and no reader can have met.
+    /// Drops removed values that no reader can still use.
     pub fn reclaim(&self) {
         let mut over = Vec::new();
         {
@@ -302,7 +302,7 @@ impl<T: Keyed> Drop for Lookup<T> {
     }
 }
 
-/// A reader: what it meets is kept until it is dropped.
+/// A reader: what it finds stays alive until the reader is dropped.
 pub struct Reading<'a, T: Keyed> {
     lookup: &'a Lookup<T>,
     _epoch: Epoch<'a>,
@@ -317,14 +317,14 @@ impl<T: Keyed> Reading<'_, T> {
         unsafe { &*shard.slots.load(Ordering::SeqCst) }
     }
 
-    /// Asks for the slot of a number, of several before the first is looked at.
+    /// Prefetches the slot of a number. Call it for several numbers before looking up the first.
     #[inline]
     pub fn prefetch(&self, key: u64) {
         let slots = self.slots(key);
         prefetch_at(std::ptr::from_ref(&slots.all[slots.first(key)]).cast());
     }
 
-    /// Asks for the value of a number and for its bytes, of several before the first is looked at.
+    /// Prefetches the value of a number and its bytes. Call it for several numbers before looking up the first.
     #[inline]
     pub fn prefetch_value(&self, key: u64) {
         if let Some(slot) = self.find(key) {
@@ -333,7 +333,7 @@ impl<T: Keyed> Reading<'_, T> {
         }
     }
 
-    /// Asks for all of the value of a number, its bytes aside.
+    /// Prefetches the whole value of a number, but not its bytes.
     pub fn prefetch_whole(&self, key: u64) {
         if let Some(slot) = self.find(key) {
             // The count of an `Arc` lies before its value.
@@ -362,7 +362,7 @@ impl<T: Keyed> Reading<'_, T> {
         }
     }
 
-    /// The value of a number, as the slot has it; null where there is none.
+    /// The value of a number, as the slot has it; null if there is none.
     #[inline]
     fn value(&self, key: u64) -> *const T {
         let Some(slot) = self.find(key) else { return std::ptr::null() };
@@ -385,8 +385,8 @@ impl<T: Keyed> Reading<'_, T> {
         unsafe { self.value(key).as_ref() }
     }
 
-    /// The bytes of the value of a number, if it gave some. Where the slot is given to another number meanwhile they may be that one's:
-    /// they themselves must say whose they are.
+    /// The bytes of the value of a number, if the value has any. If the slot is given to another number meanwhile, they may be the
+    /// bytes of that number. So the bytes themselves must say whose they are.
     #[inline]
     pub fn bytes(&self, key: u64) -> Option<&[u8]> {
         let place = Place(self.find(key)?.place.load(Ordering::SeqCst));
@@ -396,7 +396,7 @@ impl<T: Keyed> Reading<'_, T> {
         (place.0 != 0).then(|| unsafe { std::slice::from_raw_parts(place.at(), place.len()) })
     }
 
-    /// The value of a number, for longer.
+    /// The value of a number, shared beyond this read.
     pub fn get_shared(&self, key: u64) -> Option<Arc<T>> {
         let value = self.value(key);
         // SAFETY: as in `value` it is null, or from `Arc::into_raw`, and a count of it lives as long as this reader: there may be one
@@ -439,12 +439,12 @@ impl<T: Keyed> Locked<'_, T> {
         !self.slots().find(key).value().is_null()
     }
 
-    /// Puts a value in the place of the one that its number has.
+    /// Puts a value in place of the one that its number has, if any.
     pub fn insert(&mut self, value: Arc<T>, gone: &mut Departures<'_, T>) {
         self.replace(value, gone, |_| ());
     }
 
-    /// As [`Locked::insert`]; shows the value that there was to `before`, before readers meet the new one.
+    /// As [`Locked::insert`]; shows the old value to `before`, before readers find the new one.
     pub fn replace(&mut self, value: Arc<T>, gone: &mut Departures<'_, T>, before: impl FnOnce(&Arc<T>)) {
         self.check(gone);
         // Whatever the value does, it does before anything changes.
@@ -472,7 +472,7 @@ impl<T: Keyed> Locked<'_, T> {
         self.went(old, 1, gone);
     }
 
-    /// Takes the value of a number away.
+    /// Removes the value of a number.
     pub fn remove(&mut self, key: u64, gone: &mut Departures<'_, T>) {
         self.check(gone);
         if let Found::There(slot) = self.slots().find(key) {
@@ -481,12 +481,12 @@ impl<T: Keyed> Locked<'_, T> {
         }
     }
 
-    /// What goes from here waits for readers of this table.
+    /// Asserts that what is removed waits for readers of this table.
     fn check(&self, gone: &Departures<'_, T>) {
         assert!(std::ptr::eq(self.lookup, gone.lookup), "its readers are others");
     }
 
-    /// What was in a slot, to which `came` values came instead.
+    /// Collects the old value of a slot that got `came` values instead.
     fn went(&mut self, old: *mut T, came: usize, gone: &mut Departures<'_, T>) {
         self.writer.live += came;
         if !old.is_null() {
@@ -497,8 +497,8 @@ impl<T: Keyed> Locked<'_, T> {
         }
     }
 
-    /// Moves the hand of the clock over each slot once, until `look` ends it. It is told whether a reader came since the mark was taken
-    /// away, which it may do, and answers whether the value goes.
+    /// Moves the clock hand over each slot once, or until `look` breaks. `look` gets the value and its mark "used", which it may clear,
+    /// and answers whether the value is removed.
     pub fn sweep(
         &mut self,
         gone: &mut Departures<'_, T>,
@@ -526,7 +526,7 @@ impl<T: Keyed> Locked<'_, T> {
         }
     }
 
-    /// Gives back what a table of far more values took.
+    /// Releases memory that only a table of far more values needs.
     pub fn shrink(&mut self, gone: &mut Departures<'_, T>) {
         let count = self.slots().all.len();
         if count > SLOTS_MIN && self.writer.live < count / 16 {
@@ -534,7 +534,7 @@ impl<T: Keyed> Locked<'_, T> {
         }
     }
 
-    /// Other slots for the same values: half again as many as were full at least, none of them without a value.
+    /// Moves the values to new slots. At most one slot in three is full then, and no slot has a number without a value.
     fn rebuild(&mut self, gone: &mut Departures<'_, T>) {
         self.check(gone);
         let new = Slots::new((self.writer.live * 3).next_power_of_two().max(SLOTS_MIN));
@@ -563,7 +563,7 @@ impl<T: Keyed> Locked<'_, T> {
     }
 }
 
-/// What went from a table. Dropped, it waits until no reader is left that may have met it.
+/// Values removed from a table. When this is dropped, they wait until no reader is left that may use them.
 pub struct Departures<'a, T: Keyed> {
     lookup: &'a Lookup<T>,
     gone: Vec<Gone<T>>,

@@ -1,4 +1,4 @@
-//! What the modelled machine did, and the energy of it.
+//! What the modelled machine did, and its energy.
 
 use crate::VirtualDuration;
 use crate::profile::EnergyCosts;
@@ -101,7 +101,7 @@ impl Operations {
         }
     }
 
-    /// What that takes, over a time.
+    /// The energy of these operations over a time.
     pub fn energy(&self, costs: &EnergyCosts, over: VirtualDuration) -> EnergyUse {
         EnergyUse {
             reads: costs.read.joules(self.reads),

@@ -4,14 +4,14 @@
 //!   PageBufMut ── freeze ─► PageBuf ── slice ─► PageBuf      (all slices share one allocation)
 //! ```
 //!
-//! The count of references lies in the line before the bytes: who reads a page goes to one place in memory.
+//! The reference count lies in the cache line before the bytes, so reading a page touches one place in memory.
 //!
 //! A `PageBuf` can be viewed as a slice of numbers where its alignment allows, so that a filter runs over arrays
 //! and Arrow takes the bytes without a copy.
 //!
-//! What the last `PageBuf` of an allocation leaves behind is kept for the next [`PageBufMut::scratch`] of the thread: the
-//! allocator has no work, and the memory is in the CPU's cache. A thread keeps little of short buffers, and all threads
-//! together so much of longer ones as [`limit_spares`] says.
+//! When the last `PageBuf` of an allocation is dropped, the thread keeps the memory for its next [`PageBufMut::scratch`]. The
+//! allocator has no work then, and the memory is in the CPU's cache. A thread keeps few short buffers (768 KB), and all threads
+//! together keep as many bytes of longer ones as [`limit_spares`] says.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -28,16 +28,16 @@ use crate::prefetch::prefetch_at;
 #[repr(C, align(64))]
 struct Line([u8; CELL_BYTES]);
 
-/// Lines in a unit: what is kept are buffers of whole units.
+/// Lines in a unit: longer buffers are kept in whole units.
 const UNIT_LINES: usize = 4096 / CELL_BYTES;
-/// Bytes that are kept of buffers of less than a unit, which are kept by their exact length.
+/// Bytes of buffers below a unit that a thread keeps, by their exact length.
 const TINY_BYTES: usize = 512 << 10;
-/// Buffers of up to so many units are kept by their exact length.
+/// Buffers of up to this many units are kept by their length in units.
 const SMALL_UNITS: usize = 16;
-/// Bytes that are kept of each such length, at most, and of all of them.
+/// Most bytes that are kept of each such length, and of all of them.
 const SMALL_BYTES: usize = 128 << 10;
 const SMALL_BYTES_ALL: usize = 256 << 10;
-/// Longer buffers: how long, and how many.
+/// Longer buffers: most units of one, and how many a thread keeps.
 const LARGE_UNITS: usize = 512;
 const LARGE_COUNT: usize = 2;
 
@@ -45,18 +45,18 @@ const LARGE_COUNT: usize = 2;
 static LARGE_BYTES: AtomicUsize = AtomicUsize::new(0);
 static LARGE_BYTES_MAX: AtomicUsize = AtomicUsize::new(64 << 20);
 
-/// All threads of the process together keep no more bytes than this of buffers that are longer than 64 KB, for use again:
-/// 64 MB unless told otherwise. What a thread has already stays until the thread uses it.
+/// Limits the bytes of buffers above 64 KB that all threads of the process together keep for reuse. The default is 64 MB. What a
+/// thread already keeps stays until the thread uses it.
 pub fn limit_spares(bytes: usize) {
     LARGE_BYTES_MAX.store(bytes, Ordering::Relaxed);
 }
 
-/// Buffers that nobody uses any more, whatever is in them.
+/// Unused buffers, with arbitrary contents.
 struct Spares {
     /// By lines, from one on.
     tiny: [Vec<Lines>; UNIT_LINES - 1],
     tiny_bytes: usize,
-    /// Of which one goes next where there are too many.
+    /// The length of which one is dropped next when there are too many.
     tiny_next: usize,
     /// By units, from one on.
     small: [Vec<Lines>; SMALL_UNITS],
@@ -216,14 +216,14 @@ impl PageBufMut {
         }
     }
 
-    /// A buffer of `len` bytes that takes no more memory than [`PageBufMut::zeroed`], whatever is in them: for those who write
-    /// all of it and keep it.
+    /// A buffer of `len` bytes with arbitrary contents, which takes no more memory than [`PageBufMut::zeroed`]: for callers that
+    /// overwrite all of it and keep it.
     pub fn tight(len: usize) -> Self {
         let lines = len.div_ceil(CELL_BYTES);
         Self { lines: exact_spare(lines).unwrap_or_else(|| zeroed(lines)), len }
     }
 
-    /// A buffer of `len` bytes, 64-byte aligned, whatever is in them: for those who write all of it.
+    /// A buffer of `len` bytes, 64-byte aligned, with arbitrary contents: for callers that overwrite all of it.
     pub fn scratch(len: usize) -> Self {
         let lines = len.div_ceil(CELL_BYTES);
         match spare(lines) {
@@ -329,7 +329,7 @@ impl Drop for Shared {
     }
 }
 
-/// What an allocation of so many bytes takes, where the allocator has four sizes between two powers of two, as most have.
+/// Memory that an allocation of this many bytes takes, in an allocator with four sizes between two powers of two, as most have.
 pub const fn allocated_bytes(bytes: usize) -> usize {
     if bytes <= 64 {
         return bytes.next_multiple_of(16);
@@ -388,24 +388,24 @@ impl PageBuf {
         bytemuck::try_cast_slice(self).ok()
     }
 
-    /// Bytes of memory that this buffer keeps alive: the whole allocation, whatever the slice, with the count of references
-    /// and what allocators round up.
+    /// Bytes of memory that this buffer keeps alive: the whole allocation, however short the slice, with the reference count and
+    /// what allocators round up.
     pub fn memory_bytes(&self) -> usize {
         allocated_bytes((1 + self.lines.lines().len()) * CELL_BYTES)
     }
 
-    /// The bytes, to change them, where nobody shares the memory.
+    /// The bytes, to change them, if nobody shares the memory.
     pub fn get_mut(&mut self) -> Option<&mut [u8]> {
         let lines = Arc::get_mut(self.lines.0.as_mut()?)?;
         Some(&mut bytemuck::cast_slice_mut(lines)[self.start as usize..][..self.len as usize])
     }
 
-    /// Asks for the count of references, which whoever drops this waits for.
+    /// Prefetches the reference count, which dropping this would wait for.
     pub fn prefetch_count(&self) {
         prefetch_at(self.lines.lines().as_ptr().cast::<u8>().wrapping_sub(CELL_BYTES));
     }
 
-    /// This buffer, or a copy where it keeps alive more than an eighth beyond its own bytes: for those who hold it for long.
+    /// This buffer, or a copy if it keeps alive more than an eighth beyond its own bytes: for callers that hold it for long.
     pub fn tight(self) -> Self {
         let own = self.len().next_multiple_of(CELL_BYTES);
         match self.lines.lines().len() * CELL_BYTES > own + own / 8 {

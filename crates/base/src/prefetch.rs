@@ -1,14 +1,13 @@
-//! Memory that is asked for before it is needed.
+//! Memory that is prefetched into the CPU's caches.
 //!
-//! A CPU waits for a word that is in none of its caches (0.14 us), and a system call that follows waits with it. What was
-//! asked for comes while other work is done: during the `pread` of a page the tag that it is held against, while a page is
-//! copied the next.
+//! A CPU waits 0.14 us for a word that is in none of its caches, and a system call that follows waits with it. Prefetched memory
+//! arrives while other work is done: the tag of a page during the `pread` of that page, the next page while one is copied.
 
 use std::sync::atomic::AtomicU64;
 
 use crate::CELL_BYTES;
 
-/// Begins to bring the cache line of `word` to the CPU, and waits for nothing. Changes nothing but time.
+/// Begins to load the cache line of `word`, and does not wait for it. It changes nothing but time.
 #[inline]
 pub fn prefetch(word: &AtomicU64) {
     if cfg!(target_arch = "x86_64") {
@@ -19,13 +18,13 @@ pub fn prefetch(word: &AtomicU64) {
     }
 }
 
-/// As [`prefetch`], of all cache lines of `bytes`: not for more than a CPU has under way at a time, a few KB.
+/// As [`prefetch`], for all cache lines of `bytes`: at most a few KB, which is what a CPU can have under way.
 #[inline]
 pub fn prefetch_bytes(bytes: &[u8]) {
     bytes.iter().step_by(CELL_BYTES).for_each(|b| line(std::ptr::from_ref(b)));
 }
 
-/// As [`prefetch`], of the first cache line behind an address that was true once: whatever lies there by now, nobody reads it.
+/// As [`prefetch`], for the cache line at an address that was valid once: whatever is there now, nobody reads it.
 #[inline]
 pub fn prefetch_at(at: *const u8) {
     line(at);

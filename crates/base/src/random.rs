@@ -2,7 +2,7 @@
 //!
 //! Source: SplitMix64; Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
 
-/// What a seed moves on by.
+/// The step from one seed to the next.
 pub const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// One of 2^64 numbers for each `n`, well mixed.

@@ -45,7 +45,7 @@ impl fmt::Display for Part {
     }
 }
 
-/// A time, by what it was spent on: the parts of it add up.
+/// A time, by what it was spent on. The parts add up to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Split([VirtualDuration; Part::ALL.len()]);
 
@@ -69,11 +69,11 @@ impl Split {
         Self(std::array::from_fn(|i| self.0[i] - before.0[i]))
     }
 
-    /// As long a time as `waited`, spent as this one was: each part by its share, rounded down to a picosecond, and what is
-    /// left over by the largest.
+    /// Divides `waited` as this time was divided: each part gets its share, rounded down to a picosecond, and the largest part gets
+    /// the remainder.
     ///
     /// # Panics
-    /// When it is longer than all of this.
+    /// When `waited` is longer than this time.
     #[must_use]
     pub fn share(&self, waited: VirtualDuration) -> Self {
         let (total, waited) = (self.total().as_ps(), waited.as_ps());

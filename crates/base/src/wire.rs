@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// An error at where the reader is.
+    /// An error at the reader's position.
     pub fn bad(&self, what: &'static str) -> Malformed {
         Malformed { what, at: self.at }
     }
@@ -167,7 +167,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// How many things follow that take `each_bytes` (1 or more) at least: never more than the bytes can hold.
+    /// A count of items of at least `each_bytes` (1 or more) that follow: never more than the remaining bytes can hold.
     pub fn count(&mut self, each_bytes: usize) -> Result<usize, Malformed> {
         let n = self.u32()? as usize;
         if n > self.left() / each_bytes {
@@ -213,7 +213,7 @@ impl<'a> Reader<'a> {
         ExtentId::new(raw).ok_or(self.bad("an extent of more than 38 bits"))
     }
 
-    /// That nothing is left.
+    /// Checks that nothing is left.
     pub fn end(&self) -> Result<(), Malformed> {
         if self.left() == 0 { Ok(()) } else { Err(self.bad("bytes left over")) }
     }

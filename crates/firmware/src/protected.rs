@@ -74,7 +74,7 @@ impl Core {
         Ok(lsn)
     }
 
-    /// Sees to it that what comes next is told apart from what is pending, where that was asked for.
+    /// Seals the pending records, if that was asked for, so that later records start a new log page.
     pub(crate) fn seal(&self, log: &mut LogWriter) -> Result<(), FirmwareError> {
         let sealed = self.seq.lock().sealed;
         if sealed { self.write_pending(log) } else { Ok(()) }

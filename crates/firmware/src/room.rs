@@ -1,4 +1,4 @@
-//! Room: sees to it that what is to be written fits, and says so when it does not.
+//! Room: reserves space before anything is written, or reports that there is none.
 //!
 //! ```text
 //!   free EBLOCKs:  │ batches ............ │ drive's own pages, log, recovery │ GC │
@@ -100,13 +100,13 @@ impl Core {
             }
             let eblocks = free.saturating_sub(self.reserve_eblocks(&w).into());
             let free_bytes = self.free_bytes(&w).min(eblocks * u64::from(self.geometry().eblock_bytes()));
-            // They may lie where this does not fit.
+            // The free bytes may be scattered so that this write does not fit: never report as many as it needs.
             let free_bytes = free_bytes.min(needed_bytes.saturating_sub(1));
             drop(w);
             let full = CommandError::OutOfSpace { free_bytes, needed_bytes };
             let Room::User { record_bytes, .. } = room else {
                 tries += 1;
-                // What failed or ended may have left some empty, and others are only read yet.
+                // Failed or finished actions may have left EBLOCKs empty, and reads under way may hold the only others.
                 if tries <= WAITS && (self.reclaim()? || self.wait_for_reads(false)?) {
                     continue;
                 }

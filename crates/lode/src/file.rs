@@ -8,12 +8,12 @@ use lode_firmware::{Drive, DriveOptions};
 
 use crate::Error;
 
-/// The least capacity of an image, in bytes: a drive needs room to clean in.
+/// The least capacity of an image, in bytes: GC needs room to work in.
 pub const CAPACITY_BYTES_MIN: u64 = 128 << 20;
 /// The smallest EBLOCK, in bytes: tables have pages of up to 1 MB.
 const EBLOCK_BYTES_MIN: u64 = 2 << 20;
 
-/// The default of an image file, with smaller EBLOCKs where there would be few: a drive keeps a dozen of them in reserve.
+/// The default geometry of an image file. Small images get smaller EBLOCKs, since a drive keeps a dozen EBLOCKs in reserve.
 ///
 /// # Errors
 /// When there is no such image.
@@ -28,7 +28,7 @@ pub fn file_geometry(capacity_bytes: u64) -> Result<Geometry, GeometryError> {
     Geometry::new(1, 1, 1, r, w, eblock as u32, (capacity_bytes / eblock) as u32)
 }
 
-/// An image where nothing is; if it can not be made, nothing stays.
+/// Makes an image at a path where no file is. If that fails, no file is left.
 pub(crate) fn create(path: &Path, capacity_bytes: u64, options: DriveOptions) -> Result<Drive, Error> {
     if capacity_bytes < CAPACITY_BYTES_MIN {
         let what =
@@ -38,7 +38,7 @@ pub(crate) fn create(path: &Path, capacity_bytes: u64, options: DriveOptions) ->
     let geometry = file_geometry(capacity_bytes).map_err(|e| Error::Capacity(e.to_string()))?;
     let seed = RandomState::new().hash_one(std::process::id());
     Drive::create_file(path, geometry, options, seed).map_err(|source| {
-        // It was not there before; if it can not be removed, the error that is told says enough.
+        // It was not there before; if it cannot be removed, the error that is told says enough.
         let _ = std::fs::remove_file(path);
         Error::File { path: path.into(), source }
     })

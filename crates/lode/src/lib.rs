@@ -25,8 +25,8 @@
 //! # }
 //! ```
 //!
-//! Any number of threads may have transactions open at a time; readers never wait for writers. Two that write one key
-//! conflict: the one that commits later gets [`EngineError::Conflict`] and tries again:
+//! Any number of threads may have transactions open at a time, and readers never wait for writers. Two transactions that write one
+//! key conflict. The one that commits later gets [`EngineError::Conflict`], and its caller runs it again:
 //!
 //! ```
 //! # fn main() -> Result<(), lode::Error> {
@@ -48,8 +48,8 @@
 //! # }
 //! ```
 //!
-//! A tree that is filled at once, from keys in their order, is loaded: its nodes are written once, packed, without transactions,
-//! and it is there as a whole when the load is finished, or not at all:
+//! A load fills a new tree from keys in their order. Its nodes are packed and written once, without transactions. The tree is there
+//! as a whole when the load is finished, or not at all:
 //!
 //! ```
 //! # fn main() -> Result<(), lode::Error> {
@@ -63,7 +63,7 @@
 //! # }
 //! ```
 //!
-//! The same file is a SQL database: `lode sql my.lode`. It has one opener at a time.
+//! The same file is a SQL database: `lode sql my.lode`. One process has it open at a time.
 
 mod file;
 mod memory;
@@ -88,7 +88,7 @@ use lode_firmware::{Drive, FirmwareError};
 /// Why a database could not be opened, used or closed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file is not an image, is damaged, in use, or can not be written.
+    /// The file is not an image, is damaged, in use, or cannot be written.
     #[error("{}: {source}", path.display())]
     File {
         /// The file.
@@ -102,7 +102,7 @@ pub enum Error {
     /// The thread for background work could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
-    /// A capacity that no image has.
+    /// A capacity that is too small or too large for an image.
     #[error("{0}")]
     Capacity(String),
 }
@@ -110,14 +110,14 @@ pub enum Error {
 /// How a database is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes of memory for all of it, divided as [`Memory`] says. From [`Memory::BYTES_MIN`] on no more than that and a fifth
-    /// is resident, beside what the process needs for itself.
+    /// Limit of memory for the whole database, in bytes, divided as [`Memory`] says. From [`Memory::BYTES_MIN`] on, at most a fifth
+    /// more is resident, beside what the process needs for itself.
     pub memory_bytes: usize,
-    /// What the file may hold at most, in bytes, if it is made; it grows as it is filled.
+    /// Capacity of the file if it is made, in bytes. The file grows as it is filled.
     pub capacity_bytes: u64,
     /// When commits are durable.
     pub durability: Durability,
-    /// With [`Durability::Group`]: after how many milliseconds a commit is durable at the latest.
+    /// With [`Durability::Group`]: milliseconds after which a commit is durable at the latest.
     pub group_ms: u32,
 }
 
@@ -142,10 +142,10 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens the database in a file, which is made if nothing is there.
+    /// Opens the database in a file, which is made if it does not exist.
     ///
     /// # Errors
-    /// When the file is none of Lode's, is damaged, is open elsewhere, or can not be made.
+    /// When the file is not an image of Lode, is damaged, is open elsewhere, or cannot be made.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::open_with(path, Options::default())
     }
@@ -173,10 +173,10 @@ impl Database {
         Ok(Self { path: path.into(), drive, database, worker })
     }
 
-    /// Writes what makes the next opening fast, and lets go of the file.
+    /// Writes a checkpoint, so that the next opening has nothing to recover, and closes the file.
     ///
     /// # Errors
-    /// When something could not be written; what was committed is there all the same.
+    /// When something could not be written. What was committed is safe all the same.
     pub fn close(mut self) -> Result<(), Error> {
         if let Some(worker) = self.worker.take() {
             worker.finish()?;

@@ -5,9 +5,9 @@
 //!   | pages of trees 1/2 | tables 1/8 | mapping 1/16 | index, tags, recent keys 1/32 each | inlined, long buffers 1/64 each | free |
 //! ```
 //!
-//! What is set aside, and free, is for what has no budget of its own: transactions under way, what each thread keeps of
-//! short buffers, batches on their way, and what the allocator has in pages that are not full. Shares end where more is of
-//! no use.
+//! The part that is set aside, and the free part, are for everything without a budget: transactions under way, short buffers that
+//! each thread keeps, batches under way, and pages of the allocator that are not full. Some shares have a maximum, beyond which
+//! more memory is of no use.
 
 use lode_base::page_buf;
 use lode_engine::DatabaseOptions;
@@ -19,17 +19,17 @@ const ASIDE_BYTES: u64 = 64 << 20;
 /// The parts of a limit.
 #[derive(Clone, Debug)]
 pub struct Memory {
-    /// What the database may use.
+    /// Budgets of the database.
     pub database: DatabaseOptions,
-    /// What its drive may use.
+    /// Budgets of its drive.
     pub drive: DriveOptions,
-    /// What all threads keep of long buffers: see [`page_buf::limit_spares`].
+    /// Bytes of long buffers that all threads keep: see [`page_buf::limit_spares`].
     pub spare_bytes: usize,
 }
 
 impl Memory {
-    /// From this limit on no more than it and a fifth is resident, with nine threads: below, what each thread takes is too
-    /// large a part.
+    /// The least limit that holds. From it on, at most a fifth more than the limit is resident, with nine threads. Below it, the
+    /// memory that each thread takes is too large a part.
     pub const BYTES_MIN: u64 = 256_000_000;
 
     /// Divides a limit.
@@ -56,7 +56,7 @@ impl Memory {
         }
     }
 
-    /// Has the process keep to what does not belong to one database.
+    /// Applies the parts that belong to the process, not to one database.
     pub fn limit_process(&self) {
         page_buf::limit_spares(self.spare_bytes);
     }

@@ -4,8 +4,8 @@
 //!   opened ─► Worker: work, a bounded step at a time, while there is more; else a look now and then ─► finish: the rest
 //! ```
 //!
-//! Invariants: it ends before the drive is closed, and when what holds it goes away; a step is short, so that nobody waits
-//! for it long.
+//! Invariants: the thread ends before the drive is closed, and when its owner is dropped. A step is short, so that nobody waits long
+//! for it.
 
 use std::io;
 use std::sync::Arc;
@@ -15,17 +15,16 @@ use std::time::{Duration, Instant};
 
 use lode_engine::{Database, EngineError, Progress};
 
-/// How often a drive at rest is asked whether there is something to do. One at which nothing happened for so long tidies up.
+/// How often an idle drive is asked for work. A drive that was idle for this long tidies up.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// What a step may write, in bytes, about.
+/// About how many bytes a step may write.
 const STEP_BYTES: u64 = 1 << 20;
-/// Steps that are made when the drive is about to be closed: they clean up what the last statements left, some 60 MB of
-/// it, which takes well below a second.
+/// Most steps before the drive is closed. They clean up what the last statements left: up to some 60 MB, in well below a second.
 const LAST_STEPS: u32 = 128;
 
-/// What a worker does for whom.
+/// What a worker works for.
 pub trait Upkeep: Send + Sync + 'static {
-    /// A step of background work that writes so many bytes, about.
+    /// Does a step of background work that writes about this many bytes.
     fn work(&self, write_bytes: u64) -> Progress;
 
     /// How often [`Upkeep::sync`] is wanted, if at all.
@@ -33,13 +32,13 @@ pub trait Upkeep: Send + Sync + 'static {
         None
     }
 
-    /// Makes durable what waits for it. What fails here fails again for whoever commits or closes, and is told there.
+    /// Makes pending commits durable. What fails here fails again, and is reported, at the next commit or close.
     fn sync(&self) {}
 
-    /// Writes back what the next opening would have to work off.
+    /// Writes back what the next opening would otherwise have to replay.
     ///
     /// # Errors
-    /// When it can not be written; what was committed is as durable as it was.
+    /// When it cannot be written; what was committed is as durable as it was.
     fn flush(&self) -> Result<(), EngineError> {
         Ok(())
     }
@@ -67,7 +66,7 @@ impl Upkeep for Database {
     }
 }
 
-/// A thread that works for a drive, and makes commits durable that wait for no one.
+/// A thread that does the background work of a drive, and syncs commits that nobody waits for.
 pub struct Worker {
     upkeep: Arc<dyn Upkeep>,
     stop: Option<Sender<()>>,
@@ -75,7 +74,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A thread that works for a drive, or for a database on one.
+    /// Starts a thread that works for a drive, or for a database on one.
     ///
     /// # Errors
     /// When no thread can be started.
@@ -105,10 +104,10 @@ impl Worker {
         Ok(Self { upkeep, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Does what is left to do, within bounds, and ends.
+    /// Does the remaining work, within bounds, and ends the thread.
     ///
     /// # Errors
-    /// When changed pages can not be written back; their commits are as durable as they were.
+    /// When changed pages cannot be written back; their commits are as durable as they were.
     pub fn finish(mut self) -> Result<(), EngineError> {
         self.end();
         self.upkeep.flush()?;

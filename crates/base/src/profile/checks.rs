@@ -14,7 +14,7 @@ pub(super) struct Contradiction {
     pub(super) what: String,
 }
 
-/// The first thing that can not be.
+/// The first thing that cannot be.
 pub(super) fn contradiction(w: &Written, geometry: &Geometry) -> Option<Contradiction> {
     let is = |wrong: bool, table, key, what: String| wrong.then_some(Contradiction { table, key, what });
     let g = &w.geometry;

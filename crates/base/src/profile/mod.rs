@@ -4,8 +4,8 @@
 //!   profiles/NAME.toml ─► parse (keys, ranges) ─► geometry? ─► contradictions? ─► Profile          each error with its line
 //! ```
 //!
-//! Each value of a profile that is shipped has its source beside it, in a comment; a test sees to that. A parameter that a
-//! table leaves out is refused like one that it does not know: nothing has a value that nobody wrote down.
+//! Each value of a shipped profile has its source beside it, in a comment; a test checks that. A missing parameter is refused, as is
+//! an unknown one: there are no default values.
 
 mod checks;
 mod peaks;
@@ -48,7 +48,7 @@ pub struct Profile {
     pub nand: Nand,
     /// The bus of a channel.
     pub bus: Bus,
-    /// The unit of a channel that looks at data as they pass.
+    /// The unit of a channel that filters data as it passes.
     pub scan_unit: ScanUnit,
     /// What unpacks compressed data.
     pub decompressor: Decompressor,
@@ -60,7 +60,7 @@ pub struct Profile {
     pub link: Link,
     /// The host's side.
     pub host: Host,
-    /// What is used.
+    /// The energy of each operation.
     pub energy: EnergyCosts,
 }
 
@@ -68,7 +68,7 @@ pub struct Profile {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nand {
-    /// What one array read brings into the register of a plane: read units of it that are read together take one.
+    /// Bytes that one array read brings into the register of a plane. Read units of it that are read together take one array read.
     pub page_bytes: u32,
     /// From the array to the register of a plane (tR).
     #[serde(rename = "read_us", deserialize_with = "read::us")]
@@ -79,7 +79,7 @@ pub struct Nand {
     /// Of an EBLOCK (tBERS).
     #[serde(rename = "erase_us", deserialize_with = "read::us")]
     pub erase: VirtualDuration,
-    /// Whether a plane reads on while its register is read out.
+    /// Whether a plane reads the next page while its register is read out.
     pub cache_read: bool,
     /// Whether a plane's register is filled while it programs.
     pub cache_program: bool,
@@ -87,7 +87,7 @@ pub struct Nand {
     pub multi_plane: bool,
     /// Whether a read may interrupt a program or an erase.
     pub suspend: bool,
-    /// What that costs it.
+    /// What a suspension costs the interrupted operation.
     #[serde(rename = "suspend_us", deserialize_with = "read::us")]
     pub suspend_cost: VirtualDuration,
 }
@@ -104,11 +104,11 @@ pub struct Bus {
     pub command: VirtualDuration,
 }
 
-/// The unit of a channel that looks at data as they pass.
+/// The unit of a channel that filters data as it passes.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScanUnit {
-    /// As fast as it looks.
+    /// The rate at which it filters.
     #[serde(rename = "mb_per_s", deserialize_with = "read::mb_per_s")]
     pub rate: Rate,
 }
@@ -284,7 +284,7 @@ struct Written {
 /// Why a profile is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
-    /// A line of it says what no device can be, or no profile knows.
+    /// A line describes an impossible device, or a key that no profile has.
     #[error("{file}:{line}: {what}")]
     Line {
         /// The file, or the name.
@@ -299,10 +299,10 @@ pub enum ProfileError {
     Unknown {
         /// What was asked for.
         name: String,
-        /// What there is.
+        /// The profiles that exist.
         known: String,
     },
-    /// The file can not be read.
+    /// The file cannot be read.
     #[error("{file}: {what}")]
     Unreadable {
         /// The file.
@@ -313,7 +313,7 @@ pub enum ProfileError {
 }
 
 impl Profile {
-    /// A profile that is shipped, by its name; or one in a file.
+    /// A shipped profile, by its name; or one in a file.
     ///
     /// # Errors
     /// When there is neither, or it is not well-formed.

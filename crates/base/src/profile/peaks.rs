@@ -1,4 +1,4 @@
-//! What a modelled device can do at most, by its profile alone: to hold a run against, and to compare devices.
+//! What a modelled device can do at most, by its profile alone: to check a run against, and to compare devices.
 //!
 //! ```text
 //!   read:  planes ─ array ─► channels ─ buses ─► link          the least of them is what a sequential read gets at most
@@ -15,9 +15,9 @@ const PAGE_BYTES: u64 = 4096;
 /// What a device can do at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peaks {
-    /// All planes reading at once: pages a tR. `None` when that takes no time.
+    /// All planes reading at once: one page per tR. `None` when that takes no time.
     pub array_read: Option<Rate>,
-    /// All planes programming at once: WBLOCKs a tPROG. `None` when that takes no time.
+    /// All planes programming at once: one WBLOCK per tPROG. `None` when that takes no time.
     pub array_program: Option<Rate>,
     /// All buses, each moving pages, with a command for each.
     pub bus: Rate,
@@ -30,7 +30,7 @@ pub struct Peaks {
 }
 
 impl Peaks {
-    /// The least that a sequential read passes.
+    /// The most that a sequential read gets: the least of what it passes.
     pub fn sequential_read(&self) -> Rate {
         [self.bus, self.up].into_iter().chain(self.array_read).min().expect("there are three")
     }
@@ -59,8 +59,7 @@ impl Profile {
         }
     }
 
-    /// A read of 4 KB alone, for which the array gives `unit_bytes`. What the memory of the device takes is beside what bus and
-    /// link take.
+    /// A read of 4 KB alone, for which the array gives `unit_bytes`. The device's memory works at the same time as bus and link.
     fn read_alone(&self, unit_bytes: u64) -> VirtualDuration {
         let beside = |rate: Rate, bytes| rate.time(bytes).max(self.dram.rate.time(bytes));
         let cycles = |n: u32| self.cores.clock.time(n.into());

@@ -1,6 +1,6 @@
 //! Quantities of a profile: checked where they are read, exact where they are used.
 //!
-//! Times are whole picoseconds; what a rate takes for some bytes is rounded up to one, and no float is left behind.
+//! Times are whole picoseconds. The time that a rate takes for some bytes is rounded up to one. No float remains after parsing.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::VirtualDuration;
 
 const PS_PER_S: u64 = 1_000_000_000_000;
 
-/// What `count` of `per_s` in a second take, in picoseconds, rounded up.
+/// The time of `count` items at `per_s` per second, in picoseconds, rounded up.
 fn ps_of(count: u64, per_s: u64) -> Option<u64> {
     // Nearly always that fits, and the division takes a fraction.
     match count.checked_mul(PS_PER_S) {
@@ -25,7 +25,7 @@ fn ps_of(count: u64, per_s: u64) -> Option<u64> {
 pub struct Rate(u64);
 
 impl Rate {
-    /// So many bytes in a second; at least one.
+    /// A rate in bytes per second; at least one.
     pub const fn from_bytes_per_s(bytes: u64) -> Self {
         assert!(bytes > 0);
         Self(bytes)
@@ -36,7 +36,7 @@ impl Rate {
         self.0
     }
 
-    /// What so many bytes take, rounded up to a picosecond.
+    /// The time that this many bytes take, rounded up to a picosecond.
     pub fn time(self, bytes: u64) -> VirtualDuration {
         VirtualDuration::from_ps(ps_of(bytes, self.0).expect("a transfer of less than 213 days"))
     }
@@ -53,7 +53,7 @@ impl fmt::Display for Rate {
 pub struct Frequency(u64);
 
 impl Frequency {
-    /// So many cycles in a second; at least one.
+    /// A clock of this many cycles per second; at least one.
     pub const fn from_hz(hz: u64) -> Self {
         assert!(hz > 0);
         Self(hz)
@@ -64,7 +64,7 @@ impl Frequency {
         self.0
     }
 
-    /// What so many cycles take, rounded up to a picosecond.
+    /// The time that this many cycles take, rounded up to a picosecond.
     pub fn time(self, cycles: u64) -> VirtualDuration {
         VirtualDuration::from_ps(ps_of(cycles, self.0).expect("a computation of less than 213 days"))
     }
@@ -80,7 +80,7 @@ impl Energy {
         self.0
     }
 
-    /// Of so many of these, in joules.
+    /// The energy of `count` of these, in joules.
     pub fn joules(self, count: u64) -> f64 {
         (u128::from(self.0) * u128::from(count)) as f64 / 1e15
     }

@@ -6,12 +6,16 @@
 //!            └ dirty until a batch of the drive holds it; then it may be evicted
 //! ```
 //!
-//! Readers of newest versions take no lock, and write nothing that another reads but the mark of what was used lately, where it is not
-//! set ([`Lookup`]). A reader takes the newest version that is not beyond its snapshot; where the chain ends before that, its view of the
-//! drive has the version. An extent may be handed out again while a snapshot is used whose view the drive has closed: it sees nothing of
-//! the frames that come there then, and is told that it is too old. Invariants: the newest version of a page is the newest committed one; a dirty frame is never
-//! evicted, nor one that the view of a snapshot which sees it is too old to have; what was read at a view other than the
-//! newest never becomes a newest version.
+//! Readers of newest versions take no lock. The only thing they write that others read is the mark "used lately", where it
+//! is not set yet ([`Lookup`]). A reader takes the newest version that is not beyond its snapshot. If the chain ends before
+//! that, the snapshot's view of the drive has the version.
+//!
+//! If the drive has closed the view of a snapshot that is still in use, an extent may be handed out again. Such a snapshot
+//! sees none of the frames that come there, and is told that it is too old.
+//!
+//! Invariants: the newest version of a page is the newest committed one. A dirty frame is never evicted. Nor is a frame that
+//! an open snapshot sees and whose version is newer than that snapshot's view of the drive. What was read at a view other
+//! than the newest never becomes a newest version.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasherDefault, Hasher};

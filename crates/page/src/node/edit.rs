@@ -18,10 +18,10 @@ pub struct NodeMut {
     buf: PageBufMut,
 }
 
-/// A node cut in two.
+/// A split node.
 #[derive(Debug)]
 pub struct Split {
-    /// The first key of the right node: what the parent parts them by.
+    /// The first key of the right node: the separator in the parent.
     pub separator: Vec<u8>,
     /// The left node, which keeps the low fence.
     pub left: NodeMut,
@@ -208,7 +208,7 @@ impl NodeMut {
         self.set_u16(32, garbage);
     }
 
-    /// Sees to it that so many bytes are free between heap and slots.
+    /// Ensures that this many bytes are free between heap and slots.
     fn make_room(&mut self, needed: usize) {
         if self.raw().gap() >= needed {
             return;
@@ -252,19 +252,19 @@ impl NodeMut {
         }
     }
 
-    /// Whether it has entries enough to be cut in two.
+    /// Whether it has enough entries to be split.
     pub fn can_split(&self) -> bool {
         self.entries() >= 2 * self.split_least()
     }
 
-    /// Entries that each part of a node has at least. Inner nodes of one child would be levels that lead nowhere: with keys
-    /// that are long beside a node, a tree that is filled in order would grow by one with every few keys.
+    /// Fewest entries of each part of a split. An inner node of one child would be a useless level: if keys are long compared with
+    /// a node, a tree that is filled in order would grow by a level with every few keys.
     fn split_least(&self) -> usize {
         if self.level() > 0 { 3 } else { 1 }
     }
 
-    /// Cuts the node in two of about the same size, or, where keys arrive in order, so that the left one stays full.
-    /// `last_put`: the entry that was put last.
+    /// Splits the node in two of about the same size. If keys arrive in order, the left node stays full instead. `last_put` is the
+    /// entry that was put last.
     ///
     /// # Panics
     /// When the node has too few entries: [`NodeMut::can_split`].
@@ -272,7 +272,7 @@ impl NodeMut {
         let r = self.raw();
         let entries = r.entries();
         let least = self.split_least();
-        assert!(self.can_split(), "{entries} entries can not be cut in two");
+        assert!(self.can_split(), "{entries} entries cannot be cut in two");
         let cut = match last_put + 1 == entries {
             true => entries - least,
             false => {
@@ -307,7 +307,7 @@ impl NodeMut {
         Split { separator, left, right }
     }
 
-    /// Takes only the entries below `separator`: the left part of a split, made again.
+    /// Keeps only the entries below `separator`: redoes the left part of a split.
     ///
     /// # Panics
     /// When the separator is not between the fences.

@@ -281,7 +281,7 @@ impl<'a> Raw<'a> {
         out.extend_from_slice(self.suffix(i));
     }
 
-    /// Where a value lies, and whether it is that of a page.
+    /// Where a value lies, and whether it is the LPID of a page.
     #[inline]
     fn value_range(self, i: usize) -> (Range<usize>, bool) {
         let offset = self.offset(i);
@@ -396,7 +396,7 @@ pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// The shortest key that is above `left` and at most `right`, where `left` is below `right`: what parts two leaves.
+/// The shortest key that is above `left` and at most `right`, where `left` is below `right`: the separator of two leaves.
 pub fn separator<'a>(left: &[u8], right: &'a [u8]) -> &'a [u8] {
     &right[..common_prefix(left, right) + 1]
 }

@@ -1,4 +1,4 @@
-//! Opens table pages and decodes their segments. All bytes are hostile until they passed here.
+//! Opens table pages and decodes their segments. All bytes are untrusted until they have passed here.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -171,7 +171,7 @@ impl Entry {
             (true, 2) => 1 << 16,
             _ => return Err("codes of no known width"),
         };
-        require(self.dictionary_rows <= code_bound, "a dictionary that its codes can not reach")?;
+        require(self.dictionary_rows <= code_bound, "a dictionary that its codes cannot reach")?;
         require(var || self.data_bytes == 0, "string data in a column without strings")?;
         require(
             u64::from(self.bytes) == self.parts(encoding, rows).bytes,

@@ -42,7 +42,7 @@ pub const LARGE_SEGMENT_ALIGN: usize = 4096;
 pub const LARGE_SEGMENT_BYTES: usize = 4 * LARGE_SEGMENT_ALIGN;
 
 /// Most bytes that a column of strings of one page may take without its dictionary: a few codes into a long string
-/// can not make a reader run out of memory.
+/// cannot make a reader run out of memory.
 pub const STRING_BYTES_MAX: usize = 64 << 20;
 
 /// Which of the two shapes a table page has.

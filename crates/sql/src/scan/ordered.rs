@@ -1,4 +1,4 @@
-//! Scans in the order of a B+-tree index, which end once those above have the first rows.
+//! Scans in the order of a B+-tree index, which end once the operators above have the first rows.
 //!
 //! ```text
 //!   walk along the index ─► pages, twice as many each time ─► PartitionScan ─► batches ─► whoever sorts them
@@ -6,11 +6,12 @@
 //!        └─ the n first rows so far come before all other pages? ◄─┘ keys of rows that pass
 //! ```
 //!
-//! Rows come out page by page, more of them than are asked for, and not in their order: a sort with a limit, or MIN and MAX,
-//! stays above. What is saved is the rest of the table. Where the walk names more than its part of the pages (rows that pass are
-//! rare, or lie anywhere), or the index was dropped meanwhile, all other pages follow as in any scan.
+//! Rows are emitted page by page: more than the limit, and not in order. A sort with a limit, or MIN and MAX, stays above.
+//! The rest of the table is not read. If the walk names more than a quarter of the pages (few rows pass, or they lie
+//! anywhere), or the index was dropped meanwhile, all other pages follow as in any scan.
 //!
-//! Invariant: when it ends, each row that did not come out comes, in each order, behind as many as were asked for which did.
+//! Invariant: when a walk ends early, every row that was not emitted sorts, in the order of that walk, behind at least as
+//! many emitted rows as its limit.
 
 use std::collections::BinaryHeap;
 use std::sync::Arc;
