@@ -29,8 +29,8 @@ pub enum Command {
     OpenView,
     /// Let a view go. Answers [`crate::Reply::Done`]; closing a view twice is an error.
     CloseView(ViewId),
-    /// Hand out `count` extents to an owner. Answers [`crate::Reply::Extents`]. Durable with the first batch that
-    /// writes into them; extents that a crash leaves without an owner's knowledge are found by `ListExtents`.
+    /// Hand out `count` extents to an owner. Answers [`crate::Reply::Extents`]. Durable with the first batch that writes into them.
+    /// After a crash, `ListExtents` finds extents whose owner does not know of them.
     AllocateExtents {
         /// The new owner.
         owner: OwnerId,
@@ -99,14 +99,14 @@ pub struct Batch {
     pub index_rules: Vec<(OwnerId, Option<IndexRule>)>,
     /// Whether to answer with a view pinned at this very commit.
     pub pin: bool,
-    /// The session that the batch belongs to and its place there; `None` asks for no order.
+    /// The session of the batch and its position there; `None` asks for no order.
     pub session: Option<SessionWrite>,
-    /// Whether it may be answered before it is durable: it is once a later batch that is forced, or a [`Command::Flush`], was
-    /// answered. After a crash the batches up to some one are there, and none behind it.
+    /// Whether it may be answered before it is durable. It is durable once a later forced batch, or a [`Command::Flush`], was
+    /// answered. After a crash, the batches up to some one are there, and none behind it.
     pub unforced: bool,
 }
 
-/// The place of a batch in its session.
+/// The position of a batch in its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionWrite {
     /// The session.
@@ -139,7 +139,7 @@ pub struct PageWrite {
     pub lpid: Lpid,
     /// Its bytes: [`lode_base::PAGE_BYTES_MIN`] or more, at most the drive's `page_bytes_max`.
     pub data: PageBuf,
-    /// How it lies on the medium.
+    /// Its alignment on the medium.
     pub align: Align,
 }
 

@@ -29,7 +29,7 @@ pub struct Completion {
     pub tag: Tag,
     /// The virtual time at which this answer was ready.
     pub at: VirtualTime,
-    /// What the time since the command was submitted, or its last answer was taken, was spent on.
+    /// What the time was spent on since the command was submitted, or since its previous answer was taken.
     pub split: Split,
     /// The answer.
     pub outcome: Outcome,
@@ -94,7 +94,7 @@ pub struct ExtentInfo {
     pub extent: ExtentId,
     /// Its owner.
     pub owner: OwnerId,
-    /// Mapped pages in it at the newest commit; `None` when nobody can tell, since what maps them was damaged.
+    /// Mapped pages in it at the newest commit; `None` when that is unknown, since its mapping page is damaged.
     pub pages_mapped: Option<u32>,
 }
 

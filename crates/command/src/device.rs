@@ -2,7 +2,7 @@
 //!
 //! A drive has no threads: a queue's commands run on the thread that calls [`Queue::complete`], so parallel
 //! partitions are parallel queues, and the program's root owns the thread that calls [`Device::work`].
-//! A task moves one unit when its last was taken: that is the back-pressure.
+//! A task makes its next unit only when the host took the previous one: that is the back-pressure.
 
 use std::sync::Arc;
 
@@ -37,9 +37,8 @@ pub trait Queue: Send {
         out: &mut Vec<Completion>,
     ) -> Result<(), DeviceError>;
 
-    /// Gives a running task another program (the old one with a run-time filter added) from its next unit on. A tag
-    /// that names no running task is ignored: the task may just have ended. A program that differs in anything but
-    /// its filter is refused with an assertion.
+    /// Gives a running task another program from its next unit on: the old one with a run-time filter added. A tag that names no
+    /// running task is ignored, since the task may just have ended. The program may differ only in its filter; this is asserted.
     fn narrow(&mut self, task: Tag, p: Arc<Program>);
 
     /// Ends a command as soon as possible; it still completes exactly once. Never blocks.
@@ -68,7 +67,7 @@ pub struct Refused(pub Box<Command>);
 /// How much background work to do at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Bytes to write to the medium, about.
+    /// About how many bytes to write to the medium.
     pub write_bytes: u64,
 }
 
@@ -77,9 +76,9 @@ pub struct Budget {
 pub enum Progress {
     /// There was nothing to do.
     Idle,
-    /// Something was done, and all of it.
+    /// Something was done, and nothing is left.
     Done,
-    /// More waits.
+    /// Something was done, and more is left.
     More,
 }
 

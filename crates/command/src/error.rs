@@ -2,9 +2,9 @@
 
 use lode_base::{ExtentId, Lpid, OwnerId, Ppa, SessionId, ViewId, VirtualTime};
 
-/// Why one command failed. The device goes on, and nothing of the command took effect; except that a batch that was
-/// answered with [`Medium`](Self::Medium) or [`ReadOnly`](Self::ReadOnly) may be there, whole, when the drive is opened
-/// again, unless another batch was acknowledged before: nobody knows how much of it had reached the medium.
+/// Why one command failed. The device goes on, and nothing of the command took effect, with one exception. A batch that was answered
+/// with [`Medium`](Self::Medium) or [`ReadOnly`](Self::ReadOnly) may be there, whole, when the drive is opened again, unless another
+/// batch was acknowledged before that: it is unknown how much of it had reached the medium.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CommandError {
     /// The medium has no room for the batch.
@@ -15,11 +15,11 @@ pub enum CommandError {
         /// Bytes that the batch needs.
         needed_bytes: u64,
     },
-    /// A page that is read is not mapped at that view.
+    /// A page to read is not mapped at that view.
     #[error("page {0} does not exist")]
     Unmapped(Lpid),
-    /// A page can not be read back as it was written.
-    #[error("page {lpid} can not be read: {what} at {ppa}")]
+    /// A page cannot be read back as it was written.
+    #[error("page {lpid} cannot be read: {what} at {ppa}")]
     Uncorrectable {
         /// The page.
         lpid: Lpid,
@@ -43,7 +43,7 @@ pub enum CommandError {
     /// The command contradicts itself or a limit of the drive.
     #[error("bad command: {0}")]
     Invalid(String),
-    /// A page that a program or an index rule meets is not a table page of the schema that it names.
+    /// A page that a program or an index rule reads is not a table page of the schema that it names.
     #[error("page {lpid} is not what the program expects: {what}")]
     BadPage {
         /// The page.
@@ -51,7 +51,7 @@ pub enum CommandError {
         /// What is wrong.
         what: String,
     },
-    /// An aggregate meets a decimal that no answer can hold.
+    /// An aggregate reaches a decimal that no answer can hold.
     #[error("a decimal in an aggregate has more digits than fit 128 bits, on page {0}")]
     Overflow(Lpid),
     /// A batch that is not the next of its session: nothing of it was applied.
@@ -70,10 +70,8 @@ pub enum CommandError {
     /// No further session can be opened.
     #[error("too many open sessions: the drive allows {0}")]
     TooManySessions(u32),
-    /// The drive keeps no pages of users, only where they would lie.
-    #[error(
-        "this drive keeps no pages of users, only where they would lie: nothing can be computed over them"
-    )]
+    /// The drive keeps no user pages, only where they would lie.
+    #[error("this drive keeps no user pages, only where they would lie: it cannot compute over them")]
     NoContent,
     /// A modelled device does not begin a command so late: it could not count what the command takes.
     #[error(
@@ -93,13 +91,13 @@ pub enum CommandError {
     /// The medium failed; the drive may now be read-only. A batch may take effect at the next open, whole.
     #[error("{0}")]
     Medium(String),
-    /// The drive takes no writes any more, since an earlier one failed in a way that leaves its durability unknown. The
-    /// batch during which that happened may take effect at the next open, whole; later ones do not.
+    /// The drive takes no more writes, since an earlier write failed in a way that leaves its durability unknown. The batch during
+    /// which that happened may take effect at the next open, whole; later ones do not.
     #[error("the drive is read-only until it is opened again: {0}")]
     ReadOnly(String),
 }
 
-/// Why a device can not be used.
+/// Why a device cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DeviceError {
     /// A depth outside the drive's limits.

@@ -21,7 +21,7 @@ pub struct ScanTask {
     pub pages: Vec<PageRange>,
     /// What to evaluate and to answer.
     pub program: Arc<Program>,
-    /// How deep the drive goes.
+    /// How much of the work the drive does.
     pub answer: Answer,
     /// A unit ends after this many pages were considered (at least 1), or sooner when it is large.
     pub unit_pages: u32,
@@ -45,14 +45,14 @@ pub struct PageRange {
 pub enum Answer {
     /// Every mapped page's identity; the host reads and filters.
     Mapped,
-    /// The identities of pages that the page index can not exclude.
+    /// The identities of pages that the page index cannot exclude.
     Index,
     /// The projected columns, whole, of pages with at least one row that passes.
     Pages,
     /// The projected columns of the rows that pass.
     Rows,
-    /// Partial groups of the rows that pass: when the table of groups is full, and at the end of the task. The program
-    /// has an aggregation, and only then.
+    /// Partial groups of the rows that pass, whenever the table of groups is full and at the end of the task. The program
+    /// has an aggregation at this level, and at no other.
     Aggregate,
 }
 
@@ -75,7 +75,7 @@ impl ScanUnit {
     }
 }
 
-/// Partial groups: each at most once here, but also elsewhere in the task's answer.
+/// Partial groups. A group occurs at most once here, but may occur again in other units of the task.
 #[derive(Clone, Debug)]
 pub struct GroupRows {
     /// How many.

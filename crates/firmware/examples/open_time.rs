@@ -60,7 +60,7 @@ fn open(path: &Path) -> Duration {
     let mut times = Vec::new();
     for n in 0..OPENINGS {
         let copied = std::process::Command::new("cp").args(["--sparse=always"]).arg(path).arg(&copy).status();
-        assert!(copied.is_ok_and(|s| s.success()), "the image can not be copied");
+        assert!(copied.is_ok_and(|s| s.success()), "the image cannot be copied");
         std::fs::File::open(&copy).and_then(|f| f.sync_all()).expect("a copy");
         let begun = Instant::now();
         let d = Drive::open_file(&copy, DriveOptions::default()).expect("an image that opens");

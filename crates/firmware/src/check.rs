@@ -221,7 +221,7 @@ impl Walk<'_> {
         match made {
             Ok(made) if made == kept => {}
             Ok(_) => self.problem(format!("the index entry of page {lpid} is not that of the page")),
-            Err(e) => self.problem(format!("the index entry of page {lpid} can not be made again: {e}")),
+            Err(e) => self.problem(format!("the index entry of page {lpid} cannot be made again: {e}")),
         }
     }
 

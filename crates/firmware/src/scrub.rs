@@ -69,7 +69,7 @@ impl Core {
         let written = self.seq.lock().log_place.lsn - 1;
         let end = crate::log::check_log(&self.medium, &last.0, written)?;
         if end.lsn < written {
-            let what = format!("page {} of the log can not be read, but it was durable", end.lsn + 1);
+            let what = format!("page {} of the log cannot be read, but it was durable", end.lsn + 1);
             return Err(FirmwareError::damaged(self.medium.path(), what));
         }
         Ok(end.repaired)

@@ -222,10 +222,10 @@ fn bad_commands_are_refused_by_name_and_change_nothing() {
         read(u64::MAX, 2),
         "blocks 18446744073709551615 to 18446744073709551615 + 2 are beyond the drive, which has 2000",
     );
-    check(read(0, 0), "a command of 0 blocks; 1 to 1024 are taken");
+    check(read(0, 0), "a command of 0 blocks; 1 to 1024 are allowed");
     check(d.write(1999, &data(2)), "blocks 1999 to 1999 + 2 are beyond the drive, which has 2000");
-    check(d.write(0, &data(max + 1)), "a command of 1025 blocks; 1 to 1024 are taken");
-    check(d.write(0, &data(1).slice(..4095)), "4095 bytes are no whole blocks of 4096");
+    check(d.write(0, &data(max + 1)), "a command of 1025 blocks; 1 to 1024 are allowed");
+    check(d.write(0, &data(1).slice(..4095)), "4095 bytes are not a multiple of the block size, 4096");
     check(d.trim(1, 2000), "blocks 1 to 1 + 2000 are beyond the drive, which has 2000");
     check(d.trim(2, u64::MAX), "blocks 2 to 2 + 18446744073709551615 are beyond the drive, which has 2000");
     d.trim(2000, 0).unwrap();

@@ -145,19 +145,19 @@ pub enum FlashError {
         expected: Generation,
     },
     /// The medium could not program a WBLOCK. Its EBLOCK is ended.
-    #[error("the medium can not program the WBLOCK at {at}")]
+    #[error("the medium cannot program the WBLOCK at {at}")]
     ProgramFailed {
         /// Where the WBLOCK begins.
         at: Ppa,
     },
     /// The medium could not erase an EBLOCK, and it never will.
-    #[error("the medium can not erase EBLOCK {eblock}")]
+    #[error("the medium cannot erase EBLOCK {eblock}")]
     EraseFailed {
         /// The EBLOCK.
         eblock: EblockId,
     },
     /// The medium could not read a unit, several times over.
-    #[error("the medium can not read the unit at {at}")]
+    #[error("the medium cannot read the unit at {at}")]
     ReadFailed {
         /// Where the read unit begins.
         at: Ppa,

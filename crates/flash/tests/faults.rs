@@ -140,7 +140,7 @@ fn an_eblock_that_can_not_be_erased_never_can_and_is_read_on() {
     w.erase(0).unwrap();
     let failed = w.medium.erase(e(1)).unwrap_err();
     assert!(failed.is_erase_failure(), "{failed}");
-    assert_eq!(failed.to_string(), "the medium can not erase EBLOCK 1");
+    assert_eq!(failed.to_string(), "the medium cannot erase EBLOCK 1");
     assert!(w.read(1, 3).unwrap());
     assert_eq!(w.medium.next_wblock(e(1)), WBLOCKS, "nothing more is programmed");
     w.faults.disarm_all();
@@ -207,7 +207,7 @@ fn a_unit_that_can_not_be_read_is_named_and_comes_back_with_an_erasure() {
     assert!(error.is_uncorrectable(), "{error}");
     let FlashError::ReadFailed { at } = error else { panic!("{error}") };
     assert_eq!(geometry().locate(at).0, e(1));
-    assert_eq!(error.to_string(), format!("the medium can not read the unit at {at}"));
+    assert_eq!(error.to_string(), format!("the medium cannot read the unit at {at}"));
     let hit = Hit::Wblocks { kind: FaultKind::ReadFailsForGood, eblock: e(1), wblock: 2, count: 1 };
     assert_eq!(w.faults.hits(), [hit]);
     assert_eq!(w.medium.probe(e(1), 2).unwrap(), WblockState::Damaged);

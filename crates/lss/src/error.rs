@@ -15,7 +15,7 @@ pub enum LssError {
         what: String,
     },
     /// Options that make no store.
-    #[error("a store can not be made: {what}")]
+    #[error("a store cannot be made: {what}")]
     Options {
         /// What is wrong with them.
         what: String,

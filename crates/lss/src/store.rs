@@ -242,7 +242,7 @@ impl Store {
             let max = self.page_bytes_max() as usize;
             if !(PAGE_BYTES_MIN..=max).contains(&p.data.len()) {
                 return invalid(format!(
-                    "page {} of {} bytes; {PAGE_BYTES_MIN} to {max} are taken",
+                    "page {} of {} bytes; {PAGE_BYTES_MIN} to {max} are allowed",
                     p.lpid,
                     p.data.len()
                 ));

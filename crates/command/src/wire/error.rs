@@ -127,7 +127,7 @@ pub(super) fn take_error(r: &mut Reader<'_>, g: &Geometry) -> Result<CommandErro
     })
 }
 
-/// Writes why a device can not be used.
+/// Writes why a device cannot be used.
 pub fn put_device_error(w: &mut Writer<'_>, e: &DeviceError) {
     match e {
         DeviceError::QueueDepth { got, max } => {
@@ -142,7 +142,7 @@ pub fn put_device_error(w: &mut Writer<'_>, e: &DeviceError) {
     }
 }
 
-/// Reads why a device can not be used.
+/// Reads why a device cannot be used.
 ///
 /// # Errors
 /// When the bytes do not say.

@@ -31,7 +31,7 @@ pub fn take_identity(r: &mut Reader<'_>) -> Result<Identity, Malformed> {
     let model = r.text()?.to_string();
     let mut n = || r.u32();
     let geometry = Geometry::new(n()?, n()?, n()?, n()?, n()?, n()?, n()?);
-    let geometry = geometry.map_err(|_| r.bad("a geometry that can not be"))?;
+    let geometry = geometry.map_err(|_| r.bad("an impossible geometry"))?;
     Ok(Identity {
         model,
         geometry,

@@ -16,7 +16,7 @@ pub enum BlockError {
         capacity_blocks: u64,
     },
     /// A read or write of no block, or of more than go as one.
-    #[error("a command of {got} blocks; 1 to {max} are taken")]
+    #[error("a command of {got} blocks; 1 to {max} are allowed")]
     TransferBlocks {
         /// Asked for.
         got: u64,
@@ -24,7 +24,7 @@ pub enum BlockError {
         max: u32,
     },
     /// Bytes that are not whole blocks.
-    #[error("{got_bytes} bytes are no whole blocks of {block_bytes}")]
+    #[error("{got_bytes} bytes are not a multiple of the block size, {block_bytes}")]
     PartOfBlock {
         /// Bytes given.
         got_bytes: usize,
@@ -32,7 +32,9 @@ pub enum BlockError {
         block_bytes: u32,
     },
     /// A block size that does not exist, or that the drive takes no pages of.
-    #[error("blocks of {got} bytes; 4096 and 16384 are made, within the drive's limits of pages and batches")]
+    #[error(
+        "blocks of {got} bytes; 4096 and 16384 are possible, within the drive's limits of pages and batches"
+    )]
     BlockBytes {
         /// Asked for.
         got: u32,
@@ -52,7 +54,7 @@ pub enum BlockError {
         extents: usize,
     },
     /// The drive holds something else, or nothing.
-    #[error("the drive was not made for blocks: its {extents} extents are not theirs")]
+    #[error("the drive was not made for blocks: its {extents} extents have other owners")]
     NoBlocks {
         /// Extents with an owner.
         extents: usize,

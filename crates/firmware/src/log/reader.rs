@@ -377,7 +377,7 @@ fn look_beyond(pages: &mut Pages<'_>, end: &mut LogEnd) -> Result<(), FirmwareEr
                     if p.durable >= missing.lsn {
                         let at = missing.spots[0];
                         let what =
-                            format!("log page {} at {at} can not be read, but it was durable", missing.lsn);
+                            format!("log page {} at {at} cannot be read, but it was durable", missing.lsn);
                         return Err(FirmwareError::damaged(pages.medium.path(), what));
                     }
                     end.durable = end.durable.max(p.durable);
@@ -514,7 +514,7 @@ mod tests {
                 }
                 Err(e) => {
                     let what =
-                        format!("damaged: log page {lsn} at {spot} can not be read, but it was durable");
+                        format!("damaged: log page {lsn} at {spot} cannot be read, but it was durable");
                     assert_eq!(e.to_string(), format!("<memory>: {what}"));
                 }
             }
@@ -572,7 +572,7 @@ mod tests {
         log.m.unreadable.borrow_mut().insert(cells[0], 1000);
         assert!(
             log.read_from(&log.start).is_err(),
-            "page 1 can not be read, and later ones say that it was durable"
+            "page 1 cannot be read, and later ones say that it was durable"
         );
         log.m.unreadable.borrow_mut().clear();
         log.append(3, 10);

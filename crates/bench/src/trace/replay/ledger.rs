@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(uses, [0.0, 0.75, 1.0]);
         for over in [busy(1, 0), busy(5, 4)] {
             let error = ledger().finish(vec![over]).unwrap_err().to_string();
-            assert!(error.starts_with("bus was used for "), "{error}");
+            assert!(error.starts_with("bus was busy for "), "{error}");
         }
     }
 

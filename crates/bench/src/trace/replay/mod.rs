@@ -155,7 +155,7 @@ pub enum ReplayError {
         expected: f64,
     },
     /// A resource that did more than it can.
-    #[error("{resource} was used for {utilisation} of the time that it was there")]
+    #[error("{resource} was busy for {utilisation} of the time")]
     Overused {
         /// Which.
         resource: String,

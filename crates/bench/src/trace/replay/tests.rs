@@ -272,7 +272,7 @@ fn what_a_target_does_wrong_is_an_error() {
         ),
         (Fault::Refuses, closed(1), "line 3: the device refused the request: no"),
         (Fault::Fails, closed(1), "line 3: the request failed: no"),
-        (Fault::Boasts, closed(1), "servers was used for 2 of the time that it was there"),
+        (Fault::Boasts, closed(1), "servers was busy for 2 of the time"),
     ] {
         let servers = if fault == Fault::Twice { 2 } else { 1 };
         let mut target = Servers::wrong(servers, fault);
