@@ -40,9 +40,8 @@ pub(crate) fn parse_capacity(text: &str) -> Result<u64, String> {
 pub(crate) struct Resources {
     /// Memory for buffer pool, indexes and queries together
     ///
-    /// Half is the queries', a sixteenth is for nodes of B+-tree indexes (128MB at most), the rest the buffer pool's. A query that
-    /// needs more takes it from the buffer pool while it runs; then it spills to disk where it can, and fails with one line where
-    /// it cannot.
+    /// Queries get half, nodes of B+-tree indexes a sixteenth (at most 128MB), the buffer pool the rest. A query that needs more
+    /// borrows it from the buffer pool while it runs. If that is not enough, it spills to disk where it can, and otherwise fails.
     #[arg(long, value_name = "SIZE", default_value = "2GB", value_parser = parse_bytes)]
     pub(crate) memory: u64,
 
@@ -58,10 +57,10 @@ pub(crate) struct Resources {
 /// A modelled device, as on the command line.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Modelled {
-    /// Model a device, and tell how long statements take there: the name of a profile, or its file
+    /// Model a device, and show how long statements take on it: the name of a profile, or its file
     ///
-    /// The image must have the units of the profile: `lode drive format --profile` makes one, as does this command where
-    /// there is none.
+    /// The image must have the units of the profile. `lode drive format --profile` makes such an image. So does this command if there
+    /// is none.
     #[arg(long, value_name = "NAME|FILE", default_value = "none")]
     profile: String,
 }
@@ -169,7 +168,7 @@ struct NewFile(PathBuf);
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        // It may be gone already; nothing is to be done if it can not be removed.
+        // It may be gone already; nothing is to be done if it cannot be removed.
         let _ = std::fs::remove_file(&self.0);
     }
 }

@@ -22,10 +22,10 @@ const HELP: &str = "\
 Statements end with ';' and may take several lines.
   \\d          list the tables
   \\d TABLE    describe a table: columns, keys, indexes, size
-  \\timing     tell how long each statement takes, or no longer
+  \\timing     show the time of each statement, or stop showing it
   \\?          this text
   \\q          leave (or Ctrl-D)
-Within a transaction the prompt is lode*>, and lode!> once it failed and waits for ROLLBACK.
+Within a transaction the prompt is lode*>. It is lode!> once the transaction has failed and needs a ROLLBACK.
 Ctrl-C cancels a statement. TAB completes keywords and names. SET lode.offload = off, index, pages, rows, aggregate or auto
 chooses how much the drive does; EXPLAIN ANALYZE shows what it did.";
 
@@ -81,7 +81,7 @@ pub(crate) fn run(path: &Path, opened: &mut Opened, resources: Resources, format
         println_quietly(ROLLED_BACK)?;
     }
     if let Some(file) = &history {
-        // A home that can not be written to costs the history, not the session.
+        // A home that cannot be written to costs the history, not the session.
         let _ = editor.save_history(file);
     }
     Ok(())

@@ -4,7 +4,7 @@ mod common;
 
 use common::{fail, run, succeed};
 
-const COMMANDS: [&[&str]; 26] = [
+const COMMANDS: [&[&str]; 27] = [
     &[],
     &["demo"],
     &["sql"],
@@ -17,6 +17,7 @@ const COMMANDS: [&[&str]; 26] = [
     &["drive", "info"],
     &["drive", "check"],
     &["drive", "scrub"],
+    &["drive", "serve"],
     &["drive", "replay"],
     &["bench"],
     &["bench", "tpch"],

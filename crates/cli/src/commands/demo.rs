@@ -21,17 +21,17 @@ use crate::table::{TextTable, bytes, count, saving};
 #[command(
     long_about = "See what the drive saves: TPC-H with and without its help.\n\n\
         Makes a drive, generates TPC-H and loads it, then runs the 22 queries twice: with offload off, where the host \
-        reads pages and filters them, and with offload auto, where the drive skips, filters and projects. The buffer \
-        pool is emptied before each query, so that both read from the drive. Answers of both must agree and, at \
-        scales 0.01 and 0.1, match the shipped ones, which another engine (DuckDB) made; otherwise the exit status \
-        is 1.",
+        reads pages and filters them, and with offload auto, where the drive skips, filters, projects and aggregates. \
+        The buffer pool is emptied before each query, so that both read from the drive. Both answers must agree. At \
+        scales 0.01 and 0.1 they must also match the shipped answers, which another engine (DuckDB) made. Otherwise the \
+        exit status is 1.",
     after_long_help = "EXAMPLES\n    lode demo\n    lode demo --scale 1 --drive tpch.lode --keep\n    \
         lode demo --profile isp-adms11\n\n\
-        THE TABLE\n    wall ms    time of the query, host and drive together\n    \
-        pages      pages read, and pages that the drive's index let it skip, with offload auto\n    \
-        link       bytes that the drive sent to the host\n    \
-        saving     how much less that is with offload auto\n    \
-        model ms   with --profile: time of the query on the modelled device and its host"
+        THE TABLE\n    ms off, ms auto         time of the query, host and drive together\n    \
+        pages read, skipped     with offload auto: pages read, and pages that the drive's index excluded\n    \
+        link off, link auto     bytes that the drive sent to the host\n    \
+        saving                  how much less that is with offload auto\n    \
+        model ms off, auto      with --profile: time of the query on the modelled device and its host"
 )]
 pub(crate) struct Args {
     /// How much data: 1 is 8.7 million rows, a gigabyte of text

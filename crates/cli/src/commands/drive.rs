@@ -35,7 +35,7 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum What {
-    /// Make an empty image; a file that is there is never overwritten
+    /// Make an empty image; an existing file is never overwritten
     #[command(after_long_help = "EXAMPLES\n    lode drive format my.lode\n    \
         lode drive format small.lode --capacity 512MB\n    \
         lode drive format isp.lode --profile isp-adms11")]
@@ -54,8 +54,8 @@ enum What {
     /// Describe an image: units, space, wear, recovery, tables
     #[command(
         long_about = "Describe an image: units, space, wear, recovery, tables.\n\n\
-            An EBLOCK is what the drive erases at a time. What is live is what tables and the drive itself need; the \
-            file is longer by what was deleted or overwritten and not yet cleaned up, and its holes take no space.",
+            An EBLOCK is the unit that the drive erases. Live bytes are those that tables and the drive itself need. The \
+            file also holds what was deleted or overwritten and not yet collected; its holes take no space.",
         after_long_help = "EXAMPLES\n    lode drive info my.lode"
     )]
     Info {
@@ -66,21 +66,21 @@ enum What {
     #[command(
         long_about = "Verify every structure and every page of an image.\n\n\
             Checks the drive (superblock, checkpoint, mapping, every page's checksums) and the database on it (catalog, \
-            every table page, index entries, keys). Of a drive that is served elsewhere, the database alone. Each problem is a line on standard output; the exit status is 1 \
-            when there is one.",
+            every table page, index entries, keys). Of a drive that is served elsewhere it checks the database only. Each \
+            problem is a line on standard output; the exit status is 1 when there is one.",
         after_long_help = "EXAMPLES\n    lode drive check my.lode"
     )]
     Check {
         /// The image
         file: PathBuf,
     },
-    /// Read all that an image holds, and mend what can be mended; status 1 when anything is lost
+    /// Read everything in an image, and repair what can be repaired; status 1 when anything is lost
     #[command(
-        long_about = "Read all that an image holds, and mend what can be mended.\n\n\
-            What is damaged in one of two copies (superblock, checkpoint, log), or is whole in memory, is written anew; \
-            pages that are hard to read move to other places while they can be read. Each page that can not be read \
-            any more is a line on standard output; the exit status is 1 when there is one. All other pages stay \
-            readable. `lode drive check` verifies more, and mends nothing but what every opening does.",
+        long_about = "Read everything in an image, and repair what can be repaired.\n\n\
+            What is damaged in one of two copies (superblock, checkpoint, log), or is whole in memory, is rewritten. \
+            Pages that are hard to read are moved while they can still be read. Each page that cannot be read any \
+            more is a line on standard output; the exit status is 1 when there is one. All other pages stay \
+            readable. `lode drive check` verifies more, and repairs only what every opening repairs.",
         after_long_help = "EXAMPLES\n    lode drive scrub my.lode"
     )]
     Scrub {

@@ -23,7 +23,7 @@ use crate::table::count;
 #[derive(clap::Args)]
 #[command(
     long_about = "Load data in bulk: TPC-H, CSV or Parquet.\n\n\
-        The drive's image is made if there is none. Rows go to new pages, which one small commit publishes: a load \
+        The drive's image is made if there is none. Rows go to new pages, which one small commit publishes. A load \
         that fails, is stopped or is killed leaves the tables as they were.",
     after_long_help = "EXAMPLES\n  \
         TPC-H at scale 1 (a gigabyte of text):\n    lode load tpch --scale 1 --drive tpch.lode\n\n  \
@@ -40,7 +40,7 @@ enum What {
     /// Generate the eight tables of TPC-H and load them
     #[command(
         long_about = "Generate the eight tables of TPC-H and load them.\n\n\
-            None of the eight may exist yet. All are loaded, or none stays.",
+            None of the eight may exist yet. Either all are loaded, or none exists afterwards.",
         after_long_help = "EXAMPLES\n    lode load tpch --scale 0.1 --drive tpch.lode\n    \
             lode load tpch --scale 0.01 --drive rows.lode --layout row"
     )]
@@ -49,7 +49,7 @@ enum What {
         #[arg(long, value_name = "S", default_value = "1", allow_negative_numbers = true)]
         scale: Scale,
 
-        /// How pages are laid out: small ones that are changed in place, or large ones for scans
+        /// The layout of pages: small ones that are changed in place (row), or large ones for scans (column)
         #[arg(long, value_enum, default_value_t = Layout::Column)]
         layout: Layout,
 
@@ -60,8 +60,8 @@ enum What {
     #[command(
         long_about = "Load CSV files with a header line.\n\n\
             The table is made if there is none: names come from the header, types from the values of the first file. \
-            Each file is one commit: a malformed one is refused with its line and column, and nothing of it is loaded. \
-            A table that was made for files of which one is refused does not stay.",
+            Each file is one commit. A malformed file is refused with its line and column, and nothing of it is loaded. \
+            If a file is refused, a table that was made for this load is dropped again.",
         after_long_help = "EXAMPLES\n    lode load csv --drive my.lode --table trips trips.csv\n    \
             lode load csv --drive my.lode --table trips jan.csv feb.csv mar.csv"
     )]

@@ -14,10 +14,10 @@ use crate::interrupt;
 use crate::script::println_quietly;
 use crate::table::TextTable;
 
-/// Run a paper's experiments again, published figures beside ours
+/// Rerun a paper's experiments, published figures beside ours
 #[derive(clap::Args)]
 #[command(
-    long_about = "Run a paper's experiments again, published figures beside ours, with the ratio.",
+    long_about = "Rerun a paper's experiments, published figures beside ours, with the ratio.",
     after_long_help = "EXAMPLES\n    lode paper isp\n    lode paper isp --figure fig5 --json"
 )]
 pub(crate) struct Args {
@@ -30,13 +30,13 @@ enum Paper {
     /// Scans inside flash SSDs (Kim et al., ADMS 2011)
     #[command(
         long_about = "\"Fast, Energy Efficient Scan inside Flash Memory SSDs\" (Kim et al., ADMS 2011).\n\n\
-            Figures 5 to 7 and tables 3 to 5, for the paper's platform (profile isp-adms11). Each of ours is found twice: \
-            calculated by the paper's own equations (1) to (9), as written, and executed: a drive on the modelled device \
-            stores a table of line items and scans it, and the time is read off the device's clock. What the paper gives only \
-            as a plot has no published figure.",
+            Figures 5 to 7 and tables 3 to 5, for the paper's platform (profile isp-adms11). Each of our figures is computed \
+            twice. Calculated: by the paper's own equations (1) to (9), as written. Executed: a drive on the modelled device \
+            stores a table of line items and scans it, and the device's clock gives the time. What the paper gives only as a \
+            plot has no published figure.",
         after_long_help = "EXAMPLES\n    lode paper isp\n    lode paper isp --figure fig7 --out report\n    \
             lode paper isp --json > isp.jsonl\n\nFILES OF --out\n    isp.csv, isp.jsonl; isp-fig5.svg to isp-fig7.svg as \
-            executed, isp-fig5-equations.svg to isp-fig7-equations.svg as calculated; of one figure only with --figure.\n\nJSON ROWS\n    One object a line: paper, figure, series, x, \
+            executed, isp-fig5-equations.svg to isp-fig7-equations.svg as calculated; with --figure, those of that figure only.\n\nJSON ROWS\n    One object a line: paper, figure, series, x, \
             metric, unit, published (null where the paper gives only a plot), ours, note."
     )]
     Isp(Isp),
@@ -50,7 +50,7 @@ enum Paper {
             published figure.",
         after_long_help = "EXAMPLES\n    lode paper eleos --quick\n    lode paper eleos --figure fig10a --out report\n    \
             lode paper eleos --json > eleos.jsonl\n\nFILES OF --out\n    eleos.csv, eleos.jsonl; eleos-fig9.svg, eleos-fig10a.svg, \
-            eleos-fig10b.svg; of one figure only with --figure.\n\nJSON ROWS\n    One object a line: paper, figure, series, x, metric, \
+            eleos-fig10b.svg; with --figure, those of that figure only.\n\nJSON ROWS\n    One object a line: paper, figure, series, x, metric, \
             unit, published (null where the paper gives only a plot), ours, note."
     )]
     Eleos(Eleos),
@@ -62,11 +62,11 @@ struct Eleos {
     #[arg(long, value_name = "F", value_parser = parse_eleos_figure)]
     figure: Option<ChosenOfEleos>,
 
-    /// Small data and few points, in seconds: to see that it runs
+    /// Small data and few points: done in seconds, to see that it runs
     #[arg(long)]
     quick: bool,
 
-    /// Records of the B-tree of figure 10, 250000 to 10000000, which are the paper's; time and memory grow with them
+    /// Records of the B-tree of figure 10, 250000 to 10000000 (the paper's number); time and memory grow with it
     #[arg(long, value_name = "N", default_value_t = eleos::Scale::RECORDS, conflicts_with = "quick", value_parser = parse_records)]
     records: u64,
 
@@ -102,7 +102,7 @@ struct Isp {
     #[arg(long, value_name = "F", value_parser = parse_figure)]
     figure: Option<Chosen>,
 
-    /// Execute on a table of 32,768 records, not 262,144
+    /// Execute on a table of 32,768 records instead of 262,144
     #[arg(long)]
     quick: bool,
 

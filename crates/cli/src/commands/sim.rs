@@ -25,18 +25,18 @@ const LONG_MINUTES: f64 = 5.0;
 #[derive(clap::Args)]
 #[command(
     long_about = "Run the drive in memory against faults and power cuts, from a seed.\n\n\
-        A seed decides the drive's shape, its work and the faults that strike it; an oracle knows every state that is \
-        allowed. The same seed does the same on any machine. A seed that fails is cut down to its shortest replay, \
-        which is printed with the command line that runs it again. The exit status is 1 when a seed failed.\n\n\
-        With --trees a database of key-value trees runs on such a drive: transactions that run into each other, in each \
-        mode of durability; a model knows what each must see, and what they saw must be a history of snapshot isolation.",
+        A seed decides the drive's shape, its work and the faults that strike it. An oracle knows every state that is \
+        allowed. The same seed does the same on any machine. A failing seed is reduced to its shortest replay, which is \
+        printed with the command that runs it again. The exit status is 1 when a seed failed.\n\n\
+        With --trees a database of key-value trees runs on such a drive, with conflicting transactions in each \
+        durability mode. A model knows what each must see, and what they saw must be a history of snapshot isolation.",
     after_long_help = "EXAMPLES\n    lode sim --seed 7\n    lode sim --seed 7 --steps 40 --faults power-cut\n    \
         lode sim --seeds 20000 --from 5000 --jobs 4\n    lode sim --minutes 30 --json\n    lode sim --trees --seeds 500\n    \
         lode sim --trees --seed 7\n    lode sim --list-faults\n\n\
-        A long run (10,000 seeds, or 5 minutes) fails also when it never met something that it should."
+        A long run (10,000 seeds, or 5 minutes) also fails if it never met a situation that it should have met."
 )]
 pub(crate) struct Args {
-    /// Run transactions over trees on the drive
+    /// Run transactions over key-value trees on the drive
     #[arg(long)]
     trees: bool,
 
@@ -44,11 +44,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", group = "what")]
     seed: Option<u64>,
 
-    /// Run so many seeds; 2,000 by default
+    /// How many seeds to run; 2,000 by default
     #[arg(long, value_name = "N", group = "what", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: Option<u64>,
 
-    /// Run seeds for so long
+    /// Run seeds for M minutes
     #[arg(long, value_name = "M", group = "what", value_parser = minutes, allow_negative_numbers = true)]
     minutes: Option<f64>,
 
@@ -56,11 +56,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "M", default_value = "0", conflicts_with = "seed")]
     from: u64,
 
-    /// Seeds that run at a time; by default as many as there are cores
+    /// Seeds that run at a time; by default one per core
     #[arg(long, value_name = "J", conflicts_with = "seed", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
 
-    /// Steps of each run; by default its seed says
+    /// Steps of each run; by default the seed decides
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     steps: Option<u32>,
 
@@ -68,7 +68,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIST", requires = "seed", value_parser = only)]
     only: Option<Numbers>,
 
-    /// Faults that may strike, by name and with commas between, or none; by default all
+    /// Faults that may strike, separated by commas, or none; by default all
     #[arg(long, value_name = "LIST", value_parser = faults)]
     faults: Option<FaultSet>,
 

@@ -18,10 +18,10 @@ use crate::shell;
 #[command(
     long_about = "Run SQL on a database: a shell, or one-shot.\n\n\
         FILE is the image of a drive; it is made if there is none. Without -c and -f, statements come from standard \
-        input: on a terminal that is a shell with history, line editing and completion, otherwise each statement is \
-        run as soon as its ';' is read, and its result is durable once it is written. The first failing statement \
-        ends a script; the statements before it stay done, but for those of a transaction that is open: at the end of a \
-        script it is rolled back.",
+        input. On a terminal that is a shell with history, line editing and completion. Otherwise each statement runs \
+        as soon as its ';' is read, and is durable once its result is written. The first failing statement ends a \
+        script. The statements before it stay done, except those of an open transaction, which is rolled back at the \
+        end of a script.",
     after_long_help = "EXAMPLES\n  \
         A shell:\n    lode sql my.lode\n\n  \
         One statement, for people and for programs:\n    lode sql my.lode -c 'SELECT * FROM trips LIMIT 10'\n    \

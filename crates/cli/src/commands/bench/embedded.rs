@@ -28,16 +28,16 @@ use crate::table::{bytes, parse_bytes};
 /// Where a workload's database lies, and what it may use.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct Place {
-    /// A drive that is used, or made, and stays, or tcp://HOST:PORT; by default one that goes away afterwards
+    /// A drive to use, or to make and keep, or tcp://HOST:PORT; by default a temporary one
     #[arg(long, value_name = "FILE")]
     drive: Option<PathBuf>,
 
-    /// The directory of a drive that goes away: its file system is measured
+    /// The directory of a temporary drive, whose file system is measured
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
 
-    /// Memory: half for pages of trees, an eighth for tables, the rest for the drive and for what runs; below 256MB threads
-    /// need more than it
+    /// Limit of memory: half for pages of trees, an eighth for tables, the rest for the drive and the workload; below 256MB
+    /// the process needs more than the limit
     #[arg(long, value_name = "SIZE", default_value = "1GB", value_parser = parse_bytes)]
     pub(super) memory: u64,
 }
@@ -45,15 +45,15 @@ pub(super) struct Place {
 /// How long a workload runs.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub(super) struct Times {
-    /// Seconds that are measured
+    /// Seconds to measure
     #[arg(long, value_name = "S", default_value = "10", value_parser = parse_seconds, allow_negative_numbers = true)]
     seconds: Duration,
 
-    /// Seconds before, which are not
+    /// Seconds before that, which are not measured
     #[arg(long, value_name = "S", default_value = "2", value_parser = parse_seconds, allow_negative_numbers = true)]
     warm_up: Duration,
 
-    /// Seconds of an interval of the throughput over time
+    /// Seconds per interval of the throughput over time
     #[arg(long, value_name = "S", default_value = "1", value_parser = parse_seconds, allow_negative_numbers = true)]
     interval: Duration,
 }

@@ -14,10 +14,11 @@ use crate::table::{TextTable, bytes, parse_bytes};
 #[derive(clap::Args)]
 #[command(
     long_about = "What garbage collection costs, beside theory.\n\n\
-        A drive in memory is filled and then overwritten 20 times its size, page by page: uniformly, four fifths of \
-        the writes to a fifth of the pages, and by YCSB's zipf distribution; once for each policy. Write amplification \
-        is what host and collector write for each byte of the host, in the second half of it. Beside it: a model of \
-        the same policies without bytes, and what analysis says for the space that the drive uses for data.",
+        A drive in memory is filled, and then overwritten 20 times its size, page by page, once for each policy and skew. \
+        The skews are: uniform; four fifths of the writes to a fifth of the pages; YCSB's zipf distribution. Write \
+        amplification is what host and collector write per byte of the host, measured in the second half. Beside it \
+        stand a model of the same policies without bytes, and what analysis says for the space that the drive uses \
+        for data.",
     after_long_help = "EXAMPLES\n    lode bench gc\n    lode bench gc --policy greedy --capacity 64MiB\n    \
         lode bench gc --json > gc.jsonl\n\nJSON ROWS\n    One object a line for each policy and skew: space (programmed \
         bytes of data for each live one), write_amplification, model, theory, theory_is (\"equal\", or \"lower bound\"), \

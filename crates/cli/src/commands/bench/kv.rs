@@ -27,17 +27,17 @@ use crate::script::println_quietly;
 #[derive(clap::Args)]
 #[command(
     long_about = "Races of key-value stores, in wall time: (A) batches of 1 MiB of pages of 64 to 3,760 bytes, in turn and \
-        at random; (B) 95 of 100 operations write, records by Zipf's law with 0.99, 512 a commit; (C) cached point reads \
+        at random; (B) 95 % updates and 5 % reads, records by Zipf's law with 0.99, 512 per commit; (C) cached point reads \
         on 1 and 2 threads; (D) a scan; (E) durable commits of 100 bytes on 1 and 8 threads. Every commit is durable \
         when it returns. Rates count the time until a store's background work is done; what the disk was given is read \
         from /proc/diskstats.\n\n\
-        On recycled space the file system's space was written before, and so was each store's data, several times; on \
-        fresh space (A alone) stores are new.\n\n\
+        On recycled space, the file system's space was written before, and each store's data was overwritten several \
+        times. On fresh space (A only), stores are new.\n\n\
         Lode takes part twice in A: its drive, which gets batches, and its embedded API. With --peers RocksDB, LMDB, \
         redb, fjall and SQLite run beside them in the same process, in turn (lode-peers, which scripts/build_peers.sh \
         builds).\n\n\
-        With --drive the embedded API alone is run, in a tree of its own on a drive that is served elsewhere, which goes \
-        away afterwards. What the drive there programs, and its disk is given, is not told.",
+        With --drive only the embedded API runs, in a tree of its own on a drive that is served elsewhere. The tree is \
+        dropped afterwards. What the drive programs, and what its disk is given, is not known there.",
     after_long_help = "EXAMPLES\n    lode bench kv\n    lode bench kv --peers --data 512 --seconds 5\n    \
         lode bench kv --cases AB --space recycled --json\n    \
         lode bench kv --drive tcp://127.0.0.1:4780\n\nJSON ROWS\n    \
@@ -66,7 +66,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
 
-    /// How often the data are written over before writes are measured on recycled space
+    /// How often the data is overwritten before writes are measured on recycled space
     #[arg(long, value_name = "N", default_value = "2")]
     age: u32,
 
@@ -122,7 +122,7 @@ pub(super) fn run(args: &Args) -> CliResult {
         return tell(args, &options, &[drive(sizes), tree(sizes, args.cache << 20), plain(sizes, SEED)]);
     };
     if remote_drive::address(path).is_none() {
-        let what = "--drive takes the address of a drive that is served; files are made anew, in --dir";
+        let what = "--drive takes the address of a served drive; new files are made in --dir";
         return Err(CliError::Usage(format!("{}: {what}", path.display())));
     }
     let served = Held::open(path)?;

@@ -15,25 +15,25 @@ use crate::interrupt;
 use crate::script::println_quietly;
 use crate::table::{bytes, count};
 
-/// Whether a mixed run stays within its memory, and does not grow
+/// Whether a mixed run keeps to its memory, and does not grow
 #[derive(clap::Args)]
 #[command(
-    long_about = "Whether a mixed run stays within its memory, and does not grow: TPC-C terminals and YCSB A (half reads, \
-        half updates) beside each other on one database, whose records take several times the memory.\n\n\
-        What is resident in this process is read while it runs. It fails when that is more than the limit of --memory and a fifth, or \
-        when the last quarter of the run needs more than a twentieth more than the second one.",
+    long_about = "Whether a mixed run keeps to its memory, and does not grow: TPC-C terminals and YCSB A (half reads, \
+        half updates) at the same time on one database, whose records take several times the memory.\n\n\
+        The resident memory of this process is read while it runs. The run fails if that exceeds the limit of --memory by \
+        more than a fifth, or if the last quarter of the run needs over 5 % more than the second quarter.",
     after_long_help = "EXAMPLES\n    lode bench memory --memory 256MB --seconds 60\n    lode bench memory --seconds 3600 --json"
 )]
 pub(super) struct Args {
-    /// Seconds, of which a tenth more come first to warm up
+    /// Seconds to measure; a tenth of that comes first to warm up
     #[arg(long, value_name = "S", default_value = "60", value_parser = parse_seconds, allow_negative_numbers = true)]
     seconds: Duration,
 
-    /// Threads of each of the two
+    /// Threads of each of the two workloads
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: u16,
 
-    /// Bytes of records for each of memory
+    /// Bytes of records per byte of memory
     #[arg(long, value_name = "N", default_value = "2", value_parser = clap::value_parser!(u64).range(1..=1000))]
     times: u64,
 
@@ -57,14 +57,14 @@ pub(super) fn run(args: &Args) -> CliResult {
     if args.place.memory < Memory::BYTES_MIN {
         let least = bytes(Memory::BYTES_MIN);
         eprintln!(
-            "lode: a limit below {least} does not hold, since each thread takes some MB whatever it is"
+            "lode: a limit below {least} does not hold, since each thread takes some MB whatever the limit is"
         );
     }
     let opened = Embedded::open(&args.place)?;
     if opened.store.0.snapshot()?.trees().next().is_some() {
         return Err(CliError::file(
             &opened.path,
-            "holds trees: this loads its own, and removes them afterwards",
+            "holds trees already: this command loads its own, and drops them afterwards",
         ));
     }
     let result = bench(args, &opened);

@@ -6,14 +6,14 @@ use crate::error::{CliError, CliResult};
 use crate::interrupt;
 use crate::script::println_quietly;
 
-/// What this machine takes for a row, operator by operator: a profile's host
+/// What this machine takes per row, operator by operator: the host of a profile
 #[derive(clap::Args)]
 #[command(
-    long_about = "What this machine takes for a row, operator by operator: a profile's host.\n\n\
-        Each operator of DataFusion's runs over rows of TPC-H in memory, in one thread; what its bare source takes is \
-        subtracted, in turn with it, and of 15 rounds the median counts. Scanning is measured over table pages as they come \
+    long_about = "What this machine takes per row, operator by operator: the host of a profile.\n\n\
+        Each operator of DataFusion runs over rows of TPC-H in memory, in one thread. Its bare source runs in turn with it, \
+        and that time is subtracted. The median of 15 rounds counts. Scanning is measured over table pages as they come \
         from the drive, and a command over a drive in memory. A row counts where an operator takes it in. Other work on \
-        the machine is measured with it: leave it alone meanwhile.",
+        the machine distorts the figures: leave the machine alone meanwhile.",
     after_long_help = "EXAMPLES\n    lode bench micro\n    lode bench micro --quick --json\n\n\
         OUTPUT\n    The [host] table of a profile, each value with its source: put it into a profile in place of its own.\n\n\
         JSON\n    One object: machine, optimised (false: not built with --release, and slow), scale, rounds; \
@@ -21,7 +21,7 @@ use crate::script::println_quietly;
         measured, ns, ns_min and ns_max of the rounds, rows."
 )]
 pub(super) struct Args {
-    /// Over in seconds, and less exact: 60,000 rows and 5 rounds, not 600,000 and 15
+    /// Done in seconds, and less exact: 60,000 rows and 5 rounds instead of 600,000 and 15
     #[arg(long)]
     quick: bool,
 

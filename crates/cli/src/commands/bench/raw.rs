@@ -18,16 +18,16 @@ use crate::table::TextTable;
 #[command(
     long_about = "The drive beside plain file I/O on the same file system, and the speed of its simulation.\n\n\
         Files: batches of a megabyte on new and on recycled space, small commits at several threads and queue depths, \
-        reads of 4 KB, and batches while garbage is collected: each beside a plain file that is written and synced \
+        reads of 4 KB, and batches while garbage is collected. Each is compared with a plain file that is written and synced \
         (fdatasync), or read, in the same way, in alternation. Rates are medians of the rounds. The plain file checks \
-        nothing and tears on a crash: it is the ceiling.\n\n\
+        nothing and tears on a crash, so it is the ceiling.\n\n\
         Simulator: requests of 4 KB on a modelled drive of 8 channels and 4 ways that keeps no data, 64 at a time on one \
-        thread: the filling of a large drive, for the memory that it takes, reads, half reads and half writes, and \
+        thread. The cases are: filling a large drive (for the memory that it takes), reads, half reads and half writes, and \
         overwrites under garbage collection at 20 % over-provisioning.",
     after_long_help = "EXAMPLES\n    lode bench raw\n    lode bench raw --seconds 20 --dir /mnt/ssd --json > raw.jsonl\n    \
         lode bench raw --only simulator\n\n\
         JSON ROWS\n    One object a line for each case and side: rate (MB/s or operations a second), p50_ms, p99_ms, \
-        write_amplification (bytes given to the disk for each byte of the host; null where the disk can not be told; \
+        write_amplification (bytes given to the disk for each byte of the host; null where the disk is unknown; \
         whatever else writes to the disk counts), ratio (the median of the rounds' ratios, with Lode's side). Of the \
         simulator (side: simulator): rate (requests a second of wall time), core_rate (of the time that its thread was \
         on a core), modelled_rate (of the device's time), write_amplification, mapped_blocks, peak_bytes (of the \
@@ -35,7 +35,7 @@ use crate::table::TextTable;
         brought, for each mapped block of the large drive)."
 )]
 pub(super) struct Args {
-    /// How long to measure files, about; making them comes on top
+    /// How long to measure files, about; making them takes extra time
     #[arg(long, value_name = "S", default_value = "60", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     seconds: u32,
 

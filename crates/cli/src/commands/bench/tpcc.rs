@@ -16,35 +16,35 @@ use crate::table::{TextTable, bytes, count};
 #[derive(clap::Args)]
 #[command(
     long_about = "TPC-C through the embedded API, in wall time: the five transactions with the standard's mix, terminals \
-        without think times, a thread each, every commit durable. Rows are values under keys that keep their order, \
+        without think times, one thread each, every commit durable. Rows are values under order-preserving keys, and \
         secondary indexes are trees.\n\n\
         Loads the warehouses first, unless the drive that --drive names holds them. Afterwards the twelve consistency \
-        conditions of the standard are checked over all rows; one that does not hold is a failure. Figures are not \
-        audited, and no tpmC.\n\n\
+        conditions of the standard are checked over all rows; one that does not hold is a failure. The figures are not \
+        audited, and are not tpmC.\n\n\
         With --peers the same driver runs Lode and SQLite in turn (lode-peers, which scripts/build_peers.sh builds).",
     after_long_help = "EXAMPLES\n    lode bench tpcc --warehouses 4 --terminals 16 --seconds 30\n    \
         lode bench tpcc --drive tpcc.lode --warehouses 1 --json\n    lode bench tpcc --drive tpcc.lode --check-only\n    \
         lode bench tpcc --drive tcp://127.0.0.1:4780\n    \
         lode bench tpcc --peers --warehouses 4\n\nJSON\n    \
         One object: rate (transactions a second), new_orders_a_minute, rolled_back, conflicts, latencies (by kind, in \
-        microseconds), timeline (rates of intervals), disk_bytes_an_operation (given to the disk for a transaction, \
-        background work included; whatever else writes to the disk counts), causes (bytes that the drive programmed; null, as the one before, of a drive that is served elsewhere), \
-        resident_bytes (at the beginning, the end, and at the most), consistent."
+        microseconds), timeline (rates of intervals), disk_bytes_an_operation (given to the disk per transaction, \
+        background work included; whatever else writes to the disk counts too), causes (bytes that the drive programmed). \
+        Both are null for a drive that is served elsewhere. Also resident_bytes (at the beginning, the end, and at the most), consistent."
 )]
 pub(super) struct Args {
     /// Warehouses
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(W).range(1..=30_000))]
     warehouses: W,
 
-    /// Terminals, a thread each
+    /// Terminals, one thread each
     #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u16).range(1..=1024))]
     terminals: u16,
 
-    /// Districts of a warehouse
+    /// Districts per warehouse
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(D).range(1..=10))]
     districts: D,
 
-    /// Customers of a district, and orders at the beginning
+    /// Customers per district, and as many orders at the beginning
     #[arg(long, value_name = "N", default_value = "3000", value_parser = clap::value_parser!(C).range(1..=60_000))]
     customers: C,
 
@@ -52,15 +52,15 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(I).range(1..=10_000_000))]
     items: I,
 
-    /// What is loaded, and asked for
+    /// Decides everything that is random: the data and the requests
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
 
-    /// Terminals do not wait for their turn at a warehouse's and a district's row: all but one try again
+    /// Terminals do not wait for their turn at the row of a warehouse or district: all but one retry
     #[arg(long)]
     retry: bool,
 
-    /// Only check what the drive holds
+    /// Only check what is on the drive
     #[arg(long, requires = "drive")]
     check_only: bool,
 

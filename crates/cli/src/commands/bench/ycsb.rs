@@ -11,8 +11,8 @@ use crate::table::{TextTable, bytes, count};
 /// YCSB A to F through the embedded API
 #[derive(clap::Args)]
 #[command(
-    long_about = "YCSB A to F through the embedded API, in wall time: each operation is a transaction, every commit is \
-        durable. The records are loaded first. Every record that is read says which it is.",
+    long_about = "YCSB A to F through the embedded API, in wall time: each operation is a transaction, and every commit is \
+        durable. The records are loaded first. Every record carries its number, which each read checks.",
     after_long_help = "EXAMPLES\n    lode bench ycsb --records 1000000 --threads 8\n    \
         lode bench ycsb --mixes AF --distribution uniform --json\n\nJSON ROWS\n    \
         One object a line for each mix: rate (operations a second), conflicts, latencies (by kind of operation, in \
@@ -23,15 +23,15 @@ pub(super) struct Args {
     #[arg(long, value_name = "LETTERS", default_value = "ABCDFE", value_parser = parse_mixes)]
     mixes: Mixes,
 
-    /// Records that are loaded
+    /// Records to load
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..))]
     records: u64,
 
-    /// Fields of a record
+    /// Fields per record
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=1000))]
     fields: u32,
 
-    /// Bytes of a field
+    /// Bytes per field
     #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(8..=100_000))]
     field_bytes: u32,
 
@@ -43,7 +43,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME", value_parser = parse_distribution)]
     distribution: Option<Distribution>,
 
-    /// Decides all that is random
+    /// Decides everything that is random
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
 
@@ -71,7 +71,7 @@ fn parse_mixes(text: &str) -> Result<Mixes, String> {
 
 fn parse_distribution(text: &str) -> Result<Distribution, String> {
     let found = Distribution::ALL.into_iter().find(|d| d.name() == text);
-    found.ok_or_else(|| "records are chosen uniform, zipfian or latest".into())
+    found.ok_or_else(|| "expected uniform, zipfian or latest".into())
 }
 
 pub(super) fn run(args: &Args) -> CliResult {

@@ -18,7 +18,7 @@ pub(super) fn describe(path: &Path, info: &DriveInfo, database: &lode_engine::Da
     let on_disk = std::fs::metadata(path).map_or(0, |m| m.blocks() * 512);
     let mut text = format!("{}\n", path.display());
     for (name, value) in lines(info, on_disk) {
-        // Writing to a String can not fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "{name:NAME_WIDTH$}  {value}");
     }
     Ok(text + &tables(database)?)
@@ -49,7 +49,7 @@ pub(super) fn describe_served(
     ];
     let mut text = format!("{}\n", path.display());
     for (name, value) in limits {
-        // Writing to a String can not fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "{name:NAME_WIDTH$}  {value}");
     }
     Ok(text + &tables(database)?)

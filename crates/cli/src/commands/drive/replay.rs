@@ -31,21 +31,21 @@ use crate::table::{TextTable, bytes, count, parse_bytes};
 #[command(
     long_about = "Replay a trace on a modelled drive: rates, latencies, write amplification, energy.\n\n\
         A new drive in memory, on the device of a profile, takes the requests of a trace as a conventional SSD with blocks \
-        of 4 KB would; all times are those of the modelled device. Requests come at their time stamps (open loop: what \
-        waits because the queue is full waits on its own time), or as soon as fewer than --depth are under way (closed \
-        loop). With --synthetic they come from a seed instead of a trace.\n\n\
-        A new drive is empty: reads of what was never written take no reading of flash. --fill and --overwrite make a \
-        used one of it first, which does not count. Of the data it keeps where they lie, and not the bytes.\n\n\
-        Every request ends exactly once, Little's law holds and no part of the device is used for longer than it is \
-        there, or the command fails and says what is missing.",
+        of 4 KB would. All times are those of the modelled device. In an open loop, requests come at their time stamps, \
+        and a request that waits because the queue is full counts its wait. In a closed loop, a request comes as soon as \
+        fewer than --depth are under way. With --synthetic they come from a seed instead of a trace.\n\n\
+        A new drive is empty, and reads of what was never written read no flash. --fill and --overwrite first make a used \
+        drive of it; that work does not count. The drive keeps where data lies, but not its bytes.\n\n\
+        The command fails, and says why, unless every request ends exactly once, Little's law holds, and no part of the \
+        device works for longer than the run takes.",
     after_long_help = "EXAMPLES\n    lode drive replay trace.csv\n    \
         lode drive replay --capacity 4GB --fill 90 --overwrite 2 --depth 32 trace.csv\n    \
         lode drive replay --scale 0.5 --device 8,0 --wrap --json trace.blkparse > replay.json\n    \
         lode drive replay --synthetic zipf:0.99 --reads 70 --requests 50000 --fill 80 --depth 16\n\n\
         FORMATS\n    msr: MSR-Cambridge CSV; blkparse: its default text; iolog: fio's, version 2 (without time stamps) or 3;\n    \
         lode: a line 'lode trace 1', then lines 'PICOSECONDS read|write|trim OFFSET LENGTH' or 'PICOSECONDS flush'.\n    \
-        Time never goes back; every request lies on the drive, or --wrap folds it back.\n\n\
-        PROFILES\n    A name of one that is shipped, or a file like it; profiles/isp-adms11.toml says what each value is.\n\n\
+        Time must never go back. Every request must lie on the drive, unless --wrap folds it back.\n\n\
+        PROFILES\n    The name of a shipped profile, or a file. profiles/README.md says what each key is.\n\n\
         JSON\n    One object: trace, profile, seed and the other options; span_ps, mean_in_flight; all, reads, writes, trims, \
         flushes (requests, bytes, iops, bytes_a_second, latency: mean_ps, min_ps, p50_ps, p95_ps, p99_ps, p99_9_ps, \
         p99_99_ps, max_ps); resources (utilisation of each); littles_law; device (write_amplification, gc_share, \
@@ -56,7 +56,7 @@ pub(super) struct Args {
     #[arg(value_name = "TRACE", required_unless_present = "synthetic", conflicts_with = "synthetic")]
     trace: Option<PathBuf>,
 
-    /// The device: the name of a profile that is shipped, or the file of one
+    /// The device: the name of a shipped profile, or the file of one
     #[arg(long, value_name = "NAME|FILE", default_value = DEFAULT_PROFILE)]
     profile: String,
 
@@ -64,7 +64,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, allow_negative_numbers = true)]
     capacity: Option<u64>,
 
-    /// Of the EBLOCKs, how many are never filled, in percent; by default 7
+    /// Share of the EBLOCKs that is never filled, in percent; by default 7
     #[arg(long, value_name = "P", default_value_t = DriveOptions::default().over_provision_percent,
           hide_default_value = true, value_parser = clap::value_parser!(u32).range(0..=50), allow_negative_numbers = true)]
     over_provisioning: u32,
@@ -73,34 +73,34 @@ pub(super) struct Args {
     #[arg(long, value_name = "POLICY", value_parser = parse_policy)]
     gc: Option<&'static Policy>,
 
-    /// Fill so much of the drive before, in percent
+    /// Share of the drive that is filled before, in percent
     #[arg(long, value_name = "P", default_value = "0", value_parser = clap::value_parser!(u32).range(0..=100),
           allow_negative_numbers = true)]
     fill: u32,
 
-    /// Then overwrite what was filled so many times over, at random
+    /// How many times what was filled is then overwritten, at random
     #[arg(long, value_name = "TIMES", default_value = "0", requires = "fill", value_parser = parse_times,
           allow_negative_numbers = true)]
     overwrite: f64,
 
-    /// Closed loop: keep so many requests under way
+    /// Closed loop: keep N requests under way
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), allow_negative_numbers = true)]
     depth: Option<u32>,
 
-    /// Open loop: time stamps times X, such as 0.5 for twice as fast; 1 is the default
+    /// Open loop: multiply time stamps by X, such as 0.5 for twice as fast; 1 is the default
     #[arg(long, value_name = "X", value_parser = parse_scale, conflicts_with_all = ["depth", "synthetic"],
           allow_negative_numbers = true)]
     scale: Option<Scale>,
 
-    /// The format of the trace: lode, iolog, msr or blkparse; by default found out from its first line
+    /// The format of the trace: lode, iolog, msr or blkparse; by default detected from its first line
     #[arg(long, value_name = "NAME", value_parser = parse_format, conflicts_with = "synthetic")]
     format: Option<Chosen>,
 
-    /// Of a trace of several devices, the one that counts: 8,0 (blkparse), hm_0 (msr), or a file (iolog)
+    /// In a trace of several devices, the one to replay: 8,0 (blkparse), hm_0 (msr), or a file (iolog)
     #[arg(long, value_name = "DEVICE", conflicts_with = "synthetic")]
     device: Option<String>,
 
-    /// Of a blkparse trace, the event that counts as the request: Q (queued, the default), I, D or C
+    /// In a blkparse trace, the event that counts as the request: Q (queued, the default), I, D or C
     #[arg(long, value_name = "LETTER", value_parser = parse_action, conflicts_with = "synthetic")]
     action: Option<Action>,
 
@@ -113,31 +113,31 @@ pub(super) struct Args {
           allow_negative_numbers = true)]
     limit: Option<u64>,
 
-    /// No trace, but a workload: sequential, uniform, zipf or zipf:THETA; in what --fill filled, or everywhere
+    /// A workload instead of a trace: sequential, uniform, zipf or zipf:THETA; over what --fill filled, or the whole drive
     #[arg(long, value_name = "PATTERN", value_parser = parse_pattern)]
     synthetic: Option<Pattern>,
 
-    /// Of the workload's requests, how many are reads, in percent
+    /// Share of reads among the workload's requests, in percent
     #[arg(long, value_name = "P", default_value = "50", conflicts_with = "trace",
           value_parser = clap::value_parser!(u8).range(0..=100), allow_negative_numbers = true)]
     reads: u8,
 
-    /// Bytes of each of the workload's requests
+    /// Bytes per request of the workload
     #[arg(long, value_name = "SIZE", default_value = "4KiB", conflicts_with = "trace", value_parser = parse_block,
           allow_negative_numbers = true)]
     block: u64,
 
-    /// How many requests the workload has
+    /// Number of requests of the workload
     #[arg(long, value_name = "N", default_value = "100000", conflicts_with = "trace",
           value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000), allow_negative_numbers = true)]
     requests: u64,
 
-    /// Open loop: so many of the workload's requests a second
+    /// Open loop: requests of the workload per second
     #[arg(long, value_name = "IOPS", conflicts_with_all = ["trace", "depth"],
           value_parser = clap::value_parser!(u64).range(1..=1_000_000_000), allow_negative_numbers = true)]
     rate: Option<u64>,
 
-    /// Where random choices start, of --overwrite and --synthetic
+    /// The seed of the random choices of --overwrite and --synthetic
     #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true)]
     seed: u64,
 

@@ -24,8 +24,8 @@ const INTERVAL: Duration = Duration::from_millis(20);
 #[derive(clap::Args)]
 #[command(
     long_about = "Serve the drive in an image over TCP, until it is interrupted.\n\n\
-        Where a command takes a drive, tcp://HOST:PORT is this one. It has one client at a time. A client whose \
-        connection breaks comes back by itself and goes on, also when this server was killed and started again: what \
+        Wherever a command takes a drive, tcp://HOST:PORT names this one. It has one client at a time. A client whose \
+        connection breaks reconnects by itself and goes on, even if this server was killed and started again: what \
         was acknowledged is there, and nothing is done twice.\n\n\
         There is no encryption and no password: whoever reaches the address has the drive.",
     after_long_help = "EXAMPLES\n    lode drive serve my.lode --listen 127.0.0.1:4780\n    \
