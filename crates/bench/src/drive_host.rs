@@ -23,7 +23,7 @@ pub enum DriveError {
     /// The drive could not be made or opened.
     #[error(transparent)]
     Firmware(#[from] FirmwareError),
-    /// The drive can not be used.
+    /// The drive cannot be used.
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// A plain file could not be written or read.
@@ -37,7 +37,7 @@ pub enum DriveError {
     /// A page is not what was written.
     #[error("page {0} is not what was written")]
     Wrong(Lpid),
-    /// A page can not be read by its format.
+    /// A page cannot be read by its format.
     #[error(transparent)]
     Page(#[from] PageError),
     /// There is no such medium.

@@ -192,7 +192,7 @@ fn both_ends_are_killed_and_nothing_is_lost_or_done_twice() {
             assert_eq!(seen.len(), STATEMENTS, "seed {seed}, kill {kill}");
             survived += 1;
         } else {
-            // A statement that read what the drive can not show any more; it changed nothing.
+            // A statement that read what the drive cannot show any more; it changed nothing.
             assert!(stderr.contains("snapshot too old"), "seed {seed}, kill {kill}: {stderr}");
             too_old += 1;
         }

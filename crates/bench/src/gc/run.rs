@@ -178,7 +178,7 @@ pub fn run(
     })
 }
 
-/// Theory knows greedy and oldest under uniform writes; of minimum cost decline it knows what it can not be below.
+/// Theory knows greedy and oldest under uniform writes; of minimum cost decline it knows what it cannot be below.
 fn expected(plan: &Plan, policy: &Policy, skew: Skew, space: f64, pages: u64) -> Option<Theory> {
     match (policy.name, skew) {
         ("greedy", Skew::Uniform) => Some(Theory::Is(theory::greedy(space, plan.eblock_bytes / PAGE_BYTES))),

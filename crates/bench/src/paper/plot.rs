@@ -169,7 +169,7 @@ impl LinePlot {
     /// The plot as an SVG document.
     ///
     /// # Errors
-    /// When it can not be drawn.
+    /// When it cannot be drawn.
     pub fn svg(&self) -> Result<String, BenchError> {
         draw(&self.heading, |root| {
             let mut chart = axes(root, &self.x, &self.y, true)?;
@@ -209,7 +209,7 @@ impl BarPlot {
     /// The plot as an SVG document.
     ///
     /// # Errors
-    /// When it can not be drawn.
+    /// When it cannot be drawn.
     pub fn svg(&self) -> Result<String, BenchError> {
         let width = self.groups.iter().map(|g| g.bars.len() as f64 + GAP).sum();
         let x = Axis { label: self.x_label.clone(), ticks: vec![], from: 0.0, to: width, log: false };

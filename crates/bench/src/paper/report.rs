@@ -279,7 +279,7 @@ pub fn write(dir: &Path, files: &[ReportFile]) -> Result<(), BenchError> {
         let part = dir.join(format!("{}.part", file.name));
         let written = fs::write(&part, &file.content).and_then(|()| fs::rename(&part, &path));
         if let Err(e) = written {
-            // The first error counts; a part that can not be removed either changes nothing.
+            // The first error counts; a part that cannot be removed either changes nothing.
             let _ = fs::remove_file(&part);
             return Err(error(path)(e));
         }

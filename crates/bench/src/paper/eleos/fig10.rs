@@ -238,7 +238,7 @@ pub fn throughput(x: &Experiment<'_>) -> Result<Vec<Row>, DriveError> {
     for (percent, runs) in &sweep.at {
         for (system, r) in runs {
             let note = format!(
-                "{} records, {} operations; {:.3} reads of the drive an operation",
+                "{} records, {} operations; {:.3} reads of the drive per operation",
                 sweep.size.records, sweep.size.operations, r.reads_an_operation
             );
             rows.push(row(system.name(), at(*percent), THROUGHPUT, "ops/s", of(r), &note));
@@ -248,7 +248,7 @@ pub fn throughput(x: &Experiment<'_>) -> Result<Vec<Row>, DriveError> {
         let series = format!("Batch (VP) to {}", block.name());
         let ratios = sweep.ratios(System::BatchVariable, block, of);
         rows.extend(
-            ratios.map(|(percent, r)| row(&series, at(percent), "ratio", "", r, "of operations a second")),
+            ratios.map(|(percent, r)| row(&series, at(percent), "ratio", "", r, "of operations per second")),
         );
     }
     for block in BLOCKS {
@@ -256,11 +256,11 @@ pub fn throughput(x: &Experiment<'_>) -> Result<Vec<Row>, DriveError> {
         let is_papers = block == System::Block;
         let note = match block {
             System::Block => {
-                "pages of 4 KB in packets one by one, a program and a commit each; reads, most of the rest, are the same for all"
+                "pages of 4 KB, packets one by one, each with a program and a commit; most of the rest is reads, which are the same for all"
             }
-            System::BlockPacked => "packets one by one, of packed pages: fewer of them",
+            System::BlockPacked => "packets one by one, of packed pages, so fewer packets",
             _ => {
-                "packed pages in packets side by side, which share commits: the interface allows it, the paper's did not do it"
+                "packed pages, packets side by side, which share commits: the interface allows this, the paper's device did not do it"
             }
         };
         let ours = sweep.least_and_greatest(System::BatchVariable, block, of);
@@ -275,7 +275,7 @@ pub fn throughput(x: &Experiment<'_>) -> Result<Vec<Row>, DriveError> {
         }
     }
     let (variable, fixed) = (System::BatchVariable, System::BatchFixed);
-    let note = "the least over the cache sizes; the paper: no degradation. A page of its own size may lie in two read units, \
+    let note = "the least over the cache sizes; the paper: no degradation. A page of variable size may lie in two read units, \
                 which costs the channel a second transfer";
     let ours = sweep.least_and_greatest(variable, fixed, of)[0];
     let first = Row {
@@ -298,7 +298,7 @@ pub fn bytes(x: &Experiment<'_>) -> Result<Vec<Row>, DriveError> {
     let mut rows = Vec::new();
     for (percent, runs) in &sweep.at {
         for (system, r) in runs {
-            let note = format!("what the buffers hold; leaves are {:.1} % full", sweep.full * 100.0);
+            let note = format!("bytes in the write buffers; leaves are {:.1} % full", sweep.full * 100.0);
             rows.push(row(system.name(), at(*percent), BYTES, "bytes", r.bytes_an_operation, &note));
         }
     }
@@ -324,7 +324,8 @@ pub fn bytes(x: &Experiment<'_>) -> Result<Vec<Row>, DriveError> {
         )
     };
     rows.extend(at_both_scales(first, fewer.as_ref().map(|f| (f.size.records, saved(f))), differ));
-    let note = "with a small cache it is the pages with most records that are written most, and they are fuller than most";
+    let note =
+        "with a small cache, the pages with most records are written most, and they are fuller than others";
     let first = row("Batch (VP) to Batch (FP)", X::None, "fewer bytes, the least", "%", least(&sweep), note);
     rows.extend(at_both_scales(first, fewer.as_ref().map(|f| (f.size.records, least(f))), differ));
     Ok(rows)
@@ -418,7 +419,7 @@ fn cache_axis() -> Axis {
 /// Fig. 10a.
 ///
 /// # Errors
-/// When it can not be drawn.
+/// When it cannot be drawn.
 pub fn plot_throughput(rows: &[Row]) -> Result<String, BenchError> {
     let heading = Heading {
         title: "ELEOS Fig. 10a: a B-tree under YCSB".into(),
@@ -430,13 +431,13 @@ pub fn plot_throughput(rows: &[Row]) -> Result<String, BenchError> {
 /// Fig. 10b.
 ///
 /// # Errors
-/// When it can not be drawn.
+/// When it cannot be drawn.
 pub fn plot_bytes(rows: &[Row]) -> Result<String, BenchError> {
     let heading = Heading {
         title: "ELEOS Fig. 10b: what the B-tree writes".into(),
         subtitle: "Bytes handed to the drive in write buffers of 1 MB".into(),
     };
-    curves(rows, BYTES, heading, cache_axis(), "bytes an operation", 1.0)
+    curves(rows, BYTES, heading, cache_axis(), "bytes per operation", 1.0)
 }
 
 #[cfg(test)]

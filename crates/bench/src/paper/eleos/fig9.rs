@@ -40,7 +40,7 @@ pub fn rows(x: &Experiment<'_>) -> Result<Vec<Row>, DriveError> {
         for &kb in buffers {
             x.go_on()?;
             let rate = one(x, &pool, system, kb << 10, bytes)?;
-            let note = "modelled: 16 channels, a buffer at a time; the paper has a plot alone";
+            let note = "modelled: 16 channels, one buffer at a time; the paper has only a plot";
             rows.push(row(system.name(), X::Number(kb as f64), METRIC, "pages/s", rate, note));
         }
     }
@@ -106,7 +106,7 @@ fn one(
 /// The figure.
 ///
 /// # Errors
-/// When it can not be drawn.
+/// When it cannot be drawn.
 pub fn plot(rows: &[Row]) -> Result<String, BenchError> {
     let heading = Heading {
         title: "ELEOS Fig. 9: TPC-C page writes over the write buffer".into(),

@@ -84,19 +84,19 @@ pub struct Figure {
 pub const FIGURES: &[Figure] = &[
     Figure {
         name: "table2",
-        about: "Table II: pages of TPC-C written a second, the CPU being the bound",
+        about: "Table II: pages of TPC-C written per second, bound by the CPU",
         rows: table2::rows,
         plot: None,
     },
     Figure {
         name: "fig9",
-        about: "Fig. 9: pages of TPC-C written a second over the size of the write buffer",
+        about: "Fig. 9: pages of TPC-C written per second over the size of the write buffer",
         rows: fig9::rows,
         plot: Some(fig9::plot),
     },
     Figure {
         name: "fig10a",
-        about: "Fig. 10a: operations of a B-tree a second over the size of its cache",
+        about: "Fig. 10a: operations of a B-tree per second over the size of its cache",
         rows: fig10::throughput,
         plot: Some(fig10::plot_throughput),
     },
@@ -137,7 +137,7 @@ impl Figure {
 /// What a report leaves in a directory: all rows as CSV and as JSON lines, and the plots of each figure that has one.
 ///
 /// # Errors
-/// When a plot can not be drawn.
+/// When a plot cannot be drawn.
 pub fn files(figures: &[(&Figure, Vec<Row>)]) -> Result<Vec<ReportFile>, BenchError> {
     let rows: Vec<Row> = figures.iter().flat_map(|(_, rows)| rows.clone()).collect();
     let mut files = vec![

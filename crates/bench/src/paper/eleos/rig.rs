@@ -442,7 +442,7 @@ impl Rig {
     /// A checkpoint of the drive, and of the store.
     ///
     /// # Errors
-    /// When it can not be written.
+    /// When it cannot be written.
     pub fn checkpoint(&mut self) -> Result<(), DriveError> {
         self.run(Command::Checkpoint)?;
         if self.lss.is_some() {

@@ -142,11 +142,11 @@ fn report(sides: &[Side<'_>], mean: f64, loopback: bool) -> Vec<Row> {
         let published = published(s.rig.system);
         let pages = wall(name, "write throughput", "pages/s", rate, &about);
         rows.push(Row { published: if_papers(published.map(|p| p.0)), ..pages });
-        let note = "bytes of pages as they are stored; the paper's 992 MB/s are more than 447.79K pages of 1.91 KB make";
+        let note = "bytes of pages as they are stored; the paper's 992 MB/s are more than 447.79K pages of 1.91 KB amount to";
         let bytes = wall(name, "write bandwidth", "MB/s", rate * s.bytes_a_page / 1e6, note);
         rows.push(Row { published: if_papers(published.map(|p| p.1)), ..bytes });
         if !s.core.is_empty() {
-            let note = "pages for each second that threads of the process were on a core";
+            let note = "pages per second that threads of the process were on a core";
             rows.push(wall(name, "write throughput of a core", "pages/s", median(&s.core), note));
         }
     }
@@ -167,10 +167,10 @@ fn report(sides: &[Side<'_>], mean: f64, loopback: bool) -> Vec<Row> {
         let name = format!("{} to {}", a.name(), b.name());
         let note = match (a, b) {
             (System::Block, System::BlockSequence) => {
-                "pages a second, beside plain blocks in sequence with packets side by side: what one by one costs"
+                "pages per second, relative to plain blocks in sequence with packets side by side: what sending packets one by one costs"
             }
             (_, System::BlockSequence) => {
-                "pages a second, beside plain blocks in sequence: the store packs two pages where they have one"
+                "pages per second, relative to plain blocks in sequence: the store packs two pages where they have one"
             }
             (_, System::BlockPacked) => {
                 "against the paper's store with compressed pages packed, two where it has one"
@@ -179,7 +179,7 @@ fn report(sides: &[Side<'_>], mean: f64, loopback: bool) -> Vec<Row> {
                 "against the best that we can make of blocks: packets share the drive's commits"
             }
             (_, System::BlockPages) => "against blocks without a store: a command and a commit for each page",
-            _ => "of pages a second; the paper's, from its pages a second",
+            _ => "of pages per second; the published ratio is computed from the paper's pages per second",
         };
         let published = if_papers(published);
         let by_wall = median(&of(a).wall) / median(&of(b).wall);

@@ -33,7 +33,7 @@ pub fn rows<E>(
 ) -> Result<Vec<Row>, E> {
     let paper = of_the_paper(profile);
     let note = format!(
-        "records scanned a second, DRAM {}, link {}, selectivity {}; published as a plot",
+        "records scanned per second, DRAM {}, link {}, selectivity {}; published as a plot",
         paper.dram, paper.link, paper.selectivity
     );
     let mut rows = Vec::new();
@@ -74,7 +74,7 @@ pub fn rows<E>(
 const WHY_13_9: [&str; 2] = [
     "the paper does not say how it timed its DRAM (section 4.1 leaves that out); at its peak of 2,664 MB/s, as here, \
      (8) and (9) with Tables 1 and 2 give 13.2, at 70 % of the peak they would give 13.9; nothing is fitted",
-    "the paper says 13.9 over both IHP and cpu-ISP, but by its own (6) and (9) cpu-ISP takes 58.7 ns a record less than IHP \
+    "the paper says 13.9 over both IHP and cpu-ISP, but by its own (6) and (9) cpu-ISP takes 58.7 ns per record less than IHP \
      here, whatever the DRAM, so that the two ratios differ; (6) and (8) give 11.3",
 ];
 
@@ -88,7 +88,7 @@ pub fn by_equations(profile: &Profile) -> Vec<Row> {
         row(NAME, "flash, 8 channels", X::Number(100.0), "bandwidth", "MB/s", p.array_bytes_per_s() / 1e6);
     rows.push(Row {
         published: Some(743.0),
-        note: "section 5.2.2: (1) with P of 65,536 bytes a channel; Table 1's P of 8,192 would give 497"
+        note: "section 5.2.2: (1) with P of 65,536 bytes per channel; Table 1's P of 8,192 would give 497"
             .into(),
         ..array
     });
@@ -130,7 +130,7 @@ pub fn executed(x: &mut Executor) -> Result<Vec<Row>, BenchError> {
                 slower = slower.min(*found / x.in_phases(system, &e)?.records_per_s());
                 let (series, at) = (system.with_channels(channels), X::Number(mb(nand)));
                 let r = row(NAME, &series, at, "throughput, overlapped", "records/s", *found);
-                let note = "ours: pages go on as soon as they can, and four commands are under way; the paper adds up phases";
+                let note = "ours: each page moves on as soon as it can, with four commands under way; the paper adds up phases";
                 all.push(Row { by: Method::Executed, note: note.into(), ..r });
             }
             let [ihp, cpu, hw] = found;
@@ -139,11 +139,11 @@ pub fn executed(x: &mut Executor) -> Result<Vec<Row>, BenchError> {
     }
     for (ratio, system) in best.into_iter().zip([System::Ihp, System::CpuIsp]) {
         let r = row(NAME, system.name(), X::None, "hw-ISP to the other, overlapped, the best", "x", ratio);
-        let note = "ours: both with all that overlaps; the paper has no such figure".into();
+        let note = "ours: both with everything that can overlap; the paper has no such figure".into();
         all.push(Row { by: Method::Executed, note, ..r });
     }
     let r = row(NAME, "all systems", X::None, "overlapped to phases, the least", "x", slower);
-    let note = "whether what overlaps is anywhere slower than what does not".into();
+    let note = "whether overlapping is slower than phases anywhere".into();
     all.push(Row { by: Method::Executed, note, ..r });
     Ok(all)
 }
@@ -151,7 +151,7 @@ pub fn executed(x: &mut Executor) -> Result<Vec<Row>, BenchError> {
 /// Its plot.
 ///
 /// # Errors
-/// When it can not be drawn.
+/// When it cannot be drawn.
 pub fn plot(rows: &[Row]) -> Result<String, BenchError> {
     let mut series = Vec::new();
     for (system, colour) in
@@ -173,7 +173,7 @@ pub fn plot(rows: &[Row]) -> Result<String, BenchError> {
             ),
         },
         x: Axis {
-            label: "NAND speed (MB/s a channel)".into(),
+            label: "NAND speed (MB/s per channel)".into(),
             ticks: NAND_MB_PER_S.map(|n| n as f64).into(),
             from: 90.0,
             to: 450.0,

@@ -37,7 +37,7 @@ pub fn rows<E>(
 ) -> Result<Vec<Row>, E> {
     let paper = of_the_paper(profile);
     let note = format!(
-        "time a record, phases added up, DRAM {}, link {}, selectivity {}; published as a plot",
+        "time per record, phases added up, DRAM {}, link {}, selectivity {}; published as a plot",
         paper.dram, paper.link, paper.selectivity
     );
     let mut rows = Vec::new();
@@ -70,7 +70,7 @@ pub fn by_equations(profile: &Profile) -> Vec<Row> {
     let e = Experiment { channels: 16, nand: mb_per_s(200), ..of_the_paper(profile) };
     let rate = Parameters::new(profile, &e).array_bytes_per_s() / 1e6;
     let array = row(NAME, "flash, 16 channels", X::Number(200.0), "bandwidth", "MB/s", rate);
-    let note = "section 5.2.3: (1) with P of 65,536 bytes a channel; above the DRAM's 2,664".into();
+    let note = "section 5.2.3: (1) with P of 65,536 bytes per channel; above the DRAM's 2,664".into();
     rows.push(Row { published: Some(2776.0), note, ..array });
     rows
 }
@@ -87,7 +87,7 @@ pub fn executed(x: &mut Executor) -> Result<Vec<Row>, BenchError> {
 /// Its plot.
 ///
 /// # Errors
-/// When it can not be drawn.
+/// When it cannot be drawn.
 pub fn plot(rows: &[Row]) -> Result<String, BenchError> {
     let ours = |series: &str, speed: u64, part: &str| {
         let is_it = |r: &&Row| r.series == series && r.x == X::Number(speed as f64) && r.metric == part;
@@ -103,9 +103,9 @@ pub fn plot(rows: &[Row]) -> Result<String, BenchError> {
             title: "Fig. 6: where the time of a scan goes".into(),
             subtitle: format!("{}: DRAM 2,664 MB/s, link 375 MB/s (SATA 2), selectivity 0.013.", told(rows)),
         },
-        x_label: "NAND speed (MB/s a channel), system and channels".into(),
+        x_label: "NAND speed (MB/s per channel), system and channels".into(),
         y: Axis {
-            label: "latency (ns a record)".into(),
+            label: "latency (ns per record)".into(),
             ticks: (0..=6).map(|n| f64::from(n) * 100.0).collect(),
             from: 0.0,
             to: 600.0,

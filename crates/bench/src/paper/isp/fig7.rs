@@ -51,7 +51,7 @@ pub fn rows<E>(
                 let r =
                     row(NAME, &name(system, link), X::Number(selectivity), THROUGHPUT, "records/s", *last);
                 let note = format!(
-                    "records scanned a second over selectivity, {} channels of {}, DRAM {}, link {}; published as a plot",
+                    "records scanned per second over selectivity, {} channels of {}, DRAM {}, link {}; published as a plot",
                     e.channels, e.nand, e.dram, e.link
                 );
                 rows.push(Row { by, note, ..r });
@@ -59,10 +59,10 @@ pub fn rows<E>(
         }
         let lead = row(NAME, link, X::Number(1.0), "hw-ISP to IHP", "x", last[0] / last[1]);
         let mut note =
-            "where everything matches; the paper says that the two converge: what is left is the host's CPU"
+            "at selectivity 1. The paper says that the two converge; what keeps them apart here is the host's CPU"
                 .to_string();
         if mb > 5328 {
-            note += "; (3) counts the DRAM, at 5,328 MB/s, which holds up this link (over the link alone it were 1.34)";
+            note += "; equation (3) includes the DRAM, whose 5,328 MB/s is less than this link's rate; over the link alone the ratio would be 1.34";
         }
         leads.push(Row { by, note, ..lead });
     }
@@ -89,7 +89,7 @@ pub fn executed(x: &mut Executor) -> Result<Vec<Row>, BenchError> {
 /// Its plot.
 ///
 /// # Errors
-/// When it can not be drawn.
+/// When it cannot be drawn.
 pub fn plot(rows: &[Row]) -> Result<String, BenchError> {
     let colours = [colour::GREEN, colour::VERMILION, colour::BLUE];
     let mut series = Vec::new();

@@ -151,7 +151,7 @@ fn told(rows: &[Row]) -> &'static str {
 /// What a report leaves in a directory: all rows as CSV and as JSON lines, and the plots of each figure that has one.
 ///
 /// # Errors
-/// When a plot can not be drawn.
+/// When a plot cannot be drawn.
 pub fn files(figures: &[(&Figure, Vec<Row>)]) -> Result<Vec<ReportFile>, BenchError> {
     let rows: Vec<Row> = figures.iter().flat_map(|(_, rows)| rows.clone()).collect();
     let mut files = vec![

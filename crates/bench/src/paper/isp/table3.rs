@@ -48,7 +48,7 @@ pub fn rows(profile: &Profile, executed: &[Executed]) -> Result<Vec<Row>, BenchE
         let latency = |by, seconds| Row {
             by,
             note: format!(
-                "{note}; the paper gives cycles without the number of records, which its Table 2 contradicts"
+                "{note}; the paper gives cycles, but not for how many records, and its Table 2 contradicts them"
             ),
             ..row(NAME, name, X::None, "latency", "ns/record", ns(seconds))
         };
@@ -61,7 +61,7 @@ pub fn rows(profile: &Profile, executed: &[Executed]) -> Result<Vec<Row>, BenchE
                 System::CpuIsp => Some(6.4),
                 System::HwIsp => Some(0.9),
             },
-            note: format!("of the equations, to what was executed; {note}"),
+            note: format!("of the equations, relative to what was executed; {note}"),
             ..row(NAME, name, X::None, "error", "%", 100.0 * (calculated - took).abs() / took)
         });
     }

@@ -30,7 +30,7 @@ pub fn by_equations(profile: &Profile) -> Vec<Row> {
             X::None,
             7.06e7,
             1.0 / p.host_record_s,
-            "a record in the 0.0142 us of Table 2, which the paper rounded: 0.01416 would be its 7.06e7",
+            "one record per 0.0142 us (Table 2, as the paper rounded it); 0.01416 us would give its 7.06e7",
         ),
         rate(
             "embedded CPU",
