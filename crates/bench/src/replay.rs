@@ -194,7 +194,7 @@ pub fn run<R: BufRead>(
         seed: plan.seed,
         fill_percent: plan.fill_percent,
         overwrites: plan.overwrites,
-        gc_policy: plan.options.gc_policy.name,
+        gc_policy: plan.options.gc_policy.name(),
         over_provision_percent: plan.options.over_provision_percent,
         pace,
         scale,
@@ -289,7 +289,7 @@ impl Made {
 
 #[cfg(test)]
 mod tests {
-    use lode_firmware::Policy;
+    use lode_firmware::GcPolicy;
 
     use super::*;
 
@@ -334,7 +334,7 @@ mod tests {
             overwrites: 1.0,
             when: When::Closed(NonZeroU32::new(16).unwrap()),
             options: DriveOptions {
-                gc_policy: Policy::named("greedy").unwrap(),
+                gc_policy: GcPolicy::named("greedy").unwrap(),
                 over_provision_percent: 12,
                 ..DriveOptions::default()
             },

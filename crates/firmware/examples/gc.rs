@@ -12,7 +12,7 @@ mod random;
 
 use gc::run::Plan;
 use gc::workload::Skew;
-use lode_firmware::POLICIES;
+use lode_firmware::{GcPolicy, POLICIES};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
     for skew in Skew::ALL {
         for policy in POLICIES.iter().filter(|p| only.as_ref().is_none_or(|o| *o == p.name)) {
-            match gc::run::run(&plan, policy, skew, &|| false) {
+            match gc::run::run(&plan, &GcPolicy::from(policy), skew, &|| false) {
                 Ok(r) => {
                     let optional = |v: Option<f64>| v.map_or("-".into(), |v| format!("{v:.3}"));
                     let (theory, ratio) = (optional(r.theory.map(gc::run::Theory::value)), optional(r.ratio));

@@ -53,7 +53,7 @@ mod write;
 pub use block::{BlockDrive, BlockError, BlockOptions};
 pub use drive::Drive;
 pub use error::FirmwareError;
-pub use gc::{POLICIES, Policy};
+pub use gc::{GcPolicy, NamedPolicy, POLICIES};
 pub use options::{CheckReport, DriveInfo, DriveOptions, RecoveryReport, ScanPlacement, ScrubReport};
 #[cfg(feature = "planted")]
 pub use planted::{Planted, plant};

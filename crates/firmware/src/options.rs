@@ -4,7 +4,7 @@ use std::fmt;
 
 use lode_base::{CommitNo, Geometry};
 
-use crate::gc::{POLICIES, Policy};
+use crate::gc::GcPolicy;
 use crate::log::Record;
 
 /// Budgets and limits of a drive.
@@ -45,7 +45,7 @@ pub struct DriveOptions {
     /// How often each log page is written, 1 or 2: a damaged one is read from its copy.
     pub log_copies: u32,
     /// Which EBLOCK GC empties next.
-    pub gc_policy: &'static Policy,
+    pub gc_policy: GcPolicy,
     /// Share of the EBLOCKs that is never filled, in percent, so that GC always finds something to gain.
     pub over_provision_percent: u32,
     /// GC begins when fewer EBLOCKs than a tenth of all are free, or than this.
@@ -88,7 +88,7 @@ impl Default for DriveOptions {
             inline_bytes_max: 2 << 10,
             inline_buffer_bytes: 4 << 20,
             log_copies: 2,
-            gc_policy: &POLICIES[0],
+            gc_policy: GcPolicy::default(),
             over_provision_percent: 7,
             gc_free_eblocks_max: 8,
             space_percent_max: 200,

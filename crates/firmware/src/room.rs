@@ -375,7 +375,7 @@ impl Core {
     /// Moves what batches have earned, while it is due.
     fn collect_earned(&self, cleaner: &mut Cleaner) -> Result<(), FirmwareError> {
         while self.gc_due(&self.seq.lock()) && cleaner.begin_step() {
-            if !self.collect_step(cleaner, Urgency::Due)? {
+            if !self.collect_step(cleaner, Urgency::Paid)? {
                 break;
             }
         }
@@ -443,14 +443,14 @@ impl Core {
         if due && self.checkpoint_fits()? {
             return Ok(Progress::More);
         }
-        if self.collect(Urgency::Due)? {
+        if self.collect(Urgency::Background)? {
             return Ok(Progress::More);
         }
         // While batches come, what is garbage grows by itself.
         if !self.is_idle() {
             return Ok(Progress::Done);
         }
-        if self.or_full(self.collect(Urgency::Idle))? {
+        if self.or_full(self.tidy())? {
             return Ok(Progress::More);
         }
         let proved = self.prove_newest()?;

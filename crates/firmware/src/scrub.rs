@@ -14,7 +14,7 @@ use lode_command::CommandError;
 use crate::checkpoint::TABLES;
 use crate::core::Core;
 use crate::drive_page::{self, DriveKind};
-use crate::gc::Urgency;
+use crate::gc::Need;
 use crate::map::{Entry, PageCache, Resident};
 use crate::{FirmwareError, ScrubReport};
 
@@ -144,6 +144,6 @@ impl Core {
     /// Empties one EBLOCK that failed or is hard to read; false when there is none.
     fn refresh(&self) -> Result<bool, FirmwareError> {
         let mut cleaner = self.background.lock();
-        self.refresh_step(&mut cleaner, None::<Urgency>)
+        self.empty_step(&mut cleaner, Need::Refresh)
     }
 }

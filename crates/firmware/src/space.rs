@@ -234,10 +234,7 @@ impl Space {
 
     /// The open EBLOCK of GC whose pages are about as old as `age`; one that is not open yet while there is `room` for it.
     pub(crate) fn gc_stream(&self, age: u64, room: bool) -> Stream {
-        let of = |class: u8| {
-            let open = self.open.iter().find(|((s, _), _)| *s == Stream::Gc(class));
-            open.map(|(_, o)| self.summary.get(o.eblock).age.abs_diff(age))
-        };
+        let of = |class: u8| self.gc_class_age(class).map(|of| of.abs_diff(age));
         let nearest = (0..GC_CLASSES).filter_map(|c| Some((of(c)?, c))).min();
         let unused = (0..GC_CLASSES).find(|&c| of(c).is_none());
         match (nearest, unused) {
@@ -248,6 +245,12 @@ impl Space {
             (Some((_, class)), _) | (None, Some(class)) => Stream::Gc(class),
             (None, None) => unreachable!("a class is open or it is not"),
         }
+    }
+
+    /// The age that the open EBLOCK of a class of GC stands for, if one is open.
+    pub(crate) fn gc_class_age(&self, class: u8) -> Option<u64> {
+        let open = self.open.iter().find(|((s, _), _)| *s == Stream::Gc(class));
+        open.map(|(_, o)| self.summary.get(o.eblock).age)
     }
 
     /// Takes the least worn free EBLOCK that fits, if there is one, and erases it. One that can not be erased is retired.

@@ -171,7 +171,7 @@ impl Simulated for Scenario {
             log_copies: r.between(1, 2) as u32,
             inline_bytes_max: *small.pick(&[0, 300, 2048, 16_383]).expect("there are some"),
             inline_buffer_bytes: (small.skewed(1, 256) << 10) as usize,
-            gc_policy: r.pick(POLICIES).expect("there are some"),
+            gc_policy: r.pick(POLICIES).expect("there are some").into(),
             over_provision_percent: r.between(5, 30) as u32,
             gc_free_eblocks_max: r.between(1, 8) as u32,
             space_percent_max: r.between(110, 250) as u32,
@@ -257,7 +257,7 @@ impl fmt::Display for Scenario {
             o.views_max,
             o.spare_eblocks.unwrap_or_default(),
             o.over_provision_percent,
-            o.gc_policy.name,
+            o.gc_policy.name(),
             match self.forced_every {
                 None => "all batches forced".into(),
                 Some(n) => format!("one batch in {n} forced"),

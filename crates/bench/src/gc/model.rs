@@ -15,8 +15,8 @@
 //! Source: ELEOS §VI-A and VI-B: the pages of a victim go where pages of the nearest timestamp go.
 
 use lode_base::EblockId;
-use lode_firmware::Policy;
-use lode_firmware::gc::{Candidate, Round};
+use lode_firmware::GcPolicy;
+use lode_firmware::gc::{Candidate, GcView, Policy, StreamClass, Urgency};
 
 use super::workload::Picker;
 
@@ -81,9 +81,10 @@ impl Eblock {
     }
 }
 
-struct Store<'a> {
+struct Store {
     shape: Shape,
-    policy: &'a Policy,
+    policy: Box<dyn Policy>,
+    candidates: Vec<Candidate>,
     eblocks: Vec<Eblock>,
     /// Where each page lies.
     place: Vec<u32>,
@@ -94,14 +95,13 @@ struct Store<'a> {
     /// EBLOCKs that are full.
     closed: u32,
     now: u64,
-    last_victim: u32,
     /// Programmed pages when a victim was chosen, summed up, and victims.
     programmed: u64,
     victims: u64,
 }
 
 /// Fills the store, then overwrites each page `warm_up` times in mean, and `measured` times more, which count.
-pub fn run(shape: Shape, policy: &Policy, picker: &mut Picker, warm_up: u64, measured: u64) -> Outcome {
+pub fn run(shape: Shape, policy: &GcPolicy, picker: &mut Picker, warm_up: u64, measured: u64) -> Outcome {
     let mut s = Store::new(shape, policy);
     for page in 0..shape.live_pages {
         s.host(page);
@@ -119,14 +119,15 @@ pub fn run(shape: Shape, policy: &Policy, picker: &mut Picker, warm_up: u64, mea
     Outcome { host_pages, moved_pages, space }
 }
 
-impl<'a> Store<'a> {
-    fn new(shape: Shape, policy: &'a Policy) -> Self {
+impl Store {
+    fn new(shape: Shape, policy: &GcPolicy) -> Self {
         // Beside those that hold data: one for each stream, and one to move a victim into.
         let all = shape.eblocks + shape.gc_streams + 2;
         assert!(shape.has_room(), "{shape:?} has no room to move pages in");
         Self {
             shape,
-            policy,
+            policy: policy.make(),
+            candidates: Vec::new(),
             eblocks: (0..all).map(|_| Eblock::empty(0)).collect(),
             place: vec![NOWHERE; shape.live_pages as usize],
             free: (0..all).rev().collect(),
@@ -134,7 +135,6 @@ impl<'a> Store<'a> {
             stands_for: vec![0; 1 + shape.gc_streams as usize],
             closed: 0,
             now: 0,
-            last_victim: 0,
             programmed: 0,
             victims: 0,
         }
@@ -178,22 +178,11 @@ impl<'a> Store<'a> {
     }
 
     fn collect(&mut self) -> u64 {
-        let pages = self.shape.eblock_pages;
-        let candidate = |(at, e): (usize, &Eblock)| {
-            Some(Candidate {
-                eblock: EblockId::new(at as u32),
-                available_bytes: pages - e.live,
-                eblock_bytes: pages,
-                age: (self.now - e.closed?).max(1),
-                erase_count: e.erase_count,
-            })
-        };
-        let round = Round { eblocks: self.eblocks.len() as u32, last_victim: self.last_victim };
-        let victims = self.eblocks.iter().enumerate().filter_map(candidate);
-        let victim = self.policy.choose(victims, &round).expect("there is spare space in some").eblock.raw();
+        let victim = self.choose();
+        self.policy.step_begins(victim);
+        let victim = victim.raw();
         self.programmed += self.eblocks.iter().map(|e| e.pages.len() as u64).sum::<u64>();
         self.victims += 1;
-        self.last_victim = victim;
 
         let e = &mut self.eblocks[victim as usize];
         let (written, live) = (e.timestamp(), e.live);
@@ -210,6 +199,43 @@ impl<'a> Store<'a> {
         }
         self.free.insert(0, victim);
         u64::from(live)
+    }
+
+    /// The policy's victim, or, where it declines, the EBLOCK that gains most: the host waits for room.
+    fn choose(&mut self) -> EblockId {
+        let pages = self.shape.eblock_pages;
+        let candidate = |(at, e): (usize, &Eblock)| {
+            let closed = e.closed?;
+            (e.live < pages).then(|| Candidate {
+                eblock: EblockId::new(at as u32),
+                channel: 0,
+                available_bytes: pages - e.live,
+                eblock_bytes: pages,
+                erase_count: e.erase_count,
+                age: (self.now - closed).max(1),
+                pages_age: (self.now - e.timestamp()).max(1),
+            })
+        };
+        self.candidates.clear();
+        self.candidates.extend(self.eblocks.iter().enumerate().filter_map(candidate));
+        // What is here as in a drive: all units are pages.
+        let class = |at: usize| Some(self.eblocks[self.open.get(1 + at).copied()?? as usize].timestamp());
+        let view = GcView {
+            urgency: Urgency::Full,
+            candidates: &self.candidates,
+            eblock_count: self.eblocks.len() as u32,
+            eblock_bytes: pages,
+            free_eblocks: self.free.len() as u32,
+            free_eblocks_min: 1 + self.shape.gc_streams,
+            reserve_eblocks: 0,
+            gain_bytes_min: 0,
+            step_bytes: u64::from(pages),
+            now: self.now,
+            classes: std::array::from_fn::<_, { StreamClass::COUNT }, _>(class),
+        };
+        let choice = self.policy.choose(&view);
+        let chosen = view.chosen(choice).or_else(|| view.chosen(view.most_available()));
+        chosen.expect("there is spare space in some").eblock
     }
 
     /// The stream that pages of this timestamp go to.
@@ -244,7 +270,7 @@ mod tests {
         let live_pages = (f64::from(eblocks * eblock_pages) * fill) as u32;
         let shape = Shape { eblocks, eblock_pages, live_pages, gc_streams };
         let mut picker = Picker::new(skew, u64::from(live_pages), 1);
-        (run(shape, Policy::named(policy).unwrap(), &mut picker, 8, 8), shape)
+        (run(shape, &GcPolicy::named(policy).unwrap(), &mut picker, 8, 8), shape)
     }
 
     fn near(what: &str, got: f64, expected: f64, within: f64) {

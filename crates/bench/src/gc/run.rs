@@ -13,7 +13,7 @@
 
 use lode_base::{ExtentId, Geometry, Lpid, PageBufMut};
 use lode_command::{Align, Batch, PageWrite};
-use lode_firmware::{Drive, DriveOptions, Policy};
+use lode_firmware::{Drive, DriveOptions, GcPolicy};
 use lode_flash::Medium;
 
 use super::model::{self, Shape};
@@ -107,13 +107,13 @@ fn sample(drive: &Drive) -> Sample {
     }
 }
 
-fn make(plan: &Plan, policy: &'static Policy) -> Result<Drive, DriveError> {
+fn make(plan: &Plan, policy: &GcPolicy) -> Result<Drive, DriveError> {
     let eblocks = (plan.capacity_bytes / u64::from(plan.eblock_bytes)) as u32;
     let geometry = Geometry::new(1, 1, 1, PAGE_BYTES, PAGE_BYTES, plan.eblock_bytes, eblocks)
         .map_err(lode_firmware::FirmwareError::from)?;
     Ok(Drive::format(
         Medium::memory(geometry),
-        DriveOptions { gc_policy: policy, ..DriveOptions::default() },
+        DriveOptions { gc_policy: policy.clone(), ..DriveOptions::default() },
     )?)
 }
 
@@ -121,12 +121,7 @@ fn make(plan: &Plan, policy: &'static Policy) -> Result<Drive, DriveError> {
 ///
 /// # Errors
 /// When the drive refuses a batch: it is full although pages are only overwritten. [`DriveError::Stopped`].
-pub fn run(
-    plan: &Plan,
-    policy: &'static Policy,
-    skew: Skew,
-    stop: &dyn Fn() -> bool,
-) -> Result<Row, DriveError> {
+pub fn run(plan: &Plan, policy: &GcPolicy, skew: Skew, stop: &dyn Fn() -> bool) -> Result<Row, DriveError> {
     let drive = make(plan, policy)?;
     let pages = (drive.info().usable_bytes as f64 * plan.fill) as u64 / u64::from(PAGE_BYTES);
     let mut host = Host::new(&drive, 1)?;
@@ -165,7 +160,7 @@ pub fn run(
     let space = data_bytes / samples / (pages * u64::from(PAGE_BYTES)) as f64;
     let theory = expected(plan, policy, skew, space, pages);
     Ok(Row {
-        policy: policy.name,
+        policy: policy.name(),
         skew: skew.name(),
         host_bytes,
         gc_bytes,
@@ -179,8 +174,8 @@ pub fn run(
 }
 
 /// Theory knows greedy and oldest under uniform writes; of minimum cost decline it knows what it cannot be below.
-fn expected(plan: &Plan, policy: &Policy, skew: Skew, space: f64, pages: u64) -> Option<Theory> {
-    match (policy.name, skew) {
+fn expected(plan: &Plan, policy: &GcPolicy, skew: Skew, space: f64, pages: u64) -> Option<Theory> {
+    match (policy.name(), skew) {
         ("greedy", Skew::Uniform) => Some(Theory::Is(theory::greedy(space, plan.eblock_bytes / PAGE_BYTES))),
         ("oldest", Skew::Uniform) => Some(Theory::Is(theory::oldest_uniform(space))),
         ("min-cost-decline", Skew::Hot | Skew::Zipf) => {
@@ -190,7 +185,7 @@ fn expected(plan: &Plan, policy: &Policy, skew: Skew, space: f64, pages: u64) ->
     }
 }
 
-fn modelled(plan: &Plan, policy: &Policy, skew: Skew, space: f64, pages: u64) -> Option<f64> {
+fn modelled(plan: &Plan, policy: &GcPolicy, skew: Skew, space: f64, pages: u64) -> Option<f64> {
     let eblock_pages = plan.eblock_bytes / PAGE_BYTES;
     let gc_streams = 3;
     // Open EBLOCKs come on top in the model: half full, each, in mean.
@@ -257,7 +252,7 @@ mod tests {
     fn greedy_is_what_theory_says_and_minimum_cost_decline_gains_under_skew() {
         let plan =
             Plan { capacity_bytes: 64 << 20, eblock_bytes: 256 << 10, overwrites: 6, ..Plan::default() };
-        let run = |policy, skew| run(&plan, Policy::named(policy).unwrap(), skew, &|| false).unwrap();
+        let run = |policy, skew| run(&plan, &GcPolicy::named(policy).unwrap(), skew, &|| false).unwrap();
         let greedy = run("greedy", Skew::Uniform);
         let ratio = greedy.ratio.unwrap();
         assert!((0.95..1.05).contains(&ratio), "{greedy:?}");

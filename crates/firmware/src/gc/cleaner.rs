@@ -1,4 +1,4 @@
-//! The cleaner: decides when an EBLOCK is to be emptied, and which.
+//! The cleaner: decides when an EBLOCK is to be emptied, asks the policy which, and checks what it answers.
 //!
 //! ```text
 //!   failed ─► weak (to be refreshed) ─► short of space, or much garbage: the policy's victim ─► mover
@@ -8,8 +8,8 @@
 //!
 //! Invariants: a victim is closed and no action under way was provisioned there. One with a page that can not be read is
 //! left alone, whole, until less is needed of it, and another one is emptied instead: to move the rest would gain nothing.
-//! When the drive is full, and the policy's victim would gain little, the one that gains most goes instead, so that every
-//! step makes room while anything is available at all.
+//! When the drive is full, and the policy names no victim or one that would gain little, the one that gains most goes
+//! instead, so that every step makes room while anything is available at all.
 //!
 //! Source: ELEOS §VI-A, §VII; static wear levelling as in the design.
 
@@ -21,8 +21,8 @@ use lode_flash::Generation;
 use crate::FirmwareError;
 use crate::core::{Core, Sequencer};
 use crate::gc::tidy::Tidy;
-use crate::gc::{Candidate, Policy, Round, greedy};
-use crate::summary::State;
+use crate::gc::{Candidate, Choice, GcPolicy, GcView, Policy, Urgency, Victim};
+use crate::summary::{Descriptor, State};
 
 /// Erasures between the most and the least worn EBLOCK, from which on cold data is moved off the least worn.
 const WEAR_SPREAD: u32 = 128;
@@ -40,15 +40,15 @@ const GAIN_MIN: u32 = 16;
 /// Share of free EBLOCKs below which GC begins, in percent. Source: ELEOS §IV-A1.
 const FREE_PERCENT: u64 = 10;
 
-/// Why room is made.
+/// What an EBLOCK is emptied for. One that failed or is hard to read goes first, whatever it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Urgency {
-    /// Space is short, or much of it is garbage.
-    Due,
-    /// Something waits for room.
-    Full,
-    /// Nothing else is to be done.
-    Idle,
+pub(crate) enum Need {
+    /// For nothing else.
+    Refresh,
+    /// For room: the policy is asked.
+    Room(Urgency),
+    /// For a short image: nothing else is to be done.
+    Tidy,
 }
 
 /// What emptying an EBLOCK came to.
@@ -71,16 +71,17 @@ pub(super) struct Rest {
 
 /// What is remembered from one victim to the next.
 pub(crate) struct Cleaner {
-    policy: &'static Policy,
-    last_victim: u32,
+    policy: Box<dyn Policy>,
+    /// What the policy may choose from: filled before each choice, and kept for its memory.
+    candidates: Vec<Candidate>,
     victims: u64,
     /// The victim that is emptied in part.
-    current: Option<EblockId>,
+    current: Option<Victim>,
     /// What is left of it: what it holds is found out once, and not in each step.
     pub(super) rest: Option<Rest>,
     /// Bytes that may be moved for those that batches wrote.
     credit: u64,
-    /// Bytes that the step under way moves, about.
+    /// Bytes that the step under way moves, about, unless the policy said less of its victim.
     pub(super) step_bytes: u64,
     /// EBLOCKs with a page that can not be read, since when they were last erased, and the bytes needed of them then.
     stuck: BTreeMap<EblockId, (Generation, u32)>,
@@ -92,10 +93,10 @@ pub(crate) struct Cleaner {
 }
 
 impl Cleaner {
-    pub(crate) fn new(policy: &'static Policy) -> Self {
+    pub(crate) fn new(policy: &GcPolicy) -> Self {
         Self {
-            policy,
-            last_victim: 0,
+            policy: policy.make(),
+            candidates: Vec::new(),
             victims: 0,
             current: None,
             rest: None,
@@ -125,14 +126,14 @@ impl Cleaner {
     }
 
     /// The EBLOCK to be emptied next.
-    fn choose(&mut self, w: &Sequencer, urgency: Option<Urgency>) -> Option<EblockId> {
-        let g = w.space.geometry();
+    fn choose(&mut self, core: &Core, w: &Sequencer, need: Need) -> Option<Victim> {
         let movable = |e: EblockId| {
             let d = w.space.summary.get(e);
             d.in_flight == 0 && self.stuck.get(&e) != Some(&(d.generation, d.live + d.pinned))
         };
-        let left = |e: &EblockId| {
-            movable(*e) && matches!(w.space.summary.get(*e).state, State::Used { .. } | State::Failed { .. })
+        let left = |v: &Victim| {
+            let state = w.space.summary.get(v.eblock).state;
+            movable(v.eblock) && matches!(state, State::Used { .. } | State::Failed { .. })
         };
         if let Some(current) = self.current.take().filter(left) {
             return Some(current);
@@ -140,7 +141,7 @@ impl Cleaner {
         let failed =
             w.space.summary.all().find(|(e, d)| matches!(d.state, State::Failed { .. }) && movable(*e));
         if let Some((e, _)) = failed {
-            return Some(e);
+            return Some(Victim::new(e));
         }
         let weak = self
             .weak
@@ -148,40 +149,92 @@ impl Cleaner {
             .copied()
             .find(|&e| movable(e) && matches!(w.space.summary.get(e).state, State::Used { .. }));
         if let Some(e) = weak {
-            return Some(e);
+            return Some(Victim::new(e));
         }
-        let urgency = urgency?;
-        if urgency == Urgency::Idle {
-            return self.tidy.choose(w, movable);
-        }
+        let urgency = match need {
+            Need::Refresh => return None,
+            Need::Tidy => return self.tidy.choose(w, movable).map(Victim::new),
+            Need::Room(urgency) => urgency,
+        };
         let used =
             || w.space.summary.all().filter(|(e, d)| matches!(d.state, State::Used { .. }) && movable(*e));
-        let candidate = |(eblock, d): (EblockId, &crate::summary::Descriptor)| Candidate {
-            eblock,
-            available_bytes: g.eblock_bytes().saturating_sub(d.live + d.pinned),
-            eblock_bytes: g.eblock_bytes(),
-            age: w.space.clock.saturating_sub(d.closed) + 1,
-            erase_count: d.erase_count,
-        };
-        let most_worn = w.space.summary.all().map(|(_, d)| d.erase_count).max().unwrap_or(0);
-        let least = used().min_by_key(|(_, d)| d.erase_count);
-        if let Some((e, d)) = least
-            && urgency == Urgency::Due
-            && self.victims % WEAR_TURN == WEAR_TURN - 1
-            && most_worn - d.erase_count > WEAR_SPREAD
-        {
-            return Some(e);
+        if urgency != Urgency::Full && self.victims % WEAR_TURN == WEAR_TURN - 1 {
+            let most_worn = w.space.summary.all().map(|(_, d)| d.erase_count).max().unwrap_or(0);
+            let least = used().min_by_key(|(_, d)| d.erase_count);
+            if let Some((e, _)) = least.filter(|(_, d)| most_worn - d.erase_count > WEAR_SPREAD) {
+                return Some(Victim::new(e));
+            }
         }
-        let round = Round { eblocks: g.eblock_count(), last_victim: self.last_victim };
-        let chosen = self.policy.choose(used().map(candidate), &round)?;
-        let gains = chosen.available_bytes >= g.eblock_bytes() / 8;
-        let chosen = match urgency {
-            Urgency::Full if !gains => greedy::POLICY.choose(used().map(candidate), &round)?,
-            _ => chosen,
-        };
-        // Ends of EBLOCKs that no page fits are available too, and are no gain: they are lost again where the pages go.
-        (chosen.available_bytes > g.eblock_bytes() / GAIN_MIN).then_some(chosen.eblock)
+        let mut candidates = std::mem::take(&mut self.candidates);
+        candidates.clear();
+        candidates.extend(used().filter_map(|(e, d)| candidate(w, e, d)));
+        let view = self.view(core, w, urgency, &candidates);
+        let victim = self.ask(&view);
+        self.candidates = candidates;
+        victim
     }
+
+    /// What the policy sees.
+    fn view<'a>(
+        &self,
+        core: &Core,
+        w: &Sequencer,
+        urgency: Urgency,
+        candidates: &'a [Candidate],
+    ) -> GcView<'a> {
+        let (g, reserve) = (w.space.geometry(), core.reserve_eblocks(w));
+        let classes = std::array::from_fn(|class| w.space.gc_class_age(class as u8));
+        GcView {
+            urgency,
+            candidates,
+            eblock_count: g.eblock_count(),
+            eblock_bytes: g.eblock_bytes(),
+            free_eblocks: w.space.free_eblocks(),
+            free_eblocks_min: u32::try_from(core.free_eblocks_min(reserve)).unwrap_or(u32::MAX),
+            reserve_eblocks: reserve,
+            gain_bytes_min: g.eblock_bytes() / GAIN_MIN,
+            step_bytes: self.step_bytes,
+            now: w.space.clock,
+            classes,
+        }
+    }
+
+    /// What the policy chooses, checked: where a batch waits for room, and it names nothing that gains enough, the EBLOCK
+    /// that gains most.
+    fn ask(&mut self, view: &GcView<'_>) -> Option<Victim> {
+        let mut choice = self.policy.choose(view);
+        let gains = |c: &Candidate| c.available_bytes >= view.eblock_bytes / 8;
+        if view.urgency == Urgency::Full && !view.chosen(choice).is_some_and(gains) {
+            choice = view.most_available();
+        }
+        // Ends of EBLOCKs that no page fits are available too, and are no gain: they are lost again where the pages go.
+        let gains = |c: &Candidate| c.available_bytes > view.gain_bytes_min;
+        match choice {
+            Choice::Empty(victim) if view.chosen(choice).is_some_and(gains) => Some(victim),
+            _ => None,
+        }
+    }
+
+    /// Bytes that a step of emptying this victim moves, about.
+    pub(super) fn step_bytes_of(&self, victim: &Victim) -> u64 {
+        // One page at least, however little a policy says.
+        victim.step_bytes_max.map_or(self.step_bytes, |most| self.step_bytes.min(most).max(1))
+    }
+}
+
+/// A closed EBLOCK as policies see it, if anything of it is available.
+fn candidate(w: &Sequencer, eblock: EblockId, d: &Descriptor) -> Option<Candidate> {
+    let g = w.space.geometry();
+    let available_bytes = g.eblock_bytes().saturating_sub(d.live + d.pinned);
+    (available_bytes > 0).then(|| Candidate {
+        eblock,
+        channel: g.channel_of(eblock),
+        available_bytes,
+        eblock_bytes: g.eblock_bytes(),
+        erase_count: d.erase_count,
+        age: w.space.clock.saturating_sub(d.closed) + 1,
+        pages_age: w.space.clock.saturating_sub(d.age) + 1,
+    })
 }
 
 impl Core {
@@ -192,9 +245,7 @@ impl Core {
         // What only reads under way still need is room already.
         let free = u64::from(w.space.free_eblocks() + w.space.released());
         let reserve = self.reserve_eblocks(w);
-        let floor = u64::from(reserve)
-            + (u64::from(g.eblock_count()) * FREE_PERCENT / 100)
-                .min(u64::from(self.options.gc_free_eblocks_max));
+        let floor = self.free_eblocks_min(reserve);
         let held = w.space.summary.live_bytes() + w.space.summary.pinned_bytes();
         let in_use = u64::from(g.eblock_count()).saturating_sub(free) * eblock;
         let open = eblock * u64::from(reserve + 8 * g.channels());
@@ -202,6 +253,12 @@ impl Core {
         let failed = w.space.summary.retired() > 0
             && w.space.summary.all().any(|(_, d)| matches!(d.state, State::Failed { .. }) && d.live > 0);
         free < floor || garbage || failed
+    }
+
+    /// Free EBLOCKs below which GC is due, where batches leave so many alone.
+    fn free_eblocks_min(&self, reserve: u32) -> u64 {
+        let few = u64::from(self.geometry().eblock_count()) * FREE_PERCENT / 100;
+        u64::from(reserve) + few.min(u64::from(self.options.gc_free_eblocks_max))
     }
 
     /// Whether no batch came since this was asked last.
@@ -229,26 +286,29 @@ impl Core {
         cleaner: &mut Cleaner,
         urgency: Urgency,
     ) -> Result<bool, FirmwareError> {
-        let due = urgency != Urgency::Due || self.gc_due(&self.seq.lock());
-        self.refresh_step(cleaner, due.then_some(urgency))
+        let due = urgency == Urgency::Full || self.gc_due(&self.seq.lock());
+        self.empty_step(cleaner, if due { Need::Room(urgency) } else { Need::Refresh })
     }
 
-    /// Empties an EBLOCK that failed or is hard to read; else, with an urgency, the policy's victim.
-    pub(crate) fn refresh_step(
-        &self,
-        cleaner: &mut Cleaner,
-        urgency: Option<Urgency>,
-    ) -> Result<bool, FirmwareError> {
+    /// Empties an EBLOCK that is mostly garbage, a step, while nothing else is to be done: answers whether there was one.
+    pub(crate) fn tidy(&self) -> Result<bool, FirmwareError> {
+        let mut cleaner = self.background.lock();
+        self.empty_step(&mut cleaner, Need::Tidy)
+    }
+
+    /// Empties an EBLOCK, whole or a step of it: answers whether there was one.
+    pub(crate) fn empty_step(&self, cleaner: &mut Cleaner, need: Need) -> Result<bool, FirmwareError> {
         self.check_writable()?;
-        let whole = !matches!(urgency, Some(Urgency::Due | Urgency::Idle));
+        let whole = matches!(need, Need::Refresh | Need::Room(Urgency::Full));
         loop {
             cleaner.weak.extend(self.medium.take_weak());
-            let victim = cleaner.choose(&self.seq.lock(), urgency);
-            let Some(victim) = victim else { return Ok(false) };
-            cleaner.last_victim = victim.raw();
+            let chosen = cleaner.choose(self, &self.seq.lock(), need);
+            let Some(chosen) = chosen else { return Ok(false) };
+            let victim = chosen.eblock;
+            cleaner.policy.step_begins(victim);
             self.end_if_open(victim);
             cleaner.is_stuck = false;
-            let emptied = match self.empty(cleaner, victim, whole) {
+            let emptied = match self.empty(cleaner, &chosen, whole) {
                 // Whoever asks for what is damaged is told; here it only stays where it is.
                 Err(e) if e.is_damage() => Emptied::Never,
                 emptied => emptied?,
@@ -266,7 +326,7 @@ impl Core {
                 continue;
             }
             if emptied == Emptied::InPart {
-                cleaner.current = Some(victim);
+                cleaner.current = Some(chosen);
                 return Ok(true);
             }
             cleaner.victims += 1;
@@ -284,9 +344,20 @@ mod tests {
 
     use super::*;
     use crate::DriveOptions;
+    use crate::gc::StreamClass;
     use crate::summary::Stream;
 
     const EBLOCK_BYTES: u32 = 1 << 20;
+    const DUE: Need = Need::Room(Urgency::Background);
+    const PAID: Need = Need::Room(Urgency::Paid);
+    const FULL: Need = Need::Room(Urgency::Full);
+
+    impl Cleaner {
+        /// The EBLOCK to be emptied next.
+        fn next(&mut self, core: &Core, w: &Sequencer, need: Need) -> Option<EblockId> {
+            self.choose(core, w, need).map(|v| v.eblock)
+        }
+    }
 
     /// A drive that holds nothing yet, with a short log.
     fn core(eblocks: u32, options: DriveOptions) -> Core {
@@ -300,7 +371,7 @@ mod tests {
     }
 
     fn cleaner(policy: &str) -> Cleaner {
-        Cleaner::new(Policy::named(policy).unwrap())
+        Cleaner::new(&GcPolicy::named(policy).unwrap())
     }
 
     /// A closed EBLOCK of which so much is available.
@@ -322,31 +393,31 @@ mod tests {
         let free = EblockId::new(30);
         assert_eq!(w.space.summary.get(free).state, State::Free);
         let [some, more] = [(20, 300_000), (21, 600_000)].map(|(e, available)| used(&mut w, e, available));
-        let due = Some(Urgency::Due);
-        assert_eq!((c.choose(&w, None), c.choose(&w, due)), (None, Some(more)));
+        let (none, due) = (Need::Refresh, DUE);
+        assert_eq!((c.next(&core, &w, none), c.next(&core, &w, due)), (None, Some(more)));
         c.weak.extend([free, some]);
-        assert_eq!((c.choose(&w, None), c.choose(&w, due)), (Some(some), Some(some)));
+        assert_eq!((c.next(&core, &w, none), c.next(&core, &w, due)), (Some(some), Some(some)));
         let failed = used(&mut w, 22, 1000);
         w.space.summary.set_state(failed, State::Failed { stream: Stream::UserHot });
-        assert_eq!((c.choose(&w, None), c.choose(&w, due)), (Some(failed), Some(failed)));
-        c.current = Some(more);
+        assert_eq!((c.next(&core, &w, none), c.next(&core, &w, due)), (Some(failed), Some(failed)));
+        c.current = Some(Victim::new(more));
         assert_eq!(
-            (c.choose(&w, None), c.choose(&w, None)),
+            (c.next(&core, &w, none), c.next(&core, &w, none)),
             (Some(more), Some(failed)),
             "what was begun comes first"
         );
-        c.current = Some(free);
-        assert_eq!(c.choose(&w, None), Some(failed), "it was let go meanwhile");
+        c.current = Some(Victim::new(free));
+        assert_eq!(c.next(&core, &w, none), Some(failed), "it was let go meanwhile");
         // Where a batch is under way, or pages can not be read, nothing is chosen until that is over.
         w.space.summary.enter(failed);
-        assert_eq!(c.choose(&w, None), Some(some));
+        assert_eq!(c.next(&core, &w, none), Some(some));
         let d = w.space.summary.get(some);
         c.stuck.insert(some, (d.generation, d.live));
-        assert_eq!((c.choose(&w, None), c.choose(&w, due)), (None, Some(more)));
+        assert_eq!((c.next(&core, &w, none), c.next(&core, &w, due)), (None, Some(more)));
         w.space.summary.sub_live(some, 64);
-        assert_eq!(c.choose(&w, None), Some(some));
+        assert_eq!(c.next(&core, &w, none), Some(some));
         w.space.summary.leave(failed);
-        assert_eq!(c.choose(&w, None), Some(failed));
+        assert_eq!(c.next(&core, &w, none), Some(failed));
     }
 
     #[test]
@@ -362,8 +433,8 @@ mod tests {
                 c.victims = victims;
                 let turn = victims % 16 == 15 && spread > WEAR_SPREAD;
                 let expected = if turn { fresh } else { worn };
-                assert_eq!(c.choose(&w, Some(Urgency::Due)), Some(expected), "{spread}, after {victims}");
-                assert_eq!(c.choose(&w, Some(Urgency::Full)), Some(worn), "space is short");
+                assert_eq!(c.next(&core, &w, DUE), Some(expected), "{spread}, after {victims}");
+                assert_eq!(c.next(&core, &w, FULL), Some(worn), "space is short");
             }
         }
     }
@@ -379,15 +450,100 @@ mod tests {
         w.space.summary.edit(empty).closed = 3000;
         for (available, full) in [(eighth - 64, 21), (eighth, 20)] {
             let old = used(&mut w, 20, available);
-            assert_eq!(c.choose(&w, Some(Urgency::Due)), Some(old));
-            assert_eq!(c.choose(&w, Some(Urgency::Full)), Some(EblockId::new(full)));
+            assert_eq!(c.next(&core, &w, DUE), Some(old));
+            assert_eq!(c.next(&core, &w, FULL), Some(EblockId::new(full)));
         }
         used(&mut w, 21, 0);
-        for urgency in [Urgency::Due, Urgency::Full] {
+        for need in [DUE, PAID, FULL] {
             let old = used(&mut w, 20, sixteenth);
-            assert_eq!(c.choose(&w, Some(urgency)), None, "ends that no page fits are no gain");
+            assert_eq!(c.next(&core, &w, need), None, "ends that no page fits are no gain");
             used(&mut w, 20, sixteenth + 64);
-            assert_eq!(c.choose(&w, Some(urgency)), Some(old));
+            assert_eq!(c.next(&core, &w, need), Some(old));
+        }
+    }
+
+    /// Answers what it is told to.
+    struct Says(Choice);
+
+    impl Policy for Says {
+        fn choose(&mut self, _: &GcView<'_>) -> Choice {
+            self.0
+        }
+    }
+
+    fn cleaner_that_says(choice: Choice) -> Cleaner {
+        Cleaner::new(&GcPolicy::custom("says", move || Says(choice)))
+    }
+
+    #[test]
+    fn a_drive_goes_on_whatever_its_policy_says() {
+        let core = core(40, DriveOptions::default());
+        let mut w = core.seq.lock();
+        let [some, most] = [(20, 300_000), (21, 600_000)].map(|(e, available)| used(&mut w, e, available));
+        let [poor, needed, entered] = [(22, 70_000), (23, 0), (24, 900_000)].map(|(e, a)| used(&mut w, e, a));
+        w.space.summary.enter(entered);
+        let (free, beyond) = (EblockId::new(30), EblockId::new(u32::MAX));
+        assert_eq!(cleaner_that_says(Choice::empty(some)).next(&core, &w, FULL), Some(some));
+        assert_eq!(cleaner_that_says(Choice::empty(poor)).next(&core, &w, PAID), Some(poor));
+        assert_eq!(cleaner_that_says(Choice::empty(poor)).next(&core, &w, FULL), Some(most));
+        let odd = [needed, entered, free, beyond].map(Choice::empty);
+        for choice in odd.into_iter().chain([Choice::Decline]) {
+            let mut c = cleaner_that_says(choice);
+            for (need, expected) in [(DUE, None), (PAID, None), (FULL, Some(most))] {
+                assert_eq!(c.next(&core, &w, need), expected, "{choice:?} {need:?}");
+            }
+        }
+        // Where nothing gains enough, nothing goes.
+        for e in [some, most, poor] {
+            used(&mut w, e.raw(), EBLOCK_BYTES / 16);
+        }
+        assert_eq!(cleaner_that_says(Choice::Decline).next(&core, &w, FULL), None);
+        assert_eq!(cleaner_that_says(Choice::empty(some)).next(&core, &w, PAID), None);
+    }
+
+    #[test]
+    fn a_policy_sees_what_may_go_and_what_there_is() {
+        /// Compares what it sees.
+        struct Sees(Vec<(u32, u32, u64, u64)>, u64);
+        impl Policy for Sees {
+            fn choose(&mut self, view: &GcView<'_>) -> Choice {
+                let seen = |c: &Candidate| (c.eblock.raw(), c.available_bytes, c.age, c.pages_age);
+                assert_eq!(view.candidates.iter().map(seen).collect::<Vec<_>>(), self.0);
+                assert_eq!((view.eblock_count, view.eblock_bytes), (40, EBLOCK_BYTES));
+                assert!(view.reserve_eblocks < view.free_eblocks_min && view.free_eblocks_min < 40);
+                assert_eq!(view.gain_bytes_min, EBLOCK_BYTES / 16);
+                assert_eq!((view.urgency, view.now, view.step_bytes), (Urgency::Paid, 5000, self.1));
+                assert_eq!(view.classes, [None; StreamClass::COUNT]);
+                Choice::Decline
+            }
+        }
+        let core = core(40, DriveOptions::default());
+        let mut w = core.seq.lock();
+        w.space.clock = 5000;
+        for (e, available, closed, age) in [(20, 64, 4000, 100), (21, 0, 1, 1), (22, 900, 5000, 5000)] {
+            let e = used(&mut w, e, available);
+            w.space.summary.edit(e).closed = closed;
+            w.space.summary.edit(e).age = age;
+        }
+        let seen = vec![(20, 64, 1001, 4901), (22, 900, 1, 1)];
+        let mut c = Cleaner::new(&GcPolicy::custom("sees", move || Sees(seen.clone(), STEP_BYTES)));
+        assert_eq!(c.next(&core, &w, PAID), None);
+        // What the policy sees is its own: what is under way is in none of it.
+        let seen = vec![(22, 900, 1, 1)];
+        let mut c = Cleaner::new(&GcPolicy::custom("sees", move || Sees(seen.clone(), 1 << 20)));
+        w.space.summary.enter(EblockId::new(20));
+        c.step_bytes = 1 << 20;
+        assert_eq!(c.next(&core, &w, PAID), None);
+    }
+
+    #[test]
+    fn a_policy_may_shorten_steps_and_never_to_nothing() {
+        let mut c = cleaner("greedy");
+        c.step_bytes = 1 << 20;
+        for (most, expected) in [(None, 1 << 20), (Some(4096), 4096), (Some(0), 1), (Some(u64::MAX), 1 << 20)]
+        {
+            let victim = Victim { step_bytes_max: most, ..Victim::new(EblockId::new(1)) };
+            assert_eq!(c.step_bytes_of(&victim), expected, "{most:?}");
         }
     }
 

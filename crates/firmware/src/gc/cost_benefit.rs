@@ -9,19 +9,23 @@
 //!
 //! Source: Rosenblum and Ousterhout, "The design and implementation of a log-structured file system" (1992), §3.5.
 
-use super::{Candidate, Policy, Round};
+use super::{Candidate, Choice, GcView, NamedPolicy, Policy};
 
-pub(super) const POLICY: Policy = Policy {
+pub(super) const POLICY: NamedPolicy = NamedPolicy {
     name: "cost-benefit",
     about: "largest E x age / (2 - E), as in the log-structured file system",
-    score,
+    make: || Box::new(CostBenefit),
 };
 
-fn score(c: &Candidate, _: &Round) -> f64 {
-    let e = c.available_fraction();
-    match c.available_bytes {
-        0 => f64::INFINITY,
-        all if all == c.eblock_bytes => f64::MIN,
-        _ => -(e * c.age() / (2.0 - e)),
+struct CostBenefit;
+
+impl Policy for CostBenefit {
+    fn choose(&mut self, view: &GcView<'_>) -> Choice {
+        view.smallest(score)
     }
+}
+
+fn score(c: &Candidate) -> f64 {
+    let e = c.available_fraction();
+    if c.available_bytes == c.eblock_bytes { f64::MIN } else { -(e * c.age() / (2.0 - e)) }
 }

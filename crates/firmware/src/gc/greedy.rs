@@ -3,11 +3,15 @@
 //! Source: ELEOS §VI-A, its second strategy; Bux and Iliadis, "Performance of greedy garbage collection in
 //! flash-based solid-state drives" (2010).
 
-use super::{Candidate, Policy, Round};
+use super::{Choice, GcView, NamedPolicy, Policy};
 
-pub(super) const POLICY: Policy = Policy { name: "greedy", about: "most available space first", score };
+pub(super) const POLICY: NamedPolicy =
+    NamedPolicy { name: "greedy", about: "most available space first", make: || Box::new(Greedy) };
 
-fn score(c: &Candidate, _: &Round) -> f64 {
-    let e = c.available_fraction();
-    if e == 0.0 { f64::INFINITY } else { -e }
+struct Greedy;
+
+impl Policy for Greedy {
+    fn choose(&mut self, view: &GcView<'_>) -> Choice {
+        view.most_available()
+    }
 }

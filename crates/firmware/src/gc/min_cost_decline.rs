@@ -10,15 +10,23 @@
 //! Source: ELEOS §VI-A; Lomet and Luo, "Efficiently reclaiming space in a log structured store"
 //! (arXiv 2005.00044).
 
-use super::{Candidate, Policy, Round};
+use super::{Candidate, Choice, GcView, NamedPolicy, Policy};
 
-pub(super) const POLICY: Policy = Policy {
+pub(super) const POLICY: NamedPolicy = NamedPolicy {
     name: "min-cost-decline",
     about: "smallest expected decline of its cost: (1 - E) / (E^2 x age), E the available fraction",
-    score,
+    make: || Box::new(MinCostDecline),
 };
 
-fn score(c: &Candidate, _: &Round) -> f64 {
+struct MinCostDecline;
+
+impl Policy for MinCostDecline {
+    fn choose(&mut self, view: &GcView<'_>) -> Choice {
+        view.smallest(score)
+    }
+}
+
+fn score(c: &Candidate) -> f64 {
     let e = c.available_fraction();
-    if e == 0.0 { f64::INFINITY } else { (1.0 - e) / (e * e * c.age()) }
+    (1.0 - e) / (e * e * c.age())
 }

@@ -21,8 +21,8 @@ use crate::FirmwareError;
 use crate::action::{Action, Freed};
 use crate::append::Item;
 use crate::core::{Core, Counts, EBLOCKS_FEW, Sequencer};
-use crate::gc::Cleaner;
 use crate::gc::cleaner::{Emptied, MOVE_BYTES, Rest};
+use crate::gc::{Cleaner, GcStream, Victim};
 use crate::log::Record;
 use crate::map::Entry;
 use crate::metadata::{self, PageName};
@@ -57,21 +57,22 @@ impl Core {
     pub(super) fn empty(
         &self,
         cleaner: &mut Cleaner,
-        victim: EblockId,
+        victim: &Victim,
         whole: bool,
     ) -> Result<Emptied, FirmwareError> {
-        self.seq.lock().space.summary.enter(victim);
+        self.seq.lock().space.summary.enter(victim.eblock);
         let emptied = self.empty_held(cleaner, victim, whole);
-        self.seq.lock().space.summary.leave(victim);
+        self.seq.lock().space.summary.leave(victim.eblock);
         emptied
     }
 
     fn empty_held(
         &self,
         cleaner: &mut Cleaner,
-        victim: EblockId,
+        chosen: &Victim,
         whole: bool,
     ) -> Result<Emptied, FirmwareError> {
+        let victim = chosen.eblock;
         let d = self.seq.lock().space.summary.get(victim);
         // One that is only to make room makes none when something stays.
         let rest_moves = matches!(d.state, State::Failed { .. }) || cleaner.weak.contains(&victim);
@@ -104,7 +105,7 @@ impl Core {
         }
         // As they lie, so that neighbours are read together.
         valid.sort_unstable_by_key(|v| v.entry.ppa(self.geometry()));
-        let most = if whole { MOVE_BYTES } else { cleaner.step_bytes as usize };
+        let most = if whole { MOVE_BYTES } else { cleaner.step_bytes_of(chosen) as usize };
         let mut left = &valid[..];
         while !left.is_empty() {
             let mut bytes = 0;
@@ -120,7 +121,7 @@ impl Core {
                 return Ok(Emptied::Never);
             }
             if !pages.is_empty() {
-                self.move_pages(d.age, pages)?;
+                self.move_pages(chosen.stream, d.age, pages)?;
             }
             if !whole && bytes >= most {
                 let name = |v: &Valid| (v.lpid, v.align == Align::ReadUnit);
@@ -250,13 +251,22 @@ impl Core {
     }
 
     /// Moves pages of an EBLOCK that was written to at about `age`.
-    fn move_pages(&self, age: u64, pages: Vec<(Valid, PageBuf)>) -> Result<(), FirmwareError> {
+    fn move_pages(
+        &self,
+        stream: GcStream,
+        age: u64,
+        pages: Vec<(Valid, PageBuf)>,
+    ) -> Result<(), FirmwareError> {
         let bytes = pages.iter().map(|(_, d)| d.len() as u64).sum::<u64>();
         let stream = {
             let w = self.seq.lock();
             let room =
                 w.space.free_eblocks() > self.gc_reserve_eblocks() + u32::from(crate::summary::GC_CLASSES);
-            w.space.gc_stream(age, room && self.geometry().eblock_count() >= EBLOCKS_FEW)
+            let room = room && self.geometry().eblock_count() >= EBLOCKS_FEW;
+            match stream {
+                GcStream::Class(c) if room || w.space.gc_class_age(c.raw()).is_some() => Stream::Gc(c.raw()),
+                _ => w.space.gc_stream(age, room),
+            }
         };
         self.relocate(stream, Room::Gc, &pages, |w| w.space.mix_age(stream, age, bytes))?;
         Counts::add(&self.counts.moved_bytes, bytes);
@@ -327,7 +337,14 @@ mod tests {
 
     use super::*;
     use crate::DriveOptions;
+    use crate::gc::StreamClass;
     use crate::summary::State;
+
+    impl From<EblockId> for Victim {
+        fn from(eblock: EblockId) -> Self {
+            Self::new(eblock)
+        }
+    }
 
     /// A drive of 40 MB, and what its pages are to hold.
     struct Rig {
@@ -344,9 +361,12 @@ mod tests {
     impl Rig {
         /// One page after the other, which fill three EBLOCKs and begin a fourth.
         fn new() -> Self {
-            let g = Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 40).unwrap();
+            Self::of(40, DriveOptions { map_cache_bytes: 0, ..DriveOptions::default() })
+        }
+
+        fn of(eblocks: u32, options: DriveOptions) -> Self {
+            let g = Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, eblocks).unwrap();
             let (medium, faults) = Medium::simulated(g);
-            let options = DriveOptions { map_cache_bytes: 0, ..DriveOptions::default() };
             let core = crate::recovery::format(medium, options).unwrap();
             let allocate = Command::AllocateExtents { owner: OwnerId::new(1), count: 1 };
             let Ok(Reply::Extents(extents)) = core.run(allocate) else { panic!("no extent") };
@@ -416,10 +436,10 @@ mod tests {
             d.live + d.pinned
         }
 
-        fn empty(&self, victim: EblockId, whole: bool) -> Emptied {
+        fn empty(&self, victim: impl Into<Victim>, whole: bool) -> Emptied {
             let mut cleaner = self.core.background.lock();
             cleaner.is_stuck = false;
-            let emptied = self.core.empty(&mut cleaner, victim, whole).unwrap();
+            let emptied = self.core.empty(&mut cleaner, &victim.into(), whole).unwrap();
             drop(cleaner);
             self.core.check_invariants();
             assert_eq!(self.core.seq.lock().under_way, 0);
@@ -570,10 +590,42 @@ mod tests {
         let (d, g) = (r.core.seq.lock().space.summary.get(victim), *r.core.geometry());
         assert!(d.metadata > 0);
         r.destroy(g.ppa(victim, d.data_end * g.wblock_bytes()).unwrap());
-        let e = r.core.empty(&mut r.core.background.lock(), victim, true).unwrap_err();
+        let e = r.core.empty(&mut r.core.background.lock(), &Victim::new(victim), true).unwrap_err();
         assert!(e.is_damage(), "{e}");
         r.core.background.lock().weak.insert(victim);
         assert!(!r.core.collect(crate::gc::Urgency::Full).unwrap());
+    }
+
+    /// The first EBLOCK was chosen with a stream and a short step: both hold until it is empty.
+    #[test]
+    fn pages_go_to_the_stream_that_the_policy_names_in_steps_that_it_allows() {
+        for (eblocks, class) in [(256, 0), (256, 2), (40, 2)] {
+            let mut r = Rig::of(eblocks, DriveOptions::default());
+            let class = StreamClass::new(class).unwrap();
+            let victim = Victim {
+                stream: GcStream::Class(class),
+                step_bytes_max: Some(150_000),
+                ..Victim::new(r.eblock(0))
+            };
+            let there: Vec<usize> = (0..32).filter(|&n| r.eblock(n) == victim.eblock).collect();
+            let mut steps = 1;
+            while r.empty(victim, false) == Emptied::InPart {
+                steps += 1;
+            }
+            assert_eq!(steps, there.len() / 2 + 1, "each moves two pages of 100,000 bytes");
+            // A drive of few EBLOCKs opens no further one for a class.
+            let expected = if eblocks < EBLOCKS_FEW { Stream::Gc(0) } else { Stream::Gc(class.raw()) };
+            for &n in &there {
+                let d = r.core.seq.lock().space.summary.get(r.eblock(n));
+                assert_eq!(d.stream(), Some(expected), "page {n} of {eblocks} EBLOCKs");
+            }
+            r.check();
+            // One that is open is written to, however little is free.
+            let open = Victim { stream: GcStream::Class(StreamClass::new(0).unwrap()), ..victim };
+            r.put(31, 1);
+            assert_eq!(r.empty(Victim { eblock: r.eblock(11), ..open }, true), Emptied::Whole);
+            r.check();
+        }
     }
 
     #[test]
@@ -588,7 +640,7 @@ mod tests {
         assert_eq!(r.core.seq.lock().under_way, 0);
         r.core.check_invariants();
         r.faults.full_after(0);
-        let e = r.core.empty(&mut r.core.background.lock(), r.eblock(0), true).unwrap_err();
+        let e = r.core.empty(&mut r.core.background.lock(), &Victim::new(r.eblock(0)), true).unwrap_err();
         assert!(e.is_no_space(), "{e}");
         r.faults.disarm_all();
         r.check();

@@ -1,12 +1,16 @@
 //! Oldest first: the storage as a circular buffer, which LLAMA does. It moves cold pages again and again.
 //!
-//! Source: ELEOS §VI-A, its first strategy. We differ: one with nothing available is passed over.
+//! Source: ELEOS §VI-A, its first strategy. We differ: one with nothing available is no candidate.
 
-use super::{Candidate, Policy, Round};
+use super::{Choice, GcView, NamedPolicy, Policy};
 
-pub(super) const POLICY: Policy =
-    Policy { name: "oldest", about: "oldest first, as a circular buffer", score };
+pub(super) const POLICY: NamedPolicy =
+    NamedPolicy { name: "oldest", about: "oldest first, as a circular buffer", make: || Box::new(Oldest) };
 
-fn score(c: &Candidate, _: &Round) -> f64 {
-    if c.available_bytes == 0 { f64::INFINITY } else { -c.age() }
+struct Oldest;
+
+impl Policy for Oldest {
+    fn choose(&mut self, view: &GcView<'_>) -> Choice {
+        view.smallest(|c| -c.age())
+    }
 }

@@ -4,19 +4,32 @@
 //!   last victim 9 of 12:  10 ─► 11 ─► 0 ─► ... ─► 9
 //! ```
 //!
-//! Source: the wear table of IAA (JJAP 2014). We differ: one with nothing available is passed over.
+//! Source: the wear table of IAA (JJAP 2014). We differ: one with nothing available is no candidate.
 
-use super::{Candidate, Policy, Round};
+use lode_base::EblockId;
 
-pub(super) const POLICY: Policy =
-    Policy { name: "round-robin", about: "the next by number, which wears all alike", score };
+use super::{Choice, GcView, NamedPolicy, Policy};
 
-fn score(c: &Candidate, round: &Round) -> f64 {
-    if c.available_bytes == 0 {
-        return f64::INFINITY;
+pub(super) const POLICY: NamedPolicy = NamedPolicy {
+    name: "round-robin",
+    about: "the next by number, which wears all alike",
+    make: || Box::new(RoundRobin { last_victim: EblockId::new(0) }),
+};
+
+struct RoundRobin {
+    /// The victim before, whatever it was chosen for.
+    last_victim: EblockId,
+}
+
+impl Policy for RoundRobin {
+    fn choose(&mut self, view: &GcView<'_>) -> Choice {
+        let all = u64::from(view.eblock_count.max(1));
+        let last = u64::from(self.last_victim.raw());
+        // The last victim itself is `all` - 1 steps away, the one after it none.
+        view.smallest(|c| ((u64::from(c.eblock.raw()) + 2 * all - 1 - last % all) % all) as f64)
     }
-    let all = u64::from(round.eblocks.max(1));
-    let (at, last) = (u64::from(c.eblock.raw()), u64::from(round.last_victim));
-    // The last victim itself is `all` - 1 steps away, the one after it none.
-    ((at + 2 * all - 1 - last % all) % all) as f64
+
+    fn step_begins(&mut self, victim: EblockId) {
+        self.last_victim = victim;
+    }
 }

@@ -163,7 +163,7 @@ fn core(medium: Medium, options: DriveOptions, log: Place) -> Core {
         leading: Mutex::new(false),
         led: Condvar::new(),
         stepping: Mutex::new(()),
-        background: Mutex::new(Cleaner::new(options.gc_policy)),
+        background: Mutex::new(Cleaner::new(&options.gc_policy)),
         read_only: OnceLock::new(),
         counts: Counts::default(),
         recovery: RecoveryReport::default(),

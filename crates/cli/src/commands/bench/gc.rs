@@ -3,7 +3,7 @@
 use lode_bench::BenchError;
 use lode_bench::gc::run::{Plan, Row, Theory, run as run_one};
 use lode_bench::gc::workload::Skew;
-use lode_firmware::{POLICIES, Policy};
+use lode_firmware::{GcPolicy, POLICIES};
 
 use crate::error::{CliError, CliResult};
 use crate::interrupt;
@@ -25,9 +25,9 @@ use crate::table::{TextTable, bytes, parse_bytes};
         ratio (measured to theory), host_bytes, gc_bytes, media_bytes."
 )]
 pub(super) struct Args {
-    /// One policy only: min-cost-decline, greedy, oldest, cost-benefit or round-robin
-    #[arg(long, value_name = "NAME", value_parser = parse_policy)]
-    policy: Option<&'static Policy>,
+    #[arg(long, value_name = "NAME", value_parser = parse_policy,
+          help = format!("One policy only: {}", policy_names("")))]
+    policy: Option<GcPolicy>,
 
     /// The size of the drive, at least 64MiB
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_capacity)]
@@ -52,9 +52,17 @@ fn parse_capacity(text: &str) -> Result<u64, String> {
     }
 }
 
-pub(crate) fn parse_policy(name: &str) -> Result<&'static Policy, String> {
+pub(crate) fn parse_policy(name: &str) -> Result<GcPolicy, String> {
     let names = || POLICIES.iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
-    Policy::named(name).ok_or_else(|| format!("the policies are {}", names()))
+    GcPolicy::named(name).ok_or_else(|| format!("the policies are {}", names()))
+}
+
+/// The names of all policies as a sentence has them, `note` behind that of the default.
+pub(crate) fn policy_names(note: &str) -> String {
+    let names: Vec<_> = POLICIES.iter().map(|p| p.name).collect();
+    let [first, more @ .., last] = &names[..] else { return names.concat() };
+    let more: String = more.iter().map(|name| format!(", {name}")).collect();
+    format!("{first}{note}{more} or {last}")
 }
 
 pub(super) fn run(args: Args) -> CliResult {
@@ -63,11 +71,13 @@ pub(super) fn run(args: Args) -> CliResult {
         "policy", "writes", ">host", ">moved", ">space", ">ampl.", ">model", ">theory", ">ratio",
     ]);
     for skew in Skew::ALL {
-        for policy in POLICIES.iter().filter(|p| args.policy.is_none_or(|only| only == *p)) {
-            let row = run_one(&plan, policy, skew, &|| interrupt::signal().is_some());
+        for policy in
+            POLICIES.iter().map(GcPolicy::from).filter(|p| args.policy.as_ref().is_none_or(|only| only == p))
+        {
+            let row = run_one(&plan, &policy, skew, &|| interrupt::signal().is_some());
             let row = row.map_err(|e| match CliError::from(BenchError::from(e)) {
                 CliError::Failed(why) => {
-                    CliError::Failed(format!("{} under {} writes: {why}", policy.name, skew.name()))
+                    CliError::Failed(format!("{} under {} writes: {why}", policy.name(), skew.name()))
                 }
                 e => e,
             })?;

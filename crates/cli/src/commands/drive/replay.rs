@@ -15,11 +15,11 @@ use lode_bench::replay::{Outcome, Plan, Progress, Source, When, Workload, run as
 use lode_bench::trace::replay::{Figures, ReplayError, Scale};
 use lode_bench::trace::synthetic::Pattern;
 use lode_bench::trace::{Action, FORMATS, Fault, Format, Options, TRANSFER_BYTES_MAX, TraceError, TraceTime};
-use lode_firmware::{DriveOptions, Policy};
+use lode_firmware::{DriveOptions, GcPolicy};
 use serde::Serialize as _;
 
 use super::info::binary;
-use crate::commands::bench::gc::parse_policy;
+use crate::commands::bench::gc::{parse_policy, policy_names};
 use crate::error::{CliError, CliResult};
 use crate::interrupt;
 use crate::remote_drive;
@@ -69,9 +69,9 @@ pub(super) struct Args {
           hide_default_value = true, value_parser = clap::value_parser!(u32).range(0..=50), allow_negative_numbers = true)]
     over_provisioning: u32,
 
-    /// What GC goes by: min-cost-decline (the default), greedy, oldest, cost-benefit or round-robin
-    #[arg(long, value_name = "POLICY", value_parser = parse_policy)]
-    gc: Option<&'static Policy>,
+    #[arg(long, value_name = "POLICY", value_parser = parse_policy,
+          help = format!("What GC goes by: {}", policy_names(" (the default)")))]
+    gc: Option<GcPolicy>,
 
     /// Share of the drive that is filled before, in percent
     #[arg(long, value_name = "P", default_value = "0", value_parser = clap::value_parser!(u32).range(0..=100),
@@ -228,8 +228,8 @@ fn plan(args: &Args) -> CliResult<Plan> {
     };
     let mut options =
         DriveOptions { over_provision_percent: args.over_provisioning, ..DriveOptions::default() };
-    if let Some(policy) = args.gc {
-        options.gc_policy = policy;
+    if let Some(policy) = &args.gc {
+        options.gc_policy = policy.clone();
     }
     Ok(Plan {
         profile: profile(&args.profile)?,
