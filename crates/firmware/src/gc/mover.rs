@@ -337,7 +337,7 @@ mod tests {
 
     use super::*;
     use crate::DriveOptions;
-    use crate::gc::StreamClass;
+    use crate::gc::{Choice, GcPolicy, GcView, Need, Policy, StreamClass, Urgency};
     use crate::summary::State;
 
     impl From<EblockId> for Victim {
@@ -596,7 +596,6 @@ mod tests {
         assert!(!r.core.collect(crate::gc::Urgency::Full).unwrap());
     }
 
-    /// The first EBLOCK was chosen with a stream and a short step: both hold until it is empty.
     #[test]
     fn pages_go_to_the_stream_that_the_policy_names_in_steps_that_it_allows() {
         for (eblocks, class) in [(256, 0), (256, 2), (40, 2)] {
@@ -626,6 +625,36 @@ mod tests {
             assert_eq!(r.empty(Victim { eblock: r.eblock(11), ..open }, true), Emptied::Whole);
             r.check();
         }
+    }
+
+    #[test]
+    fn what_a_policy_says_of_its_victim_holds_until_that_is_empty() {
+        struct Picky;
+        impl Policy for Picky {
+            fn choose(&mut self, view: &GcView<'_>) -> Choice {
+                let Choice::Empty(most) = view.most_available() else { return Choice::Decline };
+                let stream = GcStream::Class(StreamClass::new(2).unwrap());
+                Choice::Empty(Victim { stream, step_bytes_max: Some(150_000), ..most })
+            }
+        }
+        let gc_policy = GcPolicy::custom("picky", || Picky);
+        let mut r = Rig::of(256, DriveOptions { gc_policy, ..DriveOptions::default() });
+        let victim = r.eblock(0);
+        (0..2).for_each(|n| r.put(n, 1));
+        let there: Vec<usize> = (0..32).filter(|&n| r.eblock(n) == victim).collect();
+        let mut cleaner = r.core.background.lock();
+        let mut steps = 0;
+        while r.left(victim) > 0 {
+            steps += 1;
+            assert!(r.core.empty_step(&mut cleaner, Need::Room(Urgency::Paid)).unwrap());
+        }
+        drop(cleaner);
+        assert_eq!(steps, there.len().div_ceil(2), "each moves two pages of 100,000 bytes");
+        for n in there {
+            let d = r.core.seq.lock().space.summary.get(r.eblock(n));
+            assert_eq!(d.stream(), Some(Stream::Gc(2)), "page {n}");
+        }
+        r.check();
     }
 
     #[test]
