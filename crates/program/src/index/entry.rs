@@ -11,7 +11,7 @@
 
 use lode_page::Column;
 
-use super::bounds::bounds;
+use super::range::bounds::bounds;
 use super::{INDEX_COLUMNS_MAX, IndexRule};
 use crate::eval::fetch;
 use crate::{ColumnSource, EvalError, ProgramError};

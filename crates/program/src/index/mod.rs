@@ -7,14 +7,13 @@
 //!
 //! Source: FLIXR's page index; the entry travels with the mapping of the page's version.
 
-mod bounds;
 mod entry;
 mod key;
-mod may_match;
+mod range;
 mod rule;
 
 pub use entry::IndexEntry;
 pub use key::{key_of, value_of};
 pub(crate) use key::{order_of, total32, total64};
-pub use may_match::may_match;
+pub use range::may_match;
 pub use rule::{INDEX_COLUMNS_MAX, IndexRule};

@@ -5,6 +5,8 @@
 //!
 //! Invariant: the answer errs to one side only. An outcome that some row of the page has is always possible here.
 
+pub(super) mod bounds;
+
 use std::ops::RangeInclusive;
 
 use lode_page::DataType;

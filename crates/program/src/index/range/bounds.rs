@@ -2,14 +2,14 @@
 
 use lode_page::{Column, DataType};
 
-use super::key::{bytes_key, order_key};
-use super::{total32, total64};
 use crate::eval::bits;
 use crate::eval::lanes::{Codes, Data, Lane, Strings};
+use crate::index::key::{bytes_key, order_key};
+use crate::index::{total32, total64};
 use lode_page::Values;
 
 /// The least and the greatest key of what is not NULL, if there is such a value, and whether there is a NULL.
-pub(super) fn bounds(c: &Column) -> (Option<(u64, u64)>, bool) {
+pub(in crate::index) fn bounds(c: &Column) -> (Option<(u64, u64)>, bool) {
     let t = c.data_type();
     let mut valid = bits::all(c.rows());
     let rows = c.rows();
