@@ -13,11 +13,12 @@ fuzz_target!(|bytes: &[u8]| {
     sized.resize(rule.entry_bytes(), 0);
     for entry in [entry, &sized] {
         let Ok(e) = IndexEntry::decode(&rule, entry) else { continue };
-        assert_eq!(e.encode(), entry);
+        assert_eq!(e.as_bytes(), entry);
+        assert_eq!(rule.denied(&e, &e), None);
         for column in rule.columns() {
             let filter = Expr::IsNull(Box::new(Expr::Column(*column)));
             let p = Program::check(rule.schema().clone(), Some(filter), vec![], false).expect("a program");
-            let _ = may_match(&p, &rule, &e);
+            let _ = (may_match(&p, &rule, &e), rule.bounds(&e, *column));
         }
     }
 });

@@ -165,19 +165,13 @@ fn check_page(
     }
     if let Some(entry) = entry {
         let mut source = Whole(&columns);
+        rule.check(entry).map_err(|e| bad(format!("its index entry: {e}")))?;
         let own = rule.entry(&mut source).map_err(|e| bad(e.to_string()))?;
         if own.rows() != entry.rows() {
             return Err(bad(format!("{} rows, its index entry says {}", own.rows(), entry.rows())));
         }
-        for (i, &c) in rule.columns().iter().enumerate() {
-            let covers = match (entry.range(i), own.range(i)) {
-                (_, None) => true,
-                (Some((min, max)), Some((own_min, own_max))) => min <= own_min && own_max <= max,
-                (None, Some(_)) => false,
-            };
-            if !covers || own.has_nulls(i) && !entry.has_nulls(i) {
-                return Err(bad(format!("its index entry does not cover column {c}")));
-            }
+        if let Some(c) = rule.denied(entry, &own) {
+            return Err(bad(format!("its index entry does not cover column {c}")));
         }
     }
     Ok((page.rows() as u64, bytes.len() as u64))

@@ -218,7 +218,7 @@ impl Own {
                 entries.extend(rule.entry(&mut Whole(&page.columns)));
             }
         }
-        Ok(base.grown(t, &entries).unwrap_or_else(|| TableStatistics::unknown(t)))
+        Ok(base.grown(t, &rule, &entries).unwrap_or_else(|| TableStatistics::unknown(t)))
     }
 }
 

@@ -4,7 +4,7 @@
 //! of a page may reach further than its values.
 
 use lode_page::Value;
-use lode_program::{IndexEntry, value_of};
+use lode_program::{IndexEntry, IndexRule, value_of};
 
 use crate::EngineError;
 use crate::snapshot::Snapshot;
@@ -36,18 +36,19 @@ pub struct TableStatistics {
 pub(crate) fn collect(snapshot: &Snapshot, t: &Table) -> Result<TableStatistics, EngineError> {
     let unknown = TableStatistics::unknown(t);
     let mut stats = unknown.clone();
-    let indexed = t.index_columns();
+    let rule = t.index_rule()?;
     for ranges in t.page_ranges().chunks(READ_EXTENTS) {
         for (_, entry) in snapshot.read_index(ranges.to_vec())? {
-            match entry {
-                Some(entry) => stats.widen(&indexed, &entry),
-                // A page without an entry may hold anything.
-                None => return Ok(unknown),
+            // A page without an entry may hold anything.
+            let Some(entry) = entry else { return Ok(unknown) };
+            rule.check(&entry)?;
+            if !stats.widen(&rule, &entry) {
+                return Ok(unknown);
             }
         }
     }
     stats.complete = true;
-    stats.name_bounds(t, &indexed);
+    stats.name_bounds(t, rule.columns());
     Ok(stats)
 }
 
@@ -72,24 +73,26 @@ impl TableStatistics {
     }
 
     /// The statistics of the table `t`, whose pages are those that these are of, without some, and with pages that
-    /// have these entries. They stay bounds; `None` when these are not complete.
-    pub(crate) fn grown(&self, t: &Table, entries: &[IndexEntry]) -> Option<Self> {
+    /// have these entries, made by `rule`. They stay bounds; `None` when these are not complete.
+    pub(crate) fn grown(&self, t: &Table, rule: &IndexRule, entries: &[IndexEntry]) -> Option<Self> {
         let mut stats = self.clone();
         (stats.rows, stats.pages, stats.bytes) = (t.rows(), t.pages(), t.bytes());
-        let indexed = t.index_columns();
-        entries.iter().for_each(|e| stats.widen(&indexed, e));
-        stats.name_bounds(t, &indexed);
-        self.complete.then_some(stats)
+        let known = entries.iter().all(|e| stats.widen(rule, e));
+        stats.name_bounds(t, rule.columns());
+        (self.complete && known).then_some(stats)
     }
 
-    fn widen(&mut self, indexed: &[u16], entry: &IndexEntry) {
-        for (i, &c) in indexed.iter().enumerate() {
-            let c = usize::from(c);
-            self.has_nulls[c] = Some(self.has_nulls[c].unwrap_or(false) || entry.has_nulls(i));
-            if let Some((min, max)) = entry.range(i) {
+    /// Takes a page in; false when its entry says nothing of a column.
+    fn widen(&mut self, rule: &IndexRule, entry: &IndexEntry) -> bool {
+        rule.columns().iter().all(|&column| {
+            let Some(bounds) = rule.bounds(entry, column) else { return false };
+            let c = usize::from(column);
+            self.has_nulls[c] = Some(self.has_nulls[c].unwrap_or(false) || bounds.has_nulls);
+            if let Some((min, max)) = bounds.keys {
                 self.keys[c] = Some(self.keys[c].map_or((min, max), |(a, b)| (a.min(min), b.max(max))));
             }
-        }
+            true
+        })
     }
 
     /// Bounds as values, where keys say which they are.

@@ -186,7 +186,7 @@ impl Core {
         let owners = self.owners(batch);
         let entry = |(p, owner): (&PageWrite, &Option<OwnerId>)| {
             let Some(r) = owner.and_then(|o| with.get(o)) else { return Ok(None) };
-            Ok(Some(self.entry_made(&r.rule, p.lpid, &p.data)?.encode().into()))
+            Ok(Some(self.entry_made(&r.rule, p.lpid, &p.data)?.into_bytes()))
         };
         let entries = batch.writes.iter().zip(&owners).map(entry).collect::<Result<_, CommandError>>()?;
         Ok(Prepared { rules, owners, entries })

@@ -3,10 +3,10 @@
 //! ```text
 //!   Expr ── Program::check ─► Program ── select(columns) ─► Selection ── compact ─► the rows that passed
 //!   Program with Aggregation ── GroupTable ─► partial groups of the rows that passed
-//!   Schema ── IndexRule ── entry(columns) ─► IndexEntry ── may_match(program) ─► skip the page, or read it
+//!   Schema ── IndexRule ── entry(columns) ─► IndexEntry ── verdict(program) ─► leave the page unread, or read it
 //! ```
 //!
-//! Programs are bounded trees without loops: what they cost is linear in the rows they meet, and they can not
+//! Programs are bounded trees without loops: what they cost is linear in the rows they meet, and they cannot
 //! reach anything but the columns of the page in front of them.
 
 pub mod aggregate;
@@ -21,6 +21,7 @@ mod plan;
 pub mod program;
 pub mod selection;
 mod sets;
+mod verdict;
 pub mod wire;
 
 pub use aggregate::{Aggregation, Call, GroupTable};
@@ -29,6 +30,7 @@ pub use compact::compact;
 pub use error::{EvalError, ProgramError};
 pub use eval::{ColumnSource, Meter, select};
 pub use expr::{ArithOp, CompareOp, Expr};
-pub use index::{IndexEntry, IndexRule, key_of, may_match, value_of};
+pub use index::{IndexEntry, IndexKind, IndexRule, key_of, may_match, value_of};
 pub use program::Program;
 pub use selection::{RowMask, Selection};
+pub use verdict::Verdict;

@@ -229,13 +229,13 @@ pub fn take_rule(r: &mut Reader<'_>) -> Result<IndexRule, Malformed> {
 
 /// Writes an index entry.
 pub fn put_entry(w: &mut Writer<'_>, e: &IndexEntry) {
-    w.bytes(&e.encode());
+    w.bytes(e.as_bytes());
 }
 
 /// Reads an index entry, of whatever rule.
 ///
 /// # Errors
-/// When the bytes are not those of one.
+/// When no entry has so many bytes.
 pub fn take_entry(r: &mut Reader<'_>) -> Result<IndexEntry, Malformed> {
     let bytes = r.bytes()?;
     IndexEntry::from_bytes(bytes).map_err(|_| r.bad("no index entry"))

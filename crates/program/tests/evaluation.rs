@@ -7,6 +7,7 @@ use common::random::{self, Rng, TYPES};
 use common::{Memory, naive, schema};
 use lode_base::PageBuf;
 use lode_page::{Column, DataType, Value, Values};
+use lode_program::index::Bounds;
 use lode_program::{
     CompareOp, EvalError, Expr, IndexEntry, IndexRule, Meter, Program, Selection, compact, key_of, may_match,
     select,
@@ -88,8 +89,8 @@ proptest! {
         for (i, c) in memory.columns.iter().enumerate() {
             let keys: Vec<u64> = (0..c.rows()).filter_map(|r| key_of(c.data_type(), &c.value(r))).collect();
             let expected = keys.iter().min().map(|&min| (min, *keys.iter().max().unwrap()));
-            prop_assert_eq!(entry.range(i), expected);
-            prop_assert_eq!(entry.has_nulls(i), keys.len() < c.rows());
+            let has_nulls = keys.len() < c.rows();
+            prop_assert_eq!(rule.bounds(&entry, i as u16), Some(Bounds { keys: expected, has_nulls }));
         }
     }
 }

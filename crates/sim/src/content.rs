@@ -11,6 +11,7 @@ use std::ops::Range;
 
 use lode_base::{CommitNo, Lpid, OwnerId, PageBuf, PageBufMut, TableId};
 use lode_page::{Column, ColumnBuilder, ColumnType, DataType, PageKind, PageMeta, Schema, Value, encode};
+use lode_program::index::Bounds;
 use lode_program::{IndexEntry, IndexRule, key_of};
 
 use crate::random::{Random, nth};
@@ -135,13 +136,14 @@ impl Content {
         let column = |i: u16| -> Vec<Option<i64>> {
             rows.iter().map(|&(key, value)| if i == 0 { Some(key) } else { value }).collect()
         };
-        let same = |(i, &c): (usize, &u16)| {
+        let same = |&c: &u16| {
             let values = column(c);
             let key = |v: Option<&i64>| v.and_then(|v| key_of(TYPES[usize::from(c)], &Value::Int(*v)));
             let range = key(values.iter().flatten().min()).zip(key(values.iter().flatten().max()));
-            entry.range(i) == range && entry.has_nulls(i) == values.contains(&None)
+            let expected = Bounds { keys: range, has_nulls: values.contains(&None) };
+            rule.bounds(entry, c) == Some(expected)
         };
-        entry.rows() as usize == rows.len() && rule.columns().iter().enumerate().all(same)
+        entry.rows() as usize == rows.len() && rule.columns().iter().all(same)
     }
 }
 

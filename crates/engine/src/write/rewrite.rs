@@ -262,8 +262,8 @@ impl<'a> Rewrite<'a> {
         let t = self.table;
         let table = Table::new(t.id(), t.def().clone(), t.indexes().to_vec(), kept, t.descriptor)
             .with_contents(count(rows), count(bytes), self.tail, t.index_pending);
-        if let (Some(old), Some((_, entries))) = (t.statistics.get(), &self.entries)
-            && let Some(grown) = old.grown(&table, entries)
+        if let (Some(old), Some((rule, entries))) = (t.statistics.get(), &self.entries)
+            && let Some(grown) = old.grown(&table, rule, entries)
         {
             let _ = table.statistics.set(grown);
         }

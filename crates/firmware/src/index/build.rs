@@ -58,7 +58,7 @@ impl Core {
         for (page, entry) in map.mapped().filter(|(p, e)| e.redo() || !has(*p)) {
             let lpid = extent.page(page);
             let bytes = self.read_range(lpid, entry, 0..entry.len_bytes() as u32)?;
-            let index = (rule.number, self.entry_made(&rule.rule, lpid, &bytes)?.encode().into());
+            let index = (rule.number, self.entry_made(&rule.rule, lpid, &bytes)?.into_bytes());
             pages.push(LoggedWrite { lpid, entry, index: Some(index) });
         }
         if pages.is_empty() {

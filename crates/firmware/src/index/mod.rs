@@ -8,7 +8,8 @@
 //! Invariants: a page without an entry, or with one of an older rule, is never skipped; an entry answered for
 //! a version was made of that version.
 //!
-//! Source: FLIXR (index in the drive, made on write). Kinds of index are those of `lode_program`: range.
+//! Source: FLIXR (index in the drive, made on write). Kinds of index are those of `lode_program::index::KINDS`; here an
+//! entry is bytes of the length that its rule says.
 
 mod build;
 mod page;

@@ -26,16 +26,21 @@ pub fn key_of(t: DataType, v: &Value) -> Option<u64> {
 
 /// The value whose key is `key`, where keys of type `t` say that exactly: not strings, not wide decimals.
 pub fn value_of(t: DataType, key: u64) -> Option<Value> {
-    let int = (key ^ SIGN) as i64;
-    let value = match t {
-        DataType::Boolean => Value::Boolean(int != 0),
-        DataType::Real => Value::Real(f32::from_bits(total32(int as i32 as u32) as u32)),
-        DataType::Double => Value::Double(f64::from_bits(total64(int as u64) as u64)),
-        DataType::Decimal { .. } => Value::Decimal(int.into()),
-        DataType::Text | DataType::Bytea => return None,
-        _ => Value::Int(int),
-    };
+    let value = value_at(t, i128::from((key ^ SIGN) as i64))?;
     (is_exact(t, key) && value.fits(t) && key_of(t, &value) == Some(key)).then_some(value)
+}
+
+/// The value at this place in the order of type `t` ([`order_of`]); `None` for strings and beyond 64 bits.
+pub(super) fn value_at(t: DataType, order: i128) -> Option<Value> {
+    let int = i64::try_from(order).ok();
+    Some(match t {
+        DataType::Boolean => Value::Boolean(order != 0),
+        DataType::Real => Value::Real(f32::from_bits(total32(i32::try_from(order).ok()? as u32) as u32)),
+        DataType::Double => Value::Double(f64::from_bits(total64(int? as u64) as u64)),
+        DataType::Decimal { .. } => Value::Decimal(order),
+        DataType::Text | DataType::Bytea => return None,
+        _ => Value::Int(int?),
+    })
 }
 
 /// Whether `key` stands for one value of type `t` only.

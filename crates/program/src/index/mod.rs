@@ -1,19 +1,126 @@
-//! The page index of kind "range": the least and the greatest key of each indexed column of a page.
+//! The page index: what the drive keeps of each page of a table, so that pages that cannot match stay unread.
 //!
 //! ```text
-//!   page written ── IndexRule::entry ─► IndexEntry { rows, per column: NULLs?, min key, max key }
-//!   page scanned ── may_match(program, entry) ─► false: no row of the page can pass, it is not read
+//!   rule of a table     (kind, columns), (kind, columns), ...
+//!   page written ────── IndexRule::entry ─► | rows | part of the first kind | part of the second | ...
+//!   page scanned ────── verdict(program, rule, entry) ─► No: stays unread   Maybe: is read   Yes: every row passes
+//!   table planned ───── IndexRule::bounds(entry, column) ─► least and greatest key, whether there is a NULL
 //! ```
+//!
+//! A kind is one file here and one line in [`KINDS`]; `docs/extending.md` tells how, `examples/index_kind.rs` is one.
+//! Everywhere else an entry is bytes of a length that its rule knows.
 //!
 //! Source: FLIXR's page index; the entry travels with the mapping of the page's version.
 
 mod entry;
 mod key;
-mod range;
+mod leaf;
+pub mod range;
 mod rule;
+mod verdict;
 
-pub use entry::IndexEntry;
+use lode_page::{Column, DataType};
+
+pub use entry::{ENTRY_BYTES_MAX, IndexEntry};
 pub use key::{key_of, value_of};
 pub(crate) use key::{order_of, total32, total64};
-pub use range::may_match;
+pub use leaf::{Leaf, Outcomes};
 pub use rule::{INDEX_COLUMNS_MAX, IndexRule};
+pub use verdict::{covers, may_match, verdict};
+
+/// The kinds of index, by ascending id.
+pub static KINDS: &[&dyn IndexKind] = &[&range::Range];
+
+/// A way to say in few bytes which values the columns of a page have.
+///
+/// An entry errs to one side only: an outcome, a value or a NULL that some row of the page has is always possible by
+/// the entry of the page. The bytes of an entry may come from a damaged medium or a hostile peer: a kind answers
+/// something, and does not panic, for any bytes of the right length.
+pub trait IndexKind: Sync {
+    /// Names the kind on the medium, forever.
+    fn id(&self) -> u8;
+
+    /// Names the kind for people.
+    fn name(&self) -> &'static str;
+
+    /// Whether the kind keeps columns of type `t`.
+    fn keeps(&self, t: DataType) -> bool;
+
+    /// Bytes of the part of an entry that keeps columns of these types.
+    fn entry_bytes(&self, types: &[DataType]) -> usize;
+
+    /// Appends the part of the entry of a page that has these columns: as many bytes as [`IndexKind::entry_bytes`] says.
+    fn build(&self, columns: &[Column], out: &mut Vec<u8>);
+
+    /// Looks for bytes that [`IndexKind::build`] never makes.
+    ///
+    /// # Errors
+    /// Where the first of them is, counted from the start of the part.
+    fn check(&self, kept: &Kept<'_>) -> Result<(), usize>;
+
+    /// The outcomes that a predicate without AND, OR or NOT can have on the rows of the page. Of columns that the part
+    /// does not keep nothing is known.
+    fn outcomes(&self, kept: &Kept<'_>, leaf: &Leaf<'_>) -> Outcomes;
+
+    /// The first column (by its place in the part) of which `kept` denies something that `own`, made of the rows of
+    /// the page, says. An entry that denies nothing is sound; it may say more than the rows do.
+    fn denies(&self, kept: &Kept<'_>, own: &Kept<'_>) -> Option<usize>;
+
+    /// What is known of the values of the column at `place` of the part, for the planner; `None` when that is nothing.
+    fn bounds(&self, kept: &Kept<'_>, place: usize) -> Option<Bounds> {
+        let _ = (kept, place);
+        None
+    }
+}
+
+/// What one kind keeps of one page.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept<'a> {
+    /// Rows of the page.
+    pub rows: u32,
+    /// The columns that are kept.
+    pub columns: &'a [u16],
+    /// Their types.
+    pub types: &'a [DataType],
+    /// The part of the entry.
+    pub bytes: &'a [u8],
+}
+
+impl Kept<'_> {
+    /// The place of a column that is of type `t`, if it is kept.
+    pub fn place(&self, column: u16, t: DataType) -> Option<usize> {
+        let place = self.columns.iter().position(|&c| c == column)?;
+        (self.types[place] == t).then_some(place)
+    }
+}
+
+/// What is known of the values of a column in a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// A least and a greatest order key ([`key_of`]) between which all values lie; `None` when all are NULL.
+    pub keys: Option<(u64, u64)>,
+    /// Whether there can be a NULL.
+    pub has_nulls: bool,
+}
+
+/// The kind with this id.
+pub fn kind(id: u8) -> Option<&'static dyn IndexKind> {
+    KINDS.iter().find(|k| k.id() == id).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_ascend_by_id_and_have_names_of_their_own() {
+        assert!(KINDS.windows(2).all(|k| k[0].id() < k[1].id()));
+        for k in KINDS {
+            assert_eq!(KINDS.iter().filter(|o| o.name() == k.name()).count(), 1);
+            assert_eq!(kind(k.id()).map(|k| k.name()), Some(k.name()));
+        }
+        // The ids of images that are there.
+        assert_eq!(kind(1).map(|k| k.name()), Some("range"));
+        assert!(kind(0).is_none());
+    }
+}

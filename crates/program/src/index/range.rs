@@ -1,182 +1,206 @@
-//! Whether a page can have a row that passes, by its index entry alone.
+//! The kind "range": the least and the greatest key of each indexed column of a page.
 //!
-//! Each predicate is asked which outcomes it can have on the page: true, false, NULL. A column that is not indexed can
-//! be anything. What is computed from columns is followed as an interval as far as that is exact.
+//! ```text
+//!   the part of an entry (little-endian), 4 + 16 a column:
+//!   | NULLs 4: bit i set when the i-th column has one | a column: min key 8, max key 8 | ...
+//!   a column without any value that is not NULL has min = 2^64 - 1, max = 0
+//! ```
 //!
-//! Invariant: the answer errs to one side only. An outcome that some row of the page has is always possible here.
+//! A predicate over a column that is not kept can have any outcome. What is computed from columns is followed as an
+//! interval as far as that is exact.
+//!
+//! Invariant: every value of the page that is not NULL has a key from min to max; keys may reach further than
+//! the values do (a shared dictionary has values that no row of the page has).
+//! Source: FLIXR's range of minimum and maximum.
 
-pub(super) mod bounds;
+mod bounds;
 
 use std::ops::RangeInclusive;
 
-use lode_page::DataType;
+use lode_page::{Column, DataType};
 
-use super::key::{bytes_key, key_span};
-use super::{IndexEntry, IndexRule};
+use self::bounds::bounds;
+use super::key::{bytes_key, key_span, total32, total64};
+use super::{Bounds, IndexKind, Kept, Leaf, Outcomes};
 use crate::eval::lanes::{Data, Lane};
 use crate::like::Pattern;
-use crate::plan::{Node, Pred, Test, Val};
-use crate::{ArithOp, CompareOp, Program};
+use crate::plan::{Pred, Test, Val};
+use crate::{ArithOp, CompareOp};
 
-/// Whether a row of the page that `entry` describes can pass the filter of `p`: false only when certainly none does.
-pub fn may_match(p: &Program, rule: &IndexRule, entry: &IndexEntry) -> bool {
-    if entry.rows() == 0 {
-        return false;
+/// The kind "range".
+#[derive(Clone, Copy, Debug)]
+pub struct Range;
+
+const NULLS_BYTES: usize = 4;
+const KEYS_BYTES: usize = 16;
+/// The keys of a column without values.
+const EMPTY: (u64, u64) = (u64::MAX, 0);
+
+impl IndexKind for Range {
+    fn id(&self) -> u8 {
+        1
     }
-    // An entry of other columns than the program's, or of another rule, says nothing.
-    let same = rule.schema().version == p.schema().version && rule.columns().len() == entry.columns();
-    match p.plan() {
-        Some(plan) if same => View { program: p, rule, entry }.outcomes(plan).can_be_true,
-        _ => true,
+
+    fn name(&self) -> &'static str {
+        "range"
+    }
+
+    fn keeps(&self, _: DataType) -> bool {
+        true
+    }
+
+    fn entry_bytes(&self, types: &[DataType]) -> usize {
+        NULLS_BYTES + KEYS_BYTES * types.len()
+    }
+
+    fn build(&self, columns: &[Column], out: &mut Vec<u8>) {
+        let start = out.len();
+        let mut nulls = 0;
+        out.extend([0; NULLS_BYTES]);
+        for (i, c) in columns.iter().enumerate() {
+            let (range, has_nulls) = bounds(c);
+            let (min, max) = range.unwrap_or(EMPTY);
+            nulls |= u32::from(has_nulls) << i;
+            out.extend(min.to_le_bytes());
+            out.extend(max.to_le_bytes());
+        }
+        out[start..start + NULLS_BYTES].copy_from_slice(&nulls.to_le_bytes());
+    }
+
+    fn check(&self, kept: &Kept<'_>) -> Result<(), usize> {
+        let count = kept.columns.len();
+        if count < 32 && nulls(kept) >> count != 0 {
+            return Err(0);
+        }
+        for i in 0..count {
+            let (min, max) = stored_keys(kept, i);
+            let all_null = kept.rows == 0 || has_nulls(kept, i);
+            if min > max && !((min, max) == EMPTY && all_null) {
+                return Err(NULLS_BYTES + KEYS_BYTES * i);
+            }
+        }
+        Ok(())
+    }
+
+    fn outcomes(&self, kept: &Kept<'_>, leaf: &Leaf<'_>) -> Outcomes {
+        View { kept, leaf }.outcomes()
+    }
+
+    fn denies(&self, kept: &Kept<'_>, own: &Kept<'_>) -> Option<usize> {
+        (0..kept.columns.len()).find(|&i| {
+            let reaches = match (keys(kept, i), keys(own, i)) {
+                (_, None) => true,
+                (Some((min, max)), Some((own_min, own_max))) => min <= own_min && own_max <= max,
+                (None, Some(_)) => false,
+            };
+            !reaches || has_nulls(own, i) && !has_nulls(kept, i)
+        })
+    }
+
+    fn bounds(&self, kept: &Kept<'_>, place: usize) -> Option<Bounds> {
+        Some(Bounds { keys: keys(kept, place), has_nulls: has_nulls(kept, place) })
     }
 }
 
-/// The outcomes that are possible.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Outcomes {
-    can_be_true: bool,
-    can_be_false: bool,
-    can_be_null: bool,
+fn nulls(kept: &Kept<'_>) -> u32 {
+    u32::from_le_bytes(*kept.bytes.first_chunk().expect("a part has its NULLs"))
 }
 
-const NEVER: Outcomes = Outcomes { can_be_true: false, can_be_false: false, can_be_null: false };
+/// Whether the column at `place` has a NULL.
+fn has_nulls(kept: &Kept<'_>, place: usize) -> bool {
+    nulls(kept) >> place & 1 == 1
+}
 
-/// What the entry says of a column's values that are not NULL.
-enum Range {
+fn stored_keys(kept: &Kept<'_>, place: usize) -> (u64, u64) {
+    let at = NULLS_BYTES + KEYS_BYTES * place;
+    let key = |at: usize| u64::from_le_bytes(*kept.bytes[at..].first_chunk().expect("8 bytes a key"));
+    (key(at), key(at + 8))
+}
+
+/// The least and the greatest key of the column at `place`; `None` when all its values are NULL.
+fn keys(kept: &Kept<'_>, place: usize) -> Option<(u64, u64)> {
+    Some(stored_keys(kept, place)).filter(|&k| k != EMPTY)
+}
+
+/// What is known of a column's values that are not NULL.
+enum Keys {
     Unknown,
     /// There are none.
     Empty,
-    Keys(u64, u64),
+    Between(u64, u64),
 }
 
+/// A predicate and what is kept of the page that it is asked of.
 struct View<'a> {
-    program: &'a Program,
-    rule: &'a IndexRule,
-    entry: &'a IndexEntry,
+    kept: &'a Kept<'a>,
+    leaf: &'a Leaf<'a>,
 }
 
 impl View<'_> {
-    fn outcomes(&self, node: &Node) -> Outcomes {
-        match &node.pred {
-            Pred::Const(b) => Outcomes {
-                can_be_true: *b == Some(true),
-                can_be_false: *b == Some(false),
-                can_be_null: b.is_none(),
-            },
+    fn outcomes(&self) -> Outcomes {
+        match &self.leaf.node.pred {
             Pred::Column(c) => {
-                let (can_be_true, can_be_false) = match self.range(*c) {
-                    Range::Keys(min, max) => (self.span(*c, max).1 > 0, self.span(*c, min).0 < 1),
+                let (can_be_true, can_be_false) = match self.keys(*c) {
+                    Keys::Between(min, max) => (self.span(*c, max).1 > 0, self.span(*c, min).0 < 1),
                     _ => (true, true),
                 };
-                self.leaf(node, can_be_true, can_be_false)
-            }
-            Pred::And(terms) => {
-                let of = terms.iter().map(|t| self.outcomes(t));
-                of.fold(Outcomes { can_be_true: true, ..NEVER }, |a, b| Outcomes {
-                    can_be_true: a.can_be_true && b.can_be_true,
-                    can_be_false: a.can_be_false || b.can_be_false,
-                    can_be_null: a.can_be_null || b.can_be_null,
-                })
-            }
-            Pred::Or(terms) => {
-                let of = terms.iter().map(|t| self.outcomes(t));
-                of.fold(Outcomes { can_be_false: true, ..NEVER }, |a, b| Outcomes {
-                    can_be_true: a.can_be_true || b.can_be_true,
-                    can_be_false: a.can_be_false && b.can_be_false,
-                    can_be_null: a.can_be_null || b.can_be_null,
-                })
-            }
-            Pred::Not(a) => {
-                let a = self.outcomes(a);
-                Outcomes { can_be_true: a.can_be_false, can_be_false: a.can_be_true, ..a }
-            }
-            Pred::IsUnknown(a) => {
-                let a = self.outcomes(a);
-                Outcomes {
-                    can_be_true: a.can_be_null,
-                    can_be_false: a.can_be_true || a.can_be_false,
-                    ..NEVER
-                }
+                self.unless_null(can_be_true, can_be_false)
             }
             Pred::IsNull => Outcomes {
-                can_be_true: node.columns.iter().any(|&c| self.can_be_null(c)),
-                can_be_false: !node.columns.iter().any(|&c| matches!(self.range(c), Range::Empty)),
+                can_be_true: self.can_be_null(),
+                can_be_false: !self.is_null(),
                 can_be_null: false,
             },
-            Pred::Test { value, test, miss_is_null } => {
+            Pred::Test { value, test, .. } => {
                 let (can_be_true, can_be_false) = self.test(value, test);
-                let of = self.leaf(node, can_be_true, can_be_false);
-                if *miss_is_null { missing(of) } else { of }
+                self.unless_null(can_be_true, can_be_false)
             }
             Pred::Compare { op, a, b } => {
                 let (can_be_true, can_be_false) = match (self.interval(a), self.interval(b)) {
                     (Some(a), Some(b)) => compared(*op, &a, &b),
                     _ => (true, true),
                 };
-                self.leaf(node, can_be_true, can_be_false)
+                self.unless_null(can_be_true, can_be_false)
             }
-            Pred::BoolCompare { op, a, b } => {
-                let (a, b) = (self.outcomes(a), self.outcomes(b));
-                let mut of = Outcomes { can_be_null: a.can_be_null || b.can_be_null, ..NEVER };
-                for x in [false, true].into_iter().filter(|&x| if x { a.can_be_true } else { a.can_be_false })
-                {
-                    for y in
-                        [false, true].into_iter().filter(|&y| if y { b.can_be_true } else { b.can_be_false })
-                    {
-                        let (can_be_true, can_be_false) = compared(*op, &single(x), &single(y));
-                        of.can_be_true |= can_be_true;
-                        of.can_be_false |= can_be_false;
-                    }
-                }
-                of
-            }
-            Pred::BoolIn { value, has_true, has_false, miss_is_null } => {
-                let a = self.outcomes(value);
-                let of = Outcomes {
-                    can_be_true: a.can_be_true && *has_true || a.can_be_false && *has_false,
-                    can_be_false: a.can_be_true && !has_true || a.can_be_false && !has_false,
-                    can_be_null: a.can_be_null,
-                };
-                if *miss_is_null { missing(of) } else { of }
-            }
+            _ => Outcomes::ANY,
         }
     }
 
-    /// The outcomes of a leaf that is NULL where one of its columns is, else what is said.
-    fn leaf(&self, node: &Node, can_be_true: bool, can_be_false: bool) -> Outcomes {
-        let some = !node.columns.iter().any(|&c| matches!(self.range(c), Range::Empty));
+    /// The outcomes of a predicate that is NULL where one of its columns is, else what is said.
+    fn unless_null(&self, can_be_true: bool, can_be_false: bool) -> Outcomes {
+        let some = !self.is_null();
         Outcomes {
             can_be_true: some && can_be_true,
             can_be_false: some && can_be_false,
-            can_be_null: node.columns.iter().any(|&c| self.can_be_null(c)),
+            can_be_null: self.can_be_null(),
         }
     }
 
-    /// The column's place in the entry.
+    /// Whether one of the predicate's columns has no values but NULL.
+    fn is_null(&self) -> bool {
+        self.leaf.columns().iter().any(|&c| matches!(self.keys(c), Keys::Empty))
+    }
+
+    /// Whether one of the predicate's columns can have a NULL.
+    fn can_be_null(&self) -> bool {
+        self.leaf.columns().iter().any(|&c| self.place(c).is_none_or(|i| has_nulls(self.kept, i)))
+    }
+
     fn place(&self, column: u16) -> Option<usize> {
-        let place = self.rule.columns().iter().position(|&c| c == column)?;
-        (self.rule.data_type(place) == self.data_type(column)).then_some(place)
+        self.kept.place(column, self.leaf.data_type(column))
     }
 
-    fn data_type(&self, column: u16) -> DataType {
-        self.program.schema().columns[usize::from(column)].data_type
-    }
-
-    fn can_be_null(&self, column: u16) -> bool {
-        self.place(column).is_none_or(|i| self.entry.has_nulls(i))
-    }
-
-    fn range(&self, column: u16) -> Range {
-        match self.place(column).map(|i| self.entry.range(i)) {
-            None => Range::Unknown,
-            Some(None) => Range::Empty,
-            Some(Some((min, max))) => Range::Keys(min, max),
+    fn keys(&self, column: u16) -> Keys {
+        match self.place(column).map(|i| keys(self.kept, i)) {
+            None => Keys::Unknown,
+            Some(None) => Keys::Empty,
+            Some(Some((min, max))) => Keys::Between(min, max),
         }
     }
 
     /// The places in the order that have this key.
     fn span(&self, column: u16, key: u64) -> (i128, i128) {
-        key_span(self.data_type(column), key)
+        key_span(self.leaf.data_type(column), key)
     }
 
     /// Whether a test can be true, and whether it can be false, of a value that is not NULL.
@@ -193,8 +217,8 @@ impl View<'_> {
                 let hit = set.meets(of.clone());
                 (hit, of.start() != of.end() || !hit)
             }
-            (_, Val::Column(c)) => match self.range(*c) {
-                Range::Keys(min, max) => strings(test, min, max),
+            (_, Val::Column(c)) => match self.keys(*c) {
+                Keys::Between(min, max) => strings(test, min, max),
                 _ => (true, true),
             },
             _ => (true, true),
@@ -204,9 +228,9 @@ impl View<'_> {
     /// The places in the order between which the values that are not NULL lie; `None` when that is not known.
     fn interval(&self, val: &Val) -> Option<RangeInclusive<i128>> {
         match val {
-            Val::Column(c) => match self.range(*c) {
-                Range::Keys(..) if self.data_type(*c).is_variable() => None,
-                Range::Keys(min, max) => Some(self.span(*c, min).0..=self.span(*c, max).1),
+            Val::Column(c) => match self.keys(*c) {
+                Keys::Between(..) if self.leaf.data_type(*c).is_variable() => None,
+                Keys::Between(min, max) => Some(self.span(*c, min).0..=self.span(*c, max).1),
                 _ => None,
             },
             Val::Const(d) => {
@@ -215,8 +239,8 @@ impl View<'_> {
                     Data::I32(Lane::Const(v)) => (*v).into(),
                     Data::I64(Lane::Const(v)) => (*v).into(),
                     Data::I128(Lane::Const(v)) => *v,
-                    Data::F32(Lane::Const(v)) => super::total32(v.to_bits()).into(),
-                    Data::F64(Lane::Const(v)) => super::total64(v.to_bits()).into(),
+                    Data::F32(Lane::Const(v)) => total32(v.to_bits()).into(),
+                    Data::F64(Lane::Const(v)) => total64(v.to_bits()).into(),
                     _ => return None,
                 };
                 Some(v..=v)
@@ -254,7 +278,7 @@ impl View<'_> {
     /// The least and the greatest value that the value's type holds; `None` for floats.
     fn limits(&self, val: &Val) -> Option<RangeInclusive<i128>> {
         let bits = match val {
-            Val::Column(c) => match self.data_type(*c) {
+            Val::Column(c) => match self.leaf.data_type(*c) {
                 DataType::SmallInt => 16,
                 DataType::Integer => 32,
                 DataType::BigInt => 64,
@@ -275,15 +299,6 @@ impl View<'_> {
         };
         Some(i128::MIN >> (128 - bits)..=i128::MAX >> (128 - bits))
     }
-}
-
-fn single(b: bool) -> RangeInclusive<i128> {
-    b.into()..=b.into()
-}
-
-/// What is not found is NULL.
-fn missing(of: Outcomes) -> Outcomes {
-    Outcomes { can_be_false: false, can_be_null: of.can_be_null || of.can_be_false, ..of }
 }
 
 /// Whether a comparison of values from two intervals can be true, and whether it can be false.

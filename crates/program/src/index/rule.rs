@@ -2,46 +2,122 @@
 //!
 //! ```text
 //!   bytes of a rule (little-endian):
-//!   | format 1 = 1 | schema version 4 | columns 2 | a column: tag 1, precision 1, scale 1, nullable 1 | ...
-//!   | indexed 2 | an indexed column: number 2 | ...
+//!   | format 1 | schema version 4 | columns 2 | a column: tag 1, precision 1, scale 1, nullable 1 | ... | kinds |
+//!
+//!   kinds, format 1:   | columns 2 | a column: number 2 | ...                     one kind: range
+//!   kinds, format 2:   | parts 1 | a part: kind 1, columns 2, a column: number 2, ... | ...
 //! ```
+//!
+//! Invariant: a rule has one form as bytes: a rule of the one kind "range" is of format 1.
+
+use std::fmt;
+use std::ops::Range;
 
 use lode_page::{ColumnType, DataType, Schema};
 
-use super::IndexEntry;
+use super::entry::{ENTRY_BYTES_MAX, HEADER_BYTES};
+use super::{Bounds, IndexEntry, IndexKind, Kept, kind, range};
 use crate::{ColumnSource, EvalError, ProgramError, check};
 
-/// Most columns of one rule.
+/// Most columns of one kind in a rule.
 pub const INDEX_COLUMNS_MAX: usize = 32;
-const FORMAT: u8 = 1;
+/// Of rules whose one kind is "range".
+const FORMAT_RANGE: u8 = 1;
+/// Of all other rules.
+const FORMAT_KINDS: u8 = 2;
 
-/// Which columns of a table's pages are indexed, and their schema.
+/// Which columns of a table's pages are indexed, by which kinds, and the schema of the pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexRule {
     schema: Schema,
+    parts: Vec<Part>,
+    /// The columns of all parts, one after the other.
     columns: Vec<u16>,
 }
 
+/// A kind and the columns that it keeps.
+#[derive(Clone)]
+pub(super) struct Part {
+    kind: &'static dyn IndexKind,
+    columns: Vec<u16>,
+    types: Vec<DataType>,
+    /// Where its bytes lie in an entry.
+    bytes: Range<usize>,
+}
+
+impl Part {
+    pub(super) fn kind(&self) -> &'static dyn IndexKind {
+        self.kind
+    }
+
+    pub(super) fn columns(&self) -> &[u16] {
+        &self.columns
+    }
+
+    pub(super) fn bytes(&self) -> &Range<usize> {
+        &self.bytes
+    }
+
+    /// What is kept in `entry`, which is of the length of the rule's entries.
+    pub(super) fn kept<'a>(&'a self, entry: &'a IndexEntry) -> Kept<'a> {
+        let bytes = &entry.as_bytes()[self.bytes.clone()];
+        Kept { rows: entry.rows(), columns: &self.columns, types: &self.types, bytes }
+    }
+}
+
+impl PartialEq for Part {
+    fn eq(&self, o: &Self) -> bool {
+        (self.kind.id(), &self.columns) == (o.kind.id(), &o.columns)
+    }
+}
+
+impl Eq for Part {}
+
+impl fmt::Debug for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {:?}", self.kind.name(), self.columns)
+    }
+}
+
 impl IndexRule {
-    /// A rule over distinct columns, at most [`INDEX_COLUMNS_MAX`] of them.
+    /// A rule of the one kind "range" over distinct columns, at most [`INDEX_COLUMNS_MAX`] of them.
     ///
     /// # Errors
     /// When a column does not exist or is named twice, or there are too many.
     pub fn new(schema: Schema, columns: Vec<u16>) -> Result<Self, ProgramError> {
+        Self::of_kinds(schema, vec![(&range::Range, columns)])
+    }
+
+    /// A rule of distinct kinds, each over distinct columns.
+    ///
+    /// # Errors
+    /// When there is no kind, a kind or one of its columns is named twice, a column does not exist or is of a type that
+    /// the kind does not keep, there are too many columns, or the entries were longer than [`ENTRY_BYTES_MAX`].
+    pub fn of_kinds(
+        schema: Schema,
+        kinds: Vec<(&'static dyn IndexKind, Vec<u16>)>,
+    ) -> Result<Self, ProgramError> {
         check::check_schema(&schema)?;
-        let (got, max) = (columns.len(), INDEX_COLUMNS_MAX);
-        if got > max {
-            return Err(ProgramError::TooLarge { what: "indexed columns", got, max });
+        if kinds.is_empty() {
+            return Err(ProgramError::BadRule("it has no kind"));
         }
-        for (i, &column) in columns.iter().enumerate() {
-            if usize::from(column) >= schema.columns.len() {
-                return Err(ProgramError::NoSuchColumn { column, columns: schema.columns.len() });
+        let mut end = HEADER_BYTES;
+        let mut parts: Vec<Part> = Vec::with_capacity(kinds.len());
+        for (kind, columns) in kinds {
+            if parts.iter().any(|p| p.kind.id() == kind.id()) {
+                return Err(ProgramError::BadRule("a kind is named twice"));
             }
-            if columns[..i].contains(&column) {
-                return Err(ProgramError::BadRule("a column is indexed twice"));
-            }
+            let types = kept_types(&schema, kind, &columns)?;
+            let start = end;
+            end += kind.entry_bytes(&types);
+            parts.push(Part { kind, columns, types, bytes: start..end });
         }
-        Ok(Self { schema, columns })
+        if end > ENTRY_BYTES_MAX {
+            let what = "bytes in an index entry";
+            return Err(ProgramError::TooLarge { what, got: end, max: ENTRY_BYTES_MAX });
+        }
+        let columns = parts.iter().flat_map(|p| &p.columns).copied().collect();
+        Ok(Self { schema, parts, columns })
     }
 
     /// The schema of the pages.
@@ -49,19 +125,23 @@ impl IndexRule {
         &self.schema
     }
 
-    /// The indexed columns, in the order of the entries.
+    /// The columns of all kinds, in the order of the entries: a column that two kinds keep comes twice.
     pub fn columns(&self) -> &[u16] {
         &self.columns
     }
 
-    /// Bytes of each encoded entry.
-    pub fn entry_bytes(&self) -> usize {
-        8 + 16 * self.columns.len()
+    /// The kinds and the columns that each keeps, in the order of the entries.
+    pub fn kinds(&self) -> impl Iterator<Item = (&'static dyn IndexKind, &[u16])> {
+        self.parts.iter().map(|p| (p.kind, &p.columns[..]))
     }
 
-    /// The type of the `i`-th indexed column.
-    pub(crate) fn data_type(&self, i: usize) -> DataType {
-        self.schema.columns[usize::from(self.columns[i])].data_type
+    pub(super) fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Bytes of each entry.
+    pub fn entry_bytes(&self) -> usize {
+        self.parts.last().map_or(HEADER_BYTES, |p| p.bytes.end)
     }
 
     /// The entry of a page.
@@ -72,18 +152,69 @@ impl IndexRule {
         IndexEntry::of(self, source)
     }
 
+    /// Compares an entry with what the rule makes.
+    ///
+    /// # Errors
+    /// When the rule makes no such entry.
+    pub fn check(&self, entry: &IndexEntry) -> Result<(), ProgramError> {
+        if entry.encoded_bytes() != self.entry_bytes() {
+            return Err(corrupt("index entry", entry.encoded_bytes()));
+        }
+        for p in &self.parts {
+            p.kind.check(&p.kept(entry)).map_err(|at| corrupt("index entry", p.bytes.start + at))?;
+        }
+        Ok(())
+    }
+
+    /// The first column of which `entry` denies something that `own`, made of the rows of the page, says; `None` where
+    /// the entry is sound.
+    ///
+    /// # Panics
+    /// When one of the two is not of the length of the rule's entries.
+    pub fn denied(&self, entry: &IndexEntry, own: &IndexEntry) -> Option<u16> {
+        self.parts.iter().find_map(|p| Some(p.columns[p.kind.denies(&p.kept(entry), &p.kept(own))?]))
+    }
+
+    /// What all kinds together know of the values of a column; `None` when that is nothing.
+    ///
+    /// # Panics
+    /// When the entry is not of the length of the rule's entries.
+    pub fn bounds(&self, entry: &IndexEntry, column: u16) -> Option<Bounds> {
+        let of = |p: &Part| {
+            let place = p.columns.iter().position(|&c| c == column)?;
+            p.kind.bounds(&p.kept(entry), place)
+        };
+        self.parts.iter().filter_map(of).reduce(|a, b| Bounds {
+            keys: a.keys.zip(b.keys).map(|(a, b)| (a.0.max(b.0), a.1.min(b.1))),
+            has_nulls: a.has_nulls && b.has_nulls,
+        })
+    }
+
     /// The rule as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut b = vec![FORMAT];
+        let one = self.range_alone();
+        let mut b = vec![if one { FORMAT_RANGE } else { FORMAT_KINDS }];
         b.extend(self.schema.version.to_le_bytes());
         b.extend((self.schema.columns.len() as u16).to_le_bytes());
         for c in &self.schema.columns {
             let (tag, precision, scale) = c.data_type.tag();
             b.extend([tag, precision, scale, u8::from(c.nullable)]);
         }
-        b.extend((self.columns.len() as u16).to_le_bytes());
-        self.columns.iter().for_each(|c| b.extend(c.to_le_bytes()));
+        if !one {
+            b.push(self.parts.len() as u8);
+        }
+        for p in &self.parts {
+            if !one {
+                b.push(p.kind.id());
+            }
+            b.extend((p.columns.len() as u16).to_le_bytes());
+            p.columns.iter().for_each(|c| b.extend(c.to_le_bytes()));
+        }
         b
+    }
+
+    fn range_alone(&self) -> bool {
+        matches!(&self.parts[..], [one] if one.kind.id() == range::Range.id())
     }
 
     /// The rule in these bytes.
@@ -91,9 +222,10 @@ impl IndexRule {
     /// # Errors
     /// When they are not those of a rule.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ProgramError> {
+        let corrupt = |at| corrupt("index rule", at);
         let mut at = 0;
-        let format: [u8; 1] = take(bytes, &mut at)?;
-        if format[0] != FORMAT {
+        let [format] = take(bytes, &mut at)?;
+        if !(FORMAT_RANGE..=FORMAT_KINDS).contains(&format) {
             return Err(corrupt(0));
         }
         let version = u32::from_le_bytes(take(bytes, &mut at)?);
@@ -107,22 +239,56 @@ impl IndexRule {
             }
             columns.push(ColumnType { data_type, nullable: nullable == 1 });
         }
-        let count = u16::from_le_bytes(take(bytes, &mut at)?);
-        let indexed =
-            (0..count).map(|_| take(bytes, &mut at).map(u16::from_le_bytes)).collect::<Result<_, _>>()?;
+        let count = if format == FORMAT_RANGE { 1 } else { take::<1>(bytes, &mut at)?[0] };
+        let mut kinds: Vec<(&'static dyn IndexKind, Vec<u16>)> = Vec::new();
+        for _ in 0..count {
+            let id = if format == FORMAT_RANGE { range::Range.id() } else { take::<1>(bytes, &mut at)?[0] };
+            let kind =
+                kind(id).ok_or(ProgramError::BadRule("an index kind that this version does not know"))?;
+            let count = u16::from_le_bytes(take(bytes, &mut at)?);
+            let indexed =
+                (0..count).map(|_| take(bytes, &mut at).map(u16::from_le_bytes)).collect::<Result<_, _>>()?;
+            kinds.push((kind, indexed));
+        }
         if at != bytes.len() {
             return Err(corrupt(at));
         }
-        Self::new(Schema { version, columns }, indexed)
+        let rule = Self::of_kinds(Schema { version, columns }, kinds)?;
+        if format == FORMAT_KINDS && rule.range_alone() {
+            return Err(corrupt(0));
+        }
+        Ok(rule)
     }
 }
 
-fn corrupt(at: usize) -> ProgramError {
-    ProgramError::Corrupt { what: "index rule", at }
+/// The types of the columns that a kind is to keep.
+fn kept_types(schema: &Schema, kind: &dyn IndexKind, columns: &[u16]) -> Result<Vec<DataType>, ProgramError> {
+    let (got, max) = (columns.len(), INDEX_COLUMNS_MAX);
+    if got > max {
+        return Err(ProgramError::TooLarge { what: "indexed columns", got, max });
+    }
+    let mut types = Vec::with_capacity(got);
+    for (i, &column) in columns.iter().enumerate() {
+        let Some(c) = schema.columns.get(usize::from(column)) else {
+            return Err(ProgramError::NoSuchColumn { column, columns: schema.columns.len() });
+        };
+        if columns[..i].contains(&column) {
+            return Err(ProgramError::BadRule("a column is indexed twice"));
+        }
+        if !kind.keeps(c.data_type) {
+            return Err(ProgramError::BadRule("a column is of a type that the kind does not keep"));
+        }
+        types.push(c.data_type);
+    }
+    Ok(types)
+}
+
+pub(super) fn corrupt(what: &'static str, at: usize) -> ProgramError {
+    ProgramError::Corrupt { what, at }
 }
 
 fn take<const N: usize>(bytes: &[u8], at: &mut usize) -> Result<[u8; N], ProgramError> {
-    let field = bytes.get(*at..).and_then(|b| b.first_chunk::<N>()).ok_or(corrupt(*at))?;
+    let field = bytes.get(*at..).and_then(|b| b.first_chunk::<N>()).ok_or(corrupt("index rule", *at))?;
     *at += N;
     Ok(*field)
 }
@@ -159,7 +325,46 @@ mod tests {
             flipped[n] ^= 0x80;
             assert_ne!(IndexRule::from_bytes(&flipped), Ok(rule()), "byte {n} flipped");
         }
-        assert_eq!(IndexRule::from_bytes(&[bytes, vec![0]].concat()), Err(corrupt(59)));
+        assert_eq!(IndexRule::from_bytes(&[bytes, vec![0]].concat()), Err(corrupt("index rule", 59)));
+    }
+
+    /// Images that were written before there were kinds have these bytes, and versions of then read them.
+    #[test]
+    fn a_rule_of_ranges_has_the_bytes_that_it_had_before_kinds() {
+        let column = |data_type, nullable| ColumnType { data_type, nullable };
+        let columns = vec![
+            column(DataType::Integer, false),
+            column(DataType::Decimal { precision: 15, scale: 2 }, true),
+            column(DataType::Text, true),
+        ];
+        let rule = IndexRule::new(Schema { version: 0x0403_0201, columns }, vec![2, 0]).unwrap();
+        let tag = |t: DataType| t.tag().0;
+        let decimal = tag(DataType::Decimal { precision: 15, scale: 2 });
+        let expected = [
+            &[1, 1, 2, 3, 4, 3, 0][..],
+            &[tag(DataType::Integer), 0, 0, 0, decimal, 15, 2, 1, tag(DataType::Text), 0, 0, 1],
+            &[2, 0, 2, 0, 0, 0],
+        ];
+        assert_eq!(rule.to_bytes(), expected.concat());
+        assert_eq!(rule.entry_bytes(), 8 + 2 * 16);
+    }
+
+    #[test]
+    fn a_rule_has_one_form_as_bytes() {
+        let s = Schema {
+            version: 1,
+            columns: vec![ColumnType { data_type: DataType::Integer, nullable: false }],
+        };
+        let one = IndexRule::new(s, vec![0]).unwrap().to_bytes();
+        let schema_bytes = one.len() - 4;
+        let with = |kinds: &[u8]| IndexRule::from_bytes(&[&[2], &one[1..schema_bytes], kinds].concat());
+        assert_eq!(with(&[1, 1, 1, 0, 0, 0]), Err(corrupt("index rule", 0)));
+        assert_eq!(with(&[0]), Err(ProgramError::BadRule("it has no kind")));
+        assert_eq!(
+            with(&[2, 1, 1, 0, 0, 0, 1, 1, 0, 0, 0]),
+            Err(ProgramError::BadRule("a kind is named twice"))
+        );
+        assert!(matches!(with(&[1, 0, 1, 0, 0, 0]), Err(ProgramError::BadRule(_))));
     }
 
     #[test]

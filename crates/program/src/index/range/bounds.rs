@@ -9,7 +9,7 @@ use crate::index::{total32, total64};
 use lode_page::Values;
 
 /// The least and the greatest key of what is not NULL, if there is such a value, and whether there is a NULL.
-pub(in crate::index) fn bounds(c: &Column) -> (Option<(u64, u64)>, bool) {
+pub(super) fn bounds(c: &Column) -> (Option<(u64, u64)>, bool) {
     let t = c.data_type();
     let mut valid = bits::all(c.rows());
     let rows = c.rows();
