@@ -18,4 +18,5 @@ pub use batch::{Align, Batch, Command, PageWrite, ReadRequest, SessionWrite};
 pub use completion::{ANSWER_BYTES_MAX, Completion, ExtentInfo, Outcome, Reply, check_answer};
 pub use device::{Budget, Device, Identity, Progress, Queue, Refused, Tag, Until};
 pub use error::{CommandError, DeviceError};
-pub use scan::{Answer, GroupRows, PageRange, PageRows, ScanCounts, ScanTask, ScanUnit};
+pub use lode_program::{Answer, GroupRows, PageRows, ScanCounts};
+pub use scan::{PageRange, ScanTask, ScanUnit};

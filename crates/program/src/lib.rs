@@ -10,6 +10,7 @@
 //! reach anything but the columns of the page in front of them.
 
 pub mod aggregate;
+pub mod answer;
 mod check;
 pub mod compact;
 mod error;
@@ -25,6 +26,7 @@ mod verdict;
 pub mod wire;
 
 pub use aggregate::{Aggregation, Call, GroupTable};
+pub use answer::{Answer, GroupRows, PageRows, ScanCounts};
 pub use check::{type_of, type_of_argument};
 pub use compact::compact;
 pub use error::{EvalError, ProgramError};
