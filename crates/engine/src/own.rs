@@ -18,7 +18,7 @@ use std::sync::Arc;
 use lode_base::{ExtentId, Lpid, TableId};
 use lode_command::{Answer, PageRange, PageRows, ScanCounts, ScanUnit};
 use lode_page::Column;
-use lode_program::{ColumnSource, Meter, Program, Selection, compact, select};
+use lode_program::{ColumnSource, Meter, Passed, Program};
 
 use crate::read::{self, PageColumns, Whole};
 use crate::snapshot::{Snapshot, View};
@@ -166,31 +166,23 @@ impl Own {
         numbers.sort_unstable();
         numbers.dedup();
         let page = self.read(snapshot, lpid, &numbers)?;
-        let mut source = Numbered { rows: page.rows, numbers: &numbers, columns: &page.columns };
+        let rows = page.rows;
+        let mut source = Numbered { numbers: &numbers, page };
         if let (Some(host), Some(_)) = (snapshot.host(), program.filter()) {
-            host.computes(HostWork::Filter, page.rows as u64);
+            host.computes(HostWork::Filter, rows as u64);
         }
-        let selected = select(program, &mut source, &mut Meter::default())
+        let passed = Passed::of(program, &mut source, &mut Meter::default())
             .map_err(|e| EngineError::invalid("", e.to_string()))?;
-        let count = selected.count(page.rows);
         counts.pages += 1;
         counts.pages_read += 1;
-        counts.rows_in += page.rows as u64;
-        counts.rows_out += count as u64;
-        if count == 0 {
+        counts.rows_in += rows as u64;
+        counts.rows_out += passed.count() as u64;
+        if passed.count() == 0 {
             return Ok(None);
         }
-        let selection = if all { Selection::All } else { selected };
-        let columns = program.projection().iter();
-        let columns = columns.map(|c| compact(source.at(*c), &selection)).collect();
-        let rows = selection.count(page.rows) as u32;
-        let slots = match (program.slots(), &selection, page.slots) {
-            (false, _, _) => None,
-            (true, Selection::All, slots) => slots,
-            (true, s, None) => Some(s.slots(page.rows)),
-            (true, s, Some(of)) => Some(s.slots(page.rows).into_iter().map(|row| of[row as usize]).collect()),
-        };
-        Ok(Some(PageRows { lpid, rows, columns, slots }))
+        let come_out = if all { Passed::unfiltered(rows) } else { passed };
+        let Ok(rows) = come_out.rows_of(program, lpid, &mut source);
+        Ok(Some(rows))
     }
 
     /// The statistics of a table with changes: those at the begin, widened by what was put in.
@@ -222,27 +214,25 @@ impl Own {
     }
 }
 
-/// Columns by their numbers, ascending.
+/// Columns of a page by their numbers, ascending.
 struct Numbered<'a> {
-    rows: usize,
     numbers: &'a [u16],
-    columns: &'a [Column],
-}
-
-impl Numbered<'_> {
-    fn at(&self, column: u16) -> &Column {
-        &self.columns[self.numbers.binary_search(&column).expect("the columns of the program were read")]
-    }
+    page: PageColumns,
 }
 
 impl ColumnSource for Numbered<'_> {
     type Error = Infallible;
 
     fn rows(&self) -> usize {
-        self.rows
+        self.page.rows
     }
 
     fn column(&mut self, column: u16) -> Result<Column, Infallible> {
-        Ok(self.at(column).clone())
+        let at = self.numbers.binary_search(&column).expect("the columns of the program were read");
+        Ok(self.page.columns[at].clone())
+    }
+
+    fn slots(&self) -> Option<&[u32]> {
+        self.page.slots.as_deref()
     }
 }

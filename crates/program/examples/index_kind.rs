@@ -12,7 +12,7 @@ use std::convert::Infallible;
 
 use lode_base::PageBuf;
 use lode_page::{Column, ColumnType, DataType, Schema, Value, Values};
-use lode_program::index::{IndexKind, Kept, Leaf, Outcomes, range::Range, verdict};
+use lode_program::index::{IndexKind, Kept, KindColumns, Leaf, Outcomes, range::Range, verdict};
 use lode_program::{ColumnSource, CompareOp, Expr, IndexRule, Program, Verdict};
 
 /// The kind "members": a bit for each value that occurs, among 64.
@@ -104,7 +104,7 @@ fn main() {
     let values = Values::Fixed { width: 4, data: PageBuf::from_values(&[10i32, 20, 30]) };
     let mut page = Page(Column::new(t, 3, None, values).expect("a good column"));
     let equals = |v| Expr::compare(CompareOp::Eq, Expr::Column(0), Expr::Const(Value::Int(v), t));
-    let rules: [(&str, Vec<(&'static dyn IndexKind, Vec<u16>)>); 3] = [
+    let rules: [(&str, Vec<KindColumns>); 3] = [
         ("range", vec![(&Range, vec![0])]),
         ("members", vec![(&Members, vec![0])]),
         ("range and members", vec![(&Range, vec![0]), (&Members, vec![0])]),

@@ -1,8 +1,8 @@
 //! Typed programs that the drive runs: checked once, then evaluated over the columns of one page. Pure.
 //!
 //! ```text
-//!   Expr ── Program::check ─► Program ── select(columns) ─► Selection ── compact ─► the rows that passed
-//!   Program with Aggregation ── GroupTable ─► partial groups of the rows that passed
+//!   Expr ── Program::check ─► Program ── Passed::of(columns of a page) ─► rows_of ─► the rows that pass
+//!   Program with Aggregation ── Passed::group, GroupTable ─► partial groups of the rows that pass
 //!   Schema ── IndexRule ── entry(columns) ─► IndexEntry ── verdict(program) ─► leave the page unread, or read it
 //! ```
 //!
@@ -18,6 +18,7 @@ pub mod eval;
 pub mod expr;
 pub mod index;
 mod like;
+mod passed;
 mod plan;
 pub mod program;
 pub mod selection;
@@ -33,6 +34,7 @@ pub use error::{EvalError, ProgramError};
 pub use eval::{ColumnSource, Meter, select};
 pub use expr::{ArithOp, CompareOp, Expr};
 pub use index::{IndexEntry, IndexKind, IndexRule, key_of, may_match, value_of};
+pub use passed::Passed;
 pub use program::Program;
 pub use selection::{RowMask, Selection};
 pub use verdict::Verdict;

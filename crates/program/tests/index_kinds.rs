@@ -8,14 +8,14 @@ mod example;
 use common::random::{self, Rng, TYPES};
 use common::{Memory, naive, schema};
 use lode_page::DataType;
-use lode_program::index::{IndexKind, KINDS, covers, kind, verdict};
+use lode_program::index::{IndexKind, KINDS, KindColumns, covers, kind, verdict};
 use lode_program::{IndexEntry, IndexRule, Program, Verdict, key_of};
 use proptest::prelude::*;
 
 /// The kinds of a random rule, each with columns that it keeps.
-fn kinds(rng: &mut Rng) -> Vec<(&'static dyn IndexKind, Vec<u16>)> {
+fn kinds(rng: &mut Rng) -> Vec<KindColumns> {
     let all = KINDS.iter().copied().chain([&example::Members as &dyn IndexKind]);
-    let mut kinds: Vec<(&'static dyn IndexKind, Vec<u16>)> = Vec::new();
+    let mut kinds: Vec<KindColumns> = Vec::new();
     for k in all {
         if rng.one_in(4) {
             continue;

@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use lode_base::{Lpid, PageBuf};
-use lode_command::CommandError;
+use lode_command::{CommandError, check_answer};
 use lode_page::{Column, PageError, Schema, TablePage};
 use lode_program::ColumnSource;
 
@@ -57,7 +57,7 @@ impl<F: FnMut(Range<u32>) -> Result<PageBuf, CommandError>> PageColumns<F> {
     }
 
     /// Reads what is missing of `columns`, neighbours together.
-    pub(crate) fn fetch_all(&mut self, columns: &[u16]) -> Result<(), CommandError> {
+    fn fetch_all(&mut self, columns: &[u16]) -> Result<(), CommandError> {
         let missing = columns.iter().map(|&c| usize::from(c)).filter(|&c| self.columns[c].is_none());
         let mut segments: Vec<_> = missing.map(|c| self.page.segment(c)).collect();
         segments.retain(|s| self.piece(s).is_none());
@@ -112,6 +112,14 @@ impl<F: FnMut(Range<u32>) -> Result<PageBuf, CommandError>> ColumnSource for Pag
         let c = self.page.decode(i, bytes).map_err(|e| page_error(self.lpid, &e))?;
         self.columns[i] = Some(c.clone());
         Ok(c)
+    }
+
+    fn announce(&mut self, columns: &[u16]) -> Result<(), CommandError> {
+        self.fetch_all(columns)
+    }
+
+    fn answered(&self, bytes: u64) -> Result<(), CommandError> {
+        check_answer(bytes)
     }
 }
 

@@ -11,11 +11,9 @@
 use std::sync::Arc;
 
 use lode_base::EXTENT_PAGES;
-use lode_command::{Answer, CommandError, GroupRows, PageRange, PageRows, ScanTask, ScanUnit, check_answer};
+use lode_command::{Answer, CommandError, GroupRows, PageRange, PageRows, ScanTask, ScanUnit};
 use lode_page::{Column, ops};
-use lode_program::{
-    ColumnSource, EvalError, GroupTable, Meter, Program, Selection, compact, may_match, select,
-};
+use lode_program::{ColumnSource, EvalError, GroupTable, Meter, Passed, Program, may_match};
 
 use crate::compute::columns::{PageColumns, bad_page};
 use crate::compute::{Located, PageAccess, PageCost};
@@ -215,31 +213,27 @@ impl ScanRun {
         let mut meter = Meter::default();
         let mut columns = PageColumns::open(at.lpid, at.len_bytes(), program.schema(), fetch)?;
         let rows = columns.rows();
-        let selection = select(program, &mut columns, &mut meter).map_err(|e| match e {
+        let passed = Passed::of(program, &mut columns, &mut meter).map_err(|e| match e {
             EvalError::Source(e) => e,
             e => bad_page(at.lpid, e),
         })?;
-        let passed = selection.count(rows);
         let mut answer = None;
-        let mut rows_out = passed;
-        if let (Some(table), true) = (&mut self.groups, passed > 0) {
-            columns.fetch_all(program.aggregate_columns())?;
+        let mut rows_out = passed.count();
+        if let (Some(table), true) = (&mut self.groups, rows_out > 0) {
             let mut full = |groups, columns| {
                 answer_groups(unit, groups, columns);
             };
-            table.take(program, &mut columns, &selection, &mut full).map_err(|e| match e {
+            passed.group(program, &mut columns, table, &mut full).map_err(|e| match e {
                 EvalError::Source(e) => e,
                 EvalError::Overflow => CommandError::Overflow(at.lpid),
                 e => bad_page(at.lpid, e),
             })?;
-        } else if passed > 0 {
-            let a = match task.answer {
-                Answer::Rows => project(program, &mut columns, &selection, at)?,
-                _ => project(program, &mut columns, &Selection::All, at)?,
-            };
+        } else if rows_out > 0 {
+            let come_out = if task.answer == Answer::Rows { passed } else { Passed::unfiltered(rows) };
+            let a = come_out.rows_of(program, at.lpid, &mut columns)?;
             let left = self.rows_left.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
-            rows_out = passed.min(left);
-            answer = Some(if passed > left { first_rows(a, left) } else { a });
+            answer = Some(if rows_out > left { first_rows(a, left) } else { a });
+            rows_out = rows_out.min(left);
         }
         if let Some(left) = &mut self.rows_left {
             *left -= rows_out as u64;
@@ -259,37 +253,6 @@ fn answer_groups(unit: &mut ScanUnit, groups: usize, columns: Vec<Column>) -> u6
     unit.counts.groups_out += groups as u64;
     unit.groups.push(rows);
     bytes
-}
-
-/// The projected columns of the selected rows. Of all rows they are the page's own, without a copy.
-fn project<F>(
-    program: &Program,
-    columns: &mut PageColumns<F>,
-    selection: &Selection,
-    at: &Located,
-) -> Result<PageRows, CommandError>
-where
-    F: FnMut(std::ops::Range<u32>) -> Result<lode_base::PageBuf, CommandError>,
-{
-    let rows = columns.rows();
-    columns.fetch_all(program.projection())?;
-    // A program may name a column many times.
-    let mut bytes = 0;
-    let projected = program.projection().iter().map(|&c| {
-        let column = compact(&columns.column(c)?, selection);
-        bytes += column.link_bytes() as u64;
-        check_answer(bytes).map(|()| column)
-    });
-    let slots = match selection {
-        Selection::Some(_) if program.slots() => Some(selection.slots(rows)),
-        _ => None,
-    };
-    Ok(PageRows {
-        lpid: at.lpid,
-        rows: selection.count(rows) as u32,
-        columns: projected.collect::<Result<_, CommandError>>()?,
-        slots,
-    })
 }
 
 /// The first `rows` rows of an answer.

@@ -35,6 +35,29 @@ pub trait ColumnSource {
     /// # Errors
     /// When it can not be read.
     fn column(&mut self, column: u16) -> Result<Column, Self::Error>;
+
+    /// These columns are asked for next: a source that reads them may do so together.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn announce(&mut self, columns: &[u16]) -> Result<(), Self::Error> {
+        let _ = columns;
+        Ok(())
+    }
+
+    /// So many bytes of an answer's columns were made: a source whose answers are bounded refuses.
+    ///
+    /// # Errors
+    /// When that is too much.
+    fn answered(&self, bytes: u64) -> Result<(), Self::Error> {
+        let _ = bytes;
+        Ok(())
+    }
+
+    /// Where the source shows fewer rows than the page has: which row of the page each is.
+    fn slots(&self) -> Option<&[u32]> {
+        None
+    }
 }
 
 /// What evaluation took.

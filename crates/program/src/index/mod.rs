@@ -25,7 +25,7 @@ pub use entry::{ENTRY_BYTES_MAX, IndexEntry};
 pub use key::{key_of, value_of};
 pub(crate) use key::{order_of, total32, total64};
 pub use leaf::{Leaf, Outcomes};
-pub use rule::{INDEX_COLUMNS_MAX, IndexRule};
+pub use rule::{INDEX_COLUMNS_MAX, IndexRule, KindColumns};
 pub use verdict::{covers, may_match, verdict};
 
 /// The kinds of index, by ascending id.

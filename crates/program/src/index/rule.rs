@@ -26,6 +26,9 @@ const FORMAT_RANGE: u8 = 1;
 /// Of all other rules.
 const FORMAT_KINDS: u8 = 2;
 
+/// A kind and the columns that it keeps.
+pub type KindColumns = (&'static dyn IndexKind, Vec<u16>);
+
 /// Which columns of a table's pages are indexed, by which kinds, and the schema of the pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexRule {
@@ -93,10 +96,7 @@ impl IndexRule {
     /// # Errors
     /// When there is no kind, a kind or one of its columns is named twice, a column does not exist or is of a type that
     /// the kind does not keep, there are too many columns, or the entries were longer than [`ENTRY_BYTES_MAX`].
-    pub fn of_kinds(
-        schema: Schema,
-        kinds: Vec<(&'static dyn IndexKind, Vec<u16>)>,
-    ) -> Result<Self, ProgramError> {
+    pub fn of_kinds(schema: Schema, kinds: Vec<KindColumns>) -> Result<Self, ProgramError> {
         check::check_schema(&schema)?;
         if kinds.is_empty() {
             return Err(ProgramError::BadRule("it has no kind"));
@@ -240,7 +240,7 @@ impl IndexRule {
             columns.push(ColumnType { data_type, nullable: nullable == 1 });
         }
         let count = if format == FORMAT_RANGE { 1 } else { take::<1>(bytes, &mut at)?[0] };
-        let mut kinds: Vec<(&'static dyn IndexKind, Vec<u16>)> = Vec::new();
+        let mut kinds: Vec<KindColumns> = Vec::new();
         for _ in 0..count {
             let id = if format == FORMAT_RANGE { range::Range.id() } else { take::<1>(bytes, &mut at)?[0] };
             let kind =

@@ -9,7 +9,6 @@
 //! dropping a partition cancels its task.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
@@ -18,7 +17,7 @@ use lode_base::Lpid;
 use lode_command::{Answer, PageRange, PageRows};
 use lode_engine::{HostWork, PageColumns, ReadAhead, Scan};
 use lode_page::Column;
-use lode_program::{ColumnSource, Meter, Program, Selection, compact, select};
+use lode_program::{ColumnSource, EvalError, Meter, Passed, Program};
 
 use super::batches::Batches;
 use super::metrics::ScanMetrics;
@@ -219,63 +218,78 @@ fn read_page(
     exact: bool,
     metrics: &ScanMetrics,
 ) -> Result<Option<PageRows>> {
-    let read = |columns: &[u16]| {
-        let page = spec.snapshot.read_columns(lpid, columns).map_err(engine_error)?;
-        metrics.link(page.link_bytes_down, page.link_bytes_up, &spec.counts);
-        Ok::<PageColumns, DataFusionError>(page)
-    };
     metrics.page_read(&spec.counts);
-    if !exact || program.filter().is_none() {
-        let page = read(program.projection())?;
-        spec.computes(HostWork::Scan, page.rows as u64);
-        let slots = page.slots.filter(|_| program.slots());
-        return Ok(Some(PageRows { lpid, rows: page.rows as u32, columns: page.columns, slots }));
-    }
-    let filter_columns = program.filter_columns();
-    let page = read(filter_columns)?;
+    let exact = exact && program.filter().is_some();
+    let first = if exact { program.filter_columns() } else { program.projection() };
+    let mut page = PoolPage::open(spec, metrics, lpid, first)?;
     let rows = page.rows;
     spec.computes(HostWork::Scan, rows as u64);
+    if !exact {
+        return Passed::unfiltered(rows).rows_of(program, lpid, &mut page).map(Some);
+    }
     spec.computes(HostWork::Filter, rows as u64);
-    let mut source = ReadColumns { rows, numbers: filter_columns, columns: &page.columns };
-    let selection = select(program, &mut source, &mut Meter::default())
-        .map_err(|e| DataFusionError::External(Box::new(e)))?;
-    let count = selection.count(rows);
-    if count == 0 {
+    let passed = Passed::of(program, &mut page, &mut Meter::default()).map_err(|e| match e {
+        EvalError::Source(e) => e,
+        e => DataFusionError::External(e.to_string().into()),
+    })?;
+    if passed.count() == 0 {
         return Ok(None);
     }
-    let at = |c: &u16| filter_columns.binary_search(c);
-    let others: Vec<u16> = program.projection().iter().filter(|c| at(c).is_err()).copied().collect();
-    let mut others = if others.is_empty() { Vec::new() } else { read(&others)?.columns }.into_iter();
-    let columns = program.projection().iter().map(|c| match at(c) {
-        Ok(i) => compact(&page.columns[i], &selection),
-        Err(_) => compact(&others.next().expect("each other column was read"), &selection),
-    });
-    let columns = columns.collect();
-    let slots = match (program.slots(), page.slots) {
-        (false, _) => None,
-        (true, None) => (!matches!(selection, Selection::All)).then(|| selection.slots(rows)),
-        // Of a page that the transaction deleted rows of.
-        (true, Some(of)) => Some(selection.slots(rows).into_iter().map(|row| of[row as usize]).collect()),
-    };
-    Ok(Some(PageRows { lpid, rows: count as u32, columns, slots }))
+    passed.rows_of(program, lpid, &mut page).map(Some)
 }
 
-/// The filter's columns of a page, already read.
-struct ReadColumns<'a> {
+/// A page that is read through the buffer pool, columns that are needed together by one read.
+struct PoolPage<'a> {
+    spec: &'a ScanSpec,
+    metrics: &'a ScanMetrics,
+    lpid: Lpid,
     rows: usize,
-    numbers: &'a [u16],
-    columns: &'a [Column],
+    slots: Option<Vec<u32>>,
+    columns: Vec<(u16, Column)>,
 }
 
-impl ColumnSource for ReadColumns<'_> {
-    type Error = Infallible;
+impl<'a> PoolPage<'a> {
+    /// Reads these columns of the page.
+    fn open(spec: &'a ScanSpec, metrics: &'a ScanMetrics, lpid: Lpid, columns: &[u16]) -> Result<Self> {
+        let mut page = Self { spec, metrics, lpid, rows: 0, slots: None, columns: Vec::new() };
+        let read = page.read(columns)?;
+        (page.rows, page.slots) = (read.rows, read.slots);
+        page.columns.extend(columns.iter().copied().zip(read.columns));
+        Ok(page)
+    }
+
+    fn read(&self, columns: &[u16]) -> Result<PageColumns> {
+        let page = self.spec.snapshot.read_columns(self.lpid, columns).map_err(engine_error)?;
+        self.metrics.link(page.link_bytes_down, page.link_bytes_up, &self.spec.counts);
+        Ok(page)
+    }
+
+    fn known(&self, column: u16) -> Option<&Column> {
+        self.columns.iter().find(|(c, _)| *c == column).map(|(_, column)| column)
+    }
+}
+
+impl ColumnSource for PoolPage<'_> {
+    type Error = DataFusionError;
 
     fn rows(&self) -> usize {
         self.rows
     }
 
-    fn column(&mut self, column: u16) -> std::result::Result<Column, Infallible> {
-        let i = self.numbers.binary_search(&column).expect("a program reads the columns of its filter only");
-        Ok(self.columns[i].clone())
+    fn column(&mut self, column: u16) -> Result<Column> {
+        Ok(self.known(column).expect("a column is announced before it is asked for").clone())
+    }
+
+    fn announce(&mut self, columns: &[u16]) -> Result<()> {
+        let others: Vec<u16> = columns.iter().filter(|&&c| self.known(c).is_none()).copied().collect();
+        if !others.is_empty() {
+            let read = self.read(&others)?;
+            self.columns.extend(others.into_iter().zip(read.columns));
+        }
+        Ok(())
+    }
+
+    fn slots(&self) -> Option<&[u32]> {
+        self.slots.as_deref()
     }
 }
