@@ -253,7 +253,7 @@ impl Core {
         if check_answer(pages_max * entry_bytes).is_err() {
             let mut mapped = 0;
             for range in pages {
-                mapped += UnitAccess::new(self, view).mapped(view, checked(range)?)?.len() as u64;
+                mapped += UnitAccess::new(self, view, self.options.scan_placement).mapped(view, checked(range)?)?.len() as u64;
                 check_answer(mapped * entry_bytes)?;
             }
         }
@@ -262,7 +262,7 @@ impl Core {
         let rules = self.rules.read().clone();
         for range in pages {
             let range = checked(range)?;
-            let access = UnitAccess::new(self, view);
+            let access = UnitAccess::new(self, view, self.options.scan_placement);
             // A version that a view shows may have an entry of a rule that is no more: the host could not read it.
             let mapped = access.mapped(view, range)?;
             bytes += mapped.len() as u64 * entry_bytes;

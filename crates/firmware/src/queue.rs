@@ -115,12 +115,12 @@ impl DriveQueue {
     /// A task that begins, where there is something to scan.
     fn scan_of(&self, task: ScanTask) -> Result<ScanRun, CommandError> {
         self.core.check_content()?;
-        ScanRun::new(task)
+        ScanRun::new(task, self.core.options.scan_placement)
     }
 
     /// The next unit of a task, and the rest of it.
     fn unit(&self, mut run: ScanRun, view: ViewId, mut total: ScanCounts) -> (Outcome, Option<Work>) {
-        match run.next_unit(&UnitAccess::new(&self.core, view)) {
+        match run.next_unit(&UnitAccess::new(&self.core, view, run.placement())) {
             Ok(Some(unit)) => {
                 total += unit.counts;
                 (Outcome::Unit(unit), Some(Work::Scan { run, view, total }))

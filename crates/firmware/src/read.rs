@@ -240,9 +240,9 @@ pub(crate) struct UnitAccess<'a> {
 }
 
 impl<'a> UnitAccess<'a> {
-    pub(crate) fn new(core: &'a Core, view: ViewId) -> Self {
+    pub(crate) fn new(core: &'a Core, view: ViewId, placement: ScanPlacement) -> Self {
         if let Some(m) = core.medium.model() {
-            m.read_into(match core.options.scan_placement {
+            m.read_into(match placement {
                 ScanPlacement::ScanUnit => Sink::ScanUnit,
                 ScanPlacement::Core => Sink::Dram,
             });
@@ -284,13 +284,13 @@ impl PageAccess for UnitAccess<'_> {
         Ok(found)
     }
 
-    fn charge(&self, cost: &PageCost) {
+    fn charge(&self, placement: ScanPlacement, cost: &PageCost) {
         let Some(m) = self.core.medium.model() else { return };
         let c = &m.profile().cores;
         let mut cycles = u64::from(if cost.looked_up { c.lookup_cycles } else { 0 });
         cycles += u64::from(if cost.index { c.index_cycles } else { 0 });
         cycles += u64::from(if cost.read { c.page_cycles } else { 0 });
-        match self.core.options.scan_placement {
+        match placement {
             // Each row is looked at as it passes, and added up; what comes out goes to the memory of the device. Groups
             // lie there too: a core looks each up.
             ScanPlacement::ScanUnit => {

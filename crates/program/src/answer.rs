@@ -35,6 +35,30 @@ pub struct PageRows {
     pub slots: Option<Vec<u32>>,
 }
 
+/// What can be done with a page on the way to an answer. A level of offload is a set of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Member {
+    /// Leaves pages unread that cannot have a row that passes, by their index entries.
+    PageIndex,
+    /// Knows of each row whether it passes.
+    Filter,
+    /// Makes groups of the rows that pass.
+    Aggregate,
+}
+
+impl Answer {
+    /// The members that the drive needs for it, in the order in which a page meets them. An answer without
+    /// [`Member::Filter`] names pages: something exact looks at their rows on the host.
+    pub const fn members(self) -> &'static [Member] {
+        match self {
+            Self::Mapped => &[],
+            Self::Index => &[Member::PageIndex],
+            Self::Pages | Self::Rows => &[Member::PageIndex, Member::Filter],
+            Self::Aggregate => &[Member::PageIndex, Member::Filter, Member::Aggregate],
+        }
+    }
+}
+
 impl PageRows {
     /// Bytes of this answer on the link.
     pub fn link_bytes(&self) -> u64 {

@@ -21,6 +21,9 @@ const UNIT_BYTES: u32 = 4096;
 /// Wanted segments with at most this much unwanted between them are read together.
 const GAP_BYTES_MAX: u32 = 8 << 10;
 
+/// Reads bytes of a page.
+pub(crate) type Fetch<'a> = dyn FnMut(Range<u32>) -> Result<PageBuf, CommandError> + 'a;
+
 /// An open table page and what was read of it.
 pub(crate) struct PageColumns<F> {
     lpid: Lpid,

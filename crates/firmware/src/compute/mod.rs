@@ -1,8 +1,8 @@
 //! Compute: programs run where the pages are.
 //!
 //! ```text
-//!   pages ─► mapped? ─► page index ─► open page ─► filter columns ─► filter ─┬─ projected columns ─► rows ──► unit
-//!                                                                           └─ keys, arguments ─► groups ─► unit
+//!   pages ─► mapped? ─► mechanisms: page index ─► filter ─┬─ projected columns ─► rows ──► unit
+//!                                                         └─ aggregation ─► groups ──────► unit
 //!            PageAccess: what the drive core gives; nothing else of the drive is seen from here
 //! ```
 //!
@@ -12,6 +12,7 @@
 
 mod columns;
 mod entry;
+mod mechanism;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -21,8 +22,9 @@ use std::sync::Arc;
 
 use lode_base::{Lpid, PageBuf, ViewId};
 use lode_command::{CommandError, PageRange};
-use lode_program::{IndexEntry, IndexRule};
+use lode_program::{IndexEntry, IndexRule, RowMask};
 
+use crate::ScanPlacement;
 use crate::map::Entry;
 
 pub(crate) use entry::entry_of;
@@ -56,17 +58,23 @@ pub(crate) trait PageAccess {
     /// The index entry of this very version, with the rule that it was made by; `None` when it has none.
     ///
     /// # Errors
-    /// When the entry can not be read.
+    /// When the entry cannot be read.
     fn index_entry(&self, at: &Located) -> Result<Option<(Arc<IndexRule>, IndexEntry)>, CommandError>;
 
     /// Bytes `range` of the page, verified, and how many bytes that took from the medium.
     ///
     /// # Errors
-    /// When they can not be read as they were written.
+    /// When they cannot be read as they were written.
     fn read(&self, at: &Located, range: Range<u32>) -> Result<(PageBuf, u64), CommandError>;
 
-    /// What a page took beside being read, on a modelled device.
-    fn charge(&self, cost: &PageCost);
+    /// The rows of a page of `rows` rows that the task hides, if any: they pass or not, and do not come out.
+    fn hidden(&self, at: &Located, rows: usize) -> Option<RowMask> {
+        let _ = (at, rows);
+        None
+    }
+
+    /// What a page took beside being read, on a modelled device where `placement` carries it out.
+    fn charge(&self, placement: ScanPlacement, cost: &PageCost);
 }
 
 /// What a page of a task took beside being read.

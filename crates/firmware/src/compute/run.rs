@@ -10,12 +10,13 @@
 
 use std::sync::Arc;
 
-use lode_base::EXTENT_PAGES;
+use lode_base::{EXTENT_PAGES, ViewId};
 use lode_command::{Answer, CommandError, GroupRows, PageRange, PageRows, ScanTask, ScanUnit};
-use lode_page::{Column, ops};
-use lode_program::{ColumnSource, EvalError, GroupTable, Meter, Passed, Program, may_match};
+use lode_page::ops;
+use lode_program::Program;
 
-use crate::compute::columns::{PageColumns, bad_page};
+use crate::ScanPlacement;
+use crate::compute::mechanism::{Chain, Page, PageAnswer};
 use crate::compute::{Located, PageAccess, PageCost};
 
 /// A unit whose answer is at least this large ends.
@@ -25,27 +26,32 @@ const UNIT_LOOKUPS: u32 = 64;
 
 /// A running task.
 pub(crate) struct ScanRun {
-    task: ScanTask,
+    view: ViewId,
+    pages: Vec<PageRange>,
+    unit_pages: u32,
+    chain: Chain,
+    /// What carries it out, on a modelled device.
+    placement: ScanPlacement,
     /// The range of the task that is next.
     range: usize,
     /// Pages of it that were considered.
     done_in_range: u16,
     rows_left: Option<u64>,
-    /// The groups so far, of a task that answers groups.
-    groups: Option<GroupTable>,
+    failed: bool,
 }
 
 impl ScanRun {
-    /// A task that has not begun.
+    /// A task that has not begun, carried out at `placement`.
     ///
     /// # Errors
     /// [`CommandError::Invalid`] for units of no pages, a range that leaves its extent, or an answer that is not the
     /// program's.
-    pub(crate) fn new(task: ScanTask) -> Result<Self, CommandError> {
-        if task.unit_pages == 0 {
+    pub(crate) fn new(task: ScanTask, placement: ScanPlacement) -> Result<Self, CommandError> {
+        let ScanTask { view, pages, program, answer, unit_pages, limit_rows } = task;
+        if unit_pages == 0 {
             return Err(CommandError::Invalid("a scan in units of 0 pages".into()));
         }
-        for r in &task.pages {
+        for r in &pages {
             let end = usize::from(r.first) + usize::from(r.count);
             if r.count == 0 || end > EXTENT_PAGES {
                 return Err(CommandError::Invalid(format!(
@@ -54,13 +60,15 @@ impl ScanRun {
                 )));
             }
         }
-        let groups = GroupTable::new(&task.program);
-        if groups.is_some() != (task.answer == Answer::Aggregate) {
-            let what = "a program with an aggregation answers groups, and no other does";
-            return Err(CommandError::Invalid(what.into()));
-        }
-        let rows_left = task.limit_rows.filter(|_| task.answer == Answer::Rows);
-        Ok(Self { task, range: 0, done_in_range: 0, rows_left, groups })
+        let chain = Chain::new(program, answer)?;
+        let rows_left = limit_rows.filter(|_| answer == Answer::Rows);
+        let (range, done_in_range, failed) = (0, 0, false);
+        Ok(Self { view, pages, unit_pages, chain, placement, range, done_in_range, rows_left, failed })
+    }
+
+    /// What carries it out.
+    pub(crate) fn placement(&self) -> ScanPlacement {
+        self.placement
     }
 
     /// Gives the task a program with another filter, from the next unit on.
@@ -68,13 +76,7 @@ impl ScanRun {
     /// # Panics
     /// When the program differs in anything else.
     pub(crate) fn narrow(&mut self, program: Arc<Program>) {
-        let old = &self.task.program;
-        let same = old.schema() == program.schema()
-            && old.projection() == program.projection()
-            && old.slots() == program.slots()
-            && old.aggregation() == program.aggregation();
-        assert!(same, "a running task may change its filter and nothing else");
-        self.task.program = program;
+        self.chain.narrow(program);
     }
 
     /// Does a unit of work; `None` when there is none left. A unit may answer nothing.
@@ -87,27 +89,24 @@ impl ScanRun {
         }
         let mut unit = ScanUnit::default();
         let done = self.fill(pages, &mut unit);
-        if done.is_err() {
-            self.range = self.task.pages.len();
-            self.groups = None;
-        }
+        self.failed = done.is_err();
         done.map(|()| Some(unit))
     }
 
     fn is_over(&self) -> bool {
-        let groups = self.groups.as_ref().map_or(0, GroupTable::groups);
-        self.range == self.task.pages.len() && groups == 0 || self.rows_left == Some(0)
+        let answered = self.range == self.pages.len() && !self.chain.holds();
+        self.failed || answered || self.rows_left == Some(0)
     }
 
     fn fill(&mut self, pages: &dyn PageAccess, unit: &mut ScanUnit) -> Result<(), CommandError> {
         let mut bytes = 0;
         for _ in 0..UNIT_LOOKUPS {
-            let left = u64::from(self.task.unit_pages).saturating_sub(unit.counts.pages);
-            if self.range == self.task.pages.len() || left == 0 || self.rows_left == Some(0) {
+            let left = u64::from(self.unit_pages).saturating_sub(unit.counts.pages);
+            if self.range == self.pages.len() || left == 0 || self.rows_left == Some(0) {
                 break;
             }
             let ask = self.next_range(left);
-            for at in pages.mapped(self.task.view, ask)? {
+            for at in pages.mapped(self.view, ask)? {
                 bytes += self.charged_page(pages, &at, unit)?;
                 if bytes >= UNIT_BYTES || self.rows_left == Some(0) {
                     self.advance(&ask, at.lpid.page() + 1 - ask.first);
@@ -128,42 +127,38 @@ impl ScanRun {
         at: &Located,
         unit: &mut ScanUnit,
     ) -> Result<u64, CommandError> {
-        let (before, groups_before) = (unit.counts, unit.groups.len());
-        let answer = self.page(pages, at, unit)?;
-        let now = unit.counts;
-        let passed = now.rows_out - before.rows_out;
-        let full: u64 = unit.groups[groups_before..].iter().map(GroupRows::link_bytes).sum();
-        let bytes_out = answer.as_ref().map_or(0, PageRows::link_bytes) + full;
-        let aggregation = self.task.program.aggregation();
-        pages.charge(&PageCost {
-            looked_up: true,
-            index: self.task.program.filter().is_some() && self.task.answer != Answer::Mapped,
-            read: now.pages_read > before.pages_read,
-            rows_in: now.rows_in - before.rows_in,
-            rows_out: if aggregation.is_some() { now.groups_out - before.groups_out } else { passed },
-            rows_aggregated: if aggregation.is_some() { passed } else { 0 },
-            grouped: aggregation.is_some_and(|a| !a.group_by.is_empty()),
-            bytes_out,
-        });
-        unit.pages.extend(answer);
-        Ok(bytes_out)
+        let before = (unit.groups.len(), unit.counts.groups_out);
+        let PageAnswer { mut rows, passed, mut cost } = self.chain.page(&Page { at, access: pages }, unit)?;
+        let mut rows_out = passed;
+        if let Some(left) = &mut self.rows_left {
+            rows_out = passed.min(*left);
+            *left -= rows_out;
+            rows = rows.map(|r| if passed > rows_out { first_rows(r, rows_out as usize) } else { r });
+        }
+        unit.counts.rows_out += rows_out;
+        let full: u64 = unit.groups[before.0..].iter().map(GroupRows::link_bytes).sum();
+        cost.bytes_out = rows.as_ref().map_or(0, PageRows::link_bytes) + full;
+        let groups = unit.counts.groups_out - before.1;
+        cost.rows_out = if self.chain.program().aggregation().is_some() { groups } else { rows_out };
+        pages.charge(self.placement, &cost);
+        unit.pages.extend(rows);
+        Ok(cost.bytes_out)
     }
 
     /// After the last page, the groups that are left.
     fn last_groups(&mut self, pages: &dyn PageAccess, unit: &mut ScanUnit) {
-        if self.range == self.task.pages.len()
-            && let Some(table) = &mut self.groups
-            && table.groups() > 0
-        {
-            let (groups, columns) = table.drain(&self.task.program);
-            let bytes_out = answer_groups(unit, groups, columns);
-            pages.charge(&PageCost { rows_out: groups as u64, bytes_out, ..PageCost::default() });
+        if self.range == self.pages.len() && self.chain.holds() {
+            let before = (unit.groups.len(), unit.counts.groups_out);
+            self.chain.end(unit);
+            let rows_out = unit.counts.groups_out - before.1;
+            let bytes_out = unit.groups[before.0..].iter().map(GroupRows::link_bytes).sum();
+            pages.charge(self.placement, &PageCost { rows_out, bytes_out, ..PageCost::default() });
         }
     }
 
     /// The next pages to look at, `pages_max` at most.
     fn next_range(&self, pages_max: u64) -> PageRange {
-        let r = self.task.pages[self.range];
+        let r = self.pages[self.range];
         let left = r.count - self.done_in_range;
         let count = pages_max.min(left.into()) as u16;
         PageRange { extent: r.extent, first: r.first + self.done_in_range, count }
@@ -172,87 +167,10 @@ impl ScanRun {
     fn advance(&mut self, asked: &PageRange, pages: u16) {
         assert!((1..=asked.count).contains(&pages), "the drive core answered a page that was not asked for");
         self.done_in_range += pages;
-        if self.done_in_range == self.task.pages[self.range].count {
+        if self.done_in_range == self.pages[self.range].count {
             (self.range, self.done_in_range) = (self.range + 1, 0);
         }
     }
-
-    /// What one page answers, if anything.
-    fn page(
-        &mut self,
-        pages: &dyn PageAccess,
-        at: &Located,
-        unit: &mut ScanUnit,
-    ) -> Result<Option<PageRows>, CommandError> {
-        unit.counts.pages += 1;
-        let task = &self.task;
-        let program = &*task.program;
-        let identity = PageRows { lpid: at.lpid, rows: 0, columns: Vec::new(), slots: None };
-        if task.answer == Answer::Mapped {
-            return Ok(Some(identity));
-        }
-        if program.filter().is_some()
-            && let Some((rule, entry)) = pages.index_entry(at)?
-            && rule.schema() == program.schema()
-            && !may_match(program, &rule, &entry)
-        {
-            unit.counts.pages_skipped += 1;
-            return Ok(None);
-        }
-        if task.answer == Answer::Index {
-            return Ok(Some(identity));
-        }
-
-        unit.counts.pages_read += 1;
-        let mut media_bytes = 0;
-        let fetch = |range| {
-            let (bytes, from_media) = pages.read(at, range)?;
-            media_bytes += from_media;
-            Ok(bytes)
-        };
-        let mut meter = Meter::default();
-        let mut columns = PageColumns::open(at.lpid, at.len_bytes(), program.schema(), fetch)?;
-        let rows = columns.rows();
-        let passed = Passed::of(program, &mut columns, &mut meter).map_err(|e| match e {
-            EvalError::Source(e) => e,
-            e => bad_page(at.lpid, e),
-        })?;
-        let mut answer = None;
-        let mut rows_out = passed.count();
-        if let (Some(table), true) = (&mut self.groups, rows_out > 0) {
-            let mut full = |groups, columns| {
-                answer_groups(unit, groups, columns);
-            };
-            passed.group(program, &mut columns, table, &mut full).map_err(|e| match e {
-                EvalError::Source(e) => e,
-                EvalError::Overflow => CommandError::Overflow(at.lpid),
-                e => bad_page(at.lpid, e),
-            })?;
-        } else if rows_out > 0 {
-            let come_out = if task.answer == Answer::Rows { passed } else { Passed::unfiltered(rows) };
-            let a = come_out.rows_of(program, at.lpid, &mut columns)?;
-            let left = self.rows_left.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
-            answer = Some(if rows_out > left { first_rows(a, left) } else { a });
-            rows_out = rows_out.min(left);
-        }
-        if let Some(left) = &mut self.rows_left {
-            *left -= rows_out as u64;
-        }
-        unit.counts.media_bytes += media_bytes;
-        unit.counts.rows_in += rows as u64;
-        unit.counts.rows_out += rows_out as u64;
-        unit.counts.values_compared += meter.values_compared;
-        Ok(answer)
-    }
-}
-
-/// Puts groups into the answer: how many bytes they take.
-fn answer_groups(unit: &mut ScanUnit, groups: usize, columns: Vec<Column>) -> u64 {
-    let rows = GroupRows { rows: groups as u32, columns };
-    let bytes = rows.link_bytes();
-    unit.counts.groups_out += groups as u64;
-    unit.groups.push(rows);
-    bytes
 }
 
 /// The first `rows` rows of an answer.

@@ -1,7 +1,7 @@
 //! Every answer level against rows evaluated by hand, over pages of both shapes, with and without index entries.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,7 +9,9 @@ use std::sync::Arc;
 use lode_base::{CommitNo, EblockId, ExtentId, Geometry, Lpid, PageBuf, TableId, ViewId};
 use lode_command::{Answer, CommandError, GroupRows, PageRange, PageRows, ScanCounts, ScanTask, ScanUnit};
 use lode_page::{Column, ColumnBuilder, ColumnType, DataType, PageKind, PageMeta, Schema, Value, Values};
-use lode_program::{Aggregation, Call, CompareOp, Expr, IndexEntry, IndexRule, Program};
+use lode_program::{Aggregation, Call, CompareOp, Expr, IndexEntry, IndexRule, Program, RowMask};
+
+use crate::ScanPlacement;
 
 use super::{Located, PageAccess, PageCost, ScanRun, entry_of};
 use crate::map::Entry;
@@ -37,20 +39,22 @@ fn columns(rows: Range<i64>) -> Vec<Column> {
     (0..TYPES.len()).map(column).collect()
 }
 
-fn lpid(extent: u64, page: u16) -> Lpid {
+pub(super) fn lpid(extent: u64, page: u16) -> Lpid {
     ExtentId::new(extent).unwrap().page(page)
 }
 
-struct FakePage {
+pub(super) struct FakePage {
     bytes: PageBuf,
-    rows: Range<i64>,
+    pub(super) rows: Range<i64>,
     entry: Option<(Arc<IndexRule>, IndexEntry)>,
 }
 
 /// Pages by LPID, and the reads that were made of them.
 #[derive(Default)]
-struct Fake {
-    pages: BTreeMap<Lpid, FakePage>,
+pub(super) struct Fake {
+    pub(super) pages: BTreeMap<Lpid, FakePage>,
+    /// Rows that the task hides, by page.
+    hidden: BTreeMap<Lpid, BTreeSet<usize>>,
     reads: RefCell<Vec<(Lpid, Range<u32>)>>,
     charged: RefCell<Vec<PageCost>>,
 }
@@ -58,7 +62,7 @@ struct Fake {
 impl Fake {
     /// A table of 41,000 rows over eight pages in two extents: small and large ones in turn, page 3:9 without an
     /// index entry, page 5:1 with one that was made for another version of the schema.
-    fn table() -> Self {
+    pub(super) fn table() -> Self {
         let mut fake = Self::default();
         let places = [
             lpid(3, 0),
@@ -79,7 +83,7 @@ impl Fake {
         fake
     }
 
-    fn add(&mut self, lpid: Lpid, rows: Range<i64>, rule_version: Option<u32>) {
+    pub(super) fn add(&mut self, lpid: Lpid, rows: Range<i64>, rule_version: Option<u32>) {
         let kind = if rows.end - rows.start > 1000 { PageKind::Column } else { PageKind::Row };
         let meta =
             PageMeta { lpid, table: TableId::new(1), schema_version: 7, kind, commit: CommitNo::new(0) };
@@ -96,8 +100,22 @@ impl Fake {
     }
 }
 
+/// Where a page lies.
+pub(super) fn located(fake: &Fake, lpid: Lpid) -> Located {
+    let ppa = Geometry::file(1 << 30).unwrap().ppa(EblockId::new(1), 0).unwrap();
+    Located { lpid, entry: Entry::new(ppa, fake.pages[&lpid].bytes.len(), true) }
+}
+
 impl PageAccess for Fake {
-    fn charge(&self, cost: &PageCost) {
+    fn hidden(&self, at: &Located, rows: usize) -> Option<RowMask> {
+        let hidden = self.hidden.get(&at.lpid)?;
+        let mut words = vec![0; rows.div_ceil(64)];
+        hidden.iter().for_each(|row| words[row / 64] |= 1 << (row % 64));
+        Some(RowMask::new(words, rows))
+    }
+
+    fn charge(&self, placement: ScanPlacement, cost: &PageCost) {
+        assert_eq!(placement, ScanPlacement::Core, "where the task runs");
         self.charged.borrow_mut().push(*cost);
     }
 
@@ -105,13 +123,9 @@ impl PageAccess for Fake {
         if view != ViewId::new(1) {
             return Err(CommandError::ViewClosed(view));
         }
-        let geometry = Geometry::file(1 << 30).unwrap();
-        let ppa = geometry.ppa(EblockId::new(1), 0).unwrap();
         let (first, last) =
             (range.extent.page(range.first), range.extent.page(range.first + range.count - 1));
-        let entry = |p: &FakePage| Entry::new(ppa, p.bytes.len(), true);
-        let located = |(&lpid, p): (&Lpid, &FakePage)| Located { lpid, entry: entry(p) };
-        Ok(self.pages.range(first..=last).map(located).collect())
+        Ok(self.pages.range(first..=last).map(|(&lpid, _)| located(self, lpid)).collect())
     }
 
     fn index_entry(&self, at: &Located) -> Result<Option<(Arc<IndexRule>, IndexEntry)>, CommandError> {
@@ -146,7 +160,7 @@ fn run(fake: &Fake, task: ScanTask) -> Result<(Vec<PageRows>, ScanCounts), Comma
 /// All units of a task as one.
 fn run_units(fake: &Fake, task: ScanTask) -> Result<ScanUnit, CommandError> {
     let unit_pages = task.unit_pages;
-    let mut run = ScanRun::new(task)?;
+    let mut run = ScanRun::new(task, ScanPlacement::Core)?;
     let mut all = ScanUnit::default();
     while let Some(unit) = run.next_unit(fake)? {
         assert!(unit.counts.pages <= unit_pages.into());
@@ -158,7 +172,7 @@ fn run_units(fake: &Fake, task: ScanTask) -> Result<ScanUnit, CommandError> {
     Ok(all)
 }
 
-fn program(filter: Option<Expr>, projection: &[u16], slots: bool) -> Program {
+pub(super) fn program(filter: Option<Expr>, projection: &[u16], slots: bool) -> Program {
     Program::check(schema(7), filter, projection.to_vec(), slots).unwrap()
 }
 
@@ -168,18 +182,18 @@ fn compare(column: u16, op: CompareOp, value: i64) -> Expr {
     Expr::compare(op, Expr::Column(column), constant)
 }
 
-fn keys(from: i64, to: i64) -> Expr {
+pub(super) fn keys(from: i64, to: i64) -> Expr {
     Expr::And(vec![compare(0, CompareOp::GtEq, from), compare(0, CompareOp::Lt, to)])
 }
 
-fn text_is(text: &str) -> Expr {
+pub(super) fn text_is(text: &str) -> Expr {
     Expr::compare(CompareOp::Eq, Expr::Column(1), Expr::Const(Value::text(text), DataType::Text))
 }
 
 /// The answered rows: page, row of the page, projected values.
-type Row = (Lpid, u32, Vec<Value>);
+pub(super) type Row = (Lpid, u32, Vec<Value>);
 
-fn rows_of(pages: &[PageRows]) -> Vec<Row> {
+pub(super) fn rows_of(pages: &[PageRows]) -> Vec<Row> {
     let rows = |p: &PageRows| {
         assert!(p.columns.iter().all(|c| c.rows() == p.rows as usize));
         let slot = |r| p.slots.as_ref().map_or(r, |s| s[r as usize]);
@@ -190,7 +204,7 @@ fn rows_of(pages: &[PageRows]) -> Vec<Row> {
 }
 
 /// What [`rows_of`] must give: the rows for which `passes`, evaluated by hand.
-fn by_hand(fake: &Fake, projection: &[u16], passes: &dyn Fn(i64) -> bool) -> Vec<Row> {
+pub(super) fn by_hand(fake: &Fake, projection: &[u16], passes: &dyn Fn(i64) -> bool) -> Vec<Row> {
     let project = |n: i64| projection.iter().map(|&c| row(n)[usize::from(c)].clone()).collect();
     let slot = |lpid, n| (n - fake.pages[&lpid].rows.start) as u32;
     fake.rows().filter(|&(_, n)| passes(n)).map(|(lpid, n)| (lpid, slot(lpid, n), project(n))).collect()
@@ -247,6 +261,38 @@ fn every_level_answers_what_rows_evaluated_by_hand_say() {
             assert!(pages.iter().map(|p| p.lpid).eq(fake.pages.keys().copied()));
             assert!(pages.iter().all(|p| p.rows == 0 && p.columns.is_empty()));
         }
+    }
+}
+
+#[test]
+fn hidden_rows_come_off_whatever_the_index_and_the_filter_say() {
+    let mut fake = Fake::table();
+    // Of page 3:1, with the keys from 10,000 to 10,249, two rows; of page 3:5 all but one; of page 5:0 all.
+    fake.hidden.insert(lpid(3, 1), [0, 101].into());
+    fake.hidden.insert(lpid(3, 5), (1..10_000).collect());
+    fake.hidden.insert(lpid(5, 0), (0..250).collect());
+    let hidden = |n: i64| {
+        let (lpid, of) = fake.pages.iter().find(|(_, p)| p.rows.contains(&n)).unwrap();
+        fake.hidden.get(lpid).is_some_and(|h| h.contains(&((n - of.rows.start) as usize)))
+    };
+    for (filter, passes) in cases().into_iter().chain([
+        // The page index says Yes of pages 3:1 and 3:5.
+        (Some(keys(10_000, 30_000)), (|n| (10_000..30_000).contains(&n)) as Passes),
+    ]) {
+        let comes_out = |n: i64| passes(n) && !hidden(n);
+        let expected = by_hand(&fake, &[0, 1], &comes_out);
+        let p = program(filter.clone(), &[0, 1], true);
+        let (pages, counts) = run(&fake, task(Answer::Rows, p.clone())).unwrap();
+        assert_eq!(rows_of(&pages), expected, "{filter:?}");
+        assert_eq!(counts.rows_out, expected.len() as u64);
+
+        let (pages, _) = run(&fake, task(Answer::Pages, p)).unwrap();
+        let shown = |n| expected.iter().any(|r| fake.pages[&r.0].rows.contains(&n)) && !hidden(n);
+        assert_eq!(rows_of(&pages), by_hand(&fake, &[0, 1], &shown), "{filter:?}");
+
+        let all = run_units(&fake, task(Answer::Aggregate, grouped(filter, &[], 1))).unwrap();
+        let count: i64 = merged(&all.groups, 0).values().map(|g| g.0).sum();
+        assert_eq!(count, expected.len() as i64, "a count takes rows after the hidden ones are off");
     }
 }
 
@@ -340,7 +386,7 @@ fn a_unit_ends_when_its_answer_is_large() {
     let mut fake = Fake::default();
     (0..100).for_each(|i| fake.add(lpid(3, i), 0..10_000, None));
     let t = task(Answer::Rows, program(None, &[0, 2, 3], false));
-    let mut run = ScanRun::new(ScanTask { unit_pages: 1000, ..t }).unwrap();
+    let mut run = ScanRun::new(ScanTask { unit_pages: 1000, ..t }, ScanPlacement::Core).unwrap();
     let (mut units, mut pages) = (0, Vec::new());
     while let Some(unit) = run.next_unit(&fake).unwrap() {
         let bytes: u64 = unit.pages.iter().map(PageRows::link_bytes).sum();
@@ -355,8 +401,11 @@ fn a_unit_ends_when_its_answer_is_large() {
 #[test]
 fn a_run_time_filter_holds_from_the_next_unit_on() {
     let fake = Fake::table();
-    let mut run =
-        ScanRun::new(ScanTask { unit_pages: 1, ..task(Answer::Rows, program(None, &[0], false)) }).unwrap();
+    let mut run = ScanRun::new(
+        ScanTask { unit_pages: 1, ..task(Answer::Rows, program(None, &[0], false)) },
+        ScanPlacement::Core,
+    )
+    .unwrap();
     let first = run.next_unit(&fake).unwrap().unwrap();
     assert_eq!(first.counts.rows_out, 10_000);
     run.narrow(Arc::new(program(None, &[0], false).with_filter(keys(0, 10_001)).unwrap()));
@@ -368,12 +417,27 @@ fn a_run_time_filter_holds_from_the_next_unit_on() {
 }
 
 #[test]
+fn a_run_time_filter_leaves_the_groups_so_far_as_they_are() {
+    let fake = Fake::table();
+    let p = grouped(None, &[], 1);
+    let t = ScanTask { unit_pages: 1, ..task(Answer::Aggregate, p.clone()) };
+    let mut run = ScanRun::new(t, ScanPlacement::Core).unwrap();
+    assert!(run.next_unit(&fake).unwrap().unwrap().groups.is_empty(), "one group has room");
+    run.narrow(Arc::new(p.with_filter(keys(0, 10_001)).unwrap()));
+    let mut groups = Vec::new();
+    while let Some(unit) = run.next_unit(&fake).unwrap() {
+        groups.extend(unit.groups);
+    }
+    assert_eq!(merged(&groups, 0).values().map(|g| g.0).collect::<Vec<_>>(), [10_001]);
+}
+
+#[test]
 fn pages_that_are_not_what_the_program_names_are_errors() {
     let check = |bytes: &dyn Fn(&PageBuf) -> PageBuf, program: &Program, expected: &str| {
         let mut fake = Fake::table();
         let page = fake.pages.get_mut(&lpid(3, 5)).unwrap();
         page.bytes = bytes(&page.bytes);
-        let mut run = ScanRun::new(task(Answer::Rows, program.clone())).unwrap();
+        let mut run = ScanRun::new(task(Answer::Rows, program.clone()), ScanPlacement::Core).unwrap();
         let e = loop {
             match run.next_unit(&fake) {
                 Ok(unit) => assert!(unit.is_some(), "{expected}: nothing was noticed"),
@@ -403,15 +467,15 @@ fn impossible_tasks_are_refused() {
     let good = task(Answer::Rows, program(None, &[0], false));
     let range = |first, count| PageRange { extent: ExtentId::new(3).unwrap(), first, count };
     for pages in [vec![range(0, 0)], vec![range(1000, 25)], vec![range(u16::MAX, u16::MAX)]] {
-        let e = ScanRun::new(ScanTask { pages, ..good.clone() }).err().unwrap();
+        let e = ScanRun::new(ScanTask { pages, ..good.clone() }, ScanPlacement::Core).err().unwrap();
         assert!(matches!(e, CommandError::Invalid(_)), "{e}");
     }
-    assert!(ScanRun::new(ScanTask { unit_pages: 0, ..good.clone() }).is_err());
-    let mut closed = ScanRun::new(ScanTask { view: ViewId::new(2), ..good }).unwrap();
+    assert!(ScanRun::new(ScanTask { unit_pages: 0, ..good.clone() }, ScanPlacement::Core).is_err());
+    let mut closed = ScanRun::new(ScanTask { view: ViewId::new(2), ..good }, ScanPlacement::Core).unwrap();
     assert_eq!(closed.next_unit(&Fake::table()).unwrap_err(), CommandError::ViewClosed(ViewId::new(2)));
 }
 
-fn grouped(filter: Option<Expr>, group_by: &[u16], groups_max: u32) -> Program {
+pub(super) fn grouped(filter: Option<Expr>, group_by: &[u16], groups_max: u32) -> Program {
     let calls = vec![
         Call::CountRows,
         Call::Sum(Expr::Column(2)),
@@ -496,13 +560,13 @@ fn an_aggregation_reads_its_columns_and_no_others() {
 #[test]
 fn groups_and_programs_that_do_not_go_together_are_refused() {
     let refused = |answer, p: Program| {
-        let e = ScanRun::new(task(answer, p)).err().unwrap();
+        let e = ScanRun::new(task(answer, p), ScanPlacement::Core).err().unwrap();
         assert!(matches!(e, CommandError::Invalid(_)), "{e}");
     };
     refused(Answer::Aggregate, program(None, &[0], false));
     refused(Answer::Rows, grouped(None, &[1], 9));
     refused(Answer::Mapped, grouped(None, &[1], 9));
-    let mut run = ScanRun::new(task(Answer::Aggregate, grouped(None, &[1], 9))).unwrap();
+    let mut run = ScanRun::new(task(Answer::Aggregate, grouped(None, &[1], 9)), ScanPlacement::Core).unwrap();
     run.narrow(Arc::new(grouped(None, &[1], 9).with_filter(keys(0, 5)).unwrap()));
     for other in [grouped(None, &[1], 10), grouped(None, &[0], 9), program(None, &[], false)] {
         assert!(catch_unwind(AssertUnwindSafe(|| run.narrow(Arc::new(other)))).is_err());
@@ -518,7 +582,7 @@ fn an_aggregate_that_overflows_ends_the_task_with_an_error_that_names_the_page()
     let a =
         Aggregation { group_by: vec![], calls: vec![Call::Sum(square(square(square(wide))))], groups_max: 1 };
     let p = program(None, &[], false).with_aggregation(a).unwrap();
-    let mut run = ScanRun::new(task(Answer::Aggregate, p)).unwrap();
+    let mut run = ScanRun::new(task(Answer::Aggregate, p), ScanPlacement::Core).unwrap();
     let e = loop {
         match run.next_unit(&fake) {
             Ok(unit) => assert!(unit.is_some(), "nothing was noticed"),

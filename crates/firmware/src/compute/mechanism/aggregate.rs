@@ -1,0 +1,73 @@
+//! Aggregation: the rows that pass are added to groups.
+//!
+//! Groups come out when their table is full and at the end of the task, so the same group may come out more than once.
+
+use std::sync::Arc;
+
+use lode_command::{CommandError, GroupRows, ScanUnit};
+use lode_page::Column;
+use lode_program::answer::Member;
+use lode_program::{EvalError, GroupTable, Passed, Program};
+
+use super::{Columns, Fold, Mechanism, Stage};
+use crate::compute::columns::bad_page;
+use crate::compute::{Located, PageCost};
+
+/// The member of the table.
+pub(super) struct Aggregate;
+
+struct Compiled {
+    table: GroupTable,
+    /// Whether the group of each row has to be looked up.
+    grouped: bool,
+}
+
+impl Mechanism for Aggregate {
+    fn member(&self) -> Member {
+        Member::Aggregate
+    }
+
+    /// Declines a program without an aggregation.
+    fn compile(&self, p: &Arc<Program>) -> Option<Stage> {
+        let grouped = !p.aggregation()?.group_by.is_empty();
+        Some(Stage::Fold(Box::new(Compiled { table: GroupTable::new(p)?, grouped })))
+    }
+}
+
+impl Fold for Compiled {
+    fn take(
+        &mut self,
+        p: &Program,
+        at: &Located,
+        passed: &Passed,
+        columns: &mut Columns<'_>,
+        unit: &mut ScanUnit,
+    ) -> Result<(), CommandError> {
+        let mut full = |groups, columns| answer(unit, groups, columns);
+        passed.group(p, columns, &mut self.table, &mut full).map_err(|e| match e {
+            EvalError::Source(e) => e,
+            EvalError::Overflow => CommandError::Overflow(at.lpid),
+            e => bad_page(at.lpid, e),
+        })
+    }
+
+    fn holds(&self) -> bool {
+        self.table.groups() > 0
+    }
+
+    fn end(&mut self, p: &Program, unit: &mut ScanUnit) {
+        let (groups, columns) = self.table.drain(p);
+        answer(unit, groups, columns);
+    }
+
+    fn cost(&self, rows: u64, cost: &mut PageCost) {
+        cost.rows_aggregated = rows;
+        cost.grouped = self.grouped;
+    }
+}
+
+/// Puts groups into the answer.
+fn answer(unit: &mut ScanUnit, groups: usize, columns: Vec<Column>) {
+    unit.counts.groups_out += groups as u64;
+    unit.groups.push(GroupRows { rows: groups as u32, columns });
+}

@@ -1,0 +1,46 @@
+//! The page index: what is kept of the page decides, and the page stays unread.
+//!
+//! Invariant: a page without an index entry, or with an entry made for another schema, is a Maybe.
+
+use std::sync::Arc;
+
+use lode_command::CommandError;
+use lode_program::answer::Member;
+use lode_program::index::verdict;
+use lode_program::{Program, Verdict};
+
+use super::{Mechanism, Page, Screen, Stage};
+use crate::compute::PageCost;
+
+/// The member of the table.
+pub(super) struct PageIndex;
+
+struct Compiled {
+    program: Arc<Program>,
+}
+
+impl Mechanism for PageIndex {
+    fn member(&self) -> Member {
+        Member::PageIndex
+    }
+
+    /// Declines a program without a filter: every page has rows that pass.
+    fn compile(&self, p: &Arc<Program>) -> Option<Stage> {
+        p.filter().is_some().then(|| Stage::Screen(Box::new(Compiled { program: p.clone() })))
+    }
+}
+
+impl Screen for Compiled {
+    fn verdict(&self, page: &Page<'_>) -> Result<Verdict, CommandError> {
+        Ok(match page.access.index_entry(page.at)? {
+            Some((rule, entry)) if rule.schema() == self.program.schema() => {
+                verdict(&self.program, &rule, &entry)
+            }
+            _ => Verdict::Maybe,
+        })
+    }
+
+    fn cost(&self, cost: &mut PageCost) {
+        cost.index = true;
+    }
+}
