@@ -9,10 +9,25 @@
 //!   auto   chosen for each scan, when it starts
 //! ```
 //!
+//! A level names the mechanisms of the drive that its scans may use ([`Offload::members`]):
+//!
+//! ```text
+//!             page index   filter                        aggregate
+//!   off
+//!   index         x
+//!   pages         x        x, answers whole pages
+//!   rows          x        x
+//!   aggregate     x        x                                 x
+//!   auto          x        x                                 x        as few as a scan gains by
+//! ```
+//!
 //! Invariant: the level never changes an answer, only where the work is done.
 
 use std::fmt;
 use std::str::FromStr;
+
+use lode_command::Answer;
+use lode_program::answer::Member;
 
 /// The deepest level that scans of a session may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -84,6 +99,17 @@ impl Offload {
         }
     }
 
+    /// The mechanisms of the drive that scans may use, in the order in which a page meets them.
+    pub const fn members(self) -> &'static [Member] {
+        match self {
+            Self::Off => Answer::Mapped.members(),
+            Self::Index => Answer::Index.members(),
+            Self::Pages => Answer::Pages.members(),
+            Self::Rows => Answer::Rows.members(),
+            Self::Aggregate | Self::Auto => Answer::Aggregate.members(),
+        }
+    }
+
     /// Whether filters that the drive can evaluate leave the plan: the scan then answers exactly the rows that pass.
     pub fn filters_exactly(self) -> bool {
         matches!(self, Self::Rows | Self::Aggregate | Self::Auto)
@@ -91,7 +117,20 @@ impl Offload {
 
     /// Whether a plan may take groups from a scan in the place of rows.
     pub fn aggregates(self) -> bool {
-        matches!(self, Self::Aggregate | Self::Auto)
+        self.members().contains(&Member::Aggregate)
+    }
+}
+
+impl Choice {
+    /// What the drive is asked for.
+    pub const fn answer(self) -> Answer {
+        match self {
+            Self::Pool => Answer::Mapped,
+            Self::PoolIndexed => Answer::Index,
+            Self::Pages => Answer::Pages,
+            Self::Rows => Answer::Rows,
+            Self::Groups => Answer::Aggregate,
+        }
     }
 }
 
@@ -135,6 +174,23 @@ mod tests {
             e.to_string(),
             "offload level 'deep' is not one of off, index, pages, rows, aggregate, auto"
         );
+    }
+
+    #[test]
+    fn no_scan_uses_a_mechanism_that_its_level_does_not_name() {
+        for o in Offload::ALL {
+            for (filtered, narrowed) in [(false, false), (true, false), (false, true), (true, true)] {
+                for selectivity in [0.01, 1.0] {
+                    for grouped in [false, o.aggregates()] {
+                        let scan = ScanView { filtered, narrowed, selectivity, grouped };
+                        let asked = o.choose(scan).answer();
+                        assert!(asked.members().iter().all(|m| o.members().contains(m)), "{o}: {asked:?}");
+                    }
+                }
+            }
+        }
+        assert_eq!(Offload::Off.members(), []);
+        assert_eq!(Offload::Rows.members(), [Member::PageIndex, Member::Filter]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::error::{DataFusionError, Result};
 use lode_base::Lpid;
-use lode_command::{Answer, PageRange, PageRows};
+use lode_command::{PageRange, PageRows};
 use lode_engine::{HostWork, PageColumns, ReadAhead, Scan};
 use lode_page::Column;
 use lode_program::{ColumnSource, EvalError, Meter, Passed, Program};
@@ -140,16 +140,11 @@ impl PartitionScan {
             selectivity: spec.selectivity,
             grouped: spec.groups.is_some(),
         });
-        let (answer, limit) = match choice {
-            Choice::Pool => (Answer::Mapped, None),
-            Choice::PoolIndexed => (Answer::Index, None),
-            Choice::Pages => (Answer::Pages, None),
-            Choice::Rows => (Answer::Rows, self.rows_left.map(|n| n as u64)),
-            Choice::Groups => (Answer::Aggregate, None),
-        };
+        // A drive that filters exactly may stop at the limit.
+        let limit = self.rows_left.filter(|_| choice == Choice::Rows).map(|n| n as u64);
         let pages = std::mem::take(&mut self.pages);
-        let scan =
-            spec.snapshot.scan(&spec.table, pages, program.clone(), answer, limit).map_err(engine_error)?;
+        let scan = spec.snapshot.scan(&spec.table, pages, program.clone(), choice.answer(), limit);
+        let scan = scan.map_err(engine_error)?;
         let ahead = match choice {
             Choice::Pool | Choice::PoolIndexed => {
                 let filter = if spec.offload.filters_exactly() { program.filter_columns() } else { &[] };
