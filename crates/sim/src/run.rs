@@ -14,18 +14,21 @@ use crate::coverage::{Coverage, Names};
 use crate::failure::{Failure, Kind, Wrong};
 use crate::fault::FaultSet;
 use crate::ranges;
+use crate::record::Words;
 use crate::scenario::Scenario;
 use crate::shrink::cut_down;
 
 /// What a seed can stand for.
-pub trait Simulated: Clone + fmt::Debug + fmt::Display + Send {
+pub trait Simulated: Clone + fmt::Debug + fmt::Display + Send + Words {
     /// What happens to it, one after the other.
-    type Step: Clone + fmt::Debug + fmt::Display + Send;
+    type Step: Clone + fmt::Debug + fmt::Display + Send + Words;
     /// What lies between the host and what is simulated.
     type Lens: Copy + fmt::Debug + Send + Sync;
 
     /// The command that runs seeds of it.
     const COMMAND: &'static str;
+    /// What its records call it.
+    const SIMULATION: &'static str;
     /// What its runs can meet.
     const NAMES: &'static Names;
     /// No lens.
@@ -130,7 +133,7 @@ pub fn run<S: Simulated>(seed: u64, options: &Options<S>) -> Outcome<S> {
 }
 
 /// Takes these steps, which carry their numbers in the whole list, and answers the first that goes wrong.
-fn take_steps<S: Simulated>(
+pub(crate) fn take_steps<S: Simulated>(
     scenario: &S,
     steps: &[(usize, S::Step)],
     lens: S::Lens,

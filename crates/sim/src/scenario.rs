@@ -15,14 +15,15 @@ use crate::coverage::Names;
 use crate::failure::Wrong;
 use crate::random::Random;
 use crate::run::{self, Simulated};
-use crate::step::{AlignPlan, BatchPlan, Cut, RulePlan, STEP_KINDS, SessionPlan, Spread, Step};
+use crate::step::{
+    AlignPlan, BatchPlan, Cut, INDEXED_COLUMNS, RulePlan, STEP_KINDS, SessionPlan, Spread, Step,
+};
 use crate::world::{self, Lens, World};
 
 /// Bytes of the largest medium: a run is to take milliseconds.
 const CAPACITY_BYTES_MAX: u64 = 16 << 20;
 
-/// Decides which seeds have batches that are not forced: none of those that `tests/found.rs` has the steps of by number,
-/// which flushes would shift.
+/// Decides which seeds have batches that are not forced.
 const UNFORCED_SALT: u64 = 0xf0080;
 
 /// Where batches are not forced, about one step in so many is followed by a flush.
@@ -121,6 +122,7 @@ impl Simulated for Scenario {
     type Lens = Lens;
 
     const COMMAND: &'static str = "lode sim";
+    const SIMULATION: &'static str = "drive";
     const NAMES: &'static Names = &NAMES;
     const CLEAR: Lens = world::clear;
 
@@ -500,9 +502,7 @@ impl Generator<'_> {
         let rule_odds = if s.mix == Mix::Tables { 10 } else { 25 };
         let rule = r.once_in(rule_odds).then(|| match r.below(4) {
             0 => RulePlan::Drop,
-            1 => RulePlan::Register(&[0]),
-            2 => RulePlan::Register(&[1]),
-            _ => RulePlan::Register(&[1, 0]),
+            n => RulePlan::Register(INDEXED_COLUMNS[n as usize - 1]),
         });
         BatchPlan {
             seed: r.next(),

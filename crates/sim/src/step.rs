@@ -220,6 +220,9 @@ pub enum RulePlan {
     Drop,
 }
 
+/// The columns that a rule may index.
+pub(crate) const INDEXED_COLUMNS: [&[u16]; 3] = [&[0], &[1], &[1, 0]];
+
 /// The kinds of steps, in the order of [`Step::kind`].
 pub const STEP_KINDS: [&str; 28] = [
     "allocate",

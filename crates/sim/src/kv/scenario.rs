@@ -156,6 +156,7 @@ impl Simulated for KvScenario {
     type Lens = ();
 
     const COMMAND: &'static str = "lode sim --trees";
+    const SIMULATION: &'static str = "trees";
     const NAMES: &'static Names = &NAMES;
     const CLEAR: () = ();
 
