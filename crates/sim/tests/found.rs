@@ -37,5 +37,5 @@ fn what_was_found_does_not_come_again() {
 
 #[test]
 fn what_was_found_of_trees_does_not_come_again() {
-    come_not_again::<KvScenario>(1);
+    come_not_again::<KvScenario>(2);
 }

@@ -6,6 +6,7 @@
 //! ```
 
 mod act;
+mod crowd;
 mod power;
 mod transact;
 
@@ -17,6 +18,7 @@ use lode_engine::{Database, Durability, EngineError, Savepoint, Transaction, Tre
 use lode_firmware::Drive;
 use lode_flash::{FaultKind, Faults, Medium};
 
+use self::crowd::{Crowd, Moment};
 use super::content;
 use super::model::{Model, Place, Serial, Writes};
 use super::scenario::{KvScenario, SLOTS};
@@ -29,6 +31,9 @@ use crate::step::Cut;
 
 /// A read unit that can not be read so often in a row may be given up.
 const READS: u64 = 4;
+
+/// Views that the engine holds beside those of transactions: that of the newest commit, and the one that replaces it.
+const ENGINE_VIEWS: usize = 2;
 
 const TRANSIENT: [FaultKind; 3] =
     [FaultKind::ReadFailsOnce, FaultKind::StaleRead, FaultKind::MisdirectedRead];
@@ -62,6 +67,8 @@ struct Open {
     invoked: u64,
     /// Write-backs when it began.
     flushes: u64,
+    /// Its place in [`Crowd`].
+    began: Moment,
 }
 
 pub(super) struct World<'a> {
@@ -79,6 +86,7 @@ pub(super) struct World<'a> {
     doubtful: Option<Doubt>,
     next_serial: Serial,
     open: Vec<Option<Open>>,
+    crowd: Crowd,
     history: History,
     /// Numbers values, and moments.
     clock: u64,
@@ -127,6 +135,7 @@ impl<'a> World<'a> {
             doubtful: None,
             next_serial: 0,
             open: (0..SLOTS).map(|_| None).collect(),
+            crowd: Crowd::default(),
             history: History::default(),
             clock: 0,
             flushes: 0,
@@ -227,6 +236,13 @@ impl<'a> World<'a> {
     /// Everything that is read now is as it was written, by scans and by keys.
     fn compare_all(&mut self) -> Done {
         let place = self.model.place();
+        let began = self.crowd.enter();
+        let compared = self.compare_at(place, began);
+        self.crowd.leave();
+        compared
+    }
+
+    fn compare_at(&mut self, place: Place, began: Moment) -> Done {
         let txn = match self.database().begin() {
             Ok(txn) => txn,
             Err(e) => return self.excused("a beginning", &e).map(drop),
@@ -234,7 +250,7 @@ impl<'a> World<'a> {
         for known in self.trees.clone() {
             match self.compare_tree(&txn, place, &known) {
                 Err(Read::Failed(e)) => {
-                    self.excused_read("a scan of all", &e)?;
+                    self.excused_read("a scan of all", began, &e)?;
                 }
                 Err(Read::Wrong(w)) => return Err(w),
                 Ok(()) => {}
@@ -261,12 +277,13 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Holds an error of a read; answers whether the reader must begin anew.
-    fn excused_read(&mut self, what: &str, e: &EngineError) -> Done<bool> {
+    /// Holds an error of a read by a transaction that is counted from `began` on; answers whether the reader must begin anew.
+    fn excused_read(&mut self, what: &str, began: Moment, e: &EngineError) -> Done<bool> {
         if matches!(e, EngineError::SnapshotTooOld) {
-            let open = self.open.iter().flatten().count() + 3;
-            if open < self.scenario.drive.views_max as usize {
-                return wrong(Kind::Answer, format!("{what}: {e}, with {open} views at most"));
+            // Views that were closed since count, too: the drive closed that of the reader while they were open.
+            let views = self.crowd.most_since(began) + ENGINE_VIEWS;
+            if views <= self.scenario.drive.views_max as usize {
+                return wrong(Kind::Answer, format!("{what}: {e}, with {views} views at most"));
             }
             self.coverage.met("snapshots too old");
             return Ok(true);
@@ -283,14 +300,17 @@ impl<'a> World<'a> {
             return Ok(());
         }
         self.drive.check_invariants();
-        match self.database().check() {
+        let began = self.crowd.enter();
+        let checked = self.database().check();
+        self.crowd.leave();
+        match checked {
             Ok(problems) => match problems.first() {
                 // It tells of pages that it could not read, too.
                 Some(_) if self.struck_now(&TRANSIENT) >= READS => Ok(()),
                 Some(first) => wrong(Kind::Check, format!("{} problems: {first}", problems.len())),
                 None => Ok(()),
             },
-            Err(e) => self.excused_read("a check", &e).map(drop),
+            Err(e) => self.excused_read("a check", began, &e).map(drop),
         }
     }
 

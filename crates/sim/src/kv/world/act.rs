@@ -120,6 +120,7 @@ impl World<'_> {
     pub(super) fn abandon(&mut self, open: Open) {
         let snapshot = self.model.csn(open.place);
         open.txn.rollback();
+        self.crowd.leave();
         self.note((open.session, open.invoked), snapshot, open.ops, Outcome::Aborted, None);
     }
 
@@ -221,7 +222,10 @@ impl World<'_> {
     fn refused(&mut self, seed: u64) -> Done {
         let mut r = Random::new(seed);
         let Some(mut open) = self.new_transaction()? else { return Ok(()) };
-        let Some(tree) = r.pick(&open.trees).cloned() else { return Ok(()) };
+        let Some(tree) = r.pick(&open.trees).cloned() else {
+            self.abandon(open);
+            return Ok(());
+        };
         let limit = self.scenario.drive.page_bytes_max as usize;
         let refused = match r.below(4) {
             0 => open.txn.put(&tree.tree, &vec![1; KEY_BYTES_MAX + 1], b"value").is_err(),

@@ -30,9 +30,14 @@ impl World<'_> {
 
     /// A transaction at the newest commit.
     pub(super) fn new_transaction(&mut self) -> Done<Option<Open>> {
+        let began = self.crowd.enter();
         let mut txn = match self.database().begin() {
             Ok(txn) => txn,
-            Err(e) => return self.excused_read("a beginning", &e).map(|_| None),
+            Err(e) => {
+                self.excused_read("a beginning", began, &e)?;
+                self.crowd.leave();
+                return Ok(None);
+            }
         };
         let (shown, newest) = (txn.snapshot().csn().raw(), self.model.newest_csn());
         if shown != newest && !self.faults.is_cut() {
@@ -50,6 +55,7 @@ impl World<'_> {
             ops: Vec::new(),
             invoked: self.clock,
             flushes: self.flushes,
+            began,
         }))
     }
 
@@ -71,7 +77,7 @@ impl World<'_> {
         let got = match read {
             Ok(got) => got,
             Err(e) => {
-                self.excused_read("a read", &e)?;
+                self.excused_read("a read", open.began, &e)?;
                 return Ok(None);
             }
         };
@@ -203,7 +209,7 @@ impl World<'_> {
         let got = match collect(&open.txn, &tree, &low, &high) {
             Ok(got) => got,
             Err(e) => {
-                self.excused_read("a scan", &e)?;
+                self.excused_read("a scan", open.began, &e)?;
                 return Ok(false);
             }
         };
@@ -309,6 +315,7 @@ impl World<'_> {
     /// Holds what a commit was answered; what may or may not have taken effect joins `unknown`.
     fn ended(&mut self, ending: Ending, result: Result<Csn, EngineError>, unknown: &mut Writes) -> Done {
         let Ending { session, durability, place, writes, ops, invoked, conflicts, dropped } = ending;
+        self.crowd.leave();
         let snapshot = self.model.csn(place);
         let bytes: usize = writes.iter().map(|(k, v)| k.1.len() + v.as_ref().map_or(0, Vec::len)).sum();
         let drive = &self.scenario.drive;
