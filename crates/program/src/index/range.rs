@@ -351,3 +351,30 @@ fn begins(pattern: &Pattern, min: u64, max: u64) -> bool {
     };
     min <= last && max >= first
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The part of a page whose one column has keys from `keys.0` to `keys.1`, and NULLs or not.
+    fn part(keys: Option<(u64, u64)>, has_nulls: bool) -> Vec<u8> {
+        let (min, max) = keys.unwrap_or(EMPTY);
+        [&u32::from(has_nulls).to_le_bytes()[..], &min.to_le_bytes(), &max.to_le_bytes()].concat()
+    }
+
+    #[test]
+    fn an_entry_denies_what_it_does_not_reach() {
+        let check = |kept: (Option<(u64, u64)>, bool), own: (Option<(u64, u64)>, bool), denied: bool| {
+            let (kept, own) = (part(kept.0, kept.1), part(own.0, own.1));
+            let of = |bytes| Kept { rows: 3, columns: &[4], types: &[DataType::BigInt], bytes };
+            assert_eq!(Range.denies(&of(&kept), &of(&own)), denied.then_some(0), "{kept:?} {own:?}");
+        };
+        check((Some((3, 9)), false), (Some((3, 9)), false), false);
+        check((Some((2, 10)), true), (Some((3, 9)), false), false);
+        check((Some((4, 9)), false), (Some((3, 9)), false), true);
+        check((Some((3, 8)), false), (Some((3, 9)), false), true);
+        check((Some((3, 9)), false), (Some((3, 9)), true), true);
+        check((Some((3, 9)), true), (None, true), false);
+        check((None, true), (Some((3, 9)), false), true);
+    }
+}
