@@ -12,6 +12,13 @@
 //! Source: ELEOS §VI-A. A policy of your own is one file here, its `mod`, and one line in [`POLICIES`]; conformance tests,
 //! simulation and experiments run over that table. One that stays outside of this crate is a [`GcPolicy::custom`].
 
+/// A call, or what stands in its place where this fault is planted.
+macro_rules! at {
+    ($fault:ident => $bug:expr, $call:expr) => {
+        if crate::planted::is(crate::planted::Planted::$fault) { $bug } else { $call }
+    };
+}
+
 mod cleaner;
 #[cfg(test)]
 mod conformance;

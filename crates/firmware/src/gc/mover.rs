@@ -18,7 +18,7 @@ use lode_base::{EblockId, Lpid, PageBuf};
 use lode_command::{Align, CommandError};
 
 use crate::FirmwareError;
-use crate::action::{Action, Freed};
+use crate::action::{Action, Freed, Overlay};
 use crate::append::Item;
 use crate::core::{Core, Counts, EBLOCKS_FEW, Sequencer};
 use crate::gc::cleaner::{Emptied, MOVE_BYTES, Rest};
@@ -26,7 +26,6 @@ use crate::gc::{Cleaner, GcStream, Victim};
 use crate::log::Record;
 use crate::map::Entry;
 use crate::metadata::{self, PageName};
-use crate::planted::{self, Planted};
 use crate::room::Room;
 use crate::summary::{Descriptor, State, Stream};
 
@@ -50,6 +49,19 @@ fn each_once(pages: &mut Vec<(Lpid, bool)>) {
         first.1 |= later.0 == first.0 && later.1;
         later.0 == first.0
     });
+}
+
+/// A page moves to where its copy is.
+fn stage(overlay: &mut Overlay, moved: &mut Vec<(Lpid, Entry)>, lpid: Lpid, entry: Entry) {
+    overlay.set(lpid, Some(entry));
+    moved.push((lpid, entry));
+}
+
+/// As [`stage`], but only one page of a move: the fault `MoveForgets`.
+fn stage_the_first(overlay: &mut Overlay, moved: &mut Vec<(Lpid, Entry)>, lpid: Lpid, entry: Entry) {
+    if moved.is_empty() {
+        stage(overlay, moved, lpid, entry);
+    }
 }
 
 impl Core {
@@ -283,7 +295,7 @@ impl Core {
     ) -> Result<(), FirmwareError> {
         let g = *self.geometry();
         let pins = self.pin_maps(pages.iter().map(|(v, _)| v.lpid.extent()))?;
-        let align = |v: &Valid| if planted::is(Planted::MoveUnaligned) { Align::Cell } else { v.align };
+        let align = |v: &Valid| at!(MoveUnaligned => Align::Cell, v.align);
         let item = |(v, data): &(Valid, PageBuf)| Item {
             len: data.len(),
             align: align(v),
@@ -308,17 +320,13 @@ impl Core {
         let (mut moved, mut copies, mut freed) = (Vec::new(), Vec::new(), Freed::default());
         for ((v, _), ppa) in pages.iter().zip(&placed.places) {
             let now = pins.get(&v.lpid.extent()).and_then(|p| w.overlay.entry(v.lpid, &p.map));
-            let newer = planted::is(Planted::MoveOverNewer);
-            match now.filter(|now| now.same_place(v.entry) || newer) {
+            let is_same = |now: &Entry| at!(MoveOverNewer => true, now.same_place(v.entry));
+            match now.filter(is_same) {
                 Some(now) => {
-                    let redo = now.redo() || planted::is(Planted::MoveMarksRedo);
+                    let redo = at!(MoveMarksRedo => true, now.redo());
                     let entry = Entry::new(*ppa, v.entry.len_bytes(), redo);
                     freed.add(&g, now);
-                    if planted::is(Planted::MoveForgets) && !moved.is_empty() {
-                        continue;
-                    }
-                    w.overlay.set(v.lpid, Some(entry));
-                    moved.push((v.lpid, entry));
+                    at!(MoveForgets => stage_the_first, stage)(&mut w.overlay, &mut moved, v.lpid, entry);
                 }
                 None => copies.push((v.lpid, v.entry, Entry::new(*ppa, v.entry.len_bytes(), v.entry.redo()))),
             }
