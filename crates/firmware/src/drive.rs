@@ -253,7 +253,9 @@ impl Core {
         if check_answer(pages_max * entry_bytes).is_err() {
             let mut mapped = 0;
             for range in pages {
-                mapped += UnitAccess::new(self, view, self.options.scan_placement).mapped(view, checked(range)?)?.len() as u64;
+                mapped += UnitAccess::new(self, view, self.options.scan_placement)
+                    .mapped(view, checked(range)?)?
+                    .len() as u64;
                 check_answer(mapped * entry_bytes)?;
             }
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use common::random::{self, Rng, TYPES};
 use common::{Memory, naive, schema};
 use lode_base::PageBuf;
-use lode_page::{Column, DataType, Schema, Value, Values};
+use lode_page::{Column, DataType, Value, Values};
 use lode_program::{
     Aggregation, ArithOp, Call, EvalError, Expr, GroupTable, Meter, Program, Selection, select,
 };

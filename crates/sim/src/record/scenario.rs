@@ -1,6 +1,6 @@
 //! The words of a drive's scenario and steps.
 
-use lode_firmware::{DriveOptions, POLICIES, Policy, ScanPlacement};
+use lode_firmware::{DriveOptions, GcPolicy, ScanPlacement};
 
 use super::words::{Line, Words, Writer, unknown, words_of_enum, words_of_options, words_of_struct};
 use crate::scenario::{Mix, Scenario};
@@ -46,14 +46,14 @@ words_of_options!(DriveOptions {
     scan_placement,
 } but {});
 
-impl Words for &'static Policy {
+impl Words for GcPolicy {
     fn put(&self, w: &mut Writer) {
-        w.word(self.name);
+        w.word(self.name());
     }
 
     fn take(line: &mut Line<'_>) -> Result<Self, String> {
         let word = line.next()?;
-        POLICIES.iter().find(|p| p.name == word).map_or_else(|| unknown(word), Ok)
+        Self::named(word).map_or_else(|| unknown(word), Ok)
     }
 }
 
