@@ -160,7 +160,10 @@ impl Cursor {
                     Bound::Excluded(end) => *high < &end[..],
                 };
                 let Some(high) = node.high().filter(within) else { return Ok(None) };
-                self.snapshot.leaf_for(self.tree.root(), high).map(Some)
+                let next = self.snapshot.leaf_for(self.tree.root(), high)?;
+                // In a damaged tree the way may lead back, and without end.
+                let goes_on = next.high().is_none_or(|end| end > high);
+                if goes_on { Ok(Some(next)) } else { Err(leads_back(&next)) }
             }
             Order::Backward => {
                 let low = node.low();
@@ -171,10 +174,16 @@ impl Cursor {
                 if !within {
                     return Ok(None);
                 }
-                self.snapshot.leaf_before(self.tree.root(), low).map(Some)
+                let next = self.snapshot.leaf_before(self.tree.root(), low)?;
+                if next.low() < low { Ok(Some(next)) } else { Err(leads_back(&next)) }
             }
         }
     }
+}
+
+fn leads_back(leaf: &Node) -> EngineError {
+    let what = "its keys are not behind those of the leaf that led to it".into();
+    EngineError::BadTreePage { lpid: leaf.lpid(), what }
 }
 
 /// How many entries of a leaf are before a key; `with` it: or are the key's own.
