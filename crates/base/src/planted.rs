@@ -5,11 +5,11 @@
 //!   test: plant(fault) ─► simulate seeds until one fails        crate: if planted::is(Planted::X) { the bug }
 //! ```
 //!
-//! A hook is where the bug would be, and as small. The fault that is planted is that of the thread, so that tests on
+//! A hook is where the bug would be, and as small: around one call, which it leaves out (`unless`) or replaces (`instead`). The fault that is planted is that of the thread, so that tests on
 //! other threads meet none. Source: mutation testing (DeMillo, Lipton, Sayward, 1978), with mutants chosen by hand.
 
 /// Lists the faults that can be planted in a crate which has a feature `planted`: an enum `Planted`, what `plant`s one, and
-/// the `is` of the hooks.
+/// the `unless`, `instead` and `is` of the hooks.
 #[macro_export]
 macro_rules! planted_faults {
     ($($name:ident: $about:literal,)*) => {
@@ -47,6 +47,26 @@ macro_rules! planted_faults {
         #[cfg(not(feature = "planted"))]
         pub(crate) const fn is(_: Planted) -> bool {
             false
+        }
+
+        /// Makes a call, unless the fault is planted that leaves it out.
+        #[inline]
+        #[allow(dead_code)]
+        pub(crate) fn unless(fault: Planted, call: impl FnOnce()) {
+            if !is(fault) {
+                call();
+            }
+        }
+
+        /// What a call answers; where the fault is planted, what another one does.
+        #[inline]
+        #[allow(dead_code)]
+        pub(crate) fn instead<T>(
+            fault: Planted,
+            right: impl FnOnce() -> T,
+            wrong: impl FnOnce() -> T,
+        ) -> T {
+            if is(fault) { wrong() } else { right() }
         }
     };
 }

@@ -25,10 +25,17 @@ lode_base::planted_faults! {
     LastKeyNotValidated: "the last key of a commit is not validated",
     CommitsNotRemembered: "a commit is not validated against those right before it",
     SavepointKeepsWrite: "going back to a savepoint keeps a write",
+    SavepointLosesEarlier: "going back to a savepoint loses what was written before it and again after it",
     OwnDeleteMissed: "a scan shows what its transaction deleted",
     ShownThoughFailed: "a commit whose batch failed is shown",
     FollowerAcknowledged: "of a group whose batch failed, those behind the first are acknowledged",
     CreatedUnsynced: "a tree is created while commits before it are not durable",
+    FailedStillConflicts: "a commit that failed still conflicts with later ones",
+    // Write-back, loads, drops.
+    WrittenThoughNewer: "a page counts as written when an older version of it was",
+    LoadedNotCounted: "the pages of a tree that is loaded are not in use",
+    LoadedLastLeftOut: "a load leaves its last batch out",
+    DropLeavesRedo: "the redo of a dropped tree stays on the drive",
     // Frames and snapshots.
     OlderVersionDropped: "an older version goes while a snapshot needs it",
     DirtyEvicted: "a changed page is evicted",

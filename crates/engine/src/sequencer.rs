@@ -320,7 +320,9 @@ impl Inner {
         if outcomes.iter().any(Result::is_err) {
             let mut state = self.sequencer.state.lock();
             let failed = group.iter().zip(&outcomes).filter(|(_, o)| o.is_err());
-            failed.rev().for_each(|(p, _)| state.recent.take_back(p.csn, &p.remembered));
+            planted::unless(Planted::FailedStillConflicts, || {
+                failed.rev().for_each(|(p, _)| state.recent.take_back(p.csn, &p.remembered));
+            });
         }
         for (p, o) in group.iter().zip(outcomes) {
             *p.outcome.lock() = Some(o);

@@ -218,6 +218,7 @@ impl Transaction {
             let bytes = |v: &Option<Written>| key.len() + v.as_ref().map_or(0, |v| v.len());
             let now = keys.get(&key).map_or(0, bytes);
             self.bytes = self.bytes - now + before.as_ref().map_or(0, bytes);
+            let before = planted::instead(Planted::SavepointLosesEarlier, || before, || None);
             match before {
                 Some(value) => drop(keys.insert(key, value)),
                 None => drop(keys.remove(&key)),

@@ -83,7 +83,10 @@ impl Core {
         if !planted::is(Planted::OpenedAfterPages) {
             changes.iter().for_each(|r| r.encode(&mut group));
         }
-        allocated.iter().for_each(|&(owner, extent)| Record::Allocated { owner, extent }.encode(&mut group));
+        planted::unless(Planted::AllocationNotLogged, || {
+            let record = |&(owner, extent): &_| Record::Allocated { owner, extent };
+            allocated.iter().map(record).for_each(|r| r.encode(&mut group));
+        });
         actions.iter().for_each(|a| a.record.encode(&mut group));
         if planted::is(Planted::OpenedAfterPages) {
             changes.iter().for_each(|r| r.encode(&mut group));
@@ -193,27 +196,34 @@ impl Core {
     }
 
     /// Fails these actions and all that were staged after them.
-    fn abort(&self, actions: Vec<Action>, e: FirmwareError, undo: impl FnOnce(&mut Sequencer)) {
+    pub(crate) fn abort(&self, actions: Vec<Action>, e: FirmwareError, undo: impl FnOnce(&mut Sequencer)) {
         let why = CommandError::from(self.log_failed(e));
         let mut w = self.seq.lock();
         undo(&mut w);
         let staged = std::mem::take(&mut w.staged);
         w.staged_bytes = 0;
         w.staged_commit = w.commit;
-        w.staged_rules = self.rules.read().clone();
+        planted::unless(Planted::AbortKeepsRules, || w.staged_rules = self.rules.read().clone());
         if !planted::is(Planted::SessionNotUnstaged) {
             w.sessions.unstage();
         }
         if !planted::is(Planted::AbortKeepsOverlay) {
             w.overlay.clear();
         }
-        for a in actions.into_iter().chain(staged) {
+        let failed: Result<Installed, _> = Err(why);
+        let behind = planted::instead(
+            Planted::StagedBehindAcknowledged,
+            || failed.clone(),
+            || Ok(Installed::default()),
+        );
+        let first = actions.into_iter().map(|a| (a, &failed));
+        for (a, ended) in first.chain(staged.into_iter().map(|a| (a, &behind))) {
             match &a.record {
                 Record::SessionOpened { session } => w.sessions.opened(*session, false),
                 Record::Commit(c) => self.inlined.give_up(c.inlined.iter()),
                 _ => {}
             }
-            self.over(&mut w, &a, Err(why.clone()));
+            self.over(&mut w, &a, ended.clone());
         }
     }
 

@@ -257,7 +257,7 @@ impl Core {
         self.inlined.forget(&self.epochs, replaced.inlined);
         if !c.rules.is_empty() {
             *self.rules.write() = rules;
-            w.rules_changed = true;
+            planted::unless(Planted::RulesForgotten, || w.rules_changed = true);
         }
         if let Some((session, wsn)) = c.session {
             w.sessions.apply(session, wsn);
@@ -290,7 +290,9 @@ impl Core {
             let (r, index) = (old_rule.filter(|_| indexed)?, p.index.as_ref()?);
             Some(OldIndex { rule: r.rule.clone(), bytes: index.get(r.number, page)? })
         };
-        let pinned = install.save(change.lpid, old, change.entry.is_none(), old_index);
+        let trimmed = change.entry.is_none();
+        let keeps = planted::instead(Planted::TrimmedNotKept, || true, || !trimmed);
+        let pinned = keeps && install.save(change.lpid, old, trimmed, old_index);
         if let Some(index) = &p.index
             && !planted::is(Planted::IndexKept)
         {

@@ -70,4 +70,61 @@ lode_base::planted_faults! {
     SessionNotChecked: "the number of a batch in its session is not checked",
     SessionNotStaged: "a batch in flight does not count in its session",
     SessionNotUnstaged: "the number of a batch that failed stays taken",
+    // Failures between stages, and what ends a drive.
+    AbortKeepsRules: "the index rules of a failed group are still those that the next batches are indexed by",
+    GivenUpNotLeft: "a batch that gives up after its pages were placed stays under way in their EBLOCKs",
+    StagedBehindAcknowledged: "what was staged behind a group that failed is acknowledged",
+    LastSyncLeftOut: "a clean close does not sync its second checkpoint record",
+    PendingForgotten: "what was pending in the power-protected buffer goes from memory when its log page fails",
+    SparesIgnored: "a drive that used up its spares goes on",
+    // Trims, views, rules, extents, sessions.
+    TrimmedNotKept: "a page that is trimmed is gone for open views, too",
+    WrongViewClosed: "beyond the limit of views the newest is closed, not the oldest",
+    RuleStays: "an index rule that is dropped stands on",
+    RulesForgotten: "a checkpoint does not write the index rules after a batch that changed them",
+    AllocationNotLogged: "a group leaves out the extents that were handed out before it",
+    SessionUnforced: "a session is opened, or closed, without force",
+    // Scrub.
+    ScrubSilent: "a scrub does not tell of a page that it can not read",
+    WeakForgotten: "EBLOCKs that were hard to read are not emptied",
+}
+
+#[cfg(all(test, feature = "planted"))]
+mod tests {
+    use lode_base::{Geometry, OwnerId, PageBuf};
+    use lode_command::{Align, Batch, Command, PageWrite, Reply};
+    use lode_flash::Medium;
+
+    use super::*;
+    use crate::write::Begun;
+    use crate::{DriveOptions, FirmwareError};
+
+    /// Whether two batches are acknowledged: one whose group fails, and one that was staged meanwhile, as by another thread.
+    fn acknowledged(fault: Option<Planted>) -> [bool; 2] {
+        let g = Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 40).unwrap();
+        let core = crate::recovery::format(Medium::memory(g), DriveOptions::default()).unwrap();
+        let allocate = Command::AllocateExtents { owner: OwnerId::new(1), count: 1 };
+        let Ok(Reply::Extents(extents)) = core.run(allocate) else { panic!("no extent") };
+        let staged = |page| {
+            let data = PageBuf::copy_from(&[1; 100]);
+            let writes = vec![PageWrite { lpid: extents[0].page(page), data, align: Align::Cell }];
+            match core.begin(Batch { writes, ..Batch::default() }) {
+                Ok(Begun::Staged(slot)) => slot,
+                _ => panic!("it is staged"),
+            }
+        };
+        let first = staged(0);
+        let group = std::mem::take(&mut core.seq.lock().staged);
+        let behind = staged(1);
+        plant(fault);
+        core.abort(group, FirmwareError::ReadOnly("its sync failed".into()), |_| {});
+        plant(None);
+        [first, behind].map(|slot| slot.take().expect("it is over").is_ok())
+    }
+
+    #[test]
+    fn what_is_staged_behind_a_group_that_fails_is_not_acknowledged() {
+        assert_eq!(acknowledged(None), [false, false]);
+        assert_eq!(acknowledged(Some(Planted::StagedBehindAcknowledged)), [false, true]);
+    }
 }

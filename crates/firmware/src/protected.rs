@@ -99,7 +99,7 @@ impl Core {
             Ok(last) => last,
             Err(e) => {
                 // It stays durable where it is.
-                log.pending = group;
+                planted::unless(Planted::PendingForgotten, || log.pending = group);
                 return Err(self.log_failed(e));
             }
         };

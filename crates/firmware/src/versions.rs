@@ -127,7 +127,9 @@ impl Versions {
     fn open_in(&self, inner: &mut Inner) -> (ViewId, CommitNo) {
         let commit = self.newest.load(Ordering::SeqCst);
         if inner.free_slots.is_empty() {
-            let &(_, oldest) = inner.open.first().expect("all slots are taken");
+            let oldest =
+                planted::instead(Planted::WrongViewClosed, || inner.open.first(), || inner.open.last());
+            let &(_, oldest) = oldest.expect("all slots are taken");
             self.close_in(inner, ViewId::new(oldest));
         }
         let slot = inner.free_slots.pop().expect("a slot was made free");

@@ -218,6 +218,7 @@ impl Simulated for Scenario {
             aside: Some(Random::new(self.seed ^ 0xA51DE)).filter(|_| self.seed.is_multiple_of(4)),
             force: Random::new(self.seed ^ 0xF04CE),
             cuts: Random::new(self.seed ^ 0xC0757),
+            between: Some(Random::new(self.seed ^ 0xBE73E)).filter(|_| self.seed % 4 == 1),
         };
         let mut steps = vec![
             Step::Allocate { rows: false, count: g.r.between(1, 3) as u32 },
@@ -278,6 +279,8 @@ struct Generator<'a> {
     force: Random,
     /// What decides on work without force that power cuts off.
     cuts: Random,
+    /// What decides on faults between the stages of batches and closes, in the runs that have such.
+    between: Option<Random>,
 }
 
 /// Kinds of steps that are drawn by weight.
@@ -355,6 +358,7 @@ impl Generator<'_> {
                 steps.push(step);
             }
             self.struck_work(steps);
+            self.struck_between(steps);
         }
         let draw = self.r.weighted(&DRAWS, |d| favours(self.s.mix, d));
         let step = self.step(draw);
@@ -366,7 +370,24 @@ impl Generator<'_> {
             if self.force.once_in(CUT_EVERY) {
                 self.cut_off(steps);
             }
+            self.freed_unforced(steps);
         }
+    }
+
+    /// What batches without force free is used again by others, and power goes.
+    fn freed_unforced(&mut self, steps: &mut Vec<Step>) {
+        let Some(between) = self.between.take() else { return };
+        let usual = std::mem::replace(&mut self.r, between);
+        if self.r.once_in(CUT_EVERY) {
+            for _ in 0..self.r.between(1, 3) {
+                let gone = BatchPlan { writes: 0, trims: 400, releases: 1, unforced: true, ..self.batch() };
+                let (seed, batches, hot) = (self.r.next(), self.r.between(2, 24) as u32, self.r.once_in(2));
+                steps.push(Step::Write { batches: vec![gone], reads: 0 });
+                steps.push(Step::Overwrite { seed, batches, hot, unforced: true });
+            }
+            steps.push(Step::Crash(self.cut()));
+        }
+        self.between = Some(std::mem::replace(&mut self.r, usual));
     }
 
     /// Power goes soon after work that was not forced, which may have been flushed.
@@ -405,6 +426,44 @@ impl Generator<'_> {
         steps.extend([self.step(Draw::Write), self.step(before), fault, self.step(struck), Step::Disarm]);
         steps.extend([self.step(after), Step::Crash(self.cut())]);
         self.aside = Some(std::mem::replace(&mut self.r, usual));
+    }
+
+    /// A group fails that changes index rules, and work goes on under those that stand; or a bit changes while the drive is
+    /// closed.
+    fn struck_between(&mut self, steps: &mut Vec<Step>) {
+        let Some(between) = self.between.take() else { return };
+        let usual = std::mem::replace(&mut self.r, between);
+        let flips = [FaultKind::FlipCheckpoint, FaultKind::FlipSuperblock, FaultKind::FlipLog];
+        let flips: Vec<FaultKind> = flips.into_iter().filter(|f| self.s.faults.has(*f)).collect();
+        let host = [FaultKind::NoSpace, FaultKind::WriteError, FaultKind::SyncError];
+        let host: Vec<FaultKind> = host.into_iter().filter(|f| self.s.faults.has(*f)).collect();
+        match (self.r.once_in(2), self.r.pick(&flips).copied(), self.r.pick(&host).copied()) {
+            (true, Some(kind), _) => {
+                steps.push(self.step(Draw::Write));
+                steps.push(Step::CloseDamaged { kind, seed: self.r.next(), cut: self.cut() });
+            }
+            (_, _, Some(kind)) => {
+                let after = self.r.below(6);
+                let fault = match kind {
+                    FaultKind::NoSpace => Step::NoSpaceAfter { programs: after },
+                    _ => Step::Arm { kind, after, seed: self.r.next() },
+                };
+                let mut batches: Vec<BatchPlan> = (0..self.r.between(1, 4)).map(|_| self.batch()).collect();
+                batches[0].rule = Some(self.rule());
+                steps.extend([fault, Step::Write { batches, reads: 0 }, Step::Disarm]);
+                steps.extend([Step::Write { batches: vec![self.batch()], reads: 0 }]);
+                steps.extend([Step::ReadIndex { seed: self.r.next() }]);
+            }
+            _ => {}
+        }
+        self.between = Some(std::mem::replace(&mut self.r, usual));
+    }
+
+    fn rule(&mut self) -> RulePlan {
+        match self.r.below(4) {
+            0 => RulePlan::Drop,
+            n => RulePlan::Register(INDEXED_COLUMNS[n as usize - 1]),
+        }
     }
 
     fn step(&mut self, draw: Draw) -> Step {

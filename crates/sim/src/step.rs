@@ -140,6 +140,15 @@ pub enum Step {
     },
     /// Nothing that was armed strikes any more; the file system has room again.
     Disarm,
+    /// The drive is closed in order, a bit changes at rest, and it is opened again.
+    CloseDamaged {
+        /// Of what.
+        kind: FaultKind,
+        /// Which bit.
+        seed: u64,
+        /// How it is opened again.
+        cut: Cut,
+    },
 }
 
 /// How power comes back.
@@ -224,7 +233,7 @@ pub enum RulePlan {
 pub(crate) const INDEXED_COLUMNS: [&[u16]; 3] = [&[0], &[1], &[1, 0]];
 
 /// The kinds of steps, in the order of [`Step::kind`].
-pub const STEP_KINDS: [&str; 28] = [
+pub const STEP_KINDS: [&str; 29] = [
     "allocate",
     "write",
     "refused command",
@@ -253,6 +262,7 @@ pub const STEP_KINDS: [&str; 28] = [
     "resume session",
     "write in a session",
     "flush",
+    "close, damaged at rest",
 ];
 
 impl Step {
@@ -287,6 +297,7 @@ impl Step {
             Self::CloseSession { .. } => 24,
             Self::ResumeSession { .. } => 25,
             Self::Flush => 27,
+            Self::CloseDamaged { .. } => 28,
         }
     }
 }
@@ -334,6 +345,9 @@ impl fmt::Display for Step {
             Self::OpenSession => write!(f, "open a session"),
             Self::CloseSession { .. } => write!(f, "close a session"),
             Self::ResumeSession { .. } => write!(f, "resume a session"),
+            Self::CloseDamaged { kind, cut, .. } => {
+                write!(f, "close, {} at rest, and reopen{}", kind.name(), cuts(cut))
+            }
         }
     }
 }

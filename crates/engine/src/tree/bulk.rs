@@ -22,6 +22,7 @@ use super::space::{Space, TreeExtent};
 use super::{Csn, KEY_BYTES_MAX, Tree, value};
 use crate::EngineError;
 use crate::database::Inner;
+use crate::planted::{self, Planted};
 use crate::sequencer::shown;
 
 /// Bytes of pages that go to the drive with one batch, unless it takes less.
@@ -151,6 +152,7 @@ impl TreeLoad {
         let full = extents.len() - 1;
         extents[..full].iter_mut().for_each(|e| e.free_from = EXTENT_PAGES as u16);
         let batch = std::mem::take(&mut self.batch);
+        let batch = planted::instead(Planted::LoadedLastLeftOut, || batch, Batch::default);
         inner.trees.lock().adopt(&inner, self.tree.clone(), Space { extents }, batch)?;
         inner.shared.unpublished.lock().retain(|e| !self.extents.contains(e));
         self.extents.clear();
@@ -230,7 +232,7 @@ impl TreeLoad {
         }
         let page = self.next_page;
         self.next_page += 1;
-        self.bitmap.set(page, true);
+        planted::unless(Planted::LoadedNotCounted, || self.bitmap.set(page, true));
         Ok(self.extents[self.extents.len() - 1].page(page))
     }
 

@@ -22,6 +22,7 @@ use crate::FirmwareError;
 use crate::core::{Core, Sequencer};
 use crate::gc::tidy::Tidy;
 use crate::gc::{Candidate, Choice, GcPolicy, GcView, Policy, Urgency, Victim};
+use crate::planted::{self, Planted};
 use crate::summary::{Descriptor, State};
 
 /// Erasures between the most and the least worn EBLOCK, from which on cold data is moved off the least worn.
@@ -301,7 +302,8 @@ impl Core {
         self.check_writable()?;
         let whole = matches!(need, Need::Refresh | Need::Room(Urgency::Full));
         loop {
-            cleaner.weak.extend(self.medium.take_weak());
+            let weak = self.medium.take_weak();
+            planted::unless(Planted::WeakForgotten, || cleaner.weak.extend(weak));
             let chosen = cleaner.choose(self, &self.seq.lock(), need);
             let Some(chosen) = chosen else { return Ok(false) };
             let victim = chosen.eblock;

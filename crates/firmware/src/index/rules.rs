@@ -11,6 +11,7 @@ use lode_base::OwnerId;
 use lode_program::IndexRule;
 
 use crate::codec::{Malformed, Put, Take};
+use crate::planted::{self, Planted};
 
 /// A registered rule.
 #[derive(Clone, Debug)]
@@ -39,7 +40,7 @@ impl Rules {
         for (owner, rule) in changes {
             match rule {
                 Some(r) => rules.insert(owner.raw(), Rule { number, rule: Arc::new(r.clone()) }),
-                None => rules.remove(&owner.raw()),
+                None => planted::instead(Planted::RuleStays, || rules.remove(&owner.raw()), || None),
             };
         }
         Self(rules)

@@ -31,6 +31,17 @@ impl Faults {
         Some(hit)
     }
 
+    /// Flips a bit of both copies of one checkpoint slot, now: the record in it is lost.
+    pub fn lose_checkpoint(&self, seed: u64) -> [Hit; 2] {
+        let mut plan = self.plan.lock();
+        let random = &mut Random(seed);
+        let slot = random.below(2) as usize;
+        let hits = [0, 1].map(|copy| self.flip_checkpoint_copy(slot, copy, random));
+        plan.count(FaultKind::FlipCheckpoint);
+        plan.hits.extend(hits);
+        hits
+    }
+
     pub(super) fn flip_wblocks(
         &self,
         kind: FaultKind,
@@ -54,6 +65,10 @@ impl Faults {
 
     pub(super) fn flip_checkpoint(&self, slot: usize, random: &mut Random) -> Hit {
         let copy = random.below(2) as usize;
+        self.flip_checkpoint_copy(slot, copy, random)
+    }
+
+    fn flip_checkpoint_copy(&self, slot: usize, copy: usize, random: &mut Random) -> Hit {
         let at = CHECKPOINT_AT[copy][slot];
         let mut header = [0; RECORD_HEADER_BYTES];
         self.disk.read(at, &mut header);

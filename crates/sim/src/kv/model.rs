@@ -70,6 +70,13 @@ impl Model {
         }
     }
 
+    /// A new tree holds this from the start: no transaction that began before sees the tree.
+    pub(super) fn load(&mut self, tree: Serial, entries: Vec<(Vec<u8>, Vec<u8>)>) {
+        for (key, value) in entries {
+            self.versions.entry((tree, key)).or_default().push((0, Some(value)));
+        }
+    }
+
     /// Whether there is a commit of which nobody knows.
     pub(super) fn has_unknown(&self) -> bool {
         !self.unknown.is_empty()

@@ -25,6 +25,10 @@ pub(super) const TREES: u32 = 4;
 const TOGETHER_MAX: u64 = 4;
 /// Keys that are written, and later deleted, in a row at most.
 const STRETCH_MAX: u64 = 150;
+/// Where trees are loaded, about one step in so many is followed by a load.
+const LOAD_EVERY: u64 = 12;
+/// Where transactions go back to savepoints often, about one step in so many is followed by one that does.
+const SAVEPOINTS_EVERY: u64 = 15;
 /// Bytes of the medium, unless it is to be full.
 const CAPACITY_BYTES: u64 = 32 << 20;
 
@@ -112,6 +116,9 @@ const NAMES: Names = Names {
         "commits that were too large",
         "transactions committed together",
         "transactions committed together that failed",
+        "trees loaded",
+        "loads given up",
+        "power cuts within a load",
         "databases halted",
         "write skew",
     ],
@@ -256,7 +263,12 @@ impl Simulated for KvScenario {
     }
 
     fn steps(&self, count: usize) -> Vec<Step> {
-        let mut g = Generator { s: self, r: Random::new(self.seed ^ 0x5EED5), grown: None };
+        let mut g = Generator {
+            s: self,
+            r: Random::new(self.seed ^ 0x5EED5),
+            grown: None,
+            aside: Random::new(self.seed ^ 0x10AD5),
+        };
         let mut steps = vec![Step::SetDurability { mode: self.durability }, Step::CreateTree { tree: 0 }];
         while steps.len() < count {
             g.next(&mut steps);
@@ -299,6 +311,8 @@ struct Generator<'a> {
     r: Random,
     /// A stretch of keys that was written, and is to go.
     grown: Option<Work>,
+    /// What decides on loads and on work around savepoints, in the runs that have some.
+    aside: Random,
 }
 
 /// Kinds of steps that are drawn by weight.
@@ -378,6 +392,36 @@ impl Generator<'_> {
         let draw = self.r.weighted(&DRAWS, |d| favours(self.s.mix, d));
         let step = self.step(draw);
         steps.push(step);
+        let r = &mut self.aside;
+        if self.s.seed % 5 == 3 && r.once_in(SAVEPOINTS_EVERY) {
+            std::mem::swap(&mut self.r, &mut self.aside);
+            self.around_savepoints(steps);
+            std::mem::swap(&mut self.r, &mut self.aside);
+            return;
+        }
+        if self.s.seed % 5 == 2 && r.once_in(LOAD_EVERY) {
+            let (tree, seed) = (r.below(TREES.into()) as u32, r.next());
+            let keys = r.skewed(1, self.s.keys.into()) as u32;
+            steps.push(Step::Load { tree, seed, keys, value_bytes_max: self.s.value_bytes.min(4000) });
+        }
+    }
+
+    /// A transaction writes the same few keys before a savepoint, after it, and after it went back there.
+    fn around_savepoints(&mut self, steps: &mut Vec<Step>) {
+        let slot = self.r.below(SLOTS as u64) as usize;
+        let work = |g: &mut Self| Work { keys_at: KeysAt::Hot, ..g.work(g.s.keys_written_max.min(12)) };
+        steps.push(Step::Begin { slot });
+        for _ in 0..self.r.between(1, 2) {
+            steps.push(Step::Write { slot, work: work(self) });
+            steps.push(Step::Savepoint { slot });
+            steps.push(Step::Write { slot, work: work(self) });
+        }
+        steps.push(Step::RollbackTo { slot, which: self.r.next() });
+        steps.push(Step::Read { slot, seed: self.r.next(), keys: 12 });
+        if self.r.once_in(2) {
+            steps.push(Step::Write { slot, work: work(self) });
+        }
+        steps.push(Step::Commit { slot });
     }
 
     fn step(&mut self, draw: Draw) -> Step {

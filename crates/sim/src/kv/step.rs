@@ -100,6 +100,17 @@ pub enum Step {
         /// Its number.
         tree: u32,
     },
+    /// A tree is loaded: its keys come in order, and show once it is finished.
+    Load {
+        /// Its number.
+        tree: u32,
+        /// Which keys, which values, and whether it is given up in the end.
+        seed: u64,
+        /// How many keys at most.
+        keys: u32,
+        /// Longest value, in bytes.
+        value_bytes_max: u32,
+    },
     /// A tree is dropped.
     DropTree {
         /// Which of those that are there.
@@ -163,7 +174,7 @@ pub enum KeysAt {
 }
 
 /// Kinds of steps.
-pub const KV_STEP_KINDS: [&str; 22] = [
+pub const KV_STEP_KINDS: [&str; 23] = [
     "begin",
     "read",
     "write",
@@ -186,6 +197,7 @@ pub const KV_STEP_KINDS: [&str; 22] = [
     "cut after",
     "fault",
     "several transactions",
+    "load",
 ];
 
 impl fmt::Display for Step {
@@ -220,6 +232,7 @@ impl Step {
             Self::CutAfter { .. } => 19,
             Self::Arm { .. } | Self::Disarm => 20,
             Self::Together { .. } => 21,
+            Self::Load { .. } => 22,
         }
     }
 }

@@ -7,6 +7,7 @@
 
 mod act;
 mod crowd;
+mod load;
 mod power;
 mod transact;
 
@@ -48,6 +49,8 @@ struct KnownTree {
     serial: Serial,
     name: String,
     tree: Tree,
+    /// It began with what no transaction wrote: what is done to it is held to the model, and no part of the history.
+    loaded: bool,
 }
 
 /// A transaction that is open.
@@ -109,6 +112,7 @@ pub(super) struct World<'a> {
 /// A change of the catalog that was under way when power went.
 enum Doubt {
     Created(String),
+    Loaded(String, Vec<(Vec<u8>, Vec<u8>)>),
     Dropped(String),
 }
 

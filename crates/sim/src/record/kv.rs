@@ -53,6 +53,7 @@ words_of_enum!(KvStep {
     Work { times, bytes, drive },
     SetDurability { mode },
     CreateTree { tree },
+    Load { tree, seed, keys, value_bytes_max },
     DropTree { which },
     Check,
     Close { cut },

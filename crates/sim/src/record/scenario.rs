@@ -87,6 +87,7 @@ words_of_enum!(Step {
     CloseSession { which },
     ResumeSession { which },
     Disarm,
+    CloseDamaged { kind, seed, cut },
 });
 
 words_of_struct!(Cut { seed, again, fault });

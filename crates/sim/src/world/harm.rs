@@ -70,6 +70,11 @@ impl Harm {
         kinds.iter().any(|k| self.since.get(k) > self.at_step.get(k))
     }
 
+    /// Whether anything struck since the step began.
+    pub(super) fn strikes_now(&self) -> bool {
+        self.since != self.at_step
+    }
+
     /// How often these struck in all.
     pub(super) fn struck_ever(&self, kinds: &[FaultKind]) -> u64 {
         self.struck_in_all().into_iter().filter(|(k, _)| kinds.contains(k)).map(|(_, n)| n).sum()

@@ -21,7 +21,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use lode_base::{Lpid, OwnerId, VirtualTime};
-use lode_command::{Budget, Command, CommandError, Device, Progress, Reply};
+use lode_command::{Budget, Command, CommandError, Device, Progress, ReadRequest, Reply};
 use lode_firmware::Drive;
 use lode_flash::{FaultKind, Faults, Medium};
 
@@ -67,6 +67,10 @@ pub(crate) struct World<'a> {
     harm: Harm,
     /// What becomes of the cut that is to come.
     due: Cut,
+    /// A bit that changes before the drive is opened again: of what, and which.
+    due_flip: Option<(FaultKind, u64)>,
+    /// The drive was closed in order before one of its checkpoint records was lost.
+    closed_whole: bool,
     /// Why the drive takes no writes any more.
     read_only: Option<String>,
     /// Whether the image was refused, as it may be: there is nothing more to do.
@@ -98,6 +102,8 @@ impl<'a> World<'a> {
             faults,
             harm: Harm::default(),
             due: Cut::default(),
+            due_flip: None,
+            closed_whole: false,
             read_only: None,
             over: false,
             retired: 0,
@@ -159,6 +165,7 @@ impl<'a> World<'a> {
                 self.faults.disarm_all();
                 Ok(())
             }
+            Step::CloseDamaged { kind, seed, cut } => self.close_damaged(*kind, *seed, cut),
         }
     }
 
@@ -204,8 +211,32 @@ impl<'a> World<'a> {
             {
                 wrong(Kind::Check, format!("a scrub finds {lost}, which nothing hit"))
             }
-            _ => Ok(()),
+            _ => self.scrub_told(&report.lost),
         }
+    }
+
+    /// A page that can not be read was told by the scrub that came before.
+    fn scrub_told(&mut self, lost: &[String]) -> Done {
+        let pages: Vec<Lpid> = match self.harm.hit_data() && !self.faults.is_cut() {
+            true => self.oracle.now.pages.keys().copied().collect(),
+            false => Vec::new(),
+        };
+        for lpid in pages {
+            let pages = vec![ReadRequest { lpid, range: None }];
+            let answer = self.run(Command::Read { view: None, pages })?;
+            self.harm.look(&self.faults);
+            // What strikes only now was not there to be found.
+            if self.faults.is_cut() || self.harm.strikes_now() {
+                return Ok(());
+            }
+            let told = |l: &String| l.contains(&lpid.to_string());
+            if let Err(e @ CommandError::Uncorrectable { .. }) = answer
+                && !lost.iter().any(told)
+            {
+                return wrong(Kind::Check, format!("a scrub does not tell: {e}"));
+            }
+        }
+        Ok(())
     }
 
     fn checkpoint(&mut self) -> Done {
@@ -337,6 +368,11 @@ impl<'a> World<'a> {
         if info.eblocks_retired < self.retired {
             let (got, before) = (info.eblocks_retired, self.retired);
             return wrong(Kind::Answer, format!("{got} EBLOCKs are retired; {before} were before"));
+        }
+        let spares = self.scenario.options.spare_eblocks;
+        if spares.is_some_and(|spares| info.eblocks_retired > spares) && info.read_only.is_none() {
+            let what = format!("{} EBLOCKs are retired, and it takes writes still", info.eblocks_retired);
+            return wrong(Kind::ReadOnly, what);
         }
         self.retired = info.eblocks_retired;
         self.worn = info.erase_counts.1;

@@ -39,7 +39,9 @@ impl World<'_> {
                         self.coverage.met("recoveries that the host failed");
                         continue;
                     }
-                    if !self.harm.excuses_refusal(&e) {
+                    // Of a drive that was closed in order either slot is enough.
+                    let whole = self.closed_whole && !self.harm.hit_data();
+                    if whole || !self.harm.excuses_refusal(&e) {
                         return wrong(Kind::NotOpened, e.to_string());
                     }
                     self.coverage.met("image that faults hit, refused");
@@ -75,6 +77,12 @@ impl World<'_> {
         let (medium, faults) = self.faults.restored(seed)?;
         self.harm.reopened();
         self.faults = faults;
+        if let Some((kind, seed)) = self.due_flip.take() {
+            match kind {
+                FaultKind::FlipCheckpoint => drop(self.faults.lose_checkpoint(seed)),
+                _ => drop(self.faults.flip(kind, seed)),
+            }
+        }
         if let Some((kind, after, seed)) = fault {
             self.faults.arm(kind, after, seed);
         }
@@ -187,6 +195,9 @@ impl World<'_> {
     /// Closes the drive in order, and opens it again.
     pub(super) fn close(&mut self, cut: &Cut) -> Done {
         let closed = self.drive.clone().close();
+        let flips = self.due_flip.map(|(kind, _)| kind);
+        self.closed_whole =
+            closed.is_ok() && !self.faults.is_cut() && flips == Some(FaultKind::FlipCheckpoint);
         if let Err(e) = closed
             && !self.faults.is_cut()
         {
@@ -207,8 +218,18 @@ impl World<'_> {
         Ok(())
     }
 
+    /// Closes the drive in order; a bit changes, or one of the two checkpoint records is lost, while
+    /// it is closed, and it is opened again.
+    pub(super) fn close_damaged(&mut self, kind: FaultKind, seed: u64, cut: &Cut) -> Done {
+        self.due_flip = Some((kind, seed));
+        let closed = self.close(cut);
+        (self.due_flip, self.closed_whole) = (None, false);
+        closed
+    }
+
     /// A drive that takes no writes answers reads as before.
     pub(super) fn reads_go_on(&mut self) -> Done {
+        self.drive.check_invariants();
         self.compare_all()
     }
 

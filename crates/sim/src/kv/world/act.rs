@@ -2,11 +2,12 @@
 
 use lode_base::VirtualTime;
 use lode_command::{Budget, Device, Progress};
-use lode_engine::{Durability, EngineError, KEY_BYTES_MAX};
+use lode_engine::{Durability, EngineError, KEY_BYTES_MAX, Tree};
 
 use super::{Done, Doubt, KnownTree, Open, World};
 use crate::failure::{Kind, wrong};
 use crate::history::Outcome;
+use crate::kv::model::Serial;
 use crate::kv::scenario::TREES;
 use crate::kv::step::Step;
 use crate::random::Random;
@@ -68,6 +69,9 @@ impl World<'_> {
                 Ok(())
             }
             Step::CreateTree { tree } => self.create_tree(*tree),
+            Step::Load { tree, seed, keys, value_bytes_max } => {
+                self.load_tree(*tree, *seed, *keys, *value_bytes_max)
+            }
             Step::DropTree { which } => self.drop_tree(*which),
             Step::Check => {
                 self.compare_all()?;
@@ -173,9 +177,7 @@ impl World<'_> {
         match result {
             Ok(_) if there => wrong(Kind::Answer, format!("{name} was created twice")),
             Ok(tree) => {
-                let serial = self.next_serial;
-                self.next_serial += 1;
-                self.trees.push(KnownTree { serial, name, tree });
+                self.has_tree(name, tree, false);
                 Ok(())
             }
             Err(EngineError::TreeExists(_)) if there => Ok(()),
@@ -186,6 +188,14 @@ impl World<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// A tree that nobody had before; answers its serial number.
+    pub(super) fn has_tree(&mut self, name: String, tree: Tree, loaded: bool) -> Serial {
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        self.trees.push(KnownTree { serial, name, tree, loaded });
+        serial
     }
 
     fn drop_tree(&mut self, which: u64) -> Done {

@@ -141,7 +141,13 @@ impl World<'_> {
                 (Some(tree), None, Some(Doubt::Created(created))) if *created == name => {
                     let serial = self.next_serial;
                     self.next_serial += 1;
-                    trees.push(KnownTree { serial, name, tree });
+                    trees.push(KnownTree { serial, name, tree, loaded: false });
+                }
+                (Some(tree), None, Some(Doubt::Loaded(loaded, entries))) if *loaded == name => {
+                    let serial = self.next_serial;
+                    self.next_serial += 1;
+                    self.model.load(serial, entries.clone());
+                    trees.push(KnownTree { serial, name, tree, loaded: true });
                 }
                 (None, Some(_), Some(Doubt::Dropped(dropped))) if *dropped == name => {}
                 (None, None, _) => {}

@@ -97,7 +97,7 @@ impl World<'_> {
         if open.flushes < self.flushes {
             self.coverage.met("snapshots across flushes");
         }
-        open.ops.push(note_read(tree, n, got.as_deref()));
+        open.ops.extend((!tree.loaded).then(|| note_read(tree, n, got.as_deref())));
         Ok(Some(got))
     }
 
@@ -183,7 +183,7 @@ impl World<'_> {
             return wrong(Kind::Answer, format!("a write of {} bytes: {e}", value.map_or(0, |v| v.len())));
         }
         open.writes.insert((tree.serial, key), value);
-        open.ops.push(op);
+        open.ops.extend((!tree.loaded).then_some(op));
         Ok(true)
     }
 
@@ -230,7 +230,7 @@ impl World<'_> {
         // What is within the range and was not answered was read as nothing.
         for n in self.keys.iter().filter(|k| **k >= low && **k <= high).map(|k| self.numbers[k]) {
             let value = want.get(&self.keys[n as usize]);
-            open.ops.push(note_read(&tree, n, value.map(|v| &v[..])));
+            open.ops.extend((!tree.loaded).then(|| note_read(&tree, n, value.map(|v| &v[..]))));
         }
         Ok(true)
     }
