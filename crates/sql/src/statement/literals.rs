@@ -98,7 +98,7 @@ fn wide_type(n: &str) -> Option<DataType> {
     }
     let digits = n.bytes().all(|b| b.is_ascii_digit());
     let wide = digits && n.parse::<i64>().is_err() && n.len() <= DIGITS_MAX;
-    wide.then(|| DataType::Numeric(ExactNumberInfo::PrecisionAndScale(n.len() as u64, 0)))
+    wide.then_some(DataType::Numeric(ExactNumberInfo::PrecisionAndScale(n.len() as u64, 0)))
 }
 
 fn is_typed_by_arguments(f: &Function) -> bool {
