@@ -50,7 +50,8 @@
 //!   the page of the log that the last but one says was durable: the last may be the only one that says so of several
 //!   batches, of which the later ones freed what the earlier ones wrote (`oracle::Tail`). So is then what GC moved last; a
 //!   page of which only that copy was left answers `Uncorrectable`. Never wrong bytes; never a batch in part.
-//! * *Both copies of the superblock, or of a checkpoint record*: the image may be refused by name.
+//! * *Both copies of the superblock, or of a checkpoint record*: the image may be refused by name; not where the drive was
+//!   closed in order and one of its two records is left. A scrub tells of each page that cannot be read.
 //! * *A file system without room, a write or a sync that fails*: the command that meets it may fail by name, and the drive
 //!   may be read-only until it is reopened. All that was acknowledged can be read all the while, and after the next open.
 //!   A recovery that meets it may fail, and does not the next time.

@@ -14,7 +14,8 @@
 //!    rise. A commit that is refused, or that a full drive or a fault fails, changes nothing until the next opening.
 //! 3. **After a power cut** every commit that was acknowledged as durable is there, whole; those after it, which returned
 //!    before they were durable, up to some commit and none after that; the one under way whole or not at all.
-//! 4. **A tree** that was created or dropped stays so; what is under way at a power cut did or did not happen.
+//! 4. **A tree** that was created, loaded or dropped stays so; what is under way at a power cut did or did not happen, and of a
+//!    load that was given up nothing is there. What happens to a loaded tree is held to the model, and no part of the history.
 //! 5. **The database opens** after any power cut, also after cuts in the recoveries before; its check and the drive's find
 //!    nothing: order, fences, levels, values, and exactly the pages in use that something names.
 //! 6. **The history** of all transactions, those before a crash included, is one of snapshot isolation, as
