@@ -1,10 +1,11 @@
 //! `lode sim`: the whole drive, or transactions over trees on it, against faults and power cuts, from seeds.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use lode_sim::{
-    FAULTS, FaultSet, Found, KV_FAULTS, KvScenario, Options, Outcome, Replay, Scenario, Simulated,
+    FAULTS, FaultSet, Found, KV_FAULTS, KvScenario, Options, Outcome, Record, Replay, Scenario, Simulated,
     parse_ranges, run as run_seed, search, shrink,
 };
 
@@ -68,6 +69,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIST", requires = "seed", value_parser = only)]
     only: Option<Numbers>,
 
+    /// Keep the run as a file of its steps, which need no generator: those of the shortest replay where the seed fails
+    #[arg(long, value_name = "FILE", requires = "seed")]
+    record: Option<PathBuf>,
+
     /// Faults that may strike, separated by commas, or none; by default all
     #[arg(long, value_name = "LIST", value_parser = faults)]
     faults: Option<FaultSet>,
@@ -119,7 +124,7 @@ pub(crate) fn run(args: Args) -> CliResult {
 fn simulate<S: Simulated>(args: &Args, options: &Options<S>) -> CliResult {
     match args.seed {
         // A replay is short already, and keeps its steps.
-        Some(seed) => one(seed, options, if args.only.is_some() { 0 } else { SHRINK_RUNS }, args.json),
+        Some(seed) => one(seed, options, if args.only.is_some() { 0 } else { SHRINK_RUNS }, args),
         None => many(args, options),
     }
 }
@@ -136,10 +141,14 @@ fn list_faults(known: &FaultSet, json: bool) -> CliResult {
     println_quietly(table.render().trim_end())
 }
 
-fn one<S: Simulated>(seed: u64, options: &Options<S>, runs: u32, json: bool) -> CliResult {
+fn one<S: Simulated>(seed: u64, options: &Options<S>, runs: u32, args: &Args) -> CliResult {
     let outcome = run_seed(seed, options);
     let replay = shrink(&outcome, options, runs);
-    if json {
+    if let Some(file) = &args.record {
+        let record = replay.as_ref().map_or_else(|| Record::of_outcome(&outcome), Record::of_replay);
+        std::fs::write(file, record.to_text()).map_err(|e| CliError::file(file, e))?;
+    }
+    if args.json {
         println_quietly(&one_json(&outcome, replay.as_ref()).to_string())?;
     } else {
         match &replay {
