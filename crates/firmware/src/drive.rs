@@ -247,8 +247,8 @@ impl Core {
     }
 
     fn read_index(&self, view: ViewId, pages: &[PageRange]) -> Result<Reply, CommandError> {
-        // As they lie in memory, which is more than they take on the link.
-        let entry_bytes = size_of::<(Lpid, Option<IndexEntry>)>() as u64;
+        // As they lie in memory, which is more than they take on the link: an entry is a block of its own there.
+        let entry_bytes = size_of::<(Lpid, Option<IndexEntry>)>() as u64 + ENTRY_BLOCK_BYTES_MIN;
         let pages_max: u64 = pages.iter().map(|r| u64::from(r.count)).sum();
         if check_answer(pages_max * entry_bytes).is_err() {
             let mut mapped = 0;
@@ -279,6 +279,9 @@ impl Core {
         Ok(Reply::IndexEntries(entries))
     }
 }
+
+/// The least that the bytes of an index entry take in memory: one column's range, as an allocator rounds it up.
+const ENTRY_BLOCK_BYTES_MIN: u64 = 32;
 
 /// Pages of one extent.
 fn checked(range: &PageRange) -> Result<PageRange, CommandError> {

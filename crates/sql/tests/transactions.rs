@@ -82,7 +82,7 @@ async fn interleaved_statements_answer_as_postgresql_does() {
         script(&database(), &ours.collect::<Vec<_>>().join("\n")).await;
         sections += 1;
     }
-    assert_eq!(sections, 5);
+    assert_eq!(sections, 6);
 }
 
 async fn accounts(db: &Database) {

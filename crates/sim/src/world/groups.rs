@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use lode_command::GroupRows;
+use lode_page::Value;
 use lode_program::{Aggregation, Call, Expr};
 
 use crate::content::{Row, integer};
 
-/// Rows, sum of keys, least value; by value where there are groups.
-type Groups = BTreeMap<Option<Option<i64>>, (i64, i64, Option<i64>)>;
+/// Rows, sum of keys, least value.
+type Group = (i64, i128, Option<i64>);
+/// By value where there are groups.
+type Groups = BTreeMap<Option<Option<i64>>, Group>;
 
 pub(super) fn aggregation(by_value: bool, groups_max: u32) -> Aggregation {
     let group_by = if by_value { vec![1] } else { Vec::new() };
@@ -20,7 +23,7 @@ pub(super) fn aggregation(by_value: bool, groups_max: u32) -> Aggregation {
 pub(super) fn of_rows(by_value: bool, rows: impl Iterator<Item = Row>) -> Groups {
     let mut groups = Groups::new();
     for (key, value) in rows {
-        add(&mut groups, by_value.then_some(value), (1, key, value));
+        add(&mut groups, by_value.then_some(value), (1, key.into(), value));
     }
     groups
 }
@@ -35,18 +38,20 @@ pub(super) fn of_parts(by_value: bool, groups_max: u32, parts: &[GroupRows]) -> 
         }
         for row in 0..part.rows as usize {
             let value = |c: usize| integer(&part.columns[c], row);
-            let of = (value(keys)?, value(keys + 1)?, value(keys + 2));
+            // The sum of BIGINT is a DECIMAL.
+            let Value::Decimal(sum) = part.columns[keys + 1].value(row) else { return None };
+            let of = (value(keys)?, sum, value(keys + 2));
             add(&mut groups, by_value.then(|| value(0)), of);
         }
     }
     Some(groups)
 }
 
-fn add(groups: &mut Groups, key: Option<Option<i64>>, (rows, sum, least): (i64, i64, Option<i64>)) {
+fn add(groups: &mut Groups, key: Option<Option<i64>>, (rows, sum, least): Group) {
     let g = groups.entry(key).or_insert((0, 0, None));
     let least = match (g.2, least) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
     };
-    *g = (g.0 + rows, g.1.wrapping_add(sum), least);
+    *g = (g.0 + rows, g.1 + sum, least);
 }
