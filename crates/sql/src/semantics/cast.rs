@@ -14,13 +14,14 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
 use datafusion::arrow::compute::cast as arrow_cast;
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int16Type, Int32Type, Int64Type};
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
 use super::arithmetic::type_name;
+use super::through_array;
 use crate::SqlError;
 
 pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -127,13 +128,7 @@ impl ScalarUDFImpl for Rounded {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        match &args.args[0] {
-            ColumnarValue::Array(array) => Ok(ColumnarValue::Array(rounded(array, &self.to)?)),
-            ColumnarValue::Scalar(value) => {
-                let array = rounded(&value.to_array()?, &self.to)?;
-                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?))
-            }
-        }
+        through_array(&args.args[0], args.number_rows, |array| Ok(rounded(array, &self.to)?))
     }
 }
 

@@ -14,6 +14,7 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, cast};
 
 use super::cast::sql_name;
+use super::text::{is_bytes, is_text};
 use crate::SqlError;
 
 /// Types of which one may be compared with another.
@@ -50,7 +51,7 @@ pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
     }
 }
 
-fn is_comparison(op: Operator) -> bool {
+pub(super) fn is_comparison(op: Operator) -> bool {
     use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
@@ -90,8 +91,8 @@ fn comparable(t: &DataType) -> Option<Comparable> {
     Some(match t {
         DataType::Boolean => Comparable::Boolean,
         t if t.is_numeric() => Comparable::Number,
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Comparable::Text,
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Comparable::Bytes,
+        t if is_text(t) => Comparable::Text,
+        t if is_bytes(t) => Comparable::Bytes,
         DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => Comparable::Moment,
         DataType::Interval(_) | DataType::Duration(_) => Comparable::Interval,
         _ => return None,

@@ -26,6 +26,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr_common::datum::apply;
 
+use super::through_array;
 use crate::SqlError;
 
 /// Functions that have a domain, or whose result may be too large.
@@ -209,15 +210,12 @@ impl ScalarUDFImpl for CheckedFloat {
     }
 }
 
-/// A function of each value; what is no REAL becomes none.
+/// A function of each value, in the type that it has.
 fn each(value: &ColumnarValue, rows: usize, f: impl Fn(f64) -> f64) -> Result<ColumnarValue> {
-    let t = value.data_type();
-    let is_scalar = matches!(value, ColumnarValue::Scalar(_));
-    let made: PrimitiveArray<Float64Type> = double(value, rows)?.as_primitive::<Float64Type>().unary(f);
-    let made = arrow_cast(&made, &t)?;
-    Ok(match is_scalar {
-        true => ColumnarValue::Scalar(ScalarValue::try_from_array(&made, 0)?),
-        false => ColumnarValue::Array(made),
+    through_array(value, rows, |array| {
+        let doubles = arrow_cast(array, &DataType::Float64)?;
+        let made: PrimitiveArray<Float64Type> = doubles.as_primitive::<Float64Type>().unary(f);
+        Ok(arrow_cast(&made, array.data_type())?)
     })
 }
 

@@ -16,11 +16,12 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    BinaryExpr, ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
 
+use super::compare::is_comparison;
 use crate::SqlError;
 
 const NANOS_A_DAY: i128 = 86_400_000_000_000;
@@ -33,7 +34,7 @@ fn is_interval(e: &Expr, schema: &DFSchema) -> bool {
 pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right })
-            if compares(op) && is_interval(&left, schema) && is_interval(&right, schema) =>
+            if is_comparison(op) && is_interval(&left, schema) && is_interval(&right, schema) =>
         {
             let (left, right) = (Box::new(span(*left)), Box::new(span(*right)));
             Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right })))
@@ -63,11 +64,6 @@ pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
         }
         other => Ok(Transformed::no(other)),
     }
-}
-
-fn compares(op: Operator) -> bool {
-    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
-    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
 fn refused(what: &str) -> datafusion::error::DataFusionError {

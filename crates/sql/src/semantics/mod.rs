@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   statement's tree ─► prepare (types of literals, rows, casts to VARCHAR(n)) ─► plan
-//!   plan ─► before coercion: membership, in_list, set_operations, compare, cast, sum, numeric
-//!        ─► DataFusion's coercion of types
-//!        ─► after it: arithmetic (both sides have their type), interval
+//!   plan ─► whole nodes: membership, set_operations
+//!        ─► BEFORE_COERCION ─► DataFusion's coercion of types
+//!        ─► orders of intervals and floats ─► AFTER_COERCION: both sides of an operator have their type
 //! ```
 //!
 //! An expression outside a plan (CHECK) goes the same way by [`expression`].
@@ -29,15 +29,16 @@ mod to_char;
 
 use std::sync::Arc;
 
+use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, ExprSchema, Result};
+use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{ColumnarValue, Expr, LogicalPlan};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 
@@ -58,7 +59,6 @@ struct ExpressionRule {
 }
 
 /// What a rule is shown.
-#[derive(PartialEq)]
 enum Reach {
     /// Each expression and each part of one, from the leaves up.
     Parts,
@@ -101,11 +101,12 @@ const AFTER_COERCION: [ExpressionRule; 5] = [
     ExpressionRule { name: "checked_arithmetic", reach: Reach::Parts, of: ANY, rewrite: arithmetic::rewrite },
 ];
 
-/// Families of types, a bit each, and what may be of any.
+/// Families of types, a bit each.
 const FLOATS: u8 = 1;
 const NUMERICS: u8 = 2;
 const MOMENTS: u8 = 4;
-const ANY: u8 = 8;
+/// Of a rule that has to do with types of no family, too: it sees every expression.
+const ANY: u8 = u8::MAX;
 
 /// The families that an expression's leaves are of. To ask a deep expression for its type walks all that is below: rules ask
 /// for types at every level, so those that have nothing to do are passed over.
@@ -119,7 +120,7 @@ fn families(expr: &Expr, schema: &DFSchema) -> u8 {
         t if text::is_text(t) => 0,
         _ => FLOATS | NUMERICS | MOMENTS,
     };
-    let mut all = ANY;
+    let mut all = 0;
     let _ = expr.apply(|e| {
         all |= match e {
             Expr::Column(c) => ExprSchema::field_from_column(schema, c)
@@ -165,17 +166,21 @@ impl ExpressionRule {
         }
         let names = NamePreserver::new(&plan);
         plan.map_expressions(|expr| {
-            if families(&expr, &schema) & self.of == 0 {
-                return Ok(Transformed::no(expr));
-            }
             let name = names.save(&expr);
-            let rewritten = match self.reach {
-                Reach::Parts => expr.transform_up(|e| (self.rewrite)(e, &schema))?,
-                Reach::Whole => (self.rewrite)(expr, &schema)?,
-            };
-            Ok(rewritten.update_data(|e| name.restore(e)))
+            Ok(self.apply(expr, &schema)?.update_data(|e| name.restore(e)))
         })?
         .map_data(|plan| plan.recompute_schema())
+    }
+
+    /// Rewrites one expression, where it has leaves that the rule has to do with.
+    fn apply(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+        if self.of != ANY && families(&expr, schema) & self.of == 0 {
+            return Ok(Transformed::no(expr));
+        }
+        match self.reach {
+            Reach::Parts => expr.transform_up(|e| (self.rewrite)(e, schema)),
+            Reach::Whole => (self.rewrite)(expr, schema),
+        }
     }
 }
 
@@ -199,19 +204,30 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
 /// # Errors
 /// Types that do not go together.
 pub(crate) fn expression(mut expr: Expr, schema: &DFSchema) -> Result<Expr> {
-    let apply = |rule: &ExpressionRule, expr: Expr| match rule.reach {
-        Reach::Parts => expr.transform_up(|e| (rule.rewrite)(e, schema)).map(|e| e.data),
-        Reach::Whole => (rule.rewrite)(expr, schema).map(|e| e.data),
-    };
     for rule in &BEFORE_COERCION {
-        expr = apply(rule, expr)?;
+        expr = rule.apply(expr, schema)?.data;
     }
     let context = SimplifyContext::builder().with_schema(Arc::new(schema.clone())).build();
     expr = ExprSimplifier::new(context).coerce(expr, schema)?;
     for rule in &AFTER_COERCION {
-        expr = apply(rule, expr)?;
+        expr = rule.apply(expr, schema)?.data;
     }
     Ok(expr)
+}
+
+/// What a kernel over arrays makes of an argument of a function; a scalar stays one, also where there are no rows.
+fn through_array(
+    value: &ColumnarValue,
+    rows: usize,
+    kernel: impl FnOnce(&ArrayRef) -> Result<ArrayRef>,
+) -> Result<ColumnarValue> {
+    match value {
+        ColumnarValue::Array(_) => Ok(ColumnarValue::Array(kernel(&value.to_array(rows)?)?)),
+        ColumnarValue::Scalar(scalar) => {
+            let made = kernel(&scalar.to_array()?)?;
+            Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&made, 0)?))
+        }
+    }
 }
 
 /// Puts PostgreSQL's functions in the place of DataFusion's of the same name.

@@ -27,13 +27,14 @@ use datafusion::logical_expr::{
 };
 
 use super::cast::sql_name;
+use super::through_array;
 use crate::SqlError;
 
 pub(super) fn is_text(t: &DataType) -> bool {
     matches!(t, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-fn is_bytes(t: &DataType) -> bool {
+pub(super) fn is_bytes(t: &DataType) -> bool {
     matches!(t, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
@@ -139,16 +140,12 @@ impl ScalarUDFImpl for Spelled {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_scalar = matches!(args.args[0], ColumnarValue::Scalar(_));
-        let array = args.args[0].to_array(if is_scalar { 1 } else { args.number_rows })?;
-        let made = match self.form {
-            Form::Text { booleans_short } => spelled(&array, booleans_short)?,
-            Form::Bytes => bytes_of_text(&array)?,
-        };
-        let made = arrow_cast(&made, &self.to)?;
-        Ok(match is_scalar {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&made, 0)?),
-            false => ColumnarValue::Array(made),
+        through_array(&args.args[0], args.number_rows, |array| {
+            let made = match self.form {
+                Form::Text { booleans_short } => spelled(array, booleans_short)?,
+                Form::Bytes => bytes_of_text(array)?,
+            };
+            Ok(arrow_cast(&made, &self.to)?)
         })
     }
 }
