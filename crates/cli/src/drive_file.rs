@@ -1,31 +1,23 @@
-//! Opens, and makes, the image of a drive with the database on it; or connects to a drive that is served (`remote_drive.rs`).
+//! Opens databases and drives for commands, with what they may use of the machine.
 //!
 //! Invariant: an image that this process made is removed again unless [`Opened::keep`] was called, so that a command
 //! that fails leaves nothing half-done; one that was there before is never removed.
 
 use std::future::Future;
-use std::hash::{BuildHasher, RandomState};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
 
 use clap::Args;
-use lode::Worker;
+use lode::drive::{self, address};
+use lode::{Create, Division, Error, Options};
 use lode_base::{Geometry, Profile};
-use lode_command::Device;
-use lode_engine::{Database, DatabaseOptions, HostClock};
-use lode_firmware::{Drive, DriveOptions, Unrecovered};
-use lode_flash::Medium;
+use lode_engine::Database;
+use lode_firmware::{Drive, DriveOptions};
 use lode_flash::timing::Model;
-use lode_remote::RemoteDevice;
 use lode_sql::{Offload, Session, SessionOptions};
 
 use crate::error::{CliError, CliResult};
-use crate::remote_drive;
 use crate::table::{bytes, parse_bytes};
-
-/// Capacity of an image that is made without saying which, in bytes. It is a limit: the file grows as it is filled.
-pub(crate) const CAPACITY_BYTES: u64 = 64 << 30;
 
 /// A capacity, as on the command line.
 pub(crate) fn parse_capacity(text: &str) -> Result<u64, String> {
@@ -103,79 +95,11 @@ impl Resources {
     }
 }
 
-/// An open drive, and the database on it.
+/// An open database, and a session on it.
 pub(crate) struct Opened {
-    drive: Held,
+    whole: lode::Database,
     pub(crate) database: Database,
     pub(crate) session: Arc<Session>,
-    /// None with a modelled device, whose work would come when this machine has time for it: GC there waits for batches.
-    worker: Option<Worker>,
-    made: Option<NewFile>,
-}
-
-/// A drive that this process has.
-#[derive(Clone)]
-pub(crate) enum Held {
-    /// In an image that it opened.
-    Image(Drive),
-    /// Behind a connection.
-    Served(Arc<RemoteDevice>),
-}
-
-impl Held {
-    /// The drive in the image at `path`, or at an address.
-    pub(crate) fn open(path: &Path) -> CliResult<Self> {
-        Self::open_with(path, DriveOptions::default())
-    }
-
-    /// As [`Held::open`]; the options are those of an image.
-    pub(crate) fn open_with(path: &Path, options: DriveOptions) -> CliResult<Self> {
-        match remote_drive::address(path) {
-            Some(addr) => Ok(Self::Served(Arc::new(remote_drive::connect(addr)?))),
-            None => open_image(path, options).map(Self::Image),
-        }
-    }
-
-    /// The drive of an image that this process opened; who serves another one knows more of it.
-    pub(crate) fn image(&self) -> Option<&Drive> {
-        match self {
-            Self::Image(drive) => Some(drive),
-            Self::Served(_) => None,
-        }
-    }
-
-    /// Lets go of it; the next opening of an image has nothing to recover.
-    pub(crate) fn close(self, path: &Path) -> CliResult {
-        match self {
-            Self::Image(drive) => drive.close().map_err(|e| CliError::file(path, e)),
-            Self::Served(device) => {
-                drop(device);
-                Ok(())
-            }
-        }
-    }
-
-    pub(crate) fn device(&self) -> Arc<dyn Device> {
-        match self {
-            Self::Image(drive) => Arc::new(drive.clone()),
-            Self::Served(device) => device.clone(),
-        }
-    }
-}
-
-/// A file that goes away again when this does.
-struct NewFile(PathBuf);
-
-impl Drop for NewFile {
-    fn drop(&mut self) {
-        // It may be gone already; nothing is to be done if it cannot be removed.
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
-/// Opens the image at `path`.
-pub(crate) fn open(path: &Path, resources: Resources, offload: Offload) -> CliResult<Opened> {
-    assemble(path, Held::open(path)?, None, resources, offload, None)
 }
 
 /// As [`create`]; with a profile it is the image of a modelled device.
@@ -185,10 +109,7 @@ pub(crate) fn create_modelled(
     offload: Offload,
     profile: Option<Profile>,
 ) -> CliResult<Opened> {
-    match profile {
-        Some(profile) => modelled(path, resources, offload, profile, true),
-        None => create(path, resources, offload),
-    }
+    open_with(path, resources, offload, profile, Create::Always)
 }
 
 /// Opens the image at `path`, or makes one if nothing is there; with a profile it is that of a modelled device.
@@ -198,58 +119,59 @@ pub(crate) fn open_or_create_modelled(
     offload: Offload,
     profile: Option<Profile>,
 ) -> CliResult<Opened> {
-    let Some(profile) = profile else { return open_or_create(path, resources, offload) };
-    if remote_drive::address(path).is_some() {
-        let what = "the device is modelled where it is served: lode drive serve --profile";
-        return Err(CliError::Usage(format!("{}: {what}", path.display())));
-    }
-    let is_there = !matches!(
-        std::fs::symlink_metadata(path),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound
-    );
-    modelled(path, resources, offload, profile, !is_there)
+    open_with(path, resources, offload, profile, Create::IfMissing)
 }
 
-/// The device of a profile over the image at `path`, which is made first if it is `new`.
-fn modelled(
+/// Makes an image at `path`, where nothing may be.
+pub(crate) fn create(path: &Path, resources: Resources, offload: Offload) -> CliResult<Opened> {
+    open_with(path, resources, offload, None, Create::Always)
+}
+
+/// Opens the image at `path`, or makes one if nothing is there.
+pub(crate) fn open_or_create(path: &Path, resources: Resources, offload: Offload) -> CliResult<Opened> {
+    open_with(path, resources, offload, None, Create::IfMissing)
+}
+
+fn open_with(
     path: &Path,
     resources: Resources,
     offload: Offload,
-    profile: Profile,
-    new: bool,
+    profile: Option<Profile>,
+    create: Create,
 ) -> CliResult<Opened> {
-    let geometry = profile.geometry;
-    let made = match new {
-        true => {
-            let (drive, made) = create_drive(path, geometry, DriveOptions::default())?;
-            drive.close().map_err(|e| CliError::file(path, e))?;
-            Some(made)
-        }
-        false => None,
+    let options = Options {
+        memory_bytes: resources.memory,
+        division: Division::Queries,
+        create,
+        profile,
+        ..Options::default()
     };
-    let (drive, model) = open_modelled(path, &profile)?;
-    let begun = model.latest();
-    let host = HostClock::new(profile, begun, Box::new(move || model.operations()));
-    assemble(path, Held::Image(drive), made, resources, offload, Some(Arc::new(host)))
+    let whole = lode::Database::open_unkept(path, options).map_err(refused(path))?;
+    let options = SessionOptions { target_partitions: usize::from(resources.partitions), offload };
+    let session = Arc::new(whole.session(&options)?);
+    Ok(Opened { database: (*whole).clone(), whole, session })
+}
+
+/// Why the database at a path cannot be had, in a line that names the path.
+fn refused(path: &Path) -> impl Fn(Error) -> CliError + '_ {
+    move |e| match e {
+        Error::ModelledElsewhere { .. } | Error::NotAFile { .. } => CliError::Usage(e.to_string()),
+        Error::Units { image, profile, wanted, .. } => {
+            let [is, must] = [&image, &wanted].map(|g| shape(g));
+            CliError::file(
+                path,
+                format!(
+                    "an image of {is}; {profile} has {must}: lode drive format --profile {profile} makes one"
+                ),
+            )
+        }
+        e => CliError::file(path, e),
+    }
 }
 
 /// The drive of a profile in the image at `path`, and what models it.
 pub(crate) fn open_modelled(path: &Path, profile: &Profile) -> CliResult<(Drive, Arc<Model>)> {
-    let geometry = profile.geometry;
-    let medium = Medium::open_file(path).map_err(|e| CliError::file(path, e))?;
-    if *medium.geometry() != geometry {
-        let [is, must] = [medium.geometry(), &geometry].map(shape);
-        let name = &profile.name;
-        return Err(CliError::file(
-            path,
-            format!("an image of {is}; {name} has {must}: lode drive format --profile {name} makes one"),
-        ));
-    }
-    let model = Arc::new(Model::new(profile.clone()));
-    let medium = medium.with_model(model.clone());
-    let drive =
-        Unrecovered::new(medium, DriveOptions::default()).recover().map_err(|e| CliError::file(path, e))?;
-    Ok((drive, model))
+    drive::open_modelled(path, profile, DriveOptions::default()).map_err(refused(path))
 }
 
 /// A geometry in a few words.
@@ -266,32 +188,13 @@ fn shape(g: &Geometry) -> String {
     )
 }
 
-/// Makes an image at `path`, where nothing may be.
-pub(crate) fn create(path: &Path, resources: Resources, offload: Offload) -> CliResult<Opened> {
-    let (drive, made) = create_drive(path, file_geometry(CAPACITY_BYTES)?, DriveOptions::default())?;
-    assemble(path, Held::Image(drive), Some(made), resources, offload, None)
-}
-
-/// Opens the image at `path`, or makes one if nothing is there.
-pub(crate) fn open_or_create(path: &Path, resources: Resources, offload: Offload) -> CliResult<Opened> {
-    match std::fs::symlink_metadata(path) {
-        _ if remote_drive::address(path).is_some() => open(path, resources, offload),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => create(path, resources, offload),
-        _ => open(path, resources, offload),
-    }
-}
-
 /// The drive alone, without the database on it.
 pub(crate) fn open_drive(path: &Path) -> CliResult<Drive> {
-    if remote_drive::address(path).is_some() {
+    if address(path).is_some() {
         let what = "this needs the image of the drive itself";
         return Err(CliError::Usage(format!("{}: {what}", path.display())));
     }
-    open_image(path, DriveOptions::default())
-}
-
-fn open_image(path: &Path, options: DriveOptions) -> CliResult<Drive> {
-    Drive::open_file(path, options).map_err(|e| CliError::file(path, e))
+    Drive::open_file(path, DriveOptions::default()).map_err(|e| CliError::file(path, e))
 }
 
 /// Makes an image of so many bytes, or that of a profile, and keeps it.
@@ -309,8 +212,8 @@ pub(crate) fn format_with(path: &Path, capacity_bytes: u64, options: DriveOption
 }
 
 fn make(path: &Path, geometry: Geometry, options: DriveOptions) -> CliResult<Drive> {
-    let (drive, made) = create_drive(path, geometry, options)?;
-    std::mem::forget(made);
+    let (drive, made) = drive::create(path, geometry, options).map_err(refused(path))?;
+    made.keep();
     Ok(drive)
 }
 
@@ -318,52 +221,10 @@ fn file_geometry(capacity_bytes: u64) -> CliResult<Geometry> {
     lode::file_geometry(capacity_bytes).map_err(|e| CliError::Usage(e.to_string()))
 }
 
-fn create_drive(path: &Path, geometry: Geometry, options: DriveOptions) -> CliResult<(Drive, NewFile)> {
-    if remote_drive::address(path).is_some() {
-        return Err(CliError::Usage(format!("{}: an image is a file", path.display())));
-    }
-    let existed = std::fs::symlink_metadata(path).is_ok();
-    let seed = RandomState::new().hash_one(std::process::id());
-    match Drive::create_file(path, geometry, options, seed) {
-        Ok(drive) => Ok((drive, NewFile(path.to_path_buf()))),
-        Err(e) => {
-            if !existed {
-                drop(NewFile(path.to_path_buf()));
-            }
-            Err(CliError::file(path, e))
-        }
-    }
-}
-
-fn assemble(
-    path: &Path,
-    drive: Held,
-    made: Option<NewFile>,
-    resources: Resources,
-    offload: Offload,
-    host: Option<Arc<HostClock>>,
-) -> CliResult<Opened> {
-    let half = usize::try_from(resources.memory / 2).unwrap_or(usize::MAX);
-    let frame_bytes = (half / 8).min(128 << 20);
-    // The host of a modelled device has a clock of its own, and one thread.
-    let now = host.is_none().then_some(Instant::now as fn() -> Instant);
-    let pool_bytes = half - frame_bytes;
-    let pool = DatabaseOptions { pool_bytes, frame_bytes, host, now, ..DatabaseOptions::default() };
-    let database = Database::open(drive.device(), pool).map_err(|e| CliError::file(path, e))?;
-    let options =
-        SessionOptions { target_partitions: usize::from(resources.partitions), offload, memory_bytes: half };
-    let session = Arc::new(Session::new(database.clone(), &options)?);
-    let worker = match database.host() {
-        Some(_) => None,
-        None => Some(Worker::start(database.clone()).map_err(|e| CliError::file(path, e))?),
-    };
-    Ok(Opened { drive, database, session, worker, made })
-}
-
 impl Opened {
     /// From now on the image stays, whatever happens.
     pub(crate) fn keep(&mut self) {
-        std::mem::forget(self.made.take());
+        self.whole.keep();
     }
 
     /// Closes the image after a command, which may have failed: what it left half-done is cleaned up, and the next opening
@@ -371,7 +232,7 @@ impl Opened {
     /// waits.
     pub(crate) fn end(self, path: &Path, result: CliResult) -> CliResult {
         match result {
-            Err(CliError::Failed(_) | CliError::Usage(_)) if self.made.is_some() => result,
+            Err(CliError::Failed(_) | CliError::Usage(_)) if self.whole.is_new() => result,
             Err(CliError::Interrupted) => result,
             // Why the command failed is told, rather than what came of that.
             Err(CliError::Failed(_) | CliError::Usage(_)) => result.and(self.close(path)),
@@ -380,19 +241,9 @@ impl Opened {
     }
 
     /// Writes what makes the next opening fast, and lets go of the image, which stays.
-    pub(crate) fn close(mut self, path: &Path) -> CliResult {
-        self.keep();
-        let Self { drive, database, session, worker, .. } = self;
-        let flushed = match (worker, &drive) {
-            (Some(worker), Held::Image(_)) => worker.finish(),
-            // Whoever serves the drive works for it, too.
-            (worker, _) => {
-                drop(worker);
-                database.flush()
-            }
-        };
-        flushed.map_err(|e| CliError::file(path, e))?;
+    pub(crate) fn close(self, path: &Path) -> CliResult {
+        let Self { whole, database, session } = self;
         drop((session, database));
-        drive.close(path)
+        whole.close().map_err(refused(path))
     }
 }

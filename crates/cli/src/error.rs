@@ -65,6 +65,12 @@ impl From<EngineError> for CliError {
     }
 }
 
+impl From<lode::Error> for CliError {
+    fn from(e: lode::Error) -> Self {
+        Self::Failed(e.to_string())
+    }
+}
+
 impl From<FirmwareError> for CliError {
     fn from(e: FirmwareError) -> Self {
         Self::Failed(e.to_string())

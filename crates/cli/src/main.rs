@@ -15,7 +15,6 @@ mod drive_file;
 mod error;
 mod interrupt;
 mod output;
-mod remote_drive;
 mod script;
 mod shell;
 mod split;

@@ -31,6 +31,8 @@ const ALLOWED: [(&str, &[&str]); 15] = [
             "lode-flash",
             "lode-firmware",
             "lode-engine",
+            "lode-remote",
+            "lode-sql",
         ],
     ),
     ("lode-sql", &["lode-base", "lode-page", "lode-program", "lode-command", "lode-engine"]),
@@ -84,7 +86,7 @@ const ALLOWED: [(&str, &[&str]); 15] = [
 ];
 
 /// Crates that may reach DataFusion and tokio, themselves or through others.
-const ABOVE_THE_ENGINE: [&str; 3] = ["lode-sql", "lode-bench", "lode-cli"];
+const ABOVE_THE_ENGINE: [&str; 4] = ["lode", "lode-sql", "lode-bench", "lode-cli"];
 
 struct Graph {
     /// Packages by id.

@@ -12,13 +12,13 @@ use lode_bench::tpch::schema::Layout;
 use lode_bench::tpch::{QUERIES, Scale, TABLES};
 use lode_engine::{Database, DatabaseOptions};
 use lode_firmware::Drive;
-use lode_sql::{Offload, Session, SessionOptions};
+use lode_sql::{Offload, Queries, Session, SessionOptions};
 
 async fn loaded(scale: Scale, layout: Layout) -> (Database, Session) {
     let drive = Drive::in_memory(4 << 30);
     let database = Database::open(Arc::new(drive), DatabaseOptions::default()).unwrap();
     let options = SessionOptions { target_partitions: 2, ..SessionOptions::default() };
-    let session = Session::new(database.clone(), &options).unwrap();
+    let session = Queries::new(database.clone(), 1 << 30).and_then(|q| q.session(&options)).unwrap();
     let loaded = load(&session, scale, layout, Arc::new(|_| ControlFlow::Continue(()))).await.unwrap();
     assert!(loaded.rows > 0);
     (database, session)
@@ -83,7 +83,8 @@ async fn a_changed_row_changes_an_answer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_load_that_is_stopped_leaves_no_table() {
     let database = Database::open(Arc::new(Drive::in_memory(1 << 30)), DatabaseOptions::default()).unwrap();
-    let session = Session::new(database.clone(), &SessionOptions::default()).unwrap();
+    let session =
+        Queries::new(database.clone(), 1 << 30).and_then(|q| q.session(&SessionOptions::default())).unwrap();
     let stop = |p: lode_bench::tpch::data::Progress| {
         if p.table == "orders" { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };

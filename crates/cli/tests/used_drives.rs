@@ -16,7 +16,7 @@ use lode_bench::tpch::schema::Layout;
 use lode_bench::tpch::{QUERIES, Scale, TABLES};
 use lode_engine::{Database, DatabaseOptions};
 use lode_firmware::{Drive, DriveOptions};
-use lode_sql::{Offload, Session, SessionOptions};
+use lode_sql::{Offload, Queries, Session, SessionOptions};
 
 const SCALE: f64 = 0.01;
 
@@ -32,7 +32,7 @@ impl Used {
     fn of(drive: Drive, victims: u64) -> Self {
         let database = Database::open(Arc::new(drive.clone()), DatabaseOptions::default()).unwrap();
         let options = SessionOptions { target_partitions: 2, ..SessionOptions::default() };
-        let session = Session::new(database.clone(), &options).unwrap();
+        let session = Queries::new(database.clone(), 1 << 30).and_then(|q| q.session(&options)).unwrap();
         Self { drive, database, session, victims }
     }
 

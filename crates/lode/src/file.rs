@@ -1,15 +1,13 @@
-//! Makes image files.
-
-use std::hash::{BuildHasher, RandomState};
-use std::path::Path;
+//! The geometry of image files.
 
 use lode_base::{Geometry, GeometryError};
-use lode_firmware::{Drive, DriveOptions};
 
 use crate::Error;
 
 /// The least capacity of an image, in bytes: GC needs room to work in.
 pub const CAPACITY_BYTES_MIN: u64 = 128 << 20;
+/// Capacity of an image that is made without saying which, in bytes. It is a limit: the file grows as it is filled.
+pub const CAPACITY_BYTES: u64 = 64 << 30;
 /// The smallest EBLOCK, in bytes: tables have pages of up to 1 MB.
 const EBLOCK_BYTES_MIN: u64 = 2 << 20;
 
@@ -28,18 +26,12 @@ pub fn file_geometry(capacity_bytes: u64) -> Result<Geometry, GeometryError> {
     Geometry::new(1, 1, 1, r, w, eblock as u32, (capacity_bytes / eblock) as u32)
 }
 
-/// Makes an image at a path where no file is. If that fails, no file is left.
-pub(crate) fn create(path: &Path, capacity_bytes: u64, options: DriveOptions) -> Result<Drive, Error> {
+/// As [`file_geometry`], of a capacity that a user chose.
+pub(crate) fn chosen_geometry(capacity_bytes: u64) -> Result<Geometry, Error> {
     if capacity_bytes < CAPACITY_BYTES_MIN {
         let what =
             format!("a drive has a capacity of at least {CAPACITY_BYTES_MIN} bytes, not {capacity_bytes}");
         return Err(Error::Capacity(what));
     }
-    let geometry = file_geometry(capacity_bytes).map_err(|e| Error::Capacity(e.to_string()))?;
-    let seed = RandomState::new().hash_one(std::process::id());
-    Drive::create_file(path, geometry, options, seed).map_err(|source| {
-        // It was not there before; if it cannot be removed, the error that is told says enough.
-        let _ = std::fs::remove_file(path);
-        Error::File { path: path.into(), source }
-    })
+    file_geometry(capacity_bytes).map_err(|e| Error::Capacity(e.to_string()))
 }

@@ -1,8 +1,9 @@
 //! How one limit of memory is divided.
 //!
 //! ```text
-//!   limit - 64 MB, or a quarter where that is less:
+//!   Trees: limit - 64 MB, or a quarter where that is less:
 //!   | pages of trees 1/2 | tables 1/8 | mapping 1/16 | index, tags, recent keys 1/32 each | inlined, long buffers 1/64 each | free |
+//!   Queries: | queries 1/2 | pages of trees 1/16, at most 128 MB | tables: the rest |
 //! ```
 //!
 //! The part that is set aside, and the free part, are for everything without a budget: transactions under way, short buffers that
@@ -16,6 +17,16 @@ use lode_firmware::DriveOptions;
 /// Set aside for what has no budget: 64 MB, or a quarter of a small limit.
 const ASIDE_BYTES: u64 = 64 << 20;
 
+/// What the memory of a database is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Division {
+    /// Transactions over keys and values.
+    #[default]
+    Trees,
+    /// SQL: operators of queries, column pages, some pages of B+-tree indexes. Caches of the drive come on top.
+    Queries,
+}
+
 /// The parts of a limit.
 #[derive(Clone, Debug)]
 pub struct Memory {
@@ -23,8 +34,10 @@ pub struct Memory {
     pub database: DatabaseOptions,
     /// Budgets of its drive.
     pub drive: DriveOptions,
-    /// Bytes of long buffers that all threads keep: see [`page_buf::limit_spares`].
-    pub spare_bytes: usize,
+    /// Bytes of long buffers that all threads keep: see [`page_buf::limit_spares`]; `None` leaves that as it is.
+    pub spare_bytes: Option<usize>,
+    /// Bytes for the operators of all queries together. They borrow more from the pages of tables while they run.
+    pub query_bytes: usize,
 }
 
 impl Memory {
@@ -33,6 +46,29 @@ impl Memory {
     pub const BYTES_MIN: u64 = 256_000_000;
 
     /// Divides a limit.
+    pub fn divided(limit_bytes: u64, division: Division) -> Self {
+        match division {
+            Division::Trees => Self::within(limit_bytes),
+            Division::Queries => Self::for_queries(limit_bytes),
+        }
+    }
+
+    fn for_queries(limit_bytes: u64) -> Self {
+        let half = usize::try_from(limit_bytes / 2).unwrap_or(usize::MAX);
+        let frame_bytes = (half / 8).min(128 << 20);
+        Self {
+            database: DatabaseOptions {
+                pool_bytes: half - frame_bytes,
+                frame_bytes,
+                ..DatabaseOptions::default()
+            },
+            drive: DriveOptions::default(),
+            spare_bytes: None,
+            query_bytes: half,
+        }
+    }
+
+    /// Divides a limit for [`Division::Trees`].
     pub fn within(limit_bytes: u64) -> Self {
         let divided = limit_bytes - ASIDE_BYTES.min(limit_bytes / 4);
         let part = |n: u64| usize::try_from(divided / n).unwrap_or(usize::MAX);
@@ -52,13 +88,16 @@ impl Memory {
                 inline_buffer_bytes: drive.inline_buffer_bytes.min(part(64)),
                 ..drive
             },
-            spare_bytes: part(64).min(64 << 20),
+            spare_bytes: Some(part(64).min(64 << 20)),
+            query_bytes: part(16),
         }
     }
 
     /// Applies the parts that belong to the process, not to one database.
     pub fn limit_process(&self) {
-        page_buf::limit_spares(self.spare_bytes);
+        if let Some(bytes) = self.spare_bytes {
+            page_buf::limit_spares(bytes);
+        }
     }
 
     /// Bytes of all budgets.
@@ -66,7 +105,7 @@ impl Memory {
         let (e, d) = (&self.database, &self.drive);
         let pages =
             e.frame_bytes + e.pool_bytes + d.map_cache_bytes + d.index_cache_bytes + d.tag_cache_bytes;
-        pages + e.recent_bytes + d.inline_buffer_bytes + self.spare_bytes
+        pages + e.recent_bytes + d.inline_buffer_bytes + self.spare_bytes.unwrap_or(0)
     }
 }
 

@@ -6,8 +6,8 @@
 use lode_base::{PageBuf, PageBufMut};
 use lode_page::{Column, DataType, Values};
 
-use crate::eval::bits;
-use crate::eval::lanes::Codes;
+use crate::bits;
+use crate::lanes::Codes;
 use crate::{RowMask, Selection};
 
 /// The rows of `c` that `s` selects.

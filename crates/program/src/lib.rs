@@ -11,13 +11,16 @@
 
 pub mod aggregate;
 pub mod answer;
+mod bits;
 mod check;
 pub mod compact;
 mod error;
 pub mod eval;
 pub mod expr;
 pub mod index;
+mod lanes;
 mod like;
+mod order_key;
 mod passed;
 mod plan;
 pub mod program;
@@ -33,7 +36,8 @@ pub use compact::compact;
 pub use error::{EvalError, ProgramError};
 pub use eval::{ColumnSource, Meter, select};
 pub use expr::{ArithOp, CompareOp, Expr};
-pub use index::{IndexEntry, IndexKind, IndexRule, key_of, may_match, value_of};
+pub use index::{IndexEntry, IndexKind, IndexRule, may_match};
+pub use order_key::{key_of, value_of};
 pub use passed::Passed;
 pub use program::Program;
 pub use selection::{RowMask, Selection};

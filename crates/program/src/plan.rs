@@ -13,9 +13,9 @@
 
 use lode_page::{DataType, Schema, Value};
 
-use crate::eval::lanes::Data;
-use crate::index::order_of;
+use crate::lanes::Data;
 use crate::like::Pattern;
+use crate::order_key::order_of;
 use crate::sets::{BytesSet, IntSet};
 use crate::{ArithOp, CompareOp, Expr, check};
 

@@ -5,7 +5,7 @@
 
 use std::ops::RangeInclusive;
 
-/// A set of places in an order ([`crate::index::order_of`]).
+/// A set of places in an order ([`crate::order_key::order_of`]).
 #[derive(Clone, Debug)]
 pub(crate) struct IntSet {
     /// Ascending, distinct.

@@ -73,7 +73,9 @@ mod record;
 mod run;
 mod scenario;
 mod shrink;
+mod simulated;
 mod step;
+mod words;
 mod world;
 
 pub use coverage::Coverage;
@@ -81,8 +83,9 @@ pub use failure::{Failure, Kind};
 pub use fault::{FAULTS, FaultSet};
 pub use kv::{KV_FAULTS, KV_STEP_KINDS, KeysAt, KvMix, KvScenario, KvStep, Work};
 pub use record::{Record, RecordError, VERSION as RECORD_VERSION};
-pub use run::{Found, Options, Outcome, Replay, Simulated, run, search, shrink};
+pub use run::{Found, Outcome, Replay, run, search, shrink};
 pub use scenario::{Mix, Scenario};
+pub use simulated::{Options, Simulated};
 pub use step::{AlignPlan, BatchPlan, Cut, RulePlan, STEP_KINDS, Spread, Step};
 pub use world::Lens;
 

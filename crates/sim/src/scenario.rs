@@ -14,7 +14,7 @@ use crate::FaultSet;
 use crate::coverage::Names;
 use crate::failure::Wrong;
 use crate::random::Random;
-use crate::run::{self, Simulated};
+use crate::simulated::{self, Simulated};
 use crate::step::{
     AlignPlan, BatchPlan, Cut, INDEXED_COLUMNS, RulePlan, STEP_KINDS, SessionPlan, Spread, Step,
 };
@@ -134,7 +134,7 @@ impl Simulated for Scenario {
         self.steps
     }
 
-    fn world(&self, lens: Lens) -> Result<impl run::World<Step = Step>, Wrong> {
+    fn world(&self, lens: Lens) -> Result<impl simulated::World<Step = Step>, Wrong> {
         World::new(self, lens)
     }
 

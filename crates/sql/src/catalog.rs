@@ -13,17 +13,9 @@ use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, 
 use datafusion::error::DataFusionError;
 use lode_engine::{Snapshot, Table};
 
+use crate::names::{CATALOG, SCHEMA, TARGET};
 use crate::provider::LodeTable;
 use crate::{Offload, StatementCounts};
-
-/// The one catalog.
-pub(crate) const CATALOG: &str = "lode";
-/// The one schema of tables.
-pub(crate) const SCHEMA: &str = "public";
-/// The name under which a DELETE or UPDATE scans the table that it changes.
-pub(crate) const TARGET: &str = "__lode_target";
-/// Names that begin with this are Lode's own.
-pub(crate) const RESERVED_PREFIX: &str = "__lode_";
 
 /// The tables of one snapshot. Catalog list, catalog and schema in one.
 #[derive(Clone)]

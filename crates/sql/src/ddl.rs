@@ -14,11 +14,12 @@ use lode_engine::{
 };
 use lode_page::ColumnType;
 
-use crate::catalog::RESERVED_PREFIX;
 use crate::constraints::{self, Declared};
 use crate::dml::{Checks, column_numbers, find_table, load};
-use crate::session::{blocking, start};
+use crate::names::RESERVED_PREFIX;
+use crate::session::start;
 use crate::statement::{StatementResult, fold, table_name};
+use crate::threads::blocking;
 use crate::transaction::TransactionStatus;
 use crate::types::{column_type, declared_type};
 use crate::{Session, SqlError};

@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use lode_command::CommandError;
 use lode_engine::EngineError;
 
-use crate::catalog::RESERVED_PREFIX;
+use crate::names::RESERVED_PREFIX;
 
 /// Why a statement was not done. Whatever the reason, it changed nothing.
 #[derive(Debug, thiserror::Error)]

@@ -23,7 +23,7 @@ const STEP_BYTES: usize = 4 << 20;
 /// Operators that an error names.
 const NAMED: NonZeroUsize = NonZeroUsize::new(5).expect("more than 0");
 
-/// Memory for the queries of a session on a database: so many bytes, and what its buffer pool lends.
+/// Memory for the queries of all sessions on a database: so many bytes, and what its buffer pool lends.
 pub(crate) fn query_memory(db: Database, own_bytes: usize) -> Arc<dyn MemoryPool> {
     Arc::new(TrackConsumersPool::new(QueryMemory::new(db, own_bytes), NAMED))
 }

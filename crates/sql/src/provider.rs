@@ -17,7 +17,8 @@ use datafusion::common::{Constraint, Constraints, internal_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use lode_engine::{Snapshot, Table};
+use datafusion::prelude::SessionConfig;
+use lode_engine::{IndexedPages, Snapshot, Table};
 use lode_program as program;
 
 use crate::arrow_convert::arrow_type;
@@ -73,6 +74,53 @@ impl LodeTable {
     fn translated(&self, filter: &Expr) -> Option<program::Expr> {
         translate_filter(self.table.schema(), &self.schema, filter)
     }
+
+    /// The filters that the drive is given, as one expression of a program and as EXPLAIN shows them.
+    fn pushed(&self, filters: &[Expr]) -> Result<(Option<program::Expr>, String)> {
+        let mut terms = Vec::new();
+        let mut texts = Vec::new();
+        for f in filters {
+            match self.translated(f) {
+                Some(e) => {
+                    terms.push(e);
+                    texts.push(f.human_display().to_string());
+                }
+                // `supports_filters_pushdown` said that the scan applies it, so the plan no longer does.
+                None if self.offload.filters_exactly() => {
+                    return internal_err!("filter {f} no longer translates");
+                }
+                None => {}
+            }
+        }
+        let filter = if terms.len() > 1 { Some(program::Expr::And(terms)) } else { terms.pop() };
+        Ok((filter, texts.join(" AND ")))
+    }
+
+    /// The pages that a B+-tree index names for a filter, where they are few enough.
+    fn indexed(&self, filter: Option<&program::Expr>) -> Result<Option<IndexedPages>> {
+        let Some(filter) = filter else { return Ok(None) };
+        let pages_max = self.table.pages() / INDEX_PART_MAX;
+        self.snapshot.index_pages(&self.table, filter, pages_max).map_err(engine_error)
+    }
+
+    /// The share of the table's rows that a filter is taken to let through.
+    fn selectivity(&self, filter: Option<&program::Expr>, indexed: Option<&IndexedPages>) -> Result<f64> {
+        match (filter, indexed) {
+            (Some(_), Some(indexed)) => {
+                Ok(indexed.count as f64 / (self.table.pages() * ROWS_A_PAGE_PASS).max(1) as f64)
+            }
+            (Some(f), None) if self.offload.filters_exactly() => {
+                estimate::sample(&self.snapshot, &self.table, f, &self.counts)
+            }
+            _ => Ok(1.0),
+        }
+    }
+
+    /// For each column of a projection the stored column; `None` for the row identity.
+    fn stored_columns(&self, projection: &[usize]) -> Vec<Option<u16>> {
+        let stored = self.table.schema().columns.len();
+        projection.iter().map(|&i| (i < stored).then_some(i as u16)).collect()
+    }
 }
 
 impl fmt::Debug for LodeTable {
@@ -116,7 +164,6 @@ impl TableProvider for LodeTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let stored = self.table.schema().columns.len();
         let all: Vec<usize>;
         let projection = match projection {
             Some(p) => p,
@@ -125,60 +172,33 @@ impl TableProvider for LodeTable {
                 &all
             }
         };
-        let output = projection.iter().map(|&i| (i < stored).then_some(i as u16)).collect();
-        let mut terms = Vec::new();
-        let mut filter_text = Vec::new();
-        for f in filters {
-            match self.translated(f) {
-                Some(e) => {
-                    terms.push(e);
-                    filter_text.push(f.human_display().to_string());
-                }
-                // It left the plan on our word.
-                None if self.offload.filters_exactly() => {
-                    return internal_err!("filter {f} no longer translates");
-                }
-                None => {}
-            }
-        }
-        let filter = if terms.len() > 1 { Some(program::Expr::And(terms)) } else { terms.pop() };
-        let pages = self.table.pages();
-        let indexed = match &filter {
-            Some(f) => {
-                self.snapshot.index_pages(&self.table, f, pages / INDEX_PART_MAX).map_err(engine_error)?
-            }
-            None => None,
-        };
-        let selectivity = match (&filter, &indexed) {
-            (Some(_), Some(indexed)) => indexed.count as f64 / (pages * ROWS_A_PAGE_PASS).max(1) as f64,
-            (Some(f), None) if self.offload.filters_exactly() => {
-                estimate::sample(&self.snapshot, &self.table, f, &self.counts)?
-            }
-            _ => 1.0,
-        };
+        let (filter, filter_text) = self.pushed(filters)?;
+        let indexed = self.indexed(filter.as_ref())?;
         let spec = ScanSpec {
             snapshot: self.snapshot.clone(),
             table: self.table.clone(),
             offload: self.offload,
             counts: self.counts.clone(),
-            output,
+            output: self.stored_columns(projection),
             schema: Arc::new(self.schema.project(projection)?),
+            selectivity: self.selectivity(filter.as_ref(), indexed.as_ref())?,
             filter,
-            filter_text: filter_text.join(" AND "),
-            selectivity,
+            filter_text,
             index: indexed.as_ref().map(|i| (i.index.clone(), i.count)),
             ordered: None,
             groups: None,
         };
         let known = self.snapshot.statistics(&self.table).map_err(engine_error)?;
         let statistics = estimate::statistics(&spec, &known);
-        // What fits one batch is not worth a second thread.
-        let few = known.rows as usize <= state.config().batch_size();
-        let partitions = if few { 1 } else { state.config().target_partitions() };
-        let few = few || indexed.as_ref().is_some_and(|i| i.count <= FEW_PAGES_MAX);
-        let partitions = if few { 1 } else { partitions };
+        let partitions = partitions(state.config(), known.rows, indexed.as_ref());
         let ranges = indexed.map_or_else(|| self.snapshot.page_ranges(&self.table), |i| i.pages);
         let pages = deal(&ranges, partitions);
         Ok(Arc::new(LodeScanExec::new(Arc::new(spec), pages, statistics, limit)))
     }
+}
+
+/// How many threads scan. What fits one batch, or a few pages of an index, is not worth a second.
+fn partitions(config: &SessionConfig, rows: u64, indexed: Option<&IndexedPages>) -> usize {
+    let few = rows as usize <= config.batch_size() || indexed.is_some_and(|i| i.count <= FEW_PAGES_MAX);
+    if few { 1 } else { config.target_partitions() }
 }

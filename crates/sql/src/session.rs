@@ -12,10 +12,9 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::config::ConfigOptions;
 use datafusion::execution::context::{SQLOptions, SessionState};
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -23,15 +22,15 @@ use datafusion::physical_plan::{SendableRecordBatchStream, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement as Parsed;
 use futures::TryStreamExt;
-use lode_engine::{ClockReading, Database, EngineError, ModelledTime, Snapshot, SyncEvery, Table};
+use lode_engine::{ClockReading, Database, ModelledTime, Snapshot, SyncEvery, Table};
 use parking_lot::{Mutex, RwLock};
 
-use crate::catalog::{CATALOG, CatalogAt, SCHEMA};
+use crate::catalog::CatalogAt;
 use crate::config::configure;
-use crate::memory::query_memory;
 use crate::modelled::physical_rules;
+use crate::names::{CATALOG, SCHEMA};
 use crate::options::{CommitDurability, LodeOptions};
-use crate::statement::{Statement, StatementResult};
+use crate::statement::StatementResult;
 use crate::transaction::{TransactionStatus, Transactions};
 use crate::{Offload, QueryCounts, SqlError, StatementCounts, semantics};
 
@@ -42,9 +41,6 @@ pub struct SessionOptions {
     pub target_partitions: usize,
     /// How deep scans go into the drive.
     pub offload: Offload,
-    /// Memory for the operators of a query, which the buffer pool adds to from its own; what needs more spills to disk or
-    /// fails.
-    pub memory_bytes: usize,
 }
 
 impl Default for SessionOptions {
@@ -52,17 +48,9 @@ impl Default for SessionOptions {
         Self {
             target_partitions: std::thread::available_parallelism().map_or(1, usize::from),
             offload: Offload::default(),
-            memory_bytes: 2 << 30,
         }
     }
 }
-
-/// A statement deeper than this is run on a stack of its own: the deepest that fits 2 MB also in a debug build.
-const SHALLOW_DEPTH_MAX: usize = 32;
-/// A statement that is a transaction of its own and conflicts with another is run so often, the last time alone.
-const RUNS_MAX: u32 = 4;
-/// Planning takes some 40 KB a level in a debug build.
-const DEEP_STACK_BYTES: usize = 128 << 20;
 
 /// A session on a database. Its methods take `&self`; statements may run at the same time, writers one by one.
 /// A clone is the same session.
@@ -82,11 +70,11 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session on `db`. With a modelled device queries have one partition.
-    ///
-    /// # Errors
-    /// When the runtime's place for spilled data cannot be made.
-    pub fn new(db: Database, options: &SessionOptions) -> Result<Self, SqlError> {
+    pub(crate) fn new(
+        db: Database,
+        runtime: Arc<RuntimeEnv>,
+        options: &SessionOptions,
+    ) -> Result<Self, SqlError> {
         let host = db.host().cloned();
         let (target_partitions, profile) = match &host {
             Some(host) => (1, host.profile().name.clone()),
@@ -108,8 +96,6 @@ impl Session {
         // Errors name their line and column.
         sql.collect_spans = true;
         let initial = config.options().clone();
-        let memory = query_memory(db.clone(), options.memory_bytes);
-        let runtime = RuntimeEnvBuilder::new().with_memory_pool(memory).build_arc()?;
         let mut state = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(runtime)
@@ -128,82 +114,6 @@ impl Session {
             syncs: Arc::default(),
             alone: false,
         })
-    }
-
-    /// Runs all statements of a script in order, each as its own transaction unless BEGIN opened one.
-    ///
-    /// # Errors
-    /// Nothing runs when a statement is malformed. When one fails, those before it stay done, but for those of an open
-    /// transaction, which can only be rolled back then. A query can also fail later, while its rows are taken.
-    pub async fn execute(&self, script: &str) -> Result<Vec<StatementResult>, SqlError> {
-        let mut results = Vec::new();
-        for statement in self.parse(script)? {
-            results.push(self.run(&statement).await?);
-        }
-        Ok(results)
-    }
-
-    /// The statements of a script; one that is malformed fails the open transaction, as any error in it does.
-    ///
-    /// # Errors
-    /// As [`Statement::parse`].
-    pub fn parse(&self, script: &str) -> Result<Vec<Statement>, SqlError> {
-        Statement::parse(script).inspect_err(|_| self.transactions.fail())
-    }
-
-    /// Runs one statement.
-    ///
-    /// # Errors
-    /// As [`Session::execute`].
-    pub async fn run(&self, statement: &Statement) -> Result<StatementResult, SqlError> {
-        *self.counts.lock() = Arc::default();
-        if let Some(host) = self.db.host() {
-            host.set_depth(LodeOptions::of(&self.config()).queue_depth);
-            *self.begun.lock() = Some(host.read());
-        }
-        let within = self.transactions.status() != TransactionStatus::Idle;
-        let _turn =
-            if within || statement.is_control() { Some(self.transactions.turn().await) } else { None };
-        let status = self.transactions.status();
-        if status == TransactionStatus::Failed && !statement.ends_failure() {
-            return Err(SqlError::TransactionFailed);
-        }
-        let mut result = self.run_once(statement).await;
-        let mut runs = 1;
-        while status == TransactionStatus::Idle
-            && self.transactions.status() == TransactionStatus::Idle
-            && runs < RUNS_MAX
-            && matches!(result, Err(SqlError::Engine(EngineError::Conflict { .. })))
-        {
-            runs += 1;
-            let session = Self { alone: runs == RUNS_MAX, ..self.clone() };
-            result = session.run_once(statement).await;
-        }
-        if result.is_err() {
-            self.transactions.fail();
-        }
-        result
-    }
-
-    async fn run_once(&self, statement: &Statement) -> Result<StatementResult, SqlError> {
-        if statement.depth <= SHALLOW_DEPTH_MAX {
-            return crate::statement::run(self, statement).await;
-        }
-        let (session, statement) = (self.clone(), statement.clone());
-        on_deep_stack(async move { crate::statement::run(&session, &statement).await }).await
-    }
-
-    /// Runs a script and collects the rows of its last statement; empty when that has none.
-    ///
-    /// # Errors
-    /// As [`Session::execute`].
-    pub async fn collect(&self, script: &str) -> Result<Vec<RecordBatch>, SqlError> {
-        match self.execute(script).await?.pop() {
-            Some(StatementResult::Rows { stream, .. }) => {
-                Ok(datafusion::physical_plan::common::collect(stream).await?)
-            }
-            _ => Ok(Vec::new()),
-        }
     }
 
     /// The database.
@@ -283,6 +193,20 @@ impl Session {
         &self.transactions
     }
 
+    /// The counts of a new statement begin at zero, and so does the modelled time that it takes.
+    pub(crate) fn begin_counts(&self) {
+        *self.counts.lock() = Arc::default();
+        if let Some(host) = self.db.host() {
+            host.set_depth(LodeOptions::of(&self.config()).queue_depth);
+            *self.begun.lock() = Some(host.read());
+        }
+    }
+
+    /// The same session, whose statements let nobody else commit meanwhile.
+    pub(crate) fn alone(&self) -> Self {
+        Self { alone: true, ..self.clone() }
+    }
+
     /// Whether its statements let nobody else commit meanwhile.
     pub(crate) fn commits_alone(&self) -> bool {
         self.alone
@@ -320,36 +244,4 @@ pub(crate) async fn start(
     let physical = state.create_physical_plan(plan).await?;
     let stream = execute_stream(physical, state.task_ctx())?;
     Ok((stream.schema(), stream))
-}
-
-/// Runs `work` on a thread with a stack for the deepest statement. Dropping the future stops it.
-pub(crate) async fn on_deep_stack<T: Send + 'static>(
-    work: impl Future<Output = Result<T, SqlError>> + Send + 'static,
-) -> Result<T, SqlError> {
-    let runtime = tokio::runtime::Handle::current();
-    let (mut sender, receiver) = tokio::sync::oneshot::channel();
-    let thread = std::thread::Builder::new().name("lode-deep".into()).stack_size(DEEP_STACK_BYTES);
-    let run = move || {
-        runtime.block_on(async move {
-            let result = tokio::select! {
-                result = work => result,
-                () = sender.closed() => return,
-            };
-            // Nobody waits any more when this fails.
-            let _ = sender.send(result);
-        });
-    };
-    thread.spawn(run).map_err(|e| SqlError::Invalid(format!("no thread for a deep statement: {e}")))?;
-    receiver.await.map_err(|_| SqlError::Invalid("the statement failed: it is too deep".into()))?
-}
-
-/// Runs `work`, which may wait for the drive or for another writer, beside the runtime's own threads.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, SqlError> + Send + 'static,
-) -> Result<T, SqlError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
-        Err(_) => Err(SqlError::Invalid("the database is shutting down".into())),
-    }
 }

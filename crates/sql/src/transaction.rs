@@ -19,8 +19,8 @@ use datafusion::sql::sqlparser::ast::{
 use lode_engine::{Database, SavedChanges, Snapshot, WriteTxn};
 use parking_lot::Mutex;
 
-use crate::session::blocking;
 use crate::statement::{StatementResult, fold};
+use crate::threads::blocking;
 use crate::{Session, SqlError};
 
 /// Where a session stands.

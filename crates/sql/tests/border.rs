@@ -21,7 +21,7 @@ use border::tables;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use lode_engine::{Database, DatabaseOptions};
 use lode_firmware::Drive;
-use lode_sql::{Offload, QueryCounts, Session, SessionOptions};
+use lode_sql::{Offload, Queries, QueryCounts, Session, SessionOptions};
 
 const DRIVE_BYTES: u64 = 256 << 20;
 const CONDITIONS: usize = 60;
@@ -39,7 +39,7 @@ fn session() -> Session {
     let drive = Arc::new(Drive::in_memory(DRIVE_BYTES));
     let database = Database::open(drive, DatabaseOptions::default()).expect("an empty drive opens");
     let options = SessionOptions { target_partitions: 2, ..SessionOptions::default() };
-    Session::new(database, &options).expect("a session starts")
+    Queries::new(database, 1 << 30).and_then(|q| q.session(&options)).expect("a session starts")
 }
 
 /// The rows as text, in the query's order; an error as its message.

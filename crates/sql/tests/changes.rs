@@ -8,7 +8,7 @@ use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::datatypes::Int32Type;
 use lode_engine::{Database, DatabaseOptions};
 use lode_firmware::Drive;
-use lode_sql::{Offload, Session, SessionOptions, StatementResult};
+use lode_sql::{Offload, Queries, Session, SessionOptions, StatementResult};
 
 /// A row of either table: `id` is unique, `k` and `v` may be NULL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -225,7 +225,7 @@ impl Dice {
 fn session(offload: Offload) -> Session {
     let db = Database::open(Arc::new(Drive::in_memory(256 << 20)), DatabaseOptions::default()).unwrap();
     let options = SessionOptions { target_partitions: 2, offload, ..SessionOptions::default() };
-    Session::new(db, &options).unwrap()
+    Queries::new(db, 1 << 30).and_then(|q| q.session(&options)).unwrap()
 }
 
 fn insert_statement(table: &str, rows: &[Row]) -> String {

@@ -6,7 +6,7 @@ use lode_base::Geometry;
 use lode_engine::{Database, DatabaseOptions};
 use lode_firmware::{Drive, DriveOptions, Unrecovered};
 use lode_flash::{Faults, Medium};
-use lode_sql::{CommitDurability, Session, SessionOptions};
+use lode_sql::{CommitDurability, Queries, Session, SessionOptions};
 
 fn opened(drive: Drive) -> Database {
     Database::open(Arc::new(drive), DatabaseOptions::default()).unwrap()
@@ -19,7 +19,7 @@ fn new_database() -> (Database, Faults) {
 }
 
 fn session(db: &Database) -> Session {
-    Session::new(db.clone(), &SessionOptions::default()).unwrap()
+    Queries::new(db.clone(), 1 << 30).and_then(|q| q.session(&SessionOptions::default())).unwrap()
 }
 
 async fn count(s: &Session) -> usize {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use datafusion::arrow::util::display::array_value_to_string;
 use lode_engine::{Database, DatabaseOptions};
 use lode_firmware::Drive;
-use lode_sql::{Offload, Session, SessionOptions};
+use lode_sql::{Offload, Queries, Session, SessionOptions};
 
 fn database() -> Database {
     Database::open(Arc::new(Drive::in_memory(256 << 20)), DatabaseOptions::default()).unwrap()
@@ -21,7 +21,7 @@ fn database() -> Database {
 
 fn session(db: &Database) -> Session {
     let options = SessionOptions { target_partitions: 2, ..SessionOptions::default() };
-    Session::new(db.clone(), &options).unwrap()
+    Queries::new(db.clone(), 1 << 30).and_then(|q| q.session(&options)).unwrap()
 }
 
 async fn run(s: &Session, sql: &str) {

@@ -2,22 +2,47 @@
 
 use std::sync::Arc;
 
+use futures::StreamExt;
 use lode_engine::{Database, DatabaseOptions};
 use lode_firmware::Drive;
-use lode_sql::{Session, SessionOptions};
+use lode_sql::{Queries, Session, SessionOptions, StatementResult};
 
 const ROWS: usize = 300_000;
 const JOIN: &str = "SELECT count(*) FROM t a JOIN t b ON a.k = b.v";
 
 async fn session(pool_bytes: usize, memory_bytes: usize) -> Session {
+    two_sessions(pool_bytes, memory_bytes).await.1
+}
+
+async fn two_sessions(pool_bytes: usize, memory_bytes: usize) -> (Queries, Session, Session) {
     let options = DatabaseOptions { pool_bytes, ..DatabaseOptions::default() };
     let db = Database::open(Arc::new(Drive::in_memory(256 << 20)), options).unwrap();
-    let options = SessionOptions { target_partitions: 1, memory_bytes, ..SessionOptions::default() };
-    let s = Session::new(db, &options).unwrap();
+    let options = SessionOptions { target_partitions: 1, ..SessionOptions::default() };
+    let queries = Queries::new(db, memory_bytes).unwrap();
+    let s = queries.session(&options).unwrap();
     s.execute(&format!("CREATE TABLE t AS SELECT value AS k, value AS v FROM generate_series(1, {ROWS})"))
         .await
         .unwrap();
-    s
+    let other = queries.session(&options).unwrap();
+    (queries, s, other)
+}
+
+#[tokio::test]
+async fn sessions_share_one_limit() {
+    const SORT: &str = "SELECT k, v FROM t ORDER BY v DESC, k";
+    let (queries, one, other) = two_sessions(2 << 20, 16 << 20).await;
+    one.execute("SET datafusion.execution.batch_size = 1024").await.unwrap();
+    // A sort holds all rows until its last one is taken.
+    let mut results = one.execute(SORT).await.unwrap();
+    let Some(StatementResult::Rows { mut stream, .. }) = results.pop() else { panic!("rows") };
+    assert!(stream.next().await.unwrap().is_ok());
+    let held = queries.used_bytes();
+    assert!(held > 4 << 20, "{held}");
+    let e = other.collect(JOIN).await.unwrap_err();
+    assert_eq!(e.sqlstate(), "53200", "{e}");
+    drop(stream);
+    assert_eq!(other.collect(JOIN).await.unwrap()[0].num_rows(), 1);
+    assert_eq!(queries.used_bytes(), 0);
 }
 
 #[tokio::test]

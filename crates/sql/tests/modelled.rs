@@ -8,7 +8,7 @@ use lode_engine::{Database, DatabaseOptions, HostClock, HostWork, ModelledTime};
 use lode_firmware::{Drive, DriveOptions};
 use lode_flash::Medium;
 use lode_flash::timing::{BusyTime, Model};
-use lode_sql::{Offload, QueryCounts, Session, SessionOptions};
+use lode_sql::{Offload, Queries, QueryCounts, Session, SessionOptions};
 
 const ROWS: u64 = 60_000;
 
@@ -66,7 +66,9 @@ impl Run {
     async fn over(drive: Drive, host: Option<Arc<HostClock>>, model: Arc<Model>) -> Self {
         let options = DatabaseOptions { host, ..DatabaseOptions::default() };
         let database = Database::open(Arc::new(drive), options).unwrap();
-        let session = Session::new(database.clone(), &SessionOptions::default()).unwrap();
+        let session = Queries::new(database.clone(), 1 << 30)
+            .and_then(|q| q.session(&SessionOptions::default()))
+            .unwrap();
         session
             .execute(&format!(
                 "CREATE TABLE t (k BIGINT PRIMARY KEY, a INT, s TEXT);

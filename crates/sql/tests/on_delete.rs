@@ -9,7 +9,7 @@ use std::sync::Arc;
 use datafusion::arrow::util::display::array_value_to_string;
 use lode_engine::{Database, DatabaseOptions};
 use lode_firmware::Drive;
-use lode_sql::{Offload, Session, SessionOptions, StatementResult};
+use lode_sql::{Offload, Queries, Session, SessionOptions, StatementResult};
 
 fn database() -> Database {
     Database::open(Arc::new(Drive::in_memory(256 << 20)), DatabaseOptions::default()).unwrap()
@@ -17,7 +17,7 @@ fn database() -> Database {
 
 fn session(db: &Database) -> Session {
     let options = SessionOptions { target_partitions: 2, ..SessionOptions::default() };
-    Session::new(db.clone(), &options).unwrap()
+    Queries::new(db.clone(), 1 << 30).and_then(|q| q.session(&options)).unwrap()
 }
 
 /// What a statement that changes something answers: how many rows, a word, or the SQLSTATE of its error.

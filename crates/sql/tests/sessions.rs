@@ -7,12 +7,12 @@ use datafusion::arrow::datatypes::Int64Type;
 use futures::{StreamExt, stream};
 use lode_engine::{Database, DatabaseOptions};
 use lode_firmware::Drive;
-use lode_sql::{Session, SessionOptions, StatementResult};
+use lode_sql::{Queries, Session, SessionOptions, StatementResult};
 
 fn session() -> Session {
     let db = Database::open(Arc::new(Drive::in_memory(256 << 20)), DatabaseOptions::default()).unwrap();
     let options = SessionOptions { target_partitions: 2, ..SessionOptions::default() };
-    Session::new(db, &options).unwrap()
+    Queries::new(db, 1 << 30).and_then(|q| q.session(&options)).unwrap()
 }
 
 async fn count(session: &Session, table: &str) -> i64 {

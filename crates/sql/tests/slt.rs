@@ -11,7 +11,7 @@ use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::StreamExt;
 use lode_engine::{Database, DatabaseOptions};
 use lode_firmware::Drive;
-use lode_sql::{Offload, Session, SessionOptions, SqlError, StatementResult};
+use lode_sql::{Offload, Queries, Session, SessionOptions, SqlError, StatementResult};
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
 
 const DRIVE_BYTES: u64 = 256 << 20;
@@ -25,7 +25,7 @@ impl Lode {
         let drive = Drive::in_memory(DRIVE_BYTES);
         let db = Database::open(Arc::new(drive), DatabaseOptions::default())?;
         let options = SessionOptions { target_partitions: 2, offload, ..SessionOptions::default() };
-        Ok(Self(Session::new(db, &options)?))
+        Ok(Self(Queries::new(db, 1 << 30).and_then(|q| q.session(&options))?))
     }
 }
 

@@ -6,7 +6,7 @@ use datafusion::arrow::util::display::array_value_to_string;
 use futures::StreamExt;
 use lode_engine::{Database, DatabaseOptions};
 use lode_firmware::Drive;
-use lode_sql::{Offload, Session, SessionOptions, SqlError, StatementResult, TransactionStatus};
+use lode_sql::{Offload, Queries, Session, SessionOptions, SqlError, StatementResult, TransactionStatus};
 
 fn database() -> Database {
     Database::open(Arc::new(Drive::in_memory(256 << 20)), DatabaseOptions::default()).unwrap()
@@ -14,7 +14,7 @@ fn database() -> Database {
 
 fn session(db: &Database) -> Session {
     let options = SessionOptions { target_partitions: 2, ..SessionOptions::default() };
-    Session::new(db.clone(), &options).unwrap()
+    Queries::new(db.clone(), 1 << 30).and_then(|q| q.session(&options)).unwrap()
 }
 
 /// The rows of a query, `a,b a,b ...` in its order; or the SQLSTATE of its error.

@@ -7,8 +7,8 @@ use lode_base::{EXTENT_PAGES, ExtentId, Geometry, Lpid, PageBuf};
 use lode_command::{Align, Batch, Command, PageWrite, ReadRequest};
 use lode_firmware::{Drive, DriveOptions, FirmwareError};
 
+use super::case::{Contestant, Done};
 use super::plain::{READS_AT_A_TIME, SOURCE_BYTES, Threads, noise};
-use super::race::{Contestant, Done};
 use crate::drive_host::{DriveError, Host, nth};
 use crate::random::Random;
 

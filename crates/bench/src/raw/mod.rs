@@ -16,16 +16,19 @@
 //! | reads | `pread` of 4 KB at random from a cached file, into as many buffers | as many pages of 4 KB a command as the queue is deep |
 //! | batches under GC | 1 MB over blocks written before | random pages of a drive that is 80 % full |
 
+mod case;
 mod lode;
 mod plain;
 mod race;
 pub mod simulator;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::drive_host::DriveError;
-use race::{Contestant, race};
+use case::{Case, Make, ROUNDS};
+pub use case::{Measure, Row};
+use race::race;
 
 /// What is run.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,55 +37,6 @@ pub struct Plan {
     pub dir: PathBuf,
     /// How long to measure in all, about; making the files comes on top.
     pub time: Duration,
-}
-
-/// What a case came to.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Row {
-    /// The case.
-    pub case: &'static str,
-    /// Threads on each side.
-    pub threads: u32,
-    /// Commands that each thread has under way.
-    pub depth: u32,
-    /// What is counted a second: `MB` or `ops`.
-    pub unit: &'static str,
-    /// Plain I/O.
-    pub plain: Measure,
-    /// Lode, or why it could not.
-    pub lode: Result<Measure, String>,
-    /// Lode's rate for each of plain's: the median of the rounds.
-    pub ratio: Option<f64>,
-}
-
-/// One side of a case.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Measure {
-    /// The median of the rounds, a second.
-    pub rate: f64,
-    /// Half of the operations took at most this long, in milliseconds.
-    pub p50_ms: f64,
-    /// 99 of 100 took at most this long.
-    pub p99_ms: f64,
-    /// Bytes that the disk was given for each that the host wrote, if the disk can be told. Whatever else writes
-    /// to it at that time is in it.
-    pub write_amplification: Option<f64>,
-}
-
-/// Rounds of each case that count: an odd number, for the median; many and short, so that whatever else the machine
-/// does meets both sides.
-const ROUNDS: u32 = 11;
-
-/// What a contestant is made of: a directory, threads, depth.
-type Make = fn(&Path, u32, u32) -> Result<Box<dyn Contestant>, DriveError>;
-
-struct Case {
-    name: &'static str,
-    threads: u32,
-    depth: u32,
-    unit: &'static str,
-    plain: Make,
-    lode: Make,
 }
 
 const fn commits(name: &'static str, threads: u32, depth: u32, lode: Make) -> Case {

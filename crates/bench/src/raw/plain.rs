@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::race::{Contestant, Done};
+use super::case::{Contestant, Done};
 use crate::drive_host::DriveError;
 use crate::random::Random;
 

@@ -3,35 +3,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::{Case, Measure, ROUNDS, Row};
+use super::case::{Case, Contestant, Done, Measure, ROUNDS, Row};
 use crate::disk::Disk;
 use crate::drive_host::DriveError;
-
-/// Something that can be run for a while.
-pub(super) trait Contestant {
-    /// Runs until `end`; adds what it did to `done`.
-    fn slice(&mut self, end: Instant, done: &mut Done) -> Result<(), DriveError>;
-}
-
-/// What was done in a slice, or in all.
-#[derive(Default)]
-pub(super) struct Done {
-    /// Operations.
-    pub(super) ops: u64,
-    /// Bytes of the host: those of its data, not of anything around it.
-    pub(super) bytes: u64,
-    /// How long each operation, or group of them, took.
-    pub(super) latencies: Vec<Duration>,
-}
-
-impl Done {
-    /// Adds what another thread did meanwhile.
-    pub(super) fn add(&mut self, other: Self) {
-        self.ops += other.ops;
-        self.bytes += other.bytes;
-        self.latencies.extend(other.latencies);
-    }
-}
 
 /// A contestant and what it did so far.
 struct Side<'a> {
@@ -177,7 +151,7 @@ mod tests {
         Ok(Box::new(Fake { ops, slices_left }))
     }
 
-    fn run(lode: super::super::Make, stop: &dyn Fn() -> bool) -> Result<Row, DriveError> {
+    fn run(lode: super::super::case::Make, stop: &dyn Fn() -> bool) -> Result<Row, DriveError> {
         let case =
             Case { name: "fakes", threads: 1, depth: 1, unit: "ops", plain: |_, _, _| fake(100, 99), lode };
         race(&case, Path::new("/proc"), Duration::from_millis(4), stop)
@@ -196,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_refusal_ends_the_case_for_lode_and_a_signal_for_both() {
-        for lode in [(|_: &Path, _, _| fake(50, 3)) as super::super::Make, |_, _, _| Err(full())] {
+        for lode in [(|_: &Path, _, _| fake(50, 3)) as super::super::case::Make, |_, _, _| Err(full())] {
             let row = run(lode, &|| false).unwrap();
             assert_eq!(row.lode, Err("the drive is full: 2 bytes are needed, 1 are free".into()));
             assert!(row.ratio.is_none() && row.plain.rate > 0.0);

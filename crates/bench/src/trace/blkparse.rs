@@ -19,8 +19,11 @@
 
 use std::collections::VecDeque;
 
+use super::error::Fault;
 use super::fields::{Device, number, shown, word, words};
-use super::{Action, Fault, Line, Op, Options, Parse, Request, TraceTime};
+use super::format::{Action, Options, Parse};
+use super::lines::Line;
+use super::request::{Op, Request, TraceTime};
 
 const SECTOR_BYTES: u64 = 512;
 const RECORD: &str = "maj,min CPU sequence time PID action RWBS";

@@ -4,7 +4,8 @@
 //!   time never goes back ─► a length that some device could take ─► an end within the device
 //! ```
 
-use super::{Fault, Op, Request, TraceTime};
+use super::error::Fault;
+use super::request::{Op, Request, TraceTime};
 
 /// The most bytes that one read or write may have: 1 GiB, four times what an NVMe command can move in blocks of 4 KB
 /// (65,536 of them). More is a file in another unit or format. A trim may be as long as the device.

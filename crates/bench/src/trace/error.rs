@@ -1,6 +1,6 @@
 //! Why a trace cannot be read.
 
-use super::{FORMATS, TraceTime};
+use super::request::TraceTime;
 
 /// Why a trace cannot be read, or made.
 #[derive(Debug, thiserror::Error)]
@@ -36,10 +36,12 @@ pub enum TraceError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The first line is of no known format.
-    #[error("no known trace format ({}): '{got}'", names())]
+    #[error("no known trace format ({known}): '{got}'")]
     NoFormat {
         /// The line.
         got: String,
+        /// Those that are known.
+        known: String,
     },
     /// The file is packed.
     #[error("the file is compressed (gzip): unpack it first")]
@@ -158,8 +160,4 @@ pub enum Fault {
     /// The last line is not ended.
     #[error("the line has no end: the file was cut")]
     Cut,
-}
-
-fn names() -> String {
-    FORMATS.iter().map(|f| f.name).collect::<Vec<_>>().join(", ")
 }

@@ -1,6 +1,6 @@
 //! Fields of a line: numbers and what is shown of them in errors.
 
-use super::Fault;
+use super::error::Fault;
 
 /// The number that a field is: decimal digits only.
 pub(super) fn number(field: &'static str, text: &[u8]) -> Result<u64, Fault> {

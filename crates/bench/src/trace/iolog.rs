@@ -22,8 +22,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use super::error::Fault;
 use super::fields::{Device, number, shown, words};
-use super::{Fault, Line, Op, Options, Parse, Request, TraceTime};
+use super::format::{Options, Parse};
+use super::lines::Line;
+use super::request::{Op, Request, TraceTime};
 
 const MICROSECOND_PS: u64 = 1_000_000;
 /// Shorter waits are discarded.

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, Read};
 
-use super::{Fault, TraceError};
+use super::error::{Fault, TraceError};
 
 /// The longest line, in bytes: a file without line ends must not fill memory.
 const LINE_BYTES_MAX: u64 = 64 << 10;

@@ -19,8 +19,11 @@
 
 use std::collections::VecDeque;
 
+use super::error::Fault;
 use super::fields::{Device, number, shown};
-use super::{Fault, Line, Op, Options, Parse, Request, TraceTime};
+use super::format::{Options, Parse};
+use super::lines::Line;
+use super::request::{Op, Request, TraceTime};
 
 const TICK_PS: u64 = 100_000;
 const COLUMNS: &str = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime";

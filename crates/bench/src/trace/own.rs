@@ -14,8 +14,11 @@ use std::collections::VecDeque;
 use std::io::Write;
 
 use super::check::Check;
+use super::error::{Fault, TraceError};
 use super::fields::{number, shown, words};
-use super::{Fault, Line, Op, Parse, Request, TraceError, TraceTime};
+use super::format::Parse;
+use super::lines::Line;
+use super::request::{Op, Request, TraceTime};
 
 const HEADER: &str = "lode trace 1";
 const FIELDS: &str = "time read|write|trim offset length";

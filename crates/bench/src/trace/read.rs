@@ -3,10 +3,13 @@
 use std::collections::VecDeque;
 use std::io::BufRead;
 
+use super::FORMATS;
 use super::check::Check;
+use super::error::{Fault, TraceError};
 use super::fields::shown;
+use super::format::{Format, Options, Parse};
 use super::lines::Lines;
-use super::{FORMATS, Fault, Format, Options, Parse, Request, TraceError};
+use super::request::Request;
 
 /// How a file packed by gzip begins.
 const GZIP: &[u8] = &[0x1f, 0x8b];
@@ -37,7 +40,7 @@ impl<R: BufRead> Trace<R> {
             line: first.number,
             fault: match first.text.starts_with(GZIP) {
                 true => Fault::Compressed,
-                false => Fault::NoFormat { got: shown(first.text) },
+                false => Fault::NoFormat { got: shown(first.text), known: super::format_names() },
             },
         })?;
         let stamped = (format.stamped)(first.text);

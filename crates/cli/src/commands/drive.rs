@@ -7,11 +7,11 @@ use clap::Subcommand;
 use lode_command::Device;
 use lode_engine::{Database, DatabaseOptions};
 
-use crate::drive_file::{self, CAPACITY_BYTES, Modelled, parse_capacity};
+use crate::drive_file::{self, Modelled, parse_capacity};
 use crate::error::{CliError, CliResult};
-use crate::remote_drive;
 use crate::script::println_quietly;
 use crate::table::{bytes, count};
+use lode::CAPACITY_BYTES;
 
 mod info;
 mod replay;
@@ -119,8 +119,8 @@ fn open_database(path: &Path, device: Arc<dyn Device>) -> CliResult<Database> {
 }
 
 fn info(path: &Path) -> CliResult {
-    if let Some(addr) = remote_drive::address(path) {
-        let device = Arc::new(remote_drive::connect(addr)?);
+    if let Some(addr) = lode::drive::address(path) {
+        let device = lode::drive::connect(addr)?;
         let database = open_database(path, device.clone())?;
         let text = info::describe_served(path, device.identity(), &database)?;
         return println_quietly(text.trim_end());
@@ -168,8 +168,8 @@ fn scrub(path: &Path) -> CliResult {
 }
 
 fn check(path: &Path) -> CliResult {
-    if let Some(addr) = remote_drive::address(path) {
-        let problems = open_database(path, Arc::new(remote_drive::connect(addr)?))?.check()?;
+    if let Some(addr) = lode::drive::address(path) {
+        let problems = open_database(path, lode::drive::connect(addr)?)?.check()?;
         tell(path, &problems, ["problem found", "problems found"])?;
         return println_quietly(&format!("{}: no problem in the database", path.display()));
     }

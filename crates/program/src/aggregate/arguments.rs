@@ -8,8 +8,9 @@ use std::ops::Range;
 use lode_page::Column;
 
 use crate::ArithOp;
-use crate::eval::bits;
-use crate::eval::lanes::{self, Data, Lane};
+use crate::bits;
+use crate::eval::value::evaluate;
+use crate::lanes::{self, Data, Lane};
 use crate::plan::Val;
 
 /// The columns that an aggregation reads, of the rows that passed.
@@ -52,7 +53,7 @@ impl Inputs {
                 all => Data::I128(arith(ArithOp::Mul, &all, &Lane::Const(*factor), rows.len(), unfit)),
             },
             // Below these there is nothing that can pass its bounds.
-            other => lanes::evaluate(other, rows, &|c| self.column(c)),
+            other => evaluate(other, rows, &|c| self.column(c)),
         }
     }
 }

@@ -16,8 +16,8 @@ use std::ops::Range;
 use lode_page::{Column, DataType, Value, Values};
 
 use super::arguments::Inputs;
-use crate::eval::bits;
-use crate::eval::lanes::{Codes, Data, Lane, Strings};
+use crate::bits;
+use crate::lanes::{Codes, Data, Lane, Strings};
 
 /// Pairs of numbers below this are looked up in an array.
 const SMALL: u32 = 64;

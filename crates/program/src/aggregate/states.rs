@@ -4,7 +4,7 @@ use lode_base::PageBuf;
 use lode_page::{Column, ColumnBuilder, DataType, Value};
 
 use super::Call;
-use crate::eval::lanes::{Data, Lane};
+use crate::lanes::{Data, Lane};
 
 /// The state of one call for all groups.
 #[derive(Debug)]

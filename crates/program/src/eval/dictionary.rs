@@ -3,10 +3,10 @@
 use lode_base::PageBuf;
 use lode_page::{Column, DataType, Values};
 
-use super::bits::{self, Tri};
-use super::lanes::Codes;
 use super::predicate::Run;
 use super::{Meter, One, kernel};
+use crate::bits::{self, Tri};
+use crate::lanes::Codes;
 use crate::plan::Node;
 
 /// The outcomes of a predicate that reads only `column`, which has a dictionary.

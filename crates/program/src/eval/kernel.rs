@@ -2,11 +2,11 @@
 //!
 //! Words whose rows are not asked for are passed over.
 
-use super::bits;
-use super::lanes::{Data, Lane, Strings};
 use crate::CompareOp;
-use crate::index::{total32, total64};
+use crate::bits;
+use crate::lanes::{Data, Lane, Strings};
 use crate::like::Pattern;
+use crate::order_key::{total32, total64};
 use crate::plan::Test;
 use crate::sets::{FEW, IntSet};
 

@@ -9,18 +9,17 @@
 //! Columns are asked for when the first predicate needs them, and no more once no row is left.
 //! Invariant: what a source gives is compared with the schema before anything else looks at it.
 
-pub(crate) mod bits;
 mod dictionary;
 mod kernel;
-pub(crate) mod lanes;
 pub(crate) mod predicate;
+pub(crate) mod value;
 
 use std::convert::Infallible;
 
 use lode_page::{Column, Schema};
 
 use crate::plan::Pred;
-use crate::{EvalError, Program, RowMask, Selection};
+use crate::{EvalError, Program, RowMask, Selection, bits};
 
 /// Where the columns of a page come from. Columns are asked for as they are needed, each at most once.
 pub trait ColumnSource {

@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use lode_page::{Column, Values};
 
-use super::bits::{self, Tri};
-use super::{Columns, Meter, dictionary, kernel, lanes};
+use super::value::evaluate;
+use super::{Columns, Meter, dictionary, kernel};
 use crate::CompareOp;
+use crate::bits::{self, Tri};
 use crate::plan::{Node, Pred, Test, Val};
 
 /// Rows of a block of computed values: temporary vectors stay in the processor's cache.
@@ -94,7 +95,7 @@ impl<C: Columns> Run<'_, C> {
                 for rows in blocks(self.rows, whole) {
                     let part = rows.start / 64..rows.end.div_ceil(64);
                     if active[part.clone()].iter().any(|&w| w != 0) {
-                        let of = |v| lanes::evaluate(v, &rows, &|c| find(&held, c));
+                        let of = |v| evaluate(v, &rows, &|c| find(&held, c));
                         kernel::compare(*op, of(a), of(b), &active[part.clone()], &mut truth[part]);
                     }
                 }
@@ -136,7 +137,7 @@ impl<C: Columns> Run<'_, C> {
         for rows in blocks(self.rows, whole) {
             let part = rows.start / 64..rows.end.div_ceil(64);
             if active[part.clone()].iter().any(|&w| w != 0) {
-                let data = lanes::evaluate(value, &rows, &|c| find(held, c));
+                let data = evaluate(value, &rows, &|c| find(held, c));
                 kernel::test(test, &data, &active[part.clone()], &mut truth[part]);
             }
         }

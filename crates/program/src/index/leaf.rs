@@ -2,8 +2,8 @@
 
 use lode_page::{DataType, Value};
 
-use super::key::value_at;
 use crate::Program;
+use crate::order_key::value_at;
 use crate::plan::{Node, Pred, Test, Val};
 
 /// The outcomes of a predicate that are possible on the rows of a page.

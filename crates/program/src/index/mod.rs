@@ -13,7 +13,6 @@
 //! Source: FLIXR's page index; the entry travels with the mapping of the page's version.
 
 mod entry;
-mod key;
 mod leaf;
 pub mod range;
 mod rule;
@@ -22,8 +21,6 @@ mod verdict;
 use lode_page::{Column, DataType};
 
 pub use entry::{ENTRY_BYTES_MAX, IndexEntry};
-pub use key::{key_of, value_of};
-pub(crate) use key::{order_of, total32, total64};
 pub use leaf::{Leaf, Outcomes};
 pub use rule::{INDEX_COLUMNS_MAX, IndexRule, KindColumns};
 pub use verdict::{covers, may_match, verdict};

@@ -20,10 +20,10 @@ use std::ops::RangeInclusive;
 use lode_page::{Column, DataType};
 
 use self::bounds::bounds;
-use super::key::{bytes_key, key_span, total32, total64};
 use super::{Bounds, IndexKind, Kept, Leaf, Outcomes};
-use crate::eval::lanes::{Data, Lane};
+use crate::lanes::{Data, Lane};
 use crate::like::Pattern;
+use crate::order_key::{bytes_key, key_span, total32, total64};
 use crate::plan::{Pred, Test, Val};
 use crate::{ArithOp, CompareOp};
 

@@ -11,9 +11,9 @@ use lode_command::Budget;
 use lode_command::wire::take_command;
 use lode_program::wire::take_program;
 
-use super::Shared;
 use super::channel::{Channel, Operation, Unwanted};
 use super::owner::Live;
+use super::shared::Shared;
 use crate::frame::{Assembler, Came, Frame, Kind, put_frame};
 use crate::message::{Hello, Refusal, Refused, Welcome, put_progress, take_session};
 use crate::socket;

@@ -15,9 +15,10 @@
 mod channel;
 mod connection;
 mod executor;
+mod options;
 mod owner;
+mod shared;
 
-use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,70 +33,12 @@ use parking_lot::Mutex;
 
 use crate::message::{Refusal, Refused};
 use crate::socket;
+pub use options::ServerOptions;
 use owner::Owners;
+use shared::{Shared, join};
 
 /// How often the listener looks whether it is to end.
 const TICK: Duration = Duration::from_millis(50);
-
-/// How a drive is served.
-#[derive(Clone)]
-pub struct ServerOptions {
-    /// Most connections, and most channels of a client.
-    pub connections_max: u32,
-    /// Most time for a hello, for the rest of a frame that has begun (a second more for each MB), and for a client to take
-    /// what is sent to it.
-    pub patience: Duration,
-    /// How long a client without a connection is waited for.
-    pub lease: Duration,
-    /// Bytes of answers that a client has not taken, beyond which nothing more is carried out for its channel.
-    pub answer_bytes: usize,
-    /// Time since some moment: the root has the clock.
-    pub now: Arc<dyn Fn() -> Duration + Send + Sync>,
-}
-
-impl ServerOptions {
-    /// What goes for most, with a clock.
-    pub fn new(now: Arc<dyn Fn() -> Duration + Send + Sync>) -> Self {
-        Self {
-            connections_max: 256,
-            patience: Duration::from_secs(30),
-            lease: Duration::from_secs(120),
-            answer_bytes: 2 << 20,
-            now,
-        }
-    }
-}
-
-/// What all threads of a server share.
-struct Shared {
-    device: Arc<dyn Device>,
-    opening: u64,
-    options: ServerOptions,
-    owners: Owners,
-    connections: AtomicU32,
-    /// The sockets of connections, to end them.
-    sockets: Mutex<HashMap<u64, TcpStream>>,
-    stopping: AtomicBool,
-    /// Threads of connections.
-    threads: Mutex<Vec<JoinHandle<()>>>,
-}
-
-impl Shared {
-    fn now(&self) -> Duration {
-        (self.options.now)()
-    }
-
-    fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::SeqCst)
-    }
-
-    /// Longest payload that a client may send.
-    fn payload_bytes_max(&self) -> usize {
-        const BESIDE: u64 = 16 << 20;
-        let most = self.device.identity().batch_bytes_max.saturating_add(BESIDE);
-        most.min(u32::MAX.into()) as usize
-    }
-}
 
 /// A drive that is served.
 pub struct Server {
@@ -175,15 +118,6 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-/// Waits for a thread; its panic goes on.
-fn join(thread: JoinHandle<()>) {
-    if let Err(panic) = thread.join()
-        && !std::thread::panicking()
-    {
-        std::panic::resume_unwind(panic);
     }
 }
 

@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 
 use super::channel::Channel;
 use super::executor::Executor;
-use super::{Shared, join};
+use super::shared::{Shared, join};
 use crate::message::{Recovered, Refusal, Refused};
 
 /// Channels that failed, of which the client can be told why; of older ones it is told that they are gone.

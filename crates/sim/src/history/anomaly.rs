@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::{EdgeKind, Object, TxnIndex};
+use super::graph::EdgeKind;
+use super::model::{Object, TxnIndex};
 
 /// Anomalies of one kind that are told; the others are counted.
 const TOLD_MAX: usize = 4;

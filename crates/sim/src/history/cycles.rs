@@ -11,9 +11,9 @@
 
 use std::collections::BTreeSet;
 
-use super::anomaly::tell;
-use super::graph::Mask;
-use super::{AnomalyKind, Edge, EdgeKind, Graph, History, Level, Options, Report, TxnIndex};
+use super::anomaly::{AnomalyKind, Report, tell};
+use super::graph::{Edge, EdgeKind, Graph, Mask};
+use super::model::{History, Level, Options, TxnIndex};
 
 const WW: Mask = EdgeKind::Ww.bit();
 const WR: Mask = EdgeKind::Wr.bit();

@@ -10,8 +10,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::anomaly::About;
+use super::model::{History, Options, TxnIndex};
 use super::values::Values;
-use super::{History, Options, TxnIndex};
 
 /// Why one transaction comes before another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,10 +8,11 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::anomaly::About;
+use super::anomaly::{About, AnomalyKind, Report};
+use super::graph::EdgeKind;
+use super::model::{Object, TxnIndex};
 use super::values::ListUse;
 use super::versions::Inferred;
-use super::{AnomalyKind, EdgeKind, Object, Report, TxnIndex};
 
 /// A read without what must not be in it.
 type Read<'a> = (TxnIndex, Cow<'a, [u64]>);

@@ -10,10 +10,11 @@
 
 use std::collections::BTreeMap;
 
-use super::anomaly::About;
+use super::anomaly::{About, AnomalyKind, Report};
+use super::graph::EdgeKind;
+use super::model::{Object, TxnIndex};
 use super::values::RegisterUse;
 use super::versions::Inferred;
-use super::{AnomalyKind, EdgeKind, Object, Report, TxnIndex};
 
 /// A version: the first one, or the one that a transaction left.
 type Version = Option<TxnIndex>;

@@ -8,7 +8,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{AnomalyKind, History, Object, Op, Outcome, Report, TxnIndex};
+use super::anomaly::{AnomalyKind, Report};
+use super::model::{History, Object, Op, Outcome, TxnIndex};
 
 /// Who wrote a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

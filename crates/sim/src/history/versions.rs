@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::anomaly::About;
+use super::graph::{Edge, EdgeKind};
+use super::model::{History, Object, Options, Outcome, Transaction, TxnIndex};
 use super::values::Values;
-use super::{Edge, EdgeKind, History, Object, Options, Outcome, Transaction, TxnIndex};
 
 pub(super) struct Inferred<'a> {
     pub(super) history: &'a History,

@@ -13,8 +13,8 @@ use crate::FaultSet;
 use crate::coverage::Names;
 use crate::failure::Wrong;
 use crate::random::Random;
-use crate::run::{self, Simulated};
 use crate::scenario::tag_cache_bytes;
+use crate::simulated::{self, Simulated};
 use crate::step::Cut;
 
 /// Transactions that may be open at a time.
@@ -175,7 +175,7 @@ impl Simulated for KvScenario {
         self.steps
     }
 
-    fn world(&self, (): ()) -> Result<impl run::World<Step = Step>, Wrong> {
+    fn world(&self, (): ()) -> Result<impl simulated::World<Step = Step>, Wrong> {
         World::new(self)
     }
 

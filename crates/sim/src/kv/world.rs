@@ -27,7 +27,7 @@ use super::step::Step;
 use crate::coverage::Coverage;
 use crate::failure::{Kind, Wrong, wrong};
 use crate::history::{History, Op, Options};
-use crate::run::{self, Simulated};
+use crate::simulated::{self, Simulated};
 use crate::step::Cut;
 
 /// A read unit that can not be read so often in a row may be given up.
@@ -329,7 +329,7 @@ impl<'a> World<'a> {
     }
 }
 
-impl run::World for World<'_> {
+impl simulated::World for World<'_> {
     type Step = Step;
 
     fn step(&mut self, step: &Step) -> Done {

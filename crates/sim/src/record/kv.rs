@@ -2,8 +2,8 @@
 
 use lode_engine::DatabaseOptions;
 
-use super::words::{words_of_enum, words_of_options, words_of_struct};
 use crate::kv::{KeysAt, KvMix, KvScenario, KvStep, Work};
+use crate::words::{words_of_enum, words_of_options, words_of_struct};
 
 words_of_struct!(KvScenario {
     seed,

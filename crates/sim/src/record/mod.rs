@@ -18,14 +18,13 @@
 
 mod kv;
 mod scenario;
-mod words;
 
 use std::fmt;
 
 use crate::coverage::Coverage;
-use crate::run::{Outcome, Replay, Simulated, take_steps};
-pub(crate) use words::Words;
-use words::{Line, Writer};
+use crate::run::{Outcome, Replay, take_steps};
+use crate::simulated::Simulated;
+use crate::words::{Line, Words, Writer};
 
 /// Version of the format, and of what steps make of their seeds.
 pub const VERSION: u32 = 1;

@@ -2,9 +2,9 @@
 
 use lode_firmware::{DriveOptions, GcPolicy, ScanPlacement};
 
-use super::words::{Line, Words, Writer, unknown, words_of_enum, words_of_options, words_of_struct};
 use crate::scenario::{Mix, Scenario};
 use crate::step::{AlignPlan, BatchPlan, Cut, INDEXED_COLUMNS, RulePlan, SessionPlan, Spread, Step};
+use crate::words::{Line, Words, Writer, unknown, words_of_enum, words_of_options, words_of_struct};
 
 words_of_struct!(Scenario {
     seed,

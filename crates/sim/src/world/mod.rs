@@ -30,8 +30,8 @@ use crate::failure::{Kind, Wrong, wrong};
 use crate::host;
 use crate::oracle::{Extent, Oracle};
 use crate::random::Random;
-use crate::run::{self, Simulated};
 use crate::scenario::Scenario;
+use crate::simulated::{self, Simulated};
 use crate::step::{Cut, Step};
 use harm::{Harm, is_damage};
 
@@ -388,7 +388,7 @@ impl<'a> World<'a> {
     }
 }
 
-impl run::World for World<'_> {
+impl simulated::World for World<'_> {
     type Step = Step;
 
     fn step(&mut self, step: &Step) -> Done {

@@ -9,7 +9,7 @@
 
 use std::io::BufRead;
 
-use super::CsvFormat;
+use super::format::CsvFormat;
 
 /// Bytes that one record may have: beyond it, a quote was most likely left open.
 const RECORD_BYTES_MAX: usize = 64 << 20;

@@ -13,8 +13,8 @@ use datafusion::arrow::datatypes::{DataType as Arrow, SchemaRef};
 use lode_engine::{ColumnDef, Table};
 use lode_page::DataType;
 
-use super::CsvFormat;
 use super::csv_reader::{CsvError, CsvReader, Records};
+use super::format::CsvFormat;
 use crate::SqlError;
 use crate::arrow_convert::arrow_type;
 

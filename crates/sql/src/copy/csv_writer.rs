@@ -7,7 +7,7 @@ use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use super::CsvFormat;
+use super::format::CsvFormat;
 
 /// Writes batches as CSV.
 pub(super) struct CsvWriter<W> {

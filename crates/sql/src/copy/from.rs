@@ -11,12 +11,12 @@ use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::sql::sqlparser::ast::ObjectName;
 use lode_engine::Table;
 
-use super::Format;
 use super::csv_rows::CsvRows;
+use super::format::Format;
 use crate::arrow_convert::arrow_type;
 use crate::dml::{Change, Checks, column_numbers, load, to_array};
-use crate::session::blocking;
 use crate::statement::table_name;
+use crate::threads::blocking;
 use crate::types::arrow_schema;
 use crate::{Session, SqlError};
 

@@ -11,6 +11,7 @@
 mod csv_reader;
 mod csv_rows;
 mod csv_writer;
+mod format;
 mod from;
 mod to;
 
@@ -20,6 +21,7 @@ use datafusion::sql::sqlparser::ast::{
     CopyLegacyOption, CopyOption, CopySource, CopyTarget, ObjectName, Query,
 };
 
+use self::format::{CsvFormat, Format};
 use crate::statement::{StatementResult, fold};
 use crate::{Session, SqlError};
 
@@ -36,28 +38,6 @@ pub(crate) struct Copy {
 enum Source {
     Table { name: ObjectName, columns: Vec<String> },
     Query(Box<Query>),
-}
-
-/// How a file is written.
-#[derive(Clone, Debug, PartialEq)]
-enum Format {
-    Csv(CsvFormat),
-    Parquet,
-}
-
-/// How the values of a CSV file are told apart.
-#[derive(Clone, Debug, PartialEq)]
-struct CsvFormat {
-    header: bool,
-    delimiter: u8,
-    quote: u8,
-    null: String,
-}
-
-impl Default for CsvFormat {
-    fn default() -> Self {
-        Self { header: false, delimiter: b',', quote: b'"', null: String::new() }
-    }
 }
 
 impl Copy {

@@ -13,10 +13,11 @@ use datafusion::parquet::file::properties::WriterProperties;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query, Statement as Sql};
 use futures::StreamExt;
 
+use super::Source;
 use super::csv_writer::CsvWriter;
-use super::{Format, Source};
-use crate::session::blocking;
+use super::format::Format;
 use crate::statement::{Statement, StatementResult};
+use crate::threads::blocking;
 use crate::{Session, SqlError};
 
 /// Writes a table or the rows of a query to a file; the number of rows.

@@ -25,7 +25,7 @@ use lode_engine::{OnDelete, RowAddress, Rule, Snapshot, Table};
 
 use super::{Checks, find_table, load, plan_query, rewrite, row_identities, run_to_end};
 use crate::arrow_convert::arrow_type;
-use crate::session::blocking;
+use crate::threads::blocking;
 use crate::transaction::Work;
 use crate::{Session, SqlError};
 

@@ -16,8 +16,9 @@ use lode_engine::TableDef;
 use super::load::conform;
 use super::{Change, Checks, check_assignable, load};
 use crate::options::LodeOptions;
-use crate::session::{blocking, start};
+use crate::session::start;
 use crate::statement::{StatementResult, table_name};
+use crate::threads::blocking;
 use crate::transaction::Work;
 use crate::{Session, SqlError};
 

@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use super::{Change, Checks};
 use crate::arrow_convert::{arrow_type, from_arrow};
 use crate::semantics::to_column_type;
-use crate::session::blocking;
+use crate::threads::blocking;
 use crate::transaction::Work;
 use crate::types::assignable;
 use crate::{Session, SqlError};

@@ -31,8 +31,9 @@ pub(crate) use insert::insert;
 pub(crate) use load::{load, to_array};
 
 use crate::arrow_convert::arrow_type;
-use crate::session::{blocking, start};
+use crate::session::start;
 use crate::statement::StatementResult;
+use crate::threads::blocking;
 use crate::transaction::Work;
 use crate::types::assignable;
 use crate::{Session, SqlError};

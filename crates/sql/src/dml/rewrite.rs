@@ -20,7 +20,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::SqlError;
-use crate::catalog::TARGET;
+use crate::names::TARGET;
 use crate::provider::ROW_IDENTITY;
 use crate::statement::{fold, table_name};
 

@@ -21,7 +21,7 @@ use datafusion::logical_expr::{
 };
 
 use super::arithmetic::type_name;
-use super::through_array;
+use super::kernel::through_array;
 use crate::SqlError;
 
 pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

@@ -26,7 +26,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr_common::datum::apply;
 
-use super::through_array;
+use super::kernel::through_array;
 use crate::SqlError;
 
 /// Functions that have a domain, or whose result may be too large.

@@ -19,6 +19,7 @@ mod float;
 mod float_aggregate;
 mod in_list;
 mod interval;
+mod kernel;
 mod membership;
 mod numeric;
 mod set_operations;
@@ -29,16 +30,15 @@ mod to_char;
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
+use datafusion::common::{DFSchema, ExprSchema, Result};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{ColumnarValue, Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 
@@ -213,21 +213,6 @@ pub(crate) fn expression(mut expr: Expr, schema: &DFSchema) -> Result<Expr> {
         expr = rule.apply(expr, schema)?.data;
     }
     Ok(expr)
-}
-
-/// What a kernel over arrays makes of an argument of a function; a scalar stays one, also where there are no rows.
-fn through_array(
-    value: &ColumnarValue,
-    rows: usize,
-    kernel: impl FnOnce(&ArrayRef) -> Result<ArrayRef>,
-) -> Result<ColumnarValue> {
-    match value {
-        ColumnarValue::Array(_) => Ok(ColumnarValue::Array(kernel(&value.to_array(rows)?)?)),
-        ColumnarValue::Scalar(scalar) => {
-            let made = kernel(&scalar.to_array()?)?;
-            Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&made, 0)?))
-        }
-    }
 }
 
 /// Puts PostgreSQL's functions in the place of DataFusion's of the same name.

@@ -27,7 +27,7 @@ use datafusion::logical_expr::{
 };
 
 use super::cast::sql_name;
-use super::through_array;
+use super::kernel::through_array;
 use crate::SqlError;
 
 pub(super) fn is_text(t: &DataType) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! `a OR b OR c` is a tree as deep as it has operators: planner, optimizer and evaluator recurse over it, and a stack
 //! that runs out ends the process. So statements have a bound, and deep ones get a stack of their own
-//! ([`crate::session::on_deep_stack`]).
+//! ([`crate::threads::on_deep_stack`]).
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};

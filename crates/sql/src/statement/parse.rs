@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Word};
 use super::depth;
 use super::dialect::LodeDialect;
 use crate::SqlError;
-use crate::catalog::{CATALOG, SCHEMA};
+use crate::names::{CATALOG, SCHEMA};
 
 /// One statement of a script, parsed.
 #[derive(Clone, Debug)]

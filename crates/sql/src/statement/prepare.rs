@@ -25,7 +25,7 @@ use crate::SqlError;
 ///
 /// # Errors
 /// What is parsed and not carried out.
-pub(super) fn prepare(parsed: &mut Parsed) -> Result<(), SqlError> {
+pub(crate) fn prepare(parsed: &mut Parsed) -> Result<(), SqlError> {
     match parsed {
         Parsed::Explain(explain) => prepare(&mut explain.statement),
         Parsed::Statement(sql) => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use lode_engine::{Database, DatabaseOptions};
 use lode_firmware::Drive;
-use lode_sql::{Offload, Session, SessionOptions, SqlError, StatementResult};
+use lode_sql::{Offload, Queries, Session, SessionOptions, SqlError, StatementResult};
 use parking_lot::Mutex;
 
 use super::cases::{Answer, Case};
@@ -91,7 +91,8 @@ fn database() -> Database {
 }
 
 fn session(db: &Database) -> Session {
-    Session::new(db.clone(), &SessionOptions { target_partitions: 2, ..SessionOptions::default() })
+    Queries::new(db.clone(), 1 << 30)
+        .and_then(|q| q.session(&SessionOptions { target_partitions: 2, ..SessionOptions::default() }))
         .expect("a session")
 }
 

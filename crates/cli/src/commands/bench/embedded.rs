@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use lode::Memory;
+use lode::{AnyDrive, CAPACITY_BYTES, Memory};
 use lode_engine::{Database, DatabaseOptions};
 use lode_firmware::Drive;
 use lode_workload::disk::Disk;
@@ -19,10 +19,9 @@ use lode_workload::store::StoreError;
 use lode_workload::upkeep::Upkeep;
 
 use crate::allocator;
-use crate::drive_file::{CAPACITY_BYTES, Held, format_with};
+use crate::drive_file::format_with;
 use crate::error::{CliError, CliResult};
 use crate::interrupt;
-use crate::remote_drive;
 use crate::table::{bytes, parse_bytes};
 
 /// Where a workload's database lies, and what it may use.
@@ -80,7 +79,7 @@ pub(super) fn parse_seconds(text: &str) -> Result<Duration, String> {
 
 /// An open database.
 pub(super) struct Embedded {
-    drive: Held,
+    drive: AnyDrive,
     pub(super) store: LodeStore,
     pub(super) path: PathBuf,
     /// Goes away with this.
@@ -100,10 +99,10 @@ impl Embedded {
                 (dir.path().join("bench.lode"), Some(dir))
             }
         };
-        let is_there = remote_drive::address(&path).is_some() || std::fs::symlink_metadata(&path).is_ok();
+        let is_there = lode::drive::address(&path).is_some() || std::fs::symlink_metadata(&path).is_ok();
         let drive = match is_there {
-            true => Held::open_with(&path, memory.drive)?,
-            false => Held::Image(format_with(&path, CAPACITY_BYTES, memory.drive)?),
+            true => AnyDrive::open(&path, memory.drive)?,
+            false => AnyDrive::Local(format_with(&path, CAPACITY_BYTES, memory.drive)?),
         };
         let options = DatabaseOptions { now: Some(Instant::now), ..memory.database };
         let database = Database::open(drive.device(), options).map_err(|e| CliError::file(&path, e))?;
@@ -112,10 +111,10 @@ impl Embedded {
 
     /// Runs something with background work beside it, and probes of the disk and the drive.
     pub(super) fn run<R>(&self, work: impl FnOnce(&Probes<'_>) -> Result<R, RunError>) -> CliResult<R> {
-        let (upkeep, over) = (self.store.upkeep(causes(self.drive.image())), AtomicBool::new(false));
+        let (upkeep, over) = (self.store.upkeep(causes(self.drive.local())), AtomicBool::new(false));
         let disk = self
             .drive
-            .image()
+            .local()
             .and_then(|_| self.path.parent())
             .and_then(|dir| Disk::under(if dir.as_os_str().is_empty() { Path::new(".") } else { dir }));
         let probes = Probes {
@@ -142,13 +141,13 @@ impl Embedded {
         drop(dir);
         match drive.close(&path) {
             _ if goes_away => Ok(()),
-            other => other,
+            closed => Ok(closed?),
         }
     }
 
     /// What is not measured of a drive that is served elsewhere.
     pub(super) fn note(&self) -> Option<&'static str> {
-        self.drive.image().is_none().then_some(SERVED)
+        self.drive.local().is_none().then_some(SERVED)
     }
 }
 

@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lode::{AnyDrive, CAPACITY_BYTES};
 use lode_base::VirtualTime;
 use lode_command::{Budget, Device};
 use lode_engine::{Database, DatabaseOptions, EngineError};
+use lode_firmware::DriveOptions;
 use lode_workload::harness::RunError;
 use lode_workload::kv::{
     Case, Contest, Contestant, DeviceContest, Entry, Options, Sizes, Space, plain, run as race, table,
@@ -17,10 +19,9 @@ use lode_workload::upkeep::Steps;
 
 use super::embedded::{SERVED, causes, parse_seconds, run_failed};
 use super::peers;
-use crate::drive_file::{CAPACITY_BYTES, Held, format};
+use crate::drive_file::format;
 use crate::error::{CliError, CliResult};
 use crate::interrupt;
-use crate::remote_drive;
 use crate::script::println_quietly;
 
 /// Page batches, updates, reads, scans and commits, beside other stores
@@ -121,11 +122,11 @@ pub(super) fn run(args: &Args) -> CliResult {
         let sizes = options.sizes;
         return tell(args, &options, &[drive(sizes), tree(sizes, args.cache << 20), plain(sizes, SEED)]);
     };
-    if remote_drive::address(path).is_none() {
+    if lode::drive::address(path).is_none() {
         let what = "--drive takes the address of a served drive; new files are made in --dir";
         return Err(CliError::Usage(format!("{}: {what}", path.display())));
     }
-    let served = Held::open(path)?;
+    let served = AnyDrive::open(path, DriveOptions::default())?;
     let entry = served_tree(&served, options.sizes, args.cache << 20);
     tell(args, &Options { spaces: vec![Space::Served], ..options }, &[entry])?;
     database(&served, args.cache << 20)?.drop_tree(SERVED_TREE, true)?;
@@ -179,7 +180,7 @@ fn tree(sizes: Sizes, cache_bytes: u64) -> Entry {
 }
 
 /// The database on a drive that is served.
-fn database(drive: &Held, cache_bytes: u64) -> Result<Database, EngineError> {
+fn database(drive: &AnyDrive, cache_bytes: u64) -> Result<Database, EngineError> {
     Database::open(drive.device(), options(cache_bytes))
 }
 
@@ -188,7 +189,7 @@ fn options(cache_bytes: u64) -> DatabaseOptions {
     DatabaseOptions { frame_bytes, now: Some(Instant::now), ..DatabaseOptions::default() }
 }
 
-fn served_tree(drive: &Held, sizes: Sizes, cache_bytes: u64) -> Entry {
+fn served_tree(drive: &AnyDrive, sizes: Sizes, cache_bytes: u64) -> Entry {
     let drive = drive.clone();
     let make = move |_: &Path| {
         let database = database(&drive, cache_bytes)?;

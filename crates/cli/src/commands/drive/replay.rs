@@ -22,7 +22,6 @@ use super::info::binary;
 use crate::commands::bench::gc::{parse_policy, policy_names};
 use crate::error::{CliError, CliResult};
 use crate::interrupt;
-use crate::remote_drive;
 use crate::script::println_quietly;
 use crate::table::{TextTable, bytes, count, parse_bytes};
 
@@ -199,7 +198,7 @@ fn parse_pattern(text: &str) -> Result<Pattern, String> {
 }
 
 pub(super) fn run(args: Args) -> CliResult {
-    if let Some(addr) = args.trace.as_ref().filter(|t| remote_drive::address(t).is_some()) {
+    if let Some(addr) = args.trace.as_ref().filter(|t| lode::drive::address(t).is_some()) {
         let what = "a replay reads a trace; its drive is a new one in memory, in modelled time, and none that is served";
         return Err(CliError::Usage(format!("{}: {what}", addr.display())));
     }

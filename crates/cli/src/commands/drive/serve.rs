@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lode::drive::SCHEME;
 use lode::{Upkeep, Worker};
 use lode_base::VirtualTime;
 use lode_command::{Budget, Device, Progress};
@@ -14,7 +15,6 @@ use lode_remote::{Server, ServerOptions};
 use crate::drive_file::{self, Modelled};
 use crate::error::{CliError, CliResult};
 use crate::interrupt;
-use crate::remote_drive::SCHEME;
 use crate::script::println_quietly;
 
 /// How often a signal is looked for.

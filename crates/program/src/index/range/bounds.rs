@@ -2,10 +2,10 @@
 
 use lode_page::{Column, DataType};
 
-use crate::eval::bits;
-use crate::eval::lanes::{Codes, Data, Lane, Strings};
-use crate::index::key::{bytes_key, order_key};
-use crate::index::{total32, total64};
+use crate::bits;
+use crate::lanes::{Codes, Data, Lane, Strings};
+use crate::order_key::{bytes_key, order_key};
+use crate::order_key::{total32, total64};
 use lode_page::Values;
 
 /// The least and the greatest key of what is not NULL, if there is such a value, and whether there is a NULL.

@@ -1,6 +1,6 @@
 //! Delivery, of all districts of a warehouse in one transaction. Source: clause 2.7.4.
 
-use super::Outcome;
+use super::outcome::Outcome;
 use crate::store::StoreResult;
 use crate::tpcc::rows::{D, W};
 use crate::tpcc::store::TpccTxn;

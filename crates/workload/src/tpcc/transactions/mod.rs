@@ -1,38 +1,18 @@
 //! The five transactions, each in a file of its own. Source: TPC-C 5.11, clauses 2.4 to 2.8.
 
+mod customer;
 mod delivery;
 mod new_order;
 mod order_status;
+mod outcome;
 mod payment;
 mod stock_level;
 
 use super::Sizes;
-use super::input::{Input, Who};
-use super::rows::{C, Customer, D, O, W};
+use super::input::Input;
 use super::store::{Intent, Terminal, TpccTxn};
-use crate::store::{StoreError, StoreResult};
-
-/// What a transaction came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// An order was entered.
-    Ordered {
-        /// Its number.
-        order: (W, D, O),
-        /// What it costs, taxes and discount included.
-        total: i64,
-    },
-    /// An order named an item that does not exist: nothing was entered.
-    RolledBack,
-    /// A payment was made; the customer's balance after it.
-    Paid(i64),
-    /// The lines of the customer's last order.
-    Status(u8),
-    /// Orders delivered, and districts that had none to deliver.
-    Delivered(u8, u8),
-    /// Items that are low in stock.
-    Low(u32),
-}
+use crate::store::StoreResult;
+pub use outcome::Outcome;
 
 /// Carries out one transaction, once.
 ///
@@ -58,17 +38,4 @@ pub fn execute<T: Terminal>(terminal: &mut T, input: &Input, sizes: &Sizes) -> S
         txn.commit()?;
     }
     Ok(outcome)
-}
-
-/// The customer; of several of one name the one in the middle, rounded up.
-fn customer(txn: &mut impl TpccTxn, w: W, d: D, who: &Who) -> StoreResult<Customer> {
-    let c: C = match who {
-        Who::Number(c) => *c,
-        Who::Name(last) => {
-            let all = txn.customers_named(w, d, last)?;
-            *all.get(all.len().div_ceil(2).wrapping_sub(1))
-                .ok_or(StoreError::Missing("a customer of the name"))?
-        }
-    };
-    txn.customer(w, d, c)
 }

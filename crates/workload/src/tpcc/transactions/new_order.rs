@@ -1,6 +1,6 @@
 //! New-Order. Source: clause 2.4.2.
 
-use super::Outcome;
+use super::outcome::Outcome;
 use crate::store::StoreResult;
 use crate::tpcc::input::Ordered;
 use crate::tpcc::rows::{C, D, Order, OrderLine, W};

@@ -1,6 +1,7 @@
 //! Order-Status. Source: clause 2.6.2.
 
-use super::{Outcome, customer};
+use super::customer::customer;
+use super::outcome::Outcome;
 use crate::store::{StoreError, StoreResult};
 use crate::tpcc::input::Who;
 use crate::tpcc::rows::{D, W};

@@ -1,6 +1,7 @@
 //! Payment. Source: clause 2.5.2.
 
-use super::{Outcome, customer};
+use super::customer::customer;
+use super::outcome::Outcome;
 use crate::store::StoreResult;
 use crate::tpcc::input::Who;
 use crate::tpcc::rows::{D, History, W};

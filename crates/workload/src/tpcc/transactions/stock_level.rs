@@ -1,6 +1,6 @@
 //! Stock-Level. Source: clause 2.8.2.
 
-use super::Outcome;
+use super::outcome::Outcome;
 use crate::store::StoreResult;
 use crate::tpcc::rows::{D, W};
 use crate::tpcc::store::TpccTxn;

@@ -22,16 +22,16 @@ impl Writer {
         self.text += &word.to_string();
     }
 
-    pub(super) fn end_line(&mut self) {
+    pub(crate) fn end_line(&mut self) {
         self.text.push('\n');
     }
 
-    pub(super) fn line(&mut self, line: fmt::Arguments<'_>) {
+    pub(crate) fn line(&mut self, line: fmt::Arguments<'_>) {
         self.text += &line.to_string();
         self.end_line();
     }
 
-    pub(super) fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         self.text
     }
 }
@@ -43,7 +43,7 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    pub(super) fn new(text: &'a str) -> Self {
+    pub(crate) fn new(text: &'a str) -> Self {
         Self { words: text.split_whitespace() }
     }
 
@@ -60,7 +60,7 @@ impl<'a> Line<'a> {
     }
 
     /// Nothing is left.
-    pub(super) fn ends(&mut self) -> Result<(), String> {
+    pub(crate) fn ends(&mut self) -> Result<(), String> {
         match self.words.next() {
             None => Ok(()),
             Some(word) => Err(format!("'{word}' is left over")),
@@ -216,22 +216,22 @@ impl Words for Geometry {
 /// A struct: all its fields, by name and in order.
 macro_rules! words_of_struct {
     ($of:ident { $($field:ident),* $(,)? }) => {
-        impl $crate::record::words::Words for $of {
-            fn put(&self, w: &mut $crate::record::words::Writer) {
+        impl $crate::words::Words for $of {
+            fn put(&self, w: &mut $crate::words::Writer) {
                 let Self { $($field),* } = self;
                 w.word("{");
                 $(
                     w.word(stringify!($field));
-                    $crate::record::words::Words::put($field, w);
+                    $crate::words::Words::put($field, w);
                 )*
                 w.word("}");
             }
 
-            fn take(line: &mut $crate::record::words::Line<'_>) -> Result<Self, String> {
+            fn take(line: &mut $crate::words::Line<'_>) -> Result<Self, String> {
                 line.expect("{")?;
                 $(
                     line.expect(stringify!($field))?;
-                    let $field = $crate::record::words::Words::take(line)?;
+                    let $field = $crate::words::Words::take(line)?;
                 )*
                 line.expect("}")?;
                 Ok(Self { $($field),* })
@@ -243,25 +243,25 @@ macro_rules! words_of_struct {
 /// Options that have defaults: fields by name, of which a record may lack those that came later.
 macro_rules! words_of_options {
     ($of:ident { $($field:ident),* $(,)? } but { $($without:ident),* $(,)? }) => {
-        impl $crate::record::words::Words for $of {
-            fn put(&self, w: &mut $crate::record::words::Writer) {
+        impl $crate::words::Words for $of {
+            fn put(&self, w: &mut $crate::words::Writer) {
                 let Self { $($field,)* $($without: _),* } = self;
                 w.word("{");
                 $(
                     w.word(stringify!($field));
-                    $crate::record::words::Words::put($field, w);
+                    $crate::words::Words::put($field, w);
                 )*
                 w.word("}");
             }
 
-            fn take(line: &mut $crate::record::words::Line<'_>) -> Result<Self, String> {
+            fn take(line: &mut $crate::words::Line<'_>) -> Result<Self, String> {
                 line.expect("{")?;
                 let mut options = Self::default();
                 loop {
                     match line.next()? {
-                        $(stringify!($field) => options.$field = $crate::record::words::Words::take(line)?,)*
+                        $(stringify!($field) => options.$field = $crate::words::Words::take(line)?,)*
                         "}" => return Ok(options),
-                        word => return $crate::record::words::unknown(word),
+                        word => return $crate::words::unknown(word),
                     }
                 }
             }
@@ -272,8 +272,8 @@ macro_rules! words_of_options {
 /// An enum: the name of a variant, and its fields by name, or the one that it has.
 macro_rules! words_of_enum {
     ($of:ident { $($variant:ident $({ $($field:ident),* })? $(($one:ident))?),* $(,)? }) => {
-        impl $crate::record::words::Words for $of {
-            fn put(&self, w: &mut $crate::record::words::Writer) {
+        impl $crate::words::Words for $of {
+            fn put(&self, w: &mut $crate::words::Writer) {
                 match self {
                     $(Self::$variant $({ $($field),* })? $(($one))? => {
                         w.word(stringify!($variant));
@@ -281,30 +281,30 @@ macro_rules! words_of_enum {
                             w.word("{");
                             $(
                                 w.word(stringify!($field));
-                                $crate::record::words::Words::put($field, w);
+                                $crate::words::Words::put($field, w);
                             )*
                             w.word("}");
                         )?
-                        $($crate::record::words::Words::put($one, w);)?
+                        $($crate::words::Words::put($one, w);)?
                     })*
                 }
             }
 
-            fn take(line: &mut $crate::record::words::Line<'_>) -> Result<Self, String> {
+            fn take(line: &mut $crate::words::Line<'_>) -> Result<Self, String> {
                 match line.next()? {
                     $(stringify!($variant) => {
                         $(
                             line.expect("{")?;
                             $(
                                 line.expect(stringify!($field))?;
-                                let $field = $crate::record::words::Words::take(line)?;
+                                let $field = $crate::words::Words::take(line)?;
                             )*
                             line.expect("}")?;
                         )?
-                        $(let $one = $crate::record::words::Words::take(line)?;)?
+                        $(let $one = $crate::words::Words::take(line)?;)?
                         Ok(Self::$variant $({ $($field),* })? $(($one))?)
                     })*
-                    word => $crate::record::words::unknown(word),
+                    word => $crate::words::unknown(word),
                 }
             }
         }

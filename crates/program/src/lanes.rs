@@ -9,7 +9,6 @@ use std::ops::Range;
 use lode_page::{Column, DataType, Value, Values};
 
 use crate::ArithOp;
-use crate::plan::Val;
 
 /// Values of one type, one a row or one for all.
 #[derive(Clone, Debug)]
@@ -174,32 +173,6 @@ impl<'a> Data<'a> {
             Data::I128(l) => l.map(|v| v.wrapping_mul(factor)),
             Data::F32(_) | Data::F64(_) | Data::Bytes(_) => unreachable!("only exact numbers are widened"),
         }
-    }
-}
-
-/// The value of a block of rows; `column` gives the columns that were checked to be there.
-pub(crate) fn evaluate<'a>(val: &Val, rows: &Range<usize>, column: &impl Fn(u16) -> &'a Column) -> Data<'a> {
-    let of = |v: &Val| evaluate(v, rows, column);
-    match val {
-        Val::Column(c) => Data::of(column(*c), rows.clone()),
-        Val::Const(d) => d.clone(),
-        Val::ToI32(a) => match of(a) {
-            Data::I16(l) => Data::I32(l.map(i32::from)),
-            other => other,
-        },
-        Val::ToI64(a) => match of(a) {
-            Data::I16(l) => Data::I64(l.map(i64::from)),
-            Data::I32(l) => Data::I64(l.map(i64::from)),
-            other => other,
-        },
-        Val::ToDouble(a) => match of(a) {
-            Data::I16(l) => Data::F64(l.map(f64::from)),
-            Data::I32(l) => Data::F64(l.map(f64::from)),
-            Data::F32(l) => Data::F64(l.map(f64::from)),
-            other => other,
-        },
-        Val::ToDecimal(a, factor) => Data::I128(of(a).wide(*factor)),
-        Val::Arith { op, a, b } => arith(*op, of(a), of(b)),
     }
 }
 

@@ -1,0 +1,226 @@
+//! The way of a statement from text to result: what each kind is done by.
+//!
+//! ```text
+//!   script ─► statements ─► Session::run ─► one snapshot each, again after a conflict
+//!   SELECT, EXPLAIN ─► Session::query      CREATE, DROP ─► ddl      SET, RESET, SHOW, DESCRIBE ─► show
+//!   INSERT, UPDATE, DELETE, TRUNCATE ─► dml      COPY ─► copy      BEGIN, COMMIT, SAVEPOINT ... ─► Session::control
+//!   the rest is refused by name
+//! ```
+
+use std::sync::Arc;
+
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::sql::parser::{ExplainStatement, Statement as Parsed};
+use datafusion::sql::sqlparser::ast::{Insert, Query, Set, SetExpr, Statement as Sql, With};
+use lode_engine::{EngineError, Table};
+
+use crate::statement::{Statement, StatementResult, prepare};
+use crate::threads::on_deep_stack;
+use crate::transaction::TransactionStatus;
+use crate::{Session, SqlError, copy, ddl, dml, modelled, show};
+
+/// A statement deeper than this is run on a stack of its own: the deepest that fits 2 MB also in a debug build.
+const SHALLOW_DEPTH_MAX: usize = 32;
+/// A statement that is a transaction of its own and conflicts with another is run so often, the last time alone.
+const RUNS_MAX: u32 = 4;
+
+impl Session {
+    /// Runs all statements of a script in order, each as its own transaction unless BEGIN opened one.
+    ///
+    /// # Errors
+    /// Nothing runs when a statement is malformed. When one fails, those before it stay done, but for those of an open
+    /// transaction, which can only be rolled back then. A query can also fail later, while its rows are taken.
+    pub async fn execute(&self, script: &str) -> Result<Vec<StatementResult>, SqlError> {
+        let mut results = Vec::new();
+        for statement in self.parse(script)? {
+            results.push(self.run(&statement).await?);
+        }
+        Ok(results)
+    }
+
+    /// The statements of a script; one that is malformed fails the open transaction, as any error in it does.
+    ///
+    /// # Errors
+    /// As [`Statement::parse`].
+    pub fn parse(&self, script: &str) -> Result<Vec<Statement>, SqlError> {
+        Statement::parse(script).inspect_err(|_| self.transactions().fail())
+    }
+
+    /// Runs one statement.
+    ///
+    /// # Errors
+    /// As [`Session::execute`].
+    pub async fn run(&self, statement: &Statement) -> Result<StatementResult, SqlError> {
+        self.begin_counts();
+        let transactions = self.transactions();
+        let within = transactions.status() != TransactionStatus::Idle;
+        let _turn = if within || statement.is_control() { Some(transactions.turn().await) } else { None };
+        let status = transactions.status();
+        if status == TransactionStatus::Failed && !statement.ends_failure() {
+            return Err(SqlError::TransactionFailed);
+        }
+        let mut result = self.run_once(statement).await;
+        let mut runs = 1;
+        while status == TransactionStatus::Idle
+            && transactions.status() == TransactionStatus::Idle
+            && runs < RUNS_MAX
+            && matches!(result, Err(SqlError::Engine(EngineError::Conflict { .. })))
+        {
+            runs += 1;
+            result = if runs == RUNS_MAX {
+                self.alone().run_once(statement).await
+            } else {
+                self.run_once(statement).await
+            };
+        }
+        if result.is_err() {
+            transactions.fail();
+        }
+        result
+    }
+
+    async fn run_once(&self, statement: &Statement) -> Result<StatementResult, SqlError> {
+        if statement.depth <= SHALLOW_DEPTH_MAX {
+            return run(self, statement).await;
+        }
+        let (session, statement) = (self.clone(), statement.clone());
+        on_deep_stack(async move { run(&session, &statement).await }).await
+    }
+
+    /// Runs a script and collects the rows of its last statement; empty when that has none.
+    ///
+    /// # Errors
+    /// As [`Session::execute`].
+    pub async fn collect(&self, script: &str) -> Result<Vec<RecordBatch>, SqlError> {
+        match self.execute(script).await?.pop() {
+            Some(StatementResult::Rows { stream, .. }) => {
+                Ok(datafusion::physical_plan::common::collect(stream).await?)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Runs one statement of `session`.
+async fn run(session: &Session, statement: &Statement) -> Result<StatementResult, SqlError> {
+    let mut parsed = (*statement.parsed).clone();
+    prepare(&mut parsed)?;
+    match &parsed {
+        Parsed::Statement(sql) => run_sql(session, sql).await,
+        Parsed::Explain(explain) => run_explain(session, explain).await,
+        Parsed::Reset(reset) => show::reset(session, reset),
+        Parsed::CreateExternalTable(_) => Err(SqlError::Unsupported(
+            "CREATE EXTERNAL TABLE: create a table and fill it by COPY t FROM 'file'".into(),
+        )),
+        Parsed::CopyTo(_) => Err(SqlError::Unsupported("this form of COPY".into())),
+    }
+}
+
+async fn run_sql(session: &Session, sql: &Sql) -> Result<StatementResult, SqlError> {
+    match sql {
+        Sql::Query(query) => match change_with(query)? {
+            Some((with, Sql::Insert(insert))) => dml::insert(session, &with_source(insert, with)?).await,
+            Some((with, Sql::Update(update))) => dml::update(session, update, Some(with)).await,
+            Some((with, Sql::Delete(delete))) => dml::delete(session, delete, Some(with)).await,
+            _ => session.query(Parsed::Statement(Box::new(sql.clone()))).await,
+        },
+        Sql::Insert(insert) => dml::insert(session, insert).await,
+        Sql::Update(update) => dml::update(session, update, None).await,
+        Sql::Delete(delete) => dml::delete(session, delete, None).await,
+        Sql::Truncate(truncate) => dml::truncate(session, truncate).await,
+        Sql::Copy { source, to, target, options, legacy_options, values } => {
+            let copy = copy::Copy::parse(source, *to, target, options, legacy_options, values)?;
+            copy::run(session, copy).await
+        }
+        Sql::CreateTable(create) => ddl::create_table(session, create).await,
+        Sql::CreateIndex(create) => ddl::create_index(session, create).await,
+        Sql::Drop { .. } => ddl::drop(session, sql).await,
+        Sql::Set(Set::SetTransaction { modes, snapshot: None, session: false }) => {
+            session.set_transaction(modes)
+        }
+        Sql::Set(set) => show::set(session, set),
+        Sql::ShowVariable { .. }
+        | Sql::ShowTables { .. }
+        | Sql::ShowColumns { .. }
+        | Sql::ShowCreate { .. }
+        | Sql::ExplainTable { .. } => show::show(session, sql).await,
+        Sql::StartTransaction { .. }
+        | Sql::Commit { .. }
+        | Sql::Rollback { .. }
+        | Sql::Savepoint { .. }
+        | Sql::ReleaseSavepoint { .. } => session.control(sql).await,
+        other => Err(SqlError::Unsupported(verb(other, 2))),
+    }
+}
+
+/// `WITH ... INSERT | UPDATE | DELETE` is parsed as a query: its parts.
+fn change_with(query: &Query) -> Result<Option<(With, &Sql)>, SqlError> {
+    let (SetExpr::Insert(change) | SetExpr::Update(change) | SetExpr::Delete(change)) = query.body.as_ref()
+    else {
+        return Ok(None);
+    };
+    let more = query.order_by.is_some() || query.limit_clause.is_some() || query.fetch.is_some();
+    match &query.with {
+        Some(with) if !more => Ok(Some((with.clone(), change))),
+        _ => Err(SqlError::Unsupported(format!("{} within a query", verb(change, 1)))),
+    }
+}
+
+/// The INSERT whose source sees what the statement's WITH defines.
+fn with_source(insert: &Insert, with: With) -> Result<Insert, SqlError> {
+    let mut insert = insert.clone();
+    match &mut insert.source {
+        Some(source) if source.with.is_none() => source.with = Some(with),
+        _ => return Err(SqlError::Unsupported("INSERT with two WITH".into())),
+    }
+    Ok(insert)
+}
+
+/// EXPLAIN of a query is DataFusion's. EXPLAIN of a change shows the query that finds its rows; to run it for
+/// EXPLAIN ANALYZE would change them.
+async fn run_explain(session: &Session, explain: &ExplainStatement) -> Result<StatementResult, SqlError> {
+    let Parsed::Statement(sql) = explain.statement.as_ref() else {
+        return Err(SqlError::Unsupported("EXPLAIN of this statement".into()));
+    };
+    let snapshot = session.snapshot().await?;
+    let (query, target) = match sql.as_ref() {
+        Sql::Query(_) => {
+            let result = session.query(Parsed::Explain(explain.clone())).await?;
+            return match explain.options.analyze && session.database().host().is_some() {
+                true => modelled::explained(session, result),
+                false => Ok(result),
+            };
+        }
+        _ if explain.options.analyze => {
+            return Err(SqlError::Unsupported(format!(
+                "EXPLAIN ANALYZE {}: it would change the table",
+                verb(sql, 1)
+            )));
+        }
+        Sql::Insert(insert) => match &insert.source {
+            Some(source) => (source.clone(), None),
+            None => return Err(SqlError::Unsupported("INSERT without VALUES or a query".into())),
+        },
+        Sql::Update(update) => some_target(dml::explain_update(&snapshot, update)?),
+        Sql::Delete(delete) => some_target(dml::explain_delete(&snapshot, delete)?),
+        other => return Err(SqlError::Unsupported(format!("EXPLAIN {}", verb(other, 2)))),
+    };
+    let state = session.state_at(snapshot, target);
+    let statement = Parsed::Explain(ExplainStatement {
+        options: explain.options.clone(),
+        statement: Box::new(Parsed::Statement(Box::new(Sql::Query(query)))),
+    });
+    let plan = state.statement_to_plan(statement).await?;
+    let (schema, stream) = crate::session::start(&state, &plan).await?;
+    Ok(StatementResult::Rows { schema, stream })
+}
+
+fn some_target((query, table): (Box<Query>, Arc<Table>)) -> (Box<Query>, Option<Arc<Table>>) {
+    (query, Some(table))
+}
+
+/// The first words of a statement, to name it by.
+fn verb(sql: &Sql, words: usize) -> String {
+    let text = sql.to_string();
+    text.split_whitespace().take(words).collect::<Vec<_>>().join(" ").trim_end_matches(';').to_owned()
+}

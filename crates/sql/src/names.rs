@@ -1,0 +1,10 @@
+//! Names that Lode gives itself: of the catalog and schema that tables are in, and those that no user may take.
+
+/// The one catalog.
+pub(crate) const CATALOG: &str = "lode";
+/// The one schema of tables.
+pub(crate) const SCHEMA: &str = "public";
+/// The name under which a DELETE or UPDATE scans the table that it changes.
+pub(crate) const TARGET: &str = "__lode_target";
+/// Names that begin with this are Lode's own.
+pub(crate) const RESERVED_PREFIX: &str = "__lode_";

@@ -1,0 +1,42 @@
+//! What all sessions on a database share: one limit of memory for their queries, and the place for what spills.
+
+use std::sync::Arc;
+
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use lode_engine::Database;
+
+use crate::memory::query_memory;
+use crate::{Session, SessionOptions, SqlError};
+
+/// The queries of a database. A clone is the same.
+#[derive(Clone)]
+pub struct Queries {
+    db: Database,
+    runtime: Arc<RuntimeEnv>,
+}
+
+impl Queries {
+    /// Queries on `db` whose operators have `memory_bytes` together, whatever the number of sessions; while they run they borrow
+    /// more from the buffer pool. What needs more than that spills to disk or fails.
+    ///
+    /// # Errors
+    /// When the place for spilled data cannot be made.
+    pub fn new(db: Database, memory_bytes: usize) -> Result<Self, SqlError> {
+        let memory = query_memory(db.clone(), memory_bytes);
+        let runtime = RuntimeEnvBuilder::new().with_memory_pool(memory).build_arc()?;
+        Ok(Self { db, runtime })
+    }
+
+    /// A session. With a modelled device its queries have one partition.
+    ///
+    /// # Errors
+    /// When the session's functions cannot be made.
+    pub fn session(&self, options: &SessionOptions) -> Result<Session, SqlError> {
+        Session::new(self.db.clone(), self.runtime.clone(), options)
+    }
+
+    /// Bytes that operators hold at this moment.
+    pub fn used_bytes(&self) -> usize {
+        self.runtime.memory_pool.reserved()
+    }
+}
