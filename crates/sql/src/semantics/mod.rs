@@ -72,7 +72,7 @@ impl std::fmt::Debug for ExpressionRule {
     }
 }
 
-const BEFORE_COERCION: [ExpressionRule; 8] = [
+static BEFORE_COERCION: [ExpressionRule; 8] = [
     ExpressionRule { name: "guarded_in_lists", reach: Reach::Whole, of: ANY, rewrite: in_list::rewrite },
     ExpressionRule { name: "comparable_types", reach: Reach::Parts, of: ANY, rewrite: compare::rewrite },
     ExpressionRule { name: "spelling", reach: Reach::Parts, of: ANY, rewrite: text::rewrite },
@@ -88,7 +88,7 @@ const BEFORE_COERCION: [ExpressionRule; 8] = [
     },
 ];
 
-const AFTER_COERCION: [ExpressionRule; 5] = [
+static AFTER_COERCION: [ExpressionRule; 5] = [
     ExpressionRule {
         name: "aggregates_of_floats",
         reach: Reach::Parts,
@@ -146,7 +146,15 @@ fn families(expr: &Expr, schema: &DFSchema) -> u8 {
     all
 }
 
-impl AnalyzerRule for ExpressionRule {
+/// Rules that follow each other at every expression, from the leaves of a plan up: one walk of the plan for all of them, since
+/// a node's schema costs more than its expressions.
+#[derive(Debug)]
+struct ExpressionRules {
+    name: &'static str,
+    rules: &'static [ExpressionRule],
+}
+
+impl AnalyzerRule for ExpressionRules {
     fn name(&self) -> &str {
         self.name
     }
@@ -156,22 +164,41 @@ impl AnalyzerRule for ExpressionRule {
     }
 }
 
-impl ExpressionRule {
+impl ExpressionRules {
     fn analyze_node(&self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-        let mut schema = merge_schema(&plan.inputs());
-        if let LogicalPlan::TableScan(scan) = &plan {
-            let columns =
-                DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
-            schema.merge(&columns);
-        }
+        let merged;
+        let schema: &DFSchema = match (&plan, plan.inputs().as_slice()) {
+            (LogicalPlan::TableScan(scan), _) if scan.filters.is_empty() => return Ok(Transformed::no(plan)),
+            (LogicalPlan::TableScan(scan), _) => {
+                merged = Arc::new(DFSchema::try_from_qualified_schema(
+                    scan.table_name.clone(),
+                    &scan.source.schema(),
+                )?);
+                &merged
+            }
+            (_, [input]) => {
+                merged = input.schema().clone();
+                &merged
+            }
+            (_, inputs) => {
+                merged = Arc::new(merge_schema(inputs));
+                &merged
+            }
+        };
         let names = NamePreserver::new(&plan);
         plan.map_expressions(|expr| {
             let name = names.save(&expr);
-            Ok(self.apply(expr, &schema)?.update_data(|e| name.restore(e)))
+            let mut rewritten = Transformed::no(expr);
+            for rule in self.rules {
+                rewritten = rewritten.transform_data(|e| rule.apply(e, schema))?;
+            }
+            Ok(rewritten.update_data(|e| name.restore(e)))
         })?
         .map_data(|plan| plan.recompute_schema())
     }
+}
 
+impl ExpressionRule {
     /// Rewrites one expression, where it has leaves that the rule has to do with.
     fn apply(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         if self.of != ANY && families(&expr, schema) & self.of == 0 {
@@ -191,11 +218,11 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(set_operations::CountedSetOperations),
         Arc::new(set_operations::TypedUnions),
     ];
-    rules.extend(BEFORE_COERCION.into_iter().map(|r| Arc::new(r) as Arc<dyn AnalyzerRule + Send + Sync>));
+    rules.push(Arc::new(ExpressionRules { name: "before_coercion", rules: &BEFORE_COERCION }));
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(interval::OrderOfIntervals));
     rules.push(Arc::new(float::OrderOfFloats));
-    rules.extend(AFTER_COERCION.into_iter().map(|r| Arc::new(r) as Arc<dyn AnalyzerRule + Send + Sync>));
+    rules.push(Arc::new(ExpressionRules { name: "after_coercion", rules: &AFTER_COERCION }));
     rules
 }
 
