@@ -14,6 +14,7 @@ mod complete;
 mod drive_file;
 mod error;
 mod interrupt;
+mod log;
 mod output;
 mod script;
 mod shell;
@@ -42,6 +43,13 @@ use error::{CliError, CliResult};
         standard error."
 )]
 struct Cli {
+    /// Tell on standard error what the drive, the engine and SQL do, and how long each step takes
+    ///
+    /// `error`, `warn`, `info` (openings, recoveries, statements), `debug` (groups, checkpoints, GC) or `trace` (batches); or such
+    /// levels by part: `lode_firmware=debug,lode_sql=info`. The variable LODE_LOG says the same; this option goes first.
+    #[arg(long, value_name = "LEVEL|FILTER", env = "LODE_LOG", hide_env_values = true)]
+    log: Option<String>,
+
     #[command(subcommand)]
     command: Command,
 }
@@ -74,6 +82,9 @@ fn main() {
 }
 
 fn run(cli: Cli) -> CliResult {
+    if let Some(filter) = &cli.log {
+        log::show(filter)?;
+    }
     interrupt::install()?;
     match cli.command {
         Command::Demo(args) => commands::demo::run(args),

@@ -3,7 +3,7 @@
 use lode_base::{ExtentId, Lpid, OwnerId, Ppa, SessionId, ViewId, VirtualTime};
 
 /// Why one command failed. The device goes on, and nothing of the command took effect, with one exception. A batch that was answered
-/// with [`Medium`](Self::Medium) or [`ReadOnly`](Self::ReadOnly) may be there, whole, when the drive is opened again, unless another
+/// with [`Medium`](Self::Medium), [`MediumFull`](Self::MediumFull) or [`ReadOnly`](Self::ReadOnly) may be there, whole, when the drive is opened again, unless another
 /// batch was acknowledged before that: it is unknown how much of it had reached the medium.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CommandError {
@@ -88,6 +88,9 @@ pub enum CommandError {
     /// The command was cancelled.
     #[error("cancelled")]
     Cancelled,
+    /// The medium has no storage space left: a file system that is full. The drive goes on; trying again later can help.
+    #[error("{0}")]
+    MediumFull(String),
     /// The medium failed; the drive may now be read-only. A batch may take effect at the next open, whole.
     #[error("{0}")]
     Medium(String),

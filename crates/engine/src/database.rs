@@ -284,6 +284,7 @@ impl Database {
     /// # Errors
     /// When the drive holds pages but no catalog, when the catalog is damaged or newer, or when the drive fails.
     pub fn open(device: Arc<dyn Device>, options: DatabaseOptions) -> Result<Self, EngineError> {
+        let _span = tracing::info_span!("open").entered();
         let store = Store::new(device, options.host.clone());
         let extents = store.extents()?;
         let root = catalog::root_lpid();
@@ -510,6 +511,7 @@ impl Database {
     /// # Errors
     /// When the drive is full or fails.
     pub fn flush(&self) -> Result<(), EngineError> {
+        let _span = tracing::debug_span!("flush").entered();
         let _permit = self.inner.permit();
         self.inner.trees.lock().flush(&self.inner)
     }

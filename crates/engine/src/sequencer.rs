@@ -284,6 +284,7 @@ impl Inner {
         let mut leading = Leading { sequencer: &self.sequencer, answered: 0 };
         let permit = self.permit();
         let led = Led { inner: self, group: self.sequencer.group(self.group_bytes_max()) };
+        let _span = tracing::debug_span!("commit_group", transactions = led.group.len()).entered();
         let mut trees = self.trees.lock();
         self.carry_out(&mut trees, &led.group);
         leading.answered = led.group.len();

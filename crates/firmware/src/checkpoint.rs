@@ -243,6 +243,7 @@ impl Core {
     }
 
     fn write_checkpoint(&self, mut clean: bool) -> Result<(), FirmwareError> {
+        let _span = tracing::debug_span!("checkpoint", clean).entered();
         self.check_writable()?;
         self.reclaim()?;
         let ((log, commit, clock), log_before, changed) = {

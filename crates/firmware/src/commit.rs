@@ -78,6 +78,7 @@ impl Core {
             self.seq.lock().space.changes.splice(0..0, changes);
             return;
         }
+        let _span = tracing::debug_span!("group", actions = actions.len()).entered();
         let allocated = self.extents.read().unlogged();
         let mut group = Vec::new();
         if !planted::is(Planted::OpenedAfterPages) {

@@ -99,8 +99,8 @@ impl FirmwareError {
     pub fn is_no_space(&self) -> bool {
         match self {
             Self::Flash(e) => e.is_no_space(),
-            Self::Full { .. } | Self::Refused(CommandError::OutOfSpace { .. }) => true,
-            Self::Refused(CommandError::Medium(what)) => what.contains("no storage space"),
+            Self::Full { .. } => true,
+            Self::Refused(e) => matches!(e, CommandError::OutOfSpace { .. } | CommandError::MediumFull(_)),
             _ => false,
         }
     }
@@ -120,6 +120,7 @@ impl From<FirmwareError> for CommandError {
         match e {
             FirmwareError::ReadOnly(why) => Self::ReadOnly(why),
             FirmwareError::Refused(e) => e,
+            e if e.is_no_space() => Self::MediumFull(e.to_string()),
             e => Self::Medium(e.to_string()),
         }
     }

@@ -70,6 +70,7 @@ fn invalid(what: impl Into<String>) -> CommandError {
 impl Core {
     /// Carries a batch out up to its staging. Others may be begun before it is finished.
     pub(crate) fn begin(&self, mut batch: Batch) -> Result<Begun, CommandError> {
+        let _span = tracing::trace_span!("batch", pages = batch.writes.len()).entered();
         self.check_writable()?;
         self.check_batch(&batch)?;
         if !batch.index_rules.is_empty() {

@@ -227,7 +227,7 @@ impl Model {
     fn failed(power: &Power, e: &CommandError) {
         match e {
             CommandError::ReadOnly(_) => power.cut(),
-            CommandError::Medium(what) if what.contains("no storage space") => {}
+            CommandError::MediumFull(_) => {}
             e => panic!("{e}"),
         }
     }

@@ -87,6 +87,11 @@ impl Medium {
         Self { kept: Some(Kept::new(&geometry)), ..Self::memory(geometry) }
     }
 
+    /// Whether what was synced is there after the process has ended.
+    pub fn is_durable(&self) -> bool {
+        self.backing.is_durable()
+    }
+
     /// Whether pages of users read as they were written.
     pub fn keeps_user_data(&self) -> bool {
         self.kept.is_none()
@@ -464,6 +469,10 @@ mod tests {
     impl Backing for Faulty {
         fn path(&self) -> &Path {
             Path::new("a.lode")
+        }
+
+        fn is_durable(&self) -> bool {
+            true
         }
         fn read(&self, at: u64, out: &mut [u8], operation: &'static str) -> Result<(), FlashError> {
             self.0.read(at, out, operation)?;

@@ -28,6 +28,8 @@ use datafusion::arrow::error::ArrowError;
 use lode_base::{PageBuf, PageBufMut};
 use lode_page::{Column, DataType, PageError, Values};
 
+use crate::error::arrow_sqlstate;
+
 /// Why an array is not a column.
 #[derive(Debug, thiserror::Error)]
 pub enum ConvertError {
@@ -45,6 +47,16 @@ pub enum ConvertError {
         /// Bytes of its strings.
         bytes: usize,
     },
+}
+
+impl ConvertError {
+    pub(crate) fn sqlstate(&self) -> &'static str {
+        match self {
+            Self::Arrow(e) => arrow_sqlstate(e),
+            Self::Page(_) => "42000",
+            Self::TooLong { .. } => "54000",
+        }
+    }
 }
 
 /// The Arrow type that columns of type `t` have in queries.

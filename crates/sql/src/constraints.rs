@@ -161,7 +161,7 @@ fn numbers(def: &TableDef, names: &[String]) -> Result<Vec<u16>, SqlError> {
     for name in names {
         let at = def.columns.iter().position(|c| c.name == *name);
         let Some(at) = at else {
-            return Err(SqlError::Invalid(format!("table \"{}\" has no column \"{name}\"", def.name)));
+            return Err(SqlError::NoColumn { table: def.name.clone(), column: name.clone() });
         };
         numbers.push(at as u16);
     }

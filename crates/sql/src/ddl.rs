@@ -186,12 +186,12 @@ fn table_def(
     for (i, column) in columns.iter().enumerate() {
         check_name("column", &column.name)?;
         if columns[..i].iter().any(|c| c.name == column.name) {
-            return Err(SqlError::Invalid(format!("column \"{}\" is declared twice", column.name)));
+            return Err(SqlError::ColumnTwice { column: column.name.clone(), what: "declared" });
         }
     }
     let number = |column: &str| {
         let at = columns.iter().position(|c| c.name == column).and_then(|i| u16::try_from(i).ok());
-        at.ok_or_else(|| SqlError::Invalid(format!("table \"{name}\" has no column \"{column}\"")))
+        at.ok_or_else(|| SqlError::NoColumn { table: name.to_owned(), column: column.to_owned() })
     };
     let numbers = |names: &[String]| -> Result<Vec<u16>, SqlError> {
         let mut numbers = Vec::with_capacity(names.len());

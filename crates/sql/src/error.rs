@@ -36,9 +36,37 @@ pub enum SqlError {
     /// The statement contradicts the catalog, its types or its values.
     #[error("{0}")]
     Invalid(String),
+    /// A column that its table does not have.
+    #[error("table \"{table}\" has no column \"{column}\"")]
+    NoColumn {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// A column that a statement names twice.
+    #[error("column \"{column}\" is {what} twice")]
+    ColumnTwice {
+        /// The column.
+        column: String,
+        /// What is done to it.
+        what: &'static str,
+    },
+    /// A value that the type of its column cannot hold.
+    #[error("column \"{column}\": {message}")]
+    BadValue {
+        /// Its SQLSTATE.
+        state: &'static str,
+        /// The column.
+        column: String,
+        /// What is wrong with it.
+        message: String,
+    },
     /// The query cannot be planned, or failed as it ran.
     #[error("{}{message}", place_prefix(.place))]
     Query {
+        /// Its SQLSTATE.
+        state: &'static str,
         /// Line and column of the script, where they are known.
         place: Option<(u64, u64)>,
         /// What went wrong.
@@ -146,7 +174,10 @@ impl SqlError {
             Self::File { .. } => "58030",
             Self::Malformed { .. } => "22P02",
             Self::Engine(e) => engine_sqlstate(e),
-            Self::Invalid(message) | Self::Query { message, .. } => message_sqlstate(message),
+            Self::NoColumn { .. } => "42703",
+            Self::ColumnTwice { .. } => "42701",
+            Self::Query { state, .. } | Self::BadValue { state, .. } => state,
+            Self::Invalid(_) => "42000",
         }
     }
 
@@ -155,14 +186,16 @@ impl SqlError {
         Self::File { path: path.as_ref().display().to_string(), message: one_line(&error.to_string()) }
     }
 
-    fn query(message: &str) -> Self {
-        Self::Query { place: None, message: one_line(message) }
+    fn query(state: &'static str, message: &str) -> Self {
+        Self::Query { state, place: None, message: one_line(message) }
     }
 
     /// The same error at a place of the script, unless it already has one.
     pub(crate) fn at(self, line: u64, column: u64) -> Self {
         match self {
-            Self::Query { place: None, message } => Self::Query { place: Some((line, column)), message },
+            Self::Query { state, place: None, message } => {
+                Self::Query { state, place: Some((line, column)), message }
+            }
             other => other,
         }
     }
@@ -196,30 +229,58 @@ fn engine_sqlstate(e: &EngineError) -> &'static str {
         EngineError::NewerCatalog { .. } | EngineError::NoCatalog { .. } => "XX000",
         EngineError::NoSuchRow { .. } | EngineError::Program(_) | EngineError::Protocol { .. } => "XX000",
         EngineError::Drive(CommandError::Overflow(_)) => "22003",
+        EngineError::Drive(CommandError::MediumFull(_)) => "53100",
         EngineError::Drive(_) | EngineError::Device(_) => "58030",
     }
 }
 
-/// What DataFusion says has no code: its words tell.
-fn message_sqlstate(message: &str) -> &'static str {
-    const KNOWN: [(&str, &str); 15] = [
-        ("non-nullable", "23502"),
-        ("division by zero", "22012"),
-        ("Divide by zero", "22012"),
-        ("verflow", "22003"),
-        ("an't cast value", "22003"),
-        ("annot cast", "22P02"),
-        ("is not of type", "22P02"),
-        ("there is no column", "42703"),
-        ("has no column", "42703"),
-        ("is declared twice", "42701"),
-        ("is set twice", "42701"),
-        ("table '", "42P01"),
-        ("Invalid function", "42883"),
-        ("out of memory", "53200"),
-        ("ambiguous", "42702"),
-    ];
-    KNOWN.iter().find(|(words, _)| message.contains(words)).map_or("42000", |(_, code)| code)
+/// The SQLSTATE of what has no better one.
+const STATE: &str = "42000";
+
+/// The SQLSTATE of an error of DataFusion.
+fn datafusion_sqlstate(e: &DataFusionError) -> &'static str {
+    match e {
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
+            datafusion_sqlstate(inner)
+        }
+        DataFusionError::Shared(inner) => datafusion_sqlstate(inner),
+        DataFusionError::Collection(errors) => errors.first().map_or(STATE, datafusion_sqlstate),
+        DataFusionError::ArrowError(e, _) => arrow_sqlstate(e),
+        DataFusionError::External(e) => match e.downcast_ref::<SqlError>() {
+            Some(e) => e.sqlstate(),
+            None => e.downcast_ref::<EngineError>().map_or(STATE, engine_sqlstate),
+        },
+        DataFusionError::SchemaError(e, _) => match **e {
+            SchemaError::FieldNotFound { .. } => "42703",
+            SchemaError::AmbiguousReference { .. } => "42702",
+            SchemaError::DuplicateQualifiedField { .. } | SchemaError::DuplicateUnqualifiedField { .. } => {
+                "42701"
+            }
+        },
+        DataFusionError::ResourcesExhausted(_) => "53200",
+        DataFusionError::Plan(words) => planner_sqlstate(words),
+        _ => STATE,
+    }
+}
+
+/// The planner of DataFusion has one kind of error for these, so that only its words tell them apart.
+fn planner_sqlstate(words: &str) -> &'static str {
+    const KNOWN: [(&str, &str); 3] =
+        [("table '", "42P01"), ("Invalid function", "42883"), ("ambiguous", "42702")];
+    KNOWN.iter().find(|(known, _)| words.contains(known)).map_or(STATE, |(_, state)| state)
+}
+
+/// The SQLSTATE of an error of Arrow, whose casts have one kind of error for a text that is no number and for a number that
+/// is too large.
+pub(crate) fn arrow_sqlstate(e: &ArrowError) -> &'static str {
+    match e {
+        ArrowError::DivideByZero => "22012",
+        ArrowError::ArithmeticOverflow(_) => "22003",
+        ArrowError::CastError(words) if words.starts_with("Can't cast value") => "22003",
+        ArrowError::CastError(_) | ArrowError::ParseError(_) => "22P02",
+        ArrowError::InvalidArgumentError(words) if words.contains("non-nullable") => "23502",
+        _ => STATE,
+    }
 }
 
 fn place_prefix(place: &Option<(u64, u64)>) -> String {
@@ -254,7 +315,7 @@ impl From<ArrowError> for SqlError {
     fn from(e: ArrowError) -> Self {
         match e {
             ArrowError::ExternalError(inner) => from_boxed(inner),
-            other => Self::query(&arrow_message(&other)),
+            other => Self::query(arrow_sqlstate(&other), &arrow_message(&other)),
         }
     }
 }
@@ -272,16 +333,16 @@ impl From<DataFusionError> for SqlError {
                 }
             }
             DataFusionError::Collection(errors) => {
-                errors.into_iter().next().map_or_else(|| Self::query("unknown error"), Self::from)
+                errors.into_iter().next().map_or_else(|| Self::query(STATE, "unknown error"), Self::from)
             }
             DataFusionError::Shared(shared) => match std::sync::Arc::try_unwrap(shared) {
                 Ok(e) => e.into(),
-                Err(shared) => Self::query(&describe(&shared)),
+                Err(shared) => Self::query(datafusion_sqlstate(&shared), &describe(&shared)),
             },
             DataFusionError::ArrowError(e, _) => (*e).into(),
             DataFusionError::SQL(e, _) => (*e).into(),
             DataFusionError::NotImplemented(m) => Self::Unsupported(one_line(&m)),
-            other => Self::query(&describe(&other)),
+            other => Self::query(datafusion_sqlstate(&other), &describe(&other)),
         }
     }
 }
@@ -293,7 +354,7 @@ fn from_boxed(e: Box<dyn std::error::Error + Send + Sync>) -> SqlError {
             Ok(e) => (*e).into(),
             Err(e) => match e.downcast::<EngineError>() {
                 Ok(e) => (*e).into(),
-                Err(e) => SqlError::query(&e.to_string()),
+                Err(e) => SqlError::query(STATE, &e.to_string()),
             },
         },
     }

@@ -7,12 +7,14 @@
 //!   the rest is refused by name
 //! ```
 
+use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::sql::parser::{ExplainStatement, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::{Insert, Query, Set, SetExpr, Statement as Sql, With};
 use lode_engine::{EngineError, Table};
+use tracing::Instrument;
 
 use crate::statement::{Statement, StatementResult, prepare};
 use crate::threads::on_deep_stack;
@@ -80,11 +82,12 @@ impl Session {
     }
 
     async fn run_once(&self, statement: &Statement) -> Result<StatementResult, SqlError> {
+        let span = tracing::info_span!("statement", sql = %Shown(statement));
         if statement.depth <= SHALLOW_DEPTH_MAX {
-            return run(self, statement).await;
+            return run(self, statement).instrument(span).await;
         }
         let (session, statement) = (self.clone(), statement.clone());
-        on_deep_stack(async move { run(&session, &statement).await }).await
+        on_deep_stack(async move { run(&session, &statement).instrument(span).await }).await
     }
 
     /// Runs a script and collects the rows of its last statement; empty when that has none.
@@ -97,6 +100,24 @@ impl Session {
                 Ok(datafusion::physical_plan::common::collect(stream).await?)
             }
             _ => Ok(Vec::new()),
+        }
+    }
+}
+
+/// A statement as a trace shows it: the beginning of its text. A deep one is not shown, since to write it out takes a stack as
+/// deep as it is.
+struct Shown<'a>(&'a Statement);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const CHARS: usize = 200;
+        if self.0.depth > SHALLOW_DEPTH_MAX {
+            return write!(f, "of depth {}", self.0.depth);
+        }
+        let text = self.0.to_string();
+        match text.char_indices().nth(CHARS) {
+            Some((end, _)) => write!(f, "{}...", &text[..end]),
+            None => f.write_str(&text),
         }
     }
 }

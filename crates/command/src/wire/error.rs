@@ -80,6 +80,10 @@ pub(super) fn put_error(w: &mut Writer<'_>, e: &CommandError) {
             w.u8(16);
             w.text(what);
         }
+        CommandError::MediumFull(what) => {
+            w.u8(19);
+            w.text(what);
+        }
         CommandError::ReadOnly(what) => {
             w.u8(17);
             w.text(what);
@@ -119,6 +123,7 @@ pub(super) fn take_error(r: &mut Reader<'_>, g: &Geometry) -> Result<CommandErro
         15 => CommandError::Cancelled,
         16 => CommandError::Medium(r.text()?.into()),
         17 => CommandError::ReadOnly(r.text()?.into()),
+        19 => CommandError::MediumFull(r.text()?.into()),
         18 => {
             let (at, max) = (VirtualTime::from_ps(r.u64()?), VirtualTime::from_ps(r.u64()?));
             CommandError::TimeOutOfRange { at, max }

@@ -143,6 +143,7 @@ fn outcomes() -> Vec<Outcome> {
         CommandError::NoContent,
         CommandError::Cancelled,
         CommandError::Medium("it failed".into()),
+        CommandError::MediumFull("no storage space".into()),
         CommandError::ReadOnly("it failed before".into()),
         CommandError::TimeOutOfRange { at: VirtualTime::NEVER, max: VirtualTime::BEGIN_MAX },
     ];

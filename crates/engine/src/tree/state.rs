@@ -608,7 +608,9 @@ fn read_redo(snapshot: &Snapshot, extent: ExtentId, out: &mut Vec<RedoPage>) -> 
 fn is_unknown(e: &EngineError) -> bool {
     match e {
         EngineError::Device(_) | EngineError::Protocol { .. } => true,
-        EngineError::Drive(e) => matches!(e, CommandError::Medium(_) | CommandError::ReadOnly(_)),
+        EngineError::Drive(e) => {
+            matches!(e, CommandError::Medium(_) | CommandError::MediumFull(_) | CommandError::ReadOnly(_))
+        }
         _ => false,
     }
 }

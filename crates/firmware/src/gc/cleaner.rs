@@ -299,6 +299,7 @@ impl Core {
 
     /// Empties an EBLOCK, whole or a step of it: answers whether there was one.
     pub(crate) fn empty_step(&self, cleaner: &mut Cleaner, need: Need) -> Result<bool, FirmwareError> {
+        let _span = tracing::debug_span!("gc").entered();
         self.check_writable()?;
         let whole = matches!(need, Need::Refresh | Need::Room(Urgency::Full));
         loop {

@@ -87,8 +87,10 @@ impl Unrecovered {
             },
             BadRecord::Malformed(m) => damaged(medium.path(), "checkpoint record", &m),
         })?;
+        let _span = tracing::info_span!("recovery", image = %medium.path().display()).entered();
         let mut core = core(medium, options, record.log);
         core.recover(&record)?;
+        tracing::info!(report = ?core.recovery);
         Ok(Drive::of(core))
     }
 }
@@ -124,7 +126,7 @@ fn core(medium: Medium, options: DriveOptions, log: Place) -> Core {
         views_max: options.views_max,
         sessions_max: options.sessions_max,
         in_flight_max: options.in_flight_max.max(1),
-        durable: medium.path() != Path::new("<memory>"),
+        durable: medium.is_durable(),
     };
     let sequencer = Sequencer {
         space: Space::new(&g),

@@ -106,6 +106,10 @@ impl Backing for FileBacking {
         &self.path
     }
 
+    fn is_durable(&self) -> bool {
+        true
+    }
+
     fn read(&self, at: u64, out: &mut [u8], operation: &'static str) -> Result<(), FlashError> {
         let mut done = 0;
         while done < out.len() {

@@ -23,6 +23,10 @@ impl Backing for MemoryBacking {
         Path::new("<memory>")
     }
 
+    fn is_durable(&self) -> bool {
+        false
+    }
+
     fn read(&self, at: u64, out: &mut [u8], _: &'static str) -> Result<(), FlashError> {
         self.pieces.read(at, out);
         Ok(())

@@ -19,6 +19,9 @@ pub(crate) trait Backing: Send + Sync {
     /// The name in messages.
     fn path(&self) -> &Path;
 
+    /// Whether what was synced is there after the process has ended.
+    fn is_durable(&self) -> bool;
+
     /// Fills `out` from position `at`; what was never written reads as zeroes.
     fn read(&self, at: u64, out: &mut [u8], operation: &'static str) -> Result<(), FlashError>;
 

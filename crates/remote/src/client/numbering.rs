@@ -109,7 +109,10 @@ impl Numbering {
                 self.drains = true;
                 self.abandons |= matches!(
                     e,
-                    CommandError::Medium(_) | CommandError::ReadOnly(_) | CommandError::NoSuchSession(_)
+                    CommandError::Medium(_)
+                        | CommandError::MediumFull(_)
+                        | CommandError::ReadOnly(_)
+                        | CommandError::NoSuchSession(_)
                 );
             }
         }

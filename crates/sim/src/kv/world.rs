@@ -225,7 +225,9 @@ impl<'a> World<'a> {
                 }
                 Ok(false)
             }
-            EngineError::Drive(CommandError::ReadOnly(_) | CommandError::Medium(_))
+            EngineError::Drive(
+                CommandError::ReadOnly(_) | CommandError::Medium(_) | CommandError::MediumFull(_),
+            )
             | EngineError::Device(_)
                 if host || transient =>
             {

@@ -317,11 +317,7 @@ impl<'a> World<'a> {
                 self.read_only = Some(why.clone());
                 Ok(())
             }
-            CommandError::Medium(t)
-                if t.contains("no storage space") && harm.struck_now(&[FaultKind::NoSpace]) =>
-            {
-                Ok(())
-            }
+            CommandError::MediumFull(_) if harm.struck_now(&[FaultKind::NoSpace]) => Ok(()),
             CommandError::Medium(t)
                 if t.contains("nput/output error")
                     && harm.struck_now(&[FaultKind::WriteError, FaultKind::SyncError]) =>

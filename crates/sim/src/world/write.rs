@@ -31,7 +31,7 @@ enum Fate {
 fn may_be_logged(e: &CommandError) -> bool {
     match e {
         CommandError::Medium(text) => !is_damage(text),
-        e => matches!(e, CommandError::ReadOnly(_)),
+        e => matches!(e, CommandError::MediumFull(_) | CommandError::ReadOnly(_)),
     }
 }
 

@@ -14,7 +14,7 @@ use lode_engine::Table;
 use super::csv_rows::CsvRows;
 use super::format::Format;
 use crate::arrow_convert::arrow_type;
-use crate::dml::{Change, Checks, column_numbers, load, to_array};
+use crate::dml::{Change, Checks, Unfit, column_numbers, load, to_array};
 use crate::statement::table_name;
 use crate::threads::blocking;
 use crate::types::arrow_schema;
@@ -131,16 +131,14 @@ impl ParquetRows {
             let def = &self.table.def().columns[c];
             arrays.push(match source {
                 None => new_null_array(&arrow_type(def.ty.data_type), batch.num_rows()),
-                Some(i) => {
-                    to_array(self.table.def(), c as u16, batch.column(*i)).map_err(|(row, message)| {
-                        SqlError::Malformed {
-                            path: self.path.clone(),
-                            line: self.row + row as u64 + 1,
-                            column: def.name.clone(),
-                            message,
-                        }
-                    })?
-                }
+                Some(i) => to_array(self.table.def(), c as u16, batch.column(*i)).map_err(
+                    |Unfit { row, message, .. }| SqlError::Malformed {
+                        path: self.path.clone(),
+                        line: self.row + row as u64 + 1,
+                        column: def.name.clone(),
+                        message,
+                    },
+                )?,
             });
         }
         self.row += batch.num_rows() as u64;

@@ -19,7 +19,7 @@ use lode_page::Column;
 use tokio::sync::mpsc;
 
 use super::{Change, Checks};
-use crate::arrow_convert::{arrow_type, from_arrow};
+use crate::arrow_convert::{ConvertError, arrow_type, from_arrow};
 use crate::semantics::to_column_type;
 use crate::threads::blocking;
 use crate::transaction::Work;
@@ -128,20 +128,38 @@ pub(crate) fn conform(
 /// An array of the column's own type as its values.
 pub(crate) fn column_of(table: &TableDef, column: u16, array: &ArrayRef) -> Result<Column, SqlError> {
     let data_type = table.columns[usize::from(column)].ty.data_type;
-    from_arrow(array, data_type).map_err(|e| named(table, column, &e.to_string()))
+    let failed = |e: ConvertError| Unfit { row: 0, state: e.sqlstate(), message: e.to_string() };
+    from_arrow(array, data_type).map_err(|e| failed(e).of(table, column))
 }
 
-fn named(table: &TableDef, column: u16, e: &str) -> SqlError {
-    SqlError::Invalid(format!("column \"{}\": {e}", table.columns[usize::from(column)].name))
+/// The first value of an array that the type of its column cannot hold.
+pub(crate) struct Unfit {
+    /// Its row.
+    pub(crate) row: usize,
+    /// The SQLSTATE of what is wrong.
+    pub(crate) state: &'static str,
+    /// What is wrong.
+    pub(crate) message: String,
+}
+
+impl Unfit {
+    fn of(self, table: &TableDef, column: u16) -> SqlError {
+        let column = table.columns[usize::from(column)].name.clone();
+        SqlError::BadValue { state: self.state, column, message: self.message }
+    }
+
+    fn first(e: &SqlError) -> Self {
+        Self { row: 0, state: e.sqlstate(), message: e.to_string() }
+    }
 }
 
 /// `array`, cast to the type of column `column` of `table`; the message of an error names it.
 pub(crate) fn cast_to(table: &TableDef, column: u16, array: &ArrayRef) -> Result<ArrayRef, SqlError> {
-    to_array(table, column, array).map_err(|(_, e)| named(table, column, &e))
+    to_array(table, column, array).map_err(|e| e.of(table, column))
 }
 
 /// `array` cast to the type of column `column` of `table`, or the first row that cannot be and why.
-pub(crate) fn to_array(table: &TableDef, column: u16, array: &ArrayRef) -> Result<ArrayRef, (usize, String)> {
+pub(crate) fn to_array(table: &TableDef, column: u16, array: &ArrayRef) -> Result<ArrayRef, Unfit> {
     let def = &table.columns[usize::from(column)];
     let to = arrow_type(def.ty.data_type);
     if *array.data_type() == to {
@@ -149,19 +167,21 @@ pub(crate) fn to_array(table: &TableDef, column: u16, array: &ArrayRef) -> Resul
     }
     if !assignable(array.data_type(), &to) {
         let from = array.data_type();
-        return Err((0, format!("values of type {from} are not of type {}", def.declared)));
+        let message = format!("values of type {from} are not of type {}", def.declared);
+        return Err(Unfit { row: 0, state: "42804", message });
     }
     if let Some(rounded) = to_column_type(array, &to) {
-        return rounded.map_err(|e| (0, e.to_string()));
+        return rounded.map_err(|e| Unfit::first(&e));
     }
     let options = CastOptions { safe: true, ..CastOptions::default() };
-    let failed = |e: ArrowError| (0, SqlError::from(e).to_string());
+    let failed = |e: ArrowError| Unfit::first(&e.into());
     let values = cast_with_options(array, &to, &options).map_err(failed)?;
     if values.null_count() > array.null_count()
         && let Some(row) = (0..array.len()).find(|&r| values.is_null(r) && !array.is_null(r))
     {
         let text = array_value_to_string(array, row).unwrap_or_default();
-        return Err((row, format!("'{}' is not of type {}", text.escape_debug(), def.declared)));
+        let message = format!("'{}' is not of type {}", text.escape_debug(), def.declared);
+        return Err(Unfit { row, state: "22P02", message });
     }
     Ok(values)
 }

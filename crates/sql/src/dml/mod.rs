@@ -28,7 +28,7 @@ use lode_engine::{EngineError, RowAddress, Snapshot, Table};
 
 pub(crate) use checks::Checks;
 pub(crate) use insert::insert;
-pub(crate) use load::{load, to_array};
+pub(crate) use load::{Unfit, load, to_array};
 
 use crate::arrow_convert::arrow_type;
 use crate::session::start;
@@ -186,9 +186,9 @@ pub(crate) fn column_numbers(table: &Table, names: &[String]) -> Result<Vec<u16>
     names
         .iter()
         .map(|name| {
-            table.column(name).ok_or_else(|| {
-                SqlError::Invalid(format!("table \"{}\" has no column \"{name}\"", table.name()))
-            })
+            table
+                .column(name)
+                .ok_or_else(|| SqlError::NoColumn { table: table.name().to_owned(), column: name.clone() })
         })
         .collect()
 }

@@ -102,7 +102,7 @@ pub(crate) fn update(update: &Update) -> Result<Found, SqlError> {
         }
         .ok_or_else(|| SqlError::Invalid(format!("SET takes the column's bare name, not {name}")))?;
         if sets.iter().any(|(c, _)| *c == column) {
-            return Err(SqlError::Invalid(format!("column \"{column}\" is set twice")));
+            return Err(SqlError::ColumnTwice { column, what: "set" });
         }
         sets.push((column, assignment.value.clone()));
     }
