@@ -109,8 +109,8 @@ fn further_down(e: SqlError, lines: usize) -> SqlError {
         SqlError::Syntax { line, column, message } => {
             SqlError::Syntax { line: line + lines, column, message }
         }
-        SqlError::Query { place: Some((line, column)), message } => {
-            SqlError::Query { place: Some((line + lines, column)), message }
+        SqlError::Query { state, place: Some((line, column)), message } => {
+            SqlError::Query { state, place: Some((line + lines, column)), message }
         }
         e => e,
     }
