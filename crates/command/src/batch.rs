@@ -69,7 +69,10 @@ impl Command {
         let payload = match self {
             Self::Write(b) => b.payload_bytes(),
             Self::Read { pages, .. } => pages.len() * 16,
-            Self::Scan(t) => t.pages.len() * 16 + t.program.link_bytes(),
+            Self::Scan(t) => {
+                let hidden = t.hidden.as_ref().map_or(0, |h| h.link_bytes());
+                t.pages.len() * 16 + t.program.link_bytes() + hidden
+            }
             Self::ReadIndex { pages, .. } => pages.len() * 16,
             Self::OpenView
             | Self::CloseView(_)

@@ -9,6 +9,7 @@ pub mod batch;
 pub mod completion;
 pub mod device;
 mod error;
+mod hidden;
 pub mod scan;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -18,5 +19,6 @@ pub use batch::{Align, Batch, Command, PageWrite, ReadRequest, SessionWrite};
 pub use completion::{ANSWER_BYTES_MAX, Completion, ExtentInfo, Outcome, Reply, check_answer};
 pub use device::{Budget, Device, Identity, Progress, Queue, Refused, Tag, Until};
 pub use error::{CommandError, DeviceError};
+pub use hidden::HiddenRows;
 pub use lode_program::{Answer, GroupRows, PageRows, ScanCounts};
 pub use scan::{PageRange, ScanTask, ScanUnit};

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!   pages ─► page index (skip) ─► read filter columns ─► filter ─► read the rest ─┬─ project ─► rows ───► unit
-//!                                                                                 └─ aggregate ─► groups ─► unit
+//!                                                       rows that pass, without hidden ones └─ aggregate ─► groups ─► unit
 //! ```
 
 use std::sync::Arc;
 
 use lode_base::{ExtentId, ViewId};
 use lode_program::{Answer, GroupRows, PageRows, Program, ScanCounts};
+
+use crate::HiddenRows;
 
 /// A program over pages.
 #[derive(Clone, Debug)]
@@ -25,6 +27,8 @@ pub struct ScanTask {
     pub unit_pages: u32,
     /// The task ends early once this many rows were answered ([`Answer::Rows`] only).
     pub limit_rows: Option<u64>,
+    /// Rows of these pages that do not come out and are not counted; no one else's. `None` hides nothing.
+    pub hidden: Option<Arc<HiddenRows>>,
 }
 
 /// Consecutive pages of one extent.

@@ -150,7 +150,8 @@ impl Scan {
                 None => self.queue.insert(store.deep_queue(self.depth as u32)?),
             };
             let task = &self.task;
-            let command = Command::Scan(ScanTask { pages, program: task.program.clone(), ..*task });
+            let hidden = task.hidden.clone();
+            let command = Command::Scan(ScanTask { pages, program: task.program.clone(), hidden, ..*task });
             let link = LinkStats { commands: 1, bytes_down: command.link_bytes(), bytes_up: 0 };
             let tag = store.submit(&mut **queue, command)?;
             self.tasks.push_back(Task { tag, ready: VecDeque::new(), over: false });

@@ -195,8 +195,15 @@ impl Snapshot {
             return Err(EngineError::invalid(t.name(), "the program is for another schema"));
         }
         let limit_rows = limit.filter(|_| answer == Answer::Rows);
-        let task =
-            ScanTask { view: self.seen.view.id, pages, program, answer, unit_pages: UNIT_PAGES, limit_rows };
+        let task = ScanTask {
+            view: self.seen.view.id,
+            pages,
+            program,
+            answer,
+            unit_pages: UNIT_PAGES,
+            limit_rows,
+            hidden: None,
+        };
         Ok(Scan::new(self.clone(), task))
     }
 

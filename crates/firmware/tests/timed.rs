@@ -99,8 +99,15 @@ impl Timed {
     fn scan(&self, view: ViewId, program: Arc<Program>, pages: Vec<PageRange>) -> (VirtualDuration, u64) {
         let begin = self.idle_at();
         let mut q = self.drive.open_queue(4).unwrap();
-        let task =
-            ScanTask { view, pages, program, answer: Answer::Rows, unit_pages: 1024, limit_rows: None };
+        let task = ScanTask {
+            view,
+            pages,
+            program,
+            answer: Answer::Rows,
+            unit_pages: 1024,
+            limit_rows: None,
+            hidden: None,
+        };
         q.submit(begin, Command::Scan(task)).unwrap();
         let (mut now, mut out) = (begin, Vec::new());
         loop {
@@ -323,7 +330,8 @@ fn groups_cost_cycles_and_save_the_link() {
         let mut q = t.drive.open_queue(1).unwrap();
         let at = t.idle_at();
         let program = Arc::new(program);
-        let task = ScanTask { view, pages, program, answer, unit_pages: 1024, limit_rows: None };
+        let task =
+            ScanTask { view, pages, program, answer, unit_pages: 1024, limit_rows: None, hidden: None };
         q.submit(at, Command::Scan(task)).unwrap();
         let (mut now, mut out, mut bytes) = (at, Vec::new(), 0);
         loop {

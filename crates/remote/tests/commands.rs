@@ -65,6 +65,7 @@ fn scan(view: ViewId, e: ExtentId, answer: Answer) -> Command {
         answer,
         unit_pages: 2,
         limit_rows: None,
+        hidden: None,
     })
 }
 

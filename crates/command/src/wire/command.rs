@@ -4,12 +4,12 @@
 //!   1 write:    pin 1, session 1 [session 8, number 8], trims n x 8, releases n x 8,
 //!               rules n x (owner 4, some 1 [rule]), pages n x (LPID 8, alignment 1), then the bytes of each page, long
 //!   2 read:     some view 1 [view 8], requests n x (LPID 8, part 1 [from 4, to 4])
-//!   3 scan:     view 8, answer 1, unit pages 4, limit 1 [rows 8], ranges, program
+//!   3 scan:     view 8, answer 1, unit pages 4, limit 1 [rows 8], ranges, hidden, program
 //!   4 open view      5 close view: 8      6 allocate: owner 4, count 4      7 list extents
 //!   8 build index: owner 4                9 read index: view 8, ranges
 //!   10 checkpoint    11 open session      12 resume session: 8              13 close session: 8
 //!   14 flush
-//!   ranges: n x (extent 8, first 2, count 2)
+//!   ranges: n x (extent 8, first 2, count 2)          hidden: n x (LPID 8, rows n x number 4), all ascending
 //! ```
 //!
 //! Batches are forced: what was answered over a wire is there whatever becomes of the drive, and a client that comes back
@@ -21,7 +21,9 @@ use lode_base::wire::{Malformed, Reader, Writer};
 use lode_base::{EXTENT_PAGES, OwnerId, SessionId, ViewId};
 use lode_program::wire::{put_program, put_rule, take_program, take_rule};
 
-use crate::{Align, Answer, Batch, Command, PageRange, PageWrite, ReadRequest, ScanTask, SessionWrite};
+use crate::{
+    Align, Answer, Batch, Command, HiddenRows, PageRange, PageWrite, ReadRequest, ScanTask, SessionWrite,
+};
 
 /// What goes over the wire in the place of what a command says: its sender may have names of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,6 +68,7 @@ pub fn put_command(w: &mut Writer<'_>, c: &Command, instead: Instead) {
                 w.u64(rows);
             }
             put_ranges(w, &t.pages);
+            put_hidden(w, t.hidden.as_deref());
             put_program(w, &t.program);
         }
         Command::OpenView => w.u8(4),
@@ -124,11 +127,12 @@ pub fn take_command(r: &mut Reader<'_>) -> Result<Command, Malformed> {
             }
             let limit_rows = if r.flag()? { Some(r.u64()?) } else { None };
             let pages = take_ranges(r)?;
+            let hidden = take_hidden(r)?;
             let program = Arc::new(take_program(r)?);
             if (answer == Answer::Aggregate) != program.aggregation().is_some() {
                 return Err(r.bad("a program that does not answer what is asked"));
             }
-            Command::Scan(ScanTask { view, pages, program, answer, unit_pages, limit_rows })
+            Command::Scan(ScanTask { view, pages, program, answer, unit_pages, limit_rows, hidden })
         }
         4 => Command::OpenView,
         5 => Command::CloseView(view(r)?),
@@ -165,6 +169,35 @@ fn take_ranges(r: &mut Reader<'_>) -> Result<Vec<PageRange>, Malformed> {
         }
     };
     (0..r.count(12)?).map(|_| range(r)).collect()
+}
+
+fn put_hidden(w: &mut Writer<'_>, hidden: Option<&HiddenRows>) {
+    let pages = || hidden.into_iter().flat_map(HiddenRows::iter);
+    w.count(pages().count());
+    for (lpid, numbers) in pages() {
+        w.u64(lpid.raw());
+        w.count(numbers.len());
+        numbers.iter().for_each(|&n| w.u32(n));
+    }
+}
+
+fn take_hidden(r: &mut Reader<'_>) -> Result<Option<Arc<HiddenRows>>, Malformed> {
+    let pages = r.count(16)?;
+    let mut hidden = HiddenRows::default();
+    let mut last = None;
+    for _ in 0..pages {
+        let lpid = r.lpid()?;
+        if last.replace(lpid).is_some_and(|last| last >= lpid) {
+            return Err(r.bad("pages that hide rows and do not ascend"));
+        }
+        let rows = r.count(4)?;
+        let numbers = (0..rows).map(|_| r.u32()).collect::<Result<Vec<_>, _>>()?;
+        if numbers.is_empty() || numbers.windows(2).any(|pair| pair[0] >= pair[1]) {
+            return Err(r.bad("numbers of hidden rows that do not ascend"));
+        }
+        hidden.push(lpid, numbers);
+    }
+    Ok((!hidden.is_empty()).then(|| Arc::new(hidden)))
 }
 
 fn take_request(r: &mut Reader<'_>) -> Result<ReadRequest, Malformed> {

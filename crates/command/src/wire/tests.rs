@@ -51,7 +51,10 @@ fn commands() -> Vec<Command> {
         .with_aggregation(Aggregation { group_by: vec![1], calls, groups_max: 9 })
         .unwrap();
     let pages = vec![PageRange { extent: extent(5), first: 3, count: 1021 }];
-    let scan = |program, answer, limit_rows| {
+    let mut hidden = HiddenRows::default();
+    hidden.push(extent(5).page(3), [0, 7, 1 << 20]);
+    hidden.push(extent(5).page(9), [1]);
+    let scan = |program, answer, limit_rows, hidden: Option<&HiddenRows>| {
         let (view, pages) = (ViewId::new(3), pages.clone());
         Command::Scan(ScanTask {
             view,
@@ -60,6 +63,7 @@ fn commands() -> Vec<Command> {
             answer,
             unit_pages: 16,
             limit_rows,
+            hidden: hidden.map(|h| Arc::new(h.clone())),
         })
     };
     let requests = vec![
@@ -71,8 +75,8 @@ fn commands() -> Vec<Command> {
         Command::Write(Batch::default()),
         Command::Read { view: Some(ViewId::new(3)), pages: requests.clone() },
         Command::Read { view: None, pages: requests },
-        scan(rows, Answer::Rows, Some(7)),
-        scan(groups, Answer::Aggregate, None),
+        scan(rows, Answer::Rows, Some(7), Some(&hidden)),
+        scan(groups, Answer::Aggregate, None, None),
         Command::OpenView,
         Command::CloseView(ViewId::new(3)),
         Command::AllocateExtents { owner: OwnerId::new(4), count: 2 },

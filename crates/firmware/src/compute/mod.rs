@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use lode_base::{Lpid, PageBuf, ViewId};
 use lode_command::{CommandError, PageRange};
-use lode_program::{IndexEntry, IndexRule, RowMask};
+use lode_program::{IndexEntry, IndexRule};
 
 use crate::ScanPlacement;
 use crate::map::Entry;
@@ -66,12 +66,6 @@ pub(crate) trait PageAccess {
     /// # Errors
     /// When they cannot be read as they were written.
     fn read(&self, at: &Located, range: Range<u32>) -> Result<(PageBuf, u64), CommandError>;
-
-    /// The rows of a page of `rows` rows that the task hides, if any: they pass or not, and do not come out.
-    fn hidden(&self, at: &Located, rows: usize) -> Option<RowMask> {
-        let _ = (at, rows);
-        None
-    }
 
     /// What a page took beside being read, on a modelled device where `placement` carries it out.
     fn charge(&self, placement: ScanPlacement, cost: &PageCost);

@@ -47,7 +47,7 @@ impl ScanRun {
     /// [`CommandError::Invalid`] for units of no pages, a range that leaves its extent, or an answer that is not the
     /// program's.
     pub(crate) fn new(task: ScanTask, placement: ScanPlacement) -> Result<Self, CommandError> {
-        let ScanTask { view, pages, program, answer, unit_pages, limit_rows } = task;
+        let ScanTask { view, pages, program, answer, unit_pages, limit_rows, hidden } = task;
         if unit_pages == 0 {
             return Err(CommandError::Invalid("a scan in units of 0 pages".into()));
         }
@@ -60,7 +60,7 @@ impl ScanRun {
                 )));
             }
         }
-        let chain = Chain::new(program, answer)?;
+        let chain = Chain::new(program, answer)?.hiding(hidden);
         let rows_left = limit_rows.filter(|_| answer == Answer::Rows);
         let (range, done_in_range, failed) = (0, 0, false);
         Ok(Self { view, pages, unit_pages, chain, placement, range, done_in_range, rows_left, failed })

@@ -7,9 +7,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use lode_base::{CommitNo, EblockId, ExtentId, Geometry, Lpid, PageBuf, TableId, ViewId};
-use lode_command::{Answer, CommandError, GroupRows, PageRange, PageRows, ScanCounts, ScanTask, ScanUnit};
+use lode_command::{
+    Answer, CommandError, GroupRows, HiddenRows, PageRange, PageRows, ScanCounts, ScanTask, ScanUnit,
+};
 use lode_page::{Column, ColumnBuilder, ColumnType, DataType, PageKind, PageMeta, Schema, Value, Values};
-use lode_program::{Aggregation, Call, CompareOp, Expr, IndexEntry, IndexRule, Program, RowMask};
+use lode_program::{Aggregation, Call, CompareOp, Expr, IndexEntry, IndexRule, Program};
 
 use crate::ScanPlacement;
 
@@ -54,7 +56,7 @@ pub(super) struct FakePage {
 pub(super) struct Fake {
     pub(super) pages: BTreeMap<Lpid, FakePage>,
     /// Rows that the task hides, by page.
-    hidden: BTreeMap<Lpid, BTreeSet<usize>>,
+    hidden: BTreeMap<Lpid, BTreeSet<u32>>,
     reads: RefCell<Vec<(Lpid, Range<u32>)>>,
     charged: RefCell<Vec<PageCost>>,
 }
@@ -107,13 +109,6 @@ pub(super) fn located(fake: &Fake, lpid: Lpid) -> Located {
 }
 
 impl PageAccess for Fake {
-    fn hidden(&self, at: &Located, rows: usize) -> Option<RowMask> {
-        let hidden = self.hidden.get(&at.lpid)?;
-        let mut words = vec![0; rows.div_ceil(64)];
-        hidden.iter().for_each(|row| words[row / 64] |= 1 << (row % 64));
-        Some(RowMask::new(words, rows))
-    }
-
     fn charge(&self, placement: ScanPlacement, cost: &PageCost) {
         assert_eq!(placement, ScanPlacement::Core, "where the task runs");
         self.charged.borrow_mut().push(*cost);
@@ -148,6 +143,7 @@ fn task(answer: Answer, program: Program) -> ScanTask {
         answer,
         unit_pages: 3,
         limit_rows: None,
+        hidden: None,
     }
 }
 
@@ -158,8 +154,11 @@ fn run(fake: &Fake, task: ScanTask) -> Result<(Vec<PageRows>, ScanCounts), Comma
 }
 
 /// All units of a task as one.
-fn run_units(fake: &Fake, task: ScanTask) -> Result<ScanUnit, CommandError> {
+fn run_units(fake: &Fake, mut task: ScanTask) -> Result<ScanUnit, CommandError> {
     let unit_pages = task.unit_pages;
+    let mut hidden = HiddenRows::default();
+    fake.hidden.iter().for_each(|(&lpid, numbers)| hidden.push(lpid, numbers.iter().copied()));
+    task.hidden = (!hidden.is_empty()).then(|| Arc::new(hidden));
     let mut run = ScanRun::new(task, ScanPlacement::Core)?;
     let mut all = ScanUnit::default();
     while let Some(unit) = run.next_unit(fake)? {
@@ -267,13 +266,15 @@ fn every_level_answers_what_rows_evaluated_by_hand_say() {
 #[test]
 fn hidden_rows_come_off_whatever_the_index_and_the_filter_say() {
     let mut fake = Fake::table();
-    // Of page 3:1, with the keys from 10,000 to 10,249, two rows; of page 3:5 all but one; of page 5:0 all.
-    fake.hidden.insert(lpid(3, 1), [0, 101].into());
+    // Of page 3:1, with the keys from 10,000 to 10,249, two rows, and two that it does not have; of page 3:5 all but one; of page
+    // 5:0 all; and of a page that is not mapped.
+    fake.hidden.insert(lpid(3, 1), [0, 101, 250, u32::MAX].into());
+    fake.hidden.insert(lpid(4, 7), [0].into());
     fake.hidden.insert(lpid(3, 5), (1..10_000).collect());
     fake.hidden.insert(lpid(5, 0), (0..250).collect());
     let hidden = |n: i64| {
         let (lpid, of) = fake.pages.iter().find(|(_, p)| p.rows.contains(&n)).unwrap();
-        fake.hidden.get(lpid).is_some_and(|h| h.contains(&((n - of.rows.start) as usize)))
+        fake.hidden.get(lpid).is_some_and(|h| h.contains(&((n - of.rows.start) as u32)))
     };
     for (filter, passes) in cases().into_iter().chain([
         // The page index says Yes of pages 3:1 and 3:5.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use lode_base::{ExtentId, Lpid};
-use lode_command::{Answer, Command, CommandError, GroupRows, PageRange, PageRows, Reply, ScanTask};
+use lode_command::{
+    Answer, Command, CommandError, GroupRows, HiddenRows, PageRange, PageRows, Reply, ScanTask,
+};
 use lode_page::{DataType, Value};
 use lode_program::{CompareOp, Expr, Program};
 
@@ -48,6 +50,8 @@ struct Asked {
     limit_rows: Option<u64>,
     /// Of an aggregation: whether by value, and how many groups at a time.
     groups: Option<(bool, u32)>,
+    /// Rows that do not come out.
+    hidden: Arc<HiddenRows>,
 }
 
 impl World<'_> {
@@ -80,6 +84,7 @@ impl World<'_> {
             answer,
             limit_rows: (answer == Answer::Rows && r.once_in(4)).then(|| r.skewed(1, 200)),
             groups: None,
+            hidden: Arc::default(),
         };
         let unit_pages = r.skewed(1, 40) as u32;
         let cancel = r.once_in(8).then(|| r.below(3) as usize);
@@ -95,6 +100,9 @@ impl World<'_> {
             let of = groups::aggregation(by_value, groups_max);
             program = program.with_aggregation(of).expect("the aggregation is of the schema");
         }
+        if r.once_in(3) {
+            asked.hidden = Arc::new(hidden(&state, &extents, &mut r));
+        }
         let task = ScanTask {
             view,
             pages: pages.clone(),
@@ -102,6 +110,7 @@ impl World<'_> {
             answer: asked.answer,
             unit_pages,
             limit_rows: asked.limit_rows,
+            hidden: (!asked.hidden.is_empty()).then(|| asked.hidden.clone()),
         };
         let (units, end) = crate::host::scan(&*self.device, Command::Scan(task), cancel)?;
         if self.faults.is_cut() {
@@ -121,6 +130,25 @@ impl World<'_> {
     }
 }
 
+/// Rows of some pages, and numbers that no row has.
+fn hidden(state: &State, extents: &[ExtentId], r: &mut Random) -> HiddenRows {
+    let mut hidden = HiddenRows::default();
+    let mut pages: Vec<(Lpid, usize)> = Vec::new();
+    for &extent in extents {
+        pages.extend(state.pages_of(extent).map(|(lpid, page)| (lpid, page.content.rows().len())));
+    }
+    pages.sort_unstable();
+    for (lpid, rows) in pages {
+        let numbers: Vec<u32> = match r.below(3) {
+            0 => Vec::new(),
+            1 => (0..rows as u32 + 2).collect(),
+            _ => (0..rows as u32 + 2).filter(|_| r.once_in(3)).collect(),
+        };
+        hidden.push(lpid, numbers);
+    }
+    hidden
+}
+
 /// Whole extents, and parts of them, each page once.
 fn ranges(extents: &[ExtentId], slots: u16, r: &mut Random) -> Vec<PageRange> {
     let mut ranges = Vec::new();
@@ -138,6 +166,15 @@ fn ranges(extents: &[ExtentId], slots: u16, r: &mut Random) -> Vec<PageRange> {
 }
 
 impl Asked {
+    /// Whether a row passes and comes out.
+    fn comes_out(&self, lpid: Lpid, number: usize, row: &Row) -> bool {
+        self.filter.passes(row) && !self.is_hidden(lpid, number)
+    }
+
+    fn is_hidden(&self, lpid: Lpid, number: usize) -> bool {
+        self.hidden.of(lpid).binary_search(&(number as u32)).is_ok()
+    }
+
     fn holds(&self, state: &State, ranges: &[PageRange], answered: &[PageRows], parts: &[GroupRows]) -> Done {
         let mapped: Vec<(Lpid, &Page)> = ranges
             .iter()
@@ -166,8 +203,11 @@ impl Asked {
             Answer::Pages | Answer::Rows => return self.rows_hold(&at, &mapped, answered),
             Answer::Aggregate => {
                 let (by_value, groups_max) = self.groups.expect("groups were asked for");
-                let rows = mapped.iter().flat_map(|(_, p)| p.content.rows());
-                let expected = groups::of_rows(by_value, rows.filter(|row| self.filter.passes(row)));
+                let rows = mapped.iter().flat_map(|(l, p)| {
+                    let rows = p.content.rows().into_iter().enumerate();
+                    rows.filter(|(number, row)| self.comes_out(*l, *number, row)).map(|(_, row)| row)
+                });
+                let expected = groups::of_rows(by_value, rows);
                 if groups::of_parts(by_value, groups_max, parts).is_none_or(|got| got != expected) {
                     return wrong(Kind::WrongBytes, format!("{at} answers other groups than its rows make"));
                 }
@@ -181,7 +221,8 @@ impl Asked {
         let mut rows_seen = 0u64;
         for (lpid, page) in mapped {
             let rows = page.content.rows();
-            let passed: Vec<usize> = (0..rows.len()).filter(|&i| self.filter.passes(&rows[i])).collect();
+            let passed: Vec<usize> =
+                (0..rows.len()).filter(|&i| self.comes_out(*lpid, i, &rows[i])).collect();
             if passed.is_empty() {
                 continue;
             }
@@ -194,7 +235,8 @@ impl Asked {
                     format!("{at} does not answer page {lpid}, which has rows that pass"),
                 );
             };
-            let expected = if self.answer == Answer::Rows { passed } else { (0..rows.len()).collect() };
+            let shown = (0..rows.len()).filter(|&i| !self.is_hidden(*lpid, i));
+            let expected = if self.answer == Answer::Rows { passed } else { shown.collect() };
             rows_seen += u64::from(got.rows);
             // A limit may end a page's rows before their end.
             let cut = self.limit_rows.is_some_and(|limit| rows_seen >= limit) && answered.peek().is_none();

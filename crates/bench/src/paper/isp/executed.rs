@@ -391,6 +391,7 @@ impl<'a> Run<'a> {
                 answer: Answer::Rows,
                 unit_pages: UNIT_PAGES,
                 limit_rows: None,
+                hidden: None,
             };
             queue.submit(clock.now, Command::Scan(task)).expect("the queue has room");
         }

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use lode_command::{Answer, CommandError, PageRows, ScanUnit};
-use lode_program::{ColumnSource, Meter, Passed, Program, Verdict};
+use lode_command::{Answer, CommandError, HiddenRows, PageRows, ScanUnit};
+use lode_program::{ColumnSource, Meter, Passed, Program, RowMask, Verdict};
 
 use super::{Exact, Fold, MECHANISMS, Page, Screen, Stage};
 use crate::compute::PageCost;
@@ -17,6 +17,8 @@ pub(crate) struct Chain {
     answer: Answer,
     screens: Vec<Box<dyn Screen>>,
     end: End,
+    /// Rows that pass or not, and do not come out.
+    hidden: Option<Arc<HiddenRows>>,
 }
 
 /// Where a page that no screen kept back comes to.
@@ -90,7 +92,12 @@ impl Chain {
             }
             _ => return invalid("the members of a task do not make its answer"),
         };
-        Ok(Self { program, answer, screens, end })
+        Ok(Self { program, answer, screens, end, hidden: None })
+    }
+
+    /// The same chain, which lets none of these rows out.
+    pub(crate) fn hiding(self, hidden: Option<Arc<HiddenRows>>) -> Self {
+        Self { hidden, ..self }
     }
 
     /// The program.
@@ -109,7 +116,8 @@ impl Chain {
             && old.slots() == program.slots()
             && old.aggregation() == program.aggregation();
         assert!(same, "a running task may change its filter and nothing else");
-        let mut narrowed = Self::new(program, self.answer).expect("the answer was the program's");
+        let narrowed = Self::new(program, self.answer).expect("the answer was the program's");
+        let mut narrowed = narrowed.hiding(self.hidden.take());
         if let (End::Folded(_, new), End::Folded(_, so_far)) = (&mut narrowed.end, &mut self.end) {
             std::mem::swap(new, so_far);
         }
@@ -166,7 +174,7 @@ impl Chain {
             passed.count(),
         );
         let mut whole = Passed::unfiltered(rows);
-        if let Some(hidden) = page.access.hidden(at, rows) {
+        if let Some(hidden) = self.hidden.as_ref().and_then(|h| mask_of(h.of(at.lpid), rows)) {
             passed.hide(&hidden);
             whole.hide(&hidden);
         }
@@ -199,4 +207,15 @@ impl Chain {
             fold.end(&self.program, unit);
         }
     }
+}
+
+/// The rows of a page that have one of these numbers; `None` where none has.
+fn mask_of(numbers: &[u32], rows: usize) -> Option<RowMask> {
+    let numbers = &numbers[..numbers.partition_point(|n| (*n as usize) < rows)];
+    if numbers.is_empty() {
+        return None;
+    }
+    let mut words = vec![0u64; rows.div_ceil(64)];
+    numbers.iter().for_each(|n| words[*n as usize / 64] |= 1 << (n % 64));
+    Some(RowMask::new(words, rows))
 }
