@@ -8,6 +8,7 @@ mod bits;
 pub mod builder;
 pub mod column;
 mod column_check;
+pub mod encoding;
 mod error;
 pub mod node;
 pub mod ops;
@@ -20,10 +21,11 @@ pub mod wire;
 
 pub use builder::ColumnBuilder;
 pub use column::{Column, Values};
+pub use encoding::EncodingChoice;
 pub use error::PageError;
 pub use node::{Node, NodeMut, NodeValue};
 pub use schema::{ColumnType, DataType, Schema};
-pub use table_page::{PageKind, PageMeta, TablePage, decode_page, encode};
+pub use table_page::{PageKind, PageMeta, TablePage, decode_page, encode, encode_as};
 pub use value::Value;
 
 const _: () = assert!(cfg!(target_endian = "little"), "pages are little-endian and read as arrays in place");

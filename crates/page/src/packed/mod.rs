@@ -115,14 +115,9 @@ impl Packed {
         assert!(row < self.rows, "row {row} of {}", self.rows);
         let number = match &self.form {
             Form::Vector(v) => v.get(row),
-            Form::Runs(r) => r.get(row, &mut Scratch::default()),
+            Form::Runs(r) => r.find(row, &mut Scratch::default()).expect("the runs were checked"),
         };
-        match self.width {
-            2 => (number as i16).into(),
-            4 => (number as i32).into(),
-            8 => (number as i64).into(),
-            _ => number,
-        }
+        cut(number, self.width)
     }
 
     /// The numbers of rows from `from` on, as wide as the caller has them: numbers narrower than [`Packed::width`] lose bits.
@@ -148,6 +143,16 @@ impl Packed {
             Out::Eight(out) => self.read(rows.start, out, scratch),
             Out::Sixteen(out) => self.read(rows.start, out, scratch),
         })
+    }
+}
+
+/// The number that the low `width` bytes are.
+pub(crate) fn cut(number: i128, width: u8) -> i128 {
+    match width {
+        2 => (number as i16).into(),
+        4 => (number as i32).into(),
+        8 => (number as i64).into(),
+        _ => number,
     }
 }
 

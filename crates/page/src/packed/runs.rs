@@ -42,6 +42,16 @@ impl Runs {
     /// # Errors
     /// What is wrong with them.
     pub(crate) fn parse(bytes: &PageBuf, rows: usize) -> Result<(Self, usize), &'static str> {
+        let (runs, used) = Self::open(bytes, rows)?;
+        runs.check()?;
+        Ok((runs, used))
+    }
+
+    /// As [`Runs::parse`], without a look at the lengths: only [`Runs::find`] may be asked then.
+    ///
+    /// # Errors
+    /// What is wrong with what was looked at.
+    pub(crate) fn open(bytes: &PageBuf, rows: usize) -> Result<(Self, usize), &'static str> {
         let require = |ok: bool, what| if ok { Ok(()) } else { Err(what) };
         let blocks = rows.div_ceil(BLOCK_ROWS);
         let starts_end = HEADER_BYTES + blocks * size_of::<Start>();
@@ -54,22 +64,32 @@ impl Runs {
         let (lengths, used) = Vector::parse(&bytes.slice(at..), count)?;
         at += used;
         let (numbers, used) = Vector::parse(&bytes.slice(at..), count)?;
-        let runs = Self { rows, starts: bytes.slice(HEADER_BYTES..starts_end), lengths, numbers };
-        let mut run_lengths = vec![0u64; count];
-        runs.lengths.read(0, &mut run_lengths, &mut Scratch::default());
+        let starts = bytes.slice(HEADER_BYTES..starts_end);
+        Ok((Self { rows, starts, lengths, numbers }, at + used))
+    }
+
+    /// Holds the lengths against the rows and the starts of blocks.
+    fn check(&self) -> Result<(), &'static str> {
+        let (rows, blocks) = (self.rows, self.rows.div_ceil(BLOCK_ROWS));
+        let mut lengths = vec![0u64; self.len()];
+        self.lengths.read(0, &mut lengths, &mut Scratch::default());
         let (mut row, mut block) = (0u64, 0);
-        for (run, less_one) in run_lengths.iter().enumerate() {
+        for (run, less_one) in lengths.iter().enumerate() {
             let end = less_one.checked_add(row + 1).filter(|&end| end <= rows as u64);
             let end = end.ok_or("runs of more rows than there are")?;
             while block < blocks && ((block * BLOCK_ROWS) as u64) < end {
                 let before = (block * BLOCK_ROWS) as u64 - row;
-                require(runs.start(block) == [run as u32, before as u32], "a block that begins elsewhere")?;
+                if self.start(block) != [run as u32, before as u32] {
+                    return Err("a block that begins elsewhere");
+                }
                 block += 1;
             }
             row = end;
         }
-        require(row == rows as u64, "runs of fewer rows than there are")?;
-        Ok((runs, at + used))
+        match row == rows as u64 {
+            true => Ok(()),
+            false => Err("runs of fewer rows than there are"),
+        }
     }
 
     fn start(&self, block: usize) -> Start {
@@ -93,7 +113,7 @@ impl Runs {
     }
 
     /// Calls `f` with the number of rows of each run within `rows`, and its number, in order.
-    fn each<N: Number>(&self, rows: &Range<usize>, scratch: &mut Scratch, mut f: impl FnMut(usize, N)) {
+    pub(crate) fn each<N: Number>(&self, rows: &Range<usize>, scratch: &mut Scratch, mut f: impl FnMut(usize, N)) {
         if rows.is_empty() {
             return;
         }
@@ -119,20 +139,26 @@ impl Runs {
         }
     }
 
-    /// The number of row `row`.
-    pub(crate) fn get(&self, row: usize, scratch: &mut Scratch) -> i128 {
+    /// The number of row `row`, which there is.
+    ///
+    /// # Errors
+    /// When the runs contradict themselves, which checked ones never do.
+    pub(crate) fn find(&self, row: usize, scratch: &mut Scratch) -> Result<i128, &'static str> {
         let (runs, mut skip) = self.of(&(row..row + 1));
-        let mut lengths = vec![0u32; runs.len()];
-        self.lengths.read(runs.start, &mut lengths, scratch);
-        let mut run = runs.start;
-        for less_one in lengths {
-            if skip <= less_one as usize {
-                break;
-            }
-            skip -= less_one as usize + 1;
-            run += 1;
+        // A block has at most as many runs as rows.
+        if runs.start >= runs.end || runs.end > self.len() || runs.len() > BLOCK_ROWS + 1 {
+            return Err("a block that begins elsewhere");
         }
-        self.numbers.get(run)
+        let mut lengths = [0u32; BLOCK_ROWS + 1];
+        let lengths = &mut lengths[..runs.len()];
+        self.lengths.read(runs.start, lengths, scratch);
+        for (run, less_one) in runs.zip(lengths) {
+            if skip <= *less_one as usize {
+                return Ok(self.numbers.get(run));
+            }
+            skip -= *less_one as usize + 1;
+        }
+        Err("runs of fewer rows than there are")
     }
 
     /// The numbers of rows `from..from + out.len()`.
@@ -162,11 +188,6 @@ impl Runs {
     /// The number of each run.
     pub(crate) fn numbers(&self) -> &Vector {
         &self.numbers
-    }
-
-    /// Bytes of memory that it keeps in use.
-    pub(crate) fn bytes(&self) -> usize {
-        HEADER_BYTES + self.starts.len() + self.lengths.bytes() + self.numbers.bytes()
     }
 }
 
@@ -229,7 +250,7 @@ mod tests {
         let mut scratch = Scratch::default();
         let expected = |i: usize| base.wrapping_add(numbers[i].into());
         for from in (0..numbers.len()).step_by(97) {
-            assert_eq!(runs.get(from, &mut scratch), expected(from));
+            assert_eq!(runs.find(from, &mut scratch), Ok(expected(from)));
             for to in [from + 1, from + 1024, numbers.len()] {
                 let mut out = vec![0i128; to.min(numbers.len()) - from];
                 runs.read(from, &mut out, &mut scratch);
@@ -276,7 +297,12 @@ mod tests {
                 let mut scratch = Scratch::default();
                 runs.read(0, &mut out, &mut scratch);
                 let row = numbers.len() / 2;
-                assert_eq!(runs.get(row, &mut scratch) as i32, out[row]);
+                assert_eq!(runs.find(row, &mut scratch).unwrap() as i32, out[row]);
+            }
+            if let Ok((runs, _)) = Runs::open(&PageBuf::copy_from(&bytes), numbers.len()) {
+                (0..numbers.len()).for_each(|row| {
+                    let _any_or_an_error = runs.find(row, &mut Scratch::default());
+                });
             }
             for cut in [0, 15, bytes.len() / 2, bytes.len() - 1] {
                 prop_assert!(Runs::parse(&PageBuf::copy_from(&bytes[..cut]), numbers.len()).is_err());

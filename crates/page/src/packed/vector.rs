@@ -168,9 +168,9 @@ impl Vector {
         self.numbers.div_ceil(BLOCK_ROWS)
     }
 
-    /// Bytes of memory that it keeps in use.
-    pub(crate) fn bytes(&self) -> usize {
-        HEADER_BYTES + self.entries.len() + self.lines.len()
+    /// Whether its blocks may be of deltas.
+    pub(crate) fn has_deltas(&self) -> bool {
+        self.kind == DELTAS
     }
 
     fn block_rows(&self, block: usize) -> usize {
@@ -442,14 +442,20 @@ macro_rules! source {
 source!(u32);
 source!(u64);
 
+/// Lines that a vector of these numbers takes.
+pub(crate) fn lines_for<S: Source>(numbers: &[S], delta: bool) -> usize {
+    numbers.chunks(BLOCK_ROWS).map(|block| block_lines(block.len(), &plan(block, delta).entry)).sum()
+}
+
 /// Bytes that a vector of these numbers takes.
 pub(crate) fn bytes_for<S: Source>(numbers: &[S], delta: bool) -> usize {
     let kind = if delta { DELTAS } else { PACKED };
-    let mut lines = 0;
-    for block in numbers.chunks(BLOCK_ROWS) {
-        lines += block_lines(block.len(), &plan(block, delta).entry);
-    }
-    index_bytes(numbers.len(), kind) + lines * LINE_BYTES
+    index_bytes(numbers.len(), kind) + lines_for(numbers, delta) * LINE_BYTES
+}
+
+/// Bits of a packed number up to `v`.
+pub(crate) const fn bits_for(v: u64) -> u32 {
+    bits_of(v)
 }
 
 /// Bytes before the lines.

@@ -1,8 +1,9 @@
 //! Strings as codes of symbols, expanded where they are looked at.
 //!
 //! ```text
-//!   | symbols | for each block of 1,024 rows: its first code u32 | a vector: codes of each row | codes, row after row |
-//!             each part starts on 64; `table` draws the symbols
+//!   | bytes of all strings u32 | 0 u32 | symbols | for each block of 1,024 rows: its first code u32
+//!   | a vector: codes of each row | codes, row after row |
+//!     blocks, vector and codes start on 64; `table` draws the symbols
 //! ```
 //!
 //! A string is expanded alone: row n takes the numbers of codes of its block (a sum of at most 1,024), and then its own codes. A search
@@ -28,6 +29,7 @@ use crate::packed::{BLOCK_ROWS, Scratch, Vector};
 use matcher::Matcher;
 use table::SYMBOL_BYTES_MAX;
 
+const HEADER_BYTES: usize = 8;
 /// Bytes of the strings that symbols are found in.
 const SAMPLE_BYTES: usize = 16 << 10;
 
@@ -36,6 +38,7 @@ const SAMPLE_BYTES: usize = 16 << 10;
 pub struct Symbols {
     id: u8,
     rows: usize,
+    string_bytes: usize,
     table: SymbolTable,
     starts: PageBuf,
     lengths: Vector,
@@ -49,8 +52,23 @@ impl Symbols {
     /// # Errors
     /// What is wrong with them.
     pub(crate) fn parse(id: u8, body: PageBuf, rows: usize) -> Result<Self, &'static str> {
-        let (table, used) = SymbolTable::parse(&body)?;
-        let from = used.next_multiple_of(CELL_BYTES);
+        let symbols = Self::open(id, body, rows)?;
+        symbols.check()?;
+        Ok(symbols)
+    }
+
+    /// As [`Symbols::parse`], without a look at the numbers of codes: only [`Symbols::find`] may be asked then.
+    ///
+    /// # Errors
+    /// What is wrong with what was looked at.
+    pub(crate) fn open(id: u8, body: PageBuf, rows: usize) -> Result<Self, &'static str> {
+        let (header, rest) = body.split_first_chunk::<HEADER_BYTES>().ok_or("the bytes end within a header")?;
+        if header[4..] != [0; 4] {
+            return Err("unknown flags of symbols");
+        }
+        let string_bytes = u32::from_le_bytes(*header.first_chunk().expect("eight bytes")) as usize;
+        let (table, used) = SymbolTable::parse(rest)?;
+        let from = (HEADER_BYTES + used).next_multiple_of(CELL_BYTES);
         let starts_end = from + rows.div_ceil(BLOCK_ROWS) * 4;
         if body.len() < starts_end {
             return Err("the bytes end within the starts of blocks");
@@ -59,19 +77,26 @@ impl Symbols {
         let at = starts_end.next_multiple_of(CELL_BYTES).min(body.len());
         let (lengths, used) = Vector::parse(&body.slice(at..), rows)?;
         let codes = body.slice(at + used..);
-        let symbols = Self { id, rows, table, starts, lengths, codes, body };
+        if string_bytes > codes.len() * SYMBOL_BYTES_MAX {
+            return Err("strings longer than their codes allow");
+        }
+        Ok(Self { id, rows, string_bytes, table, starts, lengths, codes, body })
+    }
+
+    /// Holds the numbers of codes against the codes and the starts of blocks.
+    fn check(&self) -> Result<(), &'static str> {
         let mut room = [0u32; BLOCK_ROWS];
         let (mut end, scratch) = (0u64, &mut Scratch::default());
-        for block in 0..symbols.lengths.blocks() {
-            if symbols.start(block) as u64 != end {
+        for block in 0..self.lengths.blocks() {
+            if self.start(block) as u64 != end {
                 return Err("a block that begins elsewhere");
             }
-            let lengths = &mut room[..BLOCK_ROWS.min(rows - block * BLOCK_ROWS)];
-            symbols.lengths.read(block * BLOCK_ROWS, lengths, scratch);
+            let lengths = &mut room[..BLOCK_ROWS.min(self.rows - block * BLOCK_ROWS)];
+            self.lengths.read(block * BLOCK_ROWS, lengths, scratch);
             end += lengths.iter().map(|&l| u64::from(l)).sum::<u64>();
         }
-        match end == symbols.codes.len() as u64 {
-            true => Ok(symbols),
+        match end == self.codes.len() as u64 {
+            true => Ok(()),
             false => Err("codes that no row has, or fewer than the rows have"),
         }
     }
@@ -84,6 +109,11 @@ impl Symbols {
     /// The symbols that codes stand for.
     pub fn table(&self) -> &SymbolTable {
         &self.table
+    }
+
+    /// Bytes of all strings, as whoever wrote them says.
+    pub(crate) fn string_bytes(&self) -> usize {
+        self.string_bytes
     }
 
     /// Bytes that it takes.
@@ -137,14 +167,32 @@ impl Symbols {
         }
     }
 
+    /// The string of row `row`, which there is.
+    ///
+    /// # Errors
+    /// When the codes contradict themselves, which checked ones never do.
+    pub(crate) fn find(&self, row: usize) -> Result<Box<[u8]>, &'static str> {
+        let (block, place) = (row / BLOCK_ROWS, row % BLOCK_ROWS);
+        let mut room = [0u32; BLOCK_ROWS];
+        let lengths = &mut room[..=place];
+        self.lengths.read(block * BLOCK_ROWS, lengths, &mut Scratch::default());
+        let from = self.start(block) as u64 + lengths[..place].iter().map(|&l| u64::from(l)).sum::<u64>();
+        let to = from + u64::from(lengths[place]);
+        if to > self.codes.len() as u64 {
+            return Err("codes that end behind their segment");
+        }
+        let mut out = Vec::new();
+        self.append(&self.codes[from as usize..to as usize], &mut out);
+        Ok(out.into())
+    }
+
     /// The string of row `row`.
     ///
     /// # Panics
     /// When there are fewer rows.
     pub fn get(&self, row: usize) -> Box<[u8]> {
-        let mut out = Vec::new();
-        self.each(row..row + 1, |_, codes| self.append(codes, &mut out));
-        out.into()
+        assert!(row < self.rows, "row {row} of {}", self.rows);
+        self.find(row).expect("the numbers of codes were checked")
     }
 
     /// Appends the string of these codes.
@@ -157,12 +205,12 @@ impl Symbols {
 
     /// The strings of these rows.
     pub(crate) fn expand(&self, rows: Range<usize>) -> Values {
-        let codes = self.codes_of(&rows);
         let mut offsets = PageBufMut::scratch((rows.len() + 1) * 4);
         let ends: &mut [u32] = bytemuck::cast_slice_mut(&mut offsets);
         ends[0] = 0;
         // Room for a block at a time: strings take what they take, not the eightfold of their codes.
-        let mut data = PageBufMut::with_capacity(codes * 3);
+        let share = self.string_bytes as u64 * rows.len() as u64 / self.rows.max(1) as u64;
+        let mut data = PageBufMut::with_capacity(share as usize);
         let (mut room, mut at, first) = (Vec::new(), 0, rows.start);
         let mut row = rows.start;
         while row < rows.end {
@@ -245,6 +293,8 @@ pub(crate) fn encode(trained: &Trained, offsets: &[u32], data: &[u8], out: &mut 
         matcher.write(&data[offsets[row] as usize..offsets[row + 1] as usize], &mut codes);
         lengths.push((codes.len() - before) as u32);
     }
+    out.extend(offsets[rows].to_le_bytes());
+    out.extend([0; HEADER_BYTES - 4]);
     trained.table.put(out);
     out.resize(out.len().next_multiple_of(CELL_BYTES), 0);
     out.extend(starts);
@@ -344,6 +394,9 @@ mod tests {
                 assert_eq!(*symbols.get(rows / 2), all[rows / 2]);
                 let whole = all.iter().all(|s| std::str::from_utf8(s).is_ok());
                 assert!(whole || !symbols.are_text());
+            }
+            if let Ok(symbols) = Symbols::open(13, PageBuf::copy_from(&bytes), rows) {
+                (0..rows).step_by(7).for_each(|row| drop(symbols.find(row)));
             }
             for cut in [0, 7, bytes.len() / 2, bytes.len() - 1] {
                 prop_assert!(Symbols::parse(13, PageBuf::copy_from(&bytes[..cut]), rows).is_err());

@@ -8,9 +8,9 @@
 //! distinct, or when the hash is so unlucky that the search would take long (values made to collide).
 
 /// A code for each row, and for each code the first row with its value.
-pub(super) struct Interned {
-    pub(super) codes: Vec<u16>,
-    pub(super) first_rows: Vec<u32>,
+pub(crate) struct Interned {
+    pub(crate) codes: Vec<u16>,
+    pub(crate) first_rows: Vec<u32>,
 }
 
 /// Slots looked at for one value before the search is given up.
@@ -23,7 +23,7 @@ const SAMPLE_ROWS: usize = 1024;
 const SAMPLED_ROWS_MIN: usize = 8 * SAMPLE_ROWS;
 
 /// The distinct values among `rows` rows (at most `distinct_max`, itself at most 65,536), by hash and equality of rows.
-pub(super) fn intern(
+pub(crate) fn intern(
     rows: usize,
     distinct_max: usize,
     hash_of: impl Fn(usize) -> u64,
@@ -101,13 +101,13 @@ fn grown(len: usize, first_rows: &[u32], hash_of: &impl Fn(usize) -> u64) -> Vec
 }
 
 /// A hash of a number: both halves of its product with an odd constant (2^64 divided by the golden ratio).
-pub(super) fn hash_u64(v: u64) -> u64 {
+pub(crate) fn hash_u64(v: u64) -> u64 {
     let p = u128::from(v ^ 0x243f_6a88_85a3_08d3) * 0x9e37_79b9_7f4a_7c15;
     (p >> 64) as u64 ^ p as u64
 }
 
 /// A hash of bytes, eight at a time.
-pub(super) fn hash_bytes(b: &[u8]) -> u64 {
+pub(crate) fn hash_bytes(b: &[u8]) -> u64 {
     let mut chunks = b.chunks_exact(8);
     let mut h = b.len() as u64;
     for c in &mut chunks {

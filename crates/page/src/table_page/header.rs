@@ -7,10 +7,11 @@
 //!    5  version of that kind         u8          8  type                           u8, see `DataType::tag`
 //!    6  flags, 0                     u16         9  precision of a decimal, or 0   u8
 //!    8  rows                         u32        10  scale of a decimal, or 0       u8
-//!   12  bytes of the page            u32        11  encoding                       u8, see `Encoding`
+//!   12  bytes of the page            u32        11  encoding                       u8, see `Encoding`, `crate::encoding`
 //!   16  LPID                         u64        12  bytes of a fixed value, or 0   u8
 //!   24  commit                       u64        13  bytes of a code, or 0          u8
-//!   32  table                        u32        14  flags: 1 has validity          u8
+//!   32  table                        u32        14  flags: 1 has validity,         u8
+//!                                                   2 has validity as runs
 //!   36  schema version               u32        15  0
 //!   40  columns                      u16        16  NULLs                          u32
 //!   42  0 (18 bytes)                            20  rows of the dictionary, or 0   u32
@@ -20,6 +21,9 @@
 //! ```
 //!
 //! All little-endian. What is 0 must be 0: a later version that gives it a meaning raises the version byte.
+//!
+//! Row pages have version 1. Column pages have version 1 if all their segments take whole bytes (encodings 1 to 5), else 2. A segment
+//! of encoding 6 and up is | validity | body |, each part from 64 on; its entry says 0 at 13 and from 20 on.
 
 use std::ops::Range;
 
@@ -28,10 +32,11 @@ use lode_base::checksum::{crc32c_seeded, seed_of};
 use lode_base::{CELL_BYTES, Lpid};
 
 use super::PageKind;
-use crate::DataType;
+use crate::{DataType, encoding};
 
 pub(super) const MAGIC: [u8; 4] = *b"LTAB";
 pub(super) const FLAG_VALIDITY: u8 = 1;
+pub(super) const FLAG_VALIDITY_RUNS: u8 = 2;
 pub(super) const HEADER_BYTES: usize = size_of::<Header>();
 pub(super) const ENTRY_BYTES: usize = size_of::<Entry>();
 const CHECKSUM_AT: usize = 60;
@@ -98,11 +103,27 @@ impl Encoding {
     }
 }
 
+/// Whole bytes, or an encoding of the table.
+#[derive(Clone, Copy)]
+pub(super) enum Held {
+    Whole(Encoding),
+    Encoded(&'static dyn encoding::Encoding),
+}
+
+impl std::fmt::Debug for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Whole(e) => e.fmt(f),
+            Self::Encoded(e) => f.write_str(e.name()),
+        }
+    }
+}
+
 /// The kind byte and the newest version of that kind.
 pub(super) const fn kind_tag(kind: PageKind) -> (u8, u8) {
     match kind {
         PageKind::Row => (1, 1),
-        PageKind::Column => (2, 1),
+        PageKind::Column => (2, 2),
     }
 }
 
@@ -145,14 +166,27 @@ impl Entry {
         Parts { validity, codes, offsets, data, bytes: end }
     }
 
-    /// Checks all that an entry says of its own column; where the segment lies is the page's business.
-    pub(super) fn check(&self, rows: u32) -> Result<(DataType, Encoding), &'static str> {
+    /// Checks all that an entry of a page of this version says of its own column; where the segment lies is the page's business.
+    pub(super) fn check(&self, rows: u32, version: u8) -> Result<(DataType, Held), &'static str> {
         let require = |ok: bool, what| if ok { Ok(()) } else { Err(what) };
         let t = DataType::from_tag(self.type_tag, self.precision, self.scale).ok_or("an unknown type")?;
-        let encoding = Encoding::from_tag(self.encoding).ok_or("an unknown encoding")?;
-        require(self.flags & !FLAG_VALIDITY == 0 && self.reserved == 0, "unknown flags of a column")?;
-        require(self.statistics == 0, "statistics of a later version")?;
+        require(self.reserved == 0 && self.statistics == 0, "statistics of a later version")?;
         require(self.nulls <= rows, "more NULLs than rows")?;
+        if let Some(encoding) = encoding::of_id(self.encoding).filter(|_| version > 1) {
+            let flags_ok = match self.flags {
+                0 => self.nulls == 0,
+                FLAG_VALIDITY | FLAG_VALIDITY_RUNS => self.nulls > 0,
+                _ => false,
+            };
+            require(flags_ok, "validity does not go with NULLs")?;
+            require(encoding.takes(t), "an encoding or width that the type does not have")?;
+            require(rows as usize <= encoding::ROWS_MAX, "more rows than an encoded column has")?;
+            let zero = u32::from(self.code_width) | self.dictionary_rows | self.data_bytes;
+            require(zero == 0, "unknown flags of a column")?;
+            return Ok((t, Held::Encoded(encoding)));
+        }
+        let encoding = Encoding::from_tag(self.encoding).ok_or("an unknown encoding")?;
+        require(self.flags & !FLAG_VALIDITY == 0, "unknown flags of a column")?;
         require((self.flags & FLAG_VALIDITY != 0) == (self.nulls > 0), "validity does not go with NULLs")?;
         let fixed = matches!(encoding, Encoding::Fixed | Encoding::FixedDictionary);
         let var = matches!(encoding, Encoding::Var | Encoding::VarDictionary);
@@ -177,7 +211,7 @@ impl Entry {
             u64::from(self.bytes) == self.parts(encoding, rows).bytes,
             "a segment not as long as its parts",
         )?;
-        Ok((t, encoding))
+        Ok((t, Held::Whole(encoding)))
     }
 }
 
