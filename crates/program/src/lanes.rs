@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use lode_page::packed::{Number, Packed, Scratch};
 use lode_page::{Column, DataType, Value, Values};
 
 use crate::ArithOp;
@@ -35,13 +36,13 @@ pub(crate) enum Strings<'a> {
     Const(Box<[u8]>),
     /// Offsets of the block's rows and one more, into `data`.
     Var {
-        offsets: &'a [u32],
-        data: &'a [u8],
+        offsets: Cow<'a, [u32]>,
+        data: Cow<'a, [u8]>,
     },
     Dict {
         codes: Codes<'a>,
-        offsets: &'a [u32],
-        data: &'a [u8],
+        offsets: Cow<'a, [u32]>,
+        data: Cow<'a, [u8]>,
     },
 }
 
@@ -141,8 +142,21 @@ impl<'a> Data<'a> {
             }
             Values::Var { offsets, data } => {
                 let offsets: &[u32] = offsets.try_values().expect("offsets were checked to be aligned");
-                Data::Bytes(Strings::Var { offsets: &offsets[rows.start..=rows.end], data })
+                let offsets = Cow::Borrowed(&offsets[rows.start..=rows.end]);
+                Data::Bytes(Strings::Var { offsets, data: Cow::Borrowed(data) })
             }
+            Values::Symbols(s) => {
+                let (offsets, data) = s.strings(rows);
+                Data::Bytes(Strings::Var { offsets: offsets.into(), data: data.into() })
+            }
+            Values::Packed(p) => match (column.data_type(), p.width()) {
+                (DataType::Real, _) => Data::F32(unpacked::<i32>(p, rows).map(|v| f32::from_bits(v as u32))),
+                (DataType::Double, _) => Data::F64(unpacked::<i64>(p, rows).map(|v| f64::from_bits(v as u64))),
+                (_, 2) => Data::I16(unpacked(p, rows)),
+                (_, 4) => Data::I32(unpacked(p, rows)),
+                (_, 8) => Data::I64(unpacked(p, rows)),
+                _ => Data::I128(unpacked(p, rows)),
+            },
             Values::Fixed { width, data } => {
                 macro_rules! lane {
                     ($variant:ident, $t:ty) => {{
@@ -174,6 +188,13 @@ impl<'a> Data<'a> {
             Data::F32(_) | Data::F64(_) | Data::Bytes(_) => unreachable!("only exact numbers are widened"),
         }
     }
+}
+
+/// These rows of packed numbers.
+fn unpacked<T: Number>(p: &Packed, rows: Range<usize>) -> Lane<'static, T> {
+    let mut out = vec![T::zeroed(); rows.len()];
+    p.read(rows.start, &mut out, &mut Scratch::default());
+    Lane::Slice(out.into())
 }
 
 /// Integers become as wide as it takes to hold any result; decimals were checked to have the digits.

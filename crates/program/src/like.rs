@@ -98,6 +98,25 @@ impl Pattern {
         }
     }
 
+    /// Texts that every text that matches has in it.
+    pub(crate) fn literals(&self) -> Vec<&[u8]> {
+        let mut all = match self {
+            Self::Exact(b) | Self::Prefix(b) | Self::Suffix(b) => vec![&**b],
+            Self::Contains(finder) => vec![finder.needle()],
+            Self::Whole(piece) => piece.literals().collect(),
+            Self::General { head, middles, tail } => {
+                let mut all: Vec<&[u8]> = head.literals().chain(tail.literals()).collect();
+                all.extend(middles.iter().filter_map(|m| match m {
+                    Middle::Literal(finder) => Some(finder.needle()),
+                    Middle::Bits(_) => None,
+                }));
+                all
+            }
+        };
+        all.retain(|b| !b.is_empty());
+        all
+    }
+
     /// The text that is the only one to match, if there is one.
     pub(crate) fn exact(&self) -> Option<&[u8]> {
         if let Self::Exact(b) = self { Some(b) } else { None }
@@ -167,6 +186,13 @@ fn char_bytes(lead: u8) -> usize {
 }
 
 impl Piece {
+    fn literals(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().filter_map(|part| match part {
+            Part::Literal(b) => Some(&**b),
+            Part::Any(_) => None,
+        })
+    }
+
     /// Where this ends when it stands at the start of `text`.
     fn at_start(&self, text: &[u8]) -> Option<usize> {
         let mut at = 0;

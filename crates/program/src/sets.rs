@@ -70,6 +70,13 @@ impl IntSet {
         }
     }
 
+    /// The values that lie in `range`.
+    pub(crate) fn within(&self, range: RangeInclusive<i128>) -> &[i128] {
+        let from = self.sorted.partition_point(|v| v < range.start());
+        let to = self.sorted.partition_point(|v| v <= range.end());
+        &self.sorted[from..to.max(from)]
+    }
+
     /// Whether a value of the set lies in `range`.
     pub(crate) fn meets(&self, range: RangeInclusive<i128>) -> bool {
         let at = self.sorted.partition_point(|v| v < range.start());

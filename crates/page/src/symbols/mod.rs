@@ -203,28 +203,49 @@ impl Symbols {
         out.truncate(end);
     }
 
-    /// The strings of these rows.
+    /// The strings of these rows, as a column has them.
     pub(crate) fn expand(&self, rows: Range<usize>) -> Values {
         let mut offsets = PageBufMut::scratch((rows.len() + 1) * 4);
-        let ends: &mut [u32] = bytemuck::cast_slice_mut(&mut offsets);
+        let mut data = PageBufMut::with_capacity(self.share(&rows));
+        let ends = bytemuck::cast_slice_mut(&mut offsets);
+        self.write(rows, ends, |strings| data.extend_from_slice(strings));
+        Values::Var { offsets: offsets.freeze(), data: data.freeze() }
+    }
+
+    /// The strings of these rows: offsets, one more than rows, and bytes.
+    ///
+    /// # Panics
+    /// When there are fewer rows.
+    pub fn strings(&self, rows: Range<usize>) -> (Vec<u32>, Vec<u8>) {
+        let (mut ends, mut data) = (vec![0; rows.len() + 1], Vec::with_capacity(self.share(&rows)));
+        self.write(rows, &mut ends, |strings| data.extend_from_slice(strings));
+        (ends, data)
+    }
+
+    /// Bytes that strings of some rows take, about.
+    fn share(&self, rows: &Range<usize>) -> usize {
+        (self.string_bytes as u64 * rows.len() as u64 / self.rows.max(1) as u64) as usize + 64
+    }
+
+    /// Writes offsets of these rows, and gives the strings to `put`, block by block.
+    fn write(&self, rows: Range<usize>, ends: &mut [u32], mut put: impl FnMut(&[u8])) {
         ends[0] = 0;
-        // Room for a block at a time: strings take what they take, not the eightfold of their codes.
-        let share = self.string_bytes as u64 * rows.len() as u64 / self.rows.max(1) as u64;
-        let mut data = PageBufMut::with_capacity(share as usize);
         let (mut room, mut at, first) = (Vec::new(), 0, rows.start);
         let mut row = rows.start;
         while row < rows.end {
             let end = ((row / BLOCK_ROWS + 1) * BLOCK_ROWS).min(rows.end);
-            room.resize(((self.codes_of(&(row..end)) + 1) * SYMBOL_BYTES_MAX).max(room.len()), 0);
+            let most = (self.codes_of(&(row..end)) + 1) * SYMBOL_BYTES_MAX;
+            if room.len() < most {
+                room.resize(most, 0);
+            }
             let mut here = 0;
             self.each(row..end, |row, codes| {
                 here = self.table.expand(codes, &mut room, here);
                 ends[row - first + 1] = (at + here) as u32;
             });
-            data.extend_from_slice(&room[..here]);
+            put(&room[..here]);
             (row, at) = (end, at + here);
         }
-        Values::Var { offsets: offsets.freeze(), data: data.freeze() }
     }
 
     /// Codes of these rows.

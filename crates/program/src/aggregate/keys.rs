@@ -192,6 +192,23 @@ impl KeyColumn {
                     out.push(n);
                 }
             }
+            // The value of a run is looked up once.
+            Values::Packed(p) if p.is_runs() && column.validity().is_none() => {
+                let (ends, numbers) = p.runs().expect("they are runs");
+                let values = Values::Fixed { width: p.width(), data: numbers };
+                let each = Column::new(self.data_type, ends.len(), None, values).expect("one number a run");
+                let first = ends.partition_point(|&end| end as usize <= from);
+                let mut row = from;
+                for run in first..ends.len() {
+                    if row >= to {
+                        break;
+                    }
+                    let Some(&n) = self.numbers(&each, run, run + 1, max).first() else { break };
+                    let end = (ends[run] as usize).min(to);
+                    out.resize(out.len() + (end - row), n);
+                    row = end;
+                }
+            }
             _ => match Data::of(column, from..to) {
                 Data::I16(l) => self.of_ints(&l, |v| v.into(), from, is_null, max, &mut out),
                 Data::I32(l) => self.of_ints(&l, |v| v.into(), from, is_null, max, &mut out),

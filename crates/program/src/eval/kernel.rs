@@ -42,7 +42,7 @@ fn zip<T: Copy>(a: &[T], b: &[T], active: &[u64], out: &mut [u64], f: impl Fn(T,
 }
 
 /// Bits of `f` over rows, only for those that `active` asks for.
-fn rows(active: &[u64], out: &mut [u64], f: impl Fn(usize) -> bool) {
+pub(super) fn rows(active: &[u64], out: &mut [u64], f: impl Fn(usize) -> bool) {
     for (i, (&a, o)) in active.iter().zip(out).enumerate() {
         let mut word = 0;
         bits::each(a, |bit| word |= u64::from(f(i * 64 + bit)) << bit);
@@ -50,7 +50,7 @@ fn rows(active: &[u64], out: &mut [u64], f: impl Fn(usize) -> bool) {
     }
 }
 
-fn invert(out: &mut [u64]) {
+pub(super) fn invert(out: &mut [u64]) {
     out.iter_mut().for_each(|w| *w = !*w);
 }
 

@@ -4,13 +4,17 @@
 //!   conjunct by conjunct, cheap ones first; each looks only at rows that are left
 //!     column ─► typed slice ─► test, comparison ─► bits (truth, known) ─► AND, OR, NOT ─► rows left
 //!     dictionary ─► evaluated once a distinct value ─► mapped through the codes
+//!     packed numbers ─► once a run, or the constant less a block's least number ─► compared with packed offsets
+//!     codes of symbols ─► a search looks at codes, and expands only strings that may match
 //! ```
 //!
 //! Columns are asked for when the first predicate needs them, and no more once no row is left.
 //! Invariant: what a source gives is compared with the schema before anything else looks at it.
 
 mod dictionary;
+mod encoded;
 mod kernel;
+mod symbols;
 pub(crate) mod predicate;
 pub(crate) mod value;
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use lode_page::{Column, Values};
 
 use super::value::evaluate;
-use super::{Columns, Meter, dictionary, kernel};
+use super::{Columns, Meter, dictionary, encoded, kernel};
 use crate::CompareOp;
 use crate::bits::{self, Tri};
 use crate::plan::{Node, Pred, Test, Val};
@@ -130,6 +130,11 @@ impl<C: Columns> Run<'_, C> {
     }
 
     fn test(&self, value: &Val, test: &Test, held: &[(u16, Column)], active: &[u64], truth: &mut [u64]) {
+        if let Val::Column(c) = value
+            && encoded::test(test, find(held, *c), active, truth)
+        {
+            return;
+        }
         let whole = match value {
             Val::Column(c) => !is_coded(find(held, *c)),
             _ => false,
@@ -154,8 +159,9 @@ fn count(words: &[u64]) -> usize {
     words.iter().map(|w| w.count_ones() as usize).sum()
 }
 
+/// Whether values are made for each block, and not borrowed for all of them.
 fn is_coded(c: &Column) -> bool {
-    matches!(c.values(), Values::Dict { .. })
+    matches!(c.values(), Values::Dict { .. } | Values::Packed(_) | Values::Symbols(_))
 }
 
 fn find(held: &[(u16, Column)], column: u16) -> &Column {

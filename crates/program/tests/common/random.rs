@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use lode_base::PageBuf;
+use lode_base::{CommitNo, ExtentId, PageBuf, TableId};
+use lode_page::{EncodingChoice, PageKind, PageMeta, decode_page, encode_as};
 use lode_page::{Column, DataType, Value, Values};
 use lode_program::{ArithOp, CompareOp, Expr};
 
@@ -178,9 +179,30 @@ pub(crate) fn column(rng: &mut Rng, t: DataType, rows: usize) -> Column {
         return Column::new(t, rows, validity, Values::Dict { code_width, codes, dictionary })
             .expect("good codes");
     }
-    let values: Vec<Value> = (0..rows).map(|_| one(rng)).collect();
+    let mut values: Vec<Value> = (0..rows).map(|_| one(rng)).collect();
+    if rng.one_in(3) {
+        (1..rows).for_each(|row| {
+            if !rng.one_in(9) {
+                values[row] = values[row - 1].clone();
+            }
+        });
+    }
     let c = plain(rng, t, &values);
-    Column::new(t, rows, validity, c.values().clone()).expect("a good column")
+    let c = Column::new(t, rows, validity, c.values().clone()).expect("a good column");
+    if rng.one_in(2) { encoded(rng, &c) } else { c }
+}
+
+/// The column as it comes out of a page that has it in a random encoding.
+fn encoded(rng: &mut Rng, c: &Column) -> Column {
+    let choices: Vec<EncodingChoice> = EncodingChoice::names()
+        .map(|name| EncodingChoice::named(name).expect("a name of the table"))
+        .filter(|choice| choice.takes(c.data_type()))
+        .collect();
+    let lpid = ExtentId::new(1).expect("an extent").page(0);
+    let (table, kind, commit) = (TableId::new(1), PageKind::Column, CommitNo::new(0));
+    let meta = PageMeta { lpid, table, schema_version: 1, kind, commit };
+    let page = encode_as(&meta, &[c.clone()], &[rng.pick(&choices)], usize::MAX).expect("it fits a page");
+    decode_page(lpid, &page).expect("what was encoded").1.remove(0)
 }
 
 /// A random predicate over columns of [`TYPES`].
