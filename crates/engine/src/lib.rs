@@ -51,8 +51,8 @@ pub use snapshot::Snapshot;
 pub use statistics::TableStatistics;
 pub use store::LinkStats;
 pub use table::{
-    COLUMNS_MAX, ColumnDef, Constraint, INDEX_COLUMNS_DEFAULT, IndexDef, IndexKind, Layout, OnDelete,
-    RowAddress, Rule, Table, TableDef, TableOptions,
+    COLUMNS_MAX, ColumnDef, Constraint, Encodings, INDEX_COLUMNS_DEFAULT, IndexDef, IndexKind, Layout,
+    OnDelete, RowAddress, Rule, Table, TableDef, TableOptions,
 };
 pub use transaction::{Durability, Range, Savepoint, Transaction};
 pub use tree::{Csn, Cursor, KEY_BYTES_MAX, Tree, TreeLoad, Value};

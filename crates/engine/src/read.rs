@@ -139,9 +139,8 @@ pub(crate) fn keep_column(
     // A small part of a large buffer would keep all of it alive.
     let alone = segment.memory_bytes() <= 2 * segment.len();
     let segment = if alone { segment } else { PageBuf::copy_from(&segment) };
-    let held_bytes = segment.memory_bytes();
-    let column = page.decode(usize::from(c), segment)?;
-    let held_bytes = held_bytes.max(column.link_bytes());
+    let column = page.decode(usize::from(c), segment.clone())?;
+    let held_bytes = column.memory_bytes(&segment);
     let (pool, commit) = (&snapshot.shared().pool, snapshot.commit());
     pool.insert(page.meta().lpid, Part::Column(c), commit, Frame::Column(column.clone()), held_bytes);
     Ok(column)

@@ -8,11 +8,12 @@
 //! Invariants: an extent belongs to one table and appears in it once; its live pages are at most its used ones; every
 //! mapped page of an extent lies below its used count.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use lode_base::{EXTENT_PAGES, ExtentId, Lpid, TableId};
 use lode_command::PageRange;
-use lode_page::{ColumnType, DataType, Schema};
+use lode_page::{ColumnType, DataType, EncodingChoice, Schema};
 use lode_program::IndexRule;
 use serde::{Deserialize, Serialize};
 
@@ -121,6 +122,30 @@ pub struct TableOptions {
     pub layout: Layout,
     /// The columns of its page index. When a table is created without any, it gets the default ones.
     pub page_index: Vec<u16>,
+    /// How the columns of its column pages are encoded.
+    #[serde(default, skip_serializing_if = "Encodings::is_auto")]
+    pub encoding: Encodings,
+}
+
+/// How the columns of column pages are encoded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Encodings {
+    /// Columns of which nothing else is said.
+    pub all: EncodingChoice,
+    /// Columns by their numbers.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub columns: BTreeMap<u16, EncodingChoice>,
+}
+
+impl Encodings {
+    /// How one column is encoded.
+    pub fn of(&self, column: u16) -> EncodingChoice {
+        self.columns.get(&column).copied().unwrap_or(self.all)
+    }
+
+    fn is_auto(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Which kind of pages a table has.
@@ -459,6 +484,16 @@ impl TableDef {
             [("the primary key", &self.primary_key), ("the page index", &self.options.page_index)]
         {
             check_columns(&self.name, what, list, columns)?;
+        }
+        let encodings = &self.options.encoding;
+        let listed: Vec<u16> = encodings.columns.keys().copied().collect();
+        check_columns(&self.name, "the encoding", &listed, columns)?;
+        for (i, c) in (0u16..).zip(&self.columns) {
+            if !encodings.of(i).takes(c.ty.data_type) {
+                let (name, t) = (encodings.of(i).name(), c.ty.data_type);
+                let what = format!("column \"{}\" is {t}, which cannot have the encoding {name}", c.name);
+                return Err(EngineError::invalid(&self.name, what));
+            }
         }
         for (i, c) in self.constraints.iter().enumerate() {
             let what = format!("the constraint \"{}\"", c.name);

@@ -350,7 +350,10 @@ mod tests {
         core.abort(group, full(), |_| {});
         for slot in slots {
             let outcome = slot.take().expect("it is over");
-            assert!(matches!(outcome, Err(CommandError::MediumFull(_))), "it was answered as if it were durable");
+            assert!(
+                matches!(outcome, Err(CommandError::MediumFull(_))),
+                "it was answered as if it were durable"
+            );
         }
         core.check_invariants();
         // The next group goes on.

@@ -287,6 +287,7 @@ impl PageAccess for UnitAccess<'_> {
     fn charge(&self, placement: ScanPlacement, cost: &PageCost) {
         let Some(m) = self.core.medium.model() else { return };
         let c = &m.profile().cores;
+        m.unpack(cost.unpacked_bytes);
         let mut cycles = u64::from(if cost.looked_up { c.lookup_cycles } else { 0 });
         cycles += u64::from(if cost.index { c.index_cycles } else { 0 });
         cycles += u64::from(if cost.read { c.page_cycles } else { 0 });

@@ -124,6 +124,35 @@ impl Column {
         values + self.validity.as_ref().map_or(0, |v| v.len())
     }
 
+    /// Bytes of memory that it keeps in use, decoded from `segment`: the segment, if a part of it is shared, and all that is not.
+    pub fn memory_bytes(&self, segment: &PageBuf) -> usize {
+        let (mut shared, mut own) = (false, 0);
+        self.each_buffer(&mut |b| match segment.as_ptr_range().contains(&b.as_ptr()) {
+            true => shared = true,
+            false => own += b.memory_bytes(),
+        });
+        own + if shared { segment.memory_bytes() } else { 0 }
+    }
+
+    fn each_buffer(&self, f: &mut impl FnMut(&PageBuf)) {
+        if let Some(v) = &self.validity {
+            f(v);
+        }
+        match &self.values {
+            Values::Bits(b) | Values::Fixed { data: b, .. } => f(b),
+            Values::Var { offsets, data } => {
+                f(offsets);
+                f(data);
+            }
+            Values::Dict { codes, dictionary, .. } => {
+                f(codes);
+                dictionary.each_buffer(f);
+            }
+            Values::Packed(p) => f(p.body()),
+            Values::Symbols(s) => f(s.body()),
+        }
+    }
+
     /// Bytes of the column once it is unpacked.
     pub fn unpacked_bytes(&self) -> usize {
         match &self.values {

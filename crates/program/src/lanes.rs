@@ -151,7 +151,9 @@ impl<'a> Data<'a> {
             }
             Values::Packed(p) => match (column.data_type(), p.width()) {
                 (DataType::Real, _) => Data::F32(unpacked::<i32>(p, rows).map(|v| f32::from_bits(v as u32))),
-                (DataType::Double, _) => Data::F64(unpacked::<i64>(p, rows).map(|v| f64::from_bits(v as u64))),
+                (DataType::Double, _) => {
+                    Data::F64(unpacked::<i64>(p, rows).map(|v| f64::from_bits(v as u64)))
+                }
                 (_, 2) => Data::I16(unpacked(p, rows)),
                 (_, 4) => Data::I32(unpacked(p, rows)),
                 (_, 8) => Data::I64(unpacked(p, rows)),

@@ -6,6 +6,8 @@
 //!   Fixed decimal   ─► Decimal128             the page's bytes at width 16, widened below it
 //!   Var             ─► Utf8View, BinaryView   one view a row into the page's data
 //!   Dict            ─► the dictionary's array once, then gathered by code
+//!   Packed          ─► unpacked into the array, decimals at their 16 bytes at once
+//!   Symbols         ─► expanded once, then one view a row
 //! ```
 //!
 //! Where Arrow's width is the page's, an array shares the page's buffer, which lives as long as the array.
@@ -26,6 +28,7 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::arrow::error::ArrowError;
 use lode_base::{PageBuf, PageBufMut};
+use lode_page::packed::{Number, Packed, Scratch};
 use lode_page::{Column, DataType, PageError, Values};
 
 use crate::error::arrow_sqlstate;
@@ -114,16 +117,30 @@ fn values_to_arrow(
                 unreachable!("a checked {t} column is not of fixed width")
             }
         },
-        Values::Var { offsets, data } => {
-            let offsets = OffsetBuffer::new(ScalarBuffer::<i32>::from(shared(offsets)));
-            if t == DataType::Text {
-                let strings = StringArray::try_new(offsets, shared(data), nulls)?;
-                Ok(Arc::new(StringViewArray::from(&strings)))
-            } else {
-                let strings = BinaryArray::try_new(offsets, shared(data), nulls)?;
-                Ok(Arc::new(BinaryViewArray::from(&strings)))
-            }
+        Values::Var { offsets, data } => views(t, shared(offsets), shared(data), nulls),
+        Values::Symbols(s) => {
+            let (offsets, data) = s.strings(0..rows);
+            views(t, Buffer::from_vec(offsets), Buffer::from_vec(data), nulls)
         }
+        Values::Packed(p) => match t {
+            DataType::SmallInt => numbers::<Int16Type>(p, nulls),
+            DataType::Integer => numbers::<Int32Type>(p, nulls),
+            DataType::Date => numbers::<Date32Type>(p, nulls),
+            DataType::BigInt => numbers::<Int64Type>(p, nulls),
+            DataType::Timestamp => numbers::<TimestampMicrosecondType>(p, nulls),
+            DataType::Decimal { precision, scale } => {
+                let array = Decimal128Array::try_new(unpacked(p), nulls)?;
+                Ok(Arc::new(array.with_precision_and_scale(precision, scale as i8)?))
+            }
+            // Their numbers are their bits.
+            DataType::Real | DataType::Double => {
+                let plain = Values::Fixed { width: p.width(), data: p.unpack(0..rows) };
+                values_to_arrow(t, rows, &plain, nulls)
+            }
+            DataType::Boolean | DataType::Text | DataType::Bytea => {
+                unreachable!("a checked {t} column is not of packed numbers")
+            }
+        },
         Values::Dict { code_width, codes, dictionary } => {
             let dictionary = to_arrow(dictionary)?;
             match code_width {
@@ -146,6 +163,37 @@ fn bits(b: &PageBuf, rows: usize) -> BooleanBuffer {
 fn widen<T: Copy + Into<i128>>(narrow: Option<&[T]>) -> ScalarBuffer<i128> {
     let narrow = narrow.expect("a checked column's data is aligned");
     narrow.iter().map(|&v| v.into()).collect::<Vec<i128>>().into()
+}
+
+/// Offsets and bytes of strings as an array of views.
+fn views(
+    t: DataType,
+    offsets: Buffer,
+    data: Buffer,
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef, ArrowError> {
+    let offsets = OffsetBuffer::new(ScalarBuffer::<i32>::from(offsets));
+    if t == DataType::Text {
+        let strings = StringArray::try_new(offsets, data, nulls)?;
+        Ok(Arc::new(StringViewArray::from(&strings)))
+    } else {
+        let strings = BinaryArray::try_new(offsets, data, nulls)?;
+        Ok(Arc::new(BinaryViewArray::from(&strings)))
+    }
+}
+
+/// Packed numbers at the width that Arrow has.
+fn unpacked<N: Number + ArrowNativeType>(p: &Packed) -> ScalarBuffer<N> {
+    let mut out = vec![N::zeroed(); p.rows()];
+    p.read(0, &mut out, &mut Scratch::default());
+    out.into()
+}
+
+fn numbers<T: ArrowPrimitiveType<Native: Number>>(
+    p: &Packed,
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef, ArrowError> {
+    Ok(Arc::new(PrimitiveArray::<T>::try_new(unpacked(p), nulls)?))
 }
 
 fn fixed<T: ArrowPrimitiveType>(data: &PageBuf, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {

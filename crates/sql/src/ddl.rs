@@ -10,9 +10,10 @@ use datafusion::sql::sqlparser::ast::{
     Value,
 };
 use lode_engine::{
-    ColumnDef, EngineError, IndexDef, IndexKind, Layout, Snapshot, TableDef, TableOptions, WriteTxn,
+    ColumnDef, Encodings, EngineError, IndexDef, IndexKind, Layout, Snapshot, TableDef, TableOptions,
+    WriteTxn,
 };
-use lode_page::ColumnType;
+use lode_page::{ColumnType, EncodingChoice};
 
 use crate::constraints::{self, Declared};
 use crate::dml::{Checks, column_numbers, find_table, load};
@@ -207,6 +208,7 @@ fn table_def(
     let primary_key = numbers(&key)?;
     let mut layout = Layout::Auto;
     let mut page_index = Vec::new();
+    let mut encoding = Encodings::default();
     for (option, value) in table_options(options)? {
         match option.as_str() {
             "layout" => {
@@ -215,7 +217,7 @@ fn table_def(
                     "column" => Layout::Column,
                     "auto" => Layout::Auto,
                     other => {
-                        return Err(SqlError::Invalid(format!(
+                        return Err(SqlError::BadOption(format!(
                             "layout cannot be '{other}': expected row, column or auto"
                         )));
                     }
@@ -226,9 +228,10 @@ fn table_def(
                     value.split(',').map(|c| c.trim().to_owned()).filter(|c| !c.is_empty()).collect();
                 page_index = numbers(&names)?;
             }
+            "encoding" => encoding = encodings(&columns, &value, &number)?,
             other => {
-                return Err(SqlError::Invalid(format!(
-                    "there is no table option \"{other}\": expected layout or page_index"
+                return Err(SqlError::BadOption(format!(
+                    "there is no table option \"{other}\": expected layout, page_index or encoding"
                 )));
             }
         }
@@ -240,9 +243,55 @@ fn table_def(
         name,
         columns,
         primary_key,
-        options: TableOptions { layout, page_index },
+        options: TableOptions { layout, page_index, encoding },
         constraints: Vec::new(),
     })
+}
+
+/// `encoding = 'for'` for all columns, or `encoding = 'a for, b fsst'` for some.
+fn encodings(
+    columns: &[ColumnDef],
+    value: &str,
+    number: &impl Fn(&str) -> Result<u16, SqlError>,
+) -> Result<Encodings, SqlError> {
+    let named = |name: &str| {
+        EncodingChoice::named(&name.to_ascii_lowercase()).ok_or_else(|| {
+            let names: Vec<_> = EncodingChoice::names().collect();
+            let (last, others) = names.split_last().expect("there are encodings");
+            let expected = format!("{} or {last}", others.join(", "));
+            SqlError::BadOption(format!("encoding cannot be '{name}': expected {expected}"))
+        })
+    };
+    let mut encodings = Encodings::default();
+    let parts: Vec<&str> = value.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+    for part in &parts {
+        match part.rsplit_once(char::is_whitespace) {
+            None if parts.len() == 1 => encodings.all = named(part)?,
+            None => {
+                let what =
+                    format!("encoding cannot be '{value}': expected one name, or a column and a name each");
+                return Err(SqlError::BadOption(what));
+            }
+            Some((column, name)) => {
+                let column = number(column.trim())?;
+                if encodings.columns.insert(column, named(name)?).is_some() {
+                    let column = &columns[usize::from(column)].name;
+                    return Err(SqlError::BadOption(format!("column \"{column}\" has two encodings")));
+                }
+            }
+        }
+    }
+    for (i, c) in (0u16..).zip(columns) {
+        if !encodings.of(i).takes(c.ty.data_type) {
+            return Err(SqlError::BadOption(format!(
+                "column \"{}\" is {}, which cannot have the encoding '{}'",
+                c.name,
+                c.ty.data_type,
+                encodings.of(i).name()
+            )));
+        }
+    }
+    Ok(encodings)
 }
 
 fn table_options(options: &CreateTableOptions) -> Result<Vec<(String, String)>, SqlError> {
@@ -385,8 +434,15 @@ pub(crate) fn create_statement(def: &TableDef, snapshot: &Snapshot) -> String {
     };
     let name = ObjectName::from(vec![Ident::with_quote('"', &def.name)]);
     let page_index = list(&def.options.page_index).join(",").replace('\'', "''");
+    let encodings = &def.options.encoding;
+    let each = encodings.columns.iter().map(|(&c, e)| format!("{} {}", list(&[c])[0], e.name()));
+    let encoding = match (each.collect::<Vec<_>>(), encodings.all) {
+        (each, EncodingChoice::Auto) if each.is_empty() => String::new(),
+        (each, all) if each.is_empty() => format!(", encoding = '{}'", all.name()),
+        (each, _) => format!(", encoding = '{}'", each.join(", ").replace('\'', "''")),
+    };
     format!(
-        "CREATE TABLE {name} (\n{}\n) WITH (layout = '{layout}', page_index = '{page_index}')",
+        "CREATE TABLE {name} (\n{}\n) WITH (layout = '{layout}', page_index = '{page_index}'{encoding})",
         lines.join(",\n")
     )
 }

@@ -36,6 +36,9 @@ pub enum SqlError {
     /// The statement contradicts the catalog, its types or its values.
     #[error("{0}")]
     Invalid(String),
+    /// An option that there is not, or a value that it cannot have.
+    #[error("{0}")]
+    BadOption(String),
     /// A column that its table does not have.
     #[error("table \"{table}\" has no column \"{column}\"")]
     NoColumn {
@@ -178,6 +181,7 @@ impl SqlError {
             Self::ColumnTwice { .. } => "42701",
             Self::Query { state, .. } | Self::BadValue { state, .. } => state,
             Self::Invalid(_) => "42000",
+            Self::BadOption(_) => "22023",
         }
     }
 

@@ -11,7 +11,9 @@ use std::collections::VecDeque;
 
 use lode_base::{CommitNo, Lpid, PageBuf, TableId};
 use lode_command::Align;
-use lode_page::{Column, PageError, PageKind, PageMeta, TablePage, encode, ops};
+use lode_page::encoding::ROWS_MAX;
+use lode_page::packed::BLOCK_ROWS;
+use lode_page::{Column, EncodingChoice, PageError, PageKind, PageMeta, TablePage, encode_as, ops};
 
 use crate::{EngineError, Layout, Table};
 
@@ -20,6 +22,9 @@ const ROW_PAGE_BYTES: usize = 8 << 10;
 /// A column page's bytes.
 const COLUMN_PAGE_BYTES: usize = 1 << 20;
 
+/// Bytes in memory of the rows of an encoded page: a loader holds as many, however small the page becomes.
+const ENCODED_MEMORY_BYTES: usize = 16 << 20;
+
 /// What a cut depends on.
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
@@ -27,6 +32,8 @@ pub(super) struct Shape {
     name: String,
     schema_version: u32,
     types: Vec<lode_page::DataType>,
+    /// How columns are encoded, in their order; empty where all take whole bytes.
+    encodings: Vec<EncodingChoice>,
     pub(super) kind: PageKind,
     pub(super) limit_bytes: usize,
     page_bytes_max: usize,
@@ -39,11 +46,16 @@ impl Shape {
             PageKind::Row => ROW_PAGE_BYTES.max(4 * TablePage::prefix_bytes(types.len())),
             PageKind::Column => COLUMN_PAGE_BYTES,
         };
+        let mut encodings: Vec<_> = (0..types.len() as u16).map(|c| t.def().options.encoding.of(c)).collect();
+        if kind == PageKind::Row || encodings.iter().all(|&e| e == EncodingChoice::Plain) {
+            encodings.clear();
+        }
         Self {
             table: t.id(),
             name: t.name().into(),
             schema_version: t.schema().version,
             types,
+            encodings,
             kind,
             limit_bytes: wanted.min(page_bytes_max),
             page_bytes_max,
@@ -71,7 +83,7 @@ impl Shape {
     ) -> Result<PageBuf, PageError> {
         let (table, schema_version) = (self.table, self.schema_version);
         let meta = PageMeta { lpid, table, schema_version, kind: self.kind, commit: CommitNo::new(0) };
-        encode(&meta, columns, limit_bytes)
+        encode_as(&meta, columns, &self.encodings, limit_bytes)
     }
 }
 
@@ -147,7 +159,18 @@ impl Cutter {
         let room = self.shape.limit_bytes
             - TablePage::prefix_bytes(self.shape.types.len()).min(self.shape.limit_bytes / 2);
         // An estimate that is a little low costs less than a page that must be cut again.
-        ((room as f64 * 0.92 / row_bytes.max(0.01)) as usize).max(1)
+        let rows = ((room as f64 * 0.92 / row_bytes.max(0.01)) as usize).max(1);
+        match self.shape.encodings.is_empty() {
+            true => rows,
+            false => self.encoded_rows(rows),
+        }
+    }
+
+    /// So many rows, or as many as an encoded page may have; whole blocks, which leave no lines half empty.
+    fn encoded_rows(&self, rows: usize) -> usize {
+        let memory = self.parts.front().map_or(1, |part| bytes_of(part) / part[0].rows());
+        let rows = rows.min(ROWS_MAX).min(ENCODED_MEMORY_BYTES / memory.max(1)).max(1);
+        if rows < 4 * BLOCK_ROWS { rows } else { rows / BLOCK_ROWS * BLOCK_ROWS }
     }
 
     /// Cuts one page, the first.
@@ -243,7 +266,11 @@ mod tests {
     use lode_page::{ColumnBuilder, ColumnType, DataType, Value, decode_page};
 
     use super::*;
-    use crate::{ColumnDef, TableDef, TableOptions};
+    use crate::{ColumnDef, Encodings, TableDef, TableOptions};
+
+    fn plain() -> Encodings {
+        Encodings { all: EncodingChoice::Plain, ..Encodings::default() }
+    }
 
     fn table(layout: Layout) -> Table {
         let column = |name: &str, data_type| ColumnDef {
@@ -256,7 +283,7 @@ mod tests {
             name: "t".into(),
             columns: vec![column("k", DataType::BigInt), column("s", DataType::Text)],
             primary_key: Vec::new(),
-            options: TableOptions { layout, page_index: Vec::new() },
+            options: TableOptions { layout, encoding: plain(), ..TableOptions::default() },
             constraints: Vec::new(),
         };
         Table::new(TableId::new(1), def, Vec::new(), Vec::new(), crate::catalog::root_lpid())

@@ -8,9 +8,11 @@
 //!
 //! Invariant: two keys are equal, or ordered, as their bytes are. Key columns hold no NULL.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::hash::Hasher;
 
+use lode_base::PageBuf;
 use lode_page::{Column, DataType, Value, Values};
 
 /// Characters or bytes of a string that a message shows.
@@ -23,8 +25,8 @@ pub(crate) struct KeyReader<'a> {
 
 enum Part<'a> {
     Bits(&'a [u8]),
-    Fixed { data_type: DataType, width: usize, data: &'a [u8] },
-    Var { offsets: &'a [u32], data: &'a [u8] },
+    Fixed { data_type: DataType, width: usize, data: PageBuf },
+    Var { offsets: Cow<'a, [u32]>, data: Cow<'a, [u8]> },
     Dict { code_width: u8, codes: &'a [u8], dictionary: Box<Part<'a>> },
 }
 
@@ -57,10 +59,19 @@ impl<'a> Part<'a> {
         match c.values() {
             Values::Bits(b) => Self::Bits(b),
             Values::Fixed { width, data } => {
-                Self::Fixed { data_type: c.data_type(), width: (*width).into(), data }
+                Self::Fixed { data_type: c.data_type(), width: (*width).into(), data: data.clone() }
             }
             Values::Var { offsets, data } => {
-                Self::Var { offsets: offsets.try_values().expect("offsets were checked to be aligned"), data }
+                let offsets: &[u32] = offsets.try_values().expect("offsets were checked to be aligned");
+                Self::Var { offsets: offsets.into(), data: Cow::Borrowed(data) }
+            }
+            Values::Symbols(s) => {
+                let (offsets, data) = s.strings(0..s.rows());
+                Self::Var { offsets: offsets.into(), data: data.into() }
+            }
+            Values::Packed(p) => {
+                let data = p.unpack(0..p.rows());
+                Self::Fixed { data_type: c.data_type(), width: p.width().into(), data }
             }
             Values::Dict { code_width, codes, dictionary } => {
                 Self::Dict { code_width: *code_width, codes, dictionary: Box::new(Self::new(dictionary)) }
@@ -72,23 +83,7 @@ impl<'a> Part<'a> {
         match self {
             Self::Bits(b) => out.push(b[row / 8] >> (row % 8) & 1),
             Self::Fixed { data_type, width, data } => {
-                let b = &data[row * width..(row + 1) * width];
-                match data_type {
-                    DataType::Decimal { .. } => {
-                        let flipped = signed(b) as u128 ^ 1 << 127;
-                        out.extend_from_slice(&flipped.to_be_bytes());
-                    }
-                    t => {
-                        let floats = matches!(t, DataType::Real | DataType::Double);
-                        let start = out.len();
-                        out.extend(b.iter().rev());
-                        let negative = out[start] & 0x80 != 0;
-                        match floats && negative {
-                            true => out[start..].iter_mut().for_each(|b| *b = !*b),
-                            false => out[start] ^= 0x80,
-                        }
-                    }
-                }
+                append_number(*data_type, &data[row * width..(row + 1) * width], out);
             }
             Self::Var { offsets, data } => {
                 for &b in &data[offsets[row] as usize..offsets[row + 1] as usize] {
@@ -103,6 +98,26 @@ impl<'a> Part<'a> {
             Self::Dict { codes, dictionary, .. } => {
                 let code = u16::from_le_bytes([codes[2 * row], codes[2 * row + 1]]);
                 dictionary.append(code.into(), out);
+            }
+        }
+    }
+}
+
+/// Adds the number in these little-endian bytes.
+fn append_number(t: DataType, b: &[u8], out: &mut Vec<u8>) {
+    match t {
+        DataType::Decimal { .. } => {
+            let flipped = signed(b) as u128 ^ 1 << 127;
+            out.extend_from_slice(&flipped.to_be_bytes());
+        }
+        t => {
+            let floats = matches!(t, DataType::Real | DataType::Double);
+            let start = out.len();
+            out.extend(b.iter().rev());
+            let negative = out[start] & 0x80 != 0;
+            match floats && negative {
+                true => out[start..].iter_mut().for_each(|b| *b = !*b),
+                false => out[start] ^= 0x80,
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What rows must satisfy on their own: types, NOT NULL, lengths.
 
-use lode_page::{Column, DataType, Value, Values};
+use lode_page::{Column, DataType, Value, Values, ops};
 
 use crate::{EngineError, Table};
 
@@ -61,7 +61,8 @@ fn longer_than(c: &Column, max: usize) -> Option<usize> {
             });
             lengths.into_iter().find(|&n| n > max)
         }
-        Values::Bits(_) | Values::Fixed { .. } => None,
+        Values::Symbols(_) => longer_than(&ops::plain(c), max),
+        Values::Bits(_) | Values::Fixed { .. } | Values::Packed(_) => None,
     }
 }
 

@@ -96,4 +96,6 @@ pub(crate) struct PageCost {
     pub(crate) grouped: bool,
     /// Bytes of them.
     pub(crate) bytes_out: u64,
+    /// Bytes that encoded columns unpacked to.
+    pub(crate) unpacked_bytes: u64,
 }

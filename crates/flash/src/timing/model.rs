@@ -3,6 +3,7 @@
 //! ```text
 //!   read:     bus (command) ─► plane (tR) ─► bus (data) ∥ scan unit ∥ DRAM
 //!   program:  bus (command, data) ∥ DRAM ─► plane (tPROG)               erase: bus (command) ─► planes (tBERS)
+//!   scan:     what was read ─► decompressor, for encoded columns ─► core
 //!   command:  link ─► core ─► ... ─► DRAM ∥ link ─► link (completion)           ∥: one passes on to the other as it comes
 //! ```
 //!
@@ -335,6 +336,18 @@ impl Model {
         }
     }
 
+    /// The decompressor puts out so many bytes, of what was asked for last; none takes no time.
+    pub fn unpack(&self, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        let r = &mut *self.resources.lock();
+        let time = self.profile.decompressor.rate.time(bytes).as_ps();
+        let begins = r.decompressor.take(r.floor, r.step.last.at, time);
+        let path = r.step.last.with(Part::Device, begins + time);
+        r.ends(path);
+    }
+
     /// Bytes go into the device's memory or out of it, after what was asked for last.
     pub fn dram(&self, bytes: u64) {
         let r = &mut *self.resources.lock();
@@ -376,7 +389,7 @@ impl Model {
             parts: busy.len(),
         };
         let all = |c: &[Calendar]| c.iter().map(Calendar::busy).collect();
-        vec![
+        let mut all_of_them = vec![
             of("planes", r.planes.iter().map(|p| p.busy).collect()),
             of("buses", all(&r.buses)),
             of("scan units", all(&r.scan_units)),
@@ -384,7 +397,12 @@ impl Model {
             of("device memory", vec![r.dram.busy()]),
             of("link to the host", vec![r.up.busy()]),
             of("link to the device", vec![r.down.busy()]),
-        ]
+        ];
+        // Most devices never unpack anything.
+        if r.decompressor.busy() > 0 {
+            all_of_them.push(of("decompressor", vec![r.decompressor.busy()]));
+        }
+        all_of_them
     }
 
     /// The channel and the plane that a WBLOCK lies on.

@@ -43,6 +43,7 @@ pub(super) struct Resources {
     pub(super) buses: Vec<Calendar>,
     pub(super) scan_units: Vec<Calendar>,
     pub(super) cores: Vec<Calendar>,
+    pub(super) decompressor: Calendar,
     /// EBLOCKs that were programmed since they were erased. Those of a new device are erased.
     pub(super) programmed: Vec<bool>,
     pub(super) dram: Calendar,

@@ -116,7 +116,10 @@ impl Encoding for Dictionary {
         let values = match parts.values_id {
             FIXED => {
                 let width = usize::from(shape.width);
-                Values::Fixed { width: shape.width, data: parts.values.slice(code * width..(code + 1) * width) }
+                Values::Fixed {
+                    width: shape.width,
+                    data: parts.values.slice(code * width..(code + 1) * width),
+                }
             }
             VARIABLE => {
                 let (offsets, data) = parts.variable()?;
@@ -128,7 +131,11 @@ impl Encoding for Dictionary {
                 let offsets = PageBuf::from_values(&[0, (to - from) as u32]);
                 Values::Var { offsets, data: data.slice(from..to) }
             }
-            id => of_id(id).expect("it was checked").range(&parts.shape, parts.values.clone(), code..code + 1)?,
+            id => of_id(id).expect("it was checked").range(
+                &parts.shape,
+                parts.values.clone(),
+                code..code + 1,
+            )?,
         };
         Ok(Column::new(shape.data_type, 1, None, values).map_err(what)?.value(0))
     }
@@ -183,11 +190,15 @@ impl Parts {
             "an encoding or width that the type does not have",
         )?;
         require(body.len() >= CELL_BYTES, "the bytes end within a dictionary's header")?;
-        let number = |at: usize| u32::from_le_bytes(body[at..at + 4].try_into().expect("four bytes")) as usize;
+        let number =
+            |at: usize| u32::from_le_bytes(body[at..at + 4].try_into().expect("four bytes")) as usize;
         let (values_id, codes_id, distinct, value_bytes) = (body[0], body[1], number(4), number(8));
         let zero = body[2..4].iter().chain(&body[12..CELL_BYTES]).all(|&b| b == 0);
         require(zero, "unknown flags of a dictionary")?;
-        require(distinct <= 1 << 16 && (distinct > 0 || shape.rows == 0), "a dictionary that its codes cannot reach")?;
+        require(
+            distinct <= 1 << 16 && (distinct > 0 || shape.rows == 0),
+            "a dictionary that its codes cannot reach",
+        )?;
         let in_strings = |id: u8| id == lengths::Lengths.id() || id == fsst::Fsst.id();
         let values_ok = match shape.data_type.is_variable() {
             true => values_id == VARIABLE || in_strings(values_id),
@@ -203,7 +214,8 @@ impl Parts {
             rows: shape.rows,
             values_id,
             codes_id,
-            values: body.slice(CELL_BYTES..values_end),
+            // A copy: a few values do not keep the bytes of all codes in memory.
+            values: PageBuf::copy_from(&body[CELL_BYTES..values_end]),
             codes: body.slice(codes..),
         })
     }

@@ -33,6 +33,7 @@ mod rle;
 use std::ops::Range;
 
 use lode_base::PageBuf;
+use serde::{Deserialize, Serialize};
 
 pub(crate) use choose::choose;
 pub(crate) use input::Input;
@@ -44,14 +45,8 @@ use crate::{Column, DataType, PageError, Value, Values};
 pub const ROWS_MAX: usize = 128 << 10;
 
 /// The encodings.
-pub(crate) static ENCODINGS: &[&dyn Encoding] = &[
-    &numbers::Frames,
-    &delta::Delta,
-    &rle::Rle,
-    &dictionary::Dictionary,
-    &lengths::Lengths,
-    &fsst::Fsst,
-];
+pub(crate) static ENCODINGS: &[&dyn Encoding] =
+    &[&numbers::Frames, &delta::Delta, &rle::Rle, &dictionary::Dictionary, &lengths::Lengths, &fsst::Fsst];
 
 /// A way to hold values in fewer bytes.
 pub(crate) trait Encoding: Sync {
@@ -146,8 +141,9 @@ pub(crate) fn of_id(id: u8) -> Option<&'static dyn Encoding> {
     ENCODINGS.iter().copied().find(|e| e.id() == id)
 }
 
-/// How the segments of a column are to be encoded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How the segments of a column are to be encoded. As text it is its name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum EncodingChoice {
     /// By what takes least, segment by segment.
     #[default]
@@ -161,6 +157,20 @@ pub enum EncodingChoice {
 /// An encoding that can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncodingId(u8);
+
+impl From<EncodingChoice> for String {
+    fn from(choice: EncodingChoice) -> Self {
+        choice.name().into()
+    }
+}
+
+impl TryFrom<String> for EncodingChoice {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        Self::named(&name).ok_or_else(|| format!("this Lode has no encoding {name:?}"))
+    }
+}
 
 impl EncodingChoice {
     /// The choice of this name.

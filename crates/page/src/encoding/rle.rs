@@ -8,9 +8,9 @@ use lode_base::{PageBuf, PageBufMut};
 use super::input::{Input, of_offsets};
 use super::numbers::range;
 use super::{Cost, Encoded, Encoding, Shape};
+use crate::column::number_value;
 use crate::packed::runs::{self, Runs};
 use crate::packed::{self, Form, Packed, Scratch};
-use crate::column::number_value;
 use crate::{DataType, Value, Values};
 
 /// The member of the table.

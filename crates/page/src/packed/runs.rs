@@ -113,7 +113,12 @@ impl Runs {
     }
 
     /// Calls `f` with the number of rows of each run within `rows`, and its number, in order.
-    pub(crate) fn each<N: Number>(&self, rows: &Range<usize>, scratch: &mut Scratch, mut f: impl FnMut(usize, N)) {
+    pub(crate) fn each<N: Number>(
+        &self,
+        rows: &Range<usize>,
+        scratch: &mut Scratch,
+        mut f: impl FnMut(usize, N),
+    ) {
         if rows.is_empty() {
             return;
         }

@@ -62,7 +62,8 @@ impl Symbols {
     /// # Errors
     /// What is wrong with what was looked at.
     pub(crate) fn open(id: u8, body: PageBuf, rows: usize) -> Result<Self, &'static str> {
-        let (header, rest) = body.split_first_chunk::<HEADER_BYTES>().ok_or("the bytes end within a header")?;
+        let (header, rest) =
+            body.split_first_chunk::<HEADER_BYTES>().ok_or("the bytes end within a header")?;
         if header[4..] != [0; 4] {
             return Err("unknown flags of symbols");
         }
@@ -358,7 +359,8 @@ mod tests {
     }
 
     fn sentences(rows: usize) -> Vec<Vec<u8>> {
-        let words = ["furiously", "special", "requests", "sleep", "above", "the", "pending", "deposits", "größe"];
+        let words =
+            ["furiously", "special", "requests", "sleep", "above", "the", "pending", "deposits", "größe"];
         let word = |i: usize| words[(i * i / 7 + i) % words.len()];
         (0..rows).map(|i| format!("{} {} {} {i}", word(i), word(i * 3 + 1), word(i * 5)).into()).collect()
     }

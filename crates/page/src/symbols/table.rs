@@ -35,7 +35,10 @@ impl SymbolTable {
     pub(crate) fn new<'a>(symbols: impl Iterator<Item = &'a [u8]>) -> Self {
         let (mut words, mut lengths, mut count) = (Box::new([[0; 8]; 256]), Box::new([0; 256]), 0);
         for (code, s) in symbols.enumerate() {
-            assert!(code < SYMBOLS_MAX && (1..=SYMBOL_BYTES_MAX).contains(&s.len()), "{s:?} as symbol {code}");
+            assert!(
+                code < SYMBOLS_MAX && (1..=SYMBOL_BYTES_MAX).contains(&s.len()),
+                "{s:?} as symbol {code}"
+            );
             words[code][..s.len()].copy_from_slice(s);
             lengths[code] = s.len() as u8;
             count += 1;

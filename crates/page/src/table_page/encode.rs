@@ -12,14 +12,12 @@ use bytemuck::{Pod, Zeroable};
 use lode_base::{CELL_BYTES, PAGE_BYTES_LIMIT, PageBuf, PageBufMut};
 
 use super::dictionary::{Interned, hash_bytes, hash_u64, intern};
-use super::header::{
-    Encoding, Entry, FLAG_VALIDITY, FLAG_VALIDITY_RUNS, Header, MAGIC, checksum, kind_tag,
-};
+use super::header::{Encoding, Entry, FLAG_VALIDITY, FLAG_VALIDITY_RUNS, Header, MAGIC, checksum, kind_tag};
 use super::{
     LARGE_SEGMENT_ALIGN, LARGE_SEGMENT_BYTES, PageKind, PageMeta, STRING_BYTES_MAX, TablePage, string_bytes,
 };
-use crate::ops::{fill, narrowed, numbers, plain, take};
 use crate::encoding::{self, EncodingChoice, Input, ROWS_MAX};
+use crate::ops::{fill, narrowed, numbers, plain, take};
 use crate::{Column, PageError, Values, bits};
 
 /// The page of these columns: a multiple of 64 bytes long, at most `limit_bytes` and less than 2 MB.

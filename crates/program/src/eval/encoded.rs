@@ -101,14 +101,7 @@ macro_rules! of_offsets {
     }};
 }
 
-fn range(
-    block: &Block<'_>,
-    low: i128,
-    high: i128,
-    active: &[u64],
-    out: &mut [u64],
-    scratch: &mut Scratch,
-) {
+fn range(block: &Block<'_>, low: i128, high: i128, active: &[u64], out: &mut [u64], scratch: &mut Scratch) {
     let (least, span) = (block.low(), i128::from(block.span()));
     let most = least.saturating_add(span);
     if low > most || high < least || low > high {

@@ -14,8 +14,8 @@
 mod dictionary;
 mod encoded;
 mod kernel;
-mod symbols;
 pub(crate) mod predicate;
+mod symbols;
 pub(crate) mod value;
 
 use std::convert::Infallible;

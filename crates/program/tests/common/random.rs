@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use lode_base::{CommitNo, ExtentId, PageBuf, TableId};
-use lode_page::{EncodingChoice, PageKind, PageMeta, decode_page, encode_as};
 use lode_page::{Column, DataType, Value, Values};
+use lode_page::{EncodingChoice, PageKind, PageMeta, decode_page, encode_as};
 use lode_program::{ArithOp, CompareOp, Expr};
 
 pub(crate) struct Rng(pub(crate) u64);

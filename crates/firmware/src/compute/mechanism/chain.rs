@@ -182,6 +182,7 @@ impl Chain {
                 End::Rows(_) | End::Names => answer = Some(passed.rows_of(program, at.lpid, columns)?),
             }
         }
+        cost.unpacked_bytes = columns.unpacked_bytes();
         unit.counts.media_bytes += media_bytes;
         unit.counts.rows_in += rows as u64;
         unit.counts.values_compared += meter.values_compared;
