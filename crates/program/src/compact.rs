@@ -138,31 +138,51 @@ fn copy_symbols(s: &Symbols, mask: &RowMask) -> Values {
 /// The values whose bits are set, 64 a word; there are as many as `to` is long.
 fn pick<T: Copy>(from: &[T], words: &[u64], to: &mut [T]) {
     let mut at = 0;
-    for (from, &word) in from.chunks(64).zip(words) {
-        match word.count_ones() as usize {
-            0 => {}
-            n if n == from.len() => {
-                to[at..at + n].copy_from_slice(from);
-                at += n;
+    for (i, &word) in words.iter().enumerate() {
+        let n = word.count_ones() as usize;
+        let rest = &from[i * 64..];
+        match (n, rest.first_chunk::<64>()) {
+            (0, _) => {}
+            (64, Some(all)) => to[at..at + 64].copy_from_slice(all),
+            // Few are missing: all are copied, and what follows a missing one once more, a place lower.
+            (60..64, _) if rest.len() >= 128 && at + 64 <= to.len() => {
+                let (mut missing, mut end) = (!word, at);
+                let mut next = 0;
+                loop {
+                    if let (Some(to), Some(from)) =
+                        (to[end..].first_chunk_mut::<64>(), rest[next..].first_chunk::<64>())
+                    {
+                        *to = *from;
+                    } else {
+                        let left = (64 - next).min(to.len() - end);
+                        to[end..end + left].copy_from_slice(&rest[next..next + left]);
+                    }
+                    if missing == 0 {
+                        break;
+                    }
+                    let gap = missing.trailing_zeros() as usize;
+                    missing &= missing - 1;
+                    end += gap - next;
+                    next = gap + 1;
+                }
             }
             // Each value is written where the next selected one goes: no branch depends on the bits.
-            n if n > 16 && at + n < to.len() => {
+            (17.., Some(all)) if at + n < to.len() => {
                 let mut end = at;
-                for (i, v) in from.iter().enumerate() {
+                for (i, v) in all.iter().enumerate() {
                     to[end] = *v;
                     end += (word >> i & 1) as usize;
                 }
-                at = end;
             }
-            n => {
-                let (here, mut bit_of) = (&mut to[at..at + n], word);
-                for to in here {
-                    *to = from[bit_of.trailing_zeros() as usize];
-                    bit_of &= bit_of - 1;
+            _ => {
+                let mut left = word;
+                for to in &mut to[at..at + n] {
+                    *to = rest[left.trailing_zeros() as usize];
+                    left &= left - 1;
                 }
-                at += n;
             }
         }
+        at += n;
     }
 }
 

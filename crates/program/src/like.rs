@@ -98,6 +98,18 @@ impl Pattern {
         }
     }
 
+    /// The literals that a text has to have in it, one behind the other, and nothing else: of `%a%b%` "a" and "b".
+    pub(crate) fn sequence(&self) -> Option<Vec<&[u8]>> {
+        let literal = |m| if let &Middle::Literal(ref finder) = m { Some(finder.needle()) } else { None };
+        match self {
+            Self::Contains(finder) => Some(vec![finder.needle()]),
+            Self::General { head, middles, tail } if head.0.is_empty() && tail.0.is_empty() => {
+                middles.iter().map(literal).collect()
+            }
+            _ => None,
+        }
+    }
+
     /// Texts that every text that matches has in it.
     pub(crate) fn literals(&self) -> Vec<&[u8]> {
         let mut all = match self {

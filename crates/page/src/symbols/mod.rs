@@ -150,6 +150,21 @@ impl Symbols {
     /// # Panics
     /// When there are fewer rows.
     pub fn each(&self, rows: Range<usize>, mut f: impl FnMut(usize, &[u8])) {
+        self.each_block(rows, |first, codes, ends| {
+            let mut at = 0;
+            for (i, &end) in ends.iter().enumerate() {
+                f(first + i, &codes[at..end as usize]);
+                at = end as usize;
+            }
+        });
+    }
+
+    /// Calls `f` for each block that these rows lie in: with the first of them in it, the codes of all of them in it, end to end,
+    /// and where the codes of each end.
+    ///
+    /// # Panics
+    /// When there are fewer rows.
+    pub fn each_block(&self, rows: Range<usize>, mut f: impl FnMut(usize, &[u8], &[u32])) {
         assert!(rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
         let (mut room, scratch) = ([0u32; BLOCK_ROWS], &mut Scratch::default());
         let mut row = rows.start;
@@ -158,13 +173,15 @@ impl Symbols {
             let end = (first + BLOCK_ROWS).min(rows.end);
             let lengths = &mut room[..end - first];
             self.lengths.read(first, lengths, scratch);
-            let (before, here) = lengths.split_at(row - first);
-            let mut at = self.start(block) + before.iter().map(|&l| l as usize).sum::<usize>();
-            for &length in here {
-                let to = at + length as usize;
-                f(row, &self.codes[at..to]);
-                (row, at) = (row + 1, to);
+            let (before, here) = lengths.split_at_mut(row - first);
+            let from = self.start(block) + before.iter().map(|&l| l as usize).sum::<usize>();
+            let mut at = 0;
+            for length in &mut *here {
+                at += *length;
+                *length = at;
             }
+            f(row, &self.codes[from..from + at as usize], here);
+            row = end;
         }
     }
 

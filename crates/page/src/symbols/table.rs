@@ -46,6 +46,15 @@ impl SymbolTable {
         Self { words, lengths, count }
     }
 
+    /// A table of these symbols, for tests of what reads codes.
+    ///
+    /// # Panics
+    /// When they are more than 255, or one is empty or longer than 8 bytes.
+    #[doc(hidden)]
+    pub fn of<'a>(symbols: impl Iterator<Item = &'a [u8]>) -> Self {
+        Self::new(symbols)
+    }
+
     /// The table at the start of these bytes, and the bytes that it takes.
     ///
     /// # Errors

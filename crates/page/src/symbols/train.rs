@@ -6,7 +6,7 @@
 //!
 //! A piece is a symbol, or a byte that has none. A piece or a pair is as good as the bytes that it stood for, all in all.
 //!
-//! Source: FSST, section 4. We differ: the sample is the same in every run.
+//! Source: FSST, section 4, and its code for the weight of single bytes. We differ: the sample is the same in every run.
 
 use super::matcher::{Matcher, word_of};
 use super::table::{SYMBOL_BYTES_MAX, SYMBOLS_MAX, SymbolTable};
@@ -16,6 +16,9 @@ const ROUNDS: usize = 5;
 const PIECES: usize = 512;
 /// What a symbol of the last round must save: more than it takes in the table, in each page.
 const PLACE_BYTES: u64 = 2;
+
+/// What a byte's own symbol saves, each time.
+const SINGLE_GAIN: u64 = 8;
 
 /// A string of 1 to 8 bytes, as a number, with its length.
 type Piece = (u64, u8);
@@ -80,7 +83,11 @@ fn better(
             Some(code) => (word_of(table.symbol(code as u8)), table.symbol(code as u8).len() as u8),
         }
     };
-    let gain = |(_, length): Piece, count: u64| count * u64::from(length);
+    let gain = |(_, length): Piece, count: u64| match length {
+        // Where a byte has no symbol it takes two codes, and whoever reads it a branch.
+        1 => count * SINGLE_GAIN,
+        length => count * u64::from(length),
+    };
     let mut candidates: Vec<(Piece, u64)> = (0..PIECES)
         .filter(|&p| pieces[p] > 0)
         .map(|p| (string(p), gain(string(p), pieces[p].into())))

@@ -175,22 +175,28 @@ impl KeyColumn {
             }
             // The values of a dictionary are looked up once each.
             Values::Dict { code_width, codes, dictionary } => {
-                let codes = Codes::new(*code_width, codes, 0..column.rows());
                 let mut known = vec![NONE; dictionary.rows()];
-                for row in from..to {
-                    let n = if is_null(row) {
-                        self.nothing(max)
-                    } else {
-                        let code = codes.get(row);
-                        if known[code] == NONE {
-                            let one = self.numbers(dictionary, code, code + 1, max);
-                            known[code] = one.first().copied().unwrap_or(NONE);
-                        }
-                        Some(known[code]).filter(|&n| n != NONE)
+                let mut number = |keys: &mut Self, row: usize, code: usize| {
+                    if column.validity().is_some() && is_null(row) {
+                        return keys.nothing(max);
+                    }
+                    if known[code] == NONE {
+                        let one = keys.numbers(dictionary, code, code + 1, max);
+                        known[code] = one.first().copied().unwrap_or(NONE);
+                    }
+                    Some(known[code]).filter(|&n| n != NONE)
+                };
+                let has =
+                    match Codes::new(*code_width, codes, from..to) {
+                        Codes::Byte(c) => c.iter().enumerate().try_for_each(|(i, &code)| {
+                            number(self, from + i, code.into()).map(|n| out.push(n))
+                        }),
+                        Codes::Short(c) => c.iter().enumerate().try_for_each(|(i, &code)| {
+                            number(self, from + i, code.into()).map(|n| out.push(n))
+                        }),
                     };
-                    let Some(n) = n else { break };
-                    out.push(n);
-                }
+                // The first row without room ends it.
+                let _ended_early = has.is_none();
             }
             // The value of a run is looked up once.
             Values::Packed(p) if p.is_runs() && column.validity().is_none() => {

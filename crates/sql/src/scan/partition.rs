@@ -107,7 +107,7 @@ impl PartitionScan {
             if self.rows_left == Some(0) {
                 return Ok(None);
             }
-            if let Some(batch) = self.batches.pop() {
+            if let Some(batch) = self.batches.pop()? {
                 let rows = self.rows_left.map_or(batch.num_rows(), |left| left.min(batch.num_rows()));
                 self.rows_left = self.rows_left.map(|left| left - rows);
                 return Ok(Some(self.metrics.leaves(batch.slice(0, rows), &self.spec.counts)));
