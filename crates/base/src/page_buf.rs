@@ -234,11 +234,21 @@ impl PageBufMut {
 
     /// An empty buffer with room for `capacity` bytes.
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { lines: zeroed(capacity.div_ceil(CELL_BYTES)), len: 0 }
+        let lines = capacity.div_ceil(CELL_BYTES);
+        Self { lines: exact_spare(lines).unwrap_or_else(|| zeroed(lines)), len: 0 }
     }
 
     /// Makes the buffer `len` bytes long; new bytes are zero.
     pub fn resize(&mut self, len: usize) {
+        self.reserve(len);
+        let old = self.len.min(len);
+        let there: &mut [u8] = bytemuck::cast_slice_mut(&mut self.lines);
+        there[old..len].fill(0);
+        self.len = len;
+    }
+
+    /// Makes room for `len` bytes in all.
+    fn reserve(&mut self, len: usize) {
         let lines = len.div_ceil(CELL_BYTES);
         if lines > self.lines.len() {
             let mut longer = zeroed(lines.max(2 * self.lines.len()));
@@ -246,16 +256,13 @@ impl PageBufMut {
             longer[..used].copy_from_slice(&self.lines[..used]);
             self.lines = longer;
         }
-        let old = self.len.min(len);
-        let there: &mut [u8] = bytemuck::cast_slice_mut(&mut self.lines[..lines]);
-        there[old..len].fill(0);
-        self.len = len;
     }
 
     /// Appends `bytes`.
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
         let start = self.len;
-        self.resize(start + bytes.len());
+        self.reserve(start + bytes.len());
+        self.len += bytes.len();
         self[start..].copy_from_slice(bytes);
     }
 

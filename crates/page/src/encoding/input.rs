@@ -236,8 +236,11 @@ pub(crate) trait Blocks {
     /// Bytes as a vector without its header.
     fn vector_bytes(&self, delta: bool) -> usize;
 
-    /// Bytes as runs without their headers, and how many they are.
-    fn run_bytes(&self) -> (usize, usize);
+    /// How many runs they are.
+    fn runs(&self) -> usize;
+
+    /// Bytes as runs without their headers.
+    fn run_bytes(&self) -> usize;
 }
 
 /// Bytes of an entry of a block.
@@ -250,12 +253,16 @@ impl<S: Source + PartialEq> Blocks for &[S] {
         vector::lines_for(self, delta) * crate::packed::lines::LINE_BYTES + index
     }
 
-    fn run_bytes(&self) -> (usize, usize) {
+    fn runs(&self) -> usize {
+        1 + self.iter().zip(&self[1..]).map(|(a, b)| usize::from(a != b)).sum::<usize>()
+    }
+
+    fn run_bytes(&self) -> usize {
         let (lengths, each) = crate::packed::runs::runs_of(self);
         let numbers = (&each[..]).vector_bytes(false).min((&each[..]).vector_bytes(true));
         // Where runs are short, many blocks of rows make a block of runs, which is full there.
         let full = |bytes: usize| bytes * lengths.len() / lengths.len().next_multiple_of(BLOCK_ROWS / 8);
-        (full((&lengths[..]).vector_bytes(false) + numbers) + 8, lengths.len())
+        full((&lengths[..]).vector_bytes(false) + numbers) + 8
     }
 }
 

@@ -35,10 +35,13 @@ impl Encoding for Rle {
 
     fn estimate(&self, input: &Input<'_>) -> Option<Cost> {
         let numbers = input.numbers()?;
-        let bytes = numbers.sampled(|block| block.run_bytes().0);
-        let runs = numbers.sampled(|block| block.run_bytes().1);
+        let runs = numbers.sampled(|block| block.runs());
+        if runs * 2 > input.rows {
+            return None;
+        }
+        let bytes = numbers.sampled(|block| block.run_bytes());
         let unpack_ps = input.rows as u64 * ROW_PS + runs as u64 * RUN_PS;
-        Some(Cost { bytes, unpack_ps }).filter(|_| runs * 2 <= input.rows)
+        Some(Cost { bytes, unpack_ps })
     }
 
     fn encode(&self, input: &Input<'_>) -> Option<Encoded> {

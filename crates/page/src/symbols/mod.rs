@@ -320,17 +320,14 @@ pub(crate) fn train(offsets: &[u32], data: &[u8], text: bool) -> Option<Trained>
 /// Appends these strings as codes; `out` is at a multiple of 64.
 pub(crate) fn encode(trained: &Trained, offsets: &[u32], data: &[u8], out: &mut Vec<u8>) {
     let rows = offsets.len() - 1;
-    let matcher = Matcher::new(&trained.table);
-    let mut codes = Vec::with_capacity(offsets[rows] as usize / 2);
+    let (codes, lengths) = Matcher::new(&trained.table).write_all(offsets, data);
     let mut starts: Vec<u8> = Vec::with_capacity(rows.div_ceil(BLOCK_ROWS) * 4);
-    let mut lengths = Vec::with_capacity(rows);
-    for row in 0..rows {
+    let mut end = 0u32;
+    for (row, length) in lengths.iter().enumerate() {
         if row % BLOCK_ROWS == 0 {
-            starts.extend((codes.len() as u32).to_le_bytes());
+            starts.extend(end.to_le_bytes());
         }
-        let before = codes.len();
-        matcher.write(&data[offsets[row] as usize..offsets[row + 1] as usize], &mut codes);
-        lengths.push((codes.len() - before) as u32);
+        end += length;
     }
     out.extend(offsets[rows].to_le_bytes());
     out.extend([0; HEADER_BYTES - 4]);
@@ -339,7 +336,7 @@ pub(crate) fn encode(trained: &Trained, offsets: &[u32], data: &[u8], out: &mut 
     out.extend(starts);
     out.resize(out.len().next_multiple_of(CELL_BYTES), 0);
     vector::encode(&lengths, 0, false, out);
-    out.extend(codes);
+    out.extend_from_slice(&codes);
 }
 
 #[cfg(test)]

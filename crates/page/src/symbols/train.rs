@@ -11,7 +11,8 @@
 use super::matcher::{Matcher, word_of};
 use super::table::{SYMBOL_BYTES_MAX, SYMBOLS_MAX, SymbolTable};
 
-const ROUNDS: usize = 5;
+/// Parts of the sample, in 128ths, that the rounds look at: what symbols begin with shows soon.
+const ROUNDS: [usize; 5] = [8, 38, 68, 98, 128];
 /// Numbers of pieces: bytes from 0 on, symbols from 256 on.
 const PIECES: usize = 512;
 /// What a symbol of the last round must save: more than it takes in the table, in each page.
@@ -27,9 +28,10 @@ type Piece = (u64, u8);
 pub(super) fn train(sample: &[&[u8]], text: bool) -> SymbolTable {
     let mut table = SymbolTable::new(std::iter::empty());
     let mut pairs = vec![0u16; PIECES * PIECES];
-    for round in 1..=ROUNDS {
+    for part in ROUNDS {
         // Characters grow out of bytes: only the last round asks for whole ones.
-        let last = round == ROUNDS;
+        let last = part == 128;
+        let sample = &sample[..(sample.len() * part).div_ceil(128)];
         let may_be = |s: &[u8]| !(last && text) || std::str::from_utf8(s).is_ok();
         let least = if last { PLACE_BYTES * (SYMBOL_BYTES_MAX as u64 + 1) } else { 0 };
         table = better(sample, &table, &mut pairs, least, may_be);

@@ -143,8 +143,25 @@ enum Content {
     Whole(Encoding, [PageBuf; 4]),
     Encoded {
         validity: PageBuf,
-        body: PageBuf,
+        body: Body,
     },
+}
+
+/// A body that was just made, or one that goes on as it is.
+enum Body {
+    Made(Vec<u8>),
+    Kept(PageBuf),
+}
+
+impl std::ops::Deref for Body {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Made(b) => b,
+            Self::Kept(b) => b,
+        }
+    }
 }
 
 impl Segment {
@@ -163,20 +180,18 @@ impl Segment {
         if let Some((id, width, body)) = kept
             && choice.allows(id)
         {
-            return Self::encoded(c, validity, id, width, body.clone());
+            return Self::encoded(c, validity, id, width, Body::Kept(body.clone()));
         }
         let plain = plain_values(c);
         let input = Input::new(c.data_type(), rows, &plain, validity.as_ref());
         match encoding::choose(&input, choice) {
-            Some((id, encoded)) => {
-                Self::encoded(c, validity, id, encoded.width, PageBuf::copy_from(&encoded.body))
-            }
+            Some((id, encoded)) => Self::encoded(c, validity, id, encoded.width, Body::Made(encoded.body)),
             None => Self::of_values(c, validity, &plain),
         }
     }
 
     /// An encoded body; validity is runs where these take less.
-    fn encoded(c: &Column, validity: Option<PageBuf>, id: u8, width: u8, body: PageBuf) -> Self {
+    fn encoded(c: &Column, validity: Option<PageBuf>, id: u8, width: u8, body: Body) -> Self {
         let rows = c.rows();
         let (mut entry, mut flags) = (Self::entry(c, validity.as_ref()), 0);
         let validity = validity.map_or(PageBuf::empty(), |bits| {

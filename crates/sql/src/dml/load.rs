@@ -1,7 +1,7 @@
-//! Bulk loads: batches are made on one thread and encoded on another, a few at a time, and published together.
+//! Bulk loads: batches are made and cast on one thread and encoded on another, a few at a time, and published together.
 //!
 //! ```text
-//!   stream of batches ─► 2 waiting ─► cast ─► columns ─► WriteTxn::load ─► (commit publishes all)
+//!   stream of batches ─► cast ─► columns ─► 2 waiting ─► WriteTxn::load ─► (commit publishes all)
 //! ```
 
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ impl Session {
     /// in one of its own: its rows appear together, or not at all. Columns are matched by name when the batches have all of the table's names,
     /// else by position; values are cast to the columns' types. Dropping the future undoes the load.
     ///
-    /// Batches are taken on the calling task while earlier ones are encoded on another thread. An iterator becomes
+    /// Batches are taken and cast on the calling task while earlier ones are encoded on another thread. An iterator becomes
     /// a stream by `futures::stream::iter(batches.map(Ok))`.
     ///
     /// # Errors
@@ -62,11 +62,12 @@ pub(crate) async fn load<S>(
 where
     S: Stream<Item = Result<RecordBatch, DataFusionError>> + Send,
 {
-    let (sender, mut receiver) = mpsc::channel::<RecordBatch>(WAITING_BATCHES);
+    let (sender, mut receiver) = mpsc::channel::<Vec<Column>>(WAITING_BATCHES);
+    let name = table.name.clone();
     let worker = tokio::spawn(blocking(move || {
         let mut rows = 0;
-        while let Some(batch) = receiver.blocking_recv() {
-            rows += work.txn.load(&table.name, conform(&batch, &table, &checks)?)?;
+        while let Some(columns) = receiver.blocking_recv() {
+            rows += work.txn.load(&name, columns)?;
         }
         Ok((work, rows))
     }));
@@ -75,12 +76,18 @@ where
     while let Some(batch) = batches.next().await {
         match batch {
             Ok(batch) if batch.num_rows() == 0 => {}
-            // The worker only goes away with an error of its own, which is told below.
-            Ok(batch) => {
-                if sender.send(batch).await.is_err() {
+            Ok(batch) => match conform(&batch, &table, &checks) {
+                // The worker only goes away with an error of its own, which is told below.
+                Ok(columns) => {
+                    if sender.send(columns).await.is_err() {
+                        break;
+                    }
+                }
+                Err(e) => {
+                    failure = Some(e);
                     break;
                 }
-            }
+            },
             Err(e) => {
                 failure = Some(SqlError::from(e));
                 break;
