@@ -16,6 +16,7 @@ pub mod micro;
 pub mod paper;
 pub mod raw;
 pub mod replay;
+pub mod text_table;
 pub mod tpch;
 pub mod trace;
 

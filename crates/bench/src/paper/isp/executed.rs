@@ -38,6 +38,7 @@ use super::experiment::{Experiment, RECORD_BYTES, System};
 use super::predicate::{Numbers, Predicate};
 use crate::BenchError;
 use crate::drive_host::{DriveError, Host, alone, nth, reply_of};
+use crate::paper::run::{Run, Stop};
 
 /// The place of the comment, behind the numbers.
 const COMMENT_COLUMN: usize = 4;
@@ -164,7 +165,7 @@ impl Table {
     ) -> Result<Scan, DriveError> {
         let predicate = Predicate::with_selectivity(&self.numbers, experiment.selectivity);
         let expected = self.numbers.iter().filter(|r| predicate.passes(r)).count() as u64;
-        let scan = Run::new(self, device(profile, experiment)?, system, overlap)?.scan(&predicate)?;
+        let scan = Loaded::new(self, device(profile, experiment)?, system, overlap)?.scan(&predicate)?;
         match scan.matched == expected {
             true => Ok(scan),
             false => Err(DriveError::Differs { got: scan.matched, expected }),
@@ -172,21 +173,30 @@ impl Table {
     }
 }
 
+/// Records of the table that is scanned.
+const RECORDS: u64 = 1 << 18;
+/// The same, where the run is to be over in seconds.
+const RECORDS_QUICK: u64 = 1 << 15;
+
 /// Runs experiments, each once.
 pub struct Executor {
     profile: Profile,
     table: Table,
+    stop: Stop,
     done: Vec<(System, Experiment, Overlap, Scan)>,
 }
 
 impl Executor {
-    /// With a table of at least so many records.
+    /// That of a run, which all figures of the paper share.
     ///
     /// # Errors
     /// As [`Table::new`].
-    pub fn new(profile: &Profile, records: u64) -> Result<Self, BenchError> {
-        let table = Table::new(profile, records).map_err(BenchError::Drive)?;
-        Ok(Self { profile: profile.clone(), table, done: Vec::new() })
+    pub fn of<'r>(run: &'r mut Run<'_>) -> Result<&'r mut Self, BenchError> {
+        run.shared(|run| {
+            let records = if run.quick() { RECORDS_QUICK } else { RECORDS };
+            let table = Table::new(run.profile(), records)?;
+            Ok(Self { profile: run.profile().clone(), table, stop: run.stop().clone(), done: Vec::new() })
+        })
     }
 
     /// What is modelled, before an experiment changes it.
@@ -197,13 +207,14 @@ impl Executor {
     /// Scans the table under an experiment, whose number of records is the table's.
     ///
     /// # Errors
-    /// As [`Table::scan`].
+    /// As [`Table::scan`]; when the user wants to stop.
     pub fn scan(&mut self, system: System, e: &Experiment, overlap: Overlap) -> Result<Scan, BenchError> {
+        self.stop.go_on()?;
         let e = Experiment { records: self.table.records(), ..*e };
         if let Some(done) = self.done.iter().find(|d| (d.0, d.1, d.2) == (system, e, overlap)) {
             return Ok(done.3.clone());
         }
-        let scan = self.table.scan(&self.profile, &e, system, overlap).map_err(BenchError::Drive)?;
+        let scan = self.table.scan(&self.profile, &e, system, overlap)?;
         self.done.push((system, e, overlap, scan.clone()));
         Ok(scan)
     }
@@ -249,7 +260,7 @@ fn device(profile: &Profile, e: &Experiment) -> Result<Profile, DriveError> {
 }
 
 /// A drive with the table in it.
-struct Run<'a> {
+struct Loaded<'a> {
     table: &'a Table,
     drive: Drive,
     model: Arc<Model>,
@@ -279,7 +290,7 @@ impl Clock {
     }
 }
 
-impl<'a> Run<'a> {
+impl<'a> Loaded<'a> {
     fn new(table: &'a Table, device: Profile, system: System, overlap: Overlap) -> Result<Self, DriveError> {
         let scan_placement = match system {
             System::CpuIsp => ScanPlacement::Core,
@@ -290,9 +301,9 @@ impl<'a> Run<'a> {
         let options = DriveOptions { scan_placement, log_copies: 1, ..DriveOptions::default() };
         let drive = Drive::format(medium, options)?;
         let depth = if overlap == Overlap::Phases { 1 } else { OVERLAPPED_DEPTH };
-        let run = Self { table, drive, model, system, depth };
-        run.load()?;
-        Ok(run)
+        let loaded = Self { table, drive, model, system, depth };
+        loaded.load()?;
+        Ok(loaded)
     }
 
     /// Stores the table, evenly over the channels: a batch is dealt to them in stretches, so each stretch is made of pages
@@ -420,7 +431,7 @@ mod tests {
     const RECORDS: u64 = 1 << 17;
 
     fn profile() -> Profile {
-        Profile::find(super::super::PROFILE).unwrap()
+        Profile::find("isp-adms11").unwrap()
     }
 
     /// What was executed, and the equations for the same table.
