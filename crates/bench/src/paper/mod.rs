@@ -1,7 +1,8 @@
 //! Papers run again: each figure that they publish, beside ours.
 //!
 //! ```text
-//!   PAPERS ─► Paper ─► Figure ─ rows(run) ─► Row: published, ours ─► Report ─► text, JSON lines, CSV, SVG
+//!   PAPERS ─► Paper ─► Figure ─ rows(run) ─► Row: published, ours ─► Report ─┬─► text, JSON lines, CSV, SVG
+//!                                                                        └─► page: HTML
 //! ```
 //!
 //! One folder for each paper, one file for each figure and table. The command line, its help and its JSON are made from the table.
@@ -10,6 +11,7 @@
 pub mod eleos;
 pub mod figure;
 pub mod isp;
+pub mod page;
 pub mod plot;
 pub mod report;
 pub mod row;

@@ -169,11 +169,6 @@ impl Row {
         self.published.and_then(|p| self.aim.is_met(p, self.ours))
     }
 
-    /// The note as reports have it: how the figure was found comes first.
-    pub(super) fn full_note(&self) -> String {
-        format!("{}: {}", self.by.heading(), self.note)
-    }
-
     /// As JSON and CSV have it, in a figure of a paper.
     pub(super) fn written<'a>(&'a self, paper: &'a str, figure: &'a str) -> Written<'a> {
         // An executed figure has the plain name of its metric; any other says how it was found.
@@ -190,7 +185,7 @@ impl Row {
             unit: self.unit,
             published: self.published,
             ours: self.ours,
-            note: self.full_note(),
+            note: format!("{}: {}", self.by.heading(), self.note),
         }
     }
 }

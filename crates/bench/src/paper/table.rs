@@ -18,7 +18,16 @@ pub struct Table {
     /// Its lines.
     pub lines: Vec<Line>,
     /// What the numbers of [`Line::notes`] stand for, from 1.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
+}
+
+/// What a figure is, and why it differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// How the figure was found.
+    pub by: Method,
+    /// The words.
+    pub text: String,
 }
 
 /// A line of a table.
@@ -56,7 +65,7 @@ impl Table {
         methods.sort_unstable();
         methods.dedup();
         let key = |r: &Row| (r.series.clone(), r.x.to_string(), r.metric.clone());
-        let mut notes: Vec<String> = Vec::new();
+        let mut notes: Vec<Note> = Vec::new();
         let mut lines = Vec::new();
         for (at, row) in rows.iter().enumerate() {
             if rows[..at].iter().any(|r| key(r) == key(row)) {
@@ -64,7 +73,7 @@ impl Table {
             }
             let same: Vec<&Row> = rows[at..].iter().filter(|r| key(r) == key(row)).collect();
             let mut numbers = Vec::new();
-            for note in same.iter().map(|r| r.full_note()) {
+            for note in same.iter().map(|r| Note { by: r.by, text: r.note.clone() }) {
                 let at = notes.iter().position(|n| *n == note).unwrap_or_else(|| {
                     notes.push(note);
                     notes.len() - 1
@@ -107,7 +116,8 @@ impl Table {
         let mut out = format!("{}\n", table.render());
         for (at, note) in self.notes.iter().enumerate() {
             let number = format!("{:>3}  ", at + 1);
-            out += &format!("{number}{}\n", wrapped(note, NOTE_WIDTH).replace('\n', "\n     "));
+            let note = format!("{}: {}", note.by.heading(), note.text);
+            out += &format!("{number}{}\n", wrapped(&note, NOTE_WIDTH).replace('\n', "\n     "));
         }
         out
     }
@@ -183,7 +193,8 @@ mod tests {
         let t = Table::of(&rows);
         assert_eq!(t.lines[0].cells()[4..], ["200.0", "100.0", "0.500", "150.0", "0.750", "1,2"]);
         assert_eq!(t.lines[1].cells()[4..], ["-", "7.000", "-", "-", "-", "1"]);
-        assert_eq!(t.notes, ["by the equations: a", "executed: b"]);
+        let note = |by, text: &str| Note { by, text: text.into() };
+        assert_eq!(t.notes, [note(Method::Equations, "a"), note(Method::Executed, "b")]);
         assert_eq!(t.judged(&t.lines[0]), Some((Method::Executed, 150.0)));
         assert_eq!(t.judged(&t.lines[1]), Some((Method::Equations, 7.0)));
         let headings = t.text().lines().next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
