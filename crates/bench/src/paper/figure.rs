@@ -47,6 +47,8 @@ pub struct Figure {
     pub setup: &'static str,
     /// The shape that is expected: who wins, where it crosses over.
     pub expected: &'static str,
+    /// What differs from the paper and why, beside what the notes of rows say. Empty where nothing does.
+    pub differs: &'static str,
     /// Sizes that the user may choose.
     pub sizes: &'static [SizeOption],
     /// Runs it.

@@ -240,6 +240,7 @@ mod tests {
             claim: "",
             setup: "",
             expected: "",
+            differs: "",
             sizes: &[],
             rows: |run| {
                 let row = Row::new(Method::Equations, "s", X::None, "m", "x", 1.0, "n");

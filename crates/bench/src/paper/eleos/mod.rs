@@ -6,9 +6,9 @@
 //!                                                             └─ power cuts ─────► recovery
 //! ```
 //!
-//! The claim: a drive that takes atomic batches of pages of any size spares the host its log-structured store, and both of them
-//! a context and a commit for each packet. What the paper measures with the CPU as its bound (Table II, on a simulated device)
-//! is measured here in wall time; what its device bounds (the figures) in modelled time. The two never meet in one figure.
+//! The claim: with a drive that takes atomic batches of pages of any size, the host needs no log-structured store, and neither
+//! side needs a context and a commit for each packet. The paper's Table II, on a simulated device, is bound by the CPU; it is
+//! measured here in wall time. The device bounds the paper's figures; they run here in modelled time. No figure mixes the two.
 
 pub mod btree;
 pub mod fig10;

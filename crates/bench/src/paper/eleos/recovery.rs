@@ -26,6 +26,7 @@ pub const FIGURE: Figure = Figure {
             store's replay.",
     expected: "Nothing is lost and nothing is torn. With batches the time grows with the log. Above blocks the drive has many \
                more commits to replay, and the store reads everything that it wrote since its checkpoint.",
+    differs: "",
     sizes: &[],
     rows,
     plot: None,
@@ -60,7 +61,7 @@ fn one(run: &Run<'_>, pool: &[Page], system: System, buffers: u64) -> Result<Vec
         eblock_bytes: run.profile().geometry.eblock_bytes(),
         pages: PAGES,
         segment_blocks: 1020,
-        // The one checkpoint is that before.
+        // The only checkpoint is the one before the buffers.
         store_cleans: false,
         power: true,
         loopback: false,
@@ -80,7 +81,7 @@ fn one(run: &Run<'_>, pool: &[Page], system: System, buffers: u64) -> Result<Vec
     // Somewhere within the next buffer.
     rig.cut_after(3 + buffers % 7);
     let last = writes.buffer(BUFFER, whole);
-    // What is answered after the power went reaches nobody.
+    // An answer after the power cut reaches nobody.
     let acknowledged = rig.write(&last).is_ok() && !rig.is_cut();
     let found = rig.recover(buffers)?;
     // The last buffer is there or not: its first page decides, and all others must agree.

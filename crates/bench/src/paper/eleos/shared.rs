@@ -45,7 +45,7 @@ fn upwards(label: &str, most: f64) -> Axis {
     let step =
         [0.2, 0.5, 1.0, 2.0].into_iter().map(|s| s * power).find(|s| s * 5.0 >= most).unwrap_or(2.0 * power);
     let steps = (most / step).ceil().max(1.0);
-    // Rounded, so that labels are short.
+    // Rounding keeps labels short.
     let round = |v: f64| (v / power * 10.0).round() * power / 10.0;
     let ticks = (0..=steps as u32).map(|n| round(f64::from(n) * step)).collect();
     Axis { label: label.into(), ticks, from: 0.0, to: round(steps * step), log: false }

@@ -1,16 +1,16 @@
-//! The three systems, executed: a drive in modelled time, a table of records in it, and a host that wants those that match.
+//! The three systems, executed: a drive in modelled time holds a table, and a host asks for the records that match.
 //!
 //! ```text
 //!   records ─► pages of 8 KB, dealt over the channels ─► drive on the modelled device
 //!   IHP:      read commands ─► the host looks at each record         cpu-ISP, hw-ISP: scan tasks ─► the records that match
 //! ```
 //!
-//! Each run stores the table, scans it, and is held to the number of records that match. In phases a system has one command
-//! under way and nothing overlaps within it, as in the equations; overlapped, which is ours, it has several, and each page
-//! goes on as soon as it can.
+//! Each run stores the table, scans it, and must find exactly the records that match. In phases, as in the equations, a system
+//! has one command under way and nothing overlaps within it. Overlapped, which is ours, it has several commands under way, and
+//! each page goes on as soon as it can.
 //!
-//! A record is 128 bytes with its share of its page's header: `l_quantity`, `l_extendedprice`, `l_discount`, `l_shipdate` of
-//! TPC-H, and a comment that fills it up. Those match that pass Q6's predicate, its bounds moved as the selectivity asks.
+//! A record takes 128 bytes, its share of the page's header included: `l_quantity`, `l_extendedprice`, `l_discount`,
+//! `l_shipdate` of TPC-H, and a comment that fills it up. The predicate is that of Q6, with bounds that give the selectivity.
 //! Nothing here knows the equations: the two share the profile, and the experiment.
 
 use std::collections::{BTreeSet, HashMap};
@@ -46,14 +46,14 @@ const COMMENT_COLUMN: usize = 4;
 const BATCH_PAGES: usize = 16_384;
 /// Pages of a read command.
 const READ_PAGES: usize = 1024;
-/// Pages of a unit of a task, at most: it ends before when a megabyte matches.
+/// Most pages of a unit of a task. The unit ends earlier when a megabyte of records matches.
 const UNIT_PAGES: u32 = 8192;
 /// Commands, or tasks, under way when they overlap.
 const OVERLAPPED_DEPTH: usize = 4;
 /// What the drive keeps beside the table, in bytes: the log, checkpoints, and what GC needs.
 const SPARE_BYTES: u64 = 2 << 30;
 
-/// A table that is stored anew for each run.
+/// A table, which each run stores on a new drive.
 pub struct Table {
     pages: Vec<(Lpid, PageBuf)>,
     numbers: Vec<Numbers>,
@@ -69,7 +69,7 @@ pub struct Scan {
     pub matched: u64,
     /// The modelled time.
     pub took: VirtualDuration,
-    /// What the time of the commands, and the host's, was spent on. Adds up to `took` when nothing overlaps.
+    /// What commands and host spent the time on. The parts add up to `took` when nothing overlaps.
     pub split: Split,
     /// The energy of it.
     pub energy: EnergyUse,
@@ -81,7 +81,7 @@ impl Scan {
         self.records as f64 / self.took.as_secs_f64()
     }
 
-    /// The components of Fig. 6, of a table of so many records.
+    /// The components of Fig. 6, scaled to a table of `records` records.
     pub fn breakdown(&self, records: u64) -> Breakdown {
         let scale = records as f64 / self.records as f64;
         let of = |parts: &[Part]| parts.iter().map(|&p| self.split.of(p).as_secs_f64()).sum::<f64>() * scale;
@@ -95,7 +95,7 @@ impl Scan {
 }
 
 impl Table {
-    /// A table of at least so many records of `lineitem` at scale 1, in pages of a read unit each.
+    /// A table of at least `records` records of `lineitem` at scale 1, in pages of a read unit each.
     ///
     /// # Errors
     /// When no drive takes it.
@@ -112,7 +112,7 @@ impl Table {
             Self { pages: Vec::new(), numbers: Vec::new(), schema: Schema { version: 1, columns } };
         let generator = LineItemGenerator::new(1.0, 1, 1);
         let mut items = generator.iter();
-        // As long a comment as leaves the page its header.
+        // The longest comment that leaves room for the page's header.
         let mut comment_bytes = RECORD_BYTES as usize - COMMENT_COLUMN * 8;
         for n in 0..count {
             let rows: Vec<_> = items.by_ref().take(rows).map(|item| Record::of(&item)).collect();
@@ -187,7 +187,7 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// That of a run, which all figures of the paper share.
+    /// The executor of a run. All figures of the paper share it.
     ///
     /// # Errors
     /// As [`Table::new`].
@@ -228,7 +228,7 @@ impl Executor {
     }
 }
 
-/// What of a line item a record has.
+/// The part of a line item that a record keeps.
 struct Record {
     numbers: Numbers,
     comment: String,
@@ -247,7 +247,7 @@ fn device(profile: &Profile, e: &Experiment) -> Result<Profile, DriveError> {
     let g = &profile.geometry;
     let eblock = u64::from(g.eblock_bytes());
     let bytes = e.records * RECORD_BYTES + SPARE_BYTES;
-    // As many EBLOCKs for each channel, and no more than are written to.
+    // The same number of EBLOCKs on each channel, and no more than are needed.
     let count = (bytes / eblock).next_multiple_of(e.channels.into()) as u32;
     let (rblock, wblock) = (g.rblock_bytes(), g.wblock_bytes());
     let geometry = Geometry::new(e.channels, g.ways(), g.planes(), rblock, wblock, g.eblock_bytes(), count);
@@ -269,7 +269,7 @@ struct Loaded<'a> {
     depth: usize,
 }
 
-/// The host's clock, and what its time and that of its commands was spent on.
+/// The host's clock, and what the host and its commands spent the time on.
 struct Clock {
     now: VirtualTime,
     split: Split,
@@ -306,8 +306,8 @@ impl<'a> Loaded<'a> {
         Ok(loaded)
     }
 
-    /// Stores the table, evenly over the channels: a batch is dealt to them in stretches, so each stretch is made of pages
-    /// that lie apart.
+    /// Stores the table, evenly over the channels. The drive deals a batch to its channels in stretches, so each stretch here
+    /// takes pages that lie apart in the table.
     fn load(&self) -> Result<(), DriveError> {
         let run = |c| alone(&self.drive, &self.model, c);
         let pages = &self.table.pages;
@@ -460,7 +460,7 @@ mod tests {
         }
     }
 
-    /// Prediction, not fit: what is changed moves what was executed as it moves the equations.
+    /// Prediction, not fit: a change of the device moves executed times as it moves the equations.
     #[test]
     fn a_change_moves_what_is_executed_as_the_equations_say() {
         let p = profile();

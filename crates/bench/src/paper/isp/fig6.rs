@@ -23,6 +23,7 @@ pub const FIGURE: Figure = Figure {
     setup: "8 and 16 channels of 100, 200 and 400 MB/s; DRAM at 667 MHz, SATA 2, selectivity 0.013. Phases are added up.",
     expected: "The embedded CPU is more than half of cpu-ISP. The link is the largest part of IHP. With 16 channels, IHP and \
                cpu-ISP take as long at 200 as at 400 MB/s.",
+    differs: "",
     sizes: &[],
     rows,
     plot: Some(Plot { draw: plot, by: &[Method::Executed, Method::Equations] }),

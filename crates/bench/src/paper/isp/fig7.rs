@@ -21,6 +21,7 @@ pub const FIGURE: Figure = Figure {
     claim: "hw-ISP nears IHP as selectivity nears 1, with every link.",
     setup: "DRAM at 1,333 MHz, 16 channels of 400 MB/s; SATA 2, SATA 3 and PCIe x16; selectivity 0 to 1.",
     expected: "IHP does not depend on selectivity. hw-ISP falls and stays above IHP, which also needs the host's CPU.",
+    differs: "The paper says that hw-ISP converges to IHP. It stays above, because IHP also needs the host's CPU for every record.",
     sizes: &[],
     rows,
     plot: Some(Plot { draw: plot, by: &[Method::Executed, Method::Equations] }),

@@ -19,6 +19,7 @@ pub const FIGURE: Figure = Figure {
     claim: "The embedded CPU is the slowest part by far, then the links. Comparators and the host's CPU are not the bound.",
     setup: "16 channels of 400 MB/s, as in Fig. 7. The embedded CPU emits every record (selectivity 1).",
     expected: "The published digits: each rate follows from one parameter, or from equation (1) or (5).",
+    differs: "",
     sizes: &[],
     rows: |run: &mut Run<'_>| Ok(by_equations(run.profile())),
     plot: None,

@@ -337,6 +337,9 @@ fn figure(
     h.term("Claim", &escaped(f.figure.claim));
     h.term("Setup", &escaped(f.figure.setup));
     h.term("Expected", &escaped(f.figure.expected));
+    if !f.figure.differs.is_empty() {
+        h.term("What differs, and why", &escaped(f.figure.differs));
+    }
     h.close("dl");
     for (at, drawn) in f.plots()?.into_iter().enumerate() {
         let by = drawn.by.heading();
@@ -368,7 +371,7 @@ fn figure(
         rows(h, &table, &notes, &id);
         h.close("details");
     }
-    h.element("p", "class=\"soft\"", "What each figure is, and why it differs:");
+    h.element("p", "class=\"soft\"", "Notes: what each figure is, and why it differs.");
     h.open("ol", "class=\"notes\"");
     for (at, note) in notes.texts.iter().enumerate() {
         h.element("li", &format!("id=\"{id}-note-{}\"", at + 1), note);
@@ -497,6 +500,7 @@ mod tests {
             claim: "More than 5.",
             setup: "None.",
             expected: "A line.",
+            differs: "Ours is <less>.",
             sizes: &[],
             rows: |_| {
                 let row = |by, x, ours| Row::new(by, "it", X::Number(x), "rate", "1/s", ours, "a note");
@@ -538,6 +542,7 @@ mod tests {
             "&quot;On &lt;samples&gt;&quot; (Nobody, 2020).",
             "One figure &amp; no more.",
             "<dt>Claim</dt><dd>More than 5.</dd>",
+            "<dt>What differs, and why</dt><dd>Ours is &lt;less&gt;.</dd>",
             "<svg><text>32 rows</text></svg>",
             "The same plot, by arithmetic",
             "≥ 5.000",
