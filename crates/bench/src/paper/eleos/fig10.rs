@@ -39,7 +39,7 @@ pub const THROUGHPUT_FIGURE: Figure = Figure {
     about: "Fig. 10a: operations of a B-tree per second over the size of its cache",
     claim: "Batches reach 1.12 to 1.97 times the operations of blocks. Variable pages reach no fewer than fixed ones.",
     setup: SETUP,
-    expected: "Batches lie above blocks at every size of the cache.",
+    expected: "Batches lie above the paper's blocks at every size of the cache.",
     differs: "Variable pages are some 5 % slower than fixed ones, where the paper sees no degradation. A page of variable size may lie \
               in two read units, which costs the channel a second transfer.",
     sizes: &[RECORDS],
