@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use datafusion::error::DataFusionError;
+use lode_base::ProfileError;
 use lode_sql::SqlError;
 
 use crate::drive_host::DriveError;
@@ -55,6 +56,9 @@ pub enum BenchError {
         /// What is wrong.
         what: String,
     },
+    /// There is no such profile, or it is wrong.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
     /// A plot could not be drawn.
     #[error("plot: {0}")]
     Plot(String),

@@ -157,6 +157,34 @@ fn every_part_of_the_drive_is_in_the_map() {
     }
 }
 
+/// `-p CRATE`, perhaps options, then `--example NAME`: the file is there, and a test of its crate names it.
+#[test]
+fn every_example_that_the_documents_run_exists_and_is_tested_where_the_readme_lists_it() {
+    let root = root();
+    let (mut named, mut listed) = (0, 0);
+    for (document, text) in all_documents() {
+        for line in text.lines().filter(|l| l.contains("--example ")) {
+            let after = |word: &str| {
+                let mut words =
+                    line.split(|c: char| c.is_whitespace() || c == '`').skip_while(|w| *w != word);
+                words.nth(1).unwrap_or_else(|| panic!("{document}: {line}")).to_string()
+            };
+            let (package, name) = (after("-p"), after("--example"));
+            let folder = root.join("crates").join(package.strip_prefix("lode-").unwrap_or(&package));
+            assert!(folder.join(format!("examples/{name}.rs")).is_file(), "{document}: {line}");
+            named += 1;
+            if document == "README.md" && line.starts_with('|') {
+                let path = format!("../examples/{name}.rs");
+                let mut tests = fs::read_dir(folder.join("tests")).unwrap().map(|e| e.unwrap().path());
+                let is_in = |t: PathBuf| t.is_file() && fs::read_to_string(t).unwrap().contains(&path);
+                assert!(tests.any(is_in), "no test of {package} runs {name}");
+                listed += 1;
+            }
+        }
+    }
+    assert!(named > 12 && listed >= 8, "{named} examples are run, {listed} are listed");
+}
+
 #[test]
 fn every_option_that_the_documents_show_exists() {
     let mut shown = 0;

@@ -4,7 +4,7 @@ mod common;
 
 use common::{fail, run, succeed};
 
-const COMMANDS: [&[&str]; 27] = [
+const COMMANDS: [&[&str]; 28] = [
     &[],
     &["demo"],
     &["sql"],
@@ -31,6 +31,7 @@ const COMMANDS: [&[&str]; 27] = [
     &["paper"],
     &["paper", "isp"],
     &["paper", "eleos"],
+    &["paper", "all"],
     &["sim"],
 ];
 
