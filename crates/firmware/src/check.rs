@@ -15,12 +15,16 @@ use crate::CheckReport;
 use crate::checkpoint::{BadRecord, CheckpointRecord, TABLES};
 use crate::compute::entry_of;
 use crate::core::{Core, Sequencer};
-use crate::drive_page::{self, DriveKind};
-use crate::index::{IndexPage, Rules};
+use crate::entry::Entry;
 use crate::log::check_log;
-use crate::map::{Entry, MapPage, PageCache, Resident};
-use crate::metadata::{self, PageName};
-use crate::summary::State;
+use crate::own::page as drive_page;
+use crate::own::page::DriveKind;
+use crate::own::{PageCache, Resident};
+use crate::pages::MapPage;
+use crate::pages::{IndexPage, Rules};
+use crate::space::State;
+use crate::space::metadata;
+use crate::space::metadata::PageName;
 
 /// A walk under way.
 struct Walk<'a> {

@@ -18,20 +18,22 @@ use lode_command::Identity;
 use lode_flash::Medium;
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use crate::action::{Action, Overlay, Pins};
 use crate::append::Turns;
 use crate::checkpoint::Tables;
-use crate::extents::Extents;
-use crate::gc::Cleaner;
-use crate::index::{IndexPage, Rules};
-use crate::inlined::Inlined;
+use crate::cleaner::Cleaner;
+use crate::commit::{Action, Overlay, Pins};
+use crate::entry::Entry;
 use crate::log::{LogWriter, Place};
-use crate::map::{Entry, MapPage, PageCache};
+use crate::own::PageCache;
+use crate::pages::Extents;
+use crate::pages::Inlined;
+use crate::pages::MapPage;
+use crate::pages::Versions;
+use crate::pages::{IndexPage, Rules};
 use crate::planted::{self, Planted};
 use crate::session::Sessions;
 use crate::space::Space;
-use crate::summary::{GC_CLASSES, Stream};
-use crate::versions::Versions;
+use crate::space::{GC_CLASSES, Stream};
 use crate::{DriveInfo, DriveOptions, FirmwareError, RecoveryReport};
 
 /// Fewest EBLOCKs that a drive works with: those of the log, one a stream, and what is kept in reserve.
@@ -287,12 +289,12 @@ impl Core {
 
     pub(crate) fn info(&self) -> DriveInfo {
         let w = self.seq.lock();
-        let in_use = w.space.summary.all().filter(|(_, d)| d.state != crate::summary::State::Free);
+        let in_use = w.space.summary.all().filter(|(_, d)| d.state != crate::space::State::Free);
         let data = w
             .space
             .summary
             .all()
-            .filter(|(_, d)| d.stream().is_some_and(|s| s != crate::summary::Stream::Drive));
+            .filter(|(_, d)| d.stream().is_some_and(|s| s != crate::space::Stream::Drive));
         let wear = || w.space.summary.all().map(|(_, d)| d.erase_count);
         let load = |c: &AtomicU64| c.load(Ordering::Relaxed);
         let c = &self.counts;

@@ -13,13 +13,18 @@ use lode_flash::Generation;
 
 use crate::checkpoint::{CheckpointRecord, Tables, decode_metadata, encode_metadata};
 use crate::codec::Take;
-use crate::drive_page::{self, DriveKind};
-use crate::index::{IndexPage, Rules};
-use crate::log::{self, Record};
-use crate::map::{Entry, MapPage, Resident};
-use crate::metadata::{self, PageName};
+use crate::entry::Entry;
+use crate::log;
+use crate::own::Resident;
+use crate::own::page as drive_page;
+use crate::own::page::DriveKind;
+use crate::pages::MapPage;
+use crate::pages::{IndexPage, Rules};
+use crate::record::Record;
 use crate::session::Sessions;
-use crate::summary::Descriptor;
+use crate::space::Descriptor;
+use crate::space::metadata;
+use crate::space::metadata::PageName;
 
 /// What the bytes are taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,42 +12,35 @@
 //! for no writer; what an open view shows stays readable; an EBLOCK is not programmed again while it is read.
 //! Source: ELEOS (the write path, log, checkpoints and recovery), FLIXR (the page index).
 
-mod action;
 mod append;
 mod block;
 mod check;
 mod checkpoint;
+mod cleaner;
 mod codec;
 mod commit;
 mod compute;
 mod core;
 mod drive;
-mod drive_page;
+mod entry;
 mod error;
-mod extents;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzz;
 pub mod gc;
-mod index;
-mod inlined;
-mod install;
 mod log;
-mod map;
-mod metadata;
 mod options;
 mod own;
+mod pages;
 mod planted;
-mod protected;
 mod queue;
 mod read;
+mod record;
 mod recovery;
-mod room;
 mod scrub;
 mod session;
 mod space;
-mod summary;
-mod versions;
+mod upkeep;
 mod write;
 
 pub use block::{BlockDrive, BlockError, BlockOptions};

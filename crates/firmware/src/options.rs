@@ -5,7 +5,7 @@ use std::fmt;
 use lode_base::{CommitNo, Geometry};
 
 use crate::gc::GcPolicy;
-use crate::log::Record;
+use crate::record::Record;
 
 /// Budgets and limits of a drive.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,9 +20,9 @@ use lode_program::{IndexEntry, IndexRule};
 use crate::ScanPlacement;
 use crate::compute::{Located, PageAccess, PageCost};
 use crate::core::Core;
-use crate::map::Entry;
+use crate::entry::Entry;
+use crate::pages::OldIndex;
 use crate::planted::{self, Planted};
-use crate::versions::OldIndex;
 
 /// Pages of a command that are looked up before the first of them is read.
 const PAGES_AHEAD: usize = 32;

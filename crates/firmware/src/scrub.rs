@@ -12,10 +12,12 @@ use lode_base::ExtentId;
 use lode_command::CommandError;
 
 use crate::checkpoint::TABLES;
+use crate::cleaner::Need;
 use crate::core::Core;
-use crate::drive_page::{self, DriveKind};
-use crate::gc::Need;
-use crate::map::{Entry, PageCache, Resident};
+use crate::entry::Entry;
+use crate::own::page as drive_page;
+use crate::own::page::DriveKind;
+use crate::own::{PageCache, Resident};
 use crate::planted::{self, Planted};
 use crate::{FirmwareError, ScrubReport};
 

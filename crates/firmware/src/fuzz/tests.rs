@@ -9,9 +9,10 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::log::{Commit, LoggedWrite, NUMBER_MAX, Place, Spot};
-use crate::map::{INLINED_BYTES_LIMIT, INLINED_NUMBERS};
-use crate::summary::{State, Stream};
+use crate::entry::{INLINED_BYTES_LIMIT, INLINED_NUMBERS};
+use crate::log::{NUMBER_MAX, Place, Spot};
+use crate::record::{Commit, LoggedWrite};
+use crate::space::{State, Stream};
 
 /// No more memory than 64 times the bytes, and what the structure itself takes.
 fn bounded(kind: Kind, bytes: &[u8]) -> bool {

@@ -12,30 +12,18 @@
 //! Source: ELEOS §VI-A. A policy of your own is one file here, its `mod`, and one line in [`POLICIES`]; conformance tests,
 //! simulation and experiments run over that table. One that stays outside of this crate is a [`GcPolicy::custom`].
 
-/// A call, or what stands in its place where this fault is planted.
-macro_rules! at {
-    ($fault:ident => $bug:expr, $call:expr) => {
-        if crate::planted::is(crate::planted::Planted::$fault) { $bug } else { $call }
-    };
-}
-
-mod cleaner;
 #[cfg(test)]
 mod conformance;
 mod cost_benefit;
 mod greedy;
 mod min_cost_decline;
-mod mover;
 mod oldest;
 mod policy;
 mod round_robin;
-mod tidy;
 mod view;
 
 use lode_base::EblockId;
 
-pub(crate) use cleaner::{Cleaner, MOVE_BYTES, Need};
-pub(crate) use mover::Valid;
 pub use policy::{GcPolicy, NamedPolicy};
 pub use view::{Candidate, Choice, GcStream, GcView, StreamClass, Urgency, Victim};
 

@@ -19,11 +19,10 @@
 //! differ: a page may be programmed twice, against a read that fails; the opening in each page, and the read-back after
 //! a failure, are ours.
 
+mod candidate;
 mod medium;
 mod page;
 mod reader;
-mod record;
-mod spot;
 mod trail;
 mod writer;
 
@@ -32,12 +31,11 @@ mod model;
 #[cfg(test)]
 mod testing;
 
+pub(crate) use candidate::{NUMBER_MAX, Place, Spot};
 pub(crate) use page::PAYLOAD_AT;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use page::decodes as decodes_page;
 #[cfg(test)]
 pub(crate) use reader::read_log;
 pub(crate) use reader::{Group, LogEnd, check_log, read_log_judged, read_log_to};
-pub(crate) use record::{Commit, LoggedIndex, LoggedWrite, Record};
-pub(crate) use spot::{NUMBER_MAX, Place, Spot};
 pub(crate) use writer::LogWriter;

@@ -21,7 +21,7 @@ use lode_base::Ppa;
 use lode_base::checksum::{crc32c_seeded, seed_of};
 use lode_flash::Generation;
 
-use super::spot::{CANDIDATES, Spot};
+use super::candidate::{CANDIDATES, Spot};
 use crate::codec::Take;
 
 pub(super) const MAGIC: [u8; 4] = *b"LLOG";

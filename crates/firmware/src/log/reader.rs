@@ -16,13 +16,13 @@ use std::ops::ControlFlow;
 
 use lode_base::{EblockId, PageBuf};
 
-use super::Record;
+use super::candidate::{CANDIDATES, Place, Spot, why_not};
 use super::medium::LogMedium;
 use super::page::{COPIES_MAX, LogPage, MAGIC, PAYLOAD_AT, VERSION};
-use super::spot::{CANDIDATES, Place, Spot, why_not};
 use super::trail::{Stretch, Trail};
 use crate::FirmwareError;
 use crate::planted::{self, Planted};
+use crate::record::Record;
 
 /// Bytes that are read at a time.
 const WINDOW_BYTES: u32 = 256 << 10;

@@ -14,8 +14,9 @@ use lode_base::{EblockId, Geometry, OwnerId, PageBuf, PageBufMut, Ppa};
 use lode_flash::{FlashError, Generation, Medium};
 
 use super::medium::LogMedium;
-use super::{Group, LogEnd, LogWriter, Place, Record, Spot, read_log};
+use super::{Group, LogEnd, LogWriter, Place, Spot, read_log};
 use crate::FirmwareError;
+use crate::record::Record;
 
 /// What becomes of a program. A mask says which of its WBLOCKs are whole on the medium.
 #[derive(Clone, Copy, Debug)]

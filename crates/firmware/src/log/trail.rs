@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 use lode_base::EblockId;
 
-use super::spot::{CANDIDATES, Place, Spot};
+use super::candidate::{CANDIDATES, Place, Spot};
 
 /// Pages that follow each other in one EBLOCK.
 #[derive(Clone, Copy, Debug)]

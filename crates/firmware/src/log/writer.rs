@@ -16,10 +16,10 @@ use std::collections::VecDeque;
 use lode_base::{EblockId, Geometry, PageBuf, PageBufMut};
 use lode_flash::Generation;
 
+use super::candidate::{CANDIDATES, Place, Spot};
 use super::medium::LogMedium;
 use super::page::{COPIES_MAX, LogPage, PAYLOAD_AT};
 use super::reader::{LogEnd, Pages};
-use super::spot::{CANDIDATES, Place, Spot};
 use super::trail::{Stretch, Trail};
 use crate::FirmwareError;
 use crate::planted::{self, Planted};

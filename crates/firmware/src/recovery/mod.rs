@@ -24,23 +24,27 @@ use lode_command::Identity;
 use lode_flash::{Medium, WblockState};
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use crate::action::Overlay;
-use crate::append::{Turns, page_bytes_max};
+use crate::append::Turns;
 use crate::checkpoint::{BadRecord, CheckpointRecord, Tables, VERSION, decode_metadata};
+use crate::cleaner::Cleaner;
 use crate::codec::{Malformed, Take};
+use crate::commit::Overlay;
 use crate::core::{Core, Counts, EBLOCK_BYTES_MIN, EBLOCKS_MIN, READERS_MAX, Sequencer};
-use crate::drive_page::{self, DriveKind, TABLE_PIECE_ENTRIES};
-use crate::extents::Extents;
-use crate::gc::Cleaner;
-use crate::index::Rules;
-use crate::inlined::Inlined;
-use crate::log::{LogEnd, LogWriter, Place, Record, Spot};
-use crate::map::{Entry, PageCache};
+use crate::entry::Entry;
+use crate::log::{LogEnd, LogWriter, Place, Spot};
+use crate::own::PageCache;
+use crate::own::page as drive_page;
+use crate::own::page::{DriveKind, TABLE_PIECE_ENTRIES};
+use crate::pages::Extents;
+use crate::pages::Inlined;
+use crate::pages::Rules;
+use crate::pages::Versions;
 use crate::planted::{self, Planted};
+use crate::record::Record;
 use crate::session::Sessions;
 use crate::space::Space;
-use crate::summary::{Descriptor, SUMMARY_PIECE_EBLOCKS, State};
-use crate::versions::Versions;
+use crate::space::page_bytes_max;
+use crate::space::{Descriptor, SUMMARY_PIECE_EBLOCKS, State};
 use crate::{Drive, DriveOptions, FirmwareError, RecoveryReport};
 
 mod pass_1;
@@ -383,9 +387,7 @@ impl Core {
             let piece = u64::from(eblock.raw()) / SUMMARY_PIECE_EBLOCKS as u64;
             if found.lacks(DriveKind::Open, 0, *lsn) {
                 match change {
-                    Change::State(Record::Opened { stream, .. })
-                        if *stream != crate::summary::Stream::Log =>
-                    {
+                    Change::State(Record::Opened { stream, .. }) if *stream != crate::space::Stream::Log => {
                         metadata.insert(*eblock, Vec::new());
                     }
                     Change::State(_) => drop(metadata.remove(eblock)),

@@ -15,13 +15,15 @@ use lode_base::EblockId;
 
 use crate::FirmwareError;
 use crate::checkpoint::CheckpointRecord;
+use crate::commit::pending as protected;
 use crate::core::Core;
-use crate::drive_page::DriveKind;
-use crate::log::{Group, LogEnd, Record, read_log_judged};
-use crate::map::Entry;
-use crate::metadata::{self, PageName};
+use crate::entry::Entry;
+use crate::log::{Group, LogEnd, read_log_judged};
+use crate::own::page::DriveKind;
 use crate::planted::{self, Planted};
-use crate::protected;
+use crate::record::Record;
+use crate::space::metadata;
+use crate::space::metadata::PageName;
 
 /// Pieces that a table has at most: 256 TB of pages of 64 bytes.
 const PIECES_MAX: u64 = 1 << 22;
@@ -286,7 +288,7 @@ mod tests {
 
     use super::*;
     use crate::DriveOptions;
-    use crate::log::{Commit, LoggedWrite};
+    use crate::record::{Commit, LoggedWrite};
 
     #[test]
     fn the_clock_goes_on_and_the_report_says_what_the_log_held() {

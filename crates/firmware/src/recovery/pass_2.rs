@@ -17,12 +17,14 @@ use super::pass_1::Found;
 use crate::FirmwareError;
 use crate::checkpoint::CheckpointRecord;
 use crate::core::Core;
-use crate::drive_page::{DriveKind, TABLE_PIECE_ENTRIES};
-use crate::index::IndexPage;
-use crate::log::{Commit, Group, LogEnd, LoggedIndex, Record, read_log_to};
-use crate::map::{Entry, MapPage};
-use crate::metadata::PageName;
+use crate::entry::Entry;
+use crate::log::{Group, LogEnd, read_log_to};
+use crate::own::page::{DriveKind, TABLE_PIECE_ENTRIES};
+use crate::pages::IndexPage;
+use crate::pages::MapPage;
 use crate::planted::{self, Planted};
+use crate::record::{Commit, LoggedIndex, Record};
+use crate::space::metadata::PageName;
 
 impl Core {
     /// Applies the records to the pages on the medium that lack them; answers how many pages that touched.

@@ -61,7 +61,7 @@ mod tests {
     use lode_base::{EblockId, Geometry};
 
     use super::*;
-    use crate::summary::{State, Stream};
+    use crate::space::{State, Stream};
 
     /// A space of which `used` EBLOCKs are in use and `kept` are erased and kept.
     fn space(used: u32, kept: u32) -> (Space, Medium) {

@@ -17,17 +17,18 @@ use std::collections::BTreeSet;
 use lode_base::{EblockId, Lpid, PageBuf};
 use lode_command::{Align, CommandError};
 
+use super::choose::{Cleaner, Emptied, MOVE_BYTES, Rest};
 use crate::FirmwareError;
-use crate::action::{Action, Freed, Overlay};
-use crate::append::Item;
+use crate::commit::{Action, Freed, Overlay};
 use crate::core::{Core, Counts, EBLOCKS_FEW, Sequencer};
-use crate::gc::cleaner::{Emptied, MOVE_BYTES, Rest};
-use crate::gc::{Cleaner, GcStream, Victim};
-use crate::log::Record;
-use crate::map::Entry;
-use crate::metadata::{self, PageName};
-use crate::room::Room;
-use crate::summary::{Descriptor, State, Stream};
+use crate::entry::Entry;
+use crate::gc::{GcStream, Victim};
+use crate::record::Record;
+use crate::space::Item;
+use crate::space::metadata;
+use crate::space::metadata::PageName;
+use crate::space::{Descriptor, State, Stream};
+use crate::upkeep::Room;
 
 /// Bytes that are read at a time, about; and bytes between two pages that are rather read than passed over.
 const READ_BYTES: usize = 256 << 10;
@@ -273,7 +274,7 @@ impl Core {
         let stream = {
             let w = self.seq.lock();
             let room =
-                w.space.free_eblocks() > self.gc_reserve_eblocks() + u32::from(crate::summary::GC_CLASSES);
+                w.space.free_eblocks() > self.gc_reserve_eblocks() + u32::from(crate::space::GC_CLASSES);
             let room = room && self.geometry().eblock_count() >= EBLOCKS_FEW;
             match stream {
                 GcStream::Class(c) if room || w.space.gc_class_age(c.raw()).is_some() => Stream::Gc(c.raw()),
@@ -343,10 +344,11 @@ mod tests {
     use lode_command::{Batch, Command, PageWrite, ReadRequest, Reply};
     use lode_flash::{FaultKind, Faults, Medium};
 
+    use super::super::Need;
     use super::*;
     use crate::DriveOptions;
-    use crate::gc::{Choice, GcPolicy, GcView, Need, Policy, StreamClass, Urgency};
-    use crate::summary::State;
+    use crate::gc::{Choice, GcPolicy, GcView, Policy, StreamClass, Urgency};
+    use crate::space::State;
 
     impl From<EblockId> for Victim {
         fn from(eblock: EblockId) -> Self {

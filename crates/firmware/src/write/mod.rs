@@ -14,6 +14,8 @@
 //!
 //! Source: ELEOS §IV, §VII.
 
+mod build_index;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -22,18 +24,19 @@ use lode_command::{Batch, CommandError, PageWrite, Reply};
 use lode_program::{IndexEntry, IndexRule};
 
 use crate::FirmwareError;
-use crate::action::{Action, Freed, Pins, Slot};
-use crate::append::{Item, Job, ProgramError, Provision, page_bytes_max};
+use crate::append::ProgramError;
+use crate::commit::{Action, Freed, Pins, Slot};
 use crate::compute::entry_of;
 use crate::core::{Core, Counts, EBLOCKS_FEW, Sequencer};
-use crate::index::Rules;
-use crate::inlined::pages_bytes;
-use crate::log::{Commit, LoggedWrite, Record};
-use crate::map::Entry;
-use crate::metadata::PageName;
+use crate::entry::Entry;
+use crate::pages::Rules;
+use crate::pages::pages_bytes;
 use crate::planted::{self, Planted};
-use crate::room::{ALLOCATED_BYTES, Room};
-use crate::summary::Stream;
+use crate::record::{Commit, LoggedWrite, Record};
+use crate::space::Stream;
+use crate::space::metadata::PageName;
+use crate::space::{Item, Job, Provision, page_bytes_max};
+use crate::upkeep::{ALLOCATED_BYTES, Room};
 use lode_base::fast::FastSet;
 
 /// Programs of one action that may fail, each in another EBLOCK.
@@ -166,7 +169,7 @@ impl Core {
         }
         let wide = batch.index_rules.iter().find(|(_, r)| {
             r.as_ref()
-                .is_some_and(|r| crate::index::page_bytes(r.entry_bytes()) > page_bytes_max(self.geometry()))
+                .is_some_and(|r| crate::pages::page_bytes(r.entry_bytes()) > page_bytes_max(self.geometry()))
         });
         match wide {
             Some((owner, _)) => {

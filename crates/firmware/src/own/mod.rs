@@ -9,16 +9,13 @@
 //! over them.
 
 mod cache;
-mod entry;
-mod page;
+pub(crate) mod page;
 
 use lode_base::Geometry;
 
 pub(crate) use cache::PageCache;
-pub(crate) use entry::{Entry, INLINED_BYTES_LIMIT, INLINED_NUMBERS};
-pub(crate) use page::MapPage;
 
-use crate::drive_page::DriveKind;
+use crate::own::page::DriveKind;
 
 /// A page of the drive's own that is kept in memory within a budget.
 pub(crate) trait Resident: Send + Sync + Sized {

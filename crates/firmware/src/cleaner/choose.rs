@@ -18,12 +18,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use lode_base::{EblockId, Lpid};
 use lode_flash::Generation;
 
+use super::tidy::Tidy;
 use crate::FirmwareError;
 use crate::core::{Core, Sequencer};
-use crate::gc::tidy::Tidy;
 use crate::gc::{Candidate, Choice, GcPolicy, GcView, Policy, Urgency, Victim};
 use crate::planted::{self, Planted};
-use crate::summary::{Descriptor, State};
+use crate::space::{Descriptor, State};
 
 /// Erasures between the most and the least worn EBLOCK, from which on cold data is moved off the least worn.
 const WEAR_SPREAD: u32 = 128;
@@ -348,7 +348,7 @@ mod tests {
     use super::*;
     use crate::DriveOptions;
     use crate::gc::StreamClass;
-    use crate::summary::Stream;
+    use crate::space::Stream;
 
     const EBLOCK_BYTES: u32 = 1 << 20;
     const DUE: Need = Need::Room(Urgency::Background);

@@ -12,8 +12,8 @@ use lode_base::{EXTENT_PAGES, Geometry};
 use parking_lot::RwLock;
 
 use crate::codec::{Malformed, Put, Take};
-use crate::drive_page::DriveKind;
-use crate::map::Resident;
+use crate::own::Resident;
+use crate::own::page::DriveKind;
 
 const PRESENT_BYTES: usize = EXTENT_PAGES / 8;
 

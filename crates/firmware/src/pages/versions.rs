@@ -23,7 +23,7 @@ use lode_base::{CommitNo, Lpid, ViewId};
 use lode_program::IndexRule;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
-use crate::map::Entry;
+use crate::entry::Entry;
 use crate::planted::{self, Planted};
 use lode_base::fast::FastMap;
 

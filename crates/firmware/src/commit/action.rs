@@ -20,10 +20,11 @@ use lode_command::CommandError;
 use parking_lot::Mutex;
 
 use crate::core::Sequencer;
-use crate::index::IndexPage;
-use crate::log::Record;
-use crate::map::{Entry, MapPage};
+use crate::entry::Entry;
+use crate::pages::IndexPage;
+use crate::pages::MapPage;
 use crate::planted::{self, Planted};
+use crate::record::Record;
 use lode_base::fast::{FastMap, FastSet};
 
 /// Entries of the overlay that there is memory for while it is empty, at most.

@@ -24,11 +24,11 @@ use lode_command::{Align, Batch};
 use parking_lot::{Mutex, RwLock};
 
 use crate::FirmwareError;
+use crate::cleaner::{MOVE_BYTES, Valid};
 use crate::core::Core;
-use crate::gc::{MOVE_BYTES, Valid};
-use crate::map::{Entry, INLINED_BYTES_LIMIT, INLINED_NUMBERS};
-use crate::room::Room;
-use crate::summary::Stream;
+use crate::entry::{Entry, INLINED_BYTES_LIMIT, INLINED_NUMBERS};
+use crate::space::Stream;
+use crate::upkeep::Room;
 
 /// Fewest EBLOCKs of a drive that inlines: one a lane is kept for what is moved.
 const EBLOCKS_MIN: u32 = 48;

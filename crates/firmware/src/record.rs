@@ -31,10 +31,10 @@ use lode_flash::Generation;
 use lode_program::IndexRule;
 
 use crate::codec::{Malformed, Put, Take};
-use crate::drive_page::DriveKind;
-use crate::map::Entry;
+use crate::entry::Entry;
+use crate::own::page::DriveKind;
 use crate::planted::{self, Planted};
-use crate::summary::Stream;
+use crate::space::Stream;
 
 /// An index entry, behind the number of the rule that it was made by.
 pub(crate) type LoggedIndex = (u64, Box<[u8]>);

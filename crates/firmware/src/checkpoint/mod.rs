@@ -21,6 +21,8 @@
 //! Source: ELEOS §VIII-B. We differ: a record is written to both slots, so that one damaged slot loses nothing; open
 //! EBLOCKs are not closed by force, since their metadata is written with the tables.
 
+mod own;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use lode_base::{EblockId, Geometry};
@@ -29,12 +31,14 @@ use lode_flash::Generation;
 use crate::FirmwareError;
 use crate::codec::{Malformed, Put, Take};
 use crate::core::{Core, Counts};
-use crate::drive_page::{self, DriveKind};
-use crate::log::{NUMBER_MAX, Place, Record};
-use crate::map::Entry;
-use crate::own::OwnPage;
+use crate::entry::Entry;
+use crate::log::{NUMBER_MAX, Place};
+use crate::own::page as drive_page;
+use crate::own::page::DriveKind;
 use crate::planted::{self, Planted};
-use crate::summary::{Descriptor, State, Stream};
+use crate::record::Record;
+use crate::space::{Descriptor, State, Stream};
+use own::OwnPage;
 
 const MAGIC: [u8; 4] = *b"LCKP";
 pub(crate) const VERSION: u16 = 2;

@@ -23,8 +23,8 @@ use lode_flash::{Generation, Medium};
 
 use crate::FirmwareError;
 use crate::codec::{Malformed, Put, Take};
-use crate::drive_page::DriveKind;
-use crate::map::Entry;
+use crate::entry::Entry;
+use crate::own::page::DriveKind;
 
 const MAGIC: [u8; 4] = *b"LEBM";
 const VERSION: u16 = 2;

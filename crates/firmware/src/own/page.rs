@@ -21,7 +21,7 @@ use lode_flash::Medium;
 
 use crate::FirmwareError;
 use crate::codec::{Malformed, Put, Take};
-use crate::map::Entry;
+use crate::entry::Entry;
 
 const MAGIC: [u8; 4] = *b"LDPG";
 const VERSION: u8 = 1;

@@ -13,13 +13,14 @@ use lode_base::{ExtentId, OwnerId, VirtualTime};
 use lode_command::{CommandError, Reply};
 
 use crate::FirmwareError;
-use crate::append::{Item, Plan, Provision, page_bytes_max};
+use crate::cleaner::Cleaner;
 use crate::core::{Core, Sequencer};
-use crate::drive_page::TABLE_PIECE_ENTRIES;
-use crate::gc::{Cleaner, Urgency};
+use crate::gc::Urgency;
 use crate::log::LogWriter;
+use crate::own::page::TABLE_PIECE_ENTRIES;
 use crate::planted::{self, Planted};
-use crate::summary::Stream;
+use crate::space::Stream;
+use crate::space::{Item, Plan, Provision, page_bytes_max};
 
 /// Turns to let reads end, when EBLOCKs wait for them and the drive is full.
 const TURNS_FOR_READS: u32 = 10_000;
@@ -408,14 +409,14 @@ impl Core {
             let d = w.space.summary.get(e);
             match d.state {
                 _ if !d.is_empty() => {}
-                crate::summary::State::Used { .. } => {
+                crate::space::State::Used { .. } => {
                     w.space.release(&self.epochs, e, lsn);
                     released = true;
                 }
-                crate::summary::State::Failed { .. } if planted::is(Planted::FailedReused) => {
+                crate::space::State::Failed { .. } if planted::is(Planted::FailedReused) => {
                     w.space.release(&self.epochs, e, lsn);
                 }
-                crate::summary::State::Failed { .. } => w.space.retire(e),
+                crate::space::State::Failed { .. } => w.space.retire(e),
                 _ => {}
             }
         }
@@ -467,8 +468,8 @@ mod tests {
 
     use super::*;
     use crate::DriveOptions;
-    use crate::drive_page::DriveKind;
-    use crate::metadata::PageName;
+    use crate::own::page::DriveKind;
+    use crate::space::metadata::PageName;
 
     /// A drive that holds nothing yet.
     fn core() -> Core {

@@ -10,10 +10,10 @@
 use lode_base::{ExtentId, OwnerId};
 use lode_command::{CommandError, Reply};
 
-use crate::action::Action;
+use crate::commit::Action;
 use crate::core::Core;
-use crate::index::Rule;
-use crate::log::{LoggedWrite, Record};
+use crate::pages::Rule;
+use crate::record::{LoggedWrite, Record};
 
 impl Core {
     /// Makes the missing entries of an owner's pages.

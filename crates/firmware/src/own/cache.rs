@@ -18,9 +18,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use lode_flash::Medium;
 use parking_lot::RwLock;
 
-use super::{Entry, Resident};
+use super::Resident;
 use crate::FirmwareError;
-use crate::drive_page::{self, TABLE_PIECE_ENTRIES};
+use crate::entry::Entry;
+use crate::own::page as drive_page;
+use crate::own::page::TABLE_PIECE_ENTRIES;
 use crate::planted::{self, Planted};
 use lode_base::epochs::Epochs;
 use lode_base::fast::FastMap;
@@ -416,8 +418,8 @@ impl<T: Resident> PageCache<T> {
 mod tests {
     use lode_base::{EblockId, Geometry, PageBufMut};
 
-    use super::super::MapPage;
     use super::*;
+    use crate::pages::MapPage;
 
     /// A cache, and a medium whose WBLOCKs take the pages one behind the other.
     struct Rig {

@@ -13,14 +13,15 @@ use std::sync::Arc;
 use lode_base::{EblockId, ExtentId, Lpid};
 
 use crate::FirmwareError;
-use crate::action::{Action, Installed, Pinned, Pins};
+use crate::commit::{Action, Installed, Pinned, Pins};
 use crate::core::{Core, Counts, Sequencer};
-use crate::drive_page::DriveKind;
-use crate::index::{IndexPage, Rule};
-use crate::log::{Commit, LoggedIndex, Record};
-use crate::map::{Entry, MapPage};
+use crate::entry::Entry;
+use crate::own::page::DriveKind;
+use crate::pages::MapPage;
+use crate::pages::{IndexPage, Rule};
+use crate::pages::{Install, OldIndex};
 use crate::planted::{self, Planted};
-use crate::versions::{Install, OldIndex};
+use crate::record::{Commit, LoggedIndex, Record};
 use crate::write::by_extent;
 
 /// What a page becomes.

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use lode_base::prefetch::prefetch;
 use lode_base::{EXTENT_PAGES, Geometry};
 
-use super::{Entry, Resident};
-use crate::drive_page::DriveKind;
+use crate::entry::Entry;
+use crate::own::Resident;
+use crate::own::page::DriveKind;
 
 pub(crate) struct MapPage {
     words: Box<[AtomicU64]>,

@@ -14,7 +14,7 @@
 use lode_base::{EblockId, Geometry};
 
 use crate::core::Sequencer;
-use crate::summary::{Descriptor, State};
+use crate::space::{Descriptor, State};
 
 #[derive(Default)]
 pub(super) struct Tidy {

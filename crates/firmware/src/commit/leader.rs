@@ -18,10 +18,10 @@ use std::sync::Arc;
 use lode_command::CommandError;
 
 use crate::FirmwareError;
-use crate::action::{Action, Installed, Slot};
+use crate::commit::{Action, Installed, Slot};
 use crate::core::{Core, Counts, Sequencer};
-use crate::log::Record;
 use crate::planted::{self, Planted};
+use crate::record::Record;
 
 /// Whoever has it leads. A leader that panics leaves nobody knows what in the log: then nothing is written any more, and those
 /// that wait go on.
@@ -264,7 +264,7 @@ mod tests {
 
     use super::*;
     use crate::DriveOptions;
-    use crate::map::Entry;
+    use crate::entry::Entry;
 
     fn core() -> Core {
         let g = Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 40).unwrap();

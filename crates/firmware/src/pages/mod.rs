@@ -11,9 +11,16 @@
 //! Source: FLIXR (index in the drive, made on write). Kinds of index are those of `lode_program::index::KINDS`; here an
 //! entry is bytes of the length that its rule says.
 
-mod build;
-mod page;
+mod extents;
+mod index;
+mod inlined;
+mod map;
 mod rules;
+mod versions;
 
-pub(crate) use page::{IndexPage, page_bytes};
+pub(crate) use extents::Extents;
+pub(crate) use index::{IndexPage, page_bytes};
+pub(crate) use inlined::{Inlined, pages_bytes};
+pub(crate) use map::MapPage;
 pub(crate) use rules::{Rule, Rules};
+pub(crate) use versions::{Install, OldIndex, Versions};

@@ -16,17 +16,19 @@ use lode_base::{CELL_BYTES, EblockId};
 use lode_command::Align;
 
 use crate::FirmwareError;
-use crate::action::{Action, Freed};
-use crate::append::{Item, page_bytes_max};
 use crate::checkpoint::TABLES;
+use crate::commit::{Action, Freed};
 use crate::core::{Core, Sequencer};
-use crate::drive_page::{self, DriveKind};
-use crate::log::Record;
-use crate::map::{Entry, PageCache, Resident};
-use crate::metadata::PageName;
+use crate::entry::Entry;
+use crate::own::page as drive_page;
+use crate::own::page::DriveKind;
+use crate::own::{PageCache, Resident};
 use crate::planted::{self, Planted};
-use crate::room::Room;
-use crate::summary::Stream;
+use crate::record::Record;
+use crate::space::Stream;
+use crate::space::metadata::PageName;
+use crate::space::{Item, page_bytes_max};
+use crate::upkeep::Room;
 
 /// Bytes of the drive's own pages that are written at a time.
 const FLUSH_BYTES: usize = 4 << 20;

@@ -18,24 +18,22 @@ use lode_base::{EblockId, Geometry};
 use lode_flash::{Generation, Medium};
 
 use crate::FirmwareError;
-use crate::append::{Job, Provision};
 use crate::core::EBLOCKS_MIN;
-use crate::log::Record;
-use crate::metadata;
 use crate::planted::{self, Planted};
-use crate::summary::{Descriptor, GC_CLASSES, State, Stream, Summary};
-
-mod kept;
+use crate::record::Record;
+use crate::space::metadata;
+use crate::space::{Descriptor, GC_CLASSES, State, Stream, Summary};
+use crate::space::{Job, Provision};
 
 /// Erasures that a recycled EBLOCK may have more than the least worn free one, before that is taken.
 const WEAR_SPREAD: u32 = 64;
 
 /// An open EBLOCK.
 #[derive(Clone, Copy, Debug)]
-struct Open {
-    eblock: EblockId,
+pub(super) struct Open {
+    pub(super) eblock: EblockId,
     /// The WBLOCK that is provisioned next.
-    position: u32,
+    pub(super) position: u32,
 }
 
 /// An EBLOCK that nobody needs any more, since log page `lsn`.
@@ -49,7 +47,7 @@ struct Released {
 pub(crate) struct Space {
     geometry: Geometry,
     pub(crate) summary: Summary,
-    open: BTreeMap<(Stream, u16), Open>,
+    pub(super) open: BTreeMap<(Stream, u16), Open>,
     /// Words of the EBLOCKs whose metadata is not on the medium.
     metadata: BTreeMap<EblockId, Vec<u64>>,
     /// How many words those are.
@@ -57,9 +55,9 @@ pub(crate) struct Space {
     /// Whether that changed since it was written.
     pub(crate) metadata_changed: bool,
     /// Free, used before, and with space in the file; by wear.
-    recycled: BTreeSet<(u32, u32)>,
+    pub(super) recycled: BTreeSet<(u32, u32)>,
     /// Free, used before, and without: their space went back to the file system; by wear.
-    discarded: BTreeSet<(u32, u32)>,
+    pub(super) discarded: BTreeSet<(u32, u32)>,
     limbo: VecDeque<Released>,
     /// What happened and is not logged yet.
     pub(crate) changes: Vec<Record>,

@@ -1,0 +1,3 @@
+mod turns;
+
+pub(crate) use turns::{ProgramError, Turns};
