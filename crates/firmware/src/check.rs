@@ -22,9 +22,9 @@ use crate::own::page::DriveKind;
 use crate::own::{PageCache, Resident};
 use crate::pages::MapPage;
 use crate::pages::{IndexPage, Rules};
+use crate::space::PageName;
 use crate::space::State;
-use crate::space::metadata;
-use crate::space::metadata::PageName;
+use crate::space::read_metadata;
 
 /// A walk under way.
 struct Walk<'a> {
@@ -201,7 +201,7 @@ impl Walk<'_> {
             let lpid = extent.page(page);
             self.place(entry, PageName::User(lpid));
             if let Some(e) = entry.eblock(core.geometry()) {
-                let state = w.space.summary.get(e).state;
+                let state = w.space.descriptor(e).state;
                 if !matches!(state, State::Open { .. } | State::Used { .. } | State::Failed { .. }) {
                     self.problem(format!("page {lpid} lies in {e:?}, which is {state:?}"));
                 }
@@ -252,7 +252,7 @@ impl Walk<'_> {
         let mut problems = Vec::new();
         let mut places = std::mem::take(&mut self.places);
         let g = *self.core.geometry();
-        for (e, d) in w.space.summary.all() {
+        for (e, d) in w.space.descriptors() {
             let mut here = places.remove(&e).unwrap_or_default();
             here.sort_unstable();
             for two in here.windows(2) {
@@ -274,9 +274,9 @@ impl Walk<'_> {
             if here.is_empty() {
                 continue;
             }
-            let names: BTreeSet<PageName> = match w.space.metadata_of(e) {
+            let names: BTreeSet<PageName> = match w.space.unwritten_of(e) {
                 Some(words) => words.iter().filter_map(|&w| PageName::from_word(w)).collect(),
-                None => match metadata::read(&self.core.medium, e, d.data_end, d.metadata) {
+                None => match read_metadata(&self.core.medium, e, d.data_end, d.metadata) {
                     Ok(words) => words.into_iter().filter_map(PageName::from_word).collect(),
                     Err(what) => {
                         problems.push(what.to_string());

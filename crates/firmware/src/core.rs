@@ -32,22 +32,12 @@ use crate::pages::Versions;
 use crate::pages::{IndexPage, Rules};
 use crate::planted::{self, Planted};
 use crate::session::Sessions;
-use crate::space::Space;
-use crate::space::{GC_CLASSES, Stream};
+use crate::space::{Budget, EBLOCKS_FEW, Eblocks, LogUse, log_bytes_max, spare_eblocks};
+use crate::stream::Stream;
 use crate::{DriveInfo, DriveOptions, FirmwareError, RecoveryReport};
-
-/// Fewest EBLOCKs that a drive works with: those of the log, one a stream, and what is kept in reserve.
-pub(crate) const EBLOCKS_MIN: u32 = 16;
-/// With fewer EBLOCKs than this, pages are not kept apart by how hot they are: each stream holds one that is open.
-pub(crate) const EBLOCKS_FEW: u32 = 64;
-/// Smallest EBLOCK: a mapping page and an index page must fit.
-pub(crate) const EBLOCK_BYTES_MIN: u32 = 64 << 10;
 
 /// Reads at a time; further ones wait. A read may count twice (once while it loads a mapping page).
 pub(crate) const READERS_MAX: usize = 1024;
-
-/// Pages of log between two checkpoints, at least: a checkpoint itself takes some.
-const LOG_PAGES_MIN: u64 = 24;
 
 pub(crate) struct Core {
     pub(crate) medium: Medium,
@@ -105,7 +95,7 @@ impl Counts {
 
 /// What has an order: the actions, and all that they change beside pages.
 pub(crate) struct Sequencer {
-    pub(crate) space: Space,
+    pub(crate) space: Eblocks,
     /// The newest installed commit.
     pub(crate) commit: u64,
     /// The newest staged one.
@@ -157,8 +147,7 @@ impl Core {
 
     /// Log that may be written between two checkpoints, in bytes.
     pub(crate) fn log_bytes_max(&self) -> u64 {
-        let page = u64::from(self.options.log_copies) * u64::from(self.geometry().wblock_bytes());
-        self.options.checkpoint_log_bytes.min(self.geometry().capacity_bytes() / 16).max(LOG_PAGES_MIN * page)
+        log_bytes_max(&self.options, self.geometry())
     }
 
     /// Does what nobody waits for: on a modelled device it takes resources, and not the time of the step under way.
@@ -193,109 +182,30 @@ impl Core {
         }
     }
 
-    /// EBLOCKs that batches of pages may not take: for the log until the next checkpoint, that checkpoint with every page
-    /// of the drive written anew, what GC moves pages to, and a recovery.
-    pub(crate) fn reserve_eblocks(&self, w: &Sequencer) -> u32 {
-        self.reserve_eblocks_with(w, self.own_bytes(w))
-    }
-
-    /// The same, if writing every page of the drive's own anew took so many bytes.
-    pub(crate) fn reserve_eblocks_with(&self, w: &Sequencer, own_bytes: u64) -> u32 {
-        // One more, for the first that fails.
-        let moved = u64::from(self.gc_reserve_eblocks() + self.inlined_reserve_eblocks());
-        let reserve = self.log_eblocks(w) + self.own_eblocks_of(w, own_bytes) + moved + 1;
-        reserve.min(u64::from(u32::MAX)) as u32
-    }
-
-    /// EBLOCKs that the log may still take before the next checkpoint, or takes when it begins anew after a crash.
-    pub(crate) fn log_eblocks(&self, w: &Sequencer) -> u64 {
-        let g = self.geometry();
-        let here = g.wblocks_per_eblock().saturating_sub(w.log_place.spots[0].wblock);
-        let here = u64::from(here) * u64::from(g.wblock_bytes());
-        let left = self.log_bytes_max().saturating_sub(w.log_bytes + here);
-        left.div_ceil(u64::from(g.eblock_bytes())).max(1) + 2
-    }
-
-    /// EBLOCKs that writing every page of the drive's own anew takes, beside those that are open for them.
-    pub(crate) fn own_eblocks(&self, w: &Sequencer) -> u64 {
-        self.own_eblocks_of(w, self.own_bytes(w))
-    }
-
-    fn own_eblocks_of(&self, w: &Sequencer, own_bytes: u64) -> u64 {
-        let left = own_bytes.saturating_sub(w.space.left_bytes(Stream::Drive));
-        left.div_ceil(u64::from(self.geometry().eblock_bytes())) + 1
-    }
-
-    /// Bytes that writing every page of the drive's own anew takes at most.
-    pub(crate) fn own_bytes(&self, w: &Sequencer) -> u64 {
-        self.own_bytes_with(w, self.extents.read().media_bytes())
-    }
-
-    /// The same, if the table of owners took so many.
-    pub(crate) fn own_bytes_with(&self, w: &Sequencer, owners_bytes: u64) -> u64 {
-        let tables = owners_bytes + w.space.summary.len() as u64 * 32;
-        let open = w.space.metadata_words() * 8;
-        // Pages that are written one by one each fill WBLOCKs.
-        2 * (self.map.media_bytes() + self.index.media_bytes() + tables + open)
-    }
-
-    /// Channels that are written to side by side.
-    pub(crate) fn lanes(&self) -> u16 {
-        Space::lanes_of(self.geometry())
+    /// What space is computed from.
+    pub(crate) fn budget<'a>(&'a self, w: &'a Sequencer) -> Budget<'a> {
+        Budget {
+            options: &self.options,
+            eblocks: &w.space,
+            log: LogUse { bytes: w.log_bytes, wblock: w.log_place.spots[0].wblock },
+            mapping_bytes: self.map.media_bytes() + self.index.media_bytes(),
+            owners_bytes: self.extents.read().media_bytes(),
+            homes_bytes: 0,
+            inlined_bytes: self.inlined.bytes(),
+            inlines: self.inlined.is_enabled(),
+            recovering: w.recovering,
+        }
     }
 
     /// EBLOCKs that may fail before the drive is read-only.
     pub(crate) fn spare_eblocks(&self) -> u32 {
-        self.options.spare_eblocks.unwrap_or((self.geometry().eblock_count() / 32).clamp(1, 64))
-    }
-
-    /// EBLOCKs that only GC may take.
-    pub(crate) fn gc_reserve_eblocks(&self) -> u32 {
-        1 + u32::from(self.lanes())
-    }
-
-    /// Bytes of pages that the drive takes at most: beyond them GC would find too little to gain.
-    pub(crate) fn usable_bytes(&self, w: &Sequencer) -> u64 {
-        self.usable_bytes_with(w, self.own_bytes(w))
-    }
-
-    /// The same, if writing every page of the drive's own anew took so many bytes.
-    pub(crate) fn usable_bytes_with(&self, w: &Sequencer, own_bytes: u64) -> u64 {
-        let g = self.geometry();
-        // What the log may still take, what it holds (the page that is written, two spares), and what recovery takes.
-        let log = self.log_bytes_max().div_ceil(u64::from(g.eblock_bytes())) + 5;
-        // The drive's own pages as they lie, and once more as they are written anew.
-        let own = (own_bytes.div_ceil(u64::from(g.eblock_bytes())) + 1) * 3 / 2 + 1;
-        let few = g.eblock_count() < EBLOCKS_FEW;
-        let open = u64::from(w.space.lanes()) * if few { 2 } else { 2 + u64::from(GC_CLASSES) };
-        let moved = self.gc_reserve_eblocks() + self.inlined_reserve_eblocks();
-        // Those that failed and the next that does, or all that may.
-        let lost = (w.space.summary.retired() + 1).max(self.spare_eblocks()) + w.space.stuck;
-        let reserve = log + own + open + u64::from(moved + lost);
-        let eblocks = u64::from(g.eblock_count()).saturating_sub(reserve);
-        eblocks * u64::from(g.eblock_bytes()) / 100
-            * u64::from(100 - self.options.over_provision_percent.min(90))
-    }
-
-    /// Bytes that batches can still write, about.
-    pub(crate) fn free_bytes(&self, w: &Sequencer) -> u64 {
-        self.usable_bytes(w).saturating_sub(self.held_bytes(w))
-    }
-
-    /// Bytes of pages that take room, or will.
-    pub(crate) fn held_bytes(&self, w: &Sequencer) -> u64 {
-        w.space.summary.live_bytes() + w.space.summary.pinned_bytes() + self.inlined.bytes()
+        spare_eblocks(&self.options, self.geometry())
     }
 
     pub(crate) fn info(&self) -> DriveInfo {
         let w = self.seq.lock();
-        let in_use = w.space.summary.all().filter(|(_, d)| d.state != crate::space::State::Free);
-        let data = w
-            .space
-            .summary
-            .all()
-            .filter(|(_, d)| d.stream().is_some_and(|s| s != crate::space::Stream::Drive));
-        let wear = || w.space.summary.all().map(|(_, d)| d.erase_count);
+        let usage = w.space.usage();
+        let budget = self.budget(&w);
         let load = |c: &AtomicU64| c.load(Ordering::Relaxed);
         let c = &self.counts;
         DriveInfo {
@@ -304,24 +214,22 @@ impl Core {
             open_epoch: self.medium.open_epoch(),
             commit: self.versions.newest(),
             extents: self.extents.read().all().count() as u64,
-            live_bytes: w.space.summary.live_bytes(),
-            pinned_bytes: w.space.summary.pinned_bytes(),
+            live_bytes: w.space.live_bytes(),
+            pinned_bytes: w.space.pinned_bytes(),
             inlined_bytes: self.inlined.bytes(),
-            free_bytes: self.free_bytes(&w),
-            usable_bytes: self.usable_bytes(&w),
-            eblocks_used: in_use.count() as u32,
+            free_bytes: budget.free_bytes(),
+            usable_bytes: budget.usable_bytes(),
+            eblocks_used: usage.used,
             eblocks_free: w.space.free_eblocks(),
-            eblocks_retired: w.space.summary.retired(),
-            spares: self.spare_eblocks().saturating_sub(w.space.summary.retired()),
-            erase_counts: (wear().min().unwrap_or(0), wear().max().unwrap_or(0)),
+            eblocks_retired: w.space.retired(),
+            spares: self.spare_eblocks().saturating_sub(w.space.retired()),
+            erase_counts: usage.erase_counts,
             log_bytes: w.log_bytes,
             map_bytes: self.map.bytes(),
             image_bytes: self.medium.image_bytes(),
             media_bytes_read: self.medium.media_bytes_read(),
             media_bytes_written: self.medium.media_bytes_written(),
-            data_bytes: data
-                .map(|(_, d)| u64::from(d.data_end) * u64::from(self.geometry().wblock_bytes()))
-                .sum(),
+            data_bytes: usage.data_bytes,
             user_bytes_written: load(&c.user_bytes),
             gc_bytes_moved: load(&c.moved_bytes),
             gc_victims: load(&c.victims),
@@ -349,14 +257,14 @@ impl Core {
         if !under_way {
             assert!(w.staged.is_empty() && w.overlay.is_empty(), "something is staged for nobody");
             assert_eq!(w.commit, w.staged_commit, "a staged commit was forgotten");
-            let in_flight = w.space.summary.all().map(|(_, d)| d.in_flight).sum::<u32>();
+            let in_flight = w.space.descriptors().map(|(_, d)| d.in_flight).sum::<u32>();
             assert_eq!(in_flight, 0, "EBLOCKs wait for nobody");
         }
         // A drive that found out that its image lied has said so, and takes no writes.
-        if let Some(e) = w.space.summary.miscounted.filter(|_| self.read_only.get().is_none()) {
+        if let Some(e) = w.space.miscounted().filter(|_| self.read_only.get().is_none()) {
             panic!("the summary of {e:?} counts less than is mapped there");
         }
-        if self.read_only.get().is_none() && w.space.summary.retired() == 0 {
+        if self.read_only.get().is_none() && w.space.retired() == 0 {
             let free = w.space.free_eblocks();
             assert!(free >= 1, "GC has no EBLOCK left to move pages to");
         }

@@ -40,6 +40,7 @@ mod recovery;
 mod scrub;
 mod session;
 mod space;
+mod stream;
 mod upkeep;
 mod write;
 

@@ -1,6 +1,7 @@
 //! Planted faults: bugs that the simulation must find, one at a time. How: [`lode_base::planted`].
 //!
-//! They are the mistakes that ELEOS's rules are there to prevent.
+//! They are the mistakes that ELEOS's rules are there to prevent. A hook stands around one call, never between the lines of
+//! an algorithm: [`unless`] leaves the call out, [`instead`] and `at!` put another one in its place.
 
 lode_base::planted_faults! {
     // Commits and the log.
@@ -88,6 +89,14 @@ lode_base::planted_faults! {
     ScrubSilent: "a scrub does not tell of a page that it can not read",
     WeakForgotten: "EBLOCKs that were hard to read are not emptied",
 }
+
+/// A call, or where this fault is planted what stands in its place. Only one of the two is evaluated.
+macro_rules! at {
+    ($fault:ident => $wrong:expr, $right:expr) => {
+        if $crate::planted::is($crate::planted::Planted::$fault) { $wrong } else { $right }
+    };
+}
+pub(crate) use at;
 
 #[cfg(all(test, feature = "planted"))]
 mod tests {

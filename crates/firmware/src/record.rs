@@ -34,7 +34,7 @@ use crate::codec::{Malformed, Put, Take};
 use crate::entry::Entry;
 use crate::own::page::DriveKind;
 use crate::planted::{self, Planted};
-use crate::space::Stream;
+use crate::stream::Stream;
 
 /// An index entry, behind the number of the rule that it was made by.
 pub(crate) type LoggedIndex = (u64, Box<[u8]>);
@@ -151,12 +151,7 @@ impl Body<'_> {
     }
 
     fn eblock(&mut self) -> Result<EblockId, Malformed> {
-        let raw = self.take.u32()?;
-        if raw < self.geometry.eblock_count() {
-            Ok(EblockId::new(raw))
-        } else {
-            Err(self.take.bad("an EBLOCK beyond the medium"))
-        }
+        self.take.eblock(self.geometry)
     }
 
     fn home(&mut self) -> Result<Option<Entry>, Malformed> {

@@ -23,7 +23,7 @@
 
 mod own;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use lode_base::{EblockId, Geometry};
 use lode_flash::Generation;
@@ -36,8 +36,8 @@ use crate::log::{NUMBER_MAX, Place};
 use crate::own::page as drive_page;
 use crate::own::page::DriveKind;
 use crate::planted::{self, Planted};
-use crate::record::Record;
-use crate::space::{Descriptor, State, Stream};
+use crate::space::{Descriptor, State};
+use crate::stream::Stream;
 use own::OwnPage;
 
 const MAGIC: [u8; 4] = *b"LCKP";
@@ -119,43 +119,11 @@ impl Tables {
         }
         let mut generations = Vec::new();
         for _ in 0..t.count(12)? {
-            generations.push((eblock(t, g)?, Generation::from_raw(t.u64()?)));
+            generations.push((t.eblock(g)?, Generation::from_raw(t.u64()?)));
         }
         t.end()?;
         Ok((tables, generations))
     }
-}
-
-fn eblock(t: &mut Take<'_>, g: &Geometry) -> Result<EblockId, Malformed> {
-    let e = t.u32()?;
-    if e >= g.eblock_count() {
-        return Err(t.bad("an EBLOCK beyond the medium"));
-    }
-    Ok(EblockId::new(e))
-}
-
-/// The metadata of EBLOCKs that is not behind their data.
-pub(crate) fn encode_metadata(metadata: &BTreeMap<EblockId, Vec<u64>>) -> Vec<u8> {
-    let mut b = Vec::new();
-    b.put_u32(metadata.len() as u32);
-    for (e, words) in metadata {
-        b.put_u32(e.raw());
-        b.put_u32(words.len() as u32);
-        words.iter().for_each(|w| b.put_u64(*w));
-    }
-    b
-}
-
-pub(crate) fn decode_metadata(bytes: &[u8], g: &Geometry) -> Result<BTreeMap<EblockId, Vec<u64>>, Malformed> {
-    let t = &mut Take::new(bytes);
-    let mut metadata = BTreeMap::new();
-    for _ in 0..t.count(8)? {
-        let e = eblock(t, g)?;
-        let words = (0..t.count(8)?).map(|_| t.u64()).collect::<Result<_, _>>()?;
-        metadata.insert(e, words);
-    }
-    t.end()?;
-    Ok(metadata)
 }
 
 /// A decoded checkpoint record.
@@ -257,7 +225,7 @@ impl Core {
             match w.last_checkpoint {
                 // What the log says since then is still only there.
                 Some(last) if w.log_bytes == 0 && !self.has_dirty(&w) => (last, 0, false),
-                _ => ((w.log_place, w.commit, w.space.clock), w.log_bytes, true),
+                _ => ((w.log_place, w.commit, w.space.clock()), w.log_bytes, true),
             }
         };
         if changed {
@@ -321,7 +289,7 @@ impl Core {
             let needed = |d: &Descriptor| {
                 d.stream() == Some(Stream::Drive) || d.in_flight > 0 || matches!(d.state, State::Open { .. })
             };
-            let own = w.space.summary.all().filter(|(_, d)| needed(d));
+            let own = w.space.descriptors().filter(|(_, d)| needed(d));
             let mut eblocks: BTreeSet<u32> = own.map(|(e, _)| e.raw()).collect();
             eblocks.extend(w.tables.pieces(DriveKind::Summary).map(|(_, e)| g.locate(e.ppa(&g)).0.raw()));
             let generations: Vec<_> = eblocks
@@ -351,22 +319,17 @@ impl Core {
 
     /// Lets go of what only the checkpoint before needed.
     fn truncate(&self, record: &CheckpointRecord, log_before: u64) {
-        let g = self.geometry();
         let keep = if planted::is(Planted::LogTruncatedTooFar) { record.end + 1 } else { record.log.lsn };
         let closed = self.log.lock().truncate(keep);
         let mut w = self.seq.lock();
         for old in std::mem::take(&mut w.superseded) {
-            w.space.summary.unpin(g.locate(old.ppa(g)).0, old.cells_bytes());
+            w.space.unpin(old);
         }
-        for e in closed {
-            if w.space.summary.get(e).state != State::Retired {
-                w.space.release(&self.epochs, e, 0);
-            }
-        }
+        w.space.release_log(&self.epochs, closed);
         w.proven_lsn = w.proven_lsn.max(record.end);
         w.log_bytes -= log_before;
         w.last_checkpoint = Some((record.log, record.commit, record.clock));
-        w.space.changes.push(Record::Checkpointed { lsn: record.log.lsn });
+        w.space.checkpointed(record.log.lsn);
     }
 }
 
@@ -402,9 +365,5 @@ mod tests {
         let generations = vec![(e(2), generation(8))];
         let b = tables.encode(&generations);
         assert_eq!(Tables::decode(&b, root, &g), Ok((tables, generations)));
-        let metadata = BTreeMap::from([(e(3), vec![1, 2, 3]), (e(9), vec![])]);
-        let b = encode_metadata(&metadata);
-        assert_eq!(decode_metadata(&b, &g), Ok(metadata));
-        assert!((0..b.len()).all(|n| decode_metadata(&b[..n], &g).is_err()));
     }
 }

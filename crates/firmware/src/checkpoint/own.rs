@@ -25,10 +25,10 @@ use crate::own::page::DriveKind;
 use crate::own::{PageCache, Resident};
 use crate::planted::{self, Planted};
 use crate::record::Record;
-use crate::space::Stream;
-use crate::space::metadata::PageName;
+use crate::space::PageName;
+use crate::space::Purpose;
 use crate::space::{Item, page_bytes_max};
-use crate::upkeep::Room;
+use crate::stream::Stream;
 
 /// Bytes of the drive's own pages that are written at a time.
 const FLUSH_BYTES: usize = 4 << 20;
@@ -65,7 +65,7 @@ impl Core {
         };
         let items: Vec<Item> = some.iter().map(item).collect();
         let data: Vec<&[u8]> = some.iter().map(|p| p.bytes.as_deref().expect("it has some")).collect();
-        let placed = self.append(Stream::Drive, &items, &data, Room::Own)?;
+        let placed = self.append(Stream::Drive, &items, &data, Purpose::Own, 0)?;
         let mut places = placed.places.iter();
         let g = *self.geometry();
         let mut w = self.seq.lock();
@@ -151,7 +151,7 @@ impl Core {
             if let Some(bytes) = &page {
                 let word = PageName::Own(T::KIND, number).word();
                 let item = Item { len: bytes.len(), align: Align::Cell, word };
-                let placed = match self.append(Stream::Drive, &[item], &[bytes], Room::Recovery) {
+                let placed = match self.append(Stream::Drive, &[item], &[bytes], Purpose::Unlogged, 0) {
                     Ok(placed) => placed,
                     Err(e) => {
                         cache.flush_failed(number);
@@ -162,16 +162,16 @@ impl Core {
                 };
                 let to = Entry::new(placed.places[0], bytes.len(), false);
                 let mut w = self.seq.lock();
-                w.space.summary.add_live(g.locate(placed.places[0]).0, to.cells_bytes());
-                placed.eblocks.into_iter().for_each(|e| w.space.summary.leave(e));
+                w.space.add_live(to);
+                placed.eblocks.into_iter().for_each(|e| w.space.leave(e));
                 home = Some(to);
             }
             if let Some(old) = cache.home(number) {
                 let mut w = self.seq.lock();
                 let e = g.locate(old.ppa(&g)).0;
-                w.space.summary.sub_live(e, old.cells_bytes());
+                w.space.sub_live(e, old.cells_bytes());
                 if !given.remove(&(T::KIND, number)) {
-                    w.space.summary.pin(e, old.cells_bytes());
+                    w.space.pin(old);
                     w.superseded.push(old);
                 }
             }
@@ -235,20 +235,13 @@ impl Core {
                     None
                 }
                 DriveKind::Summary => {
-                    let dirty = w.space.summary.take_dirty_pieces();
+                    let dirty = w.space.take_changed_pieces();
                     pages.extend(dirty.into_iter().map(|(p, b)| piece(kind, p, &b)));
                     None
                 }
                 DriveKind::Rules => std::mem::take(&mut w.rules_changed).then(|| self.rules.read().encode()),
                 DriveKind::Sessions => std::mem::take(&mut w.sessions.changed).then(|| w.sessions.encode()),
-                DriveKind::Open => std::mem::take(&mut w.space.metadata_changed).then(|| {
-                    let open = w.space.metadata();
-                    if planted::is(Planted::OpenForgotten) {
-                        let but_one = open.iter().rev().skip(1).map(|(e, words)| (*e, words.clone()));
-                        return crate::checkpoint::encode_metadata(&but_one.collect());
-                    }
-                    crate::checkpoint::encode_metadata(open)
-                }),
+                DriveKind::Open => w.space.take_changed_unwritten(),
                 k => unreachable!("{k} is no table"),
             };
             let Some(blob) = blob else { continue };
@@ -273,10 +266,10 @@ impl Core {
                 DriveKind::MapHomes => self.map.mark_piece_dirty(piece),
                 DriveKind::IndexHomes => self.index.mark_piece_dirty(piece),
                 DriveKind::Owners => self.extents.write().mark_piece_dirty(piece),
-                DriveKind::Summary => w.space.summary.touch_piece(piece),
+                DriveKind::Summary => w.space.mark_piece_changed(piece),
                 DriveKind::Rules => w.rules_changed = true,
                 DriveKind::Sessions => w.sessions.changed = true,
-                DriveKind::Open => w.space.metadata_changed = true,
+                DriveKind::Open => w.space.mark_unwritten_changed(),
                 k => unreachable!("{k} is no table"),
             }
         }

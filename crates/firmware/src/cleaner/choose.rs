@@ -129,18 +129,18 @@ impl Cleaner {
     /// The EBLOCK to be emptied next.
     fn choose(&mut self, core: &Core, w: &Sequencer, need: Need) -> Option<Victim> {
         let movable = |e: EblockId| {
-            let d = w.space.summary.get(e);
+            let d = w.space.descriptor(e);
             d.in_flight == 0 && self.stuck.get(&e) != Some(&(d.generation, d.live + d.pinned))
         };
         let left = |v: &Victim| {
-            let state = w.space.summary.get(v.eblock).state;
+            let state = w.space.descriptor(v.eblock).state;
             movable(v.eblock) && matches!(state, State::Used { .. } | State::Failed { .. })
         };
         if let Some(current) = self.current.take().filter(left) {
             return Some(current);
         }
         let failed =
-            w.space.summary.all().find(|(e, d)| matches!(d.state, State::Failed { .. }) && movable(*e));
+            w.space.descriptors().find(|(e, d)| matches!(d.state, State::Failed { .. }) && movable(*e));
         if let Some((e, _)) = failed {
             return Some(Victim::new(e));
         }
@@ -148,7 +148,7 @@ impl Cleaner {
             .weak
             .iter()
             .copied()
-            .find(|&e| movable(e) && matches!(w.space.summary.get(e).state, State::Used { .. }));
+            .find(|&e| movable(e) && matches!(w.space.descriptor(e).state, State::Used { .. }));
         if let Some(e) = weak {
             return Some(Victim::new(e));
         }
@@ -158,9 +158,9 @@ impl Cleaner {
             Need::Room(urgency) => urgency,
         };
         let used =
-            || w.space.summary.all().filter(|(e, d)| matches!(d.state, State::Used { .. }) && movable(*e));
+            || w.space.descriptors().filter(|(e, d)| matches!(d.state, State::Used { .. }) && movable(*e));
         if urgency != Urgency::Full && self.victims % WEAR_TURN == WEAR_TURN - 1 {
-            let most_worn = w.space.summary.all().map(|(_, d)| d.erase_count).max().unwrap_or(0);
+            let most_worn = w.space.descriptors().map(|(_, d)| d.erase_count).max().unwrap_or(0);
             let least = used().min_by_key(|(_, d)| d.erase_count);
             if let Some((e, _)) = least.filter(|(_, d)| most_worn - d.erase_count > WEAR_SPREAD) {
                 return Some(Victim::new(e));
@@ -183,7 +183,7 @@ impl Cleaner {
         urgency: Urgency,
         candidates: &'a [Candidate],
     ) -> GcView<'a> {
-        let (g, reserve) = (w.space.geometry(), core.reserve_eblocks(w));
+        let (g, reserve) = (w.space.geometry(), core.budget(w).reserve_eblocks());
         let classes = std::array::from_fn(|class| w.space.gc_class_age(class as u8));
         GcView {
             urgency,
@@ -195,7 +195,7 @@ impl Cleaner {
             reserve_eblocks: reserve,
             gain_bytes_min: g.eblock_bytes() / GAIN_MIN,
             step_bytes: self.step_bytes,
-            now: w.space.clock,
+            now: w.space.clock(),
             classes,
         }
     }
@@ -233,8 +233,8 @@ fn candidate(w: &Sequencer, eblock: EblockId, d: &Descriptor) -> Option<Candidat
         available_bytes,
         eblock_bytes: g.eblock_bytes(),
         erase_count: d.erase_count,
-        age: w.space.clock.saturating_sub(d.closed) + 1,
-        pages_age: w.space.clock.saturating_sub(d.age) + 1,
+        age: w.space.clock().saturating_sub(d.closed) + 1,
+        pages_age: w.space.clock().saturating_sub(d.age) + 1,
     })
 }
 
@@ -245,14 +245,14 @@ impl Core {
         let eblock = u64::from(g.eblock_bytes());
         // What only reads under way still need is room already.
         let free = u64::from(w.space.free_eblocks() + w.space.released());
-        let reserve = self.reserve_eblocks(w);
+        let reserve = self.budget(w).reserve_eblocks();
         let floor = self.free_eblocks_min(reserve);
-        let held = w.space.summary.live_bytes() + w.space.summary.pinned_bytes();
+        let held = w.space.live_bytes() + w.space.pinned_bytes();
         let in_use = u64::from(g.eblock_count()).saturating_sub(free) * eblock;
         let open = eblock * u64::from(reserve + 8 * g.channels());
         let garbage = in_use.saturating_sub(open) > held / 100 * u64::from(self.options.space_percent_max);
-        let failed = w.space.summary.retired() > 0
-            && w.space.summary.all().any(|(_, d)| matches!(d.state, State::Failed { .. }) && d.live > 0);
+        let failed = w.space.retired() > 0
+            && w.space.descriptors().any(|(_, d)| matches!(d.state, State::Failed { .. }) && d.live > 0);
         free < floor || garbage || failed
     }
 
@@ -270,7 +270,7 @@ impl Core {
 
     fn end_if_open(&self, victim: EblockId) {
         let mut w = self.seq.lock();
-        if matches!(w.space.summary.get(victim).state, State::Open { .. }) {
+        if matches!(w.space.descriptor(victim).state, State::Open { .. }) {
             w.space.end(&self.medium, victim);
         }
     }
@@ -319,12 +319,12 @@ impl Core {
             if emptied == Emptied::Never || cleaner.is_stuck {
                 let w = &mut *self.seq.lock();
                 let now = |e| {
-                    let d = w.space.summary.get(e);
+                    let d = w.space.descriptor(e);
                     (d.generation, d.live + d.pinned)
                 };
                 cleaner.stuck.insert(victim, now(victim));
                 cleaner.stuck.retain(|&e, then| now(e) == *then);
-                w.space.stuck = cleaner.stuck.len() as u32;
+                w.space.set_stuck(cleaner.stuck.len() as u32);
                 cleaner.weak.remove(&victim);
                 continue;
             }
@@ -348,7 +348,7 @@ mod tests {
     use super::*;
     use crate::DriveOptions;
     use crate::gc::StreamClass;
-    use crate::space::Stream;
+    use crate::stream::Stream;
 
     const EBLOCK_BYTES: u32 = 1 << 20;
     const DUE: Need = Need::Room(Urgency::Background);
@@ -380,11 +380,7 @@ mod tests {
     /// A closed EBLOCK of which so much is available.
     fn used(w: &mut Sequencer, e: u32, available: u32) -> EblockId {
         let e = EblockId::new(e);
-        let s = &mut w.space.summary;
-        s.set_state(e, State::Used { stream: Stream::UserHot });
-        let live = s.get(e).live;
-        s.sub_live(e, live);
-        s.add_live(e, EBLOCK_BYTES - available);
+        w.space.pretend_used(e, EBLOCK_BYTES - available);
         e
     }
 
@@ -394,14 +390,14 @@ mod tests {
         let mut w = core.seq.lock();
         let mut c = cleaner("greedy");
         let free = EblockId::new(30);
-        assert_eq!(w.space.summary.get(free).state, State::Free);
+        assert_eq!(w.space.descriptor(free).state, State::Free);
         let [some, more] = [(20, 300_000), (21, 600_000)].map(|(e, available)| used(&mut w, e, available));
         let (none, due) = (Need::Refresh, DUE);
         assert_eq!((c.next(&core, &w, none), c.next(&core, &w, due)), (None, Some(more)));
         c.weak.extend([free, some]);
         assert_eq!((c.next(&core, &w, none), c.next(&core, &w, due)), (Some(some), Some(some)));
         let failed = used(&mut w, 22, 1000);
-        w.space.summary.set_state(failed, State::Failed { stream: Stream::UserHot });
+        w.space.pretend(failed, State::Failed { stream: Stream::UserHot });
         assert_eq!((c.next(&core, &w, none), c.next(&core, &w, due)), (Some(failed), Some(failed)));
         c.current = Some(Victim::new(more));
         assert_eq!(
@@ -412,14 +408,14 @@ mod tests {
         c.current = Some(Victim::new(free));
         assert_eq!(c.next(&core, &w, none), Some(failed), "it was let go meanwhile");
         // Where a batch is under way, or pages can not be read, nothing is chosen until that is over.
-        w.space.summary.enter(failed);
+        w.space.enter(failed);
         assert_eq!(c.next(&core, &w, none), Some(some));
-        let d = w.space.summary.get(some);
+        let d = w.space.descriptor(some);
         c.stuck.insert(some, (d.generation, d.live));
         assert_eq!((c.next(&core, &w, none), c.next(&core, &w, due)), (None, Some(more)));
-        w.space.summary.sub_live(some, 64);
+        w.space.sub_live(some, 64);
         assert_eq!(c.next(&core, &w, none), Some(some));
-        w.space.summary.leave(failed);
+        w.space.leave(failed);
         assert_eq!(c.next(&core, &w, none), Some(failed));
     }
 
@@ -429,9 +425,9 @@ mod tests {
         let mut w = core.seq.lock();
         let mut c = cleaner("greedy");
         let [worn, fresh] = [(20, 600_000), (21, 300_000)].map(|(e, available)| used(&mut w, e, available));
-        w.space.summary.edit(worn).erase_count = 300;
+        w.space.pretend_of(worn, |d| d.erase_count = 300);
         for spread in [WEAR_SPREAD, WEAR_SPREAD + 1] {
-            w.space.summary.edit(fresh).erase_count = 300 - spread;
+            w.space.pretend_of(fresh, |d| d.erase_count = 300 - spread);
             for victims in [0, 1, 14, 15, 16, 17, 30, 31, 32] {
                 c.victims = victims;
                 let turn = victims % 16 == 15 && spread > WEAR_SPREAD;
@@ -446,11 +442,11 @@ mod tests {
     fn a_full_drive_takes_what_gains_most_where_the_policy_gains_little() {
         let core = core(40, DriveOptions::default());
         let mut w = core.seq.lock();
-        w.space.clock = 5000;
+        w.space.set_clock(5000);
         let mut c = cleaner("oldest");
         let (eighth, sixteenth) = (EBLOCK_BYTES / 8, EBLOCK_BYTES / 16);
         let empty = used(&mut w, 21, 600_000);
-        w.space.summary.edit(empty).closed = 3000;
+        w.space.pretend_of(empty, |d| d.closed = 3000);
         for (available, full) in [(eighth - 64, 21), (eighth, 20)] {
             let old = used(&mut w, 20, available);
             assert_eq!(c.next(&core, &w, DUE), Some(old));
@@ -484,7 +480,7 @@ mod tests {
         let mut w = core.seq.lock();
         let [some, most] = [(20, 300_000), (21, 600_000)].map(|(e, available)| used(&mut w, e, available));
         let [poor, needed, entered] = [(22, 70_000), (23, 0), (24, 900_000)].map(|(e, a)| used(&mut w, e, a));
-        w.space.summary.enter(entered);
+        w.space.enter(entered);
         let (free, beyond) = (EblockId::new(30), EblockId::new(u32::MAX));
         assert_eq!(cleaner_that_says(Choice::empty(some)).next(&core, &w, FULL), Some(some));
         assert_eq!(cleaner_that_says(Choice::empty(poor)).next(&core, &w, PAID), Some(poor));
@@ -522,11 +518,10 @@ mod tests {
         }
         let core = core(40, DriveOptions::default());
         let mut w = core.seq.lock();
-        w.space.clock = 5000;
+        w.space.set_clock(5000);
         for (e, available, closed, age) in [(20, 64, 4000, 100), (21, 0, 1, 1), (22, 900, 5000, 5000)] {
             let e = used(&mut w, e, available);
-            w.space.summary.edit(e).closed = closed;
-            w.space.summary.edit(e).age = age;
+            w.space.pretend_of(e, |d| (d.closed, d.age) = (closed, age));
         }
         let seen = vec![(20, 64, 1001, 4901), (22, 900, 1, 1)];
         let mut c = Cleaner::new(&GcPolicy::custom("sees", move || Sees(seen.clone(), STEP_BYTES)));
@@ -534,7 +529,7 @@ mod tests {
         // What the policy sees is its own: what is under way is in none of it.
         let seen = vec![(22, 900, 1, 1)];
         let mut c = Cleaner::new(&GcPolicy::custom("sees", move || Sees(seen.clone(), 1 << 20)));
-        w.space.summary.enter(EblockId::new(20));
+        w.space.enter(EblockId::new(20));
         c.step_bytes = 1 << 20;
         assert_eq!(c.next(&core, &w, PAID), None);
     }
@@ -581,7 +576,7 @@ mod tests {
             let mut w = core.seq.lock();
             assert!(!core.gc_due(&w));
             while w.space.free_eblocks() > 0 {
-                let floor = core.reserve_eblocks(&w) + spare;
+                let floor = core.budget(&w).reserve_eblocks() + spare;
                 assert_eq!(core.gc_due(&w), w.space.free_eblocks() < floor, "{max}");
                 take(&core, &mut w, EBLOCK_BYTES);
             }
@@ -596,10 +591,10 @@ mod tests {
             let core = core_of(channels, 200, options);
             let mut w = core.seq.lock();
             let beyond = |w: &Sequencer| {
-                let open = u64::from(core.reserve_eblocks(w)) + 8 * u64::from(channels);
+                let open = u64::from(core.budget(w).reserve_eblocks()) + 8 * u64::from(channels);
                 u64::from(200 - w.space.free_eblocks()).saturating_sub(open)
             };
-            let held = |w: &Sequencer| w.space.summary.live_bytes();
+            let held = |w: &Sequencer| w.space.live_bytes();
             // 75 EBLOCKs beyond those that are open: 75 of them full, or 50, are just enough.
             let mut all = Vec::new();
             while beyond(&w) < 75 {
@@ -609,11 +604,11 @@ mod tests {
             let enough = 7500 * u64::from(EBLOCK_BYTES) / u64::from(percent);
             for e in all {
                 let too_much = held(&w).saturating_sub(enough).min(u64::from(EBLOCK_BYTES));
-                w.space.summary.sub_live(e, too_much as u32);
+                w.space.sub_live(e, too_much as u32);
             }
             assert_eq!((held(&w), core.gc_due(&w)), (enough, false));
-            let last = w.space.summary.all().find(|(_, d)| d.live > 1000).unwrap().0;
-            w.space.summary.sub_live(last, 640);
+            let last = w.space.descriptors().find(|(_, d)| d.live > 1000).unwrap().0;
+            w.space.sub_live(last, 640);
             assert!(core.gc_due(&w));
         }
     }
@@ -624,11 +619,11 @@ mod tests {
         let mut w = core.seq.lock();
         let [e, bad] = [64, 0].map(|live| take(&core, &mut w, live));
         assert!(!core.gc_due(&w));
-        w.space.summary.set_state(bad, State::Retired);
+        w.space.pretend(bad, State::Retired);
         assert!(!core.gc_due(&w), "another one is bad, and holds nothing");
-        w.space.summary.set_state(e, State::Failed { stream: Stream::UserHot });
+        w.space.pretend(e, State::Failed { stream: Stream::UserHot });
         assert!(core.gc_due(&w));
-        w.space.summary.sub_live(e, 64);
+        w.space.sub_live(e, 64);
         assert!(!core.gc_due(&w));
     }
 
@@ -644,11 +639,11 @@ mod tests {
         let e = used(&mut core.seq.lock(), 22, EBLOCK_BYTES - 640);
         for live in [640, 576] {
             assert!(!core.collect(Urgency::Full).unwrap());
-            let d = core.seq.lock().space.summary.get(e);
+            let d = core.seq.lock().space.descriptor(e);
             assert_eq!(core.background.lock().stuck.get(&e), Some(&(d.generation, live)));
             assert!(!core.collect(Urgency::Full).unwrap(), "it is known");
-            core.seq.lock().space.summary.sub_live(e, 64);
+            core.seq.lock().space.sub_live(e, 64);
         }
-        assert_eq!((core.background.lock().victims, core.seq.lock().space.stuck), (2, 1));
+        assert_eq!((core.background.lock().victims, core.seq.lock().space.stuck()), (2, 1));
     }
 }

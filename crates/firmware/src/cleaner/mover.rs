@@ -20,15 +20,16 @@ use lode_command::{Align, CommandError};
 use super::choose::{Cleaner, Emptied, MOVE_BYTES, Rest};
 use crate::FirmwareError;
 use crate::commit::{Action, Freed, Overlay};
-use crate::core::{Core, Counts, EBLOCKS_FEW, Sequencer};
+use crate::core::{Core, Counts, Sequencer};
 use crate::entry::Entry;
 use crate::gc::{GcStream, Victim};
 use crate::record::Record;
 use crate::space::Item;
-use crate::space::metadata;
-use crate::space::metadata::PageName;
-use crate::space::{Descriptor, State, Stream};
-use crate::upkeep::Room;
+use crate::space::PageName;
+use crate::space::{Descriptor, State};
+use crate::space::{EBLOCKS_FEW, Purpose};
+use crate::space::{align_at, align_of, read_metadata};
+use crate::stream::Stream;
 
 /// Bytes that are read at a time, about; and bytes between two pages that are rather read than passed over.
 const READ_BYTES: usize = 256 << 10;
@@ -73,9 +74,9 @@ impl Core {
         victim: &Victim,
         whole: bool,
     ) -> Result<Emptied, FirmwareError> {
-        self.seq.lock().space.summary.enter(victim.eblock);
+        self.seq.lock().space.enter(victim.eblock);
         let emptied = self.empty_held(cleaner, victim, whole);
-        self.seq.lock().space.summary.leave(victim.eblock);
+        self.seq.lock().space.leave(victim.eblock);
         emptied
     }
 
@@ -86,7 +87,7 @@ impl Core {
         whole: bool,
     ) -> Result<Emptied, FirmwareError> {
         let victim = chosen.eblock;
-        let d = self.seq.lock().space.summary.get(victim);
+        let d = self.seq.lock().space.descriptor(victim);
         // One that is only to make room makes none when something stays.
         let rest_moves = matches!(d.state, State::Failed { .. }) || cleaner.weak.contains(&victim);
         let left = cleaner.rest.take().filter(|r| (r.victim, r.generation) == (victim, d.generation));
@@ -101,7 +102,7 @@ impl Core {
         let mut has_versions = false;
         for (lpid, aligned) in users {
             let here = |entry: Entry| {
-                let align = if aligned { metadata::align_at(entry, self.geometry()) } else { Align::Cell };
+                let align = if aligned { align_at(entry, self.geometry()) } else { Align::Cell };
                 Valid { lpid, entry, align }
             };
             match self.entries_in(victim, lpid) {
@@ -146,7 +147,7 @@ impl Core {
                 return Ok(Emptied::InPart);
             }
         }
-        let left = self.seq.lock().space.summary.get(victim).live;
+        let left = self.seq.lock().space.descriptor(victim).live;
         if left > 0 {
             return Ok(Emptied::Never);
         }
@@ -162,10 +163,10 @@ impl Core {
         victim: EblockId,
         d: &Descriptor,
     ) -> Result<Vec<(Lpid, bool)>, FirmwareError> {
-        let words = self.seq.lock().space.metadata_of(victim).map(<[u64]>::to_vec);
+        let words = self.seq.lock().space.unwritten_of(victim).map(<[u64]>::to_vec);
         let words: Vec<u64> = match words {
             Some(words) => words,
-            None => match metadata::read(&self.medium, victim, d.data_end, d.metadata) {
+            None => match read_metadata(&self.medium, victim, d.data_end, d.metadata) {
                 Ok(words) => words,
                 // Without it, the mapping says what lies here.
                 Err(_) => self.words_in(victim)?,
@@ -174,7 +175,7 @@ impl Core {
         let (mut users, mut own) = (Vec::with_capacity(words.len()), BTreeSet::new());
         for word in words {
             match PageName::from_word(word) {
-                Some(PageName::User(lpid)) => users.push((lpid, metadata::align_of(word) == Align::ReadUnit)),
+                Some(PageName::User(lpid)) => users.push((lpid, align_of(word) == Align::ReadUnit)),
                 Some(PageName::Own(kind, number)) => drop(own.insert((kind, number))),
                 None => {}
             }
@@ -274,14 +275,14 @@ impl Core {
         let stream = {
             let w = self.seq.lock();
             let room =
-                w.space.free_eblocks() > self.gc_reserve_eblocks() + u32::from(crate::space::GC_CLASSES);
+                w.space.free_eblocks() > self.budget(&w).gc_eblocks() + u32::from(crate::stream::GC_CLASSES);
             let room = room && self.geometry().eblock_count() >= EBLOCKS_FEW;
             match stream {
                 GcStream::Class(c) if room || w.space.gc_class_age(c.raw()).is_some() => Stream::Gc(c.raw()),
                 _ => w.space.gc_stream(age, room),
             }
         };
-        self.relocate(stream, Room::Gc, &pages, |w| w.space.mix_age(stream, age, bytes))?;
+        self.relocate(stream, Purpose::Gc, &pages, |w| w.space.mix_age(stream, age, bytes))?;
         Counts::add(&self.counts.moved_bytes, bytes);
         Ok(())
     }
@@ -290,7 +291,7 @@ impl Core {
     pub(crate) fn relocate(
         &self,
         stream: Stream,
-        room: Room,
+        purpose: Purpose,
         pages: &[(Valid, PageBuf)],
         copied: impl FnOnce(&mut Sequencer),
     ) -> Result<(), FirmwareError> {
@@ -305,7 +306,7 @@ impl Core {
         let items: Vec<Item> = pages.iter().map(item).collect();
         let data: Vec<&[u8]> = pages.iter().map(|(_, d)| &d[..]).collect();
         self.seq.lock().under_way += 1;
-        let placed = self.append(stream, &items, &data, room);
+        let placed = self.append(stream, &items, &data, purpose, 0);
         let mut w = self.seq.lock();
         let placed = match placed.map_err(|e| (e, self.check_writable())) {
             Ok(placed) => placed,
@@ -442,7 +443,7 @@ mod tests {
         }
 
         fn left(&self, e: EblockId) -> u32 {
-            let d = self.core.seq.lock().space.summary.get(e);
+            let d = self.core.seq.lock().space.descriptor(e);
             d.live + d.pinned
         }
 
@@ -480,7 +481,7 @@ mod tests {
             r.put(31, 5);
         }
         assert_eq!(r.core.versions.entries_of(r.lpid(30)).len(), 3);
-        assert!(r.core.seq.lock().space.summary.get(victim).state != State::Free);
+        assert!(r.core.seq.lock().space.descriptor(victim).state != State::Free);
         assert_eq!(r.empty(victim, true), Emptied::Whole);
         assert_eq!(r.left(victim), 0, "nothing is left for a view");
         for (view, page) in views {
@@ -513,7 +514,7 @@ mod tests {
         let (victim, old) = (r.eblock(0), r.pages[0].clone());
         r.put(0, 1);
         let g = *r.core.geometry();
-        let d = r.core.seq.lock().space.summary.get(victim);
+        let d = r.core.seq.lock().space.descriptor(victim);
         assert!(matches!(d.state, State::Used { .. }) && d.metadata > 0);
         // The metadata begins there.
         r.destroy(g.ppa(victim, d.data_end * g.wblock_bytes()).unwrap());
@@ -532,7 +533,7 @@ mod tests {
         let victim = home();
         {
             let mut w = r.core.seq.lock();
-            assert!(w.space.summary.get(victim).live > 0);
+            assert!(w.space.descriptor(victim).live > 0);
             w.space.end(&r.core.medium, victim);
         }
         assert_eq!(r.empty(victim, true), Emptied::Whole);
@@ -597,7 +598,7 @@ mod tests {
         assert!(read == [bytes(0, 9)]);
         // Without its metadata either, nothing says what lies there: it stays, and who asks for room is not told so.
         let victim = EblockId::new(victim.raw() - 1);
-        let (d, g) = (r.core.seq.lock().space.summary.get(victim), *r.core.geometry());
+        let (d, g) = (r.core.seq.lock().space.descriptor(victim), *r.core.geometry());
         assert!(d.metadata > 0);
         r.destroy(g.ppa(victim, d.data_end * g.wblock_bytes()).unwrap());
         let e = r.core.empty(&mut r.core.background.lock(), &Victim::new(victim), true).unwrap_err();
@@ -625,7 +626,7 @@ mod tests {
             // A drive of few EBLOCKs opens no further one for a class.
             let expected = if eblocks < EBLOCKS_FEW { Stream::Gc(0) } else { Stream::Gc(class.raw()) };
             for &n in &there {
-                let d = r.core.seq.lock().space.summary.get(r.eblock(n));
+                let d = r.core.seq.lock().space.descriptor(r.eblock(n));
                 assert_eq!(d.stream(), Some(expected), "page {n} of {eblocks} EBLOCKs");
             }
             r.check();
@@ -661,7 +662,7 @@ mod tests {
         drop(cleaner);
         assert_eq!(steps, there.len().div_ceil(2), "each moves two pages of 100,000 bytes");
         for n in there {
-            let d = r.core.seq.lock().space.summary.get(r.eblock(n));
+            let d = r.core.seq.lock().space.descriptor(r.eblock(n));
             assert_eq!(d.stream(), Some(Stream::Gc(2)), "page {n}");
         }
         r.check();
@@ -673,8 +674,10 @@ mod tests {
         let valid = Valid { lpid: r.lpid(0), entry: r.entry(0), align: Align::Cell };
         r.faults.full_after(0);
         let pages = [(valid, r.pages[0].clone())];
-        let e =
-            r.core.relocate(Stream::Gc(0), Room::Gc, &pages, |_| panic!("nothing was copied")).unwrap_err();
+        let e = r
+            .core
+            .relocate(Stream::Gc(0), Purpose::Gc, &pages, |_| panic!("nothing was copied"))
+            .unwrap_err();
         assert!(e.is_no_space(), "{e}");
         assert_eq!(r.core.seq.lock().under_way, 0);
         r.core.check_invariants();

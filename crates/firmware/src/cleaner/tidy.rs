@@ -47,7 +47,7 @@ impl Tidy {
     pub(super) fn choose(&mut self, w: &Sequencer, movable: impl Fn(EblockId) -> bool) -> Option<EblockId> {
         let g = w.space.geometry();
         let half = u64::from(g.eblock_bytes()) / 2;
-        let total: u64 = w.space.summary.all().map(|(_, d)| garbage(g, d)).sum();
+        let total: u64 = w.space.descriptors().map(|(_, d)| garbage(g, d)).sum();
         if self.expected.take().is_some_and(|expected| total > expected) {
             self.left = total;
         }
@@ -55,7 +55,7 @@ impl Tidy {
         if total - self.left < half {
             return None;
         }
-        let candidates = w.space.summary.all().filter(|(e, _)| movable(*e)).map(|(e, d)| (garbage(g, d), e));
+        let candidates = w.space.descriptors().filter(|(e, _)| movable(*e)).map(|(e, d)| (garbage(g, d), e));
         let (most, victim) = candidates.max_by_key(|(garbage, _)| *garbage).filter(|(n, _)| *n >= half)?;
         self.expected = Some(total - most / 2);
         Some(victim)

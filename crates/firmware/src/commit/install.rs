@@ -128,7 +128,6 @@ impl Core {
 
     /// Installs the first staged action, which is durable.
     pub(crate) fn install(&self, w: &mut Sequencer, a: &Action) -> Installed {
-        let g = *self.geometry();
         let mut installed = Installed { commit: w.commit, ..Installed::default() };
         match &a.record {
             Record::Commit(c) => {
@@ -140,7 +139,7 @@ impl Core {
                     let map = &a.pins[&lpid.extent()].map;
                     old.extend(map.load(lpid.page()));
                     map.store(lpid.page(), Some(*entry));
-                    w.space.summary.add_live(g.locate(entry.ppa(&g)).0, entry.cells_bytes());
+                    w.space.add_live(*entry);
                 }
                 self.forget_inlined(old.into_iter());
                 self.changed(&a.pins);
@@ -162,7 +161,7 @@ impl Core {
             Record::Flushed { pages, freed, .. } => {
                 for &(kind, number, home) in pages {
                     if let Some(home) = home {
-                        w.space.summary.add_live(g.locate(home.ppa(&g)).0, home.cells_bytes());
+                        w.space.add_live(home);
                     }
                     match kind {
                         DriveKind::Map => self.map.flushed(number, home),
@@ -170,7 +169,7 @@ impl Core {
                         DriveKind::Root => {
                             // The checkpoint on the medium names the old one until the next is durable.
                             if let Some(old) = std::mem::replace(&mut w.tables.root, home) {
-                                w.space.summary.pin(g.locate(old.ppa(&g)).0, old.cells_bytes());
+                                w.space.pin(old);
                                 w.superseded.push(old);
                             }
                         }
@@ -186,16 +185,14 @@ impl Core {
         }
         for (lpid, old, new) in &a.copies {
             if planted::is(Planted::MoveKeepsVersion) || self.versions.relocate(*lpid, *old, *new) {
-                if let Some(eblock) = old.eblock(&g) {
-                    w.space.summary.unpin(eblock, old.cells_bytes());
-                }
+                w.space.unpin(*old);
                 self.forget_inlined(std::iter::once(*old));
-                w.space.summary.pin(g.locate(new.ppa(&g)).0, new.cells_bytes());
+                w.space.pin(*new);
                 installed.pages += 1;
             }
         }
         w.overlay.installed(&a.record);
-        if let Some(e) = w.space.summary.miscounted {
+        if let Some(e) = w.space.miscounted() {
             let what = format!("the summary of {e:?} counts less than is mapped there");
             self.fatal(&FirmwareError::damaged(self.medium.path(), what));
         }
@@ -214,7 +211,7 @@ impl Core {
 
     fn free(&self, w: &mut Sequencer, freed: &[(EblockId, u32)]) {
         for &(e, bytes) in freed {
-            w.space.summary.sub_live(e, bytes);
+            w.space.sub_live(e, bytes);
         }
     }
 
@@ -303,14 +300,14 @@ impl Core {
         if let (Some(index), Some((rule, bytes))) = (&p.index, change.index) {
             index.set(*rule, page, bytes);
         }
-        if let Some((new, eblock)) = change.entry.and_then(|e| Some((e, e.eblock(g)?))) {
-            w.space.summary.add_live(eblock, new.cells_bytes());
+        if let Some(new) = change.entry {
+            w.space.add_live(new);
         }
         let Some(old) = old else { return };
         match old.eblock(g) {
-            Some(eblock) => {
+            Some(_) => {
                 if pinned {
-                    w.space.summary.pin(eblock, old.cells_bytes());
+                    w.space.pin(old);
                 }
                 replaced.bytes += u64::from(old.cells_bytes());
             }

@@ -71,11 +71,11 @@ impl Core {
         let (changes, actions, pending_max) = {
             let mut w = self.seq.lock();
             w.staged_bytes = 0;
-            let changes = std::mem::take(&mut w.space.changes);
+            let changes = w.space.take_changes();
             (changes, std::mem::take(&mut w.staged), self.pending_max(w.recovering))
         };
         if actions.is_empty() {
-            self.seq.lock().space.changes.splice(0..0, changes);
+            self.seq.lock().space.restore_changes(changes);
             return;
         }
         let _span = tracing::debug_span!("group", actions = actions.len()).entered();
@@ -116,7 +116,7 @@ impl Core {
         let last = match last {
             Ok(last) => last,
             Err(e) => {
-                let changes_first = |w: &mut Sequencer| drop(w.space.changes.splice(0..0, changes));
+                let changes_first = |w: &mut Sequencer| w.space.restore_changes(changes);
                 return self.abort(actions, e, changes_first);
             }
         };
@@ -182,7 +182,7 @@ impl Core {
 
     /// An action is over, and its pages and EBLOCKs are free of it.
     fn over(&self, w: &mut Sequencer, a: &Action, r: Result<Installed, CommandError>) {
-        a.eblocks.iter().for_each(|&e| w.space.summary.leave(e));
+        a.eblocks.iter().for_each(|&e| w.space.leave(e));
         self.unpin(&a.pins);
         w.under_way -= 1;
         a.slot.set(r);
@@ -350,7 +350,10 @@ mod tests {
         core.abort(group, full(), |_| {});
         for slot in slots {
             let outcome = slot.take().expect("it is over");
-            assert!(matches!(outcome, Err(CommandError::Medium(_))), "it was answered as if it were durable");
+            assert!(
+                matches!(outcome, Err(CommandError::MediumFull(_))),
+                "it was answered as if it were durable"
+            );
         }
         core.check_invariants();
         // The next group goes on.

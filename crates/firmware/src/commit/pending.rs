@@ -117,14 +117,14 @@ impl Core {
     /// Appends a group to the log, and takes note of programs that failed.
     pub(crate) fn append_group(&self, log: &mut LogWriter, group: &[u8]) -> Result<u64, FirmwareError> {
         let mut next = || self.seq.lock().space.take_for_log(&self.medium);
-        let channel = self.geometry().channel_of(log.place().spots[0].eblock) as usize;
+        let channel = self.geometry().channel_of(log.place().spots[0].eblock);
         let before = log.place().lsn;
         let appended = log.append(&self.medium, group, &mut next);
         let failed = log.take_failed();
         Counts::add(&self.counts.program_failures, failed.len() as u64);
         // What they hold of the log is read from there until a checkpoint truncates it.
         let mut w = self.seq.lock();
-        w.space.lane_took(channel, (log.place().lsn - before) * log.page_bytes(self.geometry()));
+        w.space.log_took(channel, (log.place().lsn - before) * log.page_bytes(self.geometry()));
         failed.into_iter().for_each(|e| w.space.retire(e));
         // Others could not be erased.
         self.check_spares(&w);

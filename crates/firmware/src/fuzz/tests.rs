@@ -12,7 +12,8 @@ use super::*;
 use crate::entry::{INLINED_BYTES_LIMIT, INLINED_NUMBERS};
 use crate::log::{NUMBER_MAX, Place, Spot};
 use crate::record::{Commit, LoggedWrite};
-use crate::space::{State, Stream};
+use crate::space::State;
+use crate::stream::Stream;
 
 /// No more memory than 64 times the bytes, and what the structure itself takes.
 fn bounded(kind: Kind, bytes: &[u8]) -> bool {
@@ -286,8 +287,8 @@ proptest! {
         sessions in vec((any::<u64>(), number()), 0..9), summary in vec(descriptor(), 0..9), changes in changes(),
     ) {
         let open: BTreeMap<_, _> = open.into_iter().collect();
-        let b = encode_metadata(&open);
-        prop_assert_eq!(decode_metadata(&b, &geometry()), Ok(open));
+        let b = encode_unwritten(&open);
+        prop_assert_eq!(decode_unwritten(&b, &geometry()), Ok(open));
         check(Kind::Open, b, &changes);
         let with = |all: Rules, (owner, number, rule): &(u32, u64, IndexRule)| {
             all.with(&[(OwnerId::new(*owner), Some(rule.clone()))], *number)
@@ -311,7 +312,7 @@ proptest! {
     ) {
         check(Kind::DrivePage, drive_page::encode(DriveKind::Rules, 6, &payload), &changes);
         let (e, generation) = (EblockId::new(4), Generation::from_raw(9 << 32 | 2));
-        let b = metadata::encode(&geometry(), e, generation, &words);
+        let b = encode_metadata(&geometry(), e, generation, &words);
         check(Kind::Metadata, b[..32 + 8 * words.len()].to_vec(), &changes);
         let mut b = vec![0; 60];
         b[8] = 1;

@@ -13,7 +13,7 @@
 
 use lode_base::EblockId;
 
-use crate::space::GC_CLASSES;
+use crate::stream::GC_CLASSES;
 
 /// Who asks for a victim, and what waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

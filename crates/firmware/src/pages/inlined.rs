@@ -27,8 +27,8 @@ use crate::FirmwareError;
 use crate::cleaner::{MOVE_BYTES, Valid};
 use crate::core::Core;
 use crate::entry::{Entry, INLINED_BYTES_LIMIT, INLINED_NUMBERS};
-use crate::space::Stream;
-use crate::upkeep::Room;
+use crate::space::Purpose;
+use crate::stream::Stream;
 
 /// Fewest EBLOCKs of a drive that inlines: one a lane is kept for what is moved.
 const EBLOCKS_MIN: u32 = 48;
@@ -201,11 +201,6 @@ impl Core {
         options.inline_buffer_bytes.min(g.eblock_bytes() as usize / 2)
     }
 
-    /// EBLOCKs that only inlined pages may take.
-    pub(crate) fn inlined_reserve_eblocks(&self) -> u32 {
-        if self.inlined.is_enabled() { self.lanes().into() } else { 0 }
-    }
-
     /// Whether a batch is inlined; then room is reserved for it.
     pub(crate) fn inlines(&self, batch: &Batch) -> bool {
         let bytes = pages_bytes(batch);
@@ -215,8 +210,9 @@ impl Core {
         }
         let w = self.seq.lock();
         // There must be somewhere to move it to, whatever comes between.
-        let free = w.space.free_eblocks() >= self.reserve_eblocks(&w);
-        let fits = free && self.held_bytes(&w) + bytes as u64 <= self.usable_bytes(&w);
+        let budget = self.budget(&w);
+        let free = w.space.free_eblocks() >= budget.reserve_eblocks();
+        let fits = free && budget.held_bytes() + bytes as u64 <= budget.usable_bytes();
         // Without pages there is nothing to inline.
         fits && bytes > 0 && self.inlined.reserve(batch.writes.iter().map(|p| &p.data))
     }
@@ -235,7 +231,7 @@ impl Core {
             };
             let (step, rest) = left.split_at(left.iter().take_while(fits).count().max(1));
             left = rest;
-            match self.relocate(Stream::UserHot, Room::Inlined, step, |_| {}) {
+            match self.relocate(Stream::UserHot, Purpose::Inlined, step, |_| {}) {
                 Err(e) if e.is_damage() => self.move_what_is_mapped(step)?,
                 moved => moved?,
             }
@@ -260,7 +256,7 @@ impl Core {
         if mapped.is_empty() {
             return Ok(());
         }
-        self.relocate(Stream::UserHot, Room::Inlined, &mapped, |_| {})
+        self.relocate(Stream::UserHot, Purpose::Inlined, &mapped, |_| {})
     }
 
     /// Entries of inlined pages were replaced by others.

@@ -25,11 +25,11 @@ use lode_flash::{Medium, WblockState};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::append::Turns;
-use crate::checkpoint::{BadRecord, CheckpointRecord, Tables, VERSION, decode_metadata};
+use crate::checkpoint::{BadRecord, CheckpointRecord, Tables, VERSION};
 use crate::cleaner::Cleaner;
-use crate::codec::{Malformed, Take};
+use crate::codec::Malformed;
 use crate::commit::Overlay;
-use crate::core::{Core, Counts, EBLOCK_BYTES_MIN, EBLOCKS_MIN, READERS_MAX, Sequencer};
+use crate::core::{Core, Counts, READERS_MAX, Sequencer};
 use crate::entry::Entry;
 use crate::log::{LogEnd, LogWriter, Place, Spot};
 use crate::own::PageCache;
@@ -42,9 +42,10 @@ use crate::pages::Versions;
 use crate::planted::{self, Planted};
 use crate::record::Record;
 use crate::session::Sessions;
-use crate::space::Space;
+use crate::space::Eblocks;
 use crate::space::page_bytes_max;
 use crate::space::{Descriptor, SUMMARY_PIECE_EBLOCKS, State};
+use crate::space::{EBLOCK_BYTES_MIN, EBLOCKS_MIN, decode_unwritten};
 use crate::{Drive, DriveOptions, FirmwareError, RecoveryReport};
 
 mod pass_1;
@@ -133,7 +134,7 @@ fn core(medium: Medium, options: DriveOptions, log: Place) -> Core {
         durable: medium.is_durable(),
     };
     let sequencer = Sequencer {
-        space: Space::new(&g),
+        space: Eblocks::new(&g),
         commit: 0,
         staged_commit: 0,
         staged: Vec::new(),
@@ -202,7 +203,7 @@ impl Core {
             let mut w = self.seq.lock();
             w.tables = tables;
             w.commit = record.commit;
-            w.space.clock = record.clock;
+            w.space.set_clock(record.clock);
         }
         let (found, end) = self.pass_1(record)?;
         // What the power-protected buffer has and the log should have is put into a log anew.
@@ -248,7 +249,7 @@ impl Core {
         self.reclaim()?;
         let old_log: Vec<EblockId> = {
             let w = self.seq.lock();
-            w.space.summary.all().filter(|(_, d)| d.state == State::Log).map(|(e, _)| e).collect()
+            w.space.descriptors().filter(|(_, d)| d.state == State::Log).map(|(e, _)| e).collect()
         };
         let made = self.begin_log().and_then(|()| self.log_changes()).and_then(|()| self.checkpoint(false));
         self.seq.lock().recovering = false;
@@ -339,25 +340,13 @@ impl Core {
         }
         if let Some(bytes) = blob(DriveKind::Open)? {
             let metadata =
-                decode_metadata(&bytes, &g).map_err(|e| damaged(path, "metadata of open EBLOCKs", &e))?;
-            w.space.restore_metadata(metadata);
+                decode_unwritten(&bytes, &g).map_err(|e| damaged(path, "metadata of open EBLOCKs", &e))?;
+            w.space.restore_unwritten(metadata);
         }
         for (piece, home) in tables.pieces(DriveKind::Summary) {
             let bytes = drive_page::read(m, DriveKind::Summary, piece as u64, home)?;
-            let t = &mut Take::new(&bytes);
-            let first = piece * SUMMARY_PIECE_EBLOCKS;
-            let mut restore = || {
-                let mut e = first;
-                while t.left() > 0 {
-                    if e >= g.eblock_count() as usize || e == first + SUMMARY_PIECE_EBLOCKS {
-                        return Err(t.bad("more EBLOCKs than there are"));
-                    }
-                    w.space.summary.replace(EblockId::new(e as u32), Descriptor::decode(t, &g)?);
-                    e += 1;
-                }
-                Ok(())
-            };
-            restore().map_err(|e: Malformed| damaged(path, &format!("EBLOCK summary, piece {piece}"), &e))?;
+            let restored = w.space.restore_piece(piece, &bytes);
+            restored.map_err(|e| damaged(path, &format!("EBLOCK summary, piece {piece}"), &e))?;
         }
         Ok(())
     }
@@ -370,12 +359,11 @@ impl Core {
         end: &LogEnd,
         clean: bool,
     ) -> Result<(), FirmwareError> {
-        let g = *self.geometry();
         let mut guard = self.seq.lock();
         let w = &mut *guard;
         let bad = |what: &str| FirmwareError::damaged(self.medium.path(), format!("the log: {what}"));
-        w.space.clock = record.clock + found.cells;
-        let mut metadata = w.space.metadata().clone();
+        w.space.set_clock(record.clock + found.cells);
+        let mut metadata = w.space.unwritten().clone();
         for (lsn, change) in &found.changes {
             let (Change::State(
                 Record::Opened { eblock, .. } | Record::Closed { eblock, .. } | Record::Retired { eblock },
@@ -387,7 +375,7 @@ impl Core {
             let piece = u64::from(eblock.raw()) / SUMMARY_PIECE_EBLOCKS as u64;
             if found.lacks(DriveKind::Open, 0, *lsn) {
                 match change {
-                    Change::State(Record::Opened { stream, .. }) if *stream != crate::space::Stream::Log => {
+                    Change::State(Record::Opened { stream, .. }) if *stream != crate::stream::Stream::Log => {
                         metadata.insert(*eblock, Vec::new());
                     }
                     Change::State(_) => drop(metadata.remove(eblock)),
@@ -400,49 +388,25 @@ impl Core {
             match change {
                 Change::State(r) => w.space.replay(r).map_err(bad)?,
                 Change::Live { eblock, added, freed, data_end } => {
-                    if *added > 0 && w.space.summary.get(*eblock).stream().is_none() {
-                        return Err(bad(&format!("pages lie in {eblock:?}, which is not open")));
-                    }
-                    w.space
-                        .summary
-                        .add_live(*eblock, u32::try_from(*added).map_err(|_| bad("too many bytes"))?);
-                    let times = if planted::is(Planted::LiveFreedTwice) { 2 } else { 1 };
-                    let freed = freed * times;
-                    w.space
-                        .summary
-                        .sub_live(*eblock, u32::try_from(freed).map_err(|_| bad("too many bytes"))?);
-                    if *added > 0 {
-                        let d = w.space.summary.edit(*eblock);
-                        d.data_end = d.data_end.max(*data_end);
-                    }
-                    if d_overflows(&w.space.summary.get(*eblock), &g) {
-                        return Err(bad(&format!("more than fits lies in {eblock:?}")));
-                    }
+                    w.space.replay_live(*eblock, *added, *freed, *data_end).map_err(|what| bad(&what))?;
                 }
             }
         }
-        if let Some(e) = w.space.summary.miscounted {
+        if let Some(e) = w.space.miscounted() {
             return Err(bad(&format!("the summary of {e:?} counts less than is mapped there")));
         }
-        w.space.restore_metadata(metadata);
-        for (e, d) in w.space.summary.all() {
+        w.space.restore_unwritten(metadata);
+        for (e, d) in w.space.descriptors() {
             self.medium.set_generation(e, d.generation);
         }
         // Nothing was written to the spares that the last page names: they are free again, under another generation.
         let spares =
             |e: &EblockId| !clean && end.place.spots[1..].iter().any(|s| s.eblock == *e && s.wblock == 0);
         for e in end.eblocks.iter().filter(|e| !spares(e)) {
-            let e = *e;
-            let d = w.space.summary.get(e);
-            if d.live != 0 {
-                return Err(bad(&format!("it goes through {e:?}, which holds pages")));
-            }
-            if d.state != State::Retired {
-                w.space.summary.set_state(e, State::Log);
-            }
+            w.space.replay_log(*e).map_err(|what| bad(&what))?;
         }
         for old in std::mem::take(&mut w.superseded) {
-            w.space.summary.pin(g.locate(old.ppa(&g)).0, old.cells_bytes());
+            w.space.pin(old);
             w.superseded.push(old);
         }
         self.find_ends(w, found, clean)?;
@@ -456,7 +420,7 @@ impl Core {
     /// that comes before the next checkpoint would take that for the data.
     fn find_ends(&self, w: &mut Sequencer, found: &Found, clean: bool) -> Result<(), FirmwareError> {
         let open = |d: &Descriptor| matches!(d.state, State::Open { .. });
-        let open: Vec<_> = w.space.summary.all().filter(|(_, d)| open(d)).map(|(e, d)| (e, *d)).collect();
+        let open: Vec<_> = w.space.descriptors().filter(|(_, d)| open(d)).map(|(e, d)| (e, *d)).collect();
         let wblocks = self.geometry().wblocks_per_eblock();
         for (e, d) in open {
             let mut end = d.data_end;
@@ -471,7 +435,7 @@ impl Core {
                 end = wblocks;
             }
             self.medium.set_next_wblock(e, end);
-            w.space.summary.edit(e).data_end = end;
+            w.space.restore_end(e, end);
         }
         Ok(())
     }
@@ -494,9 +458,4 @@ impl Core {
         *self.log.lock() = LogWriter::new(place, self.options.log_copies);
         Ok(())
     }
-}
-
-/// Whether an EBLOCK would hold more than it can.
-fn d_overflows(d: &Descriptor, g: &Geometry) -> bool {
-    d.live > g.eblock_bytes()
 }

@@ -22,8 +22,8 @@ use crate::log::{Group, LogEnd, read_log_judged};
 use crate::own::page::DriveKind;
 use crate::planted::{self, Planted};
 use crate::record::Record;
-use crate::space::metadata;
-use crate::space::metadata::PageName;
+use crate::space::PageName;
+use crate::space::read_metadata;
 
 /// Pieces that a table has at most: 256 TB of pages of 64 bytes.
 const PIECES_MAX: u64 = 1 << 22;
@@ -209,7 +209,7 @@ impl Core {
             Record::Closed { eblock, data_end, end, .. }
                 if data_end < end && *end <= g.wblocks_per_eblock() =>
             {
-                metadata::read(&self.medium, *eblock, *data_end, end - data_end).is_ok()
+                read_metadata(&self.medium, *eblock, *data_end, end - data_end).is_ok()
             }
             _ => true,
         });
@@ -301,7 +301,7 @@ mod tests {
             let writes = vec![PageWrite { lpid: extents[0].page(n), data, align: Align::Cell }];
             core.run(Command::Write(Batch { writes, ..Batch::default() })).unwrap();
         }
-        let clock = core.seq.lock().space.clock;
+        let clock = core.seq.lock().space.clock();
         assert_eq!(clock, 5 * 10_048 / 64);
         let medium = core.medium.after_power_cut().unwrap();
         let (_, bytes) = medium.newest_checkpoint_record().unwrap().unwrap();
@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(record.clock, 0, "all of it is in the log");
         let mut found = crate::recovery::core(medium, DriveOptions::default(), record.log);
         found.recover(&record).unwrap();
-        assert_eq!(found.seq.lock().space.clock, clock);
+        assert_eq!(found.seq.lock().space.clock(), clock);
         let report = found.recovery;
         assert_eq!((report.clean, report.pages, report.log_groups_rejected), (false, 1, 0));
         // Those that the checkpoint wrote lie behind the place that it names.

@@ -24,7 +24,7 @@ use crate::pages::IndexPage;
 use crate::pages::MapPage;
 use crate::planted::{self, Planted};
 use crate::record::{Commit, LoggedIndex, Record};
-use crate::space::metadata::PageName;
+use crate::space::PageName;
 
 impl Core {
     /// Applies the records to the pages on the medium that lack them; answers how many pages that touched.

@@ -1,13 +1,13 @@
-//! The append path: where pages go, and how they get there.
+//! Plans: where pages go.
 //!
 //! ```text
-//!   pages ─ plan ─► lane 0 │ page │ page │ pad │      one open EBLOCK a stream and lane (= channel)
-//!                   lane 1 │ page     │  pad  │      a batch below one WBLOCK a channel takes one lane
-//!   plan (nothing changes) ─► room? ─► provision (sequencer) ─► jobs ─► program, each when its turn in the EBLOCK comes
+//!   pages ─ plan ─► lane 0 │ page │ page │ pad │      one open EBLOCK per stream and lane (= channel)
+//!                   lane 1 │ page     │  pad  │      a batch below one WBLOCK per channel takes one lane
+//!   plan (nothing changes) ─► room? ─► provision ─► jobs, which `append` programs
 //! ```
 //!
-//! Invariants: a page lies within one EBLOCK; every chunk begins on a WBLOCK, so that nothing is programmed twice; an
-//! EBLOCK keeps room for its metadata until it is closed. A page starts on 64 bytes, or on an RBLOCK where it asks for it.
+//! Invariants: a page lies within one EBLOCK; every chunk begins on a WBLOCK, so that no WBLOCK is programmed twice; an
+//! EBLOCK keeps room for its metadata until it is closed. A page begins on 64 bytes, or on an RBLOCK if it asks for that.
 //!
 //! Source: ELEOS §IV-A (global and channel provisioning).
 
@@ -17,10 +17,10 @@ use lode_base::{CELL_BYTES, EblockId, Geometry, PageBuf, Ppa};
 use lode_command::Align;
 use lode_flash::Medium;
 
+use super::eblocks::Eblocks;
+use super::metadata;
 use crate::FirmwareError;
-use crate::space::Space;
-use crate::space::Stream;
-use crate::space::metadata;
+use crate::stream::Stream;
 
 /// A page to be placed.
 #[derive(Clone, Copy, Debug)]
@@ -74,9 +74,9 @@ pub(crate) struct Provision {
 
 impl Plan {
     /// Where these pages would go.
-    pub(crate) fn new(space: &Space, stream: Stream, pages: &[Item]) -> Self {
-        let lanes = usize::from(space.lanes());
-        let g = space.geometry();
+    pub(crate) fn new(eblocks: &Eblocks, stream: Stream, pages: &[Item]) -> Self {
+        let lanes = usize::from(eblocks.lanes());
+        let g = eblocks.geometry();
         let total: u64 = pages.iter().map(|p| p.len as u64).sum();
         let spread = stream != Stream::Drive && total >= lanes as u64 * u64::from(g.wblock_bytes());
         let mut plan = Self { stream, chunks: Vec::new(), new_eblocks: 0, bytes: 0 };
@@ -84,30 +84,30 @@ impl Plan {
             return plan;
         }
         if !spread {
-            plan.lay_chunk(space, space.next_lane as u16, pages, 0..pages.len());
+            plan.lay_chunk(eblocks, eblocks.filling().next() as u16, pages, 0..pages.len());
             return plan;
         }
-        let level = space.lane_level(total);
+        let level = eblocks.filling().level(total);
         let (mut from, mut at) = (0, 0);
         let (mut laid, mut target) = (0, 0);
         for n in 1..=lanes {
-            let lane = (space.next_lane + n - 1) % lanes;
+            let lane = (eblocks.filling().next() + n - 1) % lanes;
             // A lane that took more than others meanwhile gets less.
-            target += level.saturating_sub(space.lane_bytes(lane));
+            target += level.saturating_sub(eblocks.filling().ahead(lane));
             while at < pages.len() && (laid < target || n == lanes) {
                 laid += pages[at].len as u64;
                 at += 1;
             }
             if at > from {
-                plan.lay_chunk(space, lane as u16, pages, from..at);
+                plan.lay_chunk(eblocks, lane as u16, pages, from..at);
             }
             from = at;
         }
         plan
     }
 
-    fn lay_chunk(&mut self, space: &Space, lane: u16, pages: &[Item], items: Range<usize>) {
-        let g = space.geometry();
+    fn lay_chunk(&mut self, eblocks: &Eblocks, lane: u16, pages: &[Item], items: Range<usize>) {
+        let g = eblocks.geometry();
         let mut runs: Vec<Run> = Vec::with_capacity(1);
         let run_at = |opens, start, item| {
             let offsets = Vec::with_capacity(items.end - item);
@@ -115,7 +115,7 @@ impl Plan {
         };
         // Pages that are in the EBLOCK already.
         let mut before = 0;
-        let mut run = space.position(self.stream, lane).map(|(position, pages)| {
+        let mut run = eblocks.position(self.stream, lane).map(|(position, pages)| {
             before = pages;
             run_at(false, position * g.wblock_bytes(), items.start)
         });
@@ -161,11 +161,11 @@ impl Plan {
     /// When no EBLOCK is free.
     pub(crate) fn provision(
         self,
-        space: &mut Space,
+        eblocks: &mut Eblocks,
         medium: &Medium,
         pages: &[Item],
     ) -> Result<Provision, FirmwareError> {
-        let g = *space.geometry();
+        let g = *eblocks.geometry();
         let wblock = g.wblock_bytes();
         let mut p = Provision {
             jobs: Vec::with_capacity(1),
@@ -175,22 +175,22 @@ impl Plan {
         let chunks = self.chunks.len();
         for chunk in self.chunks {
             let bytes = chunk.runs.iter().map(|r| u64::from(r.end - r.start)).sum();
-            space.lane_took(chunk.lane.into(), bytes);
+            eblocks.filling_mut().took(chunk.lane.into(), bytes);
             for run in chunk.runs {
                 if run.opens {
-                    let closed = space.close(self.stream, chunk.lane);
+                    let closed = eblocks.close(self.stream, chunk.lane);
                     if let Some(Job::Metadata { eblock, .. }) = &closed {
-                        p.enter(space, *eblock);
+                        p.enter(eblocks, *eblock);
                     }
                     p.jobs.extend(closed);
-                    if let Err(e) = space.open(medium, self.stream, chunk.lane) {
-                        space.give_back(medium, p);
+                    if let Err(e) = eblocks.open(medium, self.stream, chunk.lane) {
+                        eblocks.give_back(medium, p);
                         return Err(e);
                     }
                 }
                 let words = pages[run.items.clone()].iter().map(|i| i.word);
-                let eblock = space.extend(self.stream, chunk.lane, run.end / wblock, words);
-                p.enter(space, eblock);
+                let eblock = eblocks.extend(self.stream, chunk.lane, run.end / wblock, words);
+                p.enter(eblocks, eblock);
                 let ppa = |&o: &u32| g.ppa(eblock, o).expect("a page lies on the medium");
                 p.places.extend(run.offsets.iter().map(ppa));
                 let (first, end) = (run.start / wblock, run.end / wblock);
@@ -199,7 +199,7 @@ impl Plan {
             }
         }
         if self.stream != Stream::Drive {
-            space.next_lane = (space.next_lane + chunks) % usize::from(space.lanes());
+            eblocks.filling_mut().advance(chunks);
         }
         assert_eq!(p.places.len(), pages.len(), "every page has a place");
         Ok(p)
@@ -207,10 +207,10 @@ impl Plan {
 }
 
 impl Provision {
-    fn enter(&mut self, space: &mut Space, e: EblockId) {
+    fn enter(&mut self, eblocks: &mut Eblocks, e: EblockId) {
         if !self.eblocks.contains(&e) {
             self.eblocks.push(e);
-            space.summary.enter(e);
+            eblocks.enter(e);
         }
     }
 }
@@ -224,11 +224,13 @@ pub(crate) fn page_bytes_max(g: &Geometry) -> usize {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::*;
-    use crate::append::Turns;
     use lode_base::epochs::Epochs;
 
-    fn write(s: &mut Space, m: &Medium, pages: &[Vec<u8>], align: Align) -> Vec<Ppa> {
+    use super::*;
+    use crate::append::Turns;
+    use crate::space::read_metadata;
+
+    fn write(s: &mut Eblocks, m: &Medium, pages: &[Vec<u8>], align: Align) -> Vec<Ppa> {
         let items: Vec<_> = pages.iter().map(|p| Item { len: p.len(), align, word: 1 }).collect();
         let data: Vec<&[u8]> = pages.iter().map(|p| &p[..]).collect();
         let p = Plan::new(s, Stream::UserHot, &items).provision(s, m, &items).unwrap();
@@ -238,7 +240,7 @@ mod tests {
                 s.closed(*eblock, bytes.len() as u32 / m.geometry().wblock_bytes());
             }
         }
-        p.eblocks.iter().for_each(|&e| s.summary.leave(e));
+        p.eblocks.iter().for_each(|&e| s.leave(e));
         p.places
     }
 
@@ -246,7 +248,7 @@ mod tests {
     fn pages_are_packed_aligned_and_come_back() {
         let g = Geometry::new(1, 1, 1, 4096, 8192, 1 << 20, 16).unwrap();
         let m = Medium::memory(g);
-        let mut s = Space::new(&g);
+        let mut s = Eblocks::new(&g);
         let page = |n: u8, len| vec![n; len];
         for align in [Align::Cell, Align::ReadUnit] {
             let pages: Vec<_> = (1..40u8).map(|n| page(n, 64 + usize::from(n) * 2999)).collect();
@@ -257,10 +259,10 @@ mod tests {
                 assert!(g.locate(*at).1.is_multiple_of(unit));
             }
         }
-        let used = s.summary.all().filter(|(_, d)| d.metadata > 0).map(|(e, d)| (e, *d)).collect::<Vec<_>>();
+        let used = s.descriptors().filter(|(_, d)| d.metadata > 0).map(|(e, d)| (e, *d)).collect::<Vec<_>>();
         assert!(used.len() >= 3);
         for (e, d) in used {
-            assert!(!metadata::read(&m, e, d.data_end, d.metadata).unwrap().is_empty());
+            assert!(!read_metadata(&m, e, d.data_end, d.metadata).unwrap().is_empty());
         }
         let whole = write(&mut s, &m, &[page(9, page_bytes_max(&g))], Align::Cell);
         assert_eq!(g.locate(whole[0]).1, 0);
@@ -270,7 +272,7 @@ mod tests {
     fn large_batches_are_spread_over_channels_and_small_ones_are_not() {
         let g = Geometry::new(4, 1, 1, 4096, 4096, 1 << 20, 64).unwrap();
         let m = Medium::memory(g);
-        let mut s = Space::new(&g);
+        let mut s = Eblocks::new(&g);
         let channels = |places: &[Ppa]| {
             let of = |p: &Ppa| g.channel_of(g.locate(*p).0);
             places.iter().map(of).collect::<BTreeSet<_>>().len()
@@ -283,36 +285,28 @@ mod tests {
     fn a_lane_that_took_more_than_others_gets_less() {
         let g = Geometry::new(4, 1, 1, 4096, 4096, 1 << 20, 64).unwrap();
         let m = Medium::memory(g);
-        let mut s = Space::new(&g);
-        assert_eq!(s.lane_level(80), 20);
-        s.lane_took(1, 80 << 10);
-        assert_eq!(
-            (s.lane_bytes(1), s.lane_level(30 << 10), s.lane_level(400 << 10)),
-            (80 << 10, 10 << 10, 120 << 10)
-        );
+        let mut s = Eblocks::new(&g);
+        s.log_took(1, 80 << 10);
         let on = |places: &[Ppa], c| places.iter().filter(|p| g.channel_of(g.locate(**p).0) == c).count();
         let places = write(&mut s, &m, &vec![vec![1; 8192]; 30], Align::Cell);
         assert_eq!([0, 1, 2, 3].map(|c| on(&places, c)), [10, 0, 10, 10]);
-        assert_eq!([0, 1, 2, 3].map(|c| s.lane_bytes(c)), [0; 4], "they are level again");
+        assert_eq!([0, 1, 2, 3].map(|c| s.filling().ahead(c)), [0; 4], "they are level again");
         let places = write(&mut s, &m, &vec![vec![1; 8192]; 30], Align::Cell);
         let spread = [0, 1, 2, 3].map(|c| on(&places, c));
         assert!(spread.iter().all(|n| (6..=9).contains(n)), "{spread:?}");
-        // Whoever took very much is not waited for without end.
-        s.lane_took(2, 1 << 40);
-        assert_eq!(s.lane_bytes(2), 1 << 20);
     }
 
     #[test]
     fn erased_eblocks_come_before_fresh_ones_and_only_after_reads_ended() {
         let g = Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 16).unwrap();
         let m = Medium::memory(g);
-        let (mut s, epochs) = (Space::new(&g), Epochs::new(4));
+        let (mut s, epochs) = (Eblocks::new(&g), Epochs::new(4));
         let whole = page_bytes_max(&g);
         write(&mut s, &m, &vec![vec![1; whole]; 3], Align::Cell);
         let reading = epochs.enter();
         s.release(&epochs, EblockId::new(1), 0);
         s.free_released(&m, &epochs, 0, 8).unwrap();
-        let at = |s: &mut Space| g.locate(write(s, &m, &[vec![2; whole]], Align::Cell)[0]).0.raw();
+        let at = |s: &mut Eblocks| g.locate(write(s, &m, &[vec![2; whole]], Align::Cell)[0]).0.raw();
         assert_eq!(at(&mut s), 3, "a read is under way");
         drop(reading);
         s.free_released(&m, &epochs, 0, 8).unwrap();

@@ -22,52 +22,14 @@ use lode_base::{EblockId, Geometry};
 use lode_flash::Generation;
 
 use crate::codec::{Malformed, Put, Take};
-use crate::planted::{self, Planted};
+use crate::planted::at;
+use crate::stream::Stream;
 
 /// EBLOCKs in one piece of the table.
 pub(crate) const SUMMARY_PIECE_EBLOCKS: usize = 256;
-pub(crate) const DESCRIPTOR_BYTES: usize = 32;
-/// Open EBLOCKs that GC keeps a lane, by the age of what it moves.
-pub(crate) const GC_CLASSES: u8 = 3;
+const DESCRIPTOR_BYTES: usize = 32;
 
-/// What writes: each has EBLOCKs of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Stream {
-    /// Pages that replace others.
-    UserHot,
-    /// Pages that are written for the first time.
-    UserCold,
-    /// The drive's own pages.
-    Drive,
-    /// The log.
-    Log,
-    /// Pages that GC moves, by age: 0 is the youngest.
-    Gc(u8),
-}
-
-impl Stream {
-    /// All streams of pages.
-    pub(crate) const PAGES: [Self; 3 + GC_CLASSES as usize] =
-        [Self::UserHot, Self::UserCold, Self::Drive, Self::Gc(0), Self::Gc(1), Self::Gc(2)];
-
-    pub(crate) fn tag(self) -> u8 {
-        match self {
-            Self::UserHot => 0,
-            Self::UserCold => 1,
-            Self::Drive => 2,
-            Self::Log => 3,
-            Self::Gc(class) => 4 + class,
-        }
-    }
-
-    pub(crate) fn from_tag(tag: u8) -> Option<Self> {
-        if tag == Self::Log.tag() {
-            return Some(Self::Log);
-        }
-        Self::PAGES.into_iter().find(|s| s.tag() == tag)
-    }
-}
-
+/// What an EBLOCK is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Free,
@@ -89,12 +51,16 @@ pub(crate) enum State {
     Retired,
 }
 
+/// What is known of an EBLOCK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptor {
     pub(crate) state: State,
     pub(crate) generation: Generation,
+    /// Bytes that the newest state needs.
     pub(crate) live: u32,
+    /// Bytes that only a view, or the checkpoint on the medium, needs.
     pub(crate) pinned: u32,
+    /// Actions that were provisioned here and are not over.
     pub(crate) in_flight: u32,
     pub(crate) erase_count: u32,
     /// WBLOCKs provisioned for pages.
@@ -172,12 +138,12 @@ impl Descriptor {
 
     /// Whether nothing in it is needed, by the mapping, a view or an action under way.
     pub(crate) fn is_empty(&self) -> bool {
-        let pinned = self.pinned > 0 && !planted::is(Planted::PinnedReleased);
+        let pinned = at!(PinnedReleased => false, self.pinned > 0);
         self.live == 0 && !pinned && self.in_flight == 0
     }
 }
 
-pub(crate) struct Summary {
+pub(super) struct Summary {
     eblocks: Vec<Descriptor>,
     /// EBLOCKs of the medium.
     count: u32,
@@ -186,16 +152,16 @@ pub(crate) struct Summary {
     /// One of them, the last: pages that follow each other mostly lie in one EBLOCK.
     touched_last: Option<u32>,
     /// An EBLOCK of which more died than lived: the image said something else of it than its mapping does.
-    pub(crate) miscounted: Option<EblockId>,
+    miscounted: Option<EblockId>,
     /// Those that may have nothing left that is needed.
-    pub(crate) empty: Vec<EblockId>,
+    empty: Vec<EblockId>,
     live_bytes: u64,
     pinned_bytes: u64,
     retired: u32,
 }
 
 impl Summary {
-    pub(crate) fn new(g: &Geometry) -> Self {
+    pub(super) fn new(g: &Geometry) -> Self {
         Self {
             eblocks: Vec::new(),
             count: g.eblock_count(),
@@ -210,35 +176,49 @@ impl Summary {
     }
 
     /// EBLOCKs that were ever used: all others are fresh.
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.eblocks.len()
     }
 
+    /// Of which more died than lived.
+    pub(super) fn miscounted(&self) -> Option<EblockId> {
+        self.miscounted
+    }
+
+    pub(super) fn has_empty(&self) -> bool {
+        !self.empty.is_empty()
+    }
+
+    /// EBLOCKs that may have nothing left that is needed, since this was asked last.
+    pub(super) fn take_empty(&mut self) -> Vec<EblockId> {
+        std::mem::take(&mut self.empty)
+    }
+
     /// Bytes that the newest state needs.
-    pub(crate) fn live_bytes(&self) -> u64 {
+    pub(super) fn live_bytes(&self) -> u64 {
         self.live_bytes
     }
 
     /// Bytes that only views, or the checkpoint on the medium, need.
-    pub(crate) fn pinned_bytes(&self) -> u64 {
+    pub(super) fn pinned_bytes(&self) -> u64 {
         self.pinned_bytes
     }
 
     /// EBLOCKs that are never used again, or will not be once they are empty.
-    pub(crate) fn retired(&self) -> u32 {
+    pub(super) fn retired(&self) -> u32 {
         self.retired
     }
 
-    pub(crate) fn get(&self, e: EblockId) -> Descriptor {
+    pub(super) fn get(&self, e: EblockId) -> Descriptor {
         self.eblocks.get(e.raw() as usize).copied().unwrap_or(Descriptor::FRESH)
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = (EblockId, &Descriptor)> {
+    pub(super) fn all(&self) -> impl Iterator<Item = (EblockId, &Descriptor)> {
         self.eblocks.iter().enumerate().map(|(i, d)| (EblockId::new(i as u32), d))
     }
 
     /// The descriptor, to be changed in what no total counts.
-    pub(crate) fn edit(&mut self, e: EblockId) -> &mut Descriptor {
+    pub(super) fn edit(&mut self, e: EblockId) -> &mut Descriptor {
         assert!(e.raw() < self.count, "{e:?} lies beyond the medium");
         let at = e.raw() as usize;
         if self.eblocks.len() <= at {
@@ -252,7 +232,7 @@ impl Summary {
     }
 
     /// Gives an EBLOCK another state.
-    pub(crate) fn set_state(&mut self, e: EblockId, state: State) {
+    pub(super) fn set_state(&mut self, e: EblockId, state: State) {
         let bad = |s: State| u32::from(matches!(s, State::Retired | State::Failed { .. }));
         let d = self.edit(e);
         let before = std::mem::replace(&mut d.state, state);
@@ -260,7 +240,7 @@ impl Summary {
     }
 
     /// Sets what was found of an EBLOCK, whole.
-    pub(crate) fn replace(&mut self, e: EblockId, d: Descriptor) {
+    pub(super) fn replace(&mut self, e: EblockId, d: Descriptor) {
         let old = self.get(e);
         self.live_bytes = self.live_bytes + u64::from(d.live) - u64::from(old.live);
         self.pinned_bytes = self.pinned_bytes + u64::from(d.pinned) - u64::from(old.pinned);
@@ -268,14 +248,14 @@ impl Summary {
         *self.edit(e) = d;
     }
 
-    pub(crate) fn add_live(&mut self, e: EblockId, bytes: u32) {
+    pub(super) fn add_live(&mut self, e: EblockId, bytes: u32) {
         let d = self.edit(e);
         d.live = d.live.saturating_add(bytes);
         self.live_bytes += u64::from(bytes);
     }
 
     /// Bytes that the newest state does not need any more.
-    pub(crate) fn sub_live(&mut self, e: EblockId, bytes: u32) {
+    pub(super) fn sub_live(&mut self, e: EblockId, bytes: u32) {
         let d = self.edit(e);
         let lived = d.live.min(bytes);
         d.live -= lived;
@@ -288,12 +268,12 @@ impl Summary {
 
     /// Bytes that only a view, or the checkpoint on the medium, needs from now on. Pins are not kept on the medium:
     /// nothing is touched.
-    pub(crate) fn pin(&mut self, e: EblockId, bytes: u32) {
+    pub(super) fn pin(&mut self, e: EblockId, bytes: u32) {
         self.eblocks[e.raw() as usize].pinned += bytes;
         self.pinned_bytes += u64::from(bytes);
     }
 
-    pub(crate) fn unpin(&mut self, e: EblockId, bytes: u32) {
+    pub(super) fn unpin(&mut self, e: EblockId, bytes: u32) {
         let d = &mut self.eblocks[e.raw() as usize];
         d.pinned = d.pinned.checked_sub(bytes).expect("no more bytes are unpinned than were pinned");
         self.pinned_bytes -= u64::from(bytes);
@@ -301,18 +281,18 @@ impl Summary {
     }
 
     /// A system action was provisioned here, or the mover empties it: it stays.
-    pub(crate) fn enter(&mut self, e: EblockId) {
+    pub(super) fn enter(&mut self, e: EblockId) {
         self.eblocks[e.raw() as usize].in_flight += 1;
     }
 
     /// It is over.
-    pub(crate) fn leave(&mut self, e: EblockId) {
+    pub(super) fn leave(&mut self, e: EblockId) {
         let d = &mut self.eblocks[e.raw() as usize];
         d.in_flight = d.in_flight.checked_sub(1).expect("an action leaves once");
         self.note_if_empty(e);
     }
 
-    pub(crate) fn note_if_empty(&mut self, e: EblockId) {
+    pub(super) fn note_if_empty(&mut self, e: EblockId) {
         let d = self.get(e);
         if matches!(d.state, State::Used { .. } | State::Failed { .. }) && d.is_empty() {
             self.empty.push(e);
@@ -320,7 +300,7 @@ impl Summary {
     }
 
     /// The pieces whose EBLOCKs changed, as bytes. They count as written from now on.
-    pub(crate) fn take_dirty_pieces(&mut self) -> Vec<(usize, Vec<u8>)> {
+    pub(super) fn take_dirty_pieces(&mut self) -> Vec<(usize, Vec<u8>)> {
         let pieces: BTreeSet<usize> =
             self.touched.iter().map(|&e| e as usize / SUMMARY_PIECE_EBLOCKS).collect();
         self.touched.clear();
@@ -336,14 +316,14 @@ impl Summary {
     }
 
     /// The EBLOCKs of a piece are to be written anew.
-    pub(crate) fn touch_piece(&mut self, piece: usize) {
+    pub(super) fn touch_piece(&mut self, piece: usize) {
         let from = piece * SUMMARY_PIECE_EBLOCKS;
         let to = (from + SUMMARY_PIECE_EBLOCKS).min(self.eblocks.len());
         self.touched.extend(from as u32..to as u32);
     }
 
     /// Totals are what the descriptors add up to.
-    pub(crate) fn check_invariants(&self, g: &Geometry) {
+    pub(super) fn check_invariants(&self, g: &Geometry) {
         let sum = |f: fn(&Descriptor) -> u32| self.eblocks.iter().map(|d| u64::from(f(d))).sum::<u64>();
         assert_eq!(self.live_bytes, sum(|d| d.live), "live bytes");
         assert_eq!(self.pinned_bytes, sum(|d| d.pinned), "pinned bytes");

@@ -1,3 +1,3 @@
 mod room;
 
-pub(crate) use room::{ALLOCATED_BYTES, Room};
+pub(crate) use room::ALLOCATED_BYTES;

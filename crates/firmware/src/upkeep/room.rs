@@ -18,30 +18,13 @@ use crate::core::{Core, Sequencer};
 use crate::gc::Urgency;
 use crate::log::LogWriter;
 use crate::own::page::TABLE_PIECE_ENTRIES;
-use crate::planted::{self, Planted};
-use crate::space::Stream;
-use crate::space::{Item, Plan, Provision, page_bytes_max};
+use crate::space::{Budget, Item, Plan, Provision, Purpose, page_bytes_max};
+use crate::stream::Stream;
 
 /// Turns to let reads end, when EBLOCKs wait for them and the drive is full.
 const TURNS_FOR_READS: u32 = 10_000;
 /// How often what is not a batch waits for that.
 const WAITS: u32 = 8;
-
-/// What something is written for: how deep it may go into the reserve.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Room {
-    /// Pages of a batch, with a record of about so many bytes. One that shrinks what the drive holds is how a full drive
-    /// has room again: it may take the EBLOCK that is kept for the first that fails.
-    User { record_bytes: usize, shrinks: bool },
-    /// The drive's own pages.
-    Own,
-    /// The same, in recovery: nothing else takes room yet.
-    Recovery,
-    /// Pages that GC moves.
-    Gc,
-    /// Inlined pages, which move to EBLOCKs.
-    Inlined,
-}
 
 /// Bytes that the record of an allocation takes in the log.
 pub(crate) const ALLOCATED_BYTES: usize = 17;
@@ -56,69 +39,41 @@ enum TablesRoom {
 }
 
 impl Core {
-    /// Provisions pages, once there is room.
+    /// Provisions pages, once there is room; a batch's record takes about `record_bytes` in the log.
     pub(crate) fn provision(
         &self,
         stream: Stream,
         items: &[Item],
-        room: Room,
+        purpose: Purpose,
+        record_bytes: usize,
     ) -> Result<Provision, FirmwareError> {
+        let of_batch = matches!(purpose, Purpose::Batch { .. });
         let mut tries = 0;
         loop {
             let mut w = self.seq.lock();
             let plan = Plan::new(&w.space, stream, items);
-            let free = u64::from(w.space.free_eblocks());
-            let new = u64::from(plan.new_eblocks);
-            let fits = |kept: u64| new == 0 || new + kept <= free;
-            let (fits, needed_bytes) = match room {
-                Room::User { record_bytes, shrinks } => {
-                    let held = self.held_bytes(&w);
-                    let eaten = planted::is(Planted::ReserveEaten) || new == 0;
-                    let reserve = if eaten { 0 } else { u64::from(self.reserve_eblocks(&w)) };
-                    let fits = match shrinks {
-                        true => fits(reserve.saturating_sub(1)),
-                        false => fits(reserve) && held + plan.bytes <= self.usable_bytes(&w),
-                    };
-                    (fits && self.log_fits(&w, record_bytes), plan.bytes)
-                }
-                // Each may take its own part of the reserve, and leaves that of those that it depends on.
-                Room::Own if w.recovering => (fits(1), plan.bytes),
-                Room::Own => (fits(self.log_eblocks(&w)), plan.bytes),
-                Room::Gc => {
-                    let inlined = if self.inlined.bytes() > 0 { self.inlined_reserve_eblocks() } else { 0 };
-                    (fits(self.log_eblocks(&w) + self.own_eblocks(&w) + u64::from(inlined)), plan.bytes)
-                }
-                Room::Inlined if w.recovering => (fits(1 + self.own_eblocks(&w)), plan.bytes),
-                // Afterwards nothing is inlined, and GC has its part again.
-                Room::Inlined => (fits(self.log_eblocks(&w) + self.own_eblocks(&w)), plan.bytes),
-                Room::Recovery => (fits(3 + self.own_eblocks(&w)), plan.bytes),
-            };
-            if fits {
+            let fits = self.budget(&w).fits(&plan, purpose);
+            if fits && (!of_batch || self.log_fits(&w, record_bytes)) {
                 let provisioned = plan.provision(&mut w.space, &self.medium, items);
                 // EBLOCKs that could not be erased were retired.
                 self.check_spares(&w);
                 return provisioned.map_err(|e| self.no_eblock(e));
             }
-            let eblocks = free.saturating_sub(self.reserve_eblocks(&w).into());
-            let free_bytes = self.free_bytes(&w).min(eblocks * u64::from(self.geometry().eblock_bytes()));
-            // The free bytes may be scattered so that this write does not fit: never report as many as it needs.
-            let free_bytes = free_bytes.min(needed_bytes.saturating_sub(1));
+            let full = self.budget(&w).out_of_space(plan.bytes);
             drop(w);
-            let full = CommandError::OutOfSpace { free_bytes, needed_bytes };
-            let Room::User { record_bytes, .. } = room else {
-                tries += 1;
+            tries += 1;
+            if !of_batch {
                 // Failed or finished actions may have left EBLOCKs empty, and reads under way may hold the only others.
                 if tries <= WAITS && (self.reclaim()? || self.wait_for_reads(false)?) {
                     continue;
                 }
-                let what = match room {
-                    Room::Gc => "GC",
-                    Room::Inlined => "inlined pages",
+                let what = match purpose {
+                    Purpose::Gc => "GC",
+                    Purpose::Inlined => "inlined pages",
                     _ => "the drive's own pages",
                 };
                 return Err(FirmwareError::Full { path: self.medium.path().into(), what });
-            };
-            tries += 1;
+            }
             if tries > 4 * self.geometry().eblock_count() + 16 || !self.make_room(record_bytes)? {
                 return Err(FirmwareError::Refused(full));
             }
@@ -156,7 +111,7 @@ impl Core {
                 }
                 TablesRoom::Later(needed) => needed,
             };
-            let free_bytes = self.free_bytes(&w).min(needed_bytes.saturating_sub(1));
+            let free_bytes = self.budget(&w).free_bytes().min(needed_bytes.saturating_sub(1));
             drop(w);
             let full = CommandError::OutOfSpace { free_bytes, needed_bytes };
             if tries > 4 * u64::from(self.geometry().eblock_count()) + 16 || !self.make_room(0)? {
@@ -173,20 +128,20 @@ impl Core {
         let numbers = chosen.last().map_or(0, |e| e.raw() + 1);
         let entries = numbers.saturating_sub(self.map.table_entries())
             + numbers.saturating_sub(self.index.table_entries());
-        let now = self.own_bytes(w);
-        let then = self.own_bytes_with(w, owners_bytes) + 2 * 8 * entries;
-        let needed = then.saturating_sub(now).max(1);
+        let now = self.budget(w);
+        let then = Budget { owners_bytes, homes_bytes: 2 * 8 * entries, ..now };
+        let needed = then.own_bytes().saturating_sub(now.own_bytes()).max(1);
         // The root names every piece of every table.
         let root_bytes = 8 * (pieces + 2 * numbers.div_ceil(TABLE_PIECE_ENTRIES as u64));
         if root_bytes > page_bytes_max(self.geometry()) as u64 / 4 {
             return TablesRoom::Never(needed);
         }
-        let (usable, reserve) = (self.usable_bytes_with(w, then), self.reserve_eblocks_with(w, then));
+        let (usable, reserve) = (then.usable_bytes(), then.reserve_eblocks());
         // A few more extents mostly take no EBLOCK more: a drive that is full has them, too.
-        if usable == self.usable_bytes(w) && reserve == self.reserve_eblocks(w) {
+        if usable == now.usable_bytes() && reserve == now.reserve_eblocks() {
             return TablesRoom::Fits;
         }
-        if usable < self.held_bytes(w) || usable == 0 {
+        if usable < now.held_bytes() || usable == 0 {
             return TablesRoom::Never(needed);
         }
         if reserve > w.space.free_eblocks() { TablesRoom::Later(needed) } else { TablesRoom::Fits }
@@ -224,7 +179,7 @@ impl Core {
     }
 
     fn log_fits(&self, w: &Sequencer, record_bytes: usize) -> bool {
-        let changes = w.space.changes.len() as u64 * 48;
+        let changes = w.space.changes_count() as u64 * 48;
         let bytes = record_bytes as u64 + w.staged_bytes + changes;
         let group = LogWriter::group_bytes(self.geometry(), self.options.log_copies, bytes as usize);
         w.log_bytes + group <= self.log_bytes_max()
@@ -352,7 +307,7 @@ impl Core {
         // What batches left empty is used again before its space goes back, or GC looks for more.
         let (empty, due) = {
             let w = self.seq.lock();
-            let empty = !w.space.summary.empty.is_empty() || w.space.released() > 0;
+            let empty = w.space.may_reclaim();
             (empty, !empty && self.gc_due(&w))
         };
         if empty && let Err(e) = self.reclaim() {
@@ -393,33 +348,15 @@ impl Core {
 
     /// Frees EBLOCKs that nobody needs and nobody reads. Answers whether any is free, or waits, that was not before.
     pub(crate) fn reclaim(&self) -> Result<bool, FirmwareError> {
-        let g = *self.geometry();
         let mut w = self.seq.lock();
         for e in self.versions.take_freed() {
-            match e.eblock(&g) {
-                Some(eblock) => w.space.summary.unpin(eblock, e.cells_bytes()),
-                None => self.forget_inlined(std::iter::once(e)),
-            }
+            w.space.unpin(e);
+            self.forget_inlined(std::iter::once(e));
         }
         let before = w.space.free_eblocks();
         // A recovery that is cut begins again with the same log.
         let lsn = if w.recovering { 0 } else { w.installed_lsn };
-        let mut released = false;
-        for e in std::mem::take(&mut w.space.summary.empty) {
-            let d = w.space.summary.get(e);
-            match d.state {
-                _ if !d.is_empty() => {}
-                crate::space::State::Used { .. } => {
-                    w.space.release(&self.epochs, e, lsn);
-                    released = true;
-                }
-                crate::space::State::Failed { .. } if planted::is(Planted::FailedReused) => {
-                    w.space.release(&self.epochs, e, lsn);
-                }
-                crate::space::State::Failed { .. } => w.space.retire(e),
-                _ => {}
-            }
-        }
+        let released = w.space.release_empty(&self.epochs, lsn);
         let proven = w.proven_lsn;
         w.space.free_released(&self.medium, &self.epochs, proven, self.options.erased_kept)?;
         Ok(released || w.space.free_eblocks() > before)
@@ -428,7 +365,7 @@ impl Core {
     /// Gives the space of what holds nothing back to the file system, once nothing more will be written.
     pub(crate) fn give_back(&self) -> Result<(), FirmwareError> {
         let log = self.log.lock();
-        self.seq.lock().space.give_back_all(&self.medium)?;
+        self.seq.lock().space.discard_all(&self.medium)?;
         // One in which a program failed has ended.
         let spots = log.place().spots;
         let mut ahead = spots.iter().filter(|s| self.medium.next_wblock(s.eblock) <= s.wblock);
@@ -469,7 +406,7 @@ mod tests {
     use super::*;
     use crate::DriveOptions;
     use crate::own::page::DriveKind;
-    use crate::space::metadata::PageName;
+    use crate::space::PageName;
 
     /// A drive that holds nothing yet.
     fn core() -> Core {
@@ -483,12 +420,12 @@ mod tests {
         let core = core();
         let word = PageName::Own(DriveKind::Map, 0).word();
         let item = || Item { len: 700_000, align: Align::Cell, word };
-        let own = || core.provision(Stream::Drive, &[item(), item()], Room::Own);
+        let own = || core.provision(Stream::Drive, &[item(), item()], Purpose::Own, 0);
         let mut reading = Some(core.epochs.enter());
         let released = {
             let w = &mut *core.seq.lock();
             let mut taken = Vec::new();
-            while u64::from(w.space.free_eblocks()) > core.log_eblocks(w) {
+            while u64::from(w.space.free_eblocks()) > core.budget(w).log_eblocks() {
                 taken.extend(w.space.take_for_log(&core.medium).unwrap());
             }
             taken.truncate(4);

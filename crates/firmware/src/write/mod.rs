@@ -27,16 +27,17 @@ use crate::FirmwareError;
 use crate::append::ProgramError;
 use crate::commit::{Action, Freed, Pins, Slot};
 use crate::compute::entry_of;
-use crate::core::{Core, Counts, EBLOCKS_FEW, Sequencer};
+use crate::core::{Core, Counts, Sequencer};
 use crate::entry::Entry;
 use crate::pages::Rules;
 use crate::pages::pages_bytes;
 use crate::planted::{self, Planted};
 use crate::record::{Commit, LoggedWrite, Record};
-use crate::space::Stream;
-use crate::space::metadata::PageName;
+use crate::space::PageName;
+use crate::space::{EBLOCKS_FEW, Purpose};
 use crate::space::{Item, Job, Provision, page_bytes_max};
-use crate::upkeep::{ALLOCATED_BYTES, Room};
+use crate::stream::Stream;
+use crate::upkeep::ALLOCATED_BYTES;
 use lode_base::fast::FastSet;
 
 /// Programs of one action that may fail, each in another EBLOCK.
@@ -257,7 +258,7 @@ impl Core {
             }
             let mut w = self.seq.lock();
             planted::unless(Planted::GivenUpNotLeft, || {
-                eblocks.into_iter().for_each(|e| w.space.summary.leave(e));
+                eblocks.into_iter().for_each(|e| w.space.leave(e));
             });
         };
         if parts.is_empty()
@@ -274,7 +275,8 @@ impl Core {
             };
             let items: Vec<Item> = pages.iter().map(item).collect();
             let data: Vec<&[u8]> = pages.iter().map(|(_, p)| &p.data[..]).collect();
-            let append = |shrinks| self.append(stream, &items, &data, Room::User { record_bytes, shrinks });
+            let append =
+                |shrinks| self.append(stream, &items, &data, Purpose::Batch { shrinks }, record_bytes);
             let placed = append(false).or_else(|e| match e {
                 FirmwareError::Refused(CommandError::OutOfSpace { .. }) if self.shrinks(batch, &pins) => {
                     append(true)
@@ -404,7 +406,7 @@ impl Core {
             let old = w.overlay.entry(p.lpid, pinned(p.lpid.extent()));
             old.into_iter().for_each(|e| freed.add(&g, e));
             w.overlay.set(p.lpid, Some(entry));
-            w.space.clock += u64::from(entry.cells_bytes()) / lode_base::CELL_BYTES as u64;
+            w.space.advance_clock(entry);
             let wrong = planted::is(Planted::IndexWrongRule);
             let index = index.map(|(rule, bytes)| (if wrong { number } else { rule }, bytes));
             writes.push(LoggedWrite { lpid: p.lpid, entry, index });
@@ -456,12 +458,13 @@ impl Core {
         stream: Stream,
         items: &[Item],
         data: &[&[u8]],
-        room: Room,
+        purpose: Purpose,
+        record_bytes: usize,
     ) -> Result<Provision, FirmwareError> {
         let mut failures = 0;
         let mut gave_up = false;
         loop {
-            let p = self.provision(stream, items, room)?;
+            let p = self.provision(stream, items, purpose, record_bytes)?;
             let Some((at, e)) = self.program(&p, data) else { return Ok(p) };
             let mut w = self.seq.lock();
             let failed = match &p.jobs[at] {
@@ -510,7 +513,7 @@ impl Core {
 
     /// Makes the drive read-only when more EBLOCKs failed than there are spares.
     pub(crate) fn check_spares(&self, w: &Sequencer) {
-        let (retired, spares) = (w.space.summary.retired(), self.spare_eblocks());
+        let (retired, spares) = (w.space.retired(), self.spare_eblocks());
         if retired > spares {
             planted::unless(Planted::SparesIgnored, || {
                 self.fatal(&FirmwareError::NoSpares { retired, spares });
