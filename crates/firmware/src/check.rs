@@ -12,19 +12,14 @@ use lode_base::{EblockId, ExtentId, Lpid};
 use lode_flash::WblockState;
 
 use crate::CheckReport;
-use crate::checkpoint::{BadRecord, CheckpointRecord, TABLES};
+use crate::checkpoint::{BadRecord, CheckpointRecord};
 use crate::compute::entry_of;
 use crate::core::{Core, Sequencer};
 use crate::entry::Entry;
 use crate::log::check_log;
-use crate::own::page as drive_page;
-use crate::own::page::DriveKind;
-use crate::own::{PageCache, Resident};
-use crate::pages::MapPage;
-use crate::pages::{IndexPage, Rules};
-use crate::space::PageName;
-use crate::space::State;
-use crate::space::read_metadata;
+use crate::own::{OwnKind, PageCache, Resident, TABLES, read_page};
+use crate::pages::{IndexPage, MapPage, Rules};
+use crate::space::{PageName, State, read_metadata};
 
 /// A walk under way.
 struct Walk<'a> {
@@ -92,14 +87,14 @@ impl Walk<'_> {
             Err(BadRecord::Malformed(e)) => return self.problem(format!("checkpoint slot {slot}: {e}")),
             Err(BadRecord::Newer(v)) => return self.problem(format!("checkpoint slot {slot}: version {v}")),
         };
-        if w.tables.root != Some(record.root) && !w.superseded.contains(&record.root) {
+        if w.tables.root() != Some(record.root) && !w.tables.superseded().contains(&record.root) {
             self.problem("the root that the checkpoint record names is let go");
         }
         if self.core.read_only.get().is_some() {
             return;
         }
         // What is pending has no page yet.
-        let expected = w.log_place.lsn - 1;
+        let expected = w.log_position.lsn - 1;
         match check_log(m, &record.log, expected) {
             Err(e) => self.problem(e.to_string()),
             Ok(read) => {
@@ -122,15 +117,15 @@ impl Walk<'_> {
     /// The root, the pieces of the tables, and what only the newest checkpoint needs.
     fn tables(&mut self, w: &Sequencer) {
         let m = &self.core.medium;
-        if let Some(root) = w.tables.root {
-            self.own_page(DriveKind::Root, 0, root);
+        if let Some(root) = w.tables.root() {
+            self.own_page(OwnKind::Root, 0, root);
         }
         for kind in TABLES {
             for (piece, home) in w.tables.pieces(kind) {
                 self.own_page(kind, piece as u64, home);
             }
         }
-        for old in &w.superseded {
+        for old in w.tables.superseded() {
             let at = old.ppa(m.geometry());
             if let Err(e) = m.read(at, old.len_bytes() as u32) {
                 self.problem(format!("a page of the newest checkpoint at {at}: {e}"));
@@ -139,9 +134,9 @@ impl Walk<'_> {
     }
 
     /// Reads a page of the drive's own, which lies at `home`.
-    fn own_page(&mut self, kind: DriveKind, number: u64, home: Entry) -> Option<Vec<u8>> {
+    fn own_page(&mut self, kind: OwnKind, number: u64, home: Entry) -> Option<Vec<u8>> {
         self.place(home, PageName::Own(kind, number));
-        match drive_page::read(&self.core.medium, kind, number, home) {
+        match read_page(&self.core.medium, kind, number, home) {
             Ok(bytes) => Some(bytes),
             Err(e) => {
                 self.problem(e.to_string());

@@ -19,17 +19,11 @@ use lode_flash::Medium;
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::append::Turns;
-use crate::checkpoint::Tables;
 use crate::cleaner::Cleaner;
 use crate::commit::{Action, Overlay, Pins};
-use crate::entry::Entry;
-use crate::log::{LogWriter, Place};
-use crate::own::PageCache;
-use crate::pages::Extents;
-use crate::pages::Inlined;
-use crate::pages::MapPage;
-use crate::pages::Versions;
-use crate::pages::{IndexPage, Rules};
+use crate::log::{LogPosition, LogWriter};
+use crate::own::{PageCache, Tables};
+use crate::pages::{Extents, IndexPage, Inlined, MapPage, Rules, Versions};
 use crate::planted::{self, Planted};
 use crate::session::Sessions;
 use crate::space::{Budget, EBLOCKS_FEW, Eblocks, LogUse, log_bytes_max, spare_eblocks};
@@ -113,19 +107,17 @@ pub(crate) struct Sequencer {
     pub(crate) sessions: Sessions,
     /// Where the pieces of the tables lie.
     pub(crate) tables: Tables,
-    /// Pages that only the checkpoint on the medium names: pinned until the next is durable.
-    pub(crate) superseded: Vec<Entry>,
     /// The last page of the last installed group, and where the log goes on.
     pub(crate) installed_lsn: u64,
     /// The last page of the log that a later one, or the checkpoint, says was durable: no recovery ends the log before it.
     pub(crate) proven_lsn: u64,
     /// The last page of the newest group that changed nothing.
     pub(crate) empty_lsn: u64,
-    pub(crate) log_place: Place,
+    pub(crate) log_position: LogPosition,
     /// What is installed from now on is told apart from what was before: it gets another LSN.
     pub(crate) sealed: bool,
     /// Where the newest checkpoint has the log begin, and the commit and the clock there.
-    pub(crate) last_checkpoint: Option<(Place, u64, u64)>,
+    pub(crate) last_checkpoint: Option<(LogPosition, u64, u64)>,
     /// Bytes of log since the newest checkpoint.
     pub(crate) log_bytes: u64,
     /// Whether the drive is not yet in use.
@@ -187,7 +179,7 @@ impl Core {
         Budget {
             options: &self.options,
             eblocks: &w.space,
-            log: LogUse { bytes: w.log_bytes, wblock: w.log_place.spots[0].wblock },
+            log: LogUse { bytes: w.log_bytes, wblock: w.log_position.candidates[0].wblock },
             mapping_bytes: self.map.media_bytes() + self.index.media_bytes(),
             owners_bytes: self.extents.read().media_bytes(),
             homes_bytes: 0,

@@ -11,20 +11,17 @@ use lode_base::checksum::{crc32c, crc32c_seeded};
 use lode_base::{EblockId, Geometry};
 use lode_flash::Generation;
 
-use crate::checkpoint::{CheckpointRecord, Tables};
+use crate::checkpoint::CheckpointRecord;
 use crate::codec::Take;
 use crate::entry::Entry;
 use crate::log;
-use crate::own::Resident;
-use crate::own::page as drive_page;
-use crate::own::page::DriveKind;
-use crate::pages::MapPage;
-use crate::pages::{IndexPage, Rules};
+use crate::own::{OwnKind, Resident, Tables, decode_page, encode_page};
+use crate::pages::{IndexPage, MapPage, Rules};
 use crate::record::Record;
 use crate::session::Sessions;
-use crate::space::Descriptor;
-use crate::space::PageName;
-use crate::space::{decode_metadata, decode_unwritten, encode_metadata, encode_unwritten};
+use crate::space::{
+    Descriptor, PageName, decode_metadata, decode_unwritten, encode_metadata, encode_unwritten,
+};
 
 /// What the bytes are taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,11 +155,11 @@ fn same<T>(bytes: &[u8], decode: impl Fn(&[u8]) -> Option<T>, encode: impl Fn(T)
 fn decode_drive_page(bytes: &[u8]) -> bool {
     let mut b = bytes.to_vec();
     let mut understood = false;
-    for kind in DriveKind::ALL {
+    for kind in OwnKind::ALL {
         let number = u64::from(kind.tag());
-        if let Ok(payload) = drive_page::decode(kind, number, &b) {
-            let encoded = drive_page::encode(kind, number, payload);
-            assert_eq!(drive_page::decode(kind, number, &encoded), Ok(payload));
+        if let Ok(payload) = decode_page(kind, number, &b) {
+            let encoded = encode_page(kind, number, payload);
+            assert_eq!(decode_page(kind, number, &encoded), Ok(payload));
             understood = true;
         }
         // The next kind sees the bytes sealed for it.

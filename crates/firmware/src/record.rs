@@ -32,7 +32,7 @@ use lode_program::IndexRule;
 
 use crate::codec::{Malformed, Put, Take};
 use crate::entry::Entry;
-use crate::own::page::DriveKind;
+use crate::own::OwnKind;
 use crate::planted::{self, Planted};
 use crate::stream::Stream;
 
@@ -103,7 +103,7 @@ pub(crate) enum Record {
     /// Pages of the drive's own were written, which say what holds after LSN `as_of`.
     Flushed {
         as_of: u64,
-        pages: Vec<(DriveKind, u64, Option<Entry>)>,
+        pages: Vec<(OwnKind, u64, Option<Entry>)>,
         freed: Vec<(EblockId, u32)>,
     },
     SessionOpened {
@@ -234,8 +234,8 @@ impl Body<'_> {
         Ok(Record::Closed { eblock, data_end, end, age: self.take.u64()? })
     }
 
-    fn own_page(&mut self) -> Result<(DriveKind, u64, Option<Entry>), Malformed> {
-        let kind = DriveKind::from_tag(self.take.u8()?);
+    fn own_page(&mut self) -> Result<(OwnKind, u64, Option<Entry>), Malformed> {
+        let kind = OwnKind::from_tag(self.take.u8()?);
         let kind = kind.ok_or(self.take.bad("an unknown kind of page of the drive"))?;
         Ok((kind, self.take.u64()?, self.home()?))
     }
@@ -477,7 +477,7 @@ mod tests {
             Record::Moved { pages: vec![(lpid(5), entry(6))], freed: freed.clone() },
             Record::Flushed {
                 as_of: 99,
-                pages: vec![(DriveKind::Map, 4, Some(entry(9))), (DriveKind::Sessions, 0, None)],
+                pages: vec![(OwnKind::Map, 4, Some(entry(9))), (OwnKind::Sessions, 0, None)],
                 freed,
             },
             Record::SessionOpened { session: SessionId::new(u64::MAX) },

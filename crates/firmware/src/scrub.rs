@@ -11,13 +11,10 @@
 use lode_base::ExtentId;
 use lode_command::CommandError;
 
-use crate::checkpoint::TABLES;
 use crate::cleaner::Need;
 use crate::core::Core;
 use crate::entry::Entry;
-use crate::own::page as drive_page;
-use crate::own::page::DriveKind;
-use crate::own::{PageCache, Resident};
+use crate::own::{OwnKind, PageCache, Resident, TABLES, read_page};
 use crate::planted::{self, Planted};
 use crate::{FirmwareError, ScrubReport};
 
@@ -69,7 +66,7 @@ impl Core {
     /// Pages of the log that are whole in their second copy only.
     fn log_health(&self) -> Result<u64, FirmwareError> {
         let Some(last) = self.seq.lock().last_checkpoint else { return Ok(0) };
-        let written = self.seq.lock().log_place.lsn - 1;
+        let written = self.seq.lock().log_position.lsn - 1;
         let end = crate::log::check_log(&self.medium, &last.0, written)?;
         if end.lsn < written {
             let what = format!("page {} of the log cannot be read, but it was durable", end.lsn + 1);
@@ -102,7 +99,7 @@ impl Core {
 
     /// The tables are in memory whole: a piece that can not be read is written anew.
     fn scrub_tables(&self, report: &mut ScrubReport) {
-        let pieces: Vec<(DriveKind, usize, Entry)> = {
+        let pieces: Vec<(OwnKind, usize, Entry)> = {
             let w = self.seq.lock();
             TABLES.iter().flat_map(|&k| w.tables.pieces(k).map(move |(p, home)| (k, p, home))).collect()
         };
@@ -119,10 +116,10 @@ impl Core {
         }
     }
 
-    fn scrub_own(&self, kind: DriveKind, number: u64, home: Entry, report: &mut ScrubReport) -> bool {
+    fn scrub_own(&self, kind: OwnKind, number: u64, home: Entry, report: &mut ScrubReport) -> bool {
         report.pages += 1;
         report.bytes += home.len_bytes() as u64;
-        drive_page::read(&self.medium, kind, number, home).is_ok()
+        read_page(&self.medium, kind, number, home).is_ok()
     }
 
     fn scrub_extent(&self, extent: ExtentId, report: &mut ScrubReport) {

@@ -32,9 +32,8 @@ use crate::FirmwareError;
 use crate::codec::{Malformed, Put, Take};
 use crate::core::{Core, Counts};
 use crate::entry::Entry;
-use crate::log::{NUMBER_MAX, Place};
-use crate::own::page as drive_page;
-use crate::own::page::DriveKind;
+use crate::log::{LogPosition, NUMBER_MAX};
+use crate::own::{OwnKind, encode_page};
 use crate::planted::{self, Planted};
 use crate::space::{Descriptor, State};
 use crate::stream::Stream;
@@ -45,86 +44,6 @@ pub(crate) const VERSION: u16 = 2;
 const CLEAN: u16 = 1;
 /// Times that the last tables are written, before the next open is to find out how the EBLOCKs are.
 const CLOSE_TRIES: u32 = 3;
-
-/// The tables, in the order of the root. The summary is written last.
-pub(crate) const TABLES: [DriveKind; 7] = [
-    DriveKind::MapHomes,
-    DriveKind::IndexHomes,
-    DriveKind::Owners,
-    DriveKind::Rules,
-    DriveKind::Open,
-    DriveKind::Sessions,
-    DriveKind::Summary,
-];
-
-/// Where the pieces of the tables lie, and the root that says so.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tables {
-    homes: [Vec<u64>; TABLES.len()],
-    pub(crate) root: Option<Entry>,
-}
-
-impl Tables {
-    fn table(kind: DriveKind) -> usize {
-        TABLES.iter().position(|k| *k == kind).expect("a table")
-    }
-
-    /// The pieces of a table and where they lie.
-    pub(crate) fn pieces(&self, kind: DriveKind) -> impl Iterator<Item = (usize, Entry)> {
-        let homes = self.homes[Self::table(kind)].iter().enumerate();
-        homes.filter_map(|(i, &w)| Some((i, Entry::from_word(w)?)))
-    }
-
-    pub(crate) fn home(&self, kind: DriveKind, piece: usize) -> Option<Entry> {
-        self.homes[Self::table(kind)].get(piece).copied().and_then(Entry::from_word)
-    }
-
-    pub(crate) fn set(&mut self, kind: DriveKind, piece: usize, home: Option<Entry>) {
-        let homes = &mut self.homes[Self::table(kind)];
-        if homes.len() <= piece {
-            homes.resize(piece + 1, 0);
-        }
-        homes[piece] = home.map_or(0, Entry::word);
-        while homes.pop_if(|w| *w == 0).is_some() {}
-    }
-
-    pub(crate) fn encode(&self, generations: &[(EblockId, Generation)]) -> Vec<u8> {
-        let mut b = Vec::new();
-        for homes in &self.homes {
-            b.put_u32(homes.len() as u32);
-            homes.iter().for_each(|&w| b.put_u64(w));
-        }
-        b.put_u32(generations.len() as u32);
-        for (e, generation) in generations {
-            b.put_u32(e.raw());
-            b.put_u64(generation.raw());
-        }
-        b
-    }
-
-    /// The tables of a root, and the generations of the EBLOCKs that the drive's own pages lie in.
-    pub(crate) fn decode(
-        bytes: &[u8],
-        root: Entry,
-        g: &Geometry,
-    ) -> Result<(Self, Vec<(EblockId, Generation)>), Malformed> {
-        let t = &mut Take::new(bytes);
-        let mut tables = Self { root: Some(root), ..Self::default() };
-        for homes in &mut tables.homes {
-            for _ in 0..t.count(8)? {
-                let word = t.u64()?;
-                Entry::check(word, g).map_err(|what| t.bad(what))?;
-                homes.push(word);
-            }
-        }
-        let mut generations = Vec::new();
-        for _ in 0..t.count(12)? {
-            generations.push((t.eblock(g)?, Generation::from_raw(t.u64()?)));
-        }
-        t.end()?;
-        Ok((tables, generations))
-    }
-}
 
 /// A decoded checkpoint record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,7 +57,7 @@ pub(crate) struct CheckpointRecord {
     /// The last LSN when the record was written.
     pub(crate) end: u64,
     /// Where replay begins.
-    pub(crate) log: Place,
+    pub(crate) log: LogPosition,
     pub(crate) root: Entry,
     pub(crate) root_generation: Generation,
 }
@@ -183,7 +102,7 @@ impl CheckpointRecord {
             return Err(t.bad("an unknown version or flag of the checkpoint record").into());
         }
         let (epoch, commit, clock, end) = (t.u32()?, t.u64()?, t.u64()?, t.u64()?);
-        let log = Place::decode(t, g)?;
+        let log = LogPosition::decode(t, g)?;
         if end < log.lsn - 1 {
             return Err(t.bad("an impossible place of the log").into());
         }
@@ -225,7 +144,7 @@ impl Core {
             match w.last_checkpoint {
                 // What the log says since then is still only there.
                 Some(last) if w.log_bytes == 0 && !self.has_dirty(&w) => (last, 0, false),
-                _ => ((w.log_place, w.commit, w.space.clock()), w.log_bytes, true),
+                _ => ((w.log_position, w.commit, w.space.clock()), w.log_bytes, true),
             }
         };
         if changed {
@@ -250,7 +169,7 @@ impl Core {
                 log.synced();
             }
             let w = self.seq.lock();
-            (w.tables.root.expect("the root was written"), w.installed_lsn)
+            (w.tables.root().expect("the root was written"), w.installed_lsn)
         };
         let root_generation = self.medium.generation(self.geometry().locate(root.ppa(self.geometry())).0);
         let epoch = self.medium.open_epoch();
@@ -291,14 +210,14 @@ impl Core {
             };
             let own = w.space.descriptors().filter(|(_, d)| needed(d));
             let mut eblocks: BTreeSet<u32> = own.map(|(e, _)| e.raw()).collect();
-            eblocks.extend(w.tables.pieces(DriveKind::Summary).map(|(_, e)| g.locate(e.ppa(&g)).0.raw()));
+            eblocks.extend(w.tables.pieces(OwnKind::Summary).map(|(_, e)| g.locate(e.ppa(&g)).0.raw()));
             let generations: Vec<_> = eblocks
                 .into_iter()
                 .map(|e| (EblockId::new(e), self.medium.generation(EblockId::new(e))))
                 .collect();
-            (drive_page::encode(DriveKind::Root, 0, &w.tables.encode(&generations)), w.as_of())
+            (encode_page(OwnKind::Root, 0, &w.tables.encode(&generations)), w.as_of())
         };
-        self.write_own(vec![OwnPage { kind: DriveKind::Root, number: 0, bytes: Some(root) }], as_of)
+        self.write_own(vec![OwnPage { kind: OwnKind::Root, number: 0, bytes: Some(root) }], as_of)
     }
 
     fn write_record(&self, record: &CheckpointRecord) -> Result<(), FirmwareError> {
@@ -322,7 +241,7 @@ impl Core {
         let keep = if planted::is(Planted::LogTruncatedTooFar) { record.end + 1 } else { record.log.lsn };
         let closed = self.log.lock().truncate(keep);
         let mut w = self.seq.lock();
-        for old in std::mem::take(&mut w.superseded) {
+        for old in w.tables.take_superseded() {
             w.space.unpin(old);
         }
         w.space.release_log(&self.epochs, closed);
@@ -336,7 +255,7 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::Spot;
+    use crate::log::Candidate;
 
     #[test]
     fn records_survive_and_cut_ones_are_refused() {
@@ -344,14 +263,14 @@ mod tests {
         let e = EblockId::new;
         let generation = Generation::from_raw;
         let root = Entry::new(g.ppa(e(2), 640).unwrap(), 1000, false);
-        let spot = |n: u32| Spot { eblock: e(n), generation: generation(6), wblock: 4 };
+        let at = |n: u32| Candidate { eblock: e(n), generation: generation(6), wblock: 4 };
         let r = CheckpointRecord {
             clean: true,
             epoch: 3,
             commit: 77,
             clock: 5,
             end: 9,
-            log: Place { lsn: 5, epoch: 2, spots: [spot(1), spot(3), spot(4)] },
+            log: LogPosition { lsn: 5, epoch: 2, candidates: [at(1), at(3), at(4)] },
             root,
             root_generation: generation(8),
         };
@@ -360,10 +279,5 @@ mod tests {
         for n in 0..b.len() {
             assert!(CheckpointRecord::decode(&b[..n], &g).is_err(), "cut to {n} bytes");
         }
-        let mut tables = Tables { root: Some(root), ..Tables::default() };
-        tables.set(DriveKind::Owners, 3, Some(root));
-        let generations = vec![(e(2), generation(8))];
-        let b = tables.encode(&generations);
-        assert_eq!(Tables::decode(&b, root, &g), Ok((tables, generations)));
     }
 }

@@ -16,18 +16,13 @@ use lode_base::{CELL_BYTES, EblockId};
 use lode_command::Align;
 
 use crate::FirmwareError;
-use crate::checkpoint::TABLES;
 use crate::commit::{Action, Freed};
 use crate::core::{Core, Sequencer};
 use crate::entry::Entry;
-use crate::own::page as drive_page;
-use crate::own::page::DriveKind;
-use crate::own::{PageCache, Resident};
+use crate::own::{OwnKind, PageCache, Resident, TABLES, encode_page};
 use crate::planted::{self, Planted};
 use crate::record::Record;
-use crate::space::PageName;
-use crate::space::Purpose;
-use crate::space::{Item, page_bytes_max};
+use crate::space::{Item, PageName, Purpose, page_bytes_max};
 use crate::stream::Stream;
 
 /// Bytes of the drive's own pages that are written at a time.
@@ -35,18 +30,18 @@ const FLUSH_BYTES: usize = 4 << 20;
 
 /// A page of the drive's own as it is to be written; `None` takes its home away.
 pub(crate) struct OwnPage {
-    pub(crate) kind: DriveKind,
+    pub(crate) kind: OwnKind,
     pub(crate) number: u64,
     pub(crate) bytes: Option<Vec<u8>>,
 }
 
 impl Core {
     /// Where a page of the drive's own lies.
-    fn home_of(&self, w: &Sequencer, kind: DriveKind, number: u64) -> Option<Entry> {
+    fn home_of(&self, w: &Sequencer, kind: OwnKind, number: u64) -> Option<Entry> {
         match kind {
-            DriveKind::Map => self.map.home(number),
-            DriveKind::Index => self.index.home(number),
-            DriveKind::Root => w.tables.root,
+            OwnKind::Map => self.map.home(number),
+            OwnKind::Index => self.index.home(number),
+            OwnKind::Root => w.tables.root(),
             piece => w.tables.home(piece, number as usize),
         }
     }
@@ -91,7 +86,7 @@ impl Core {
     /// Writes the dirty pages of a cache.
     pub(crate) fn flush<T: Resident>(&self, cache: &PageCache<T>) -> Result<(), FirmwareError> {
         let mut dirty = cache.dirty();
-        if planted::is(Planted::DirtyForgotten) && T::KIND == DriveKind::Map && dirty.len() > 1 {
+        if planted::is(Planted::DirtyForgotten) && T::KIND == OwnKind::Map && dirty.len() > 1 {
             dirty.pop();
         }
         let mut dirty = dirty.into_iter().peekable();
@@ -142,7 +137,7 @@ impl Core {
     pub(crate) fn flush_unlogged<T: Resident>(
         &self,
         cache: &PageCache<T>,
-        given: &mut BTreeSet<(DriveKind, u64)>,
+        given: &mut BTreeSet<(OwnKind, u64)>,
     ) -> Result<(), FirmwareError> {
         let g = *self.geometry();
         for number in cache.dirty() {
@@ -172,7 +167,7 @@ impl Core {
                 w.space.sub_live(e, old.cells_bytes());
                 if !given.remove(&(T::KIND, number)) {
                     w.space.pin(old);
-                    w.superseded.push(old);
+                    w.tables.supersede(old);
                 }
             }
             if home.is_some() {
@@ -186,7 +181,7 @@ impl Core {
 
     /// Writes the changed pieces of the tables, the summary last, since writing the others changes it.
     pub(crate) fn write_tables(&self) -> Result<(), FirmwareError> {
-        for some in [&TABLES[..TABLES.len() - 1], &[DriveKind::Summary]] {
+        for some in [&TABLES[..TABLES.len() - 1], &[OwnKind::Summary]] {
             let (pages, as_of) = {
                 let (_log, mut w) = self.settled();
                 (self.take_pieces(&mut w, some), w.as_of())
@@ -204,28 +199,28 @@ impl Core {
     }
 
     /// The changed pieces of these tables. They count as written from now on.
-    fn take_pieces(&self, w: &mut Sequencer, kinds: &[DriveKind]) -> Vec<OwnPage> {
+    fn take_pieces(&self, w: &mut Sequencer, kinds: &[OwnKind]) -> Vec<OwnPage> {
         let mut pages: Vec<OwnPage> = Vec::new();
         let piece = |kind, number: usize, payload: &[u8]| {
-            let bytes = Some(drive_page::encode(kind, number as u64, payload));
+            let bytes = Some(encode_page(kind, number as u64, payload));
             OwnPage { kind, number: number as u64, bytes }
         };
         let words = |v: Vec<u64>| v.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
         for &kind in kinds {
             let blob = match kind {
-                DriveKind::MapHomes => {
+                OwnKind::MapHomes => {
                     pages.extend(
                         self.map.take_dirty_pieces().into_iter().map(|(p, v)| piece(kind, p, &words(v))),
                     );
                     None
                 }
-                DriveKind::IndexHomes => {
+                OwnKind::IndexHomes => {
                     pages.extend(
                         self.index.take_dirty_pieces().into_iter().map(|(p, v)| piece(kind, p, &words(v))),
                     );
                     None
                 }
-                DriveKind::Owners => {
+                OwnKind::Owners => {
                     let owners = self.extents.write().take_dirty_pieces();
                     let bytes = |v: Vec<u32>| v.iter().flat_map(|o| o.to_le_bytes()).collect::<Vec<u8>>();
                     pages.extend(owners.into_iter().map(|(p, v)| match v {
@@ -234,14 +229,14 @@ impl Core {
                     }));
                     None
                 }
-                DriveKind::Summary => {
+                OwnKind::Summary => {
                     let dirty = w.space.take_changed_pieces();
                     pages.extend(dirty.into_iter().map(|(p, b)| piece(kind, p, &b)));
                     None
                 }
-                DriveKind::Rules => std::mem::take(&mut w.rules_changed).then(|| self.rules.read().encode()),
-                DriveKind::Sessions => std::mem::take(&mut w.sessions.changed).then(|| w.sessions.encode()),
-                DriveKind::Open => w.space.take_changed_unwritten(),
+                OwnKind::Rules => std::mem::take(&mut w.rules_changed).then(|| self.rules.read().encode()),
+                OwnKind::Sessions => std::mem::take(&mut w.sessions.changed).then(|| w.sessions.encode()),
+                OwnKind::Open => w.space.take_changed_unwritten(),
                 k => unreachable!("{k} is no table"),
             };
             let Some(blob) = blob else { continue };
@@ -260,16 +255,16 @@ impl Core {
     }
 
     /// Pieces that could not be written, or are to be written anew.
-    pub(crate) fn mark_pieces(&self, w: &mut Sequencer, pieces: &[(DriveKind, usize)]) {
+    pub(crate) fn mark_pieces(&self, w: &mut Sequencer, pieces: &[(OwnKind, usize)]) {
         for &(kind, piece) in pieces {
             match kind {
-                DriveKind::MapHomes => self.map.mark_piece_dirty(piece),
-                DriveKind::IndexHomes => self.index.mark_piece_dirty(piece),
-                DriveKind::Owners => self.extents.write().mark_piece_dirty(piece),
-                DriveKind::Summary => w.space.mark_piece_changed(piece),
-                DriveKind::Rules => w.rules_changed = true,
-                DriveKind::Sessions => w.sessions.changed = true,
-                DriveKind::Open => w.space.mark_unwritten_changed(),
+                OwnKind::MapHomes => self.map.mark_piece_dirty(piece),
+                OwnKind::IndexHomes => self.index.mark_piece_dirty(piece),
+                OwnKind::Owners => self.extents.write().mark_piece_dirty(piece),
+                OwnKind::Summary => w.space.mark_piece_changed(piece),
+                OwnKind::Rules => w.rules_changed = true,
+                OwnKind::Sessions => w.sessions.changed = true,
+                OwnKind::Open => w.space.mark_unwritten_changed(),
                 k => unreachable!("{k} is no table"),
             }
         }
@@ -288,7 +283,7 @@ impl Core {
     pub(crate) fn rewrite_own(
         &self,
         victim: EblockId,
-        names: BTreeSet<(DriveKind, u64)>,
+        names: BTreeSet<(OwnKind, u64)>,
     ) -> Result<(), FirmwareError> {
         let g = *self.geometry();
         let mut pieces = Vec::new();
@@ -299,16 +294,16 @@ impl Core {
                 continue;
             }
             match kind {
-                DriveKind::Map => self.map.rewrite(&self.medium, &self.epochs, number)?,
-                DriveKind::Index => self.index.rewrite(&self.medium, &self.epochs, number)?,
-                DriveKind::Root => root = true,
+                OwnKind::Map => self.map.rewrite(&self.medium, &self.epochs, number)?,
+                OwnKind::Index => self.index.rewrite(&self.medium, &self.epochs, number)?,
+                OwnKind::Root => root = true,
                 piece => pieces.push((piece, number as usize)),
             }
         }
         let pinned = {
             let mut w = self.seq.lock();
             self.mark_pieces(&mut w, &pieces);
-            w.superseded.iter().any(|e| g.locate(e.ppa(&g)).0 == victim)
+            w.tables.superseded().iter().any(|e| g.locate(e.ppa(&g)).0 == victim)
         };
         if root || pinned {
             return self.checkpoint_now(false);
@@ -326,15 +321,15 @@ impl Core {
         let g = *self.geometry();
         let here = |home: Entry| g.locate(home.ppa(&g)).0 == e;
         let mut names = Vec::new();
-        names.extend(self.map.at_home_in(here).into_iter().map(|n| PageName::Own(DriveKind::Map, n)));
-        names.extend(self.index.at_home_in(here).into_iter().map(|n| PageName::Own(DriveKind::Index, n)));
+        names.extend(self.map.at_home_in(here).into_iter().map(|n| PageName::Own(OwnKind::Map, n)));
+        names.extend(self.index.at_home_in(here).into_iter().map(|n| PageName::Own(OwnKind::Index, n)));
         let w = self.seq.lock();
         for kind in TABLES {
             let pieces = w.tables.pieces(kind).filter(|(_, home)| here(*home));
             names.extend(pieces.map(|(p, _)| PageName::Own(kind, p as u64)));
         }
-        if w.tables.root.is_some_and(here) {
-            names.push(PageName::Own(DriveKind::Root, 0));
+        if w.tables.root().is_some_and(here) {
+            names.push(PageName::Own(OwnKind::Root, 0));
         }
         names
     }

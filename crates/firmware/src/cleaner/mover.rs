@@ -24,11 +24,9 @@ use crate::core::{Core, Counts, Sequencer};
 use crate::entry::Entry;
 use crate::gc::{GcStream, Victim};
 use crate::record::Record;
-use crate::space::Item;
-use crate::space::PageName;
-use crate::space::{Descriptor, State};
-use crate::space::{EBLOCKS_FEW, Purpose};
-use crate::space::{align_at, align_of, read_metadata};
+use crate::space::{
+    Descriptor, EBLOCKS_FEW, Item, PageName, Purpose, State, align_at, align_of, read_metadata,
+};
 use crate::stream::Stream;
 
 /// Bytes that are read at a time, about; and bytes between two pages that are rather read than passed over.

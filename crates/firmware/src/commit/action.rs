@@ -21,8 +21,7 @@ use parking_lot::Mutex;
 
 use crate::core::Sequencer;
 use crate::entry::Entry;
-use crate::pages::IndexPage;
-use crate::pages::MapPage;
+use crate::pages::{IndexPage, MapPage};
 use crate::planted::{self, Planted};
 use crate::record::Record;
 use lode_base::fast::{FastMap, FastSet};

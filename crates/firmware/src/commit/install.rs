@@ -16,10 +16,8 @@ use crate::FirmwareError;
 use crate::commit::{Action, Installed, Pinned, Pins};
 use crate::core::{Core, Counts, Sequencer};
 use crate::entry::Entry;
-use crate::own::page::DriveKind;
-use crate::pages::MapPage;
-use crate::pages::{IndexPage, Rule};
-use crate::pages::{Install, OldIndex};
+use crate::own::OwnKind;
+use crate::pages::{IndexPage, Install, MapPage, OldIndex, Rule};
 use crate::planted::{self, Planted};
 use crate::record::{Commit, LoggedIndex, Record};
 use crate::write::by_extent;
@@ -164,13 +162,12 @@ impl Core {
                         w.space.add_live(home);
                     }
                     match kind {
-                        DriveKind::Map => self.map.flushed(number, home),
-                        DriveKind::Index => self.index.flushed(number, home),
-                        DriveKind::Root => {
+                        OwnKind::Map => self.map.flushed(number, home),
+                        OwnKind::Index => self.index.flushed(number, home),
+                        OwnKind::Root => {
                             // The checkpoint on the medium names the old one until the next is durable.
-                            if let Some(old) = std::mem::replace(&mut w.tables.root, home) {
+                            if let Some(old) = w.tables.replace_root(home) {
                                 w.space.pin(old);
-                                w.superseded.push(old);
                             }
                         }
                         piece => w.tables.set(piece, number as usize, home),

@@ -99,14 +99,14 @@ impl Core {
 
         let forced = actions.iter().any(|a| !a.unforced);
         let pends = group.len() <= pending_max;
-        let fits = pends && log.pending.len() + group.len() <= pending_max;
+        let fits = pends && log.pending_bytes() + group.len() <= pending_max;
         let programs = !changes.is_empty() || actions.iter().any(|a| !a.eblocks.is_empty());
         // One that failed to become durable may have left the log's end in doubt: nothing comes behind it.
         let behind = self.check_writable().and_then(|()| match fits {
             true => self.seal(&mut log),
             false => self.write_pending(&mut log),
         });
-        let before = log.place();
+        let before = log.position();
         // The buffer is believed in all that it holds.
         let proven = if pends { before.lsn } else { log.durable() };
         let last = behind.and_then(|()| match pends {
@@ -142,8 +142,8 @@ impl Core {
         if actions.iter().all(|a| matches!(a.record, Record::Checkpointed { .. })) {
             w.empty_lsn = last;
         }
-        w.log_place = log.place();
-        w.log_bytes += (log.place().lsn - before.lsn) * log.page_bytes(self.geometry());
+        w.log_position = log.position();
+        w.log_bytes += (log.position().lsn - before.lsn) * log.page_bytes(self.geometry());
         self.extents.write().logged(allocated.len());
         for a in actions {
             let installed = self.install(&mut w, &a);

@@ -1,6 +1,6 @@
 mod action;
 mod install;
 mod leader;
-pub(crate) mod pending;
+mod pending;
 
 pub(crate) use action::{Action, Freed, Installed, Overlay, Pinned, Pins, Slot};

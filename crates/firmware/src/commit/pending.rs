@@ -15,42 +15,17 @@
 //!
 //! Source: the design, "power-protected buffer".
 
-use lode_base::checksum::crc32c;
 use parking_lot::MutexGuard;
 
 use crate::FirmwareError;
-use crate::codec::Put;
 use crate::core::{Core, Counts, Sequencer};
-use crate::log::{LogWriter, PAYLOAD_AT};
+use crate::log::{BUFFER_RECORDS_AT, LogWriter, buffer_records_max};
 use crate::planted::{self, Planted};
-
-const MAGIC: [u8; 4] = *b"LPRT";
-const RECORDS_AT: usize = 16;
-
-/// What the buffer holds while `records` are pending, which will be log page `lsn`.
-fn encode(lsn: u64, records: &[u8]) -> Vec<u8> {
-    let mut b = MAGIC.to_vec();
-    b.put_u32(0);
-    b.put_u64(lsn);
-    b.extend_from_slice(records);
-    let crc = crc32c(&b[8..]);
-    b[4..8].copy_from_slice(&crc.to_le_bytes());
-    b
-}
-
-/// The LSN and the records in a buffer; `None` when nothing was ever put there.
-pub(crate) fn decode(b: &[u8]) -> Option<(u64, &[u8])> {
-    let lsn = u64::from_le_bytes(b.get(8..RECORDS_AT)?.try_into().ok()?);
-    let crc = u32::from_le_bytes(b[4..8].try_into().ok()?);
-    (b[..4] == MAGIC && crc32c(&b[8..]) == crc).then_some((lsn, &b[RECORDS_AT..]))
-}
 
 impl Core {
     /// Bytes of records that may be pending: none where there is no buffer, or recovery needs what is in it.
     pub(crate) fn pending_max(&self, recovering: bool) -> usize {
-        let buffer = (self.medium.protected_bytes() as usize).saturating_sub(RECORDS_AT);
-        let page = self.geometry().wblock_bytes() as usize - PAYLOAD_AT;
-        if recovering { 0 } else { buffer.min(page) }
+        if recovering { 0 } else { buffer_records_max(&self.medium) }
     }
 
     /// Makes a group durable in the buffer; answers its LSN. With `programs`, it speaks of what was programmed before.
@@ -65,13 +40,11 @@ impl Core {
             self.medium.sync()?;
             log.synced();
         }
-        log.pending.extend_from_slice(group);
-        let lsn = log.place().lsn;
-        self.medium.protect(&encode(lsn, &log.pending));
+        self.medium.protect(&log.pend(group));
         if let Some(m) = self.medium.model() {
-            m.dram((RECORDS_AT + group.len()) as u64);
+            m.dram((BUFFER_RECORDS_AT + group.len()) as u64);
         }
-        Ok(lsn)
+        Ok(log.position().lsn)
     }
 
     /// Seals the pending records, if that was asked for, so that later records start a new log page.
@@ -89,17 +62,17 @@ impl Core {
 
     /// Writes what is pending to its log page.
     pub(crate) fn write_pending(&self, log: &mut LogWriter) -> Result<(), FirmwareError> {
-        if log.pending.is_empty() {
+        if log.pending_bytes() == 0 {
             self.seq.lock().sealed = false;
             return Ok(());
         }
-        let group = std::mem::take(&mut log.pending);
-        let before = log.place().lsn;
+        let group = log.take_pending();
+        let before = log.position().lsn;
         let last = match self.append_group(log, &group) {
             Ok(last) => last,
             Err(e) => {
                 // It stays durable where it is.
-                planted::unless(Planted::PendingForgotten, || log.pending = group);
+                planted::unless(Planted::PendingForgotten, || log.restore_pending(group));
                 return Err(self.log_failed(e));
             }
         };
@@ -109,7 +82,7 @@ impl Core {
         Counts::add(&self.counts.groups, 1);
         let mut w = self.seq.lock();
         w.sealed = false;
-        w.log_place = log.place();
+        w.log_position = log.position();
         w.log_bytes += log.page_bytes(self.geometry());
         Ok(())
     }
@@ -117,35 +90,17 @@ impl Core {
     /// Appends a group to the log, and takes note of programs that failed.
     pub(crate) fn append_group(&self, log: &mut LogWriter, group: &[u8]) -> Result<u64, FirmwareError> {
         let mut next = || self.seq.lock().space.take_for_log(&self.medium);
-        let channel = self.geometry().channel_of(log.place().spots[0].eblock);
-        let before = log.place().lsn;
+        let channel = self.geometry().channel_of(log.position().candidates[0].eblock);
+        let before = log.position().lsn;
         let appended = log.append(&self.medium, group, &mut next);
         let failed = log.take_failed();
         Counts::add(&self.counts.program_failures, failed.len() as u64);
         // What they hold of the log is read from there until a checkpoint truncates it.
         let mut w = self.seq.lock();
-        w.space.log_took(channel, (log.place().lsn - before) * log.page_bytes(self.geometry()));
+        w.space.log_took(channel, (log.position().lsn - before) * log.page_bytes(self.geometry()));
         failed.into_iter().for_each(|e| w.space.retire(e));
         // Others could not be erased.
         self.check_spares(&w);
         appended
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_pending_comes_back_and_changed_bytes_do_not() {
-        let b = encode(77, b"records");
-        assert_eq!(decode(&b), Some((77, &b"records"[..])));
-        assert_eq!(decode(&[]), None);
-        for at in 0..b.len() {
-            let mut changed = b.clone();
-            changed[at] ^= 1;
-            assert_eq!(decode(&changed), None, "byte {at}");
-            assert_eq!(decode(&b[..at]), None, "cut to {at} bytes");
-        }
     }
 }

@@ -15,21 +15,39 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use lode_base::Geometry;
 use lode_flash::Medium;
 use parking_lot::RwLock;
 
-use super::Resident;
+use super::kind::{OwnKind, TABLE_PIECE_ENTRIES};
+use super::page;
 use crate::FirmwareError;
 use crate::entry::Entry;
-use crate::own::page as drive_page;
-use crate::own::page::TABLE_PIECE_ENTRIES;
 use crate::planted::{self, Planted};
 use lode_base::epochs::Epochs;
 use lode_base::fast::FastMap;
 
 const SHARDS: usize = 64;
 
-struct Held<T> {
+/// An own page that is kept in memory within a budget.
+pub(crate) trait Resident: Send + Sync + Sized {
+    /// What it is on the medium.
+    const KIND: OwnKind;
+
+    /// The page in these bytes.
+    fn decode(bytes: &[u8], g: &Geometry) -> Result<Self, &'static str>;
+
+    /// Its bytes.
+    fn encode(&self) -> Vec<u8>;
+
+    /// Whether it says nothing, so that no home is needed.
+    fn is_vacant(&self) -> bool;
+
+    /// What it takes in memory.
+    fn memory_bytes(&self) -> usize;
+}
+
+struct CachedPage<T> {
     page: Arc<T>,
     bytes: usize,
     dirty: bool,
@@ -52,10 +70,10 @@ fn word_bytes(word: u64) -> u64 {
 }
 
 /// A page as it is to be written: `None` when it says nothing, and needs no home.
-pub(crate) type Snapshot = (u64, Option<Vec<u8>>);
+pub(crate) type PageImage = (u64, Option<Vec<u8>>);
 
 pub(crate) struct PageCache<T> {
-    shards: Vec<RwLock<FastMap<u64, Held<T>>>>,
+    shards: Vec<RwLock<FastMap<u64, CachedPage<T>>>>,
     homes: RwLock<Homes>,
     budget_bytes: usize,
     bytes: AtomicUsize,
@@ -75,7 +93,7 @@ impl<T: Resident> PageCache<T> {
         }
     }
 
-    fn shard(&self, number: u64) -> &RwLock<FastMap<u64, Held<T>>> {
+    fn shard(&self, number: u64) -> &RwLock<FastMap<u64, CachedPage<T>>> {
         &self.shards[(number % SHARDS as u64) as usize]
     }
 
@@ -146,17 +164,18 @@ impl<T: Resident> PageCache<T> {
     }
 
     fn load(&self, medium: &Medium, number: u64, home: Entry) -> Result<T, FirmwareError> {
-        let bytes = drive_page::read(medium, T::KIND, number, home)?;
+        let bytes = page::read(medium, T::KIND, number, home)?;
         T::decode(&bytes, medium.geometry()).map_err(|what| {
             let at = home.ppa(medium.geometry());
             FirmwareError::damaged(medium.path(), format!("{} {number} at {at}: {what}", T::KIND))
         })
     }
 
-    fn insert(&self, shard: &mut FastMap<u64, Held<T>>, number: u64, page: Arc<T>, pins: u32) {
+    fn insert(&self, shard: &mut FastMap<u64, CachedPage<T>>, number: u64, page: Arc<T>, pins: u32) {
         let bytes = page.memory_bytes();
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let held = Held { page, bytes, dirty: false, flushing: false, pins, recent: AtomicBool::new(true) };
+        let held =
+            CachedPage { page, bytes, dirty: false, flushing: false, pins, recent: AtomicBool::new(true) };
         shard.insert(number, held);
     }
 
@@ -260,13 +279,13 @@ impl<T: Resident> PageCache<T> {
 
     /// The page as it is now, to be written; from now on a change makes it dirty anew. `None` when it is not dirty. To
     /// be called under the sequencer, and followed by [`PageCache::flushed`] or [`PageCache::flush_failed`].
-    pub(crate) fn take_dirty(&self, number: u64) -> Option<Snapshot> {
+    pub(crate) fn take_dirty(&self, number: u64) -> Option<PageImage> {
         let mut shard = self.shard(number).write();
         let h = shard.get_mut(&number).filter(|h| h.dirty && !h.flushing)?;
         h.dirty = false;
         h.flushing = true;
         self.dirty_bytes.fetch_sub(h.bytes, Ordering::Relaxed);
-        let bytes = (!h.page.is_vacant()).then(|| drive_page::encode(T::KIND, number, &h.page.encode()));
+        let bytes = (!h.page.is_vacant()).then(|| page::encode(T::KIND, number, &h.page.encode()));
         Some((number, bytes))
     }
 
@@ -416,7 +435,7 @@ impl<T: Resident> PageCache<T> {
 
 #[cfg(test)]
 mod tests {
-    use lode_base::{EblockId, Geometry, PageBufMut};
+    use lode_base::{EblockId, PageBufMut};
 
     use super::*;
     use crate::pages::MapPage;

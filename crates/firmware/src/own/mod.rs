@@ -1,36 +1,24 @@
-//! The mapping: from an LPID to where the page lies.
+//! Own pages: the pages of the drive's own metadata, on the medium and in memory.
 //!
 //! ```text
-//!   LPID ─► extent ─► mapping page (resident, or loaded through its home) ─► entry
-//!                     homes: where mapping pages lie = the small table; the tiny table says where that lies
+//!   mapping pages, index pages ─► cache, within a budget of memory         homes: where each lies = the small table
+//!   pieces of the tables       ─► Tables: where each lies                  root: names every piece
 //! ```
 //!
-//! Source: ELEOS §III-B (mapping, small and tiny table); entries are atomic words, so readers take no lock
-//! over them.
+//! Who writes them, and when, is told in `checkpoint`.
+//!
+//! Source: ELEOS §III-B (mapping, small and tiny table), §VIII-B (tables are flushed as pages of the log-structured store).
 
 mod cache;
-pub(crate) mod page;
+mod kind;
+mod page;
+mod tables;
 
-use lode_base::Geometry;
+pub(crate) use cache::{PageCache, Resident};
+pub(crate) use kind::{OwnKind, TABLE_PIECE_ENTRIES, TABLES};
+pub(crate) use tables::Tables;
 
-pub(crate) use cache::PageCache;
+pub(crate) use page::{encode as encode_page, read as read_page};
 
-use crate::own::page::DriveKind;
-
-/// A page of the drive's own that is kept in memory within a budget.
-pub(crate) trait Resident: Send + Sync + Sized {
-    /// What it is on the medium.
-    const KIND: DriveKind;
-
-    /// The page in these bytes.
-    fn decode(bytes: &[u8], g: &Geometry) -> Result<Self, &'static str>;
-
-    /// Its bytes.
-    fn encode(&self) -> Vec<u8>;
-
-    /// Whether it says nothing, so that no home is needed.
-    fn is_vacant(&self) -> bool;
-
-    /// What it takes in memory.
-    fn memory_bytes(&self) -> usize;
-}
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use page::decode as decode_page;

@@ -19,6 +19,7 @@ use lode_base::PAGE_BYTES_MIN;
 use lode_base::checksum::{crc32c, crc32c_seeded};
 use lode_flash::Medium;
 
+use super::kind::OwnKind;
 use crate::FirmwareError;
 use crate::codec::{Malformed, Put, Take};
 use crate::entry::Entry;
@@ -27,68 +28,8 @@ const MAGIC: [u8; 4] = *b"LDPG";
 const VERSION: u8 = 1;
 const HEADER_BYTES: usize = 32;
 
-/// Entries of the small tables, and of the table of owners, in one piece.
-pub(crate) const TABLE_PIECE_ENTRIES: usize = 1024;
-
-/// What a page of the drive is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum DriveKind {
-    Map,
-    Index,
-    MapHomes,
-    IndexHomes,
-    Owners,
-    Rules,
-    Summary,
-    /// Metadata of EBLOCKs that does not lie behind their data.
-    Open,
-    Sessions,
-    Root,
-}
-
-impl DriveKind {
-    /// All kinds.
-    pub(crate) const ALL: [Self; 10] = [
-        Self::Map,
-        Self::Index,
-        Self::MapHomes,
-        Self::IndexHomes,
-        Self::Owners,
-        Self::Rules,
-        Self::Summary,
-        Self::Open,
-        Self::Sessions,
-        Self::Root,
-    ];
-
-    pub(crate) fn tag(self) -> u8 {
-        self as u8 + 1
-    }
-
-    pub(crate) fn from_tag(tag: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|k| k.tag() == tag)
-    }
-}
-
-impl fmt::Display for DriveKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Map => "mapping page",
-            Self::Index => "index page",
-            Self::MapHomes => "piece of the table of mapping pages",
-            Self::IndexHomes => "piece of the table of index pages",
-            Self::Owners => "piece of the table of extent owners",
-            Self::Rules => "piece of the index rules",
-            Self::Summary => "piece of the EBLOCK summary",
-            Self::Open => "piece of the metadata of open EBLOCKs",
-            Self::Sessions => "piece of the session table",
-            Self::Root => "checkpoint root",
-        })
-    }
-}
-
 /// A page as bytes.
-pub(crate) fn encode(kind: DriveKind, number: u64, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn encode(kind: OwnKind, number: u64, payload: &[u8]) -> Vec<u8> {
     let mut b = Vec::with_capacity((HEADER_BYTES + payload.len()).max(PAGE_BYTES_MIN));
     b.extend(MAGIC);
     b.put_u8(kind.tag());
@@ -105,7 +46,7 @@ pub(crate) fn encode(kind: DriveKind, number: u64, payload: &[u8]) -> Vec<u8> {
 }
 
 /// The payload of a page.
-pub(crate) fn decode(kind: DriveKind, number: u64, bytes: &[u8]) -> Result<&[u8], Malformed> {
+pub(crate) fn decode(kind: OwnKind, number: u64, bytes: &[u8]) -> Result<&[u8], Malformed> {
     let mut t = Take::new(bytes);
     if t.raw(4)? != MAGIC {
         return Err(t.bad("not a page of the drive"));
@@ -129,7 +70,7 @@ pub(crate) fn decode(kind: DriveKind, number: u64, bytes: &[u8]) -> Result<&[u8]
 /// Reads and verifies a page: its payload.
 pub(crate) fn read(
     medium: &Medium,
-    kind: DriveKind,
+    kind: OwnKind,
     number: u64,
     home: Entry,
 ) -> Result<Vec<u8>, FirmwareError> {
@@ -149,15 +90,15 @@ mod tests {
 
     #[test]
     fn a_page_is_what_was_asked_for_or_an_error() {
-        let b = encode(DriveKind::Map, 7, b"payload");
+        let b = encode(OwnKind::Map, 7, b"payload");
         assert_eq!(b.len(), 64);
-        assert_eq!(decode(DriveKind::Map, 7, &b).unwrap(), b"payload");
-        assert!(decode(DriveKind::Map, 8, &b).is_err());
-        assert!(decode(DriveKind::Index, 7, &b).is_err());
+        assert_eq!(decode(OwnKind::Map, 7, &b).unwrap(), b"payload");
+        assert!(decode(OwnKind::Map, 8, &b).is_err());
+        assert!(decode(OwnKind::Index, 7, &b).is_err());
         for at in 0..24 + 8 + 7 {
             let mut flipped = b.clone();
             flipped[at] ^= 1;
-            assert!(decode(DriveKind::Map, 7, &flipped).is_err() || (24..32).contains(&at), "byte {at}");
+            assert!(decode(OwnKind::Map, 7, &flipped).is_err() || (24..32).contains(&at), "byte {at}");
         }
     }
 }

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lode_base::{ExtentId, OwnerId};
 
-use crate::own::page::TABLE_PIECE_ENTRIES;
+use crate::own::TABLE_PIECE_ENTRIES;
 use crate::planted::{self, Planted};
 
 /// Extents that one more than the others may be numbered.

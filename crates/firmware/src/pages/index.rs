@@ -12,8 +12,7 @@ use lode_base::{EXTENT_PAGES, Geometry};
 use parking_lot::RwLock;
 
 use crate::codec::{Malformed, Put, Take};
-use crate::own::Resident;
-use crate::own::page::DriveKind;
+use crate::own::{OwnKind, Resident};
 
 const PRESENT_BYTES: usize = EXTENT_PAGES / 8;
 
@@ -90,7 +89,7 @@ impl IndexPage {
 }
 
 impl Resident for IndexPage {
-    const KIND: DriveKind = DriveKind::Index;
+    const KIND: OwnKind = OwnKind::Index;
 
     fn decode(bytes: &[u8], _: &Geometry) -> Result<Self, &'static str> {
         Self::read(bytes).map(|e| Self(RwLock::new(e))).map_err(|e| e.what)

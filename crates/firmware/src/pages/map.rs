@@ -8,8 +8,7 @@ use lode_base::prefetch::prefetch;
 use lode_base::{EXTENT_PAGES, Geometry};
 
 use crate::entry::Entry;
-use crate::own::Resident;
-use crate::own::page::DriveKind;
+use crate::own::{OwnKind, Resident};
 
 pub(crate) struct MapPage {
     words: Box<[AtomicU64]>,
@@ -41,7 +40,7 @@ impl MapPage {
 }
 
 impl Resident for MapPage {
-    const KIND: DriveKind = DriveKind::Map;
+    const KIND: OwnKind = OwnKind::Map;
 
     fn decode(bytes: &[u8], g: &Geometry) -> Result<Self, &'static str> {
         let (words, rest) = bytes.as_chunks::<8>();

@@ -25,27 +25,22 @@ use lode_flash::{Medium, WblockState};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::append::Turns;
-use crate::checkpoint::{BadRecord, CheckpointRecord, Tables, VERSION};
+use crate::checkpoint::{BadRecord, CheckpointRecord, VERSION};
 use crate::cleaner::Cleaner;
 use crate::codec::Malformed;
 use crate::commit::Overlay;
 use crate::core::{Core, Counts, READERS_MAX, Sequencer};
 use crate::entry::Entry;
-use crate::log::{LogEnd, LogWriter, Place, Spot};
-use crate::own::PageCache;
-use crate::own::page as drive_page;
-use crate::own::page::{DriveKind, TABLE_PIECE_ENTRIES};
-use crate::pages::Extents;
-use crate::pages::Inlined;
-use crate::pages::Rules;
-use crate::pages::Versions;
+use crate::log::{Candidate, LogEnd, LogPosition, LogWriter};
+use crate::own::{OwnKind, PageCache, TABLE_PIECE_ENTRIES, Tables, read_page};
+use crate::pages::{Extents, Inlined, Rules, Versions};
 use crate::planted::{self, Planted};
 use crate::record::Record;
 use crate::session::Sessions;
-use crate::space::Eblocks;
-use crate::space::page_bytes_max;
-use crate::space::{Descriptor, SUMMARY_PIECE_EBLOCKS, State};
-use crate::space::{EBLOCK_BYTES_MIN, EBLOCKS_MIN, decode_unwritten};
+use crate::space::{
+    Descriptor, EBLOCK_BYTES_MIN, EBLOCKS_MIN, Eblocks, SUMMARY_PIECE_EBLOCKS, State, decode_unwritten,
+    page_bytes_max,
+};
 use crate::{Drive, DriveOptions, FirmwareError, RecoveryReport};
 
 mod pass_1;
@@ -117,7 +112,7 @@ pub(crate) fn check_geometry(g: &Geometry) -> Result<(), FirmwareError> {
 }
 
 /// A drive of which nothing is known.
-fn core(medium: Medium, options: DriveOptions, log: Place) -> Core {
+fn core(medium: Medium, options: DriveOptions, log: LogPosition) -> Core {
     medium.limit_tags(options.tag_cache_bytes);
     let g = *medium.geometry();
     let most = page_bytes_max(&g).min(lode_base::PAGE_BYTES_LIMIT - 1);
@@ -145,11 +140,10 @@ fn core(medium: Medium, options: DriveOptions, log: Place) -> Core {
         rules_changed: false,
         sessions: Sessions::default(),
         tables: Tables::default(),
-        superseded: Vec::new(),
         installed_lsn: log.lsn - 1,
         proven_lsn: 0,
         empty_lsn: 0,
-        log_place: log,
+        log_position: log,
         sealed: false,
         last_checkpoint: None,
         log_bytes: 0,
@@ -185,9 +179,12 @@ pub(crate) fn format(medium: Medium, options: DriveOptions) -> Result<Core, Firm
     check_geometry(medium.geometry())?;
     assert!(medium.is_fresh(), "only a fresh medium is formatted");
     let e = EblockId::new(0);
-    let nowhere =
-        Spot { eblock: e, generation: medium.generation(e), wblock: medium.geometry().wblocks_per_eblock() };
-    let core = core(medium, options, Place { lsn: 1, epoch: 0, spots: [nowhere; 3] });
+    let nowhere = Candidate {
+        eblock: e,
+        generation: medium.generation(e),
+        wblock: medium.geometry().wblocks_per_eblock(),
+    };
+    let core = core(medium, options, LogPosition { lsn: 1, epoch: 0, candidates: [nowhere; 3] });
     core.begin_log()?;
     core.checkpoint(false)?;
     core.seq.lock().recovering = false;
@@ -233,13 +230,13 @@ impl Core {
         w.installed_lsn = end.lsn;
         if clean {
             w.proven_lsn = end.lsn;
-            w.log_place = end.place;
+            w.log_position = end.position;
             w.last_checkpoint = Some((record.log, record.commit, record.clock));
-            for spot in end.place.spots {
-                self.medium.set_generation(spot.eblock, spot.generation);
-                self.medium.set_next_wblock(spot.eblock, spot.wblock);
+            for candidate in end.position.candidates {
+                self.medium.set_generation(candidate.eblock, candidate.generation);
+                self.medium.set_next_wblock(candidate.eblock, candidate.wblock);
             }
-            *self.log.get_mut() = LogWriter::new(end.place, self.options.log_copies);
+            *self.log.get_mut() = LogWriter::new(end.position, self.options.log_copies);
             self.log.get_mut().resumed(&end);
             w.recovering = false;
             let w = self.seq.lock();
@@ -276,7 +273,7 @@ impl Core {
         let g = self.geometry();
         let m = &self.medium;
         m.set_generation(g.locate(record.root.ppa(g)).0, record.root_generation);
-        let bytes = drive_page::read(m, DriveKind::Root, 0, record.root)?;
+        let bytes = read_page(m, OwnKind::Root, 0, record.root)?;
         Tables::decode(&bytes, record.root, g).map_err(|e| damaged(m.path(), "checkpoint root", &e))
     }
 
@@ -285,9 +282,9 @@ impl Core {
         let g = *self.geometry();
         let (m, path) = (&self.medium, self.medium.path());
         let tables = self.seq.lock().tables.clone();
-        let words = |kind: DriveKind| {
+        let words = |kind: OwnKind| {
             tables.pieces(kind).map(move |(piece, home)| {
-                let bytes = drive_page::read(m, kind, piece as u64, home)?;
+                let bytes = read_page(m, kind, piece as u64, home)?;
                 let (words, _) = bytes.as_chunks::<8>();
                 let words: Vec<u64> = words.iter().map(|w| u64::from_le_bytes(*w)).collect();
                 if words.len() > TABLE_PIECE_ENTRIES {
@@ -299,11 +296,11 @@ impl Core {
                 }
             })
         };
-        for piece in words(DriveKind::MapHomes) {
+        for piece in words(OwnKind::MapHomes) {
             let (piece, words) = piece?;
             self.map.restore_piece(piece, &words);
         }
-        for piece in words(DriveKind::IndexHomes) {
+        for piece in words(OwnKind::IndexHomes) {
             let (piece, words) = piece?;
             self.index.restore_piece(piece, &words);
         }
@@ -313,38 +310,38 @@ impl Core {
                 return Err(FirmwareError::damaged(path, format!("the log names {kind} {number}")));
             }
             match kind {
-                DriveKind::Map => self.map.set_home(number, home),
+                OwnKind::Map => self.map.set_home(number, home),
                 _ => self.index.set_home(number, home),
             }
         }
-        for (piece, home) in tables.pieces(DriveKind::Owners) {
-            let bytes = drive_page::read(m, DriveKind::Owners, piece as u64, home)?;
+        for (piece, home) in tables.pieces(OwnKind::Owners) {
+            let bytes = read_page(m, OwnKind::Owners, piece as u64, home)?;
             let (owners, _) = bytes.as_chunks::<4>();
             let owners: Vec<u32> = owners.iter().map(|o| u32::from_le_bytes(*o)).collect();
             self.extents.write().restore_piece(piece, &owners);
         }
-        let blob = |kind: DriveKind| {
+        let blob = |kind: OwnKind| {
             let mut bytes = Vec::new();
             for (piece, home) in tables.pieces(kind) {
-                bytes.extend(drive_page::read(m, kind, piece as u64, home)?);
+                bytes.extend(read_page(m, kind, piece as u64, home)?);
             }
             Ok::<_, FirmwareError>(Some(bytes).filter(|b| !b.is_empty()))
         };
-        if let Some(bytes) = blob(DriveKind::Rules)? {
+        if let Some(bytes) = blob(OwnKind::Rules)? {
             *self.rules.write() =
                 Arc::new(Rules::decode(&bytes).map_err(|e| damaged(path, "index rules", &e))?);
         }
         let mut w = self.seq.lock();
-        if let Some(bytes) = blob(DriveKind::Sessions)? {
+        if let Some(bytes) = blob(OwnKind::Sessions)? {
             w.sessions = Sessions::decode(&bytes).map_err(|e| damaged(path, "session table", &e))?;
         }
-        if let Some(bytes) = blob(DriveKind::Open)? {
+        if let Some(bytes) = blob(OwnKind::Open)? {
             let metadata =
                 decode_unwritten(&bytes, &g).map_err(|e| damaged(path, "metadata of open EBLOCKs", &e))?;
             w.space.restore_unwritten(metadata);
         }
-        for (piece, home) in tables.pieces(DriveKind::Summary) {
-            let bytes = drive_page::read(m, DriveKind::Summary, piece as u64, home)?;
+        for (piece, home) in tables.pieces(OwnKind::Summary) {
+            let bytes = read_page(m, OwnKind::Summary, piece as u64, home)?;
             let restored = w.space.restore_piece(piece, &bytes);
             restored.map_err(|e| damaged(path, &format!("EBLOCK summary, piece {piece}"), &e))?;
         }
@@ -373,7 +370,7 @@ impl Core {
                 unreachable!("only these were found")
             };
             let piece = u64::from(eblock.raw()) / SUMMARY_PIECE_EBLOCKS as u64;
-            if found.lacks(DriveKind::Open, 0, *lsn) {
+            if found.lacks(OwnKind::Open, 0, *lsn) {
                 match change {
                     Change::State(Record::Opened { stream, .. }) if *stream != crate::stream::Stream::Log => {
                         metadata.insert(*eblock, Vec::new());
@@ -382,7 +379,7 @@ impl Core {
                     Change::Live { .. } => {}
                 }
             }
-            if !found.lacks(DriveKind::Summary, piece, *lsn) {
+            if !found.lacks(OwnKind::Summary, piece, *lsn) {
                 continue;
             }
             match change {
@@ -400,15 +397,13 @@ impl Core {
             self.medium.set_generation(e, d.generation);
         }
         // Nothing was written to the spares that the last page names: they are free again, under another generation.
-        let spares =
-            |e: &EblockId| !clean && end.place.spots[1..].iter().any(|s| s.eblock == *e && s.wblock == 0);
+        let spares = |e: &EblockId| {
+            !clean && end.position.candidates[1..].iter().any(|s| s.eblock == *e && s.wblock == 0)
+        };
         for e in end.eblocks.iter().filter(|e| !spares(e)) {
             w.space.replay_log(*e).map_err(|what| bad(&what))?;
         }
-        for old in std::mem::take(&mut w.superseded) {
-            w.space.pin(old);
-            w.superseded.push(old);
-        }
+        w.tables.superseded().iter().for_each(|&old| w.space.pin(old));
         self.find_ends(w, found, clean)?;
         w.space.restored(&self.medium, clean);
         Ok(())
@@ -451,11 +446,11 @@ impl Core {
         let mut w = self.seq.lock();
         let mut take = || w.space.take_for_log(&self.medium)?.ok_or_else(full);
         let eblocks = [take()?, take()?, take()?];
-        let place = Place::start(w.installed_lsn + 1, eblocks);
-        assert!(place.lsn > w.installed_lsn, "the LSN goes up from log to log");
-        w.log_place = place;
+        let position = LogPosition::start(w.installed_lsn + 1, eblocks);
+        assert!(position.lsn > w.installed_lsn, "the LSN goes up from log to log");
+        w.log_position = position;
         drop(w);
-        *self.log.lock() = LogWriter::new(place, self.options.log_copies);
+        *self.log.lock() = LogWriter::new(position, self.options.log_copies);
         Ok(())
     }
 }

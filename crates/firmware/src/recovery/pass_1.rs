@@ -15,15 +15,13 @@ use lode_base::EblockId;
 
 use crate::FirmwareError;
 use crate::checkpoint::CheckpointRecord;
-use crate::commit::pending as protected;
 use crate::core::Core;
 use crate::entry::Entry;
-use crate::log::{Group, LogEnd, read_log_judged};
-use crate::own::page::DriveKind;
+use crate::log::{Group, LogEnd, decode_buffer, read_log_judged};
+use crate::own::OwnKind;
 use crate::planted::{self, Planted};
 use crate::record::Record;
-use crate::space::PageName;
-use crate::space::read_metadata;
+use crate::space::{PageName, read_metadata};
 
 /// Pieces that a table has at most: 256 TB of pages of 64 bytes.
 const PIECES_MAX: u64 = 1 << 22;
@@ -32,9 +30,9 @@ const PIECES_MAX: u64 = 1 << 22;
 #[derive(Default)]
 pub(super) struct Found {
     /// As of which LSN a page of the drive's own was written last.
-    pub(super) as_of: HashMap<(DriveKind, u64), u64>,
+    pub(super) as_of: HashMap<(OwnKind, u64), u64>,
     /// Where mapping and index pages went, in order.
-    pub(super) moved: Vec<(DriveKind, u64, Option<Entry>)>,
+    pub(super) moved: Vec<(OwnKind, u64, Option<Entry>)>,
     /// What happened to EBLOCKs, in order.
     pub(super) changes: Vec<(u64, Change)>,
     /// Cells that users wrote.
@@ -62,7 +60,7 @@ pub(super) enum Change {
 
 impl Found {
     /// Whether a record at `lsn` came after the page was written.
-    pub(super) fn lacks(&self, kind: DriveKind, number: u64, lsn: u64) -> bool {
+    pub(super) fn lacks(&self, kind: OwnKind, number: u64, lsn: u64) -> bool {
         let lsn = lsn + u64::from(planted::is(Planted::ReplayedOnceMore));
         self.as_of.get(&(kind, number)).is_none_or(|&as_of| lsn > as_of)
     }
@@ -73,7 +71,7 @@ impl Core {
     pub(super) fn pass_1(&self, record: &CheckpointRecord) -> Result<(Found, LogEnd), FirmwareError> {
         let mut found = Found::default();
         let buffer = self.medium.protected();
-        let pending = protected::decode(&buffer).filter(|_| !planted::is(Planted::PendingNotReplayed));
+        let pending = decode_buffer(&buffer).filter(|_| !planted::is(Planted::PendingNotReplayed));
         // What the checkpoint record was written after is durable, too, and what is pending with all before it.
         let is_sure = |group: &Group| group.lsn <= record.end || pending.is_some_and(|p| group.lsn <= p.0);
         let mut rejected = BTreeSet::new();
@@ -117,7 +115,7 @@ impl Core {
         }
         let records = Record::decode_all(records, self.geometry())
             .map_err(|e| damaged(format!("the power-protected buffer: {e}")))?;
-        Ok(Some(Group { lsn, place: end.place, records }))
+        Ok(Some(Group { lsn, position: end.position, records }))
     }
 
     /// EBLOCKs that a group opened have the generations that it gave them.
@@ -249,11 +247,10 @@ impl Core {
                         home.into_iter().for_each(&mut add);
                         found.as_of.insert((kind, number), *as_of);
                         match kind {
-                            DriveKind::Map | DriveKind::Index => found.moved.push((kind, number, home)),
-                            DriveKind::Root => {
+                            OwnKind::Map | OwnKind::Index => found.moved.push((kind, number, home)),
+                            OwnKind::Root => {
                                 // The record on the medium names the old one.
-                                let old = std::mem::replace(&mut w.tables.root, home);
-                                w.superseded.extend(old);
+                                w.tables.replace_root(home);
                             }
                             piece if number < PIECES_MAX => w.tables.set(piece, number as usize, home),
                             piece => {
@@ -339,11 +336,11 @@ mod tests {
         let [a, b, c, d, e] = [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0)].map(|(x, page)| extent(x).page(page));
         let own = |number, home| Record::Flushed {
             as_of: 1,
-            pages: vec![(DriveKind::Map, number, home)],
+            pages: vec![(OwnKind::Map, number, home)],
             freed: Vec::new(),
         };
         let left = |records: &[Record]| {
-            let group = Group { lsn: 9, place: core.seq.lock().log_place, records: records.to_vec() };
+            let group = Group { lsn: 9, position: core.seq.lock().log_position, records: records.to_vec() };
             let written = core.written(std::slice::from_ref(&group));
             let mut left: Vec<u64> = written.into_iter().map(|(_, e)| e.word()).collect();
             left.sort_unstable();

@@ -19,9 +19,8 @@ use crate::checkpoint::CheckpointRecord;
 use crate::core::Core;
 use crate::entry::Entry;
 use crate::log::{Group, LogEnd, read_log_to};
-use crate::own::page::{DriveKind, TABLE_PIECE_ENTRIES};
-use crate::pages::IndexPage;
-use crate::pages::MapPage;
+use crate::own::{OwnKind, TABLE_PIECE_ENTRIES};
+use crate::pages::{IndexPage, MapPage};
 use crate::planted::{self, Planted};
 use crate::record::{Commit, LoggedIndex, Record};
 use crate::space::PageName;
@@ -68,7 +67,7 @@ impl Core {
     fn replay(&self, found: &Found, lsn: u64, r: &Record, touched: &mut HashSet<u64>) -> Result<(), Replay> {
         match r {
             Record::Allocated { owner, extent } => {
-                if found.lacks(DriveKind::Owners, extent.raw() / TABLE_PIECE_ENTRIES as u64, lsn) {
+                if found.lacks(OwnKind::Owners, extent.raw() / TABLE_PIECE_ENTRIES as u64, lsn) {
                     self.extents.write().replay(*owner, *extent)?;
                 }
             }
@@ -91,11 +90,11 @@ impl Core {
                     }
                 }
             }
-            Record::SessionOpened { session } if found.lacks(DriveKind::Sessions, 0, lsn) => {
+            Record::SessionOpened { session } if found.lacks(OwnKind::Sessions, 0, lsn) => {
                 self.seq.lock().sessions.restore_open(*session);
             }
             Record::SessionClosed { session }
-                if found.lacks(DriveKind::Sessions, 0, lsn) && !planted::is(Planted::CloseNotReplayed) =>
+                if found.lacks(OwnKind::Sessions, 0, lsn) && !planted::is(Planted::CloseNotReplayed) =>
             {
                 self.seq.lock().sessions.close(*session);
             }
@@ -123,18 +122,18 @@ impl Core {
             }
             w.commit = c.number;
             if let Some((session, wsn)) = c.session
-                && found.lacks(DriveKind::Sessions, 0, lsn)
+                && found.lacks(OwnKind::Sessions, 0, lsn)
             {
                 w.sessions.apply(session, wsn);
             }
-            if !c.rules.is_empty() && found.lacks(DriveKind::Rules, 0, lsn) {
+            if !c.rules.is_empty() && found.lacks(OwnKind::Rules, 0, lsn) {
                 let with = self.rules.read().with(&c.rules, c.number);
                 *self.rules.write() = Arc::new(with);
                 w.rules_changed = true;
             }
         }
         for (lpid, number, data) in c.inlined() {
-            let lacks = found.lacks(DriveKind::Map, lpid.extent().raw(), lsn);
+            let lacks = found.lacks(OwnKind::Map, lpid.extent().raw(), lsn);
             if lacks || !planted::is(Planted::InlinedNotRestored) {
                 self.inlined.restore(number, lpid, data.clone());
             }
@@ -165,8 +164,8 @@ impl Core {
         touched: &mut HashSet<u64>,
     ) -> Result<(), Replay> {
         let n = lpid.extent().raw();
-        let map = found.lacks(DriveKind::Map, n, lsn);
-        let pages = index.filter(|_| found.lacks(DriveKind::Index, n, lsn));
+        let map = found.lacks(OwnKind::Map, n, lsn);
+        let pages = index.filter(|_| found.lacks(OwnKind::Index, n, lsn));
         if !map && pages.is_none() {
             return Ok(());
         }
@@ -204,10 +203,10 @@ impl Core {
         touched: &mut HashSet<u64>,
     ) -> Result<(), Replay> {
         let n = extent.raw();
-        if found.lacks(DriveKind::Owners, n / TABLE_PIECE_ENTRIES as u64, lsn) {
+        if found.lacks(OwnKind::Owners, n / TABLE_PIECE_ENTRIES as u64, lsn) {
             self.extents.write().release(extent, lsn);
         }
-        if found.lacks(DriveKind::Map, n, lsn)
+        if found.lacks(OwnKind::Map, n, lsn)
             && let Some(map) = self.map.pin_existing(&self.medium, &self.epochs, n)?
         {
             touched.insert(n);
@@ -217,7 +216,7 @@ impl Core {
             self.map.changed(n);
             self.map.unpin(n);
         }
-        if found.lacks(DriveKind::Index, n, lsn)
+        if found.lacks(OwnKind::Index, n, lsn)
             && let Some(index) = self.index.pin_existing(&self.medium, &self.epochs, n)?
         {
             (0..EXTENT_PAGES as u16).for_each(|p| index.clear(p));
@@ -230,7 +229,7 @@ impl Core {
     /// A page was provisioned in an EBLOCK: its metadata in memory says so again.
     fn replay_name(&self, found: &Found, lsn: u64, name: PageName, at: Entry) {
         let g = self.geometry();
-        if found.lacks(DriveKind::Open, 0, lsn) && !planted::is(Planted::NameNotReplayed) {
+        if found.lacks(OwnKind::Open, 0, lsn) && !planted::is(Planted::NameNotReplayed) {
             let (eblock, _) = g.locate(at.ppa(g));
             self.seq.lock().space.name(eblock, name.word_at(at, g));
         }
@@ -238,7 +237,7 @@ impl Core {
 
     /// Writes dirty pages when they take too much memory. Nothing is logged: should recovery be cut short, the next finds
     /// the old homes, which stay until the new checkpoint is durable.
-    fn write_back_unlogged(&self, given: &mut BTreeSet<(DriveKind, u64)>) -> Result<(), FirmwareError> {
+    fn write_back_unlogged(&self, given: &mut BTreeSet<(OwnKind, u64)>) -> Result<(), FirmwareError> {
         if self.map.wants_writing() {
             self.flush_unlogged(&self.map, given)?;
         }

@@ -24,7 +24,7 @@ use lode_flash::{Generation, Medium};
 use crate::FirmwareError;
 use crate::codec::{Malformed, Put, Take};
 use crate::entry::Entry;
-use crate::own::page::DriveKind;
+use crate::own::OwnKind;
 
 const MAGIC: [u8; 4] = *b"LEBM";
 const VERSION: u16 = 2;
@@ -37,7 +37,7 @@ const ALIGNED: u64 = 1 << 63;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum PageName {
     User(Lpid),
-    Own(DriveKind, u64),
+    Own(OwnKind, u64),
 }
 
 impl std::fmt::Display for PageName {
@@ -76,7 +76,7 @@ impl PageName {
         let number = word & ((1 << NUMBER_BITS) - 1);
         match u8::try_from(word >> NUMBER_BITS).ok()? {
             0 => Lpid::from_raw(number).map(Self::User),
-            tag => Some(Self::Own(DriveKind::from_tag(tag)?, number)),
+            tag => Some(Self::Own(OwnKind::from_tag(tag)?, number)),
         }
     }
 }
@@ -168,7 +168,7 @@ mod tests {
         let g = Geometry::file(1 << 30).unwrap();
         let (e, generation) = (EblockId::new(4), Generation::from_raw(9 << 32 | 2));
         let names =
-            [PageName::User(ExtentId::new(7).unwrap().page(3)), PageName::Own(DriveKind::Index, 1 << 37)];
+            [PageName::User(ExtentId::new(7).unwrap().page(3)), PageName::Own(OwnKind::Index, 1 << 37)];
         let words: Vec<u64> = vec![names[0].aligned_word(Align::ReadUnit), names[1].word()];
         let b = encode(&g, e, generation, &words);
         assert_eq!(b.len(), 4096);

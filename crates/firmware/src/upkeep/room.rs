@@ -17,7 +17,7 @@ use crate::cleaner::Cleaner;
 use crate::core::{Core, Sequencer};
 use crate::gc::Urgency;
 use crate::log::LogWriter;
-use crate::own::page::TABLE_PIECE_ENTRIES;
+use crate::own::TABLE_PIECE_ENTRIES;
 use crate::space::{Budget, Item, Plan, Provision, Purpose, page_bytes_max};
 use crate::stream::Stream;
 
@@ -367,8 +367,8 @@ impl Core {
         let log = self.log.lock();
         self.seq.lock().space.discard_all(&self.medium)?;
         // One in which a program failed has ended.
-        let spots = log.place().spots;
-        let mut ahead = spots.iter().filter(|s| self.medium.next_wblock(s.eblock) <= s.wblock);
+        let candidates = log.position().candidates;
+        let mut ahead = candidates.iter().filter(|s| self.medium.next_wblock(s.eblock) <= s.wblock);
         ahead.try_for_each(|s| Ok(self.medium.discard_behind(s.eblock, s.wblock)?))
     }
 
@@ -405,7 +405,7 @@ mod tests {
 
     use super::*;
     use crate::DriveOptions;
-    use crate::own::page::DriveKind;
+    use crate::own::OwnKind;
     use crate::space::PageName;
 
     /// A drive that holds nothing yet.
@@ -418,7 +418,7 @@ mod tests {
     #[test]
     fn pages_of_the_drive_wait_for_reads_under_way() {
         let core = core();
-        let word = PageName::Own(DriveKind::Map, 0).word();
+        let word = PageName::Own(OwnKind::Map, 0).word();
         let item = || Item { len: 700_000, align: Align::Cell, word };
         let own = || core.provision(Stream::Drive, &[item(), item()], Purpose::Own, 0);
         let mut reading = Some(core.epochs.enter());
