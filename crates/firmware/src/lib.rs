@@ -18,16 +18,19 @@ mod check;
 mod checkpoint;
 mod cleaner;
 mod codec;
+mod command;
 mod commit;
 mod compute;
 mod core;
 mod drive;
 mod entry;
+mod env;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzz;
 pub mod gc;
+mod info;
 mod log;
 mod options;
 mod own;
@@ -45,10 +48,9 @@ mod upkeep;
 mod write;
 
 pub use block::{BlockDrive, BlockError, BlockOptions};
-pub use drive::Drive;
+pub use drive::{Drive, Unrecovered};
 pub use error::FirmwareError;
 pub use gc::{GcPolicy, NamedPolicy, POLICIES};
 pub use options::{CheckReport, DriveInfo, DriveOptions, RecoveryReport, ScanPlacement, ScrubReport};
 #[cfg(feature = "planted")]
 pub use planted::{Planted, plant};
-pub use recovery::Unrecovered;

@@ -260,7 +260,7 @@ pub struct CheckReport {
 /// What a scrub found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScrubReport {
-    /// What can not be read any more, a line each; none when all is well.
+    /// What cannot be read any more, a line each; none when all is well.
     pub lost: Vec<String>,
     /// Pages read and verified, the drive's own included.
     pub pages: u64,

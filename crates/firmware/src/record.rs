@@ -33,7 +33,7 @@ use lode_program::IndexRule;
 use crate::codec::{Malformed, Put, Take};
 use crate::entry::Entry;
 use crate::own::OwnKind;
-use crate::planted::{self, Planted};
+use crate::planted::at;
 use crate::stream::Stream;
 
 /// An index entry, behind the number of the rule that it was made by.
@@ -262,14 +262,14 @@ impl LoggedWrite {
 impl Commit {
     fn encode(&self, b: &mut Vec<u8>) {
         b.put_u64(self.number);
-        let session = self.session.filter(|_| !planted::is(Planted::SessionNotLogged));
+        let session = at!(SessionNotLogged => None, self.session);
         b.put_u8(session.is_some().into());
         if let Some((session, number)) = session {
             b.put_u64(session.raw());
             b.put_u64(number);
         }
         put_list(b, &self.writes, |b, w| w.encode(b));
-        let trims = if planted::is(Planted::TrimNotLogged) { &[][..] } else { &self.trims };
+        let trims = at!(TrimNotLogged => &[][..], &self.trims[..]);
         put_list(b, trims, |b, l| b.put_u64(l.raw()));
         put_list(b, &self.releases, |b, e| b.put_u64(e.raw()));
         put_list(b, &self.rules, |b, (owner, rule)| {

@@ -1,3 +1,9 @@
+//! Programs jobs, one at a time in each EBLOCK, in the order in which they were provisioned.
+//!
+//! ```text
+//!   job: pages at offsets ─► buffer of 512 KB, about ─► program ─► the next part      while the disk takes the one before
+//! ```
+
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -18,8 +24,8 @@ const PART_BYTES_MAX: u32 = PROGRAM_BYTES + PROGRAM_BYTES / 2;
 /// Bytes of a page that the CPU is asked for while the page before it is copied.
 const PREFETCH_BYTES: usize = 4096;
 
-/// Whose turn it is to program an EBLOCK: each waits until what was provisioned before it is programmed, to its end. The first
-/// program of a group of tags writes the whole group: beside it another's tags would be lost.
+/// Whose turn it is to program an EBLOCK: each job waits until what was provisioned before it is programmed, to its end. The
+/// first program of a group of tags writes the whole group: tags that another job wrote beside it would be lost.
 #[derive(Default)]
 pub(crate) struct Turns {
     /// EBLOCKs that are being programmed.
@@ -44,6 +50,13 @@ pub(crate) enum ProgramError {
     Flash(FlashError),
 }
 
+impl ProgramError {
+    /// Whether the medium failed to program.
+    pub(super) fn is_program_failure(&self) -> bool {
+        matches!(self, Self::Flash(e) if e.is_program_failure())
+    }
+}
+
 impl Turns {
     /// Waits until WBLOCK `first` of an EBLOCK is next; `None` when it never will be.
     fn wait(&self, medium: &Medium, e: EblockId, first: u32) -> Option<Turn<'_>> {
@@ -66,9 +79,7 @@ impl Turns {
 
     /// Programs a job when its turn comes.
     pub(crate) fn program(&self, medium: &Medium, job: &Job, items: &[&[u8]]) -> Result<(), ProgramError> {
-        let (e, first) = match job {
-            Job::Data { eblock, first, .. } | Job::Metadata { eblock, first, .. } => (*eblock, *first),
-        };
+        let (e, first) = (job.eblock(), job.first());
         let Some(turn) = self.wait(medium, e, first) else { return Err(ProgramError::Ended) };
         let programmed = match job {
             Job::Metadata { bytes, .. } => medium.program(e, first, bytes),

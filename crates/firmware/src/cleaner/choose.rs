@@ -1,15 +1,11 @@
-//! The cleaner: decides when an EBLOCK is to be emptied, asks the policy which, and checks what it answers.
+//! Which EBLOCK is emptied next: asks the policy, and checks what it answers.
 //!
 //! ```text
-//!   failed ─► weak (to be refreshed) ─► short of space, or much garbage: the policy's victim ─► mover
-//!                                       now and then: the least worn, cold one (static wear levelling)
-//!                                       nothing else to do: one that is mostly garbage (tidy.rs)
+//!   failed ─► weak ─► now and then the least worn, cold one (static wear levelling) ─► the policy's victim, checked
 //! ```
 //!
-//! Invariants: a victim is closed and no action under way was provisioned there. One with a page that can not be read is
-//! left alone, whole, until less is needed of it, and another one is emptied instead: to move the rest would gain nothing.
-//! When the drive is full, and the policy names no victim or one that would gain little, the one that gains most goes
-//! instead, so that every step makes room while anything is available at all.
+//! Invariant: when a batch waits for room, and the policy names no victim or one that would gain little, the EBLOCK that
+//! gains most goes instead. So every step makes room while anything is available at all.
 //!
 //! Source: ELEOS §VI-A, §VII; static wear levelling as in the design.
 
@@ -18,12 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use lode_base::{EblockId, Lpid};
 use lode_flash::Generation;
 
+use super::due::free_eblocks_min;
 use super::tidy::Tidy;
-use crate::FirmwareError;
-use crate::core::{Core, Sequencer};
+use crate::append::MOVE_BYTES;
 use crate::gc::{Candidate, Choice, GcPolicy, GcView, Policy, Urgency, Victim};
-use crate::planted::{self, Planted};
-use crate::space::{Descriptor, State};
+use crate::space::{Budget, Descriptor, Eblocks, State};
 
 /// Erasures between the most and the least worn EBLOCK, from which on cold data is moved off the least worn.
 const WEAR_SPREAD: u32 = 128;
@@ -31,15 +26,11 @@ const WEAR_SPREAD: u32 = 128;
 const WEAR_TURN: u64 = 16;
 /// Bytes that a step moves, about, when nothing waits for it.
 const STEP_BYTES: u64 = 512 << 10;
-/// Bytes that one action moves, about, when there is much to move.
-pub(crate) const MOVE_BYTES: usize = 2 << 20;
 /// Bytes that may be moved for each that a batch wrote, before space is short.
 const MOVES_PER_WRITE: u64 = 4;
 /// Share of an EBLOCK, as a divisor, that is to be gained by moving the rest of it: below the over-provisioning, so that
 /// a drive that is not full always has a victim.
 const GAIN_MIN: u32 = 16;
-/// Share of free EBLOCKs below which GC begins, in percent. Source: ELEOS §IV-A1.
-const FREE_PERCENT: u64 = 10;
 
 /// What an EBLOCK is emptied for. One that failed or is hard to read goes first, whatever it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,18 +43,8 @@ pub(crate) enum Need {
     Tidy,
 }
 
-/// What emptying an EBLOCK came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Emptied {
-    Whole,
-    /// There is more to move.
-    InPart,
-    /// Something can not be moved.
-    Never,
-}
-
-/// The pages that a victim still held after a step, each once, and whether it is to be aligned. Others can not come to be
-/// needed there.
+/// The pages that a victim still held after a step, each once, and whether it is to be aligned. No other page can come to
+/// be needed there.
 pub(super) struct Rest {
     pub(super) victim: EblockId,
     pub(super) generation: Generation,
@@ -78,18 +59,18 @@ pub(crate) struct Cleaner {
     victims: u64,
     /// The victim that is emptied in part.
     current: Option<Victim>,
-    /// What is left of it: what it holds is found out once, and not in each step.
+    /// What is left of it: found once, and not again in each step.
     pub(super) rest: Option<Rest>,
     /// Bytes that may be moved for those that batches wrote.
     credit: u64,
     /// Bytes that the step under way moves, about, unless the policy said less of its victim.
     pub(super) step_bytes: u64,
-    /// EBLOCKs with a page that can not be read, since when they were last erased, and the bytes needed of them then.
+    /// EBLOCKs with a page that cannot be read, since when they were last erased, and the bytes needed of them then.
     stuck: BTreeMap<EblockId, (Generation, u32)>,
     /// Whether the victim is to be one of them.
     pub(super) is_stuck: bool,
     /// EBLOCKs whose pages were hard to read: to be moved while they can be.
-    pub(crate) weak: BTreeSet<EblockId>,
+    weak: BTreeSet<EblockId>,
     tidy: Tidy,
 }
 
@@ -116,7 +97,7 @@ impl Cleaner {
     }
 
     /// Whether batches wrote enough for a step that moves pages: so a small batch does not wait for a whole EBLOCK. After
-    /// a large one the step is longer, since each forces the log.
+    /// a large one the step is longer, since each step forces the log.
     pub(crate) fn begin_step(&mut self) -> bool {
         self.step_bytes = STEP_BYTES.max(self.credit.min(MOVE_BYTES as u64));
         let earned = self.credit >= self.step_bytes;
@@ -126,41 +107,43 @@ impl Cleaner {
         earned
     }
 
+    /// Whether no batch came since this was asked last; `commit` is the newest.
+    pub(crate) fn is_idle(&mut self, commit: u64) -> bool {
+        self.tidy.is_idle(commit)
+    }
+
     /// The EBLOCK to be emptied next.
-    fn choose(&mut self, core: &Core, w: &Sequencer, need: Need) -> Option<Victim> {
+    pub(super) fn choose(&mut self, budget: &Budget<'_>, need: Need) -> Option<Victim> {
+        let eblocks = budget.eblocks;
         let movable = |e: EblockId| {
-            let d = w.space.descriptor(e);
+            let d = eblocks.descriptor(e);
             d.in_flight == 0 && self.stuck.get(&e) != Some(&(d.generation, d.live + d.pinned))
         };
         let left = |v: &Victim| {
-            let state = w.space.descriptor(v.eblock).state;
+            let state = eblocks.descriptor(v.eblock).state;
             movable(v.eblock) && matches!(state, State::Used { .. } | State::Failed { .. })
         };
         if let Some(current) = self.current.take().filter(left) {
             return Some(current);
         }
-        let failed =
-            w.space.descriptors().find(|(e, d)| matches!(d.state, State::Failed { .. }) && movable(*e));
+        let is_failed = |d: &Descriptor| matches!(d.state, State::Failed { .. });
+        let failed = eblocks.descriptors().find(|(e, d)| is_failed(d) && movable(*e));
         if let Some((e, _)) = failed {
             return Some(Victim::new(e));
         }
-        let weak = self
-            .weak
-            .iter()
-            .copied()
-            .find(|&e| movable(e) && matches!(w.space.descriptor(e).state, State::Used { .. }));
-        if let Some(e) = weak {
+        let is_used = |e| matches!(eblocks.descriptor(e).state, State::Used { .. });
+        if let Some(e) = self.weak.iter().copied().find(|&e| movable(e) && is_used(e)) {
             return Some(Victim::new(e));
         }
         let urgency = match need {
             Need::Refresh => return None,
-            Need::Tidy => return self.tidy.choose(w, movable).map(Victim::new),
+            Need::Tidy => return self.tidy.choose(eblocks, movable).map(Victim::new),
             Need::Room(urgency) => urgency,
         };
         let used =
-            || w.space.descriptors().filter(|(e, d)| matches!(d.state, State::Used { .. }) && movable(*e));
+            || eblocks.descriptors().filter(|(e, d)| matches!(d.state, State::Used { .. }) && movable(*e));
         if urgency != Urgency::Full && self.victims % WEAR_TURN == WEAR_TURN - 1 {
-            let most_worn = w.space.descriptors().map(|(_, d)| d.erase_count).max().unwrap_or(0);
+            let most_worn = eblocks.descriptors().map(|(_, d)| d.erase_count).max().unwrap_or(0);
             let least = used().min_by_key(|(_, d)| d.erase_count);
             if let Some((e, _)) = least.filter(|(_, d)| most_worn - d.erase_count > WEAR_SPREAD) {
                 return Some(Victim::new(e));
@@ -168,40 +151,35 @@ impl Cleaner {
         }
         let mut candidates = std::mem::take(&mut self.candidates);
         candidates.clear();
-        candidates.extend(used().filter_map(|(e, d)| candidate(w, e, d)));
-        let view = self.view(core, w, urgency, &candidates);
+        candidates.extend(used().filter_map(|(e, d)| candidate(eblocks, e, d)));
+        let view = self.view(budget, urgency, &candidates);
         let victim = self.ask(&view);
         self.candidates = candidates;
         victim
     }
 
     /// What the policy sees.
-    fn view<'a>(
-        &self,
-        core: &Core,
-        w: &Sequencer,
-        urgency: Urgency,
-        candidates: &'a [Candidate],
-    ) -> GcView<'a> {
-        let (g, reserve) = (w.space.geometry(), core.budget(w).reserve_eblocks());
-        let classes = std::array::from_fn(|class| w.space.gc_class_age(class as u8));
+    fn view<'a>(&self, budget: &Budget<'_>, urgency: Urgency, candidates: &'a [Candidate]) -> GcView<'a> {
+        let (eblocks, reserve) = (budget.eblocks, budget.reserve_eblocks());
+        let g = eblocks.geometry();
+        let classes = std::array::from_fn(|class| eblocks.gc_class_age(class as u8));
         GcView {
             urgency,
             candidates,
             eblock_count: g.eblock_count(),
             eblock_bytes: g.eblock_bytes(),
-            free_eblocks: w.space.free_eblocks(),
-            free_eblocks_min: u32::try_from(core.free_eblocks_min(reserve)).unwrap_or(u32::MAX),
+            free_eblocks: eblocks.free_eblocks(),
+            free_eblocks_min: u32::try_from(free_eblocks_min(budget, reserve)).unwrap_or(u32::MAX),
             reserve_eblocks: reserve,
             gain_bytes_min: g.eblock_bytes() / GAIN_MIN,
             step_bytes: self.step_bytes,
-            now: w.space.clock(),
+            now: eblocks.clock(),
             classes,
         }
     }
 
-    /// What the policy chooses, checked: where a batch waits for room, and it names nothing that gains enough, the EBLOCK
-    /// that gains most.
+    /// What the policy chooses, checked: where a batch waits for room, and the policy names nothing that gains enough, the
+    /// EBLOCK that gains most.
     fn ask(&mut self, view: &GcView<'_>) -> Option<Victim> {
         let mut choice = self.policy.choose(view);
         let gains = |c: &Candidate| c.available_bytes >= view.eblock_bytes / 8;
@@ -216,16 +194,54 @@ impl Cleaner {
         }
     }
 
+    /// A step of emptying a victim begins.
+    pub(super) fn begins(&mut self, victim: &Victim) {
+        self.policy.step_begins(victim.eblock);
+        self.is_stuck = false;
+    }
+
     /// Bytes that a step of emptying this victim moves, about.
     pub(super) fn step_bytes_of(&self, victim: &Victim) -> u64 {
         // One page at least, however little a policy says.
         victim.step_bytes_max.map_or(self.step_bytes, |most| self.step_bytes.min(most).max(1))
     }
+
+    /// EBLOCKs were hard to read.
+    pub(super) fn note_weak(&mut self, eblocks: Vec<EblockId>) {
+        self.weak.extend(eblocks);
+    }
+
+    pub(super) fn is_weak(&self, e: EblockId) -> bool {
+        self.weak.contains(&e)
+    }
+
+    /// The victim is emptied in part: it goes on first.
+    pub(super) fn goes_on(&mut self, victim: Victim) {
+        self.current = Some(victim);
+    }
+
+    /// The victim is empty.
+    pub(super) fn emptied(&mut self, victim: &Victim) {
+        self.victims += 1;
+        self.weak.remove(&victim.eblock);
+    }
+
+    /// The victim cannot be emptied: it is left alone until less is needed of it. Answers how many such there are.
+    pub(super) fn gives_up(&mut self, victim: &Victim, eblocks: &Eblocks) -> u32 {
+        let now = |e| {
+            let d = eblocks.descriptor(e);
+            (d.generation, d.live + d.pinned)
+        };
+        self.stuck.insert(victim.eblock, now(victim.eblock));
+        self.stuck.retain(|&e, then| now(e) == *then);
+        self.weak.remove(&victim.eblock);
+        self.stuck.len() as u32
+    }
 }
 
 /// A closed EBLOCK as policies see it, if anything of it is available.
-fn candidate(w: &Sequencer, eblock: EblockId, d: &Descriptor) -> Option<Candidate> {
-    let g = w.space.geometry();
+fn candidate(eblocks: &Eblocks, eblock: EblockId, d: &Descriptor) -> Option<Candidate> {
+    let g = eblocks.geometry();
     let available_bytes = g.eblock_bytes().saturating_sub(d.live + d.pinned);
     (available_bytes > 0).then(|| Candidate {
         eblock,
@@ -233,111 +249,9 @@ fn candidate(w: &Sequencer, eblock: EblockId, d: &Descriptor) -> Option<Candidat
         available_bytes,
         eblock_bytes: g.eblock_bytes(),
         erase_count: d.erase_count,
-        age: w.space.clock().saturating_sub(d.closed) + 1,
-        pages_age: w.space.clock().saturating_sub(d.age) + 1,
+        age: eblocks.clock().saturating_sub(d.closed) + 1,
+        pages_age: eblocks.clock().saturating_sub(d.age) + 1,
     })
-}
-
-impl Core {
-    /// Whether EBLOCKs are to be emptied.
-    pub(crate) fn gc_due(&self, w: &Sequencer) -> bool {
-        let g = self.geometry();
-        let eblock = u64::from(g.eblock_bytes());
-        // What only reads under way still need is room already.
-        let free = u64::from(w.space.free_eblocks() + w.space.released());
-        let reserve = self.budget(w).reserve_eblocks();
-        let floor = self.free_eblocks_min(reserve);
-        let held = w.space.live_bytes() + w.space.pinned_bytes();
-        let in_use = u64::from(g.eblock_count()).saturating_sub(free) * eblock;
-        let open = eblock * u64::from(reserve + 8 * g.channels());
-        let garbage = in_use.saturating_sub(open) > held / 100 * u64::from(self.options.space_percent_max);
-        let failed = w.space.retired() > 0
-            && w.space.descriptors().any(|(_, d)| matches!(d.state, State::Failed { .. }) && d.live > 0);
-        free < floor || garbage || failed
-    }
-
-    /// Free EBLOCKs below which GC is due, where batches leave so many alone.
-    fn free_eblocks_min(&self, reserve: u32) -> u64 {
-        let few = u64::from(self.geometry().eblock_count()) * FREE_PERCENT / 100;
-        u64::from(reserve) + few.min(u64::from(self.options.gc_free_eblocks_max))
-    }
-
-    /// Whether no batch came since this was asked last.
-    pub(crate) fn is_idle(&self) -> bool {
-        let commit = self.seq.lock().staged_commit;
-        self.background.lock().tidy.is_idle(commit)
-    }
-
-    fn end_if_open(&self, victim: EblockId) {
-        let mut w = self.seq.lock();
-        if matches!(w.space.descriptor(victim).state, State::Open { .. }) {
-            w.space.end(&self.medium, victim);
-        }
-    }
-
-    /// Empties EBLOCKs, a step: answers whether anything was gained.
-    pub(crate) fn collect(&self, urgency: Urgency) -> Result<bool, FirmwareError> {
-        let mut cleaner = self.background.lock();
-        self.collect_step(&mut cleaner, urgency)
-    }
-
-    /// As [`Core::collect`], by whoever holds the background.
-    pub(crate) fn collect_step(
-        &self,
-        cleaner: &mut Cleaner,
-        urgency: Urgency,
-    ) -> Result<bool, FirmwareError> {
-        let due = urgency == Urgency::Full || self.gc_due(&self.seq.lock());
-        self.empty_step(cleaner, if due { Need::Room(urgency) } else { Need::Refresh })
-    }
-
-    /// Empties an EBLOCK that is mostly garbage, a step, while nothing else is to be done: answers whether there was one.
-    pub(crate) fn tidy(&self) -> Result<bool, FirmwareError> {
-        let mut cleaner = self.background.lock();
-        self.empty_step(&mut cleaner, Need::Tidy)
-    }
-
-    /// Empties an EBLOCK, whole or a step of it: answers whether there was one.
-    pub(crate) fn empty_step(&self, cleaner: &mut Cleaner, need: Need) -> Result<bool, FirmwareError> {
-        let _span = tracing::debug_span!("gc").entered();
-        self.check_writable()?;
-        let whole = matches!(need, Need::Refresh | Need::Room(Urgency::Full));
-        loop {
-            let weak = self.medium.take_weak();
-            planted::unless(Planted::WeakForgotten, || cleaner.weak.extend(weak));
-            let chosen = cleaner.choose(self, &self.seq.lock(), need);
-            let Some(chosen) = chosen else { return Ok(false) };
-            let victim = chosen.eblock;
-            cleaner.policy.step_begins(victim);
-            self.end_if_open(victim);
-            cleaner.is_stuck = false;
-            let emptied = match self.empty(cleaner, &chosen, whole) {
-                // Whoever asks for what is damaged is told; here it only stays where it is.
-                Err(e) if e.is_damage() => Emptied::Never,
-                emptied => emptied?,
-            };
-            if emptied == Emptied::Never || cleaner.is_stuck {
-                let w = &mut *self.seq.lock();
-                let now = |e| {
-                    let d = w.space.descriptor(e);
-                    (d.generation, d.live + d.pinned)
-                };
-                cleaner.stuck.insert(victim, now(victim));
-                cleaner.stuck.retain(|&e, then| now(e) == *then);
-                w.space.set_stuck(cleaner.stuck.len() as u32);
-                cleaner.weak.remove(&victim);
-                continue;
-            }
-            if emptied == Emptied::InPart {
-                cleaner.current = Some(chosen);
-                return Ok(true);
-            }
-            cleaner.victims += 1;
-            cleaner.weak.remove(&victim);
-            self.reclaim()?;
-            return Ok(true);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -347,6 +261,8 @@ mod tests {
 
     use super::*;
     use crate::DriveOptions;
+    use crate::commit::CommitState;
+    use crate::core::Core;
     use crate::gc::StreamClass;
     use crate::stream::Stream;
 
@@ -357,18 +273,14 @@ mod tests {
 
     impl Cleaner {
         /// The EBLOCK to be emptied next.
-        fn next(&mut self, core: &Core, w: &Sequencer, need: Need) -> Option<EblockId> {
-            self.choose(core, w, need).map(|v| v.eblock)
+        fn next(&mut self, core: &Core, w: &CommitState, need: Need) -> Option<EblockId> {
+            self.choose(&w.budget(core.env(), core.pages()), need).map(|v| v.eblock)
         }
     }
 
     /// A drive that holds nothing yet, with a short log.
     fn core(eblocks: u32, options: DriveOptions) -> Core {
-        core_of(1, eblocks, options)
-    }
-
-    fn core_of(channels: u32, eblocks: u32, options: DriveOptions) -> Core {
-        let g = Geometry::new(channels, 1, 1, 4096, 4096, EBLOCK_BYTES, eblocks).unwrap();
+        let g = Geometry::new(1, 1, 1, 4096, 4096, EBLOCK_BYTES, eblocks).unwrap();
         let options = DriveOptions { checkpoint_log_bytes: 1 << 20, ..options };
         crate::recovery::format(Medium::memory(g), options).unwrap()
     }
@@ -378,26 +290,26 @@ mod tests {
     }
 
     /// A closed EBLOCK of which so much is available.
-    fn used(w: &mut Sequencer, e: u32, available: u32) -> EblockId {
+    fn used(w: &mut CommitState, e: u32, available: u32) -> EblockId {
         let e = EblockId::new(e);
-        w.space.pretend_used(e, EBLOCK_BYTES - available);
+        w.eblocks_mut().pretend_used(e, EBLOCK_BYTES - available);
         e
     }
 
     #[test]
     fn victims_come_in_order_of_need() {
         let core = core(40, DriveOptions::default());
-        let mut w = core.seq.lock();
+        let mut w = core.state();
         let mut c = cleaner("greedy");
         let free = EblockId::new(30);
-        assert_eq!(w.space.descriptor(free).state, State::Free);
+        assert_eq!(w.eblocks().descriptor(free).state, State::Free);
         let [some, more] = [(20, 300_000), (21, 600_000)].map(|(e, available)| used(&mut w, e, available));
         let (none, due) = (Need::Refresh, DUE);
         assert_eq!((c.next(&core, &w, none), c.next(&core, &w, due)), (None, Some(more)));
         c.weak.extend([free, some]);
         assert_eq!((c.next(&core, &w, none), c.next(&core, &w, due)), (Some(some), Some(some)));
         let failed = used(&mut w, 22, 1000);
-        w.space.pretend(failed, State::Failed { stream: Stream::UserHot });
+        w.eblocks_mut().pretend(failed, State::Failed { stream: Stream::UserHot });
         assert_eq!((c.next(&core, &w, none), c.next(&core, &w, due)), (Some(failed), Some(failed)));
         c.current = Some(Victim::new(more));
         assert_eq!(
@@ -407,27 +319,27 @@ mod tests {
         );
         c.current = Some(Victim::new(free));
         assert_eq!(c.next(&core, &w, none), Some(failed), "it was let go meanwhile");
-        // Where a batch is under way, or pages can not be read, nothing is chosen until that is over.
-        w.space.enter(failed);
+        // Where a batch is under way, or pages cannot be read, nothing is chosen until that is over.
+        w.eblocks_mut().enter(failed);
         assert_eq!(c.next(&core, &w, none), Some(some));
-        let d = w.space.descriptor(some);
+        let d = w.eblocks().descriptor(some);
         c.stuck.insert(some, (d.generation, d.live));
         assert_eq!((c.next(&core, &w, none), c.next(&core, &w, due)), (None, Some(more)));
-        w.space.sub_live(some, 64);
+        w.eblocks_mut().sub_live(some, 64);
         assert_eq!(c.next(&core, &w, none), Some(some));
-        w.space.leave(failed);
+        w.eblocks_mut().leave(failed);
         assert_eq!(c.next(&core, &w, none), Some(failed));
     }
 
     #[test]
     fn now_and_then_the_least_worn_goes() {
         let core = core(40, DriveOptions::default());
-        let mut w = core.seq.lock();
+        let mut w = core.state();
         let mut c = cleaner("greedy");
         let [worn, fresh] = [(20, 600_000), (21, 300_000)].map(|(e, available)| used(&mut w, e, available));
-        w.space.pretend_of(worn, |d| d.erase_count = 300);
+        w.eblocks_mut().pretend_of(worn, |d| d.erase_count = 300);
         for spread in [WEAR_SPREAD, WEAR_SPREAD + 1] {
-            w.space.pretend_of(fresh, |d| d.erase_count = 300 - spread);
+            w.eblocks_mut().pretend_of(fresh, |d| d.erase_count = 300 - spread);
             for victims in [0, 1, 14, 15, 16, 17, 30, 31, 32] {
                 c.victims = victims;
                 let turn = victims % 16 == 15 && spread > WEAR_SPREAD;
@@ -441,12 +353,12 @@ mod tests {
     #[test]
     fn a_full_drive_takes_what_gains_most_where_the_policy_gains_little() {
         let core = core(40, DriveOptions::default());
-        let mut w = core.seq.lock();
-        w.space.set_clock(5000);
+        let mut w = core.state();
+        w.eblocks_mut().set_clock(5000);
         let mut c = cleaner("oldest");
         let (eighth, sixteenth) = (EBLOCK_BYTES / 8, EBLOCK_BYTES / 16);
         let empty = used(&mut w, 21, 600_000);
-        w.space.pretend_of(empty, |d| d.closed = 3000);
+        w.eblocks_mut().pretend_of(empty, |d| d.closed = 3000);
         for (available, full) in [(eighth - 64, 21), (eighth, 20)] {
             let old = used(&mut w, 20, available);
             assert_eq!(c.next(&core, &w, DUE), Some(old));
@@ -477,10 +389,10 @@ mod tests {
     #[test]
     fn a_drive_goes_on_whatever_its_policy_says() {
         let core = core(40, DriveOptions::default());
-        let mut w = core.seq.lock();
+        let mut w = core.state();
         let [some, most] = [(20, 300_000), (21, 600_000)].map(|(e, available)| used(&mut w, e, available));
         let [poor, needed, entered] = [(22, 70_000), (23, 0), (24, 900_000)].map(|(e, a)| used(&mut w, e, a));
-        w.space.enter(entered);
+        w.eblocks_mut().enter(entered);
         let (free, beyond) = (EblockId::new(30), EblockId::new(u32::MAX));
         assert_eq!(cleaner_that_says(Choice::empty(some)).next(&core, &w, FULL), Some(some));
         assert_eq!(cleaner_that_says(Choice::empty(poor)).next(&core, &w, PAID), Some(poor));
@@ -517,11 +429,11 @@ mod tests {
             }
         }
         let core = core(40, DriveOptions::default());
-        let mut w = core.seq.lock();
-        w.space.set_clock(5000);
+        let mut w = core.state();
+        w.eblocks_mut().set_clock(5000);
         for (e, available, closed, age) in [(20, 64, 4000, 100), (21, 0, 1, 1), (22, 900, 5000, 5000)] {
             let e = used(&mut w, e, available);
-            w.space.pretend_of(e, |d| (d.closed, d.age) = (closed, age));
+            w.eblocks_mut().pretend_of(e, |d| (d.closed, d.age) = (closed, age));
         }
         let seen = vec![(20, 64, 1001, 4901), (22, 900, 1, 1)];
         let mut c = Cleaner::new(&GcPolicy::custom("sees", move || Sees(seen.clone(), STEP_BYTES)));
@@ -529,7 +441,7 @@ mod tests {
         // What the policy sees is its own: what is under way is in none of it.
         let seen = vec![(22, 900, 1, 1)];
         let mut c = Cleaner::new(&GcPolicy::custom("sees", move || Sees(seen.clone(), 1 << 20)));
-        w.space.enter(EblockId::new(20));
+        w.eblocks_mut().enter(EblockId::new(20));
         c.step_bytes = 1 << 20;
         assert_eq!(c.next(&core, &w, PAID), None);
     }
@@ -563,87 +475,23 @@ mod tests {
         assert_eq!(steps(&mut c), [2 << 20, 2 << 20], "more is not saved up");
     }
 
-    /// Takes free EBLOCKs, of which so many bytes live.
-    fn take(core: &Core, w: &mut Sequencer, live: u32) -> EblockId {
-        let (e, _) = w.space.take_for_log(&core.medium).unwrap().unwrap();
-        used(w, e.raw(), EBLOCK_BYTES - live)
-    }
-
-    #[test]
-    fn gc_begins_when_little_is_free() {
-        for (max, spare) in [(3, 3), (1000, 10)] {
-            let core = core(100, DriveOptions { gc_free_eblocks_max: max, ..DriveOptions::default() });
-            let mut w = core.seq.lock();
-            assert!(!core.gc_due(&w));
-            while w.space.free_eblocks() > 0 {
-                let floor = core.budget(&w).reserve_eblocks() + spare;
-                assert_eq!(core.gc_due(&w), w.space.free_eblocks() < floor, "{max}");
-                take(&core, &mut w, EBLOCK_BYTES);
-            }
-            assert!(core.gc_due(&w));
-        }
-    }
-
-    #[test]
-    fn gc_begins_when_much_is_garbage() {
-        for (channels, percent) in [(1, 100), (1, 150), (2, 150)] {
-            let options = DriveOptions { space_percent_max: percent, ..DriveOptions::default() };
-            let core = core_of(channels, 200, options);
-            let mut w = core.seq.lock();
-            let beyond = |w: &Sequencer| {
-                let open = u64::from(core.budget(w).reserve_eblocks()) + 8 * u64::from(channels);
-                u64::from(200 - w.space.free_eblocks()).saturating_sub(open)
-            };
-            let held = |w: &Sequencer| w.space.live_bytes();
-            // 75 EBLOCKs beyond those that are open: 75 of them full, or 50, are just enough.
-            let mut all = Vec::new();
-            while beyond(&w) < 75 {
-                assert!(!core.gc_due(&w), "{} EBLOCKs", all.len());
-                all.push(take(&core, &mut w, EBLOCK_BYTES));
-            }
-            let enough = 7500 * u64::from(EBLOCK_BYTES) / u64::from(percent);
-            for e in all {
-                let too_much = held(&w).saturating_sub(enough).min(u64::from(EBLOCK_BYTES));
-                w.space.sub_live(e, too_much as u32);
-            }
-            assert_eq!((held(&w), core.gc_due(&w)), (enough, false));
-            let last = w.space.descriptors().find(|(_, d)| d.live > 1000).unwrap().0;
-            w.space.sub_live(last, 640);
-            assert!(core.gc_due(&w));
-        }
-    }
-
-    #[test]
-    fn gc_begins_when_an_eblock_failed_that_holds_something() {
-        let core = core(100, DriveOptions::default());
-        let mut w = core.seq.lock();
-        let [e, bad] = [64, 0].map(|live| take(&core, &mut w, live));
-        assert!(!core.gc_due(&w));
-        w.space.pretend(bad, State::Retired);
-        assert!(!core.gc_due(&w), "another one is bad, and holds nothing");
-        w.space.pretend(e, State::Failed { stream: Stream::UserHot });
-        assert!(core.gc_due(&w));
-        w.space.sub_live(e, 64);
-        assert!(!core.gc_due(&w));
-    }
-
     /// One that holds what nobody knows of is left alone, until less of it is needed.
     #[test]
-    fn what_can_not_be_emptied_is_not_tried_again_and_again() {
+    fn what_cannot_be_emptied_is_not_tried_again_and_again() {
         let core = core(40, DriveOptions::default());
         for (n, e) in [20, 21].into_iter().enumerate() {
-            used(&mut core.seq.lock(), e, EBLOCK_BYTES);
-            assert!(core.collect(Urgency::Full).unwrap());
-            assert_eq!(core.background.lock().victims, n as u64 + 1);
+            used(&mut core.state(), e, EBLOCK_BYTES);
+            assert!(core.upkeep().collect(Urgency::Full).unwrap());
+            assert_eq!(core.upkeep().lock().victims, n as u64 + 1);
         }
-        let e = used(&mut core.seq.lock(), 22, EBLOCK_BYTES - 640);
+        let e = used(&mut core.state(), 22, EBLOCK_BYTES - 640);
         for live in [640, 576] {
-            assert!(!core.collect(Urgency::Full).unwrap());
-            let d = core.seq.lock().space.descriptor(e);
-            assert_eq!(core.background.lock().stuck.get(&e), Some(&(d.generation, live)));
-            assert!(!core.collect(Urgency::Full).unwrap(), "it is known");
-            core.seq.lock().space.sub_live(e, 64);
+            assert!(!core.upkeep().collect(Urgency::Full).unwrap());
+            let d = core.state().eblocks().descriptor(e);
+            assert_eq!(core.upkeep().lock().stuck.get(&e), Some(&(d.generation, live)));
+            assert!(!core.upkeep().collect(Urgency::Full).unwrap(), "it is known");
+            core.state().eblocks_mut().sub_live(e, 64);
         }
-        assert_eq!((core.background.lock().victims, core.seq.lock().space.stuck()), (2, 1));
+        assert_eq!((core.upkeep().lock().victims, core.state().eblocks().stuck()), (2, 1));
     }
 }

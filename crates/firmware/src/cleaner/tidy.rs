@@ -13,8 +13,7 @@
 
 use lode_base::{EblockId, Geometry};
 
-use crate::core::Sequencer;
-use crate::space::{Descriptor, State};
+use crate::space::{Descriptor, Eblocks, State};
 
 #[derive(Default)]
 pub(super) struct Tidy {
@@ -44,10 +43,14 @@ impl Tidy {
     }
 
     /// The EBLOCK that is emptied next, if any is to be.
-    pub(super) fn choose(&mut self, w: &Sequencer, movable: impl Fn(EblockId) -> bool) -> Option<EblockId> {
-        let g = w.space.geometry();
+    pub(super) fn choose(
+        &mut self,
+        eblocks: &Eblocks,
+        movable: impl Fn(EblockId) -> bool,
+    ) -> Option<EblockId> {
+        let g = eblocks.geometry();
         let half = u64::from(g.eblock_bytes()) / 2;
-        let total: u64 = w.space.descriptors().map(|(_, d)| garbage(g, d)).sum();
+        let total: u64 = eblocks.descriptors().map(|(_, d)| garbage(g, d)).sum();
         if self.expected.take().is_some_and(|expected| total > expected) {
             self.left = total;
         }
@@ -55,7 +58,7 @@ impl Tidy {
         if total - self.left < half {
             return None;
         }
-        let candidates = w.space.descriptors().filter(|(e, _)| movable(*e)).map(|(e, d)| (garbage(g, d), e));
+        let candidates = eblocks.descriptors().filter(|(e, _)| movable(*e)).map(|(e, d)| (garbage(g, d), e));
         let (most, victim) = candidates.max_by_key(|(garbage, _)| *garbage).filter(|(n, _)| *n >= half)?;
         self.expected = Some(total - most / 2);
         Some(victim)

@@ -7,41 +7,63 @@
 //! ```
 //!
 //! Invariants: an action is installed only once its record is durable, or in the log if all of its group are unforced: then
-//! what it frees is not used again before a later group proves it durable (`Sequencer::proven_lsn`); a group that fails for
-//! want of space takes all that is staged along and changes nothing; after a failed sync, or a dead log, the drive is
-//! read-only.
+//! what it frees is not used again before a later group proves it durable. A group that fails for want of space takes all
+//! that is staged along and changes nothing. After a failed sync, or once the log cannot go on, the drive is read-only.
 //!
 //! Source: ELEOS §IV-C (forced commit records); group commit as in the design.
 
 use std::sync::Arc;
 
 use lode_command::CommandError;
+use lode_flash::FlashError;
+use parking_lot::MutexGuard;
 
+use super::action::{Action, Installed, Slot};
+use super::committer::Committer;
+use super::group::StagedGroup;
+use super::install::install;
+use super::progress::Logged;
+use super::state::CommitState;
 use crate::FirmwareError;
-use crate::commit::{Action, Installed, Slot};
-use crate::core::{Core, Counts, Sequencer};
-use crate::planted::{self, Planted};
+use crate::env::Count;
+use crate::log::LogWriter;
+use crate::planted::{self, Planted, at};
 use crate::record::Record;
 
-/// Whoever has it leads. A leader that panics leaves nobody knows what in the log: then nothing is written any more, and those
-/// that wait go on.
-struct Leads<'a>(&'a Core);
+/// Whoever has it leads. After a leader that panics, nobody knows what the log holds: nothing is written any more, and
+/// those that wait go on.
+struct Leads<'a>(Committer<'a>);
 
 impl Drop for Leads<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let _ = self.0.read_only.set("a thread panicked while it wrote the log".into());
+            self.0.env().stop("a thread panicked while it wrote the log");
         }
-        *self.0.leading.lock() = false;
-        self.0.led.notify_all();
+        *self.0.commits.leading.lock() = false;
+        self.0.commits.led.notify_all();
     }
 }
 
-impl Core {
+/// Why a group does not count.
+enum NotWritten {
+    /// It is not in the log.
+    NotLogged(FirmwareError),
+    /// It is in the log, and nobody knows whether it is durable.
+    NotDurable(FirmwareError),
+}
+
+impl From<FirmwareError> for NotWritten {
+    fn from(e: FirmwareError) -> Self {
+        Self::NotLogged(e)
+    }
+}
+
+impl Committer<'_> {
     /// Makes a staged action durable, with all that was staged before it; answers what it came to.
-    pub(crate) fn finish(&self, slot: &Slot) -> Result<Installed, CommandError> {
+    pub(crate) fn finish(self, slot: &Slot) -> Result<Installed, CommandError> {
+        let commits = self.commits;
         loop {
-            let mut leading = self.leading.lock();
+            let mut leading = commits.leading.lock();
             loop {
                 if let Some(r) = slot.take() {
                     return r;
@@ -49,7 +71,7 @@ impl Core {
                 if !*leading {
                     break;
                 }
-                self.led.wait(&mut leading);
+                commits.led.wait(&mut leading);
             }
             *leading = true;
             drop(leading);
@@ -61,194 +83,152 @@ impl Core {
                 return r;
             }
             // Whoever led before panicked, and took the action along.
-            self.check_writable()?;
+            self.env().check_writable()?;
         }
     }
 
     /// Writes one group with all that is staged.
-    fn lead(&self) {
-        let mut log = self.log.lock();
-        let (changes, actions, pending_max) = {
-            let mut w = self.seq.lock();
-            w.staged_bytes = 0;
-            let changes = w.space.take_changes();
-            (changes, std::mem::take(&mut w.staged), self.pending_max(w.recovering))
-        };
-        if actions.is_empty() {
-            self.seq.lock().space.restore_changes(changes);
-            return;
-        }
-        let _span = tracing::debug_span!("group", actions = actions.len()).entered();
-        let allocated = self.extents.read().unlogged();
-        let mut group = Vec::new();
-        if !planted::is(Planted::OpenedAfterPages) {
-            changes.iter().for_each(|r| r.encode(&mut group));
-        }
-        planted::unless(Planted::AllocationNotLogged, || {
-            let record = |&(owner, extent): &_| Record::Allocated { owner, extent };
-            allocated.iter().map(record).for_each(|r| r.encode(&mut group));
-        });
-        actions.iter().for_each(|a| a.record.encode(&mut group));
-        if planted::is(Planted::OpenedAfterPages) {
-            changes.iter().for_each(|r| r.encode(&mut group));
-        }
-        let late = planted::is(Planted::LateForce) && self.medium.sync().is_ok()
-            || planted::is(Planted::SmallGroupNotForced) && actions.iter().all(|a| a.eblocks.is_empty())
-            || planted::is(Planted::MoveNotForced)
-                && actions.iter().all(|a| matches!(a.record, Record::Moved { .. }));
-
-        let forced = actions.iter().any(|a| !a.unforced);
-        let pends = group.len() <= pending_max;
-        let fits = pends && log.pending_bytes() + group.len() <= pending_max;
-        let programs = !changes.is_empty() || actions.iter().any(|a| !a.eblocks.is_empty());
-        // One that failed to become durable may have left the log's end in doubt: nothing comes behind it.
-        let behind = self.check_writable().and_then(|()| match fits {
-            true => self.seal(&mut log),
-            false => self.write_pending(&mut log),
-        });
-        let before = log.position();
-        // The buffer is believed in all that it holds.
-        let proven = if pends { before.lsn } else { log.durable() };
-        let last = behind.and_then(|()| match pends {
-            true => self.pend(&mut log, &group, programs),
-            false => self.append_group(&mut log, &group),
-        });
-        let last = match last {
-            Ok(last) => last,
-            Err(e) => {
-                let changes_first = |w: &mut Sequencer| w.space.restore_changes(changes);
-                return self.abort(actions, e, changes_first);
+    fn lead(self) {
+        let mut log = self.commits.log.lock();
+        let Some((group, pending_max)) = self.next_group() else { return };
+        let _span = tracing::debug_span!("group", actions = group.actions.len()).entered();
+        match self.write_group(&mut log, &group, pending_max) {
+            Ok(logged) => self.install_group(&log, group, logged),
+            Err(NotWritten::NotLogged(e)) => {
+                let changes = group.changes;
+                self.abort(group.actions, e, |state| state.eblocks.restore_changes(changes));
             }
+            Err(NotWritten::NotDurable(e)) => self.abort(group.actions, e, |_| {}),
+        }
+    }
+
+    /// All that is staged, if there is something, and how much may be pending in the power-protected buffer.
+    fn next_group(self) -> Option<(StagedGroup, usize)> {
+        let (actions, changes, pending_max) = {
+            let mut state = self.state();
+            if state.staged.actions.is_empty() {
+                return None;
+            }
+            (state.staged.take_actions(), state.eblocks.take_changes(), self.pending_max(&state))
         };
+        let allocated = self.pages().extents().unlogged();
+        Some((StagedGroup::new(actions, changes, &allocated), pending_max))
+    }
+
+    /// Brings a group to the log, or to the power-protected buffer if it takes no more than `pending_max`; makes it durable
+    /// if it is forced.
+    fn write_group(
+        self,
+        log: &mut LogWriter,
+        group: &StagedGroup,
+        pending_max: usize,
+    ) -> Result<Logged, NotWritten> {
+        at!(LateForce => drop(self.medium().sync()), ());
+        let pends = group.bytes.len() <= pending_max;
+        let fits = pends && log.pending_bytes() + group.bytes.len() <= pending_max;
+        // A group that failed to become durable may have left the log's end in doubt: nothing comes behind it.
+        self.env().check_writable()?;
+        match fits {
+            true => self.seal(log)?,
+            false => self.write_pending(log)?,
+        }
+        let before = log.position().lsn;
+        // The buffer is believed in all that it holds.
+        let proves = if pends { before } else { log.durable() };
+        let last = match pends {
+            true => self.pend(log, group)?,
+            false => self.append_group(log, &group.bytes)?,
+        };
+        let forced = group.is_forced();
         if !pends {
             if forced {
-                if !late && let Err(e) = self.medium.sync() {
-                    return self.abort(actions, e.into(), |_| {});
-                }
+                self.sync_group(group).map_err(|e| NotWritten::NotDurable(e.into()))?;
                 log.synced();
             }
-            Counts::add(&self.counts.groups, 1);
+            self.env().count(Count::Groups, 1);
         }
-        Counts::add(&self.counts.actions, actions.len() as u64);
-        let mut w = self.seq.lock();
-        w.installed_lsn = last;
-        // The page that says so must be durable itself.
-        if forced || pends {
-            w.proven_lsn = w.proven_lsn.max(proven);
-        } else if planted::is(Planted::UnforcedProves) {
-            w.proven_lsn = last;
-        }
-        // Not where another action shares the group.
-        if actions.iter().all(|a| matches!(a.record, Record::Checkpointed { .. })) {
-            w.empty_lsn = last;
-        }
-        w.log_position = log.position();
-        w.log_bytes += (log.position().lsn - before.lsn) * log.page_bytes(self.geometry());
-        self.extents.write().logged(allocated.len());
-        for a in actions {
-            let installed = self.install(&mut w, &a);
-            self.over(&mut w, &a, Ok(installed));
-        }
+        let bytes = (log.position().lsn - before) * log.page_bytes(self.env().geometry());
+        // The page that proves something must be durable itself.
+        let proves = (forced || pends).then_some(proves);
+        Ok(Logged { last, bytes, proves, empty: group.is_empty() })
     }
 
-    /// Makes everything durable that is in the log. Whoever comes while the medium is synced shares the next sync.
-    pub(crate) fn flush_log(&self) -> Result<(), FirmwareError> {
-        let asked = self.log.lock().last();
-        let _syncing = self.syncing.lock();
-        self.check_writable()?;
-        let last = {
-            let log = self.log.lock();
-            if log.durable() >= asked {
-                return Ok(());
-            }
-            log.last()
-        };
-        if planted::is(Planted::FlushLies) {
-            return Ok(());
-        }
-        self.sync_log()?;
-        self.log.lock().synced_to(last);
-        Ok(())
+    /// Makes a group durable that is in the log.
+    fn sync_group(self, group: &StagedGroup) -> Result<(), FlashError> {
+        let left_out = at!(LateForce => true, false)
+            || at!(SmallGroupNotForced => !group.names_eblocks(), false)
+            || at!(MoveNotForced => group.only_moves(), false);
+        if left_out { Ok(()) } else { self.medium().sync() }
     }
 
-    /// Syncs the medium. A sync that fails, for want of space too, leaves open what is durable: it is never tried again.
-    pub(crate) fn sync_log(&self) -> Result<(), FirmwareError> {
-        self.medium.sync().map_err(|e| {
-            let e = FirmwareError::from(e);
-            self.fatal(&e);
-            self.log_failed(e)
-        })
+    /// Installs the actions of a group in their order.
+    fn install_group(self, log: &LogWriter, group: StagedGroup, logged: Logged) {
+        self.env().count(Count::Actions, group.actions.len() as u64);
+        let mut state = self.state();
+        state.log.group_logged(logged, log.position());
+        self.pages().extents_mut().logged(group.allocated);
+        for a in group.actions {
+            let installed = install(self.env(), self.pages(), &mut state, &a);
+            self.over(&mut state, &a, Ok(installed));
+        }
     }
 
     /// An action is over, and its pages and EBLOCKs are free of it.
-    fn over(&self, w: &mut Sequencer, a: &Action, r: Result<Installed, CommandError>) {
-        a.eblocks.iter().for_each(|&e| w.space.leave(e));
-        self.unpin(&a.pins);
-        w.under_way -= 1;
+    fn over(self, state: &mut CommitState, a: &Action, r: Result<Installed, CommandError>) {
+        a.eblocks.iter().for_each(|&e| state.eblocks.leave(e));
+        self.pages().unpin(&a.pins);
+        state.staged.under_way -= 1;
         a.slot.set(r);
     }
 
     /// What to answer once the log could not be written: without space it may be later, else never again.
-    pub(crate) fn log_failed(&self, e: FirmwareError) -> FirmwareError {
+    pub(super) fn log_failed(self, e: FirmwareError) -> FirmwareError {
         if !e.is_no_space() {
-            self.fatal(&e);
+            self.env().fatal(&e);
         }
-        self.check_writable().err().unwrap_or(e)
+        self.env().check_writable().err().unwrap_or(e)
     }
 
-    /// Fails these actions and all that were staged after them.
-    pub(crate) fn abort(&self, actions: Vec<Action>, e: FirmwareError, undo: impl FnOnce(&mut Sequencer)) {
+    /// Fails these actions and all that were staged after them; `undo` comes first.
+    fn abort(self, actions: Vec<Action>, e: FirmwareError, undo: impl FnOnce(&mut CommitState)) {
         let why = CommandError::from(self.log_failed(e));
-        let mut w = self.seq.lock();
-        undo(&mut w);
-        let staged = std::mem::take(&mut w.staged);
-        w.staged_bytes = 0;
-        w.staged_commit = w.commit;
-        planted::unless(Planted::AbortKeepsRules, || w.staged_rules = self.rules.read().clone());
-        if !planted::is(Planted::SessionNotUnstaged) {
-            w.sessions.unstage();
-        }
-        if !planted::is(Planted::AbortKeepsOverlay) {
-            w.overlay.clear();
-        }
+        let mut state = self.state();
+        undo(&mut state);
+        let staged = state.staged.take_actions();
+        state.staged.staged_commit = state.staged.commit;
+        planted::unless(Planted::AbortKeepsRules, || state.staged.rules = self.pages().rules().get());
+        planted::unless(Planted::SessionNotUnstaged, || state.sessions.unstage());
+        planted::unless(Planted::AbortKeepsOverlay, || state.staged.overlay.clear());
         let failed: Result<Installed, _> = Err(why);
-        let behind = planted::instead(
-            Planted::StagedBehindAcknowledged,
-            || failed.clone(),
-            || Ok(Installed::default()),
-        );
+        let behind = at!(StagedBehindAcknowledged => Ok(Installed::default()), failed.clone());
         let first = actions.into_iter().map(|a| (a, &failed));
-        for (a, ended) in first.chain(staged.into_iter().map(|a| (a, &behind))) {
+        for (a, outcome) in first.chain(staged.into_iter().map(|a| (a, &behind))) {
             match &a.record {
-                Record::SessionOpened { session } => w.sessions.opened(*session, false),
-                Record::Commit(c) => self.inlined.give_up(c.inlined.iter()),
+                Record::SessionOpened { session } => state.sessions.opened(*session, false),
+                Record::Commit(c) => self.pages().inlined().give_up(c.inlined.iter()),
                 _ => {}
             }
-            self.over(&mut w, &a, ended.clone());
+            self.over(&mut state, &a, outcome.clone());
         }
     }
 
-    /// Writes a group that changes nothing: what EBLOCKs have to tell goes with it, and it says up to where the log before it
-    /// was durable.
-    pub(crate) fn log_nothing(
-        &self,
-        mut w: parking_lot::MutexGuard<'_, Sequencer>,
-    ) -> Result<(), FirmwareError> {
-        w.under_way += 1;
-        let record = Record::Checkpointed { lsn: w.installed_lsn };
-        let action = Action { record, ..Action::default() };
-        self.carry_out(w, action).map(drop).map_err(FirmwareError::Refused)
-    }
-
-    /// Stages an action that nobody else waits for, and makes it durable.
+    /// Stages a begun action that nobody else waits for, and makes it durable.
     pub(crate) fn carry_out(
-        &self,
-        mut w: parking_lot::MutexGuard<'_, Sequencer>,
+        self,
+        mut state: MutexGuard<'_, CommitState>,
         a: Action,
     ) -> Result<Installed, CommandError> {
-        let slot: Arc<Slot> = w.stage(a);
-        drop(w);
+        let slot: Arc<Slot> = state.stage(a);
+        drop(state);
         self.finish(&slot)
+    }
+
+    /// Writes a group that changes nothing: what happened to EBLOCKs goes with it, and it says up to where the log before
+    /// it was durable.
+    pub(crate) fn log_nothing(self, mut state: MutexGuard<'_, CommitState>) -> Result<(), FirmwareError> {
+        state.begin_action();
+        let record = Record::Checkpointed { lsn: state.installed_lsn() };
+        self.carry_out(state, Action::new(record)).map(drop).map_err(FirmwareError::Refused)
     }
 }
 
@@ -264,6 +244,8 @@ mod tests {
 
     use super::*;
     use crate::DriveOptions;
+    use crate::command::run;
+    use crate::core::Core;
     use crate::entry::Entry;
 
     fn core() -> Core {
@@ -273,9 +255,9 @@ mod tests {
 
     /// A record that says nothing.
     fn nothing(core: &Core) -> Action {
-        let mut w = core.seq.lock();
-        w.under_way += 1;
-        Action { record: Record::Checkpointed { lsn: w.installed_lsn }, ..Action::default() }
+        let mut state = core.state();
+        state.begin_action();
+        Action::new(Record::Checkpointed { lsn: state.installed_lsn() })
     }
 
     /// Whoever waited for a leader that panicked waited for ever, and so did all who came later.
@@ -284,19 +266,19 @@ mod tests {
         let core = core();
         let behind = nothing(&core);
         let lpid = ExtentId::new(3).unwrap().page(1);
-        // Its extent is not pinned, so that it can not be installed.
+        // Its extent is not pinned, so that it cannot be installed.
         let moved = Record::Moved { pages: vec![(lpid, Entry::inlined(1, 100, false))], freed: Vec::new() };
         let panics = Action { record: moved, ..nothing(&core) };
         let (panics, behind) = {
-            let mut w = core.seq.lock();
+            let mut w = core.state();
             (w.stage(panics), w.stage(behind))
         };
-        assert!(catch_unwind(AssertUnwindSafe(|| core.finish(&panics))).is_err());
-        let lost = core.finish(&behind).map(drop).unwrap_err();
+        assert!(catch_unwind(AssertUnwindSafe(|| core.committer().finish(&panics))).is_err());
+        let lost = core.committer().finish(&behind).map(drop).unwrap_err();
         assert!(matches!(lost, CommandError::ReadOnly(_)), "{lost}");
         let late = nothing(&core);
-        let late = core.seq.lock().stage(late);
-        assert!(matches!(core.finish(&late), Err(CommandError::ReadOnly(_))));
+        let late = core.state().stage(late);
+        assert!(matches!(core.committer().finish(&late), Err(CommandError::ReadOnly(_))));
     }
 
     fn full() -> FirmwareError {
@@ -305,8 +287,8 @@ mod tests {
 
     /// Fails all that is staged, as a group that finds no space does.
     fn fail_group(core: &Core) {
-        let actions = std::mem::take(&mut core.seq.lock().staged);
-        core.abort(actions, full(), |_| {});
+        let actions = core.state().staged.take_actions();
+        core.committer().abort(actions, full(), |_| {});
     }
 
     /// An abort that kept staged rules was found by no test: later pages were held against a rule that nobody has.
@@ -314,23 +296,23 @@ mod tests {
     fn rules_of_a_group_that_failed_are_no_rules() {
         let core = core();
         let owner = OwnerId::new(5);
-        let Ok(Reply::Extents(extents)) = core.run(Command::AllocateExtents { owner, count: 1 }) else {
+        let Ok(Reply::Extents(extents)) = run(&core, Command::AllocateExtents { owner, count: 1 }) else {
             panic!()
         };
         let columns = vec![ColumnType { data_type: DataType::BigInt, nullable: false }];
         let rule = IndexRule::new(Schema { version: 1, columns }, vec![0]).unwrap();
         let rules = Batch { index_rules: vec![(owner, Some(rule))], ..Batch::default() };
-        let begun = core.begin(rules.clone()).unwrap();
+        let begun = core.writer().begin(rules.clone()).unwrap();
         fail_group(&core);
-        assert!(core.end(begun).is_err());
-        core.check_invariants();
+        assert!(core.writer().end(begun).is_err());
+        core.committer().check_invariants();
         // Not a page of that rule.
         let data = PageBuf::copy_from(&[1; 100]);
         let writes = vec![PageWrite { lpid: extents[0].page(1), data, align: Align::Cell }];
         let plain = Batch { writes, ..Batch::default() };
-        core.write(plain.clone()).unwrap();
-        core.write(rules).unwrap();
-        assert!(matches!(core.write(plain), Err(CommandError::BadPage { .. })));
+        core.writer().write(plain.clone()).unwrap();
+        core.writer().write(rules).unwrap();
+        assert!(matches!(core.writer().write(plain), Err(CommandError::BadPage { .. })));
     }
 
     /// Actions that were staged while a group failed were answered as if they were durable, and no test found it.
@@ -341,13 +323,13 @@ mod tests {
         let mut slots = Vec::new();
         let mut group = Vec::new();
         for (n, a) in actions.into_iter().enumerate() {
-            let mut w = core.seq.lock();
+            let mut w = core.state();
             slots.push(w.stage(a));
             if n == 0 {
-                group = std::mem::take(&mut w.staged);
+                group = w.staged.take_actions();
             }
         }
-        core.abort(group, full(), |_| {});
+        core.committer().abort(group, full(), |_| {});
         for slot in slots {
             let outcome = slot.take().expect("it is over");
             assert!(
@@ -355,10 +337,31 @@ mod tests {
                 "it was answered as if it were durable"
             );
         }
-        core.check_invariants();
+        core.committer().check_invariants();
         // The next group goes on.
         let late = nothing(&core);
-        let late = core.seq.lock().stage(late);
-        core.finish(&late).unwrap();
+        let late = core.state().stage(late);
+        core.committer().finish(&late).unwrap();
+    }
+
+    /// Whether two actions are acknowledged: one whose group fails, and one that was staged meanwhile, as by another thread.
+    #[cfg(feature = "planted")]
+    fn acknowledged(fault: Option<Planted>) -> [bool; 2] {
+        let core = core();
+        let [first, behind] = [nothing(&core), nothing(&core)];
+        let first = core.state().stage(first);
+        let group = core.state().staged.take_actions();
+        let behind = core.state().stage(behind);
+        planted::plant(fault);
+        core.committer().abort(group, FirmwareError::ReadOnly("its sync failed".into()), |_| {});
+        planted::plant(None);
+        [first, behind].map(|slot| slot.take().expect("it is over").is_ok())
+    }
+
+    #[cfg(feature = "planted")]
+    #[test]
+    fn what_is_staged_behind_a_group_that_fails_is_not_acknowledged() {
+        assert_eq!(acknowledged(None), [false, false]);
+        assert_eq!(acknowledged(Some(Planted::StagedBehindAcknowledged)), [false, true]);
     }
 }

@@ -73,7 +73,7 @@ impl Candidate {
     }
 }
 
-/// Why these can not be the candidates of a page.
+/// Why these cannot be the candidates of a page.
 pub(crate) fn why_not(candidates: &[Candidate; CANDIDATES], g: &Geometry) -> Option<&'static str> {
     let [a, b, c] = candidates.map(|s| s.eblock);
     if candidates.iter().any(|s| s.eblock.raw() >= g.eblock_count() || s.wblock >= g.wblocks_per_eblock()) {

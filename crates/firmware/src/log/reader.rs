@@ -110,7 +110,7 @@ impl<'a> Pages<'a> {
         Self { medium, window: None }
     }
 
-    /// Whether a candidate holds page `lsn` of this opening, in any copy. What can not be read is not held.
+    /// Whether a candidate holds page `lsn` of this opening, in any copy. What cannot be read is not held.
     pub(super) fn holds(&mut self, candidate: Candidate, lsn: u64) -> bool {
         (0..READS_MAX).any(|reads| {
             if reads > 0 {
@@ -202,7 +202,7 @@ impl<'a> Pages<'a> {
         Ok(None)
     }
 
-    /// A WBLOCK from the window, which is moved there if need be; `None` when the window can not be read.
+    /// A WBLOCK from the window, which is moved there if need be; `None` when the window cannot be read.
     fn ahead(&mut self, candidate: Candidate) -> Result<Option<PageBuf>, FirmwareError> {
         let g = *self.medium.geometry();
         let wblock_bytes = g.wblock_bytes() as usize;
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn a_durable_page_that_can_not_be_read_is_damage_and_the_last_one_is_the_end() {
+    fn a_durable_page_that_cannot_be_read_is_damage_and_the_last_one_is_the_end() {
         for lsn in 1..=11 {
             let log = log(1, &[1, 6, 2, 1, 1]);
             // Four pages an EBLOCK, which come in order.
@@ -595,9 +595,9 @@ mod tests {
         assert_eq!(log.read(), [0, 1, 2, 3]);
     }
 
-    /// What the host can not read is no end of the log, not even for its last group.
+    /// What the host cannot read is no end of the log, not even for its last group.
     #[test]
-    fn a_page_that_the_host_can_not_read_is_an_error() {
+    fn a_page_that_the_host_cannot_read_is_an_error() {
         for lsn in [1, 2, 9] {
             let log = log(1, &[1, 6, 2]);
             let eblock = EblockId::new((lsn - 1) / 4);

@@ -44,7 +44,7 @@ pub(super) struct Faulty {
     pub(super) unreadable: RefCell<HashMap<u64, u32>>,
     /// How often they answer what was never programmed there.
     pub(super) stale: RefCell<HashMap<u64, u32>>,
-    /// WBLOCKs that the host can not read, by their cells; read with others, they may rather fail as above.
+    /// WBLOCKs that the host cannot read, by their cells; read with others, they may rather fail as above.
     pub(super) broken: RefCell<BTreeSet<u64>>,
 }
 

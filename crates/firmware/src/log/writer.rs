@@ -275,7 +275,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Candidates whose EBLOCK can not be programmed there.
+    /// Candidates whose EBLOCK cannot be programmed there.
     fn pass_over_ended(&mut self, medium: &dyn LogMedium) {
         while self.dead < CANDIDATES {
             let c = self.candidates[self.dead];
@@ -555,7 +555,7 @@ mod tests {
         for _ in 0..2 {
             let e = log.try_append(2, 10).unwrap_err();
             assert!(matches!(e, FirmwareError::LogDead { lsn: 2, .. }), "{e}");
-            assert_eq!(e.to_string(), "<memory>: the log can not go on: all 3 places for page 2 failed");
+            assert_eq!(e.to_string(), "<memory>: the log cannot go on: all 3 places for page 2 failed");
             assert!(!e.is_no_space());
         }
         assert_eq!(log.w.take_failed().len(), 3);
@@ -710,7 +710,7 @@ mod tests {
     }
 
     #[test]
-    fn an_eblock_that_can_not_go_on_is_passed_over_without_a_program() {
+    fn an_eblock_that_cannot_go_on_is_passed_over_without_a_program() {
         let mut log = Log::new(1);
         log.append(1, 10);
         let programs = log.m.programs.get();

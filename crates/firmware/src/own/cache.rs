@@ -6,7 +6,7 @@
 //!   pin ─► change, dirty ─► unpin            dirty ─ take for writing ─► flushing ─ its record is durable ─► clean
 //! ```
 //!
-//! Invariants: a page is changed only under the sequencer, and only while it is pinned; only a page that is neither
+//! Invariants: a page is changed only under the commit lock, and only while it is pinned; only a page that is neither
 //! dirty nor pinned nor being written is dropped; a loaded page enters only if its home did not change while it was
 //! read, and the reader's epoch keeps the home from being written over meanwhile. A page whose writing failed is dirty
 //! again. A page that says nothing any more stays until it was written, which takes its home away.
@@ -23,7 +23,7 @@ use super::kind::{OwnKind, TABLE_PIECE_ENTRIES};
 use super::page;
 use crate::FirmwareError;
 use crate::entry::Entry;
-use crate::planted::{self, Planted};
+use crate::planted::at;
 use lode_base::epochs::Epochs;
 use lode_base::fast::FastMap;
 
@@ -278,7 +278,7 @@ impl<T: Resident> PageCache<T> {
     }
 
     /// The page as it is now, to be written; from now on a change makes it dirty anew. `None` when it is not dirty. To
-    /// be called under the sequencer, and followed by [`PageCache::flushed`] or [`PageCache::flush_failed`].
+    /// be called under the commit lock, and followed by [`PageCache::flushed`] or [`PageCache::flush_failed`].
     pub(crate) fn take_dirty(&self, number: u64) -> Option<PageImage> {
         let mut shard = self.shard(number).write();
         let h = shard.get_mut(&number).filter(|h| h.dirty && !h.flushing)?;
@@ -295,13 +295,18 @@ impl<T: Resident> PageCache<T> {
         self.set_home(number, home);
         if let Some(h) = shard.get_mut(&number) {
             h.flushing = false;
-            if planted::is(Planted::ChangedWhileWritten) && std::mem::take(&mut h.dirty) {
-                self.dirty_bytes.fetch_sub(h.bytes, Ordering::Relaxed);
-            }
+            at!(ChangedWhileWritten => self.forget_change(h), ());
             if home.is_none() && !h.dirty && h.pins == 0 {
                 let h = shard.remove(&number).expect("it was just there");
                 self.bytes.fetch_sub(h.bytes, Ordering::Relaxed);
             }
+        }
+    }
+
+    /// What changed while a page was written is not to be written: the fault `ChangedWhileWritten`.
+    fn forget_change(&self, h: &mut CachedPage<T>) {
+        if std::mem::take(&mut h.dirty) {
+            self.dirty_bytes.fetch_sub(h.bytes, Ordering::Relaxed);
         }
     }
 

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lode_base::{ExtentId, OwnerId};
 
 use crate::own::TABLE_PIECE_ENTRIES;
-use crate::planted::{self, Planted};
+use crate::planted::at;
 
 /// Extents that one more than the others may be numbered.
 const NUMBERS_AHEAD_MAX: u64 = 1 << 30;
@@ -81,7 +81,7 @@ impl Extents {
     pub(crate) fn choose(&mut self, count: u32, shown: u64) -> Option<Vec<ExtentId>> {
         let lowest = &mut self.lowest;
         self.resting.retain(|&extent, &mut released| {
-            let rests = shown < released && !planted::is(Planted::ExtentTooEarly);
+            let rests = at!(ExtentTooEarly => false, shown < released);
             if !rests {
                 *lowest = (*lowest).min(extent);
             }

@@ -1,4 +1,4 @@
-//! The registered index rules, by owner. Immutable: a batch that changes them publishes another set.
+//! The registered index rules, by owner. A set of rules is immutable: a batch that changes rules publishes another set.
 //!
 //! ```text
 //!   on the medium: | count 4 | owner 4, number 8, length 4, bytes | ...      cut in pieces of 1 MB
@@ -6,12 +6,54 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use lode_base::OwnerId;
 use lode_program::IndexRule;
+use parking_lot::RwLock;
 
 use crate::codec::{Malformed, Put, Take};
-use crate::planted::{self, Planted};
+use crate::planted::{self, Planted, at};
+
+/// The rules that readers use.
+#[derive(Default)]
+pub(crate) struct CurrentRules {
+    rules: RwLock<Arc<Rules>>,
+    /// Whether they changed since they were written.
+    changed: AtomicBool,
+}
+
+impl CurrentRules {
+    #[inline]
+    pub(crate) fn get(&self) -> Arc<Rules> {
+        self.rules.read().clone()
+    }
+
+    /// A batch changed the rules.
+    pub(crate) fn publish(&self, rules: Arc<Rules>) {
+        self.restore(rules);
+        planted::unless(Planted::RulesForgotten, || self.mark_changed());
+    }
+
+    /// Sets the rules as recovery found them.
+    pub(crate) fn restore(&self, rules: Arc<Rules>) {
+        *self.rules.write() = rules;
+    }
+
+    /// The rules are to be written anew.
+    pub(crate) fn mark_changed(&self) {
+        self.changed.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn have_changed(&self) -> bool {
+        self.changed.load(Ordering::Relaxed)
+    }
+
+    /// Their bytes, if they changed; they count as written from now on.
+    pub(crate) fn take_changed(&self) -> Option<Vec<u8>> {
+        self.changed.swap(false, Ordering::Relaxed).then(|| self.get().encode())
+    }
+}
 
 /// A registered rule.
 #[derive(Clone, Debug)]
@@ -21,6 +63,7 @@ pub(crate) struct Rule {
     pub(crate) rule: Arc<IndexRule>,
 }
 
+/// The rules of all owners.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rules(BTreeMap<u32, Rule>);
 
@@ -40,7 +83,7 @@ impl Rules {
         for (owner, rule) in changes {
             match rule {
                 Some(r) => rules.insert(owner.raw(), Rule { number, rule: Arc::new(r.clone()) }),
-                None => planted::instead(Planted::RuleStays, || rules.remove(&owner.raw()), || None),
+                None => at!(RuleStays => None, rules.remove(&owner.raw())),
             };
         }
         Self(rules)

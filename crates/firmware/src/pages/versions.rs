@@ -6,14 +6,16 @@
 //!   a view at 7: smallest `until` above 7 is 9, so b;  at 9: none, so what the mapping has
 //! ```
 //!
-//! Invariants: an install saves the old entry *before* it stores the new one, and readers load the entry
-//! first, *then* look here: so a reader that met a new entry finds the old one. A view opens at the newest
-//! commit under the lock that an install holds, so it is either seen by the install or shows it. Bytes of a
-//! version stay pinned until the last view that needs it closed. A reader asks whether its view is still open
-//! *after* it looked.
+//! Invariants:
 //!
-//! Source: the design, "Read views"; version lists as in HyPer (Neumann et al., SIGMOD 2015), kept in a side
-//! table.
+//! - An installation saves the old entry *before* it stores the new one, and readers load the entry first, *then* look
+//!   here. So a reader that met a new entry finds the old one.
+//! - A view opens at the newest commit under the lock that an installation holds. So the installation sees the view, or the
+//!   view shows the commit.
+//! - The bytes of a version stay pinned until the last view that needs it is closed. A reader asks whether its view is
+//!   still open *after* it looked.
+//!
+//! Source: the design, "Read views"; version lists as in HyPer (Neumann et al., SIGMOD 2015), kept in a side table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,7 +26,7 @@ use lode_program::IndexRule;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::entry::Entry;
-use crate::planted::{self, Planted};
+use crate::planted::at;
 use lode_base::fast::FastMap;
 
 const SHARDS: u64 = 64;
@@ -127,8 +129,7 @@ impl Versions {
     fn open_in(&self, inner: &mut Inner) -> (ViewId, CommitNo) {
         let commit = self.newest.load(Ordering::SeqCst);
         if inner.free_slots.is_empty() {
-            let oldest =
-                planted::instead(Planted::WrongViewClosed, || inner.open.first(), || inner.open.last());
+            let oldest = at!(WrongViewClosed => inner.open.last(), inner.open.first());
             let &(_, oldest) = oldest.expect("all slots are taken");
             self.close_in(inner, ViewId::new(oldest));
         }
@@ -187,7 +188,7 @@ impl Versions {
                 let Some(versions) = shard.get_mut(&lpid) else { return false };
                 let Some(at) = versions.iter().position(|v| v.until == until) else { return false };
                 let since = if at > 0 { versions[at - 1].until } else { 0 };
-                let since = since + u64::from(planted::is(Planted::VersionPurged));
+                let since = at!(VersionPurged => since + 1, since);
                 if before.is_some_and(|b| b >= since) {
                     return true;
                 }
@@ -312,7 +313,8 @@ impl Install<'_> {
         let mut shard = self.versions.shard(lpid).write();
         let last = shard.get_mut(&lpid).and_then(|v| v.last_mut());
         let since = last.as_ref().map_or(0, |v| v.until);
-        if newest_view < since + u64::from(planted::is(Planted::VersionNotSaved)) {
+        let since = at!(VersionNotSaved => since + 1, since);
+        if newest_view < since {
             if let Some(last) = last {
                 last.trimmed = false;
             }
@@ -327,18 +329,22 @@ impl Install<'_> {
 
     /// All is stored: the commit shows. With `pin`, a view is opened at it.
     pub(crate) fn finish(mut self, pin: bool) -> Option<ViewId> {
-        if pin && planted::is(Planted::ViewTooEarly) {
-            let view = self.versions.open_in(&mut self.inner).0;
-            self.versions.newest.store(self.commit, Ordering::SeqCst);
-            return Some(view);
-        }
+        let early = at!(ViewTooEarly => self.open_view(pin), None);
+        self.publish();
+        early.or_else(|| self.open_view(pin))
+    }
+
+    fn open_view(&mut self, pin: bool) -> Option<ViewId> {
+        pin.then(|| self.versions.open_in(&mut self.inner).0)
+    }
+
+    fn publish(&mut self) {
         self.versions.newest.store(self.commit, Ordering::SeqCst);
         while let Some(&(commit, view)) = self.inner.open.first()
             && self.commit - commit > self.versions.commits_max
         {
             self.versions.close_in(&mut self.inner, ViewId::new(view));
         }
-        pin.then(|| self.versions.open_in(&mut self.inner).0)
     }
 }
 

@@ -22,6 +22,7 @@ use lode_command::{
 };
 use lode_program::Program;
 
+use crate::command;
 use crate::compute::ScanRun;
 use crate::core::Core;
 use crate::read::UnitAccess;
@@ -76,7 +77,7 @@ impl DriveQueue {
                 }
             }
             Work::Command(Command::Write(batch)) => return self.writes(tag, at, batch, out),
-            Work::Command(c) => Outcome::Done(self.core.run(c)),
+            Work::Command(c) => Outcome::Done(command::run(&self.core, c)),
             Work::Scan { run, view, total } => return self.scan_unit(tag, at, run, view, total, out),
         };
         out.push(Completion { tag, at, split: Split::default(), outcome });
@@ -84,16 +85,16 @@ impl DriveQueue {
 
     /// Carries out a write, and those that come right after it, up to as many as may be under way.
     fn writes(&mut self, tag: Tag, at: VirtualTime, batch: Batch, out: &mut Vec<Completion>) {
-        let mut begun = vec![(tag, at, self.core.begin(batch))];
-        let most = self.core.identity.in_flight_max as usize;
+        let mut begun = vec![(tag, at, self.core.writer().begin(batch))];
+        let most = self.core.env().identity().in_flight_max as usize;
         while begun.len() < most
             && let Some(Job { work: Work::Command(Command::Write(_)), .. }) = self.jobs.front()
             && let Some(Job { tag, at, work: Work::Command(Command::Write(batch)) }) = self.jobs.pop_front()
         {
-            begun.push((tag, at, self.core.begin(batch)));
+            begun.push((tag, at, self.core.writer().begin(batch)));
         }
         for (tag, at, begun) in begun {
-            let outcome = Outcome::Done(begun.and_then(|b| self.core.end(b)));
+            let outcome = Outcome::Done(begun.and_then(|b| self.core.writer().end(b)));
             out.push(Completion { tag, at, split: Split::default(), outcome });
         }
     }
@@ -114,13 +115,13 @@ impl DriveQueue {
 
     /// A task that begins, where there is something to scan.
     fn scan_of(&self, task: ScanTask) -> Result<ScanRun, CommandError> {
-        self.core.check_content()?;
-        ScanRun::new(task, self.core.options.scan_placement)
+        self.core.env().check_content()?;
+        ScanRun::new(task, self.core.env().options().scan_placement)
     }
 
     /// The next unit of a task, and the rest of it.
     fn unit(&self, mut run: ScanRun, view: ViewId, mut total: ScanCounts) -> (Outcome, Option<Work>) {
-        match run.next_unit(&UnitAccess::new(&self.core, view, run.placement())) {
+        match run.next_unit(&UnitAccess::new(self.core.reader(), view, run.placement())) {
             Ok(Some(unit)) => {
                 total += unit.counts;
                 (Outcome::Unit(unit), Some(Work::Scan { run, view, total }))
@@ -147,7 +148,7 @@ impl Queue for DriveQueue {
         if let Command::Read { pages, .. } = &c
             && pages.len() == 1
         {
-            self.core.prefetch(pages);
+            self.core.reader().prefetch(pages);
         }
         let tag = Tag(self.next_tag);
         self.next_tag += 1;
@@ -161,7 +162,7 @@ impl Queue for DriveQueue {
         until: Until,
         out: &mut Vec<Completion>,
     ) -> Result<(), DeviceError> {
-        if self.core.medium.model().is_some() {
+        if self.core.env().medium().model().is_some() {
             self.complete_timed(at, until, out);
             return Ok(());
         }

@@ -64,6 +64,21 @@ pub(crate) enum Job {
     Metadata { eblock: EblockId, first: u32, bytes: PageBuf },
 }
 
+impl Job {
+    pub(crate) fn eblock(&self) -> EblockId {
+        match self {
+            Self::Data { eblock, .. } | Self::Metadata { eblock, .. } => *eblock,
+        }
+    }
+
+    /// The first WBLOCK of the EBLOCK that is programmed.
+    pub(crate) fn first(&self) -> u32 {
+        match self {
+            Self::Data { first, .. } | Self::Metadata { first, .. } => *first,
+        }
+    }
+}
+
 /// Where pages go: what a system action has to program.
 pub(crate) struct Provision {
     pub(crate) jobs: Vec<Job>,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use lode_base::{EblockId, Geometry};
 
 use crate::codec::{Malformed, Put, Take};
-use crate::planted::{self, Planted};
+use crate::planted::at;
 
 /// Metadata by EBLOCK: a word per page (`metadata.rs`).
 pub(crate) type Words = BTreeMap<EblockId, Vec<u64>>;
@@ -85,15 +85,8 @@ impl Unwritten {
 
     /// The table, if it changed; it counts as written from now on.
     pub(super) fn take_changed(&mut self) -> Option<Vec<u8>> {
-        let all = || encode(&self.words);
-        // The fault leaves the last EBLOCK out.
-        let but_one = || {
-            let words = self.words.iter().rev().skip(1);
-            encode(&words.map(|(e, words)| (*e, words.clone())).collect())
-        };
-        let encoded = self.changed.then(|| planted::instead(Planted::OpenForgotten, all, but_one));
-        self.changed = false;
-        encoded
+        let changed = std::mem::take(&mut self.changed);
+        changed.then(|| at!(OpenForgotten => encode_all_but_one(&self.words), encode(&self.words)))
     }
 
     /// The table is to be written anew.
@@ -117,6 +110,12 @@ pub(crate) fn encode(words: &Words) -> Vec<u8> {
         words.iter().for_each(|w| b.put_u64(*w));
     }
     b
+}
+
+/// The table without its last EBLOCK: the fault `OpenForgotten`.
+fn encode_all_but_one(words: &Words) -> Vec<u8> {
+    let but_one = words.iter().rev().skip(1);
+    encode(&but_one.map(|(e, words)| (*e, words.clone())).collect())
 }
 
 /// The table in these bytes.

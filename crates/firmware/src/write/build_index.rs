@@ -10,16 +10,18 @@
 use lode_base::{ExtentId, OwnerId};
 use lode_command::{CommandError, Reply};
 
+use super::writer::Writer;
 use crate::commit::Action;
-use crate::core::Core;
 use crate::pages::Rule;
+use crate::read::Reader;
 use crate::record::{LoggedWrite, Record};
 
-impl Core {
+impl Writer<'_> {
     /// Makes the missing entries of an owner's pages.
-    pub(crate) fn build_index(&self, owner: OwnerId) -> Result<Reply, CommandError> {
+    pub(crate) fn build_index(self, owner: OwnerId) -> Result<Reply, CommandError> {
+        self.env().check_content()?;
         let owned: Vec<ExtentId> =
-            self.extents.read().all().filter(|(_, o)| *o == owner).map(|(e, _)| e).collect();
+            self.pages().extents().all().filter(|(_, o)| *o == owner).map(|(e, _)| e).collect();
         let mut pages = 0;
         self.rule_of(owner)?;
         for extent in owned {
@@ -36,29 +38,30 @@ impl Core {
         Ok(Reply::Indexed { pages })
     }
 
-    fn rule_of(&self, owner: OwnerId) -> Result<Rule, CommandError> {
-        self.rules.read().get(owner).cloned().ok_or(CommandError::NoIndexRule(owner))
+    fn rule_of(self, owner: OwnerId) -> Result<Rule, CommandError> {
+        self.pages().rules().get().get(owner).cloned().ok_or(CommandError::NoIndexRule(owner))
     }
 
     /// The pages of an extent that got an entry, and whether some are to be looked at again; `None` when the rule was
     /// replaced meanwhile.
     fn build_extent(
-        &self,
+        self,
         owner: OwnerId,
         extent: ExtentId,
         rule: &Rule,
     ) -> Result<Option<(u64, bool)>, CommandError> {
-        self.check_writable()?;
-        let n = extent.raw();
+        let env = self.env();
+        env.check_writable()?;
+        let reader = Reader::new(env, self.pages());
         let mut pages = Vec::new();
-        let _epoch = self.epochs.enter();
-        let Some(map) = self.map.get(&self.medium, &self.epochs, n)? else { return Ok(Some((0, false))) };
-        let index = self.index.get(&self.medium, &self.epochs, n)?;
+        let _epoch = env.epochs().enter();
+        let Some(map) = self.pages().map_page(env, extent)? else { return Ok(Some((0, false))) };
+        let index = self.pages().index_page(env, extent)?;
         let has = |page| index.as_ref().is_some_and(|i| i.get(rule.number, page).is_some());
         for (page, entry) in map.mapped().filter(|(p, e)| e.redo() || !has(*p)) {
             let lpid = extent.page(page);
-            let bytes = self.read_range(lpid, entry, 0..entry.len_bytes() as u32)?;
-            let index = (rule.number, self.entry_made(&rule.rule, lpid, &bytes)?.into_bytes());
+            let bytes = reader.read_range(lpid, entry, 0..entry.len_bytes() as u32)?;
+            let index = (rule.number, self.make_entry(&rule.rule, lpid, &bytes)?.into_bytes());
             pages.push(LoggedWrite { lpid, entry, index: Some(index) });
         }
         if pages.is_empty() {
@@ -67,30 +70,30 @@ impl Core {
         // 32: LPID, mapping entry, rule number, length.
         let record_bytes =
             pages.iter().map(|p| 32 + p.index.as_ref().map_or(0, |i| i.1.len())).sum::<usize>() + 64;
-        self.log_room(record_bytes)?;
-        let pins = self.pin(pages.iter().map(|p| (p.lpid, true)), std::iter::empty())?;
-        let mut w = self.seq.lock();
-        let current = w.staged_rules.get(owner).map(|r| r.number) == Some(rule.number);
-        if let (false, _) | (_, Err(_)) = (current, self.check_writable()) {
-            drop(w);
-            self.unpin(&pins);
-            self.check_writable()?;
+        self.upkeep().log_room(record_bytes)?;
+        let pins = self.pages().pin(env, pages.iter().map(|p| (p.lpid, true)), std::iter::empty())?;
+        let mut state = self.state();
+        let current = state.staged_rules().get(owner).map(|r| r.number) == Some(rule.number);
+        if !current || !env.is_writable() {
+            drop(state);
+            self.pages().unpin(&pins);
+            env.check_writable()?;
             return Ok(None);
         }
         // Pages that were written meanwhile, or moved, keep what they have: a page that was moved is met again.
         let mut moved = false;
         pages.retain_mut(|p| {
-            let now = w.overlay.entry(p.lpid, &pins[&p.lpid.extent()].map);
+            let now = state.staged_entry(p.lpid, pins[&p.lpid.extent()].map());
             moved |= now.is_some_and(|now| !now.same_place(p.entry));
             let same = now.is_some_and(|now| now.same_place(p.entry));
             p.entry = p.entry.without_redo();
             same
         });
-        pages.iter().for_each(|p| w.overlay.set(p.lpid, Some(p.entry)));
-        w.under_way += 1;
-        let action = Action { record: Record::Indexed { pages }, pins, ..Action::default() };
-        let installed = self.carry_out(w, action)?;
-        self.maintain(0);
+        pages.iter().for_each(|p| state.stage_entry(p.lpid, Some(p.entry)));
+        state.begin_action();
+        let action = Action::new(Record::Indexed { pages }).pinned(pins);
+        let installed = self.committer().carry_out(state, action)?;
+        self.upkeep().maintain(0);
         Ok(Some((installed.pages, moved)))
     }
 }
