@@ -29,7 +29,7 @@ const CANCEL: u8 = 3;
 
 /// A frame as the format says, whatever is in it.
 fn frame(kind: u8, number: u64, seen: u64, payload: &[u8]) -> Vec<u8> {
-    let mut b = vec![b'L', b'W', 1, kind];
+    let mut b = vec![b'L', b'W', lode_command::wire::VERSION as u8, kind];
     b.extend((payload.len() as u32).to_le_bytes());
     b.extend(number.to_le_bytes());
     b.extend(seen.to_le_bytes());
