@@ -1,4 +1,4 @@
-//! Why a drive can not be made, opened or kept.
+//! Why a drive cannot be made, opened or kept.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use lode_base::GeometryError;
 use lode_command::CommandError;
 use lode_flash::FlashError;
 
-/// Why a drive can not be made, opened or kept. Each message is one line that names the problem and the
+/// Why a drive cannot be made, opened or kept. Each message is one line that names the problem and the
 /// place.
 #[derive(Debug, thiserror::Error)]
 pub enum FirmwareError {
@@ -73,7 +73,7 @@ pub enum FirmwareError {
         spares: u32,
     },
     /// None of the places that the next log page may go to can be programmed.
-    #[error("{}: the log can not go on: all {candidates} places for page {lsn} failed", path.display())]
+    #[error("{}: the log cannot go on: all {candidates} places for page {lsn} failed", path.display())]
     LogDead {
         /// The image.
         path: PathBuf,

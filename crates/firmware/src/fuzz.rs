@@ -11,15 +11,17 @@ use lode_base::checksum::{crc32c, crc32c_seeded};
 use lode_base::{EblockId, Geometry};
 use lode_flash::Generation;
 
-use crate::checkpoint::{CheckpointRecord, Tables, decode_metadata, encode_metadata};
+use crate::checkpoint::CheckpointRecord;
 use crate::codec::Take;
-use crate::drive_page::{self, DriveKind};
-use crate::index::{IndexPage, Rules};
-use crate::log::{self, Record};
-use crate::map::{Entry, MapPage, Resident};
-use crate::metadata::{self, PageName};
+use crate::entry::Entry;
+use crate::log;
+use crate::own::{OwnKind, Resident, Tables, decode_page, encode_page};
+use crate::pages::{IndexPage, MapPage, Rules};
+use crate::record::Record;
 use crate::session::Sessions;
-use crate::summary::Descriptor;
+use crate::space::{
+    Descriptor, PageName, decode_metadata, decode_unwritten, encode_metadata, encode_unwritten,
+};
 
 /// What the bytes are taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +110,7 @@ pub fn decode_all(kind: Kind, bytes: &[u8]) -> bool {
             let root = Entry::new(g.ppa(EblockId::new(2), 640).expect("a place"), 1000, false);
             same(bytes, |b| Tables::decode(b, root, g).ok(), |(t, generations)| t.encode(&generations))
         }
-        Kind::Open => same(bytes, |b| decode_metadata(b, g).ok(), |m| encode_metadata(&m)),
+        Kind::Open => same(bytes, |b| decode_unwritten(b, g).ok(), |m| encode_unwritten(&m)),
         Kind::Rules => same(bytes, |b| Rules::decode(b).ok(), |r| r.encode()),
         Kind::Sessions => same(bytes, |b| Sessions::decode(b).ok(), |s| s.encode()),
         Kind::Summary => {
@@ -153,11 +155,11 @@ fn same<T>(bytes: &[u8], decode: impl Fn(&[u8]) -> Option<T>, encode: impl Fn(T)
 fn decode_drive_page(bytes: &[u8]) -> bool {
     let mut b = bytes.to_vec();
     let mut understood = false;
-    for kind in DriveKind::ALL {
+    for kind in OwnKind::ALL {
         let number = u64::from(kind.tag());
-        if let Ok(payload) = drive_page::decode(kind, number, &b) {
-            let encoded = drive_page::encode(kind, number, payload);
-            assert_eq!(drive_page::decode(kind, number, &encoded), Ok(payload));
+        if let Ok(payload) = decode_page(kind, number, &b) {
+            let encoded = encode_page(kind, number, payload);
+            assert_eq!(decode_page(kind, number, &encoded), Ok(payload));
             understood = true;
         }
         // The next kind sees the bytes sealed for it.
@@ -178,9 +180,9 @@ fn decode_eblock_metadata(bytes: &[u8]) -> bool {
     let (e, generation) = (EblockId::new(4), Generation::from_raw(9 << 32 | 2));
     // What an older version wrote is written anew as this one does.
     let newest = |b: &&[u8]| b.get(4..6) == Some(&[2, 0][..]);
-    let decode = |b: &[u8]| Some(b).filter(newest).and_then(|b| metadata::decode(b, e, generation).ok());
-    let encode = |words: Vec<u64>| metadata::encode(&g, e, generation, &words).to_vec();
-    let _ = metadata::decode(bytes, e, generation);
+    let decode = |b: &[u8]| Some(b).filter(newest).and_then(|b| decode_metadata(b, e, generation).ok());
+    let encode = |words: Vec<u64>| encode_metadata(&g, e, generation, &words).to_vec();
+    let _ = decode_metadata(bytes, e, generation);
     let raw = same(bytes, decode, encode);
     let mut b = bytes.to_vec();
     b.resize(b.len().max(32), 0);

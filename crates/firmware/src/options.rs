@@ -5,7 +5,7 @@ use std::fmt;
 use lode_base::{CommitNo, Geometry};
 
 use crate::gc::GcPolicy;
-use crate::log::Record;
+use crate::record::Record;
 
 /// Budgets and limits of a drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -260,7 +260,7 @@ pub struct CheckReport {
 /// What a scrub found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScrubReport {
-    /// What can not be read any more, a line each; none when all is well.
+    /// What cannot be read any more, a line each; none when all is well.
     pub lost: Vec<String>,
     /// Pages read and verified, the drive's own included.
     pub pages: u64,

@@ -31,7 +31,7 @@ pub(crate) struct Sessions {
     opening: u32,
     drawn: u64,
     /// Whether the table changed since it was written.
-    pub(crate) changed: bool,
+    changed: bool,
 }
 
 impl Sessions {
@@ -81,9 +81,6 @@ impl Sessions {
 
     /// Whether a batch is the next of its session, counting those that are staged.
     pub(crate) fn check(&self, s: SessionWrite) -> Result<(), CommandError> {
-        if planted::is(Planted::SessionNotChecked) {
-            return Ok(());
-        }
         let p = self.open.get(&s.session.raw()).ok_or(CommandError::NoSuchSession(s.session))?;
         if p.staged.checked_add(1) != Some(s.wsn) {
             return Err(CommandError::WrongSequence { session: s.session, wsn: s.wsn, highest: p.applied });
@@ -94,9 +91,6 @@ impl Sessions {
     /// A batch is staged that is the next of its session.
     pub(crate) fn stage(&mut self, s: SessionWrite) {
         let p = self.open.get_mut(&s.session.raw()).expect("the session is open");
-        if planted::is(Planted::SessionNotChecked) || planted::is(Planted::SessionNotStaged) {
-            return;
-        }
         assert_eq!(s.wsn, p.staged + 1, "batches of a session are staged in order");
         p.staged = s.wsn;
     }
@@ -106,7 +100,7 @@ impl Sessions {
         if let Some(p) = self.open.get_mut(&id.raw()) {
             p.applied = wsn;
             p.staged = p.staged.max(wsn);
-            self.changed |= !planted::is(Planted::SessionsForgotten);
+            planted::unless(Planted::SessionsForgotten, || self.changed = true);
         }
     }
 
@@ -118,6 +112,21 @@ impl Sessions {
     /// All that are open.
     pub(crate) fn all(&self) -> Vec<SessionId> {
         self.open.keys().map(|id| SessionId::new(*id)).collect()
+    }
+
+    /// Whether the table changed since it was written.
+    pub(crate) fn have_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// The table is to be written anew.
+    pub(crate) fn mark_changed(&mut self) {
+        self.changed = true;
+    }
+
+    /// The table, if it changed; it counts as written from now on.
+    pub(crate) fn take_changed(&mut self) -> Option<Vec<u8>> {
+        std::mem::take(&mut self.changed).then(|| self.encode())
     }
 
     pub(crate) fn count(&self) -> u32 {

@@ -9,9 +9,11 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::log::{Commit, LoggedWrite, NUMBER_MAX, Place, Spot};
-use crate::map::{INLINED_BYTES_LIMIT, INLINED_NUMBERS};
-use crate::summary::{State, Stream};
+use crate::entry::{INLINED_BYTES_LIMIT, INLINED_NUMBERS};
+use crate::log::{Candidate, LogPosition, NUMBER_MAX};
+use crate::record::{Commit, LoggedWrite};
+use crate::space::State;
+use crate::stream::Stream;
 
 /// No more memory than 64 times the bytes, and what the structure itself takes.
 fn bounded(kind: Kind, bytes: &[u8]) -> bool {
@@ -127,7 +129,7 @@ fn record() -> impl Strategy<Value = Record> {
     let extent = || (0..1u64 << 38).prop_map(|e| ExtentId::new(e).expect("38 bits"));
     let session = || any::<u64>().prop_map(SessionId::new);
     let owner = || any::<u32>().prop_map(OwnerId::new);
-    let kind = prop::sample::select(DriveKind::ALL.to_vec());
+    let kind = prop::sample::select(OwnKind::ALL.to_vec());
     let rules = vec((owner(), proptest::option::of(rule())), 0..3);
     let parts = (vec(write(), 0..5), vec(lpid(), 0..4), vec(extent(), 0..4), rules, freed());
     let commit = (number(), proptest::option::of((session(), number())), parts).prop_map(
@@ -172,8 +174,9 @@ fn checkpoint() -> impl Strategy<Value = CheckpointRecord> {
     let place = (1..=NUMBER_MAX, any::<u32>(), 0..298u32, 0..256u32, number()).prop_map(
         |(lsn, epoch, e, wblock, raw)| {
             let generation = Generation::from_raw(raw);
-            let spots = [0, 1, 2].map(|i| Spot { eblock: EblockId::new(e + i), generation, wblock });
-            Place { lsn, epoch, spots }
+            let candidates =
+                [0, 1, 2].map(|i| Candidate { eblock: EblockId::new(e + i), generation, wblock });
+            LogPosition { lsn, epoch, candidates }
         },
     );
     let numbers = (any::<bool>(), any::<u32>(), 0..=NUMBER_MAX, 0..=NUMBER_MAX, any::<u64>());
@@ -214,7 +217,7 @@ fn descriptor() -> impl Strategy<Value = Descriptor> {
 fn words() -> impl Strategy<Value = Vec<u64>> {
     let name = prop_oneof![
         lpid().prop_map(PageName::User),
-        (prop::sample::select(DriveKind::ALL.to_vec()), 0..1u64 << 48).prop_map(|(k, n)| PageName::Own(k, n)),
+        (prop::sample::select(OwnKind::ALL.to_vec()), 0..1u64 << 48).prop_map(|(k, n)| PageName::Own(k, n)),
     ];
     vec(name.prop_map(PageName::word), 0..20)
 }
@@ -269,9 +272,9 @@ proptest! {
         root in entry(), changes in changes(),
     ) {
         let mut tables = Tables::default();
-        tables.root = Some(root);
+        tables.replace_root(Some(root));
         for (table, piece, home) in homes {
-            tables.set(crate::checkpoint::TABLES[table], piece, Some(home));
+            tables.set(crate::own::TABLES[table], piece, Some(home));
         }
         let generations: Vec<_> = generations.into_iter().map(|(e, g)| (e, Generation::from_raw(g))).collect();
         let b = tables.encode(&generations);
@@ -285,8 +288,8 @@ proptest! {
         sessions in vec((any::<u64>(), number()), 0..9), summary in vec(descriptor(), 0..9), changes in changes(),
     ) {
         let open: BTreeMap<_, _> = open.into_iter().collect();
-        let b = encode_metadata(&open);
-        prop_assert_eq!(decode_metadata(&b, &geometry()), Ok(open));
+        let b = encode_unwritten(&open);
+        prop_assert_eq!(decode_unwritten(&b, &geometry()), Ok(open));
         check(Kind::Open, b, &changes);
         let with = |all: Rules, (owner, number, rule): &(u32, u64, IndexRule)| {
             all.with(&[(OwnerId::new(*owner), Some(rule.clone()))], *number)
@@ -308,9 +311,9 @@ proptest! {
         payload in vec(any::<u8>(), 0..100), words in words(), blocks in (9..17u32, 1..1u64 << 40),
         changes in changes(),
     ) {
-        check(Kind::DrivePage, drive_page::encode(DriveKind::Rules, 6, &payload), &changes);
+        check(Kind::DrivePage, encode_page(OwnKind::Rules, 6, &payload), &changes);
         let (e, generation) = (EblockId::new(4), Generation::from_raw(9 << 32 | 2));
-        let b = metadata::encode(&geometry(), e, generation, &words);
+        let b = encode_metadata(&geometry(), e, generation, &words);
         check(Kind::Metadata, b[..32 + 8 * words.len()].to_vec(), &changes);
         let mut b = vec![0; 60];
         b[8] = 1;

@@ -18,6 +18,7 @@ use lode_command::{Batch, Command, CommandError, Completion, Outcome, Reply, Sca
 use lode_flash::timing::Model;
 
 use super::{DriveQueue, Job, Work};
+use crate::command;
 use crate::compute::ScanRun;
 
 /// Pages that are looked for one by one where a read is to pass writes by; more wait.
@@ -26,7 +27,7 @@ const PASSED_MAX: usize = 128;
 impl DriveQueue {
     pub(super) fn complete_timed(&mut self, at: VirtualTime, until: Until, out: &mut Vec<Completion>) {
         let core = self.core.clone();
-        let _stepping = core.stepping.lock();
+        let _stepping = core.begin_step();
         self.carry_out();
         match until {
             Until::Ready => while self.answer(at, |end| end <= at, out) {},
@@ -66,7 +67,7 @@ impl DriveQueue {
             return;
         }
         let core = self.core.clone();
-        let model = core.medium.model().expect("the device is modelled");
+        let model = core.env().medium().model().expect("the device is modelled");
         self.check_times(model);
         // Mostly they were submitted in order.
         self.jobs.make_contiguous().sort_by_key(|j| (j.at, j.tag));
@@ -92,7 +93,7 @@ impl DriveQueue {
                 }
                 Work::Command(c) => {
                     model.arrives(at, down_bytes);
-                    let outcome = Outcome::Done(core.run(c));
+                    let outcome = Outcome::Done(command::run(&core, c));
                     self.ends(model, tag, outcome);
                 }
             }
@@ -144,13 +145,13 @@ impl DriveQueue {
         let begin = |at, batch: Batch, down_bytes| {
             model.arrives(at, down_bytes);
             model.think(lookup * (batch.writes.len() + batch.trims.len()) as u64);
-            let begun = core.begin(batch);
+            let begun = core.writer().begin(batch);
             (begun, model.step())
         };
         let mut written = Written::default();
         written.add(&batch);
         let mut under_way = vec![(tag, begin(at, batch, down_bytes))];
-        let most = core.identity.in_flight_max as usize;
+        let most = core.env().identity().in_flight_max as usize;
         while under_way.len() < most
             && let Some(Job { work: Work::Command(next), .. }) = self.jobs.front()
             && written.lets_pass(next)
@@ -164,7 +165,7 @@ impl DriveQueue {
                 }
                 read => {
                     model.arrives(at, bytes);
-                    self.ends(model, tag, Outcome::Done(core.run(read)));
+                    self.ends(model, tag, Outcome::Done(command::run(&core, read)));
                 }
             }
         }
@@ -173,7 +174,7 @@ impl DriveQueue {
         model.resume(together);
         let mut outcomes = Vec::with_capacity(under_way.len());
         for (tag, (begun, own)) in under_way {
-            outcomes.push((tag, own, begun.and_then(|b| core.end(b))));
+            outcomes.push((tag, own, begun.and_then(|b| core.writer().end(b))));
         }
         let durable = model.step();
         for (tag, own, outcome) in outcomes {

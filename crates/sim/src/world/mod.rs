@@ -307,7 +307,7 @@ impl<'a> World<'a> {
                     FaultKind::WriteError,
                 ]);
                 let no_spares = info.spares == 0 && failed > 0;
-                let dead = why.contains("the log can not go on")
+                let dead = why.contains("the log cannot go on")
                     && harm.struck_in_all().into_iter().any(|(k, n)| k == FaultKind::ProgramFails && n >= 3);
                 let damage = harm.hit_data() && is_damage(why);
                 if !(harm.struck(&READ_ONLY) || no_spares || dead || damage) {
