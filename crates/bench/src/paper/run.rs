@@ -128,7 +128,7 @@ mod tests {
         *run.shared(|_| Ok(1u64)).unwrap() += 1;
         assert_eq!(*run.shared(|_| Ok(7u64)).unwrap(), 2);
         assert!(run.shared::<i8>(|_| Err(BenchError::Interrupted)).is_err());
-        assert_eq!(*run.shared(|r| Ok(r.quick())).unwrap(), false);
+        assert!(!*run.shared(|r| Ok(r.quick())).unwrap());
     }
 
     #[test]
