@@ -197,6 +197,8 @@ impl<'a> Appender<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+
     use lode_base::Geometry;
     use lode_command::Align;
 
@@ -232,12 +234,16 @@ mod tests {
             taken.len() as u32
         };
         assert!(released == 4 && matches!(own(), Err(FirmwareError::Full { .. })));
+        let both = &Barrier::new(2);
         std::thread::scope(|s| {
             let reading = reading.take();
             s.spawn(move || {
-                (0..100).for_each(|_| std::thread::yield_now());
+                both.wait();
+                (0..20).for_each(|_| std::thread::yield_now());
                 drop(reading);
             });
+            // The reader is under way: a thread that is yet to start may start too late on a busy machine.
+            both.wait();
             let p = own().unwrap();
             assert!(!p.jobs.is_empty());
         });
