@@ -197,6 +197,8 @@ impl<'a> Appender<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+
     use lode_base::Geometry;
     use lode_command::Align;
 
@@ -232,12 +234,15 @@ mod tests {
             taken.len() as u32
         };
         assert!(released == 4 && matches!(own(), Err(FirmwareError::Full { .. })));
+        let running = Barrier::new(2);
         std::thread::scope(|s| {
-            let reading = reading.take();
+            let (reading, running) = (reading.take(), &running);
             s.spawn(move || {
+                running.wait();
                 (0..100).for_each(|_| std::thread::yield_now());
                 drop(reading);
             });
+            running.wait();
             let p = own().unwrap();
             assert!(!p.jobs.is_empty());
         });
