@@ -1,4 +1,4 @@
-//! Walks every structure of a drive, and says what is wrong.
+//! Check: walks every structure of a drive, and reports what is wrong.
 //!
 //! ```text
 //!   checkpoint slots ─► log ─► tables ─► each mapping page ─► each page: verified, in a used EBLOCK, alone there,
@@ -92,7 +92,7 @@ impl Walk<'_> {
         if !self.core.env().is_writable() {
             return;
         }
-        // What is pending has no page yet.
+        // Pending records have no log page yet.
         let expected = state.log_position().lsn - 1;
         match check_log(m, &record.log, expected) {
             Err(e) => self.problem(e.to_string()),
@@ -144,7 +144,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The written pages of a cache: each decodes, and is what memory has where that did not change since.
+    /// The written pages of a cache: each decodes, and equals the page in memory if that is clean.
     fn resident<T: Resident>(&mut self, cache: &PageCache<T>) {
         for n in cache.at_home_in(|_| true) {
             let Some(home) = cache.home(n) else { continue };
@@ -165,7 +165,7 @@ impl Walk<'_> {
             let map = match pages.map_page(env, extent) {
                 Ok(Some(map)) => map,
                 Ok(None) => continue,
-                // It was told already, when the page was read at its home.
+                // It was reported when the page was read at its home.
                 Err(_) => continue,
             };
             let index = pages.index_page(env, extent).ok().flatten();
@@ -223,14 +223,14 @@ impl Walk<'_> {
         }
     }
 
-    /// The first WBLOCK that is programmed of an open EBLOCK, from `end` on.
+    /// The first programmed WBLOCK of an open EBLOCK from `end` on.
     fn behind(&self, e: EblockId, end: u32) -> Option<u32> {
         let m = self.core.env().medium();
         let programmed = |w: &u32| m.probe(e, *w).is_ok_and(|s| s != WblockState::Empty);
         (end.max(m.next_wblock(e))..m.geometry().wblocks_per_eblock()).find(programmed)
     }
 
-    /// Notes that bytes are needed.
+    /// Notes that the bytes of a page are needed.
     fn place(&mut self, entry: Entry, name: PageName) {
         let g = self.core.env().geometry();
         self.report.pages += 1;
@@ -240,8 +240,8 @@ impl Walk<'_> {
         self.places.entry(e).or_default().push(Piece { from, to: from + entry.cells_bytes(), name });
     }
 
-    /// No two pages overlap, none lies beyond the programmed end, the summary counts what was found, and the metadata of
-    /// each EBLOCK names it.
+    /// No two pages overlap; no page lies beyond the programmed end; the summary counts the bytes that were found; the metadata
+    /// of each EBLOCK names its pages.
     fn space(&mut self, state: &CommitState) {
         let mut problems = Vec::new();
         let mut places = std::mem::take(&mut self.places);

@@ -5,15 +5,15 @@
 //!   | redo | length: 21   | cell address: 42  |       zero: unmapped
 //! ```
 //!
-//! The redo bit says that the page was written without an index entry, which is to be made once its owner has
-//! a rule. Of a page that is inlined in the log, the length is 1, and the address is:
+//! The redo bit says that the page was written without an index entry, which is made once its owner has a rule. The entry
+//! of an inlined page has length 1, and its address is:
 //!
 //! ```text
 //!   41 ...... 28   27 ........... 0
 //!   | length: 14 | number: 28     |
 //! ```
 //!
-//! Source: ELEOS §III-B (8 bytes a page); the widths are Lode's format.
+//! Source: ELEOS §III-B (8 bytes per page); the widths are ours.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ const _: () = assert!(1 << LENGTH_BITS == PAGE_BYTES_LIMIT);
 /// The length field of an inlined page: no page on the medium is that short.
 const INLINED: u64 = 1;
 const NUMBER_BITS: u32 = 28;
-/// Numbers that inlined pages can have.
+/// Inlined pages have numbers below this.
 pub(crate) const INLINED_NUMBERS: u32 = 1 << NUMBER_BITS;
 /// Inlined pages are shorter than this.
 pub(crate) const INLINED_BYTES_LIMIT: usize = 1 << (CELL_BITS - NUMBER_BITS);
@@ -132,7 +132,10 @@ impl Entry {
         self.without_redo() == other.without_redo()
     }
 
-    /// Where a page lies that is not inlined.
+    /// Where the page lies.
+    ///
+    /// # Panics
+    /// When it is inlined.
     pub(crate) fn ppa(self, g: &Geometry) -> Ppa {
         assert!(!self.is_inlined(), "an inlined page lies in no EBLOCK");
         g.ppa_from_cell(self.cell()).expect("entries are checked when they are read")

@@ -22,9 +22,9 @@
 //!   11 checkpointed:   LSN 8
 //! ```
 //!
-//! Records hold after-images, and what they free summed by EBLOCK, so that replay asks nothing of what was there before.
+//! A record holds after-images, and the bytes that it frees, summed by EBLOCK. So replay does not ask what was there before.
 //!
-//! Source: ELEOS §IV-C, §VIII-C. We differ: one record an action, which is also its commit.
+//! Source: ELEOS §IV-C, §VIII-C. We differ: one record per action, which is also its commit.
 
 use lode_base::{EblockId, ExtentId, Geometry, Lpid, OwnerId, PageBuf, SessionId};
 use lode_flash::Generation;
@@ -36,10 +36,10 @@ use crate::own::OwnKind;
 use crate::planted::at;
 use crate::stream::Stream;
 
-/// An index entry, behind the number of the rule that it was made by.
+/// The number of an index rule, and an index entry that was made by it.
 pub(crate) type LoggedIndex = (u64, Box<[u8]>);
 
-/// A written page, or one that got an index entry.
+/// A page that was written, or that got an index entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LoggedWrite {
     pub(crate) lpid: Lpid,
@@ -51,13 +51,13 @@ pub(crate) struct LoggedWrite {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Commit {
     pub(crate) number: u64,
-    /// The session that it belongs to, and its number there.
+    /// Its session, and its WSN there.
     pub(crate) session: Option<(SessionId, u64)>,
     pub(crate) writes: Vec<LoggedWrite>,
     pub(crate) trims: Vec<Lpid>,
     pub(crate) releases: Vec<ExtentId>,
     pub(crate) rules: Vec<(OwnerId, Option<IndexRule>)>,
-    /// Bytes that are not needed any more, by EBLOCK.
+    /// Bytes that it frees, by EBLOCK.
     pub(crate) freed: Vec<(EblockId, u32)>,
     /// The pages of the writes that are inlined, in their order.
     pub(crate) inlined: Vec<PageBuf>,
@@ -91,7 +91,7 @@ pub(crate) enum Record {
         eblock: EblockId,
     },
     Commit(Commit),
-    /// Index entries of pages that were written without.
+    /// Index entries of pages that were written without one.
     Indexed {
         pages: Vec<LoggedWrite>,
     },
@@ -100,7 +100,7 @@ pub(crate) enum Record {
         pages: Vec<(Lpid, Entry)>,
         freed: Vec<(EblockId, u32)>,
     },
-    /// Pages of the drive's own were written, which say what holds after LSN `as_of`.
+    /// Own pages were written; they have all that is installed up to LSN `as_of`.
     Flushed {
         as_of: u64,
         pages: Vec<(OwnKind, u64, Option<Entry>)>,
@@ -112,7 +112,7 @@ pub(crate) enum Record {
     SessionClosed {
         session: SessionId,
     },
-    /// A checkpoint became durable from which replay begins at page `lsn`.
+    /// A checkpoint became durable; replay from it begins at log page `lsn`.
     Checkpointed {
         lsn: u64,
     },
@@ -130,7 +130,7 @@ fn put_freed(b: &mut Vec<u8>, freed: &[(EblockId, u32)]) {
     });
 }
 
-/// Takes the body of a record; nothing that lies beyond the medium gets through.
+/// Decodes the body of a record. It refuses whatever lies beyond the medium.
 struct Body<'a> {
     take: Take<'a>,
     geometry: &'a Geometry,

@@ -1,9 +1,9 @@
-//! Scrubbing: reads all that counts, mends what has a second copy, and moves what is hard to read while it can be read.
+//! Scrub: reads all that counts, repairs what has a second copy, and moves what is hard to read while it can be read.
 //!
 //! ```text
 //!   checkpoint slots, log ── one copy is damaged ─► a checkpoint: both are written anew, and the log begins after it
 //!   own pages ── damaged, but in memory ─► written anew          pages ── hard to read ─► their EBLOCK is emptied
-//!   pages that cannot be read: told, each by its name; nothing else suffers
+//!   pages that cannot be read: reported, each by its name; no other page suffers
 //! ```
 //!
 //! Batches and reads go on meanwhile. Source: the design ("redundancy where it is cheap").
@@ -21,7 +21,7 @@ use crate::pages::Pages;
 use crate::planted::{self, Planted};
 use crate::{FirmwareError, ScrubReport};
 
-/// Reads all that counts, and mends what can be mended.
+/// Scrubs the drive.
 pub(crate) fn scrub(core: &Core) -> Result<ScrubReport, FirmwareError> {
     Scrub { core }.run()
 }
@@ -65,7 +65,7 @@ impl<'a> Scrub<'a> {
         Ok(report)
     }
 
-    /// The checkpoint slots and the log: what is damaged in one copy is written anew by a checkpoint.
+    /// The checkpoint slots and the log: if a copy is damaged, a checkpoint writes both again.
     fn records(self, report: &mut ScrubReport) -> Result<(), FirmwareError> {
         let _background = self.core.upkeep().lock();
         let slots = self.medium().read_checkpoint_records()?;
@@ -87,7 +87,7 @@ impl<'a> Scrub<'a> {
         Ok(())
     }
 
-    /// Pages of the log that are whole in their second copy only.
+    /// How many log pages are whole in their second copy only.
     fn log_health(self) -> Result<u64, FirmwareError> {
         let Some(last) = self.core.checkpointer().checkpoints().last() else { return Ok(0) };
         let written = self.core.state().log_position().lsn - 1;
@@ -99,7 +99,7 @@ impl<'a> Scrub<'a> {
         Ok(end.repaired)
     }
 
-    /// The written pages of a cache: one that cannot be read is written anew where memory has it.
+    /// The written pages of a cache: one that cannot be read is written again if it is in memory.
     fn cache<T: Resident>(self, cache: &PageCache<T>, report: &mut ScrubReport) -> Result<(), FirmwareError> {
         for n in cache.at_home_in(|_| true) {
             let _epoch = self.env().epochs().enter();
@@ -117,7 +117,7 @@ impl<'a> Scrub<'a> {
         Ok(())
     }
 
-    /// The tables are in memory whole: a piece that cannot be read is written anew.
+    /// All tables are in memory: a piece that cannot be read is written again.
     fn tables(self, report: &mut ScrubReport) {
         let pieces: Vec<(OwnKind, usize, Entry)> = {
             let state = self.core.state();
@@ -144,11 +144,11 @@ impl<'a> Scrub<'a> {
 
     fn extent(self, extent: ExtentId, report: &mut ScrubReport) {
         let map = || self.pages().map_page(self.env(), extent).ok().flatten();
-        // One that cannot be read was told already.
+        // A mapping page that cannot be read was reported already.
         let mapped: Vec<u16> = map().map_or_else(Vec::new, |m| m.mapped().map(|(page, _)| page).collect());
         for page in mapped {
             let _epoch = self.env().epochs().enter();
-            // The mapping page may have left memory since, and what was loaded anew changed.
+            // The mapping page may have been evicted since, and a newer copy of it changed.
             let Some(entry) = map().and_then(|m| m.load(page)) else { continue };
             let lpid = extent.page(page);
             report.pages += 1;

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!   open ─► highest 0 ── batch with highest + 1 ─► staged ── its record is durable ─► applied
-//!           any other number: not applied, and the highest applied is told
+//!           any other number: refused, and the error names the highest applied
 //!
 //!   on the medium: | count 4 | session 8, highest 8 | ...
 //! ```
 //!
-//! Invariants: batches of a session take effect in the order of their numbers, each once; what was told to be applied
-//! is durable. A number that was staged and failed is open again. Source: ELEOS §III-A2, §VIII.
+//! Invariants: batches of a session take effect in the order of their numbers, each once. A number that is reported as
+//! applied is durable. The number of a batch that was staged and failed may come again.
+//!
+//! Source: ELEOS §III-A2, §VIII.
 
 use std::collections::BTreeMap;
 
@@ -35,8 +37,8 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// Draws the number of a new session: spread over 64 bits (SplitMix64), and not open. `salt` is the image's and this
-    /// opening's own.
+    /// Draws the number of a new session: spread over 64 bits (SplitMix64), and not in use. `salt` differs between images,
+    /// and between openings of an image.
     pub(crate) fn draw(&mut self, salt: u64, max: u32) -> Result<SessionId, CommandError> {
         if self.open.len() as u64 + u64::from(self.opening) >= u64::from(max) {
             return Err(CommandError::TooManySessions(max));
@@ -95,7 +97,7 @@ impl Sessions {
         p.staged = s.wsn;
     }
 
-    /// A staged batch is durable, or replayed.
+    /// A staged batch is durable, or was replayed.
     pub(crate) fn apply(&mut self, id: SessionId, wsn: u64) {
         if let Some(p) = self.open.get_mut(&id.raw()) {
             p.applied = wsn;
@@ -109,7 +111,7 @@ impl Sessions {
         self.open.values_mut().for_each(|p| p.staged = p.applied);
     }
 
-    /// All that are open.
+    /// All open sessions.
     pub(crate) fn all(&self) -> Vec<SessionId> {
         self.open.keys().map(|id| SessionId::new(*id)).collect()
     }

@@ -234,16 +234,15 @@ mod tests {
             taken.len() as u32
         };
         assert!(released == 4 && matches!(own(), Err(FirmwareError::Full { .. })));
-        let both = &Barrier::new(2);
+        let running = Barrier::new(2);
         std::thread::scope(|s| {
-            let reading = reading.take();
+            let (reading, running) = (reading.take(), &running);
             s.spawn(move || {
-                both.wait();
-                (0..20).for_each(|_| std::thread::yield_now());
+                running.wait();
+                (0..100).for_each(|_| std::thread::yield_now());
                 drop(reading);
             });
-            // The reader is under way: a thread that is yet to start may start too late on a busy machine.
-            both.wait();
+            running.wait();
             let p = own().unwrap();
             assert!(!p.jobs.is_empty());
         });

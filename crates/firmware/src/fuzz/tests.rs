@@ -16,7 +16,7 @@ use crate::space::State;
 use crate::stream::Stream;
 
 /// No more memory than 64 times the bytes, and what the structure itself takes.
-fn bounded(kind: Kind, bytes: &[u8]) -> bool {
+fn bounded(kind: Structure, bytes: &[u8]) -> bool {
     let mut understood = false;
     let used = allocation_counter::measure(|| understood = decode_all(kind, bytes));
     let limit = 64 * bytes.len() as u64 + (160 << 10);
@@ -223,7 +223,7 @@ fn words() -> impl Strategy<Value = Vec<u64>> {
 }
 
 /// The bytes, and then those bytes changed.
-fn check(kind: Kind, good: Vec<u8>, changes: &[Change]) {
+fn check(kind: Structure, good: Vec<u8>, changes: &[Change]) {
     assert!(bounded(kind, &good), "a valid {kind:?}");
     bounded(kind, &changed(good, changes));
 }
@@ -235,7 +235,7 @@ proptest! {
     fn log_records(records in vec(record(), 0..6), changes in changes()) {
         let b = group(&records);
         prop_assert_eq!(Record::decode_all(&b, &geometry()), Ok(records));
-        check(Kind::LogRecords, b, &changes);
+        check(Structure::LogRecords, b, &changes);
     }
 
     #[test]
@@ -244,7 +244,7 @@ proptest! {
         let b = group(&[r]);
         let body = changed(b[5..].to_vec(), &changes);
         let len = (body.len() as u32).to_le_bytes();
-        bounded(Kind::LogRecords, &[&b[..1], &len, &body].concat());
+        bounded(Structure::LogRecords, &[&b[..1], &len, &body].concat());
     }
 
     #[test]
@@ -255,14 +255,14 @@ proptest! {
         b[36..40].copy_from_slice(&(payload.len() as u32).to_le_bytes());
         b[88] = 1;
         b.extend(payload);
-        check(Kind::LogPage, b, &changes);
+        check(Structure::LogPage, b, &changes);
     }
 
     #[test]
     fn checkpoints(r in checkpoint(), changes in changes()) {
         let b = r.encode();
         prop_assert!(CheckpointRecord::decode(&b, &geometry()).is_ok_and(|d| d == r));
-        check(Kind::Checkpoint, b, &changes);
+        check(Structure::Checkpoint, b, &changes);
     }
 
     #[test]
@@ -279,7 +279,7 @@ proptest! {
         let generations: Vec<_> = generations.into_iter().map(|(e, g)| (e, Generation::from_raw(g))).collect();
         let b = tables.encode(&generations);
         prop_assert_eq!(Tables::decode(&b, root, &geometry()), Ok((tables, generations)));
-        check(Kind::Root, b, &changes);
+        check(Structure::Root, b, &changes);
     }
 
     #[test]
@@ -290,20 +290,20 @@ proptest! {
         let open: BTreeMap<_, _> = open.into_iter().collect();
         let b = encode_unwritten(&open);
         prop_assert_eq!(decode_unwritten(&b, &geometry()), Ok(open));
-        check(Kind::Open, b, &changes);
+        check(Structure::Open, b, &changes);
         let with = |all: Rules, (owner, number, rule): &(u32, u64, IndexRule)| {
             all.with(&[(OwnerId::new(*owner), Some(rule.clone()))], *number)
         };
-        check(Kind::Rules, rules.iter().fold(Rules::default(), with).encode(), &changes);
+        check(Structure::Rules, rules.iter().fold(Rules::default(), with).encode(), &changes);
         let mut table = Sessions::default();
         for (id, wsn) in sessions {
             table.restore_open(SessionId::new(id));
             table.apply(SessionId::new(id), wsn);
         }
-        check(Kind::Sessions, table.encode(), &changes);
+        check(Structure::Sessions, table.encode(), &changes);
         let mut b = Vec::new();
         summary.iter().for_each(|d| d.encode(&mut b));
-        check(Kind::Summary, b, &changes);
+        check(Structure::Summary, b, &changes);
     }
 
     #[test]
@@ -311,16 +311,16 @@ proptest! {
         payload in vec(any::<u8>(), 0..100), words in words(), blocks in (9..17u32, 1..1u64 << 40),
         changes in changes(),
     ) {
-        check(Kind::DrivePage, encode_page(OwnKind::Rules, 6, &payload), &changes);
+        check(Structure::DrivePage, encode_page(OwnKind::Rules, 6, &payload), &changes);
         let (e, generation) = (EblockId::new(4), Generation::from_raw(9 << 32 | 2));
         let b = encode_metadata(&geometry(), e, generation, &words);
-        check(Kind::Metadata, b[..32 + 8 * words.len()].to_vec(), &changes);
+        check(Structure::Metadata, b[..32 + 8 * words.len()].to_vec(), &changes);
         let mut b = vec![0; 60];
         b[8] = 1;
         b[12..16].copy_from_slice(&(1u32 << blocks.0).to_le_bytes());
         b[16..24].copy_from_slice(&blocks.1.to_le_bytes());
-        bounded(Kind::BlockHeader, &b);
-        bounded(Kind::BlockHeader, &changed(b, &changes));
+        bounded(Structure::BlockHeader, &b);
+        bounded(Structure::BlockHeader, &changed(b, &changes));
     }
 
     #[test]
@@ -330,15 +330,15 @@ proptest! {
     ) {
         let map = MapPage::vacant();
         entries.iter().for_each(|(page, e)| map.store(*page, Some(*e)));
-        check(Kind::MapPage, map.encode(), &changes);
+        check(Structure::MapPage, map.encode(), &changes);
         let index = IndexPage::vacant();
         indexed.iter().for_each(|(page, bytes)| index.set(7, *page, bytes));
-        check(Kind::IndexPage, index.encode(), &changes);
+        check(Structure::IndexPage, index.encode(), &changes);
     }
 
     #[test]
     fn any_bytes(bytes in vec(any::<u8>(), 0..300)) {
-        for kind in Kind::ALL {
+        for kind in Structure::ALL {
             bounded(kind, &bytes);
         }
     }

@@ -1,4 +1,4 @@
-//! The power-protected buffer: the records that are pending, as the medium keeps them.
+//! The format of the power-protected buffer: the pending records, as the medium keeps them.
 //!
 //! ```text
 //!   | magic 4 | CRC-32C of the rest 4 | LSN 8 | records |      the LSN is that of the log page that will have them

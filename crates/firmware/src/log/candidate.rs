@@ -5,9 +5,9 @@
 //!   position   | LSN 8 | opening 4 | candidate | candidate | candidate |     page `lsn` lies at the first that holds it
 //! ```
 //!
-//! A candidate may hold a page with the right LSN and of the right generation that is still not of this log. After a power
-//! cut that lost a page, the pages behind it may be there, and the log went on from the lost one in the same EBLOCK. So a
-//! position names the opening of the medium that wrote the page before; pages of an older opening do not count.
+//! A candidate may hold a page that has the right LSN and generation, and yet is not part of this log. A power cut may lose a
+//! log page and keep the pages behind it; the log then goes on from the lost page, in the same EBLOCK. So a position names
+//! the opening of the medium that wrote the page before. Pages of an older opening do not count.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use lode_flash::Generation;
 
 use crate::codec::{Malformed, Put, Take};
 
-/// The highest LSN, commit or clock that an image may hold: more than are ever reached, so that there is always a next.
+/// The highest LSN, commit or clock that an image may hold. No drive gets there, so there is always a next.
 pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 /// Candidates for each page.
 pub(crate) const CANDIDATES: usize = 3;
@@ -29,12 +29,12 @@ pub(crate) struct Candidate {
     pub(crate) wblock: u32,
 }
 
-/// A position in the log: all that is needed to go on, or to read from there.
+/// A position in the log: all that is needed to write or read from there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LogPosition {
-    /// The LSN of the page that comes here.
+    /// The LSN of the page at this position.
     pub(crate) lsn: u64,
-    /// The opening of the medium that wrote the page before: no older one wrote this page.
+    /// The opening of the medium that wrote the page before. This page is of the same opening, or of a later one.
     pub(crate) epoch: u32,
     pub(crate) candidates: [Candidate; CANDIDATES],
 }

@@ -1,4 +1,4 @@
-//! A log page: one WBLOCK, its tag inside; the same again in the next WBLOCK where the log is kept twice.
+//! The format of a log page: one WBLOCK, with its tag inside. A log in two copies has it again in the next WBLOCK.
 //!
 //! ```text
 //!   0   magic "LLOG"     4
@@ -8,9 +8,9 @@
 //!   8   generation       8   of this EBLOCK
 //!   16  LSN              8   counts log pages from 1
 //!   24  durable LSN      8   known durable when this page was written
-//!   32  opening          4   of the medium, that wrote it
+//!   32  opening          4   the opening of the medium that wrote it
 //!   36  payload bytes    4
-//!   40  next             48  three candidates of 16: where the page after may lie
+//!   40  next             48  three candidates of 16 for the next page
 //!   88  copies           1   1 or 2
 //!   89  zero             3
 //!   92  CRC-32C          4   of the whole WBLOCK without these 4 bytes, seeded with its address
@@ -76,7 +76,10 @@ impl LogPage {
         page[CRC_AT..PAYLOAD_AT].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// The page and its payload; `None` when this is no whole log page. `Err` is the version of a newer one.
+    /// The page and its payload; `None` if these bytes are no whole log page.
+    ///
+    /// # Errors
+    /// The version of a page that a newer Lode wrote.
     pub(super) fn decode(at: Ppa, page: &[u8]) -> Result<Option<(Self, &[u8])>, u16> {
         if page.len() < PAYLOAD_AT || page[..4] != MAGIC {
             return Ok(None);
@@ -111,7 +114,7 @@ impl LogPage {
     }
 }
 
-/// Whether `page`, which lies at `at`, is a log page; with `seal`, once its magic and checksum are made right.
+/// Whether `page` is a log page at `at`; with `seal`, its magic and checksum are corrected first.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn decodes(at: Ppa, page: &mut [u8], seal: bool) -> bool {
     if seal && page.len() >= PAYLOAD_AT {

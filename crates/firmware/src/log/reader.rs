@@ -1,13 +1,13 @@
 //! Reads the log from a position to its end, and tells an end from damage.
 //!
 //! ```text
-//!   [7 first][8 last][9 first, last][10 first][11 first, last][ page 12 at none of its three places ]
+//!   [7 first][8 last][9 first, last][10 first][11 first, last][ no candidate holds page 12 ]
 //!   groups:  7-8, 9                 10: half a group, given up for want of space        11
 //! ```
 //!
-//! The log ends at the first page that is at none of the places where it may be. If a page beyond says that the missing
-//! one was durable, it is no end but damage, and so an error: what was acknowledged is never dropped silently. Of
-//! several copies the first that is whole counts.
+//! The log ends at the first page that none of its candidates holds. If a later page says that the missing page was
+//! durable, that is damage, and an error: acknowledged batches are never dropped silently. Of several copies of a page the
+//! first whole one counts.
 //!
 //! Source: ELEOS §VIII-A, §VIII-C.
 
@@ -26,41 +26,41 @@ use crate::record::Record;
 
 /// Bytes that are read at a time.
 const WINDOW_BYTES: u32 = 256 << 10;
-/// Times that a page is read before it counts as damaged: as often as pages with tags.
+/// How often a page is read before it counts as damaged: as often as pages with tags.
 const READS_MAX: u32 = 1 + lode_flash::READ_RETRIES;
-/// Bytes without a page after which nothing more is looked for: more than one program writes.
+/// Bytes without a log page after which the search ends: more than one program writes.
 const GAP_BYTES_MAX: u32 = 2 << 20;
 
-/// The records of the system actions that went to the log together.
+/// A log group that was read.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
-    /// LSN of its last page.
+    /// The LSN of its last page.
     pub(crate) lsn: u64,
     /// Where its first page lies.
     pub(crate) position: LogPosition,
     pub(crate) records: Vec<Record>,
 }
 
-/// What was found of the log.
+/// Where the log ends, and what was read of it.
 #[derive(Debug)]
 pub(crate) struct LogEnd {
     /// Where page `lsn + 1` would go.
     pub(crate) position: LogPosition,
-    /// The last page; the last before the group that the visitor refused.
+    /// The last page that counts: if the visitor refused a group, the last page before that group.
     pub(crate) lsn: u64,
-    /// The last LSN that a page says was durable.
+    /// The highest LSN that a page says was durable.
     pub(crate) durable: u64,
-    /// EBLOCKs that pages were found in, and those of the places where the log would go on: each once.
+    /// EBLOCKs that hold pages of the log, and those of the candidates for the next page: each once.
     pub(crate) eblocks: Vec<EblockId>,
     pub(crate) pages: u64,
-    /// Pages of which the first copy was not whole.
+    /// Pages whose first copy was damaged.
     pub(crate) repaired: u64,
     trail: Trail,
 }
 
 type Visit<'a> = &'a mut dyn FnMut(Group, bool) -> Result<ControlFlow<()>, FirmwareError>;
 
-/// How many of the last groups count, of which no page says that they were durable.
+/// Answers how many of the last groups count, which no page says were durable.
 type Judge<'a> = &'a mut dyn FnMut(&[Group]) -> Result<usize, FirmwareError>;
 
 impl LogEnd {
@@ -68,7 +68,7 @@ impl LogEnd {
         &self.trail
     }
 
-    /// Shows a group. When the visitor refuses it, the log ends before it.
+    /// Shows a group to the visitor. If the visitor refuses it, the log ends before it.
     fn refuses(&mut self, group: Group, visit: Visit<'_>) -> Result<bool, FirmwareError> {
         let (durable, position) = (group.lsn <= self.durable, group.position);
         let refused = visit(group, durable)?.is_break();
@@ -91,14 +91,14 @@ impl LogEnd {
     }
 }
 
-/// Reads log pages, ahead where they follow each other.
+/// Reads log pages, with read-ahead.
 pub(super) struct Pages<'a> {
     medium: &'a dyn LogMedium,
-    /// The WBLOCKs of an EBLOCK from one on, as last read.
+    /// The bytes read last: an EBLOCK, the first WBLOCK, and the bytes from there on.
     window: Option<(EblockId, u32, PageBuf)>,
 }
 
-/// A page, and where it was found.
+/// A log page, and where it was found.
 struct Found {
     page: LogPage,
     payload: PageBuf,
@@ -110,7 +110,7 @@ impl<'a> Pages<'a> {
         Self { medium, window: None }
     }
 
-    /// Whether a candidate holds page `lsn` of this opening, in any copy. What cannot be read is not held.
+    /// Whether a candidate holds page `lsn` of this opening, in any copy. A page that cannot be read is not held.
     pub(super) fn holds(&mut self, candidate: Candidate, lsn: u64) -> bool {
         (0..READS_MAX).any(|reads| {
             if reads > 0 {
@@ -120,7 +120,7 @@ impl<'a> Pages<'a> {
         })
     }
 
-    /// Page `lsn`, of this opening or a later one than `epoch`, at a candidate: its first copy that is whole.
+    /// Page `lsn` at a candidate, of opening `epoch` or a later one: its first whole copy.
     fn copy_at(
         &mut self,
         candidate: Candidate,
@@ -140,7 +140,7 @@ impl<'a> Pages<'a> {
         Ok(None)
     }
 
-    /// Whether the first copy of a page, of which another was found, is not whole: that it is not is not believed at once.
+    /// Whether the first copy of a page is damaged, of which another copy was found. The first copy is read several times.
     fn first_is_bad(&mut self, candidate: Candidate, lsn: u64) -> Result<bool, FirmwareError> {
         for _ in 1..READS_MAX {
             self.window = None;
@@ -154,7 +154,7 @@ impl<'a> Pages<'a> {
         Ok(true)
     }
 
-    /// The page of a position: at the first of its candidates that holds it. That none does is not believed at once.
+    /// The page of a position, at the first candidate that holds it. The candidates are read several times before none does.
     fn find(&mut self, position: &LogPosition) -> Result<Option<Found>, FirmwareError> {
         for _ in 0..READS_MAX {
             for candidate in position.candidates {
@@ -167,7 +167,7 @@ impl<'a> Pages<'a> {
         Ok(None)
     }
 
-    /// Whatever log page a WBLOCK holds. Bytes that are one in part are read again.
+    /// The log page that a WBLOCK holds, whichever it is. Bytes with the magic of a log page that do not verify are read again.
     fn get(&mut self, candidate: Candidate) -> Result<Option<(LogPage, PageBuf)>, FirmwareError> {
         let g = *self.medium.geometry();
         let at =
@@ -226,14 +226,17 @@ impl<'a> Pages<'a> {
     }
 }
 
-/// Reads all whole groups from `start`, which begins one, and shows them to `visit` in order, each with whether it is
-/// known durable: some later page says so, which need not be the next one where groups were not forced. Keeps the groups
-/// in memory of which no page up to there says so, and the bytes of the next; of those of which none at all does, `judge` says
-/// how many count, and the log ends behind them. Where `visit` breaks, it ends before the group that it was shown.
+/// Reads all whole groups from `start` on, where a group begins, and shows them to `visit` in order, each with whether it is
+/// known durable.
+///
+/// A group is known durable if some later page says so. That need not be the next page, since unforced groups are not
+/// synced. Memory holds the groups that no page read so far says were durable. At the end `judge` is shown those that no
+/// page at all says were durable; it answers how many of them count, and the log ends behind these. If `visit` breaks, the
+/// log ends before the group that was shown.
 ///
 /// # Errors
-/// [`FirmwareError::Damaged`] when a page is missing that was durable, or records are malformed; what `judge` and `visit` answer;
-/// others of the medium.
+/// [`FirmwareError::Damaged`] when a page is missing that was durable, or records are malformed; the errors of `judge` and
+/// `visit`; others of the medium.
 pub(crate) fn read_log_judged(
     medium: &dyn LogMedium,
     start: &LogPosition,

@@ -1,12 +1,12 @@
-//! The way that the log took: which EBLOCKs its pages lie in, and where its groups begin.
+//! The trail of the log: which EBLOCKs its pages lie in, and where its groups begin.
 //!
 //! ```text
 //!   stretch: pages 5..9 from WBLOCK 3 of EBLOCK a │ 9..40 from 0 of b │ 40..40: c, in which the first program failed
 //!   starts:  5, 6, 8, 12, 13, ...
 //! ```
 //!
-//! Invariants: stretches are in the order of their pages and leave none out; an EBLOCK goes once nothing that is kept
-//! lies in it and no page may still go there.
+//! Invariants: stretches are in the order of their pages and leave no page out. An EBLOCK is let go once no page that is kept
+//! lies in it, and no later page may go there.
 
 use std::collections::VecDeque;
 
@@ -17,12 +17,12 @@ use super::candidate::{CANDIDATES, Candidate, LogPosition};
 /// Pages that follow each other in one EBLOCK.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stretch {
-    /// Where the first lies.
+    /// Where the first page lies.
     pub(super) candidate: Candidate,
     pub(super) first: u64,
     /// The page after the last.
     pub(super) end: u64,
-    /// Of each page.
+    /// Copies of each page.
     pub(super) copies: u32,
     /// The opening of the medium that wrote them.
     pub(super) epoch: u32,
@@ -44,7 +44,7 @@ pub(super) struct Trail {
 }
 
 impl Trail {
-    /// Pages were written, or found: those after the last.
+    /// Adds pages that follow the last one.
     pub(super) fn add(&mut self, new: Stretch) {
         if let Some(s) = self.stretches.back_mut()
             && (s.copies, s.epoch, s.end) == (new.copies, new.epoch, new.first)
@@ -56,7 +56,7 @@ impl Trail {
         }
     }
 
-    /// No page `lsn` lies in this EBLOCK, nor will one.
+    /// Page `lsn` was not written to this EBLOCK, and no later page will be.
     pub(super) fn pass_over(&mut self, candidate: Candidate, lsn: u64) {
         if !self.stretches.iter().any(|s| s.candidate.eblock == candidate.eblock) {
             let next = [candidate; CANDIDATES - 1];

@@ -1,13 +1,13 @@
 //! Appends groups of records to the log.
 //!
 //! ```text
-//!   candidates:  [ a, WBLOCK 7 ][ b, 0 ][ c, 0 ][ d, 0 ]...      the first three are named by the page before;
-//!                  └ programs fail ─► next    └ spare, erased      the rest is kept for a group that needs them
+//!   candidates:  [ a, WBLOCK 7 ][ b, 0 ][ c, 0 ][ d, 0 ]...      the page before names the first three;
+//!                  └ a program fails ─► next  └ spare, erased      a long group needs more
 //! ```
 //!
-//! Invariants: the LSN goes up by one a page; an EBLOCK is erased before a page that names it is written; where a
-//! program fails, the log goes on from the first page that the medium does not hold, at the next candidate; a group is
-//! durable only once the medium was synced after it was appended.
+//! Invariants: the LSN goes up by one per page. An EBLOCK is erased before a page that names it is written. After a failed
+//! program the log goes on from the first page that the medium does not hold, at the next candidate. A group is durable
+//! only once the medium was synced after it was appended.
 //!
 //! Source: ELEOS §VIII-A (three candidates, then writing stops).
 
@@ -28,15 +28,15 @@ use crate::planted::at;
 /// Bytes that are programmed at a time.
 const PROGRAM_BYTES: u32 = 1 << 20;
 
-/// Where the log gets EBLOCKs from: erased ones, as long as there are any.
+/// Gives the log an erased EBLOCK, or none if no EBLOCK is free.
 pub(crate) type NextEblock<'a> = &'a mut dyn FnMut() -> Result<Option<(EblockId, Generation)>, FirmwareError>;
 
 pub(crate) struct LogWriter {
-    /// The next page.
+    /// The LSN of the next page.
     lsn: u64,
     /// The opening of the medium that wrote the page before.
     epoch: u32,
-    /// Where it may go, in order: at least three. The first may lie within its EBLOCK; the others are its start.
+    /// Where it may go, in order: at least three. The first may lie within its EBLOCK; the others begin theirs.
     candidates: VecDeque<Candidate>,
     /// How many of them failed.
     dead: usize,
@@ -44,9 +44,9 @@ pub(crate) struct LogWriter {
     /// The last LSN known durable.
     durable: u64,
     trail: Trail,
-    /// EBLOCKs in which a program failed, until they are asked for.
+    /// EBLOCKs in which a program failed since the last call of [`LogWriter::take_failed`].
     failed: Vec<EblockId>,
-    /// What a program left of its WBLOCKs where it found the file system full: of which nothing is needed.
+    /// WBLOCKs that a program left unused when the file system was full.
     left: Option<Left>,
     /// Records that are durable in the power-protected buffer, and will be the next page.
     pending: Vec<u8>,
@@ -75,8 +75,8 @@ struct Fit {
 }
 
 impl LogWriter {
-    /// A log that goes on at `position`, each page `copies` times; what lies before it is durable. The medium knows the
-    /// generations of the candidates, and that nothing was programmed there.
+    /// A log that goes on at `position`, with each page in `copies`. All before it is durable. The medium knows the generations
+    /// of the candidates, and that nothing was programmed there.
     pub(crate) fn new(position: LogPosition, copies: u32) -> Self {
         assert!((1..=COPIES_MAX).contains(&copies), "{copies} copies of a log page");
         Self {
@@ -93,8 +93,7 @@ impl LogWriter {
         }
     }
 
-    /// Takes over the EBLOCKs and groups of the log that was read up to the position at which this writer goes on, all of
-    /// it durable.
+    /// Takes over the EBLOCKs and groups of the log that was read up to this writer's position. All of it is durable.
     pub(crate) fn resumed(&mut self, end: &LogEnd) {
         assert_eq!(self.position(), end.position, "the log goes on where it ended");
         self.trail = end.trail().clone();
@@ -178,8 +177,8 @@ impl LogWriter {
         self.trail.position_of(lsn).unwrap_or_else(|| self.position())
     }
 
-    /// Forgets what lies before the group that holds page `lsn`. The answer: EBLOCKs that the log does not need any
-    /// more, each once; what reads from [`LogWriter::position_of`] that page, or a later one, does not meet them.
+    /// Forgets the log before the group that holds page `lsn`. Answers the EBLOCKs that the log does not need any more, each
+    /// once: whoever reads from [`LogWriter::position_of`] that page on, or later, does not meet them.
     pub(crate) fn truncate(&mut self, lsn: u64) -> Vec<EblockId> {
         let keep = self.position_of(lsn).lsn;
         let candidates = &self.candidates;
@@ -201,7 +200,7 @@ impl LogWriter {
         all
     }
 
-    /// EBLOCKs in which programs failed since this was last asked; [`LogWriter::truncate`] lets them go.
+    /// EBLOCKs in which programs failed since the last call; [`LogWriter::truncate`] lets them go.
     pub(crate) fn take_failed(&mut self) -> Vec<EblockId> {
         std::mem::take(&mut self.failed)
     }
@@ -555,7 +554,7 @@ mod tests {
         for _ in 0..2 {
             let e = log.try_append(2, 10).unwrap_err();
             assert!(matches!(e, FirmwareError::LogDead { lsn: 2, .. }), "{e}");
-            assert_eq!(e.to_string(), "<memory>: the log cannot go on: all 3 places for page 2 failed");
+            assert_eq!(e.to_string(), "<memory>: the log cannot go on: all 3 candidates for page 2 failed");
             assert!(!e.is_no_space());
         }
         assert_eq!(log.w.take_failed().len(), 3);

@@ -1,4 +1,6 @@
-//! Mapping and index pages in memory, within a budget, and the small table of their homes.
+//! The cache of mapping and index pages, within a budget of memory, and the small table of their homes.
+//!
+//! The *home* of an own page is where it lies on the medium.
 //!
 //! ```text
 //!   get ─► shard ─┬─ there
@@ -6,10 +8,14 @@
 //!   pin ─► change, dirty ─► unpin            dirty ─ take for writing ─► flushing ─ its record is durable ─► clean
 //! ```
 //!
-//! Invariants: a page is changed only under the commit lock, and only while it is pinned; only a page that is neither
-//! dirty nor pinned nor being written is dropped; a loaded page enters only if its home did not change while it was
-//! read, and the reader's epoch keeps the home from being written over meanwhile. A page whose writing failed is dirty
-//! again. A page that says nothing any more stays until it was written, which takes its home away.
+//! Invariants:
+//!
+//! - A page is changed only under the commit lock, and only while it is pinned.
+//! - Only a page that is neither dirty, pinned nor being flushed is evicted.
+//! - A loaded page enters the cache only if its home did not change while it was read. The reader's epoch keeps that home
+//!   from being programmed again meanwhile.
+//! - A page whose flush failed is dirty again.
+//! - A page that became vacant stays in the cache until it is flushed, which takes its home away.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -40,7 +46,7 @@ pub(crate) trait Resident: Send + Sync + Sized {
     /// Its bytes.
     fn encode(&self) -> Vec<u8>;
 
-    /// Whether it says nothing, so that no home is needed.
+    /// Whether it has no entry: then it needs no home.
     fn is_vacant(&self) -> bool;
 
     /// What it takes in memory.
@@ -69,7 +75,7 @@ fn word_bytes(word: u64) -> u64 {
     Entry::from_word(word).map_or(0, |e| e.cells_bytes().into())
 }
 
-/// A page as it is to be written: `None` when it says nothing, and needs no home.
+/// The number of a page, and its bytes as they are to be flushed: none of a vacant page.
 pub(crate) type PageImage = (u64, Option<Vec<u8>>);
 
 pub(crate) struct PageCache<T> {
@@ -144,7 +150,7 @@ impl<T: Resident> PageCache<T> {
             }
             let _epoch = epochs.enter();
             let Some(home) = self.home(number) else {
-                // It may have come into being, or found a home, since the look above.
+                // Another thread may have created or flushed it since the look above.
                 if self.shard(number).read().contains_key(&number) || self.home(number).is_some() {
                     continue;
                 }
@@ -211,19 +217,19 @@ impl<T: Resident> PageCache<T> {
         self.fetch(medium, epochs, number, true)
     }
 
-    /// A pinned page may go again.
+    /// A pinned page may be evicted again.
     pub(crate) fn unpin(&self, number: u64) {
         let mut shard = self.shard(number).write();
         let h = shard.get_mut(&number).expect("a pinned page is in memory");
         h.pins = h.pins.checked_sub(1).expect("a page is unpinned as often as it was pinned");
-        // A page that never came to say anything leaves no trace.
+        // A page that never got an entry leaves no trace.
         if h.pins == 0 && !h.dirty && !h.flushing && h.page.is_vacant() && self.home(number).is_none() {
             let h = shard.remove(&number).expect("it was just there");
             self.bytes.fetch_sub(h.bytes, Ordering::Relaxed);
         }
     }
 
-    /// A pinned page was changed: it is dirty, and may take another amount of memory.
+    /// A pinned page was changed: it is dirty, and may take more or less memory.
     pub(crate) fn changed(&self, number: u64) {
         let mut shard = self.shard(number).write();
         let h = shard.get_mut(&number).expect("a page that is changed is in memory");
@@ -238,7 +244,7 @@ impl<T: Resident> PageCache<T> {
         h.dirty = true;
     }
 
-    /// Marks a page that there is to be written anew, wherever it lies.
+    /// Marks a page dirty, if there is one, so that it is written elsewhere.
     pub(crate) fn rewrite(&self, medium: &Medium, epochs: &Epochs, number: u64) -> Result<(), FirmwareError> {
         if self.pin_existing(medium, epochs, number)?.is_some() {
             self.changed(number);
@@ -252,7 +258,7 @@ impl<T: Resident> PageCache<T> {
         self.shard(number).read().contains_key(&number)
     }
 
-    /// The page, if it is in memory and as it was written.
+    /// The page, if it is in memory and clean.
     pub(crate) fn clean(&self, number: u64) -> Option<Arc<T>> {
         self.shard(number).read().get(&number).filter(|h| !h.dirty && !h.flushing).map(|h| h.page.clone())
     }
@@ -277,8 +283,8 @@ impl<T: Resident> PageCache<T> {
         all
     }
 
-    /// The page as it is now, to be written; from now on a change makes it dirty anew. `None` when it is not dirty. To
-    /// be called under the commit lock, and followed by [`PageCache::flushed`] or [`PageCache::flush_failed`].
+    /// Begins the flush of a dirty page: its image as of now. A change from now on makes it dirty again. `None` when it is
+    /// not dirty. To be called under the commit lock, and followed by [`PageCache::flushed`] or [`PageCache::flush_failed`].
     pub(crate) fn take_dirty(&self, number: u64) -> Option<PageImage> {
         let mut shard = self.shard(number).write();
         let h = shard.get_mut(&number).filter(|h| h.dirty && !h.flushing)?;
@@ -289,7 +295,7 @@ impl<T: Resident> PageCache<T> {
         Some((number, bytes))
     }
 
-    /// Page `number` lies at `home` now, as it was when it was taken (`None`: nowhere).
+    /// The flush of page `number` is over: its image lies at `home` now, or nowhere.
     pub(crate) fn flushed(&self, number: u64, home: Option<Entry>) {
         let mut shard = self.shard(number).write();
         self.set_home(number, home);
@@ -303,14 +309,14 @@ impl<T: Resident> PageCache<T> {
         }
     }
 
-    /// What changed while a page was written is not to be written: the fault `ChangedWhileWritten`.
+    /// Forgets that a page changed while it was flushed: the fault `ChangedWhileWritten`.
     fn forget_change(&self, h: &mut CachedPage<T>) {
         if std::mem::take(&mut h.dirty) {
             self.dirty_bytes.fetch_sub(h.bytes, Ordering::Relaxed);
         }
     }
 
-    /// A page that was taken could not be written.
+    /// The flush of a page failed.
     pub(crate) fn flush_failed(&self, number: u64) {
         let mut shard = self.shard(number).write();
         let h = shard.get_mut(&number).expect("a page that is being written is in memory");
@@ -334,12 +340,11 @@ impl<T: Resident> PageCache<T> {
         let old = std::mem::replace(&mut homes.entries[at], home.map_or(0, Entry::word));
         homes.bytes = homes.bytes + home.map_or(0, |e| u64::from(e.cells_bytes())) - word_bytes(old);
         homes.dirty.insert(at / TABLE_PIECE_ENTRIES);
-        // What is behind the last home takes no room.
+        // The table ends with the last home.
         while homes.entries.pop_if(|w| *w == 0).is_some() {}
     }
 
-    /// Drops clean pages that were not used lately, until the budget holds or one round over all pages is
-    /// done.
+    /// Evicts clean pages that were not used lately, until the rest fits the budget, or after one round over all pages.
     pub(crate) fn make_room(&self) {
         for _ in 0..2 * SHARDS {
             if self.bytes.load(Ordering::Relaxed) <= self.budget_bytes {
@@ -374,7 +379,7 @@ impl<T: Resident> PageCache<T> {
         dirty.into_iter().map(|p| (p, piece(p))).collect()
     }
 
-    /// A piece whose writing failed, or which is to be written anew.
+    /// A piece is to be written again.
     pub(crate) fn mark_piece_dirty(&self, piece: usize) {
         self.homes.write().dirty.insert(piece);
     }
@@ -386,7 +391,7 @@ impl<T: Resident> PageCache<T> {
     /// Sets a piece of the small table as recovery found it.
     pub(crate) fn restore_piece(&self, piece: usize, words: &[u64]) {
         let mut homes = self.homes.write();
-        // What is behind the last home takes no room, though it was written once.
+        // The table ends with the last home, though more was written once.
         let Some(last) = words.iter().rposition(|&w| w != 0) else { return };
         let words = &words[..=last];
         let from = piece * TABLE_PIECE_ENTRIES;
@@ -414,7 +419,7 @@ impl<T: Resident> PageCache<T> {
         homes.bytes + homes.entries.len() as u64 * 8 + self.dirty_bytes.load(Ordering::Relaxed) as u64
     }
 
-    /// Totals are what the pages add up to; nothing is pinned or being written while nothing is `under_way`.
+    /// Totals match the pages. Without an action `under_way`, nothing is pinned or being flushed.
     pub(crate) fn check_invariants(&self, under_way: bool) {
         let (mut bytes, mut dirty) = (0, 0);
         for shard in &self.shards {

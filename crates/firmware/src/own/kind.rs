@@ -7,10 +7,10 @@
 
 use std::fmt;
 
-/// Entries of the small tables, and of the table of owners, in one piece.
+/// Entries in one piece of a table of homes, or of the table of owners.
 pub(crate) const TABLE_PIECE_ENTRIES: usize = 1024;
 
-/// What a page of the drive is.
+/// What an own page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum OwnKind {
     Map,
@@ -20,7 +20,7 @@ pub(crate) enum OwnKind {
     Owners,
     Rules,
     Summary,
-    /// Metadata of EBLOCKs that does not lie behind their data.
+    /// EBLOCK metadata that is not programmed yet.
     Open,
     Sessions,
     Root,
@@ -67,7 +67,7 @@ impl fmt::Display for OwnKind {
     }
 }
 
-/// The tables, in the order of the root. The summary is written last.
+/// The tables, in the order in which the root names them. The summary is written last.
 pub(crate) const TABLES: [OwnKind; 7] = [
     OwnKind::MapHomes,
     OwnKind::IndexHomes,

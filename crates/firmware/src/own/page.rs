@@ -1,5 +1,4 @@
-//! The drive's own pages: mapping and index pages, and the pieces of its tables. They lie in EBLOCKs of their
-//! own stream and are found from the checkpoint record.
+//! The format of own pages. They lie in EBLOCKs of their own stream, and are found from the checkpoint record.
 //!
 //! ```text
 //!   0   magic "LDPG"   4   kind 1   version 1   zero 2
@@ -10,8 +9,10 @@
 //!   32  payload
 //! ```
 //!
-//! The medium's tags say that the bytes are those that were written there; this header says that they are the
-//! page that was looked for. Source: ELEOS §VIII-B (tables are flushed as pages of the log-structured store).
+//! The medium's tags prove that the bytes are those that were programmed there. The header proves that they are the page
+//! that was looked for.
+//!
+//! Source: ELEOS §VIII-B (tables are flushed as pages of the log-structured store).
 
 use std::fmt;
 
@@ -67,7 +68,7 @@ pub(crate) fn decode(kind: OwnKind, number: u64, bytes: &[u8]) -> Result<&[u8], 
     Ok(payload)
 }
 
-/// Reads and verifies a page: its payload.
+/// The payload of the page at `home`, read and verified.
 pub(crate) fn read(
     medium: &Medium,
     kind: OwnKind,
@@ -79,7 +80,7 @@ pub(crate) fn read(
         FirmwareError::damaged(medium.path(), format!("{kind} {number} at {ppa}: {what}"))
     };
     let bytes = medium.read(ppa, home.len_bytes() as u32).map_err(|e| damaged(&e))?;
-    // Whatever is done next needs what it says.
+    // On a modelled device the next step waits for what the page holds.
     medium.wait();
     decode(kind, number, &bytes).map(<[u8]>::to_vec).map_err(|e| damaged(&e))
 }

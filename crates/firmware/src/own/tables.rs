@@ -49,7 +49,7 @@ impl Tables {
         &self.superseded
     }
 
-    /// The same; the next checkpoint is durable.
+    /// The next checkpoint is durable: takes the pages that only the one before it named.
     pub(crate) fn take_superseded(&mut self) -> Vec<Entry> {
         std::mem::take(&mut self.superseded)
     }

@@ -4,12 +4,14 @@
 //!   free ── allocate ─► owned ── release (commit R) ─► resting ── every view older than R closed ─► free
 //! ```
 //!
-//! An allocation is logged with the next system action; until then a crash undoes it. A released extent
-//! rests, so that no view meets another owner's pages under an LPID that it knows. On the medium: owner + 1
-//! for each extent up to the last of its piece that has one, 0 without; a piece without owners is not there.
+//! An allocation is logged with the next log group; a crash before that undoes it. A released extent rests, so that no view
+//! meets another owner's pages under an LPID that it knows.
 //!
-//! Invariants: what the table takes is what its pieces hold, so extents that were released take nothing once no piece, or
-//! none behind them in theirs, has an owner; the lowest free extents are handed out first.
+//! On the medium a piece of the table has owner + 1 of each of its extents, 0 for none, up to the last extent that has an
+//! owner. A piece without owners is not there.
+//!
+//! Invariants: the table takes space only for extents up to the last one with an owner in each piece. The lowest free extents
+//! are handed out first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +20,7 @@ use lode_base::{ExtentId, OwnerId};
 use crate::own::TABLE_PIECE_ENTRIES;
 use crate::planted::at;
 
-/// Extents that one more than the others may be numbered.
+/// How far beyond all others an extent may be numbered.
 const NUMBERS_AHEAD_MAX: u64 = 1 << 30;
 
 /// The owners of consecutive extents.
@@ -31,7 +33,7 @@ struct Piece {
 
 #[derive(Default)]
 pub(crate) struct Extents {
-    /// Those with an owner in them; the last one has some.
+    /// Pieces with an owner in them; the last one has some.
     pieces: Vec<Option<Box<Piece>>>,
     owned: u64,
     /// Entries of all pieces.
@@ -46,7 +48,7 @@ pub(crate) struct Extents {
     dirty: BTreeSet<usize>,
 }
 
-/// Where an extent stands in the table.
+/// The piece of an extent, and its number there.
 fn place(e: u64) -> (usize, usize) {
     let of_piece = TABLE_PIECE_ENTRIES as u64;
     ((e / of_piece) as usize, (e % of_piece) as usize)
@@ -76,8 +78,8 @@ impl Extents {
         self.owned
     }
 
-    /// The `count` lowest extents that may be handed out. Those released after `shown`, the oldest commit that a view shows
-    /// or may come to show, are left to rest. `None` where they would lie too far from all others.
+    /// The `count` lowest extents that may be handed out. Extents that were released after `shown` go on resting: the oldest
+    /// commit that a view shows, or may come to show. `None` when an extent would lie too far beyond all others.
     pub(crate) fn choose(&mut self, count: u32, shown: u64) -> Option<Vec<ExtentId>> {
         let lowest = &mut self.lowest;
         self.resting.retain(|&extent, &mut released| {
@@ -105,12 +107,12 @@ impl Extents {
         Some(chosen)
     }
 
-    /// What the table would take with these, which have no owner yet: bytes of pieces, and how many.
+    /// The bytes and the number of pieces that the table would have if these extents had owners, too.
     pub(crate) fn media_bytes_with(&self, chosen: &[ExtentId]) -> (u64, u64) {
         let len =
             |piece: usize| self.pieces.get(piece).and_then(|p| p.as_ref()).map_or(0, |p| p.owners.len());
         let mut entries = self.entries;
-        // They ascend: the last of each piece counts.
+        // The extents ascend: the last of each piece counts.
         for (i, e) in chosen.iter().enumerate() {
             let (piece, at) = place(e.raw());
             if chosen.get(i + 1).is_none_or(|next| place(next.raw()).0 != piece) {
@@ -130,7 +132,7 @@ impl Extents {
         }
     }
 
-    /// Extents are dense: one far beyond the others was never handed out.
+    /// Whether an extent lies so far beyond the others that it was never handed out: extents are dense.
     fn is_far(&self, e: ExtentId) -> bool {
         e.raw() > (self.pieces.len() * TABLE_PIECE_ENTRIES) as u64 + NUMBERS_AHEAD_MAX
     }
@@ -161,7 +163,7 @@ impl Extents {
         }
     }
 
-    /// Lets go of what is empty behind the last piece.
+    /// Drops empty pieces at the end.
     fn drop_last(&mut self) {
         while self.pieces.pop_if(|p| p.is_none()).is_some() {}
     }
@@ -196,13 +198,13 @@ impl Extents {
         Ok(())
     }
 
-    /// The table is as it was on the medium, and replayed: what has no owner is free.
+    /// Recovery is over: extents without an owner are free.
     pub(crate) fn restored(&mut self) {
         self.resting.clear();
         self.lowest = 0;
     }
 
-    /// Sets a piece as it lies on the medium. One without owners, as they were written once, goes with the next checkpoint.
+    /// Sets a piece as it lies on the medium. Earlier versions wrote pieces without owners; the next checkpoint drops them.
     pub(crate) fn restore_piece(&mut self, piece: usize, owners: &[u32]) {
         let owned = owners.iter().filter(|o| **o != 0).count();
         if owned == 0 {
@@ -219,14 +221,14 @@ impl Extents {
         self.pieces[piece] = Some(Box::new(p));
     }
 
-    /// The changed pieces, which count as written from now on; `None` for what is not there any more.
+    /// The changed pieces, which count as written from now on; `None` for a piece without owners.
     pub(crate) fn take_dirty_pieces(&mut self) -> Vec<(usize, Option<Vec<u32>>)> {
         let dirty = std::mem::take(&mut self.dirty);
         let owners = |p: usize| Some(self.pieces.get(p)?.as_ref()?.owners.clone());
         dirty.into_iter().map(|p| (p, owners(p))).collect()
     }
 
-    /// A piece whose writing failed, or which is to be written anew.
+    /// A piece is to be written again.
     pub(crate) fn mark_piece_dirty(&mut self, piece: usize) {
         self.dirty.insert(piece);
     }
@@ -242,7 +244,7 @@ impl Extents {
 }
 
 impl Piece {
-    /// Lets go of what is free behind the last owner.
+    /// Drops free extents behind the last owner.
     fn shrink(&mut self) {
         while self.owners.pop_if(|o| *o == 0).is_some() {}
     }

@@ -1,12 +1,11 @@
 //! An index page: the entries of the pages of one extent.
 //!
 //! ```text
-//!   | rule number 8 | entry bytes 4 | slots 4 | one bit a slot: 128 | slots x entry bytes |
+//!   | rule number 8 | entry bytes 4 | slots 4 | one bit per slot: 128 | slots x entry bytes |
 //! ```
 //!
-//! Invariant: changed only by the holder of the writer's lock, in the order that lets a reader pair an entry
-//! with a version (see `install`): the old entry goes before the mapping entry changes, the new one comes
-//! after.
+//! Invariant: only whoever holds the commit lock changes it. The old index entry is cleared before the mapping entry changes,
+//! and the new one is set after, so that a reader can pair an index entry with a version (`replace.rs`).
 
 use lode_base::{EXTENT_PAGES, Geometry};
 use parking_lot::RwLock;
@@ -26,7 +25,7 @@ struct Entries {
 
 pub(crate) struct IndexPage(RwLock<Entries>);
 
-/// Longest that an index page with entries of `entry_bytes` is on the medium, in bytes.
+/// Most bytes that an index page with entries of `entry_bytes` takes on the medium.
 pub(crate) fn page_bytes(entry_bytes: usize) -> usize {
     16 + PRESENT_BYTES + EXTENT_PAGES * entry_bytes + 64
 }

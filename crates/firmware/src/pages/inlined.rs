@@ -26,7 +26,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::DriveOptions;
 use crate::entry::{Entry, INLINED_BYTES_LIMIT, INLINED_NUMBERS};
 
-/// Fewest EBLOCKs of a drive that inlines: one a lane is kept for what is moved.
+/// Fewest EBLOCKs of a drive that inlines: one per lane is reserved for moving the pages.
 const EBLOCKS_MIN: u32 = 48;
 
 /// An inlined page.
@@ -35,7 +35,7 @@ struct InlinedPage {
     data: PageBuf,
 }
 
-/// Pages that nobody needs any more, but readers of `epoch` and before.
+/// Pages that only reads of `epoch` and before may still need.
 struct Gone {
     epoch: u64,
     numbers: Vec<u32>,
@@ -46,7 +46,7 @@ pub(crate) struct InlinedPages {
     /// A longer batch is not inlined.
     batch_bytes_max: usize,
     budget_bytes: usize,
-    /// Bytes of pages that are held, or will be once their batch is durable.
+    /// Bytes of pages in memory, and of pages that will be once their batch is durable.
     bytes: AtomicUsize,
     next: AtomicU32,
     pages: RwLock<FastMap<u32, InlinedPage>>,
@@ -77,7 +77,7 @@ impl InlinedPages {
         }
     }
 
-    /// Bytes of pages that are held, or will be.
+    /// Bytes of pages that are in memory, or will be.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::SeqCst) as u64
     }
@@ -114,13 +114,13 @@ impl InlinedPages {
         }
     }
 
-    /// A page, for which room was reserved, is durable.
+    /// A page is durable; memory was reserved for it.
     pub(crate) fn insert(&self, number: u32, lpid: Lpid, data: PageBuf) {
         let before = self.pages.write().insert(number, InlinedPage { lpid, data });
         assert!(before.is_none(), "two inlined pages have number {number}");
     }
 
-    /// As [`InlinedPages::insert`], in recovery, which asks nobody for room.
+    /// As [`InlinedPages::insert`], in recovery, without a reservation.
     pub(crate) fn restore(&self, number: u32, lpid: Lpid, data: PageBuf) {
         let mut pages = self.pages.write();
         self.bytes.fetch_add(cells_bytes(&data), Ordering::SeqCst);
@@ -145,24 +145,24 @@ impl InlinedPages {
         }
     }
 
-    /// The bytes of a page, for whoever met its number in this epoch.
+    /// The bytes of a page. The caller found its number in the epoch that it is in.
     pub(crate) fn read(&self, number: u32) -> Option<PageBuf> {
         self.pages.read().get(&number).map(|h| h.data.clone())
     }
 
-    /// These entries, as far as they name inlined pages, are replaced.
+    /// These entries were replaced: the inlined pages among them are dropped once no read needs them.
     pub(crate) fn forget_entries(&self, epochs: &Epochs, old: impl Iterator<Item = Entry>) {
         self.forget(epochs, old.filter_map(Entry::inlined_number).collect());
     }
 
-    /// No entry names these pages any more.
+    /// No entry names these pages any more: they are dropped once no read needs them.
     pub(crate) fn forget(&self, epochs: &Epochs, numbers: Vec<u32>) {
         if !numbers.is_empty() {
             self.gone.lock().push_back(Gone { epoch: epochs.retire(), numbers });
         }
     }
 
-    /// Drops pages that no reader can have met.
+    /// Drops pages that no read needs any more.
     pub(crate) fn purge(&self, epochs: &Epochs) {
         let mut gone = self.gone.lock();
         while let Some(first) = gone.pop_front_if(|g| epochs.passed(g.epoch)) {
@@ -172,12 +172,12 @@ impl InlinedPages {
         }
     }
 
-    /// Whether so many are held that some are to be moved.
+    /// Whether the pages take so much memory that they are to be moved.
     pub(crate) fn wants_moving(&self) -> bool {
         self.is_enabled() && self.bytes() as usize > self.budget_bytes / 2
     }
 
-    /// All that entries name.
+    /// All pages that entries name.
     pub(crate) fn all(&self) -> Vec<(Lpid, Entry, PageBuf)> {
         let gone = self.gone.lock();
         let gone: Vec<u32> = gone.iter().flat_map(|g| g.numbers.iter().copied()).collect();
@@ -189,7 +189,7 @@ impl InlinedPages {
         all.into_iter().map(|(&n, h)| page(n, h)).collect()
     }
 
-    /// What must hold between two commands; with `under_way`, batches have room that they do not fill yet.
+    /// What must hold between two commands. Batches that are `under_way` have reserved memory that they do not use yet.
     pub(crate) fn check_invariants(&self, under_way: bool) {
         let gone = self.gone.lock();
         let pages = self.pages.read();

@@ -1,6 +1,6 @@
 //! A mapping page: the 1,024 mapping entries of one extent, readable without a lock.
 //!
-//! Invariant: only the holder of the writer's lock stores; anyone loads.
+//! Invariant: only whoever holds the commit lock stores; anyone loads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,7 +24,7 @@ impl MapPage {
         Entry::from_word(self.words[usize::from(page)].load(Ordering::SeqCst))
     }
 
-    /// Asks the CPU for the entry of page `page`, which will be needed.
+    /// Prefetches the entry of page `page` into the caches of the CPU.
     pub(crate) fn prefetch(&self, page: u16) {
         prefetch(&self.words[usize::from(page)]);
     }

@@ -40,7 +40,7 @@ impl CurrentRules {
         *self.rules.write() = rules;
     }
 
-    /// The rules are to be written anew.
+    /// The rules are to be written again.
     pub(crate) fn mark_changed(&self) {
         self.changed.store(true, Ordering::Relaxed);
     }
@@ -58,7 +58,7 @@ impl CurrentRules {
 /// A registered rule.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
-    /// The commit that registered it: entries under another number are of another rule.
+    /// The commit that registered it. Index entries with another number were made by another rule.
     pub(crate) number: u64,
     pub(crate) rule: Arc<IndexRule>,
 }
@@ -72,7 +72,7 @@ impl Rules {
         self.0.get(&owner.raw())
     }
 
-    /// Whether this very rule stands.
+    /// Whether exactly this rule is in force.
     pub(crate) fn stands(&self, rule: &Arc<IndexRule>) -> bool {
         self.0.values().any(|r| Arc::ptr_eq(&r.rule, rule))
     }

@@ -43,7 +43,7 @@ pub(crate) struct OldIndex {
 #[derive(Clone)]
 pub(crate) struct Version {
     until: u64,
-    /// It was trimmed, not replaced, and nothing came there that no version tells of.
+    /// Whether the page was trimmed by that commit, and no page came there since that has no version.
     trimmed: bool,
     pub(crate) entry: Option<Entry>,
     pub(crate) index: Option<Arc<OldIndex>>,
@@ -69,7 +69,7 @@ struct Inner {
 #[derive(Default)]
 struct Ends {
     pages: Vec<Lpid>,
-    /// How many of them have that version no more.
+    /// How many of them do not have that version any more.
     gone: usize,
 }
 
@@ -121,7 +121,7 @@ impl Versions {
         self.newest.store(commit, Ordering::SeqCst);
     }
 
-    /// Pins the newest commit. Where no further view may be open, the oldest is closed.
+    /// Opens a view at the newest commit. If no more views may be open, the oldest is closed.
     pub(crate) fn open(&self) -> (ViewId, CommitNo) {
         self.open_in(&mut self.inner.lock())
     }
@@ -171,7 +171,7 @@ impl Versions {
         true
     }
 
-    /// Drops the versions that only views at `commit`, of which there are none any more, needed.
+    /// Drops the versions that only views at `commit` needed: the last of them was closed.
     fn purge(&self, inner: &mut Inner, commit: u64) {
         let before = inner.open.range(..(commit, 0)).next_back().map(|v| v.0);
         let after = inner.open.range((commit + 1, 0)..).next().map(|v| v.0);
@@ -181,7 +181,7 @@ impl Versions {
         };
         let (mut freed, mut nothing) = (Vec::new(), Vec::new());
         for until in ends {
-            // One that a list before it named last may have taken this one with it.
+            // An earlier list may have taken this one along.
             let Some(Ends { mut pages, .. }) = inner.ends.remove(&until) else { continue };
             pages.retain(|&lpid| {
                 let mut shard = self.shard(lpid).write();
@@ -195,8 +195,9 @@ impl Versions {
                 let gone = versions.remove(at);
                 freed.extend(gone.entry);
                 self.count.fetch_sub(1, Ordering::SeqCst);
-                // A page that was not there before, and is not there afterwards: the views that are left find neither. Without this a
-                // page for each commit, as redo has it, would leave something for as long as an old view is open.
+                // The page did not exist before this version, and not after it: the views that are left find nothing either way.
+                // An engine that writes and trims a redo page per commit would otherwise leave a version per commit while an
+                // old view is open.
                 if gone.trimmed && at > 0 && versions[at - 1].entry.is_none() {
                     nothing.push(versions.remove(at - 1).until);
                     self.count.fetch_sub(1, Ordering::SeqCst);
@@ -218,7 +219,7 @@ impl Versions {
         }
     }
 
-    /// A page has no version any more that ends at this commit. Lists are made shorter once half of what they name is gone.
+    /// A page has no version any more that ends at this commit. A list is rebuilt once half of its pages are gone.
     fn forget_end(&self, inner: &mut Inner, until: u64) {
         let Some(ends) = inner.ends.get_mut(&until) else { return };
         ends.gone += 1;
@@ -238,7 +239,7 @@ impl Versions {
         Install { versions: self, inner: self.inner.lock(), commit }
     }
 
-    /// What `lpid` was at `commit`, if it was replaced since. To be asked after its mapping entry was loaded.
+    /// What `lpid` was at `commit`, if it was replaced since. To be called after its mapping entry was loaded.
     pub(crate) fn find(&self, lpid: Lpid, commit: u64) -> Option<Version> {
         if self.is_empty() {
             return None;
@@ -300,8 +301,8 @@ impl Versions {
 }
 
 impl Install<'_> {
-    /// Saves what `lpid` was before it was replaced, or with `trimmed` went, if an open view shows it; to be called before its new
-    /// entry is stored. Answers whether it was saved, and so stays pinned.
+    /// Saves what `lpid` is before it is replaced, or `trimmed`, if an open view shows it. To be called before its new entry
+    /// is stored. Answers whether it was saved: then its bytes stay pinned.
     pub(crate) fn save(
         &mut self,
         lpid: Lpid,
@@ -327,7 +328,7 @@ impl Install<'_> {
         true
     }
 
-    /// All is stored: the commit shows. With `pin`, a view is opened at it.
+    /// All pages are replaced: the commit becomes visible. With `pin`, a view is opened at it.
     pub(crate) fn finish(mut self, pin: bool) -> Option<ViewId> {
         let early = at!(ViewTooEarly => self.open_view(pin), None);
         self.publish();

@@ -1,13 +1,13 @@
-//! A queue: commands run on the thread that completes them, first come, first served; scans take turns by
-//! units.
+//! A queue: commands run on the thread that completes them, in the order in which they came. Scan tasks take turns, one unit
+//! each.
 //!
 //! ```text
 //!   submit ─► [ scan a │ read │ scan b ]      complete: run the first; a scan that has more goes to the end
-//!             [ write │ write │ write │ .. ]  writes that follow each other are under way together: one group, one sync
+//!             [ write │ write │ write │ .. ]  consecutive writes are under way together: one group, one sync
 //! ```
 //!
-//! On a modelled device all that was submitted is carried out when the host first waits for any of it, in the order of its
-//! time; it is answered in the order in which it ends there (`timed.rs`).
+//! On a modelled device, all submitted commands are carried out when the host first waits for one of them, in the order of
+//! their times. They are answered in the order in which they end on the device (`timed.rs`).
 //!
 //! Invariants: every command ends in exactly one final completion, cancelled or not; writes take effect in the order in
 //! which they were submitted.
@@ -46,9 +46,9 @@ pub(crate) struct DriveQueue {
     depth: usize,
     next_tag: u64,
     jobs: VecDeque<Job>,
-    /// On a modelled device: what was carried out and is not answered yet, the first to end last.
+    /// On a modelled device: commands that were carried out and not answered yet. The first to end is last.
     ended: Vec<Completion>,
-    /// Tasks whose last unit is not taken yet.
+    /// Tasks whose last unit was not taken yet.
     parked: Vec<Job>,
 }
 
@@ -83,7 +83,7 @@ impl DriveQueue {
         out.push(Completion { tag, at, split: Split::default(), outcome });
     }
 
-    /// Carries out a write, and those that come right after it, up to as many as may be under way.
+    /// Carries out a write, and the writes right behind it, up to as many as may be under way.
     fn writes(&mut self, tag: Tag, at: VirtualTime, batch: Batch, out: &mut Vec<Completion>) {
         let mut begun = vec![(tag, at, self.core.writer().begin(batch))];
         let most = self.core.env().identity().in_flight_max as usize;
@@ -113,7 +113,7 @@ impl DriveQueue {
         out.push(Completion { tag, at, split: Split::default(), outcome });
     }
 
-    /// A task that begins, where there is something to scan.
+    /// Begins a task.
     fn scan_of(&self, task: ScanTask) -> Result<ScanRun, CommandError> {
         self.core.env().check_content()?;
         ScanRun::new(task, self.core.env().options().scan_placement)
@@ -139,7 +139,7 @@ impl DriveQueue {
 
 impl Queue for DriveQueue {
     fn submit(&mut self, at: VirtualTime, c: Command) -> Result<Tag, Refused> {
-        // A unit that is not taken yet is of a task that holds its place.
+        // The unit of a parked task does not count beside its task.
         let answers = self.ended.iter().filter(|c| matches!(c.outcome, Outcome::Done(_))).count();
         if self.jobs.len() + self.parked.len() + answers >= self.depth {
             return Err(Refused(Box::new(c)));
@@ -167,7 +167,7 @@ impl Queue for DriveQueue {
             return Ok(());
         }
         match until {
-            // Commands run here and nowhere else, so only what needs no running is ready.
+            // Commands run only in here: so what needs no running is ready, and nothing else.
             Until::Ready => {
                 let (ready, jobs): (VecDeque<Job>, VecDeque<Job>) = std::mem::take(&mut self.jobs)
                     .into_iter()
@@ -182,7 +182,7 @@ impl Queue for DriveQueue {
                 out.extend(ready.into_iter().map(cancelled));
             }
             Until::One => self.step(out),
-            // Without a model, all that was submitted takes no time; a task moves one unit.
+            // Without a model, no command takes time; a task moves by one unit.
             Until::Before(end) => {
                 for _ in 0..self.jobs.len() {
                     match self.jobs.front() {

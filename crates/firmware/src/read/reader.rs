@@ -54,7 +54,7 @@ impl<'a> Reader<'a> {
         view: Option<ViewId>,
         pages: &[ReadRequest],
     ) -> Result<Reply, CommandError> {
-        // Fewer fit, whatever they are.
+        // Fewer pages fit an answer, however long they are.
         let many = pages.len() as u64 * u64::from(self.env.identity().page_bytes_max) > ANSWER_BYTES_MAX;
         let mut left = ANSWER_BYTES_MAX;
         if many {
@@ -81,8 +81,8 @@ impl<'a> Reader<'a> {
         Ok(Reply::Pages(read))
     }
 
-    /// Bytes of what is asked for, as far as there is no error: nothing is read. What cannot be looked up ends the answer
-    /// there, with an error.
+    /// Bytes of the answer, by looking pages up without reading them. If a look-up fails, the answer ends there with its error,
+    /// so the bytes before it count.
     fn answer_bytes(self, view: Option<ViewId>, pages: &[ReadRequest]) -> Result<u64, CommandError> {
         let mut bytes = 0;
         for some in pages.chunks(PAGES_AHEAD) {
@@ -96,8 +96,8 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// Of many pages the last `count` were read: what is left of the answer. They may have grown since they were looked up,
-    /// and small parts do not keep the read units that they lie in.
+    /// The last `count` pages of an answer were read: answers how many bytes are left for the others. Pages may have grown since
+    /// they were looked up. Small parts are copied, so that they do not keep the whole read units in memory.
     fn took(self, left: u64, read: &mut [PageBuf], count: usize) -> Result<u64, CommandError> {
         let from = read.len() - count;
         let mut bytes = 0;
@@ -113,16 +113,16 @@ impl<'a> Reader<'a> {
         Ok(left - bytes)
     }
 
-    /// Asks the CPU for the mapping entries of pages that are to be read, as far as they are in memory: where they are in none
-    /// of its caches, it need not wait for one after the other.
+    /// Prefetches the mapping entries of pages that are to be read into the caches of the CPU, if their mapping pages are in
+    /// memory: so cache misses overlap.
     pub(crate) fn prefetch(self, pages: &[ReadRequest]) {
         for r in pages.iter().take(PAGES_AHEAD) {
             self.pages.map().look(r.lpid.extent().raw(), |map| map.prefetch(r.lpid.page()));
         }
     }
 
-    /// Reads pages, all of which are looked up before the first is read: the CPU waits for what is in none of its caches once,
-    /// instead of for each. The caller is in an epoch.
+    /// Reads pages. All are looked up before the first is read, so that cache misses of the CPU overlap. The caller is in an
+    /// epoch.
     fn read_together(
         self,
         view: Option<ViewId>,
@@ -141,7 +141,7 @@ impl<'a> Reader<'a> {
                     }
                     found.push((r.lpid, entry, range));
                 }
-                // What comes before it is read first: the first error counts.
+                // The pages before it are read first: the first error counts.
                 Err(e) => {
                     failed = Some(e);
                     break;
@@ -154,8 +154,8 @@ impl<'a> Reader<'a> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// The entry of a page at a view, which shows `commit`, or at the newest commit; and which of its bytes are to be read.
-    /// The caller is in an epoch.
+    /// The entry of a page, and which of its bytes are to be read: at a view, which shows `commit`, or at the newest commit. The
+    /// caller is in an epoch.
     fn located(
         self,
         view: Option<ViewId>,
@@ -235,7 +235,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Bytes that do not verify are read all the same: the fault `ReplyUnverified`.
+/// Reads bytes even if they do not verify: the fault `ReplyUnverified`.
 fn read_anyhow(medium: &Medium, at: Ppa, len: u32) -> Result<PageBuf, FlashError> {
     match medium.read(at, len) {
         Err(e) if e.is_uncorrectable() => medium.read_unverified(at, len),

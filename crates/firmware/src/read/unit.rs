@@ -17,7 +17,7 @@ use crate::compute::{Located, PageAccess, PageCost};
 use crate::entry::Entry;
 use crate::pages::OldIndex;
 
-/// What a unit of a scan sees of the drive: EBLOCKs that it reads are not programmed again until it ended.
+/// What a unit of a scan task sees of the drive. EBLOCKs that it reads are not programmed again before it ended.
 pub(crate) struct UnitAccess<'a> {
     reader: Reader<'a>,
     _epoch: Epoch<'a>,
@@ -78,8 +78,8 @@ impl PageAccess for UnitAccess<'_> {
         cycles += u64::from(if cost.index { c.index_cycles } else { 0 });
         cycles += u64::from(if cost.read { c.page_cycles } else { 0 });
         match placement {
-            // Each row is looked at as it passes, and added up; what comes out goes to the memory of the device. Groups
-            // lie there too: a core looks each up.
+            // The scan unit filters and adds up rows as they pass. The result goes to the memory of the device. Groups lie
+            // there, too: a core looks each group up.
             ScanPlacement::ScanUnit => {
                 if cost.grouped {
                     m.compute_rows(cost.rows_aggregated * u64::from(c.aggregate_cycles));
@@ -111,9 +111,8 @@ impl PageAccess for UnitAccess<'_> {
         };
         let Some(index) = pages.index_page(env, extent)? else { return Ok(None) };
         let Some(bytes) = index.get(rule.number, page) else { return Ok(None) };
-        // The entry of a newer version can have come between: then the mapping has that version by now. The
-        // mapping page is looked up anew, since the one at hand may have left memory, and been changed
-        // elsewhere, since.
+        // The index entry may be of a newer version: then the mapping has that version by now. The mapping page is looked up
+        // again, since the one at hand may have been evicted, and a newer copy of it changed.
         let map = pages.map_page(env, extent)?;
         if map.and_then(|m| m.load(page)) != Some(before) {
             return Ok(None);

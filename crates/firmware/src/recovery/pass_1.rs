@@ -1,11 +1,12 @@
-//! Pass 1: restores addresses. Where the log ends, where the drive's own pages lie, and what happened to EBLOCKs.
+//! Pass 1: restores addresses. It finds the end of the log, the homes of own pages, and what happened to EBLOCKs.
 //!
 //! ```text
-//!   group ─► durable for sure, or one of as many as are whole? ─► homes of own pages, live bytes by EBLOCK, openings and closings
+//!   group ─► known durable, or verified? ─► homes of own pages, live bytes by EBLOCK, EBLOCKs opened and closed
 //! ```
 //!
-//! Invariant: what is found takes memory by EBLOCKs and own pages, not by pages of users, but for those of groups that may not
-//! be durable.
+//! Invariant: the memory that this takes depends on the number of EBLOCKs and own pages, not on pages of users; except for
+//! those of groups that may not be durable.
+//!
 //! Source: ELEOS §VIII-C1.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -23,13 +24,13 @@ use crate::planted::at;
 use crate::record::Record;
 use crate::space::{PageName, read_metadata};
 
-/// Pieces that a table has at most: 256 TB of pages of 64 bytes.
+/// Most pieces of a table: 256 TB of pages of 64 bytes.
 const PIECES_MAX: u64 = 1 << 22;
 
 /// What pass 1 finds in the log.
 #[derive(Default)]
 pub(super) struct Found {
-    /// As of which LSN a page of the drive's own was written last.
+    /// The LSN as of which an own page was written last.
     pub(super) as_of: HashMap<(OwnKind, u64), u64>,
     /// Where mapping and index pages went, in order.
     pub(super) moved: Vec<(OwnKind, u64, Option<Entry>)>,
@@ -37,9 +38,9 @@ pub(super) struct Found {
     pub(super) changes: Vec<(u64, Change)>,
     /// Cells that users wrote.
     pub(super) cells: u64,
-    /// EBLOCKs that the groups speak of which do not count, since their data is not whole.
+    /// EBLOCKs that rejected groups name: groups whose data is not whole.
     pub(super) rejected: BTreeSet<EblockId>,
-    /// What the power-protected buffer has beyond the log.
+    /// The group in the power-protected buffer that the log does not have.
     pub(super) pending: Option<Group>,
     pub(super) groups: u64,
     pub(super) records: u64,
@@ -49,7 +50,7 @@ pub(super) struct Found {
 
 pub(super) enum Change {
     State(Record),
-    /// Bytes live more, or less, and up to which WBLOCK pages were found.
+    /// Bytes that live more, bytes that live less, and the WBLOCK up to which pages were found.
     Live {
         eblock: EblockId,
         added: u64,
@@ -72,7 +73,7 @@ impl Recovery<'_> {
         let mut found = Found::default();
         let buffer = self.medium().protected();
         let pending = at!(PendingNotReplayed => None, decode_buffer(&buffer));
-        // What the checkpoint record was written after is durable, too, and what is pending with all before it.
+        // Groups before the checkpoint record are durable, and so are all before the pending group.
         let is_sure = |group: &Group| group.lsn <= record.end || pending.is_some_and(|p| group.lsn <= p.0);
         let mut rejected = BTreeSet::new();
         let mut judge = |last: &[Group]| {
@@ -105,7 +106,7 @@ impl Recovery<'_> {
         Ok((found, end))
     }
 
-    /// What the power-protected buffer has beyond the end of the log.
+    /// The group in the power-protected buffer, if it is not in the log.
     fn pending(self, end: &LogEnd, pending: Option<(u64, &[u8])>) -> Result<Option<Group>, FirmwareError> {
         let Some((lsn, records)) = pending.filter(|(lsn, _)| *lsn > end.lsn) else { return Ok(None) };
         let damaged = |what: String| FirmwareError::damaged(self.medium().path(), what);
@@ -118,7 +119,7 @@ impl Recovery<'_> {
         Ok(Some(Group { lsn, position: end.position, records }))
     }
 
-    /// EBLOCKs that a group opened have the generations that it gave them.
+    /// Tells the medium the generations of the EBLOCKs that a group opened.
     fn note_generations(self, group: &Group) {
         for r in &group.records {
             if let Record::Opened { eblock, generation, .. } = r {
@@ -127,8 +128,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// What is on the medium, if these groups are durable, each with the group that wrote it: pages that are still needed after
-    /// them. Of those that a later action replaced, the EBLOCK may have been used again since.
+    /// The pages that must be on the medium if these groups are durable, each with the number of the group that wrote it: pages
+    /// that are still needed at their end. If a later action replaced a page, its EBLOCK may have been reused since.
     fn written(self, groups: &[Group]) -> Vec<(usize, Entry)> {
         let mut written: HashMap<PageName, (usize, Entry)> = HashMap::new();
         let records = groups.iter().enumerate().flat_map(|(i, g)| g.records.iter().map(move |r| (i, r)));
@@ -159,18 +160,21 @@ impl Recovery<'_> {
                 _ => {}
             }
         }
-        // The record itself has those that are inlined.
+        // Inlined pages are in the record itself.
         written.into_values().filter(|(_, e)| !e.is_inlined()).collect()
     }
 
-    /// How many of these groups, as many as can be, leave nothing that is not on the medium. A medium that cannot be read does
-    /// not say.
+    /// How many of these groups count: the most after which every page that is still needed is whole on the medium.
+    ///
+    /// # Errors
+    /// When the medium cannot be read.
     fn whole(self, groups: &[Group], is_sure: impl Fn(&Group) -> bool) -> Result<usize, FirmwareError> {
         let g = self.geometry();
         let mut looked: HashMap<u64, bool> = HashMap::new();
         let mut count = groups.len();
         loop {
-            // A page that is not whole cannot be missed by those who come between its group and the one that replaces it.
+            // A damaged page is needed from its group up to the group that replaces it: the log ends before its group, or
+            // after the one that replaces it.
             let mut first_missing = count;
             for (i, e) in self.written(&groups[..count]) {
                 if i >= first_missing || is_sure(&groups[i]) {
@@ -196,8 +200,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// Forgets that EBLOCKs were closed whose metadata is not on the medium: it never was durable, or the group emptied
-    /// the EBLOCK, which was used again since. They are examined as open ones. Source: ELEOS §VIII-C.
+    /// Drops the records of closed EBLOCKs whose metadata is not on the medium. Either it never was durable, or the group emptied
+    /// the EBLOCK, which was reused since. Such an EBLOCK is examined like an open one. Source: ELEOS §VIII-C.
     fn forget_unwritten_closes(self, group: &mut Group) {
         let g = self.geometry();
         group.records.retain(|r| match r {
@@ -246,7 +250,7 @@ impl Recovery<'_> {
                         match kind {
                             OwnKind::Map | OwnKind::Index => found.moved.push((kind, number, home)),
                             OwnKind::Root => {
-                                // The record on the medium names the old one.
+                                // The checkpoint record on the medium names the old root.
                                 state.tables_mut().replace_root(home);
                             }
                             piece if number < PIECES_MAX => {

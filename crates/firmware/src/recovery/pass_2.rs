@@ -4,8 +4,9 @@
 //!   record at LSN l ─► mapping, index, owners, rules, sessions: the page was written as of an LSN below l? ─► apply
 //! ```
 //!
-//! Invariants: each record is applied to each page that it changes exactly once, counting what the page on the medium
-//! has; pages that do not fit in memory are written where nothing is that counts.
+//! Invariants: each record is applied exactly once to each page that it changes; what the page on the medium has counts as
+//! applied. Pages that do not fit in memory are written to EBLOCKs that were free.
+//!
 //! Source: ELEOS §VIII-C2, C3 (flush LSNs).
 
 use std::collections::{BTreeSet, HashSet};
@@ -26,7 +27,7 @@ use crate::record::{Commit, LoggedIndex, Record};
 use crate::space::PageName;
 
 impl Recovery<'_> {
-    /// Applies the records to the pages on the medium that lack them; answers how many pages that touched.
+    /// Applies the records to the pages that lack them; answers to how many pages.
     pub(super) fn pass_2(
         self,
         record: &CheckpointRecord,
@@ -49,14 +50,14 @@ impl Recovery<'_> {
             }
             self.write_back_unlogged(&mut given)
         };
-        // What is pending has the last LSN, and no page.
+        // The pending group has the last LSN, and no log page.
         let last = end.lsn - u64::from(found.pending.is_some());
         read_log_to(self.medium(), &record.log, last, &mut |group| replay(&group))?;
         found.pending.iter().try_for_each(replay)?;
         self.pages().inlined().restored(|lpid, entry| {
             match self.pages().map_page(self.env(), lpid.extent()) {
                 Ok(map) => map.and_then(|m| m.load(lpid.page())).is_some_and(|now| now.same_place(entry)),
-                // What the page says will be known when it can be read.
+                // Nobody knows before the page can be read.
                 Err(_) => true,
             }
         });
@@ -150,7 +151,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// What a page became: its entry, and with `index`, its index entry.
+    /// A page got this entry; with `index`, also this index entry, or none.
     fn replay_page(
         self,
         found: &Found,
@@ -226,7 +227,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// A page was provisioned in an EBLOCK: its metadata in memory says so again.
+    /// A page was provisioned in an EBLOCK: its metadata in memory names it again.
     fn replay_name(self, found: &Found, lsn: u64, name: PageName, at: Entry) {
         let g = self.geometry();
         if found.lacks(OwnKind::Open, 0, lsn) {
@@ -237,8 +238,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// Writes dirty pages when they take too much memory. Nothing is logged: should recovery be cut short, the next finds
-    /// the old homes, which stay until the new checkpoint is durable.
+    /// Writes dirty pages when they take too much memory. Nothing is logged: if recovery is cut short, the next one finds the
+    /// old homes, which stay until the new checkpoint is durable.
     fn write_back_unlogged(self, given: &mut BTreeSet<(OwnKind, u64)>) -> Result<(), FirmwareError> {
         let (pages, checkpointer) = (self.pages(), self.core().checkpointer());
         if pages.map().wants_writing() {

@@ -1,5 +1,5 @@
-//! EBLOCK metadata: which pages were written to an EBLOCK, in order; written behind its data when it is closed, so that
-//! a closed EBLOCK describes itself and GC reads no page to learn what lies there.
+//! EBLOCK metadata: the names of the pages in an EBLOCK. It is programmed behind the data when the EBLOCK is closed. So GC
+//! reads no page to learn what lies there.
 //!
 //! ```text
 //!   0   magic "LEBM"   4   version 2   zero 2
@@ -11,10 +11,12 @@
 //!   32  words          8 each: | aligned 1 | kind 15 | LPID, or number of the drive's own page: 48 |
 //! ```
 //!
-//! Version 1 had no bit for what was to be aligned to read units; GC then packs such pages as others.
+//! Version 1 had no bit for alignment: GC packs pages that it names without aligning them.
 //!
-//! A word says that a version of the page was provisioned here, no more: whether it is still needed, and where, the
-//! mapping and the version table say. Source: ELEOS §IV-A, §VI-C; we look addresses up, so the order is not needed.
+//! A word says only that a version of the page was provisioned here. The mapping and the version table say whether it is
+//! still needed.
+//!
+//! Source: ELEOS §IV-A, §VI-C. We differ: addresses are looked up, so the order of the words does not matter.
 
 use lode_base::checksum::{crc32c, crc32c_seeded};
 use lode_base::{CELL_BYTES, EblockId, Geometry, Lpid, PageBuf, PageBufMut};
@@ -30,7 +32,7 @@ const MAGIC: [u8; 4] = *b"LEBM";
 const VERSION: u16 = 2;
 const HEADER_BYTES: usize = 32;
 const NUMBER_BITS: u32 = 48;
-/// The bit of a word that says that its page was to be aligned to a read unit, wherever it lies.
+/// The bit of a word that says that its page is to begin on a read unit.
 const ALIGNED: u64 = 1 << 63;
 
 /// A page that was written to an EBLOCK.
@@ -60,12 +62,12 @@ impl PageName {
         }
     }
 
-    /// The word of a page that is to be aligned like this.
+    /// The word of a page with this alignment.
     pub(crate) fn aligned_word(self, align: Align) -> u64 {
         self.word() | if align == Align::ReadUnit { ALIGNED } else { 0 }
     }
 
-    /// The word of a page that lies there, where nothing says how it is to be aligned: what is aligned may have to be.
+    /// The word of a page that lies at `at`, when nothing else tells its alignment: it keeps the alignment that it has.
     pub(crate) fn word_at(self, at: Entry, g: &Geometry) -> u64 {
         self.aligned_word(align_at(at, g))
     }
@@ -81,14 +83,14 @@ impl PageName {
     }
 }
 
-/// How a page that lies there is aligned.
+/// The alignment that a page has where it lies.
 pub(crate) fn align_at(at: Entry, g: &Geometry) -> Align {
     let unit = u64::from(g.rblock_bytes());
     let is = at.place(g).is_some_and(|p| (p.cell() * CELL_BYTES as u64).is_multiple_of(unit));
     if is { Align::ReadUnit } else { Align::Cell }
 }
 
-/// How the page of a word is to be aligned.
+/// The alignment that a word asks for.
 pub(crate) fn align_of(word: u64) -> Align {
     if word & ALIGNED == 0 { Align::Cell } else { Align::ReadUnit }
 }
@@ -152,7 +154,7 @@ pub(crate) fn read(medium: &Medium, e: EblockId, at: u32, count: u32) -> Result<
     };
     let ppa = g.ppa(e, at * g.wblock_bytes()).ok_or_else(|| damaged(&"it lies beyond the EBLOCK"))?;
     let bytes = medium.read(ppa, count * g.wblock_bytes()).map_err(|e| damaged(&e))?;
-    // Which pages are moved is what it says.
+    // On a modelled device the mover waits for it.
     medium.wait();
     decode(&bytes, e, medium.generation(e)).map_err(|m| damaged(&m))
 }

@@ -5,16 +5,16 @@
 //!    │                   └─ a program failed ─► Failed ── its pages moved away ─► Retired
 //!    └──── log ──► Log ── truncated ─► Limbo
 //!
-//!   on the medium, 32 bytes an EBLOCK:
+//!   on the medium, 32 bytes per EBLOCK:
 //!   | generation 8 | age 8 | live bytes 4 | erase count 4 | data end, WBLOCKs 3 | metadata WBLOCKs 2 | state, stream 1 | lane 2 |
 //! ```
 //!
-//! `live` counts bytes that the newest mapping (or the drive's own tables) name; `pinned` those that only a read view,
-//! or the checkpoint that is on the medium, still needs, and `in_flight` system actions that were provisioned there and
-//! are not over: neither is kept, since nothing of them outlives the drive. EBLOCKs beyond the end of the table are
-//! fresh: never used.
+//! `live` counts bytes that the newest mapping, or the drive's own tables, name. `pinned` counts bytes that only a read view
+//! needs, or the checkpoint on the medium. `in_flight` counts actions that were provisioned there and are not over. The
+//! last two are not written: views and actions end with the process. EBLOCKs beyond the end of the table are fresh: never
+//! used.
 //!
-//! Source: ELEOS §III-B (summary table); we keep live bytes where it keeps AVAIL.
+//! Source: ELEOS §III-B (summary table). We differ: it keeps available bytes (AVAIL), we keep live bytes.
 
 use std::collections::BTreeSet;
 
@@ -67,9 +67,9 @@ pub(crate) struct Descriptor {
     pub(crate) data_end: u32,
     /// WBLOCKs of metadata behind them: 0 while it is only in memory.
     pub(crate) metadata: u32,
-    /// The user clock when its pages were written by batches, about: what GC moves keeps it. By it streams are chosen.
+    /// The clock of ages when batches wrote its pages, about. Pages that GC moves keep it. Streams of GC are chosen by it.
     pub(crate) age: u64,
-    /// The user clock when it was closed: by it victims are chosen. Only in memory; `age` after an opening.
+    /// The clock of ages when it was closed. Victims are chosen by it. It is only in memory: after an opening it is `age`.
     pub(crate) closed: u64,
 }
 
@@ -87,7 +87,7 @@ impl Descriptor {
         closed: 0,
     };
 
-    /// The descriptor as kept on the medium: an EBLOCK of the log is found from the log itself.
+    /// The descriptor as it lies on the medium. EBLOCKs of the log count as free there: the log itself names them.
     pub(crate) fn encode(&self, b: &mut Vec<u8>) {
         let (state, stream, lane) = match self.state {
             State::Free | State::Log | State::Limbo => (0, Stream::UserHot, 0),
@@ -149,11 +149,11 @@ pub(super) struct Summary {
     count: u32,
     /// EBLOCKs whose descriptor changed since their piece was written.
     touched: BTreeSet<u32>,
-    /// One of them, the last: pages that follow each other mostly lie in one EBLOCK.
+    /// The last of them, which mostly is the next one, too: consecutive pages lie in one EBLOCK.
     touched_last: Option<u32>,
-    /// An EBLOCK of which more died than lived: the image said something else of it than its mapping does.
+    /// An EBLOCK of which more bytes died than lived: summary and mapping of the image contradict each other.
     miscounted: Option<EblockId>,
-    /// Those that may have nothing left that is needed.
+    /// EBLOCKs of which nothing may be needed any more.
     empty: Vec<EblockId>,
     live_bytes: u64,
     pinned_bytes: u64,
@@ -180,7 +180,7 @@ impl Summary {
         self.eblocks.len()
     }
 
-    /// Of which more died than lived.
+    /// An EBLOCK of which more bytes died than lived.
     pub(super) fn miscounted(&self) -> Option<EblockId> {
         self.miscounted
     }
@@ -189,7 +189,7 @@ impl Summary {
         !self.empty.is_empty()
     }
 
-    /// EBLOCKs that may have nothing left that is needed, since this was asked last.
+    /// EBLOCKs that may have become empty since this was asked last.
     pub(super) fn take_empty(&mut self) -> Vec<EblockId> {
         std::mem::take(&mut self.empty)
     }
@@ -217,7 +217,7 @@ impl Summary {
         self.eblocks.iter().enumerate().map(|(i, d)| (EblockId::new(i as u32), d))
     }
 
-    /// The descriptor, to be changed in what no total counts.
+    /// The descriptor, for changes that no total depends on.
     pub(super) fn edit(&mut self, e: EblockId) -> &mut Descriptor {
         assert!(e.raw() < self.count, "{e:?} lies beyond the medium");
         let at = e.raw() as usize;
@@ -239,7 +239,7 @@ impl Summary {
         self.retired = self.retired + bad(state) - bad(before);
     }
 
-    /// Sets what was found of an EBLOCK, whole.
+    /// Replaces a descriptor, in recovery.
     pub(super) fn replace(&mut self, e: EblockId, d: Descriptor) {
         let old = self.get(e);
         self.live_bytes = self.live_bytes + u64::from(d.live) - u64::from(old.live);
@@ -254,7 +254,7 @@ impl Summary {
         self.live_bytes += u64::from(bytes);
     }
 
-    /// Bytes that the newest state does not need any more.
+    /// The newest state needs so many bytes less.
     pub(super) fn sub_live(&mut self, e: EblockId, bytes: u32) {
         let d = self.edit(e);
         let lived = d.live.min(bytes);
@@ -266,8 +266,8 @@ impl Summary {
         self.note_if_empty(e);
     }
 
-    /// Bytes that only a view, or the checkpoint on the medium, needs from now on. Pins are not kept on the medium:
-    /// nothing is touched.
+    /// Only a view, or the checkpoint on the medium, needs these bytes from now on. Pins are not written, so the piece of
+    /// the table stays clean.
     pub(super) fn pin(&mut self, e: EblockId, bytes: u32) {
         self.eblocks[e.raw() as usize].pinned += bytes;
         self.pinned_bytes += u64::from(bytes);
@@ -280,12 +280,12 @@ impl Summary {
         self.note_if_empty(e);
     }
 
-    /// A system action was provisioned here, or the mover empties it: it stays.
+    /// An action was provisioned here, or the mover empties it: the EBLOCK stays.
     pub(super) fn enter(&mut self, e: EblockId) {
         self.eblocks[e.raw() as usize].in_flight += 1;
     }
 
-    /// It is over.
+    /// That is over.
     pub(super) fn leave(&mut self, e: EblockId) {
         let d = &mut self.eblocks[e.raw() as usize];
         d.in_flight = d.in_flight.checked_sub(1).expect("an action leaves once");
@@ -315,14 +315,14 @@ impl Summary {
         pieces.into_iter().map(|p| (p, encode(p))).collect()
     }
 
-    /// The EBLOCKs of a piece are to be written anew.
+    /// A piece is to be written again.
     pub(super) fn touch_piece(&mut self, piece: usize) {
         let from = piece * SUMMARY_PIECE_EBLOCKS;
         let to = (from + SUMMARY_PIECE_EBLOCKS).min(self.eblocks.len());
         self.touched.extend(from as u32..to as u32);
     }
 
-    /// Totals are what the descriptors add up to.
+    /// Totals match the descriptors.
     pub(super) fn check_invariants(&self, g: &Geometry) {
         let sum = |f: fn(&Descriptor) -> u32| self.eblocks.iter().map(|d| u64::from(f(d))).sum::<u64>();
         assert_eq!(self.live_bytes, sum(|d| d.live), "live bytes");
