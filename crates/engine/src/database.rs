@@ -15,20 +15,21 @@ use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, TableId, ViewId};
 use lode_command::{Batch, Device, ExtentInfo, Progress};
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use crate::catalog::{self, Catalog};
-use crate::heads::{Heads, SyncEvery};
-use crate::pool::Pool;
-use crate::redo;
-use crate::sequencer::Sequencer;
-use crate::snapshot::View;
-use crate::store::Store;
-use crate::transaction::{Durability, Transaction};
-use crate::tree::frames::Frames;
-use crate::tree::state::TreeState;
-use crate::tree::{Csn, Tree, TreeLoad, value};
-use crate::{
-    EngineError, HostClock, IndexDef, LinkStats, PoolStats, Snapshot, TableDef, WriteTxn, check, index,
-};
+use crate::storage::pool::Pool;
+use crate::storage::store::Store;
+use crate::tables::catalog::{self, Catalog};
+use crate::tables::check;
+use crate::tables::index;
+use crate::trees::commit::sequencer::Sequencer;
+use crate::trees::frames::Frames;
+use crate::trees::heads::{Heads, SyncEvery};
+use crate::trees::page::value;
+use crate::trees::redo;
+use crate::trees::snapshot::View;
+use crate::trees::transaction::{Durability, Transaction};
+use crate::trees::writer::state::TreeState;
+use crate::trees::{Csn, Tree, TreeLoad};
+use crate::{EngineError, HostClock, IndexDef, LinkStats, PoolStats, Snapshot, TableDef, WriteTxn};
 
 /// See [`Database::set_group_ms`].
 const GROUP_MS_DEFAULT: u32 = 10;

@@ -9,54 +9,38 @@
 //! Entry points: [`Database::open`], [`Snapshot`], [`WriteTxn`]. The engine knows a drive only as
 //! [`lode_command::Device`]; it reads no clock, draws no randomness and spawns no thread.
 
-mod catalog;
-mod check;
-mod clock;
 mod database;
 mod error;
-mod heads;
-mod index;
-mod index_order;
-mod own;
 mod planted;
-mod pool;
-mod read;
-mod read_ahead;
-mod redo;
-mod rests;
-mod scan;
-mod sequencer;
-mod snapshot;
-mod statistics;
-mod store;
-mod table;
-mod transaction;
-mod tree;
-mod write;
+mod storage;
+mod tables;
+mod trees;
 
-pub use clock::{ClockReading, HostClock, HostWork, Meter, ModelledTime};
 pub use database::{Database, DatabaseOptions, TreeStats};
 pub use error::EngineError;
-pub use heads::SyncEvery;
-pub use index::IndexedPages;
-pub use index_order::{IndexOrder, IndexWalk, NullsAt, OrderBound, OrderColumn, OrderKey, OrderedPages};
 pub use lode_command::Progress;
 #[cfg(feature = "planted")]
 pub use planted::{Planted, plant};
-pub use pool::PoolStats;
-pub use read::PageColumns;
-pub use read_ahead::ReadAhead;
-pub use scan::Scan;
-pub use snapshot::Snapshot;
-pub use statistics::TableStatistics;
-pub use store::LinkStats;
-pub use table::{
+pub use storage::clock::{ClockReading, HostClock, HostWork, Meter, ModelledTime};
+pub use storage::columns::PageColumns;
+pub use storage::pool::PoolStats;
+pub use storage::read_ahead::ReadAhead;
+pub use storage::store::LinkStats;
+pub use tables::index::IndexedPages;
+pub use tables::index_order::{
+    IndexOrder, IndexWalk, NullsAt, OrderBound, OrderColumn, OrderKey, OrderedPages,
+};
+pub use tables::scan::Scan;
+pub use tables::statistics::TableStatistics;
+pub use tables::table::{
     COLUMNS_MAX, ColumnDef, Constraint, INDEX_COLUMNS_DEFAULT, IndexDef, IndexKind, Layout, OnDelete,
     RowAddress, Rule, Table, TableDef, TableOptions,
 };
-pub use transaction::{Durability, Range, Savepoint, Transaction};
-pub use tree::{Csn, Cursor, KEY_BYTES_MAX, Tree, TreeLoad, Value};
-pub use write::{SavedChanges, WriteTxn};
+pub use tables::write::{SavedChanges, WriteTxn};
+pub use trees::heads::SyncEvery;
+pub use trees::snapshot::Snapshot;
+pub use trees::transaction::{Durability, Range, Savepoint, Transaction};
+pub use trees::{Csn, Cursor, KEY_BYTES_MAX, Tree, TreeLoad, Value};
 
 /// A hash map whose order is the same in every run: nothing here draws randomness.
 pub(crate) type Map<K, V> =

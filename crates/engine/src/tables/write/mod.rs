@@ -1,0 +1,272 @@
+//! Changes: transactions, which work on the state at their begin until they commit.
+//!
+//! ```text
+//!   insert ─► rows held ──────────────┐
+//!   load ───► full pages ─► fresh extents (nothing names them)
+//!   update, delete ─► edits by page ──┤
+//!                                     └─► commit: right to write ─► validated, moved onto the current state ─► constraints
+//!                                                 ─► pages rewritten ─► one atomic batch ─► new Snapshot
+//! ```
+//!
+//! Invariants: before its last batch a transaction writes only to extents that no published descriptor names; dropped,
+//! it gives them back; what a crash leaves of them, the next open gives back. Of two transactions that change one row,
+//! the one that commits first wins.
+
+mod change;
+mod commit;
+mod cutter;
+mod ddl;
+mod foreign;
+mod held;
+mod indexes;
+mod key_check;
+mod key_order;
+mod rebase;
+mod rewrite;
+mod savepoint;
+mod stream;
+mod validate;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lode_base::{ExtentId, Lpid, TableId};
+use lode_page::Column;
+use lode_program::IndexRule;
+
+use crate::database::{Inner, Permit, Shared};
+use crate::storage::columns as read;
+use crate::tables::catalog::Catalog;
+use crate::tables::edit::{self, Edits};
+use crate::tables::own::Own;
+use crate::trees::snapshot::View;
+use crate::trees::transaction::Durability;
+use crate::{EngineError, LinkStats, Map, RowAddress, Set, Snapshot, Table};
+use change::TableChange;
+pub(crate) use foreign::check_table as check_foreign_keys;
+pub(crate) use key_check::check_table;
+pub use savepoint::SavedChanges;
+use stream::Io;
+
+/// A transaction. Everything in it takes effect at [`WriteTxn::commit`], whole; dropping it leaves the database as it
+/// was. [`WriteTxn::snapshot`] is the state at its begin, [`WriteTxn::current`] that with its own changes.
+pub struct WriteTxn {
+    database: Arc<Inner>,
+    snapshot: Snapshot,
+    /// The catalog as the transaction has it, its tables' contents as at the snapshot.
+    catalog: Catalog,
+    changes: BTreeMap<TableId, TableChange>,
+    index_rules: BTreeMap<TableId, Option<IndexRule>>,
+    /// Extents handed out to this transaction.
+    fresh: Vec<ExtentId>,
+    /// What it sees, since its last change.
+    current: Option<Snapshot>,
+    /// A view that shows what it loaded so far.
+    loaded_view: Option<Arc<View>>,
+    /// When it is durable.
+    durability: Durability,
+    /// Held from the begin, or since the commit; given back last of all.
+    permit: Option<Permit>,
+}
+
+impl WriteTxn {
+    pub(crate) fn new(database: Arc<Inner>, permit: Option<Permit>, snapshot: Snapshot) -> Self {
+        Self {
+            database,
+            catalog: snapshot.catalog().clone(),
+            snapshot,
+            changes: BTreeMap::new(),
+            index_rules: BTreeMap::new(),
+            fresh: Vec::new(),
+            current: None,
+            loaded_view: None,
+            durability: Durability::Commit,
+            permit,
+        }
+    }
+
+    /// When the commit is durable: when it returns, unless something else is said here. With [`Durability::Group`], see
+    /// [`crate::Database::sync_every`].
+    pub fn set_durability(&mut self, d: Durability) {
+        self.durability = d;
+    }
+
+    /// The state at its begin.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// The table of this name, as the transaction has it: with tables that it created, without its changes to rows.
+    pub fn table(&self, name: &str) -> Option<Arc<Table>> {
+        self.catalog.tables.get(name).cloned()
+    }
+
+    /// What the transaction sees: the state at its begin, and its own changes so far. Later changes do not show in it.
+    /// Addresses of rows that were there at the begin are those of [`WriteTxn::snapshot`]; addresses of its own rows
+    /// are good until it inserts more.
+    ///
+    /// # Errors
+    /// When rows that it loads cannot be written.
+    pub fn current(&mut self) -> Result<Snapshot, EngineError> {
+        if let Some(current) = &self.current {
+            return Ok(current.clone());
+        }
+        let current = match self.is_unchanged() {
+            true => self.snapshot.clone(),
+            false => self.with_own()?,
+        };
+        self.current = Some(current.clone());
+        Ok(current)
+    }
+
+    /// Whether it has changed nothing yet.
+    pub fn is_unchanged(&self) -> bool {
+        let tables = (self.catalog.tables.values()).zip(self.snapshot.catalog().tables.values());
+        self.changes.is_empty()
+            && self.index_rules.is_empty()
+            && self.catalog.tables.len() == self.snapshot.catalog().tables.len()
+            && tables.into_iter().all(|(a, b)| Arc::ptr_eq(a, b))
+    }
+
+    fn with_own(&mut self) -> Result<Snapshot, EngineError> {
+        let mut own = Own {
+            base: self.snapshot.clone(),
+            changed: BTreeSet::new(),
+            edits: Edits::new(),
+            held: Map::default(),
+            loaded: Set::default(),
+            view: None,
+        };
+        let mut catalog = self.catalog.clone();
+        for t in self.catalog.tables.values() {
+            if self.snapshot.table(t.name()).is_none_or(|b| !Arc::ptr_eq(&b, t)) {
+                own.changed.insert(t.id());
+            }
+            let Some(change) = self.changes.get_mut(&t.id()) else { continue };
+            let mut io = Io::new(&self.database.shared, &mut self.fresh);
+            change.settle(&mut io, t)?;
+            catalog.tables.insert(t.name().into(), Arc::new(change.visible(t)));
+            own.changed.insert(t.id());
+            own.edits.extend(change.edits.iter().map(|(&lpid, edit)| (lpid, edit.clone())));
+            own.held.extend(change.held.pages(t));
+            own.loaded.extend(change.stream.extents.iter().map(|e| e.id));
+        }
+        if !own.loaded.is_empty() {
+            if self.loaded_view.is_none() {
+                let (view, commit) = self.shared().store.open_view()?;
+                self.loaded_view = Some(Arc::new(View::new(self.shared().clone(), view, commit)));
+            }
+            own.view.clone_from(&self.loaded_view);
+        }
+        Ok(Snapshot::with_own(catalog, own))
+    }
+
+    /// Inserts rows, given as all columns of the table in its order; answers how many. They go to row pages, or as a
+    /// load when there are very many. NOT NULL and lengths are checked here, keys at the commit.
+    pub fn insert(&mut self, table: &str, columns: Vec<Column>) -> Result<u64, EngineError> {
+        self.add(table, columns, TableChange::insert)
+    }
+
+    /// Inserts many rows: column pages (unless the layout is `row`), written as they come to extents that nothing
+    /// names until the commit. May be called again and again.
+    pub fn load(&mut self, table: &str, columns: Vec<Column>) -> Result<u64, EngineError> {
+        self.add(table, columns, TableChange::load)
+    }
+
+    fn add(
+        &mut self,
+        table: &str,
+        columns: Vec<Column>,
+        how: impl FnOnce(&mut TableChange, &mut Io<'_>, &Table, Vec<Column>) -> Result<(), EngineError>,
+    ) -> Result<u64, EngineError> {
+        let t = self.catalog.table(table)?.clone();
+        let all: Vec<u16> = (0..t.schema().columns.len() as u16).collect();
+        let rows = validate::check(&t, &all, &columns)?;
+        if rows > 0 {
+            self.changes();
+            let mut io = Io::new(&self.database.shared, &mut self.fresh);
+            how(self.changes.entry(t.id()).or_default(), &mut io, &t, columns)?;
+        }
+        Ok(rows as u64)
+    }
+
+    /// What was seen so far is no longer all.
+    fn changes(&mut self) {
+        self.current = None;
+        self.loaded_view = None;
+    }
+
+    /// Deletes rows; answers how many were not deleted before.
+    pub fn delete(&mut self, table: &str, rows: &[RowAddress]) -> Result<u64, EngineError> {
+        let t = self.addressed(table, rows)?;
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        Ok(edit::delete(&mut self.changes.entry(t.id()).or_default().edits, &t, rows))
+    }
+
+    /// Sets `columns` of row `rows[i]` to row `i` of `values`; answers how many rows. A later update of a row wins.
+    pub fn update(
+        &mut self,
+        table: &str,
+        rows: &[RowAddress],
+        columns: &[u16],
+        values: Vec<Column>,
+    ) -> Result<u64, EngineError> {
+        let t = self.catalog.table(table)?.clone();
+        crate::tables::table::check_columns(t.name(), "the update", columns, t.schema().columns.len())?;
+        let given = validate::check(&t, columns, &values)?;
+        if given != rows.len() && !columns.is_empty() {
+            let what = format!("{given} rows of values were given for {} rows", rows.len());
+            return Err(EngineError::invalid(t.name(), what));
+        }
+        let t = self.addressed(table, rows)?;
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        let edits = &mut self.changes.entry(t.id()).or_default().edits;
+        edit::update(edits, &t, rows, columns, &values);
+        Ok(rows.len() as u64)
+    }
+
+    /// The table as row addresses mean it, all of `rows` checked to be rows; they are about to be changed.
+    fn addressed(&mut self, table: &str, rows: &[RowAddress]) -> Result<Table, EngineError> {
+        let t = self.catalog.table(table)?.clone();
+        let change = self.changes.get(&t.id());
+        let visible = change.map_or_else(|| t.same(), |c| c.visible(&t));
+        let rows_of = |lpid: Lpid| match change.and_then(|c| c.held.rows_of(&t, lpid)) {
+            Some(rows) => Ok(rows),
+            None if t.extent_index(lpid.extent()).is_some() => {
+                Ok(read::page(&self.snapshot, lpid, &mut LinkStats::default())?.rows())
+            }
+            None => Ok(read::past_pool(&self.shared().store, None, &t, lpid, &[])?.rows),
+        };
+        edit::check_addresses(&visible, rows, rows_of)?;
+        self.current = None;
+        Ok(visible)
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.database.shared
+    }
+
+    /// The table of this number at the snapshot.
+    fn base(&self, id: TableId) -> Option<Arc<Table>> {
+        self.snapshot.tables().find(|t| t.id() == id).cloned()
+    }
+
+    fn put_table(&mut self, t: Table) {
+        self.current = None;
+        self.catalog.tables.insert(t.name().into(), Arc::new(t));
+    }
+}
+
+impl Drop for WriteTxn {
+    fn drop(&mut self) {
+        self.current = None;
+        self.loaded_view = None;
+        if !self.fresh.is_empty() {
+            self.database.shared.release_unpublished(std::mem::take(&mut self.fresh));
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Validation at the commit: the transaction's changes, made at the state of its begin, moved onto the current one.
+//!
+//! ```text
+//!   page edited here ─┬─ same version now ───────────────────────────► the edit stands
+//!                     └─ changed since ─┬─ no primary key ───────────► conflict
+//!                                       └─ rows looked up by key ─┬─ gone, or other values ─► conflict
+//!                                                                 └─ the same ─► the edit, where the row is now
+//! ```
+//!
+//! First committer wins: a row that two transactions change is changed by the one that commits first. A row that was
+//! changed and changed back counts as unchanged. Inserts conflict with nothing; their keys are checked as all keys are.
+//! Definitions go by table: who changes one conflicts with everybody who changed that table, or its rows.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use lode_base::{CommitNo, Lpid, OwnerId};
+use lode_command::Answer;
+use lode_page::{Column, Value, ops};
+use lode_program::{Expr, Program};
+
+use super::WriteTxn;
+use super::commit::Changes;
+use super::key_check::looking_for;
+use super::stream::Io;
+use crate::storage::columns as read;
+use crate::tables::catalog::Catalog;
+use crate::tables::edit::{Edits, PageEdit, Update};
+use crate::tables::key::KeyReader;
+use crate::trees::snapshot::Snapshot;
+use crate::{EngineError, Map, Rule, Table};
+
+/// Rows that are looked up at a time.
+const LOOKUP_ROWS_MAX: usize = 1 << 16;
+
+impl WriteTxn {
+    /// Moves the transaction onto the state `now`, which becomes its snapshot. It has the right to write.
+    pub(super) fn rebase(&mut self, now: Snapshot, changes: &mut Changes) -> Result<(), EngineError> {
+        let catalog = self.rebased_catalog(&now)?;
+        for (id, change) in changes.iter_mut() {
+            let Some(base) = self.base(*id) else { continue };
+            let current = now.tables().find(|t| t.id() == *id);
+            let Some(current) = current.filter(|c| c.def() == base.def() && c.indexes() == base.indexes())
+            else {
+                return Err(conflict(&base, "it was altered or dropped"));
+            };
+            change.edits = Move { base: &self.snapshot, from: &base, now: &now, to: current }
+                .edits(std::mem::take(&mut change.edits))?;
+        }
+        self.catalog = catalog;
+        self.snapshot = now;
+        Ok(())
+    }
+
+    /// The current catalog with the tables and indexes that this transaction made, altered and dropped.
+    fn rebased_catalog(&mut self, now: &Snapshot) -> Result<Catalog, EngineError> {
+        let mut catalog = now.catalog().clone();
+        let own: BTreeSet<_> = self.catalog.tables.values().map(|t| t.id()).collect();
+        for base in self.snapshot.tables() {
+            let mine = self.catalog.tables.values().find(|t| t.id() == base.id());
+            if mine.is_some_and(|m| Arc::ptr_eq(m, base)) {
+                continue;
+            }
+            // Altered or dropped here: nobody else may have touched it.
+            if !catalog.tables.get(base.name()).is_some_and(|c| Arc::ptr_eq(c, base)) {
+                return Err(conflict(base, "it is altered or dropped here, and was changed"));
+            }
+            if !own.contains(&base.id()) {
+                catalog.tables.remove(base.name());
+            }
+        }
+        let at_begin: BTreeSet<_> = self.snapshot.tables().map(|t| t.id()).collect();
+        for t in self.catalog.tables.values() {
+            let is_new = !at_begin.contains(&t.id());
+            let same = self.snapshot.table(t.name()).is_some_and(|b| Arc::ptr_eq(&b, t));
+            if same {
+                continue;
+            }
+            for index in t.indexes() {
+                let others = catalog.tables.values().filter(|o| o.id() != t.id());
+                if others.flat_map(|o| o.indexes()).any(|i| i.name == index.name) {
+                    return Err(EngineError::IndexExists(index.name.clone()));
+                }
+            }
+            if !is_new {
+                catalog.tables.insert(t.name().into(), t.clone());
+                continue;
+            }
+            if catalog.tables.contains_key(t.name()) {
+                return Err(EngineError::TableExists(t.name().into()));
+            }
+            catalog.next_table = catalog.next_table.max(t.id().raw() + 1);
+            let mut table = t.same();
+            table.descriptor = match catalog.free_page() {
+                Some(lpid) => lpid,
+                None => {
+                    let mut io = Io::new(&self.database.shared, &mut self.fresh);
+                    let extent = io.allocate(OwnerId::CATALOG)?;
+                    catalog.extents.push(extent);
+                    extent.page(0)
+                }
+            };
+            catalog.tables.insert(t.name().into(), Arc::new(table));
+        }
+        let defines = !self.index_rules.is_empty();
+        for t in catalog.tables.values().filter(|_| defines) {
+            for c in &t.def().constraints {
+                let Rule::ForeignKey { columns, parent, parent_columns, .. } = &c.rule else { continue };
+                let Some(parent) = catalog.tables.get(parent) else {
+                    return Err(conflict(t, &format!("\"{parent}\", which it references, was dropped")));
+                };
+                t.def().check_parent(c, columns, parent.def(), parent_columns)?;
+            }
+        }
+        Ok(catalog)
+    }
+}
+
+pub(super) fn conflict(t: &Table, what: &str) -> EngineError {
+    EngineError::Conflict { what: format!("table \"{}\": {what}", t.name()) }
+}
+
+/// The way of one table's edits from a snapshot to a later one.
+struct Move<'a> {
+    base: &'a Snapshot,
+    from: &'a Table,
+    now: &'a Snapshot,
+    to: &'a Table,
+}
+
+/// A row of a page.
+type Slot = (Lpid, u32);
+
+/// A row that is edited: where it was, and all its values then.
+struct Row {
+    lpid: Lpid,
+    slot: u32,
+    part: usize,
+    at: usize,
+}
+
+impl Move<'_> {
+    fn edits(&self, edits: Edits) -> Result<Edits, EngineError> {
+        let since = self.base.commit();
+        let mut kept = Edits::new();
+        let mut moved = Vec::new();
+        for (lpid, edit) in edits {
+            match self.is_changed(lpid, since) {
+                false => drop(kept.insert(lpid, edit)),
+                true if self.from.def().primary_key.is_empty() => {
+                    return Err(conflict(self.from, "a page of rows without a primary key was changed"));
+                }
+                true => moved.push((lpid, edit)),
+            }
+        }
+        let mut at = 0;
+        while at < moved.len() {
+            let (mut to, mut rows) = (at, 0);
+            while to < moved.len() && (rows == 0 || rows < LOOKUP_ROWS_MAX) {
+                rows += moved[to].1.touched().len();
+                to += 1;
+            }
+            self.look_up(&moved[at..to], &mut kept)?;
+            at = to;
+        }
+        Ok(kept)
+    }
+
+    /// Whether a page is another version now than at the snapshot.
+    fn is_changed(&self, lpid: Lpid, since: CommitNo) -> bool {
+        self.from.extent_index(lpid.extent()).is_some() && self.base.shared().pool.changed_since(lpid, since)
+    }
+
+    /// Finds the rows of some edited pages as they are now, and puts their edits there.
+    fn look_up(&self, pages: &[(Lpid, Arc<PageEdit>)], kept: &mut Edits) -> Result<(), EngineError> {
+        let key = &self.from.def().primary_key;
+        let all: Vec<u16> = (0..self.from.schema().columns.len() as u16).collect();
+        let (mut parts, mut keys) = (Vec::new(), Vec::new());
+        let mut wanted: Map<Vec<u8>, Row> = Map::default();
+        let mut bytes = Vec::new();
+        for (lpid, edit) in pages {
+            let slots = edit.touched();
+            let page = read::columns(self.base, *lpid, &all)?;
+            let columns: Vec<Column> = page.columns.iter().map(|c| ops::take(c, &slots)).collect();
+            let of_key: Vec<Column> = key.iter().map(|&c| columns[usize::from(c)].clone()).collect();
+            let reader = KeyReader::new(&of_key);
+            for (at, &slot) in slots.iter().enumerate() {
+                reader.read(at, &mut bytes);
+                wanted.insert(bytes.clone(), Row { lpid: *lpid, slot, part: parts.len(), at });
+            }
+            keys.push(of_key);
+            parts.push(columns);
+        }
+        let found = self.find(&mut wanted, &parts, &keys, &all)?;
+        if let Some(gone) = wanted.into_values().next() {
+            return Err(self.changed(&keys[gone.part], gone.at, "is gone"));
+        }
+        for (lpid, edit) in pages {
+            put(edit, |slot| found[&(*lpid, slot)], kept);
+        }
+        Ok(())
+    }
+
+    /// Where the rows are now; those that were found are taken out of `wanted`.
+    fn find(
+        &self,
+        wanted: &mut Map<Vec<u8>, Row>,
+        parts: &[Vec<Column>],
+        keys: &[Vec<Column>],
+        all: &[u16],
+    ) -> Result<Map<Slot, Slot>, EngineError> {
+        let key = &self.from.def().primary_key;
+        let schema = self.to.schema();
+        let term = |(i, &c): (usize, &u16)| looking_for(keys, i, c, schema.columns[usize::from(c)].data_type);
+        let filter = Expr::And(key.iter().enumerate().map(term).collect());
+        let pages = self.now.pages_of_keys(self.to, key, &filter)?.unwrap_or_else(|| self.to.page_ranges());
+        let program = Arc::new(Program::check(schema.clone(), Some(filter), all.to_vec(), true)?);
+        let mut found = Map::default();
+        let mut scan = self.now.scan(self.to, pages, program, Answer::Rows, None)?;
+        let mut bytes = Vec::new();
+        while let Some(unit) = scan.next()? {
+            for page in &unit.pages {
+                let of_key: Vec<Column> = key.iter().map(|&c| page.columns[usize::from(c)].clone()).collect();
+                let reader = KeyReader::new(&of_key);
+                for row in 0..page.rows as usize {
+                    reader.read(row, &mut bytes);
+                    let Some(was) = wanted.remove(&bytes) else { continue };
+                    let old = &parts[was.part];
+                    if !old.iter().zip(&page.columns).all(|(a, b)| same(&a.value(was.at), &b.value(row))) {
+                        return Err(self.changed(&of_key, row, "was changed"));
+                    }
+                    let slot = page.slots.as_ref().map_or(row as u32, |s| s[row]);
+                    found.insert((was.lpid, was.slot), (page.lpid, slot));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn changed(&self, key: &[Column], row: usize, how: &str) -> EngineError {
+        conflict(self.from, &format!("row {} {how}", crate::tables::key::show(key, row)))
+    }
+}
+
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Null, Value::Null) => true,
+        (a, b) => a.compare(b).is_some_and(|o| o.is_eq()),
+    }
+}
+
+/// An edit, each row of it where `now` says that the row is.
+fn put(edit: &PageEdit, now: impl Fn(u32) -> Slot, kept: &mut Edits) {
+    for &slot in &edit.deleted {
+        let (lpid, slot) = now(slot);
+        Arc::make_mut(kept.entry(lpid).or_default()).deleted.insert(slot);
+    }
+    for u in &edit.updates {
+        let mut order: Vec<(Lpid, u32, u32)> = u
+            .slots
+            .iter()
+            .zip(0u32..)
+            .map(|(&slot, i)| {
+                let (lpid, slot) = now(slot);
+                (lpid, slot, i)
+            })
+            .collect();
+        // Stable: of two new values of one row the later one still comes later.
+        order.sort_by_key(|&(lpid, _, _)| lpid);
+        for group in order.chunk_by(|a, b| a.0 == b.0) {
+            let rows: Vec<u32> = group.iter().map(|g| g.2).collect();
+            let slots = group.iter().map(|g| g.1).collect();
+            let values = u.values.iter().map(|v| ops::take(v, &rows)).collect();
+            let edit = Arc::make_mut(kept.entry(group[0].0).or_default());
+            edit.updates.push(Update { columns: u.columns.clone(), slots, values });
+        }
+    }
+}

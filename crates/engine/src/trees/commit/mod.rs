@@ -1,0 +1,4 @@
+//! Commits to trees.
+
+pub(crate) mod rests;
+pub(crate) mod sequencer;

@@ -1,0 +1,4 @@
+//! Pages of trees that are no nodes.
+
+pub(crate) mod allocation;
+pub(crate) mod value;
