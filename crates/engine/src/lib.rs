@@ -11,36 +11,31 @@
 
 mod database;
 mod error;
+mod options;
 mod planted;
 mod storage;
 mod tables;
 mod trees;
 
-pub use database::{Database, DatabaseOptions, TreeStats};
+pub use database::Database;
 pub use error::EngineError;
 pub use lode_command::Progress;
+pub use options::DatabaseOptions;
 #[cfg(feature = "planted")]
 pub use planted::{Planted, plant};
 pub use storage::clock::{ClockReading, HostClock, HostWork, Meter, ModelledTime};
 pub use storage::columns::PageColumns;
 pub use storage::pool::PoolStats;
-pub use storage::read_ahead::ReadAhead;
 pub use storage::store::LinkStats;
-pub use tables::index::IndexedPages;
-pub use tables::index_order::{
-    IndexOrder, IndexWalk, NullsAt, OrderBound, OrderColumn, OrderKey, OrderedPages,
+pub use tables::{
+    COLUMNS_MAX, ColumnDef, Constraint, INDEX_COLUMNS_DEFAULT, IndexDef, IndexKind, IndexOrder, IndexWalk,
+    IndexedPages, Layout, NullsAt, OnDelete, OrderBound, OrderColumn, OrderKey, OrderedPages, ReadAhead,
+    RowAddress, Rule, SavedChanges, Scan, Table, TableDef, TableOptions, TableStatistics, WriteTxn,
 };
-pub use tables::scan::Scan;
-pub use tables::statistics::TableStatistics;
-pub use tables::table::{
-    COLUMNS_MAX, ColumnDef, Constraint, INDEX_COLUMNS_DEFAULT, IndexDef, IndexKind, Layout, OnDelete,
-    RowAddress, Rule, Table, TableDef, TableOptions,
+pub use trees::{
+    Csn, Cursor, Durability, KEY_BYTES_MAX, Range, Savepoint, Snapshot, SyncEvery, Transaction, Tree,
+    TreeLoad, TreeStats, Value,
 };
-pub use tables::write::{SavedChanges, WriteTxn};
-pub use trees::heads::SyncEvery;
-pub use trees::snapshot::Snapshot;
-pub use trees::transaction::{Durability, Range, Savepoint, Transaction};
-pub use trees::{Csn, Cursor, KEY_BYTES_MAX, Tree, TreeLoad, Value};
 
 /// A hash map whose order is the same in every run: nothing here draws randomness.
 pub(crate) type Map<K, V> =

@@ -55,7 +55,7 @@ pub(crate) enum Part {
 
 /// A part, decoded.
 #[derive(Clone, Debug)]
-pub(crate) enum Frame {
+pub(crate) enum Pooled {
     Page(Arc<TablePage>),
     Column(Column),
 }
@@ -72,7 +72,7 @@ pub(crate) struct Pool {
 
 #[derive(Default)]
 struct Shard {
-    frames: Map<Lpid, Vec<Held>>,
+    frames: Map<Lpid, Vec<PooledPart>>,
     frame_count: usize,
     /// The order in which the hand passes; may name frames that are gone.
     ring: VecDeque<(Lpid, u64)>,
@@ -85,10 +85,10 @@ struct Shard {
     evictions: u64,
 }
 
-struct Held {
+struct PooledPart {
     id: u64,
     part: Part,
-    frame: Frame,
+    frame: Pooled,
     bytes: usize,
     used: bool,
 }
@@ -134,7 +134,7 @@ impl Pool {
     }
 
     /// The frame of a part, for a snapshot of this commit.
-    pub(crate) fn get(&self, lpid: Lpid, part: Part, snapshot: CommitNo) -> Option<Frame> {
+    pub(crate) fn get(&self, lpid: Lpid, part: Part, snapshot: CommitNo) -> Option<Pooled> {
         let mut shard = self.shard(lpid).lock();
         let s = &mut *shard;
         let current = s.changed.get(&lpid).is_none_or(|&c| c <= snapshot);
@@ -154,7 +154,7 @@ impl Pool {
 
     /// Keeps a part that a snapshot of this commit read, unless it is not the newest or too large. `bytes` is the
     /// memory that it keeps alive.
-    pub(crate) fn insert(&self, lpid: Lpid, part: Part, snapshot: CommitNo, frame: Frame, bytes: usize) {
+    pub(crate) fn insert(&self, lpid: Lpid, part: Part, snapshot: CommitNo, frame: Pooled, bytes: usize) {
         let bytes = bytes + FRAME_OVERHEAD_BYTES;
         let mut s = self.shard(lpid).lock();
         let current = s.changed.get(&lpid).is_none_or(|&c| c <= snapshot);
@@ -167,7 +167,7 @@ impl Pool {
         let id = s.next_id;
         s.next_id += 1;
         s.ring.push_back((lpid, id));
-        s.frames.entry(lpid).or_default().push(Held { id, part, frame, bytes, used: false });
+        s.frames.entry(lpid).or_default().push(PooledPart { id, part, frame, bytes, used: false });
         s.frame_count += 1;
         s.bytes += bytes;
         assert!(s.bytes <= limit, "the pool's limit holds");
@@ -279,16 +279,16 @@ mod tests {
 
     use super::*;
 
-    fn frame(n: i64) -> Frame {
+    fn frame(n: i64) -> Pooled {
         let mut b = ColumnBuilder::new(DataType::BigInt);
         b.push(&Value::Int(n)).unwrap();
-        Frame::Column(b.finish())
+        Pooled::Column(b.finish())
     }
 
-    fn value(f: Option<Frame>) -> Option<Value> {
+    fn value(f: Option<Pooled>) -> Option<Value> {
         f.map(|f| match f {
-            Frame::Column(c) => c.value(0),
-            Frame::Page(_) => panic!("a column was put in"),
+            Pooled::Column(c) => c.value(0),
+            Pooled::Page(_) => panic!("a column was put in"),
         })
     }
 

@@ -1,6 +1,6 @@
 //! The check of a whole database: catalog against extents, every page, every index entry, every key.
 //!
-//! Damage is reported, one line each, and the walk goes on; only a drive that does not answer ends it.
+//! Each damage is reported as one line, and the check goes on. Only a drive that does not answer ends it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,23 +9,26 @@ use lode_command::CommandError;
 use lode_page::decode_page;
 use lode_program::{IndexEntry, IndexRule};
 
-use crate::storage::columns as read;
-use crate::storage::columns::Whole;
-use crate::tables::index;
-use crate::tables::table::IndexKind;
-use crate::tables::write;
-use crate::trees;
-use crate::trees::redo::REDO_OWNER;
-use crate::trees::snapshot::Snapshot;
-use crate::{EngineError, Table};
+use super::catalog::TableCatalog;
+use super::definition::IndexKind;
+use super::read::{self, Whole};
+use super::table::Table;
+use super::{index, write};
+use crate::EngineError;
+use crate::storage::columns::check_page as check_owner;
+use crate::trees::{self, REDO_OWNER, Snapshot};
 
-/// What is wrong with the database at a snapshot, which must be the newest.
-/// `trees`: the extents of trees, by owner.
-pub(crate) fn check(snapshot: &Snapshot, trees: &[(OwnerId, ExtentId)]) -> Result<Vec<String>, EngineError> {
+/// Reports what is wrong with the database at a snapshot, which must be the newest. `tree_extents`: the extents of trees, with their
+/// owners. A check of unsorted keys may hold `key_check_bytes` of hashes at a time.
+pub(crate) fn check(
+    snapshot: &Snapshot,
+    tree_extents: &[(OwnerId, ExtentId)],
+    key_check_bytes: usize,
+) -> Result<Vec<String>, EngineError> {
     let mut problems = Vec::new();
-    check_extents(snapshot, trees, &mut problems)?;
-    for tree in snapshot.catalog().trees.values() {
-        let own = trees.iter().filter(|(owner, _)| *owner == tree.owner()).map(|(_, e)| *e).collect();
+    check_extents(snapshot, tree_extents, &mut problems)?;
+    for tree in snapshot.trees() {
+        let own = tree_extents.iter().filter(|(owner, _)| *owner == tree.owner()).map(|(_, e)| *e).collect();
         trees::check(snapshot, tree, &own, &mut problems)?;
     }
     for t in snapshot.tables() {
@@ -35,7 +38,7 @@ pub(crate) fn check(snapshot: &Snapshot, trees: &[(OwnerId, ExtentId)]) -> Resul
             check_indexes(snapshot, t, &mut problems)?;
         }
         if sound == problems.len() {
-            problems.extend(write::check_table(snapshot, t).err().map(|e| e.to_string()));
+            problems.extend(write::check_keys(snapshot, key_check_bytes, t).err().map(|e| e.to_string()));
         }
     }
     if problems.is_empty() {
@@ -49,13 +52,13 @@ pub(crate) fn check(snapshot: &Snapshot, trees: &[(OwnerId, ExtentId)]) -> Resul
 /// Every row has its entry in each B+-tree index of its table.
 fn check_indexes(snapshot: &Snapshot, t: &Table, problems: &mut Vec<String>) -> Result<(), EngineError> {
     for index in t.indexes().iter().filter(|i| i.kind != IndexKind::Page) {
-        let Some(tree) = snapshot.catalog().trees.get(&index::tree_name(&index.name)) else {
+        let Some(tree) = snapshot.tree(&index::tree_name(&index.name)) else {
             problems.push(format!("table \"{}\": index \"{}\" has no tree", t.name(), index.name));
             continue;
         };
-        for (lpid, _) in snapshot.read_index(t.page_ranges())? {
+        for (lpid, _) in snapshot.view().read_index(t.page_ranges())? {
             let page = read::columns(snapshot, lpid, &index.columns)?;
-            let missing = |key: Vec<u8>| Ok(snapshot.get(tree, &index::entry(key, lpid))?.is_none());
+            let missing = |key: Vec<u8>| Ok(snapshot.get(&tree, &index::entry(key, lpid))?.is_none());
             let missing = index::keys(&page.columns).into_iter().map(missing);
             let count =
                 missing.collect::<Result<Vec<bool>, EngineError>>()?.into_iter().filter(|m| *m).count();
@@ -74,10 +77,10 @@ fn check_indexes(snapshot: &Snapshot, t: &Table, problems: &mut Vec<String>) -> 
 /// Every extent has the owner that the catalog says, and the other way round.
 fn check_extents(
     snapshot: &Snapshot,
-    trees: &[(OwnerId, ExtentId)],
+    tree_extents: &[(OwnerId, ExtentId)],
     problems: &mut Vec<String>,
 ) -> Result<(), EngineError> {
-    let catalog = snapshot.catalog();
+    let catalog = TableCatalog::of(snapshot);
     let mut named: BTreeMap<ExtentId, OwnerId> =
         catalog.extents.iter().map(|&e| (e, OwnerId::CATALOG)).collect();
     for t in catalog.tables.values() {
@@ -87,13 +90,8 @@ fn check_extents(
             }
         }
     }
-    let of_trees: BTreeMap<ExtentId, OwnerId> = trees.iter().map(|&(owner, e)| (e, owner)).collect();
-    // Held while the drive lists its extents, so that none of a load comes or goes meanwhile.
-    let (unpublished, listed) = {
-        let unpublished = snapshot.shared().unpublished.lock();
-        let listed = snapshot.store().extents()?;
-        (unpublished.clone(), listed)
-    };
+    let of_trees: BTreeMap<ExtentId, OwnerId> = tree_extents.iter().map(|&(owner, e)| (e, owner)).collect();
+    let (listed, unpublished) = snapshot.storage().extents().listed()?;
     for e in listed {
         if e.owner == REDO_OWNER || of_trees.get(&e.extent) == Some(&e.owner) {
             continue;
@@ -116,7 +114,7 @@ fn check_table(snapshot: &Snapshot, t: &Table, problems: &mut Vec<String>) -> Re
     let rule = t.index_rule()?;
     let (mut rows, mut bytes) = (0, 0);
     for (range, extent) in t.page_ranges().into_iter().zip(t.extents.iter().filter(|e| e.live > 0)) {
-        let entries = snapshot.read_index(vec![range])?;
+        let entries = snapshot.view().read_index(vec![range])?;
         let pages: BTreeSet<Lpid> = entries.iter().map(|(lpid, _)| *lpid).collect();
         if pages.len() != usize::from(extent.live) {
             problems.push(format!(
@@ -159,9 +157,9 @@ fn check_page(
     entry: Option<&IndexEntry>,
 ) -> Result<(u64, u64), EngineError> {
     let bad = |what: String| EngineError::BadPage { table: t.name().into(), lpid, what };
-    let bytes = snapshot.noting_age(snapshot.store().read_page(Some(snapshot.view_id()), lpid))?;
+    let bytes = snapshot.view().read_page(lpid)?;
     let (page, columns) = decode_page(lpid, &bytes)?;
-    read::check_page(t, lpid, &page)?;
+    check_owner(t.page_owner(), lpid, &page)?;
     for (c, column) in t.schema().columns.iter().zip(&columns) {
         if !c.nullable && (0..column.rows()).any(|row| column.is_null(row)) {
             return Err(bad("a NULL in a column that is NOT NULL".into()));

@@ -18,20 +18,19 @@ use lode_command::PageRange;
 use lode_page::{Column, ColumnBuilder, DataType, Value};
 use lode_program::{CompareOp, Expr};
 
-use crate::tables::index_order::ranges_of;
-use crate::tables::key::KeyReader;
-use crate::tables::table::{IndexDef, IndexKind};
-use crate::trees::snapshot::Snapshot;
-use crate::trees::{KEY_BYTES_MAX, Tree};
-use crate::{EngineError, Table};
+use super::definition::{IndexDef, IndexKind};
+use super::key::KeyReader;
+use super::table::Table;
+use crate::EngineError;
+use crate::trees::{KEY_BYTES_MAX, Snapshot, Tree};
 
 /// Names of trees that begin so are those of indexes.
-pub(crate) const TREE_PREFIX: &str = "__lode_index_";
-pub(crate) const PAGE_BYTES: usize = 8;
+const TREE_PREFIX: &str = "__lode_index_";
+pub(super) const PAGE_BYTES: usize = 8;
 /// Bytes of values in a key, at most.
-pub(crate) const VALUE_BYTES_MAX: usize = KEY_BYTES_MAX - PAGE_BYTES;
-pub(crate) const PRESENT: u8 = 1;
-pub(crate) const NULL: u8 = 2;
+pub(super) const VALUE_BYTES_MAX: usize = KEY_BYTES_MAX - PAGE_BYTES;
+pub(super) const PRESENT: u8 = 1;
+pub(super) const NULL: u8 = 2;
 /// Ranges that one scan looks up, at most.
 const RANGES_MAX: usize = 4096;
 
@@ -47,12 +46,17 @@ pub struct IndexedPages {
 }
 
 /// The name of the tree of an index.
-pub(crate) fn tree_name(index: &str) -> String {
+pub(super) fn tree_name(index: &str) -> String {
     format!("{TREE_PREFIX}{index}")
 }
 
+/// Whether a tree is that of an index, which may not exist any more.
+pub(super) fn is_of_index(tree: &Tree) -> bool {
+    tree.name().starts_with(TREE_PREFIX)
+}
+
 /// The distinct keys of some rows, without their page.
-pub(crate) fn keys(columns: &[Column]) -> BTreeSet<Vec<u8>> {
+pub(super) fn keys(columns: &[Column]) -> BTreeSet<Vec<u8>> {
     let reader = KeyReader::new(columns);
     let mut keys = BTreeSet::new();
     let mut key = Vec::new();
@@ -76,12 +80,12 @@ pub(crate) fn keys(columns: &[Column]) -> BTreeSet<Vec<u8>> {
 }
 
 /// The key of an entry.
-pub(crate) fn entry(mut key: Vec<u8>, page: Lpid) -> Vec<u8> {
+pub(super) fn entry(mut key: Vec<u8>, page: Lpid) -> Vec<u8> {
     key.extend_from_slice(&page.raw().to_be_bytes());
     key
 }
 
-pub(crate) fn page_of(entry: &[u8]) -> Option<Lpid> {
+pub(super) fn page_of(entry: &[u8]) -> Option<Lpid> {
     let at = entry.len().checked_sub(PAGE_BYTES)?;
     Lpid::from_raw(u64::from_be_bytes(entry[at..].try_into().ok()?))
 }
@@ -89,14 +93,14 @@ pub(crate) fn page_of(entry: &[u8]) -> Option<Lpid> {
 /// A range of keys, by prefixes: from the first that begins with `low`, or comes after, to the last that begins with
 /// `high`, or comes before.
 #[derive(Clone, Debug)]
-pub(crate) struct KeyRange {
-    pub(crate) low: Vec<u8>,
-    pub(crate) high: Vec<u8>,
+pub(super) struct KeyRange {
+    pub(super) low: Vec<u8>,
+    pub(super) high: Vec<u8>,
 }
 
 impl KeyRange {
     /// Where the range ends.
-    pub(crate) fn end(&self) -> Bound<Vec<u8>> {
+    pub(super) fn end(&self) -> Bound<Vec<u8>> {
         let mut end = self.high.clone();
         while let Some(last) = end.pop() {
             if last < u8::MAX {
@@ -133,10 +137,10 @@ impl Snapshot {
             }
         }
         let Some((_, index, ranges)) = best else { return Ok(None) };
-        let Some(tree) = self.catalog().trees.get(&tree_name(&index.name)) else { return Ok(None) };
+        let Some(tree) = self.catalog().tree(&tree_name(&index.name)) else { return Ok(None) };
         let found = self.look_up(tree, &ranges, most);
-        // Asked last: what was read of a tree before it was dropped is right.
-        if self.shared().dropped.lock().contains(&tree.id()) {
+        // Asked last: what was read of the tree before it was dropped is right.
+        if self.is_dropped(tree) {
             return Ok(None);
         }
         let Some(found) = found? else { return Ok(None) };
@@ -146,7 +150,7 @@ impl Snapshot {
     }
 
     /// The pages that could have a row with one of some keys of the columns `key`; `None` where no index knows.
-    pub(crate) fn pages_of_keys(
+    pub(super) fn pages_of_keys(
         &self,
         t: &Table,
         key: &[u16],
@@ -181,20 +185,34 @@ impl Snapshot {
     }
 
     /// Those of the pages that are the table's at this snapshot, and all that the reading transaction changed.
-    pub(crate) fn with_own_pages(&self, t: &Table, mut found: BTreeSet<Lpid>) -> Vec<PageRange> {
+    pub(super) fn with_own_pages(&self, t: &Table, mut found: BTreeSet<Lpid>) -> Vec<PageRange> {
         found.retain(|l| {
             let extent = t.extent_index(l.extent()).map(|i| t.extents[i as usize]);
             extent.is_some_and(|e| l.page() < e.used)
         });
         let mut ranges = Vec::new();
         if let Some(own) = self.own() {
-            found.extend(own.edits.keys().filter(|l| t.extent_index(l.extent()).is_some()));
+            found.extend(own.all_edited_pages(t));
             ranges.extend(t.page_ranges().into_iter().filter(|r| own.is_own_extent(r.extent)));
             found.retain(|l| !own.is_own_extent(l.extent()));
         }
         ranges.extend(ranges_of(&found));
         ranges
     }
+}
+
+/// Pages as ranges.
+pub(super) fn ranges_of(pages: &BTreeSet<Lpid>) -> Vec<PageRange> {
+    let mut ranges = Vec::new();
+    let mut pages = pages.iter().peekable();
+    while let Some(first) = pages.next() {
+        let mut count = 1;
+        while pages.next_if(|l| l.extent() == first.extent() && l.page() == first.page() + count).is_some() {
+            count += 1;
+        }
+        ranges.push(PageRange { extent: first.extent(), first: first.page(), count });
+    }
+    ranges
 }
 
 /// How many columns of an index the terms say something of, and the ranges of keys that they leave.
@@ -258,7 +276,7 @@ fn bytes_of(v: &Value, data_type: DataType) -> Option<Vec<u8>> {
 }
 
 /// The values of which a row that passes must have one in column `c`.
-pub(crate) fn equal_to(terms: &[Expr], c: u16, data_type: DataType) -> Option<Vec<Vec<u8>>> {
+pub(super) fn equal_to(terms: &[Expr], c: u16, data_type: DataType) -> Option<Vec<Vec<u8>>> {
     terms.iter().find_map(|term| match term {
         Expr::Compare(CompareOp::Eq, a, b) => {
             let v = match (&**a, &**b) {
@@ -280,7 +298,7 @@ pub(crate) fn equal_to(terms: &[Expr], c: u16, data_type: DataType) -> Option<Ve
 }
 
 /// The least and the greatest value that a row that passes can have in column `c`.
-pub(crate) fn bounds(terms: &[Expr], c: u16, data_type: DataType) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+pub(super) fn bounds(terms: &[Expr], c: u16, data_type: DataType) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
     let (mut low, mut high): (Option<Vec<u8>>, Option<Vec<u8>>) = (None, None);
     for term in terms.iter().flat_map(|t| match t {
         Expr::And(terms) => &terms[..],

@@ -19,14 +19,14 @@ use lode_command::PageRange;
 use lode_page::{Column, DataType};
 use lode_program::Expr;
 
-use crate::tables::index::{
-    KeyRange, NULL, PAGE_BYTES, PRESENT, VALUE_BYTES_MAX, bounds, equal_to, page_of, tree_name,
+use super::definition::{IndexDef, IndexKind};
+use super::index::{
+    KeyRange, NULL, PAGE_BYTES, PRESENT, VALUE_BYTES_MAX, bounds, equal_to, page_of, ranges_of, tree_name,
 };
-use crate::tables::key::KeyReader;
-use crate::tables::table::{IndexDef, IndexKind};
-use crate::trees::snapshot::Snapshot;
-use crate::trees::{Cursor, Tree};
-use crate::{EngineError, Table};
+use super::key::KeyReader;
+use super::table::Table;
+use crate::EngineError;
+use crate::trees::{Cursor, Snapshot, Tree};
 
 /// A column of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,7 +193,7 @@ impl Snapshot {
         if !follows || !order.iter().all(|o| o.descending == backward && nulls(o)) {
             return None;
         }
-        let tree = self.catalog().trees.get(&tree_name(&index.name))?.clone();
+        let tree = self.catalog().tree(&tree_name(&index.name))?.clone();
         let prefix_bytes = prefix.len();
         let (low, high) = bounds(terms, first.column, type_of(first.column).data_type);
         let without_nulls = first.nulls == NullsAt::Nowhere;
@@ -265,8 +265,8 @@ impl IndexWalk {
     /// When the drive fails.
     pub fn next(&mut self, t: &Table, entries: u64) -> Result<Option<OrderedPages>, EngineError> {
         let walked = self.advance(t, entries);
-        // Asked last: what was read of a tree before it was dropped is right.
-        if self.snapshot.shared().dropped.lock().contains(&self.order.tree.id()) {
+        // Asked last: what was read of the tree before it was dropped is right.
+        if self.snapshot.is_dropped(&self.order.tree) {
             return Ok(None);
         }
         walked.map(Some)
@@ -308,20 +308,6 @@ impl IndexWalk {
     pub fn others(&self, of: &[PageRange]) -> Vec<PageRange> {
         ranges_of(&of.iter().flat_map(pages_of).filter(|p| !self.given.contains(p)).collect())
     }
-}
-
-/// Pages as ranges.
-pub(crate) fn ranges_of(pages: &BTreeSet<Lpid>) -> Vec<PageRange> {
-    let mut ranges = Vec::new();
-    let mut pages = pages.iter().peekable();
-    while let Some(first) = pages.next() {
-        let mut count = 1;
-        while pages.next_if(|l| l.extent() == first.extent() && l.page() == first.page() + count).is_some() {
-            count += 1;
-        }
-        ranges.push(PageRange { extent: first.extent(), first: first.page(), count });
-    }
-    ranges
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use lode_page::{Column, DataType, Value, Values};
 const SHOWN_MAX: usize = 64;
 
 /// Key columns of some rows, ready to be read row by row.
-pub(crate) struct KeyReader<'a> {
+pub(super) struct KeyReader<'a> {
     parts: Vec<Part<'a>>,
 }
 
@@ -29,17 +29,17 @@ enum Part<'a> {
 }
 
 impl<'a> KeyReader<'a> {
-    pub(crate) fn new(columns: &'a [Column]) -> Self {
+    pub(super) fn new(columns: &'a [Column]) -> Self {
         Self { parts: columns.iter().map(Part::new).collect() }
     }
 
     /// Adds the value of the `i`-th column in row `row`, which is not NULL.
-    pub(crate) fn append(&self, i: usize, row: usize, out: &mut Vec<u8>) {
+    pub(super) fn append(&self, i: usize, row: usize, out: &mut Vec<u8>) {
         self.parts[i].append(row, out);
     }
 
     /// Puts the key of row `row` in `out`; answers where its first column's value ends.
-    pub(in crate::tables) fn read(&self, row: usize, out: &mut Vec<u8>) -> usize {
+    pub(super) fn read(&self, row: usize, out: &mut Vec<u8>) -> usize {
         out.clear();
         let mut first_end = 0;
         for (i, p) in self.parts.iter().enumerate() {
@@ -116,14 +116,14 @@ fn signed(b: &[u8]) -> i128 {
 }
 
 /// The hash of a key, the same in every run.
-pub(in crate::tables) fn hash(key: &[u8]) -> u64 {
+pub(super) fn hash(key: &[u8]) -> u64 {
     let mut h = std::hash::DefaultHasher::new();
     h.write(key);
     h.finish()
 }
 
 /// A key as SQL writes it: `(1, 'a')`.
-pub(in crate::tables) fn show(columns: &[Column], row: usize) -> String {
+pub(super) fn show(columns: &[Column], row: usize) -> String {
     let mut s = String::from("(");
     for (i, c) in columns.iter().enumerate() {
         if i > 0 {

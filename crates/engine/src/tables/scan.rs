@@ -6,30 +6,35 @@
 //!               ▲ first      └─ under way ─┘           its queue is deep are under way behind it
 //! ```
 //!
-//! Nothing is submitted before the first [`Scan::next`], since a run-time filter may still come; dropping a scan
-//! cancels its tasks. Units come in the order of the pages, however many tasks there are. Pages that the reading
-//! transaction changed come last: those that it loaded by a task at another view, the others from the host.
+//! Nothing is submitted before the first [`Scan::next`], since a run-time filter may still come. Dropping a scan cancels its tasks.
+//! Units come in the order of the pages, however many tasks there are. Pages that the reading transaction changed come last: first
+//! those that it loaded, by a task at another view, then the others, from the host.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use lode_base::{Lpid, ViewId};
 use lode_command::{
-    Command, CommandError, Completion, Outcome, PageRange, Queue, Reply, ScanCounts, ScanTask, ScanUnit, Tag,
+    Answer, Command, CommandError, Completion, Outcome, PageRange, Queue, Reply, ScanCounts, ScanTask,
+    ScanUnit, Tag,
 };
 use lode_program::Program;
 
-use crate::trees::snapshot::{Snapshot, UNIT_PAGES};
+use super::evaluate::evaluate;
+use super::table::Table;
+use crate::trees::Snapshot;
 use crate::{EngineError, LinkStats};
 
-/// Parts of a modelled scan for each task that may be under way, where there are as many pages: so that few tasks are
-/// under way only at its end.
+/// Pages of a unit: few enough that a run-time filter soon takes effect, many enough that units cost little.
+const UNIT_PAGES: u32 = 16;
+/// Parts of a modelled scan for each task that may be under way, if there are enough pages. So it is only at the end of the scan
+/// that few tasks are under way.
 const PARTS_A_TASK: u32 = 4;
 
 /// A running scan. Dropping it cancels the drive's tasks.
 pub struct Scan {
     snapshot: Snapshot,
-    /// What all tasks have in common; its pages are those that no task has yet.
+    /// What all tasks have in common. Its pages are those that no task has yet.
     task: ScanTask,
     /// Pages of a task, and tasks under way, at most.
     part_pages: u32,
@@ -53,19 +58,42 @@ struct Task {
     over: bool,
 }
 
+impl Snapshot {
+    /// A scan of these pages in the drive. It submits nothing before its first [`Scan::next`].
+    ///
+    /// # Errors
+    /// When the program is for another schema than the table's.
+    pub fn scan(
+        &self,
+        t: &Table,
+        pages: Vec<PageRange>,
+        program: Arc<Program>,
+        answer: Answer,
+        limit: Option<u64>,
+    ) -> Result<Scan, EngineError> {
+        if program.schema() != t.schema() {
+            return Err(EngineError::invalid(t.name(), "the program is for another schema"));
+        }
+        let limit_rows = limit.filter(|_| answer == Answer::Rows);
+        let view = self.view_id();
+        let task = ScanTask { view, pages, program, answer, unit_pages: UNIT_PAGES, limit_rows };
+        Ok(Scan::new(self.clone(), task))
+    }
+}
+
 impl Scan {
-    pub(crate) fn new(snapshot: Snapshot, mut task: ScanTask) -> Self {
+    fn new(snapshot: Snapshot, mut task: ScanTask) -> Self {
         let (mut loaded, mut host_pages) = (None, Vec::new());
         if let Some(own) = snapshot.own() {
             let parts = own.split(std::mem::take(&mut task.pages));
             (task.pages, host_pages) = (parts.drive, parts.host);
-            loaded = own.view.as_ref().filter(|_| !parts.loaded.is_empty()).map(|v| (v.id(), parts.loaded));
+            loaded = own.loaded_view().filter(|_| !parts.loaded.is_empty()).map(|v| (v.id(), parts.loaded));
         }
         let (mut part_pages, mut depth) = (u32::MAX, 1);
         if let Some(host) = snapshot.host() {
             let pages: u32 = task.pages.iter().map(|r| u32::from(r.count)).sum();
-            depth = host.depth().min(snapshot.store().identity().queue_depth_max);
-            // Each part answers its own groups: the fewer parts, the fewer.
+            depth = host.depth().min(snapshot.storage().store().identity().queue_depth_max);
+            // Each part answers its own groups, so fewer parts answer fewer groups.
             let parts = if task.program.aggregation().is_some() { 1 } else { PARTS_A_TASK };
             part_pages = (pages / (depth * parts)).clamp(1, UNIT_PAGES);
         }
@@ -88,12 +116,12 @@ impl Scan {
         }
     }
 
-    /// The next unit; `None` after the last. After an error the scan is over.
+    /// The next unit; `None` after the last one. After an error the scan is over.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<ScanUnit>, EngineError> {
         let next = self.advance();
         if next.is_err() {
-            // What is under way goes with its queue.
+            // Tasks that are under way end with their queue.
             self.task.pages.clear();
             (self.loaded, self.own) = (None, VecDeque::new());
             self.tasks.clear();
@@ -112,7 +140,7 @@ impl Scan {
                     continue;
                 }
                 if let (Some(queue), 1) = (self.queue.take(), self.depth) {
-                    self.snapshot.store().give_back(queue);
+                    self.snapshot.storage().store().give_back(queue);
                 }
                 return self.next_own();
             };
@@ -130,12 +158,13 @@ impl Scan {
     fn next_own(&mut self) -> Result<Option<ScanUnit>, EngineError> {
         let Some(own) = self.snapshot.own().filter(|_| !self.own.is_empty()) else { return Ok(None) };
         let pages: Vec<Lpid> = self.own.drain(..self.own.len().min(UNIT_PAGES as usize)).collect();
-        let unit = own.answer(&self.snapshot, &pages, &self.task.program, self.task.answer)?;
+        let unit = evaluate(&self.snapshot, own, &pages, &self.task.program, self.task.answer)?;
         self.counts += unit.counts;
         Ok(Some(unit))
     }
 
-    /// Tasks for the next pages, as many as may be under way. Where few rows are wanted, the first tasks come alone.
+    /// Submits tasks for the next pages, as many as may be under way. With a limit of rows, one task is submitted at first, and one
+    /// more for each that has ended.
     fn submit_more(&mut self) -> Result<(), EngineError> {
         let most = match self.task.limit_rows {
             Some(_) => self.depth.min(self.ended + 1),
@@ -143,7 +172,7 @@ impl Scan {
         };
         while self.tasks.len() < most && !self.task.pages.is_empty() {
             let pages = self.next_part();
-            let store = self.snapshot.store();
+            let store = self.snapshot.storage().store();
             let queue = match &mut self.queue {
                 Some(queue) => queue,
                 None if self.depth == 1 => self.queue.insert(store.queue()?),
@@ -177,11 +206,11 @@ impl Scan {
         part
     }
 
-    /// Takes what is answered next, whichever task it is of.
+    /// Takes what is answered next, of whichever task.
     fn take(&mut self) -> Result<(), EngineError> {
         let mut out: Vec<Completion> = Vec::with_capacity(1);
         let queue = self.queue.as_mut().expect("tasks are in a queue");
-        self.snapshot.store().take(&mut **queue, &mut out)?;
+        self.snapshot.storage().store().take(&mut **queue, &mut out)?;
         for c in out {
             self.count(LinkStats { commands: 0, bytes_down: 0, bytes_up: c.link_bytes() });
             let Some(task) = self.tasks.iter_mut().find(|t| t.tag == c.tag) else { continue };
@@ -197,7 +226,7 @@ impl Scan {
                 Outcome::Done(Ok(_)) => return Err(EngineError::Protocol { command: "a scan" }),
                 Outcome::Done(Err(e)) => {
                     if matches!(e, CommandError::ViewClosed(_)) {
-                        self.snapshot.mark_stale();
+                        self.snapshot.view().mark_stale();
                     }
                     return Err(e.into());
                 }
@@ -206,7 +235,7 @@ impl Scan {
         Ok(())
     }
 
-    /// From the next unit on, the program is this one: the first with more filter.
+    /// Replaces the program, from the next unit on, by one that filters more.
     pub fn narrow(&mut self, program: Arc<Program>) {
         let bytes_down = program.link_bytes() as u64;
         let mut link = LinkStats::default();
@@ -220,7 +249,7 @@ impl Scan {
         self.count(link);
     }
 
-    /// What the units so far took.
+    /// What the units so far took, added up.
     pub fn counts(&self) -> ScanCounts {
         self.counts
     }
@@ -237,7 +266,7 @@ impl Scan {
 
     fn count(&mut self, l: LinkStats) {
         self.link += l;
-        self.snapshot.store().count(l);
+        self.snapshot.storage().store().count(l);
     }
 }
 

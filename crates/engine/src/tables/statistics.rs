@@ -1,17 +1,10 @@
-//! Statistics of a table, out of the drive's page index: no page is read for them.
+//! Statistics of a table.
 //!
-//! Rows are exact (the catalog counts them). Minima and maxima are bounds: no value lies outside them, but the entry
-//! of a page may reach further than its values.
+//! Rows are exact, since the catalog counts them. Minima and maxima are bounds: no value lies outside them, but the index entry of a
+//! page may reach further than its values.
 
-use lode_page::Value;
+use lode_page::{Schema, Value};
 use lode_program::{IndexEntry, IndexRule, value_of};
-
-use crate::EngineError;
-use crate::tables::table::Table;
-use crate::trees::snapshot::Snapshot;
-
-/// Extents whose entries are read by one command.
-const READ_EXTENTS: usize = 16;
 
 /// What is known of a table's values without reading them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,63 +20,57 @@ pub struct TableStatistics {
     /// For each column, whether it has a NULL; `None` when unknown.
     pub has_nulls: Vec<Option<bool>>,
     /// For each column, the least and the greatest order key of its values; `None` when unknown or without values.
-    pub(crate) keys: Vec<Option<(u64, u64)>>,
+    pub(super) keys: Vec<Option<(u64, u64)>>,
     /// Whether every page had its index entry.
     complete: bool,
 }
 
-/// The statistics of a table, out of the index entries of its pages.
-pub(crate) fn collect(snapshot: &Snapshot, t: &Table) -> Result<TableStatistics, EngineError> {
-    let unknown = TableStatistics::unknown(t);
-    let mut stats = unknown.clone();
-    let rule = t.index_rule()?;
-    for ranges in t.page_ranges().chunks(READ_EXTENTS) {
-        for (_, entry) in snapshot.read_index(ranges.to_vec())? {
-            // A page without an entry may hold anything.
-            let Some(entry) = entry else { return Ok(unknown) };
-            rule.check(&entry)?;
-            if !stats.widen(&rule, &entry) {
-                return Ok(unknown);
-            }
-        }
-    }
-    stats.complete = true;
-    stats.name_bounds(t, rule.columns());
-    Ok(stats)
+/// How large a table is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TableSize {
+    pub(super) rows: u64,
+    pub(super) pages: u64,
+    pub(super) bytes: u64,
 }
 
 impl TableStatistics {
-    /// Nothing but counts is known.
-    pub(crate) fn unknown(t: &Table) -> Self {
-        let columns = t.schema().columns.len();
+    /// Nothing but the size is known.
+    pub(super) fn unknown(schema: &Schema, size: TableSize) -> Self {
+        let columns = schema.columns.len();
         Self {
-            rows: t.rows(),
-            pages: t.pages(),
-            bytes: t.bytes(),
+            rows: size.rows,
+            pages: size.pages,
+            bytes: size.bytes,
             columns: vec![None; columns],
-            has_nulls: t.schema().columns.iter().map(|c| (!c.nullable).then_some(false)).collect(),
+            has_nulls: schema.columns.iter().map(|c| (!c.nullable).then_some(false)).collect(),
             keys: vec![None; columns],
             complete: false,
         }
     }
 
     /// All is known: there are no rows.
-    pub(crate) fn none(t: &Table) -> Self {
-        Self { complete: true, ..Self::unknown(t) }
+    pub(super) fn none(schema: &Schema, size: TableSize) -> Self {
+        Self { complete: true, ..Self::unknown(schema, size) }
     }
 
-    /// The statistics of the table `t`, whose pages are those that these are of, without some, and with pages that
-    /// have these entries, made by `rule`. They stay bounds; `None` when these are not complete.
-    pub(crate) fn grown(&self, t: &Table, rule: &IndexRule, entries: &[IndexEntry]) -> Option<Self> {
+    /// These statistics after a change: the table has this size now, lost some pages, and has pages with these index entries, made
+    /// by `rule`. They stay bounds. `None` if these are not complete.
+    pub(super) fn grown(
+        &self,
+        schema: &Schema,
+        size: TableSize,
+        rule: &IndexRule,
+        entries: &[IndexEntry],
+    ) -> Option<Self> {
         let mut stats = self.clone();
-        (stats.rows, stats.pages, stats.bytes) = (t.rows(), t.pages(), t.bytes());
+        (stats.rows, stats.pages, stats.bytes) = (size.rows, size.pages, size.bytes);
         let known = entries.iter().all(|e| stats.widen(rule, e));
-        stats.name_bounds(t, rule.columns());
+        stats.name_bounds(schema, rule.columns());
         (self.complete && known).then_some(stats)
     }
 
-    /// Takes a page in; false when its entry says nothing of a column.
-    fn widen(&mut self, rule: &IndexRule, entry: &IndexEntry) -> bool {
+    /// Takes a page in; false if its entry says nothing of a column.
+    pub(super) fn widen(&mut self, rule: &IndexRule, entry: &IndexEntry) -> bool {
         rule.columns().iter().all(|&column| {
             let Some(bounds) = rule.bounds(entry, column) else { return false };
             let c = usize::from(column);
@@ -95,10 +82,10 @@ impl TableStatistics {
         })
     }
 
-    /// Bounds as values, where keys say which they are.
-    fn name_bounds(&mut self, t: &Table, indexed: &[u16]) {
+    /// Bounds as values, for columns whose keys say which values they are.
+    pub(super) fn name_bounds(&mut self, schema: &Schema, indexed: &[u16]) {
         for c in indexed.iter().map(|&c| usize::from(c)) {
-            let value = |key| value_of(t.schema().columns[c].data_type, key);
+            let value = |key| value_of(schema.columns[c].data_type, key);
             self.has_nulls[c].get_or_insert(false);
             self.columns[c] = self.keys[c].and_then(|(min, max)| Some((value(min)?, value(max)?)));
         }

@@ -1,174 +1,30 @@
-//! Tables: their definitions, and which pages they have at one commit.
+//! A table at one commit: its definition, and which pages it has.
 //!
 //! ```text
 //!   RowAddress (64 bits)   | extent's index in the table: 22 | page: 10 | slot: 32 |
 //! ```
 //!
 //! A `Table` is immutable: a commit that changes one makes a new one.
-//! Invariants: an extent belongs to one table and appears in it once; its live pages are at most its used ones; every
-//! mapped page of an extent lies below its used count.
+//! Invariants: an extent belongs to one table and appears in it once. Of its pages, those below `used` were written at some time,
+//! and `live` of them are mapped.
 
 use std::sync::OnceLock;
 
 use lode_base::{EXTENT_PAGES, ExtentId, Lpid, TableId};
 use lode_command::PageRange;
-use lode_page::{ColumnType, DataType, Schema};
+use lode_page::Schema;
 use lode_program::IndexRule;
 use serde::{Deserialize, Serialize};
 
-use crate::tables::statistics::TableStatistics;
+use super::definition::{IndexDef, IndexKind, TableDef};
+use super::statistics::{TableSize, TableStatistics};
+use crate::storage::columns::PageOwner;
 use crate::{EngineError, Map};
 
-/// Most columns of a table.
-pub const COLUMNS_MAX: usize = 1000;
-/// Most columns that a page index has by default.
-pub const INDEX_COLUMNS_DEFAULT: usize = 8;
 /// Most extents of a table: what a row address can count.
-pub(crate) const EXTENTS_MAX: usize = 1 << 22;
+pub(super) const EXTENTS_MAX: usize = 1 << 22;
 /// The only version of a table's schema so far.
-pub(crate) const SCHEMA_VERSION: u32 = 1;
-
-/// A column as it was declared.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ColumnDef {
-    /// Its name, in the case that SQL gave it.
-    pub name: String,
-    /// Type and nullability of its values.
-    pub ty: ColumnType,
-    /// Longest string, in characters.
-    pub max_chars: Option<u32>,
-    /// The type in SQL, as `VARCHAR(44)`.
-    pub declared: String,
-}
-
-/// A table as it was declared.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TableDef {
-    /// Its name, in the case that SQL gave it.
-    pub name: String,
-    /// Its columns, 1 to [`COLUMNS_MAX`].
-    pub columns: Vec<ColumnDef>,
-    /// The columns of its primary key, in the key's order; empty without one.
-    pub primary_key: Vec<u16>,
-    /// What `WITH (...)` said.
-    pub options: TableOptions,
-    /// What its rows must satisfy beside NOT NULL and the primary key.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub constraints: Vec<Constraint>,
-}
-
-/// A constraint of a table.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Constraint {
-    /// Its name, unique in the table.
-    pub name: String,
-    /// What it says.
-    pub rule: Rule,
-}
-
-/// What a constraint says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Rule {
-    /// No two rows have these values; rows with a NULL among them do not count.
-    Unique {
-        /// The columns, in the constraint's order.
-        columns: Vec<u16>,
-    },
-    /// An expression that is false for no row, as SQL writes it. Whoever makes rows evaluates it.
-    Check {
-        /// The expression.
-        expression: String,
-    },
-    /// These values, unless one is NULL, are those of a row of another table, or of this one.
-    ForeignKey {
-        /// The columns, in the constraint's order.
-        columns: Vec<u16>,
-        /// The other table's name.
-        parent: String,
-        /// Its columns: its primary key, or those of a UNIQUE of it.
-        parent_columns: Vec<u16>,
-        /// What whoever deletes rows of the other table does with those that reference them.
-        #[serde(default, skip_serializing_if = "OnDelete::is_no_action")]
-        on_delete: OnDelete,
-    },
-}
-
-/// What becomes of rows that reference a row which is deleted. Whoever deletes rows sees to it; the commit checks that nothing is
-/// left that references them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnDelete {
-    /// They must be gone by the commit.
-    #[default]
-    NoAction,
-    /// They are deleted, too.
-    Cascade,
-    /// They reference nothing any more.
-    SetNull,
-}
-
-impl OnDelete {
-    fn is_no_action(&self) -> bool {
-        *self == Self::NoAction
-    }
-}
-
-/// The options of a table.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TableOptions {
-    /// The kind of its pages.
-    pub layout: Layout,
-    /// The columns of its page index. When a table is created without any, it gets the default ones.
-    pub page_index: Vec<u16>,
-}
-
-/// Which kind of pages a table has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Layout {
-    /// Row pages only.
-    Row,
-    /// Column pages for loads, row pages for inserts.
-    Column,
-    /// As `Column`; later also converted in the background.
-    #[default]
-    Auto,
-}
-
-/// What an index made by CREATE INDEX is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum IndexKind {
-    /// Columns of the drive's page index.
-    #[default]
-    Page,
-    /// A B+-tree from values to the pages that have them.
-    Btree {
-        /// Whether no two rows may have the same values, unless one is NULL.
-        unique: bool,
-    },
-}
-
-impl IndexKind {
-    fn is_page(&self) -> bool {
-        *self == Self::Page
-    }
-}
-
-/// An index made by CREATE INDEX.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct IndexDef {
-    /// Its name, unique in the database.
-    pub name: String,
-    /// The table's name.
-    pub table: String,
-    /// Its columns.
-    pub columns: Vec<u16>,
-    /// What it is.
-    #[serde(default, skip_serializing_if = "IndexKind::is_page")]
-    pub kind: IndexKind,
-}
+const SCHEMA_VERSION: u32 = 1;
 
 /// The address of a row at one snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -212,12 +68,12 @@ impl RowAddress {
 
 /// An extent of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TableExtent {
-    pub(crate) id: ExtentId,
+pub(super) struct TableExtent {
+    pub(super) id: ExtentId,
     /// Pages from the first on that were ever written.
-    pub(crate) used: u16,
+    pub(super) used: u16,
     /// Of those, pages that are mapped.
-    pub(crate) live: u16,
+    pub(super) live: u16,
 }
 
 /// A table at one commit.
@@ -227,35 +83,35 @@ pub struct Table {
     def: TableDef,
     indexes: Vec<IndexDef>,
     schema: Schema,
-    pub(crate) extents: Vec<TableExtent>,
+    pub(super) extents: Vec<TableExtent>,
     by_extent: Map<ExtentId, u32>,
-    pub(crate) rows: u64,
-    pub(crate) bytes: u64,
+    pub(super) rows: u64,
+    pub(super) bytes: u64,
     /// The row page that inserts fill first.
-    pub(crate) tail: Option<Lpid>,
-    /// Whether index entries may be missing, since a rule was registered after the data.
-    pub(crate) index_pending: bool,
+    pub(super) tail: Option<Lpid>,
+    /// Whether entries of the page index may be missing, since its rule was registered after the pages were written.
+    pub(super) index_pending: bool,
     /// Where the catalog keeps it.
-    pub(crate) descriptor: Lpid,
-    pub(crate) statistics: OnceLock<TableStatistics>,
+    pub(super) descriptor: Lpid,
+    pub(super) statistics: OnceLock<TableStatistics>,
 }
 
 /// What the catalog keeps of a table; extents as (number, used, live).
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct TableDescriptor {
-    pub(crate) id: u32,
-    pub(crate) def: TableDef,
-    pub(crate) indexes: Vec<IndexDef>,
-    pub(crate) extents: Vec<(u64, u16, u16)>,
-    pub(crate) rows: u64,
-    pub(crate) bytes: u64,
-    pub(crate) tail: Option<u64>,
-    pub(crate) index_pending: bool,
+pub(super) struct TableDescriptor {
+    pub(super) id: u32,
+    pub(super) def: TableDef,
+    pub(super) indexes: Vec<IndexDef>,
+    pub(super) extents: Vec<(u64, u16, u16)>,
+    pub(super) rows: u64,
+    pub(super) bytes: u64,
+    pub(super) tail: Option<u64>,
+    pub(super) index_pending: bool,
 }
 
 impl Table {
-    /// The table that a descriptor describes; `what` is wrong with it otherwise.
-    pub(crate) fn from_descriptor(d: TableDescriptor, descriptor: Lpid) -> Result<Self, String> {
+    /// The table that a descriptor describes, or what is wrong with the descriptor.
+    pub(super) fn from_descriptor(d: TableDescriptor, descriptor: Lpid) -> Result<Self, String> {
         d.def.check().map_err(|e| e.to_string())?;
         let columns = d.def.columns.len();
         let in_range = |list: &[u16]| list.iter().all(|&c| usize::from(c) < columns);
@@ -292,7 +148,7 @@ impl Table {
         Ok(table)
     }
 
-    pub(crate) fn new(
+    pub(super) fn new(
         id: TableId,
         def: TableDef,
         indexes: Vec<IndexDef>,
@@ -317,7 +173,7 @@ impl Table {
         }
     }
 
-    pub(crate) fn with_contents(
+    pub(super) fn with_contents(
         mut self,
         rows: u64,
         bytes: u64,
@@ -331,13 +187,13 @@ impl Table {
         self
     }
 
-    /// The same table, to be changed.
-    pub(crate) fn same(&self) -> Self {
+    /// A copy of the table, without its statistics.
+    pub(super) fn same(&self) -> Self {
         Self::new(self.id, self.def.clone(), self.indexes.clone(), self.extents.clone(), self.descriptor)
             .with_contents(self.rows, self.bytes, self.tail, self.index_pending)
     }
 
-    pub(crate) fn to_descriptor(&self) -> TableDescriptor {
+    pub(super) fn to_descriptor(&self) -> TableDescriptor {
         TableDescriptor {
             id: self.id.raw(),
             def: self.def.clone(),
@@ -375,6 +231,20 @@ impl Table {
         &self.schema
     }
 
+    /// What the pages of the table must agree with.
+    pub(super) fn page_owner(&self) -> PageOwner<'_> {
+        PageOwner { id: self.id, name: self.name(), schema: &self.schema }
+    }
+
+    /// Whether entries of its page index may be missing.
+    pub(super) fn lacks_index_entries(&self) -> bool {
+        self.index_pending
+    }
+
+    pub(super) fn size(&self) -> TableSize {
+        TableSize { rows: self.rows, pages: self.pages(), bytes: self.bytes }
+    }
+
     /// Rows, exactly.
     pub fn rows(&self) -> u64 {
         self.rows
@@ -401,8 +271,8 @@ impl Table {
         columns
     }
 
-    /// What no two rows have alike: the primary key (without a name), what is UNIQUE, and unique indexes.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = (Option<&str>, &[u16])> {
+    /// The keys: those of the definition, and unique indexes.
+    pub(super) fn keys(&self) -> impl Iterator<Item = (Option<&str>, &[u16])> {
         let unique = self.indexes.iter().filter(|i| i.kind == IndexKind::Btree { unique: true });
         self.def.keys().chain(unique.map(|i| (Some(i.name.as_str()), &i.columns[..])))
     }
@@ -432,156 +302,19 @@ impl Table {
         (address.page() < e.used).then(|| e.id.page(address.page()))
     }
 
-    pub(crate) fn extent_index(&self, e: ExtentId) -> Option<u32> {
+    pub(super) fn extent_index(&self, e: ExtentId) -> Option<u32> {
         self.by_extent.get(&e).copied()
     }
 
-    pub(crate) fn page_ranges(&self) -> Vec<PageRange> {
+    pub(super) fn page_ranges(&self) -> Vec<PageRange> {
         let ranges = self.extents.iter().filter(|e| e.live > 0);
         ranges.map(|e| PageRange { extent: e.id, first: 0, count: e.used }).collect()
     }
 }
 
-impl TableDef {
-    /// Checks names, counts and column numbers.
-    pub(crate) fn check(&self) -> Result<(), EngineError> {
-        let columns = self.columns.len();
-        if !(1..=COLUMNS_MAX).contains(&columns) {
-            let what = format!("{columns} columns; a table has 1 to {COLUMNS_MAX}");
-            return Err(EngineError::invalid(&self.name, what));
-        }
-        let mut names: Vec<&str> = self.columns.iter().map(|c| c.name.as_str()).collect();
-        names.sort_unstable();
-        if let Some(pair) = names.windows(2).find(|p| p[0] == p[1]) {
-            return Err(EngineError::DuplicateColumn { table: self.name.clone(), column: pair[0].into() });
-        }
-        for (what, list) in
-            [("the primary key", &self.primary_key), ("the page index", &self.options.page_index)]
-        {
-            check_columns(&self.name, what, list, columns)?;
-        }
-        for (i, c) in self.constraints.iter().enumerate() {
-            let what = format!("the constraint \"{}\"", c.name);
-            if self.constraints[..i].iter().any(|other| other.name == c.name) {
-                return Err(EngineError::invalid(&self.name, format!("{what} is there twice")));
-            }
-            match &c.rule {
-                Rule::Check { .. } => {}
-                Rule::Unique { columns: list } | Rule::ForeignKey { columns: list, .. }
-                    if list.is_empty() =>
-                {
-                    return Err(EngineError::invalid(&self.name, format!("{what} has no columns")));
-                }
-                Rule::Unique { columns: list } | Rule::ForeignKey { columns: list, .. } => {
-                    check_columns(&self.name, &what, list, columns)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// What no two rows have alike: the primary key (without a name), then what is UNIQUE.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = (Option<&str>, &[u16])> {
-        let primary = (!self.primary_key.is_empty()).then_some((None, &self.primary_key[..]));
-        let unique = self.constraints.iter().filter_map(|c| match &c.rule {
-            Rule::Unique { columns } => Some((Some(c.name.as_str()), &columns[..])),
-            _ => None,
-        });
-        primary.into_iter().chain(unique)
-    }
-
-    /// Checks a foreign key against the table that it references.
-    pub(crate) fn check_parent(
-        &self,
-        c: &Constraint,
-        columns: &[u16],
-        parent: &TableDef,
-        parent_columns: &[u16],
-    ) -> Result<(), EngineError> {
-        let what = |s: &str| EngineError::invalid(&self.name, format!("the constraint \"{}\" {s}", c.name));
-        if !parent.keys().any(|(_, key)| key == parent_columns) {
-            let s = format!(
-                "references columns of \"{}\" that are neither its PRIMARY KEY nor UNIQUE",
-                parent.name
-            );
-            return Err(what(&s));
-        }
-        let types = |def: &TableDef, list: &[u16]| -> Vec<DataType> {
-            list.iter().map(|&c| def.columns[usize::from(c)].ty.data_type).collect()
-        };
-        match types(self, columns) == types(parent, parent_columns) {
-            true => Ok(()),
-            false => Err(what(&format!("references columns of \"{}\" of other types", parent.name))),
-        }
-    }
-
-    /// Primary key columns are never NULL; an empty page index gets the default columns.
-    pub(crate) fn completed(mut self) -> Self {
-        for &c in &self.primary_key {
-            self.columns[usize::from(c)].ty.nullable = false;
-        }
-        if self.options.page_index.is_empty() {
-            self.options.page_index = self.index_columns_default();
-        }
-        self
-    }
-
-    /// The primary key first, then columns of constraints, then dates and timestamps, then what else has a fixed width.
-    fn index_columns_default(&self) -> Vec<u16> {
-        let all = || (0u16..).zip(&self.columns).map(|(i, c)| (i, c.ty.data_type));
-        let dates = all().filter(|(_, t)| matches!(t, DataType::Date | DataType::Timestamp));
-        let fixed = all().filter(|(_, t)| !t.is_variable());
-        let mut columns = Vec::new();
-        let constrained = self.constraints.iter().flat_map(|c| match &c.rule {
-            Rule::Unique { columns } | Rule::ForeignKey { columns, .. } => &columns[..],
-            Rule::Check { .. } => &[],
-        });
-        for c in self.primary_key.iter().chain(constrained).copied().chain(dates.chain(fixed).map(|(i, _)| i))
-        {
-            if columns.len() < INDEX_COLUMNS_DEFAULT && !columns.contains(&c) {
-                columns.push(c);
-            }
-        }
-        columns
-    }
-}
-
-pub(crate) fn check_columns(
-    table: &str,
-    what: &str,
-    list: &[u16],
-    columns: usize,
-) -> Result<(), EngineError> {
-    for (i, &c) in list.iter().enumerate() {
-        if usize::from(c) >= columns {
-            return Err(EngineError::invalid(table, format!("{what} names column {c} of {columns}")));
-        }
-        if list[..i].contains(&c) {
-            return Err(EngineError::invalid(table, format!("{what} names a column twice")));
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn def(types: &[DataType], primary_key: &[u16]) -> TableDef {
-        let column = |(i, &data_type): (usize, &DataType)| ColumnDef {
-            name: format!("c{i}"),
-            ty: ColumnType { data_type, nullable: true },
-            max_chars: None,
-            declared: data_type.to_string(),
-        };
-        TableDef {
-            name: "t".into(),
-            columns: types.iter().enumerate().map(column).collect(),
-            primary_key: primary_key.into(),
-            options: TableOptions::default(),
-            constraints: Vec::new(),
-        }
-    }
 
     #[test]
     fn addresses_come_apart_again() {
@@ -591,25 +324,5 @@ mod tests {
         let a = RowAddress::from_parts(3, 5, 7);
         assert_eq!((a.extent_index(), a.page(), a.slot()), (3, 5, 7));
         assert_eq!(RowAddress::from_raw(a.raw() + 1), RowAddress::from_parts(3, 5, 8));
-    }
-
-    #[test]
-    fn the_default_index_has_keys_then_dates_then_fixed_widths() {
-        use DataType::*;
-        let d = def(&[Text, BigInt, Double, Date, Text, Timestamp, Boolean], &[4, 1]).completed();
-        assert_eq!(d.options.page_index, [4, 1, 3, 5, 2, 6]);
-        assert!(!d.columns[4].ty.nullable && d.columns[0].ty.nullable);
-        assert_eq!(def(&[Integer; 20], &[]).completed().options.page_index.len(), INDEX_COLUMNS_DEFAULT);
-    }
-
-    #[test]
-    fn definitions_that_contradict_themselves_are_refused() {
-        let mut twice = def(&[DataType::Text; 2], &[]);
-        twice.columns[1].name = "c0".into();
-        assert_eq!(twice.check().unwrap_err().to_string(), "table \"t\": column \"c0\" is named twice");
-        assert!(def(&[], &[]).check().is_err());
-        assert!(def(&[DataType::Text; 1001], &[]).check().is_err());
-        assert!(def(&[DataType::Text], &[1]).check().is_err());
-        assert!(def(&[DataType::Text; 2], &[1, 1]).check().is_err());
     }
 }

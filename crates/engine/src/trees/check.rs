@@ -1,18 +1,18 @@
-//! The check of trees: order, fences, levels, values, and that exactly what they name is in use.
+//! The check of a tree: order, fences, levels, values, and that exactly the pages that it names are in use.
 
 use std::collections::BTreeSet;
 
-use lode_base::{ExtentId, Lpid};
+use lode_base::{EXTENT_PAGES, ExtentId, Lpid};
 use lode_command::CommandError;
 use lode_page::NodeValue;
 
-use super::Tree;
-use super::frames::Body;
 use super::page::allocation;
-use super::read::node_of;
-use crate::{EngineError, Snapshot};
+use super::page::body::Body;
+use super::snapshot::Snapshot;
+use super::tree::Tree;
+use crate::EngineError;
 
-/// What is wrong with the trees of a snapshot, which must be the newest; `extents`: those of each tree.
+/// Reports what is wrong with a tree of a snapshot, which must be the newest. `extents`: those of the tree.
 pub(crate) fn check(
     snapshot: &Snapshot,
     tree: &Tree,
@@ -26,7 +26,7 @@ pub(crate) fn check(
         let lpid = allocation::page_of(extent);
         let frame = match snapshot.frame(lpid) {
             Ok(frame) => frame,
-            // A commit that failed took it, and nothing was written there.
+            // A commit took the extent and failed. Nothing was written there.
             Err(EngineError::Drive(CommandError::Unmapped(_)))
                 if !named.iter().any(|l| l.extent() == extent) =>
             {
@@ -37,11 +37,11 @@ pub(crate) fn check(
                 continue;
             }
         };
-        let Body::Allocation(bitmap) = &frame.body else {
+        let Body::Allocation(bitmap) = frame.body() else {
             problems.push(format!("tree \"{}\", page {lpid}: not an extent's bitmap", tree.name()));
             continue;
         };
-        for page in 1..lode_base::EXTENT_PAGES as u16 {
+        for page in 1..EXTENT_PAGES as u16 {
             let (used, needed) = (allocation::is_used(bitmap, page), named.contains(&extent.page(page)));
             if used != needed {
                 let what = if used { "in use, but nothing names it" } else { "named, but said to be free" };
@@ -56,7 +56,7 @@ struct Walk<'a> {
     snapshot: &'a Snapshot,
     tree: &'a Tree,
     extents: &'a BTreeSet<ExtentId>,
-    /// Pages that were met.
+    /// Pages that were reached.
     named: BTreeSet<Lpid>,
     problems: &'a mut Vec<String>,
 }
@@ -96,7 +96,7 @@ impl Walk<'_> {
                 return Ok(());
             }
         };
-        let Ok(node) = node_of(&frame) else {
+        let Ok(node) = frame.node() else {
             self.bad(lpid, "not a node");
             return Ok(());
         };

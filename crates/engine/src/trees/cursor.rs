@@ -5,22 +5,23 @@
 //!                              forward: from the first on                   backward: from the last on
 //! ```
 //!
-//! Values are taken some at a time, more each time as the cursor goes on: whoever reads but one key pays for one.
+//! Values are taken several at a time, twice as many each time. So a caller that reads one key pays for one.
 
 use std::ops::{Bound, Range};
 
 use lode_base::prefetch::prefetch_bytes;
 use lode_page::Node;
 
-use super::{Tree, Value};
-use crate::{EngineError, Snapshot};
+use super::snapshot::Snapshot;
+use super::tree::{Tree, Value};
+use crate::EngineError;
 
 /// Values that are taken at a time, at most.
 const TAKEN_MAX: usize = 32;
-/// With more bytes than this at a time, fewer values are taken the next time.
+/// After more bytes than this, half as many values are taken the next time.
 const TAKEN_BYTES_MAX: usize = 256 << 10;
 
-/// Bytes of the next value that are asked for before the reader asks for it.
+/// Bytes of the next value that are prefetched while the reader is at the value before it.
 const PREFETCHED_BYTES: usize = 2048;
 
 /// Which way a range is read.
@@ -40,7 +41,7 @@ pub struct Cursor {
     start: Bound<Vec<u8>>,
     end: Bound<Vec<u8>>,
     leaf: Option<Leaf>,
-    /// Values of the entries that come next, the last of them first.
+    /// Values of the next entries, in reverse.
     taken: Vec<Value>,
     /// How many values are taken the next time.
     next_taken: usize,
@@ -50,12 +51,35 @@ pub struct Cursor {
 /// The leaf that the position is in.
 struct Leaf {
     node: Node,
-    /// Its entries in the range that are to come.
+    /// Its entries in the range that were not read yet.
     left: Range<usize>,
 }
 
+impl Snapshot {
+    /// The keys within bounds, in their order.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn range(&self, tree: &Tree, start: Bound<&[u8]>, end: Bound<&[u8]>) -> Result<Cursor, EngineError> {
+        Cursor::new(self.clone(), tree.clone(), start, end, Order::Forward)
+    }
+
+    /// The keys within bounds, the last one first.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn range_back(
+        &self,
+        tree: &Tree,
+        start: Bound<&[u8]>,
+        end: Bound<&[u8]>,
+    ) -> Result<Cursor, EngineError> {
+        Cursor::new(self.clone(), tree.clone(), start, end, Order::Backward)
+    }
+}
+
 impl Cursor {
-    pub(crate) fn new(
+    pub(super) fn new(
         snapshot: Snapshot,
         tree: Tree,
         start: Bound<&[u8]>,
@@ -95,7 +119,7 @@ impl Cursor {
     /// The next key and its value; `None` after the last.
     ///
     /// # Errors
-    /// When the drive fails; the cursor stays where it is.
+    /// When the drive fails. The cursor stays where it is.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<(&[u8], Value)>, EngineError> {
         loop {
@@ -119,7 +143,7 @@ impl Cursor {
                     let mut count = self.next_taken.min(left.len());
                     let mut taken = self.snapshot.values_at(&leaf.node, next(count));
                     if taken.is_err() && count > 1 {
-                        // What comes before a page that can not be read can be.
+                        // The values before a page that cannot be read can be read.
                         count = 1;
                         self.next_taken = 1;
                         taken = self.snapshot.values_at(&leaf.node, next(count));
@@ -141,7 +165,7 @@ impl Cursor {
                 Order::Backward => leaf.left.next_back(),
             };
             leaf.node.read_key(at.expect("some are left"), &mut self.key);
-            // While the reader is at this one, the next one comes.
+            // The next value comes from memory while the reader is at this one.
             if let Some(next) = self.taken.last() {
                 prefetch_bytes(&next[..next.len().min(PREFETCHED_BYTES)]);
             }
@@ -149,7 +173,7 @@ impl Cursor {
         }
     }
 
-    /// The leaf behind the one that the position is in, unless the range ends before it.
+    /// The leaf after the current one, unless the range ends before it.
     fn next_leaf(&self) -> Result<Option<Node>, EngineError> {
         let Some(Leaf { node, .. }) = &self.leaf else { return Ok(None) };
         match self.order {
@@ -161,7 +185,7 @@ impl Cursor {
                 };
                 let Some(high) = node.high().filter(within) else { return Ok(None) };
                 let next = self.snapshot.leaf_for(self.tree.root(), high)?;
-                // In a damaged tree the way may lead back, and without end.
+                // In a damaged tree the way could lead back again and again.
                 let goes_on = next.high().is_none_or(|end| end > high);
                 if goes_on { Ok(Some(next)) } else { Err(leads_back(&next)) }
             }
@@ -186,7 +210,7 @@ fn leads_back(leaf: &Node) -> EngineError {
     EngineError::BadTreePage { lpid: leaf.lpid(), what }
 }
 
-/// How many entries of a leaf are before a key; `with` it: or are the key's own.
+/// How many entries of a leaf are before a key, or with `with` at most the key.
 fn place(leaf: &Node, key: &[u8], with: bool) -> usize {
     if key < leaf.low() {
         return 0;

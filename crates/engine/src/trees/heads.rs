@@ -1,4 +1,5 @@
-//! What is read, and what commits are made on: the same state, but for commits whose batches are not durable yet.
+//! The two states of a database: the newest, on which commits are made, and the current one, which is read. They are the same
+//! state unless batches of commits are not durable yet.
 //!
 //! ```text
 //!   current ──────────► readers                     a commit alone: one forced batch ─► newest, current
@@ -6,49 +7,56 @@
 //!   newest ◄────────── commits, one after another                    then, side by side, one flush for all ─► current
 //! ```
 //!
-//! Invariants: a state becomes current only once it is as durable as its commits asked for, and all states before it are; the
-//! pool knows what it changed. When a flush fails nobody knows what is durable: nothing more is committed.
+//! Invariants: a state becomes current only once it is as durable as its commits asked for, and so are all states before it. The
+//! buffer pool knows which pages a state changed before the state is read. After a flush that failed nobody knows what is durable:
+//! nothing more is committed.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use lode_base::{CommitNo, ExtentId, Lpid, ViewId};
 use parking_lot::{Mutex, RwLock};
 
-use crate::database::Inner;
-use crate::storage::store::Store;
-use crate::{EngineError, Snapshot};
+use super::catalog::Catalog;
+use super::frames::Frames;
+use super::snapshot::Snapshot;
+use super::tree::Csn;
+use crate::EngineError;
+use crate::storage::Storage;
+use crate::storage::view::View;
 
+/// The states of a database. Unless it says otherwise, only the holder of the right to write may change them.
 pub(crate) struct Heads {
+    storage: Arc<Storage>,
+    frames: Arc<Frames>,
     current: RwLock<Snapshot>,
     newest: Mutex<Newest>,
-    /// How often those who wait for a sync want one, in milliseconds, and how many they are.
-    intervals: Mutex<BTreeMap<u32, u32>>,
 }
 
 struct Newest {
     snapshot: Snapshot,
-    /// The states so far, and which of them is current.
+    /// States so far.
     number: u64,
+    /// The state that is current.
     shown: u64,
     /// Batches that were sent without force so far, and how many of them a flush has made durable.
     unforced: u64,
     flushed: u64,
-    /// Why nothing is committed any more.
+    /// Why nothing more is committed.
     halted: Option<String>,
 }
 
 impl Newest {
-    /// Nothing is committed any more; answers why not.
+    /// Nothing more is committed; answers why.
     fn halt(&mut self, why: &str) -> EngineError {
         EngineError::Halted(self.halted.get_or_insert_with(|| why.into()).clone())
     }
 }
 
 impl Heads {
-    pub(crate) fn new(snapshot: Snapshot) -> Self {
+    pub(super) fn new(storage: Arc<Storage>, frames: Arc<Frames>, snapshot: Snapshot) -> Self {
         let current = RwLock::new(snapshot.clone());
         let newest = Newest { snapshot, number: 0, shown: 0, unforced: 0, flushed: 0, halted: None };
-        Self { current, newest: Mutex::new(newest), intervals: Mutex::default() }
+        Self { storage, frames, current, newest: Mutex::new(newest) }
     }
 
     /// What is read.
@@ -61,8 +69,23 @@ impl Heads {
         self.newest.lock().snapshot.clone()
     }
 
-    /// As [`Heads::newest`], while there are commits.
-    pub(crate) fn check(&self) -> Result<Snapshot, EngineError> {
+    /// What commits are made on, behind a fresh view if the drive closed the old one.
+    ///
+    /// # Errors
+    /// When nothing more is committed, or the drive fails.
+    pub(crate) fn refreshed(&self) -> Result<Snapshot, EngineError> {
+        let newest = self.committable()?;
+        if !newest.view().is_stale() {
+            return Ok(newest);
+        }
+        self.settle_all()?;
+        let (view, commit) = self.storage.store().open_view()?;
+        let fresh = newest.with_view(self.view_at(commit, Some(view)));
+        self.show(fresh.clone());
+        Ok(fresh)
+    }
+
+    fn committable(&self) -> Result<Snapshot, EngineError> {
         let newest = self.newest.lock();
         match &newest.halted {
             Some(why) => Err(EngineError::Halted(why.clone())),
@@ -70,12 +93,32 @@ impl Heads {
         }
     }
 
-    /// The number of the newest state.
-    pub(crate) fn staged(&self) -> u64 {
-        self.newest.lock().number
+    /// The view that a batch was answered with. Without one its readers open another when they ask.
+    pub(crate) fn view_at(&self, commit: CommitNo, view: Option<ViewId>) -> View {
+        self.frames.set_view(commit);
+        match view {
+            Some(view) => View::pinned(&self.storage, view, commit),
+            None => View::closed(&self.storage, commit),
+        }
     }
 
-    /// A state that is read from now on: it is as durable as it is to be, and so are those before it.
+    /// The state that a commit of the drive made, which changed these pages: wrote, trimmed or released them. Without a CSN it
+    /// changed no tree.
+    pub(crate) fn state_of(
+        &self,
+        commit: CommitNo,
+        view: Option<ViewId>,
+        csn: Option<Csn>,
+        catalog: Catalog,
+        changed: Vec<Lpid>,
+    ) -> Snapshot {
+        self.storage.pool().changed(commit, changed);
+        let view = self.view_at(commit, view);
+        let csn = csn.unwrap_or_else(|| self.newest().csn());
+        Snapshot::new(self.frames.clone(), view, csn, catalog)
+    }
+
+    /// From now on this state is read, and commits are made on it. It is as durable as it is to be, and so are those before it.
     pub(crate) fn show(&self, snapshot: Snapshot) {
         let mut newest = self.newest.lock();
         newest.number += 1;
@@ -83,11 +126,11 @@ impl Heads {
         let old = std::mem::replace(&mut newest.snapshot, snapshot.clone());
         let shown = std::mem::replace(&mut *self.current.write(), snapshot);
         drop(newest);
-        // The last of a view closes it, which is a command.
+        // The last snapshot of a view closes it, which is a command.
         drop((old, shown));
     }
 
-    /// A state that commits are made on from now on, and that is read once [`Heads::settle`] was told its number.
+    /// From now on commits are made on this state. It is read once [`Heads::settle`] was called with its number.
     pub(crate) fn stage(&self, snapshot: Snapshot) -> u64 {
         let mut newest = self.newest.lock();
         newest.number += 1;
@@ -109,9 +152,9 @@ impl Heads {
         self.newest.lock().unforced += 1;
     }
 
-    /// The state of this number is durable and read, with all before it. Whoever comes while the drive flushes shares its next
-    /// flush.
-    pub(crate) fn settle(&self, number: u64, store: &Store) -> Result<(), EngineError> {
+    /// Makes the state of this number durable and current, with all states before it. Anybody may call this; those who call it
+    /// while the drive flushes share the next flush.
+    pub(crate) fn settle(&self, number: u64) -> Result<(), EngineError> {
         let (shows, snapshot, unforced) = {
             let newest = self.newest.lock();
             if newest.shown >= number {
@@ -119,7 +162,7 @@ impl Heads {
             }
             (newest.number, newest.snapshot.clone(), newest.unforced)
         };
-        self.flush_up_to(unforced, store)?;
+        self.flush_up_to(unforced)?;
         let mut newest = self.newest.lock();
         if newest.shown >= shows {
             return Ok(());
@@ -131,17 +174,23 @@ impl Heads {
         Ok(())
     }
 
-    /// Makes durable what was sent without force.
-    pub(crate) fn flush(&self, store: &Store) -> Result<(), EngineError> {
+    /// Makes all states durable and the newest one current. Anybody may call this.
+    pub(crate) fn settle_all(&self) -> Result<(), EngineError> {
+        let number = self.newest.lock().number;
+        self.settle(number)
+    }
+
+    /// Makes the batches durable that were sent without force. Anybody may call this.
+    pub(crate) fn flush(&self) -> Result<(), EngineError> {
         let (unforced, flushed) = {
             let newest = self.newest.lock();
             (newest.unforced, newest.flushed)
         };
-        if unforced > flushed { self.flush_up_to(unforced, store) } else { Ok(()) }
+        if unforced > flushed { self.flush_up_to(unforced) } else { Ok(()) }
     }
 
-    fn flush_up_to(&self, unforced: u64, store: &Store) -> Result<(), EngineError> {
-        let done = store.flush();
+    fn flush_up_to(&self, unforced: u64) -> Result<(), EngineError> {
+        let done = self.storage.store().flush();
         let mut newest = self.newest.lock();
         match done {
             Ok(()) => {
@@ -152,37 +201,19 @@ impl Heads {
         }
     }
 
-    /// Nothing is committed any more; answers why not.
+    /// Nothing more is committed; answers why.
     pub(crate) fn halt(&self, why: &str) -> EngineError {
         self.newest.lock().halt(why)
     }
 
-    /// How often a sync is wanted at least, in milliseconds.
-    pub(crate) fn shortest_interval(&self) -> Option<u32> {
-        self.intervals.lock().keys().next().copied()
+    /// Forgets the frames of an extent that was handed out, perhaps one of a dropped tree. Anybody may call this.
+    pub(super) fn forget_pages(&self, extent: ExtentId) {
+        self.frames.forget(extent, self.newest().csn());
     }
-}
 
-/// See [`crate::Database::sync_every`].
-pub struct SyncEvery {
-    inner: Arc<Inner>,
-    ms: u32,
-}
-
-impl SyncEvery {
-    pub(crate) fn new(inner: Arc<Inner>, ms: u32) -> Self {
-        *inner.heads.intervals.lock().entry(ms).or_default() += 1;
-        Self { inner, ms }
-    }
-}
-
-impl Drop for SyncEvery {
-    fn drop(&mut self) {
-        let mut intervals = self.inner.heads.intervals.lock();
-        let count = intervals.get_mut(&self.ms).expect("it was counted");
-        *count -= 1;
-        if *count == 0 {
-            intervals.remove(&self.ms);
-        }
+    /// Forgets which pages changed, as far as no open snapshot needs it.
+    pub(crate) fn forget_changes(&self) {
+        let oldest = self.storage.views().oldest();
+        self.storage.pool().forget_before(oldest.expect("the view of the current state is open"));
     }
 }

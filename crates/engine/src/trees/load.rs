@@ -5,9 +5,9 @@
 //!                                                   └─► large batches ... the last one: the root and the catalog
 //! ```
 //!
-//! Invariants: nothing names the tree before its last batch; what a load leaves that did not end has an owner that no catalog
-//! knows, and the next opening gives it back. Its pages are of commit 0, so that every snapshot which knows the tree may read
-//! them, and any redo of later commits applies. No redo speaks of them.
+//! Invariants: nothing names the tree before its last batch. A load that does not end leaves pages whose owner no catalog knows, and
+//! the next open releases them. The pages are of commit 0, so that every snapshot that knows the tree may read them, and the redo of
+//! all later commits applies to them. No redo names them.
 //! Source: Graefe, "Modern B-Tree Techniques" (2011), §6.2.
 
 use std::sync::Arc;
@@ -17,14 +17,13 @@ use lode_command::{Align, Batch, PageWrite};
 use lode_page::node::{common_prefix, separator};
 use lode_page::{NodeMut, NodeValue};
 
+use super::commit::Committer;
 use super::page::allocation::{self, Allocation};
 use super::page::value;
-use super::writer::spaces::{Space, TreeExtent};
-use super::{Csn, KEY_BYTES_MAX, Tree};
+use super::tree::{Csn, KEY_BYTES_MAX, Tree, shown};
+use super::writer::Space;
 use crate::EngineError;
-use crate::database::Inner;
 use crate::planted::{self, Planted};
-use crate::trees::commit::sequencer::shown;
 
 /// Bytes of pages that go to the drive with one batch, unless it takes less.
 const BATCH_BYTES: usize = 4 << 20;
@@ -36,36 +35,37 @@ const CHILDREN_MIN: usize = 3;
 /// The first page of the first extent: its root. The one before is the bitmap.
 const ROOT_PAGE: u16 = 1;
 
-/// A tree that is being loaded. Nobody sees anything of it before [`TreeLoad::finish`]; dropped, it leaves nothing.
+/// A tree that is being loaded. Nobody sees anything of it before [`TreeLoad::finish`]. If the load is dropped, nothing is left.
 pub struct TreeLoad {
-    inner: Arc<Inner>,
+    committer: Arc<Committer>,
     tree: Tree,
     /// Bytes at which a node is full.
     full_bytes: usize,
     /// The nodes that are being filled, from the leaf up.
     levels: Vec<Level>,
-    /// Its extents; the last one has a bitmap that is not written yet.
+    /// Its extents. The bitmap of the last one is not written yet.
     extents: Vec<ExtentId>,
     bitmap: Allocation,
     next_page: u16,
     batch: Batch,
     batch_bytes: usize,
     last: Option<Vec<u8>>,
-    /// A batch failed: what was in it is gone.
+    /// A batch failed, and its pages are lost.
     failed: Option<EngineError>,
 }
 
 impl TreeLoad {
-    pub(crate) fn new(inner: Arc<Inner>, name: &str) -> Result<Self, EngineError> {
-        if inner.heads.current().tree(name).is_some() {
+    pub(crate) fn new(committer: Arc<Committer>, name: &str) -> Result<Self, EngineError> {
+        if committer.heads().current().tree(name).is_some() {
             return Err(EngineError::TreeExists(name.into()));
         }
-        let id = inner.shared.new_table();
-        let extent = inner.shared.allocate_unpublished(id.into())?;
+        let extents = committer.storage().extents();
+        let id = extents.new_owner();
+        let extent = extents.allocate_unpublished(id.into())?;
         let tree = Tree::new(id, name.into(), extent.page(ROOT_PAGE));
-        let full_bytes = inner.shared.options.node_bytes;
+        let full_bytes = committer.options().node_bytes;
         let mut load = Self {
-            inner,
+            committer,
             tree,
             full_bytes,
             levels: vec![Level::default()],
@@ -82,13 +82,13 @@ impl TreeLoad {
         Ok(load)
     }
 
-    /// Leaves room in nodes for keys that come later: they are filled up to so many percent, by default wholly.
+    /// Fills nodes up to so many percent, so that there is room for later keys. The default is 100.
     ///
     /// # Panics
     /// When it is not from 10 to 100.
     pub fn fill_percent(mut self, percent: u8) -> Self {
         assert!((10..=100).contains(&percent), "nodes that are {percent} percent full");
-        self.full_bytes = self.inner.shared.options.node_bytes * usize::from(percent) / 100;
+        self.full_bytes = self.committer.options().node_bytes * usize::from(percent) / 100;
         self
     }
 
@@ -99,7 +99,7 @@ impl TreeLoad {
     /// drive is full or fails, which ends the load.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
         self.check(key, value)?;
-        if value.len() < self.inner.shared.options.value_page_bytes_min {
+        if value.len() < self.committer.options().value_page_bytes_min {
             self.add(0, key, NodeValue::Inline(value))?;
         } else {
             let lpid = self.take()?;
@@ -123,17 +123,17 @@ impl TreeLoad {
         entries.into_iter().try_for_each(|(k, v)| self.put(k.as_ref(), v.as_ref()))
     }
 
-    /// Creates the tree, durably: whoever begins afterwards sees all of it.
+    /// Creates the tree, durably. All transactions that begin afterwards see all of it.
     ///
     /// # Errors
-    /// [`EngineError::TreeExists`] when someone else created one of this name meanwhile, or when the drive is full or fails:
-    /// there is no such tree then, unless the error says that the database must be opened again.
+    /// [`EngineError::TreeExists`] when a tree of this name was created meanwhile, or when the drive is full or fails. There is no
+    /// such tree then, unless the error says that the database must be opened again.
     pub fn finish(mut self) -> Result<Tree, EngineError> {
         if let Some(e) = self.failed.take() {
             return Err(e);
         }
         let mut at = 0;
-        // A root whose keys lost their common beginning may be too long: then it is not the root.
+        // A root's keys have no common prefix that could be left out. If that makes it too long, it gets a parent.
         while at + 1 < self.levels.len() || self.levels[at].oversize(at, None, self.full_bytes) {
             self.cut(at, None)?;
             at += 1;
@@ -143,19 +143,15 @@ impl TreeLoad {
         self.stage(root, page)?;
         let bitmap = std::mem::replace(&mut self.bitmap, Allocation::empty(last));
         self.stage(allocation::page_of(last), bitmap.freeze())?;
-        let inner = self.inner.clone();
-        let _permit = inner.permit();
-        if inner.refreshed()?.tree(self.tree.name()).is_some() {
+        let committer = self.committer.clone();
+        let _permit = committer.permit();
+        if committer.heads().refreshed()?.tree(self.tree.name()).is_some() {
             return Err(EngineError::TreeExists(self.tree.name().into()));
         }
-        let mut extents: Vec<TreeExtent> = self.extents.iter().map(|&e| TreeExtent::new(e, true)).collect();
-        // All but the last are full.
-        let full = extents.len() - 1;
-        extents[..full].iter_mut().for_each(|e| e.free_from = EXTENT_PAGES as u16);
         let batch = std::mem::take(&mut self.batch);
         let batch = planted::instead(Planted::LoadedLastLeftOut, || batch, Batch::default);
-        inner.trees.lock().adopt(&inner, self.tree.clone(), Space { extents }, batch)?;
-        inner.shared.unpublished.lock().retain(|e| !self.extents.contains(e));
+        committer.writer().adopt(&self.tree, Space::loaded(&self.extents), batch)?;
+        committer.storage().extents().published(&self.extents);
         self.extents.clear();
         Ok(self.tree.clone())
     }
@@ -165,7 +161,7 @@ impl TreeLoad {
             return Err(e.clone());
         }
         let name = || self.tree.name().to_string();
-        let limit = self.inner.shared.value_bytes_max();
+        let limit = self.committer.value_bytes_max();
         for (what, bytes, limit_bytes) in [("key", key.len(), KEY_BYTES_MAX), ("value", value.len(), limit)] {
             if bytes > limit_bytes {
                 return Err(EngineError::EntryTooLong { tree: name(), what, bytes, limit_bytes });
@@ -179,7 +175,7 @@ impl TreeLoad {
         }
     }
 
-    /// Appends an entry to the node of a level that is being filled; where that is full, to the next one.
+    /// Appends an entry to the node of a level that is being filled, or to the next node if that is full.
     fn add(&mut self, at: usize, key: &[u8], value: NodeValue<'_>) -> Result<(), EngineError> {
         if at == self.levels.len() {
             self.levels.push(Level::default());
@@ -195,10 +191,10 @@ impl TreeLoad {
         Ok(())
     }
 
-    /// Ends the node of a level below `high`: it becomes a page, and an entry of the level above.
+    /// Ends the node of a level below `high`. It becomes a page, and an entry of the level above.
     fn cut(&mut self, at: usize, high: Option<&[u8]>) -> Result<(), EngineError> {
-        // The key that ends it may have less in common with the others than those have among themselves, which makes all of
-        // them longer: then only the last ones share a node with it.
+        // The key that ends the node may share a shorter prefix with the other keys than they share among themselves. That makes all
+        // of them longer. Then only the last entries stay in one node with it.
         if self.levels[at].oversize(at, high, self.full_bytes) {
             let alone = self.levels[at].entries.len() - least(at);
             let first = self.levels[at].key(alone).to_vec();
@@ -224,7 +220,7 @@ impl TreeLoad {
     /// The next page.
     fn take(&mut self) -> Result<Lpid, EngineError> {
         if usize::from(self.next_page) == EXTENT_PAGES {
-            let extent = self.inner.shared.allocate_unpublished(self.tree.owner())?;
+            let extent = self.committer.storage().extents().allocate_unpublished(self.tree.owner())?;
             let full = std::mem::replace(&mut self.bitmap, Allocation::empty(extent));
             let lpid = allocation::page_of(self.extents[self.extents.len() - 1]);
             self.add_extent(extent);
@@ -238,20 +234,20 @@ impl TreeLoad {
     }
 
     fn add_extent(&mut self, extent: ExtentId) {
-        // Of a tree that was dropped, perhaps.
-        self.inner.shared.frames.forget(extent, self.inner.heads.newest().csn());
+        // Frames of a dropped tree may be left of it.
+        self.committer.heads().forget_pages(extent);
         self.extents.push(extent);
     }
 
     /// Puts a page in the batch, and sends that once it is large.
     fn stage(&mut self, lpid: Lpid, data: PageBuf) -> Result<(), EngineError> {
-        let identity = self.inner.shared.store.identity();
+        let identity = self.committer.storage().store().identity();
         let bytes_max = BATCH_BYTES.min((identity.batch_bytes_max / 2) as usize);
         let pages_max = identity.batch_pages_max as usize / 2;
         let fits = self.batch_bytes + data.len() <= bytes_max && self.batch.writes.len() < pages_max;
         if !fits && !self.batch.writes.is_empty() {
             self.batch_bytes = 0;
-            let sent = self.inner.shared.store.write(std::mem::take(&mut self.batch));
+            let sent = self.committer.storage().store().write(std::mem::take(&mut self.batch));
             if let Err(e) = sent {
                 self.failed = Some(e.clone());
                 return Err(e);
@@ -266,7 +262,7 @@ impl TreeLoad {
 impl Drop for TreeLoad {
     fn drop(&mut self) {
         if !self.extents.is_empty() {
-            self.inner.shared.release_unpublished(std::mem::take(&mut self.extents));
+            self.committer.storage().extents().release_unpublished(std::mem::take(&mut self.extents));
         }
     }
 }
@@ -279,15 +275,15 @@ struct Level {
     entries: Vec<Entry>,
     /// Keys and values.
     bytes: Vec<u8>,
-    /// Bytes that they take in a node, where pages have numbers, without what the keys have in common.
+    /// Bytes that they take in a node, where a value that is a page counts as its number. Common prefixes are counted.
     heap_bytes: usize,
 }
 
 struct Entry {
-    /// Where in the bytes the key begins, and where it ends.
+    /// Where in `bytes` the key begins, and where it ends.
     from: usize,
     key_end: usize,
-    /// The page that has the value; otherwise it follows the key.
+    /// The page of the value. Without one the value follows the key.
     page: Option<Lpid>,
     end: usize,
 }
@@ -326,7 +322,7 @@ impl Level {
         self.entries.len() >= least(at) && self.bytes_with(more, 1, Some(key)) > full_bytes
     }
 
-    /// Whether the node gets so much too long when it ends below `high` that its last entries must not be in it.
+    /// Whether the node, if it ends below `high`, is so much too long that its last entries must leave it.
     fn oversize(&self, at: usize, high: Option<&[u8]>, full_bytes: usize) -> bool {
         self.entries.len() >= 2 * least(at) && self.bytes_with(0, 0, high) > full_bytes + full_bytes / 4
     }
@@ -355,7 +351,7 @@ impl Level {
         node.finish_exact()
     }
 
-    /// Lets the first entries go, which end below `high`; answers their low fence.
+    /// Removes the first entries, which end below `high`; answers their low fence.
     fn drop_front(&mut self, count: usize, high: Option<&[u8]>) -> Vec<u8> {
         let gone = self.entries.get(count).map_or(self.bytes.len(), |e| e.from);
         self.bytes.drain(..gone);
@@ -377,7 +373,7 @@ fn value_bytes(value: NodeValue<'_>) -> usize {
     }
 }
 
-/// Entries of a node at least.
+/// Fewest entries of a node.
 fn least(level: usize) -> usize {
     if level > 0 { CHILDREN_MIN } else { 1 }
 }

@@ -1,31 +1,18 @@
-//! Reading trees at a snapshot.
+//! Point reads of trees at a snapshot, and the ways down to leaves.
 
-use std::ops::{Bound, ControlFlow, Deref, Range};
+use std::ops::{ControlFlow, Deref, Range};
 use std::sync::Arc;
 
 use lode_base::{Lpid, PageBuf};
 use lode_command::ReadRequest;
 use lode_page::{Node, NodeValue};
 
-use super::frames::{Body, Frame};
-use super::page::{allocation, value};
-use super::{Csn, Cursor, Order, Tree, Value};
-use crate::{EngineError, Snapshot};
-
-/// Checks the bytes of a page of a tree; answers what it is, and the commit that wrote it.
-pub(crate) fn body_of(lpid: Lpid, bytes: PageBuf) -> Result<(Csn, Body), EngineError> {
-    let bad = |what: &str| EngineError::BadTreePage { lpid, what: what.into() };
-    if value::is_one(&bytes) {
-        let csn = value::check(lpid, &bytes).map_err(bad)?;
-        return Ok((csn, Body::Value(bytes)));
-    }
-    if allocation::is_one(&bytes) {
-        let csn = allocation::check(lpid, &bytes).map_err(bad)?;
-        return Ok((csn, Body::Allocation(bytes)));
-    }
-    let node = Node::decode(lpid, bytes)?;
-    Ok((Csn::new(node.csn()), Body::Node(node)))
-}
+use super::frames::Frame;
+use super::page::body::{Body, page_of};
+use super::page::value;
+use super::snapshot::Snapshot;
+use super::tree::{Tree, Value};
+use crate::EngineError;
 
 impl Snapshot {
     /// The value of a key, if it is there.
@@ -36,9 +23,9 @@ impl Snapshot {
         self.find(tree, key, true, |v| v.share())
     }
 
-    /// What `look` makes of the value of a key, if it is there: as [`Snapshot::get`], for those who do not need it for longer. No lock
-    /// is held meanwhile, and no count is touched that others touch too. What others let go of stays in memory until `look` is done,
-    /// which should be soon; it may read, too, but not with hundreds of reads within each other.
+    /// What `look` makes of the value of a key, if it is there: as [`Snapshot::get`], for a value that is not needed for longer. No
+    /// lock is held meanwhile, and no reference count is touched. Memory that others free is kept until `look` returns, which
+    /// should be soon. `look` may read, too, but not with hundreds of reads within each other.
     ///
     /// # Errors
     /// As [`Snapshot::get`].
@@ -51,7 +38,7 @@ impl Snapshot {
         self.find(tree, key, false, |v| look(v.bytes()))
     }
 
-    /// What `look` makes of the value of a key; where it `shares` it, it is shown what can be shared.
+    /// What `look` makes of the value of a key. If `look` `shares` the value, it is shown one that can be shared.
     fn find<R>(
         &self,
         tree: &Tree,
@@ -61,32 +48,32 @@ impl Snapshot {
     ) -> Result<Option<R>, EngineError> {
         self.check_tree(tree)?;
         {
-            let frames = self.shared().frames.enter_reader();
+            let frames = self.frames().enter_reader();
             let version = |lpid| Ok::<_, EngineError>(frames.get(lpid, self.sight()));
             if let Some(leaf) = self.leaf_by(tree.root(), key, version)? {
-                let leaf = node_of(&leaf)?;
+                let leaf = leaf.node()?;
                 let Ok(i) = leaf.find(key) else { return Ok(None) };
                 let NodeValue::Page(lpid) = leaf.value(i) else { return Ok(Some(look(Met::Entry(leaf, i)))) };
                 if !shares && let Some(page) = frames.value_page(lpid, self.sight()) {
                     return Ok(Some(look(Met::Bytes(&page[value::range(page)]))));
                 }
                 if let Some(page) = frames.get(lpid, self.sight()) {
-                    return Ok(Some(look(Met::Page(page_in(lpid, &page.body)?))));
+                    return Ok(Some(look(Met::Page(page.body().value_page(lpid)?))));
                 }
             }
         }
-        // Something is not in memory: what is found now is kept while the drive reads the rest.
+        // A page is not in memory. The pages that are found now are kept while the drive reads the others.
         let frame = |lpid| self.frame(lpid).map(Some);
         let leaf = self.leaf_by(tree.root(), key, frame)?.expect("every page is in memory, or read");
-        let leaf = node_of(&leaf)?;
+        let leaf = leaf.node()?;
         let Ok(i) = leaf.find(key) else { return Ok(None) };
         Ok(Some(match leaf.value(i) {
             NodeValue::Inline(_) => look(Met::Entry(leaf, i)),
-            NodeValue::Page(lpid) => look(Met::Page(page_in(lpid, &self.frame(lpid)?.body)?)),
+            NodeValue::Page(lpid) => look(Met::Page(self.frame(lpid)?.body().value_page(lpid)?)),
         }))
     }
 
-    /// The leaf below `root` that has the key, if any has; `None` where `version` has none of a page on the way.
+    /// The leaf below `root` that has the key, if any leaf has. `None` if `version` has none of a page on the way.
     #[inline]
     fn leaf_by<F: Deref<Target = Frame>>(
         &self,
@@ -101,7 +88,7 @@ impl Snapshot {
                 continue;
             }
             let Some(frame) = version(lpid)? else { return Ok(None) };
-            let node = node_of(&frame)?;
+            let node = frame.node()?;
             if node.level() == 0 {
                 return Ok(Some(frame));
             }
@@ -110,9 +97,9 @@ impl Snapshot {
         }
     }
 
-    /// Where the values of some keys are that have pages of their own, as far as that is in memory. What the CPU waits for comes
-    /// together.
-    pub(in crate::trees) fn value_pages<'k>(
+    /// The pages of the values of some keys, as far as the leaves are in memory and the values have pages of their own. The memory
+    /// of all leaves is prefetched together.
+    pub(crate) fn value_pages<'k>(
         &self,
         tree: &Tree,
         keys: impl Iterator<Item = &'k &'k Vec<u8>> + Clone,
@@ -125,47 +112,19 @@ impl Snapshot {
             lpid
         };
         let lpids: Vec<Lpid> = keys.clone().map(below_upper).collect();
-        let reader = self.shared().frames.enter_reader();
+        let reader = self.frames().enter_reader();
         reader.prefetch(&lpids);
         let find = |(&leaf, key): (&Lpid, &&Vec<u8>)| {
             let version = reader.get(leaf, self.sight())?;
-            let Body::Node(node) = &version.body else { return None };
+            let Body::Node(node) = version.body() else { return None };
             let at = if node.level() == 0 { node.find(key).ok()? } else { return None };
             Some(ValuePage { leaf, page: page_of(node.value(at))? })
         };
         lpids.iter().zip(keys).map(find).collect()
     }
 
-    /// The keys within bounds, in their order.
-    ///
-    /// # Errors
-    /// As [`Snapshot::get`].
-    pub fn range(&self, tree: &Tree, start: Bound<&[u8]>, end: Bound<&[u8]>) -> Result<Cursor, EngineError> {
-        Cursor::new(self.clone(), tree.clone(), start, end, Order::Forward)
-    }
-
-    /// The keys within bounds, the last one first.
-    ///
-    /// # Errors
-    /// As [`Snapshot::get`].
-    pub fn range_back(
-        &self,
-        tree: &Tree,
-        start: Bound<&[u8]>,
-        end: Bound<&[u8]>,
-    ) -> Result<Cursor, EngineError> {
-        Cursor::new(self.clone(), tree.clone(), start, end, Order::Backward)
-    }
-
-    pub(crate) fn check_tree(&self, tree: &Tree) -> Result<(), EngineError> {
-        match self.catalog().has_tree(tree) {
-            true => Ok(()),
-            false => Err(EngineError::NoSuchTree(tree.name().into())),
-        }
-    }
-
     /// The value of entry `i` of a leaf.
-    pub(in crate::trees) fn value_at(&self, leaf: &Node, i: usize) -> Result<Value, EngineError> {
+    pub(crate) fn value_at(&self, leaf: &Node, i: usize) -> Result<Value, EngineError> {
         self.value(Found::at(leaf, i))
     }
 
@@ -176,22 +135,18 @@ impl Snapshot {
         }
     }
 
-    /// The values of these entries of a leaf, in order; pages that no frame has are read with one command.
-    pub(in crate::trees) fn values_at(
-        &self,
-        leaf: &Node,
-        entries: Range<usize>,
-    ) -> Result<Vec<Value>, EngineError> {
+    /// The values of these entries of a leaf, in order. Pages that no frame has are read with one command.
+    pub(crate) fn values_at(&self, leaf: &Node, entries: Range<usize>) -> Result<Vec<Value>, EngineError> {
         let found: Vec<Found> = entries.map(|i| Found::at(leaf, i)).collect();
         let page = |f: &Found| if let Found::Page(lpid) = f { Some(*lpid) } else { None };
         let pages: Vec<Lpid> = found.iter().filter_map(page).collect();
         let mut looked = Vec::with_capacity(pages.len());
-        self.shared().frames.look_at_all(&pages, self.sight(), value_in, &mut looked);
+        self.frames().look_at_all(&pages, self.sight(), value_in, &mut looked);
         let missed: Vec<usize> = (0..pages.len()).filter(|&i| looked[i].is_none()).collect();
         if !missed.is_empty() {
             let loaded = self.load(missed.iter().map(|&i| pages[i]))?;
             for (i, frame) in missed.into_iter().zip(loaded) {
-                looked[i] = Some(value_in(frame.lpid, &frame.body));
+                looked[i] = Some(value_in(frame.lpid(), frame.body()));
             }
         }
         let mut looked = looked.into_iter().flatten();
@@ -202,22 +157,22 @@ impl Snapshot {
         found.into_iter().map(value).collect()
     }
 
-    /// The leaf below `root` that has the key, if any has.
-    pub(in crate::trees) fn leaf_for(&self, root: Lpid, key: &[u8]) -> Result<Node, EngineError> {
+    /// The leaf below `root` that has the key, if any leaf has.
+    pub(crate) fn leaf_for(&self, root: Lpid, key: &[u8]) -> Result<Node, EngineError> {
         self.at_leaf(root, |n| n.child_for(key).1, Node::clone)
     }
 
-    /// The leaf below `root` that has the greatest key below this one, if any has; the key is not the smallest.
-    pub(in crate::trees) fn leaf_before(&self, root: Lpid, key: &[u8]) -> Result<Node, EngineError> {
+    /// The leaf below `root` that has the greatest key below this one, if any leaf has. The key is not the smallest.
+    pub(crate) fn leaf_before(&self, root: Lpid, key: &[u8]) -> Result<Node, EngineError> {
         let child = |n: &Node| match n.find(key) {
-            // The first child's keys begin with the node's own, which are below this one all the way down.
+            // The keys of the first child begin where the node's keys begin, below this key, all the way down.
             Ok(i) | Err(i) => n.child(i.saturating_sub(1)),
         };
         self.at_leaf(root, child, Node::clone)
     }
 
     /// The last leaf below `root`.
-    pub(in crate::trees) fn last_leaf(&self, root: Lpid) -> Result<Node, EngineError> {
+    pub(crate) fn last_leaf(&self, root: Lpid) -> Result<Node, EngineError> {
         self.at_leaf(root, |n| n.child(n.entries() - 1), Node::clone)
     }
 
@@ -235,7 +190,7 @@ impl Snapshot {
                 continue;
             }
             let looked = self.look(lpid, |body| {
-                let node = node_in(lpid, body)?;
+                let node = body.node(lpid)?;
                 if node.level() == 0 {
                     return Ok(ControlFlow::Break(look(node)));
                 }
@@ -250,12 +205,12 @@ impl Snapshot {
     }
 
     /// What a node has for a key.
-    pub(in crate::trees) fn step(&self, lpid: Lpid, key: &[u8]) -> Result<Step, EngineError> {
+    pub(crate) fn step(&self, lpid: Lpid, key: &[u8]) -> Result<Step, EngineError> {
         if let Some(node) = self.upper().get(lpid) {
             return Ok(Step::Down(node.child_for(key)));
         }
         self.look(lpid, |body| {
-            let node = node_in(lpid, body)?;
+            let node = body.node(lpid)?;
             if node.level() == 0 {
                 return Ok(Step::Leaf(node.find(key).ok().map(|i| page_of(node.value(i)))));
             }
@@ -265,20 +220,20 @@ impl Snapshot {
     }
 
     /// What `look` makes of a page of a tree as this snapshot sees it.
-    pub(in crate::trees) fn look<R>(
+    pub(crate) fn look<R>(
         &self,
         lpid: Lpid,
         look: impl Fn(&Body) -> Result<R, EngineError>,
     ) -> Result<R, EngineError> {
-        if let Some(version) = self.shared().frames.enter_reader().get(lpid, self.sight()) {
-            return look(&version.body);
+        if let Some(version) = self.frames().enter_reader().get(lpid, self.sight()) {
+            return look(version.body());
         }
-        look(&self.load_one(lpid)?.body)
+        look(self.load_one(lpid)?.body())
     }
 
     /// A page of a tree as this snapshot sees it.
     pub(crate) fn frame(&self, lpid: Lpid) -> Result<Arc<Frame>, EngineError> {
-        match self.shared().frames.get(lpid, self.sight()) {
+        match self.frames().get(lpid, self.sight()) {
             Some(frame) => Ok(frame),
             None => self.load_one(lpid),
         }
@@ -291,51 +246,43 @@ impl Snapshot {
     /// Pages that no frame has.
     fn load(&self, lpids: impl Iterator<Item = Lpid> + Clone) -> Result<Vec<Arc<Frame>>, EngineError> {
         let requests = lpids.clone().map(|lpid| ReadRequest { lpid, range: None }).collect();
-        let (pages, _) = self.noting_age(self.store().read(Some(self.view_id()), requests))?;
+        let (pages, _) = self.view().read(requests)?;
         let frame = |(lpid, bytes): (Lpid, PageBuf)| {
-            // The drive reads whole units, which would stay in memory for a page that is shorter.
-            let (csn, body) = body_of(lpid, bytes.tight())?;
+            // The drive reads whole units. A shorter page would keep its unit in memory.
+            let (csn, body) = Body::decode(lpid, bytes.tight())?;
             if csn > self.csn() {
                 let what = format!("of commit {csn}, at a snapshot of {}", self.csn());
                 return Err(EngineError::BadTreePage { lpid, what });
             }
-            Ok(self.shared().frames.loaded(lpid, csn, body, self.sight()))
+            Ok(self.frames().loaded(lpid, csn, body, self.sight()))
         };
         lpids.zip(pages).map(frame).collect()
     }
 }
 
 /// What a node has for a key.
-pub(in crate::trees) enum Step {
-    /// An inner one: the entry whose child takes it, and that child.
+pub(crate) enum Step {
+    /// It is an inner node: the entry whose child may have the key, and that child.
     Down((usize, Lpid)),
-    /// A leaf: its entry if it has one, and the page of the value where it has one of its own.
+    /// It is a leaf: its entry if there is one, and the page of the value if that has one of its own.
     Leaf(Option<Option<Lpid>>),
 }
 
-/// Where a value is that has a page of its own.
+/// The place of a value that has a page of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ValuePage {
     /// The leaf that names it.
-    pub(in crate::trees) leaf: Lpid,
-    pub(in crate::trees) page: Lpid,
+    pub(crate) leaf: Lpid,
+    pub(crate) page: Lpid,
 }
 
-/// The page of a value that has one of its own.
-pub(in crate::trees) fn page_of(value: NodeValue<'_>) -> Option<Lpid> {
-    match value {
-        NodeValue::Page(lpid) => Some(lpid),
-        NodeValue::Inline(_) => None,
-    }
-}
-
-/// The value of a key, where it lies.
+/// The value of a key, in its place.
 enum Met<'a> {
-    /// Entry of a leaf.
+    /// The entry of a leaf.
     Entry(&'a Node, usize),
     /// The page of a value.
     Page(&'a PageBuf),
-    /// The value itself, for those who do not share it.
+    /// The bytes of the value, which cannot be shared.
     Bytes(&'a [u8]),
 }
 
@@ -376,25 +323,5 @@ impl Found {
 }
 
 fn value_in(lpid: Lpid, body: &Body) -> Result<Value, EngineError> {
-    page_in(lpid, body).map(value::value)
-}
-
-/// The page of a value in a frame.
-fn page_in(lpid: Lpid, body: &Body) -> Result<&PageBuf, EngineError> {
-    match body {
-        Body::Value(page) => Ok(page),
-        _ => Err(EngineError::BadTreePage { lpid, what: "not the page of a value".into() }),
-    }
-}
-
-/// The node in a frame.
-pub(crate) fn node_of(frame: &Frame) -> Result<&Node, EngineError> {
-    node_in(frame.lpid, &frame.body)
-}
-
-pub(in crate::trees) fn node_in(lpid: Lpid, body: &Body) -> Result<&Node, EngineError> {
-    match body {
-        Body::Node(n) => Ok(n),
-        _ => Err(EngineError::BadTreePage { lpid, what: "not a node".into() }),
-    }
+    body.value_page(lpid).map(value::value)
 }

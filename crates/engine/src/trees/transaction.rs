@@ -2,40 +2,29 @@
 //!
 //! ```text
 //!   begin ─► snapshot
-//!   put, delete ─► writes by key ─► commit: first committer wins, one batch with others who commit now
+//!   put, delete ─► writes by key ─► commit: first committer wins, one batch with others that commit now
 //!   get, scan ─► writes, then the snapshot
 //! ```
 //!
-//! Isolation is snapshot isolation: no dirty, fuzzy or phantom reads, no lost updates; write skew can happen.
+//! Isolation is snapshot isolation: no dirty, fuzzy or phantom reads, and no lost updates. Write skew is possible.
 
 use std::collections::{BTreeMap, btree_map};
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-use crate::database::Inner;
+use super::commit::{Committer, Pending};
+use super::cursor::{Cursor, Order};
+use super::durability::Durability;
+use super::page::value::Written;
+use super::snapshot::Snapshot;
+use super::tree::{Csn, KEY_BYTES_MAX, Tree, Value};
+use super::writes::TreeWrites;
+use crate::EngineError;
 use crate::planted::{self, Planted};
-use crate::trees::commit::sequencer::{Pending, TreeWrites};
-use crate::trees::page::value::Written;
-use crate::trees::{Csn, Cursor, KEY_BYTES_MAX, Order, Tree, Value};
-use crate::{EngineError, Snapshot};
-
-/// When a commit is durable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Durability {
-    /// When it returns.
-    #[default]
-    Commit,
-    /// Soon: once [`crate::Database::sync`] returned, which whoever has the database calls every so often; or with the next
-    /// commit that asks for more. After a crash the commits up to some moment are there.
-    Group,
-    /// Whenever changed pages are written back, or [`crate::Database::sync`] is called. After a crash the commits up to some
-    /// moment are there.
-    None,
-}
 
 /// A transaction. Dropping it without [`Transaction::commit`] leaves everything as it was.
 pub struct Transaction {
-    inner: Arc<Inner>,
+    committer: Arc<Committer>,
     snapshot: Snapshot,
     durability: Durability,
     writes: Vec<TreeWrites>,
@@ -59,8 +48,9 @@ struct Replaced {
 pub struct Savepoint(usize);
 
 impl Transaction {
-    pub(crate) fn new(inner: Arc<Inner>, snapshot: Snapshot, durability: Durability) -> Self {
-        Self { inner, snapshot, durability, writes: Vec::new(), bytes: 0, journal: Vec::new(), saves: false }
+    pub(crate) fn new(committer: Arc<Committer>, snapshot: Snapshot, durability: Durability) -> Self {
+        let (writes, journal) = (Vec::new(), Vec::new());
+        Self { committer, snapshot, durability, writes, bytes: 0, journal, saves: false }
     }
 
     /// What it reads, its own writes aside.
@@ -114,7 +104,7 @@ impl Transaction {
     /// # Errors
     /// When the tree is none, or key or value are too long.
     pub fn put(&mut self, tree: &Tree, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
-        let limit_bytes = self.inner.shared.value_bytes_max();
+        let limit_bytes = self.committer.value_bytes_max();
         if value.len() > limit_bytes {
             let (tree, what, bytes) = (tree.name().into(), "value", value.len());
             return Err(EngineError::EntryTooLong { tree, what, bytes, limit_bytes });
@@ -122,7 +112,7 @@ impl Transaction {
         self.set(tree, key, Some(Written::new(value)))
     }
 
-    /// Removes a key; one that is not there stays so.
+    /// Removes a key, if it is there.
     ///
     /// # Errors
     /// When the tree is none, or the key is too long.
@@ -139,7 +129,7 @@ impl Transaction {
             Some(at) => at,
             None => {
                 self.snapshot.check_tree(tree)?;
-                self.writes.push(TreeWrites { tree: tree.clone(), keys: BTreeMap::new() });
+                self.writes.push(TreeWrites::new(tree.clone()));
                 self.writes.len() - 1
             }
         };
@@ -193,8 +183,10 @@ impl Transaction {
             (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => a >= b,
             _ => false,
         };
-        let own =
-            self.own(tree).filter(|_| !empty).map(|w| Own::new(w.range::<[u8], _>((start, end)), order));
+        let own = self
+            .own(tree)
+            .filter(|_| !empty)
+            .map(|w| OwnWrites::new(w.range::<[u8], _>((start, end)), order));
         let cursor = match empty {
             true => None,
             false => Some(Cursor::new(self.snapshot.clone(), tree.clone(), start, end, order)?),
@@ -208,11 +200,11 @@ impl Transaction {
         Savepoint(self.journal.len())
     }
 
-    /// Takes back all writes since a savepoint, which may be used again. Savepoints made after it are void: going back to
-    /// one of them does nothing.
+    /// Takes back all writes since a savepoint. The savepoint stays. Savepoints made after it are void: going back to one of them does
+    /// nothing.
     pub fn rollback_to(&mut self, s: Savepoint) {
-        let kept = usize::from(planted::is(Planted::SavepointKeepsWrite));
-        while self.journal.len() > s.0 + kept {
+        let kept = planted::instead(Planted::SavepointKeepsWrite, || s.0, || s.0 + 1);
+        while self.journal.len() > kept {
             let Replaced { tree, key, before } = self.journal.pop().expect("it is longer");
             let keys = &mut self.writes[tree].keys;
             let bytes = |v: &Option<Written>| key.len() + v.as_ref().map_or(0, |v| v.len());
@@ -226,18 +218,18 @@ impl Transaction {
         }
     }
 
-    /// Makes the writes visible to whoever begins afterwards, all at once; answers the number of the commit, or of the
-    /// snapshot when there was nothing to write.
+    /// Makes the writes visible to all transactions that begin afterwards, all at once. Answers the number of the commit, or that
+    /// of the snapshot if there was nothing to write.
     ///
     /// # Errors
     /// [`EngineError::Conflict`] when another transaction committed to one of the keys since this one began: nothing took
-    /// effect, and a new try may succeed. Others when the drive is full or fails; nothing took effect then either, unless
+    /// effect, and a new try may succeed. Others when the drive is full or fails. Nothing took effect then either, unless
     /// the error says that the database must be opened again.
     pub fn commit(self) -> Result<Csn, EngineError> {
         self.place()?.finish()
     }
 
-    /// Gives the commit its place in the order, or refuses it.
+    /// Gives the commit its place in the order, unless it conflicts.
     pub(crate) fn place(mut self) -> Result<Placed, EngineError> {
         let mut writes = std::mem::take(&mut self.writes);
         writes.retain(|w| !w.keys.is_empty());
@@ -245,31 +237,31 @@ impl Transaction {
             return Ok(Placed::Nothing(self.snapshot.csn()));
         }
         let count: usize = writes.iter().map(|w| w.keys.len()).sum();
-        let identity = self.inner.shared.store.identity();
-        // Each key may cost a node and parts of others; values and redo come on top.
+        let identity = self.committer.storage().store().identity();
+        // Each key may change a node and parts of others. Values and redo come on top.
         let limit_bytes = identity.batch_bytes_max / 4;
         if self.bytes as u64 > limit_bytes || count > identity.batch_pages_max as usize / 4 {
             let bytes = self.bytes as u64;
             return Err(EngineError::TransactionTooLarge { bytes, writes: count, limit_bytes });
         }
         let durable = self.durability == Durability::Commit;
-        // Whoever commits later need not keep what this one saw.
-        let (inner, at, bytes) = (self.inner.clone(), self.snapshot.csn(), self.bytes);
+        // Later commits need not keep what this one saw.
+        let (committer, at, bytes) = (self.committer.clone(), self.snapshot.csn(), self.bytes);
         drop(self);
-        let pending = inner.sequencer.sequence(at, writes, bytes, durable)?;
-        Ok(Placed::Waits(inner, pending))
+        let pending = committer.sequence(at, writes, bytes, durable)?;
+        Ok(Placed::Waits(committer, pending))
     }
 
-    /// Ends the transaction; nothing that it wrote takes effect.
+    /// Ends the transaction. Nothing that it wrote takes effect.
     pub fn rollback(self) {}
 }
 
-/// A commit with its place in the order.
+/// A commit that has its place in the order.
 pub(crate) enum Placed {
-    /// It writes nothing: the snapshot that it saw.
+    /// It writes nothing. This is the commit that it saw.
     Nothing(Csn),
     /// It waits for its group.
-    Waits(Arc<Inner>, Arc<Pending>),
+    Waits(Arc<Committer>, Arc<Pending>),
 }
 
 impl Placed {
@@ -277,7 +269,7 @@ impl Placed {
     pub(crate) fn finish(self) -> Result<Csn, EngineError> {
         match self {
             Self::Nothing(csn) => Ok(csn),
-            Self::Waits(inner, pending) => inner.finish(&pending),
+            Self::Waits(committer, pending) => committer.finish(&pending),
         }
     }
 }
@@ -287,25 +279,25 @@ pub struct Range<'t> {
     cursor: Option<Cursor>,
     /// The snapshot's next entry, if it was looked at.
     ahead: Option<(Vec<u8>, Value)>,
-    own: Option<Own<'t>>,
+    own: Option<OwnWrites<'t>>,
     key: Vec<u8>,
 }
 
 /// A transaction's own writes in a range.
-struct Own<'t> {
+struct OwnWrites<'t> {
     rest: btree_map::Range<'t, Vec<u8>, Option<Written>>,
     next: Option<(&'t Vec<u8>, &'t Option<Written>)>,
     order: Order,
 }
 
-impl<'t> Own<'t> {
+impl<'t> OwnWrites<'t> {
     fn new(range: btree_map::Range<'t, Vec<u8>, Option<Written>>, order: Order) -> Self {
         let mut own = Self { rest: range, next: None, order };
         own.take();
         own
     }
 
-    /// Takes the next one, and looks at the one behind it.
+    /// Takes the next write, and looks at the one after it.
     fn take(&mut self) -> Option<(&'t Vec<u8>, &'t Option<Written>)> {
         let next = match self.order {
             Order::Forward => self.rest.next(),
@@ -314,7 +306,7 @@ impl<'t> Own<'t> {
         std::mem::replace(&mut self.next, next)
     }
 
-    /// Whether the next one comes no later than this key of the snapshot.
+    /// Whether the next write comes no later than this key of the snapshot.
     fn is_due(&self, theirs: Option<&Vec<u8>>) -> bool {
         match (self.next, theirs) {
             (None, _) => false,
@@ -352,8 +344,8 @@ impl Range<'_> {
                 return Ok(Some((&self.key, value)));
             }
             let (key, value) = own.take().expect("it is due");
-            let shown = value.is_none() && planted::is(Planted::OwnDeleteMissed);
-            if !shown && self.ahead.as_ref().is_some_and(|(theirs, _)| theirs == key) {
+            let hides = planted::instead(Planted::OwnDeleteMissed, || true, || value.is_some());
+            if hides && self.ahead.as_ref().is_some_and(|(theirs, _)| theirs == key) {
                 self.ahead = None;
             }
             if let Some(value) = value {

@@ -1,4 +1,4 @@
-//! Inner nodes that a snapshot has met: what it sees of a page never changes, so that it need not ask the table again.
+//! Inner nodes that a snapshot has met. What the snapshot sees of a page never changes, so it need not look the page up again.
 //!
 //! ```text
 //!   LPID ─► one of 64 places ─► the node that came there first          set once, read without a lock

@@ -4,28 +4,30 @@ use lode_base::Lpid;
 use lode_page::{Column, PageKind};
 
 use super::cutter::{Cutter, Shape};
-use super::held::Held;
+use super::held_rows::HeldRows;
 use super::key_check::{EachKey, NewKeys, visit_rows};
 use super::key_order::KeyOrder;
 use super::stream::{Io, Stream};
-use crate::storage::columns as read;
-use crate::tables::edit::Edits;
-use crate::trees::snapshot::Snapshot;
-use crate::{EngineError, Table};
+use crate::EngineError;
+use crate::storage::columns::unpublished;
+use crate::tables::own::Edits;
+use crate::tables::read;
+use crate::tables::table::Table;
+use crate::trees::Snapshot;
 
 /// Inserted rows of more bytes than this become a load.
 const INSERT_BYTES_MAX: usize = 4 << 20;
 
 #[derive(Clone, Default)]
 pub(super) struct TableChange {
-    /// Of pages of the table, of held ones, and of loaded ones.
+    /// Of pages of the table, of held rows, and of loaded pages.
     pub(super) edits: Edits,
     /// Rows for row pages, held until the commit.
-    pub(super) held: Held,
+    pub(super) held: HeldRows,
     pub(super) load: Option<Load>,
     /// Pages of the load that are full, in fresh extents.
     pub(super) stream: Stream,
-    /// At the commit: what is held, after its edits.
+    /// At the commit: the held rows, after their edits.
     pub(super) inserts: Option<Cutter>,
 }
 
@@ -70,7 +72,8 @@ impl TableChange {
         )
     }
 
-    /// Rows of a load that fill no page yet get pages, so that all can be read: held ones if there are few.
+    /// Gives pages to the rows of a load that fill no page yet, so that all rows can be read. If the load has not written a page, the
+    /// rows become held rows.
     pub(super) fn settle(&mut self, io: &mut Io<'_>, t: &Table) -> Result<(), EngineError> {
         if self.stream.is_empty() {
             for part in self.load.take().iter().flat_map(|l| l.cutter.parts()) {
@@ -82,7 +85,7 @@ impl TableChange {
         self.stream.flush(io.store)
     }
 
-    /// Before the commit: held and loaded pages after their edits; what is left are edits of pages of the table.
+    /// Before the commit: applies the edits of held rows and of loaded pages. Edits of pages of the table are left.
     pub(super) fn finish(&mut self, io: &mut Io<'_>, t: &Table) -> Result<(), EngineError> {
         let page_bytes_max = io.store.identity().page_bytes_max as usize;
         let mut inserts = Cutter::new(Shape::new(t, PageKind::Row, page_bytes_max));
@@ -123,7 +126,7 @@ impl TableChange {
         Ok(())
     }
 
-    /// Writes what is left of a load that already wrote pages; a small one stays for the final batch.
+    /// Writes the last rows of a load that already wrote pages. A small load stays for the final batch.
     pub(super) fn finish_load(&mut self, io: &mut Io<'_>, t: &Table) -> Result<(), EngineError> {
         if let Some(load) = self.load.as_mut().filter(|_| !self.stream.is_empty()) {
             while load.cutter.rows() > 0 {
@@ -138,6 +141,7 @@ impl TableChange {
         &mut self,
         io: &mut Io<'_>,
         snapshot: &Snapshot,
+        key_check_bytes: usize,
         base: Option<&Table>,
         t: &Table,
     ) -> Result<(), EngineError> {
@@ -157,6 +161,7 @@ impl TableChange {
             let order = self.load.as_mut().and_then(|l| l.order.as_mut()).filter(|_| constraint.is_none());
             let new_keys = NewKeys {
                 snapshot,
+                key_check_bytes,
                 base,
                 table: t,
                 constraint,
@@ -173,7 +178,7 @@ impl TableChange {
         Ok(())
     }
 
-    /// Every key that these changes put in, but for those with a NULL. What is held is in `inserts`, loads are flushed.
+    /// Visits every key that these changes put in, except those with a NULL. Held rows are in `inserts`, loads are flushed.
     pub(super) fn visit_new(
         &self,
         snapshot: &Snapshot,
@@ -189,7 +194,7 @@ impl TableChange {
             visit_rows(&edit.new_keys(key, read::columns(snapshot, lpid, key)?.columns), each)?;
         }
         for lpid in self.stream.lpids() {
-            visit_rows(&read::unpublished(snapshot.store(), t, lpid, key)?, each)?;
+            visit_rows(&unpublished(snapshot.storage().store(), t.page_owner(), lpid, key)?, each)?;
         }
         Ok(())
     }

@@ -16,17 +16,16 @@ use super::change::TableChange;
 use super::indexes::IndexChanges;
 use super::rewrite::{Rewrite, Rewritten};
 use super::stream::{Io, Stream};
-use crate::tables::catalog::Catalog;
-use crate::tables::table::EXTENTS_MAX;
-use crate::trees::commit::sequencer::TreeWrites;
-use crate::trees::transaction::Durability;
-use crate::{EngineError, Table};
+use crate::EngineError;
+use crate::tables::catalog::TableCatalog;
+use crate::tables::table::{EXTENTS_MAX, Table};
+use crate::trees::{CarriedBatch, Durability, TreeWrites};
 
 /// A change that writes more bytes than this is not held in memory until its commit.
 const IN_PLACE_BYTES_MAX: u64 = 64 << 20;
 
 /// The final batch, the catalog that it makes, and what becomes of the entries of indexes.
-type Made = (Batch, Catalog, IndexChanges);
+type Made = (Batch, TableCatalog, IndexChanges);
 pub(super) type Changes = BTreeMap<TableId, TableChange>;
 
 impl WriteTxn {
@@ -35,7 +34,7 @@ impl WriteTxn {
     ///
     /// # Errors
     /// [`EngineError::Conflict`], [`EngineError::DuplicateKey`], [`EngineError::Unique`], [`EngineError::ForeignKey`],
-    /// [`EngineError::OutOfSpace`], or when the drive fails; the database is as it was.
+    /// [`EngineError::OutOfSpace`], or when the drive fails. The database is as it was.
     pub fn commit(mut self) -> Result<CommitNo, EngineError> {
         if self.is_unchanged() {
             return Ok(self.snapshot.commit());
@@ -44,17 +43,17 @@ impl WriteTxn {
         let mut changes = std::mem::take(&mut self.changes);
         for (&id, change) in &mut changes {
             let t = self.working(id);
-            change.finish(&mut Io::new(&self.database.shared, &mut self.fresh), &t)?;
+            change.finish(&mut Io::new(self.trees.committer().storage(), &mut self.fresh), &t)?;
         }
         if self.permit.is_none() {
-            self.permit = Some(self.database.permit());
+            self.permit = Some(self.trees.committer().permit());
         }
-        let now = self.database.refreshed()?;
+        let now = self.trees.heads().refreshed()?;
         self.rebase(now, &mut changes)?;
         for (&id, change) in &mut changes {
             let (t, base) = (self.working(id), self.base(id));
-            let mut io = Io::new(&self.database.shared, &mut self.fresh);
-            change.check_keys(&mut io, &self.snapshot, base.as_deref(), &t)?;
+            let mut io = Io::new(self.trees.committer().storage(), &mut self.fresh);
+            change.check_keys(&mut io, &self.snapshot, self.key_check_bytes, base.as_deref(), &t)?;
         }
         self.check_foreign_keys(&changes)?;
         let (batch, catalog, entries) = match self.in_place(&changes)? {
@@ -66,29 +65,31 @@ impl WriteTxn {
         }
         let dropped = self.unnamed_trees();
         let (with, after) = self.divided(entries)?;
-        // Who waits for the right to write shares a flush with this one; alone, a forced batch takes less.
-        let forced = self.durability == Durability::Commit && !self.database.others_wait();
+        // Commits that wait for the right to write share a flush with this one. Alone, a forced batch takes less.
+        let forced = self.durability == Durability::Commit && !self.trees.committer().others_wait();
         let (commit, state) = self.publish(batch, catalog, with, forced)?;
-        // The rows are committed; entries that stay only cost speed.
+        // The rows are committed. Entries that stay only cost speed.
         let _ = self.apply(after);
         self.drop_trees(&dropped);
-        let database = self.database.clone();
-        // Either way it ends here, and gives its right to write back: others commit while this is flushed.
+        let trees = self.trees.clone();
+        // Either way the transaction ends here and gives back the right to write: others commit while this is flushed.
         let lacks_entries = self.snapshot.tables().any(|t| t.index_pending);
         match lacks_entries {
-            // The rows are committed; entries that can not be made now only cost speed, the next open tries again.
+            // The rows are committed. Entries that cannot be made now only cost speed, and the next open tries again.
             true => drop(self.finish_indexes()),
             false => drop(self),
         }
-        database.settle_at(state)?;
+        if let Some(state) = state {
+            trees.heads().settle(state)?;
+        }
         Ok(commit)
     }
 
     /// Makes the index entries that tables lack, and notes in the catalog that they are there.
     pub(crate) fn finish_indexes(mut self) -> Result<(), EngineError> {
-        let mut catalog = self.snapshot.catalog().clone();
+        let mut catalog = TableCatalog::of(&self.snapshot);
         for t in self.snapshot.tables().filter(|t| t.index_pending) {
-            self.shared().store.build_index(t.id().into())?;
+            self.snapshot.storage().store().build_index(t.id().into())?;
             let built =
                 Table::new(t.id(), t.def().clone(), t.indexes().to_vec(), t.extents.clone(), t.descriptor);
             catalog
@@ -101,12 +102,12 @@ impl WriteTxn {
 
     /// All changes in one batch; `None` when they are too large for one.
     fn in_place(&mut self, changes: &Changes) -> Result<Option<Made>, EngineError> {
-        let identity = self.shared().store.identity().clone();
+        let identity = self.snapshot.storage().store().identity().clone();
         let mut room_bytes = identity.batch_bytes_max.min(IN_PLACE_BYTES_MAX) as i64;
         let mut done = Vec::with_capacity(changes.len());
         for (&id, change) in changes {
             let t = self.working(id);
-            let mut io = Io::new(&self.database.shared, &mut self.fresh);
+            let mut io = Io::new(self.trees.committer().storage(), &mut self.fresh);
             let page_bytes_max = identity.page_bytes_max as usize;
             let mut rewrite =
                 Rewrite::new(&self.snapshot, &t, true, Stream::default(), page_bytes_max, room_bytes);
@@ -127,11 +128,11 @@ impl WriteTxn {
 
     /// All changed pages in fresh extents, written; the batch publishes them.
     fn moved(&mut self, changes: &mut Changes) -> Result<Made, EngineError> {
-        let page_bytes_max = self.shared().store.identity().page_bytes_max as usize;
+        let page_bytes_max = self.snapshot.storage().store().identity().page_bytes_max as usize;
         let mut done = Vec::with_capacity(changes.len());
         for (&id, change) in changes {
             let t = self.working(id);
-            let mut io = Io::new(&self.database.shared, &mut self.fresh);
+            let mut io = Io::new(self.trees.committer().storage(), &mut self.fresh);
             let stream = std::mem::take(&mut change.stream);
             let mut rewrite = Rewrite::new(&self.snapshot, &t, false, stream, page_bytes_max, i64::MAX);
             rewrite.run(&mut io, change)?;
@@ -174,22 +175,21 @@ impl WriteTxn {
     /// Adds to a batch what makes the drive's catalog this one, and gives back what it no longer names.
     fn batch(
         &self,
-        catalog: &Catalog,
+        catalog: &TableCatalog,
         mut batch: Batch,
         mut releases: Vec<ExtentId>,
     ) -> Result<Batch, EngineError> {
-        let store = &self.shared().store;
+        let store = self.snapshot.storage().store();
         let ids: BTreeSet<TableId> = catalog.tables.values().map(|t| t.id()).collect();
         for dropped in self.snapshot.tables().filter(|t| !ids.contains(&t.id())) {
             releases.extend(dropped.extents.iter().map(|e| e.id));
         }
-        let of_tables = catalog.tables.values().flat_map(|t| t.extents.iter().map(|e| e.id));
-        let named: BTreeSet<ExtentId> = catalog.extents.iter().copied().chain(of_tables).collect();
+        let named = catalog.named_extents();
         releases.extend(self.fresh.iter().filter(|e| !named.contains(e)));
         releases.sort_unstable();
         releases.dedup();
         let page_bytes_max = store.identity().page_bytes_max as usize;
-        let (writes, trims) = catalog.changes_from(self.snapshot.catalog(), page_bytes_max)?;
+        let (writes, trims) = catalog.changes_from(&self.snapshot, page_bytes_max)?;
         batch.writes.extend(writes);
         batch.trims.extend(trims);
         batch.releases = releases;
@@ -198,12 +198,12 @@ impl WriteTxn {
         Ok(batch)
     }
 
-    /// Sends the final batch: its state becomes the newest one and this transaction's snapshot, and with `forced` the current
-    /// one. Answers the state that is to be settled.
+    /// Sends the final batch. Its state becomes the newest one and this transaction's snapshot, and with `forced` the current one.
+    /// Answers the number of the state that is to be settled.
     fn publish(
         &mut self,
         mut batch: Batch,
-        catalog: Catalog,
+        catalog: TableCatalog,
         entries: Vec<TreeWrites>,
         forced: bool,
     ) -> Result<(CommitNo, Option<u64>), EngineError> {
@@ -213,22 +213,15 @@ impl WriteTxn {
         let mut changed: Vec<Lpid> = old.flat_map(|e| (0..e.used).map(|p| e.id.page(p))).collect();
         changed.extend(batch.writes.iter().map(|w| w.lpid));
         changed.extend(&batch.trims);
-        // Before others can have those of them that this releases. No check comes between: it needs the right to write.
-        self.shared().unpublished.lock().retain(|e| !self.fresh.contains(e));
-        let (commit, view, csn) = match entries.is_empty() {
-            true => {
-                // Commits to trees that are in no batch yet come before it; with entries they go along.
-                self.database.trees.lock().sync(&self.database)?;
-                let (commit, view) = self.shared().store.write(batch)?;
-                (commit, view, None)
-            }
-            false => self.database.write_along(entries, batch)?,
-        };
+        // Before others can get one of those that this releases. No check comes in between, since it needs the right to write.
+        self.snapshot.storage().extents().published(&self.fresh);
+        let CarriedBatch { commit, view, csn } = self.trees.committer().carry(entries, batch)?;
         self.fresh.clear();
         self.index_rules.clear();
-        self.snapshot = self.database.made(commit, view, csn, catalog.clone(), changed);
+        let heads = self.trees.heads();
+        let published = catalog.published(&self.snapshot);
+        self.snapshot = heads.state_of(commit, view, csn, published, changed);
         self.catalog = catalog;
-        let heads = &self.database.heads;
         if !forced {
             heads.sent_unforced();
         }
@@ -239,12 +232,11 @@ impl WriteTxn {
             }
             false => Some(heads.stage(self.snapshot.clone())),
         };
-        self.database.forget_changes();
+        heads.forget_changes();
         Ok((commit, state))
     }
 
     fn working(&self, id: TableId) -> Arc<Table> {
-        let found = self.catalog.tables.values().find(|t| t.id() == id);
-        found.expect("changes are of tables that are there").clone()
+        self.catalog.table_of_id(id).expect("changes are of tables that are there").clone()
     }
 }

@@ -13,7 +13,9 @@ use lode_base::{CommitNo, Lpid, PageBuf, TableId};
 use lode_command::Align;
 use lode_page::{Column, PageError, PageKind, PageMeta, TablePage, encode, ops};
 
-use crate::{EngineError, Layout, Table};
+use crate::EngineError;
+use crate::tables::definition::Layout;
+use crate::tables::table::Table;
 
 /// A row page's bytes, where the directory leaves room for rows.
 const ROW_PAGE_BYTES: usize = 8 << 10;
@@ -243,7 +245,8 @@ mod tests {
     use lode_page::{ColumnBuilder, ColumnType, DataType, Value, decode_page};
 
     use super::*;
-    use crate::{ColumnDef, TableDef, TableOptions};
+    use crate::storage::catalog::root_lpid;
+    use crate::tables::definition::{ColumnDef, TableDef, TableOptions};
 
     fn table(layout: Layout) -> Table {
         let column = |name: &str, data_type| ColumnDef {
@@ -259,7 +262,7 @@ mod tests {
             options: TableOptions { layout, page_index: Vec::new() },
             constraints: Vec::new(),
         };
-        Table::new(TableId::new(1), def, Vec::new(), Vec::new(), crate::tables::catalog::root_lpid())
+        Table::new(TableId::new(1), def, Vec::new(), Vec::new(), root_lpid())
     }
 
     fn rows(keys: std::ops::Range<i64>, width: usize) -> Vec<Column> {

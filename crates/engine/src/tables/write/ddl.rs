@@ -2,8 +2,10 @@
 
 use super::WriteTxn;
 use super::indexes::check_index;
-use crate::tables::catalog;
-use crate::{EngineError, IndexDef, IndexKind, Rule, Table, TableDef};
+use crate::EngineError;
+use crate::storage::catalog::root_lpid;
+use crate::tables::definition::{IndexDef, IndexKind, Rule, TableDef};
+use crate::tables::table::Table;
 
 impl WriteTxn {
     /// Creates a table; answers whether it did (`false`: it was there, and `if_not_exists`). Rows can be inserted into
@@ -23,9 +25,9 @@ impl WriteTxn {
                 def.check_parent(c, columns, parent, parent_columns)?;
             }
         }
-        let id = self.shared().new_table();
-        // Where its description lies is decided at the commit.
-        let table = Table::new(id, def.completed(), Vec::new(), Vec::new(), catalog::root_lpid());
+        let id = self.snapshot.storage().extents().new_owner();
+        // The commit decides where its descriptor lies.
+        let table = Table::new(id, def.completed(), Vec::new(), Vec::new(), root_lpid());
         let rule = table.index_rule()?;
         self.index_rules.insert(id, Some(rule));
         self.put_table(table);
@@ -47,8 +49,8 @@ impl WriteTxn {
         Ok(true)
     }
 
-    /// Adds columns to the page index of a table, and the commit makes the missing entries; or makes a B+-tree of the rows that
-    /// are there. Answers whether it did.
+    /// Creates an index: adds columns to the page index of a table, of which the commit makes the missing entries, or makes a B+-tree
+    /// of the rows that are there. Answers whether it did.
     pub fn create_index(&mut self, def: IndexDef, if_not_exists: bool) -> Result<bool, EngineError> {
         let table = self.catalog.table(&def.table)?.clone();
         let exists = self.catalog.tables.values().any(|t| t.indexes().iter().any(|i| i.name == def.name));

@@ -9,18 +9,20 @@
 //! deleted meanwhile nor a child that someone else inserted is overlooked. Rows with a NULL among the columns reference
 //! nothing.
 
-use lode_page::Column;
+use lode_page::{Column, ops};
 use lode_program::Expr;
 
 use super::WriteTxn;
 use super::change::TableChange;
 use super::commit::Changes;
 use super::key_check::{EachKey, looking_for, visit_rows, visit_table};
-use crate::storage::columns as read;
+use crate::tables::catalog::TableCatalog;
+use crate::tables::definition::{Constraint, OnDelete, Rule};
 use crate::tables::key::show;
-use crate::tables::table::{Constraint, OnDelete, Rule};
-use crate::trees::snapshot::Snapshot;
-use crate::{EngineError, Map, Set, Table};
+use crate::tables::read;
+use crate::tables::table::Table;
+use crate::trees::Snapshot;
+use crate::{EngineError, Map, Set};
 
 /// Keys that are looked up at a time.
 const LOOKUP_KEYS_MAX: usize = 1 << 17;
@@ -133,7 +135,7 @@ impl WriteTxn {
             }
             freed.sort_unstable();
             let page = read::columns(&self.snapshot, lpid, f.parent_columns)?;
-            let gone: Vec<Column> = page.columns.iter().map(|c| lode_page::ops::take(c, &freed)).collect();
+            let gone: Vec<Column> = page.columns.iter().map(|c| ops::take(c, &freed)).collect();
             let moved: Set<u32> = edit.rekeyed_ever(f.parent_columns).collect();
             visit_rows(&gone, &mut |columns, row, key| {
                 wanted.add(columns, row, key);
@@ -195,7 +197,7 @@ impl Wanted {
         if self.keys.contains_key(key) {
             return;
         }
-        let one: Vec<Column> = columns.iter().map(|c| lode_page::ops::slice(c, row, 1)).collect();
+        let one: Vec<Column> = columns.iter().map(|c| ops::slice(c, row, 1)).collect();
         self.keys.insert(key.into(), (self.parts.len(), 0));
         self.parts.push(one);
     }
@@ -229,9 +231,10 @@ fn looking_for_all(parts: &[Vec<Column>], t: &Table, columns: &[u16]) -> Expr {
 
 /// Whether the foreign keys of a table hold at a snapshot; for the check of a whole database.
 pub(crate) fn check_table(snapshot: &Snapshot, t: &Table) -> Result<(), EngineError> {
+    let catalog = TableCatalog::of(snapshot);
     for constraint in &t.def().constraints {
         let Rule::ForeignKey { columns, parent, parent_columns, .. } = &constraint.rule else { continue };
-        let parent = snapshot.catalog().table(parent)?;
+        let parent = catalog.table(parent)?;
         let f = Foreign { constraint, child: t, columns, parent, parent_columns, acts: false };
         let mut wanted = Wanted::default();
         let all = |wanted: &mut Wanted| -> Result<(), EngineError> {

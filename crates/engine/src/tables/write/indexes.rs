@@ -13,19 +13,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lode_base::Lpid;
-use lode_command::{Answer, Batch};
+use lode_command::Answer;
 use lode_page::{Column, decode_page};
 use lode_program::Program;
 
 use super::WriteTxn;
+use super::key_check::check_key;
 use super::rewrite::Rewritten;
-use crate::storage::columns as read;
+use crate::EngineError;
+use crate::storage::columns::unpublished;
+use crate::tables::catalog::TableCatalog;
+use crate::tables::definition::{IndexDef, IndexKind, check_columns};
 use crate::tables::index::{entry, keys, tree_name};
-use crate::tables::table::{IndexKind, check_columns};
-use crate::trees::Tree;
-use crate::trees::commit::sequencer::TreeWrites;
-use crate::trees::page::value::Written;
-use crate::{EngineError, IndexDef, Table};
+use crate::tables::read;
+use crate::tables::table::Table;
+use crate::trees::{Tree, TreeWrites};
 
 /// Bytes of entries in a commit's own batch, or in one before or after it.
 const ENTRY_BYTES_MAX: usize = 1 << 20;
@@ -40,9 +42,12 @@ pub(super) struct IndexChanges {
 impl IndexChanges {
     fn note(&mut self, tree: &Tree, key: Vec<u8>, put: bool) {
         self.bytes += key.len() + 32;
-        let none = || TreeWrites { tree: tree.clone(), keys: BTreeMap::new() };
+        let none = || TreeWrites::new(tree.clone());
         let of_tree = self.trees.entry(tree.name().into()).or_insert_with(none);
-        of_tree.keys.insert(key, put.then(|| Written::new(&[])));
+        match put {
+            true => of_tree.put(key, &[]),
+            false => of_tree.delete(key),
+        }
     }
 
     fn is_empty(&self) -> bool {
@@ -53,8 +58,8 @@ impl IndexChanges {
     fn only(&self, puts: bool) -> Self {
         let mut some = Self::default();
         for w in self.trees.values() {
-            for (key, _) in w.keys.iter().filter(|(_, v)| v.is_some() == puts) {
-                some.note(&w.tree, key.clone(), puts);
+            for (key, _) in w.keys().filter(|(_, put)| *put == puts) {
+                some.note(w.tree(), key.to_vec(), puts);
             }
         }
         some
@@ -67,7 +72,7 @@ impl IndexChanges {
 
 impl WriteTxn {
     fn entry_bytes_max(&self) -> usize {
-        ENTRY_BYTES_MAX.min(self.shared().store.identity().batch_bytes_max as usize / 8)
+        ENTRY_BYTES_MAX.min(self.snapshot.storage().store().identity().batch_bytes_max as usize / 8)
     }
 
     /// What happens to the entries of a table's indexes. Entries of pages that nothing names yet are put in at once where
@@ -102,7 +107,8 @@ impl WriteTxn {
         }
         for lpid in written.filter(|l| !r.writes.iter().any(|w| w.lpid == *l)) {
             for (index, tree) in &indexes {
-                let columns = read::unpublished(&self.shared().store, &r.table, lpid, &index.columns)?;
+                let columns =
+                    unpublished(self.snapshot.storage().store(), r.table.page_owner(), lpid, &index.columns)?;
                 keys(&columns).into_iter().for_each(|k| changes.note(tree, entry(k, lpid), true));
             }
             if changes.bytes > self.entry_bytes_max() {
@@ -116,8 +122,7 @@ impl WriteTxn {
 
     /// The B+-tree indexes of a table, and their trees.
     fn btrees(&self, t: &Table) -> Vec<(IndexDef, Tree)> {
-        let trees = &self.snapshot.catalog().trees;
-        let of = |i: &IndexDef| Some((i.clone(), trees.get(&tree_name(&i.name))?.clone()));
+        let of = |i: &IndexDef| Some((i.clone(), self.snapshot.tree(&tree_name(&i.name))?));
         t.indexes().iter().filter(|i| i.kind != IndexKind::Page).filter_map(of).collect()
     }
 
@@ -141,16 +146,17 @@ impl WriteTxn {
         }
         let most = self.entry_bytes_max();
         let mut part = IndexChanges::default();
-        for TreeWrites { tree, keys } in changes.trees.into_values() {
-            for (key, value) in keys {
-                part.note(&tree, key, value.is_some());
+        for w in changes.trees.into_values() {
+            let (tree, keys) = w.into_keys();
+            for (key, put) in keys {
+                part.note(&tree, key, put);
                 if part.bytes > most {
-                    self.database.commit_alone(std::mem::take(&mut part).writes(), Batch::default())?;
+                    self.trees.committer().commit_alone(std::mem::take(&mut part).writes())?;
                 }
             }
         }
         if !part.is_empty() {
-            self.database.commit_alone(part.writes(), Batch::default())?;
+            self.trees.committer().commit_alone(part.writes())?;
         }
         Ok(())
     }
@@ -166,10 +172,10 @@ impl WriteTxn {
             // Of one that could not be finished.
             self.drop_tree(&left)?;
         }
-        let tree = self.database.trees.lock().create(&self.database, &name)?;
+        let tree = self.trees.committer().writer().create(&name)?;
         let made = self.fill(table, &def, &tree);
-        self.snapshot = self.database.refreshed()?;
-        self.catalog = self.snapshot.catalog().clone();
+        self.snapshot = self.trees.heads().refreshed()?;
+        self.catalog = TableCatalog::of(&self.snapshot);
         if let Err(e) = made {
             self.drop_tree(&tree)?;
             return Err(e);
@@ -184,7 +190,7 @@ impl WriteTxn {
 
     fn fill(&self, t: &Table, def: &IndexDef, tree: &Tree) -> Result<(), EngineError> {
         if let IndexKind::Btree { unique: true } = def.kind {
-            super::key_check::check_key(&self.snapshot, t, Some(&def.name), &def.columns)?;
+            check_key(&self.snapshot, self.key_check_bytes, t, Some(&def.name), &def.columns)?;
         }
         let program = Program::check(t.schema().clone(), None, def.columns.clone(), false)?;
         let mut scan = self.snapshot.scan(t, t.page_ranges(), Arc::new(program), Answer::Rows, None)?;
@@ -210,19 +216,18 @@ impl WriteTxn {
 
     /// Older snapshots that know the tree do without it from now on.
     fn drop_tree(&self, tree: &Tree) -> Result<(), EngineError> {
-        self.shared().dropped.lock().insert(tree.id());
-        self.database.trees.lock().drop_tree(&self.database, tree)
+        self.trees.committer().writer().drop_tree(tree)
     }
 
     /// Trees of indexes that are in the snapshot and not among the tables of `self.catalog`.
     pub(super) fn unnamed_trees(&self) -> Vec<Tree> {
-        let indexes = |c: &crate::tables::catalog::Catalog| -> BTreeSet<String> {
-            let all = c.tables.values().flat_map(|t| t.indexes().iter());
+        let indexes = |tables: &BTreeMap<String, Arc<Table>>| -> BTreeSet<String> {
+            let all = tables.values().flat_map(|t| t.indexes().iter());
             all.filter(|i| i.kind != IndexKind::Page).map(|i| tree_name(&i.name)).collect()
         };
-        let old = self.snapshot.catalog();
-        let gone = &indexes(old) - &indexes(&self.catalog);
-        gone.iter().filter_map(|name| old.trees.get(name).cloned()).collect()
+        let old = indexes(self.snapshot.tables_state().tables());
+        let gone = &old - &indexes(&self.catalog.tables);
+        gone.iter().filter_map(|name| self.snapshot.tree(name)).collect()
     }
 }
 

@@ -17,11 +17,12 @@ use lode_page::{Column, DataType, Value, ops};
 use lode_program::{CompareOp, Expr, Program, key_of};
 
 use super::key_order::KeyOrder;
-use crate::storage::columns as read;
-use crate::tables::edit::Edits;
+use crate::storage::columns::unpublished;
 use crate::tables::key::{KeyReader, hash, show};
-use crate::trees::snapshot::Snapshot;
-use crate::{EngineError, Set, Table};
+use crate::tables::own::Edits;
+use crate::tables::table::Table;
+use crate::trees::Snapshot;
+use crate::{EngineError, Set};
 
 /// Most new keys that are kept as such.
 const FEW_KEYS_MAX: usize = 1 << 18;
@@ -33,6 +34,8 @@ const SUSPECTS_MAX: usize = 4096;
 /// What is known of a table's keys when a transaction commits.
 pub(super) struct NewKeys<'a> {
     pub(super) snapshot: &'a Snapshot,
+    /// Bytes of key hashes that a check may hold at a time.
+    pub(super) key_check_bytes: usize,
     /// The table at the snapshot; `None` when the transaction creates it.
     pub(super) base: Option<&'a Table>,
     /// The table as the transaction has it.
@@ -66,9 +69,8 @@ impl NewKeys<'_> {
         }
         let old_rows = self.base.map_or(0, |t| t.rows());
         let rows = held_rows as u64 + self.loaded_rows + old_rows;
-        let key_check_bytes = self.snapshot.shared().options.key_check_bytes;
         let twice = |columns: &[Column], row| self.twice(columns, row);
-        find_duplicate(rows, key_check_bytes, twice, |each| self.visit(each))
+        find_duplicate(rows, self.key_check_bytes, twice, |each| self.visit(each))
     }
 
     fn twice(&self, columns: &[Column], row: usize) -> EngineError {
@@ -126,8 +128,8 @@ impl NewKeys<'_> {
             visit_rows(part, each)?;
         }
         for &lpid in &self.loaded {
-            let store = self.snapshot.store();
-            visit_rows(&read::unpublished(store, self.table, lpid, self.key)?, each)?;
+            let store = self.snapshot.storage().store();
+            visit_rows(&unpublished(store, self.table.page_owner(), lpid, self.key)?, each)?;
         }
         match self.base.filter(|t| t.rows() > 0) {
             Some(base) => self.visit_table(base, None, each),
@@ -231,18 +233,18 @@ pub(super) fn visit_table(
 }
 
 /// Whether the rows of a table at a snapshot have distinct keys.
-pub(crate) fn check_table(snapshot: &Snapshot, t: &Table) -> Result<(), EngineError> {
-    t.keys().try_for_each(|(constraint, key)| check_key(snapshot, t, constraint, key))
+pub(crate) fn check_table(snapshot: &Snapshot, key_check_bytes: usize, t: &Table) -> Result<(), EngineError> {
+    t.keys().try_for_each(|(constraint, key)| check_key(snapshot, key_check_bytes, t, constraint, key))
 }
 
 /// Whether no two rows of a table at a snapshot have the same values in the columns `key`.
 pub(super) fn check_key(
     snapshot: &Snapshot,
+    key_check_bytes: usize,
     t: &Table,
     constraint: Option<&str>,
     key: &[u16],
 ) -> Result<(), EngineError> {
-    let key_check_bytes = snapshot.shared().options.key_check_bytes;
     let twice = |columns: &[Column], row| duplicate(t, constraint, columns, row);
     find_duplicate(t.rows(), key_check_bytes, twice, |each| visit_table(snapshot, t, key, None, None, each))
 }

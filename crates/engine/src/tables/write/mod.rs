@@ -1,4 +1,4 @@
-//! Changes: transactions, which work on the state at their begin until they commit.
+//! Transactions over tables. They work on the state at their begin until they commit.
 //!
 //! ```text
 //!   insert ─► rows held ──────────────┐
@@ -8,16 +8,15 @@
 //!                                                 ─► pages rewritten ─► one atomic batch ─► new Snapshot
 //! ```
 //!
-//! Invariants: before its last batch a transaction writes only to extents that no published descriptor names; dropped,
-//! it gives them back; what a crash leaves of them, the next open gives back. Of two transactions that change one row,
-//! the one that commits first wins.
+//! Invariants: before its last batch a transaction writes only to extents that no published descriptor names. If it is dropped, it
+//! releases them; after a crash the next open does. Of two transactions that change one row, the one that commits first wins.
 
 mod change;
 mod commit;
 mod cutter;
 mod ddl;
 mod foreign;
-mod held;
+mod held_rows;
 mod indexes;
 mod key_check;
 mod key_order;
@@ -27,34 +26,38 @@ mod savepoint;
 mod stream;
 mod validate;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lode_base::{ExtentId, Lpid, TableId};
 use lode_page::Column;
 use lode_program::IndexRule;
 
-use crate::database::{Inner, Permit, Shared};
-use crate::storage::columns as read;
-use crate::tables::catalog::Catalog;
-use crate::tables::edit::{self, Edits};
-use crate::tables::own::Own;
-use crate::trees::snapshot::View;
-use crate::trees::transaction::Durability;
-use crate::{EngineError, LinkStats, Map, RowAddress, Set, Snapshot, Table};
+use super::catalog::TableCatalog;
+use super::definition::check_columns;
+use super::own::{self, OwnChanges};
+use super::read;
+use super::snapshot::{TablesState, shown};
+use super::table::{RowAddress, Table};
+use crate::EngineError;
+use crate::storage::columns::without_pool;
+use crate::storage::view::View;
+use crate::trees::{Durability, Permit, Snapshot, Trees};
 use change::TableChange;
-pub(crate) use foreign::check_table as check_foreign_keys;
-pub(crate) use key_check::check_table;
-pub use savepoint::SavedChanges;
 use stream::Io;
 
-/// A transaction. Everything in it takes effect at [`WriteTxn::commit`], whole; dropping it leaves the database as it
-/// was. [`WriteTxn::snapshot`] is the state at its begin, [`WriteTxn::current`] that with its own changes.
+pub(super) use foreign::check_table as check_foreign_keys;
+pub(super) use key_check::check_table as check_keys;
+pub use savepoint::SavedChanges;
+
+/// A transaction over tables. Everything in it takes effect at [`WriteTxn::commit`], as a whole. Dropping it leaves the database as
+/// it was. [`WriteTxn::snapshot`] is the state at its begin, [`WriteTxn::current`] that with its own changes.
 pub struct WriteTxn {
-    database: Arc<Inner>,
+    trees: Arc<Trees>,
+    key_check_bytes: usize,
     snapshot: Snapshot,
-    /// The catalog as the transaction has it, its tables' contents as at the snapshot.
-    catalog: Catalog,
+    /// The catalog as the transaction has it. The contents of its tables are those at the snapshot.
+    catalog: TableCatalog,
     changes: BTreeMap<TableId, TableChange>,
     index_rules: BTreeMap<TableId, Option<IndexRule>>,
     /// Extents handed out to this transaction.
@@ -65,15 +68,22 @@ pub struct WriteTxn {
     loaded_view: Option<Arc<View>>,
     /// When it is durable.
     durability: Durability,
-    /// Held from the begin, or since the commit; given back last of all.
+    /// The right to write, if it has it: from its begin or from its commit on. It is given back last of all.
     permit: Option<Permit>,
 }
 
 impl WriteTxn {
-    pub(crate) fn new(database: Arc<Inner>, permit: Option<Permit>, snapshot: Snapshot) -> Self {
+    /// A transaction that begins at a snapshot. A check of unsorted keys may hold `key_check_bytes` of hashes at a time.
+    pub(super) fn new(
+        trees: Arc<Trees>,
+        key_check_bytes: usize,
+        permit: Option<Permit>,
+        snapshot: Snapshot,
+    ) -> Self {
         Self {
-            database,
-            catalog: snapshot.catalog().clone(),
+            trees,
+            key_check_bytes,
+            catalog: TableCatalog::of(&snapshot),
             snapshot,
             changes: BTreeMap::new(),
             index_rules: BTreeMap::new(),
@@ -85,7 +95,7 @@ impl WriteTxn {
         }
     }
 
-    /// When the commit is durable: when it returns, unless something else is said here. With [`Durability::Group`], see
+    /// Sets when the commit is durable. The default is when it returns. For [`Durability::Group`], see
     /// [`crate::Database::sync_every`].
     pub fn set_durability(&mut self, d: Durability) {
         self.durability = d;
@@ -121,44 +131,39 @@ impl WriteTxn {
 
     /// Whether it has changed nothing yet.
     pub fn is_unchanged(&self) -> bool {
-        let tables = (self.catalog.tables.values()).zip(self.snapshot.catalog().tables.values());
+        let at_begin = self.snapshot.tables_state().tables();
         self.changes.is_empty()
             && self.index_rules.is_empty()
-            && self.catalog.tables.len() == self.snapshot.catalog().tables.len()
-            && tables.into_iter().all(|(a, b)| Arc::ptr_eq(a, b))
+            && self.catalog.tables.len() == at_begin.len()
+            && self.catalog.tables.values().zip(at_begin.values()).all(|(a, b)| Arc::ptr_eq(a, b))
     }
 
     fn with_own(&mut self) -> Result<Snapshot, EngineError> {
-        let mut own = Own {
-            base: self.snapshot.clone(),
-            changed: BTreeSet::new(),
-            edits: Edits::new(),
-            held: Map::default(),
-            loaded: Set::default(),
-            view: None,
-        };
-        let mut catalog = self.catalog.clone();
+        let mut own = OwnChanges::new(self.snapshot.clone());
+        let mut tables = self.catalog.tables.clone();
         for t in self.catalog.tables.values() {
             if self.snapshot.table(t.name()).is_none_or(|b| !Arc::ptr_eq(&b, t)) {
-                own.changed.insert(t.id());
+                own.change_table(t.id());
             }
             let Some(change) = self.changes.get_mut(&t.id()) else { continue };
-            let mut io = Io::new(&self.database.shared, &mut self.fresh);
+            let mut io = Io::new(self.trees.committer().storage(), &mut self.fresh);
             change.settle(&mut io, t)?;
-            catalog.tables.insert(t.name().into(), Arc::new(change.visible(t)));
-            own.changed.insert(t.id());
-            own.edits.extend(change.edits.iter().map(|(&lpid, edit)| (lpid, edit.clone())));
-            own.held.extend(change.held.pages(t));
-            own.loaded.extend(change.stream.extents.iter().map(|e| e.id));
+            tables.insert(t.name().into(), Arc::new(change.visible(t)));
+            own.change_table(t.id());
+            own.add(&change.edits, change.held.pages(t), change.stream.extents.iter().map(|e| e.id));
         }
-        if !own.loaded.is_empty() {
-            if self.loaded_view.is_none() {
-                let (view, commit) = self.shared().store.open_view()?;
-                self.loaded_view = Some(Arc::new(View::new(self.shared().clone(), view, commit)));
-            }
-            own.view.clone_from(&self.loaded_view);
+        if own.has_loaded() {
+            let view = match &self.loaded_view {
+                Some(view) => view.clone(),
+                None => {
+                    let view = Arc::new(View::open(self.trees.committer().storage())?);
+                    self.loaded_view.insert(view).clone()
+                }
+            };
+            own.show_loaded(view);
         }
-        Ok(Snapshot::with_own(catalog, own))
+        let state = TablesState::new(tables, Some(own));
+        Ok(self.snapshot.with_catalog(shown(self.snapshot.catalog(), state)))
     }
 
     /// Inserts rows, given as all columns of the table in its order; answers how many. They go to row pages, or as a
@@ -184,13 +189,13 @@ impl WriteTxn {
         let rows = validate::check(&t, &all, &columns)?;
         if rows > 0 {
             self.changes();
-            let mut io = Io::new(&self.database.shared, &mut self.fresh);
+            let mut io = Io::new(self.trees.committer().storage(), &mut self.fresh);
             how(self.changes.entry(t.id()).or_default(), &mut io, &t, columns)?;
         }
         Ok(rows as u64)
     }
 
-    /// What was seen so far is no longer all.
+    /// Notes that there will be changes: a snapshot that was taken before does not show them.
     fn changes(&mut self) {
         self.current = None;
         self.loaded_view = None;
@@ -202,7 +207,7 @@ impl WriteTxn {
         if rows.is_empty() {
             return Ok(0);
         }
-        Ok(edit::delete(&mut self.changes.entry(t.id()).or_default().edits, &t, rows))
+        Ok(own::delete(&mut self.changes.entry(t.id()).or_default().edits, &t, rows))
     }
 
     /// Sets `columns` of row `rows[i]` to row `i` of `values`; answers how many rows. A later update of a row wins.
@@ -214,7 +219,7 @@ impl WriteTxn {
         values: Vec<Column>,
     ) -> Result<u64, EngineError> {
         let t = self.catalog.table(table)?.clone();
-        crate::tables::table::check_columns(t.name(), "the update", columns, t.schema().columns.len())?;
+        check_columns(t.name(), "the update", columns, t.schema().columns.len())?;
         let given = validate::check(&t, columns, &values)?;
         if given != rows.len() && !columns.is_empty() {
             let what = format!("{given} rows of values were given for {} rows", rows.len());
@@ -225,7 +230,7 @@ impl WriteTxn {
             return Ok(0);
         }
         let edits = &mut self.changes.entry(t.id()).or_default().edits;
-        edit::update(edits, &t, rows, columns, &values);
+        own::update(edits, &t, rows, columns, &values);
         Ok(rows.len() as u64)
     }
 
@@ -236,18 +241,15 @@ impl WriteTxn {
         let visible = change.map_or_else(|| t.same(), |c| c.visible(&t));
         let rows_of = |lpid: Lpid| match change.and_then(|c| c.held.rows_of(&t, lpid)) {
             Some(rows) => Ok(rows),
-            None if t.extent_index(lpid.extent()).is_some() => {
-                Ok(read::page(&self.snapshot, lpid, &mut LinkStats::default())?.rows())
+            None if t.extent_index(lpid.extent()).is_some() => Ok(read::page(&self.snapshot, lpid)?.rows()),
+            None => {
+                let store = self.snapshot.storage().store();
+                Ok(without_pool(store, None, t.page_owner(), lpid, &[])?.rows)
             }
-            None => Ok(read::past_pool(&self.shared().store, None, &t, lpid, &[])?.rows),
         };
-        edit::check_addresses(&visible, rows, rows_of)?;
+        own::check_addresses(&visible, rows, rows_of)?;
         self.current = None;
         Ok(visible)
-    }
-
-    fn shared(&self) -> &Arc<Shared> {
-        &self.database.shared
     }
 
     /// The table of this number at the snapshot.
@@ -266,7 +268,7 @@ impl Drop for WriteTxn {
         self.current = None;
         self.loaded_view = None;
         if !self.fresh.is_empty() {
-            self.database.shared.release_unpublished(std::mem::take(&mut self.fresh));
+            self.trees.committer().storage().extents().release_unpublished(std::mem::take(&mut self.fresh));
         }
     }
 }

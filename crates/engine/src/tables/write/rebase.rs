@@ -1,4 +1,4 @@
-//! Validation at the commit: the transaction's changes, made at the state of its begin, moved onto the current one.
+//! Validation at the commit: the transaction's changes, made at the state of its begin, are moved onto the current state.
 //!
 //! ```text
 //!   page edited here ─┬─ same version now ───────────────────────────► the edit stands
@@ -7,9 +7,9 @@
 //!                                                                 └─ the same ─► the edit, where the row is now
 //! ```
 //!
-//! First committer wins: a row that two transactions change is changed by the one that commits first. A row that was
-//! changed and changed back counts as unchanged. Inserts conflict with nothing; their keys are checked as all keys are.
-//! Definitions go by table: who changes one conflicts with everybody who changed that table, or its rows.
+//! First committer wins: if two transactions change one row, the second to commit conflicts. A row that was changed and changed back
+//! counts as unchanged. Inserts conflict with nothing; their keys are checked like all keys. Definitions conflict by table: a
+//! transaction that alters or drops a table conflicts with every change that others made to the table or its rows.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,12 +23,14 @@ use super::WriteTxn;
 use super::commit::Changes;
 use super::key_check::looking_for;
 use super::stream::Io;
-use crate::storage::columns as read;
-use crate::tables::catalog::Catalog;
-use crate::tables::edit::{Edits, PageEdit, Update};
-use crate::tables::key::KeyReader;
-use crate::trees::snapshot::Snapshot;
-use crate::{EngineError, Map, Rule, Table};
+use crate::tables::catalog::TableCatalog;
+use crate::tables::definition::Rule;
+use crate::tables::key::{KeyReader, show};
+use crate::tables::own::{Edits, PageEdit, Update};
+use crate::tables::read;
+use crate::tables::table::Table;
+use crate::trees::Snapshot;
+use crate::{EngineError, Map};
 
 /// Rows that are looked up at a time.
 const LOOKUP_ROWS_MAX: usize = 1 << 16;
@@ -53,8 +55,8 @@ impl WriteTxn {
     }
 
     /// The current catalog with the tables and indexes that this transaction made, altered and dropped.
-    fn rebased_catalog(&mut self, now: &Snapshot) -> Result<Catalog, EngineError> {
-        let mut catalog = now.catalog().clone();
+    fn rebased_catalog(&mut self, now: &Snapshot) -> Result<TableCatalog, EngineError> {
+        let mut catalog = TableCatalog::of(now);
         let own: BTreeSet<_> = self.catalog.tables.values().map(|t| t.id()).collect();
         for base in self.snapshot.tables() {
             let mine = self.catalog.tables.values().find(|t| t.id() == base.id());
@@ -89,12 +91,12 @@ impl WriteTxn {
             if catalog.tables.contains_key(t.name()) {
                 return Err(EngineError::TableExists(t.name().into()));
             }
-            catalog.next_table = catalog.next_table.max(t.id().raw() + 1);
+            catalog.next_owner = catalog.next_owner.max(t.id().raw() + 1);
             let mut table = t.same();
             table.descriptor = match catalog.free_page() {
                 Some(lpid) => lpid,
                 None => {
-                    let mut io = Io::new(&self.database.shared, &mut self.fresh);
+                    let mut io = Io::new(self.trees.committer().storage(), &mut self.fresh);
                     let extent = io.allocate(OwnerId::CATALOG)?;
                     catalog.extents.push(extent);
                     extent.page(0)
@@ -168,7 +170,8 @@ impl Move<'_> {
 
     /// Whether a page is another version now than at the snapshot.
     fn is_changed(&self, lpid: Lpid, since: CommitNo) -> bool {
-        self.from.extent_index(lpid.extent()).is_some() && self.base.shared().pool.changed_since(lpid, since)
+        let pool = self.base.storage().pool();
+        self.from.extent_index(lpid.extent()).is_some() && pool.changed_since(lpid, since)
     }
 
     /// Finds the rows of some edited pages as they are now, and puts their edits there.
@@ -238,7 +241,7 @@ impl Move<'_> {
     }
 
     fn changed(&self, key: &[Column], row: usize, how: &str) -> EngineError {
-        conflict(self.from, &format!("row {} {how}", crate::tables::key::show(key, row)))
+        conflict(self.from, &format!("row {} {how}", show(key, row)))
     }
 }
 

@@ -5,8 +5,8 @@
 //!   moved      new pages go to fresh extents as they are made; the final batch trims the old ones
 //! ```
 //!
-//! Invariants: nothing that a published descriptor names is written before the final batch; an extent without live
-//! pages is released; rows and bytes of the table are exact.
+//! Invariants: before the final batch no page is written that a published descriptor names. An extent without live pages is released.
+//! Rows and bytes of the table are exact.
 
 use std::sync::Arc;
 
@@ -18,12 +18,11 @@ use lode_program::{IndexEntry, IndexRule, Program};
 use super::change::TableChange;
 use super::cutter::{Cutter, Shape};
 use super::stream::{Io, Stream, take_page};
-use crate::storage::columns as read;
-use crate::storage::columns::Whole;
-use crate::tables::edit::PageEdit;
-use crate::tables::table::TableExtent;
-use crate::trees::snapshot::Snapshot;
-use crate::{EngineError, LinkStats, Set, Table};
+use crate::tables::own::PageEdit;
+use crate::tables::read::{self, Whole};
+use crate::tables::table::{Table, TableExtent};
+use crate::trees::Snapshot;
+use crate::{EngineError, Set};
 
 /// A row page with less than this part of its bytes free is not filled further.
 const TAIL_FREE_PART: usize = 8;
@@ -38,14 +37,14 @@ pub(super) struct Rewrite<'a> {
     pub(super) room_bytes: i64,
     pub(super) writes: Vec<PageWrite>,
     pub(super) trims: Vec<Lpid>,
-    /// Pages of the table whose rows went elsewhere, or changed.
+    /// Pages of the table whose rows were moved or changed.
     taken_out: Vec<Lpid>,
     extents: Vec<TableExtent>,
     stream: Stream,
     rows: i64,
     bytes: i64,
     tail: Option<Lpid>,
-    /// Index entries of all rows that were put anywhere; `None` when they are not known.
+    /// Index entries of all rows that were written; `None` when they are not known.
     entries: Option<(IndexRule, Vec<IndexEntry>)>,
 }
 
@@ -55,14 +54,14 @@ pub(super) struct Rewritten {
     pub(super) writes: Vec<PageWrite>,
     pub(super) trims: Vec<Lpid>,
     pub(super) releases: Vec<TableExtent>,
-    /// Pages of the old version that are no more, or have other rows.
+    /// Pages of the old version that are gone or have other rows.
     pub(super) taken_out: Vec<Lpid>,
     /// Pages in fresh extents, most of them written before.
     pub(super) fresh: Vec<Lpid>,
 }
 
 impl<'a> Rewrite<'a> {
-    /// In place, at most `room_bytes` of pages may be written; else `stream` takes them.
+    /// With `in_place`, at most `room_bytes` of pages may be written. Otherwise `stream` takes the pages.
     pub(super) fn new(
         snapshot: &'a Snapshot,
         table: &'a Table,
@@ -85,12 +84,12 @@ impl<'a> Rewrite<'a> {
             rows: table.rows as i64,
             bytes: table.bytes as i64,
             tail: table.tail,
-            // Where there are statistics, they can be kept up to date.
+            // Statistics that are there are kept up to date.
             entries: table.statistics.get().and_then(|_| Some((table.index_rule().ok()?, Vec::new()))),
         }
     }
 
-    /// Notes that these rows are put somewhere.
+    /// Notes that these rows are written.
     fn note(&mut self, columns: &[Column]) {
         if let Some((rule, mut entries)) = self.entries.take()
             && let Ok(entry) = rule.entry(&mut Whole(columns))
@@ -132,18 +131,18 @@ impl<'a> Rewrite<'a> {
         Ok(())
     }
 
-    /// The last row page, when inserts should go on there.
+    /// The last row page, if inserts should fill it further.
     fn tail_with_room(&self) -> Result<Option<Lpid>, EngineError> {
         let Some(tail) = self.tail.filter(|_| self.in_place) else { return Ok(None) };
-        let page = read::page(self.snapshot, tail, &mut LinkStats::default())?;
+        let page = read::page(self.snapshot, tail)?;
         let limit = Shape::new(self.table, PageKind::Row, self.page_bytes_max).limit_bytes;
         let free = limit.saturating_sub(page.page_bytes() as usize);
         Ok((free >= limit / TAIL_FREE_PART).then_some(tail))
     }
 
-    /// A page's columns after its change; the page no longer counts.
+    /// Takes a page out: answers its columns after its edit, and counts the page no longer.
     fn take_out(&mut self, lpid: Lpid, edit: &PageEdit) -> Result<Vec<Column>, EngineError> {
-        let page = read::page(self.snapshot, lpid, &mut LinkStats::default())?;
+        let page = read::page(self.snapshot, lpid)?;
         let all: Vec<u16> = (0..page.columns() as u16).collect();
         let old = self.snapshot.read_columns(lpid, &all)?;
         self.taken_out.push(lpid);
@@ -152,9 +151,9 @@ impl<'a> Rewrite<'a> {
         Ok(edit.apply(&all, old.columns))
     }
 
-    /// A page after its change: nowhere, in its place, or in several.
+    /// Applies an edit to a page: afterwards there is no page, the page, or several pages.
     fn edit(&mut self, io: &mut Io<'_>, lpid: Lpid, edit: &PageEdit) -> Result<(), EngineError> {
-        let kind = read::page(self.snapshot, lpid, &mut LinkStats::default())?.meta().kind;
+        let kind = read::page(self.snapshot, lpid)?.meta().kind;
         let columns = self.take_out(lpid, edit)?;
         let rows = columns[0].rows();
         if rows == 0 || !self.in_place {
@@ -175,7 +174,7 @@ impl<'a> Rewrite<'a> {
         }
     }
 
-    /// Cuts all rows into pages, the first of them `first`; answers the last page.
+    /// Cuts all rows into pages, of which the first is `first`; answers the last page.
     fn place(
         &mut self,
         io: &mut Io<'_>,
@@ -230,8 +229,8 @@ impl<'a> Rewrite<'a> {
         }
     }
 
-    /// Moves what is left in extents that lose pages, so that whole extents are released: there are more trims than
-    /// one batch can hold.
+    /// Moves the pages that are left in extents that lose pages, so that whole extents are released: there are more trims than one
+    /// batch takes.
     fn empty_extents(&mut self, io: &mut Io<'_>) -> Result<(), EngineError> {
         let gone: Set<Lpid> = self.trims.iter().copied().collect();
         let touched: Set<ExtentId> = gone.iter().map(|l| l.extent()).collect();
@@ -247,7 +246,7 @@ impl<'a> Rewrite<'a> {
         Ok(())
     }
 
-    /// The table's next version; `stream` holds what was written to fresh extents before.
+    /// The table's next version. `stream` has the pages that were written to fresh extents before.
     pub(super) fn finish(mut self, mut stream: Stream) -> Rewritten {
         if !self.in_place {
             stream = std::mem::take(&mut self.stream);
@@ -264,7 +263,7 @@ impl<'a> Rewrite<'a> {
         let table = Table::new(t.id(), t.def().clone(), t.indexes().to_vec(), kept, t.descriptor)
             .with_contents(count(rows), count(bytes), self.tail, t.index_pending);
         if let (Some(old), Some((rule, entries))) = (t.statistics.get(), &self.entries)
-            && let Some(grown) = old.grown(&table, rule, entries)
+            && let Some(grown) = old.grown(table.schema(), table.size(), rule, entries)
         {
             let _ = table.statistics.set(grown);
         }

@@ -1,4 +1,4 @@
-//! Savepoints: where a transaction can go back to.
+//! Savepoints: states of a transaction that it can go back to.
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,25 @@ use super::WriteTxn;
 use super::change::TableChange;
 use super::stream::Io;
 use crate::EngineError;
-use crate::tables::catalog::Catalog;
+use crate::tables::catalog::TableCatalog;
 
-/// A transaction's changes as they were when it was made. It shares rows with them.
+/// The changes of a transaction when the savepoint was made. The savepoint shares their rows.
 #[derive(Clone)]
 pub struct SavedChanges {
-    catalog: Catalog,
+    catalog: TableCatalog,
     changes: BTreeMap<TableId, TableChange>,
     index_rules: BTreeMap<TableId, Option<IndexRule>>,
 }
 
 impl WriteTxn {
-    /// Notes the changes so far.
+    /// Makes a savepoint.
     ///
     /// # Errors
     /// When rows that it loads cannot be written.
     pub fn savepoint(&mut self) -> Result<SavedChanges, EngineError> {
         for t in self.catalog.tables.values() {
             if let Some(change) = self.changes.get_mut(&t.id()) {
-                change.settle(&mut Io::new(&self.database.shared, &mut self.fresh), t)?;
+                change.settle(&mut Io::new(self.trees.committer().storage(), &mut self.fresh), t)?;
                 change.stream.sealed = true;
             }
         }
@@ -35,7 +35,7 @@ impl WriteTxn {
         Ok(SavedChanges { catalog, changes, index_rules: self.index_rules.clone() })
     }
 
-    /// Forgets what came after a savepoint of this transaction. It stays, and can be gone back to again.
+    /// Forgets all changes after a savepoint of this transaction. The savepoint stays.
     pub fn rollback_to(&mut self, savepoint: &SavedChanges) {
         let SavedChanges { catalog, changes, index_rules } = savepoint.clone();
         (self.catalog, self.changes, self.index_rules) = (catalog, changes, index_rules);

@@ -9,30 +9,31 @@ use lode_command::{Align, Batch, PageWrite};
 use lode_page::PageError;
 
 use super::cutter::{Cutter, Shape};
-use crate::database::Shared;
-use crate::storage::columns as read;
+use crate::storage::Storage;
+use crate::storage::columns::without_pool;
+use crate::storage::extents::Extents;
 use crate::storage::store::Store;
-use crate::tables::edit::PageEdit;
-use crate::tables::table::TableExtent;
-use crate::{EngineError, Set, Table};
+use crate::tables::own::PageEdit;
+use crate::tables::table::{Table, TableExtent};
+use crate::{EngineError, Set};
 
 /// Bytes of a batch of staged pages.
 const FLUSH_BYTES: usize = 4 << 20;
 
-/// What pages are written through, and the extents that a transaction was handed.
+/// Where pages are written to, and the extents that the transaction got.
 pub(super) struct Io<'a> {
-    pub(super) shared: &'a Shared,
     pub(super) store: &'a Store,
-    pub(super) fresh: &'a mut Vec<ExtentId>,
+    extents: &'a Extents,
+    fresh: &'a mut Vec<ExtentId>,
 }
 
 impl<'a> Io<'a> {
-    pub(super) fn new(shared: &'a Shared, fresh: &'a mut Vec<ExtentId>) -> Self {
-        Self { shared, store: &shared.store, fresh }
+    pub(super) fn new(storage: &'a Storage, fresh: &'a mut Vec<ExtentId>) -> Self {
+        Self { store: storage.store(), extents: storage.extents(), fresh }
     }
 
     pub(super) fn allocate(&mut self, owner: OwnerId) -> Result<ExtentId, EngineError> {
-        let extent = self.shared.allocate_unpublished(owner)?;
+        let extent = self.extents.allocate_unpublished(owner)?;
         self.fresh.push(extent);
         Ok(extent)
     }
@@ -48,7 +49,7 @@ pub(super) struct Stream {
     pub(super) bytes: u64,
     /// Pages that lost all their rows.
     gone: Set<Lpid>,
-    /// A savepoint was made: what comes after it goes to an extent of its own, which a rollback forgets whole.
+    /// A savepoint was made. Later pages go to another extent, so that a rollback forgets whole extents.
     pub(super) sealed: bool,
 }
 
@@ -96,7 +97,7 @@ impl Stream {
         self.extents.iter().any(|e| e.id == lpid.extent())
     }
 
-    /// A page that was written, after an edit: nowhere, in its place, or in several.
+    /// Applies an edit to a page that was written: afterwards there is no page, the page, or several pages.
     pub(super) fn edit(
         &mut self,
         io: &mut Io<'_>,
@@ -106,7 +107,7 @@ impl Stream {
         shape: &Shape,
     ) -> Result<(), EngineError> {
         let all: Vec<u16> = (0..t.schema().columns.len() as u16).collect();
-        let page = read::past_pool(io.store, None, t, lpid, &all)?;
+        let page = without_pool(io.store, None, t.page_owner(), lpid, &all)?;
         let columns = edit.apply(&all, page.columns);
         self.rows -= page.rows as u64;
         self.bytes -= page.page_bytes;

@@ -2,7 +2,8 @@
 
 use lode_page::{Column, DataType, Value, Values};
 
-use crate::{EngineError, Table};
+use crate::EngineError;
+use crate::tables::table::Table;
 
 /// Checks `values` for the columns `columns` of a table; answers their rows.
 pub(super) fn check(t: &Table, columns: &[u16], values: &[Column]) -> Result<usize, EngineError> {

@@ -6,7 +6,7 @@
 
 use lode_base::{EXTENT_PAGES, ExtentId, Lpid, PageBuf, PageBufMut};
 
-use crate::trees::Csn;
+use crate::trees::tree::Csn;
 
 const MAGIC: [u8; 4] = *b"LALC";
 const VERSION: u8 = 1;
@@ -25,12 +25,12 @@ pub(crate) fn page_of(extent: ExtentId) -> Lpid {
 }
 
 /// Whether a page claims to be a bitmap.
-pub(in crate::trees) fn is_one(page: &[u8]) -> bool {
+pub(crate) fn is_one(page: &[u8]) -> bool {
     page.starts_with(&MAGIC)
 }
 
 /// Checks a bitmap; answers the commit that wrote it, or what is wrong.
-pub(in crate::trees) fn check(lpid: Lpid, page: &[u8]) -> Result<Csn, &'static str> {
+pub(crate) fn check(lpid: Lpid, page: &[u8]) -> Result<Csn, &'static str> {
     if page.len() != PAGE_BYTES || !is_one(page) {
         return Err("not an extent's bitmap");
     }
@@ -47,12 +47,12 @@ pub(in crate::trees) fn check(lpid: Lpid, page: &[u8]) -> Result<Csn, &'static s
 }
 
 /// Whether a checked bitmap says that a page of its extent is in use.
-pub(in crate::trees) fn is_used(bitmap: &[u8], page: u16) -> bool {
+pub(crate) fn is_used(bitmap: &[u8], page: u16) -> bool {
     bitmap[BITS_AT + usize::from(page) / 8] >> (page % 8) & 1 == 1
 }
 
 /// The first page from `from` on that is free, as a checked bitmap says.
-pub(in crate::trees) fn first_free(bitmap: &[u8], from: u16) -> Option<u16> {
+pub(crate) fn first_free(bitmap: &[u8], from: u16) -> Option<u16> {
     (from..EXTENT_PAGES as u16).find(|&p| !is_used(bitmap, p))
 }
 

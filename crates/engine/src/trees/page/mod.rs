@@ -1,4 +1,5 @@
-//! Pages of trees that are no nodes.
+//! Pages of trees: nodes, values that are pages of their own, and bitmaps of extents.
 
-pub(crate) mod allocation;
-pub(crate) mod value;
+pub(super) mod allocation;
+pub(super) mod body;
+pub(super) mod value;

@@ -8,14 +8,14 @@ use std::ops::Range;
 
 use lode_base::{Lpid, PAGE_BYTES_MIN, PageBuf, PageBufMut};
 
-use crate::trees::Csn;
+use crate::trees::tree::Csn;
 
 const MAGIC: [u8; 4] = *b"LVAL";
 /// Bytes before the value.
 pub(crate) const HEADER_BYTES: usize = 24;
 
 /// The page of a value.
-pub(in crate::trees) fn encode(lpid: Lpid, csn: Csn, value: &[u8]) -> PageBuf {
+pub(crate) fn encode(lpid: Lpid, csn: Csn, value: &[u8]) -> PageBuf {
     let mut page = unnamed(value);
     name(&mut page, lpid, csn);
     page.freeze()
@@ -60,7 +60,7 @@ impl Written {
     }
 
     /// Its page. Where another has the value, it is a copy.
-    pub(in crate::trees) fn page(&mut self, lpid: Lpid, csn: Csn) -> PageBuf {
+    pub(crate) fn page(&mut self, lpid: Lpid, csn: Csn) -> PageBuf {
         match self.0.get_mut() {
             Some(page) => name(page, lpid, csn),
             None => self.0 = encode(lpid, csn, self.bytes()),
@@ -70,12 +70,12 @@ impl Written {
 }
 
 /// Whether a page claims to hold a value.
-pub(in crate::trees) fn is_one(page: &[u8]) -> bool {
+pub(crate) fn is_one(page: &[u8]) -> bool {
     page.starts_with(&MAGIC)
 }
 
 /// Checks the page of a value; answers the commit that wrote it, or what is wrong.
-pub(in crate::trees) fn check(lpid: Lpid, page: &[u8]) -> Result<Csn, &'static str> {
+pub(crate) fn check(lpid: Lpid, page: &[u8]) -> Result<Csn, &'static str> {
     if page.len() < PAGE_BYTES_MIN || !is_one(page) {
         return Err("not the page of a value");
     }
@@ -90,25 +90,25 @@ pub(in crate::trees) fn check(lpid: Lpid, page: &[u8]) -> Result<Csn, &'static s
 }
 
 /// Whether a page that was checked is the one that a commit made of an LPID.
-pub(in crate::trees) fn is_of(page: &[u8], lpid: Lpid, csn: Csn) -> bool {
+pub(crate) fn is_of(page: &[u8], lpid: Lpid, csn: Csn) -> bool {
     is_seen(page, lpid, csn) && page[16..24] == csn.raw().to_le_bytes()
 }
 
 /// Whether a page that was checked is that of an LPID, and made by a commit up to this one.
 #[inline]
-pub(in crate::trees) fn is_seen(page: &[u8], lpid: Lpid, csn: Csn) -> bool {
+pub(crate) fn is_seen(page: &[u8], lpid: Lpid, csn: Csn) -> bool {
     let word = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("8 bytes"));
     word(8) == lpid.raw() && word(16) <= csn.raw()
 }
 
 /// The value of a page that was checked; it shares the page's bytes.
-pub(in crate::trees) fn value(page: &PageBuf) -> PageBuf {
+pub(crate) fn value(page: &PageBuf) -> PageBuf {
     page.slice(range(page))
 }
 
 /// Where the value is in a page that was checked.
 #[inline]
-pub(in crate::trees) fn range(page: &[u8]) -> Range<usize> {
+pub(crate) fn range(page: &[u8]) -> Range<usize> {
     // But for the shortest, pages are as long as what is in them, which need not be looked at.
     let end = if page.len() > PAGE_BYTES_MIN { page.len() } else { HEADER_BYTES + value_bytes(page) };
     HEADER_BYTES..end

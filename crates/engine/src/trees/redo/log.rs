@@ -1,4 +1,4 @@
-//! Where redo pages lie: one after the other in extents of their own, let go from the front.
+//! Where redo pages lie: one after the other in extents of their own, trimmed from the front.
 
 use std::collections::VecDeque;
 
@@ -8,15 +8,15 @@ use lode_command::{Align, Batch, PageWrite};
 use super::page::{self, Bodies, RedoPage};
 use crate::EngineError;
 use crate::planted::{self, Planted};
-use crate::storage::store::Store;
-use crate::trees::Csn;
+use crate::storage::extents::Extents;
+use crate::trees::tree::Csn;
 
-/// The owner of redo extents. No table has so high a number; the highest one is no owner to a drive.
+/// The owner of redo extents. No table has so high a number. The highest number is no owner to a drive.
 pub(crate) const REDO_OWNER: OwnerId = OwnerId::new(u32::MAX - 1);
 
 /// A redo page that the drive has.
 #[derive(Clone, Copy, Debug)]
-struct Kept {
+struct KeptPage {
     lpid: Lpid,
     newest: Csn,
     bytes: u64,
@@ -32,13 +32,13 @@ pub(crate) struct RedoLog {
     /// The page of the last extent that is written next.
     next_page: u16,
     next_number: u64,
-    kept: VecDeque<Kept>,
+    kept: VecDeque<KeptPage>,
     kept_bytes: u64,
 }
 
 /// Pages that are part of a batch on its way.
 pub(crate) struct Appended {
-    pages: Vec<Kept>,
+    pages: Vec<KeptPage>,
 }
 
 impl RedoLog {
@@ -46,7 +46,7 @@ impl RedoLog {
     pub(crate) fn found(pages: &[RedoPage], extents: Vec<ExtentId>) -> Self {
         let mut log = Self { next_number: pages.first().map_or(1, |p| p.number), ..Self::default() };
         log.spare = extents.into();
-        let kept = |p: &RedoPage| Kept { lpid: p.lpid, newest: p.newest, bytes: p.bytes() as u64 };
+        let kept = |p: &RedoPage| KeptPage { lpid: p.lpid, newest: p.newest, bytes: p.bytes() as u64 };
         log.appended(Appended { pages: pages.iter().map(kept).collect() });
         log
     }
@@ -56,10 +56,11 @@ impl RedoLog {
         (self.kept_bytes, self.kept.len())
     }
 
-    /// Adds the pages of these bodies to a batch. Until [`RedoLog::appended`] the next call takes the same places.
+    /// Adds the pages of these bodies to a batch, in extents that come `from` there. Until [`RedoLog::appended`] is called, the
+    /// next call takes the same LPIDs.
     pub(crate) fn append(
         &mut self,
-        store: &Store,
+        from: &Extents,
         bodies: &Bodies,
         batch: &mut Batch,
     ) -> Result<Appended, EngineError> {
@@ -71,7 +72,7 @@ impl RedoLog {
                 Some(e) if usize::from(at) < EXTENT_PAGES => e,
                 _ => {
                     if spares == self.spare.len() {
-                        self.spare.push_back(store.allocate(REDO_OWNER)?);
+                        self.spare.push_back(from.allocate(REDO_OWNER)?);
                     }
                     (at, spares) = (0, spares + 1);
                     self.spare[spares - 1]
@@ -79,7 +80,7 @@ impl RedoLog {
             };
             extent = Some(e);
             let data = page::encode(number, newest, body);
-            pages.push(Kept { lpid: e.page(at), newest, bytes: data.len() as u64 });
+            pages.push(KeptPage { lpid: e.page(at), newest, bytes: data.len() as u64 });
             batch.writes.push(PageWrite { lpid: e.page(at), data, align: Align::Cell });
             at += 1;
         }
@@ -101,13 +102,12 @@ impl RedoLog {
         }
     }
 
-    /// What may go once all that commits before `first` did is written: pages to trim, and extents to release. The newest
-    /// page stays: it says which commit numbers were used.
+    /// The pages that nobody needs once the changes of all commits before `first` are written. The newest page stays, because it
+    /// says which commit numbers were used.
     pub(crate) fn passed(&self, first: Csn) -> Passed {
         let keep = self.kept.len().saturating_sub(1);
         let count = self.kept.iter().take(keep).take_while(|p| p.newest < first).count();
-        let early = planted::is(Planted::RedoTrimmedEarly) && count < keep;
-        let count = count + usize::from(early);
+        let count = planted::instead(Planted::RedoTrimmedEarly, || count, || (count + 1).min(keep));
         let still = self.kept.get(count).map(|p| p.lpid.extent());
         let releases: Vec<ExtentId> = match still {
             Some(still) => self.extents.iter().copied().take_while(|&e| e != still).collect(),
@@ -117,33 +117,18 @@ impl RedoLog {
         Passed { count, trims: gone.filter(|l| !releases.contains(&l.extent())).collect(), releases }
     }
 
-    /// All pages, but not the extent that the next one goes to.
+    /// All pages. The extent that the next page goes to stays.
     pub(crate) fn all(&self) -> Passed {
         let trims = self.kept.iter().map(|p| p.lpid).collect();
         Passed { count: self.kept.len(), trims, releases: Vec::new() }
     }
 
-    /// The batch that let them go is durable.
+    /// The batch that trimmed them is durable.
     pub(crate) fn trimmed(&mut self, p: &Passed) {
         for gone in self.kept.drain(..p.count) {
             self.kept_bytes -= gone.bytes;
         }
         self.extents.retain(|e| !p.releases.contains(e));
-    }
-}
-
-impl Passed {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// Lets go of no more than so many pages at once.
-    pub(crate) fn at_most(&mut self, pages: usize) {
-        if self.trims.len() > pages {
-            // The first ones lie in extents that are released whole, which costs nothing.
-            self.count -= self.trims.len() - pages;
-            self.trims.truncate(pages);
-        }
     }
 }
 
@@ -153,4 +138,19 @@ pub(crate) struct Passed {
     count: usize,
     pub(crate) trims: Vec<Lpid>,
     pub(crate) releases: Vec<ExtentId>,
+}
+
+impl Passed {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Trims no more than so many pages at once.
+    pub(crate) fn at_most(&mut self, pages: usize) {
+        if self.trims.len() > pages {
+            // The first pages lie in extents that are released as a whole, without a trim for each page.
+            self.count -= self.trims.len() - pages;
+            self.trims.truncate(pages);
+        }
+    }
 }

@@ -15,7 +15,7 @@ use lode_base::{Lpid, PAGE_BYTES_MIN, PageBuf, PageBufMut};
 
 use super::Record;
 use crate::EngineError;
-use crate::trees::Csn;
+use crate::trees::tree::Csn;
 
 const MAGIC: [u8; 4] = *b"LRDO";
 const VERSION: u8 = 1;

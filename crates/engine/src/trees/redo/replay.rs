@@ -1,9 +1,10 @@
-//! Replay: the pages as the commits left them, out of what the drive has and the redo.
+//! Replay: makes the pages as the commits left them, from the pages that the drive has and the redo.
 //!
-//! Each page is read once, and takes the records of commits that are newer than it. A page that the drive does not have
-//! gets its image from the redo, or was freed later; anything else is damage.
+//! Each page is read once, and takes the records of the commits that are newer than it. A page that the drive does not have gets
+//! its image from the redo, or was freed later. Anything else is damage.
 
 use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
 
 use lode_base::{ExtentId, Lpid, PageBuf};
 use lode_command::CommandError;
@@ -12,10 +13,11 @@ use lode_page::{Node, NodeMut};
 use super::{Record, RedoPage};
 use crate::EngineError;
 use crate::planted::{self, Planted};
-use crate::trees::frames::{Body, LpidMap};
+use crate::storage::view::View;
+use crate::trees::frames::LpidMap;
 use crate::trees::page::allocation::{self, Allocation};
-use crate::trees::snapshot::Snapshot;
-use crate::trees::{Csn, body_of};
+use crate::trees::page::body::Body;
+use crate::trees::tree::Csn;
 
 /// A page that replay met.
 struct Page {
@@ -24,11 +26,11 @@ struct Page {
     /// The newest record that was applied, and the first.
     newest: Csn,
     first: Option<Csn>,
-    state: State,
+    state: PageState,
 }
 
-enum State {
-    /// The drive has it not, and no record made it yet.
+enum PageState {
+    /// The drive does not have it, and no record has made it yet.
     Missing,
     Node(NodeMut),
     Allocation(Allocation),
@@ -46,35 +48,35 @@ pub(crate) struct Replayed {
     pub(crate) body: Body,
 }
 
-/// Applies the records of pages, which are in order, to what the drive has. Records of extents other than `extents` are of
-/// trees that are no more.
+/// Applies the records of pages, which are in order, to what the drive has. Records of extents other than `extents` belong to trees
+/// that were dropped.
 pub(crate) fn replay(
-    snapshot: &Snapshot,
+    view: &View,
     pages: &[RedoPage],
     extents: &BTreeSet<ExtentId>,
 ) -> Result<Vec<Replayed>, EngineError> {
-    let mut replay = Replay { snapshot, pages: LpidMap::default(), stopped: false };
-    for page in pages {
-        for (csn, record) in page.records() {
-            if extents.contains(&record.lpid().extent()) {
-                replay.apply(page.lpid, csn, &record)?;
-            }
+    let mut replay = Replay { view, pages: LpidMap::default() };
+    let records = pages.iter().flat_map(|page| page.records().map(|(csn, record)| (page.lpid, csn, record)));
+    for (redo, csn, record) in records.filter(|(.., r)| extents.contains(&r.lpid().extent())) {
+        let is_covered = !replay.apply(redo, csn, &record)?;
+        if planted::instead(Planted::ReplayStops, || false, || is_covered) {
+            break;
         }
     }
     let mut done = Vec::new();
     for (lpid, page) in replay.pages {
         let Some(first) = page.first else { continue };
         let body = match page.state {
-            State::Node(mut n) => {
+            PageState::Node(mut n) => {
                 n.set_csn(page.newest.raw());
                 Body::Node(n.finish())
             }
-            State::Allocation(mut a) => {
+            PageState::Allocation(mut a) => {
                 a.set_csn(page.newest);
                 Body::Allocation(a.freeze())
             }
-            State::Freed => Body::Freed,
-            State::Missing | State::Value => return Err(bad(lpid, "its redo begins in the middle")),
+            PageState::Freed => Body::Freed,
+            PageState::Missing | PageState::Value => return Err(bad(lpid, "its redo begins in the middle")),
         };
         done.push(Replayed { lpid, first, newest: page.newest, body });
     }
@@ -83,26 +85,26 @@ pub(crate) fn replay(
 }
 
 struct Replay<'a> {
-    snapshot: &'a Snapshot,
+    view: &'a View,
     pages: LpidMap<Page>,
-    /// A planted fault ended it.
-    stopped: bool,
 }
 
 impl Replay<'_> {
-    fn apply(&mut self, redo: Lpid, csn: Csn, r: &Record<'_>) -> Result<(), EngineError> {
+    /// Applies a record of the redo page `redo`. Answers whether a page that it names lacked it.
+    fn apply(&mut self, redo: Lpid, csn: Csn, r: &Record<'_>) -> Result<bool, EngineError> {
         match *r {
             Record::Take { lpid } => self.mark(csn, lpid, true),
             Record::Free { lpid } => {
-                self.mark(csn, lpid, false)?;
-                self.change(csn, lpid, |p| {
-                    p.state = State::Freed;
+                let is_marked = self.mark(csn, lpid, false)?;
+                let is_freed = self.change(csn, lpid, |p| {
+                    p.state = PageState::Freed;
                     Ok(())
-                })
+                })?;
+                Ok(is_marked || is_freed)
             }
             Record::Image { lpid, bytes } => self.change(csn, lpid, |p| {
                 let node = Node::decode(lpid, PageBuf::copy_from(bytes));
-                p.state = State::Node(NodeMut::of(&node.map_err(|e| bad(redo, &e.to_string()))?));
+                p.state = PageState::Node(NodeMut::of(&node.map_err(|e| bad(redo, &e.to_string()))?));
                 Ok(())
             }),
             Record::Put { lpid, key, value } => self.change_node(csn, lpid, |n| _ = n.put(key, value)),
@@ -112,10 +114,10 @@ impl Replay<'_> {
     }
 
     /// A page became used or free.
-    fn mark(&mut self, csn: Csn, lpid: Lpid, used: bool) -> Result<(), EngineError> {
+    fn mark(&mut self, csn: Csn, lpid: Lpid, used: bool) -> Result<bool, EngineError> {
         let bitmap = allocation::page_of(lpid.extent());
         self.change(csn, bitmap, |p| match &mut p.state {
-            State::Allocation(a) => {
+            PageState::Allocation(a) => {
                 a.set(lpid.page(), used);
                 Ok(())
             }
@@ -123,55 +125,57 @@ impl Replay<'_> {
         })
     }
 
-    fn change_node(&mut self, csn: Csn, lpid: Lpid, f: impl FnOnce(&mut NodeMut)) -> Result<(), EngineError> {
+    fn change_node(
+        &mut self,
+        csn: Csn,
+        lpid: Lpid,
+        f: impl FnOnce(&mut NodeMut),
+    ) -> Result<bool, EngineError> {
         self.change(csn, lpid, |p| match &mut p.state {
-            State::Node(n) => {
+            PageState::Node(n) => {
                 f(n);
                 Ok(())
             }
             // What was trimmed since is freed by a later record.
-            State::Missing => Ok(()),
-            State::Allocation(_) | State::Value | State::Freed => Err(bad(lpid, "not a node")),
+            PageState::Missing => Ok(()),
+            PageState::Allocation(_) | PageState::Value | PageState::Freed => Err(bad(lpid, "not a node")),
         })
     }
 
-    /// Changes a page, unless the drive's version is as new as the change.
+    /// Changes a page, unless the drive's version is as new as the change. Answers whether it did.
     fn change(
         &mut self,
         csn: Csn,
         lpid: Lpid,
         f: impl FnOnce(&mut Page) -> Result<(), EngineError>,
-    ) -> Result<(), EngineError> {
+    ) -> Result<bool, EngineError> {
         let page = match self.pages.entry(lpid) {
-            std::collections::hash_map::Entry::Occupied(o) => o.into_mut(),
-            std::collections::hash_map::Entry::Vacant(v) => v.insert(read(self.snapshot, lpid)?),
+            Entry::Occupied(o) => o.into_mut(),
+            Entry::Vacant(v) => v.insert(read(self.view, lpid)?),
         };
-        if csn <= page.base {
-            self.stopped |= planted::is(Planted::ReplayStops);
-            return Ok(());
-        }
-        if self.stopped || planted::is(Planted::SameCommitSkipped) && page.newest == csn {
-            return Ok(());
+        let is_newer = || csn > page.base;
+        if !planted::instead(Planted::SameCommitSkipped, is_newer, || is_newer() && csn > page.newest) {
+            return Ok(false);
         }
         page.first.get_or_insert(csn);
         page.newest = csn;
-        f(page)
+        f(page).map(|()| true)
     }
 }
 
-fn read(snapshot: &Snapshot, lpid: Lpid) -> Result<Page, EngineError> {
+fn read(view: &View, lpid: Lpid) -> Result<Page, EngineError> {
     let page = |base, state| Page { base, newest: base, first: None, state };
-    match snapshot.store().read_page(Some(snapshot.view_id()), lpid) {
+    match view.read_page(lpid) {
         Ok(bytes) => {
-            let (csn, body) = body_of(lpid, bytes)?;
+            let (csn, body) = Body::decode(lpid, bytes)?;
             Ok(match body {
-                Body::Node(n) => page(csn, State::Node(NodeMut::of(&n))),
-                Body::Allocation(a) => page(csn, State::Allocation(Allocation::of(&a))),
-                Body::Value(_) => page(csn, State::Value),
+                Body::Node(n) => page(csn, PageState::Node(NodeMut::of(&n))),
+                Body::Allocation(a) => page(csn, PageState::Allocation(Allocation::of(&a))),
+                Body::Value(_) => page(csn, PageState::Value),
                 Body::Freed => unreachable!("the drive has no page that is free"),
             })
         }
-        Err(EngineError::Drive(CommandError::Unmapped(_))) => Ok(page(Csn::default(), State::Missing)),
+        Err(EngineError::Drive(CommandError::Unmapped(_))) => Ok(page(Csn::default(), PageState::Missing)),
         Err(e) => Err(e),
     }
 }

@@ -1,55 +1,63 @@
 //! The extents of trees, and where in them a free page may be.
 //!
-//! What is in use is said by bitmaps, which are pages like others; this here only remembers where not to look.
+//! Bitmaps, which are pages like others, say which pages are in use. Here is only remembered where no page is free.
 
 use lode_base::{EXTENT_PAGES, ExtentId, OwnerId};
 
 use crate::Map;
 
 /// The extents of all trees, by owner.
-pub(crate) type Spaces = Map<OwnerId, Space>;
+pub(super) type Spaces = Map<OwnerId, Space>;
 
 /// The extents of one tree.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Space {
-    pub(crate) extents: Vec<TreeExtent>,
+    pub(super) extents: Vec<TreeExtent>,
 }
 
 /// An extent of a tree.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TreeExtent {
-    pub(crate) id: ExtentId,
-    /// Whether a commit took pages of it: its bitmap is there.
-    pub(crate) begun: bool,
+pub(super) struct TreeExtent {
+    pub(super) id: ExtentId,
+    /// Whether a commit took pages of it. Then it has a bitmap.
+    pub(super) begun: bool,
     /// No page before this one is free.
-    pub(crate) free_from: u16,
+    pub(super) free_from: u16,
 }
 
 impl TreeExtent {
-    pub(crate) fn new(id: ExtentId, begun: bool) -> Self {
+    pub(super) fn new(id: ExtentId, begun: bool) -> Self {
         Self { id, begun, free_from: 1 }
     }
 }
 
 impl Space {
-    /// An extent with perhaps a free page: its place here.
-    pub(crate) fn candidate(&self) -> Option<usize> {
-        // The newest extents have room most often.
+    /// The extents of a tree that was loaded. All but the last are full.
+    pub(crate) fn loaded(extents: &[ExtentId]) -> Self {
+        let mut extents: Vec<TreeExtent> = extents.iter().map(|&e| TreeExtent::new(e, true)).collect();
+        let full = extents.len() - 1;
+        extents[..full].iter_mut().for_each(|e| e.free_from = EXTENT_PAGES as u16);
+        Self { extents }
+    }
+
+    /// The index of an extent that may have a free page.
+    pub(super) fn candidate(&self) -> Option<usize> {
+        // The newest extents have free pages most often.
         self.extents.iter().rposition(|e| usize::from(e.free_from) < EXTENT_PAGES)
     }
 
-    /// What was remembered may be wrong: a batch that took pages failed.
-    pub(crate) fn forget(&mut self) {
+    /// Forgets where no page is free: a batch that took pages failed.
+    pub(super) fn forget(&mut self) {
         self.extents.iter_mut().for_each(|e| e.free_from = 1);
     }
 
     /// These extents have pages from now on.
-    pub(crate) fn begun(&mut self, extents: &[ExtentId]) {
+    pub(super) fn begun(&mut self, extents: &[ExtentId]) {
         self.extents.iter_mut().filter(|e| extents.contains(&e.id)).for_each(|e| e.begun = true);
     }
 
     /// A page of an extent became free.
-    pub(crate) fn freed(&mut self, extent: ExtentId, page: u16) {
+    pub(super) fn freed(&mut self, extent: ExtentId, page: u16) {
         if let Some(e) = self.extents.iter_mut().find(|e| e.id == extent) {
             e.free_from = e.free_from.min(page);
         }

@@ -4,24 +4,26 @@
 //!   put, delete ─► path to the leaf ─► copy of the leaf ─► full: split, up to the root      nearly empty: merge
 //! ```
 //!
-//! Nothing here shows before its frames are published; dropped, it leaves nothing but extents that are still unused.
+//! Nothing of it shows before its frames are published. If it is dropped instead, it leaves nothing but extents without pages.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use lode_base::{ExtentId, Lpid, PageBuf};
+use lode_base::{EXTENT_PAGES, ExtentId, Lpid, PageBuf};
 use lode_page::node::Split;
 use lode_page::{NodeMut, NodeValue};
 
 use super::spaces::{Spaces, TreeExtent};
+use crate::EngineError;
 use crate::planted::{self, Planted};
-use crate::trees::frames::{Body, Frame, LpidMap};
+use crate::trees::frames::{Frame, LpidMap};
+use crate::trees::options::TreeOptions;
 use crate::trees::page::allocation::{self, Allocation};
+use crate::trees::page::body::{Body, not_a_bitmap, not_a_node, page_of};
 use crate::trees::page::value::Written;
-use crate::trees::read::{Step, ValuePage, node_of, page_of};
+use crate::trees::read::{Step, ValuePage};
 use crate::trees::redo::{Bodies, Record};
-use crate::trees::{Csn, Tree};
-use crate::{EngineError, Snapshot};
+use crate::trees::snapshot::Snapshot;
+use crate::trees::tree::{Csn, Tree};
 
 /// A page that is being changed.
 enum Changed {
@@ -32,57 +34,68 @@ enum Changed {
 }
 
 /// The pages that some commits change, in order.
-pub(crate) struct Work<'a> {
+pub(super) struct Work<'a> {
     /// The newest state.
     snapshot: &'a Snapshot,
+    options: &'a TreeOptions,
     spaces: &'a mut Spaces,
+    /// The first commit, and the one whose writes are being applied.
+    first: Option<Csn>,
     csn: Csn,
     changed: LpidMap<Changed>,
     redo: Bodies,
-    /// Bitmaps of extents that were begun: they go with the redo, since a crash would forget the extents.
+    /// Bitmaps of extents that got their first pages. They go with the redo, since after a crash the drive forgets an extent without
+    /// pages.
     begun: Vec<Lpid>,
     splits: u64,
     merges: u64,
 }
 
-/// What commits came to.
-pub(crate) struct Done {
+/// What commits did to pages.
+pub(super) struct Done {
+    /// The first commit and the last.
+    pub(super) first: Csn,
+    pub(super) last: Csn,
     /// The new version of each page.
-    pub(crate) frames: Vec<Arc<Frame>>,
+    pub(super) frames: Vec<Arc<Frame>>,
     /// The records of all but values and new bitmaps.
-    pub(crate) redo: Bodies,
+    pub(super) redo: Bodies,
     /// Frames that must be written with the redo.
-    pub(crate) with_redo: Vec<Arc<Frame>>,
+    pub(super) with_redo: Vec<Arc<Frame>>,
     /// Extents that have pages from now on.
-    pub(crate) begun: Vec<ExtentId>,
+    pub(super) begun: Vec<ExtentId>,
+    /// Nodes that were split, and merged.
+    pub(super) splits: u64,
+    pub(super) merges: u64,
 }
 
 /// The way from the root to a leaf: inner nodes, and which child was taken in each.
 type Path = Vec<(Lpid, usize)>;
 
 impl<'a> Work<'a> {
-    pub(crate) fn new(snapshot: &'a Snapshot, spaces: &'a mut Spaces) -> Self {
-        let (changed, redo) = (LpidMap::default(), Bodies::default());
+    pub(super) fn new(snapshot: &'a Snapshot, options: &'a TreeOptions, spaces: &'a mut Spaces) -> Self {
+        let (first, csn, changed, redo) = (None, Csn::default(), LpidMap::default(), Bodies::default());
         let (begun, splits, merges) = (Vec::new(), 0, 0);
-        Self { snapshot, spaces, csn: Csn::default(), changed, redo, begun, splits, merges }
+        Self { snapshot, options, spaces, first, csn, changed, redo, begun, splits, merges }
     }
 
-    /// What follows is done by this commit, which is newer than all before.
-    pub(crate) fn begin(&mut self, csn: Csn) {
+    /// The writes that follow are of this commit, which is newer than all before.
+    pub(super) fn begin(&mut self, csn: Csn) {
+        self.first.get_or_insert(csn);
         self.csn = csn;
         self.redo.begin(csn);
     }
 
-    /// Sets the value of a key, of which the snapshot may be known to have a leaf, and a page with a value.
-    pub(crate) fn put(
+    /// Sets the value of a key. `known`: the page that the snapshot has for its value, if that is known.
+    pub(super) fn put(
         &mut self,
         tree: &Tree,
         key: &[u8],
         value: &mut Written,
         known: Option<ValuePage>,
     ) -> Result<(), EngineError> {
-        let has_page = value.len() >= self.snapshot.shared().options.value_page_bytes_min;
-        // What keys a leaf has does not change without the leaf.
+        let has_page = value.len() >= self.options.value_page_bytes_min;
+        // A leaf that is not changed has the same keys as in the snapshot.
         if let Some(ValuePage { leaf, page }) = known
             && has_page
             && !self.changed.contains_key(&leaf)
@@ -111,7 +124,7 @@ impl<'a> Work<'a> {
     }
 
     /// Removes a key.
-    pub(crate) fn delete(&mut self, tree: &Tree, key: &[u8]) -> Result<(), EngineError> {
+    pub(super) fn delete(&mut self, tree: &Tree, key: &[u8]) -> Result<(), EngineError> {
         let (leaf, path, there) = self.descend(tree, key)?;
         let Some(there) = there else { return Ok(()) };
         if let Some(lpid) = there {
@@ -123,18 +136,25 @@ impl<'a> Work<'a> {
     }
 
     /// The pages as they are now.
-    pub(crate) fn done(self) -> Done {
-        let shared = self.snapshot.shared();
-        shared.splits.fetch_add(self.splits, Ordering::Relaxed);
-        shared.merges.fetch_add(self.merges, Ordering::Relaxed);
-        let frames = &shared.frames;
+    pub(super) fn done(self) -> Done {
+        let frames = self.snapshot.frames();
         let begun = self.begun.iter().map(|l| l.extent()).collect();
-        let mut done = Done { frames: Vec::new(), redo: self.redo, with_redo: Vec::new(), begun };
+        let mut done = Done {
+            first: self.first.unwrap_or_default(),
+            last: self.csn,
+            frames: Vec::new(),
+            redo: self.redo,
+            with_redo: Vec::new(),
+            begun,
+            splits: self.splits,
+            merges: self.merges,
+        };
         let mut changed: Vec<(Lpid, Changed)> = self.changed.into_iter().collect();
         changed.sort_unstable_by_key(|(l, _)| *l);
         for (lpid, c) in changed {
-            let value = matches!(c, Changed::Value(..)) && !planted::is(Planted::ValueNotWithRedo);
-            let with_redo = value || self.begun.contains(&lpid);
+            let is_value = matches!(c, Changed::Value(..));
+            let is_value = planted::instead(Planted::ValueNotWithRedo, || is_value, || false);
+            let with_redo = is_value || self.begun.contains(&lpid);
             let frame = match c {
                 Changed::Node(n) => frames.made(lpid, Csn::new(n.csn()), Body::Node(n.finish())),
                 Changed::Value(csn, page) => frames.made(lpid, csn, Body::Value(page)),
@@ -149,7 +169,7 @@ impl<'a> Work<'a> {
         done
     }
 
-    /// The leaf that takes a key, the way to it, and whether it has the key: with the page of the value, where that has one.
+    /// The leaf that takes a key, the way to it, and whether it has the key; if it has, the page of the value, if that has one.
     fn descend(&self, tree: &Tree, key: &[u8]) -> Result<(Lpid, Path, Option<Option<Lpid>>), EngineError> {
         let (mut lpid, mut path) = (tree.root(), Path::new());
         loop {
@@ -175,7 +195,7 @@ impl<'a> Work<'a> {
     fn node_mut(&mut self, lpid: Lpid) -> Result<&mut NodeMut, EngineError> {
         if !self.changed.contains_key(&lpid) {
             let frame = self.snapshot.frame(lpid)?;
-            self.changed.insert(lpid, Changed::Node(NodeMut::of(node_of(&frame)?)));
+            self.changed.insert(lpid, Changed::Node(NodeMut::of(frame.node()?)));
         }
         match self.changed.get_mut(&lpid) {
             Some(Changed::Node(n)) => {
@@ -191,7 +211,7 @@ impl<'a> Work<'a> {
         match self.changed.get(&lpid) {
             Some(Changed::Node(n)) => Ok(look(n)),
             Some(_) => Err(not_a_node(lpid)),
-            None => Ok(look(&NodeMut::of(node_of(&*self.snapshot.frame(lpid)?)?))),
+            None => Ok(look(&NodeMut::of(self.snapshot.frame(lpid)?.node()?))),
         }
     }
 
@@ -212,13 +232,13 @@ impl<'a> Work<'a> {
         let (used, can_split, at) =
             (node.used_bytes(), node.can_split(), node.find(key).expect("it was put"));
         self.redo.push(&Record::Put { lpid, key, value });
-        match used > self.snapshot.shared().options.node_bytes && can_split {
+        match used > self.options.node_bytes && can_split {
             true => self.split(tree, lpid, path, at),
             false => Ok(()),
         }
     }
 
-    /// Cuts a node in two; the root keeps its page.
+    /// Splits a node. The root keeps its page.
     fn split(&mut self, tree: &Tree, lpid: Lpid, mut path: Path, last_put: usize) -> Result<(), EngineError> {
         self.splits += 1;
         let right_lpid = self.take(tree)?;
@@ -228,51 +248,50 @@ impl<'a> Work<'a> {
             let mut root = NodeMut::empty(lpid, left.level() + 1, &[], None);
             root.put(&[], NodeValue::Page(left_lpid));
             root.put(&separator, NodeValue::Page(right_lpid));
-            match planted::is(Planted::RootSplitHalfLogged) {
-                true => self.set_node_quietly(left.moved(left_lpid)),
-                false => self.set_node(left.moved(left_lpid)),
-            }
-            self.set_node(right);
-            self.set_node(root);
+            let left = left.moved(left_lpid);
+            planted::unless(Planted::RootSplitHalfLogged, || self.log_image(&left));
+            self.put_node(left);
+            self.log_image(&right);
+            self.put_node(right);
+            self.log_image(&root);
+            self.put_node(root);
             return Ok(());
         };
-        if !planted::is(Planted::SplitLeftNotLogged) {
+        planted::unless(Planted::SplitLeftNotLogged, || {
             self.redo.push(&Record::Truncate { lpid, separator: &separator });
-        }
+        });
         self.changed.insert(lpid, Changed::Node(left));
-        match planted::is(Planted::SplitRightNotLogged) {
-            true => self.set_node_quietly(right),
-            false => self.set_node(right),
-        }
+        planted::unless(Planted::SplitRightNotLogged, || self.log_image(&right));
+        self.put_node(right);
         self.put_in(tree, parent, path, &separator, NodeValue::Page(right_lpid))
     }
 
-    /// As [`Work::set_node`], but nothing is logged: a planted fault.
-    fn set_node_quietly(&mut self, mut node: NodeMut) {
+    /// Logs that a page is this node from now on, whatever it was.
+    fn log_image(&mut self, node: &NodeMut) {
+        let mut node = node.clone();
+        node.set_csn(self.csn.raw());
+        let lpid = node.lpid();
+        let bytes = node.finish_exact();
+        self.redo.push(&Record::Image { lpid, bytes: &bytes });
+    }
+
+    /// Makes a page this node, whatever it was.
+    fn put_node(&mut self, mut node: NodeMut) {
         node.set_csn(self.csn.raw());
         self.changed.insert(node.lpid(), Changed::Node(node));
     }
 
-    /// Makes a page this node, whatever it was.
-    fn set_node(&mut self, mut node: NodeMut) {
-        node.set_csn(self.csn.raw());
-        let lpid = node.lpid();
-        let bytes = node.clone().finish_exact();
-        self.redo.push(&Record::Image { lpid, bytes: &bytes });
-        self.changed.insert(lpid, Changed::Node(node));
-    }
-
-    /// Merges a node that has become small with a neighbour, where both fit well into one.
+    /// Merges a node that has become small with a neighbour, if both fit well into one.
     fn shrink(&mut self, tree: &Tree, lpid: Lpid, mut path: Path) -> Result<(), EngineError> {
-        let node_bytes = self.snapshot.shared().options.node_bytes;
+        let node_bytes = self.options.node_bytes;
         let Some((parent, at)) = path.pop() else { return Ok(()) };
         if self.with_node(lpid, NodeMut::used_bytes)? > node_bytes / 4 {
             return Ok(());
         }
         let siblings = self.with_node(parent, NodeMut::entries)?;
         if siblings > 1 {
-            // Where keys go in their order, what is left of those before stands on the left. Of two nodes the right one goes
-            // away, since the first child of a node never does.
+            // If keys are deleted in their order, the small neighbour is on the left. Of two nodes the right one is freed, since the
+            // first child of a node never is.
             let right_ats = [at, at + 1].into_iter().filter(|i| (1..siblings).contains(i));
             let mut merged = None;
             for right_at in right_ats {
@@ -283,10 +302,8 @@ impl<'a> Work<'a> {
             }
             let Some((merged, right, separator)) = merged else { return Ok(()) };
             self.merges += 1;
-            match planted::is(Planted::MergeNotLogged) {
-                true => self.set_node_quietly(merged),
-                false => self.set_node(merged),
-            }
+            planted::unless(Planted::MergeNotLogged, || self.log_image(&merged));
+            self.put_node(merged);
             self.free(tree, right)?;
             self.node_mut(parent)?.delete(&separator);
             self.redo.push(&Record::Delete { lpid: parent, key: &separator });
@@ -297,13 +314,14 @@ impl<'a> Work<'a> {
         self.shrink(tree, parent, path)
     }
 
-    /// Child `right_at` of a node and the one before it as one, where they fit well; with the page and the separator that go.
+    /// Child `right_at` of a node and the child before it merged, if they fit well into one, with the page and the separator that
+    /// are no longer needed.
     fn merge_at(
         &self,
         parent: Lpid,
         right_at: usize,
     ) -> Result<Option<(NodeMut, Lpid, Vec<u8>)>, EngineError> {
-        let node_bytes = self.snapshot.shared().options.node_bytes;
+        let node_bytes = self.options.node_bytes;
         let (left, right, separator) = self.with_node(parent, |p| {
             let mut key = Vec::new();
             p.read_key(right_at, &mut key);
@@ -323,18 +341,19 @@ impl<'a> Work<'a> {
             let child = self.with_node(root, |r| (r.level() > 0 && r.entries() == 1).then(|| r.child(0)))?;
             let Some(child) = child else { return Ok(()) };
             let node = self.with_node(child, |c| c.moved(root))?;
-            self.set_node(node);
+            self.log_image(&node);
+            self.put_node(node);
             self.free(tree, child)?;
         }
     }
 
-    /// A page that is free, from now on in use.
+    /// Takes a free page.
     fn take(&mut self, tree: &Tree) -> Result<Lpid, EngineError> {
         loop {
             let space = self.spaces.entry(tree.owner()).or_default();
             let Some(at) = space.candidate() else {
-                let id = self.snapshot.store().allocate(tree.owner())?;
-                self.snapshot.shared().frames.forget(id, self.snapshot.csn());
+                let id = self.snapshot.storage().extents().allocate(tree.owner())?;
+                self.snapshot.frames().forget(id, self.snapshot.csn());
                 space.extents.push(TreeExtent::new(id, false));
                 continue;
             };
@@ -342,40 +361,35 @@ impl<'a> Work<'a> {
             let free = self.first_free(id, begun, free_from)?;
             let extent = &mut self.spaces.get_mut(&tree.owner()).expect("it was there").extents[at];
             let Some(page) = free else {
-                extent.free_from = lode_base::EXTENT_PAGES as u16;
+                extent.free_from = EXTENT_PAGES as u16;
                 continue;
             };
             extent.free_from = page + 1;
             let lpid = id.page(page);
             self.bitmap(id, begun)?.set(page, true);
-            if !planted::is(Planted::TakeNotLogged) {
-                self.redo.push(&Record::Take { lpid });
-            }
+            planted::unless(Planted::TakeNotLogged, || self.redo.push(&Record::Take { lpid }));
             return Ok(lpid);
         }
     }
 
-    /// A page that nothing names any more.
+    /// Frees a page that nothing names any more.
     fn free(&mut self, tree: &Tree, lpid: Lpid) -> Result<(), EngineError> {
         self.bitmap(lpid.extent(), true)?.set(lpid.page(), false);
         self.spaces.entry(tree.owner()).or_default().freed(lpid.extent(), lpid.page());
         self.changed.insert(lpid, Changed::Freed(self.csn));
-        if !planted::is(Planted::FreeNotLogged) {
-            self.redo.push(&Record::Free { lpid });
-        }
+        planted::unless(Planted::FreeNotLogged, || self.redo.push(&Record::Free { lpid }));
         Ok(())
     }
 
-    /// The first page of an extent from `from` on that is free. Its bitmap does not count as changed by that.
+    /// The first free page of an extent from `from` on. Its bitmap is not changed by this.
     fn first_free(&self, extent: ExtentId, begun: bool, from: u16) -> Result<Option<u16>, EngineError> {
         let lpid = allocation::page_of(extent);
         match self.changed.get(&lpid) {
             Some(Changed::Allocation(_, bitmap)) => Ok(bitmap.first_free(from)),
             Some(_) => Err(not_a_bitmap(lpid)),
-            None if begun => match &self.snapshot.frame(lpid)?.body {
-                Body::Allocation(page) => Ok(allocation::first_free(page, from)),
-                _ => Err(not_a_bitmap(lpid)),
-            },
+            None if begun => {
+                Ok(allocation::first_free(self.snapshot.frame(lpid)?.body().bitmap(lpid)?, from))
+            }
             None => Ok(Some(from)),
         }
     }
@@ -389,10 +403,7 @@ impl<'a> Work<'a> {
                     self.begun.push(lpid);
                     Allocation::empty(extent)
                 }
-                true => match &self.snapshot.frame(lpid)?.body {
-                    Body::Allocation(page) => Allocation::of(page),
-                    _ => return Err(not_a_bitmap(lpid)),
-                },
+                true => Allocation::of(self.snapshot.frame(lpid)?.body().bitmap(lpid)?),
             };
             self.changed.insert(lpid, Changed::Allocation(self.csn, bitmap));
         }
@@ -405,12 +416,4 @@ impl<'a> Work<'a> {
             _ => Err(not_a_bitmap(lpid)),
         }
     }
-}
-
-fn not_a_node(lpid: Lpid) -> EngineError {
-    EngineError::BadTreePage { lpid, what: "not a node".into() }
-}
-
-fn not_a_bitmap(lpid: Lpid) -> EngineError {
-    EngineError::BadTreePage { lpid, what: "not an extent's bitmap".into() }
 }

@@ -1,7 +1,7 @@
-//! Changes to rows that are in pages: kept by page until the commit, which applies them.
+//! Edits: changes to rows that are in pages. They are kept by page until the commit, which applies them.
 //!
-//! Slots are those of the page as it was at the transaction's begin (or as the transaction made it) throughout, so that
-//! several statements of one transaction can name rows by what they read.
+//! A slot always means the page as it was at the transaction's begin, or as the transaction made it. So several statements of one
+//! transaction can name rows by what they read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,28 +9,29 @@ use std::sync::Arc;
 use lode_base::Lpid;
 use lode_page::{Column, ops};
 
-use crate::{EngineError, RowAddress, Set, Table};
+use crate::tables::table::{RowAddress, Table};
+use crate::{EngineError, Set};
 
 /// What happens to one page.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PageEdit {
-    pub(in crate::tables) deleted: Set<u32>,
-    pub(in crate::tables) updates: Vec<Update>,
+    pub(crate) deleted: Set<u32>,
+    pub(crate) updates: Vec<Update>,
 }
 
 /// New values of some columns of some rows.
 #[derive(Clone, Debug)]
-pub(in crate::tables) struct Update {
-    pub(in crate::tables) columns: Arc<[u16]>,
-    pub(in crate::tables) slots: Vec<u32>,
-    pub(in crate::tables) values: Vec<Column>,
+pub(crate) struct Update {
+    pub(crate) columns: Arc<[u16]>,
+    pub(crate) slots: Vec<u32>,
+    pub(crate) values: Vec<Column>,
 }
 
 /// Edits by page. What a transaction's reads see shares them.
 pub(crate) type Edits = BTreeMap<Lpid, Arc<PageEdit>>;
 
 /// Marks rows deleted; answers how many were not before.
-pub(in crate::tables) fn delete(edits: &mut Edits, t: &Table, rows: &[RowAddress]) -> u64 {
+pub(crate) fn delete(edits: &mut Edits, t: &Table, rows: &[RowAddress]) -> u64 {
     let mut deleted = 0;
     for &address in rows {
         let lpid = t.page_of(address).expect("addresses were checked");
@@ -41,15 +42,9 @@ pub(in crate::tables) fn delete(edits: &mut Edits, t: &Table, rows: &[RowAddress
 }
 
 /// Notes new values for rows.
-pub(in crate::tables) fn update(
-    edits: &mut Edits,
-    t: &Table,
-    rows: &[RowAddress],
-    columns: &[u16],
-    values: &[Column],
-) {
+pub(crate) fn update(edits: &mut Edits, t: &Table, rows: &[RowAddress], columns: &[u16], values: &[Column]) {
     let mut order: Vec<u32> = (0..rows.len() as u32).collect();
-    // Stable, so that of two updates of one row the later one still comes later.
+    // A stable sort, so that of two updates of one row the later one still comes later.
     order.sort_by_key(|&i| rows[i as usize].raw() >> 32);
     let columns: Arc<[u16]> = columns.into();
     for group in order.chunk_by(|&a, &b| rows[a as usize].raw() >> 32 == rows[b as usize].raw() >> 32) {
@@ -62,7 +57,7 @@ pub(in crate::tables) fn update(
 }
 
 /// Checks that every address is of a row; `rows_of` says how many rows a page has.
-pub(in crate::tables) fn check_addresses(
+pub(crate) fn check_addresses(
     t: &Table,
     rows: &[RowAddress],
     mut rows_of: impl FnMut(Lpid) -> Result<usize, EngineError>,
@@ -87,19 +82,19 @@ fn no_such_row(t: &Table, a: RowAddress) -> EngineError {
 }
 
 impl PageEdit {
-    /// Of the page's `rows` rows those that are not deleted; `None` when that is all of them.
+    /// Those of the page's `rows` rows that are not deleted; `None` if none is deleted.
     pub(crate) fn kept(&self, rows: usize) -> Option<Vec<u32>> {
         let kept = || (0..rows as u32).filter(|slot| !self.deleted.contains(slot)).collect();
         (!self.deleted.is_empty()).then(kept)
     }
 
     /// Rows that are deleted.
-    pub(in crate::tables) fn deleted_rows(&self) -> u64 {
+    pub(crate) fn deleted_rows(&self) -> u64 {
         self.deleted.len() as u64
     }
 
     /// Every slot that is deleted or updated.
-    pub(in crate::tables) fn touched(&self) -> Vec<u32> {
+    pub(crate) fn touched(&self) -> Vec<u32> {
         let updated = self.updates.iter().flat_map(|u| u.slots.iter().copied());
         let mut slots: Vec<u32> = self.deleted.iter().copied().chain(updated).collect();
         slots.sort_unstable();
@@ -131,7 +126,7 @@ impl PageEdit {
     }
 
     /// Rows whose values in one of these columns were set and that were not deleted.
-    pub(in crate::tables) fn rekeyed(&self, key: &[u16]) -> Vec<u32> {
+    pub(crate) fn rekeyed(&self, key: &[u16]) -> Vec<u32> {
         let mut slots: Vec<u32> = self.rekeyed_ever(key).collect();
         slots.sort_unstable();
         slots.dedup();
@@ -139,20 +134,20 @@ impl PageEdit {
         slots
     }
 
-    /// Rows whose values in one of these columns were set, some of them more than once, or deleted later.
-    pub(in crate::tables) fn rekeyed_ever(&self, key: &[u16]) -> impl Iterator<Item = u32> {
+    /// Rows whose values in one of these columns were set. Rows may appear more than once, and may be deleted.
+    pub(crate) fn rekeyed_ever(&self, key: &[u16]) -> impl Iterator<Item = u32> {
         let touching = self.updates.iter().filter(|u| u.columns.iter().any(|c| key.contains(c)));
         touching.flat_map(|u| u.slots.iter().copied())
     }
 
     /// The new keys of the rows of [`PageEdit::rekeyed`], given the page's key columns.
-    pub(in crate::tables) fn new_keys(&self, key: &[u16], columns: Vec<Column>) -> Vec<Column> {
+    pub(crate) fn new_keys(&self, key: &[u16], columns: Vec<Column>) -> Vec<Column> {
         let slots = self.rekeyed(key);
         key.iter().zip(columns).map(|(&c, column)| ops::take(&self.updated(c, column), &slots)).collect()
     }
 
     /// Rows whose old keys are free: deleted, or with a new key.
-    pub(in crate::tables) fn freed(&self, key: &[u16]) -> Set<u32> {
+    pub(crate) fn freed(&self, key: &[u16]) -> Set<u32> {
         self.deleted.iter().copied().chain(self.rekeyed(key)).collect()
     }
 }

@@ -1,7 +1,8 @@
-//! Inserted rows that a transaction holds, as pages of memory, so that it reads and changes them as any others.
+//! Held rows: rows that a transaction inserted, in memory. They are divided into pages, so that the transaction reads and changes
+//! them like all others.
 //!
 //! ```text
-//!   insert ─► a page; pages of about the same size become one ─► few pages, however many inserts
+//!   insert ─► a page; pages of about the same size are merged ─► few pages, however many inserts
 //! ```
 //!
 //! Invariant: the pages are numbered from 0 in the table's held extent; each has a row.
@@ -12,22 +13,20 @@ use lode_base::{EXTENT_PAGES, Lpid};
 use lode_page::{Column, DataType};
 
 use super::cutter::{bytes_of, concat};
-use crate::Table;
-use crate::tables::edit::Edits;
-use crate::tables::own::held_extent;
-use crate::tables::table::TableExtent;
+use crate::tables::own::{Edits, HeldPage, held_extent};
+use crate::tables::table::{Table, TableExtent};
 
 /// Pages of as many rows are not merged further.
 const PAGE_ROWS_MAX: usize = 4096;
 
 #[derive(Clone, Default)]
-pub(super) struct Held {
-    pages: Vec<Arc<Vec<Column>>>,
+pub(super) struct HeldRows {
+    pages: Vec<HeldPage>,
     bytes: usize,
 }
 
-impl Held {
-    /// Adds rows; the last pages may become one with them, after their edits.
+impl HeldRows {
+    /// Adds rows. The last pages may be merged with them, after their edits.
     pub(super) fn push(&mut self, t: &Table, edits: &mut Edits, mut part: Vec<Column>) {
         while let Some(last) = self.pages.last() {
             let (last_rows, rows) = (last[0].rows(), part[0].rows());
@@ -55,7 +54,7 @@ impl Held {
         }
     }
 
-    /// All rows after their edits, in parts; none is held any more.
+    /// Takes all rows out, after their edits, in parts.
     pub(super) fn take(&mut self, t: &Table, edits: &mut Edits) -> Vec<Vec<Column>> {
         let mut parts: Vec<Vec<Column>> = (0..self.pages.len()).map(|_| self.pop(t, edits)).collect();
         parts.reverse();
@@ -71,19 +70,19 @@ impl Held {
         self.bytes
     }
 
-    /// Where the pages lie, as the transaction sees it.
+    /// The extent of the pages, as the transaction sees it.
     pub(super) fn extent(&self, t: &Table) -> Option<TableExtent> {
         let pages = self.pages.len() as u16;
         (pages > 0).then(|| TableExtent { id: held_extent(t.id()), used: pages, live: pages })
     }
 
-    /// The pages by their names.
-    pub(super) fn pages(&self, t: &Table) -> impl Iterator<Item = (Lpid, Arc<Vec<Column>>)> + '_ {
+    /// The pages, with their LPIDs.
+    pub(super) fn pages(&self, t: &Table) -> impl Iterator<Item = (Lpid, HeldPage)> + '_ {
         let extent = held_extent(t.id());
         self.pages.iter().enumerate().map(move |(i, p)| (extent.page(i as u16), p.clone()))
     }
 
-    /// How many rows a page has, if it is one of these.
+    /// How many rows a page has, if it is one of these pages.
     pub(super) fn rows_of(&self, t: &Table, lpid: Lpid) -> Option<usize> {
         let page = self.pages.get(usize::from(lpid.page())).filter(|_| lpid.extent() == held_extent(t.id()));
         page.map(|p| p[0].rows())
