@@ -6,14 +6,15 @@
 //!   device               ─ takes its resources ──────
 //! ```
 //!
-//! All that the host does moves its one clock on: each row that an operator takes in, and each completion that it takes, for
-//! which it waits if it comes later. Commands begin at the time of the clock, so the device works while the host computes.
+//! The host has one clock. Everything that the host does advances it: each row that an operator takes in, and each completion. The
+//! host waits for a completion that comes later. Commands begin at the time of the clock, so the device works while the host
+//! computes.
 //!
-//! Attribution: what the host computes is the host's. What it waits for a completion is the last part of that command's life,
-//! and is divided as all of that life was ([`Split::share`]): so no time counts twice, and what the device did while the host
-//! computed does not count at all.
+//! Attribution: time in which the host computes is the host's. Time in which it waits for a completion is the last part of that
+//! command's life, and is divided in the proportions of the whole life ([`Split::share`]). So no time counts twice, and what the
+//! device did while the host computed does not count.
 //!
-//! Invariants: the clock never goes back; at any moment the parts add up to the time since it was started, to the picosecond.
+//! Invariants: the clock never goes back. At any moment the parts add up to the time since its start, to the picosecond.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -45,7 +46,7 @@ pub enum HostWork {
 }
 
 impl HostWork {
-    /// All of it.
+    /// All kinds of work.
     pub const ALL: [Self; 8] = [
         Self::Command,
         Self::Scan,
@@ -71,7 +72,7 @@ impl HostWork {
         }
     }
 
-    /// What it takes, once.
+    /// The time that it takes once.
     const fn cost(self, host: &Host) -> VirtualDuration {
         match self {
             Self::Command => host.command,
@@ -86,11 +87,11 @@ impl HostWork {
     }
 }
 
-/// What a device says that it did so far.
+/// Reads what a device has done so far.
 pub type Meter = Box<dyn Fn() -> Operations + Send + Sync>;
 
-/// The host's clock. All that runs on one database shares it, in one thread: whoever submits a command at a time does so
-/// before anyone submits one at a later time.
+/// The host's clock. Everything that runs on one database shares it, in one thread: so commands are submitted in the order of their
+/// times.
 pub struct HostClock {
     profile: Profile,
     meter: Meter,
@@ -118,16 +119,16 @@ pub struct ClockReading {
 pub struct ModelledTime {
     /// How long it was.
     pub total: VirtualDuration,
-    /// What it was spent on; the parts add up to `total`.
+    /// What it was spent on. The parts add up to `total`.
     pub split: Split,
-    /// What the host computed, in the order of [`HostWork::ALL`]; adds up to the host's part.
+    /// What the host computed, in the order of [`HostWork::ALL`]. It adds up to the host's part.
     pub work: [VirtualDuration; HostWork::ALL.len()],
     /// What device and host did meanwhile.
     pub operations: Operations,
 }
 
 impl HostClock {
-    /// The host of a profile, whose device counts what it did in `meter` and was made ready at `begun`.
+    /// The host of a profile. `meter` reads what its device did. The device was ready at `begun`.
     pub fn new(profile: Profile, begun: VirtualTime, meter: Meter) -> Self {
         let depth = AtomicU32::new(profile.link.queue_depth);
         let work = [VirtualDuration::ZERO; HostWork::ALL.len()];
@@ -145,7 +146,7 @@ impl HostClock {
         self.time.lock().now
     }
 
-    /// Tasks of a scan that the host keeps under way from now on; never more than a queue of the profile holds.
+    /// Sets how many tasks of a scan the host keeps under way, at most as many as a queue of the profile takes.
     pub fn set_depth(&self, depth: u32) {
         self.depth.store(depth.clamp(1, self.profile.link.queue_depth), Ordering::Relaxed);
     }
@@ -172,7 +173,7 @@ impl HostClock {
     pub fn read(&self) -> ClockReading {
         let time = *self.time.lock();
         assert_eq!(time.split.total(), time.now - self.begun, "the parts of the host's time add up to it");
-        // What of it the host computed, the device does not know.
+        // The device does not know what the host computed.
         let host_busy = time.split.of(Part::Host);
         ClockReading { time, operations: Operations { host_busy, ..(self.meter)() } }
     }
@@ -248,7 +249,7 @@ mod tests {
         assert_eq!((part(Part::Media), part(Part::Link), part(Part::Host)), (ns(24), ns(16), ns(61)));
         assert_eq!((t.work(HostWork::Join), t.work(HostWork::Command)), (ns(60), ns(1)));
         assert_eq!(t.operations.host_busy, ns(61));
-        // One that came meanwhile costs no wait.
+        // The host does not wait for a completion that came meanwhile.
         clock.takes(&completion(ns(90), &[(Part::Media, ns(90))]));
         assert_eq!(clock.read().since(&before).total, ns(102));
     }

@@ -4,11 +4,11 @@
 //!   (LPID, part) ─► shard ─► frame        part: the page's header and directory, or one column
 //! ```
 //!
-//! The pool holds the newest version of each part. A commit that changes a page drops its frames and notes its number
-//! before it is published; a snapshot uses or fills a frame only if it is not older than that number.
-//! Invariants: a shard's bytes are the sum of its frames' and at most its limit; a frame is of the newest version.
-//! Eviction is by second chance: a frame that was used since the hand last passed stays once more. A part of the limit can be
-//! lent to others, who need it for a while.
+//! A pool frame has the newest version of a part. Before a commit that changes a page is published, it drops the frames of the page
+//! and notes its number. A snapshot uses or fills a frame only if it is not older than that number. Eviction is by second chance: a
+//! frame that was used since the hand last passed stays once more. A part of the limit can be lent for a while.
+//!
+//! Invariants: the bytes of a shard are the sum of those of its frames, and at most its limit. A frame is of the newest version.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -24,9 +24,9 @@ use crate::Map;
 /// A shard is at least this large, so that large columns have a place.
 const SHARD_BYTES_MIN: usize = 16 << 20;
 const SHARDS_MAX: usize = 16;
-/// What a shard keeps of its limit, whatever is lent.
+/// A shard lends all of its limit but this part.
 const KEPT: usize = 8;
-/// What a frame takes beside its bytes, about.
+/// What a frame takes beside its part, about.
 const FRAME_OVERHEAD_BYTES: usize = 160;
 
 /// What the buffer pool holds, and how well it did.
@@ -42,7 +42,7 @@ pub struct PoolStats {
     pub hits: u64,
     /// Lookups that did not.
     pub misses: u64,
-    /// Frames that had to go for others.
+    /// Frames that were evicted.
     pub evictions: u64,
 }
 
@@ -62,11 +62,12 @@ pub(crate) enum Pooled {
 
 pub(crate) struct Pool {
     shards: Vec<Mutex<Shard>>,
-    /// With what is lent.
+    /// The limit of a shard when nothing is lent.
     shard_full_bytes: usize,
+    /// The limit of a shard now.
     shard_limit_bytes: AtomicUsize,
     lent_bytes: Mutex<usize>,
-    /// Changes by commit, oldest first, as long as a snapshot older than them may be read.
+    /// Changed pages by commit, oldest first, while a snapshot that is older than the commit may be read.
     history: Mutex<VecDeque<(CommitNo, Vec<Lpid>)>>,
 }
 
@@ -74,9 +75,9 @@ pub(crate) struct Pool {
 struct Shard {
     frames: Map<Lpid, Vec<PooledPart>>,
     frame_count: usize,
-    /// The order in which the hand passes; may name frames that are gone.
+    /// The order in which the hand passes. It may name frames that were dropped.
     ring: VecDeque<(Lpid, u64)>,
-    /// The newest commit that changed a page, where an older snapshot may be open.
+    /// The newest commit that changed a page, while an older snapshot may be open.
     changed: Map<Lpid, CommitNo>,
     bytes: usize,
     next_id: u64,
@@ -105,7 +106,7 @@ impl Pool {
         }
     }
 
-    /// Gives up so many bytes of the limit, and what is held beyond; false when that is more than can be spared.
+    /// Lends so many bytes of the limit, and evicts what exceeds the rest; false if the pool cannot spare them.
     pub(crate) fn lend(&self, bytes: usize) -> bool {
         let mut lent = self.lent_bytes.lock();
         let most = (self.shard_full_bytes - self.shard_full_bytes / KEPT) * self.shards.len();
@@ -118,17 +119,17 @@ impl Pool {
         true
     }
 
-    /// Has the limit back that was lent.
+    /// Takes back bytes that were lent.
     pub(crate) fn take_back(&self, bytes: usize) {
         let mut lent = self.lent_bytes.lock();
         *lent = lent.checked_sub(bytes).expect("as much was lent");
         self.limit_with(*lent);
     }
 
-    /// Sets, and answers, the limit of a shard while so much is lent.
+    /// Sets the limit of a shard while so much is lent, and answers it.
     fn limit_with(&self, lent: usize) -> usize {
         let limit = self.shard_full_bytes - lent.div_ceil(self.shards.len());
-        // Whoever is within a shard with the old limit is waited for, there.
+        // The caller locks each shard next, and so waits for threads that fill a shard by the old limit.
         self.shard_limit_bytes.store(limit, Ordering::SeqCst);
         limit
     }
@@ -152,8 +153,8 @@ impl Pool {
         }
     }
 
-    /// Keeps a part that a snapshot of this commit read, unless it is not the newest or too large. `bytes` is the
-    /// memory that it keeps alive.
+    /// Keeps a part that a snapshot of this commit read, if it is the newest version and not too large. `bytes` is the memory that
+    /// it keeps alive.
     pub(crate) fn insert(&self, lpid: Lpid, part: Part, snapshot: CommitNo, frame: Pooled, bytes: usize) {
         let bytes = bytes + FRAME_OVERHEAD_BYTES;
         let mut s = self.shard(lpid).lock();
@@ -173,7 +174,7 @@ impl Pool {
         assert!(s.bytes <= limit, "the pool's limit holds");
     }
 
-    /// Pages that `commit` changed: their frames go. To be called before the commit is published.
+    /// Drops the frames of pages that `commit` changed. To be called before the commit is published.
     pub(crate) fn changed(&self, commit: CommitNo, lpids: Vec<Lpid>) {
         for &lpid in &lpids {
             let mut s = self.shard(lpid).lock();
@@ -183,12 +184,12 @@ impl Pool {
         self.history.lock().push_back((commit, lpids));
     }
 
-    /// Whether a page was changed by a commit after `commit`, which a snapshot that is open shows.
+    /// Whether a commit after `commit` changed a page. A snapshot of `commit` must be open.
     pub(crate) fn changed_since(&self, lpid: Lpid, commit: CommitNo) -> bool {
         self.shard(lpid).lock().changed.get(&lpid).is_some_and(|&c| c > commit)
     }
 
-    /// No snapshot older than `oldest` is open any more, nor will be.
+    /// Forgets changes that only snapshots older than `oldest` needed: none is open, and none will be.
     pub(crate) fn forget_before(&self, oldest: CommitNo) {
         loop {
             let lpids = {
@@ -242,7 +243,7 @@ impl Pool {
 }
 
 impl Shard {
-    /// Evicts until at most `bytes` are held.
+    /// Evicts frames until at most `bytes` are left.
     fn make_room(&mut self, bytes: usize) {
         while self.bytes > bytes {
             let (lpid, id) = self.ring.pop_front().expect("every frame is in the ring");

@@ -4,8 +4,8 @@
 //!   call(Command) ─► a queue of the pool ─► Reply        scans hold a queue of their own while they run
 //! ```
 //!
-//! All that crosses the link is counted here. With a modelled device commands begin at the time of the host's clock, which waits
-//! for what they answer; in wall time virtual time is passed as 0.
+//! Everything that crosses the link is counted here. With a modelled device a command begins at the time of the host's clock, and the
+//! clock waits for its completion. In wall time all virtual times are 0.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::{EngineError, HostClock};
 
 /// Idle queues that are kept for the next command.
 const IDLE_QUEUES_MAX: usize = 16;
-/// Commands that a queue holds at a time: the engine waits for each.
+/// Commands that a queue takes at a time: the engine waits for each of them.
 const QUEUE_DEPTH: u32 = 1;
 
 /// What crossed the link.
@@ -65,11 +65,11 @@ impl Store {
         self.host.as_ref()
     }
 
-    /// Sends a command, which begins at once: before anyone on another queue sends one at a later time.
+    /// Sends a command. It begins at once, before a command of a later time is sent on another queue.
     pub(crate) fn submit(&self, q: &mut dyn Queue, c: Command) -> Result<Tag, EngineError> {
         let tag = q.submit(self.now(), c).expect("the queue has room");
         if self.host.is_some() {
-            // Nothing is answered before the start of time.
+            // The device begins the command when it is asked for completions. None comes before time 0.
             q.complete(self.now(), Until::Before(VirtualTime::ZERO), &mut Vec::new())?;
         }
         Ok(tag)
@@ -80,7 +80,7 @@ impl Store {
         self.host.as_ref().map_or(VirtualTime::ZERO, |h| h.now())
     }
 
-    /// The next completions of a queue: the host waits for them, and takes them.
+    /// Takes the next completions of a queue. The host waits for them.
     pub(crate) fn take(&self, q: &mut dyn Queue, out: &mut Vec<Completion>) -> Result<(), EngineError> {
         q.complete(self.now(), Until::One, out)?;
         assert!(!out.is_empty(), "a queue with a command in it completes something");
@@ -116,7 +116,7 @@ impl Store {
         }
     }
 
-    /// A queue for so many commands at a time.
+    /// A new queue that takes so many commands at a time.
     pub(crate) fn deep_queue(&self, depth: u32) -> Result<Box<dyn Queue>, EngineError> {
         Ok(self.device.open_queue(depth)?)
     }
@@ -129,7 +129,7 @@ impl Store {
         }
     }
 
-    /// Runs one command to its end; says what it took of the link.
+    /// Runs one command to its end. Answers the reply, and what crossed the link.
     fn call(&self, c: Command) -> Result<(Reply, LinkStats), EngineError> {
         let mut q = self.queue()?;
         let mut link = LinkStats { commands: 1, bytes_down: c.link_bytes(), bytes_up: 0 };
@@ -154,7 +154,7 @@ impl Store {
         Ok((result?, link))
     }
 
-    /// Sends a batch, which is durable then unless it is unforced; the view is there if it asked for one.
+    /// Sends a batch. When this returns, the batch is durable, unless it is unforced. A batch that asked for a view gets one.
     pub(crate) fn write(&self, batch: Batch) -> Result<(CommitNo, Option<ViewId>), EngineError> {
         match self.call(Command::Write(batch))?.0 {
             Reply::Committed { commit, view } => Ok((commit, view)),
@@ -228,7 +228,7 @@ impl Store {
         self.device.work(self.now(), Budget { write_bytes })
     }
 
-    /// Makes durable what was written without force.
+    /// Makes unforced batches durable.
     pub(crate) fn flush(&self) -> Result<(), EngineError> {
         self.call(Command::Flush).map(drop)
     }
@@ -243,7 +243,7 @@ pub(crate) fn lengths(requests: &[ReadRequest]) -> Vec<Option<usize>> {
     requests.iter().map(|p| p.range.as_ref().map(Range::len)).collect()
 }
 
-/// What a read answered, if it is as much as it asked for.
+/// The pages that a read answered. It must have answered as many bytes as it was asked for.
 pub(crate) fn pages(reply: Reply, lengths: &[Option<usize>]) -> Result<Vec<PageBuf>, EngineError> {
     match reply {
         Reply::Pages(got)

@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lode_base::{ExtentId, Lpid, OwnerId};
-use lode_command::CommandError;
 use lode_page::decode_page;
 use lode_program::{IndexEntry, IndexRule};
 
@@ -38,15 +37,24 @@ pub(crate) fn check(
             check_indexes(snapshot, t, &mut problems)?;
         }
         if sound == problems.len() {
-            problems.extend(write::check_keys(snapshot, key_check_bytes, t).err().map(|e| e.to_string()));
+            problems.extend(problem(write::check_keys(snapshot, key_check_bytes, t))?);
         }
     }
     if problems.is_empty() {
         for t in snapshot.tables() {
-            problems.extend(write::check_foreign_keys(snapshot, t).err().map(|e| e.to_string()));
+            problems.extend(problem(write::check_foreign_keys(snapshot, t))?);
         }
     }
     Ok(problems)
+}
+
+/// What a check found, if it found something.
+fn problem(checked: Result<(), EngineError>) -> Result<Option<String>, EngineError> {
+    match checked {
+        Ok(()) => Ok(None),
+        Err(e) if e.is_of_drive() => Err(e),
+        Err(e) => Ok(Some(e.to_string())),
+    }
 }
 
 /// Every row has its entry in each B+-tree index of its table.
@@ -131,8 +139,7 @@ fn check_table(snapshot: &Snapshot, t: &Table, problems: &mut Vec<String>) -> Re
                     rows += page_rows;
                     bytes += page_bytes;
                 }
-                Err(e @ (EngineError::Device(_) | EngineError::SnapshotTooOld)) => return Err(e),
-                Err(EngineError::Drive(e @ CommandError::Medium(_))) => return Err(EngineError::Drive(e)),
+                Err(e) if e.is_of_drive() => return Err(e),
                 Err(e) => problems.push(match e {
                     e @ EngineError::BadPage { .. } => e.to_string(),
                     e => format!("table \"{}\", page {lpid}: {e}", t.name()),

@@ -32,6 +32,7 @@ pub(crate) fn check(
             {
                 continue;
             }
+            Err(e) if e.is_of_drive() => return Err(e),
             Err(e) => {
                 problems.push(format!("tree \"{}\": {e}", tree.name()));
                 continue;
@@ -90,7 +91,7 @@ impl Walk<'_> {
         }
         let frame = match self.snapshot.frame(lpid) {
             Ok(frame) => frame,
-            Err(e @ (EngineError::Device(_) | EngineError::SnapshotTooOld)) => return Err(e),
+            Err(e) if e.is_of_drive() => return Err(e),
             Err(e) => {
                 self.bad(lpid, &e.to_string());
                 return Ok(());

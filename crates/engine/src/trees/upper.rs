@@ -14,7 +14,7 @@ use lode_page::Node;
 
 use super::frames::LpidHasher;
 
-/// Places: the two upper levels of a tree of some hundred MB.
+/// Places: enough for the two upper levels of a tree of some hundred MB.
 const PLACES: usize = 64;
 
 type Places = [OnceLock<(Lpid, Node)>; PLACES];
@@ -22,7 +22,7 @@ type Places = [OnceLock<(Lpid, Node)>; PLACES];
 /// Inner nodes of one snapshot.
 #[derive(Default)]
 pub(crate) struct Upper {
-    /// Not there before the first is kept: most snapshots of a writer are never read.
+    /// Made when the first node is kept: most snapshots of a writer are never read.
     places: OnceLock<Box<Places>>,
 }
 

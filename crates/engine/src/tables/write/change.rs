@@ -1,6 +1,8 @@
 //! What a transaction has done to one table so far.
 
-use lode_base::Lpid;
+use std::collections::BTreeMap;
+
+use lode_base::{Lpid, TableId};
 use lode_page::{Column, PageKind};
 
 use super::cutter::{Cutter, Shape};
@@ -14,6 +16,9 @@ use crate::tables::own::Edits;
 use crate::tables::read;
 use crate::tables::table::Table;
 use crate::trees::Snapshot;
+
+/// The changes of a transaction, by table.
+pub(super) type Changes = BTreeMap<TableId, TableChange>;
 
 /// Inserted rows of more bytes than this become a load.
 const INSERT_BYTES_MAX: usize = 4 << 20;

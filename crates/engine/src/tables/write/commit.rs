@@ -5,15 +5,17 @@
 //!                                                   no ─► moved to fresh extents ─► batch             ─► new Snapshot
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lode_base::{CommitNo, ExtentId, Lpid, TableId};
 use lode_command::Batch;
 
 use super::WriteTxn;
-use super::change::TableChange;
-use super::indexes::IndexChanges;
+use super::change::Changes;
+use super::foreign::ForeignKeys;
+use super::indexes::{IndexChanges, unnamed_trees};
+use super::rebase::Rebase;
 use super::rewrite::{Rewrite, Rewritten};
 use super::stream::{Io, Stream};
 use crate::EngineError;
@@ -26,7 +28,6 @@ const IN_PLACE_BYTES_MAX: u64 = 64 << 20;
 
 /// The final batch, the catalog that it makes, and what becomes of the entries of indexes.
 type Made = (Batch, TableCatalog, IndexChanges);
-pub(super) type Changes = BTreeMap<TableId, TableChange>;
 
 impl WriteTxn {
     /// Makes everything durable and visible, or nothing. Conflicts with what others committed since the begin, and keys,
@@ -48,14 +49,13 @@ impl WriteTxn {
         if self.permit.is_none() {
             self.permit = Some(self.trees.committer().permit());
         }
-        let now = self.trees.heads().refreshed()?;
-        self.rebase(now, &mut changes)?;
+        self.rebase(&mut changes)?;
         for (&id, change) in &mut changes {
             let (t, base) = (self.working(id), self.base(id));
             let mut io = Io::new(self.trees.committer().storage(), &mut self.fresh);
             change.check_keys(&mut io, &self.snapshot, self.key_check_bytes, base.as_deref(), &t)?;
         }
-        self.check_foreign_keys(&changes)?;
+        ForeignKeys { snapshot: &self.snapshot, catalog: &self.catalog, changes: &changes }.check()?;
         let (batch, catalog, entries) = match self.in_place(&changes)? {
             Some(done) => done,
             None => self.moved(&mut changes)?,
@@ -63,14 +63,14 @@ impl WriteTxn {
         if batch.is_empty() {
             return Ok(self.snapshot.commit());
         }
-        let dropped = self.unnamed_trees();
-        let (with, after) = self.divided(entries)?;
+        let dropped = unnamed_trees(&self.snapshot, &self.catalog);
+        let (with, after) = self.indexes().divided(entries)?;
         // Commits that wait for the right to write share a flush with this one. Alone, a forced batch takes less.
         let forced = self.durability == Durability::Commit && !self.trees.committer().others_wait();
         let (commit, state) = self.publish(batch, catalog, with, forced)?;
         // The rows are committed. Entries that stay only cost speed.
-        let _ = self.apply(after);
-        self.drop_trees(&dropped);
+        let _ = self.indexes().apply(after);
+        self.indexes().drop_trees(&dropped);
         let trees = self.trees.clone();
         // Either way the transaction ends here and gives back the right to write: others commit while this is flushed.
         let lacks_entries = self.snapshot.tables().any(|t| t.index_pending);
@@ -98,6 +98,17 @@ impl WriteTxn {
         }
         let batch = self.batch(&catalog, Batch::default(), Vec::new())?;
         self.publish(batch, catalog, Vec::new(), true).map(drop)
+    }
+
+    /// Moves the transaction onto the newest state, which becomes its snapshot. It has the right to write.
+    fn rebase(&mut self, changes: &mut Changes) -> Result<(), EngineError> {
+        let now = self.trees.heads().refreshed()?;
+        let defines = !self.index_rules.is_empty();
+        let rebase = Rebase { base: &self.snapshot, now: &now, mine: &self.catalog, defines };
+        let mut io = Io::new(self.trees.committer().storage(), &mut self.fresh);
+        self.catalog = rebase.run(&mut io, changes)?;
+        self.snapshot = now;
+        Ok(())
     }
 
     /// All changes in one batch; `None` when they are too large for one.
@@ -154,7 +165,7 @@ impl WriteTxn {
         let mut releases = Vec::new();
         let mut entries = IndexChanges::default();
         for (r, written_before) in done {
-            self.index_changes(&r, r.fresh.iter().copied(), &mut entries)?;
+            self.indexes().note_changes(&r, &mut entries)?;
             let mut table = r.table;
             if table.extents.len() > EXTENTS_MAX {
                 let what =

@@ -1,11 +1,16 @@
 //! Tables and indexes that come and go within a transaction.
 
 use super::WriteTxn;
+use super::foreign::check_unreferenced;
 use super::indexes::check_index;
+use super::key_check::check_key;
 use crate::EngineError;
 use crate::storage::catalog::root_lpid;
+use crate::tables::catalog::TableCatalog;
 use crate::tables::definition::{IndexDef, IndexKind, Rule, TableDef};
+use crate::tables::index::tree_name;
 use crate::tables::table::Table;
+use crate::trees::Tree;
 
 impl WriteTxn {
     /// Creates a table; answers whether it did (`false`: it was there, and `if_not_exists`). Rows can be inserted into
@@ -36,7 +41,7 @@ impl WriteTxn {
 
     /// Drops a table and its indexes; answers whether it did.
     pub fn drop_table(&mut self, name: &str, if_exists: bool) -> Result<bool, EngineError> {
-        self.check_unreferenced(name)?;
+        check_unreferenced(&self.catalog, name)?;
         let Some(table) = self.catalog.tables.remove(name) else {
             return if if_exists { Ok(false) } else { Err(EngineError::NoSuchTable(name.into())) };
         };
@@ -87,5 +92,41 @@ impl WriteTxn {
         }
         self.put_table(remade);
         Ok(())
+    }
+
+    /// Makes a B+-tree index of the rows that are there. The transaction does nothing else, and has the right to write.
+    fn create_btree(&mut self, table: &Table, def: IndexDef) -> Result<(), EngineError> {
+        if !self.is_unchanged() || self.permit.is_none() {
+            let what = "a B+-tree index is made by a transaction of its own";
+            return Err(EngineError::invalid(table.name(), what));
+        }
+        let name = tree_name(&def.name);
+        let trees = self.trees.clone();
+        let committer = trees.committer();
+        if let Some(left) = self.snapshot.tree(&name) {
+            // The tree of an index that could not be finished.
+            committer.writer().drop_tree(&left)?;
+        }
+        let tree = committer.writer().create(&name)?;
+        let made = self.fill_btree(table, &def, &tree);
+        self.snapshot = trees.heads().refreshed()?;
+        self.catalog = TableCatalog::of(&self.snapshot);
+        if let Err(e) = made {
+            committer.writer().drop_tree(&tree)?;
+            return Err(e);
+        }
+        let table = self.catalog.table(table.name())?.clone();
+        let indexes = table.indexes().iter().cloned().chain([def]).collect();
+        let named =
+            Table::new(table.id(), table.def().clone(), indexes, table.extents.clone(), table.descriptor);
+        self.put_table(named.with_contents(table.rows, table.bytes, table.tail, table.index_pending));
+        Ok(())
+    }
+
+    fn fill_btree(&self, table: &Table, def: &IndexDef, tree: &Tree) -> Result<(), EngineError> {
+        if let IndexKind::Btree { unique: true } = def.kind {
+            check_key(&self.snapshot, self.key_check_bytes, table, Some(&def.name), &def.columns)?;
+        }
+        self.indexes().fill(table, def, tree)
     }
 }

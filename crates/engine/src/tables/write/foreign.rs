@@ -5,16 +5,16 @@
 //!   parent rows gone ──────────► their keys ─► among the parent's new rows? ─► in the child? ──► then: still referenced
 //! ```
 //!
-//! Both are looked up in the state that the commit follows, with the right to write: neither a parent that someone else
-//! deleted meanwhile nor a child that someone else inserted is overlooked. Rows with a NULL among the columns reference
-//! nothing.
+//! Both are looked up in the state that the commit follows, with the right to write. So no parent that another transaction deleted
+//! meanwhile is missed, and no child that another one inserted. Rows with a NULL among the columns reference nothing.
 
+use std::sync::Arc;
+
+use lode_base::TableId;
 use lode_page::{Column, ops};
 use lode_program::Expr;
 
-use super::WriteTxn;
-use super::change::TableChange;
-use super::commit::Changes;
+use super::change::{Changes, TableChange};
 use super::key_check::{EachKey, looking_for, visit_rows, visit_table};
 use crate::tables::catalog::TableCatalog;
 use crate::tables::definition::{Constraint, OnDelete, Rule};
@@ -34,7 +34,7 @@ struct Foreign<'a> {
     columns: &'a [u16],
     parent: &'a Table,
     parent_columns: &'a [u16],
-    /// Whether whoever deletes parents does something with their children.
+    /// Whether ON DELETE does something with the children of a deleted parent.
     acts: bool,
 }
 
@@ -45,9 +45,19 @@ struct Wanted {
     parts: Vec<Vec<Column>>,
 }
 
-impl WriteTxn {
-    /// Checks the foreign keys that the changes could break. Held rows are in `inserts`, loads are flushed.
-    pub(super) fn check_foreign_keys(&self, changes: &Changes) -> Result<(), EngineError> {
+/// The foreign keys of a transaction at its commit.
+pub(super) struct ForeignKeys<'a> {
+    /// The state that the commit follows.
+    pub(super) snapshot: &'a Snapshot,
+    /// The tables as the transaction has them.
+    pub(super) catalog: &'a TableCatalog,
+    /// Its changes: held rows are in `inserts`, loads are flushed.
+    pub(super) changes: &'a Changes,
+}
+
+impl ForeignKeys<'_> {
+    /// Checks the foreign keys that the changes could break.
+    pub(super) fn check(&self) -> Result<(), EngineError> {
         for child in self.catalog.tables.values() {
             for constraint in &child.def().constraints {
                 let Rule::ForeignKey { columns, parent, parent_columns, on_delete } = &constraint.rule else {
@@ -56,38 +66,33 @@ impl WriteTxn {
                 let parent = self.catalog.table(parent)?;
                 let acts = *on_delete != OnDelete::NoAction;
                 let f = Foreign { constraint, child, columns, parent, parent_columns, acts };
-                if let Some(change) = changes.get(&child.id()) {
-                    self.check_children(&f, change, changes)?;
+                if let Some(change) = self.changes.get(&child.id()) {
+                    self.check_children(&f, change)?;
                 }
-                if let Some(change) = changes.get(&parent.id()).filter(|c| !c.edits.is_empty()) {
-                    self.check_parents(&f, change, changes)?;
+                if let Some(change) = self.changes.get(&parent.id()).filter(|c| !c.edits.is_empty()) {
+                    self.check_parents(&f, change)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// What new rows of the child reference is there.
-    fn check_children(
-        &self,
-        f: &Foreign<'_>,
-        change: &TableChange,
-        all: &Changes,
-    ) -> Result<(), EngineError> {
+    /// Every row that new rows of the child reference is there.
+    fn check_children(&self, f: &Foreign<'_>, change: &TableChange) -> Result<(), EngineError> {
         let mut wanted = Wanted::default();
-        let none = |wanted: &mut Wanted| -> Result<(), EngineError> {
+        let check = |wanted: &mut Wanted| -> Result<(), EngineError> {
             if wanted.keys.is_empty() {
                 return Ok(());
             }
-            self.strike_new(f, all, wanted)?;
-            let parent = self.base(f.parent.id());
+            self.strike_new(f, wanted)?;
+            let parent = self.committed(f.parent.id());
             let filter = looking_for_all(&wanted.parts, f.parent, f.parent_columns);
             let strike = &mut |_: &[Column], _: usize, key: &[u8]| wanted.strike(key);
             self.visit_committed(
                 parent.as_deref(),
                 f.parent_columns,
                 filter,
-                all.get(&f.parent.id()),
+                self.changes.get(&f.parent.id()),
                 strike,
             )?;
             match wanted.keys.values().next() {
@@ -98,33 +103,33 @@ impl WriteTxn {
             }
             Ok(())
         };
-        change.visit_new(&self.snapshot, f.child, f.columns, &mut |columns, row, key| {
+        change.visit_new(self.snapshot, f.child, f.columns, &mut |columns, row, key| {
             wanted.add(columns, row, key);
-            if wanted.keys.len() < LOOKUP_KEYS_MAX { Ok(()) } else { none(&mut wanted) }
+            if wanted.keys.len() < LOOKUP_KEYS_MAX { Ok(()) } else { check(&mut wanted) }
         })?;
-        none(&mut wanted)
+        check(&mut wanted)
     }
 
-    /// Nothing references rows of the parent that are gone. Where the transaction saw to their children when it deleted them, one
-    /// that is there now came from someone else meanwhile.
-    fn check_parents(&self, f: &Foreign<'_>, change: &TableChange, all: &Changes) -> Result<(), EngineError> {
-        let (Some(child), Some(_)) = (self.base(f.child.id()), self.base(f.parent.id())) else {
+    /// No row references a row of the parent that is gone. If ON DELETE made the transaction delete or change the children of a row
+    /// that it deleted, a child that is there now was inserted by another transaction meanwhile: a conflict.
+    fn check_parents(&self, f: &Foreign<'_>, change: &TableChange) -> Result<(), EngineError> {
+        let (Some(child), Some(_)) = (self.committed(f.child.id()), self.committed(f.parent.id())) else {
             return Ok(());
         };
-        let (mut wanted, mut seen_to) = (Wanted::default(), Set::default());
-        let none = |wanted: &mut Wanted, seen_to: &Set<Vec<u8>>| -> Result<(), EngineError> {
-            self.strike_new(f, all, wanted)?;
+        let (mut wanted, mut acted_on) = (Wanted::default(), Set::default());
+        let check = |wanted: &mut Wanted, acted_on: &Set<Vec<u8>>| -> Result<(), EngineError> {
+            self.strike_new(f, wanted)?;
             if wanted.keys.is_empty() {
                 return Ok(());
             }
             let filter = looking_for_all(&wanted.parts, f.child, f.columns);
             let found = &mut |columns: &[Column], row: usize, key: &[u8]| match wanted.keys.contains_key(key)
             {
-                true if seen_to.contains(key) => Err(f.missed(columns, row)),
+                true if acted_on.contains(key) => Err(f.missed(columns, row)),
                 true => Err(f.broken(columns, row, "is still referenced")),
                 false => Ok(()),
             };
-            self.visit_committed(Some(&child), f.columns, filter, all.get(&f.child.id()), found)?;
+            self.visit_committed(Some(&child), f.columns, filter, self.changes.get(&f.child.id()), found)?;
             *wanted = Wanted::default();
             Ok(())
         };
@@ -134,31 +139,36 @@ impl WriteTxn {
                 continue;
             }
             freed.sort_unstable();
-            let page = read::columns(&self.snapshot, lpid, f.parent_columns)?;
+            let page = read::columns(self.snapshot, lpid, f.parent_columns)?;
             let gone: Vec<Column> = page.columns.iter().map(|c| ops::take(c, &freed)).collect();
             let moved: Set<u32> = edit.rekeyed_ever(f.parent_columns).collect();
             visit_rows(&gone, &mut |columns, row, key| {
                 wanted.add(columns, row, key);
                 if f.acts && !moved.contains(&freed[row]) {
-                    seen_to.insert(key.to_vec());
+                    acted_on.insert(key.to_vec());
                 }
                 Ok(())
             })?;
             if wanted.keys.len() >= LOOKUP_KEYS_MAX {
-                none(&mut wanted, &seen_to)?;
-                seen_to.clear();
+                check(&mut wanted, &acted_on)?;
+                acted_on.clear();
             }
         }
-        none(&mut wanted, &seen_to)
+        check(&mut wanted, &acted_on)
+    }
+
+    /// The table of this number in the state that the commit follows.
+    fn committed(&self, id: TableId) -> Option<Arc<Table>> {
+        self.snapshot.tables().find(|t| t.id() == id).cloned()
     }
 
     /// Takes out the keys that new rows of the parent have.
-    fn strike_new(&self, f: &Foreign<'_>, all: &Changes, wanted: &mut Wanted) -> Result<(), EngineError> {
-        let Some(change) = all.get(&f.parent.id()) else { return Ok(()) };
-        change.visit_new(&self.snapshot, f.parent, f.parent_columns, &mut |_, _, key| wanted.strike(key))
+    fn strike_new(&self, f: &Foreign<'_>, wanted: &mut Wanted) -> Result<(), EngineError> {
+        let Some(change) = self.changes.get(&f.parent.id()) else { return Ok(()) };
+        change.visit_new(self.snapshot, f.parent, f.parent_columns, &mut |_, _, key| wanted.strike(key))
     }
 
-    /// The keys of the rows of a table in the state that the commit follows, but for those that `change` frees.
+    /// Visits the keys of a table's rows in the state that the commit follows, except those that `change` frees.
     fn visit_committed(
         &self,
         table: Option<&Table>,
@@ -168,22 +178,22 @@ impl WriteTxn {
         each: &mut EachKey<'_>,
     ) -> Result<(), EngineError> {
         let Some(t) = table.filter(|t| t.rows() > 0) else { return Ok(()) };
-        visit_table(&self.snapshot, t, columns, Some(filter), change.map(|c| &c.edits), each)
+        visit_table(self.snapshot, t, columns, Some(filter), change.map(|c| &c.edits), each)
     }
+}
 
-    /// Refuses to drop a table that others reference.
-    pub(super) fn check_unreferenced(&self, name: &str) -> Result<(), EngineError> {
-        let references = |t: &Table| {
-            t.name() != name
-                && t.def()
-                    .constraints
-                    .iter()
-                    .any(|c| matches!(&c.rule, Rule::ForeignKey { parent, .. } if parent == name))
-        };
-        match self.catalog.tables.values().find(|t| references(t)) {
-            Some(t) => Err(EngineError::Referenced { table: name.into(), by: t.name().into() }),
-            None => Ok(()),
-        }
+/// Refuses to drop a table that others reference.
+pub(super) fn check_unreferenced(catalog: &TableCatalog, name: &str) -> Result<(), EngineError> {
+    let references = |t: &Table| {
+        t.name() != name
+            && t.def()
+                .constraints
+                .iter()
+                .any(|c| matches!(&c.rule, Rule::ForeignKey { parent, .. } if parent == name))
+    };
+    match catalog.tables.values().find(|t| references(t)) {
+        Some(t) => Err(EngineError::Referenced { table: name.into(), by: t.name().into() }),
+        None => Ok(()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! B+-tree indexes within a commit: what entries come and go with the pages that it writes.
+//! B+-tree indexes within a commit: which entries come and go with the pages that it writes.
 //!
 //! ```text
 //!   page as it was ─► keys ─┐                       few: in the commit's own batch
@@ -6,19 +6,16 @@
 //!   page as it is ──► keys ─┘                       many: new ones before the commit, old ones after it
 //! ```
 //!
-//! Entries that come too early or go too late cost a look at a page; so only what is small has to be in the batch, where it costs
-//! no sync of its own.
+//! An entry without its row costs a look at a page, never an answer. So many entries may come early and go late. Few entries are in
+//! the commit's batch, where they cost no sync of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lode_base::Lpid;
 use lode_command::Answer;
 use lode_page::{Column, decode_page};
 use lode_program::Program;
 
-use super::WriteTxn;
-use super::key_check::check_key;
 use super::rewrite::Rewritten;
 use crate::EngineError;
 use crate::storage::columns::unpublished;
@@ -27,7 +24,7 @@ use crate::tables::definition::{IndexDef, IndexKind, check_columns};
 use crate::tables::index::{entry, keys, tree_name};
 use crate::tables::read;
 use crate::tables::table::Table;
-use crate::trees::{Tree, TreeWrites};
+use crate::trees::{Committer, Snapshot, Tree, TreeWrites};
 
 /// Bytes of entries in a commit's own batch, or in one before or after it.
 const ENTRY_BYTES_MAX: usize = 1 << 20;
@@ -54,7 +51,7 @@ impl IndexChanges {
         self.trees.is_empty()
     }
 
-    /// Those that put something in, or those that take something out.
+    /// With `puts` the entries that are put in, else those that are removed.
     fn only(&self, puts: bool) -> Self {
         let mut some = Self::default();
         for w in self.trees.values() {
@@ -70,19 +67,20 @@ impl IndexChanges {
     }
 }
 
-impl WriteTxn {
+/// The B+-tree indexes of tables at a snapshot. Only the holder of the right to write may change them.
+pub(super) struct Indexes<'a> {
+    pub(super) committer: &'a Committer,
+    pub(super) snapshot: &'a Snapshot,
+}
+
+impl Indexes<'_> {
     fn entry_bytes_max(&self) -> usize {
         ENTRY_BYTES_MAX.min(self.snapshot.storage().store().identity().batch_bytes_max as usize / 8)
     }
 
-    /// What happens to the entries of a table's indexes. Entries of pages that nothing names yet are put in at once where
-    /// there are many.
-    pub(super) fn index_changes(
-        &mut self,
-        r: &Rewritten,
-        written: impl Iterator<Item = Lpid>,
-        changes: &mut IndexChanges,
-    ) -> Result<(), EngineError> {
+    /// Notes what happens to the entries of a table's indexes. If there are many entries of pages that nothing names yet, they are put
+    /// in at once.
+    pub(super) fn note_changes(&self, r: &Rewritten, changes: &mut IndexChanges) -> Result<(), EngineError> {
         let indexes: Vec<(IndexDef, Tree)> = self.btrees(&r.table);
         if indexes.is_empty() {
             return Ok(());
@@ -90,7 +88,7 @@ impl WriteTxn {
         for (index, tree) in &indexes {
             let mut old: BTreeSet<Vec<u8>> = BTreeSet::new();
             for &lpid in &r.taken_out {
-                let page = read::columns(&self.snapshot, lpid, &index.columns)?;
+                let page = read::columns(self.snapshot, lpid, &index.columns)?;
                 old.extend(keys(&page.columns).into_iter().map(|k| entry(k, lpid)));
             }
             for w in &r.writes {
@@ -105,7 +103,7 @@ impl WriteTxn {
             }
             old.into_iter().for_each(|key| changes.note(tree, key, false));
         }
-        for lpid in written.filter(|l| !r.writes.iter().any(|w| w.lpid == *l)) {
+        for lpid in r.fresh.iter().copied().filter(|l| !r.writes.iter().any(|w| w.lpid == *l)) {
             for (index, tree) in &indexes {
                 let columns =
                     unpublished(self.snapshot.storage().store(), r.table.page_owner(), lpid, &index.columns)?;
@@ -126,9 +124,10 @@ impl WriteTxn {
         t.indexes().iter().filter(|i| i.kind != IndexKind::Page).filter_map(of).collect()
     }
 
-    /// What goes with the commit's batch, and what comes after it.
+    /// Divides changes: those that go with the commit's batch, and those that come after it. If there are too many, those that put
+    /// something in are made now.
     pub(super) fn divided(
-        &mut self,
+        &self,
         changes: IndexChanges,
     ) -> Result<(Vec<TreeWrites>, IndexChanges), EngineError> {
         if changes.bytes <= self.entry_bytes_max() {
@@ -139,7 +138,7 @@ impl WriteTxn {
         Ok((Vec::new(), late))
     }
 
-    /// Makes changes of entries on their own. It has the right to write.
+    /// Makes changes of entries in batches of their own.
     pub(super) fn apply(&self, changes: IndexChanges) -> Result<(), EngineError> {
         if changes.is_empty() {
             return Ok(());
@@ -151,47 +150,18 @@ impl WriteTxn {
             for (key, put) in keys {
                 part.note(&tree, key, put);
                 if part.bytes > most {
-                    self.trees.committer().commit_alone(std::mem::take(&mut part).writes())?;
+                    self.committer.commit_alone(std::mem::take(&mut part).writes())?;
                 }
             }
         }
         if !part.is_empty() {
-            self.trees.committer().commit_alone(part.writes())?;
+            self.committer.commit_alone(part.writes())?;
         }
         Ok(())
     }
 
-    /// Makes a B+-tree index of the rows that are there; a transaction of its own, which has the right to write.
-    pub(super) fn create_btree(&mut self, table: &Table, def: IndexDef) -> Result<(), EngineError> {
-        if !self.is_unchanged() || self.permit.is_none() {
-            let what = "a B+-tree index is made by a transaction of its own";
-            return Err(EngineError::invalid(table.name(), what));
-        }
-        let name = tree_name(&def.name);
-        if let Some(left) = self.snapshot.tree(&name) {
-            // Of one that could not be finished.
-            self.drop_tree(&left)?;
-        }
-        let tree = self.trees.committer().writer().create(&name)?;
-        let made = self.fill(table, &def, &tree);
-        self.snapshot = self.trees.heads().refreshed()?;
-        self.catalog = TableCatalog::of(&self.snapshot);
-        if let Err(e) = made {
-            self.drop_tree(&tree)?;
-            return Err(e);
-        }
-        let table = self.catalog.table(table.name())?.clone();
-        let indexes = table.indexes().iter().cloned().chain([def]).collect();
-        let named =
-            Table::new(table.id(), table.def().clone(), indexes, table.extents.clone(), table.descriptor);
-        self.put_table(named.with_contents(table.rows, table.bytes, table.tail, table.index_pending));
-        Ok(())
-    }
-
-    fn fill(&self, t: &Table, def: &IndexDef, tree: &Tree) -> Result<(), EngineError> {
-        if let IndexKind::Btree { unique: true } = def.kind {
-            check_key(&self.snapshot, self.key_check_bytes, t, Some(&def.name), &def.columns)?;
-        }
+    /// Makes the entries of the rows that a table has.
+    pub(super) fn fill(&self, t: &Table, def: &IndexDef, tree: &Tree) -> Result<(), EngineError> {
         let program = Program::check(t.schema().clone(), None, def.columns.clone(), false)?;
         let mut scan = self.snapshot.scan(t, t.page_ranges(), Arc::new(program), Answer::Rows, None)?;
         let mut changes = IndexChanges::default();
@@ -206,32 +176,25 @@ impl WriteTxn {
         self.apply(changes)
     }
 
-    /// Drops the trees of indexes that a commit dropped: nothing names them any more, and what a crash leaves of them the
-    /// next open drops.
+    /// Drops trees of indexes that a commit dropped. If that fails, nothing names them, and the next open tries again.
     pub(super) fn drop_trees(&self, trees: &[Tree]) {
         for tree in trees {
-            let _ = self.drop_tree(tree);
+            let _ = self.committer.writer().drop_tree(tree);
         }
-    }
-
-    /// Older snapshots that know the tree do without it from now on.
-    fn drop_tree(&self, tree: &Tree) -> Result<(), EngineError> {
-        self.trees.committer().writer().drop_tree(tree)
-    }
-
-    /// Trees of indexes that are in the snapshot and not among the tables of `self.catalog`.
-    pub(super) fn unnamed_trees(&self) -> Vec<Tree> {
-        let indexes = |tables: &BTreeMap<String, Arc<Table>>| -> BTreeSet<String> {
-            let all = tables.values().flat_map(|t| t.indexes().iter());
-            all.filter(|i| i.kind != IndexKind::Page).map(|i| tree_name(&i.name)).collect()
-        };
-        let old = indexes(self.snapshot.tables_state().tables());
-        let gone = &old - &indexes(&self.catalog.tables);
-        gone.iter().filter_map(|name| self.snapshot.tree(name)).collect()
     }
 }
 
-/// Columns of an index, checked.
+/// Trees of indexes that a snapshot has and these tables do not.
+pub(super) fn unnamed_trees(snapshot: &Snapshot, tables: &TableCatalog) -> Vec<Tree> {
+    let indexes = |tables: &BTreeMap<String, Arc<Table>>| -> BTreeSet<String> {
+        let all = tables.values().flat_map(|t| t.indexes().iter());
+        all.filter(|i| i.kind != IndexKind::Page).map(|i| tree_name(&i.name)).collect()
+    };
+    let gone = &indexes(snapshot.tables_state().tables()) - &indexes(&tables.tables);
+    gone.iter().filter_map(|name| snapshot.tree(name)).collect()
+}
+
+/// Checks the columns of an index.
 pub(super) fn check_index(t: &Table, def: &IndexDef) -> Result<(), EngineError> {
     if def.columns.is_empty() {
         return Err(EngineError::invalid(&def.table, "an index has at least one column"));

@@ -44,6 +44,7 @@ use crate::storage::columns::without_pool;
 use crate::storage::view::View;
 use crate::trees::{Durability, Permit, Snapshot, Trees};
 use change::TableChange;
+use indexes::Indexes;
 use stream::Io;
 
 pub(super) use foreign::check_table as check_foreign_keys;
@@ -250,6 +251,11 @@ impl WriteTxn {
         own::check_addresses(&visible, rows, rows_of)?;
         self.current = None;
         Ok(visible)
+    }
+
+    /// The B+-tree indexes at the snapshot.
+    fn indexes(&self) -> Indexes<'_> {
+        Indexes { committer: self.trees.committer(), snapshot: &self.snapshot }
     }
 
     /// The table of this number at the snapshot.

@@ -19,8 +19,7 @@ use lode_command::Answer;
 use lode_page::{Column, Value, ops};
 use lode_program::{Expr, Program};
 
-use super::WriteTxn;
-use super::commit::Changes;
+use super::change::Changes;
 use super::key_check::looking_for;
 use super::stream::Io;
 use crate::tables::catalog::TableCatalog;
@@ -35,46 +34,55 @@ use crate::{EngineError, Map};
 /// Rows that are looked up at a time.
 const LOOKUP_ROWS_MAX: usize = 1 << 16;
 
-impl WriteTxn {
-    /// Moves the transaction onto the state `now`, which becomes its snapshot. It has the right to write.
-    pub(super) fn rebase(&mut self, now: Snapshot, changes: &mut Changes) -> Result<(), EngineError> {
-        let catalog = self.rebased_catalog(&now)?;
+/// A transaction that is moved.
+pub(super) struct Rebase<'a> {
+    /// The state at its begin.
+    pub(super) base: &'a Snapshot,
+    /// The state that it is moved to.
+    pub(super) now: &'a Snapshot,
+    /// The tables as the transaction has them.
+    pub(super) mine: &'a TableCatalog,
+    /// Whether it defines tables or indexes.
+    pub(super) defines: bool,
+}
+
+impl Rebase<'_> {
+    /// Moves the changes, and answers the tables as the transaction has them then.
+    pub(super) fn run(&self, io: &mut Io<'_>, changes: &mut Changes) -> Result<TableCatalog, EngineError> {
+        let catalog = self.catalog(io)?;
         for (id, change) in changes.iter_mut() {
-            let Some(base) = self.base(*id) else { continue };
-            let current = now.tables().find(|t| t.id() == *id);
+            let Some(base) = self.base.tables().find(|t| t.id() == *id) else { continue };
+            let current = self.now.tables().find(|t| t.id() == *id);
             let Some(current) = current.filter(|c| c.def() == base.def() && c.indexes() == base.indexes())
             else {
-                return Err(conflict(&base, "it was altered or dropped"));
+                return Err(conflict(base, "it was altered or dropped"));
             };
-            change.edits = Move { base: &self.snapshot, from: &base, now: &now, to: current }
+            change.edits = Move { base: self.base, from: base, now: self.now, to: current }
                 .edits(std::mem::take(&mut change.edits))?;
         }
-        self.catalog = catalog;
-        self.snapshot = now;
-        Ok(())
+        Ok(catalog)
     }
 
-    /// The current catalog with the tables and indexes that this transaction made, altered and dropped.
-    fn rebased_catalog(&mut self, now: &Snapshot) -> Result<TableCatalog, EngineError> {
-        let mut catalog = TableCatalog::of(now);
-        let own: BTreeSet<_> = self.catalog.tables.values().map(|t| t.id()).collect();
-        for base in self.snapshot.tables() {
-            let mine = self.catalog.tables.values().find(|t| t.id() == base.id());
+    /// The current catalog with the tables and indexes that the transaction made, altered and dropped.
+    fn catalog(&self, io: &mut Io<'_>) -> Result<TableCatalog, EngineError> {
+        let mut catalog = TableCatalog::of(self.now);
+        for base in self.base.tables() {
+            let mine = self.mine.table_of_id(base.id());
             if mine.is_some_and(|m| Arc::ptr_eq(m, base)) {
                 continue;
             }
-            // Altered or dropped here: nobody else may have touched it.
+            // The transaction altered or dropped it. So no other transaction may have changed it.
             if !catalog.tables.get(base.name()).is_some_and(|c| Arc::ptr_eq(c, base)) {
                 return Err(conflict(base, "it is altered or dropped here, and was changed"));
             }
-            if !own.contains(&base.id()) {
+            if mine.is_none() {
                 catalog.tables.remove(base.name());
             }
         }
-        let at_begin: BTreeSet<_> = self.snapshot.tables().map(|t| t.id()).collect();
-        for t in self.catalog.tables.values() {
+        let at_begin: BTreeSet<_> = self.base.tables().map(|t| t.id()).collect();
+        for t in self.mine.tables.values() {
             let is_new = !at_begin.contains(&t.id());
-            let same = self.snapshot.table(t.name()).is_some_and(|b| Arc::ptr_eq(&b, t));
+            let same = self.base.table(t.name()).is_some_and(|b| Arc::ptr_eq(&b, t));
             if same {
                 continue;
             }
@@ -96,7 +104,6 @@ impl WriteTxn {
             table.descriptor = match catalog.free_page() {
                 Some(lpid) => lpid,
                 None => {
-                    let mut io = Io::new(self.trees.committer().storage(), &mut self.fresh);
                     let extent = io.allocate(OwnerId::CATALOG)?;
                     catalog.extents.push(extent);
                     extent.page(0)
@@ -104,8 +111,7 @@ impl WriteTxn {
             };
             catalog.tables.insert(t.name().into(), Arc::new(table));
         }
-        let defines = !self.index_rules.is_empty();
-        for t in catalog.tables.values().filter(|_| defines) {
+        for t in catalog.tables.values().filter(|_| self.defines) {
             for c in &t.def().constraints {
                 let Rule::ForeignKey { columns, parent, parent_columns, .. } = &c.rule else { continue };
                 let Some(parent) = catalog.tables.get(parent) else {
@@ -118,7 +124,7 @@ impl WriteTxn {
     }
 }
 
-pub(super) fn conflict(t: &Table, what: &str) -> EngineError {
+fn conflict(t: &Table, what: &str) -> EngineError {
     EngineError::Conflict { what: format!("table \"{}\": {what}", t.name()) }
 }
 

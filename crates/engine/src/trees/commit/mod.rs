@@ -4,13 +4,13 @@
 //! - `sequencer.rs`: the order of commits, and who leads a group
 //! - `right.rs`: the right to write
 //! - `committer.rs`: carries out groups, and batches of the part above trees
-//! - `rests.rs`: what a thread does before it sleeps
+//! - `yields.rs`: what a thread does before it sleeps
 
 mod committer;
 mod recent;
-mod rests;
 mod right;
 mod sequencer;
+mod yields;
 
 pub(crate) use committer::{CarriedBatch, Committer};
 pub(crate) use right::Permit;

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::recent::{Recent, Remembered};
-use super::rests::Rests;
+use super::yields::Yields;
 use crate::EngineError;
 use crate::planted::{self, Planted};
 use crate::trees::tree::{Csn, Tree};
@@ -73,7 +73,7 @@ pub(super) struct Sequencer {
     joined: Condvar,
     /// Groups that are over.
     groups: AtomicU64,
-    rests: Rests,
+    yields: Yields,
 }
 
 struct State {
@@ -99,7 +99,7 @@ impl Sequencer {
         let (recent, waiting) = (Recent::new(recent_bytes), VecDeque::new());
         let state = Mutex::new(State { newest, recent, waiting, is_led: false, expected: 0 });
         let (over, joined, groups) = (Condvar::new(), Condvar::new(), AtomicU64::new(0));
-        Self { state, over, joined, groups, rests: Rests::new(now) }
+        Self { state, over, joined, groups, yields: Yields::new(now) }
     }
 
     /// Validates writes that were made at a snapshot, and puts the commit behind all others.
@@ -142,7 +142,7 @@ impl Sequencer {
 
     /// Waits until a commit is over, or nobody leads: then its thread does.
     pub(super) fn next(&self, pending: &Pending) -> Next<'_> {
-        let mut rested = None;
+        let mut yielded = None;
         loop {
             let mut state = self.state.lock();
             if let Some(outcome) = pending.outcome.lock().take() {
@@ -153,10 +153,10 @@ impl Sequencer {
                 state.is_led = true;
                 return Next::Lead(Leading { sequencer: self, answered: 0 });
             }
-            if rested != Some(group) {
+            if yielded != Some(group) {
                 drop(state);
-                self.rests.until(|| self.groups.load(Ordering::Acquire) != group);
-                rested = Some(group);
+                self.yields.until(|| self.groups.load(Ordering::Acquire) != group);
+                yielded = Some(group);
             } else {
                 self.over.wait(&mut state);
             }
@@ -166,7 +166,7 @@ impl Sequencer {
     /// The commits of the next group, in order: the first that waits, and others up to so many bytes of keys and values.
     pub(super) fn group(&self, bytes_max: usize) -> Vec<Arc<Pending>> {
         // A thread whose commit was just answered is likely to come with another one. A thread that commits alone waits for nobody.
-        self.rests.until(|| self.state.try_lock().is_some_and(|s| s.waiting.len() >= s.expected));
+        self.yields.until(|| self.state.try_lock().is_some_and(|s| s.waiting.len() >= s.expected));
         let mut state = self.state.lock();
         while state.waiting.len() < state.expected {
             if self.joined.wait_for(&mut state, JOIN_WAIT).timed_out() {
@@ -175,7 +175,7 @@ impl Sequencer {
         }
         let group = next_group(&mut state.waiting, bytes_max);
         state.expected = 0;
-        self.rests.count_group();
+        self.yields.count_group();
         group
     }
 

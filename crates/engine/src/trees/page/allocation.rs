@@ -1,4 +1,4 @@
-//! Which pages of an extent are in use: a bitmap in the extent's first page, which says so of itself too.
+//! The bitmap of an extent says which of its pages are in use. It is the first page of the extent, and counts itself.
 //!
 //! ```text
 //!   0  magic "LALC"   4  version   5  0   8  LPID   16  commit sequence number   24  0   64  1,024 bits
@@ -19,7 +19,7 @@ pub(crate) struct Allocation {
     buf: PageBufMut,
 }
 
-/// The page that says what is in use of an extent.
+/// The page of the bitmap of an extent.
 pub(crate) fn page_of(extent: ExtentId) -> Lpid {
     extent.page(0)
 }
@@ -46,12 +46,12 @@ pub(crate) fn check(lpid: Lpid, page: &[u8]) -> Result<Csn, &'static str> {
     Ok(Csn::new(u64::from_le_bytes(page[16..24].try_into().expect("8 bytes"))))
 }
 
-/// Whether a checked bitmap says that a page of its extent is in use.
+/// Whether a page of an extent is in use, according to its bitmap, which was checked.
 pub(crate) fn is_used(bitmap: &[u8], page: u16) -> bool {
     bitmap[BITS_AT + usize::from(page) / 8] >> (page % 8) & 1 == 1
 }
 
-/// The first page from `from` on that is free, as a checked bitmap says.
+/// The first free page from `from` on, according to a bitmap that was checked.
 pub(crate) fn first_free(bitmap: &[u8], from: u16) -> Option<u16> {
     (from..EXTENT_PAGES as u16).find(|&p| !is_used(bitmap, p))
 }
@@ -74,7 +74,7 @@ impl Allocation {
         Self { buf }
     }
 
-    /// The first page from `from` on that is free.
+    /// The first free page from `from` on.
     pub(crate) fn first_free(&self, from: u16) -> Option<u16> {
         first_free(&self.buf, from)
     }

@@ -21,7 +21,7 @@ pub(crate) fn encode(lpid: Lpid, csn: Csn, value: &[u8]) -> PageBuf {
     page.freeze()
 }
 
-/// The page of a value, but for whose it is.
+/// The page of a value, without LPID and commit.
 fn unnamed(value: &[u8]) -> PageBufMut {
     let bytes = HEADER_BYTES + value.len();
     let mut page =
@@ -37,7 +37,7 @@ fn name(page: &mut [u8], lpid: Lpid, csn: Csn) {
     page[16..24].copy_from_slice(&csn.raw().to_le_bytes());
 }
 
-/// A value that a transaction wrote, in a page that lacks only whose it is: it is copied once.
+/// A value that a transaction wrote, in a page that lacks only LPID and commit. So the value is copied once.
 #[derive(Clone, Debug)]
 pub(crate) struct Written(PageBuf);
 
@@ -54,12 +54,12 @@ impl Written {
         range(&self.0).len()
     }
 
-    /// The value, for longer.
+    /// The value, which shares the page's bytes.
     pub(crate) fn share(&self) -> PageBuf {
         value(&self.0)
     }
 
-    /// Its page. Where another has the value, it is a copy.
+    /// Its page, with LPID and commit. If others share the value, the page is a copy.
     pub(crate) fn page(&mut self, lpid: Lpid, csn: Csn) -> PageBuf {
         match self.0.get_mut() {
             Some(page) => name(page, lpid, csn),
@@ -89,19 +89,19 @@ pub(crate) fn check(lpid: Lpid, page: &[u8]) -> Result<Csn, &'static str> {
     Ok(Csn::new(u64::from_le_bytes(page[16..24].try_into().expect("8 bytes"))))
 }
 
-/// Whether a page that was checked is the one that a commit made of an LPID.
+/// Whether a page that was checked is the page of this LPID that this commit wrote.
 pub(crate) fn is_of(page: &[u8], lpid: Lpid, csn: Csn) -> bool {
     is_seen(page, lpid, csn) && page[16..24] == csn.raw().to_le_bytes()
 }
 
-/// Whether a page that was checked is that of an LPID, and made by a commit up to this one.
+/// Whether a page that was checked is a page of this LPID that a commit up to this one wrote.
 #[inline]
 pub(crate) fn is_seen(page: &[u8], lpid: Lpid, csn: Csn) -> bool {
     let word = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("8 bytes"));
     word(8) == lpid.raw() && word(16) <= csn.raw()
 }
 
-/// The value of a page that was checked; it shares the page's bytes.
+/// The value of a page that was checked. It shares the page's bytes.
 pub(crate) fn value(page: &PageBuf) -> PageBuf {
     page.slice(range(page))
 }
@@ -109,7 +109,7 @@ pub(crate) fn value(page: &PageBuf) -> PageBuf {
 /// Where the value is in a page that was checked.
 #[inline]
 pub(crate) fn range(page: &[u8]) -> Range<usize> {
-    // But for the shortest, pages are as long as what is in them, which need not be looked at.
+    // Only the shortest pages are longer than their contents. For all others the length field need not be read.
     let end = if page.len() > PAGE_BYTES_MIN { page.len() } else { HEADER_BYTES + value_bytes(page) };
     HEADER_BYTES..end
 }
@@ -135,11 +135,11 @@ mod tests {
             let second = written.page(lpid(2), Csn::new(2));
             assert_eq!((first.as_ptr(), &first), (place, &encode(lpid(1), Csn::new(1), &bytes)));
             assert_eq!(second, encode(lpid(2), Csn::new(2), &bytes));
-            // Once nobody has it, it is named where it lies: a group that did not fit is carried out again, one by one.
+            // Once nobody shares it, the page is renamed in place: a group that did not fit a batch is carried out again, one by one.
             let place = second.as_ptr();
             drop(second);
             assert_eq!(written.page(lpid(3), Csn::new(3)).as_ptr(), place);
-            // What the transaction itself has read of it.
+            // The transaction itself has read the value, and shares it.
             let shared = written.share();
             assert_ne!(written.page(lpid(4), Csn::new(4)).as_ptr(), place);
             assert_eq!((&*shared, written.bytes(), written.len()), (&bytes[..], &bytes[..], len));

@@ -25,7 +25,7 @@ struct KeptPage {
 /// The redo pages of the drive.
 #[derive(Debug, Default)]
 pub(crate) struct RedoLog {
-    /// Extents with pages, in the order in which they were filled; the last takes the next page.
+    /// Extents with pages, in the order in which they were filled. The last one takes the next page.
     extents: VecDeque<ExtentId>,
     /// Extents that no page was written to yet.
     spare: VecDeque<ExtentId>,

@@ -35,7 +35,7 @@ pub(crate) struct Bodies {
 }
 
 impl Bodies {
-    /// Records that follow are of this commit, which is newer than all before.
+    /// Begins the records of a commit, which is newer than all before.
     pub(crate) fn begin(&mut self, csn: Csn) {
         self.newest = Some(csn);
         self.entry = None;
@@ -87,7 +87,7 @@ impl Bodies {
         self.newest.is_none()
     }
 
-    /// The bodies and the newest commit of each, in order; at least one once a commit was begun.
+    /// The bodies and the newest commit of each, in order. Once a commit was begun there is at least one.
     pub(crate) fn parts(&self) -> impl Iterator<Item = (Csn, &[u8])> {
         let last = self.newest.map(|csn| (csn, &self.last[..]));
         self.full.iter().map(|(csn, b)| (*csn, &b[..])).chain(last)

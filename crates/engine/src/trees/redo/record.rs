@@ -1,4 +1,4 @@
-//! Redo records: what a commit did to a page, as it was done.
+//! Redo records: what a commit did to a page.
 //!
 //! ```text
 //!   0  kind   1  LPID: 6 bytes   7  payload
@@ -92,7 +92,7 @@ impl Record<'_> {
         }
     }
 
-    /// The first record of `bytes`, which moves on behind it; `None` when there is no whole one.
+    /// Takes the first record off `bytes`; `None` if there is no whole one.
     pub(crate) fn decode<'a>(bytes: &mut &'a [u8]) -> Option<Record<'a>> {
         let kind = take(bytes, 1)?[0];
         let lpid = take_lpid(bytes)?;

@@ -19,7 +19,7 @@ use crate::trees::page::allocation::{self, Allocation};
 use crate::trees::page::body::Body;
 use crate::trees::tree::Csn;
 
-/// A page that replay met.
+/// A page that a record names.
 struct Page {
     /// The commit that the drive's version is of.
     base: Csn,
@@ -136,7 +136,7 @@ impl Replay<'_> {
                 f(n);
                 Ok(())
             }
-            // What was trimmed since is freed by a later record.
+            // The page was trimmed since then. A later record frees it.
             PageState::Missing => Ok(()),
             PageState::Allocation(_) | PageState::Value | PageState::Freed => Err(bad(lpid, "not a node")),
         })

@@ -1,37 +1,38 @@
-//! What a thread does before it sleeps: it lets others run a few times.
+//! Yields: a thread that waits for a group yields the CPU a few times before it sleeps.
 //!
-//! To put eight threads to sleep and to wake them takes as long as a sync of a fast disk does, for which they wait. Where others
-//! need the CPU, a thread that gave it away would get it back late: then all sleep at once, for a while.
+//! Putting eight threads to sleep and waking them takes as long as the sync of a fast disk that they wait for. But if other processes
+//! want the CPU, a thread that yields gets it back late. Then all threads sleep at once, for a while.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often a thread lets others run, at most.
+/// Yields of a thread before it sleeps, at most.
 const YIELDS_MAX: u32 = 32;
-/// One that gets the CPU back later than this gave it to others who want it for themselves.
+/// A yield that takes longer is a long one: another process had the CPU.
 const LONG: Duration = Duration::from_micros(200);
-/// What a long yield counts, where another one takes back 1: threads that wait for each other are long away now and then.
+/// A long yield adds so much to the count of long yields, and a short one takes 1 off: a long one now and then is no sign of other
+/// processes.
 const LONG_WEIGHT: u32 = 8;
-/// As much as this, and all sleep for so many groups.
+/// When the count reaches this, all threads sleep at once, for so many groups.
 const LONG_MAX: u32 = 64;
 const GROUPS_ASLEEP: u32 = 4096;
 
-/// Whether it is worth it, for all who wait; numbers that get lost between threads do no harm.
-pub(crate) struct Rests {
-    /// Without a clock nobody could tell what it takes from others, and all sleep.
+/// Whether yielding is worth it. All threads share the counts. An update that another thread overwrites does no harm.
+pub(crate) struct Yields {
+    /// Without a clock long yields cannot be told, and all threads sleep at once.
     now: Option<fn() -> Instant>,
-    /// Groups from now on that all sleep for.
+    /// All threads sleep at once for so many more groups.
     asleep: AtomicU32,
-    /// Long yields, weighed against others.
+    /// The count of long yields.
     long: AtomicU32,
 }
 
-impl Rests {
+impl Yields {
     pub(crate) fn new(now: Option<fn() -> Instant>) -> Self {
         Self { now, asleep: AtomicU32::new(0), long: AtomicU32::new(0) }
     }
 
-    /// Lets others run until `is_over`, a few times.
+    /// Yields until `is_over`, a few times.
     pub(crate) fn until(&self, is_over: impl Fn() -> bool) {
         let Some(now) = self.now else { return };
         for _ in 0..YIELDS_MAX {
@@ -53,7 +54,7 @@ impl Rests {
         self.long.store(long % LONG_MAX, Ordering::Relaxed);
     }
 
-    /// One group more.
+    /// A group was taken.
     pub(crate) fn count_group(&self) {
         let asleep = self.asleep.load(Ordering::Relaxed);
         self.asleep.store(asleep.saturating_sub(1), Ordering::Relaxed);
@@ -66,17 +67,17 @@ mod tests {
 
     #[test]
     fn where_others_keep_the_cpu_all_sleep_for_a_while() {
-        let rests = Rests::new(Some(Instant::now));
-        let is_asleep = || rests.asleep.load(Ordering::Relaxed) > 0;
-        // One of nine is no more than threads do to each other.
+        let yields = Yields::new(Some(Instant::now));
+        let is_asleep = || yields.asleep.load(Ordering::Relaxed) > 0;
+        // Threads that wait for each other make about one long yield in nine.
         for i in 0..9000 {
-            rests.came_back(if i % 9 == 0 { LONG * 10 } else { LONG });
+            yields.came_back(if i % 9 == 0 { LONG * 10 } else { LONG });
             assert!(!is_asleep(), "after {i}");
         }
-        (0..LONG_MAX / LONG_WEIGHT).for_each(|_| rests.came_back(LONG * 10));
+        (0..LONG_MAX / LONG_WEIGHT).for_each(|_| yields.came_back(LONG * 10));
         assert!(is_asleep());
-        rests.until(|| panic!("who sleeps does not look"));
-        (0..GROUPS_ASLEEP).for_each(|_| rests.count_group());
+        yields.until(|| panic!("who sleeps does not look"));
+        (0..GROUPS_ASLEEP).for_each(|_| yields.count_group());
         assert!(!is_asleep(), "it is tried again");
     }
 }
