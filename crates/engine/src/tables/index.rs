@@ -1,4 +1,4 @@
-//! B+-tree indexes: from the values of columns to the pages that have them.
+//! B+-tree indexes: trees from the values of columns to the pages that have them.
 //!
 //! ```text
 //!   filter ─► ranges of keys ─► tree at the snapshot ─► pages ─► scanned by the drive with the same filter
@@ -6,9 +6,9 @@
 //!   an entry's key:  for each column  1, then the value as `key.rs` writes it, or 2 for NULL  │  page, 8 bytes
 //! ```
 //!
-//! Invariant: for each row that a snapshot shows, the tree at that snapshot has an entry of its values and its page. Entries
-//! without such a row cost a look at a page, never an answer: so entries may come before their rows, and go after them. Keys that are
-//! too long for the tree are cut, which only makes ranges wider.
+//! Invariant: for each row that a snapshot shows, the tree at that snapshot has an entry with the row's values and page. An entry
+//! without such a row costs a look at a page, never an answer. So entries may come before their rows, and go after them. Keys that
+//! are too long for the tree are truncated, which only makes ranges wider.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -24,7 +24,7 @@ use super::table::Table;
 use crate::EngineError;
 use crate::trees::{KEY_BYTES_MAX, Snapshot, Tree};
 
-/// Names of trees that begin so are those of indexes.
+/// How the names of trees begin that belong to indexes.
 const TREE_PREFIX: &str = "__lode_index_";
 pub(super) const PAGE_BYTES: usize = 8;
 /// Bytes of values in a key, at most.
@@ -39,7 +39,7 @@ const RANGES_MAX: usize = 4096;
 pub struct IndexedPages {
     /// The index.
     pub index: String,
-    /// Pages that can have rows that pass, those that the reading transaction changed among them.
+    /// Pages that can have rows that pass, including those that the reading transaction changed.
     pub pages: Vec<PageRange>,
     /// How many pages.
     pub count: u64,
@@ -90,8 +90,7 @@ pub(super) fn page_of(entry: &[u8]) -> Option<Lpid> {
     Lpid::from_raw(u64::from_be_bytes(entry[at..].try_into().ok()?))
 }
 
-/// A range of keys, by prefixes: from the first that begins with `low`, or comes after, to the last that begins with
-/// `high`, or comes before.
+/// A range of keys, by prefixes: no key is below `low`, and every key begins with `high` or is below it.
 #[derive(Clone, Debug)]
 pub(super) struct KeyRange {
     pub(super) low: Vec<u8>,
@@ -113,8 +112,8 @@ impl KeyRange {
 }
 
 impl Snapshot {
-    /// The pages of a table that can have rows that pass `filter`, out of the B+-tree index that says most about it. `None`
-    /// where none does, or where it would be more than `most` pages.
+    /// The pages of a table that can have rows that pass `filter`, from the B+-tree index of which the filter restricts the most
+    /// columns. `None` if it restricts none, or if there would be more than `most` pages.
     ///
     /// # Errors
     /// When the drive fails.
@@ -149,7 +148,7 @@ impl Snapshot {
         Ok(Some(IndexedPages { index: index.name.clone(), pages, count }))
     }
 
-    /// The pages that could have a row with one of some keys of the columns `key`; `None` where no index knows.
+    /// The pages that can have a row with one of the keys that `filter` looks for in the columns `key`. `None` if no index says.
     pub(super) fn pages_of_keys(
         &self,
         t: &Table,
@@ -184,7 +183,7 @@ impl Snapshot {
         Ok(Some(found))
     }
 
-    /// Those of the pages that are the table's at this snapshot, and all that the reading transaction changed.
+    /// Those of the pages that belong to the table at this snapshot, and all pages that the reading transaction changed.
     pub(super) fn with_own_pages(&self, t: &Table, mut found: BTreeSet<Lpid>) -> Vec<PageRange> {
         found.retain(|l| {
             let extent = t.extent_index(l.extent()).map(|i| t.extents[i as usize]);
@@ -215,7 +214,7 @@ pub(super) fn ranges_of(pages: &BTreeSet<Lpid>) -> Vec<PageRange> {
     ranges
 }
 
-/// How many columns of an index the terms say something of, and the ranges of keys that they leave.
+/// How many columns of an index the terms restrict, and the ranges of keys that they leave.
 fn ranges(t: &Table, index: &IndexDef, terms: &[Expr]) -> Option<(usize, Vec<KeyRange>)> {
     let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
     let mut used = 0;
@@ -252,7 +251,7 @@ fn ranges(t: &Table, index: &IndexDef, terms: &[Expr]) -> Option<(usize, Vec<Key
     Some((used, prefixes.into_iter().map(cut).collect()))
 }
 
-/// A constant as a value of a key; `None` for NULL and for what is of another type.
+/// A constant as a value of a key; `None` for NULL and for other types.
 fn constant(e: &Expr, data_type: DataType) -> Option<Value> {
     let Expr::Const(v, t) = e else { return None };
     let same = match (*t, data_type) {
@@ -275,7 +274,7 @@ fn bytes_of(v: &Value, data_type: DataType) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The values of which a row that passes must have one in column `c`.
+/// The values of column `c` that a row that passes can have, if the terms list them.
 pub(super) fn equal_to(terms: &[Expr], c: u16, data_type: DataType) -> Option<Vec<Vec<u8>>> {
     terms.iter().find_map(|term| match term {
         Expr::Compare(CompareOp::Eq, a, b) => {

@@ -1,14 +1,14 @@
-//! B+-tree indexes in order: the first rows of an order, without reading the table.
+//! Orders by a B+-tree index: finds the first rows of an order without reading the whole table.
 //!
 //! ```text
 //!   ORDER BY b LIMIT n, a = 5          prefix │ b     entries, from one end:   (5, 1) page 7 │ (5, 1) page 2 │ (5, 4) page 9 ...
-//!   index on (a, b, c) ─► IndexOrder ─► IndexWalk ─► pages, some at a time, and the bound: no row of another page comes before it
-//!                                                 └─► whoever has n rows that come no later than the bound has the first n
+//!   index on (a, b, c) ─► IndexOrder ─► IndexWalk ─► pages, some at a time, and a bound: no row of another page sorts before it
+//!                                                 └─► n rows that sort no later than the bound are the first n
 //! ```
 //!
-//! Invariant: each row of the index's range lies on a page that was given, or its key comes no earlier than the bound, in the
-//! direction of the walk. An entry without a row costs a page. Keys that were cut are equal to nobody's: the bound is not passed
-//! by a row that might come behind one of an unread page.
+//! Invariant: each row of the index's range is on a page that was given, or its key sorts no earlier than the bound, in the direction
+//! of the walk. An entry without a row costs a page. A key that was truncated is equal to no other key. So no row counts as within
+//! the bound that might sort after a row of an unread page.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -35,18 +35,18 @@ pub struct OrderColumn {
     pub column: u16,
     /// From the greatest value to the least.
     pub descending: bool,
-    /// Where its NULLs come.
+    /// Where its NULLs sort.
     pub nulls: NullsAt,
 }
 
-/// Where NULLs come in an order.
+/// Where NULLs sort in an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NullsAt {
     /// Before all values.
     First,
-    /// Behind all values.
+    /// After all values.
     Last,
-    /// Nowhere: they are not asked for.
+    /// Nowhere: the filter excludes them.
     Nowhere,
 }
 
@@ -55,18 +55,18 @@ pub enum NullsAt {
 pub struct IndexOrder {
     /// The index.
     pub index: String,
-    /// The columns that its order is of, behind those that the filter holds at one value.
+    /// The columns of its order, after those that the filter fixes to one value.
     pub columns: Vec<u16>,
     /// Whether it is read from its end.
     pub backward: bool,
     tree: Tree,
     range: KeyRange,
     prefix_bytes: usize,
-    /// Whether rows with NULLs are not asked for.
+    /// Whether the filter excludes rows with NULLs.
     without_nulls: bool,
 }
 
-/// A row's place in an order: [`IndexOrder::keys`]. The least comes first in the direction of the walk.
+/// A row's place in an order, from [`IndexOrder::keys`]. The least comes first in the direction of the walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderKey {
     bytes: Vec<u8>,
@@ -88,11 +88,11 @@ impl PartialOrd for OrderKey {
 }
 
 impl OrderKey {
-    /// Whether no row on a page that was not given comes before this one.
+    /// Whether no row on a page that was not given sorts before this one.
     pub fn is_within(&self, bound: &OrderBound) -> bool {
         let common = self.bytes.len().min(bound.0.len());
         match self.bytes[..common].cmp(&bound.0[..common]) {
-            // What is equal so far is equal, or has more columns than the order, unless one of the two was cut.
+            // Equal so far means equal, except for further columns of the index, unless one of the two was truncated.
             Ordering::Equal => !self.is_cut && self.bytes.len() <= bound.0.len(),
             Ordering::Less => !self.backward,
             Ordering::Greater => self.backward,
@@ -100,7 +100,7 @@ impl OrderKey {
     }
 }
 
-/// The key of the first entry of which the page was not given.
+/// The key of the first entry whose page was not given.
 #[derive(Clone, Debug)]
 pub struct OrderBound(Vec<u8>);
 
@@ -109,12 +109,12 @@ pub struct OrderBound(Vec<u8>);
 pub struct OrderedPages {
     /// Pages that were not given before.
     pub pages: Vec<PageRange>,
-    /// Where the others begin; `None` when there are none.
+    /// The bound of all other pages; `None` if there are none.
     pub bound: Option<OrderBound>,
 }
 
 impl IndexOrder {
-    /// The places of some rows, of which these are the order's columns; of those that are asked for.
+    /// The places of some rows, given the columns of the order. Rows that the filter excludes because of a NULL have none.
     pub fn keys(&self, columns: &[Column]) -> Vec<OrderKey> {
         let reader = KeyReader::new(columns);
         let room = VALUE_BYTES_MAX - self.prefix_bytes;
@@ -139,8 +139,8 @@ impl IndexOrder {
 }
 
 impl Snapshot {
-    /// A B+-tree index of the table that has the rows which pass `filter` in this order, if there is one. Columns that the
-    /// filter holds at one value may stand before those of the order in the index; in the order they say nothing.
+    /// A B+-tree index that has the rows that pass `filter` in this order, if there is one. Columns that the filter fixes to one value
+    /// may come before those of the order in the index. In the order they have no effect.
     pub fn index_order(&self, t: &Table, filter: Option<&Expr>, order: &[OrderColumn]) -> Option<IndexOrder> {
         let terms = match filter {
             Some(Expr::And(terms)) => &terms[..],
@@ -149,7 +149,7 @@ impl Snapshot {
         };
         let btree = |i: &&IndexDef| i.kind != IndexKind::Page;
         let made = t.indexes().iter().filter(btree).filter_map(|i| self.order_of(t, i, terms, order));
-        // The more columns are held, the fewer entries there are.
+        // The more columns are fixed, the fewer entries there are.
         made.max_by_key(|o| (o.prefix_bytes, std::cmp::Reverse(o.index.clone())))
     }
 
@@ -161,7 +161,7 @@ impl Snapshot {
         order: &[OrderColumn],
     ) -> Option<IndexOrder> {
         let type_of = |c: u16| t.schema().columns[usize::from(c)];
-        // Of floats, 0 is equal to -0, which comes before it.
+        // Floats: 0 is equal to -0, which sorts before it.
         let held = |c: u16| {
             let data_type = type_of(c).data_type;
             let values = match data_type {
@@ -207,7 +207,7 @@ impl Snapshot {
         };
         let range = KeyRange { low: end(low), high: end(high) };
         let columns = order.iter().map(|o| o.column).collect();
-        // Where nothing of the order's columns fits a key, there is no order.
+        // If nothing of the order's columns fits a key, there is no order.
         let fits = prefix_bytes < VALUE_BYTES_MAX;
         let index = index.name.clone();
         fits.then_some(IndexOrder { index, columns, backward, tree, range, prefix_bytes, without_nulls })
@@ -243,7 +243,7 @@ pub struct IndexWalk {
     snapshot: Snapshot,
     order: IndexOrder,
     cursor: Cursor,
-    /// Pages that the reading transaction changed, of which the index knows nothing yet: they come first.
+    /// Pages that the reading transaction changed. The index does not know the changes yet, so these pages come first.
     own: Vec<PageRange>,
     given: BTreeSet<Lpid>,
     /// How many of these the index named.
@@ -258,8 +258,8 @@ impl IndexWalk {
         Ok(())
     }
 
-    /// The pages that the next `entries` entries name, and more entries while they name none that was not given before; at first
-    /// also those that the reading transaction changed. `None` when the index was dropped meanwhile: it tells nothing any more.
+    /// The pages that the next `entries` entries name and that were not given before. If all were, further entries are read. The first
+    /// call also gives the pages that the reading transaction changed. `None` if the index was dropped meanwhile.
     ///
     /// # Errors
     /// When the drive fails.
@@ -304,7 +304,7 @@ impl IndexWalk {
         self.named
     }
 
-    /// Those of some pages that were not given.
+    /// Those of these pages that were not given.
     pub fn others(&self, of: &[PageRange]) -> Vec<PageRange> {
         ranges_of(&of.iter().flat_map(pages_of).filter(|p| !self.given.contains(p)).collect())
     }
@@ -326,7 +326,7 @@ mod tests {
         check(&[1, 6], false, false, true);
         check(&[1, 5], false, true, true);
         check(&[1, 5, 1, 9], false, true, true);
-        // What was cut may be more, or less, than what it looks like.
+        // A truncated key may be greater or less than its bytes.
         check(&[1, 5, 1, 9], true, false, false);
         check(&[1, 5, 1, 9, 2], false, false, false);
         check(&[1, 4, 7], true, true, false);

@@ -1,4 +1,4 @@
-//! Primary keys as bytes that compare as the keys do.
+//! Keys of rows as bytes that compare as the keys do.
 //!
 //! ```text
 //!   integers, dates, floats   big-endian, sign bit flipped (floats in IEEE total order)
@@ -6,7 +6,7 @@
 //!   strings                   0 becomes 0 255; ended by 0 0
 //! ```
 //!
-//! Invariant: two keys are equal, or ordered, as their bytes are. Key columns hold no NULL.
+//! Invariant: two keys compare as their bytes do. Key columns have no NULL.
 
 use std::fmt::Write;
 use std::hash::Hasher;
@@ -195,7 +195,7 @@ fn show_value(t: DataType, v: &Value, s: &mut String) {
 
 /// Year, month and day of a day counted from 1970-01-01, in the proleptic Gregorian calendar.
 fn civil(days: i64) -> (i64, i64, i64) {
-    // Years that begin in March, in eras of 400: the leap day is a year's last.
+    // Count years from March, in eras of 400 years: the leap day is the last of its year.
     let z = days + 719_468;
     let era = z.div_euclid(146_097);
     let day = z.rem_euclid(146_097);

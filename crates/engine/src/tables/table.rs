@@ -40,12 +40,12 @@ impl RowAddress {
         Self((extent_index as u64) << 42 | (page as u64) << 32 | slot as u64)
     }
 
-    /// The address with this number; any number is one, though perhaps of no row.
+    /// The address with this number. Every number is an address, though perhaps of no row.
     pub const fn from_raw(raw: u64) -> Self {
         Self(raw)
     }
 
-    /// Its number: the addresses of a page's rows are consecutive.
+    /// Its number. The addresses of a page's rows are consecutive.
     pub const fn raw(self) -> u64 {
         self.0
     }
@@ -70,7 +70,7 @@ impl RowAddress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TableExtent {
     pub(super) id: ExtentId,
-    /// Pages from the first on that were ever written.
+    /// Pages, from the first on, that were written at some time.
     pub(super) used: u16,
     /// Of those, pages that are mapped.
     pub(super) live: u16,
@@ -91,12 +91,12 @@ pub struct Table {
     pub(super) tail: Option<Lpid>,
     /// Whether entries of the page index may be missing, since its rule was registered after the pages were written.
     pub(super) index_pending: bool,
-    /// Where the catalog keeps it.
+    /// Its descriptor page in the catalog.
     pub(super) descriptor: Lpid,
     pub(super) statistics: OnceLock<TableStatistics>,
 }
 
-/// What the catalog keeps of a table; extents as (number, used, live).
+/// What the catalog keeps of a table. Extents are (number, used, live).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct TableDescriptor {
     pub(super) id: u32,
@@ -216,7 +216,7 @@ impl Table {
         &self.def.name
     }
 
-    /// How it was declared, the default page index filled in.
+    /// Its definition, with the default page index filled in.
     pub fn def(&self) -> &TableDef {
         &self.def
     }
@@ -277,7 +277,7 @@ impl Table {
         self.def.keys().chain(unique.map(|i| (Some(i.name.as_str()), &i.columns[..])))
     }
 
-    /// What the drive keeps of each page.
+    /// The rule of the entry that the drive's page index keeps of each page.
     pub fn index_rule(&self) -> Result<IndexRule, EngineError> {
         Ok(IndexRule::new(self.schema.clone(), self.index_columns())?)
     }

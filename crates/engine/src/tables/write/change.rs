@@ -41,7 +41,7 @@ pub(super) struct TableChange {
 pub(super) struct Load {
     /// Rows that do not fill a page yet.
     pub(super) cutter: Cutter,
-    /// Watches the keys, where there is a primary key.
+    /// Watches the keys, if there is a primary key.
     order: Option<KeyOrder>,
 }
 
@@ -141,7 +141,7 @@ impl TableChange {
         Ok(())
     }
 
-    /// Checks that no two rows of the table will have one key.
+    /// Checks that no two rows of the table will have the same key.
     pub(super) fn check_keys(
         &mut self,
         io: &mut Io<'_>,

@@ -30,8 +30,7 @@ const IN_PLACE_BYTES_MAX: u64 = 64 << 20;
 type Made = (Batch, TableCatalog, IndexChanges);
 
 impl WriteTxn {
-    /// Makes everything durable and visible, or nothing. Conflicts with what others committed since the begin, and keys,
-    /// are checked here.
+    /// Makes all changes durable and visible, or none. Conflicts with commits of others since the begin, and keys, are checked here.
     ///
     /// # Errors
     /// [`EngineError::Conflict`], [`EngineError::DuplicateKey`], [`EngineError::Unique`], [`EngineError::ForeignKey`],
@@ -111,7 +110,7 @@ impl WriteTxn {
         Ok(())
     }
 
-    /// All changes in one batch; `None` when they are too large for one.
+    /// All changes in one batch; `None` if they are too large for one.
     fn in_place(&mut self, changes: &Changes) -> Result<Option<Made>, EngineError> {
         let identity = self.snapshot.storage().store().identity().clone();
         let mut room_bytes = identity.batch_bytes_max.min(IN_PLACE_BYTES_MAX) as i64;
@@ -137,7 +136,7 @@ impl WriteTxn {
         Ok(fits.then_some(made))
     }
 
-    /// All changed pages in fresh extents, written; the batch publishes them.
+    /// Writes all changed pages to fresh extents. The batch publishes them.
     fn moved(&mut self, changes: &mut Changes) -> Result<Made, EngineError> {
         let page_bytes_max = self.snapshot.storage().store().identity().page_bytes_max as usize;
         let mut done = Vec::with_capacity(changes.len());
@@ -157,8 +156,7 @@ impl WriteTxn {
         self.assemble(done)
     }
 
-    /// The final batch and the catalog that it makes, out of each changed table and whether pages of it were written
-    /// before.
+    /// The final batch and the catalog that it makes. `done`: each changed table, and whether pages of it were written before.
     fn assemble(&mut self, done: Vec<(Rewritten, bool)>) -> Result<Made, EngineError> {
         let mut catalog = self.catalog.clone();
         let mut batch = Batch::default();
@@ -172,7 +170,7 @@ impl WriteTxn {
                     format!("it would need {} extents, {EXTENTS_MAX} are allowed", table.extents.len());
                 return Err(EngineError::invalid(table.name(), what));
             }
-            // Pages written before their rule was registered have no index entries yet.
+            // Pages that were written before their rule was registered have no index entries yet.
             table.index_pending |= written_before && self.index_rules.contains_key(&table.id());
             batch.writes.extend(r.writes);
             batch.trims.extend(r.trims);
@@ -183,7 +181,7 @@ impl WriteTxn {
         Ok((batch, catalog, entries))
     }
 
-    /// Adds to a batch what makes the drive's catalog this one, and gives back what it no longer names.
+    /// Adds the pages of this catalog to a batch, and releases the extents that it no longer names.
     fn batch(
         &self,
         catalog: &TableCatalog,

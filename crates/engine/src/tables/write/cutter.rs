@@ -4,8 +4,8 @@
 //!   parts ─► as many rows as should fit (by the bytes a row of the page before) ─► encode ─► too large? fewer
 //! ```
 //!
-//! Row pages are filled to about 8 KB (more for tables with very many columns), column pages to about 1 MB. A single
-//! row that is longer gets a page of its own, up to what the drive allows.
+//! Row pages are filled to about 8 KB (more for tables with very many columns), column pages to about 1 MB. A single row that is longer
+//! gets a page of its own, up to the largest page of the drive.
 
 use std::collections::VecDeque;
 
@@ -17,12 +17,12 @@ use crate::EngineError;
 use crate::tables::definition::Layout;
 use crate::tables::table::Table;
 
-/// A row page's bytes, where the directory leaves room for rows.
+/// Bytes of a row page, unless its directory needs more.
 const ROW_PAGE_BYTES: usize = 8 << 10;
-/// A column page's bytes.
+/// Bytes of a column page.
 const COLUMN_PAGE_BYTES: usize = 1 << 20;
 
-/// What a cut depends on.
+/// What pages are cut to.
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
     table: TableId,
@@ -86,9 +86,9 @@ pub(super) struct Cutter {
     /// Rows of the first part that were cut already.
     front_rows: usize,
     rows: usize,
-    /// Bytes a row of the page cut last; 0 before the first.
+    /// Bytes per row of the last page; 0 before the first.
     row_bytes: f64,
-    /// Cut into about this many rows a page, whatever their bytes.
+    /// Cut pages of about this many rows, whatever their bytes.
     page_rows: Option<usize>,
 }
 
@@ -152,7 +152,7 @@ impl Cutter {
         ((room as f64 * 0.92 / row_bytes.max(0.01)) as usize).max(1)
     }
 
-    /// Cuts one page, the first.
+    /// Cuts the first page.
     ///
     /// # Panics
     /// When there are no rows.

@@ -1,4 +1,4 @@
-//! Tables and indexes that come and go within a transaction.
+//! Tables and indexes that a transaction creates and drops.
 
 use super::WriteTxn;
 use super::foreign::check_unreferenced;
@@ -72,7 +72,7 @@ impl WriteTxn {
         Ok(true)
     }
 
-    /// Drops an index; answers whether it did. The index that the table was created with stays.
+    /// Drops an index; answers whether it did. The page index that the table was created with stays.
     pub fn drop_index(&mut self, name: &str, if_exists: bool) -> Result<bool, EngineError> {
         let has = |t: &Table| t.indexes().iter().any(|i| i.name == name);
         let Some(table) = self.catalog.tables.values().find(|t| has(t)).cloned() else {

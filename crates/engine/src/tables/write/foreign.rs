@@ -1,4 +1,4 @@
-//! FOREIGN KEY: every row of a child names a row of its parent once the transaction is committed.
+//! FOREIGN KEY: once the transaction is committed, every row of a child references a row of its parent.
 //!
 //! ```text
 //!   new or changed child rows ─► their keys ─► among the parent's new rows? ─► in the parent? ─► else: no such row
@@ -38,7 +38,7 @@ struct Foreign<'a> {
     acts: bool,
 }
 
-/// Keys that are looked for, with a row each to show.
+/// Keys that are looked for, each with a row that a message can show.
 #[derive(Default)]
 struct Wanted {
     keys: Map<Vec<u8>, (usize, usize)>,
@@ -77,7 +77,7 @@ impl ForeignKeys<'_> {
         Ok(())
     }
 
-    /// Every row that new rows of the child reference is there.
+    /// Checks that every row that new rows of the child reference is there.
     fn check_children(&self, f: &Foreign<'_>, change: &TableChange) -> Result<(), EngineError> {
         let mut wanted = Wanted::default();
         let check = |wanted: &mut Wanted| -> Result<(), EngineError> {
@@ -110,7 +110,7 @@ impl ForeignKeys<'_> {
         check(&mut wanted)
     }
 
-    /// No row references a row of the parent that is gone. If ON DELETE made the transaction delete or change the children of a row
+    /// Checks that no row references a row of the parent that is gone. If ON DELETE made the transaction delete or change the children of a row
     /// that it deleted, a child that is there now was inserted by another transaction meanwhile: a conflict.
     fn check_parents(&self, f: &Foreign<'_>, change: &TableChange) -> Result<(), EngineError> {
         let (Some(child), Some(_)) = (self.committed(f.child.id()), self.committed(f.parent.id())) else {
@@ -239,7 +239,7 @@ fn looking_for_all(parts: &[Vec<Column>], t: &Table, columns: &[u16]) -> Expr {
     Expr::And(columns.iter().enumerate().map(|(i, &c)| looking_for(parts, i, c, data_type(c))).collect())
 }
 
-/// Whether the foreign keys of a table hold at a snapshot; for the check of a whole database.
+/// Checks the foreign keys of a table at a snapshot, for the check of a whole database.
 pub(crate) fn check_table(snapshot: &Snapshot, t: &Table) -> Result<(), EngineError> {
     let catalog = TableCatalog::of(snapshot);
     for constraint in &t.def().constraints {

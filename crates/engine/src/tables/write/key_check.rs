@@ -1,5 +1,5 @@
-//! PRIMARY KEY and UNIQUE: no two rows of a table have one key once the transaction is committed. A key with a NULL is
-//! none.
+//! PRIMARY KEY and UNIQUE: once the transaction is committed, no two rows of a table have the same key. A key with a NULL does not
+//! count.
 //!
 //! ```text
 //!   few new keys      hash set ─► drive scan of the key columns for just these ─► a row that keeps its key? duplicate
@@ -7,7 +7,7 @@
 //!   all else          hashes of old and new keys, a part of them at a time ─► equal hashes ─► compare the keys
 //! ```
 //!
-//! The table is read at the state that the commit follows; rows that the transaction deleted or gave another key do not count.
+//! The table is read at the state that the commit follows. Rows that the transaction deleted, or gave another key, do not count.
 
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ use crate::tables::table::Table;
 use crate::trees::Snapshot;
 use crate::{EngineError, Set};
 
-/// Most new keys that are kept as such.
+/// Most new keys that are kept in memory as they are.
 const FEW_KEYS_MAX: usize = 1 << 18;
-/// Most values of an IN list that looks for keys; more become bounds.
+/// Most values of an IN list that looks for keys. More values become bounds.
 const LIST_MAX: usize = 1024;
 /// Equal hashes whose keys are compared at a time.
 const SUSPECTS_MAX: usize = 4096;
@@ -40,13 +40,13 @@ pub(super) struct NewKeys<'a> {
     pub(super) base: Option<&'a Table>,
     /// The table as the transaction has it.
     pub(super) table: &'a Table,
-    /// The constraint's name; the primary key has none.
+    /// The name of the constraint. The primary key has none.
     pub(super) constraint: Option<&'a str>,
     pub(super) key: &'a [u16],
     pub(super) edits: &'a Edits,
     /// Key columns of rows in memory.
     pub(super) held: Vec<Vec<Column>>,
-    /// Whether all of `held` came through the load that `order` watched.
+    /// Whether all of `held` came with the load that `order` watched.
     pub(super) held_is_load: bool,
     /// Pages that the load wrote, and their rows.
     pub(super) loaded: Vec<Lpid>,
@@ -55,7 +55,7 @@ pub(super) struct NewKeys<'a> {
 }
 
 impl NewKeys<'_> {
-    /// Finds a key that would come twice.
+    /// Checks that there is no key twice.
     pub(super) fn check(mut self) -> Result<(), EngineError> {
         let held_rows: usize = self.held.iter().map(|part| part[0].rows()).sum();
         if held_rows == 0 && self.loaded.is_empty() {
@@ -77,7 +77,7 @@ impl NewKeys<'_> {
         duplicate(self.table, self.constraint, columns, row)
     }
 
-    /// Whether the load came in order, and above all that the table holds.
+    /// Whether the keys of the load ascend, and are above all keys of the table.
     fn is_above_table(&mut self) -> Result<bool, EngineError> {
         let Some(first) = self.order.as_mut().and_then(|o| o.finish()) else { return Ok(false) };
         let least = key_of(first.data_type(), &first.value(0));
@@ -86,7 +86,7 @@ impl NewKeys<'_> {
         Ok(greatest.is_some_and(|max| least > Some(max)))
     }
 
-    /// The order key that no key's leading column in the table exceeds.
+    /// An order key that no value of the key's first column exceeds in the table.
     fn greatest(&self, base: &Table) -> Result<Option<u64>, EngineError> {
         let leading = usize::from(self.key[0]);
         Ok(self.snapshot.statistics(base)?.keys[leading].map(|(_, max)| max))
@@ -122,7 +122,7 @@ impl NewKeys<'_> {
         })
     }
 
-    /// Every key that there will be.
+    /// Visits every key that there will be.
     fn visit(&self, each: &mut EachKey<'_>) -> Result<(), EngineError> {
         for part in &self.held {
             visit_rows(part, each)?;
@@ -147,7 +147,7 @@ impl NewKeys<'_> {
     }
 }
 
-/// The filter that rows with one of the keys pass, as far as key column `i`, column `c` of the table, says.
+/// A filter that all rows with one of these keys pass, on key column `i`, which is column `c` of the table.
 pub(super) fn looking_for(keys: &[Vec<Column>], i: usize, c: u16, data_type: DataType) -> Expr {
     let mut seen: Set<Vec<u8>> = Set::default();
     let mut list: Vec<Value> = Vec::new();
@@ -181,7 +181,7 @@ pub(super) fn looking_for(keys: &[Vec<Column>], i: usize, c: u16, data_type: Dat
     Expr::And(vec![bound(CompareOp::GtEq, min), bound(CompareOp::LtEq, max)])
 }
 
-/// What is done with a key: columns and row that it is in, and its bytes.
+/// Called for each key, with the columns and the row that it is in, and its bytes.
 pub(super) type EachKey<'a> = dyn FnMut(&[Column], usize, &[u8]) -> Result<(), EngineError> + 'a;
 
 /// Whether a row has a NULL among its key columns.
@@ -189,7 +189,7 @@ pub(super) fn has_null(columns: &[Column], row: usize) -> bool {
     columns.iter().any(|c| c.is_null(row))
 }
 
-/// The keys of some rows, but for those with a NULL.
+/// Visits the keys of some rows, except those with a NULL.
 pub(super) fn visit_rows(columns: &[Column], each: &mut EachKey<'_>) -> Result<(), EngineError> {
     let reader = KeyReader::new(columns);
     let mut key = Vec::new();
@@ -199,7 +199,7 @@ pub(super) fn visit_rows(columns: &[Column], each: &mut EachKey<'_>) -> Result<(
     })
 }
 
-/// The keys of a table's rows, without those that `edits` free, and those with a NULL.
+/// Visits the keys of a table's rows, except those that `edits` free, and those with a NULL.
 pub(super) fn visit_table(
     snapshot: &Snapshot,
     t: &Table,
@@ -232,12 +232,12 @@ pub(super) fn visit_table(
     Ok(())
 }
 
-/// Whether the rows of a table at a snapshot have distinct keys.
+/// Checks that the rows of a table at a snapshot have distinct keys.
 pub(crate) fn check_table(snapshot: &Snapshot, key_check_bytes: usize, t: &Table) -> Result<(), EngineError> {
     t.keys().try_for_each(|(constraint, key)| check_key(snapshot, key_check_bytes, t, constraint, key))
 }
 
-/// Whether no two rows of a table at a snapshot have the same values in the columns `key`.
+/// Checks that no two rows of a table at a snapshot have the same values in the columns `key`.
 pub(super) fn check_key(
     snapshot: &Snapshot,
     key_check_bytes: usize,

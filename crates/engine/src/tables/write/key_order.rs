@@ -1,11 +1,11 @@
-//! Whether a load's keys arrive in an order that proves them distinct, without keeping them.
+//! Proves from their order that the keys of a load are distinct, without keeping them.
 //!
 //! ```text
 //!   leading column   1 1 1 | 2 2 | 5 ...     never falls: only keys of one group can be equal
 //!   second column    3 1 2 | 9 9             a group that is not ascending is sorted when it ends ─► (2, 9) twice
 //! ```
 //!
-//! When the leading column falls, or a group grows beyond its bound, the order proves nothing: the keys are then
+//! If the leading column falls, or a group that does not ascend grows beyond its bound, the order proves nothing. Then the keys are
 //! verified before the commit.
 
 use lode_page::{Column, ops};
@@ -15,7 +15,7 @@ use crate::tables::key::KeyReader;
 /// Most bytes of keys of one group.
 const GROUP_BYTES_MAX: usize = 4 << 20;
 
-/// Where a load's keys stand.
+/// What the order of a load's keys has proved so far.
 #[derive(Clone)]
 pub(super) struct KeyOrder {
     proven: bool,
@@ -23,7 +23,7 @@ pub(super) struct KeyOrder {
     group: Vec<u8>,
     ends: Vec<usize>,
     group_ascends: bool,
-    /// The group lost its first keys, since it was long; it must go on ascending.
+    /// The group was so long that its first keys were dropped. From then on it must ascend.
     group_is_cut: bool,
     leading_bytes: usize,
     key: Vec<u8>,

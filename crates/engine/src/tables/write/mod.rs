@@ -61,7 +61,7 @@ pub struct WriteTxn {
     catalog: TableCatalog,
     changes: BTreeMap<TableId, TableChange>,
     index_rules: BTreeMap<TableId, Option<IndexRule>>,
-    /// Extents handed out to this transaction.
+    /// Extents that this transaction got.
     fresh: Vec<ExtentId>,
     /// What it sees, since its last change.
     current: Option<Snapshot>,
@@ -113,8 +113,8 @@ impl WriteTxn {
     }
 
     /// What the transaction sees: the state at its begin, and its own changes so far. Later changes do not show in it.
-    /// Addresses of rows that were there at the begin are those of [`WriteTxn::snapshot`]; addresses of its own rows
-    /// are good until it inserts more.
+    /// Addresses of rows that were there at the begin are those of [`WriteTxn::snapshot`]. Addresses of its own rows
+    /// are valid until it inserts more.
     ///
     /// # Errors
     /// When rows that it loads cannot be written.
@@ -167,14 +167,14 @@ impl WriteTxn {
         Ok(self.snapshot.with_catalog(shown(self.snapshot.catalog(), state)))
     }
 
-    /// Inserts rows, given as all columns of the table in its order; answers how many. They go to row pages, or as a
-    /// load when there are very many. NOT NULL and lengths are checked here, keys at the commit.
+    /// Inserts rows, given as all columns of the table in its order; answers how many. They go to row pages. Very many rows become a
+    /// load. NOT NULL and lengths are checked here, keys at the commit.
     pub fn insert(&mut self, table: &str, columns: Vec<Column>) -> Result<u64, EngineError> {
         self.add(table, columns, TableChange::insert)
     }
 
-    /// Inserts many rows: column pages (unless the layout is `row`), written as they come to extents that nothing
-    /// names until the commit. May be called again and again.
+    /// Loads many rows. They become column pages (row pages if the layout is `row`), which are written at once to extents that nothing
+    /// names until the commit. A load may take any number of calls.
     pub fn load(&mut self, table: &str, columns: Vec<Column>) -> Result<u64, EngineError> {
         self.add(table, columns, TableChange::load)
     }
@@ -235,7 +235,7 @@ impl WriteTxn {
         Ok(rows.len() as u64)
     }
 
-    /// The table as row addresses mean it, all of `rows` checked to be rows; they are about to be changed.
+    /// The table that row addresses refer to. Checks that all of `rows` are rows, which are about to be changed.
     fn addressed(&mut self, table: &str, rows: &[RowAddress]) -> Result<Table, EngineError> {
         let t = self.catalog.table(table)?.clone();
         let change = self.changes.get(&t.id());

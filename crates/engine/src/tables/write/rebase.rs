@@ -128,7 +128,7 @@ fn conflict(t: &Table, what: &str) -> EngineError {
     EngineError::Conflict { what: format!("table \"{}\": {what}", t.name()) }
 }
 
-/// The way of one table's edits from a snapshot to a later one.
+/// Moves one table's edits from a snapshot to a later one.
 struct Move<'a> {
     base: &'a Snapshot,
     from: &'a Table,
@@ -174,13 +174,13 @@ impl Move<'_> {
         Ok(kept)
     }
 
-    /// Whether a page is another version now than at the snapshot.
+    /// Whether the later snapshot has another version of a page.
     fn is_changed(&self, lpid: Lpid, since: CommitNo) -> bool {
         let pool = self.base.storage().pool();
         self.from.extent_index(lpid.extent()).is_some() && pool.changed_since(lpid, since)
     }
 
-    /// Finds the rows of some edited pages as they are now, and puts their edits there.
+    /// Finds the rows of some edited pages in the later snapshot, and puts their edits there.
     fn look_up(&self, pages: &[(Lpid, Arc<PageEdit>)], kept: &mut Edits) -> Result<(), EngineError> {
         let key = &self.from.def().primary_key;
         let all: Vec<u16> = (0..self.from.schema().columns.len() as u16).collect();
@@ -210,7 +210,7 @@ impl Move<'_> {
         Ok(())
     }
 
-    /// Where the rows are now; those that were found are taken out of `wanted`.
+    /// Where the rows are in the later snapshot. Rows that are found are taken out of `wanted`.
     fn find(
         &self,
         wanted: &mut Map<Vec<u8>, Row>,
@@ -258,7 +258,7 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// An edit, each row of it where `now` says that the row is.
+/// Adds an edit to `kept`, with each row at the place that `now` says.
 fn put(edit: &PageEdit, now: impl Fn(u32) -> Slot, kept: &mut Edits) {
     for &slot in &edit.deleted {
         let (lpid, slot) = now(slot);
@@ -274,7 +274,7 @@ fn put(edit: &PageEdit, now: impl Fn(u32) -> Slot, kept: &mut Edits) {
                 (lpid, slot, i)
             })
             .collect();
-        // Stable: of two new values of one row the later one still comes later.
+        // A stable sort, so that of two new values of one row the later one still comes later.
         order.sort_by_key(|&(lpid, _, _)| lpid);
         for group in order.chunk_by(|a, b| a.0 == b.0) {
             let rows: Vec<u32> = group.iter().map(|g| g.2).collect();

@@ -1,4 +1,4 @@
-//! Pages on their way to fresh extents, which nothing names until the commit.
+//! A stream of pages on their way to fresh extents, which nothing names until the commit.
 //!
 //! ```text
 //!   page ─► staged ─► (a few MB) ─► batch ─► drive          the last ones may travel with the commit
@@ -62,7 +62,7 @@ impl Stream {
         take_page(&mut self.extents, io, table)
     }
 
-    /// Stages a page of [`Stream::next_lpid`], and writes what is staged when it is much.
+    /// Stages a page of [`Stream::next_lpid`]. If much is staged, writes it.
     pub(super) fn put(
         &mut self,
         io: &mut Io<'_>,
@@ -83,7 +83,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Writes what is staged.
+    /// Writes the staged pages.
     pub(super) fn flush(&mut self, store: &Store) -> Result<(), EngineError> {
         if !self.staged.is_empty() {
             self.staged_bytes = 0;
@@ -92,7 +92,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Whether a page is one of the stream.
+    /// Whether a page is in the stream.
     pub(super) fn holds(&self, lpid: Lpid) -> bool {
         self.extents.iter().any(|e| e.id == lpid.extent())
     }

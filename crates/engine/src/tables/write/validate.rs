@@ -1,4 +1,4 @@
-//! What rows must satisfy on their own: types, NOT NULL, lengths.
+//! Checks of single rows: types, NOT NULL, lengths.
 
 use lode_page::{Column, DataType, Value, Values};
 
@@ -43,7 +43,7 @@ fn null_count(c: &Column) -> usize {
     c.rows() - (valid + last) as usize
 }
 
-/// The characters of a value that has more than `max`. Bytes are counted first: they are never fewer.
+/// The length of a value that has more than `max` characters. Bytes, which are at least as many, are counted first.
 fn longer_than(c: &Column, max: usize) -> Option<usize> {
     let chars = |b: &[u8]| b.iter().filter(|&&b| b & 0xc0 != 0x80).count();
     match c.values() {
