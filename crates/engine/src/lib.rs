@@ -1,13 +1,15 @@
-//! The host's storage engine: catalog, tables, loads, changes, buffer pool.
+//! The host's storage engine: trees and tables on a drive, and transactions over both.
 //!
 //! ```text
-//!   Database ── snapshot ─► Snapshot ── scan ─► drive task        (programs run in the drive)
-//!            │                        └ read_columns ─► pool ─► drive
-//!            └ begin_write ─► WriteTxn ── insert, load, update, delete ─► commit: one atomic batch
+//!   Database ─┬─ snapshot ──► Snapshot ── scan ─► drive task, read_columns ─► pool, get ─► frames
+//!             ├─ begin_write ─► WriteTxn ── insert, load, update, delete ─► commit ─┐
+//!             └─ begin ───────► Transaction ── put, delete ─► commit ──────────────┴─► one atomic batch
+//!
+//!   tables/ ──► trees/ ──► storage/ ──► the drive         each part knows only those behind it; `database.rs` assembles them
 //! ```
 //!
-//! Entry points: [`Database::open`], [`Snapshot`], [`WriteTxn`]. The engine knows a drive only as
-//! [`lode_command::Device`]; it reads no clock, draws no randomness and spawns no thread.
+//! Entry points: [`Database::open`], [`Snapshot`], [`WriteTxn`], [`Transaction`]. The engine knows a drive only as
+//! [`lode_command::Device`]. It reads no clock, draws no randomness and spawns no thread.
 
 mod database;
 mod error;

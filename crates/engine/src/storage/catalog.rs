@@ -67,7 +67,7 @@ pub(crate) fn root_lpid() -> Lpid {
 /// When the drive has pages but no catalog, or fails.
 pub(crate) fn prepare(storage: &Storage, listed: &[ExtentInfo], first: &Root) -> Result<(), EngineError> {
     let root = root_lpid();
-    // An extent whose pages nobody can count has some.
+    // If the drive cannot count the pages of an extent, there are some.
     let pages: u64 = listed.iter().map(|e| e.pages_mapped.map_or(1, u64::from)).sum();
     let is_root = |e: &&ExtentInfo| e.extent == root.extent() && e.owner == OwnerId::CATALOG;
     let has_root = listed.iter().find(is_root);

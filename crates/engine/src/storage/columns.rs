@@ -30,7 +30,7 @@ pub(crate) trait PageOwners {
     /// The owner of a page.
     ///
     /// # Errors
-    /// When nobody owns it.
+    /// When it has no owner.
     fn owner_of(&self, lpid: Lpid) -> Result<PageOwner<'_>, EngineError>;
 }
 

@@ -1,4 +1,4 @@
-//! Extents: who gets them from the drive, and what becomes of those that nothing names.
+//! Extents: how they are allocated, and what becomes of those that nothing names.
 //!
 //! ```text
 //!   allocate ─► extent ─┬─ the owner alone says whose it is (trees, redo)
@@ -84,7 +84,7 @@ impl Extents {
         Ok((listed, unpublished.clone()))
     }
 
-    /// Releases the extents that a load left which did not end: nobody knows them.
+    /// Releases extents that nothing names: a load that did not end left them.
     pub(crate) fn release_orphans(
         &self,
         listed: &[ExtentInfo],

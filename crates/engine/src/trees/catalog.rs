@@ -1,8 +1,8 @@
 //! The trees' part of the catalog. The rest of the catalog is carried along unread.
 //!
 //! ```text
-//!   root page ─► section "trees": (number, name, root page) each        all other sections, and what is published with them:
-//!                                                                       whoever lies above trees reads them
+//!   root page ─┬─ section "trees": number, name and root page of each tree
+//!              └─ all other sections, and what the part above trees publishes with them
 //! ```
 
 use std::any::Any;

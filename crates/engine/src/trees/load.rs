@@ -95,7 +95,7 @@ impl TreeLoad {
     /// Appends a key, which comes after all so far, and its value.
     ///
     /// # Errors
-    /// [`EngineError::KeyOrder`], and [`EngineError::EntryTooLong`]: nothing happened, and the load goes on. Others when the
+    /// [`EngineError::KeyOrder`], and [`EngineError::EntryTooLong`]: nothing happened, and the load can go on. Others when the
     /// drive is full or fails, which ends the load.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
         self.check(key, value)?;

@@ -37,6 +37,7 @@ pub(crate) struct Committer {
 }
 
 /// What became of a batch that the committer carried.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct CarriedBatch {
     pub(crate) commit: CommitNo,
     /// The view that the batch asked for.

@@ -69,8 +69,9 @@ impl OpenSights<'_> {
     /// What the snapshots see that are open now.
     ///
     /// To decide whether a version may leave, ask this *after* looking at the version: whether it is dirty, and which version
-    /// follows it. A snapshot is opened by the writer only, after it has marked as written what the snapshot's view has, and
-    /// before it makes the next version. So a list that was read before the look may lack a snapshot that needs the version.
+    /// follows it. Only the writer opens snapshots. A snapshot that needs a version, since its view of the drive does not have it,
+    /// is opened after the version was made, and before the version is written back or followed by the next one. So a list that was
+    /// read before the look may lack such a snapshot.
     pub(super) fn now(&mut self) -> &[Sight] {
         let opened = Some(self.open.opened.load(Ordering::Acquire));
         if self.opened != opened {

@@ -214,7 +214,8 @@ impl Frames {
             self.enter_reader().prefetch_frames(frames.iter().map(|f| f.lpid()));
             for frame in frames {
                 let mut shard = self.newest.lock(frame.lpid().raw());
-                // Whoever finds the new version finds the old ones behind it. Nobody who finds the old one sees the new one yet.
+                // A reader that finds the new version finds the old ones behind it. A reader that finds the old one does not see the new
+                // one yet.
                 shard.replace(frame.clone(), &mut gone, |old| {
                     frame.follow(old, &mut open, is_full);
                     replaced.push(frame.lpid());
@@ -345,7 +346,7 @@ mod tests {
         Body::Value(value::encode(lpid(n), Csn::new(csn), &[7; 1000]))
     }
 
-    /// So many versions of commit 1, which the drive has from its commit 2 on: who has a view before that needs them.
+    /// So many versions of commit 1, which the drive has from its commit 2 on: a snapshot with an older view needs them.
     fn with_needed(count: u64) -> Frames {
         let frames = Frames::new(LIMIT);
         frames.set_view(CommitNo::new(1));
