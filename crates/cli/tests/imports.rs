@@ -101,6 +101,29 @@ fn no_circle_of_imports_has_more_than_three_files() {
     assert!(wrong.is_empty(), "files that import one another in circles:\n{}", wrong.join("\n"));
 }
 
+/// Folders of a crate that lie above one another: each may name those before it, and none after it.
+const LAYERS: [(&str, &[&str]); 1] = [("engine", &["storage", "trees", "tables"])];
+
+#[test]
+fn a_layer_names_only_those_below_it() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of all crates");
+    for (name, layers) in LAYERS {
+        let read = Crate::read(&crates.join(name).join("src"));
+        let layer = |file: &ModulePath| layers.iter().position(|l| file.first().is_some_and(|f| f == l));
+        let edges = edges_of(&read);
+        let between =
+            edges.iter().filter_map(|((from, to), path)| Some((layer(from)?, layer(to)?, from, path)));
+        let between: Vec<_> = between.filter(|(from, to, ..)| from != to).collect();
+        let wrong: Vec<String> = between
+            .iter()
+            .filter(|(from, to, ..)| to > from)
+            .map(|(.., file, path)| format!("{name} {}: {path}", file.join("::")))
+            .collect();
+        assert!(wrong.is_empty(), "files that name a layer above theirs:\n{}", wrong.join("\n"));
+        assert!(between.len() > 50, "only {} imports between the layers of {name}", between.len());
+    }
+}
+
 #[test]
 fn circles_are_found_through_reexports_macros_and_paths_in_code() {
     let circles = circles_of(&sample(&[

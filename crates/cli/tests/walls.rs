@@ -19,7 +19,7 @@ use syn::{Attribute, Fields, Item, Type, Visibility};
 use sources::{Crate, Module, ModulePath, sample};
 
 /// The crates with walls, each with the path of its composition root.
-const CRATES: &[(&str, &[&str])] = &[("firmware", &["core", "Core"])];
+const CRATES: &[(&str, &[&str])] = &[("firmware", &["core", "Core"]), ("engine", &["database", "Parts"])];
 
 /// A type, by its module and its name.
 type Name = (ModulePath, String);
