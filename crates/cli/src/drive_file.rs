@@ -165,7 +165,7 @@ fn refused(path: &Path) -> impl Fn(Error) -> CliError + '_ {
                 ),
             )
         }
-        e => CliError::file(path, e),
+        e => CliError::database(path, e),
     }
 }
 
@@ -194,7 +194,7 @@ pub(crate) fn open_drive(path: &Path) -> CliResult<Drive> {
         let what = "this needs the image of the drive itself";
         return Err(CliError::Usage(format!("{}: {what}", path.display())));
     }
-    Drive::open_file(path, DriveOptions::default()).map_err(|e| CliError::file(path, e))
+    Drive::open_file(path, DriveOptions::default()).map_err(CliError::drive(path))
 }
 
 /// Makes an image of so many bytes, or that of a profile, and keeps it.
@@ -232,11 +232,11 @@ impl Opened {
     /// waits.
     pub(crate) fn end(self, path: &Path, result: CliResult) -> CliResult {
         match result {
-            Err(CliError::Failed(_) | CliError::Usage(_)) if self.whole.is_new() => result,
+            Err(ref e) if e.is_failure() && self.whole.is_new() => result,
             Err(CliError::Interrupted) => result,
-            // Why the command failed is told, rather than what came of that.
-            Err(CliError::Failed(_) | CliError::Usage(_)) => result.and(self.close(path)),
-            Ok(()) | Err(CliError::OutputClosed) => self.close(path).and(result),
+            // The command's own failure is reported, not one that followed from it.
+            Err(ref e) if e.is_failure() => result.and(self.close(path)),
+            _ => self.close(path).and(result),
         }
     }
 

@@ -1,9 +1,11 @@
 //! How a command ends: quietly, or with one line on standard error and an exit status.
 
+use std::fmt::Display;
 use std::io;
 use std::path::Path;
 
 use lode_bench::BenchError;
+use lode_command::CommandError;
 use lode_engine::EngineError;
 use lode_firmware::FirmwareError;
 use lode_sql::SqlError;
@@ -13,11 +15,13 @@ use lode_sql::SqlError;
 pub(crate) enum CliError {
     /// It failed; the text says why.
     Failed(String),
+    /// A statement failed.
+    Sql(SqlError),
     /// Its command line makes no sense.
     Usage(String),
     /// A signal stopped it.
     Interrupted,
-    /// Whoever read its output went away: no error.
+    /// The reader of its output went away: no error.
     OutputClosed,
 }
 
@@ -25,17 +29,42 @@ pub(crate) enum CliError {
 pub(crate) type CliResult<T = ()> = Result<T, CliError>;
 
 impl CliError {
-    /// A failure to do with a file.
-    pub(crate) fn file(path: &Path, error: impl std::fmt::Display) -> Self {
-        let (path, text) = (path.display().to_string(), error.to_string());
-        // Some errors name their file already.
-        if text.contains(&path) { Self::Failed(text) } else { Self::Failed(format!("{path}: {text}")) }
+    /// A failure to do with a file, which the error does not name.
+    pub(crate) fn file(path: &Path, error: impl Display) -> Self {
+        Self::Failed(format!("{}: {error}", path.display()))
+    }
+
+    /// A failure of the database at `path`: an image, or the address of a drive that is served.
+    pub(crate) fn database(path: &Path, error: impl Into<lode::Error>) -> Self {
+        match error.into() {
+            // The medium's own words, which begin with its file.
+            lode::Error::Engine(EngineError::Drive(
+                e @ (CommandError::Medium(_) | CommandError::MediumFull(_) | CommandError::ReadOnly(_)),
+            )) if lode::drive::address(path).is_none() => Self::Failed(e.to_string()),
+            e if e.names_the_database() => Self::Failed(e.to_string()),
+            e => Self::file(path, e),
+        }
+    }
+
+    /// A failure of the drive in the image at `path`.
+    pub(crate) fn drive(path: &Path) -> impl FnOnce(FirmwareError) -> Self + '_ {
+        move |e| Self::Failed(lode::Error::file(path)(e).to_string())
+    }
+
+    /// Whether something failed, rather than was interrupted, or had nobody to write to.
+    pub(crate) fn is_failure(&self) -> bool {
+        matches!(self, Self::Failed(_) | Self::Sql(_) | Self::Usage(_))
     }
 
     /// The line for standard error, if there is one to write.
     pub(crate) fn message(&self) -> Option<String> {
+        let statement;
         let text = match self {
             Self::Failed(text) | Self::Usage(text) => text,
+            Self::Sql(e) => {
+                statement = e.to_string();
+                &statement
+            }
             Self::Interrupted => "interrupted",
             Self::OutputClosed => return None,
         };
@@ -45,7 +74,7 @@ impl CliError {
     /// The exit status.
     pub(crate) fn status(&self) -> i32 {
         match self {
-            Self::Failed(_) => 1,
+            Self::Failed(_) | Self::Sql(_) => 1,
             Self::Usage(_) => 2,
             Self::Interrupted => 128 + crate::interrupt::signal().unwrap_or(signal_hook::consts::SIGINT),
             Self::OutputClosed => 0,
@@ -55,7 +84,7 @@ impl CliError {
 
 impl From<SqlError> for CliError {
     fn from(e: SqlError) -> Self {
-        Self::Failed(e.to_string())
+        Self::Sql(e)
     }
 }
 
@@ -67,12 +96,6 @@ impl From<EngineError> for CliError {
 
 impl From<lode::Error> for CliError {
     fn from(e: lode::Error) -> Self {
-        Self::Failed(e.to_string())
-    }
-}
-
-impl From<FirmwareError> for CliError {
-    fn from(e: FirmwareError) -> Self {
         Self::Failed(e.to_string())
     }
 }
@@ -101,13 +124,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_database_is_named_once() {
+        let path = Path::new("a.lode");
+        let check = |e: CliError, expected: &str| assert_eq!(e.message().as_deref(), Some(expected));
+        check(
+            CliError::database(path, EngineError::SnapshotTooOld),
+            "a.lode: snapshot too old: the drive closed its view",
+        );
+        let full = CommandError::MediumFull("a.lode: cannot write data: no space".into());
+        check(
+            CliError::database(path, EngineError::Drive(full.clone())),
+            "a.lode: cannot write data: no space",
+        );
+        check(CliError::drive(path)(FirmwareError::Refused(full)), "a.lode: cannot write data: no space");
+        let no_checkpoint = FirmwareError::NoCheckpoint { path: path.into() };
+        check(CliError::drive(path)(no_checkpoint), "a.lode: the image has no checkpoint record, but data");
+        let spares = FirmwareError::NoSpares { retired: 3, spares: 2 };
+        check(CliError::drive(path)(spares), "a.lode: 3 EBLOCKs failed, and there are 2 spares");
+    }
+
+    #[test]
     fn a_message_is_one_line() {
         let e = CliError::file(Path::new("a.lode"), "first\n  second");
         assert_eq!(e.message().as_deref(), Some("a.lode: first second"));
-        assert_eq!(
-            CliError::file(Path::new("a.lode"), "a.lode is empty").message().as_deref(),
-            Some("a.lode is empty")
-        );
         assert_eq!((e.status(), CliError::Usage(String::new()).status()), (1, 2));
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lode_sql::{Session, SqlError};
+use lode_sql::Session;
 
 use crate::error::{CliError, CliResult};
 use crate::interrupt;
@@ -49,12 +49,16 @@ impl Runner<'_> {
         let (session, format) = (Arc::clone(self.session), self.format);
         let text = text.to_string();
         interrupt::until_signal(async move {
-            for result in session.execute(&text).await.map_err(|e| further_down(e, line - 1))? {
+            for result in session.execute(&text).await? {
                 output::write(result, format).await?;
             }
             Ok(())
         })
-        .await?;
+        .await
+        .map_err(|e| match e {
+            CliError::Sql(e) => CliError::Sql(e.moved_down(line as u64 - 1)),
+            e => e,
+        })?;
         (self.done)();
         if self.timing {
             let modelled = self.session.last_modelled();
@@ -93,31 +97,17 @@ impl Runner<'_> {
     async fn run_at(&mut self, source: &Path, text: &str, line: usize) -> CliResult {
         let blank_lines = text.chars().take_while(|c| c.is_whitespace()).filter(|c| *c == '\n').count();
         self.run_one(text, line).await.map_err(|e| match e {
-            CliError::Failed(m) if m.contains("line ") => CliError::file(source, m),
-            CliError::Failed(m) => {
-                CliError::file(source, format!("statement at line {}: {m}", line + blank_lines))
+            CliError::Sql(e) if e.line().is_some() => CliError::file(source, e),
+            CliError::Sql(e) => {
+                CliError::file(source, format!("statement at line {}: {e}", line + blank_lines))
             }
             other => other,
         })
     }
 }
 
-/// The same error, its place counted from the start of the source, `lines` above the statement's text.
-fn further_down(e: SqlError, lines: usize) -> SqlError {
-    let lines = lines as u64;
-    match e {
-        SqlError::Syntax { line, column, message } => {
-            SqlError::Syntax { line: line + lines, column, message }
-        }
-        SqlError::Query { state, place: Some((line, column)), message } => {
-            SqlError::Query { state, place: Some((line + lines, column)), message }
-        }
-        e => e,
-    }
-}
-
-/// Reads up to the end of a line or to a `;`, whichever comes first: whoever writes to a pipe may wait for an answer
-/// before the line ends.
+/// Reads up to the end of a line or to a `;`, whichever comes first. The writer of a pipe may wait for an answer before
+/// the line ends.
 fn read_part(input: &mut impl BufRead, bytes: &mut Vec<u8>) -> io::Result<()> {
     loop {
         let buffer = match input.fill_buf() {

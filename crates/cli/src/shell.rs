@@ -68,7 +68,7 @@ pub(crate) fn run(path: &Path, opened: &mut Opened, resources: Resources, format
         };
         match result {
             Ok(()) => {}
-            Err(e @ (CliError::Failed(_) | CliError::Interrupted)) => {
+            Err(e @ (CliError::Failed(_) | CliError::Sql(_) | CliError::Interrupted)) => {
                 // The terminal may be gone; the next readline will say so.
                 let _ = writeln!(std::io::stderr(), "lode: {}", e.message().unwrap_or_default());
             }

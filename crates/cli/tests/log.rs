@@ -17,10 +17,13 @@ fn openings_statements_and_groups_are_told_with_their_times() {
     let file = dir.file("a.lode");
     let out = lode().args(["--log", "debug", "sql", &file, "-c", "CREATE TABLE t (a INT)"]).output().unwrap();
     let told = String::from_utf8(out.stderr).unwrap();
-    for words in ["open: lode_engine", "statement{sql=CREATE TABLE t (a INT)}", "group{actions=", "time.busy="] {
+    for words in
+        ["open: lode_engine", "statement{sql=CREATE TABLE t (a INT)}", "group{actions=", "time.busy="]
+    {
         assert!(told.contains(words), "{words} in {told}");
     }
-    let out = lode().env("LODE_LOG", "lode_firmware=info").args(["sql", &file, "-c", "SELECT 1"]).output().unwrap();
+    let out =
+        lode().env("LODE_LOG", "lode_firmware=info").args(["sql", &file, "-c", "SELECT 1"]).output().unwrap();
     let told = String::from_utf8(out.stderr).unwrap();
     assert!(told.contains("recovery{image=") && !told.contains("statement{"), "{told}");
 }

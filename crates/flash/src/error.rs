@@ -173,6 +173,32 @@ pub enum FlashError {
 }
 
 impl FlashError {
+    /// The image, which the message names too; none for errors that name a place within one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::NotFound { path }
+            | Self::Exists { path }
+            | Self::NotAFile { path }
+            | Self::NoPermission { path }
+            | Self::Busy { path }
+            | Self::Empty { path }
+            | Self::Foreign { path }
+            | Self::Truncated { path, .. }
+            | Self::CorruptSuperblock { path, .. }
+            | Self::NewerVersion { path, .. }
+            | Self::OlderVersion { path, .. }
+            | Self::UnknownFeatures { path, .. }
+            | Self::Io { path, .. }
+            | Self::Poisoned { path, .. } => Some(path),
+            Self::ChecksumMismatch { .. }
+            | Self::WrongGeneration { .. }
+            | Self::ProgramFailed { .. }
+            | Self::EraseFailed { .. }
+            | Self::ReadFailed { .. }
+            | Self::BadAddress { .. } => None,
+        }
+    }
+
     /// Whether the file system, or the user's share of it, is full.
     pub fn is_no_space(&self) -> bool {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};

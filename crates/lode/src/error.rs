@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use lode_base::Geometry;
+use lode_command::CommandError;
 use lode_engine::EngineError;
 use lode_firmware::FirmwareError;
 
@@ -66,15 +67,44 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn file(path: &Path) -> impl FnOnce(FirmwareError) -> Self + '_ {
+    /// An error of the drive in the image at `path`.
+    pub fn file(path: &Path) -> impl FnOnce(FirmwareError) -> Self + '_ {
         move |source| Self::File { path: path.into(), source }
+    }
+
+    /// Whether the message says which database failed.
+    pub fn names_the_database(&self) -> bool {
+        match self {
+            Self::File { .. }
+            | Self::Served { .. }
+            | Self::NotAFile { .. }
+            | Self::ModelledElsewhere { .. }
+            | Self::Units { .. } => true,
+            Self::Engine(_) | Self::Thread(_) | Self::Capacity(_) => false,
+        }
     }
 }
 
-/// The file once: some errors name it themselves.
+/// A message that names the file once.
 fn of_file(path: &Path, source: &FirmwareError) -> String {
-    let (path, text) = (path.display().to_string(), source.to_string());
-    if text.contains(&path) { text } else { format!("{path}: {text}") }
+    let names_the_file = match source {
+        FirmwareError::Flash(e) => e.path().is_some(),
+        FirmwareError::Damaged { .. }
+        | FirmwareError::NewerVersion { .. }
+        | FirmwareError::NoCheckpoint { .. }
+        | FirmwareError::Full { .. }
+        | FirmwareError::LogDead { .. } => true,
+        // The medium's own words, which begin with its file.
+        FirmwareError::Refused(
+            CommandError::Medium(_) | CommandError::MediumFull(_) | CommandError::ReadOnly(_),
+        )
+        | FirmwareError::ReadOnly(_) => true,
+        FirmwareError::Geometry(_)
+        | FirmwareError::TooSmall { .. }
+        | FirmwareError::NoSpares { .. }
+        | FirmwareError::Refused(_) => false,
+    };
+    if names_the_file { source.to_string() } else { format!("{}: {source}", path.display()) }
 }
 
 /// A geometry in a few words.

@@ -1,4 +1,4 @@
-//! Constraints of CREATE TABLE: from what the statement says to the engine's definitions, and back.
+//! Constraints of CREATE TABLE: from the statement to the engine's definitions, and back.
 //!
 //! ```text
 //!   column ... PRIMARY KEY | UNIQUE | CHECK (e) | REFERENCES t [(c)]  ─┐
@@ -37,7 +37,7 @@ impl Declared {
     }
 }
 
-/// A constraint of the table, but for its primary key.
+/// A constraint of the table other than its primary key.
 pub(crate) fn of_table(constraint: &TableConstraint) -> Result<Declared, SqlError> {
     match constraint {
         TableConstraint::Unique(u) => {
@@ -96,7 +96,8 @@ pub(crate) fn foreign_key(f: &ForeignKeyConstraint, columns: Vec<String>) -> Res
     Ok(Declared { name: name(&f.name), what: What::Foreign { columns, parent, parent_columns, on_delete } })
 }
 
-/// When a constraint is checked is not told apart: all are at the commit, but for CHECK.
+/// Refuses NOT ENFORCED. DEFERRABLE and the like are accepted: every constraint but CHECK is checked at the commit
+/// anyway.
 fn enforced(c: &Option<ConstraintCharacteristics>) -> Result<(), SqlError> {
     match c {
         Some(c) if c.enforced == Some(false) => {

@@ -105,7 +105,7 @@ pub(crate) fn run(args: Args) -> CliResult {
 fn format(path: &Path, capacity: u64, modelled: &Modelled) -> CliResult {
     let drive = drive_file::format(path, capacity, modelled.profile()?.as_ref())?;
     let info = drive.info();
-    drive.close().map_err(|e| CliError::file(path, e))?;
+    drive.close().map_err(CliError::drive(path))?;
     println_quietly(&format!(
         "{}: an empty drive of {}; {} fit",
         path.display(),
@@ -115,7 +115,7 @@ fn format(path: &Path, capacity: u64, modelled: &Modelled) -> CliResult {
 }
 
 fn open_database(path: &Path, device: Arc<dyn Device>) -> CliResult<Database> {
-    Database::open(device, DatabaseOptions::default()).map_err(|e| CliError::file(path, e))
+    Database::open(device, DatabaseOptions::default()).map_err(|e| CliError::database(path, e))
 }
 
 fn info(path: &Path) -> CliResult {
@@ -136,7 +136,7 @@ fn info(path: &Path) -> CliResult {
 fn close(path: &Path, drive: lode_firmware::Drive) -> CliResult {
     match drive.info().read_only {
         Some(_) => Ok(()),
-        None => drive.close().map_err(|e| CliError::file(path, e)),
+        None => drive.close().map_err(CliError::drive(path)),
     }
 }
 
@@ -154,7 +154,7 @@ fn tell(path: &Path, lines: &[String], what: [&str; 2]) -> CliResult {
 
 fn scrub(path: &Path) -> CliResult {
     let drive = drive_file::open_drive(path)?;
-    let report = drive.scrub().map_err(|e| CliError::file(path, e))?;
+    let report = drive.scrub().map_err(CliError::drive(path))?;
     tell(path, &report.lost, ["structure or page is lost", "structures or pages are lost"])?;
     close(path, drive)?;
     println_quietly(&format!(

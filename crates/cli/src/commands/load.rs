@@ -125,7 +125,8 @@ pub(crate) fn run(args: Args) -> CliResult {
             with_drive(&to, |opened| {
                 let loaded =
                     tpch(opened, scale, layout, to.resources(), Show::Tables).map_err(|e| match e {
-                        CliError::Failed(what) => CliError::file(&to.drive, what),
+                        CliError::Failed(e) => CliError::file(&to.drive, e),
+                        CliError::Sql(e) => CliError::file(&to.drive, e),
                         e => e,
                     })?;
                 println_quietly(&format!(

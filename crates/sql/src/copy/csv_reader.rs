@@ -11,7 +11,7 @@ use std::io::BufRead;
 
 use super::format::CsvFormat;
 
-/// Bytes that one record may have: beyond it, a quote was most likely left open.
+/// Most bytes of one record. A longer one most likely has a quote that is never closed.
 const RECORD_BYTES_MAX: usize = 64 << 20;
 
 /// Why a CSV file cannot be split.
@@ -63,7 +63,7 @@ enum State {
     FieldStart,
     Unquoted,
     Quoted,
-    /// Behind a quote within a quoted field: its end, or the first of two that mean one.
+    /// Behind a quote within a quoted field. The quote ends the field, or is the first of two that stand for one.
     QuoteInQuoted,
 }
 
@@ -83,7 +83,7 @@ impl<R: BufRead> CsvReader<R> {
     }
 
     /// Reads up to `rows_max` records of `fields` fields each into `records`; none at the end of the file. Empty
-    /// lines are passed over, except where a record has one field: there they are that field.
+    /// lines are skipped, unless a record has one field: then an empty line is an empty field.
     pub(super) fn read(
         &mut self,
         fields: usize,
@@ -183,7 +183,7 @@ impl<R: BufRead> CsvReader<R> {
         Ok(())
     }
 
-    /// The file ends: maybe within a record whose last line has no line break.
+    /// Ends the file, whose last record may have no line break.
     fn finish(
         &mut self,
         fields: usize,
@@ -217,7 +217,7 @@ impl<R: BufRead> CsvReader<R> {
     }
 }
 
-/// Where the field that is being read begins.
+/// Where the field under way begins.
 fn field_start(records: &Records) -> usize {
     records.ends.last().copied().unwrap_or(0)
 }

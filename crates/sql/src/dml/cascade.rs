@@ -1,4 +1,4 @@
-//! `ON DELETE CASCADE` and `ON DELETE SET NULL`: what becomes of rows that reference rows which a statement deleted.
+//! `ON DELETE CASCADE` and `ON DELETE SET NULL`: changes rows that reference rows which a statement deleted.
 //!
 //! ```text
 //!   rows gone, by what others may reference ─► for each foreign key on them that acts:
@@ -6,10 +6,10 @@
 //!                                           └─ SET NULL ─► the key's columns are NULL; CHECKs are asked
 //! ```
 //!
-//! Each step sees what the steps before did, so that tables that reference themselves, or each other, come to an end: a row is
-//! deleted once. What references a row without an action must be gone by the commit. So must what someone else commits meanwhile;
-//! that is a conflict, and the statement runs again.
-//! Source: SQL:2016, part 2, 4.19.3; PostgreSQL's documentation, 5.5.5.
+//! Each step sees what the steps before it did. So a row is deleted once, and a cycle of tables that reference each
+//! other ends. At the commit, no row may be left that references a deleted one without an action. If another
+//! transaction commits such a row meanwhile, that is a conflict, and the statement runs again. Source: SQL:2016, part
+//! 2, 4.19.3; PostgreSQL's documentation, 5.5.5.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -32,11 +32,11 @@ use crate::{Session, SqlError};
 /// Rows that a statement deleted from a table.
 pub(super) struct Gone {
     table: String,
-    /// What foreign keys that act reference, and the values of it.
+    /// The columns that acting foreign keys reference, and their values in the deleted rows.
     values: BTreeMap<u16, ArrayRef>,
 }
 
-/// A foreign key that acts when rows of its parent are deleted.
+/// A foreign key with an action (CASCADE or SET NULL) for rows of its parent that are deleted.
 struct Acting {
     child: String,
     columns: Vec<u16>,
@@ -45,13 +45,13 @@ struct Acting {
 }
 
 impl Gone {
-    /// Of a batch of row identities and these columns.
+    /// From a batch of row identities, followed by these columns.
     pub(super) fn of(table: &str, columns: Vec<u16>, batch: &RecordBatch) -> Self {
         let values = columns.into_iter().zip(batch.columns()[1..].iter().cloned()).collect();
         Self { table: table.into(), values }
     }
 
-    /// The rows of `child` that reference them: those of its query whose first columns have the values of one.
+    /// The rows of the child that reference them: `rows`, semi-joined on its first columns.
     fn matching(&self, rows: LogicalPlan, of: &Acting) -> Result<LogicalPlan, SqlError> {
         let values: Vec<ArrayRef> = of.parent_columns.iter().map(|c| self.values[c].clone()).collect();
         let name = |i: usize| format!("__lode_gone_{i}");
@@ -68,7 +68,7 @@ impl Gone {
     }
 }
 
-/// The foreign keys on a table that act.
+/// The foreign keys to a table that have an action.
 fn acting(snapshot: &Snapshot, parent: &str) -> Vec<Acting> {
     let of = |t: &Arc<Table>| {
         let acts = |rule: &Rule| match rule {
@@ -85,19 +85,19 @@ fn acting(snapshot: &Snapshot, parent: &str) -> Vec<Acting> {
     snapshot.tables().flat_map(of).collect()
 }
 
-/// The columns of a table that foreign keys which act reference.
+/// The columns of a table that foreign keys with an action reference.
 pub(super) fn referenced(snapshot: &Snapshot, table: &Table) -> Vec<u16> {
     let columns: BTreeSet<u16> =
         acting(snapshot, table.name()).into_iter().flat_map(|a| a.parent_columns).collect();
     columns.into_iter().collect()
 }
 
-/// Another table of which a foreign key on this one acts.
+/// Another table with a foreign key to this one that has an action.
 pub(super) fn acts_for_other(snapshot: &Snapshot, table: &str) -> Option<String> {
     acting(snapshot, table).into_iter().map(|a| a.child).find(|child| child != table)
 }
 
-/// Does what foreign keys say of rows that reference those which are gone, and so on.
+/// Carries out the actions of all foreign keys to deleted rows, until no more rows are deleted.
 pub(super) async fn follow(session: &Session, mut work: Work, gone: Gone) -> Result<Work, SqlError> {
     let mut all = VecDeque::from([gone]);
     while let Some(gone) = all.pop_front() {
@@ -115,14 +115,14 @@ pub(super) async fn follow(session: &Session, mut work: Work, gone: Gone) -> Res
     Ok(work)
 }
 
-/// Does what one foreign key says; answers the rows that are gone by it.
+/// Carries out the action of one foreign key. Returns the rows that it deleted.
 async fn act(
     session: &Session,
     work: Work,
     gone: &Gone,
     of: &Acting,
 ) -> Result<(Work, Option<Gone>), SqlError> {
-    // What was deleted so far is not seen any more.
+    // The query must not see rows that were deleted so far.
     let (mut work, snapshot) = work.snapshot().await?;
     let child = find_table(&snapshot, &of.child)?;
     let state = session.state_at(snapshot.clone(), Some(child.clone()));

@@ -83,6 +83,11 @@ impl<'a> Report<'a> {
         self.wrong.len()
     }
 
+    /// The errors whose SQLSTATE is not PostgreSQL's.
+    pub(crate) fn other_state(&self) -> usize {
+        self.total.other_state
+    }
+
     /// The first wrong answers.
     pub(crate) fn wrong_head(&self, count: usize) -> String {
         self.wrong.iter().take(count).map(|(case, outcome)| entry("WRONG", case, outcome)).collect()

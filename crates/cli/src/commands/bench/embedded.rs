@@ -105,7 +105,7 @@ impl Embedded {
             false => AnyDrive::Local(format_with(&path, CAPACITY_BYTES, memory.drive)?),
         };
         let options = DatabaseOptions { now: Some(Instant::now), ..memory.database };
-        let database = Database::open(drive.device(), options).map_err(|e| CliError::file(&path, e))?;
+        let database = Database::open(drive.device(), options).map_err(|e| CliError::database(&path, e))?;
         Ok(Self { drive, store: LodeStore(database), path, dir })
     }
 

@@ -68,11 +68,11 @@ pub(super) fn run(args: &Args) -> CliResult {
     }
     server.stop();
     if let Some(worker) = worker {
-        worker.finish().map_err(|e| CliError::file(path, e))?;
+        worker.finish().map_err(|e| CliError::database(path, e))?;
     }
     match drive.info().read_only {
         Some(_) => Ok(()),
-        None => drive.close().map_err(|e| CliError::file(path, e)),
+        None => drive.close().map_err(CliError::drive(path)),
     }
 }
 
