@@ -15,9 +15,10 @@ use lode_engine::TableDef;
 
 use super::load::conform;
 use super::{Change, Checks, check_assignable, load};
+use crate::error::state;
 use crate::options::LodeOptions;
 use crate::session::{plan, start};
-use crate::statement::{StatementResult, table_name};
+use crate::statement::{StatementResult, column_count, table_name};
 use crate::threads::blocking;
 use crate::transaction::Work;
 use crate::{Session, SqlError};
@@ -32,6 +33,7 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
     };
     let name = table_name(name)?;
     let Change { mut work, snapshot, table } = Change::begin(session, &name).await?;
+    check_count(statement, table.def())?;
     let state = session.state_at(snapshot, None);
     let plan = plan(&state, Parsed::Statement(Box::new(Sql::Insert(statement.clone())))).await?;
     let LogicalPlan::Dml(DmlStatement { op: WriteOp::Insert(InsertOp::Append), input, .. }) = plan else {
@@ -64,6 +66,24 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
         Ok(StatementResult::Count { verb: "INSERT", rows })
     })
     .await
+}
+
+/// The source has as many columns as the INSERT names, or the table has.
+fn check_count(statement: &Insert, table: &TableDef) -> Result<(), SqlError> {
+    let targets = match statement.columns.len() {
+        0 => table.columns.len(),
+        named => named,
+    };
+    let message = match statement.source.as_deref().and_then(column_count) {
+        Some(n) if n > targets => {
+            format!("INSERT has more expressions than target columns: {n} and {targets}")
+        }
+        Some(n) if n < targets => {
+            format!("INSERT has more target columns than expressions: {targets} and {n}")
+        }
+        _ => return Ok(()),
+    };
+    Err(SqlError::failed(state::SYNTAX_ERROR, message))
 }
 
 async fn finish(work: Work, rows: u64) -> Result<StatementResult, SqlError> {

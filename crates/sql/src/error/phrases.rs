@@ -75,6 +75,11 @@ const PHRASES: &[Phrase] = &[
         example: "SELECT * FROM t UNION SELECT a FROM t",
     },
     Phrase {
+        text: "Column count doesn't match insert query",
+        state: state::SYNTAX_ERROR,
+        example: "INSERT INTO t (a) SELECT * FROM t",
+    },
+    Phrase {
         text: "The subquery should only return one column",
         state: state::SYNTAX_ERROR,
         example: "SELECT (SELECT * FROM t)",

@@ -19,3 +19,4 @@ pub use parse::Statement;
 pub(crate) use parse::{fold, table_name};
 pub(crate) use prepare::prepare;
 pub use result::StatementResult;
+pub(crate) use shape::column_count;

@@ -43,7 +43,7 @@ impl Visitor for Shape {
         if let Some(order_by) = &query.order_by
             && let OrderByKind::Expressions(by) = &order_by.kind
         {
-            let columns = column_count(&query.body);
+            let columns = column_count(query);
             by.iter().try_for_each(|e| position(&e.expr, columns, "ORDER BY"))?;
         }
         match &query.limit_clause {
@@ -69,12 +69,12 @@ impl Visitor for Shape {
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> Flow {
         match expr {
-            Expr::Subquery(query) if column_count(&query.body).is_some_and(|n| n != 1) => {
+            Expr::Subquery(query) if column_count(query).is_some_and(|n| n != 1) => {
                 wrong(state::SYNTAX_ERROR, "subquery must return only one column")
             }
             Expr::InSubquery { expr, subquery, .. }
                 if !matches!(expr.as_ref(), Expr::Tuple(_))
-                    && column_count(&subquery.body).is_some_and(|n| n != 1) =>
+                    && column_count(subquery).is_some_and(|n| n != 1) =>
             {
                 wrong(state::SYNTAX_ERROR, "subquery has too many columns")
             }
@@ -109,12 +109,16 @@ fn wrong(state: &'static str, message: impl AsRef<str>) -> Flow {
     Flow::Break(SqlError::failed(state, message))
 }
 
-/// The columns of a query, where no `*` stands for any number of them.
-fn column_count(body: &SetExpr) -> Option<usize> {
+/// The number of a query's columns; `None` if a `*` stands for some of them.
+pub(crate) fn column_count(query: &Query) -> Option<usize> {
+    body_count(&query.body)
+}
+
+fn body_count(body: &SetExpr) -> Option<usize> {
     match body {
         SetExpr::Select(select) => select_count(select),
-        SetExpr::Query(query) => column_count(&query.body),
-        SetExpr::SetOperation { left, .. } => column_count(left),
+        SetExpr::Query(query) => column_count(query),
+        SetExpr::SetOperation { left, .. } => body_count(left),
         SetExpr::Values(values) => values.rows.first().map(|row| row.content.len()),
         _ => None,
     }
@@ -132,7 +136,7 @@ fn set_operations(body: &SetExpr) -> Flow {
         SetExpr::SetOperation { left, right, op, .. } => {
             set_operations(left)?;
             set_operations(right)?;
-            match (column_count(left), column_count(right)) {
+            match (body_count(left), body_count(right)) {
                 (Some(l), Some(r)) if l != r => {
                     let message =
                         format!("each {op} query must have the same number of columns: {l} and {r}");
