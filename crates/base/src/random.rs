@@ -1,18 +1,18 @@
-//! Numbers that only a seed decides. Not for secrets.
+//! Pseudorandom numbers from a seed. Not for secrets.
 //!
 //! Source: SplitMix64; Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
 
 /// The step from one seed to the next.
 pub const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// One of 2^64 numbers for each `n`, well mixed.
+/// A well mixed number for each `n`. The function is a bijection.
 pub const fn mix(n: u64) -> u64 {
     let n = (n ^ (n >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let n = (n ^ (n >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     n ^ (n >> 31)
 }
 
-/// A row of numbers, from a seed.
+/// A sequence of pseudorandom numbers from a seed.
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
 
@@ -28,7 +28,7 @@ impl Random {
         self.next() % n
     }
 
-    /// Bytes that differ from those of another draw.
+    /// Bytes that differ from those of the next call.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         let seed = self.next();
         (0..len).map(|i| (seed.rotate_left(i as u32 % 61) as u8) ^ (i as u8)).collect()

@@ -1,12 +1,12 @@
-//! An index kind of one's own: of each column, 64 bits that say which values a page can have.
+//! An index kind of your own: for each column, 64 bits that tell which values a page can have.
 //!
 //! ```text
 //!   value ─► hash ─► one of 64 bits      part of an entry: | a column: bits 8 | ...
 //!   c = 15 ─► its bit is not set ─► No   the range 10..30 says Maybe
 //! ```
 //!
-//! `docs/extending.md` explains each step. In the tree the kind is a file of `crates/program/src/index/` and a line in
-//! `KINDS`; then rules that name it are read back from the medium too.
+//! `docs/extending.md` explains each step. To make it part of Lode, put the kind into a file of
+//! `crates/program/src/index/` and add a line to `KINDS`. Rules that name it can then be read back from the medium.
 
 use std::convert::Infallible;
 
@@ -19,7 +19,7 @@ use lode_program::{ColumnSource, CompareOp, Expr, IndexRule, Program, Verdict};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Members;
 
-/// Longer lists are not looked up: so many values set most of the bits anyway.
+/// Longer lists are not looked up, since so many values need most of the bits anyway.
 const POINTS_MAX: usize = 64;
 
 impl IndexKind for Members {
@@ -32,7 +32,7 @@ impl IndexKind for Members {
     }
 
     fn keeps(&self, t: DataType) -> bool {
-        // Equal floats can have different bits; the order of decimals is kept by their digits alone.
+        // Floats are left out: equal floats can have different bits.
         !matches!(t, DataType::Real | DataType::Double)
     }
 
@@ -48,7 +48,7 @@ impl IndexKind for Members {
     }
 
     fn check(&self, _: &Kept<'_>) -> Result<(), usize> {
-        // Any 64 bits are those of some page.
+        // Every combination of 64 bits is possible, so nothing needs checking.
         Ok(())
     }
 
@@ -56,7 +56,7 @@ impl IndexKind for Members {
         let Some((column, values)) = leaf.points(POINTS_MAX) else { return Outcomes::ANY };
         let Some(place) = kept.place(column, leaf.data_type(column)) else { return Outcomes::ANY };
         let kept = bits(kept, place);
-        // A set bit proves nothing: another value may have set it. So a Yes is never said.
+        // A set bit proves nothing, since another value may have set it. So the answer is never Yes.
         Outcomes { can_be_true: values.iter().any(|v| kept & bit(v) != 0), ..Outcomes::ANY }
     }
 

@@ -1,4 +1,4 @@
-//! What every kind of index must hold, over the table of kinds and the kind of the example.
+//! Properties that every index kind must have, checked for all kinds of the table and the kind of the example.
 
 mod common;
 #[path = "../examples/index_kind.rs"]
@@ -12,7 +12,7 @@ use lode_program::index::{IndexKind, KINDS, KindColumns, covers, kind, verdict};
 use lode_program::{IndexEntry, IndexRule, Program, Verdict, key_of};
 use proptest::prelude::*;
 
-/// The kinds of a random rule, each with columns that it keeps.
+/// The kinds of a random rule, each with columns that it can keep.
 fn kinds(rng: &mut Rng) -> Vec<KindColumns> {
     let all = KINDS.iter().copied().chain([&example::Members as &dyn IndexKind]);
     let mut kinds: Vec<KindColumns> = Vec::new();
@@ -84,7 +84,7 @@ proptest! {
                 prop_assert!(within, "row {row} of column {c} is beyond {bounds:?}");
             }
         }
-        // An entry that denies a value of another page cannot be taken for that page's.
+        // An entry that excludes a value of another page must be recognised as not that page's.
         let others = rule.entry(&mut other).unwrap();
         if rule.denied(&entry, &others).is_none() {
             let p = program(rng);

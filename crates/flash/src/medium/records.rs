@@ -1,4 +1,4 @@
-//! Checkpoint records: two slots, written in turns, each record in two copies.
+//! Checkpoint records: two slots, written alternately, each record in two copies.
 
 use std::sync::atomic::Ordering;
 
@@ -9,8 +9,8 @@ use crate::record::{self, CHECKPOINT_MAGIC, Record};
 use crate::{CHECKPOINT_RECORD_BYTES_MAX, FlashError, Medium, copies};
 
 impl Medium {
-    /// Writes a checkpoint record to slot 0 or 1. Durable after [`Medium::sync`]; a record that a power cut tears is
-    /// found not to be one, and the other slot's stands.
+    /// Writes a checkpoint record to slot 0 or 1. It is durable after [`Medium::sync`]. If a power cut tears it, that
+    /// is detected, and the other slot's record is used.
     ///
     /// # Errors
     /// When the backing can not be written.

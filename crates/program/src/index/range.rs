@@ -6,8 +6,8 @@
 //!   a column without any value that is not NULL has min = 2^64 - 1, max = 0
 //! ```
 //!
-//! A predicate over a column that is not kept can have any outcome. What is computed from columns is followed as an
-//! interval as far as that is exact.
+//! A predicate over a column that is not kept can have any outcome. For values computed from columns, intervals are
+//! computed as far as they are exact.
 //!
 //! Invariant: every value of the page that is not NULL has a key from min to max; keys may reach further than
 //! the values do (a shared dictionary has values that no row of the page has).
@@ -33,7 +33,7 @@ pub struct Range;
 
 const NULLS_BYTES: usize = 4;
 const KEYS_BYTES: usize = 16;
-/// The keys of a column without values.
+/// The keys of a column that has only NULLs.
 const EMPTY: (u64, u64) = (u64::MAX, 0);
 
 impl IndexKind for Range {
@@ -122,15 +122,15 @@ fn keys(kept: &Kept<'_>, place: usize) -> Option<(u64, u64)> {
     Some(stored_keys(kept, place)).filter(|&k| k != EMPTY)
 }
 
-/// What is known of a column's values that are not NULL.
+/// The keys of a column's values that are not NULL.
 enum Keys {
     Unknown,
-    /// There are none.
+    /// All values are NULL.
     Empty,
     Between(u64, u64),
 }
 
-/// A predicate and what is kept of the page that it is asked of.
+/// A predicate, and the part of the page that it is asked about.
 struct View<'a> {
     kept: &'a Kept<'a>,
     leaf: &'a Leaf<'a>,
@@ -166,7 +166,8 @@ impl View<'_> {
         }
     }
 
-    /// The outcomes of a predicate that is NULL where one of its columns is, else what is said.
+    /// The outcomes of a predicate that is NULL where one of its columns is, and otherwise can be true or false as
+    /// given.
     fn unless_null(&self, can_be_true: bool, can_be_false: bool) -> Outcomes {
         let some = !self.is_null();
         Outcomes {
@@ -198,7 +199,7 @@ impl View<'_> {
         }
     }
 
-    /// The places in the order that have this key.
+    /// The range of places in the type's order that have this key.
     fn span(&self, column: u16, key: u64) -> (i128, i128) {
         key_span(self.leaf.data_type(column), key)
     }
@@ -225,7 +226,7 @@ impl View<'_> {
         }
     }
 
-    /// The places in the order between which the values that are not NULL lie; `None` when that is not known.
+    /// The interval, in places of the order, that encloses the values that are not NULL; `None` if it is unknown.
     fn interval(&self, val: &Val) -> Option<RangeInclusive<i128>> {
         match val {
             Val::Column(c) => match self.keys(*c) {
@@ -246,7 +247,7 @@ impl View<'_> {
                 Some(v..=v)
             }
             Val::ToI32(a) | Val::ToI64(a) => self.interval(a),
-            // The order of floats is not that of the integers or floats they are made of.
+            // The order of the doubles differs from the order of their operands.
             Val::ToDouble(_) => None,
             Val::ToDecimal(a, factor) => {
                 let a = self.interval(a)?;
@@ -269,13 +270,13 @@ impl View<'_> {
                         [ends[0], ends[3]]
                     }
                 };
-                // Decimals beyond their digits wrap.
+                // Decimals with more digits than their type may wrap.
                 (limits.contains(&ends[0]) && limits.contains(&ends[1])).then(|| ends[0]..=ends[1])
             }
         }
     }
 
-    /// The least and the greatest value that the value's type holds; `None` for floats.
+    /// The range of the value's type; `None` for floats.
     fn limits(&self, val: &Val) -> Option<RangeInclusive<i128>> {
         let bits = match val {
             Val::Column(c) => match self.leaf.data_type(*c) {
@@ -317,8 +318,8 @@ fn compared(op: CompareOp, a: &RangeInclusive<i128>, b: &RangeInclusive<i128>) -
     }
 }
 
-/// Whether a test of strings whose keys lie from `min` to `max` can be true, and whether it can be false.
-/// A key stands for all strings that begin alike, so equal keys decide nothing.
+/// Whether a test of strings whose keys lie from `min` to `max` can be true, and whether it can be false. Strings
+/// with the same beginning have the same key, so equal keys decide nothing.
 fn strings(test: &Test, min: u64, max: u64) -> (bool, bool) {
     let within = |key| min <= key && key <= max;
     match test {
@@ -340,8 +341,8 @@ fn strings(test: &Test, min: u64, max: u64) -> (bool, bool) {
     }
 }
 
-/// Whether a text with a key from `min` to `max` can match: those that do lie between its prefix and its prefix
-/// followed by the greatest bytes.
+/// Whether a text with a key from `min` to `max` can match. Matching texts lie between the pattern's prefix and that
+/// prefix followed by the greatest bytes.
 fn begins(pattern: &Pattern, min: u64, max: u64) -> bool {
     let prefix = pattern.prefix();
     let first = bytes_key(prefix);

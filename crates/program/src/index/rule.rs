@@ -1,4 +1,4 @@
-//! Index rules: what the drive keeps of each page of a table.
+//! Index rules: which columns of a table's pages are indexed, by which kinds.
 //!
 //! ```text
 //!   bytes of a rule (little-endian):
@@ -8,7 +8,7 @@
 //!   kinds, format 2:   | parts 1 | a part: kind 1, columns 2, a column: number 2, ... | ...
 //! ```
 //!
-//! Invariant: a rule has one form as bytes: a rule of the one kind "range" is of format 1.
+//! Invariant: a rule has exactly one encoding. A rule with only the kind "range" has format 1.
 
 use std::fmt;
 use std::ops::Range;
@@ -21,9 +21,9 @@ use crate::{ColumnSource, EvalError, ProgramError, check};
 
 /// Most columns of one kind in a rule.
 pub const INDEX_COLUMNS_MAX: usize = 32;
-/// Of rules whose one kind is "range".
+/// The format of rules with only the kind "range".
 const FORMAT_RANGE: u8 = 1;
-/// Of all other rules.
+/// The format of all other rules.
 const FORMAT_KINDS: u8 = 2;
 
 /// A kind and the columns that it keeps.
@@ -61,7 +61,7 @@ impl Part {
         &self.bytes
     }
 
-    /// What is kept in `entry`, which is of the length of the rule's entries.
+    /// This part of `entry`, which has the length of the rule's entries.
     pub(super) fn kept<'a>(&'a self, entry: &'a IndexEntry) -> Kept<'a> {
         let bytes = &entry.as_bytes()[self.bytes.clone()];
         Kept { rows: entry.rows(), columns: &self.columns, types: &self.types, bytes }
@@ -83,7 +83,7 @@ impl fmt::Debug for Part {
 }
 
 impl IndexRule {
-    /// A rule of the one kind "range" over distinct columns, at most [`INDEX_COLUMNS_MAX`] of them.
+    /// A rule with only the kind "range", over at most [`INDEX_COLUMNS_MAX`] distinct columns.
     ///
     /// # Errors
     /// When a column does not exist or is named twice, or there are too many.
@@ -94,8 +94,9 @@ impl IndexRule {
     /// A rule of distinct kinds, each over distinct columns.
     ///
     /// # Errors
-    /// When there is no kind, a kind or one of its columns is named twice, a column does not exist or is of a type that
-    /// the kind does not keep, there are too many columns, or the entries were longer than [`ENTRY_BYTES_MAX`].
+    /// When there is no kind; when a kind, or a column of one kind, is named twice; when a column does not exist or
+    /// has a type that its kind cannot keep; when there are too many columns; when entries would be longer than
+    /// [`ENTRY_BYTES_MAX`].
     pub fn of_kinds(schema: Schema, kinds: Vec<KindColumns>) -> Result<Self, ProgramError> {
         check::check_schema(&schema)?;
         if kinds.is_empty() {
@@ -152,10 +153,10 @@ impl IndexRule {
         IndexEntry::of(self, source)
     }
 
-    /// Compares an entry with what the rule makes.
+    /// Checks that an entry may be one of this rule.
     ///
     /// # Errors
-    /// When the rule makes no such entry.
+    /// When the rule never makes such an entry.
     pub fn check(&self, entry: &IndexEntry) -> Result<(), ProgramError> {
         if entry.encoded_bytes() != self.entry_bytes() {
             return Err(corrupt("index entry", entry.encoded_bytes()));
@@ -166,8 +167,8 @@ impl IndexRule {
         Ok(())
     }
 
-    /// The first column of which `entry` denies something that `own`, made of the rows of the page, says; `None` where
-    /// the entry is sound.
+    /// The first column for which `entry` excludes something that occurs in the page; `None` if the entry is sound.
+    /// `own` is built from the page's rows.
     ///
     /// # Panics
     /// When one of the two is not of the length of the rule's entries.
@@ -175,7 +176,7 @@ impl IndexRule {
         self.parts.iter().find_map(|p| Some(p.columns[p.kind.denies(&p.kept(entry), &p.kept(own))?]))
     }
 
-    /// What all kinds together know of the values of a column; `None` when that is nothing.
+    /// The bounds of a column's values by all kinds together; `None` if nothing is known.
     ///
     /// # Panics
     /// When the entry is not of the length of the rule's entries.
@@ -261,7 +262,7 @@ impl IndexRule {
     }
 }
 
-/// The types of the columns that a kind is to keep.
+/// Checks the columns that a kind should keep, and returns their types.
 fn kept_types(schema: &Schema, kind: &dyn IndexKind, columns: &[u16]) -> Result<Vec<DataType>, ProgramError> {
     let (got, max) = (columns.len(), INDEX_COLUMNS_MAX);
     if got > max {

@@ -265,7 +265,7 @@ pub(crate) fn scalar(rng: &mut Rng, t: DataType, depth: usize) -> Expr {
                 let (a, b) = (scalar(rng, of, depth - 1), scalar(rng, of, depth - 1));
                 return Expr::Arith(op, Box::new(a), Box::new(b));
             }
-            // Of scale 2 in the end, as a comparison asks; the digits need not agree.
+            // The result has scale 2, as a comparison needs. The precision may differ.
             Decimal { scale: 2, .. } => {
                 let op = rng.pick(&[ArithOp::Add, ArithOp::Sub]);
                 let (a, b) = (scalar(rng, dec(4, 0), 0), scalar(rng, dec(5, 2), 0));
