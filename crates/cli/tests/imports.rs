@@ -1,11 +1,11 @@
-//! Holds how the files of a crate may import one another, over the paths in their code.
+//! Checks how the files of a crate import each other, by the paths in their code.
 //!
 //! ```text
 //!   file ─ syn ─► paths (`use` lines, paths in code and in macros) ─► module that defines what is named ─► edge
 //! ```
 //!
-//! Within each folder, and at the root of a crate, the files and folders that lie there are nodes, so that a folder counts as
-//! one file to all that is outside of it. What is named by way of a re-export is looked up where it lies.
+//! Each folder and the root of a crate is a graph whose nodes are the files and folders in it. So a folder counts as
+//! one file for everything outside of it. A re-exported name is resolved to the module that defines it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -18,10 +18,10 @@ use syn::{Attribute, Item, UseTree, Visibility};
 /// A module's path from the root of its crate: empty for the root.
 type ModulePath = Vec<String>;
 
-/// A path as it is written, by its segments.
+/// A path as written, as its segments.
 type Written = Vec<String>;
 
-/// What a name is in a module.
+/// The meaning of a name in a module.
 enum Def {
     /// An item that the module defines.
     Item,
@@ -31,18 +31,18 @@ enum Def {
     Import(Written),
 }
 
-/// A module, in a file of its own or within one.
+/// A module, in its own file or inside another.
 #[derive(Default)]
 struct Module {
-    /// The module that is the file it lies in.
+    /// The module of the file that contains it.
     file: ModulePath,
     names: HashMap<String, Def>,
     globs: Vec<Written>,
-    /// Paths in its code.
+    /// The paths in its code.
     paths: Vec<Written>,
 }
 
-/// All modules of a crate, tests left out.
+/// All modules of a crate, without tests.
 #[derive(Default)]
 struct Crate {
     modules: BTreeMap<ModulePath, Module>,
@@ -60,7 +60,7 @@ impl Crate {
         it
     }
 
-    /// Reads a module's file; those of its children lie in `folder`.
+    /// Reads a module's file. The files of its children are in `folder`.
     fn file(&mut self, file: &Path, folder: &Path, path: ModulePath) {
         let text = fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
         let parsed = syn::parse_file(&text).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
@@ -96,7 +96,7 @@ impl Crate {
         self.modules.insert(path, module);
     }
 
-    /// The module that defines what a path in a module names, if it is one of this crate.
+    /// Resolves a path in a module to the module that defines the name, if it is in this crate.
     fn lookup(
         &self,
         from: &ModulePath,
@@ -146,7 +146,7 @@ impl Crate {
         }
     }
 
-    /// For each folder, its files and folders that import one another in circles.
+    /// For each folder, the files and folders in it that import each other in cycles.
     fn circles(&self) -> Vec<(ModulePath, Vec<String>)> {
         let edges = self.edges();
         let files = self.modules.values().map(|m| &m.file);
@@ -157,7 +157,7 @@ impl Crate {
         folders.into_iter().flat_map(of).collect()
     }
 
-    /// Which file names something of which, each with one path that does.
+    /// The imports between files, each with one of the paths.
     fn edges(&self) -> BTreeMap<(ModulePath, ModulePath), String> {
         let mut edges = BTreeMap::new();
         for (path, module) in &self.modules {
@@ -184,7 +184,7 @@ impl Visit<'_> for Paths<'_> {
     fn visit_item_use(&mut self, item: &syn::ItemUse) {
         let mut leaves = Vec::new();
         leaves_of(&item.tree, &mut Vec::new(), &mut leaves);
-        // What is only exported again is used by those who name it.
+        // A re-export is not a use. The modules that name it use it.
         let is_import = matches!(item.vis, Visibility::Inherited);
         for (name, written) in leaves {
             if is_import {
@@ -214,7 +214,7 @@ impl Visit<'_> for Paths<'_> {
     fn visit_item_mod(&mut self, _: &syn::ItemMod) {}
 }
 
-/// The paths within what a macro is given.
+/// Collects the paths in the tokens of a macro.
 fn in_tokens(tokens: TokenStream, paths: &mut Vec<Written>) {
     let (mut path, mut colons): (Written, u8) = (Vec::new(), 0);
     let mut end = |path: &mut Written| {
@@ -249,7 +249,7 @@ fn in_tokens(tokens: TokenStream, paths: &mut Vec<Written>) {
     }
 }
 
-/// The names that a `use` brings in, each with its path; none for all of a module.
+/// The names that a `use` imports, each with its path. The name is `None` for a glob import.
 fn leaves_of(tree: &UseTree, above: &mut Written, leaves: &mut Vec<(Option<String>, Written)>) {
     let with = |name: &str, above: &Written| {
         let mut path = above.clone();
@@ -311,7 +311,7 @@ fn defined(item: &Item) -> Option<String> {
     })
 }
 
-/// The circles of a folder: its children that reach one another, and the paths by which they do.
+/// The cycles of a folder: the children that reach each other, with the paths between them.
 fn circles(folder: &[String], edges: &BTreeMap<(ModulePath, ModulePath), String>) -> Vec<Vec<String>> {
     let node = |file: &ModulePath| -> Option<String> {
         file.starts_with(folder).then(|| file.get(folder.len()).cloned().unwrap_or_else(|| "mod.rs".into()))
@@ -350,7 +350,7 @@ fn circles(folder: &[String], edges: &BTreeMap<(ModulePath, ModulePath), String>
     found
 }
 
-/// Most files that may import one another in a circle.
+/// The most files that may import each other in a cycle.
 const CIRCLE_MAX: usize = 3;
 
 #[test]
@@ -371,7 +371,7 @@ fn no_circle_of_imports_has_more_than_three_files() {
     assert!(wrong.is_empty(), "files that import one another in circles:\n{}", wrong.join("\n"));
 }
 
-/// A crate in a folder of its own, of files with these contents.
+/// Makes a crate of files with these contents in a temporary folder.
 fn sample(files: &[(&str, &str)]) -> Vec<(ModulePath, Vec<String>)> {
     let dir = tempfile::tempdir().unwrap();
     for (name, text) in files {

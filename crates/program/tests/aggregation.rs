@@ -157,7 +157,7 @@ proptest! {
 
     #[test]
     fn groups_are_by_the_definition(seed: u64) {
-        let rng = &mut Rng(seed);
+        let rng = &mut Rng::new(seed);
         let rows = if rng.one_in(30) { rng.pick(&[2048, 2049, 4100]) } else { rng.pick(&[0, 1, 7, 63, 64, 65, 200]) };
         let columns = TYPES.iter().map(|&t| random::column(rng, t, rows)).collect();
         let mut memory = Memory::new(rows, columns);

@@ -29,7 +29,7 @@ proptest! {
 
     #[test]
     fn rows_pass_by_the_definition(seed: u64) {
-        let rng = &mut Rng(seed);
+        let rng = &mut Rng::new(seed);
         let mut memory = page(rng);
         let depth = rng.below(4);
         let p = program(random::predicate(rng, depth));
@@ -59,7 +59,7 @@ proptest! {
 
     #[test]
     fn forged_entries_are_refused_or_harmless(seed: u64, bytes: Vec<u8>) {
-        let rng = &mut Rng(seed);
+        let rng = &mut Rng::new(seed);
         if let Ok(rule) = IndexRule::from_bytes(&bytes) {
             prop_assert_eq!(IndexRule::from_bytes(&rule.to_bytes()), Ok(rule));
         }
@@ -81,7 +81,7 @@ proptest! {
 
     #[test]
     fn entries_bound_their_rows_tightly(seed: u64) {
-        let mut memory = page(&mut Rng(seed));
+        let mut memory = page(&mut Rng::new(seed));
         let rule = IndexRule::new(schema(&TYPES), (0..TYPES.len() as u16).collect()).unwrap();
         let entry = rule.entry(&mut memory).unwrap();
         prop_assert_eq!(entry.rows() as usize, memory.rows);

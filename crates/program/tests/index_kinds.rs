@@ -45,7 +45,7 @@ proptest! {
 
     #[test]
     fn no_means_no_row_and_yes_means_every_row(seed: u64) {
-        let rng = &mut Rng(seed);
+        let rng = &mut Rng::new(seed);
         let (mut memory, p) = (page(rng), program(rng));
         let rule = IndexRule::of_kinds(schema(&TYPES), kinds(rng)).unwrap();
         let entry = rule.entry(&mut memory).unwrap();
@@ -64,7 +64,7 @@ proptest! {
 
     #[test]
     fn entries_are_sound_and_of_the_length_that_was_said(seed: u64) {
-        let rng = &mut Rng(seed);
+        let rng = &mut Rng::new(seed);
         let (mut memory, mut other) = (page(rng), page(rng));
         let rule = IndexRule::of_kinds(schema(&TYPES), kinds(rng)).unwrap();
         let entry = rule.entry(&mut memory).unwrap();
@@ -99,7 +99,7 @@ proptest! {
 
     #[test]
     fn any_bytes_of_the_right_length_are_harmless(seed: u64) {
-        let rng = &mut Rng(seed);
+        let rng = &mut Rng::new(seed);
         let p = program(rng);
         let rule = IndexRule::of_kinds(schema(&TYPES), kinds(rng)).unwrap();
         let mut forged = || {
@@ -118,7 +118,7 @@ proptest! {
 
     #[test]
     fn rules_of_the_table_come_back(seed: u64) {
-        let rng = &mut Rng(seed);
+        let rng = &mut Rng::new(seed);
         let mut kinds = kinds(rng);
         kinds.retain(|(k, _)| kind(k.id()).is_some());
         prop_assume!(!kinds.is_empty());

@@ -137,7 +137,7 @@ pub struct Dram {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cores {
-    /// How many.
+    /// The number of cores.
     pub count: u32,
     /// The clock that the cycles below count.
     #[serde(rename = "mhz", deserialize_with = "read::mhz")]
