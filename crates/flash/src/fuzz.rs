@@ -20,7 +20,7 @@ use crate::{Faults, Generation, Medium};
 
 /// The decoder that gets the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FuzzTarget {
     /// The superblock.
     Superblock,
     /// An epoch record, or a checkpoint record with its payload.
@@ -31,7 +31,7 @@ pub enum Kind {
     Image,
 }
 
-impl Kind {
+impl FuzzTarget {
     /// All kinds.
     pub const ALL: [Self; 4] = [Self::Superblock, Self::Record, Self::Tag, Self::Image];
 }
@@ -40,12 +40,12 @@ impl Kind {
 ///
 /// # Panics
 /// When a property does not hold.
-pub fn decode_all(kind: Kind, bytes: &[u8]) -> bool {
+pub fn decode_all(kind: FuzzTarget, bytes: &[u8]) -> bool {
     match kind {
-        Kind::Superblock => decode_superblock(bytes),
-        Kind::Record => decode_record(bytes),
-        Kind::Tag => decode_tag(bytes),
-        Kind::Image => open_image(bytes),
+        FuzzTarget::Superblock => decode_superblock(bytes),
+        FuzzTarget::Record => decode_record(bytes),
+        FuzzTarget::Tag => decode_tag(bytes),
+        FuzzTarget::Image => open_image(bytes),
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
     const IMAGE_BYTES: u64 = 48 << 20;
 
     /// Checks that no more memory is taken than 16 times the bytes plus the structure's own.
-    fn bounded(kind: Kind, bytes: &[u8], own_bytes: u64) -> bool {
+    fn bounded(kind: FuzzTarget, bytes: &[u8], own_bytes: u64) -> bool {
         let mut understood = false;
         let used = allocation_counter::measure(|| understood = decode_all(kind, bytes));
         let limit = 16 * bytes.len() as u64 + own_bytes;
@@ -219,9 +219,9 @@ mod tests {
             if let Ok(geometry) = g {
                 let s = Superblock { uuid, geometry };
                 prop_assert_eq!(Superblock::decode(&s.encode()), Ok(s));
-                bounded(Kind::Superblock, &mutated(s.encode().to_vec(), 96, &changes), 4096);
+                bounded(FuzzTarget::Superblock, &mutated(s.encode().to_vec(), 96, &changes), 4096);
             }
-            bounded(Kind::Superblock, &noise, 4096);
+            bounded(FuzzTarget::Superblock, &noise, 4096);
         }
 
         #[test]
@@ -232,30 +232,30 @@ mod tests {
             let r = Record { sequence, image_bytes, payload };
             let good = record::encode(CHECKPOINT_MAGIC, 64 << 10, &r);
             prop_assert_eq!(record::decode(CHECKPOINT_MAGIC, 64 << 10, &good), Slot::Whole(r));
-            bounded(Kind::Record, &mutated(good, 40, &changes), 4096);
-            bounded(Kind::Record, &noise, 4096);
+            bounded(FuzzTarget::Record, &mutated(good, 40, &changes), 4096);
+            bounded(FuzzTarget::Record, &noise, 4096);
         }
 
         #[test]
         fn tags(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-            bounded(Kind::Tag, &bytes, 4096);
+            bounded(FuzzTarget::Tag, &bytes, 4096);
         }
 
         #[test]
         fn images(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            bounded(Kind::Image, &bytes, IMAGE_BYTES);
+            bounded(FuzzTarget::Image, &bytes, IMAGE_BYTES);
         }
     }
 
     #[test]
     fn an_unchanged_image_opens_and_a_forged_one_may() {
-        assert!(decode_all(Kind::Image, &[]));
+        assert!(decode_all(FuzzTarget::Image, &[]));
         // The superblock's number of channels: 3 instead of 2.
-        assert!(bounded(Kind::Image, &[0, 56, 0, 1, 3], IMAGE_BYTES));
-        assert!(!bounded(Kind::Image, &[0, 56, 0, 1, 0], IMAGE_BYTES));
+        assert!(bounded(FuzzTarget::Image, &[0, 56, 0, 1, 3], IMAGE_BYTES));
+        assert!(!bounded(FuzzTarget::Image, &[0, 56, 0, 1, 0], IMAGE_BYTES));
         // Epoch and checkpoint sequences without a successor.
         for what in [1, 0x81, 2, 0x82] {
-            bounded(Kind::Image, &[&[what, 0, 0, 8][..], &[0xff; 8]].concat(), IMAGE_BYTES);
+            bounded(FuzzTarget::Image, &[&[what, 0, 0, 8][..], &[0xff; 8]].concat(), IMAGE_BYTES);
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::backing::{Backing, MemoryBacking};
 use crate::counter::Counter;
 use crate::die::DieState;
 use crate::faults::{Disk, Faults, Plan, Power};
-use crate::kept::Kept;
+use crate::kept::MetadataOnly;
 use crate::layout::{GROUP_DATA_BYTES, GROUP_TAG_BYTES, by_group, data_at, group_at, group_of};
 use crate::tag_cache::TagCache;
 use crate::timing::Model;
@@ -38,7 +38,7 @@ use crate::{FlashError, Generation, copies, image};
 pub struct Medium {
     backing: Box<dyn Backing>,
     /// The EBLOCKs' contents of a metadata-only medium. `backing` then has only the checkpoint records.
-    pub(crate) kept: Option<Kept>,
+    pub(crate) kept: Option<MetadataOnly>,
     geometry: Geometry,
     uuid: [u8; 16],
     epoch: u32,
@@ -83,7 +83,7 @@ impl Medium {
     /// A volatile medium in memory that keeps the drive's metadata, but no pages of users: these read as meaningless
     /// bytes of the right length. For traces, and for large drives in little memory.
     pub fn metadata_only(geometry: Geometry) -> Self {
-        Self { kept: Some(Kept::new(&geometry)), ..Self::memory(geometry) }
+        Self { kept: Some(MetadataOnly::new(&geometry)), ..Self::memory(geometry) }
     }
 
     /// Whether synced data survives the process.
@@ -126,7 +126,7 @@ impl Medium {
         let protected = Mutex::new(protected.clone());
         let (records, _) = copies::checkpoints(&*backing).expect("memory can be read");
         let found = Self::new(backing, self.geometry, self.uuid, self.epoch + 1, copies::sequence(&records));
-        let kept = self.kept.as_ref().map(Kept::copy);
+        let kept = self.kept.as_ref().map(MetadataOnly::copy);
         Some(Self { kept, protected_bytes: self.protected_bytes, protected, ..found })
     }
 

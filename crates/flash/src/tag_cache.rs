@@ -94,13 +94,13 @@ impl Slot {
 
 /// The tags of a group that were in the cache when they were looked up.
 #[derive(Clone, Copy)]
-pub(crate) struct Held<'a> {
+pub(crate) struct CachedTags<'a> {
     slot: &'a Slot,
     tags: &'a Group,
     version: u64,
 }
 
-impl Held<'_> {
+impl CachedTags<'_> {
     /// Prefetches tag `index`.
     pub(crate) fn prefetch(&self, index: usize) {
         prefetch(&self.tags[index].0[0]);
@@ -173,11 +173,11 @@ impl TagCache {
     }
 
     /// The tags of `group`, if they are cached and no change is under way.
-    pub(crate) fn held(&self, group: u64) -> Option<Held<'_>> {
+    pub(crate) fn held(&self, group: u64) -> Option<CachedTags<'_>> {
         let slot = self.slot(group);
         let version = slot.version.load(Ordering::Acquire);
         let is_here = version.is_multiple_of(2) && slot.holds(group);
-        Some(Held { slot, tags: slot.tags.get().filter(|_| is_here)?, version })
+        Some(CachedTags { slot, tags: slot.tags.get().filter(|_| is_here)?, version })
     }
 
     /// Updates tags that were just written to the image, from tag `first` of `group` on.

@@ -85,7 +85,7 @@ impl Session {
     }
 
     async fn run_once(&self, statement: &Statement) -> Result<StatementResult, SqlError> {
-        let span = tracing::info_span!("statement", sql = %Shown(statement));
+        let span = tracing::info_span!("statement", sql = %TracedSql(statement));
         if statement.depth <= SHALLOW_DEPTH_MAX {
             return run(self, statement).instrument(span).await;
         }
@@ -109,9 +109,9 @@ impl Session {
 
 /// A statement as `tracing` shows it: the beginning of its text. Of a deep one only the depth is shown, since writing
 /// it out needs a deep stack.
-struct Shown<'a>(&'a Statement);
+struct TracedSql<'a>(&'a Statement);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for TracedSql<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const CHARS: usize = 200;
         if self.0.depth > SHALLOW_DEPTH_MAX {

@@ -33,11 +33,11 @@ pub(crate) fn query_memory(db: Database, own_bytes: usize) -> Arc<dyn MemoryPool
 struct QueryMemory {
     db: Database,
     own_bytes: usize,
-    taken: Mutex<Taken>,
+    taken: Mutex<MemoryUsage>,
 }
 
 #[derive(Default)]
-struct Taken {
+struct MemoryUsage {
     used: usize,
     borrowed: usize,
 }
@@ -48,7 +48,7 @@ impl QueryMemory {
     }
 
     /// Makes room for `additional` more bytes, by borrowing if needed. False if there is not enough.
-    fn provide(&self, taken: &mut Taken, additional: usize) -> bool {
+    fn provide(&self, taken: &mut MemoryUsage, additional: usize) -> bool {
         let has = self.own_bytes.saturating_add(taken.borrowed);
         let short = taken.used.saturating_add(additional).saturating_sub(has);
         if short == 0 {

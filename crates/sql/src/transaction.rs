@@ -39,12 +39,12 @@ pub enum TransactionStatus {
 /// The transaction of a session, if one is open. Shared by the session's clones.
 #[derive(Clone, Default)]
 pub(crate) struct Transactions {
-    slot: Arc<Mutex<Option<Open>>>,
+    slot: Arc<Mutex<Option<OpenTransaction>>>,
     /// Statements of an open transaction run one after the other.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
-struct Open {
+struct OpenTransaction {
     /// `None` while a statement holds it.
     txn: Option<WriteTxn>,
     failed: bool,
@@ -53,7 +53,7 @@ struct Open {
 }
 
 /// The transaction in which a statement changes something.
-pub(crate) struct Work {
+pub(crate) struct StatementTxn {
     pub(crate) txn: WriteTxn,
     /// The session's open transaction, which continues after the statement; `None` if the statement is a transaction
     /// of its own.
@@ -114,7 +114,7 @@ impl Transactions {
     }
 }
 
-impl Work {
+impl StatementTxn {
     /// The snapshot that the transaction sees.
     pub(crate) async fn snapshot(mut self) -> Result<(Self, Snapshot), SqlError> {
         blocking(move || {
@@ -155,17 +155,17 @@ impl Session {
     }
 
     /// The transaction for a statement that changes something.
-    pub(crate) async fn work(&self) -> Result<Work, SqlError> {
+    pub(crate) async fn work(&self) -> Result<StatementTxn, SqlError> {
         let transactions = self.transactions();
         if let Some(txn) = transactions.take(true)? {
-            return Ok(Work { txn, of: Some(transactions.clone()) });
+            return Ok(StatementTxn { txn, of: Some(transactions.clone()) });
         }
         let (db, alone) = (self.database().clone(), self.commits_alone());
         let durability = self.durability().of_engine();
         blocking(move || {
             let mut txn = if alone { db.begin_exclusive()? } else { db.begin_write()? };
             txn.set_durability(durability);
-            Ok(Work { txn, of: None })
+            Ok(StatementTxn { txn, of: None })
         })
         .await
     }
@@ -214,7 +214,7 @@ impl Session {
         }
         let db: Database = self.database().clone();
         let txn = blocking(move || Ok(db.begin_write()?)).await?;
-        let open = Open { txn: Some(txn), failed: false, read_only, savepoints: Vec::new() };
+        let open = OpenTransaction { txn: Some(txn), failed: false, read_only, savepoints: Vec::new() };
         *self.transactions().slot.lock() = Some(open);
         Ok(())
     }
@@ -224,7 +224,7 @@ impl Session {
         let open = self.transactions().slot.lock().take();
         let durability = self.durability().of_engine();
         let committed = blocking(move || match open {
-            Some(Open { failed: false, txn: Some(mut txn), .. }) => {
+            Some(OpenTransaction { failed: false, txn: Some(mut txn), .. }) => {
                 txn.set_durability(durability);
                 txn.commit()?;
                 Ok(true)
@@ -278,7 +278,7 @@ impl Session {
 }
 
 /// The newest savepoint of this name.
-fn position(open: &Open, name: &str) -> Result<usize, SqlError> {
+fn position(open: &OpenTransaction, name: &str) -> Result<usize, SqlError> {
     let at = open.savepoints.iter().rposition(|(n, _)| n == name);
     at.ok_or_else(|| SqlError::NoSavepoint(name.to_owned()))
 }

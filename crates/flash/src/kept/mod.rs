@@ -39,7 +39,7 @@ struct Eblock {
     bytes: Vec<u8>,
 }
 
-pub(crate) struct Kept {
+pub(crate) struct MetadataOnly {
     eblocks: Vec<RwLock<Eblock>>,
     wblock_bytes: u32,
     nothing: PageBuf,
@@ -90,7 +90,7 @@ impl Eblock {
     }
 }
 
-impl Kept {
+impl MetadataOnly {
     pub(crate) fn new(g: &Geometry) -> Self {
         Self {
             eblocks: (0..g.eblock_count()).map(|_| RwLock::default()).collect(),

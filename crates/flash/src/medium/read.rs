@@ -13,10 +13,10 @@ use std::sync::atomic::Ordering;
 use lode_base::{EblockId, PageBuf, PageBufMut, Ppa};
 
 use crate::faults::ReadStrike;
-use crate::kept::{Kept, NotThere};
+use crate::kept::{MetadataOnly, NotThere};
 use crate::layout::{by_group, data_at, group_at, group_of};
 use crate::tag::Tag;
-use crate::tag_cache::Held;
+use crate::tag_cache::CachedTags;
 use crate::{FlashError, Generation, Medium, WblockState};
 
 /// How often a failed read is repeated. There are few retries, as on a NAND die: if four reads fail, a fifth is not
@@ -77,7 +77,13 @@ impl Medium {
     }
 
     /// Reads from a metadata-only medium. With `verified`, only data of the known generation is returned.
-    fn read_kept(&self, kept: &Kept, at: Ppa, len: u32, verified: bool) -> Result<PageBuf, FlashError> {
+    fn read_kept(
+        &self,
+        kept: &MetadataOnly,
+        at: Ppa,
+        len: u32,
+        verified: bool,
+    ) -> Result<PageBuf, FlashError> {
         let (e, offset) = self.geometry.locate(at);
         if e.raw() >= self.geometry.eblock_count() || len > self.geometry.eblock_bytes() - offset {
             return Err(FlashError::BadAddress { at, len_bytes: len });
@@ -139,7 +145,7 @@ impl Medium {
 
     /// The tag of the read unit at `byte`, if it is in memory. It is prefetched, so that it reaches the CPU's cache
     /// while the unit is read.
-    fn held_tag(&self, byte: u64) -> Option<(Held<'_>, usize)> {
+    fn held_tag(&self, byte: u64) -> Option<(CachedTags<'_>, usize)> {
         let (held, index) = (self.tags.held(group_of(byte))?, self.tag_index(byte));
         held.prefetch(index);
         Some((held, index))

@@ -21,7 +21,7 @@ use lode_base::{EblockId, Operations, Part, Profile, Split, VirtualDuration, Vir
 use parking_lot::Mutex;
 
 use super::calendar::Calendar;
-use super::resources::{Held, Plane, Resources};
+use super::resources::{Plane, RegisterPage, Resources};
 use super::step::{Overlap, Path, Sink, Step};
 
 /// The busy time of resources of one kind.
@@ -238,7 +238,7 @@ impl Model {
                     false => (plane.free, plane.long) = (register, false),
                 }
                 // The interrupted operation goes on, and uses the register.
-                let held = Held { step: r.step.number, page, since: data };
+                let held = RegisterPage { step: r.step.number, page, since: data };
                 plane.register = Some(held).filter(|_| !interrupts);
                 r.did.reads += 1;
             }

@@ -21,13 +21,13 @@ pub(super) struct Plane {
     /// The end of the interruptions by reads.
     pub(super) interrupted: u64,
     /// The array page in its register.
-    pub(super) register: Option<Held>,
+    pub(super) register: Option<RegisterPage>,
     pub(super) busy: u64,
 }
 
 /// An array page in a register: a step that reads more of it need not read it again.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Held {
+pub(super) struct RegisterPage {
     /// The step that read it.
     pub(super) step: u64,
     /// Its number, counted over all EBLOCKs.

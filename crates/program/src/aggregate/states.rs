@@ -8,7 +8,7 @@ use crate::lanes::{Data, Lane};
 
 /// The state of one call for all groups.
 #[derive(Debug)]
-pub(super) enum State {
+pub(super) enum CallState {
     /// Rows, or values.
     Count(Vec<i64>),
     Ints(Sums<i64>),
@@ -56,7 +56,7 @@ impl Rows<'_> {
     }
 }
 
-impl State {
+impl CallState {
     /// The state of a call whose result is of type `t`.
     pub(super) fn new(call: &Call, t: DataType) -> Self {
         match (call, t) {

@@ -4,7 +4,7 @@ use lode_page::Column;
 
 use super::arguments::Inputs;
 use super::keys::Keys;
-use super::states::{Rows, State, values};
+use super::states::{CallState, Rows, values};
 use crate::eval::fetch;
 use crate::eval::predicate::BLOCK_ROWS;
 use crate::{ColumnSource, EvalError, Program, Selection, compact};
@@ -17,7 +17,7 @@ const STRING_BYTES_MAX: usize = 1 << 20;
 pub struct GroupTable {
     /// `None` without a GROUP BY.
     keys: Option<Keys>,
-    states: Vec<State>,
+    states: Vec<CallState>,
     /// Rows in it.
     rows: u64,
 }
@@ -27,7 +27,7 @@ impl GroupTable {
     pub fn new(program: &Program) -> Option<Self> {
         let a = program.checked_aggregation()?;
         let (keys, results) = a.types.split_at(a.asked.group_by.len());
-        let states = a.asked.calls.iter().zip(results).map(|(call, &t)| State::new(call, t)).collect();
+        let states = a.asked.calls.iter().zip(results).map(|(call, &t)| CallState::new(call, t)).collect();
         let keys = (!keys.is_empty()).then(|| Keys::new(keys, a.asked.groups_max as usize));
         Some(Self { keys, states, rows: 0 })
     }
@@ -81,7 +81,7 @@ impl GroupTable {
                     let bits = valid.as_ref().map(|v| shifted(v, start, end));
                     let of = groups.as_ref().map(|g| &g[start - from..end - from]);
                     let rows = Rows { groups: of, count: end - start, valid: bits.as_deref() };
-                    if matches!(state, State::Count(_)) {
+                    if matches!(state, CallState::Count(_)) {
                         state.count(&rows);
                     } else {
                         let (data, unfit) = inputs.evaluate(&argument.value, &(start..end));
@@ -96,7 +96,7 @@ impl GroupTable {
             }
             from = to;
             let bytes = self.keys.as_ref().map_or(0, Keys::bytes)
-                + self.states.iter().map(State::bytes).sum::<usize>();
+                + self.states.iter().map(CallState::bytes).sum::<usize>();
             if from < rows || bytes >= STRING_BYTES_MAX {
                 let (groups, columns) = self.drain(program);
                 full(groups, columns);

@@ -5,7 +5,7 @@ use lode_base::PageBuf;
 use lode_page::{Column, DataType, Values};
 
 use super::predicate::Run;
-use super::{Meter, One, kernel};
+use super::{Meter, SingleColumn, kernel};
 use crate::bits::{self, Tri};
 use crate::lanes::Codes;
 use crate::plan::Node;
@@ -39,7 +39,7 @@ pub(super) fn evaluate(node: &Node, column: &Column, active: &[u64]) -> Tri {
 
 /// The outcomes for each row of one column.
 fn over(node: &Node, column: &Column) -> Tri {
-    let mut run = Run { columns: One(column), rows: column.rows(), meter: &mut Meter::default() };
+    let mut run = Run { columns: SingleColumn(column), rows: column.rows(), meter: &mut Meter::default() };
     let Ok(tri) = run.evaluate(node, &bits::all(column.rows()));
     tri
 }

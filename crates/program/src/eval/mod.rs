@@ -141,9 +141,9 @@ impl<S: ColumnSource> Columns for Page<'_, S> {
 }
 
 /// A column that replaces the only column that is read.
-struct One<'a>(&'a Column);
+struct SingleColumn<'a>(&'a Column);
 
-impl Columns for One<'_> {
+impl Columns for SingleColumn<'_> {
     type Error = Infallible;
 
     fn get(&mut self, _: u16) -> Result<Column, Infallible> {

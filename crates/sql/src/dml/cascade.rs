@@ -26,25 +26,25 @@ use lode_engine::{OnDelete, RowAddress, Rule, Snapshot, Table};
 use super::{Checks, find_table, load, plan_query, rewrite, row_identities, run_to_end};
 use crate::arrow_convert::arrow_type;
 use crate::threads::blocking;
-use crate::transaction::Work;
+use crate::transaction::StatementTxn;
 use crate::{Session, SqlError};
 
 /// Rows that a statement deleted from a table.
-pub(super) struct Gone {
+pub(super) struct DeletedRows {
     table: String,
     /// The columns that acting foreign keys reference, and their values in the deleted rows.
     values: BTreeMap<u16, ArrayRef>,
 }
 
 /// A foreign key with an action (CASCADE or SET NULL) for rows of its parent that are deleted.
-struct Acting {
+struct ForeignKeyAction {
     child: String,
     columns: Vec<u16>,
     parent_columns: Vec<u16>,
     on_delete: OnDelete,
 }
 
-impl Gone {
+impl DeletedRows {
     /// From a batch of row identities, followed by these columns.
     pub(super) fn of(table: &str, columns: Vec<u16>, batch: &RecordBatch) -> Self {
         let values = columns.into_iter().zip(batch.columns()[1..].iter().cloned()).collect();
@@ -52,7 +52,7 @@ impl Gone {
     }
 
     /// The rows of the child that reference them: `rows`, semi-joined on its first columns.
-    fn matching(&self, rows: LogicalPlan, of: &Acting) -> Result<LogicalPlan, SqlError> {
+    fn matching(&self, rows: LogicalPlan, of: &ForeignKeyAction) -> Result<LogicalPlan, SqlError> {
         let values: Vec<ArrayRef> = of.parent_columns.iter().map(|c| self.values[c].clone()).collect();
         let name = |i: usize| format!("__lode_gone_{i}");
         let fields = values.iter().enumerate().map(|(i, v)| Field::new(name(i), v.data_type().clone(), true));
@@ -69,14 +69,19 @@ impl Gone {
 }
 
 /// The foreign keys to a table that have an action.
-fn acting(snapshot: &Snapshot, parent: &str) -> Vec<Acting> {
+fn acting(snapshot: &Snapshot, parent: &str) -> Vec<ForeignKeyAction> {
     let of = |t: &Arc<Table>| {
         let acts = |rule: &Rule| match rule {
             Rule::ForeignKey { columns, parent: of, parent_columns, on_delete }
                 if of == parent && *on_delete != OnDelete::NoAction =>
             {
                 let (columns, parent_columns) = (columns.clone(), parent_columns.clone());
-                Some(Acting { child: t.name().into(), columns, parent_columns, on_delete: *on_delete })
+                Some(ForeignKeyAction {
+                    child: t.name().into(),
+                    columns,
+                    parent_columns,
+                    on_delete: *on_delete,
+                })
             }
             _ => None,
         };
@@ -98,7 +103,11 @@ pub(super) fn acts_for_other(snapshot: &Snapshot, table: &str) -> Option<String>
 }
 
 /// Carries out the actions of all foreign keys to deleted rows, until no more rows are deleted.
-pub(super) async fn follow(session: &Session, mut work: Work, gone: Gone) -> Result<Work, SqlError> {
+pub(super) async fn follow(
+    session: &Session,
+    mut work: StatementTxn,
+    gone: DeletedRows,
+) -> Result<StatementTxn, SqlError> {
     let mut all = VecDeque::from([gone]);
     while let Some(gone) = all.pop_front() {
         if gone.values.is_empty() {
@@ -118,10 +127,10 @@ pub(super) async fn follow(session: &Session, mut work: Work, gone: Gone) -> Res
 /// Carries out the action of one foreign key. Returns the rows that it deleted.
 async fn act(
     session: &Session,
-    work: Work,
-    gone: &Gone,
-    of: &Acting,
-) -> Result<(Work, Option<Gone>), SqlError> {
+    work: StatementTxn,
+    gone: &DeletedRows,
+    of: &ForeignKeyAction,
+) -> Result<(StatementTxn, Option<DeletedRows>), SqlError> {
     // The query must not see rows that were deleted so far.
     let (mut work, snapshot) = work.snapshot().await?;
     let child = find_table(&snapshot, &of.child)?;
@@ -145,7 +154,7 @@ async fn act(
     let values: BTreeMap<u16, ArrayRef> =
         others.into_iter().zip(batch.columns()[1 + of.columns.len()..].iter().cloned()).collect();
     if of.on_delete == OnDelete::Cascade {
-        let gone = Gone { table: of.child.clone(), values };
+        let gone = DeletedRows { table: of.child.clone(), values };
         let work = blocking(move || {
             work.txn.delete(child.name(), &rows)?;
             Ok(work)

@@ -20,7 +20,7 @@ use crate::options::LodeOptions;
 use crate::session::{plan, start};
 use crate::statement::{StatementResult, column_count, table_name};
 use crate::threads::blocking;
-use crate::transaction::Work;
+use crate::transaction::StatementTxn;
 use crate::{Session, SqlError};
 
 /// An INSERT buffers at most this many bytes; then it loads in bulk, however few rows there are.
@@ -46,7 +46,7 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
 
     let (schema, mut rows) = start(&state, &input).await?;
     let bulk_rows = LodeOptions::of(state.config_options()).bulk_rows;
-    let mut held = Held::default();
+    let mut held = BufferedRows::default();
     while let Some(batch) = rows.next().await {
         held.push(batch?);
         if held.rows > bulk_rows || held.bytes > HELD_BYTES_MAX {
@@ -86,7 +86,7 @@ fn check_count(statement: &Insert, table: &TableDef) -> Result<(), SqlError> {
     Err(SqlError::failed(state::SYNTAX_ERROR, message))
 }
 
-async fn finish(work: Work, rows: u64) -> Result<StatementResult, SqlError> {
+async fn finish(work: StatementTxn, rows: u64) -> Result<StatementResult, SqlError> {
     blocking(move || {
         work.finish()?;
         Ok(StatementResult::Count { verb: "INSERT", rows })
@@ -95,13 +95,13 @@ async fn finish(work: Work, rows: u64) -> Result<StatementResult, SqlError> {
 }
 
 #[derive(Default)]
-struct Held {
+struct BufferedRows {
     batches: Vec<RecordBatch>,
     rows: usize,
     bytes: usize,
 }
 
-impl Held {
+impl BufferedRows {
     fn push(&mut self, batch: RecordBatch) {
         self.rows += batch.num_rows();
         self.bytes += batch.get_array_memory_size();

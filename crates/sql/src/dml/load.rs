@@ -21,7 +21,7 @@ use crate::arrow_convert::{ConvertError, arrow_type, from_arrow};
 use crate::error::state;
 use crate::semantics::{cast_or_null, to_column_type, unfit};
 use crate::threads::blocking;
-use crate::transaction::Work;
+use crate::transaction::StatementTxn;
 use crate::types::assignable;
 use crate::{Session, SqlError};
 
@@ -54,11 +54,11 @@ impl Session {
 
 /// Loads `batches` within `work`, which the caller finishes.
 pub(crate) async fn load<S>(
-    mut work: Work,
+    mut work: StatementTxn,
     table: Arc<TableDef>,
     checks: Checks,
     batches: S,
-) -> Result<(Work, u64), SqlError>
+) -> Result<(StatementTxn, u64), SqlError>
 where
     S: Stream<Item = Result<RecordBatch, DataFusionError>> + Send,
 {

@@ -35,13 +35,13 @@ use crate::error::state as sqlstate;
 use crate::session::{plan, start};
 use crate::statement::StatementResult;
 use crate::threads::blocking;
-use crate::transaction::Work;
+use crate::transaction::StatementTxn;
 use crate::types::assignable;
 use crate::{Session, SqlError};
 
 /// A change of one table.
 pub(crate) struct Change {
-    pub(crate) work: Work,
+    pub(crate) work: StatementTxn,
     pub(crate) snapshot: Snapshot,
     pub(crate) table: Arc<Table>,
 }
@@ -84,7 +84,7 @@ pub(crate) async fn truncate(session: &Session, statement: &Truncate) -> Result<
 
 async fn delete_found(
     session: &Session,
-    mut found: rewrite::Found,
+    mut found: rewrite::RowQuery,
     verb: &'static str,
 ) -> Result<StatementResult, SqlError> {
     let Change { mut work, snapshot, table } = Change::begin(session, &found.table).await?;
@@ -94,7 +94,7 @@ async fn delete_found(
     let plan = plan_query(&state, found.query).await?;
     let batch = run_to_end(&state, &plan).await?;
     let mut rows = row_identities(&batch).values().to_vec();
-    let gone = cascade::Gone::of(&found.table, referenced, &batch);
+    let gone = cascade::DeletedRows::of(&found.table, referenced, &batch);
     drop(batch);
     // USING may find a row more than once.
     rows.sort_unstable();

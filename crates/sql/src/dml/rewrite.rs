@@ -27,7 +27,7 @@ use crate::statement::{fold, table_name};
 
 /// A change as a query that finds the rows to change.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct RowQuery {
     /// The changed table's name.
     pub(crate) table: String,
     /// UPDATE: the names of the assigned columns. Their new values are the query's columns from the second on.
@@ -36,7 +36,7 @@ pub(crate) struct Found {
     pub(crate) query: Box<Query>,
 }
 
-impl Found {
+impl RowQuery {
     /// Adds columns of the changed table to the query's result.
     pub(crate) fn also_select<'a>(&mut self, columns: impl Iterator<Item = &'a str>) {
         let SetExpr::Select(select) = self.query.body.as_mut() else { unreachable!("it was made so") };
@@ -52,7 +52,7 @@ impl Found {
 }
 
 /// What `delete` deletes.
-pub(crate) fn delete(delete: &Delete) -> Result<Found, SqlError> {
+pub(crate) fn delete(delete: &Delete) -> Result<RowQuery, SqlError> {
     let Delete {
         tables, from, using, selection, returning, output, order_by, limit, optimizer_hints, ..
     } = delete;
@@ -68,7 +68,7 @@ pub(crate) fn delete(delete: &Delete) -> Result<Found, SqlError> {
 }
 
 /// What `update` updates, and to which values.
-pub(crate) fn update(update: &Update) -> Result<Found, SqlError> {
+pub(crate) fn update(update: &Update) -> Result<RowQuery, SqlError> {
     let Update {
         table,
         assignments,
@@ -115,14 +115,14 @@ pub(crate) fn update(update: &Update) -> Result<Found, SqlError> {
 }
 
 /// All rows of a table.
-pub(crate) fn all_of(table: &str) -> Result<Found, SqlError> {
+pub(crate) fn all_of(table: &str) -> Result<RowQuery, SqlError> {
     let name = ObjectName::from(vec![Ident::with_quote('"', table)]);
     let target = TableWithJoins { relation: named(name, None)?, joins: Vec::new() };
     find("DELETE", &target, Vec::new(), Vec::new(), &None, &[], &None)
 }
 
 /// All rows of a truncated table.
-pub(crate) fn truncate(truncate: &Truncate) -> Result<Found, SqlError> {
+pub(crate) fn truncate(truncate: &Truncate) -> Result<RowQuery, SqlError> {
     let Truncate { table_names, partitions, if_exists, identity, cascade, on_cluster, .. } = truncate;
     let unusual =
         partitions.is_some() || *if_exists || identity.is_some() || cascade.is_some() || on_cluster.is_some();
@@ -142,7 +142,7 @@ fn find(
     selection: &Option<Expr>,
     order_by: &[OrderByExpr],
     limit: &Option<Expr>,
-) -> Result<Found, SqlError> {
+) -> Result<RowQuery, SqlError> {
     refuse(&format!("{verb} of a join: name the other tables in USING or FROM"), !target.joins.is_empty())?;
     // A LIMIT would count joined rows, not rows of the table.
     refuse(&format!("{verb} with LIMIT over several tables"), limit.is_some() && !others.is_empty())?;
@@ -187,7 +187,7 @@ fn find(
         query.limit_clause =
             Some(LimitClause::LimitOffset { limit: Some(limit.clone()), offset: None, limit_by: Vec::new() });
     }
-    Ok(Found { table, assigned, query })
+    Ok(RowQuery { table, assigned, query })
 }
 
 fn aliased(expr: Expr, alias: String) -> SelectItem {
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
     use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 
-    fn rewrite(sql: &str) -> Result<Found, SqlError> {
+    fn rewrite(sql: &str) -> Result<RowQuery, SqlError> {
         match Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap().remove(0) {
             Statement::Delete(d) => delete(&d),
             Statement::Update(u) => update(&u),

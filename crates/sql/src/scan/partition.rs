@@ -34,10 +34,10 @@ pub(super) struct PartitionScan {
     rows_left: Option<usize>,
     batches: Batches,
     metrics: ScanMetrics,
-    state: State,
+    state: ScanState,
 }
 
-enum State {
+enum ScanState {
     Waiting,
     Running(Box<Running>),
     Done,
@@ -88,7 +88,7 @@ impl PartitionScan {
     ) -> Result<Self> {
         let base = Arc::new(spec.program()?);
         let batches = Batches::new(spec.schema(), spec.output.clone(), batch_rows);
-        Ok(Self { spec, pages, base, runtime, rows_left: fetch, batches, metrics, state: State::Waiting })
+        Ok(Self { spec, pages, base, runtime, rows_left: fetch, batches, metrics, state: ScanState::Waiting })
     }
 
     /// The next batch, or `None` after the last.
@@ -97,7 +97,7 @@ impl PartitionScan {
         let _timer = time.timer();
         let next = self.advance();
         if !matches!(next, Ok(Some(_))) {
-            self.state = State::Done;
+            self.state = ScanState::Done;
         }
         next
     }
@@ -113,11 +113,11 @@ impl PartitionScan {
                 return Ok(Some(self.metrics.leaves(batch.slice(0, rows), &self.spec.counts)));
             }
             match self.state {
-                State::Done => return Ok(None),
-                State::Waiting => self.state = State::Running(Box::new(self.begin()?)),
-                State::Running(_) => {
+                ScanState::Done => return Ok(None),
+                ScanState::Waiting => self.state = ScanState::Running(Box::new(self.begin()?)),
+                ScanState::Running(_) => {
                     if !self.step()? {
-                        self.state = State::Done;
+                        self.state = ScanState::Done;
                         self.batches.finish()?;
                     }
                 }
@@ -159,7 +159,7 @@ impl PartitionScan {
 
     /// Takes one page from the pool, or one unit from the drive. False after the last.
     fn step(&mut self) -> Result<bool> {
-        let State::Running(running) = &mut self.state else { return Ok(false) };
+        let ScanState::Running(running) = &mut self.state else { return Ok(false) };
         let spec = &self.spec;
         if let Some(program) = self.runtime.changed(spec, &self.base) {
             running.program = program.clone();

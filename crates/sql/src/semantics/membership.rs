@@ -40,7 +40,7 @@ impl AnalyzerRule for UnknownMembership {
 fn analyze_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Filter(mut filter) = plan else { return Ok(Transformed::no(plan)) };
     let predicate = std::mem::replace(&mut filter.predicate, lit(true));
-    let rewritten = settle(predicate, Place::Condition, filter.input.schema())?;
+    let rewritten = settle(predicate, ConditionPosition::Condition, filter.input.schema())?;
     Ok(rewritten.update_data(|predicate| {
         filter.predicate = predicate;
         LogicalPlan::Filter(filter)
@@ -49,7 +49,7 @@ fn analyze_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 /// The position of an expression in a WHERE.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum ConditionPosition {
     /// A whole condition, or one of those joined by AND.
     Condition,
     /// Below nothing but ANDs and ORs: NULL has the effect of false.
@@ -58,13 +58,15 @@ enum Place {
     Deep,
 }
 
-fn settle(expr: Expr, place: Place, schema: &DFSchema) -> Result<Transformed<Expr>> {
+fn settle(expr: Expr, place: ConditionPosition, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let below = match &expr {
         Expr::BinaryExpr(BinaryExpr { op: Operator::And, .. }) => place,
-        Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) if place == Place::Condition => Place::Certain,
+        Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) if place == ConditionPosition::Condition => {
+            ConditionPosition::Certain
+        }
         Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) => place,
         Expr::Not(inner) if matches!(inner.as_ref(), Expr::InSubquery(_)) => place,
-        _ => Place::Deep,
+        _ => ConditionPosition::Deep,
     };
     let (expr, negated) = match expr {
         Expr::Not(inner) if matches!(inner.as_ref(), Expr::InSubquery(_)) => (*inner, true),
@@ -80,11 +82,11 @@ fn settle(expr: Expr, place: Place, schema: &DFSchema) -> Result<Transformed<Exp
                 _ => {}
             }
             let decided = match place {
-                Place::Condition => !e.negated || !correlated,
-                Place::Certain => !e.negated,
-                Place::Deep => false,
+                ConditionPosition::Condition => !e.negated || !correlated,
+                ConditionPosition::Certain => !e.negated,
+                ConditionPosition::Deep => false,
             };
-            if place != Place::Condition || !decided {
+            if place != ConditionPosition::Condition || !decided {
                 name_column(&mut e.subquery)?;
             }
             if decided { Ok(Transformed::yes(Expr::InSubquery(e))) } else { three_valued(e, schema) }

@@ -62,8 +62,8 @@ fn reference(name: &ObjectName) -> Option<TableReference> {
 
 /// The error of an unknown table, at the first place that names it.
 fn no_table(sql: &Sql, missing: &TableReference) -> SqlError {
-    struct Place<'a>(&'a TableReference);
-    impl Visitor for Place<'_> {
+    struct FirstMention<'a>(&'a TableReference);
+    impl Visitor for FirstMention<'_> {
         type Break = Ident;
 
         fn pre_visit_relation(&mut self, name: &ObjectName) -> ControlFlow<Ident> {
@@ -74,7 +74,7 @@ fn no_table(sql: &Sql, missing: &TableReference) -> SqlError {
         }
     }
     let e = SqlError::failed(state::UNDEFINED_TABLE, format!("there is no table {missing}"));
-    match sql.visit(&mut Place(missing)) {
+    match sql.visit(&mut FirstMention(missing)) {
         ControlFlow::Break(ident) => at(e, &ident),
         ControlFlow::Continue(()) => e,
     }
