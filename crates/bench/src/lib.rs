@@ -4,7 +4,7 @@
 //!   tpch:  generate ─► load ─► 22 queries ─► compare with shipped answers, with another offload level, with Parquet
 //!   gc:    fill ─► overwrite many times ─► write amplification: measured, modelled, by theory
 //!   raw:   the drive and plain file I/O in alternation
-//!   micro: operators over TPC-H in memory ─► what the host of this machine takes for a row
+//!   micro: operators over TPC-H in memory ─► the time of this machine's host per row
 //!   paper: what papers published ─► beside their equations, and a drive that executes ─► table, CSV, JSON, SVG
 //!   trace: a trace in one of four formats, or a seed ─► replay in virtual time ─► rates, latencies, all accounted for
 //! ```

@@ -1,4 +1,4 @@
-//! How a command ends: quietly, or with one line on standard error and an exit status.
+//! The outcome of a command: quiet success, or one line on standard error and an exit status.
 
 use std::fmt::Display;
 use std::io;
@@ -10,34 +10,34 @@ use lode_engine::EngineError;
 use lode_firmware::FirmwareError;
 use lode_sql::SqlError;
 
-/// Why a command did not do what it was asked.
+/// Why a command did not succeed.
 #[derive(Debug)]
 pub(crate) enum CliError {
-    /// It failed; the text says why.
+    /// It failed for this reason.
     Failed(String),
-    /// A statement failed.
+    /// A SQL statement failed.
     Sql(SqlError),
-    /// Its command line makes no sense.
+    /// Its command line is wrong.
     Usage(String),
     /// A signal stopped it.
     Interrupted,
-    /// The reader of its output went away: no error.
+    /// The reader of its output is gone. This is not an error.
     OutputClosed,
 }
 
-/// What every command returns.
+/// The result of every command.
 pub(crate) type CliResult<T = ()> = Result<T, CliError>;
 
 impl CliError {
-    /// A failure to do with a file, which the error does not name.
+    /// A failure of a file that `error` does not name.
     pub(crate) fn file(path: &Path, error: impl Display) -> Self {
         Self::Failed(format!("{}: {error}", path.display()))
     }
 
-    /// A failure of the database at `path`: an image, or the address of a drive that is served.
+    /// A failure of the database at `path`, which is an image or the address of a served drive.
     pub(crate) fn database(path: &Path, error: impl Into<lode::Error>) -> Self {
         match error.into() {
-            // The medium's own words, which begin with its file.
+            // The text comes from the medium and begins with its file.
             lode::Error::Engine(EngineError::Drive(
                 e @ (CommandError::Medium(_) | CommandError::MediumFull(_) | CommandError::ReadOnly(_)),
             )) if lode::drive::address(path).is_none() => Self::Failed(e.to_string()),
@@ -51,12 +51,12 @@ impl CliError {
         move |e| Self::Failed(lode::Error::file(path)(e).to_string())
     }
 
-    /// Whether something failed, rather than was interrupted, or had nobody to write to.
+    /// Whether it is a failure, and not an interrupt or a closed output.
     pub(crate) fn is_failure(&self) -> bool {
         matches!(self, Self::Failed(_) | Self::Sql(_) | Self::Usage(_))
     }
 
-    /// The line for standard error, if there is one to write.
+    /// The line for standard error, if there is one.
     pub(crate) fn message(&self) -> Option<String> {
         let statement;
         let text = match self {
@@ -110,7 +110,7 @@ impl From<BenchError> for CliError {
 }
 
 impl From<io::Error> for CliError {
-    /// Of writing to standard output; errors of files carry their path ([`CliError::file`]).
+    /// An error of writing to standard output. Errors of files carry their path ([`CliError::file`]).
     fn from(e: io::Error) -> Self {
         match e.kind() {
             io::ErrorKind::BrokenPipe => Self::OutputClosed,

@@ -1,7 +1,7 @@
-//! Runs statements that come as text: from the command line, a file, or a pipe.
+//! Runs statements from text: from the command line, a file, or a pipe.
 //!
-//! Each statement is run as soon as its `;` was read, and its result is flushed before the next: what a reader at the
-//! other end of a pipe has seen is durable. The first failure ends the script.
+//! A statement runs as soon as its `;` has been read, and its result is flushed before the next statement runs. So
+//! what a reader at the other end of a pipe has seen is durable. The first failure ends the script.
 
 use std::io::{self, BufRead};
 use std::path::Path;
@@ -15,21 +15,21 @@ use crate::interrupt;
 use crate::output::{self, Format};
 use crate::split::{is_blank, statement_end};
 
-/// What is said where a transaction was left open.
+/// The warning if a script leaves a transaction open.
 pub(crate) const ROLLED_BACK: &str = "The open transaction was rolled back: there was no COMMIT.";
 
-/// What a script runs on.
+/// Runs a script on a session.
 pub(crate) struct Runner<'a> {
     pub(crate) session: &'a Arc<Session>,
     pub(crate) format: Format,
-    /// Whether the time of each statement is told.
+    /// Whether to print the time of each statement.
     pub(crate) timing: bool,
-    /// Called after each statement that succeeded.
+    /// Called after each successful statement.
     pub(crate) done: &'a mut dyn FnMut(),
 }
 
 impl Runner<'_> {
-    /// Runs the statements of `text`, one after the other.
+    /// Runs the statements of `text` one after the other.
     pub(crate) async fn run(&mut self, text: &str) -> CliResult {
         let mut from = 0;
         while let Some(end) = statement_end(&text[from..]) {
@@ -72,7 +72,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Runs the statements of a file or a pipe as they come. A failure names the line of its statement.
+    /// Runs the statements of a file or a pipe as they are read. A failure names the line of its statement.
     pub(crate) async fn run_all(&mut self, source: &Path, mut input: impl BufRead) -> CliResult {
         let (mut pending, mut pending_line, mut line) = (String::new(), 1, 1);
         loop {
@@ -106,8 +106,8 @@ impl Runner<'_> {
     }
 }
 
-/// Reads up to the end of a line or to a `;`, whichever comes first. The writer of a pipe may wait for an answer before
-/// the line ends.
+/// Reads up to the end of a line or to a `;`, whichever comes first. It does not wait for the end of the line,
+/// because the writer of a pipe may wait for the answer before it.
 fn read_part(input: &mut impl BufRead, bytes: &mut Vec<u8>) -> io::Result<()> {
     loop {
         let buffer = match input.fill_buf() {
@@ -128,7 +128,7 @@ fn line_breaks(text: &str) -> usize {
     text.bytes().filter(|b| *b == b'\n').count()
 }
 
-/// Writes a line to standard output; a reader that went away is told by the error.
+/// Writes a line to standard output. It fails if the reader is gone.
 pub(crate) fn println_quietly(line: &str) -> CliResult {
     use std::io::Write;
     let mut out = std::io::stdout();

@@ -1,9 +1,9 @@
-//! Plain tables of text for people: columns aligned, headings above a rule.
+//! Plain text tables: aligned columns, with headings above a rule.
 
-/// Longest rule under a heading, in characters.
+/// The longest rule under a heading, in characters.
 const RULE_MAX: usize = 60;
 
-/// A table under construction. Numbers belong to the right, text to the left.
+/// A table under construction. Columns of numbers are aligned to the right, columns of text to the left.
 pub(crate) struct TextTable {
     right: Vec<bool>,
     rows: Vec<Row>,
@@ -15,7 +15,7 @@ enum Row {
 }
 
 impl TextTable {
-    /// A table whose columns have these headings; one that starts with `>` is aligned to the right.
+    /// A table with these headings. A heading that starts with `>` aligns its column to the right.
     pub(crate) fn new(headings: &[&str]) -> Self {
         let right = headings.iter().map(|h| h.starts_with('>')).collect();
         let cells = headings.iter().map(|h| h.trim_start_matches('>').to_string()).collect();
@@ -27,12 +27,12 @@ impl TextTable {
         self.rows.push(Row::Cells(cells.into_iter().collect()));
     }
 
-    /// Adds a rule, as before totals.
+    /// Adds a rule, for example before totals.
     pub(crate) fn rule(&mut self) {
         self.rows.push(Row::Rule);
     }
 
-    /// The text, each line ended. A cell of several lines makes its row as high.
+    /// The text of the table. Each line ends with a line break. A cell of several lines makes its row as high.
     pub(crate) fn render(&self) -> String {
         let mut widths = vec![0; self.right.len()];
         for row in &self.rows {
@@ -67,7 +67,7 @@ impl TextTable {
             if i > 0 {
                 line.push_str("  ");
             }
-            // A width of `format!` has 16 bits, and panics beyond them.
+            // A width of `format!` has 16 bits; a larger one panics.
             let fill = width.saturating_sub(cell.chars().count());
             if self.right[i] {
                 line.extend(std::iter::repeat_n(' ', fill));
@@ -82,7 +82,7 @@ impl TextTable {
     }
 }
 
-/// A count with its thousands apart: `1,234,567`.
+/// Formats a count with separated thousands: `1,234,567`.
 pub(crate) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -95,7 +95,7 @@ pub(crate) fn count(n: u64) -> String {
     out
 }
 
-/// Bytes with a decimal unit: `1.5 MB`.
+/// Formats bytes with a decimal unit: `1.5 MB`.
 pub(crate) fn bytes(n: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KB", "MB", "GB", "TB"];
     let mut value = n as f64;
@@ -111,7 +111,7 @@ pub(crate) fn bytes(n: u64) -> String {
     }
 }
 
-/// What `now` saves of `before`, in percent; `+` when it costs more.
+/// The percentage that `now` saves of `before`, with `+` if it is more.
 pub(crate) fn saving(before: u64, now: u64) -> String {
     if before == 0 {
         return "-".into();
@@ -120,7 +120,7 @@ pub(crate) fn saving(before: u64, now: u64) -> String {
     if percent < -0.5 { format!("+{:.0} %", -percent) } else { format!("{:.0} %", percent.max(0.0)) }
 }
 
-/// A size with an optional unit, as on the command line: `512MB`, `2GB`, `1.5 GB`, `1000000`.
+/// Parses a size with an optional unit: `512MB`, `2GB`, `1.5 GB`, `1000000`.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     let bad = || "a size is a number with a unit, such as 512MB or 2GB".to_string();
     let text = text.trim();
