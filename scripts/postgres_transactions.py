@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs crates/sql/tests/transactions.txt and errors.txt against PostgreSQL, and prints each answer that a file does not say.
+"""Runs crates/sql/tests/transactions.txt and errors.txt against PostgreSQL, and prints each answer that differs from the file.
 
     scripts/postgres_transactions.py "host=/tmp user=postgres dbname=postgres"
 
