@@ -21,9 +21,9 @@ mod faults;
 #[doc(hidden)]
 pub mod fuzz;
 mod image;
-mod kept;
 mod layout;
 mod medium;
+mod metadata_only;
 mod record;
 mod superblock;
 mod tag;

@@ -11,8 +11,8 @@ use lode_base::EblockId;
 use crate::backing::Backing;
 use crate::error::WRITE_DATA;
 use crate::faults::{Faults, ProgramStrike};
-use crate::kept::Programmed;
 use crate::layout::{GROUP_DATA_BYTES, GROUP_TAG_BYTES, by_group, data_at, group_at, group_of, part_from};
+use crate::metadata_only::Programmed;
 use crate::tag::{TAG_BYTES, Tag};
 use crate::{FlashError, Generation, Medium};
 

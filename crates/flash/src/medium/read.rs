@@ -13,8 +13,8 @@ use std::sync::atomic::Ordering;
 use lode_base::{EblockId, PageBuf, PageBufMut, Ppa};
 
 use crate::faults::ReadStrike;
-use crate::kept::{MetadataOnly, NotThere};
 use crate::layout::{by_group, data_at, group_at, group_of};
+use crate::metadata_only::{MetadataOnly, NotThere};
 use crate::tag::Tag;
 use crate::tag_cache::CachedTags;
 use crate::{FlashError, Generation, Medium, WblockState};
