@@ -12,7 +12,7 @@ use std::convert::Infallible;
 
 use lode_base::PageBuf;
 use lode_page::{Column, ColumnType, DataType, Schema, Value, Values};
-use lode_program::index::{IndexKind, Kept, KindColumns, Leaf, Outcomes, range::Range, verdict};
+use lode_program::index::{EntryPart, IndexKind, KindColumns, Leaf, Outcomes, range::Range, verdict};
 use lode_program::{ColumnSource, CompareOp, Expr, IndexRule, Program, Verdict};
 
 /// The kind "members": a bit for each value that occurs, among 64.
@@ -47,26 +47,26 @@ impl IndexKind for Members {
         }
     }
 
-    fn check(&self, _: &Kept<'_>) -> Result<(), usize> {
+    fn check(&self, _: &EntryPart<'_>) -> Result<(), usize> {
         // Every combination of 64 bits is possible, so nothing needs checking.
         Ok(())
     }
 
-    fn outcomes(&self, kept: &Kept<'_>, leaf: &Leaf<'_>) -> Outcomes {
+    fn outcomes(&self, part: &EntryPart<'_>, leaf: &Leaf<'_>) -> Outcomes {
         let Some((column, values)) = leaf.points(POINTS_MAX) else { return Outcomes::ANY };
-        let Some(place) = kept.place(column, leaf.data_type(column)) else { return Outcomes::ANY };
-        let kept = bits(kept, place);
+        let Some(place) = part.place(column, leaf.data_type(column)) else { return Outcomes::ANY };
+        let part = bits(part, place);
         // A set bit proves nothing, since another value may have set it. So the answer is never Yes.
-        Outcomes { can_be_true: values.iter().any(|v| kept & bit(v) != 0), ..Outcomes::ANY }
+        Outcomes { can_be_true: values.iter().any(|v| part & bit(v) != 0), ..Outcomes::ANY }
     }
 
-    fn denies(&self, kept: &Kept<'_>, own: &Kept<'_>) -> Option<usize> {
-        (0..kept.columns.len()).find(|&i| bits(own, i) & !bits(kept, i) != 0)
+    fn denies(&self, part: &EntryPart<'_>, own: &EntryPart<'_>) -> Option<usize> {
+        (0..part.columns.len()).find(|&i| bits(own, i) & !bits(part, i) != 0)
     }
 }
 
-fn bits(kept: &Kept<'_>, place: usize) -> u64 {
-    u64::from_le_bytes(*kept.bytes[8 * place..].first_chunk().expect("8 bytes a column"))
+fn bits(part: &EntryPart<'_>, place: usize) -> u64 {
+    u64::from_le_bytes(*part.bytes[8 * place..].first_chunk().expect("8 bytes a column"))
 }
 
 /// The bit of a value.

@@ -54,26 +54,26 @@ pub trait IndexKind: Sync {
     ///
     /// # Errors
     /// The position of the first such byte, from the start of the part.
-    fn check(&self, kept: &Kept<'_>) -> Result<(), usize>;
+    fn check(&self, part: &EntryPart<'_>) -> Result<(), usize>;
 
     /// The outcomes that a predicate without AND, OR or NOT can have on the rows of the page. Nothing is known about
     /// columns that the part does not keep.
-    fn outcomes(&self, kept: &Kept<'_>, leaf: &Leaf<'_>) -> Outcomes;
+    fn outcomes(&self, part: &EntryPart<'_>, leaf: &Leaf<'_>) -> Outcomes;
 
-    /// The first column (by its place in the part) for which `kept` excludes something that occurs in the page. `own`
+    /// The first column (by its place in the part) for which `part` excludes something that occurs in the page. `own`
     /// is built from the page's rows. An entry that excludes nothing is sound, even if it is less tight than `own`.
-    fn denies(&self, kept: &Kept<'_>, own: &Kept<'_>) -> Option<usize>;
+    fn denies(&self, part: &EntryPart<'_>, own: &EntryPart<'_>) -> Option<usize>;
 
     /// Bounds of the values of the column at `place` of the part, for the planner; `None` if nothing is known.
-    fn bounds(&self, kept: &Kept<'_>, place: usize) -> Option<Bounds> {
-        let _ = (kept, place);
+    fn bounds(&self, part: &EntryPart<'_>, place: usize) -> Option<Bounds> {
+        let _ = (part, place);
         None
     }
 }
 
 /// The part of one kind in the entry of one page.
 #[derive(Clone, Copy, Debug)]
-pub struct Kept<'a> {
+pub struct EntryPart<'a> {
     /// Rows of the page.
     pub rows: u32,
     /// The columns that are kept.
@@ -84,7 +84,7 @@ pub struct Kept<'a> {
     pub bytes: &'a [u8],
 }
 
-impl Kept<'_> {
+impl EntryPart<'_> {
     /// The place of a column of type `t` in the part, if it is kept.
     pub fn place(&self, column: u16, t: DataType) -> Option<usize> {
         let place = self.columns.iter().position(|&c| c == column)?;

@@ -20,7 +20,7 @@ use std::ops::RangeInclusive;
 use lode_page::{Column, DataType};
 
 use self::bounds::bounds;
-use super::{Bounds, IndexKind, Kept, Leaf, Outcomes};
+use super::{Bounds, EntryPart, IndexKind, Leaf, Outcomes};
 use crate::lanes::{Data, Lane};
 use crate::like::Pattern;
 use crate::order_key::{bytes_key, key_span, total32, total64};
@@ -67,14 +67,14 @@ impl IndexKind for Range {
         out[start..start + NULLS_BYTES].copy_from_slice(&nulls.to_le_bytes());
     }
 
-    fn check(&self, kept: &Kept<'_>) -> Result<(), usize> {
-        let count = kept.columns.len();
-        if count < 32 && nulls(kept) >> count != 0 {
+    fn check(&self, part: &EntryPart<'_>) -> Result<(), usize> {
+        let count = part.columns.len();
+        if count < 32 && nulls(part) >> count != 0 {
             return Err(0);
         }
         for i in 0..count {
-            let (min, max) = stored_keys(kept, i);
-            let all_null = kept.rows == 0 || has_nulls(kept, i);
+            let (min, max) = stored_keys(part, i);
+            let all_null = part.rows == 0 || has_nulls(part, i);
             if min > max && !((min, max) == EMPTY && all_null) {
                 return Err(NULLS_BYTES + KEYS_BYTES * i);
             }
@@ -82,44 +82,44 @@ impl IndexKind for Range {
         Ok(())
     }
 
-    fn outcomes(&self, kept: &Kept<'_>, leaf: &Leaf<'_>) -> Outcomes {
-        View { kept, leaf }.outcomes()
+    fn outcomes(&self, part: &EntryPart<'_>, leaf: &Leaf<'_>) -> Outcomes {
+        View { part, leaf }.outcomes()
     }
 
-    fn denies(&self, kept: &Kept<'_>, own: &Kept<'_>) -> Option<usize> {
-        (0..kept.columns.len()).find(|&i| {
-            let reaches = match (keys(kept, i), keys(own, i)) {
+    fn denies(&self, part: &EntryPart<'_>, own: &EntryPart<'_>) -> Option<usize> {
+        (0..part.columns.len()).find(|&i| {
+            let reaches = match (keys(part, i), keys(own, i)) {
                 (_, None) => true,
                 (Some((min, max)), Some((own_min, own_max))) => min <= own_min && own_max <= max,
                 (None, Some(_)) => false,
             };
-            !reaches || has_nulls(own, i) && !has_nulls(kept, i)
+            !reaches || has_nulls(own, i) && !has_nulls(part, i)
         })
     }
 
-    fn bounds(&self, kept: &Kept<'_>, place: usize) -> Option<Bounds> {
-        Some(Bounds { keys: keys(kept, place), has_nulls: has_nulls(kept, place) })
+    fn bounds(&self, part: &EntryPart<'_>, place: usize) -> Option<Bounds> {
+        Some(Bounds { keys: keys(part, place), has_nulls: has_nulls(part, place) })
     }
 }
 
-fn nulls(kept: &Kept<'_>) -> u32 {
-    u32::from_le_bytes(*kept.bytes.first_chunk().expect("a part has its NULLs"))
+fn nulls(part: &EntryPart<'_>) -> u32 {
+    u32::from_le_bytes(*part.bytes.first_chunk().expect("a part has its NULLs"))
 }
 
 /// Whether the column at `place` has a NULL.
-fn has_nulls(kept: &Kept<'_>, place: usize) -> bool {
-    nulls(kept) >> place & 1 == 1
+fn has_nulls(part: &EntryPart<'_>, place: usize) -> bool {
+    nulls(part) >> place & 1 == 1
 }
 
-fn stored_keys(kept: &Kept<'_>, place: usize) -> (u64, u64) {
+fn stored_keys(part: &EntryPart<'_>, place: usize) -> (u64, u64) {
     let at = NULLS_BYTES + KEYS_BYTES * place;
-    let key = |at: usize| u64::from_le_bytes(*kept.bytes[at..].first_chunk().expect("8 bytes a key"));
+    let key = |at: usize| u64::from_le_bytes(*part.bytes[at..].first_chunk().expect("8 bytes a key"));
     (key(at), key(at + 8))
 }
 
 /// The least and the greatest key of the column at `place`; `None` when all its values are NULL.
-fn keys(kept: &Kept<'_>, place: usize) -> Option<(u64, u64)> {
-    Some(stored_keys(kept, place)).filter(|&k| k != EMPTY)
+fn keys(part: &EntryPart<'_>, place: usize) -> Option<(u64, u64)> {
+    Some(stored_keys(part, place)).filter(|&k| k != EMPTY)
 }
 
 /// The keys of a column's values that are not NULL.
@@ -132,7 +132,7 @@ enum Keys {
 
 /// A predicate, and the part of the page that it is asked about.
 struct View<'a> {
-    kept: &'a Kept<'a>,
+    part: &'a EntryPart<'a>,
     leaf: &'a Leaf<'a>,
 }
 
@@ -184,15 +184,15 @@ impl View<'_> {
 
     /// Whether one of the predicate's columns can have a NULL.
     fn can_be_null(&self) -> bool {
-        self.leaf.columns().iter().any(|&c| self.place(c).is_none_or(|i| has_nulls(self.kept, i)))
+        self.leaf.columns().iter().any(|&c| self.place(c).is_none_or(|i| has_nulls(self.part, i)))
     }
 
     fn place(&self, column: u16) -> Option<usize> {
-        self.kept.place(column, self.leaf.data_type(column))
+        self.part.place(column, self.leaf.data_type(column))
     }
 
     fn keys(&self, column: u16) -> Keys {
-        match self.place(column).map(|i| keys(self.kept, i)) {
+        match self.place(column).map(|i| keys(self.part, i)) {
             None => Keys::Unknown,
             Some(None) => Keys::Empty,
             Some(Some((min, max))) => Keys::Between(min, max),
@@ -358,17 +358,17 @@ mod tests {
     use super::*;
 
     /// The part of a page whose one column has keys from `keys.0` to `keys.1`, and NULLs or not.
-    fn part(keys: Option<(u64, u64)>, has_nulls: bool) -> Vec<u8> {
+    fn bytes_of(keys: Option<(u64, u64)>, has_nulls: bool) -> Vec<u8> {
         let (min, max) = keys.unwrap_or(EMPTY);
         [&u32::from(has_nulls).to_le_bytes()[..], &min.to_le_bytes(), &max.to_le_bytes()].concat()
     }
 
     #[test]
     fn an_entry_denies_what_it_does_not_reach() {
-        let check = |kept: (Option<(u64, u64)>, bool), own: (Option<(u64, u64)>, bool), denied: bool| {
-            let (kept, own) = (part(kept.0, kept.1), part(own.0, own.1));
-            let of = |bytes| Kept { rows: 3, columns: &[4], types: &[DataType::BigInt], bytes };
-            assert_eq!(Range.denies(&of(&kept), &of(&own)), denied.then_some(0), "{kept:?} {own:?}");
+        let check = |part: (Option<(u64, u64)>, bool), own: (Option<(u64, u64)>, bool), denied: bool| {
+            let (part, own) = (bytes_of(part.0, part.1), bytes_of(own.0, own.1));
+            let of = |bytes| EntryPart { rows: 3, columns: &[4], types: &[DataType::BigInt], bytes };
+            assert_eq!(Range.denies(&of(&part), &of(&own)), denied.then_some(0), "{part:?} {own:?}");
         };
         check((Some((3, 9)), false), (Some((3, 9)), false), false);
         check((Some((2, 10)), true), (Some((3, 9)), false), false);

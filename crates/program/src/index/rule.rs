@@ -16,7 +16,7 @@ use std::ops::Range;
 use lode_page::{ColumnType, DataType, Schema};
 
 use super::entry::{ENTRY_BYTES_MAX, HEADER_BYTES};
-use super::{Bounds, IndexEntry, IndexKind, Kept, kind, range};
+use super::{Bounds, EntryPart, IndexEntry, IndexKind, kind, range};
 use crate::{ColumnSource, EvalError, ProgramError, check};
 
 /// Most columns of one kind in a rule.
@@ -62,9 +62,9 @@ impl Part {
     }
 
     /// This part of `entry`, which has the length of the rule's entries.
-    pub(super) fn kept<'a>(&'a self, entry: &'a IndexEntry) -> Kept<'a> {
+    pub(super) fn in_entry<'a>(&'a self, entry: &'a IndexEntry) -> EntryPart<'a> {
         let bytes = &entry.as_bytes()[self.bytes.clone()];
-        Kept { rows: entry.rows(), columns: &self.columns, types: &self.types, bytes }
+        EntryPart { rows: entry.rows(), columns: &self.columns, types: &self.types, bytes }
     }
 }
 
@@ -162,7 +162,7 @@ impl IndexRule {
             return Err(corrupt("index entry", entry.encoded_bytes()));
         }
         for p in &self.parts {
-            p.kind.check(&p.kept(entry)).map_err(|at| corrupt("index entry", p.bytes.start + at))?;
+            p.kind.check(&p.in_entry(entry)).map_err(|at| corrupt("index entry", p.bytes.start + at))?;
         }
         Ok(())
     }
@@ -173,7 +173,7 @@ impl IndexRule {
     /// # Panics
     /// When one of the two is not of the length of the rule's entries.
     pub fn denied(&self, entry: &IndexEntry, own: &IndexEntry) -> Option<u16> {
-        self.parts.iter().find_map(|p| Some(p.columns[p.kind.denies(&p.kept(entry), &p.kept(own))?]))
+        self.parts.iter().find_map(|p| Some(p.columns[p.kind.denies(&p.in_entry(entry), &p.in_entry(own))?]))
     }
 
     /// The bounds of a column's values by all kinds together; `None` if nothing is known.
@@ -183,7 +183,7 @@ impl IndexRule {
     pub fn bounds(&self, entry: &IndexEntry, column: u16) -> Option<Bounds> {
         let of = |p: &Part| {
             let place = p.columns.iter().position(|&c| c == column)?;
-            p.kind.bounds(&p.kept(entry), place)
+            p.kind.bounds(&p.in_entry(entry), place)
         };
         self.parts.iter().filter_map(of).reduce(|a, b| Bounds {
             keys: a.keys.zip(b.keys).map(|(a, b)| (a.0.max(b.0), a.1.min(b.1))),

@@ -112,7 +112,7 @@ impl View<'_> {
         let mut possible = Outcomes::ANY;
         for part in self.rule.parts() {
             if node.columns.iter().any(|c| part.columns().contains(c)) {
-                possible = possible.and(part.kind().outcomes(&part.kept(self.entry), &leaf));
+                possible = possible.and(part.kind().outcomes(&part.in_entry(self.entry), &leaf));
             }
         }
         // If no outcome is possible, the entry is damaged, since the page has rows.
