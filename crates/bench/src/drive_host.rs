@@ -35,7 +35,7 @@ pub enum DriveError {
         source: std::io::Error,
     },
     /// A page does not hold what was written to it.
-    #[error("page {0} is not what was written")]
+    #[error("page {0} does not hold what was written")]
     Wrong(Lpid),
     /// A page does not have its format.
     #[error(transparent)]

@@ -59,7 +59,7 @@ pub enum BenchError {
     #[error("plot: {0}")]
     Plot(String),
     /// Two models that should be independent agree to the last digit.
-    #[error("{0}: equations and executed drive agree to the picosecond: one must be computed by the other")]
+    #[error("{0}: equations and executed drive agree to the picosecond, so they are not independent")]
     ComparedWithItself(&'static str),
 }
 

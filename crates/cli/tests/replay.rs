@@ -217,7 +217,10 @@ fn what_is_wrong_with_a_trace_names_its_line() {
         (format!("{head}6 read 0 40"), ["line 3", "the file was cut"]),
         (format!("{head}6 read 536870912 1\n"), ["line 3: the request ends at byte 536870913", "--wrap"]),
         (format!("{head}6 read 18446744073709551615 1\n"), ["line 3", "past 2^64"]),
-        ("1,hm,0,Read,0,1,0\n2,hm,1,Read,0,1,0\n".into(), ["line 2: a request to hm_1", "(--device)"]),
+        (
+            "1,hm,0,Read,0,1,0\n2,hm,1,Read,0,1,0\n".into(),
+            ["line 2: the trace has requests to hm_0 and to hm_1", "(--device)"],
+        ),
         ("2,hm,0,Read,0,1,0\n1,hm,0,Read,0,1,0\n".into(), ["line 2", "not sorted"]),
         ("fio version 4 iolog\n".into(), ["line 1", "fio version 3 iolog"]),
         ("  8,0    3        1     0.0   697  Q   W 223490 + 8\n".into(), ["line 1", "bad.trace"]),

@@ -72,11 +72,11 @@ pub enum CommandError {
     #[error("too many open sessions: the drive allows {0}")]
     TooManySessions(u32),
     /// The drive keeps only metadata: it has the locations of user pages, but not their bytes.
-    #[error("this drive keeps no user pages, only where they would lie: it cannot compute over them")]
+    #[error("this drive keeps only the metadata of user pages, so it cannot compute over them")]
     NoContent,
     /// The time is too late for a modelled device to begin a command: the end might overflow.
     #[error(
-        "the modelled device can not begin a command at {} ps: the last time at which it begins one is {} ps",
+        "the modelled device cannot begin a command at {} ps: the latest time is {} ps",
         at.as_ps(), max.as_ps()
     )]
     TimeOutOfRange {

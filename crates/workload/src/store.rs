@@ -25,7 +25,7 @@ pub enum StoreError {
     #[error("a damaged row: {0}")]
     Damaged(&'static str),
     /// Something that must exist is missing.
-    #[error("{0} is not there")]
+    #[error("{0} is missing")]
     Missing(&'static str),
     /// The store failed.
     #[error(transparent)]

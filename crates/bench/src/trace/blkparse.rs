@@ -314,7 +314,7 @@ Skips: 0 forward (0 -   0.0%)
     fn one_device_of_several_is_chosen() {
         let both = "8,0 0 1 0.000000000 1 Q R 8 + 8 [a]\n8,16 0 1 0.000000001 1 Q R 16 + 8 [a]\n";
         let error = read(both.as_bytes(), &Options::default()).unwrap_err().to_string();
-        assert_eq!(error, "line 2: a request to 8,16 beside those to 8,0: choose one device of the trace");
+        assert_eq!(error, "line 2: the trace has requests to 8,0 and to 8,16: choose one device");
         let options = Options { device: Some("8,16".into()), ..Options::default() };
         check(both, "blkparse", &options, &[request(1000, Op::Read, 8192, 4096, 2)]);
     }

@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(check(&[(0, Read, 0, 1 << 30), (0, Trim, 0, u64::MAX)], None), "good");
         assert_eq!(
             check(&[(0, Write, 0, (1 << 30) + 1)], None),
-            "a length of 1073741825 bytes: more than the 1073741824 that a request may have"
+            "a length of 1073741825 bytes is more than a request may have (1073741824)"
         );
     }
 }

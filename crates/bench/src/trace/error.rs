@@ -95,7 +95,7 @@ pub enum Fault {
         before: TraceTime,
     },
     /// Time goes back to before the first request.
-    #[error("time goes back behind that of the first request (the trace is not sorted)")]
+    #[error("time goes back to before the first request (the trace is not sorted)")]
     BeforeFirst,
     /// A time is out of range.
     #[error("the time is out of range: more than 213 days after the beginning")]
@@ -104,7 +104,7 @@ pub enum Fault {
     #[error("the length is zero")]
     ZeroLength,
     /// The request is longer than any device allows.
-    #[error("a length of {bytes} bytes: more than the {max} that a request may have")]
+    #[error("a length of {bytes} bytes is more than a request may have ({max})")]
     TooLong {
         /// The length.
         bytes: u64,
@@ -128,7 +128,7 @@ pub enum Fault {
         capacity: u64,
     },
     /// The trace has requests to two devices.
-    #[error("a request to {got} beside those to {first}: choose one device of the trace")]
+    #[error("the trace has requests to {first} and to {got}: choose one device")]
     SecondDevice {
         /// The second.
         got: String,

@@ -216,7 +216,7 @@ mod tests {
     fn one_file_of_several_is_chosen() {
         let both = "fio version 2 iolog\na add\nb add\na open\nb open\na read 0 1\nb read 7 1\n";
         let error = read(both.as_bytes(), &Options::default()).unwrap_err().to_string();
-        assert_eq!(error, "line 7: a request to b beside those to a: choose one device of the trace");
+        assert_eq!(error, "line 7: the trace has requests to a and to b: choose one device");
         let options = Options { device: Some("b".into()), ..Options::default() };
         check(both, "iolog", &options, &[request(0, Op::Read, 7, 1, 7)]);
     }
@@ -247,7 +247,7 @@ mod tests {
             ("a read 0 0", "the length is zero"),
             (
                 "a read 0 4294967296",
-                "a length of 4294967296 bytes: more than the 1073741824 that a request may have",
+                "a length of 4294967296 bytes is more than a request may have (1073741824)",
             ),
             ("b read 0 1", "read of file 'b', which is not open"),
             ("b open", "open of file 'b', which is not added"),

@@ -121,7 +121,7 @@ mod tests {
     fn one_disk_of_several_is_chosen() {
         let both = "5,a,0,Read,0,1,0\n6,a,1,Read,7,1,0\n";
         let error = read(both.as_bytes(), &Options::default()).unwrap_err().to_string();
-        assert_eq!(error, "line 2: a request to a_1 beside those to a_0: choose one device of the trace");
+        assert_eq!(error, "line 2: the trace has requests to a_0 and to a_1: choose one device");
         let options = Options { device: Some("a_1".into()), ..Options::default() };
         check(both, "msr", &options, &[request(0, Op::Read, 7, 1, 2)]);
         let options = Options { device: Some("b_1".into()), ..Options::default() };
@@ -152,10 +152,7 @@ mod tests {
                 "18446744073709551615,hm,0,Read,0,1,0",
                 "the time is out of range: more than 213 days after the beginning",
             ),
-            (
-                "99,hm,0,Read,0,1,0",
-                "time goes back behind that of the first request (the trace is not sorted)",
-            ),
+            ("99,hm,0,Read,0,1,0", "time goes back to before the first request (the trace is not sorted)"),
             (COLUMNS, "Timestamp 'Timestamp' is not a number"),
         ] {
             let text = format!("{good}{line}\n");

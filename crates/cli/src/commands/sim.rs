@@ -226,7 +226,7 @@ fn report<S: Simulated>(found: &Found<S>, replays: &[Replay<S>], missing: &[Stri
 fn failed<S: Simulated>(replays: &[Replay<S>], missing: &[String]) -> CliResult {
     match (replays, missing) {
         ([], []) => Ok(()),
-        ([], missing) => Err(CliError::Failed(format!("never met: {}", missing.join(", ")))),
+        ([], missing) => Err(CliError::Failed(format!("the run never met: {}", missing.join(", ")))),
         ([first, ..], _) => {
             Err(CliError::Failed(format!("seed {} failed: {}", first.scenario.seed(), first.failure)))
         }
@@ -298,6 +298,9 @@ mod tests {
         let missing = vec!["runs".to_string()];
         let found = Found::<KvScenario>::default();
         assert!(many_json(&found, &[], &missing)["never_met"] == serde_json::json!(["runs"]));
-        assert_eq!(failed::<KvScenario>(&[], &missing).unwrap_err().message().unwrap(), "never met: runs");
+        assert_eq!(
+            failed::<KvScenario>(&[], &missing).unwrap_err().message().unwrap(),
+            "the run never met: runs"
+        );
     }
 }

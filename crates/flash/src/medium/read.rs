@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   read units ─► each against its tag ─► the wanted bytes
-//!        ▲                │ one is wrong, or can not be read
+//!        ▲                │ one is wrong, or cannot be read
 //!        └─ a few times ──┘ whole after all: its EBLOCK is weak, and its pages are better moved
 //! ```
 //!

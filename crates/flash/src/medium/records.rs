@@ -13,7 +13,7 @@ impl Medium {
     /// is detected, and the other slot's record is used.
     ///
     /// # Errors
-    /// When the backing can not be written.
+    /// When the backing cannot be written.
     ///
     /// # Panics
     /// When `bytes` is longer than [`CHECKPOINT_RECORD_BYTES_MAX`], or `slot` neither 0 nor 1.
@@ -44,7 +44,7 @@ impl Medium {
     /// The whole records of both slots.
     ///
     /// # Errors
-    /// When the backing can not be read.
+    /// When the backing cannot be read.
     pub fn read_checkpoint_records(&self) -> Result<[Option<Vec<u8>>; 2], FlashError> {
         let slots = copies::checkpoints(&*self.backing)?.0;
         Ok(slots.map(|s| s.record().map(|r| r.payload.clone())))
@@ -53,7 +53,7 @@ impl Medium {
     /// The newest whole checkpoint record, and the slot that it lies in.
     ///
     /// # Errors
-    /// When the backing can not be read.
+    /// When the backing cannot be read.
     pub fn newest_checkpoint_record(&self) -> Result<Option<(usize, Vec<u8>)>, FlashError> {
         let slots = copies::checkpoints(&*self.backing)?.0;
         let whole = slots.iter().enumerate().filter_map(|(i, s)| Some((i, s.record()?)));

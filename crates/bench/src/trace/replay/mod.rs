@@ -129,7 +129,7 @@ pub enum ReplayError {
         at: TraceTime,
     },
     /// Time went back.
-    #[error("line {line}: the device completed the request at {at}, after it had come to {now}")]
+    #[error("line {line}: the device completed the request at {at}, although the time had reached {now}")]
     Backwards {
         /// The line of the trace.
         line: u64,
@@ -155,7 +155,7 @@ pub enum ReplayError {
         expected: f64,
     },
     /// A resource was used for more than the whole time.
-    #[error("{resource} was busy for {utilisation} of the time")]
+    #[error("{resource} was busy for {utilisation} times the whole time")]
     Overused {
         /// The resource.
         resource: String,

@@ -267,16 +267,16 @@ fn what_a_target_does_wrong_is_an_error() {
         (
             Fault::Early,
             closed(1),
-            "line 3: the device completed the request at 0.000001999999 s, after it had come to 0.000002000000 s",
+            "line 3: the device completed the request at 0.000001999999 s, although the time had reached 0.000002000000 s",
         ),
         (
             Fault::Late,
             open(Scale::ONE, 9),
-            "line 3: the device completed the request at 0.000002500000 s, after it had come to 0.000001500000 s",
+            "line 3: the device completed the request at 0.000002500000 s, although the time had reached 0.000001500000 s",
         ),
         (Fault::Refuses, closed(1), "line 3: the device refused the request: no"),
         (Fault::Fails, closed(1), "line 3: the request failed: no"),
-        (Fault::Boasts, closed(1), "servers was busy for 2 of the time"),
+        (Fault::Boasts, closed(1), "servers was busy for 2 times the whole time"),
     ] {
         let servers = if fault == Fault::Twice { 2 } else { 1 };
         let mut target = Servers::wrong(servers, fault);

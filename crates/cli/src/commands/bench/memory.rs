@@ -179,7 +179,11 @@ fn verdict(
         note.map_or(Ok(()), println_quietly)?;
     }
     if most as f64 > limit as f64 * BEYOND {
-        return Err(CliError::Failed(format!("{} are resident, the limit is {}", bytes(most), bytes(limit))));
+        return Err(CliError::Failed(format!(
+            "{} are resident, but the limit is {}",
+            bytes(most),
+            bytes(limit)
+        )));
     }
     if growth > GROWTH_MAX {
         return Err(CliError::Failed(format!(

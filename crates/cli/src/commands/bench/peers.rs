@@ -11,7 +11,9 @@ const NAME: &str = "lode-peers";
 /// Runs a command of `lode-peers` with these arguments.
 pub(super) fn run(command: &str, args: impl Iterator<Item = OsString>) -> CliResult {
     let path = beside().filter(|p| p.is_file()).ok_or_else(|| {
-        CliError::Failed(format!("{NAME} is not beside this binary: scripts/build_peers.sh builds it"))
+        CliError::Failed(format!(
+            "{NAME} is not in the folder of this binary: scripts/build_peers.sh builds it"
+        ))
     })?;
     let status =
         Command::new(&path).arg(command).args(args).status().map_err(|e| CliError::file(&path, e))?;
