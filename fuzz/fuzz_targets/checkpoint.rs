@@ -1,4 +1,4 @@
-//! Checkpoint record, root, and the tables that are one blob or a row of descriptors.
+//! The checkpoint record, the root, and the tables that are stored as one blob or as a list of descriptors.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -13,7 +13,7 @@ const STRUCTURES: [Structure; 6] = [
     Structure::Summary,
 ];
 
-// The first byte says which.
+// The first byte selects the structure.
 fuzz_target!(|bytes: &[u8]| {
     if let [kind, bytes @ ..] = bytes {
         decode_all(STRUCTURES[usize::from(*kind) % STRUCTURES.len()], bytes);

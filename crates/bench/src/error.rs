@@ -1,4 +1,4 @@
-//! Why a workload stopped.
+//! Errors of workloads.
 
 use std::path::PathBuf;
 
@@ -12,23 +12,23 @@ use crate::trace::replay::ReplayError;
 /// Why a workload stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// The user asked to stop, by Ctrl-C.
+    /// The user asked to stop by Ctrl-C.
     #[error("interrupted")]
     Interrupted,
-    /// Lode refused a statement or failed in it.
+    /// Lode refused a statement, or failed while it ran.
     #[error("{doing}: {source}")]
     Sql {
-        /// What was being done, such as `Q7` or `loading lineitem`.
+        /// The step that failed, such as `Q7` or `loading lineitem`.
         doing: String,
-        /// What was wrong.
-        source: SqlError,
+        /// What is wrong.
+        source: Box<SqlError>,
     },
     /// Plain DataFusion failed, in a comparison.
     #[error("{doing}: {source}")]
     DataFusion {
-        /// What was being done.
+        /// The step that failed.
         doing: String,
-        /// What was wrong.
+        /// What is wrong.
         source: DataFusionError,
     },
     /// A file could not be written or read.
@@ -36,22 +36,22 @@ pub enum BenchError {
     File {
         /// The file.
         path: PathBuf,
-        /// What was wrong.
+        /// What is wrong.
         source: std::io::Error,
     },
-    /// A workload on the drive itself failed.
+    /// A workload on the drive failed.
     #[error(transparent)]
     Drive(DriveError),
-    /// A trace is wrong, or its replay.
+    /// A trace or its replay failed.
     #[error(transparent)]
     Replay(ReplayError),
-    /// An answer is not what it must be.
+    /// An answer is wrong.
     #[error("{0}")]
     Differs(#[from] crate::tpch::answers::Difference),
-    /// A shipped answer is not in its own format.
+    /// A shipped answer does not have its format.
     #[error("shipped answer {name}: {what}")]
     Reference {
-        /// Scale and query.
+        /// The scale and the query.
         name: String,
         /// What is wrong.
         what: String,
@@ -62,8 +62,8 @@ pub enum BenchError {
     /// A plot could not be drawn.
     #[error("plot: {0}")]
     Plot(String),
-    /// Two models of which neither should know the other agree to the last digit.
-    #[error("{0}: equations and executed drive agree to the picosecond: one must be computed by the other")]
+    /// Two models that should be independent agree to the last digit.
+    #[error("{0}: equations and executed drive agree to the picosecond, so they are not independent")]
     ComparedWithItself(&'static str),
 }
 

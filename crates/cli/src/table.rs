@@ -2,7 +2,7 @@
 
 pub(crate) use lode_bench::text_table::TextTable;
 
-/// A count with its thousands apart: `1,234,567`.
+/// Formats a count with separated thousands: `1,234,567`.
 pub(crate) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -15,7 +15,7 @@ pub(crate) fn count(n: u64) -> String {
     out
 }
 
-/// Bytes with a decimal unit: `1.5 MB`.
+/// Formats bytes with a decimal unit: `1.5 MB`.
 pub(crate) fn bytes(n: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KB", "MB", "GB", "TB"];
     let mut value = n as f64;
@@ -31,7 +31,7 @@ pub(crate) fn bytes(n: u64) -> String {
     }
 }
 
-/// What `now` saves of `before`, in percent; `+` when it costs more.
+/// The percentage that `now` saves of `before`, with `+` if it is more.
 pub(crate) fn saving(before: u64, now: u64) -> String {
     if before == 0 {
         return "-".into();
@@ -40,7 +40,7 @@ pub(crate) fn saving(before: u64, now: u64) -> String {
     if percent < -0.5 { format!("+{:.0} %", -percent) } else { format!("{:.0} %", percent.max(0.0)) }
 }
 
-/// A size with an optional unit, as on the command line: `512MB`, `2GB`, `1.5 GB`, `1000000`.
+/// Parses a size with an optional unit: `512MB`, `2GB`, `1.5 GB`, `1000000`.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     let bad = || "a size is a number with a unit, such as 512MB or 2GB".to_string();
     let text = text.trim();

@@ -1,5 +1,5 @@
-//! The documents name only what exists: files, links, and options of commands; and the architecture can be read in a quarter
-//! of an hour.
+//! The documents name only existing files, links and options of commands, and the architecture can be read in a
+//! quarter of an hour.
 
 mod common;
 
@@ -7,14 +7,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a reader takes in within a quarter of an hour.
+/// The length of a text that a reader can read in a quarter of an hour.
 const ARCHITECTURE_BYTES_MAX: usize = 25_000;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// ARCHITECTURE.md and all of `docs`: each path from the root, and its text.
+/// ARCHITECTURE.md and all of `docs`, with their paths from the root and their texts.
 fn documents() -> Vec<(String, String)> {
     let root = root();
     let mut paths = vec!["ARCHITECTURE.md".to_string()];
@@ -25,7 +25,7 @@ fn documents() -> Vec<(String, String)> {
     read(paths)
 }
 
-/// The same, README.md and that of the profiles, and CHANGELOG.md.
+/// As [`documents`], with README.md, the README of the profiles, and CHANGELOG.md in addition.
 fn all_documents() -> Vec<(String, String)> {
     let mut all = documents();
     all.extend(read(vec!["README.md".into(), "CHANGELOG.md".into(), "profiles/README.md".into()]));
@@ -37,7 +37,7 @@ fn read(paths: Vec<String>) -> Vec<(String, String)> {
     paths.into_iter().map(|path| (path.clone(), text(&path))).collect()
 }
 
-/// Words between backticks, each with the path of the nearest heading that is one.
+/// The words between backticks, each with the nearest heading above it that is a path.
 fn quoted(text: &str) -> Vec<(String, String)> {
     let mut heading = String::new();
     let mut all = Vec::new();
@@ -58,12 +58,12 @@ fn is_path(word: &str) -> bool {
             || word.ends_with('/'))
 }
 
-/// The targets of the links of a text, as they are written.
+/// The targets of the links in a text, as written.
 fn links(text: &str) -> Vec<&str> {
     text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target).collect()
 }
 
-/// What a heading is called in a link, as GitHub does it.
+/// The anchor of a heading, as GitHub makes it.
 fn anchor(heading: &str) -> String {
     let heading = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));

@@ -1,4 +1,4 @@
-//! Each command's help reads like a manual page: what it does, each option, and an example that runs.
+//! Each command's help describes what it does and each option, and has an example that runs.
 
 mod common;
 

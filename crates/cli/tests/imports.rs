@@ -1,11 +1,11 @@
-//! Holds how the files of a crate may import one another, over the paths in their code.
+//! Checks how the files of a crate import each other, by the paths in their code.
 //!
 //! ```text
 //!   file ─ syn ─► paths (`use` lines, paths in code and in macros) ─► module that defines what is named ─► edge
 //! ```
 //!
-//! Within each folder, and at the root of a crate, the files and folders that lie there are nodes, so that a folder counts as
-//! one file to all that is outside of it. What is named by way of a re-export is looked up where it lies.
+//! Each folder and the root of a crate is a graph whose nodes are the files and folders in it. So a folder counts as
+//! one file for everything outside of it. A re-exported name is resolved to the module that defines it.
 
 mod sources;
 
@@ -41,7 +41,7 @@ fn edges_of(krate: &Crate) -> BTreeMap<(ModulePath, ModulePath), String> {
     edges
 }
 
-/// The circles of a folder: its children that reach one another, and the paths by which they do.
+/// The cycles of a folder: the children that reach each other, with the paths between them.
 fn circles(folder: &[String], edges: &BTreeMap<(ModulePath, ModulePath), String>) -> Vec<Vec<String>> {
     let node = |file: &ModulePath| -> Option<String> {
         file.starts_with(folder).then(|| file.get(folder.len()).cloned().unwrap_or_else(|| "mod.rs".into()))
@@ -80,7 +80,7 @@ fn circles(folder: &[String], edges: &BTreeMap<(ModulePath, ModulePath), String>
     found
 }
 
-/// Most files that may import one another in a circle.
+/// The most files that may import each other in a cycle.
 const CIRCLE_MAX: usize = 3;
 
 #[test]

@@ -36,8 +36,9 @@ fn each_row_has_the_stable_keys_and_is_told_apart() {
     );
 }
 
-/// Every digit is the same on any machine, in debug and in release: that of the committed file, which has a line for each
-/// figure: its rows and their CRC-32C. What changes the model changes it; `LODE_WRITE_EXPECTED=1` writes it anew.
+/// Every digit is the same on any machine, in debug and in release, as in the committed file. The file has a line for
+/// each figure with the number of rows and their CRC-32C. A change of the model changes it; `LODE_WRITE_EXPECTED=1`
+/// writes it again.
 #[test]
 fn every_digit_is_the_same_everywhere() {
     let mut figures: Vec<(String, String)> = Vec::new();
@@ -101,7 +102,8 @@ fn a_report_is_written_whole_and_the_same_twice() {
     assert_eq!(names(&one), ["isp.csv", "isp.jsonl"].map(String::from).into());
 }
 
-/// Batches, blocks and power cuts, small: every figure is there, what is modelled has the paper's shape, nothing is lost.
+/// Batches, blocks and power cuts at a small size. Every figure is there, the modelled ones have the paper's shape,
+/// and no data is lost.
 #[test]
 fn eleos_is_run_again_in_seconds() {
     let dir = Dir::new();
@@ -114,7 +116,7 @@ fn eleos_is_run_again_in_seconds() {
         assert_eq!(found, keys.into(), "{row}");
         assert!(row["ours"].as_f64().unwrap() >= 0.0 && row["paper"] == "eleos", "{row}");
         assert!(seen.insert(["figure", "series", "x", "metric"].map(|k| row[k].to_string())), "{row}");
-        // The two times never meet in one figure.
+        // A figure never mixes wall time and modelled time.
         let wall = row["metric"].as_str().unwrap().ends_with(", in wall time");
         assert_eq!(wall, row["figure"] == "table2", "{row}");
         assert_eq!(wall, row["note"].as_str().unwrap().starts_with("in wall time: "), "{row}");
@@ -143,7 +145,7 @@ fn eleos_is_run_again_in_seconds() {
     let expected = ["eleos.csv", "eleos.jsonl", "eleos-fig9.svg", "eleos-fig10a.svg", "eleos-fig10b.svg"]
         .map(String::from);
     assert_eq!(names, expected.into());
-    // What is modelled comes out the same again.
+    // The modelled figures are the same in a second run.
     let again = json(&succeed(["paper", "eleos", "--quick", "--figure", "fig9", "--json"]));
     let first: Vec<&Value> = rows.iter().filter(|r| r["figure"] == "fig9").collect();
     assert_eq!(again.iter().collect::<Vec<_>>(), first);

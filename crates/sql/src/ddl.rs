@@ -16,8 +16,9 @@ use lode_page::ColumnType;
 
 use crate::constraints::{self, Declared};
 use crate::dml::{Checks, column_numbers, find_table, load};
+use crate::error::state as sqlstate;
 use crate::names::RESERVED_PREFIX;
-use crate::session::start;
+use crate::session::{plan, start};
 use crate::statement::{StatementResult, fold, table_name};
 use crate::threads::blocking;
 use crate::transaction::TransactionStatus;
@@ -29,7 +30,7 @@ pub(crate) async fn create_table(
     session: &Session,
     create: &CreateTable,
 ) -> Result<StatementResult, SqlError> {
-    // What is left of the statement when all that Lode knows is taken out of it must be nothing.
+    // A statement rebuilt from the parts that Lode supports must equal the original: else it has others.
     let known = CreateTableBuilder::new(create.name.clone())
         .columns(create.columns.clone())
         .constraints(create.constraints.clone())
@@ -54,7 +55,7 @@ pub(crate) async fn create_table(
     let mut def = table_def(name, columns, primary_key, &create.table_options)?;
     if !declared.is_empty() {
         def.constraints = constraints::resolve(&def, declared, &session.snapshot().await?)?;
-        // That each CHECK is a condition is told now.
+        // A CHECK that is not a condition is an error of CREATE TABLE, not of the first INSERT.
         Checks::of(&session.state(), &def)?;
     }
     let if_not_exists = create.if_not_exists;
@@ -88,7 +89,7 @@ async fn create_table_as(
     }
     let state = session.state_at(snapshot, None);
     let query = Parsed::Statement(Box::new(Sql::Query(Box::new(query.clone()))));
-    let plan = state.statement_to_plan(query).await?;
+    let plan = plan(&state, query).await?;
     let (schema, rows) = start(&state, &plan).await?;
     let mut columns = Vec::with_capacity(schema.fields().len());
     for field in schema.fields() {
@@ -119,12 +120,12 @@ async fn create_table_as(
     Ok(StatementResult::Count { verb: "CREATE TABLE AS", rows })
 }
 
-/// What stands between the parentheses: columns, the primary key's among them, other constraints.
+/// The part of CREATE TABLE between parentheses: columns, names of the primary key's columns, other constraints.
 type Body = (Vec<ColumnDef>, Vec<String>, Vec<Declared>);
 
 fn columns_and_key(create: &CreateTable) -> Result<Body, SqlError> {
     if create.columns.is_empty() {
-        return Err(SqlError::Invalid("a table has at least one column".into()));
+        return Err(SqlError::Unsupported("a table without columns: a table has at least one column".into()));
     }
     let mut columns = Vec::with_capacity(create.columns.len());
     let mut keys: Vec<Vec<String>> = Vec::new();
@@ -145,7 +146,8 @@ fn columns_and_key(create: &CreateTable) -> Result<Body, SqlError> {
         }
     }
     if keys.len() > 1 {
-        return Err(SqlError::Invalid("a table has at most one PRIMARY KEY".into()));
+        let message = "a table has at most one PRIMARY KEY";
+        return Err(SqlError::failed(sqlstate::INVALID_TABLE_DEFINITION, message));
     }
     Ok((columns, keys.pop().unwrap_or_default(), declared))
 }
@@ -176,7 +178,8 @@ fn column_def(column: &SqlColumn, declared: &mut Vec<Declared>) -> Result<(Colum
     Ok((ColumnDef { name, ty, max_chars, declared: column.data_type.to_string() }, is_key))
 }
 
-/// Names checked, the key's columns NOT NULL, the options read. Without a declared page index, the engine chooses.
+/// A table's definition: checks names, makes the key's columns NOT NULL, and reads the options. Without a declared
+/// page index the engine chooses one.
 fn table_def(
     name: String,
     mut columns: Vec<ColumnDef>,
@@ -186,7 +189,7 @@ fn table_def(
     for (i, column) in columns.iter().enumerate() {
         check_name("column", &column.name)?;
         if columns[..i].iter().any(|c| c.name == column.name) {
-            return Err(SqlError::ColumnTwice { column: column.name.clone(), what: "declared" });
+            return Err(SqlError::ColumnTwice { column: column.name.clone(), how: "declared" });
         }
     }
     let number = |column: &str| {
@@ -198,7 +201,7 @@ fn table_def(
         for column in names {
             let n = number(column)?;
             if numbers.contains(&n) {
-                return Err(SqlError::Invalid(format!("column \"{column}\" is named twice")));
+                return Err(SqlError::ColumnTwice { column: column.clone(), how: "named" });
             }
             numbers.push(n);
         }
@@ -215,9 +218,8 @@ fn table_def(
                     "column" => Layout::Column,
                     "auto" => Layout::Auto,
                     other => {
-                        return Err(SqlError::Invalid(format!(
-                            "layout cannot be '{other}': expected row, column or auto"
-                        )));
+                        let message = format!("layout cannot be '{other}': expected row, column or auto");
+                        return Err(bad_option(message));
                     }
                 }
             }
@@ -227,9 +229,8 @@ fn table_def(
                 page_index = numbers(&names)?;
             }
             other => {
-                return Err(SqlError::Invalid(format!(
-                    "there is no table option \"{other}\": expected layout or page_index"
-                )));
+                let message = format!("there is no table option \"{other}\": expected layout or page_index");
+                return Err(bad_option(message));
             }
         }
     }
@@ -245,6 +246,10 @@ fn table_def(
     })
 }
 
+fn bad_option(message: String) -> SqlError {
+    SqlError::failed(sqlstate::INVALID_PARAMETER_VALUE, message)
+}
+
 fn table_options(options: &CreateTableOptions) -> Result<Vec<(String, String)>, SqlError> {
     let options = match options {
         CreateTableOptions::None => return Ok(Vec::new()),
@@ -254,7 +259,7 @@ fn table_options(options: &CreateTableOptions) -> Result<Vec<(String, String)>, 
     let mut pairs = Vec::with_capacity(options.len());
     for option in options {
         let SqlOption::KeyValue { key, value } = option else {
-            return Err(SqlError::Invalid(format!("expected option = 'value', found {option}")));
+            return Err(bad_option(format!("expected option = 'value', found {option}")));
         };
         let text = match value {
             Expr::Value(v) => match &v.value {
@@ -262,7 +267,7 @@ fn table_options(options: &CreateTableOptions) -> Result<Vec<(String, String)>, 
                 other => other.to_string(),
             },
             Expr::Identifier(ident) => fold(ident),
-            other => return Err(SqlError::Invalid(format!("expected {key} = 'value', found {other}"))),
+            other => return Err(bad_option(format!("expected {key} = 'value', found {other}"))),
         };
         pairs.push((fold(key), text));
     }
@@ -298,7 +303,7 @@ pub(crate) async fn create_index(
     };
     let name = match &create.name {
         Some(name) => table_name(name)?,
-        None => return Err(SqlError::Invalid("an index needs a name".into())),
+        None => return Err(SqlError::Unsupported("CREATE INDEX without a name: an index needs one".into())),
     };
     check_name("index", &name)?;
     let table = table_name(&create.table_name)?;
@@ -345,7 +350,7 @@ pub(crate) async fn drop(session: &Session, statement: &Sql) -> Result<Statement
     }
 }
 
-/// The name of an index's or key's column: a bare one, without order or expression.
+/// The name of a column of an index or a key. An order or an expression is refused.
 pub(crate) fn plain_column(column: &IndexColumn) -> Result<String, SqlError> {
     match &column.column.expr {
         Expr::Identifier(name) if *column == IndexColumn::from(name.clone()) => Ok(fold(name)),
@@ -354,13 +359,16 @@ pub(crate) fn plain_column(column: &IndexColumn) -> Result<String, SqlError> {
 }
 
 fn check_name(what: &str, name: &str) -> Result<(), SqlError> {
-    if name.is_empty() || name.starts_with(RESERVED_PREFIX) || name.chars().any(char::is_control) {
-        return Err(SqlError::Invalid(format!("a {what} cannot be named \"{}\"", name.escape_debug())));
-    }
-    Ok(())
+    let state = match name {
+        "" => sqlstate::SYNTAX_ERROR,
+        name if name.starts_with(RESERVED_PREFIX) => sqlstate::RESERVED_NAME,
+        name if name.chars().any(char::is_control) => sqlstate::INVALID_NAME,
+        _ => return Ok(()),
+    };
+    Err(SqlError::failed(state, format!("a {what} cannot be named \"{}\"", name.escape_debug())))
 }
 
-/// The statement that would make `def` again.
+/// The CREATE TABLE statement that makes `def`.
 pub(crate) fn create_statement(def: &TableDef, snapshot: &Snapshot) -> String {
     let quote = |name: &str| Ident::with_quote('"', name).to_string();
     let list = |columns: &[u16]| -> Vec<&str> {

@@ -354,7 +354,7 @@ mod tests {
                 .core
                 .pages()
                 .map()
-                .get(&self.core.env().medium(), &self.core.env().epochs(), self.extent.raw())
+                .get(self.core.env().medium(), self.core.env().epochs(), self.extent.raw())
                 .unwrap();
             map.unwrap().load(n as u16).unwrap()
         }
@@ -472,7 +472,7 @@ mod tests {
         {
             let mut w = r.core.state();
             assert!(w.eblocks().descriptor(victim).live > 0);
-            w.eblocks_mut().end(&r.core.env().medium(), victim);
+            w.eblocks_mut().end(r.core.env().medium(), victim);
         }
         assert_eq!(r.empty(victim, true), Emptied::Whole);
         assert_eq!(r.left(victim), 0);

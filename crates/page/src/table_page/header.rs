@@ -19,7 +19,8 @@
 //!       the LPID                                    statistics of 2,048-row blocks
 //! ```
 //!
-//! All little-endian. What is 0 must be 0: a later version that gives it a meaning raises the version byte.
+//! All numbers are little-endian. Fields drawn as 0 must be 0. A later version that gives them a meaning raises the
+//! version byte.
 
 use std::ops::Range;
 
@@ -117,7 +118,8 @@ pub(super) struct Parts {
 }
 
 impl Entry {
-    /// The parts that this entry and the page's rows call for. Sums of products of 32-bit numbers: no overflow.
+    /// The parts that follow from this entry and the page's rows. Sums of products of 32-bit numbers cannot overflow
+    /// here.
     pub(super) fn parts(&self, encoding: Encoding, rows: u32) -> Parts {
         let bitmap = u64::from(rows).div_ceil(8);
         let (rows, dictionary, width) =
@@ -145,7 +147,7 @@ impl Entry {
         Parts { validity, codes, offsets, data, bytes: end }
     }
 
-    /// Checks all that an entry says of its own column; where the segment lies is the page's business.
+    /// Checks an entry's own fields. The page checks the segment's position.
     pub(super) fn check(&self, rows: u32) -> Result<(DataType, Encoding), &'static str> {
         let require = |ok: bool, what| if ok { Ok(()) } else { Err(what) };
         let t = DataType::from_tag(self.type_tag, self.precision, self.scale).ok_or("an unknown type")?;

@@ -1,5 +1,5 @@
-//! A program unit of the drive's own, compactly: mapping pages and metadata are words of eight bytes that differ in few
-//! bits, the copy of a log page differs from it in few bytes, and what is not full ends in zeroes.
+//! Compact forms of the drive's own program units. Mapping pages and metadata are eight-byte words that differ in few
+//! bits. The copy of a log page differs from it in few bytes. Units that are not full end in zeroes.
 //!
 //! ```text
 //!   0 │ bytes                                                                zeroes behind them are left out
@@ -7,16 +7,16 @@
 //!   2 │ (offset 4, byte 1) each                                              where it differs from the unit before
 //! ```
 //!
-//! Never on any medium: only in memory, so that nothing of it need be checked. Source: frames of reference with exceptions
-//! (Zukowski et al., ICDE 2006).
+//! These forms exist only in memory, so they need no checks. Source: frames of reference with exceptions (Zukowski et
+//! al., ICDE 2006).
 
 const RAW: u8 = 0;
 const WORDS: u8 = 1;
 const PATCH: u8 = 2;
 
-/// Most bytes that a unit may differ in from the one before to be kept as a patch of that.
+/// A unit is kept as a patch of the one before if it differs in at most this many bytes.
 const PATCH_BYTES_MAX: usize = 32;
-/// Words of a frame have this much in common: the length of a page that an entry names, and what lies above.
+/// Words of a frame agree from this bit on: in the length of an entry's page, and the bits above it.
 const COMMON_FROM_BIT: u32 = 42;
 /// Bytes of a frame before its exceptions.
 const FRAME_BYTES: usize = 16;
@@ -41,8 +41,8 @@ fn trimmed(unit: &[u8]) -> &[u8] {
     &unit[..words.iter().rposition(|w| *w != [0; 8]).map_or(0, |at| (at + 1) * 8)]
 }
 
-/// Appends `unit`, which may be of `words`; `before` is the unit that was kept right before it, if that is no patch itself.
-/// Answers whether it became one.
+/// Appends `unit`, which may consist of `words`. `before` is the previous unit, if that is no patch itself. Returns
+/// whether the unit was stored as a patch.
 pub(super) fn pack(unit: &[u8], before: Option<&[u8]>, words: bool, out: &mut Vec<u8>) -> bool {
     if let Some(patch) = before.and_then(|before| patch(unit, before)) {
         out.push(PATCH);
@@ -60,7 +60,7 @@ pub(super) fn pack(unit: &[u8], before: Option<&[u8]>, words: bool, out: &mut Ve
     false
 }
 
-/// Where a unit differs from the one before, if that is in few bytes.
+/// The differences to the unit before, if they are few.
 fn patch(unit: &[u8], before: &[u8]) -> Option<Vec<(usize, u8)>> {
     if unit.len() != before.len() {
         return None;
@@ -82,7 +82,7 @@ fn patch(unit: &[u8], before: &[u8]) -> Option<Vec<(usize, u8)>> {
     Some(differs)
 }
 
-/// Packs words into a frame, if that takes at most three quarters of them.
+/// Packs words into a frame, if that takes at most three quarters of their bytes.
 fn pack_words(bytes: &[u8], out: &mut Vec<u8>) -> bool {
     let (words, rest) = bytes.as_chunks::<8>();
     if !rest.is_empty() || words.len() < 64 {
@@ -129,7 +129,7 @@ fn pack_words(bytes: &[u8], out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Fills `unit` with what was packed; a patch is of what `unit` holds already.
+/// Unpacks to `unit`. A patch is applied to the contents of `unit`.
 pub(super) fn unpack(packed: &[u8], unit: &mut [u8]) {
     let body = &packed[1..];
     match packed[0] {

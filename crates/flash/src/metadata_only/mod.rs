@@ -1,12 +1,12 @@
-//! What a metadata-only medium keeps: pages of users not at all, the drive's own compactly, both as far as they were
-//! programmed.
+//! The contents of a metadata-only medium: pages of users are not kept, the drive's own pages are kept in compact
+//! form.
 //!
 //! ```text
 //!   EBLOCK ─► generation, WBLOCKs programmed, and of those that are the drive's own: WBLOCK ─► packed bytes
 //! ```
 //!
-//! Invariants: what is kept of an EBLOCK is of one generation, and goes with it; a WBLOCK that was programmed and is not
-//! kept held pages of users. No tags are kept: nothing changes here but by programming.
+//! Invariants: the contents of an EBLOCK belong to one generation, and are dropped with it; a WBLOCK that was
+//! programmed but not kept held pages of users. No tags are kept, since nothing changes here except by programming.
 
 mod packed;
 
@@ -15,17 +15,17 @@ use parking_lot::RwLock;
 
 use crate::Generation;
 
-/// What a page of a user reads as.
+/// Every byte of a user's page reads as this.
 const NOTHING: u8 = 0xA5;
-/// Bytes of it that are there once for all reads.
+/// The bytes of a buffer that all such reads share.
 const NOTHING_BYTES: usize = 512 << 10;
 
-/// What is programmed.
+/// The data of a program.
 #[derive(Clone, Copy)]
 pub(crate) enum Programmed<'a> {
     /// Pages of users, in so many WBLOCKs.
     Users(u32),
-    /// WBLOCKs of the drive's own; of the log, whose tags lie inside, or of words of eight bytes.
+    /// WBLOCKs of the drive's own: log pages, whose tags lie inside, or structures of eight-byte words.
     Own { data: &'a [u8], log: bool },
 }
 
@@ -33,18 +33,19 @@ pub(crate) enum Programmed<'a> {
 struct Eblock {
     generation: u64,
     programmed: u32,
-    /// Where in `bytes` what is kept of a WBLOCK begins, and whether it is a patch of the one before.
+    /// For each kept WBLOCK: its number, the start of its packed form in `bytes`, and whether that is a patch of the
+    /// one before.
     kept: Vec<(u32, u32, bool)>,
     bytes: Vec<u8>,
 }
 
-pub(crate) struct Kept {
+pub(crate) struct MetadataOnly {
     eblocks: Vec<RwLock<Eblock>>,
     wblock_bytes: u32,
     nothing: PageBuf,
 }
 
-/// Nothing was programmed there in the generation that is looked for, but perhaps in this one.
+/// Nothing was programmed there in the wanted generation. The EBLOCK has this generation.
 pub(crate) struct NotThere(pub(crate) Generation);
 
 impl Eblock {
@@ -63,7 +64,7 @@ impl Eblock {
         true
     }
 
-    /// What is kept from a WBLOCK on goes.
+    /// Drops everything from a WBLOCK on.
     fn cut(&mut self, wblock: u32) {
         let left = self.kept.partition_point(|k| k.0 < wblock);
         if let Some(&(_, at, _)) = self.kept.get(left) {
@@ -81,7 +82,7 @@ impl Eblock {
             self.kept.push((wblock, at, is_patch));
             before = (!is_patch).then_some(unit);
         }
-        // Most EBLOCKs keep what is programmed when they are closed, and nothing comes behind it.
+        // Most EBLOCKs keep only what is programmed at their close, so exactly its bytes are allocated.
         if self.bytes.capacity() - self.bytes.len() < packed.len() {
             self.bytes.reserve_exact(packed.len().max(self.bytes.len() / 4));
         }
@@ -89,7 +90,7 @@ impl Eblock {
     }
 }
 
-impl Kept {
+impl MetadataOnly {
     pub(crate) fn new(g: &Geometry) -> Self {
         Self {
             eblocks: (0..g.eblock_count()).map(|_| RwLock::default()).collect(),
@@ -98,19 +99,19 @@ impl Kept {
         }
     }
 
-    /// The same once more.
+    /// A copy.
     pub(crate) fn copy(&self) -> Self {
         let eblocks = self.eblocks.iter().map(|e| RwLock::new(e.read().clone())).collect();
         Self { eblocks, wblock_bytes: self.wblock_bytes, nothing: self.nothing.clone() }
     }
 
-    /// Something is programmed from `wblock` on, in a generation.
+    /// Programs WBLOCKs from `wblock` on, in a generation.
     pub(crate) fn program(&self, e: EblockId, generation: Generation, wblock: u32, what: Programmed<'_>) {
         let mut eblock = self.eblocks[e.raw() as usize].write();
         if eblock.generation != generation.raw() {
             *eblock = Eblock { generation: generation.raw(), ..Eblock::default() };
         }
-        // What a program left that failed is written over.
+        // The remains of a failed program are overwritten.
         eblock.cut(wblock);
         eblock.programmed = wblock
             + match what {
@@ -122,7 +123,7 @@ impl Kept {
             };
     }
 
-    /// Nothing of an EBLOCK is needed any more.
+    /// Drops the contents of an EBLOCK.
     pub(crate) fn forget(&self, e: EblockId) {
         *self.eblocks[e.raw() as usize].write() = Eblock::default();
     }
@@ -135,7 +136,8 @@ impl Kept {
             && wblock < eblock.programmed
     }
 
-    /// Bytes of an EBLOCK from `offset` on: in a generation, or in any, where zeroes lie behind what was programmed.
+    /// Bytes of an EBLOCK from `offset` on: in a given generation; or in any, with zeroes behind the programmed
+    /// WBLOCKs.
     pub(crate) fn read(
         &self,
         e: EblockId,
@@ -165,7 +167,7 @@ impl Kept {
         Ok(out.freeze().slice(start..start + len as usize))
     }
 
-    /// A page of a user, of so many bytes.
+    /// A user's page of `len` bytes.
     pub(crate) fn nothing(&self, len: u32) -> PageBuf {
         match len as usize {
             len if len <= NOTHING_BYTES => self.nothing.slice(..len),
