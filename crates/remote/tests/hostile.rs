@@ -337,7 +337,7 @@ fn a_time_that_no_clock_holds_is_refused_and_nothing_else_is() {
                 let refused = CommandError::TimeOutOfRange { at: VirtualTime::from_ps(at), max };
                 assert_eq!(ask_at(&mut *q, at, c).unwrap_err(), refused, "{at}");
             }
-            assert!(refused_text(at).contains("the last time"));
+            assert!(refused_text(at).contains("the latest time"));
             ask_at(&mut *q, 0, Command::OpenView).unwrap();
             assert_eq!(
                 device.work(VirtualTime::from_ps(at), Budget { write_bytes: 1 << 20 }),
