@@ -1,4 +1,4 @@
-//! `--log`: what the libraries trace, on standard error.
+//! `--log`: prints the traces of the libraries on standard error.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use tracing_subscriber::fmt::format::FmtSpan;
 
 use crate::error::{CliError, CliResult};
 
-/// Shows from now on what a filter lets through: each event, and each span with its time when it ends.
+/// Prints what passes the filter from now on: each event, and each span with its duration when it ends.
 pub(crate) fn show(filter: &str) -> CliResult {
     let filter = EnvFilter::try_new(filter)
         .map_err(|e| CliError::Usage(format!("--log '{}': {e}", filter.escape_debug())))?;

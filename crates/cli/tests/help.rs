@@ -1,10 +1,10 @@
-//! Each command's help reads like a manual page: what it does, each option, and an example that runs.
+//! Each command's help describes what it does and each option, and has an example that runs.
 
 mod common;
 
 use common::{fail, run, succeed};
 
-const COMMANDS: [&[&str]; 27] = [
+const COMMANDS: [&[&str]; 28] = [
     &[],
     &["demo"],
     &["sql"],
@@ -31,6 +31,7 @@ const COMMANDS: [&[&str]; 27] = [
     &["paper"],
     &["paper", "isp"],
     &["paper", "eleos"],
+    &["paper", "all"],
     &["sim"],
 ];
 

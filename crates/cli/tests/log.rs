@@ -1,4 +1,4 @@
-//! `--log` and LODE_LOG: what they show, and what is shown without them.
+//! `--log` and LODE_LOG: what they print, and what is printed without them.
 
 mod common;
 
@@ -7,7 +7,7 @@ use common::{Dir, lode, one_line, succeed};
 #[test]
 fn nothing_is_told_unless_it_is_asked_for() {
     let dir = Dir::new();
-    // `succeed` wants an empty standard error.
+    // `succeed` checks that standard error is empty.
     assert_eq!(succeed(["sql", &dir.file("a.lode"), "-c", "CREATE TABLE t (a INT)"]).trim(), "CREATE TABLE");
 }
 

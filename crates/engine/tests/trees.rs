@@ -534,7 +534,7 @@ fn commits_that_are_not_durable_do_not_outgrow_a_batch_while_batches_fail() {
     assert_eq!(all(&db.begin().unwrap(), &tree), model);
 }
 
-/// Values are read some at a time: one that can not be read is told of when it is the next, not before.
+/// Values are read some at a time: a value that cannot be read is reported when it is the next, not before.
 #[test]
 fn a_scan_shows_all_that_comes_before_a_damaged_value() {
     let drive = TestDrive::new();

@@ -1,4 +1,4 @@
-//! Columns in memory: what a page's segment decodes to, what a page is encoded from, what crosses the link.
+//! Columns in memory: decoded from a page's segment, encoded into a page, and sent over the link.
 //!
 //! ```text
 //!   Column { data_type, rows, validity?, values }

@@ -1,4 +1,4 @@
-//! The border check of [`crate::Column`]: done once, so that no accessor needs another.
+//! The check of a new [`crate::Column`]. It happens once, so that no accessor needs to check again.
 
 use lode_base::PageBuf;
 

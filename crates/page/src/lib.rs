@@ -1,4 +1,4 @@
-//! The bytes that host and drive both understand: schemas, values, columns and table pages. Pure.
+//! The formats that host and drive share: schemas, values, columns, table pages and tree nodes. Pure.
 //!
 //! ```text
 //!   rows ─► Column (per column) ── encode ─► table page (PAX) ── decode one column ─► Column

@@ -1,4 +1,4 @@
-//! What is done to whole columns: put end to end, cut, gathered, replaced in part, freed of a dictionary.
+//! Operations on whole columns: concatenate, slice, gather, replace rows, remove a dictionary.
 //!
 //! ```text
 //!   concat [a b] + [c] = [a b c]          take [a b c] (2 0) = [c a]        slice [a b c] 1..2 = [b]
@@ -121,7 +121,8 @@ pub fn slice(c: &Column, offset: usize, rows: usize) -> Column {
     Column::trusted(c.data_type(), rows, validity, values)
 }
 
-/// `base` with the row `rows[i]` replaced by row `i` of `replacement`, for each `i`; the last of several wins.
+/// `base` with row `rows[i]` replaced by row `i` of `replacement`, for each `i`. If a row occurs several times, the
+/// last one wins.
 ///
 /// # Panics
 /// When the types differ, `replacement` has not as many rows as `rows`, or a number is not below the base's rows.
@@ -182,7 +183,7 @@ pub(crate) fn numbers<T: Pod>(b: &PageBuf) -> &[T] {
     b.try_values().expect("buffers of columns were checked to be aligned")
 }
 
-/// A buffer of `count` numbers, made by `write` out of zeroes.
+/// A buffer of `count` numbers. `write` fills it; it begins as zeroes.
 pub(crate) fn fill<T: Pod>(count: usize, write: impl FnOnce(&mut [T])) -> PageBuf {
     let mut out = PageBufMut::zeroed(count * size_of::<T>());
     write(bytemuck::cast_slice_mut(&mut out));
@@ -254,7 +255,7 @@ fn gather_var<I: Index>(offsets: &PageBuf, data: &PageBuf, rows: &[I]) -> Values
     Values::Var { offsets: new_offsets, data: new_data }
 }
 
-/// Codes end to end, when all parts share one dictionary.
+/// The codes of all parts, concatenated, if all parts share one dictionary.
 fn concat_codes(parts: &[&Column], rows: usize) -> Option<Values> {
     let Values::Dict { code_width, dictionary, .. } = parts.first()?.values() else { return None };
     let mut all = PageBufMut::with_capacity(rows * usize::from(*code_width));
@@ -339,7 +340,7 @@ pub(crate) fn narrowed(data: &PageBuf, width: u8) -> (u8, PageBuf) {
         let from: &[A] = numbers(data);
         fill(from.len(), |out: &mut [B]| out.iter_mut().zip(from).for_each(|(out, &v)| *out = cast(v)))
     }
-    // A value fits n bits when its bits, folded over its sign, have nothing beyond bit n - 1.
+    // A value fits n bits if its bits, XORed with its sign, are zero from bit n - 1 on.
     match width {
         16 => {
             let used = numbers::<i128>(data).iter().fold(0u128, |used, &v| used | (v ^ v >> 127) as u128);
@@ -374,7 +375,7 @@ mod tests {
         (0..c.rows()).map(|row| c.value(row)).collect()
     }
 
-    /// Some value, or NULL, of each kind of layout, made of a number.
+    /// A value, or NULL, of each layout, derived from a number.
     fn value(t: DataType, v: i64) -> Value {
         match t {
             _ if v % 7 == 0 => Value::Null,

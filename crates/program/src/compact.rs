@@ -1,7 +1,8 @@
-//! `compact`: the rows of a column that passed, as a column.
+//! `compact`: makes a column of the selected rows of a column.
 //!
-//! What is packed is unpacked, a block at a time; all rows of a page stay as they are. A dictionary is kept and shared, unless the rows themselves are smaller: what
-//! crosses the link is what counts.
+//! Rows are copied in runs of neighbours. Packed numbers are unpacked a block at a time; if all rows of a page are
+//! selected, the column stays as it is. A dictionary is kept and shared, unless the plain values are smaller: the goal
+//! is few bytes on the link.
 
 use lode_base::{PageBuf, PageBufMut};
 use lode_page::packed::{BLOCK_ROWS, Number, Packed, Scratch};
@@ -223,7 +224,7 @@ fn copy_bits(data: &[u8], mask: &RowMask) -> PageBuf {
     out.freeze().slice(..mask.count().div_ceil(8))
 }
 
-/// The values that the codes stand for, where they take fewer bytes than codes and dictionary.
+/// The plain values, if they take fewer bytes than codes and dictionary.
 fn looked_up(code_width: u8, codes: &PageBuf, dictionary: &Column, rows: usize) -> Option<Values> {
     let limit = codes.len() + dictionary.link_bytes();
     let codes = Codes::new(code_width, codes, 0..rows);
@@ -242,7 +243,7 @@ fn looked_up(code_width: u8, codes: &PageBuf, dictionary: &Column, rows: usize) 
         }
         Values::Var { offsets, data } => {
             let offsets: &[u32] = offsets.try_values().expect("offsets were checked to be aligned");
-            // Offsets alone may be too much, and tell so without looking at a code.
+            // The offsets alone may already take more bytes. Then no code needs to be read.
             let mut bytes = (rows + 1) * 4;
             for row in 0..rows {
                 if bytes > limit {

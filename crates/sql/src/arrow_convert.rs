@@ -32,12 +32,12 @@ use lode_base::{PageBuf, PageBufMut};
 use lode_page::packed::{Number, Packed, Scratch};
 use lode_page::{Column, DataType, PageError, Values, ops};
 
-use crate::error::arrow_sqlstate;
+use crate::error::{arrow_sqlstate, state};
 
 /// Why an array is not a column.
 #[derive(Debug, thiserror::Error)]
 pub enum ConvertError {
-    /// Arrow can not convert the values.
+    /// Arrow cannot convert the values.
     #[error(transparent)]
     Arrow(#[from] ArrowError),
     /// The buffers do not make a column.
@@ -57,8 +57,8 @@ impl ConvertError {
     pub(crate) fn sqlstate(&self) -> &'static str {
         match self {
             Self::Arrow(e) => arrow_sqlstate(e),
-            Self::Page(_) => "42000",
-            Self::TooLong { .. } => "54000",
+            Self::Page(_) => state::INTERNAL_ERROR,
+            Self::TooLong { .. } => state::PROGRAM_LIMIT_EXCEEDED,
         }
     }
 }
@@ -261,10 +261,10 @@ fn fixed<T: ArrowPrimitiveType>(data: &PageBuf, nulls: Option<NullBuffer>) -> Re
     Ok(Arc::new(PrimitiveArray::<T>::try_new(shared(data).into(), nulls)?))
 }
 
-/// The array as a column of type `t`, cast first where its type is another; a value that does not fit is an error.
+/// The array as a column of type `t`. An array of another type is cast first; a value that does not fit is an error.
 ///
 /// # Errors
-/// [`ConvertError::Arrow`] when a value can not be cast, [`ConvertError::TooLong`] from 4 GB of text on.
+/// [`ConvertError::Arrow`] when a value cannot be cast, [`ConvertError::TooLong`] from 4 GB of text on.
 pub fn from_arrow(array: &ArrayRef, t: DataType) -> Result<Column, ConvertError> {
     let wanted = arrow_type(t);
     let same_kind = match t {
@@ -297,7 +297,7 @@ fn from_same(array: &ArrayRef, t: DataType) -> Result<Column, ConvertError> {
         DataType::Decimal { .. } => {
             let decimals = array.as_primitive::<Decimal128Type>();
             if array.null_count() > 0 {
-                // What lies under a NULL may have more digits than the type: it must not reach a page.
+                // The value under a NULL may have more digits than the type allows, so it must not reach a page.
                 let clean: Vec<i128> = decimals.iter().map(Option::unwrap_or_default).collect();
                 Values::Fixed { width: 16, data: PageBuf::from_values(&clean) }
             } else {

@@ -8,8 +8,8 @@
 //!   +--------------------------------------+
 //! ```
 //!
-//! The legend stands beside the plot, so that it covers nothing. No font is asked for its measures: what is drawn is the same
-//! on every machine, byte for byte, and whoever shows it takes a font of its own.
+//! The legend stands beside the plot, so that it covers nothing. No font is measured, so the bytes are the same on every
+//! machine. A viewer shows the text in a font of its own.
 
 use std::ops::Range;
 
@@ -28,7 +28,7 @@ use crate::BenchError;
 
 const WIDTH: i32 = 1000;
 const HEIGHT: i32 = 560;
-/// Of what is beside the plot itself.
+/// Margins of the plot itself.
 const LEFT: i32 = 84;
 const RIGHT: i32 = 236;
 const TOP: i32 = 84;
@@ -84,8 +84,6 @@ pub struct Axis {
     /// Whether equal ratios are equal lengths.
     pub log: bool,
 }
-
-impl Axis {}
 
 impl Axis {
     /// Where along the axis a value lies: 0 at its beginning, 1 at its end.
@@ -173,7 +171,7 @@ impl LinePlot {
     pub fn svg(&self) -> Result<String, BenchError> {
         draw(&self.heading, |root| {
             let mut chart = axes(root, &self.x, &self.y, true)?;
-            // Dashed curves first: where points meet, a disc then lies within a ring.
+            // Dashed curves come first, so that a disc is drawn over a ring where points meet.
             let (dashed, solid): (Vec<_>, Vec<_>) = self.series.iter().partition(|s| s.dashed);
             for s in dashed.into_iter().chain(solid) {
                 let style = s.colour.stroke_width(2);
@@ -267,7 +265,7 @@ fn under(
     put(root, &text(words, (x, HEIGHT - BOTTOM + distance), size, HPos::Center, VPos::Top))
 }
 
-/// A page with its heading, and what else `content` draws.
+/// A page with its heading, and what `content` draws on it.
 fn draw(
     heading: &Heading,
     content: impl FnOnce(&Area<'_>) -> Result<(), BenchError>,

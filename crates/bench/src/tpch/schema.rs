@@ -1,7 +1,7 @@
 //! The eight tables, with their keys and the columns of their page indexes.
 //!
-//! Numbers and dates are indexed: their ranges skip pages and are the statistics that plans are made from. Of
-//! strings those are that queries compare with constants.
+//! All numbers and dates are indexed: their ranges skip pages, and the planner uses them as statistics. Strings are
+//! indexed if queries compare them with constants.
 //!
 //! Source: TPC-H revision 3.0.1, clause 1.4. Identifiers are BIGINT, decimals DECIMAL(15,2).
 
@@ -21,13 +21,13 @@ pub struct Table {
 pub enum Layout {
     /// Small pages, changed in place.
     Row,
-    /// A row group a page, for scans.
+    /// A row group per page, for scans.
     #[default]
     Column,
 }
 
 impl Table {
-    /// The statement that creates it.
+    /// The statement that creates the table.
     pub fn create(&self, layout: Layout) -> String {
         let layout = match layout {
             Layout::Row => "row",
@@ -38,7 +38,7 @@ impl Table {
     }
 }
 
-/// All eight, in the order in which foreign keys let them be loaded.
+/// All eight tables, in an order that satisfies the foreign keys.
 pub const TABLES: [Table; 8] = [
     Table {
         name: "region",

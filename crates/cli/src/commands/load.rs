@@ -12,7 +12,7 @@ use lode_bench::tpch::data::{self, Loaded, OnProgress, Progress};
 use lode_bench::tpch::{Scale, schema};
 use lode_sql::Offload;
 
-use super::load_files::{Kind, load};
+use super::load_files::{FileFormat, load};
 use crate::drive_file::{Modelled, Opened, Resources, open_or_create_modelled};
 use crate::error::{CliError, CliResult};
 use crate::interrupt;
@@ -32,11 +32,11 @@ use crate::table::count;
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: What,
+    what: LoadCommand,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum LoadCommand {
     /// Generate the eight tables of TPC-H and load them
     #[command(
         long_about = "Generate the eight tables of TPC-H and load them.\n\n\
@@ -45,7 +45,7 @@ enum What {
             lode load tpch --scale 0.01 --drive rows.lode --layout row"
     )]
     Tpch {
-        /// How much: 1 is 8.7 million rows
+        /// How much data: 1 is 8.7 million rows
         #[arg(long, value_name = "S", default_value = "1", allow_negative_numbers = true)]
         scale: Scale,
 
@@ -69,7 +69,9 @@ enum What {
     /// Load Parquet files
     #[command(
         long_about = "Load Parquet files.\n\n\
-            The table is made if there is none, with the names and types of the first file.",
+            The table is made if there is none, with the names and types of the first file. Each file is one \
+            commit. If a file is refused, nothing of it is loaded, and a table that was made for this load is \
+            dropped again.",
         after_long_help = "EXAMPLES\n    lode load parquet --drive my.lode --table trips trips.parquet"
     )]
     Parquet(Files),
@@ -108,7 +110,7 @@ struct Files {
     to: Target,
 }
 
-/// [`schema::Layout`], as the command line names it.
+/// A [`schema::Layout`] as an option of the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Layout {
     Row,
@@ -117,7 +119,7 @@ enum Layout {
 
 pub(crate) fn run(args: Args) -> CliResult {
     match args.what {
-        What::Tpch { scale, layout, to } => {
+        LoadCommand::Tpch { scale, layout, to } => {
             let layout = match layout {
                 Layout::Row => schema::Layout::Row,
                 Layout::Column => schema::Layout::Column,
@@ -125,7 +127,8 @@ pub(crate) fn run(args: Args) -> CliResult {
             with_drive(&to, |opened| {
                 let loaded =
                     tpch(opened, scale, layout, to.resources(), Show::Tables).map_err(|e| match e {
-                        CliError::Failed(what) => CliError::file(&to.drive, what),
+                        CliError::Failed(e) => CliError::file(&to.drive, e),
+                        CliError::Sql(e) => CliError::file(&to.drive, e),
                         e => e,
                     })?;
                 println_quietly(&format!(
@@ -135,12 +138,12 @@ pub(crate) fn run(args: Args) -> CliResult {
                 ))
             })
         }
-        What::Csv(files) => load_files(&files, Kind::Csv),
-        What::Parquet(files) => load_files(&files, Kind::Parquet),
+        LoadCommand::Csv(files) => load_files(&files, FileFormat::Csv),
+        LoadCommand::Parquet(files) => load_files(&files, FileFormat::Parquet),
     }
 }
 
-fn load_files(files: &Files, kind: Kind) -> CliResult {
+fn load_files(files: &Files, kind: FileFormat) -> CliResult {
     let start = Instant::now();
     with_drive(&files.to, |opened| {
         let rows = files.to.resources().block_on(load(&opened.session, kind, &files.table, &files.paths))?;
@@ -149,8 +152,8 @@ fn load_files(files: &Files, kind: Kind) -> CliResult {
     })
 }
 
-/// Runs a load on a drive. Of one that is stopped, the drive stays and is usable; of one that fails, a drive that was
-/// made for it does not.
+/// Runs a load on a drive. If the load is interrupted, the drive stays and is usable. If it fails, a drive that was
+/// made for it is removed.
 fn with_drive(to: &Target, load: impl FnOnce(&Opened) -> CliResult) -> CliResult {
     let profile = to.modelled.profile()?;
     let mut opened = open_or_create_modelled(&to.drive, to.resources(), Offload::Auto, profile)?;
@@ -161,7 +164,7 @@ fn with_drive(to: &Target, load: impl FnOnce(&Opened) -> CliResult) -> CliResult
     opened.end(&to.drive, result)
 }
 
-/// Loads TPC-H, showing how far it is.
+/// Loads TPC-H and shows the progress.
 pub(crate) fn tpch(
     opened: &Opened,
     scale: Scale,
@@ -178,16 +181,16 @@ pub(crate) fn tpch(
     loaded
 }
 
-/// What of a load's progress goes to standard output when there is no terminal for a bar.
+/// What a load prints to standard output if there is no terminal for a progress bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Show {
     /// A line for each table.
     Tables,
-    /// Nothing: something else is written there.
+    /// Nothing, because standard output is used for something else.
     Nothing,
 }
 
-/// A bar on a terminal, otherwise what `show` says.
+/// A progress bar on a terminal, otherwise what `show` says.
 fn progress_display(show: Show) -> CliResult<(OnProgress, Option<ProgressBar>)> {
     let go_on =
         || if interrupt::signal().is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
@@ -212,7 +215,7 @@ fn progress_display(show: Show) -> CliResult<(OnProgress, Option<ProgressBar>)> 
         let mut last = last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if show == Show::Tables && *last != p.table {
             *last = p.table;
-            // A reader that went away does not stop the load.
+            // If the reader of the output is gone, the load continues.
             let _ = writeln!(std::io::stdout(), "loading {}", p.table);
         }
         go_on()

@@ -25,7 +25,7 @@ use lode_command::{CommandError, PageRange};
 use lode_program::{IndexEntry, IndexRule, RowMask};
 
 use crate::ScanPlacement;
-use crate::map::Entry;
+use crate::entry::Entry;
 
 pub(crate) use entry::entry_of;
 pub(crate) use run::ScanRun;

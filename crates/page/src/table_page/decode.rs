@@ -1,4 +1,4 @@
-//! Opens table pages and decodes their segments. All bytes are untrusted until they have passed here.
+//! Opens table pages and decodes their segments. All bytes are untrusted until they are checked here.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ impl TablePage {
         Self::open(lpid, bytemuck::pod_read_unaligned::<Header>(header).page_bytes, prefix)
     }
 
-    /// What the page says of itself.
+    /// The page's metadata.
     pub fn meta(&self) -> &PageMeta {
         &self.meta
     }
@@ -130,7 +130,7 @@ impl TablePage {
     /// The type of a column.
     ///
     /// # Panics
-    /// When `column` is not below [`TablePage::columns`]; so for the others.
+    /// When `column` is not below [`TablePage::columns`]. The same holds for the methods below.
     pub fn data_type(&self, column: usize) -> DataType {
         self.columns[column].data_type
     }
@@ -171,9 +171,9 @@ impl TablePage {
         e.offset..e.offset + e.bytes
     }
 
-    /// The column in `segment`, which holds exactly the bytes [`TablePage::segment`] of the page. Its start in memory
-    /// need only be 64-byte aligned (as cut out of a larger read at the segment's offset): the column then shares
-    /// its bytes and nothing is copied. Less aligned bytes are copied once.
+    /// The column in `segment`, which holds exactly the bytes [`TablePage::segment`] of the page. If the bytes are
+    /// 64-byte aligned in memory, the column shares them without a copy. A slice of a larger read at the segment's
+    /// offset is aligned. Other bytes are copied once.
     ///
     /// # Errors
     /// [`PageError::Corrupt`] when the bytes are no such column; it never panics.

@@ -4,8 +4,8 @@
 //!   values a b a c ─► hash table ─► codes 0 1 0 2, first rows 0 1 3
 //! ```
 //!
-//! Gives up when there are more distinct values than the caller can use, when a sample of the rows is nearly all
-//! distinct, or when the hash is so unlucky that the search would take long (values made to collide).
+//! The search gives up if there are more distinct values than the caller can use, if nearly all rows of a sample are
+//! distinct, or if too many values collide (as an attacker could arrange).
 
 /// A code for each row, and for each code the first row with its value.
 pub(crate) struct Interned {
@@ -13,10 +13,10 @@ pub(crate) struct Interned {
     pub(crate) first_rows: Vec<u32>,
 }
 
-/// Slots looked at for one value before the search is given up.
+/// The most slots that are probed for one value before the search gives up.
 const PROBES_MAX: usize = 64;
 
-/// Rows drawn before the search begins, where there are at least [`SAMPLED_ROWS_MIN`].
+/// The rows of the sample before the search, if there are at least [`SAMPLED_ROWS_MIN`] rows.
 const SAMPLE_ROWS: usize = 1024;
 
 /// Fewer rows than this are searched without a sample.

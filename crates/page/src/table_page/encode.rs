@@ -4,7 +4,7 @@
 //!   column ─► no NULLed values ─► narrowest decimals ─► dictionary, if a quarter smaller ─► parts ─► place ─► page
 //! ```
 //!
-//! Values under NULLs, unused bits and padding are written as zeroes: nothing that is not shown reaches the drive.
+//! Values under NULLs, unused bits and padding are written as zeroes, so that no hidden data reaches the drive.
 
 use std::sync::Arc;
 
@@ -326,8 +326,8 @@ fn plain_values(c: &Column) -> Values {
     }
 }
 
-/// Whether a dictionary pays: codes cost a step on reading, so at least a quarter must be saved. Counts the bytes
-/// of the parts, padded as they lie in a segment.
+/// Whether a dictionary pays. Codes cost a step on reading, so it must save at least a quarter of the bytes. Parts
+/// are counted with their padding.
 fn pays(rows: usize, dictionary: &Column, plain_parts: [usize; 2]) -> bool {
     let padded = |bytes: usize| bytes.next_multiple_of(CELL_BYTES);
     let held = match dictionary.values() {
@@ -361,7 +361,7 @@ fn coded(c: &Column, rows: usize, values: &Values) -> Option<Values> {
         let v: &[T] = numbers(data);
         intern(v.len(), max, |row| hash(v[row]), |a, b| v[a] == v[b])
     }
-    // Of `value` bytes a dictionary may have so many before it costs more than it saves, with codes of 2 or of 1 byte.
+    // The most distinct values of `value` bytes for which a dictionary saves bytes, with codes of 2 bytes or of 1.
     let distinct_max = |plain_bytes: usize, value: usize| {
         let with = |code: usize| (plain_bytes / 4 * 3).saturating_sub(rows * code) / value.max(1);
         with(2).min(1 << 16).max(with(1).min(1 << 8))

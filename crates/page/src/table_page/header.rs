@@ -20,10 +20,12 @@
 //!       the LPID                                    statistics of 2,048-row blocks
 //! ```
 //!
-//! All little-endian. What is 0 must be 0: a later version that gives it a meaning raises the version byte.
+//! All numbers are little-endian. Fields drawn as 0 must be 0. A later version that gives them a meaning raises the
+//! version byte.
 //!
-//! Row pages have version 1. Column pages have version 1 if all their segments take whole bytes (encodings 1 to 5), else 2. A segment
-//! of encoding 6 and up is | validity | body |, each part from 64 on; its entry says 0 at 13 and from 20 on.
+//! Row pages have version 1. A column page has version 1 if all its segments have encodings 1 to 5, else version 2. A
+//! segment of encoding 6 and up is | validity | body |; each part starts at a multiple of 64 bytes. Its entry is 0 at 13
+//! and from 20 on.
 
 use std::ops::Range;
 
@@ -138,7 +140,8 @@ pub(super) struct Parts {
 }
 
 impl Entry {
-    /// The parts that this entry and the page's rows call for. Sums of products of 32-bit numbers: no overflow.
+    /// The parts that follow from this entry and the page's rows. Sums of products of 32-bit numbers cannot overflow
+    /// here.
     pub(super) fn parts(&self, encoding: Encoding, rows: u32) -> Parts {
         let bitmap = u64::from(rows).div_ceil(8);
         let (rows, dictionary, width) =
@@ -166,7 +169,7 @@ impl Entry {
         Parts { validity, codes, offsets, data, bytes: end }
     }
 
-    /// Checks all that an entry of a page of this version says of its own column; where the segment lies is the page's business.
+    /// Checks an entry's own fields, for a page of this version. The page checks the segment's position.
     pub(super) fn check(&self, rows: u32, version: u8) -> Result<(DataType, Held), &'static str> {
         let require = |ok: bool, what| if ok { Ok(()) } else { Err(what) };
         let t = DataType::from_tag(self.type_tag, self.precision, self.scale).ok_or("an unknown type")?;

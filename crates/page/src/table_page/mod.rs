@@ -43,8 +43,8 @@ pub const LARGE_SEGMENT_ALIGN: usize = 4096;
 /// Segments of at least this many bytes start on [`LARGE_SEGMENT_ALIGN`] in column pages.
 pub const LARGE_SEGMENT_BYTES: usize = 4 * LARGE_SEGMENT_ALIGN;
 
-/// Most bytes that a column of strings of one page may take without its dictionary: a few codes into a long string
-/// cannot make a reader run out of memory.
+/// The most bytes of a page's string column without its dictionary. So a few codes for a long string cannot make a
+/// reader run out of memory.
 pub const STRING_BYTES_MAX: usize = 64 << 20;
 
 /// Which of the two shapes a table page has.
@@ -56,7 +56,7 @@ pub enum PageKind {
     Column,
 }
 
-/// What a table page says of itself.
+/// The metadata of a table page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageMeta {
     /// The page's identity; its checksum is seeded with it.
@@ -67,7 +67,7 @@ pub struct PageMeta {
     pub schema_version: u32,
     /// Its shape.
     pub kind: PageKind,
-    /// The last commit that changed it; 0 where commits are not numbered in pages.
+    /// The last commit that changed it; 0 if pages carry no commit numbers.
     pub commit: CommitNo,
 }
 

@@ -1,4 +1,4 @@
-//! Round trips of all types, and bytes from outside that lie.
+//! Round trips of all types, and hostile bytes.
 
 use std::sync::Arc;
 
@@ -220,7 +220,7 @@ proptest! {
         }
     }
 
-    /// The checksum is no defence against a writer who means harm: it is made right again here.
+    /// The checksum does not protect against a hostile writer, so it is corrected here.
     #[test]
     fn a_forged_directory_is_refused_or_harmless(
         table in table(),
@@ -359,7 +359,7 @@ fn dictionaries_shed_what_is_not_used() {
     assert!(plain.is_err());
 }
 
-/// Found by thinking of a page of 2 MB whose codes all name one string of 1 MB.
+/// The case: a page of 2 MB whose codes all name one string of 1 MB.
 #[test]
 fn a_long_string_is_not_repeated_without_end() {
     let long = built(DataType::Text, &[Value::text(&"x".repeat(100_000))]);

@@ -1,4 +1,4 @@
-//! The walk over predicates.
+//! Evaluates predicates by a walk over their tree.
 
 use std::ops::Range;
 
@@ -47,7 +47,7 @@ impl<C: Columns> Run<'_, C> {
                 let (mut all, mut live) = (Tri::constant(Some(true), words), active.to_vec());
                 for t in terms {
                     all.and(&self.evaluate(t, &live)?);
-                    // What is false stays false.
+                    // A false term decides an AND, so such rows are not evaluated again.
                     (0..words).for_each(|i| live[i] &= all.truth[i] | !all.known_word(i));
                     if live.iter().all(|&w| w == 0) {
                         break;
@@ -59,7 +59,7 @@ impl<C: Columns> Run<'_, C> {
                 let (mut any, mut live) = (Tri::constant(Some(false), words), active.to_vec());
                 for t in terms {
                     any.or(&self.evaluate(t, &live)?);
-                    // What is true stays true.
+                    // A true term decides an OR, so such rows are not evaluated again.
                     (0..words).for_each(|i| live[i] &= !any.truth[i]);
                     if live.iter().all(|&w| w == 0) {
                         break;
@@ -169,7 +169,7 @@ fn find(held: &[(u16, Column)], column: u16) -> &Column {
     &held[at].1
 }
 
-/// The blocks of `rows` rows: one, when nothing is computed.
+/// Divides `rows` rows into blocks. There is one block if no value is computed.
 fn blocks(rows: usize, whole: bool) -> impl Iterator<Item = Range<usize>> {
     let step = if whole { rows.max(1) } else { BLOCK_ROWS };
     (0..rows).step_by(step).map(move |start| start..rows.min(start + step))

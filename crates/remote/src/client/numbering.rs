@@ -6,11 +6,12 @@
 //!     └── a number could mean two things
 //! ```
 //!
-//! Batches get a number when they are sent. Where one fails, those sent behind it are refused by the drive, which takes numbers in
-//! order: they wait until all are answered, and are sent again with numbers of their own, in their order. A batch that may be
-//! there although it failed takes the session with it.
+//! A batch gets its number when it is sent. The drive applies numbers in order, so if a batch fails, the drive
+//! refuses the batches sent after it. Those batches wait until every batch under way is answered; then they are sent
+//! again, in the same order, with new numbers. If a failed batch may have been applied all the same, the session is
+//! given up.
 //!
-//! Invariant: a number stands for one batch, until the drive said that it was not applied.
+//! Invariant: a number stands for one batch until the drive has said that it did not apply it.
 
 use std::collections::BTreeSet;
 
@@ -30,41 +31,41 @@ enum Session {
     },
 }
 
-/// What a batch may do that wants a number.
+/// What to do with a batch that needs a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Numbered {
-    /// Have this one.
+    /// Send it with this number.
     As(SessionWrite),
-    /// Wait for answers to others.
+    /// Wait until other batches are answered.
     Wait,
-    /// Have none before a session is open, which is asked for now.
+    /// Open a session first. The caller sends that command now.
     OpenSession,
 }
 
-/// What follows from the answer to a batch.
+/// What the answer to a batch leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answered {
-    /// It was refused for the sake of one before it, and is sent again: it has no answer yet.
+    /// The batch was refused because an earlier one failed. It is sent again, so it has no answer yet.
     pub(super) again: bool,
-    /// Those that are sent again now, in order, before all others.
+    /// The tags of the batches to send again now, in this order, before all others.
     pub(super) resent: Vec<u64>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Numbering {
     session: Session,
-    /// Numbers under way.
+    /// The numbers of the batches under way.
     under_way: BTreeSet<u64>,
-    /// A number failed: no further one is given before all are answered.
+    /// A batch failed: no number is assigned until every batch under way is answered.
     drains: bool,
-    /// And then the session is another.
+    /// After that, a new session is needed.
     abandons: bool,
-    /// Batches that were refused for the sake of one before them.
+    /// The tags of the batches that were refused because an earlier one failed.
     again: BTreeSet<u64>,
 }
 
 impl Numbering {
-    /// The next number, if there is one to be had.
+    /// Takes the next number, if one can be assigned now.
     pub(super) fn take(&mut self) -> Numbered {
         match &mut self.session {
             Session::None => {
@@ -82,12 +83,12 @@ impl Numbering {
         }
     }
 
-    /// The session that was asked for is there, or is not.
+    /// Records the answer to opening a session: its id, or `None` if the drive opened none.
     pub(super) fn opened(&mut self, id: Option<SessionId>) {
         self.session = id.map_or(Session::None, |id| Session::Open { id, applied: 0, next: 1 });
     }
 
-    /// The session, if one is open.
+    /// The open session, if there is one.
     pub(super) fn session(&self) -> Option<SessionId> {
         match self.session {
             Session::Open { id, .. } => Some(id),
@@ -95,7 +96,7 @@ impl Numbering {
         }
     }
 
-    /// Batch `tag`, which had this number, was answered.
+    /// Records the answer to batch `tag`, which had the number `wsn`.
     pub(super) fn answered(&mut self, tag: u64, wsn: u64, result: &Result<Reply, CommandError>) -> Answered {
         self.under_way.remove(&wsn);
         let again = matches!(result, Err(CommandError::WrongSequence { .. }));
@@ -122,7 +123,8 @@ impl Numbering {
         Answered { again, resent: self.drained() }
     }
 
-    /// Once no number is under way any more, numbers go on behind the last that was applied.
+    /// If no batch is under way, continues the numbers after the last that was applied, and returns the batches to
+    /// send again.
     fn drained(&mut self) -> Vec<u64> {
         if !self.drains || !self.under_way.is_empty() {
             return Vec::new();
@@ -137,14 +139,14 @@ impl Numbering {
         std::mem::take(&mut self.again).into_iter().collect()
     }
 
-    /// The drive was opened anew: nothing is under way. The session is asked how far it is, if there is one.
+    /// Starts over after the drive was opened anew: no batch is under way. A session that is kept is resumed next.
     pub(super) fn start_over(&mut self) {
         let keeps = !self.abandons && self.session != Session::Opening;
         let session = if keeps { self.session } else { Session::None };
         *self = Self { session, ..Self::default() };
     }
 
-    /// How far the session is, now that it was asked; `None` when it is not open any more.
+    /// Records the highest number that the resumed session has applied, or `None` if the session is no longer open.
     pub(super) fn resumed(&mut self, applied: Option<u64>) {
         if let Session::Open { id, .. } = self.session {
             let open = |applied| Session::Open { id, applied, next: applied + 1 };

@@ -1,4 +1,4 @@
-//! Answers of pages, as batches of a good size for the operators above.
+//! Rows of pages, gathered or cut into batches of a good size for the operators above.
 //!
 //! ```text
 //!   few rows   ─► gathered until a batch is full
@@ -48,7 +48,7 @@ impl Batches {
         Self { schema, output, coalescer, ready: VecDeque::new(), pages: VecDeque::new(), batch_rows }
     }
 
-    /// Adds what one page answers. `page.columns` are the table's columns among the output, in its order.
+    /// Adds the rows of one page. `page.columns` are the table's columns among the output, in the output's order.
     pub(super) fn push(&mut self, table: &Table, page: &PageRows) -> Result<()> {
         let rows = page.rows as usize;
         if rows == 0 {
@@ -80,7 +80,7 @@ impl Batches {
         Ok(())
     }
 
-    /// Adds rows that came together, as groups do: few of them are not worth gathering.
+    /// Adds rows that came together, such as groups. They are passed on at once, however few they are.
     pub(super) fn push_together(&mut self, arrays: Vec<ArrayRef>, rows: usize) -> Result<()> {
         let batch = self.batch(arrays, rows)?;
         let pieces = (rows / self.batch_rows).max(1);
@@ -108,7 +108,7 @@ impl Batches {
         self.batch(arrays, rows).map(Some)
     }
 
-    /// After the last page: what was gathered becomes a batch, however small.
+    /// After the last page: the gathered rows become a batch, however few they are.
     pub(super) fn finish(&mut self) -> Result<()> {
         Ok(self.coalescer.finish_buffered_batch()?)
     }
@@ -136,7 +136,7 @@ impl Page {
     }
 }
 
-/// The addresses of the rows that a page answers.
+/// The addresses of a page's rows.
 fn addresses(table: &Table, page: &PageRows) -> ArrayRef {
     // Addresses of consecutive slots are consecutive.
     let first = table.row_address(page.lpid, 0).raw();

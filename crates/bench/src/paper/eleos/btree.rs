@@ -1,4 +1,4 @@
-//! The paper's B-tree: a cache of pages above a write buffer, updates in place, nothing durable but what was flushed.
+//! The paper's B-tree: a cache of pages above a write buffer, updates in place. Only flushed pages are durable.
 //!
 //! ```text
 //!   key ─► leaf (inner nodes stay in memory) ─► frame ─ hit ─► update in place
@@ -8,11 +8,11 @@
 //!
 //! "We modified the original Bw-tree to simply perform updates in-place"; "the maximum Bw-tree page size was set to 4KB, and the
 //! write buffer size used in the Bw-tree flush operation was set to 1MB"; no checkpoints and no log of its own (section IX).
-//! Leaves are made by inserting the keys in random order, so they are full by ln 2 on average: that is what variable pages save.
-//! A frame takes 4 KB of the cache, whatever its leaf holds.
+//! Leaves are made by inserting the keys in random order, so they are ln 2 full on average. Variable pages save the rest.
+//! A frame takes 4 KB of the cache, however full its leaf is.
 //!
 //! Host time, on a modelled device: an operation finds its leaf by some 20 comparisons (the profile's `sort`), looks up its frame
-//! (`join`) and changes a record (`other`). One thread, which waits for each read and each flush.
+//! (`join`) and changes a record (`other`). One thread waits for each read and each flush.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -144,7 +144,7 @@ impl BTree {
         &self.rig
     }
 
-    /// What it did since it was loaded.
+    /// Its counts since it was loaded.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -203,7 +203,7 @@ impl BTree {
     /// Brings a leaf into the cache.
     fn fetch(&mut self, leaf: u32) -> Result<usize, DriveError> {
         let free = self.free_frame()?;
-        // What was evicted and not flushed yet comes back from the buffer, as dirty as it was.
+        // A leaf that was evicted but not flushed comes back from the buffer, and is still dirty.
         let (data, dirty) = match self.buffered.remove(&leaf) {
             Some(at) => {
                 let page = std::mem::replace(&mut self.buffer[at].1, PageBuf::empty());

@@ -7,9 +7,9 @@
 //! The paper replays an I/O trace of AsterixDB under TPC-C, which is not published: "the average size of compressed pages was
 //! 1.91KB". So pages are made here: rows as TPC-C fills them, in leaves between half full and full, compressed by Snappy,
 //! AsterixDB's own default. How often pages of a table are written follows from the mix of transactions (clause 5.2.3) and the
-//! rows that each changes, hot tables (warehouse, district) aside, which stay cached. The mean of 1.91 KB is the one thing that is
-//! set: letters of a-strings are drawn from so few that it comes out (TPC-C asks for 128 characters with no letter favoured;
-//! with all letters and digits Snappy finds nothing to compress in them).
+//! rows that each changes. Hot tables (warehouse, district) stay cached and are left out. Only the mean of 1.91 KB is set: letters
+//! of a-strings are drawn from an alphabet that is small enough for it. (TPC-C asks for 128 characters with no letter favoured.
+//! With all letters and digits, Snappy finds nothing to compress in them.)
 
 use lode_base::{PageBuf, PageBufMut};
 
@@ -71,7 +71,7 @@ pub fn pool(seed: u64) -> Vec<Page> {
         let leaf = leaf(table.map_or(Table::Stock, |t| t.0), &mut random);
         let mut packed = encoder.compress_vec(&leaf).expect("4 KB can be compressed");
         if packed.len() >= PAGE_BYTES {
-            // As AsterixDB: what gains nothing is kept as it is.
+            // As in AsterixDB, a page that does not shrink is stored as it is.
             packed = leaf;
         }
         let mut whole = PageBufMut::zeroed(PAGE_BYTES);

@@ -1,17 +1,16 @@
-//! The systems that the paper compares, ready to be written to: one drive, four ways to it.
+//! The systems that the paper compares, and three of ours: one drive, and seven ways to write to it.
 //!
 //! ```text
 //!   batch, variable size    pages as they are ─────────────────────────► batches ─► drive
 //!   batch, fixed size       each page padded to 4 KB, at a read unit ──► batches ─► drive
 //!   block                   log-structured store in the host, pages of 4 KB ─► packets of 15 blocks, one by one ─► drive
 //!   block, packed           the same with pages of any size packed into its segments
-//!   block, pipelined        packed, packets side by side, and cleaning that knows what is current: the best of blocks
+//!   block, pipelined        packed, packets side by side, and cleaning by cost and benefit: the best of blocks
 //!   block, page by page     no store: a page is a block, written in place, a command each
-//!   block, in sequence      no store, and nothing but its next blocks: what the block interface takes at most
+//!   block, in sequence      no store, only the next blocks: the most that the block interface takes
 //! ```
 //!
-//! All have the same medium, the same firmware and the same options. The host may be any `Device`'s: in the process, modelled,
-//! or at the other end of a socket.
+//! All have the same medium, firmware and options. The device may be in the process, modelled, or at the other end of a socket.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -32,7 +31,7 @@ use crate::drive_host::{DriveError, nth};
 
 /// Packets of a write of 1 MB that the pipelined host has under way.
 const IN_FLIGHT: u32 = 18;
-/// Share of the drive that a store on blocks takes: the drive needs the rest for its own cleaning. That of `BlockDrive`.
+/// Share of the drive that a store on blocks takes, as in `BlockDrive`. The drive needs the rest for its own cleaning.
 const STORE_EIGHTHS: u64 = 7;
 
 /// A way to the drive.
@@ -68,7 +67,7 @@ impl System {
         }
     }
 
-    /// Whether a page takes 4 KB, whatever is in it.
+    /// Whether each page takes 4 KB, however full it is.
     pub fn whole_pages(self) -> bool {
         matches!(self, Self::BatchFixed | Self::Block | Self::BlockPages | Self::BlockSequence)
     }
@@ -93,7 +92,7 @@ pub struct Setup {
     pub pages: u64,
     /// Blocks of a segment of the store.
     pub segment_blocks: u32,
-    /// Whether the store cleans and writes checkpoints as they are due; the drive always does.
+    /// Whether the store cleans and writes checkpoints when they are due. The drive always does.
     pub store_cleans: bool,
     /// Whether the power of the device may be cut.
     pub power: bool,
@@ -101,7 +100,7 @@ pub struct Setup {
     pub loopback: bool,
 }
 
-/// What finding everything again took.
+/// What recovery took.
 #[derive(Clone, Copy, Debug)]
 pub struct Recovered {
     /// The drive, in modelled time.
@@ -134,12 +133,11 @@ pub struct Rig {
     command_cost: VirtualDuration,
     now: VirtualTime,
     next_lba: u64,
-    padded: PageBuf,
-    /// What serves the drive, where it is served: ends when everything that speaks to it has.
+    /// The server of a drive on the loopback. It ends when its clients have ended.
     server: Option<Server>,
 }
 
-/// Serves a drive on the loopback, and goes to it.
+/// Serves a drive on the loopback, and connects to it.
 fn over_loopback(drive: &Drive) -> Result<(Server, RemoteDevice), DriveError> {
     let gone = |what: String| DriveError::Device(lode_command::DeviceError::Gone(what));
     let listener = TcpListener::bind("127.0.0.1:0").map_err(|e| gone(e.to_string()))?;
@@ -162,8 +160,8 @@ fn store_error(e: LssError) -> DriveError {
     }
 }
 
-/// The firmware's options, the same for all: the log is written once, as ELEOS does, and GC begins when a tenth of the device is
-/// free (section IX-C2), not sooner to keep a file short.
+/// The firmware's options, the same for all. The log is written once, as in ELEOS. GC begins when a tenth of the device is free
+/// (section IX-C2), and never earlier to keep an image file short.
 pub fn drive_options() -> DriveOptions {
     DriveOptions {
         log_copies: 1,
@@ -240,7 +238,6 @@ impl Rig {
             command_cost: command,
             now,
             next_lba: 0,
-            padded: PageBuf::empty(),
             server: None,
         };
         it.attach(true)?;
@@ -250,7 +247,7 @@ impl Rig {
         Ok(it)
     }
 
-    /// What stands between the host and the drive: new, or found again.
+    /// Makes what stands between host and drive, or opens it again.
     fn attach(&mut self, new: bool) -> Result<(), DriveError> {
         let device: Arc<dyn Device> = match self.loopback {
             true => {
@@ -313,7 +310,7 @@ impl Rig {
 
     /// One command, which the host waits for.
     fn run(&mut self, c: Command) -> Result<Reply, DriveError> {
-        // Those of a store are charged where they are sent.
+        // A store charges its commands where it sends them.
         if self.lss.is_none() {
             self.now += self.command_cost;
         }
@@ -378,7 +375,7 @@ impl Rig {
         }
     }
 
-    /// Writes a buffer of pages of any contents, for those with a table of pages of their own.
+    /// Writes a buffer of pages of any contents, for a host that maps pages itself.
     ///
     /// # Errors
     /// When the drive fails.
@@ -411,10 +408,10 @@ impl Rig {
         self.power.as_ref().is_some_and(Power::is_cut)
     }
 
-    /// Finds everything again after the power was cut; what had not been synced is kept or not as `seed` says.
+    /// Recovers after the power was cut. `seed` decides which writes that were not synced are kept.
     ///
     /// # Errors
-    /// When it is not found.
+    /// When recovery fails.
     pub fn recover(&mut self, seed: u64) -> Result<Recovered, DriveError> {
         (self.queue, self.lss, self.blocks) = (None, None, None);
         let restored = self.power.as_ref().expect("a device whose power may be cut").restored(seed);
@@ -453,16 +450,5 @@ impl Rig {
             self.now = self.now.max(out.pop().expect("a command was under way").at);
         }
         Ok(())
-    }
-}
-
-/// The same page for all, when only its size matters.
-impl Rig {
-    /// `len` bytes of nothing in particular.
-    pub fn bytes(&mut self, len: usize) -> PageBuf {
-        if self.padded.len() < len {
-            self.padded = PageBuf::copy_from(&vec![0x5A; len.max(1 << 16)]);
-        }
-        self.padded.slice(..len)
     }
 }

@@ -4,14 +4,14 @@
 //!   pages at random, none twice in a buffer ─► buffer of so many bytes ─► system
 //! ```
 //!
-//! A buffer is full by what its pages take as the system stores them: of 4 KB pages 1 MB has 256, of compressed ones some 530.
+//! The size of a buffer counts pages as the system stores them: 1 MB takes 256 pages of 4 KB, or some 530 compressed ones.
 
 use super::pages::{PAGE_BYTES, Page};
 use super::rig::Rig;
 use crate::drive_host::DriveError;
 use crate::random::Random;
 
-/// Writes without an end.
+/// An endless sequence of writes.
 pub struct Writes<'a> {
     pool: &'a [Page],
     random: Random,

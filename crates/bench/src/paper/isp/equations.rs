@@ -7,9 +7,9 @@
 //!
 //! Times are seconds. Phases are added up, never overlapped; within one, the slower of two parts counts.
 //!
-//! Two readings. P is 65,536 bytes: a page of each way of a channel. Table 1 says 8,192, with which (1) would wait for tR
-//! once a page; then 8 channels at 100 MB/s would read 497 MB/s, where the text has 743. And what (2) and (7) take to write
-//! to DRAM counts all channels, which share it: the text's limit of 2,664 MB/s for 16 channels at 200 MB/s says so.
+//! Two readings of the text. P is 65,536 bytes: a page of each way of a channel. With the 8,192 of Table 1, equation (1) would
+//! wait for tR once a page, and 8 channels of 100 MB/s would read 497 MB/s, where the text has 743. The DRAM writes of (2) and
+//! (7) count all channels, which share the DRAM: the text's limit of 2,664 MB/s for 16 channels of 200 MB/s says so.
 //!
 //! Source: ADMS'11, sections 4.1 to 4.4. Nothing here knows the event model: the two share the profile alone.
 
@@ -17,7 +17,7 @@ use lode_base::Profile;
 
 use super::experiment::{Experiment, RECORD_BYTES, System};
 
-/// What the equations are about: a profile's figures with an experiment's in their place.
+/// The variables of the equations: a profile's figures, where an experiment does not replace them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameters {
     /// L_page.
@@ -104,7 +104,7 @@ impl Parameters {
         self.page_bytes as f64 / self.bus_bytes_per_s
     }
 
-    /// So many bytes into DRAM, or out of it.
+    /// `bytes` into DRAM, or out of it.
     fn dram(&self, bytes: f64) -> f64 {
         bytes / self.dram_bytes_per_s
     }
@@ -143,7 +143,7 @@ impl Parameters {
         self.records * self.record_cycles() / self.cycles_per_s
     }
 
-    /// Cycles of the embedded CPU for a record, in mean: the bracket of equation (5).
+    /// Cycles of the embedded CPU for a record, on average: the bracket of equation (5).
     pub fn record_cycles(&self) -> f64 {
         self.compare_cycles + self.selectivity * self.emit_cycles
     }
@@ -163,7 +163,7 @@ impl Parameters {
         self.flash_read().max(self.selectivity * self.dram_write_of_all_channels())
     }
 
-    /// Equation (8): the controllers filter, and no CPU has a part in it.
+    /// Equation (8): the controllers filter, without any CPU.
     pub fn hw_isp(&self) -> Breakdown {
         Breakdown {
             fmc_to_dram: self.rounds() * self.fmc_to_dram_filtered(),

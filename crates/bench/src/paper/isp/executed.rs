@@ -1,16 +1,16 @@
-//! The three systems, executed: a drive in modelled time, a table of records in it, and a host that wants those that match.
+//! The three systems, executed: a drive in modelled time holds a table, and a host asks for the records that match.
 //!
 //! ```text
 //!   records ─► pages of 8 KB, dealt over the channels ─► drive on the modelled device
 //!   IHP:      read commands ─► the host looks at each record         cpu-ISP, hw-ISP: scan tasks ─► the records that match
 //! ```
 //!
-//! Each run stores the table, scans it, and is held to the number of records that match. In phases a system has one command
-//! under way and nothing overlaps within it, as in the equations; overlapped, which is ours, it has several, and each page
-//! goes on as soon as it can.
+//! Each run stores the table, scans it, and must find exactly the records that match. In phases, as in the equations, a system
+//! has one command under way and nothing overlaps within it. Overlapped, which is ours, it has several commands under way, and
+//! each page goes on as soon as it can.
 //!
-//! A record is 128 bytes with its share of its page's header: `l_quantity`, `l_extendedprice`, `l_discount`, `l_shipdate` of
-//! TPC-H, and a comment that fills it up. Those match that pass Q6's predicate, its bounds moved as the selectivity asks.
+//! A record takes 128 bytes, its share of the page's header included: `l_quantity`, `l_extendedprice`, `l_discount`,
+//! `l_shipdate` of TPC-H, and a comment that fills it up. The predicate is that of Q6, with bounds that give the selectivity.
 //! Nothing here knows the equations: the two share the profile, and the experiment.
 
 use std::collections::{BTreeSet, HashMap};
@@ -38,6 +38,7 @@ use super::experiment::{Experiment, RECORD_BYTES, System};
 use super::predicate::{Numbers, Predicate};
 use crate::BenchError;
 use crate::drive_host::{DriveError, Host, alone, nth, reply_of};
+use crate::paper::run::{Run, Stop};
 
 /// The place of the comment, behind the numbers.
 const COMMENT_COLUMN: usize = 4;
@@ -45,14 +46,14 @@ const COMMENT_COLUMN: usize = 4;
 const BATCH_PAGES: usize = 16_384;
 /// Pages of a read command.
 const READ_PAGES: usize = 1024;
-/// Pages of a unit of a task, at most: it ends before when a megabyte matches.
+/// Most pages of a unit of a task. The unit ends earlier when a megabyte of records matches.
 const UNIT_PAGES: u32 = 8192;
 /// Commands, or tasks, under way when they overlap.
 const OVERLAPPED_DEPTH: usize = 4;
 /// What the drive keeps beside the table, in bytes: the log, checkpoints, and what GC needs.
 const SPARE_BYTES: u64 = 2 << 30;
 
-/// A table that is stored anew for each run.
+/// A table, which each run stores on a new drive.
 pub struct Table {
     pages: Vec<(Lpid, PageBuf)>,
     numbers: Vec<Numbers>,
@@ -68,7 +69,7 @@ pub struct Scan {
     pub matched: u64,
     /// The modelled time.
     pub took: VirtualDuration,
-    /// What the time of the commands, and the host's, was spent on. Adds up to `took` when nothing overlaps.
+    /// What commands and host spent the time on. The parts add up to `took` when nothing overlaps.
     pub split: Split,
     /// The energy of it.
     pub energy: EnergyUse,
@@ -80,7 +81,7 @@ impl Scan {
         self.records as f64 / self.took.as_secs_f64()
     }
 
-    /// The components of Fig. 6, of a table of so many records.
+    /// The components of Fig. 6, scaled to a table of `records` records.
     pub fn breakdown(&self, records: u64) -> Breakdown {
         let scale = records as f64 / self.records as f64;
         let of = |parts: &[Part]| parts.iter().map(|&p| self.split.of(p).as_secs_f64()).sum::<f64>() * scale;
@@ -94,7 +95,7 @@ impl Scan {
 }
 
 impl Table {
-    /// A table of at least so many records of `lineitem` at scale 1, in pages of a read unit each.
+    /// A table of at least `records` records of `lineitem` at scale 1, in pages of a read unit each.
     ///
     /// # Errors
     /// When no drive takes it.
@@ -111,7 +112,7 @@ impl Table {
             Self { pages: Vec::new(), numbers: Vec::new(), schema: Schema { version: 1, columns } };
         let generator = LineItemGenerator::new(1.0, 1, 1);
         let mut items = generator.iter();
-        // As long a comment as leaves the page its header.
+        // The longest comment that leaves room for the page's header.
         let mut comment_bytes = RECORD_BYTES as usize - COMMENT_COLUMN * 8;
         for n in 0..count {
             let rows: Vec<_> = items.by_ref().take(rows).map(|item| Record::of(&item)).collect();
@@ -164,7 +165,7 @@ impl Table {
     ) -> Result<Scan, DriveError> {
         let predicate = Predicate::with_selectivity(&self.numbers, experiment.selectivity);
         let expected = self.numbers.iter().filter(|r| predicate.passes(r)).count() as u64;
-        let scan = Run::new(self, device(profile, experiment)?, system, overlap)?.scan(&predicate)?;
+        let scan = Loaded::new(self, device(profile, experiment)?, system, overlap)?.scan(&predicate)?;
         match scan.matched == expected {
             true => Ok(scan),
             false => Err(DriveError::Differs { got: scan.matched, expected }),
@@ -172,21 +173,30 @@ impl Table {
     }
 }
 
+/// Records of the table that is scanned.
+const RECORDS: u64 = 1 << 18;
+/// The same, where the run is to be over in seconds.
+const RECORDS_QUICK: u64 = 1 << 15;
+
 /// Runs experiments, each once.
 pub struct Executor {
     profile: Profile,
     table: Table,
+    stop: Stop,
     done: Vec<(System, Experiment, Overlap, Scan)>,
 }
 
 impl Executor {
-    /// With a table of at least so many records.
+    /// The executor of a run. All figures of the paper share it.
     ///
     /// # Errors
     /// As [`Table::new`].
-    pub fn new(profile: &Profile, records: u64) -> Result<Self, BenchError> {
-        let table = Table::new(profile, records).map_err(BenchError::Drive)?;
-        Ok(Self { profile: profile.clone(), table, done: Vec::new() })
+    pub fn of<'r>(run: &'r mut Run<'_>) -> Result<&'r mut Self, BenchError> {
+        run.shared(|run| {
+            let records = if run.quick() { RECORDS_QUICK } else { RECORDS };
+            let table = Table::new(run.profile(), records)?;
+            Ok(Self { profile: run.profile().clone(), table, stop: run.stop().clone(), done: Vec::new() })
+        })
     }
 
     /// What is modelled, before an experiment changes it.
@@ -197,13 +207,14 @@ impl Executor {
     /// Scans the table under an experiment, whose number of records is the table's.
     ///
     /// # Errors
-    /// As [`Table::scan`].
+    /// As [`Table::scan`]; when the user wants to stop.
     pub fn scan(&mut self, system: System, e: &Experiment, overlap: Overlap) -> Result<Scan, BenchError> {
+        self.stop.go_on()?;
         let e = Experiment { records: self.table.records(), ..*e };
         if let Some(done) = self.done.iter().find(|d| (d.0, d.1, d.2) == (system, e, overlap)) {
             return Ok(done.3.clone());
         }
-        let scan = self.table.scan(&self.profile, &e, system, overlap).map_err(BenchError::Drive)?;
+        let scan = self.table.scan(&self.profile, &e, system, overlap)?;
         self.done.push((system, e, overlap, scan.clone()));
         Ok(scan)
     }
@@ -217,7 +228,7 @@ impl Executor {
     }
 }
 
-/// What of a line item a record has.
+/// The part of a line item that a record keeps.
 struct Record {
     numbers: Numbers,
     comment: String,
@@ -236,7 +247,7 @@ fn device(profile: &Profile, e: &Experiment) -> Result<Profile, DriveError> {
     let g = &profile.geometry;
     let eblock = u64::from(g.eblock_bytes());
     let bytes = e.records * RECORD_BYTES + SPARE_BYTES;
-    // As many EBLOCKs for each channel, and no more than are written to.
+    // The same number of EBLOCKs on each channel, and no more than are needed.
     let count = (bytes / eblock).next_multiple_of(e.channels.into()) as u32;
     let (rblock, wblock) = (g.rblock_bytes(), g.wblock_bytes());
     let geometry = Geometry::new(e.channels, g.ways(), g.planes(), rblock, wblock, g.eblock_bytes(), count);
@@ -249,7 +260,7 @@ fn device(profile: &Profile, e: &Experiment) -> Result<Profile, DriveError> {
 }
 
 /// A drive with the table in it.
-struct Run<'a> {
+struct Loaded<'a> {
     table: &'a Table,
     drive: Drive,
     model: Arc<Model>,
@@ -258,7 +269,7 @@ struct Run<'a> {
     depth: usize,
 }
 
-/// The host's clock, and what its time and that of its commands was spent on.
+/// The host's clock, and what the host and its commands spent the time on.
 struct Clock {
     now: VirtualTime,
     split: Split,
@@ -279,7 +290,7 @@ impl Clock {
     }
 }
 
-impl<'a> Run<'a> {
+impl<'a> Loaded<'a> {
     fn new(table: &'a Table, device: Profile, system: System, overlap: Overlap) -> Result<Self, DriveError> {
         let scan_placement = match system {
             System::CpuIsp => ScanPlacement::Core,
@@ -290,13 +301,13 @@ impl<'a> Run<'a> {
         let options = DriveOptions { scan_placement, log_copies: 1, ..DriveOptions::default() };
         let drive = Drive::format(medium, options)?;
         let depth = if overlap == Overlap::Phases { 1 } else { OVERLAPPED_DEPTH };
-        let run = Self { table, drive, model, system, depth };
-        run.load()?;
-        Ok(run)
+        let loaded = Self { table, drive, model, system, depth };
+        loaded.load()?;
+        Ok(loaded)
     }
 
-    /// Stores the table, evenly over the channels: a batch is dealt to them in stretches, so each stretch is made of pages
-    /// that lie apart.
+    /// Stores the table, evenly over the channels. The drive deals a batch to its channels in stretches, so each stretch here
+    /// takes pages that lie apart in the table.
     fn load(&self) -> Result<(), DriveError> {
         let run = |c| alone(&self.drive, &self.model, c);
         let pages = &self.table.pages;
@@ -420,7 +431,7 @@ mod tests {
     const RECORDS: u64 = 1 << 17;
 
     fn profile() -> Profile {
-        Profile::find(super::super::PROFILE).unwrap()
+        Profile::find("isp-adms11").unwrap()
     }
 
     /// What was executed, and the equations for the same table.
@@ -449,7 +460,7 @@ mod tests {
         }
     }
 
-    /// Prediction, not fit: what is changed moves what was executed as it moves the equations.
+    /// Prediction, not fit: a change of the device moves executed times as it moves the equations.
     #[test]
     fn a_change_moves_what_is_executed_as_the_equations_say() {
         let p = profile();

@@ -1,6 +1,6 @@
 //! What the paper varies, and the three systems that it compares.
 //!
-//! Whoever runs an experiment, the equations or the modelled drive, is given these and the profile.
+//! The equations and the modelled drive both take these and the profile.
 
 use lode_base::Profile;
 use lode_base::profile::Rate;
@@ -40,7 +40,7 @@ impl System {
         }
     }
 
-    /// The name of one with so many channels, as in the legends of Fig. 5 and 6: `hw-ch8`.
+    /// Its name with this number of channels, as in the legends of Fig. 5 and 6: `hw-ch8`.
     pub fn with_channels(self, channels: u32) -> String {
         let prefix = match self {
             Self::Ihp => "IHP",
@@ -80,7 +80,7 @@ pub fn of_the_paper(profile: &Profile) -> Experiment {
     }
 }
 
-/// A rate in megabytes a second.
+/// A rate of this many megabytes per second.
 pub fn mb_per_s(mb: u64) -> Rate {
     Rate::from_bytes_per_s(mb * 1_000_000)
 }

@@ -5,7 +5,7 @@ use crate::tpcc::input::Who;
 use crate::tpcc::rows::{C, Customer, D, W};
 use crate::tpcc::store::TpccTxn;
 
-/// The customer; of several of one name the one in the middle, rounded up.
+/// Finds the customer. Of several with the same name, it takes the middle one, rounded up.
 pub(super) fn customer(txn: &mut impl TpccTxn, w: W, d: D, who: &Who) -> StoreResult<Customer> {
     let c: C = match who {
         Who::Number(c) => *c,
