@@ -73,7 +73,7 @@ pub(crate) struct World<'a> {
     closed_whole: bool,
     /// Why the drive is read-only.
     read_only: Option<String>,
-    /// Whether the image was refused, which was excused, so that the run has nothing more to do.
+    /// Whether the image was refused and the refusal was excused. The run then has nothing more to do.
     over: bool,
     /// The number of EBLOCKs that failed since the drive was opened. They are never used again.
     retired: u32,
@@ -331,8 +331,8 @@ impl<'a> World<'a> {
             {
                 Ok(())
             }
-            // The list of extents could not be read after the last reopen, so the loss of this allocation was not
-            // known.
+            // The list of extents could not be read after the last reopen. So the oracle did not know that this
+            // allocation was lost.
             CommandError::NoSuchExtent(e) if harm.hit_data() && self.oracle.forgets(*e) => Ok(()),
             e => wrong(FailureKind::Answer, format!("{what} failed: {e}")),
         }
