@@ -60,7 +60,7 @@ fn clean<'a>(
     for (i, v) in values.iter().enumerate() {
         let writer = of.writers.get(v);
         let fault = match writer {
-            None => Some((AnomalyKind::Unwritten, vec![reader], format!("{v} was appended by nobody"))),
+            None => Some((AnomalyKind::Unwritten, vec![reader], format!("no transaction appended {v}"))),
             Some(w) if found.is_aborted(w.txn) => {
                 let on_top = values[i + 1..]
                     .iter()

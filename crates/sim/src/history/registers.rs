@@ -60,7 +60,7 @@ impl Register<'_> {
             };
             let shown = format!("T{reader} read {} = {value}", self.object);
             let (kind, why, transactions) = match self.of.writers.get(&value) {
-                None => (AnomalyKind::Unwritten, "nobody wrote it".into(), vec![reader]),
+                None => (AnomalyKind::Unwritten, "no transaction wrote it".into(), vec![reader]),
                 Some(w) if found.is_aborted(w.txn) => {
                     let on_top = self.versions.contains_key(&reader);
                     let kind = if on_top { AnomalyKind::DirtyUpdate } else { AnomalyKind::AbortedRead };

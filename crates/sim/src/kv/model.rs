@@ -117,7 +117,7 @@ impl Model {
         match self.unknown.len().checked_sub(1) {
             Some(last) if csn > self.newest_csn() => Ok(Settled::Unknown(last)),
             _ => Err(format!(
-                "commit {csn} is the newest, which nobody made; {} of {} commits were durable, the last was {}",
+                "commit {csn} is the newest, but no such commit was made; {} of {} commits were durable, the last was {}",
                 self.durable,
                 self.place(),
                 self.newest_csn()

@@ -275,7 +275,7 @@ impl<'a> World<'a> {
             let row = rows.next().map_err(Read::Failed)?;
             let (got, want) = (row.as_ref().map(|(k, v)| (*k, &v[..])), expected.next());
             if got != want {
-                let what = format!("{}: {} is there, and should be {}", known.name, shown(got), shown(want));
+                let what = format!("{}: found {} instead of {}", known.name, shown(got), shown(want));
                 let kind = if want.is_some() { FailureKind::Lost } else { FailureKind::WrongBytes };
                 return Err(Read::Wrong(Wrong { kind, what }));
             }

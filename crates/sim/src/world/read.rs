@@ -111,10 +111,12 @@ impl World<'_> {
                     false => wrong(FailureKind::WrongBytes, format!("{}, bytes {range:?}", at())),
                 }
             }
-            (Ok(Reply::Pages(_)), None) => wrong(FailureKind::WrongBytes, format!("{} is there", at())),
+            (Ok(Reply::Pages(_)), None) => {
+                wrong(FailureKind::WrongBytes, format!("{} exists, and should not", at()))
+            }
             (Err(CommandError::Unmapped(l)), None) if l == lpid => Ok(()),
             (Err(CommandError::Unmapped(_)), Some(_)) => {
-                wrong(FailureKind::Lost, format!("{} is gone", at()))
+                wrong(FailureKind::Lost, format!("{} is missing", at()))
             }
             (Err(CommandError::Invalid(_)), Some(page)) if range.is_some_and(|r| r.end > page.len) => Ok(()),
             (answer, _) => self.failed(&format!("reading {}", at()), answer),

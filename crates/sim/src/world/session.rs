@@ -30,7 +30,7 @@ impl World<'_> {
                 }
                 match open < self.device.identity().sessions_max {
                     true => Ok(()),
-                    false => wrong(FailureKind::Answer, format!("{session} is one too many")),
+                    false => wrong(FailureKind::Answer, format!("{session} is opened beyond the limit")),
                 }
             }
             Err(CommandError::TooManySessions(max)) if open + self.oracle.sessions_in_doubt >= max => Ok(()),
@@ -125,10 +125,7 @@ impl World<'_> {
         let o = &mut self.oracle;
         let unknown = got.checked_sub(expected);
         let Some(unknown) = unknown.filter(|u| all || *u <= o.unknown_sessions + o.sessions_in_doubt) else {
-            return wrong(
-                FailureKind::NotAtomic,
-                format!("{got} sessions are open, and should be {expected}"),
-            );
+            return wrong(FailureKind::NotAtomic, format!("{got} sessions are open instead of {expected}"));
         };
         (o.unknown_sessions, o.sessions_in_doubt) = (unknown, 0);
         o.doubtful_sessions.clear();

@@ -171,7 +171,7 @@ impl World<'_> {
                         return wrong(FailureKind::NotAtomic, what);
                     }
                     if commit.raw() != expected {
-                        let what = format!("a batch became commit {commit}, and should be {expected}");
+                        let what = format!("a batch became commit {commit} instead of {expected}");
                         return wrong(FailureKind::NotAtomic, what);
                     }
                     // The drive continued, so the batches that failed before had no effect.

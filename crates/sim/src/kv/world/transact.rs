@@ -88,7 +88,7 @@ impl World<'_> {
         if got != want && !self.faults.is_cut() {
             let row = |v: &Option<Vec<u8>>| shown(v.as_ref().map(|v| (&key[..], &v[..])));
             let (csn, got, want) = (self.model.csn(open.place), row(&got), row(&want));
-            let what = format!("{}, at commit {csn}: {got} was read, and should be {want}", tree.name);
+            let what = format!("{}, at commit {csn}: {got} was read instead of {want}", tree.name);
             return wrong(FailureKind::Isolation, what);
         }
         if got.as_ref().is_some_and(|v| v.len() >= self.scenario.database.value_page_bytes_min) {
