@@ -136,7 +136,5 @@ impl Harm {
 
 /// Whether a message reports damaged data.
 pub(super) fn is_damage(text: &str) -> bool {
-    ["damaged", "checksum mismatch", "wrong generation", "cannot be read", "can not be read"]
-        .iter()
-        .any(|t| text.contains(t))
+    ["damaged", "checksum mismatch", "wrong generation", "cannot be read"].iter().any(|t| text.contains(t))
 }
