@@ -46,7 +46,8 @@ const FIGURE: Figure = Figure {
     plot: None,
 };
 
-/// The rows of the figure: published beside what follows from the paper's parameters, and what a drive does.
+/// The rows of the figure: the published value, the value that follows from the paper's parameters, and that of a
+/// drive.
 fn rows(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
     let profile = run.profile();
     let published = |by, ours, note| Row {
@@ -79,7 +80,7 @@ fn by_arithmetic(p: &Profile) -> f64 {
 
 /// A drive on the modelled device writes pages and reads them with one command: MB/s of flash and buses.
 fn executed(p: &Profile, pages: u64) -> Result<f64, DriveError> {
-    // As the paper has it, no phase of a command overlaps with another.
+    // As in the paper, no phase of a command overlaps with another.
     let model = Arc::new(Model::new(p.clone()).with_overlap(Overlap::Phases));
     let medium = Medium::memory(p.geometry).with_model(model.clone());
     let drive = Drive::format(medium, DriveOptions { log_copies: 1, ..DriveOptions::default() })?;
@@ -96,7 +97,7 @@ fn executed(p: &Profile, pages: u64) -> Result<f64, DriveError> {
     Ok(pages as f64 * data.len() as f64 / flash_s / 1e6)
 }
 
-/// One command on a device at rest: its reply, and what its time was spent on.
+/// Runs one command on an idle device. Returns the reply, and the command's time by what it was spent on.
 fn alone(drive: &Drive, model: &Model, command: Command) -> Result<(Reply, Split), DriveError> {
     let (mut queue, mut out) = (drive.open_queue(1)?, Vec::new());
     queue.submit(model.latest(), command).expect("the queue has room");
@@ -108,7 +109,7 @@ fn alone(drive: &Drive, model: &Model, command: Command) -> Result<(Reply, Split
     }
 }
 
-/// The report, small or whole.
+/// The report, of a quick or of a full run.
 pub(crate) fn report(quick: bool) -> Result<Report, BenchError> {
     Report::run(&PAPER, None, &Scale { quick, ..Scale::default() }, &Stop::never(), |_| ())
 }

@@ -79,8 +79,8 @@ impl Host {
         Ok(Self { queue: drive.open_queue(depth)?, depth, out: Vec::new() })
     }
 
-    /// Runs commands to their ends, as many at a time as the queue is deep. Returns the replies in the order of the
-    /// commands.
+    /// Runs commands until all have ended. There may be as many commands as the queue is deep. Returns the replies in
+    /// the order of the commands.
     ///
     /// # Errors
     /// The first error of a command, once all have ended.
@@ -153,7 +153,7 @@ pub(crate) fn reply_of(c: Completion) -> Result<Reply, DriveError> {
     }
 }
 
-/// Runs one command on its own, once the modelled device is at rest.
+/// Runs one command alone, once the modelled device is idle.
 pub(crate) fn alone(drive: &Drive, model: &Model, c: Command) -> Result<Reply, DriveError> {
     let (mut queue, mut out) = (drive.open_queue(1)?, Vec::new());
     queue.submit(model.latest(), c).expect("the queue has room");

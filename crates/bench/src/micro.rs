@@ -1,4 +1,5 @@
-//! Measures the wall time of this machine's host per row, operator by operator: the `[host]` table of a profile.
+//! Measures the wall time per row that this machine's host takes, operator by operator: the `[host]` table of a
+//! profile.
 //!
 //! ```text
 //!   lineitem in memory ─► operator over it ─► time ─┐

@@ -1,9 +1,9 @@
 //! Plain tables of text for people: columns aligned, headings above a rule.
 
-/// Longest rule under a heading, in characters.
+/// The length of the longest rule under a heading, in characters.
 const RULE_MAX: usize = 60;
 
-/// A table under construction. Numbers belong to the right, text to the left.
+/// A table under construction. Columns of numbers are aligned to the right, columns of text to the left.
 pub struct TextTable {
     right: Vec<bool>,
     rows: Vec<Row>,
@@ -15,7 +15,7 @@ enum Row {
 }
 
 impl TextTable {
-    /// A table whose columns have these headings; one that starts with `>` is aligned to the right.
+    /// A table whose columns have these headings. A column whose heading starts with `>` is aligned to the right.
     pub fn new(headings: &[&str]) -> Self {
         let right = headings.iter().map(|h| h.starts_with('>')).collect();
         let cells = headings.iter().map(|h| h.trim_start_matches('>').to_string()).collect();
@@ -27,12 +27,12 @@ impl TextTable {
         self.rows.push(Row::Cells(cells.into_iter().collect()));
     }
 
-    /// Adds a rule, as before totals.
+    /// Adds a rule, for example before totals.
     pub fn rule(&mut self) {
         self.rows.push(Row::Rule);
     }
 
-    /// The text, each line ended. A cell of several lines makes its row as high.
+    /// The text of the table. Each line has a line end. A row is as high as its highest cell.
     pub fn render(&self) -> String {
         let mut widths = vec![0; self.right.len()];
         for row in &self.rows {
@@ -67,7 +67,7 @@ impl TextTable {
             if i > 0 {
                 line.push_str("  ");
             }
-            // A width of `format!` has 16 bits, and panics beyond them.
+            // A width of `format!` has 16 bits, and a larger one panics.
             let fill = width.saturating_sub(cell.chars().count());
             if self.right[i] {
                 line.extend(std::iter::repeat_n(' ', fill));

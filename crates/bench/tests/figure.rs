@@ -1,4 +1,4 @@
-//! The example of a figure outside of the table runs, and reports what a figure of the table would.
+//! The example of a figure outside of the table runs, and its report has the form of any other.
 
 #[path = "../examples/figure.rs"]
 mod example;
@@ -12,7 +12,7 @@ fn a_figure_outside_of_the_table_is_run_and_reported() {
     let report = example::report(true).unwrap();
     let rows: Vec<f64> = report.figures.iter().flat_map(|f: &FigureReport| &f.rows).map(|r| r.ours).collect();
     assert_eq!(rows.len(), 2);
-    // The arithmetic is the paper's; the drive comes near it, and not to the last digit.
+    // The arithmetic gives the paper's value. The drive comes near it, but not to the last digit.
     assert!((rows[0] / 743.0 - 1.0).abs() < 0.001, "{rows:?}");
     assert!((0.9..0.9999).contains(&(rows[1] / rows[0])), "{rows:?}");
     let text = report.to_string();

@@ -34,5 +34,7 @@ fn a_filter_that_is_none_is_refused_in_one_line() {
     let file = dir.file("a.lode");
     let out = lode().args(["--log", "lode=loud", "sql", &file, "-c", "SELECT 1"]).output().unwrap();
     assert!(one_line(&out, 2).contains("--log 'lode=loud'"));
+    let out = lode().args(["--log", "debg", "sql", &file, "-c", "SELECT 1"]).output().unwrap();
+    assert!(one_line(&out, 2).contains("'debg' is no level"));
     assert!(!std::path::Path::new(&file).exists());
 }

@@ -9,8 +9,8 @@
 //! written here. Only commands pass through, so the drive may be in the process, modelled, or behind a socket. A
 //! packet is atomic, and durable when its command ends; the packets of one write are not atomic together.
 //!
-//! Source: ELEOS §IX-C, footnote 5: the largest packet is 65,532 bytes, so a write of 1 MB becomes 17, and "a write context
-//! needs to be created per each packet".
+//! Source: ELEOS §IX-C, footnote 5: the largest packet is 65,532 bytes, so a write of 1 MB becomes 17 packets, and "a
+//! write context needs to be created per each packet".
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,8 +26,9 @@ use crate::{Clock, LssError};
 
 /// The size of a block.
 pub const BLOCK_BYTES: usize = 4096;
-/// The largest packet of the paper's transport. The next constant is its header. It carries 15 whole blocks.
+/// The largest packet of the paper's transport, with its header. A packet carries 15 whole blocks.
 const PACKET_BYTES: usize = 65_532;
+/// The header of a packet.
 const PACKET_HEADER_BYTES: usize = 20;
 /// The number of blocks in a packet.
 pub const PACKET_BLOCKS: u32 = ((PACKET_BYTES - PACKET_HEADER_BYTES) / BLOCK_BYTES) as u32;
@@ -97,7 +98,9 @@ impl Blocks {
         clock: &mut Clock,
     ) -> Result<Self, LssError> {
         if options.packet_blocks == 0 || options.in_flight == 0 {
-            return Err(LssError::Options { what: "packets of no blocks, or none at a time".into() });
+            return Err(LssError::Options {
+                what: "`packet_blocks` and `in_flight` must not be zero".into(),
+            });
         }
         let zero = || AtomicU64::new(0);
         let (commands, packets, written, read) = (zero(), zero(), zero(), zero());
@@ -107,17 +110,17 @@ impl Blocks {
         };
         let ours = found.iter().enumerate().all(|(i, e)| e.owner == OWNER && e.extent.raw() == i as u64);
         if !ours {
-            return Err(LssError::damaged("the drive holds something else than blocks"));
+            return Err(LssError::damaged("the drive holds something other than blocks"));
         }
         let needed = 1 + capacity.div_ceil(EXTENT_PAGES as u64);
         let mut have = found.len() as u64;
         while have < needed {
             let count = (needed - have).min(EXTENTS_STEP) as u32;
             let Reply::Extents(e) = it.run(clock, Command::AllocateExtents { owner: OWNER, count })? else {
-                return Err(LssError::damaged("the drive hands out no extents"));
+                return Err(LssError::damaged("the drive does not answer with the allocated extents"));
             };
             if !e.iter().zip(have..).all(|(e, n)| e.raw() == n) {
-                return Err(LssError::damaged("extents are not handed out in order: others use the drive"));
+                return Err(LssError::damaged("the drive does not allocate extents in order: others use it"));
             }
             have += e.len() as u64;
         }
@@ -145,8 +148,8 @@ impl Blocks {
         }
     }
 
-    /// Writes blocks from `lba` on, in packets. On return all are durable. After an error, any of the packets may be
-    /// durable.
+    /// Writes blocks from `lba` on, in packets. On return all blocks are durable. After an error, any of the packets
+    /// may be durable.
     ///
     /// # Errors
     /// The error of the first packet that failed.
@@ -226,7 +229,7 @@ impl Blocks {
         got.ok_or_else(|| CommandError::Medium("the drive answered nothing".into()))
     }
 
-    /// Runs commands, at most `in_flight` at a time. A read of a missing page answers `None`.
+    /// Runs commands, at most `in_flight` at a time. It does not call `each` for a read of an unmapped page.
     fn run_all(
         &self,
         clock: &mut Clock,

@@ -1,12 +1,12 @@
-//! Checkpoints. The changed parts of the mapping go to the log, then a root that names all of the mapping, then an
-//! anchor that names the root and the place where the log continues.
+//! Checkpoints. A checkpoint appends the changed mapping pages to the log, then a root that names all mapping pages.
+//! Then it writes an anchor that names the root and the place where the log continues.
 //!
 //! ```text
 //!   dirty extents ─► mapping pages ─► root ─► anchor (the other slot) ─► cleaned segments are free, and trimmed
 //! ```
 //!
 //! Invariants: the anchor is written after all that it names is durable; a cleaned segment is freed only after an
-//! anchor whose log begins behind it.
+//! anchor whose log begins behind the segment.
 
 use lode_base::{EXTENT_PAGES, OwnerId, PageBuf};
 use lode_command::CommandError;
@@ -19,7 +19,7 @@ use crate::store::{REST_BLOCKS, Store, Writer};
 
 /// The largest piece of the root, in bytes.
 const ROOT_BYTES: usize = 64 << 10;
-/// The owner in the root's entry of an extent that has none.
+/// The owner in the root's entry of an extent that is not allocated.
 const NOBODY: u32 = u32::MAX;
 
 impl Store {
@@ -42,7 +42,7 @@ impl Store {
         let root = {
             let mut map = self.map.write();
             for (i, home) in items.iter().zip(homes) {
-                let x = map.extent_mut(i.name).expect("nobody else writes");
+                let x = map.extent_mut(i.name).expect("only this writer releases extents");
                 let old = std::mem::replace(&mut x.home, home);
                 x.dirty = false;
                 map.dies(old);
@@ -66,7 +66,7 @@ impl Store {
         };
         let pieces: Vec<Item> = root.chunks(ROOT_BYTES).enumerate().map(piece).collect();
         let roots = self.append(w, clock, &pieces, 0)?;
-        assert!(roots.len() <= ROOTS_MAX, "a root of more pieces than an anchor names");
+        assert!(roots.len() <= ROOTS_MAX, "a root has more pieces than an anchor can name");
         w.checkpoint += 1;
         let anchor = Anchor {
             store: self.id,
@@ -110,11 +110,11 @@ impl Store {
             let map = self.map.read();
             (map.extents.len() + map.segments.len()) * 12 + 24
         };
-        // Every piece has a record, and the last one is padded.
+        // Every piece has a record, and the last piece is padded.
         let blocks = (bytes + bytes / 1024 + 2 * BLOCK_BYTES).div_ceil(BLOCK_BYTES) as u32;
         assert!(
             blocks + REST_BLOCKS < self.options.segment_blocks,
-            "a root of {bytes} bytes fits no segment"
+            "a root of {bytes} bytes does not fit in a segment"
         );
         if self.options.segment_blocks - w.head.block <= blocks + REST_BLOCKS {
             self.next_segment(w)?;

@@ -18,7 +18,7 @@ use crate::layout::{Entry, FIRST_SEGMENT_LBA, Header, Item, RecordKind, assemble
 use crate::store::{Store, Writer, lpid};
 use crate::{Cleaning, Clock};
 
-/// The most blocks that one command reads: those that the packets of a 1 MB write carry.
+/// The most blocks that one command reads. The packets of a 1 MB write carry as many.
 const READ_BLOCKS: u32 = 255;
 
 /// A page to move.
@@ -200,5 +200,5 @@ fn current_as(map: &crate::map::Map, name: u64, from: Entry, kind: RecordKind) -
 }
 
 fn damaged(victim: u32) -> CommandError {
-    CommandError::Medium(format!("segment {victim} is not what was written to it"))
+    CommandError::Medium(format!("segment {victim} does not hold what was written to it"))
 }

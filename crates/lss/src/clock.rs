@@ -8,7 +8,7 @@
 
 use lode_base::{Part, Split, VirtualDuration, VirtualTime};
 
-/// A clock, and what the time since its start was spent on.
+/// A clock. It also records what the time since its start was spent on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock {
     now: VirtualTime,
@@ -26,7 +26,7 @@ impl Clock {
         self.now
     }
 
-    /// The time since the start, by what it was spent on. The parts add up to it.
+    /// The time since the start, by what it was spent on. The parts add up to that time.
     pub fn split(&self) -> Split {
         self.split
     }
@@ -37,7 +37,7 @@ impl Clock {
         self.split.add(Part::Host, time);
     }
 
-    /// Waits until `end`, when a command completes that spent its time as `life` says.
+    /// Waits until `end`, when a command completes. `life` says what the command spent its time on.
     pub(crate) fn waits(&mut self, end: VirtualTime, life: &Split) {
         self.split += life.share(end.since(self.now));
         self.now = self.now.max(end);

@@ -5,8 +5,8 @@
 //!   submit ─► jobs ── complete ─► writes that wait together: one group │ anything else: alone ─► answers
 //! ```
 //!
-//! A drive of blocks has no page index, no programs and no sessions: pages have no index entries, a scan task answers
-//! only the names of its pages, and sessions are refused. Index rules are accepted and have no effect.
+//! A drive of blocks has no page index, no programs and no sessions. So pages have no index entries, a scan task
+//! returns only the names of its pages, and sessions are refused. Index rules are accepted and have no effect.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,10 +34,10 @@ pub struct Lss {
 
 impl Lss {
     /// Makes a new, empty store on the first `capacity_blocks` blocks of `device`. `id` distinguishes it from other
-    /// stores. On a modelled device, it begins at the time of `clock`, which advances.
+    /// stores. On a modelled device, the work begins at the time of `clock` and advances `clock`.
     ///
     /// # Errors
-    /// If the device holds something else than blocks, is too small, or fails.
+    /// If the device holds something other than blocks, is too small, or fails.
     pub fn format(
         device: Arc<dyn Device>,
         capacity_blocks: u64,
@@ -53,7 +53,7 @@ impl Lss {
     /// Opens the store that the blocks of `device` hold, as of the last acknowledged batch.
     ///
     /// # Errors
-    /// If they hold no store, the store is damaged, or the device fails.
+    /// If the blocks hold no store, the store is damaged, or the device fails.
     pub fn open(
         device: Arc<dyn Device>,
         capacity_blocks: u64,
@@ -146,7 +146,7 @@ struct LssQueue {
     store: Arc<Store>,
     depth: usize,
     jobs: VecDeque<QueuedCommand>,
-    /// The completions that were not fetched yet, in the order of their times.
+    /// The completions that the caller has not fetched yet, in the order of their times.
     ended: VecDeque<Completion>,
     next_tag: u64,
 }
@@ -169,7 +169,7 @@ impl LssQueue {
                     tags.push((tag, at));
                     batches.push(b);
                 }
-                // The group begins when its last write was submitted.
+                // The group begins at the time at which its last write was submitted.
                 let begin = tags.iter().map(|t| t.1).max().unwrap_or(job.at);
                 clock = Clock::at(begin);
                 let replies = self.store.write(&mut clock, batches);
@@ -298,7 +298,7 @@ impl Queue for LssQueue {
         if let Some(job) = self.jobs.iter_mut().find(|j| j.tag == tag) {
             job.command = None;
         } else if let Some(at) = self.ended.iter().position(|c| c.tag == tag && !is_done(c)) {
-            // The units that were not fetched are dropped. The end of the task follows them.
+            // The units that the caller has not fetched are dropped. One final completion replaces them.
             let end = self.ended[at].at;
             self.ended.retain(|c| c.tag != tag);
             let outcome = Outcome::Done(Err(CommandError::Cancelled));

@@ -17,7 +17,7 @@ pub enum LssError {
     /// The options are not valid.
     #[error("a store cannot be made: {what}")]
     Options {
-        /// What is wrong with them.
+        /// What is wrong with the options.
         what: String,
     },
     /// The drive refused or failed.

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! All numbers are little-endian. A unit is valid if its sequence number is the next one and both checksums are
-//! right, so a torn unit ends the log. A group of units is valid if its last unit is.
+//! right, so a torn unit ends the log. A group of units is valid if its last unit is valid.
 
 use lode_base::checksum::{crc32c, crc32c_seeded};
 use lode_base::{CELL_BYTES, PAGE_BYTES_LIMIT, PageBuf, PageBufMut};
@@ -226,7 +226,7 @@ impl Header {
     }
 }
 
-/// Returns a range of bytes from consecutive blocks. It is not copied if it lies in one block.
+/// Returns a range of bytes from consecutive blocks. A range that lies in one block is not copied.
 pub(crate) fn assemble(blocks: &[PageBuf], from: usize, len: usize) -> PageBuf {
     let (first, within) = (from / BLOCK_BYTES, from % BLOCK_BYTES);
     if len == 0 {
@@ -378,7 +378,7 @@ pub(crate) struct Anchor {
 }
 
 impl Anchor {
-    /// The LBA of the slot to which it is written.
+    /// The LBA of the slot to which the anchor is written.
     pub(crate) fn lba(&self) -> u64 {
         self.number % FIRST_SEGMENT_LBA
     }

@@ -2,7 +2,7 @@
 //! each segment.
 //!
 //! ```text
-//!   LPID ─► extent ─► entry          view ─► a version that was replaced later than it, or the entry
+//!   LPID ─► extent ─► entry          view ─► the first version that a commit after the view replaced, or the entry
 //!   entry ─► segment ─► live bytes
 //! ```
 //!
@@ -21,9 +21,9 @@ pub(crate) struct Extent {
     pub(crate) owner: OwnerId,
     pub(crate) entries: Box<[Entry; EXTENT_PAGES]>,
     pub(crate) mapped: u32,
-    /// The place of its mapping page in the log.
+    /// The place of the extent's mapping page in the log.
     pub(crate) home: Entry,
-    /// Whether it changed since that page was written.
+    /// Whether the mapping changed since the mapping page was written.
     pub(crate) dirty: bool,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Segment {
     pub(crate) used: u32,
     /// The live bytes in it.
     pub(crate) live: u64,
-    /// Counts how often it was freed. A reader without a lock compares it before and after its read.
+    /// The number of times that the segment was freed. A reader without a lock compares it before and after its read.
     pub(crate) generation: u64,
     /// Whether it was cleaned. The next checkpoint frees it.
     pub(crate) cleaned: bool,
@@ -121,7 +121,7 @@ impl Map {
         if !e.is_none() {
             let (segment, space) = (self.segment_of(e), self.space_of(e));
             let left = self.segments[segment].live.checked_sub(space);
-            self.segments[segment].live = left.expect("what dies was alive");
+            self.segments[segment].live = left.expect("a live entry is released once");
             self.live_bytes -= space;
         }
     }
@@ -145,7 +145,7 @@ impl Map {
         old.map_or_else(|| self.get(l), |v| v.entry)
     }
 
-    /// Maps a page to a new place, or unmaps it, as of `commit`. The version before is kept if a view shows it.
+    /// Maps a page to a new place, or unmaps it, as of `commit`. The old version is kept if a view shows it.
     pub(crate) fn put(&mut self, l: Lpid, to: Entry, commit: u64) {
         let from = self.replace(l, to);
         self.lives(to);

@@ -17,7 +17,7 @@ pub enum Cleaning {
 pub struct LssOptions {
     /// The number of blocks in a segment.
     pub segment_blocks: u32,
-    /// Every page begins at a block, so a page of up to 4 KB takes a whole block.
+    /// Whether every page begins at a block. A page of up to 4 KB then takes a whole block.
     pub whole_blocks: bool,
     /// How segments are cleaned.
     pub cleaning: Cleaning,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   newest anchor ─► root ─► mapping pages ─► log from the anchor's head on, group by group ─► live bytes counted
-//!   unit at the head? ─► at the next segment? ─► else the end: what comes of a group without its last unit never was
+//!   unit at the head? ─► at the next segment? ─► else the log ends; a group without its last unit is ignored
 //! ```
 
 use std::collections::BTreeSet;
@@ -133,7 +133,8 @@ impl Opening<'_> {
         let spans: Vec<_> = entries.iter().map(span).collect();
         let found = self.blocks.read(clock, &spans)?;
         let page = |(blocks, e): (Option<Vec<PageBuf>>, &Entry)| {
-            let blocks = blocks.ok_or_else(|| no_store("what an anchor names is not there"))?;
+            let blocks =
+                blocks.ok_or_else(|| no_store("blocks that the anchor or the root names are missing"))?;
             Ok(assemble(&blocks, (e.byte() % block) as usize, e.len()))
         };
         found.into_iter().zip(entries).map(page).collect()
@@ -272,7 +273,8 @@ fn apply(map: &mut Map, at: Head, header: &Header, records: &[Record]) {
                 }
             }
             RecordKind::Allocate => map.allocate_at(r.name, lode_base::OwnerId::new(r.owner)),
-            // A checkpoint whose anchor was not written, or old versions, which no view shows after recovery.
+            // Mapping pages and roots after the anchor belong to a checkpoint whose anchor was not written. No view
+            // shows old versions after recovery.
             RecordKind::Map | RecordKind::Root | RecordKind::Old => {}
         }
     }

@@ -37,14 +37,15 @@ pub(crate) struct Writer {
     pub(crate) free: BTreeSet<u32>,
     /// Cleaned segments that are not yet free.
     pub(crate) cleaned: Vec<u32>,
-    /// Bytes of log since the last checkpoint. The next field is its number.
+    /// Bytes of log since the last checkpoint.
     pub(crate) since_checkpoint: u64,
+    /// The number of the last checkpoint.
     pub(crate) checkpoint: u64,
     pub(crate) roots: Vec<Entry>,
     /// Allocated extents that are not yet in the log.
     pub(crate) allocated: Vec<(u64, OwnerId)>,
-    /// The pages written to each segment, for the cleaner. `None` for segments that were begun before the store was
-    /// opened, and if the cleaner does not need it.
+    /// The pages written to each segment, for the cleaner. `None` for a segment that was begun before the store was
+    /// opened, and for every segment if the cleaner does not need the names.
     pub(crate) names: Vec<Option<Vec<(u64, Entry)>>>,
     pub(crate) read_only: Option<String>,
     pub(crate) info: LssInfo,
@@ -109,7 +110,7 @@ impl Store {
         }
     }
 
-    /// Executes batches as one group: all of them or none. They are durable on return.
+    /// Executes the valid batches as one atomic group, which is durable on return.
     pub(crate) fn write(&self, clock: &mut Clock, batches: Vec<Batch>) -> Vec<Result<Reply, CommandError>> {
         let mut w = self.writer.lock();
         if let Some(why) = &w.read_only {
@@ -220,7 +221,7 @@ impl Store {
                     RecordKind::Trim => map.put(lpid(item.name), Entry::default(), commit),
                     RecordKind::Release => map.release(item.name, commit),
                     RecordKind::Allocate | RecordKind::Map | RecordKind::Root | RecordKind::Old => {
-                        unreachable!("no batch says so")
+                        unreachable!("a batch has no such items")
                     }
                 }
                 at += 1;
@@ -539,7 +540,7 @@ impl Store {
             }
             return Ok(pages);
         }
-        Err(CommandError::Medium("segments are let go faster than they are read".into()))
+        Err(CommandError::Medium("the store frees segments faster than this read can read them".into()))
     }
 
     /// Writes a checkpoint now.

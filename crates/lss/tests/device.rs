@@ -45,7 +45,7 @@ fn the_engine_runs_on_it_and_finds_its_trees_again() {
     }
     lss.check_invariants();
     drop(lss);
-    // The power is cut and comes back.
+    // The power is cut and restored.
     let drive = drive.after_power_cut().unwrap().unwrap();
     let lss = lode_lss::Lss::open(Arc::new(drive), blocks, packets, options, &mut clock).unwrap();
     lss.check_invariants();

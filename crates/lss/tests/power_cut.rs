@@ -1,5 +1,5 @@
 //! Random batches, views, trims and power cuts at any operation of the medium, compared with maps in memory. No
-//! acknowledged batch is lost, and an unacknowledged batch is there whole or not at all.
+//! acknowledged batch is lost, and an unacknowledged batch is stored whole or not at all.
 //!
 //! ```text
 //!   steps ─► cut inside one ─► recover the drive ─► open the store ─► the last state, or the one that was under way
@@ -181,7 +181,7 @@ fn one(seed: u64) {
         lss = open(&drive, packets, options.clone()).unwrap();
         lss.check_invariants();
         let found = held(&lss);
-        // Allocations that no batch has logged are lost with the power.
+        // A power cut loses the allocations that no batch has logged.
         let same = |s: &State, told: bool| {
             let mut extents = s.extents.clone();
             if !told {
@@ -189,7 +189,7 @@ fn one(seed: u64) {
             }
             s.pages == found.pages && extents == found.extents
         };
-        // A checkpoint logs them, too.
+        // A checkpoint may have logged these allocations.
         let before = same(&m.now, false) || same(&m.now, true);
         let after = m.after.as_ref().is_some_and(|a| same(a, true));
         assert!(before || after, "{} pages, {} acknowledged", found.pages.len(), m.now.pages.len());

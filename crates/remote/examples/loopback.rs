@@ -24,8 +24,9 @@ const RUNS: usize = 5;
 #[derive(Clone, Copy)]
 struct Case {
     name: &'static str,
-    /// The number of pages of a batch. The next field is the size of a page.
+    /// The number of pages of a batch.
     pages: usize,
+    /// The size of a page.
     page_bytes: usize,
     depth: u32,
     reads: bool,
@@ -147,5 +148,5 @@ fn main() {
     let drive = Drive::create_file(&path, geometry, DriveOptions::default(), 7).expect("an image");
     compare("an image file", &drive, seconds);
     drop(drive);
-    std::fs::remove_file(&path).expect("the image goes away");
+    std::fs::remove_file(&path).expect("the image can be removed");
 }

@@ -7,7 +7,7 @@ use lode_command::DeviceError;
 /// Why there is no device behind an address.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
-    /// Nothing answers at the address, or what answers is not a drive.
+    /// No server answers at the address, or the server that answers does not serve a drive.
     #[error("{addr}: {what}")]
     Unreachable {
         /// The address.

@@ -124,7 +124,7 @@ impl Header {
         let u32_at = |at: usize| u32::from_le_bytes(*b[at..].first_chunk().expect("32 bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(*b[at..].first_chunk().expect("32 bytes"));
         if b[..2] != *b"LW" {
-            return Err("the bytes are not of Lode's protocol");
+            return Err("the bytes are not a frame of Lode's protocol");
         }
         if u32_at(28) != crc32c(&b[..28]) {
             return Err("the checksum of a frame's header is wrong");
@@ -232,7 +232,7 @@ impl Assembler {
         }
     }
 
-    /// Makes room for more of the payload: as much as has arrived already, and at least [`AHEAD_BYTES`].
+    /// Makes room for more of the payload: as many bytes as have arrived already, and at least [`AHEAD_BYTES`].
     fn grow(&mut self) {
         let length = self.length();
         if self.have == self.payload.len() {

@@ -1,7 +1,7 @@
 //! The payloads of frames other than commands: greetings, refusals, background work.
 //!
 //! ```text
-//!   hello:   what for 1:  0 control: client 1 [8]    1 a channel: client 8, depth 4
+//!   hello:   purpose 1:   0 control: client 1 [8]    1 a channel: client 8, depth 4
 //!                         2 a channel again: client 8, opening 8, channel 8
 //!            (`seen` of the frame: the highest answer that the client has)
 //!   welcome: opening 8, client 8, channel 8, recovered 1 [commit 8, view 8], identity
@@ -18,13 +18,13 @@ use lode_command::{DeviceError, Identity, Progress};
 
 /// The bytes of operations that a client may have under way in a channel. A single operation may be longer.
 pub(crate) const WAITING_BYTES_MAX: usize = 64 << 20;
-/// The number of commands that the client's queue itself may have under way, in addition to the queue's depth.
+/// The number of its own commands that a client's queue may have under way, in addition to the queue's depth.
 pub(crate) const OWN_COMMANDS: u32 = 2;
 
 /// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hello {
-    /// Become the client of the drive: a new one, or again the one of this name.
+    /// Become the client of the drive: a new client, or the returning client with this name.
     Control { client: Option<SessionId> },
     /// Open a channel for a queue.
     Open { client: SessionId, depth: u32 },

@@ -29,7 +29,7 @@ pub(crate) fn wait(s: &impl std::os::fd::AsFd, write: bool, timeout: Duration) -
     let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
     match poll(&mut [PollFd::new(s, flags)], Some(&timeout)) {
         Ok(n) => Ok(n > 0),
-        // A signal came. The caller checks the socket and waits again.
+        // A signal interrupted the wait. The caller checks the socket and waits again.
         Err(rustix::io::Errno::INTR) => Ok(true),
         Err(e) => Err(e.into()),
     }

@@ -1,5 +1,5 @@
-//! Hostile clients: bytes that are no frames, frames that make no sense, clients that are slow or dead. The server
-//! continues within its bounds.
+//! Hostile clients: bytes that are not frames, invalid frames, and clients that are slow or dead. The server continues
+//! within its bounds.
 
 mod support;
 
@@ -63,7 +63,7 @@ fn wait_until(what: &str, f: impl Fn() -> bool) {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("it does not come: {what}");
+    panic!("the condition was not met in time: {what}");
 }
 
 /// Checks that a correct client is served.
@@ -243,7 +243,7 @@ fn a_client_that_takes_nothing_holds_little() {
     }
     std::thread::sleep(Duration::from_millis(200));
     let grown = memory().saturating_sub(before);
-    assert!(grown < 128 << 20, "{grown} bytes for a client that takes nothing");
+    assert!(grown < 128 << 20, "{grown} bytes for a client that reads nothing");
     // The server does not wait for a client that reads nothing. It closes the connection and then forgets the client,
     // although the client still holds its sockets.
     wait_until("it is closed", || server.connections() == 1);
@@ -323,7 +323,7 @@ fn ask_at(q: &mut dyn Queue, at: u64, c: Command) -> Result<Reply, CommandError>
     }
 }
 
-/// Regression: a command at the end of time panicked in the model, and the server ended with it.
+/// Regression: a command at the latest possible time panicked in the model, and the panic ended the server.
 #[test]
 fn a_time_that_no_clock_holds_is_refused_and_nothing_else_is() {
     let (drive, _) = modelled();
@@ -358,7 +358,7 @@ fn refused_text(at: u64) -> String {
     CommandError::TimeOutOfRange { at: VirtualTime::from_ps(at), max: VirtualTime::BEGIN_MAX }.to_string()
 }
 
-/// Regression: a command moved the clock to its very end, so the next command overflowed it.
+/// Regression: a command moved the clock to the latest possible time, so the next command overflowed the clock.
 #[test]
 fn a_clock_that_has_run_out_refuses_what_comes_next() {
     let (drive, model) = modelled();
@@ -383,7 +383,7 @@ fn a_clock_that_has_run_out_refuses_what_comes_next() {
     drive.check_invariants();
 }
 
-/// Regression: two queues of one client, each with its own time, mixed their steps on the one device.
+/// Regression: two queues of one client, each with its own time, interleaved their steps on one device.
 #[test]
 fn queues_of_a_modelled_device_take_turns() {
     let (drive, _) = modelled();
@@ -496,7 +496,7 @@ fn a_panic_ends_its_channel_and_nothing_else() {
         }
         server.drop_connections();
         wait_until("it is forgotten", || drive.info().sessions == 0);
-        assert_eq!(drive.info().views, 1, "the first, which is not closed without a panic");
+        assert_eq!(drive.info().views, 1, "the first view stays open, because closing it panics");
     }
     server.stop();
 }

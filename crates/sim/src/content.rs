@@ -17,7 +17,7 @@ use lode_program::{IndexEntry, IndexRule, key_of};
 
 use crate::random::{Random, nth};
 
-/// The keys of a page of rows are within a range of this width.
+/// The width of the range that holds the keys of a page of rows.
 const KEY_SPAN: u64 = 60;
 /// All keys are below this.
 pub(crate) const KEYS: u64 = 1000;
@@ -32,14 +32,14 @@ pub(crate) enum Content {
     Bytes {
         /// The seed of the bytes.
         seed: u64,
-        /// Their number.
+        /// The number of bytes.
         len: u32,
     },
     /// A table page.
     Rows {
         /// The seed of the rows.
         seed: u64,
-        /// Their number.
+        /// The number of rows.
         rows: u32,
     },
 }
@@ -148,7 +148,7 @@ impl Content {
     }
 }
 
-/// The value in a row of an answered column: an integer or NULL.
+/// The value of a column in a row: an integer or NULL.
 pub(crate) fn integer(column: &Column, row: usize) -> Option<i64> {
     match column.value(row) {
         Value::Int(v) => Some(v),

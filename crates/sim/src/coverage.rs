@@ -1,4 +1,4 @@
-//! Counts what runs met. A search that never met something proves nothing about it.
+//! Counts the events that runs met. A search proves nothing about an event that it never met.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ pub struct Names {
     pub(crate) events: &'static [&'static str],
     /// The records that can be the last of the log in recovery.
     pub(crate) last_records: &'static [&'static str],
-    /// The faults that can strike.
+    /// The kinds of faults that can strike.
     pub(crate) faults: &'static [FaultKind],
-    /// A rare event. It is required only after another event was met this often.
+    /// A rare event, another event, and a count. The rare event is required only after the other was met this often.
     pub(crate) rare: (&'static str, &'static str, u64),
 }
 
@@ -51,7 +51,7 @@ impl Coverage {
         *self.counts.entry(what).or_default() += times;
     }
 
-    /// How often this was met.
+    /// How often an event was met.
     pub(crate) fn times(&self, what: &str) -> u64 {
         self.counts.get(what).copied().unwrap_or(0)
     }
@@ -69,7 +69,7 @@ impl Coverage {
         other.struck.iter().for_each(|(kind, n)| *self.struck.entry(*kind).or_default() += n);
     }
 
-    /// What was met, and how often: (name, count).
+    /// The steps, events and faults that were met: (name, count).
     pub fn table(&self) -> Vec<(String, u64)> {
         let n = self.names;
         let steps = n.steps.iter().zip(&self.steps).map(|(name, n)| (format!("step: {name}"), *n));
@@ -80,7 +80,7 @@ impl Coverage {
         steps.chain(events).chain(n.last_records.iter().map(last)).chain(faults).collect()
     }
 
-    /// What should have been met but was not.
+    /// The steps, events and faults that should have been met but were not.
     pub fn missing(&self) -> Vec<String> {
         let (rare, with, from) = self.names.rare;
         let expected = |name: &str| name != rare || self.times(with) >= from;

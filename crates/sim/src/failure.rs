@@ -21,13 +21,13 @@ pub enum FailureKind {
     Full,
     /// The drive became read-only, or could not be closed, without a cause.
     ReadOnly,
-    /// The own check of the drive or the engine found an error.
+    /// The drive's or the engine's own check found an error.
     Check,
     /// A transaction violates isolation.
     Isolation,
 }
 
-/// How many characters of two messages are compared.
+/// The number of characters of two messages that are compared.
 const GIST_CHARS: usize = 30;
 
 /// A failure without its step.
@@ -56,7 +56,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Whether the descriptions of both are the same except for numbers.
+    /// Whether the two failures have the same description except for numbers.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let gist = |f: &Self| -> String {
             f.what.chars().filter(|c| !c.is_ascii_digit()).take(GIST_CHARS).collect()

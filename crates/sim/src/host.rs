@@ -52,7 +52,7 @@ pub(crate) fn complete(
     Ok(())
 }
 
-/// Runs a scan and returns its units and its end. It is cancelled after `cancel_after` units.
+/// Runs a scan and returns its units and its final answer. The host cancels the scan after `cancel_after` units.
 pub(crate) fn scan(
     device: &dyn Device,
     c: Command,

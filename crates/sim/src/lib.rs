@@ -7,15 +7,15 @@
 //!
 //! # What is allowed
 //!
-//! 1. **A batch that was acknowledged** while there was power is there, whole, after every later open, until it is
+//! 1. **A batch that was acknowledged** while there was power is whole after every later open, until it is
 //!    overwritten. Commit numbers are consecutive: the n-th acknowledged batch is commit n. An unforced batch is
 //!    visible at once. It is certainly durable once a later forced batch, a flush, a checkpoint, or the opening or
 //!    closing of a session was acknowledged, or the drive was closed. Until then, a power cut or the reopening of a
-//!    read-only drive may lose a suffix of the unforced batches: some batch, whole, and everything after it.
-//! 2. **Batches under way at a power cut** are there whole or not at all. The surviving ones are a prefix, in the
-//!    order in which the queue took them. A batch that was refused while there was power is never there. A batch that
-//!    failed because of the host's file (`Medium`, `ReadOnly`) may be there if no other batch was acknowledged
-//!    between the failure and the reopen.
+//!    read-only drive may lose a suffix of the unforced batches: one whole batch and all batches after it.
+//! 2. **Batches under way at a power cut** survive whole or not at all. The surviving ones are a prefix, in the order
+//!    in which the queue took them. A batch that was refused while there was power never takes effect. A batch that
+//!    failed because of the host's file (`Medium`, `ReadOnly`) may survive if no other batch was acknowledged between
+//!    the failure and the reopen.
 //! 3. **A view** shows exactly the commit at which it was opened, until it is closed or the power is cut. A view
 //!    beyond the drive's limit closes the view with the oldest commit, which then answers only "view closed".
 //! 4. **A read between batches** in one queue returns its page, whole, as of before or after any one of them.
@@ -23,12 +23,12 @@
 //!    an allocation is known if a batch that wrote to the extent is there; otherwise it may be lost.
 //! 6. **An index entry** fits its page and a rule that was in force at the view's commit or at any time since. A page
 //!    that was written, or indexed by `BuildIndex`, under a rule still in force has an entry.
-//! 7. **A scan** answers the matching rows of the pages that are mapped in its view. Depending on its level, it
-//!    answers exactly the mapped pages, or at least all pages with matching rows and only mapped ones, or exactly the
+//! 7. **A scan** answers the matching rows of the pages that are mapped in its view. Its level decides which pages it
+//!    answers: exactly the mapped pages; or mapped pages that include all pages with matching rows; or exactly the
 //!    matching pages or rows.
-//! 8. **A session** that was opened is open after a power cut, with the number of its last surviving batch. A batch
-//!    that is not the next of its session is refused. The next one is never refused, unless a batch under way had its
-//!    number.
+//! 8. **A session** that was opened is open after a power cut, with the number of its last surviving batch. The drive
+//!    refuses a batch that is not the next of its session. It never refuses the next batch, unless a batch under way
+//!    had the same number.
 //! 9. **An invalid command** is refused and changes nothing.
 //! 10. **A full drive** refuses pages, but never trims. It may be full only if the needed versions take at least half
 //!     of the usable bytes that it reports, not counting an EBLOCK per channel.
@@ -40,7 +40,8 @@
 //!
 //! # What a fault excuses
 //!
-//! Only what is named here. "Hit" means that, according to the medium, an injected fault changed, lost or hides data.
+//! A fault excuses only what is named here. "Hit" means that, according to the medium, an injected fault changed, lost
+//! or hides data.
 //!
 //! * *Failed programs and erasures; a single failed, stale or misdirected read; one changed copy of a checkpoint
 //!   record or of the superblock*: nothing. Only a read unit whose retries were all struck may be given up, and a
@@ -48,20 +49,20 @@
 //! * *Changed, lost or misplaced data or tags; read units that fail for good*: a page may answer `Uncorrectable` if
 //!   it contains a hit, and only that page. A command may fail with a message about damage. An image may be refused
 //!   as damaged, and check and scrub may find errors. The last acknowledged batches may be lost after a reopen,
-//!   whole, together with sessions opened or closed since; so may the batches right before them if all later ones
-//!   were hit. The reason is that they look like batches that were never finished. If some of them were unforced, the
-//!   loss may reach back to the log page that the last page but one proves durable: the last page may be the only
-//!   proof for several batches, of which later ones freed the data of earlier ones (`oracle::Tail`). The same holds
-//!   for the last moves of GC: a page whose only copy was moved then answers `Uncorrectable`. Wrong bytes and partial
-//!   batches are never excused.
+//!   whole, together with sessions opened or closed since. So may the batches right before them if all later ones
+//!   were hit. The reason is that lost batches look like batches that were never finished. If some of them were
+//!   unforced, the loss may reach back to the log page that the last page but one proves durable. The last page may
+//!   then be the only proof for several batches, and the later ones of these may have freed the data of the earlier
+//!   ones (`oracle::Tail`). The same holds for the last moves of GC: a page whose only copy was moved then answers
+//!   `Uncorrectable`. Wrong bytes and partial batches are never excused.
 //! * *Both copies of the superblock, or of a checkpoint record*: the image may be refused with a named error, unless
 //!   the drive was closed in order and one of its two records is left. A scrub reports each page that cannot be read.
 //! * *A full file system, a failed write or a failed sync*: the affected command may fail with a named error, and the
 //!   drive may be read-only until it is reopened. All acknowledged data stays readable, also after the next open. An
 //!   affected recovery may fail; the next one must succeed.
 //!
-//! Any other answer is a failure, and so is a panic. The simulation has no threads and no clock; the caller owns
-//! both. Source: ELEOS §III to §VIII for the rules; the simulators of TigerBeetle and FoundationDB for the form.
+//! Any other answer is a failure, and so is a panic. The simulation has no threads and no clock. The caller owns both.
+//! Source: ELEOS §III to §VIII for the rules; the simulators of TigerBeetle and FoundationDB for the form.
 
 mod content;
 mod coverage;

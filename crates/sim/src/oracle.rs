@@ -2,9 +2,9 @@
 //! outcomes.
 //!
 //! ```text
-//!   now ── apply(change) ─► now'        a view keeps the state that it was opened at
-//!   crash: the drive says commit m ─► the first m - now.commit of the pending changes took effect, and no other
-//!                                     m below now.commit: it is in the state before the unforced batch m + 1
+//!   now ── apply(change) ─► now'        a view keeps the state at which it was opened
+//!   crash: the drive reports commit m ─► the first m - now.commit of the pending changes took effect, and no other
+//!                                        m below now.commit: the drive is in the state before unforced batch m + 1
 //! ```
 
 use std::collections::BTreeMap;
@@ -20,14 +20,14 @@ use crate::content::Content;
 pub(crate) struct Page {
     pub(crate) content: Content,
     pub(crate) owner: OwnerId,
-    /// Its length in bytes.
+    /// The length of the page in bytes.
     pub(crate) len: u32,
-    /// Whether it should begin on a read unit.
+    /// Whether the page should begin on a read unit.
     pub(crate) aligned: bool,
-    /// The most bytes that it takes on the medium. If it begins on a read unit, this includes the skipped bytes
+    /// The most bytes that the page takes on the medium. If it begins on a read unit, this includes the skipped bytes
     /// before it.
     pub(crate) media_bytes: u32,
-    /// The number of the index rule under which it certainly has an entry.
+    /// The number of the index rule under which the page certainly has an index entry.
     pub(crate) indexed_by: Option<u64>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) owner: OwnerId,
-    /// Whether a batch wrote to it. Then its allocation is durable.
+    /// Whether a batch wrote to the extent. If so, its allocation is durable.
     pub(crate) written: bool,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Change {
     pub(crate) releases: Vec<ExtentId>,
     pub(crate) rules: Vec<(OwnerId, Option<IndexRule>)>,
     pub(crate) session: Option<(SessionId, u64)>,
-    /// Whether it may be answered before it is durable.
+    /// Whether the batch may be answered before it is durable.
     pub(crate) unforced: bool,
 }
 
@@ -121,11 +121,11 @@ impl State {
     }
 }
 
-/// A batch that may or may not be there after the next open.
+/// A batch that may or may not have taken effect after the next open.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     pub(crate) change: Change,
-    /// Whether it failed because of the medium. Then later batches can be there without it.
+    /// Whether the batch failed because of the medium. If so, later batches can take effect without it.
     pub(crate) failed: bool,
 }
 
@@ -137,18 +137,18 @@ pub(crate) struct Oracle {
     pub(crate) views: Vec<(ViewId, Rc<State>)>,
     /// The batches without a conclusive answer, in the order of submission.
     pub(crate) pending: Vec<Pending>,
-    /// The states that the batches under way lead to.
+    /// The states to which the batches under way lead.
     pub(crate) beside: Vec<Rc<State>>,
     /// The sessions that were opened or closed since the last acknowledged batch.
     pub(crate) fresh_sessions: Vec<SessionId>,
     /// The sessions that may or may not be open after the next open.
     pub(crate) doubtful_sessions: Vec<SessionId>,
-    /// The number of further such sessions whose ids are not known.
+    /// The number of further sessions that may or may not be open, whose ids are not known.
     pub(crate) sessions_in_doubt: u32,
     /// The number of open sessions whose ids are not known.
     pub(crate) unknown_sessions: u32,
-    /// The states before each unforced batch since the last forced one. After the next open, the drive may be in any
-    /// of these states, without all later batches.
+    /// The states before each unforced batch since the last forced one. After the next open, the drive may be in any of
+    /// these states; all later batches are then lost.
     pub(crate) unforced: Vec<Rc<State>>,
     /// The batches that a hit at the end of the log may lose.
     tail: Tail,
@@ -156,17 +156,17 @@ pub(crate) struct Oracle {
     pub(crate) indexed_last: Vec<Lpid>,
 }
 
-/// The last acknowledged batches: those that no later log page proves durable, or only one.
+/// The last acknowledged batches. At most one later log page proves that they are durable.
 ///
 /// ```text
-///   a, b unforced ─► p forced ─► q forced ─► r forced          page p proves durable what was forced before a; q
-///                                                              proves a, b, p; r proves q
+///   a, b unforced ─► p forced ─► q forced ─► r forced          page p proves the forced batches before a durable;
+///                                                              q proves a, b, p; r proves q
 /// ```
 ///
-/// Of batches that were forced one by one, each proves the one before: once q is there, p is proven, and only q can
-/// be lost. But q is the only proof of a and b, and from q on, the space that they freed of each other may be used
-/// again. If q is hit, the data of a and b may be gone, and they look like batches that were never finished. So a and
-/// b leave the tail only when r proves q.
+/// Each forced batch proves the batches before it. Once q is written, p is proven, and only q can be lost. But q is the
+/// only proof of a and b. From q on, the drive may use the space again that a and b freed of each other. If q is hit,
+/// the data of a and b may be overwritten, and they look like batches that were never finished. So a and b leave the
+/// tail only when r proves q.
 #[derive(Debug, Default)]
 struct Tail {
     /// The state before each batch, and whether the batch was unforced.
@@ -178,7 +178,7 @@ struct Tail {
 }
 
 impl Tail {
-    /// Records a forced group without hits. It proves all batches that were synced before.
+    /// Records a forced group without hits. The group proves all batches that were synced before.
     fn prove(&mut self) {
         let unforced = self.batches[self.told..self.synced].iter().any(|b| b.1);
         let gone = if unforced { self.told } else { self.synced };
@@ -220,7 +220,7 @@ impl Oracle {
         self.unforced.clear();
     }
 
-    /// Forgets the allocation of an extent that no batch wrote to. Returns false if a batch did.
+    /// Forgets the allocation of an extent to which no batch wrote. Returns false if a batch wrote to it.
     pub(crate) fn forgets(&mut self, e: ExtentId) -> bool {
         let now = Rc::make_mut(&mut self.now);
         let forgotten = now.extents.get(&e).is_none_or(|x| !x.written);
@@ -244,8 +244,8 @@ impl Oracle {
         now.chain(old.into_values()).map(u64::from).sum()
     }
 
-    /// Returns the possible states after a power cut, given the drive's newest commit, each with the number of
-    /// pending batches that took effect. There is none if that commit is not possible.
+    /// Returns the possible states after a power cut, given the drive's newest commit, each with the number of pending
+    /// batches that took effect. Returns no state if that commit is not possible.
     pub(crate) fn settle(&mut self, commit: u64) -> Vec<(usize, Rc<State>)> {
         self.views.clear();
         let pending = std::mem::take(&mut self.pending);
@@ -258,7 +258,7 @@ impl Oracle {
         found
     }
 
-    /// Drops the last acknowledged batches after this commit. Returns false if they are not all in the tail.
+    /// Drops the acknowledged batches after this commit. Returns false if they are not all in the tail.
     pub(crate) fn loses_tail(&mut self, commit: u64) -> bool {
         let tail = std::mem::take(&mut self.tail);
         match tail.batches.into_iter().find(|(s, _)| s.commit == commit) {
@@ -316,8 +316,8 @@ mod tests {
         assert_eq!(settled(1, false), [[1]]);
         assert_eq!(settled(2, false), [[2]]);
         assert_eq!(settled(3, false), [[2, 3]]);
-        assert!(settled(0, false).is_empty(), "an acknowledged batch is gone");
-        assert!(settled(4, false).is_empty(), "a batch that nobody submitted");
+        assert!(settled(0, false).is_empty(), "an acknowledged batch cannot be lost");
+        assert!(settled(4, false).is_empty(), "only submitted batches can take effect");
         assert_eq!(settled(2, true), [vec![2], vec![1, 3]], "a batch that the medium failed can be missing");
     }
 
@@ -354,8 +354,8 @@ mod tests {
         };
         assert_eq!((left(change(0, 1)), left(change(0, 2))), (vec![1], vec![2]), "one after the other");
         assert_eq!((left(unforced(0, 3)), left(unforced(0, 4))), (vec![2, 3], vec![2, 3, 4]));
-        assert_eq!(left(change(0, 5)), [3, 4, 5], "it says so of 2");
-        assert_eq!(left(change(0, 6)), [3, 4, 5, 6], "it alone says so of 3 and 4");
+        assert_eq!(left(change(0, 5)), [3, 4, 5], "it proves 2");
+        assert_eq!(left(change(0, 6)), [3, 4, 5, 6], "it is the only proof of 3 and 4");
         assert_eq!(left(change(0, 7)), [7]);
     }
 

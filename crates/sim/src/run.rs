@@ -25,7 +25,7 @@ pub struct Outcome<S: Simulated = Scenario> {
     pub steps: Vec<(usize, S::Step)>,
     /// The failure, if there was one.
     pub failure: Option<Failure>,
-    /// What the run met.
+    /// The events that the run met.
     pub coverage: Coverage,
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn take_steps<S: Simulated>(
 }
 
 thread_local! {
-    /// Whether a panic of this thread is reported by a run.
+    /// Whether a run reports the panics of this thread.
     static QUIET: Cell<bool> = const { Cell::new(false) };
     static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
@@ -142,7 +142,7 @@ impl<S: Simulated> fmt::Display for Replay<S> {
 /// The result of a search.
 #[derive(Clone, Debug)]
 pub struct Found<S: Simulated = Scenario> {
-    /// What all its runs met.
+    /// The events that all runs of the search met.
     pub coverage: Coverage,
     /// The failed runs, by seed.
     pub failures: Vec<Outcome<S>>,

@@ -1,7 +1,7 @@
 //! The scenario of a seed: a drive, its options, and its work and faults.
 //!
 //! ```text
-//!   seed ─► Scenario { geometry, options, mix, ... } ─► steps(n): the first n steps, whatever n is
+//!   seed ─► Scenario { geometry, options, mix, ... } ─► steps(n): the first n steps, the same for every n
 //! ```
 
 use std::fmt;
@@ -31,8 +31,8 @@ const FLUSH_EVERY: u64 = 8;
 /// In runs with unforced batches, about one step in this many is followed by more such work and a power cut.
 const CUT_EVERY: u64 = 12;
 
-/// What runs can meet. A recovery that fails because of the host mostly ends with a read-only drive; only about one
-/// in ten thousand fails altogether.
+/// The events that runs can meet. A recovery in which the host fails mostly ends with a read-only drive. Only about one
+/// in ten thousand such recoveries fails as a whole.
 const NAMES: Names = Names {
     steps: &STEP_KINDS,
     events: &[
@@ -65,7 +65,7 @@ const NAMES: Names = Names {
 /// The kind of work that dominates a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mix {
-    /// A bit of everything.
+    /// All kinds of work.
     All,
     /// Small batches, one after the other.
     Commits,
@@ -108,12 +108,12 @@ pub struct Scenario {
     pub faults: FaultSet,
     /// About one step in this many comes with a fault.
     pub fault_every: u64,
-    /// About one batch in this many is forced. `None` if all are.
+    /// About one batch in this many is forced. `None` if all batches are forced.
     pub forced_every: Option<u64>,
 }
 
-/// The memory for tags: enough for all, or for two groups. It is drawn from a separate sequence, so that seeds give
-/// the same runs as before this choice existed.
+/// The memory for tags: enough for all tags, or for those of two groups. It is drawn from a separate sequence, so that
+/// seeds give the same runs as before this choice existed.
 pub(crate) fn tag_cache_bytes(seed: u64) -> usize {
     if Random::of_seed(seed ^ 0x7A65).once_in(8) { 8 << 10 } else { 16 << 20 }
 }
@@ -276,7 +276,7 @@ struct Generator<'a> {
     r: Random,
     /// The random numbers for work that meets a fault, in runs that have such work.
     aside: Option<Random>,
-    /// The random numbers that decide which batches are forced and when all are flushed.
+    /// The random numbers that decide which batches are forced and when a flush follows.
     force: Random,
     /// The random numbers for unforced work that a power cut ends.
     cuts: Random,

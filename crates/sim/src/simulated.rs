@@ -20,7 +20,7 @@ pub trait Simulated: Clone + fmt::Debug + fmt::Display + Send + Words {
     const COMMAND: &'static str;
     /// Its name in records.
     const SIMULATION: &'static str;
-    /// What its runs can meet.
+    /// The events that its runs can meet.
     const NAMES: &'static Names;
     /// No lens.
     const CLEAR: Self::Lens;
@@ -63,7 +63,7 @@ pub trait World {
     /// Its steps.
     type Step;
 
-    /// Executes a step and what follows from it.
+    /// Executes a step. If the power was cut, this includes the reopening.
     ///
     /// # Errors
     /// The failure.
@@ -75,7 +75,7 @@ pub trait World {
     /// What is wrong.
     fn end(&mut self) -> Result<(), Wrong>;
 
-    /// What it met.
+    /// The events that the run met so far.
     fn coverage(&self) -> &Coverage;
 }
 

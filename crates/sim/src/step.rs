@@ -1,8 +1,8 @@
 //! The steps of a run: actions of the host, the power and the medium on a drive.
 //!
 //! A step does not name a page, extent or view by its number. It carries a seed and sizes, and selects among the
-//! existing ones when it is executed. So any step can be left out of a run and the rest is still a valid run. The
-//! shrinker depends on this.
+//! existing pages, extents and views when it is executed. So any step can be left out of a run, and the remaining steps
+//! are still a valid run. The shrinker depends on this.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use lode_flash::FaultKind;
 pub enum Step {
     /// Allocates extents.
     Allocate {
-        /// Whether they are for table pages, which can be indexed and scanned.
+        /// Whether the extents are for table pages, which can be indexed and scanned.
         rows: bool,
         /// The number of extents.
         count: u32,
@@ -64,15 +64,15 @@ pub enum Step {
     Work {
         /// The number of times.
         times: u32,
-        /// Bytes that it may write each time.
+        /// Bytes that the drive may write each time.
         bytes: u64,
     },
     /// Writes new pages until the drive is filled to a percentage.
     Fill {
         /// Selects the contents.
         seed: u64,
-        /// The percentage of its capacity. If it is more than the drive can hold, pages are written until the drive
-        /// refuses.
+        /// The percentage of the drive's capacity. If this is more than the drive can hold, pages are written until the
+        /// drive refuses.
         percent: u32,
         /// Whether the batches are unforced.
         unforced: bool,
@@ -157,7 +157,7 @@ pub enum Step {
 pub struct Cut {
     /// Selects which unsynced writes survive and which are torn.
     pub seed: u64,
-    /// The power is cut again in the next recoveries, in each after this many operations.
+    /// Further power cuts in the next recoveries, one per recovery, each after this many operations.
     pub again: Vec<u64>,
     /// A fault in the first recovery: its kind, the operations before it, its seed.
     pub fault: Option<(FaultKind, u64, u64)>,
@@ -195,8 +195,8 @@ pub struct BatchPlan {
 pub struct SessionPlan {
     /// Selects the session.
     pub which: u64,
-    /// The difference of its number to the next one. 0 is right, a negative number repeats one, a positive number
-    /// skips some.
+    /// The difference between the batch's number and the next number of the session. 0 is right, a negative difference
+    /// repeats a number, and a positive difference skips some.
     pub ahead: i64,
 }
 
@@ -205,7 +205,7 @@ pub struct SessionPlan {
 pub enum Spread {
     /// All pages with the same probability.
     Uniform,
-    /// Four out of five times among an eighth of the pages.
+    /// In four of five cases, one of an eighth of the pages.
     Hot,
     /// The first unmapped pages.
     New,

@@ -55,7 +55,7 @@ impl<'a> Line<'a> {
     pub(crate) fn expect(&mut self, word: &str) -> Result<(), String> {
         match self.next()? {
             got if got == word => Ok(()),
-            got => Err(format!("'{got}' is there, and should be '{word}'")),
+            got => Err(format!("'{got}' where '{word}' is expected")),
         }
     }
 
@@ -75,10 +75,10 @@ pub(crate) fn unknown<T>(word: &str) -> Result<T, String> {
 
 /// A value that can be written as words and parsed again.
 pub trait Words: Sized {
-    /// Writes it.
+    /// Writes the value.
     fn put(&self, w: &mut Writer);
 
-    /// Parses it from a line.
+    /// Parses the value from a line.
     ///
     /// # Errors
     /// What is wrong with the line.

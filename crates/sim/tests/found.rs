@@ -1,4 +1,4 @@
-//! Regression tests of everything that the simulation found: the recorded steps of each shortest replay must pass.
+//! Regression tests of all failures that the simulation found: the recorded steps of each shortest replay must pass.
 //!
 //! ```text
 //!   tests/found/drive/*.txt, tests/found/trees/*.txt     a line on what went wrong, the scenario, the steps
@@ -23,7 +23,7 @@ fn come_not_again<S: Simulated>(least: usize) {
         let text = std::fs::read_to_string(&file).expect("the record can be read");
         let record = Record::<S>::from_text(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(!record.about.is_empty(), "{name} does not say what went wrong");
-        assert_eq!(record.to_text(), text, "{name} does not come back as it was");
+        assert_eq!(record.to_text(), text, "{name} changes when it is parsed and written again");
         if let Some(failure) = record.run().failure {
             panic!("{}: {failure}\n{name}", record.about);
         }

@@ -1,4 +1,4 @@
-//! Histories made by hand. Each anomaly is found and nothing else, and histories that look odd but are right pass.
+//! Histories made by hand. The checker finds each anomaly and nothing else. Unusual but correct histories pass.
 //!
 //! ```text
 //!   s0 ok: +a1 a[1] A?_ A=5      session 0, committed: append 1 to list a, read [1], read register A as empty, write 5
@@ -117,7 +117,7 @@ fn aborted_reads() {
     check("s0 no: A=1\n s1 ok: A?1", &[AbortedRead]);
     let report = check("s0 ok: +a1\n s0 no: +a2\n s1 ok: a[1,2]", &[AbortedRead]);
     assert!(report.to_string().contains("T1 appended 2 and aborted"), "{report}");
-    // A transaction with an unknown end that no other one saw counts as not committed.
+    // A transaction with an unknown end counts as not committed if no other transaction saw its writes.
     clean("s0 no: +a1 A=1\n s1 ok: a[] A?_");
 }
 
@@ -144,7 +144,7 @@ fn duplicates() {
 fn incompatible_orders() {
     check("s0 ok: +a1\n s1 ok: +a2\n s2 ok: a[1]\n s3 ok: a[2]", &[IncompatibleOrders]);
     check("s0 ok: +a1\n s1 ok: +a2\n s2 ok: a[1,2]\n s3 ok: a[2,1]", &[IncompatibleOrders]);
-    // Each read the other's write and overwrote it.
+    // Each transaction read the other's write and overwrote it.
     check("s0 ok: A?2 A=1\n s1 ok: A?1 A=2", &[IncompatibleOrders, G1c]);
 }
 
@@ -171,7 +171,7 @@ fn lost_updates() {
     check("s0 ok: A=5\n s0 ok: A?5 A=1\n s1 ok: A?5 A=_", &[LostUpdate]);
     check("s0 ok: a[] +a1\n s1 ok: a[] +a2\n s2 ok: a[1,2]", &[LostUpdate]);
     check("s0 ok: a[] +a1\n s1 ok: a[] +a2\n s2 ok: a[2]", &[LostUpdate]);
-    // One of them aborted, or its end is unknown.
+    // One of the two transactions aborted, or its end is unknown.
     clean("s0 ok: A?_ A=1\n s1 no: A?_ A=2");
     clean("s0 ok: A?_ A=1\n s1 ??: A?_ A=2");
 }
@@ -184,7 +184,7 @@ fn g0() {
     assert_eq!(report.forbidden[0].transactions, [0, 1, 2]);
     let story = "T0 wrote 1 in list 97, and T1 wrote 2 after it";
     assert_eq!(report.forbidden[0].story[0], story, "{report}");
-    // In registers, writes alone tell no order.
+    // In registers, writes alone do not tell an order.
     clean("s0 ok: A=1 B=1\n s1 ok: A=2 B=2\n s2 ok: A?1\n s3 ok: B?2");
 }
 
@@ -236,7 +236,7 @@ fn g_nonadjacent() {
 
 #[test]
 fn g_si_a() {
-    // It read a write that had not committed when it took its snapshot.
+    // The transaction read a write that had not committed when it took its snapshot.
     check("s0 ok snapshot=0 commit=2: A=1\n s1 ok snapshot=1: A?1", &[GSIa]);
     check("s0 ok snapshot=0 commit=2: +a1\n s1 ok snapshot=1: a[1]", &[GSIa]);
     // Both wrote without reading, and each began before the other's end.
@@ -246,7 +246,7 @@ fn g_si_a() {
 
 #[test]
 fn g_si_b() {
-    // Its snapshot contains a write that it did not see.
+    // The snapshot of the transaction contains a write that the transaction did not see.
     check("s0 ok snapshot=0 commit=1: A=1\n s1 ok snapshot=1: A?_", &[GSIb]);
     check(
         "s0 ok snapshot=0 commit=1: A=1\n s1 ok snapshot=1 commit=2: A=_\n s2 ok snapshot=2 commit=3: A=3\n s3 ok snapshot=3: A?_",
@@ -273,7 +273,7 @@ fn write_skew_is_permitted_and_told() {
 
 #[test]
 fn what_is_unknown_is_committed_once_it_was_seen() {
-    // After a crash, one part of the transaction is there and the other is not.
+    // After a crash, one write of the transaction is visible and the other is not.
     check("s0 ??: A=1 B=1\n s1 ok: A?1 B?_", &[GSingle]);
     check("s0 ??: +a1 +b1\n s1 ok: a[1] b[]", &[GSingle]);
     clean("s0 ??: A=1 B=1\n s1 ok: A?1 B?1");

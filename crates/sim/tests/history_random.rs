@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   seed ─► sessions, interleaved ─► Store (versions by commit number, first committer wins) ─► History ─► check
-//!                                      └ Bug: one line of it is wrong
+//!                                      └ Bug: one line of the store is wrong
 //! ```
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Power cuts during the load of a tree on a real drive. Afterwards, the whole tree is there or nothing, including
+//! Power cuts during the load of a tree on a real drive. Afterwards, the whole tree exists or nothing of it, including
 //! its extents, and the load can be repeated.
 
 use std::sync::Arc;
@@ -79,7 +79,7 @@ fn a_power_cut_within_a_load_leaves_all_of_it_or_nothing() {
                 whole += 1;
             }
             None => {
-                assert!(!ended, "a load that ended is there");
+                assert!(!ended, "a load that ended survives");
                 cut_short += 1;
                 load(&db).unwrap();
                 holds(&db, "loaded", KEYS);

@@ -1,5 +1,5 @@
-//! Conflicting transactions on real threads, in one engine on one drive. Their history satisfies snapshot isolation
-//! and ends with everything that was committed. `LODE_ROUNDS=200` runs more rounds.
+//! Conflicting transactions on real threads, in one engine on one drive. Their history satisfies snapshot isolation,
+//! and the final state holds everything that was committed. `LODE_ROUNDS=200` runs more rounds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -131,5 +131,5 @@ fn histories_of_threads_are_clean() {
         conflicts += count(Outcome::Aborted);
     }
     println!("{commits} commits, {conflicts} conflicts");
-    assert!(conflicts > 0, "threads that never meet prove nothing");
+    assert!(conflicts > 0, "without conflicts the test proves nothing");
 }

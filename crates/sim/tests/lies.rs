@@ -1,4 +1,4 @@
-//! The oracle finds every lie: each lens between the host and the drive falsifies answers in one way.
+//! The oracle finds every false answer: each lens between the host and the drive falsifies answers in one way.
 //!
 //! ```text
 //!   host ── command ─► lens ── command' ─► drive          one lie in so many commands, always the same kind
@@ -109,7 +109,7 @@ fn lens<const N: usize>(drive: Drive) -> Arc<dyn Device> {
 }
 
 impl State {
-    /// Whether this is the lens's lie and it is time to lie. It is called only where the lie is possible.
+    /// Whether this is the lie of the lens, and the lens should lie now. It is called only where the lie is possible.
     fn now(&self, lie: Lie) -> bool {
         self.lie == lie && self.chances.fetch_add(1, Ordering::Relaxed) % ONE_IN == ONE_IN - 1
     }
@@ -246,7 +246,7 @@ impl LyingQueue {
                 list.remove(0);
             }
             outcome @ Outcome::Done(Ok(Reply::Committed { .. })) if s.now(Lie::RefusesForNothing) => {
-                *outcome = Outcome::Done(Err(CommandError::Medium("a loose screw".into())));
+                *outcome = Outcome::Done(Err(CommandError::Medium("a made-up failure".into())));
             }
             outcome @ Outcome::Done(Err(CommandError::Invalid(_))) if s.lie == Lie::TakesWhatMakesNoSense => {
                 *outcome = Outcome::Done(Ok(Reply::Done));

@@ -3,8 +3,8 @@
 //! the table. `LODE_PLANTED=MoveForgets` plants only that fault and prints the shortest replay; `LODE_SEEDS` sets the
 //! number of seeds.
 //!
-//! Two faults have separate tests: `WeakForgotten` shows in no answer of the drive and is found below;
-//! `StagedBehindAcknowledged` needs a second thread and is found by `cargo test -p lode-firmware --features planted`.
+//! Two faults have separate tests. `WeakForgotten` shows in no answer of the drive; a test below finds it.
+//! `StagedBehindAcknowledged` needs a second thread; `cargo test -p lode-firmware --features planted` finds it.
 
 mod common;
 

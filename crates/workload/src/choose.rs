@@ -1,7 +1,7 @@
 //! Chooses the next record as YCSB does.
 //!
 //! ```text
-//!   uniform: any
+//!   uniform: any record
 //!   zipfian: one of 10^10 ranks by Zipf's law with 0.99, hashed (FNV-1a) onto the records
 //!   latest:  one of as many ranks as records by the same law, counted back from the newest
 //! ```
@@ -23,7 +23,7 @@ const SCRAMBLED_RANKS: u64 = 10_000_000_000;
 pub enum Distribution {
     /// All records with the same probability.
     Uniform,
-    /// A few records often. They are scattered over all.
+    /// A few records often. These records are scattered over all records.
     Zipfian,
     /// The newest records most often.
     Latest,
@@ -58,7 +58,7 @@ impl Chooser {
         Self { distribution, zipf: (n, Zipf::new(n, THETA)) }
     }
 
-    /// The next record of `records`, counted from 0. There may be more records than at the last call.
+    /// The next record of `records`, counted from 0. The number of records may have grown since the last call.
     pub fn next(&mut self, random: &mut Random, records: u64) -> u64 {
         match self.distribution {
             Distribution::Uniform => random.below(records),

@@ -27,7 +27,7 @@ impl Disk {
         Some(disk)
     }
 
-    /// The bytes written since it was attached.
+    /// The bytes written since the disk was attached.
     pub fn bytes_written(&self) -> Option<u64> {
         let text = std::fs::read_to_string("/proc/diskstats").ok()?;
         text.lines().find_map(|line| self.of_line(line))

@@ -1,7 +1,7 @@
 //! Runs threads that repeat an operation without a pause, for a warm-up and a measured time.
 //!
 //! ```text
-//!   threads: |<- warm-up ->|<- what ends here is counted ->|        then the background work that is left
+//!   threads: |<- warm-up ->|<- operations that end here count ->|   then the remaining background work
 //!   disk, causes:          ^ read                                                                ^ read
 //! ```
 
@@ -58,7 +58,7 @@ pub enum RunError {
 
 /// The operations of a thread in the measured time.
 pub struct Tally {
-    /// By kind of operation.
+    /// The latencies, by kind of operation.
     latencies: Vec<Latencies>,
     timeline: Timeline,
     /// The number of retries after a conflict.
@@ -92,7 +92,7 @@ pub struct Measured {
     pub rate: f64,
     /// The number of retries after a conflict.
     pub conflicts: u64,
-    /// By kind of operation.
+    /// The latencies, by kind of operation.
     pub latencies: Vec<Percentiles>,
     /// The operations per second of each interval.
     pub timeline: Vec<f64>,
@@ -100,7 +100,7 @@ pub struct Measured {
     pub interval_seconds: f64,
     /// Bytes written to the disk per operation, including background work, if the disk's counter is known.
     pub disk_bytes_an_operation: Option<f64>,
-    /// Bytes that the drive programmed, by cause, if the store tells.
+    /// Bytes that the drive programmed, by cause, if the store reports them.
     pub causes: Option<Causes>,
     /// The resident memory at the beginning and at the end of the measured time, and its maximum, in bytes.
     pub resident_bytes: Option<[u64; 3]>,
@@ -186,7 +186,8 @@ pub fn run(
     })
 }
 
-/// Waits before the next try, longer after each failure. The transaction that committed first may not be visible yet.
+/// Waits before the next try, longer after each failure, because the transaction that committed first may not be
+/// visible yet.
 pub(crate) fn give_way(conflicts: u64) {
     const SHORTEST: Duration = Duration::from_micros(20);
     const LONGEST: Duration = Duration::from_millis(1);

@@ -30,7 +30,8 @@ impl From<EngineError> for StoreError {
 }
 
 impl LodeStore {
-    /// Its background work, which the caller's threads do. `causes` reads the drive's counters, if there are any.
+    /// The background work of the database, which the caller's threads do. `causes` reads the drive's counters, if
+    /// there are any.
     pub fn upkeep<C: Fn() -> Option<Causes> + Send + Sync>(&self, causes: C) -> impl Upkeep + use<C> {
         let database = self.0.clone();
         Steps::new(move || -> Progress { database.work(STEP_BYTES) }, causes)

@@ -57,7 +57,7 @@ impl Latencies {
 pub struct Percentiles {
     /// The number of latencies.
     pub count: u64,
-    /// Their mean.
+    /// The mean.
     pub mean_us: f64,
     /// The median.
     pub p50_us: f64,
@@ -115,7 +115,8 @@ pub struct Causes {
     pub pages: u64,
     /// Pages that GC moved.
     pub collection: u64,
-    /// All programmed bytes. The difference to the other two is the log, the mapping, metadata and alignment.
+    /// All programmed bytes. Those that are neither pages nor collection are the log, the mapping, metadata and
+    /// alignment.
     pub all: u64,
 }
 
@@ -147,7 +148,7 @@ impl Causes {
     }
 }
 
-/// The resident memory of the process in bytes, if the system tells.
+/// The resident memory of the process in bytes, if the system reports it.
 pub fn resident_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let kb = status.lines().find_map(|l| l.strip_prefix("VmRSS:"))?.trim().strip_suffix(" kB")?;

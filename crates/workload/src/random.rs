@@ -2,8 +2,8 @@
 
 use lode_base::random::{STEP, mix};
 
-/// A sequence of pseudorandom numbers from a seed. It has the numbers of [`lode_base::random::Random`], but its `below` scales by a
-/// multiplication instead of taking a remainder. Published digits of modelled runs depend on this sequence.
+/// A sequence of pseudorandom numbers from a seed. It has the numbers of [`lode_base::random::Random`], but its `below`
+/// scales by a multiplication instead of taking a remainder. Published digits of modelled runs depend on this sequence.
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
 

@@ -18,7 +18,8 @@ use crate::upkeep::Upkeep;
 /// Why an operation of a store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Another transaction has committed a write to the same key. This one had no effect and can be tried again.
+    /// Another transaction has committed a write to the same key. The failed transaction had no effect and can be
+    /// retried.
     #[error("another transaction committed first")]
     Conflict,
     /// The read bytes are not in the format that this program writes.
@@ -70,11 +71,11 @@ pub trait Txn {
     /// A tree.
     type Tree;
 
-    /// What `f` makes of the value of a key, if there is one.
+    /// Passes the value of a key to `f` and returns the result of `f`, or `None` if the key has no value.
     fn get<R>(&mut self, tree: &Self::Tree, key: &[u8], f: impl FnOnce(&[u8]) -> R)
     -> StoreResult<Option<R>>;
 
-    /// Passes keys and values from `from` to before `to` to `f`, in order, until it returns false.
+    /// Passes the keys from `from` to before `to`, with their values, to `f` in order, until `f` returns false.
     fn scan(
         &mut self,
         tree: &Self::Tree,
@@ -89,7 +90,8 @@ pub trait Txn {
     /// Removes a key, if it exists.
     fn delete(&mut self, tree: &Self::Tree, key: &[u8]) -> StoreResult;
 
-    /// Makes its writes durable, all or none; or [`StoreError::Conflict`].
+    /// Makes the writes of the transaction durable, all or none. Fails with [`StoreError::Conflict`] if another
+    /// transaction has committed a write to the same key.
     fn commit(self) -> StoreResult;
 }
 
@@ -117,10 +119,10 @@ pub trait KeyValue: Send + Sync {
         Ok(())
     }
 
-    /// Does the remaining background work, or waits for it, without causing more.
+    /// Does the remaining background work, or waits for it. It causes no further background work.
     fn settle(&self) -> StoreResult;
 
-    /// The bytes written since the store was opened, by cause, if the store tells.
+    /// The bytes written since the store was opened, by cause, if the store reports them.
     fn causes(&self) -> Option<Causes> {
         None
     }
@@ -129,10 +131,10 @@ pub trait KeyValue: Send + Sync {
 /// Reads of a [`KeyValue`].
 #[expect(clippy::missing_errors_doc, reason = "all fail when the store does")]
 pub trait Reader {
-    /// What `f` makes of the value of a key, if there is one.
+    /// Passes the value of a key to `f` and returns the result of `f`, or `None` if the key has no value.
     fn get<R>(&mut self, key: &[u8], f: impl FnOnce(&[u8]) -> R) -> StoreResult<Option<R>>;
 
-    /// Passes keys and values from `from` on to `f`, in order, until it returns false.
+    /// Passes the keys from `from` on, with their values, to `f` in order, until `f` returns false.
     fn scan(&mut self, from: &[u8], f: impl FnMut(&[u8], &[u8]) -> bool) -> StoreResult;
 }
 
@@ -142,7 +144,7 @@ pub trait WriteBatch {
     /// Sets the value of a key.
     fn put(&mut self, key: &[u8], value: &[u8]) -> StoreResult;
 
-    /// Reads a key between the writes, as updates in place do. It may or may not see the writes of this batch.
+    /// Reads a key between the writes, as updates in place do. The read may or may not see the writes of this batch.
     fn get<R>(&mut self, key: &[u8], f: impl FnOnce(&[u8]) -> R) -> StoreResult<Option<R>>;
 
     /// Makes the writes durable, all or none.

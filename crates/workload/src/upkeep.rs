@@ -15,7 +15,7 @@ pub trait Upkeep: Send + Sync {
     fn background(&self, over: &AtomicBool) -> StoreResult;
     /// Does the remaining work.
     fn settle(&self) -> StoreResult;
-    /// The bytes written by cause, if the store tells.
+    /// The bytes written by cause, if the store reports them.
     fn causes(&self) -> Option<Causes>;
 }
 

@@ -9,9 +9,9 @@
 //! | E | | | 5 % | 95 %, of 1 to 100 records | | zipfian |
 //! | F | 50 % | | | | 50 % | zipfian |
 //!
-//! Each operation is a transaction, which is retried after a conflict. A key is `user` and the hash of the record's
-//! number. A read gets the whole record, an update changes one field. A record begins with its number, so that a read
-//! can check that it got the right record.
+//! Each operation is a transaction, which is retried after a conflict. A key is `user` followed by the hash of the
+//! record's number. A read gets the whole record; an update changes one field. A record begins with its number, so that
+//! a read can check that it got the right record.
 //!
 //! Source: B. Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC 2010.
 
@@ -154,7 +154,7 @@ pub struct Ycsb<'s, S: Transactional> {
     store: &'s S,
     tree: S::Tree,
     plan: Plan,
-    /// The number of existing records. Their numbers are all below it.
+    /// The number of existing records. All records have lower numbers.
     there: AtomicU64,
     inserts: Mutex<Inserts>,
 }
@@ -275,7 +275,7 @@ impl<'s, S: Transactional> Ycsb<'s, S> {
                         left > 0
                     })?;
                     if !whole {
-                        return Err(StoreError::Damaged("a record of another length"));
+                        return Err(StoreError::Damaged("a record has the wrong length"));
                     }
                 }
             }
@@ -304,7 +304,7 @@ impl<'s, S: Transactional> Ycsb<'s, S> {
         let record = txn.get(&self.tree, key, <[u8]>::to_vec)?.ok_or(StoreError::Missing("a record"))?;
         match record.len() == self.plan.record_bytes() && record[..NUMBER_BYTES] == n.to_le_bytes() {
             true => Ok(record),
-            false => Err(StoreError::Damaged("another record than the one that was asked for")),
+            false => Err(StoreError::Damaged("a read returned another record")),
         }
     }
 }

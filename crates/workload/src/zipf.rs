@@ -16,8 +16,8 @@ use crate::random::Random;
 ///
 /// The area under h(x) = x^-theta from 1/2 to n + 1/2 is cut into pieces around the integers. A random point of the
 /// area, drawn with the inverse of the integral H, falls into the piece of some k. Because h is convex, the piece is
-/// at least as large as h(k); a point in the excess part is drawn again. That is rare, and a cheap test usually rules
-/// it out.
+/// at least as large as h(k). If the point lies in the excess part, another point is drawn. This is rare, and a cheap
+/// test usually shows that the point does not lie there.
 #[derive(Clone, Debug)]
 pub struct Zipf {
     n: f64,

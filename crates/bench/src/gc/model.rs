@@ -63,9 +63,9 @@ const NOWHERE: u32 = u32::MAX;
 struct Eblock {
     pages: Vec<u32>,
     live: u32,
-    /// The sum of the update numbers at which the host wrote its pages, as far as known.
+    /// The sum of the update numbers at which the host wrote the pages of the EBLOCK, as far as they are known.
     written: u128,
-    /// When it was filled.
+    /// The update number at which the EBLOCK was filled.
     closed: Option<u64>,
     erase_count: u32,
 }
@@ -95,8 +95,9 @@ struct Store {
     /// The number of full EBLOCKs.
     closed: u32,
     now: u64,
-    /// The sum of programmed pages at all choices of a victim. The next field is the number of victims.
+    /// The sum of programmed pages at all choices of a victim.
     programmed: u64,
+    /// The number of victims.
     victims: u64,
 }
 

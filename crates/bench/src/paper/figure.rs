@@ -6,8 +6,9 @@
 //!     └─ profile, what it says, examples ────► command line, help, JSON, page
 //! ```
 //!
-//! A figure is one file with a `const FIGURE`, and one line in its paper's `figures`. A paper is one folder with a `const PAPER`,
-//! and one line in [`PAPERS`](super::PAPERS). Neither needs to be in the table: [`Report::run`](super::Report::run) takes any paper.
+//! A figure is one file with a `const FIGURE`, and one line in its paper's `figures`. A paper is one folder with a
+//! `const PAPER`, and one line in [`PAPERS`](super::PAPERS). A paper outside of this table can run, too:
+//! [`Report::run`](super::Report::run) takes any paper.
 
 use super::row::{Method, Row};
 use super::run::{Run, SizeOption};
@@ -18,17 +19,17 @@ use crate::BenchError;
 pub struct Paper {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it is about and who wrote it when, in a line.
+    /// Its subject, authors and year, in a line.
     pub about: &'static str,
     /// Its title, authors and place.
     pub citation: &'static str,
-    /// What of it is run again and how, in a few sentences.
+    /// Which of its figures are run again and how, in a few sentences.
     pub text: &'static str,
     /// Its platform: the name of a profile.
     pub profile: &'static str,
-    /// What `--quick` makes smaller, as help.
+    /// The help of `--quick`: what this option makes smaller.
     pub quick: &'static str,
-    /// Command lines, from behind `lode paper`.
+    /// Examples of command lines, without `lode paper`.
     pub examples: &'static [&'static str],
     /// Its figures and tables.
     pub figures: &'static [Figure],
@@ -39,15 +40,15 @@ pub struct Paper {
 pub struct Figure {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it shows, as a heading.
+    /// The heading: what the figure shows.
     pub about: &'static str,
-    /// What the paper claims by it.
+    /// The claim that the paper makes with it.
     pub claim: &'static str,
-    /// What is run, on what.
+    /// The setup: what runs, and on which platform.
     pub setup: &'static str,
     /// The shape that is expected: who wins, where it crosses over.
     pub expected: &'static str,
-    /// What differs from the paper and why, beside what the notes of rows say. Empty where nothing does.
+    /// What differs from the paper and why, in addition to the notes of rows. Empty if nothing differs.
     pub differs: &'static str,
     /// Sizes that the user may choose.
     pub sizes: &'static [SizeOption],
@@ -57,7 +58,7 @@ pub struct Figure {
     pub plot: Option<Plot>,
 }
 
-/// How a figure is drawn: once for each method by which its rows were found.
+/// How to draw a figure. There is one plot for each method by which its rows were found.
 #[derive(Debug)]
 pub struct Plot {
     /// Draws rows that were found by one method, as an SVG document.
@@ -67,12 +68,12 @@ pub struct Plot {
 }
 
 impl Paper {
-    /// A figure, by its name.
+    /// The figure with this name.
     pub fn figure(&self, name: &str) -> Option<&'static Figure> {
         self.figures.iter().find(|f| f.name == name)
     }
 
-    /// The sizes that its figures have, each once.
+    /// The size options of all its figures, each once.
     pub fn sizes(&self) -> Vec<&'static SizeOption> {
         let mut sizes: Vec<&SizeOption> = Vec::new();
         for option in self.figures.iter().flat_map(|f| f.sizes) {
@@ -83,7 +84,7 @@ impl Paper {
         sizes
     }
 
-    /// The names of the files that a report on all of its figures leaves in a directory.
+    /// The names of the files that a report on all of its figures writes into a directory.
     pub fn files(&self) -> Vec<String> {
         let plots = self.figures.iter().flat_map(|f| {
             let by = f.plot.as_ref().map_or(&[][..], |p| p.by);

@@ -5,8 +5,9 @@
 //!                                                                        └─► page: HTML
 //! ```
 //!
-//! One folder for each paper, one file for each figure and table. The command line, its help and its JSON are made from the table.
-//! What a paper gives only as a plot has no published value: nothing is read off a plot.
+//! There is one folder for each paper, and one file for each figure and table. The command line, its help and its
+//! JSON are made from [`PAPERS`]. A figure that a paper gives only as a plot has no published value, because values
+//! are not read off plots.
 
 pub mod eleos;
 pub mod figure;
@@ -23,7 +24,7 @@ pub use report::{FigureReport, Report};
 pub use row::{Aim, Method, Row, X};
 pub use run::{Run, Scale, SizeOption, Stop};
 
-/// All papers, as the command line has them.
+/// All papers, in the order of the command line.
 pub const PAPERS: &[&Paper] = &[&isp::PAPER, &eleos::PAPER];
 
 #[cfg(test)]
@@ -54,7 +55,7 @@ mod tests {
                 for size in f.sizes {
                     assert!(size.allowed.contains(&size.default), "{}", size.name);
                     let same: Vec<_> = paper.sizes().into_iter().filter(|s| s.name == size.name).collect();
-                    assert_eq!(same, [size], "two options of one name");
+                    assert_eq!(same, [size], "two options have the same name");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! A paper that was run again: its rows, and the forms that they leave in.
+//! A paper that was run again: its rows, and the formats in which they are written.
 //!
 //! ```text
 //!   Paper ─ run ─► Report ─► text                 methods side by side, notes below
@@ -6,7 +6,7 @@
 //!                        └─► SVG                  a plot for each figure and method
 //! ```
 //!
-//! Invariants: no two rows of a figure agree in series, x and metric as JSON has them; every own figure is finite.
+//! Invariants: no two rows of a figure have the same series, x and metric in JSON; each of our values is finite.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -26,7 +26,7 @@ use crate::BenchError;
 pub struct Report {
     /// The paper.
     pub paper: &'static Paper,
-    /// How much of it was run.
+    /// The size of the run.
     pub scale: Scale,
     /// The figures that were run.
     pub figures: Vec<FigureReport>,
@@ -37,24 +37,24 @@ pub struct Report {
 pub struct FigureReport {
     /// The figure.
     pub figure: &'static Figure,
-    /// What was found.
+    /// The rows that the run found.
     pub rows: Vec<Row>,
 }
 
 /// A plot of a figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drawn {
-    /// By which method its rows were found.
+    /// The method by which its rows were found.
     pub by: Method,
     /// The SVG document.
     pub svg: String,
 }
 
 impl Report {
-    /// Runs a paper again, or one figure of it. `done` is told of each figure that is done.
+    /// Runs a paper again, or one figure of it. It calls `done` after each figure.
     ///
     /// # Errors
-    /// When there is no such profile, when a run fails, or [`BenchError::Interrupted`] when the user wants to stop.
+    /// If there is no such profile or a run fails; [`BenchError::Interrupted`] if the user asked to stop.
     pub fn run(
         paper: &'static Paper,
         figure: Option<&Figure>,
@@ -85,7 +85,7 @@ impl Report {
         out
     }
 
-    /// All rows as CSV, with a line of headings, and the ratio of ours to the published figure.
+    /// All rows as CSV, with a line of headings. A column has the ratio of our value to the published one.
     pub fn csv(&self) -> String {
         let mut out = String::from("paper,figure,series,x,metric,unit,published,ours,ratio,note\n");
         let optional = |v: Option<f64>| v.map_or_else(String::new, |v| v.to_string());
@@ -109,7 +109,7 @@ impl Report {
         out
     }
 
-    /// What it leaves in a directory: all rows as CSV and as JSON lines, and the plots.
+    /// The files of the report: all rows as CSV and as JSON lines, and the plots.
     ///
     /// # Errors
     /// When a plot cannot be drawn.
@@ -145,7 +145,7 @@ impl Report {
     }
 }
 
-/// Each figure: heading, table, notes.
+/// Writes each figure: its heading, its table and its notes.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sections =
@@ -155,10 +155,10 @@ impl fmt::Display for Report {
 }
 
 impl FigureReport {
-    /// What was found of a figure.
+    /// The report of a figure with these rows.
     ///
     /// # Panics
-    /// When two rows are the same figure, or one is no number.
+    /// If two rows have the same series, x and metric, or a value is not finite.
     fn new(figure: &'static Figure, rows: Vec<Row>) -> Self {
         let mut keys = BTreeSet::new();
         for row in &rows {
@@ -200,10 +200,11 @@ pub struct ReportFile {
     pub content: String,
 }
 
-/// Writes files into a directory, which is made if there is none. Each is whole or not there, and replaces an older one.
+/// Writes files into a directory, which is created if it does not exist. Each file is written as a whole or not at
+/// all, and replaces an older one.
 ///
 /// # Errors
-/// What the file system says, with the path.
+/// The error of the file system, with the path.
 pub fn write(dir: &Path, files: &[ReportFile]) -> Result<(), BenchError> {
     let error = |path: PathBuf| move |source| BenchError::File { path, source };
     fs::create_dir_all(dir).map_err(error(dir.into()))?;
@@ -212,7 +213,7 @@ pub fn write(dir: &Path, files: &[ReportFile]) -> Result<(), BenchError> {
         let part = dir.join(format!("{}.part", file.name));
         let written = fs::write(&part, &file.content).and_then(|()| fs::rename(&part, &path));
         if let Err(e) = written {
-            // The first error counts; a part that cannot be removed either changes nothing.
+            // The first error is reported. It does not matter if the partial file cannot be removed either.
             let _ = fs::remove_file(&part);
             return Err(error(path)(e));
         }

@@ -1,19 +1,19 @@
-//! A row: one published figure, and ours beside it.
+//! A row: one published value, and ours beside it.
 //!
 //! ```text
-//!   series, x, metric, unit │ published │ ours, and how we found it │ note: what it is, and why it differs
+//!   series, x, metric, unit │ published │ ours, and its method │ note: what the value is, and why it differs
 //! ```
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// How a figure of ours was found.
+/// The method by which a value of ours was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Method {
     /// Calculated, by the paper's own equations.
     Equations,
-    /// Calculated from the paper's parameters, where it gives no equation.
+    /// Calculated from the paper's parameters, if the paper gives no equation.
     Arithmetic,
     /// Executed, in modelled time.
     Executed,
@@ -22,7 +22,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// What stands above a column of its figures.
+    /// The heading of a column of its values.
     pub fn heading(self) -> &'static str {
         match self {
             Self::Equations => "by the equations",
@@ -32,7 +32,7 @@ impl Method {
         }
     }
 
-    /// What the name of a plot of its figures ends with.
+    /// The end of the name of a plot of its values.
     pub(super) fn suffix(self) -> &'static str {
         match self {
             Self::Equations => "-equations",
@@ -42,13 +42,13 @@ impl Method {
         }
     }
 
-    /// Whether no drive ran.
+    /// Whether the values are calculated, so no drive ran.
     pub fn is_calculated(self) -> bool {
         matches!(self, Self::Equations | Self::Arithmetic)
     }
 }
 
-/// Where along its series a figure lies.
+/// The place of a value along its series.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum X {
@@ -56,7 +56,7 @@ pub enum X {
     Number(f64),
     /// One of several kinds.
     Name(String),
-    /// The series has one figure only.
+    /// None, because the series has only one value.
     None,
 }
 
@@ -70,24 +70,24 @@ impl fmt::Display for X {
     }
 }
 
-/// When a figure of ours meets the published one.
+/// When a value of ours meets the published one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aim {
     /// Within [`Aim::TOLERANCE`] of it.
     Equal,
-    /// At least as much: the paper claims a gain.
+    /// Ours must be at least as large, because the paper claims a gain.
     AtLeast,
-    /// At most as much: the paper claims a bound on a cost or an error.
+    /// Ours must be at most as large, because the paper claims a bound on a cost or an error.
     AtMost,
-    /// Never: the two are of different machines or queries. The note says which.
+    /// The two are not compared, because they come from different machines or queries. The note says which.
     NotCompared,
 }
 
 impl Aim {
-    /// By how much, relative to the published figure, an equal one may differ.
+    /// The greatest difference of an equal value, relative to the published one.
     pub const TOLERANCE: f64 = 0.1;
 
-    /// Whether `ours` meets `published`; nothing where they are not compared.
+    /// Whether `ours` meets `published`, or `None` if the two are not compared.
     pub fn is_met(self, published: f64, ours: f64) -> Option<bool> {
         match self {
             Self::Equal => Some((ours - published).abs() <= Self::TOLERANCE * published.abs()),
@@ -98,30 +98,30 @@ impl Aim {
     }
 }
 
-/// One figure: published, and ours.
+/// One value: the published one, and ours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// The curve, or the line of a table.
     pub series: String,
-    /// Where along it.
+    /// The place along the series.
     pub x: X,
     /// What is measured, such as `throughput`.
     pub metric: String,
-    /// In what.
+    /// The unit.
     pub unit: &'static str,
-    /// What the paper says; nothing where it gives only a plot, or nothing.
+    /// The published value, or `None` if the paper gives only a plot or no value.
     pub published: Option<f64>,
-    /// When ours meets it.
+    /// When ours meets the published value.
     pub aim: Aim,
-    /// What we find.
+    /// Our value.
     pub ours: f64,
-    /// How we found it.
+    /// The method by which we found our value.
     pub by: Method,
-    /// What the figure is, and why it differs.
+    /// What our value is, and why it differs.
     pub note: String,
 }
 
-/// A row as JSON and CSV have it.
+/// A row in the form of JSON and CSV.
 #[derive(Serialize)]
 pub(super) struct Written<'a> {
     pub(super) paper: &'a str,
@@ -136,7 +136,7 @@ pub(super) struct Written<'a> {
 }
 
 impl Row {
-    /// A row that has no published figure.
+    /// A row without a published value.
     pub fn new(
         by: Method,
         series: &str,
@@ -159,19 +159,19 @@ impl Row {
         }
     }
 
-    /// Ours to the published figure.
+    /// The ratio of our value to the published one.
     pub fn ratio(&self) -> Option<f64> {
         self.published.map(|p| self.ours / p)
     }
 
-    /// Whether ours meets the published figure; nothing where there is none, or where the two are not compared.
+    /// Whether ours meets the published value, or `None` if there is none or the two are not compared.
     pub fn is_met(&self) -> Option<bool> {
         self.published.and_then(|p| self.aim.is_met(p, self.ours))
     }
 
-    /// As JSON and CSV have it, in a figure of a paper.
+    /// The row in the form of JSON and CSV, in a figure of a paper.
     pub(super) fn written<'a>(&'a self, paper: &'a str, figure: &'a str) -> Written<'a> {
-        // An executed figure has the plain name of its metric; any other says how it was found.
+        // An executed value has the plain name of its metric. For other values, the name includes the method.
         let metric = match self.by {
             Method::Executed => self.metric.clone(),
             by => format!("{}, {}", self.metric, by.heading()),

@@ -1,4 +1,4 @@
-//! A paper's figures while they are run: what each is given, and whether the user wants to stop.
+//! The run of a paper's figures: the input of each figure, and whether the user asked to stop.
 //!
 //! ```text
 //!   profile, Scale (command line), Stop ─► Run ─► each figure of a paper
@@ -13,20 +13,21 @@ use lode_base::Profile;
 use crate::BenchError;
 use crate::drive_host::DriveError;
 
-/// A size that a user may choose, such as the records of a table. Figures name it; the command line has an option of that name.
+/// A size that a user may choose, such as the number of records of a table. Figures name it, and the command line has
+/// an option of that name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SizeOption {
     /// Its name on the command line, without the dashes.
     pub name: &'static str,
-    /// What it is, as help.
+    /// The help of the option.
     pub about: &'static str,
-    /// Where nobody asks for another.
+    /// The default.
     pub default: u64,
-    /// What may be asked for.
+    /// The allowed sizes.
     pub allowed: RangeInclusive<u64>,
 }
 
-/// How much is run.
+/// The size of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scale {
     /// Small data and few points, done in seconds.
@@ -35,22 +36,22 @@ pub struct Scale {
     pub sizes: Vec<(&'static str, u64)>,
 }
 
-/// Tells whether the user wants to stop.
+/// Tells whether the user asked to stop.
 #[derive(Clone)]
 pub struct Stop(Arc<dyn Fn() -> bool + Send + Sync>);
 
 impl Stop {
-    /// When `wanted` says so.
+    /// Stops when `wanted` returns true.
     pub fn when(wanted: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(wanted))
     }
 
-    /// Never.
+    /// Never stops.
     pub fn never() -> Self {
         Self::when(|| false)
     }
 
-    /// Goes on, unless the user wants to stop.
+    /// Returns an error if the user asked to stop.
     ///
     /// # Errors
     /// [`DriveError::Stopped`].
@@ -59,7 +60,7 @@ impl Stop {
     }
 }
 
-/// What the figures of a paper are given while they run, one after the other.
+/// The input of the figures of a paper, which run one after the other.
 pub struct Run<'a> {
     profile: &'a Profile,
     scale: Scale,
@@ -68,7 +69,7 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// On this platform.
+    /// A run on this platform.
     pub fn new(profile: &'a Profile, scale: &Scale, stop: &Stop) -> Self {
         Self { profile, scale: scale.clone(), stop: stop.clone(), shared: None }
     }
@@ -78,22 +79,22 @@ impl<'a> Run<'a> {
         self.profile
     }
 
-    /// Whether the run is to be over in seconds.
+    /// Whether the run should take only seconds.
     pub fn quick(&self) -> bool {
         self.scale.quick
     }
 
-    /// The size that was asked for, or the default.
+    /// The size that the user chose, or the default.
     pub fn size(&self, option: &SizeOption) -> u64 {
         self.scale.sizes.iter().find(|s| s.0 == option.name).map_or(option.default, |s| s.1)
     }
 
-    /// What tells whether to stop, for work that outlives a call.
+    /// The function that tells whether to stop, for work that outlives a call.
     pub fn stop(&self) -> &Stop {
         &self.stop
     }
 
-    /// Goes on, unless the user wants to stop. A figure asks this between steps of a second or less.
+    /// Returns an error if the user asked to stop. A figure calls this between steps of a second or less.
     ///
     /// # Errors
     /// [`DriveError::Stopped`].
@@ -101,10 +102,11 @@ impl<'a> Run<'a> {
         self.stop.go_on()
     }
 
-    /// What the figures of the paper share, such as a table that is made once. The first figure that asks for it makes it.
+    /// A value that the figures of the paper share, such as a table that is made once. The first figure that asks for
+    /// the value makes it.
     ///
     /// # Errors
-    /// Those of `make`.
+    /// The errors of `make`.
     pub fn shared<T: Any>(
         &mut self,
         make: impl FnOnce(&Self) -> Result<T, BenchError>,

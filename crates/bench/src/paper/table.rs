@@ -1,4 +1,4 @@
-//! Rows for people: figures of one line that were found by several methods stand side by side.
+//! A table of rows for people. Values of one line that were found by several methods stand side by side.
 //!
 //! ```text
 //!   series  x  metric  unit │ published │ by the equations  ratio │ executed  ratio │ note 1,2
@@ -7,26 +7,26 @@
 use super::row::{Aim, Method, Row, X};
 use crate::text_table::TextTable;
 
-/// Columns of text below a table.
+/// The width of the text below a table, in characters.
 const NOTE_WIDTH: usize = 100;
 
 /// A table of rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// The methods by which its figures were found: a column of figures each, and one of ratios.
+    /// The methods by which its values were found. Each has a column of values and one of ratios.
     pub methods: Vec<Method>,
     /// Its lines.
     pub lines: Vec<Line>,
-    /// What the numbers of [`Line::notes`] stand for, from 1.
+    /// The notes. [`Line::notes`] numbers them from 1.
     pub notes: Vec<Note>,
 }
 
-/// What a figure is, and why it differs.
+/// A text that says what a value is, and why it differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// How the figure was found.
+    /// The method by which the value was found.
     pub by: Method,
-    /// The words.
+    /// The text.
     pub text: String,
 }
 
@@ -35,24 +35,24 @@ pub struct Note {
 pub struct Line {
     /// The curve, or the line of the paper's table.
     pub series: String,
-    /// Where along it.
+    /// The place along the series.
     pub x: X,
     /// What is measured.
     pub metric: String,
-    /// In what.
+    /// The unit.
     pub unit: &'static str,
-    /// What the paper says.
+    /// The published value.
     pub published: Option<f64>,
-    /// When ours meets it.
+    /// When ours meets the published value.
     pub aim: Aim,
-    /// Ours, by each of the table's methods.
+    /// Our value, by each of the table's methods.
     pub ours: Vec<Option<f64>>,
-    /// Numbers of notes.
+    /// The numbers of its notes.
     pub notes: Vec<usize>,
 }
 
 impl Line {
-    /// Ours to the published figure, by each of the table's methods.
+    /// The ratio of our value to the published one, by each of the table's methods.
     pub fn ratios(&self) -> impl Iterator<Item = Option<f64>> {
         self.ours.iter().map(|ours| Some((*ours)? / self.published?))
     }
@@ -95,8 +95,8 @@ impl Table {
         Self { methods, lines, notes }
     }
 
-    /// The method whose figure of a line counts when it is held against the published one: what ran goes before what was
-    /// calculated.
+    /// The method and the value of a line that are compared with the published value. Values of a run come before
+    /// calculated ones.
     pub fn judged(&self, line: &Line) -> Option<(Method, f64)> {
         let found = || self.methods.iter().zip(&line.ours).filter_map(|(m, v)| Some((*m, (*v)?)));
         found().find(|(m, _)| !m.is_calculated()).or_else(|| found().next())
@@ -137,7 +137,7 @@ impl Line {
     }
 }
 
-/// A number with four or more digits that count: `0.1420`, `13.21`, `2,776.4`, `3.831e7`.
+/// A number with four or more significant digits: `0.1420`, `13.21`, `2,776.4`, `3.831e7`.
 pub fn number(v: f64) -> String {
     match v.abs() {
         a if a >= 99_999.95 => format!("{v:.3e}"),

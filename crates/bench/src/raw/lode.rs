@@ -22,9 +22,9 @@ const RING_BATCHES: u64 = 256;
 const COMMIT_PAGES: u64 = 4096;
 /// The number of pages to read from.
 const READ_PAGES: u64 = 65_536;
-/// The capacity of a drive with much more space than is written. The next constant is that of a drive that is soon
-/// full; it has 256 EBLOCKs, of which the open and reserved ones are a small part.
+/// The capacity of a drive with much more space than is written.
 const WIDE_BYTES: u64 = 64 << 30;
+/// The capacity of a drive that is soon full. It has 256 EBLOCKs, of which the open and reserved ones are a small part.
 const NARROW_BYTES: u64 = 2 << 30;
 /// The filled share of the narrow drive.
 const FILL: f64 = 0.8;

@@ -4,15 +4,15 @@
 //!   case: [ plain ─ Lode ─ plain ─ Lode ─ ... ]  rounds ─► median rates, median of the rounds' ratios
 //! ```
 //!
-//! Both sides keep the same promise: acknowledged writes are durable (`fdatasync`). Both write to the same kind of
-//! space: new blocks, or blocks that were written before, which the file system writes several times faster. The
-//! plain side has no checksums, no index and no atomic writes, so it is the ceiling and not a competitor.
+//! Both sides give the same guarantee: acknowledged writes are durable (`fdatasync`). Both write to the same kind of
+//! space: new blocks, or blocks that were written before, which the file system writes several times faster. The plain
+//! side has no checksums, no index and no atomic writes, so it is the upper limit and not a competitor.
 //!
 //! | case | plain | Lode |
 //! |---|---|---|
 //! | batches, new space | 1 MB `pwrite` + `fdatasync`, appending | batches of 1 MB of pages of 64 to 3,760 bytes, new pages |
 //! | batches, recycled | the same over blocks written before | the same, overwriting pages of old batches |
-//! | commits | as many 4 KB blocks at once as the queue is deep, one `fdatasync` | one page a commit |
+//! | commits | as many 4 KB blocks at once as the queue is deep, one `fdatasync` | one page per commit |
 //! | reads | `pread` of 4 KB at random from a cached file, into as many buffers | as many pages of 4 KB a command as the queue is deep |
 //! | batches under GC | 1 MB over blocks written before | random pages of a drive that is 80 % full |
 

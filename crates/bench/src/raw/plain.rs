@@ -1,4 +1,4 @@
-//! Plain files: the ceiling of the comparison.
+//! Plain files: the upper limit of the comparison.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -60,7 +60,7 @@ impl PlainFile {
 /// Writes of one size, one after the other, each with a sync. After `ring` bytes they start again at the beginning.
 struct Writes {
     file: PlainFile,
-    /// The source of the bytes. It is larger than a write, so that the bytes are no more cached than Lode's.
+    /// The source of the bytes. It is larger than a write, so that the CPU caches its bytes no better than Lode's.
     source: Vec<u8>,
     bytes: usize,
     at: u64,

@@ -7,7 +7,7 @@
 //!
 //! | case | drive | requests |
 //! |---|---|---|
-//! | fill | a large one, empty | each block once, in order: for the memory that it takes |
+//! | fill | a large one, empty | each block once, in order, to measure the memory |
 //! | reads | half full | at random, of blocks that were written |
 //! | reads and writes | half full, with room: no GC | half of each, at random |
 //! | overwrites under GC | full, overwritten at random until GC is steady | at random |
@@ -79,7 +79,7 @@ pub struct SimulatorRow {
     pub mapped: u64,
     /// The peak memory of the process while the drive was open, in bytes.
     pub peak_bytes: Option<u64>,
-    /// The drive's part of that per mapped block. Only the large drive has it.
+    /// The drive's part of the peak memory, per mapped block. Only the case with the large drive has it.
     pub bytes_a_block: Option<f64>,
 }
 

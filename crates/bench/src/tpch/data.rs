@@ -121,7 +121,7 @@ pub async fn load(
             Ok(n) => rows += n,
             Err(e) => {
                 for name in created.into_iter().rev() {
-                    // The first error is the one to report, so an error of this statement is ignored.
+                    // The first error is reported, so an error of this statement is ignored.
                     let _ = execute(session, &format!("DROP TABLE {name}")).await;
                 }
                 return Err(e);

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! One action counts as the request ([`super::Action`], Q by default). Records of other actions are skipped, and so
-//! are commands that move no blocks (SCSI pass-through). RWBS is: F, a flush before the rest; then R, W, D (discard:
+//! are commands that move no blocks (SCSI pass-through). RWBS is: F, a flush before the request; then R, W, D (discard:
 //! our trim) or N (nothing); then F (forced unit access), A (read ahead), S (synchronous), M (metadata), B (barrier),
 //! E (secure). The letters after the operation do not change the request. So `FWS` with sectors is a flush and a
 //! write, both from this line; a flush without sectors is only a flush. A write with forced unit access is a plain

@@ -44,7 +44,7 @@ impl Check {
         }
         self.before = r.at;
         if r.op == Op::Flush {
-            assert_eq!((r.offset, r.len), (0, 0), "a flush is of all");
+            assert_eq!((r.offset, r.len), (0, 0), "a flush has no range");
             return Ok(());
         }
         if r.len == 0 {
@@ -87,12 +87,12 @@ mod tests {
         assert_eq!(folded(4096, 4096), (4096, 4096));
         assert_eq!(folded(8192, 4096), (0, 4096));
         assert_eq!(folded(5 * 4096, 1), (4096, 1));
-        assert_eq!(folded(4096 + 512, 4096), (4096, 4096), "what lies across the end lies at the end");
+        assert_eq!(folded(4096 + 512, 4096), (4096, 4096), "a request across the end is moved to the end");
         assert_eq!(folded(8192, 8193), (8192, 8193));
-        assert_eq!(folded(u64::MAX, 1), (u64::MAX, 1), "past all: refused later");
+        assert_eq!(folded(u64::MAX, 1), (u64::MAX, 1), "a request past the address space is refused later");
         let mut r = Request { at: TraceTime::ZERO, op: Op::Read, offset: 8192, len: 1, line: 1 };
         Check::new(Some(8192)).fold(&mut r);
-        assert_eq!(r.offset, 8192, "nobody asked");
+        assert_eq!(r.offset, 8192, "requests are not folded by default");
     }
 
     #[test]

@@ -89,9 +89,9 @@ pub enum Fault {
     /// Time goes back.
     #[error("time goes back: {at} after {before} (the trace is not sorted)")]
     Unsorted {
-        /// This line's.
+        /// The time of this line.
         at: TraceTime,
-        /// The request's before it.
+        /// The time of the request before it.
         before: TraceTime,
     },
     /// Time goes back to before the first request.
@@ -122,17 +122,17 @@ pub enum Fault {
     /// The request ends past the device's capacity.
     #[error("the request ends at byte {end}, past the device's {capacity}")]
     PastEnd {
-        /// Its end.
+        /// The end of the request.
         end: u64,
-        /// The device's.
+        /// The capacity of the device.
         capacity: u64,
     },
     /// The trace has requests to two devices.
     #[error("the trace has requests to {first} and to {got}: choose one device")]
     SecondDevice {
-        /// The second.
+        /// The second device.
         got: String,
-        /// The one before.
+        /// The first device.
         first: String,
     },
     /// A record follows the summary.
@@ -143,7 +143,7 @@ pub enum Fault {
     NotReady {
         /// The action.
         action: &'static str,
-        /// With which.
+        /// The file.
         file: String,
         /// The action that must come before.
         missing: &'static str,

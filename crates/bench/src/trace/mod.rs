@@ -43,7 +43,7 @@ pub use request::{Op, Request, TraceTime};
 pub static FORMATS: [Format; 4] = [
     Format {
         name: "lode",
-        about: "our own: time in ps, what, offset and length in bytes",
+        about: "our own: time in ps, operation, offset and length in bytes",
         recognises: own::recognises,
         stamped: |_| true,
         parser: |_| Box::new(own::Own::default()),

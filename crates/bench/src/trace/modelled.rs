@@ -5,8 +5,8 @@
 //! ```
 //!
 //! A submitted request is held until it could be the next one to end. Every command takes at least the time of the
-//! link and of a core, so a request that is submitted within that time cannot end earlier. So requests that follow
-//! shortly on the answers of others reach the drive together, as on a real drive, and the writes among them share a
+//! link and of a core, so a request that is submitted within that time cannot end earlier. So requests that shortly
+//! follow the answers to other requests reach the drive together, as on a real drive. The writes among them share a
 //! group of the log. (This is the lookahead of Chandy and Misra, IEEE TSE 1979.)
 //!
 //! A request for a part of a block is extended to the whole block. A block that was never written is not read. A
@@ -44,7 +44,8 @@ const ALLOCATED_MAX: u64 = 1 << 20;
 /// growing mapping need the rest.
 const OFFERED_PERCENT: u64 = 90;
 
-/// What is kept in memory of the blocks. It changes neither the time of requests nor their effect on the device.
+/// The part of the blocks that is kept in memory. The choice changes neither the time of requests nor their effect on
+/// the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Keeps {
     /// The written bytes.
@@ -518,6 +519,10 @@ mod tests {
         assert_eq!(ask(&mut d, Op::Read, 0, 8192), 0);
         ask(&mut d, Op::Write, 0, 512);
         ask(&mut d, Op::Flush, 0, 0);
-        assert_eq!(ask(&mut d, Op::Read, 0, 4096), 1, "a part of a block is all of it");
+        assert_eq!(
+            ask(&mut d, Op::Read, 0, 4096),
+            1,
+            "a request for a part of a block reads the whole block"
+        );
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   lode trace 1                      the first line: the format and its version
-//!   0 read 4096 8192                  time in ps, what, offset and length in bytes
+//!   0 read 4096 8192                  time in ps, operation, offset and length in bytes
 //!   1500000 write 0 4096              1.5 us later
 //!   1500000 trim 1048576 1048576
-//!   2000000 flush                     of all that was written: no offset, no length
+//!   2000000 flush                     all written bytes: no offset, no length
 //! ```
 //!
 //! Every line ends with a line feed, including the last one. A line without it was cut, and its last number may be

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::EngineError;
 
-/// Most columns of a table.
+/// The maximum number of columns of a table.
 pub const COLUMNS_MAX: usize = 1000;
-/// Most columns that a page index has by default.
+/// The maximum number of columns that a page index has by default.
 pub const INDEX_COLUMNS_DEFAULT: usize = 8;
 
 /// A column as it was declared.
@@ -19,9 +19,9 @@ pub struct ColumnDef {
     pub name: String,
     /// Type and nullability of its values.
     pub ty: ColumnType,
-    /// Longest string, in characters.
+    /// Maximum length of its strings, in characters. `None`: no limit.
     pub max_chars: Option<u32>,
-    /// The type in SQL, as `VARCHAR(44)`.
+    /// The type in SQL, for example `VARCHAR(44)`.
     pub declared: String,
 }
 
@@ -54,12 +54,12 @@ pub struct Constraint {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
-    /// No two rows have these values; rows with a NULL among them do not count.
+    /// No two rows have equal values in these columns. Rows with a NULL in one of them are exempt.
     Unique {
         /// The columns, in the constraint's order.
         columns: Vec<u16>,
     },
-    /// An expression that is false for no row, as SQL writes it. The caller that makes rows evaluates it.
+    /// An SQL expression that is false for no row; NULL passes. The caller that makes rows evaluates it.
     Check {
         /// The expression.
         expression: String,
@@ -70,7 +70,7 @@ pub enum Rule {
         columns: Vec<u16>,
         /// The other table's name.
         parent: String,
-        /// Its columns: its primary key, or those of a UNIQUE of it.
+        /// Its columns: its primary key, or those of one of its UNIQUE constraints.
         parent_columns: Vec<u16>,
         /// What happens to rows that reference a row of the other table which is deleted.
         #[serde(default, skip_serializing_if = "OnDelete::is_no_action")]
@@ -79,11 +79,11 @@ pub enum Rule {
 }
 
 /// What becomes of rows that reference a row which is deleted. The caller that deletes rows must do this. The commit checks that no
-/// row is left that references them.
+/// remaining row references a deleted row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDelete {
-    /// They must be gone by the commit.
+    /// At the commit, none may still reference the deleted row.
     #[default]
     NoAction,
     /// They are deleted too.
@@ -139,7 +139,7 @@ pub enum Layout {
     Row,
     /// Column pages for loads, row pages for inserts.
     Column,
-    /// As `Column`. Later also converted in the background.
+    /// Currently the same as `Column`.
     #[default]
     Auto,
 }
@@ -173,7 +173,7 @@ pub struct IndexDef {
     pub table: String,
     /// Its columns.
     pub columns: Vec<u16>,
-    /// What it is.
+    /// Its kind.
     #[serde(default, skip_serializing_if = "IndexKind::is_page")]
     pub kind: IndexKind,
 }

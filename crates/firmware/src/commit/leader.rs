@@ -6,11 +6,12 @@
 //!                                            all of the group unforced: no sync ──────┘   flush ─► one sync for all so far
 //! ```
 //!
-//! Invariants: an action is installed only once its record is durable, or in the log if all of its group are unforced: then
-//! what it frees is not used again before a later group proves it durable. A group that fails for want of space takes all
-//! that is staged along and changes nothing. After a failed sync, or once the log cannot go on, the drive is read-only.
+//! Invariants: an action is installed after its record is durable, in the log or in the power-protected buffer. If all actions
+//! of a group are unforced, their records are only in the log, and space that they free is not used again before a later group
+//! proves the records durable. If a group fails, all staged actions fail with it. A group that fails for lack of space changes
+//! nothing, and the drive continues. After a failed sync, or if no log page can be programmed, the drive is read-only.
 //!
-//! Source: ELEOS §IV-C (forced commit records); group commit as in the design.
+//! Source: ELEOS §IV-C (forced commit records).
 
 use std::sync::Arc;
 
@@ -30,8 +31,8 @@ use crate::log::LogWriter;
 use crate::planted::{self, Planted, at};
 use crate::record::Record;
 
-/// Whoever has it leads. After a leader that panics, nobody knows what the log holds: nothing is written any more, and
-/// those that wait go on.
+/// The leader holds it. After a leader panics, the contents of the log are unknown: the drive becomes read-only, and waiting
+/// threads wake and get an error.
 struct Leads<'a>(Committer<'a>);
 
 impl Drop for Leads<'_> {
@@ -44,11 +45,11 @@ impl Drop for Leads<'_> {
     }
 }
 
-/// Why a group does not count.
+/// Why a group failed.
 enum NotWritten {
     /// It is not in the log.
     NotLogged(FirmwareError),
-    /// It is in the log, and nobody knows whether it is durable.
+    /// It is in the log, and its durability is unknown.
     NotDurable(FirmwareError),
 }
 
@@ -59,7 +60,8 @@ impl From<FirmwareError> for NotWritten {
 }
 
 impl Committer<'_> {
-    /// Makes a staged action durable, with all that was staged before it; answers what it came to.
+    /// Waits until a staged action is over, and returns its outcome. Leads groups while no other thread does. A forced action
+    /// is durable afterwards.
     pub(crate) fn finish(self, slot: &Slot) -> Result<Installed, CommandError> {
         let commits = self.commits;
         loop {
@@ -82,7 +84,7 @@ impl Committer<'_> {
             if let Some(r) = slot.take() {
                 return r;
             }
-            // Whoever led before panicked, and took the action along.
+            // An earlier leader took this action into its group, and then panicked.
             self.env().check_writable()?;
         }
     }
@@ -102,7 +104,7 @@ impl Committer<'_> {
         }
     }
 
-    /// All that is staged, if there is something, and how much may be pending in the power-protected buffer.
+    /// All staged actions, if there are some, and how many bytes may lie in the power-protected buffer.
     fn next_group(self) -> Option<(StagedGroup, usize)> {
         let (actions, changes, pending_max) = {
             let mut state = self.state();
@@ -115,8 +117,8 @@ impl Committer<'_> {
         Some((StagedGroup::new(actions, changes, &allocated), pending_max))
     }
 
-    /// Brings a group to the log, or to the power-protected buffer if it takes no more than `pending_max`; makes it durable
-    /// if it is forced.
+    /// Writes a group to the power-protected buffer if that then has no more than `pending_max` bytes, else to the log. Makes
+    /// it durable if it is forced.
     fn write_group(
         self,
         log: &mut LogWriter,
@@ -126,14 +128,14 @@ impl Committer<'_> {
         at!(LateForce => drop(self.medium().sync()), ());
         let pends = group.bytes.len() <= pending_max;
         let fits = pends && log.pending_bytes() + group.bytes.len() <= pending_max;
-        // A group that failed to become durable may have left the log's end in doubt: nothing comes behind it.
+        // An earlier failed sync leaves the end of the log unknown, so nothing is appended after it.
         self.env().check_writable()?;
         match fits {
             true => self.seal(log)?,
             false => self.write_pending(log)?,
         }
         let before = log.position().lsn;
-        // The buffer is believed in all that it holds.
+        // A group in the buffer is durable at once, so it proves its own page.
         let proves = if pends { before } else { log.durable() };
         let last = match pends {
             true => self.pend(log, group)?,
@@ -148,12 +150,12 @@ impl Committer<'_> {
             self.env().count(Count::Groups, 1);
         }
         let bytes = (log.position().lsn - before) * log.page_bytes(self.env().geometry());
-        // The page that proves something must be durable itself.
+        // An unforced group is not durable yet, so it proves nothing.
         let proves = (forced || pends).then_some(proves);
         Ok(Logged { last, bytes, proves, empty: group.is_empty() })
     }
 
-    /// Makes a group durable that is in the log.
+    /// Makes a group in the log durable.
     fn sync_group(self, group: &StagedGroup) -> Result<(), FlashError> {
         let left_out = at!(LateForce => true, false)
             || at!(SmallGroupNotForced => !group.names_eblocks(), false)
@@ -173,7 +175,7 @@ impl Committer<'_> {
         }
     }
 
-    /// An action is over, and its pages and EBLOCKs are free of it.
+    /// Ends an action: unpins its pages, ends its uses of EBLOCKs, and sets its outcome.
     fn over(self, state: &mut CommitState, a: &Action, r: Result<Installed, CommandError>) {
         a.eblocks.iter().for_each(|&e| state.eblocks.leave(e));
         self.pages().unpin(&a.pins);
@@ -181,7 +183,8 @@ impl Committer<'_> {
         a.slot.set(r);
     }
 
-    /// What to answer once the log could not be written: without space it may be later, else never again.
+    /// The error to return after the log could not be written. Lack of space is temporary; any other error makes the drive
+    /// read-only.
     pub(super) fn log_failed(self, e: FirmwareError) -> FirmwareError {
         if !e.is_no_space() {
             self.env().fatal(&e);
@@ -212,7 +215,7 @@ impl Committer<'_> {
         }
     }
 
-    /// Stages a begun action that nobody else waits for, and makes it durable.
+    /// Stages an action after `begin_action`, and makes it durable. No other thread waits for it.
     pub(crate) fn carry_out(
         self,
         mut state: MutexGuard<'_, CommitState>,
@@ -223,8 +226,7 @@ impl Committer<'_> {
         self.finish(&slot)
     }
 
-    /// Writes a group that changes nothing: what happened to EBLOCKs goes with it, and it says up to where the log before
-    /// it was durable.
+    /// Writes a group without actions. It carries the waiting records of EBLOCKs, and proves the log pages before it.
     pub(crate) fn log_nothing(self, mut state: MutexGuard<'_, CommitState>) -> Result<(), FirmwareError> {
         state.begin_action();
         let record = Record::Checkpointed { lsn: state.installed_lsn() };
@@ -253,20 +255,20 @@ mod tests {
         crate::recovery::format(Medium::memory(g), DriveOptions::default()).unwrap()
     }
 
-    /// A record that says nothing.
+    /// The record of an action that changes nothing.
     fn nothing(core: &Core) -> Action {
         let mut state = core.state();
         state.begin_action();
         Action::new(Record::Checkpointed { lsn: state.installed_lsn() })
     }
 
-    /// Whoever waited for a leader that panicked waited for ever, and so did all who came later.
+    /// Regression: threads that waited for a leader that panicked, and all later ones, waited for ever.
     #[test]
     fn a_leader_that_panics_leaves_a_drive_that_is_read_only_and_nobody_who_waits() {
         let core = core();
         let behind = nothing(&core);
         let lpid = ExtentId::new(3).unwrap().page(1);
-        // Its extent is not pinned, so that it cannot be installed.
+        // Its extent is not pinned, so it cannot be installed.
         let moved = Record::Moved { pages: vec![(lpid, Entry::inlined(1, 100, false))], freed: Vec::new() };
         let panics = Action { record: moved, ..nothing(&core) };
         let (panics, behind) = {
@@ -291,7 +293,7 @@ mod tests {
         core.committer().abort(actions, full(), |_| {});
     }
 
-    /// An abort that kept staged rules was found by no test: later pages were held against a rule that nobody has.
+    /// Regression: after an abort, staged index rules applied to later pages.
     #[test]
     fn rules_of_a_group_that_failed_are_no_rules() {
         let core = core();
@@ -315,7 +317,7 @@ mod tests {
         assert!(matches!(core.writer().write(plain), Err(CommandError::BadPage { .. })));
     }
 
-    /// Actions that were staged while a group failed were answered as if they were durable, and no test found it.
+    /// Regression: actions that were staged while a group failed were answered as durable.
     #[test]
     fn what_was_staged_behind_a_group_that_failed_fails_too() {
         let core = core();

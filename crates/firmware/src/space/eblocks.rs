@@ -5,8 +5,12 @@
 //!                           └─ a program failed ─► failed ─ its pages moved ─► retired
 //! ```
 //!
-//! Invariants: an EBLOCK is erased only while nobody needs it; what is opened, closed or retired is logged with the next
-//! group (`changes`); the names of the pages in an EBLOCK are in memory until its metadata is on the medium.
+//! A log page is *proven* once a later log page or a checkpoint records that it is durable: no recovery ends the log before
+//! it.
+//!
+//! Invariants: an EBLOCK is erased only when no page in it is live, pinned or being read. EBLOCKs that are opened, closed or
+//! retired are logged with the next group (`changes`). The names of the pages in an EBLOCK are in memory until its metadata
+//! is on the medium.
 //!
 //! Source: ELEOS §III-B, §IV-A, §VII.
 
@@ -37,7 +41,7 @@ struct Open {
     position: u32,
 }
 
-/// An EBLOCK that nobody needs any more, since log page `lsn`.
+/// An EBLOCK of which nothing is needed since log page `lsn`.
 #[derive(Clone, Copy, Debug)]
 struct Released {
     eblock: EblockId,
@@ -55,24 +59,24 @@ pub(crate) struct Eblocks {
     free: FreeEblocks,
     limbo: VecDeque<Released>,
     lanes: Lanes,
-    /// Records of what happened since the last log group, which go with the next.
+    /// Records of EBLOCKs that changed since the last log group. The next group takes them.
     changes: Vec<Record>,
-    /// Cells that batches wrote so far: the clock of ages.
+    /// Cells that batches wrote so far. This is the clock of ages: an age is the time of a write.
     clock: u64,
-    /// EBLOCKs that ended before they were full.
+    /// EBLOCKs that were closed early, without metadata on the medium.
     ended: u64,
-    /// EBLOCKs that cannot be emptied, since something in them cannot be read: about.
+    /// Approximate number of EBLOCKs that cannot be emptied, because something in them cannot be read.
     stuck: u32,
 }
 
 /// What the EBLOCKs hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage {
-    /// EBLOCKs that hold something, the log's included.
+    /// EBLOCKs that are not free: open, used, failed, of the log, in limbo, and retired.
     pub(crate) used: u32,
     /// Erasures of the least and the most worn EBLOCK that was ever used.
     pub(crate) erase_counts: (u32, u32),
-    /// Bytes programmed for pages of batches, dead or alive.
+    /// Bytes programmed for pages of batches, live or not.
     pub(crate) data_bytes: u64,
 }
 
@@ -114,7 +118,7 @@ impl Eblocks {
         &mut self.lanes
     }
 
-    /// The log was given bytes on a channel.
+    /// Counts bytes that the log wrote to a channel.
     pub(crate) fn log_took(&mut self, channel: u32, bytes: u64) {
         self.lanes.took(channel as usize, bytes);
     }
@@ -130,7 +134,7 @@ impl Eblocks {
         self.clock = cells;
     }
 
-    /// A batch writes a page.
+    /// Advances the clock of ages by the cells of a page that a batch writes.
     #[inline]
     pub(crate) fn advance_clock(&mut self, page: Entry) {
         self.clock += u64::from(page.cells_bytes()) / CELL_BYTES as u64;
@@ -147,7 +151,7 @@ impl Eblocks {
         self.summary.all()
     }
 
-    /// EBLOCKs that were ever used, about: all behind them are fresh.
+    /// Approximate number of EBLOCKs that were ever used. Those with higher numbers are fresh.
     pub(crate) fn used_ever(&self) -> u32 {
         self.summary.len() as u32
     }
@@ -170,7 +174,7 @@ impl Eblocks {
         self.summary.retired()
     }
 
-    /// EBLOCKs that cannot be emptied, about.
+    /// Approximate number of EBLOCKs that cannot be emptied.
     pub(crate) fn stuck(&self) -> u32 {
         self.stuck
     }
@@ -179,13 +183,15 @@ impl Eblocks {
         self.stuck = eblocks;
     }
 
-    /// An EBLOCK of which more died than lived: the image said something else of it than its mapping does.
+    /// An EBLOCK from which more live bytes were subtracted than its descriptor counted. The summary on the image and the
+    /// mapping disagree: the image is damaged.
     #[inline]
     pub(crate) fn miscounted(&self) -> Option<EblockId> {
         self.summary.miscounted()
     }
 
-    /// How many EBLOCKs failed or ended so far: what a summary that was written before does not know.
+    /// The counts of EBLOCKs that failed and that were closed early. If they change while a checkpoint writes the summary,
+    /// that summary is out of date.
     pub(crate) fn mishaps(&self) -> (u32, u64) {
         (self.summary.retired(), self.ended)
     }
@@ -203,9 +209,9 @@ impl Eblocks {
     }
 }
 
-/// What is needed of EBLOCKs. An inlined page takes nothing from an EBLOCK: to account for it changes nothing.
+/// Live and pinned bytes of EBLOCKs. An inlined page lies in no EBLOCK, so these functions ignore it.
 impl Eblocks {
-    /// The newest state names a page.
+    /// Counts a page that the newest state names as live.
     #[inline]
     pub(crate) fn add_live(&mut self, page: Entry) {
         if let Some(e) = page.eblock(&self.geometry) {
@@ -213,13 +219,13 @@ impl Eblocks {
         }
     }
 
-    /// The newest state needs so many bytes less of an EBLOCK.
+    /// Subtracts live bytes of an EBLOCK that the newest state no longer needs.
     #[inline]
     pub(crate) fn sub_live(&mut self, e: EblockId, bytes: u32) {
         self.summary.sub_live(e, bytes);
     }
 
-    /// Only a view, or the checkpoint on the medium, needs a page from now on.
+    /// Counts a page as pinned that only a view, or the checkpoint on the medium, still needs.
     #[inline]
     pub(crate) fn pin(&mut self, page: Entry) {
         if let Some(e) = page.eblock(&self.geometry) {
@@ -227,7 +233,7 @@ impl Eblocks {
         }
     }
 
-    /// Nobody needs a page any more that was pinned.
+    /// Subtracts a pinned page that no view and no checkpoint needs any more.
     #[inline]
     pub(crate) fn unpin(&mut self, page: Entry) {
         if let Some(e) = page.eblock(&self.geometry) {
@@ -235,13 +241,13 @@ impl Eblocks {
         }
     }
 
-    /// An action was provisioned here, or the mover empties it: the EBLOCK stays.
+    /// Marks an EBLOCK as in use by an action or by the GC mover, so that it is not released.
     #[inline]
     pub(crate) fn enter(&mut self, e: EblockId) {
         self.summary.enter(e);
     }
 
-    /// That is over.
+    /// Ends one use that [`Eblocks::enter`] marked.
     #[inline]
     pub(crate) fn leave(&mut self, e: EblockId) {
         self.summary.leave(e);
@@ -253,8 +259,8 @@ impl Eblocks {
         self.summary.has_empty() || !self.limbo.is_empty()
     }
 
-    /// Lets all EBLOCKs go of which nothing is needed since log page `lsn`. Those that failed are retired; answers whether
-    /// there were others, which are free once nobody reads them any more.
+    /// Releases all EBLOCKs of which nothing is needed since log page `lsn`: failed ones are retired, others go to limbo.
+    /// Returns whether one went to limbo.
     pub(crate) fn release_empty(&mut self, epochs: &Epochs, lsn: u64) -> bool {
         let mut released = false;
         for e in self.summary.take_empty() {
@@ -272,15 +278,16 @@ impl Eblocks {
         released
     }
 
-    /// Lets an EBLOCK go that nobody needs since log page `lsn`: it is free once the reads under way have ended, and a
-    /// later page of the log says that this one was durable. Until then a recovery may end the log before it.
+    /// Releases an EBLOCK of which nothing is needed since log page `lsn`. It becomes free when the reads under way have
+    /// ended and log page `lsn` is proven. Before that, a recovery may end the log before `lsn`, and would then need the
+    /// pages of the EBLOCK.
     pub(crate) fn release(&mut self, epochs: &Epochs, e: EblockId, lsn: u64) {
         self.unwritten.drop_of(e);
         self.summary.set_state(e, State::Limbo);
         self.limbo.push_back(Released { eblock: e, epoch: epochs.retire(), lsn });
     }
 
-    /// Lets EBLOCKs of the log go, but for those that were retired.
+    /// Releases EBLOCKs of the log, except retired ones.
     pub(crate) fn release_log(&mut self, epochs: &Epochs, eblocks: Vec<EblockId>) {
         for e in eblocks {
             if self.summary.get(e).state != State::Retired {
@@ -289,15 +296,15 @@ impl Eblocks {
         }
     }
 
-    /// Never uses an EBLOCK again, of which nothing is needed.
+    /// Retires an EBLOCK of which nothing is needed: it is never used again.
     pub(crate) fn retire(&mut self, e: EblockId) {
         self.unwritten.drop_of(e);
         self.summary.set_state(e, State::Retired);
         self.changes.push(Record::Retired { eblock: e });
     }
 
-    /// Frees EBLOCKs that nobody reads any more, where the log up to page `proven` is known durable. At most `kept_most`
-    /// erased EBLOCKs keep their space; that of others goes back to the file system.
+    /// Frees EBLOCKs in limbo that no read uses any more; `proven` is the last proven log page. At most `kept_most` erased
+    /// EBLOCKs keep their space in the image file; the space of others goes back to the file system.
     pub(crate) fn free_released(
         &mut self,
         medium: &Medium,
@@ -317,7 +324,7 @@ impl Eblocks {
         self.discard_step(medium, kept_most)
     }
 
-    /// Gives back the space of erased EBLOCKs beyond those that keep it, a step.
+    /// One step of giving back file space of erased EBLOCKs, until only the allowed number keeps its space.
     fn discard_step(&mut self, medium: &Medium, kept_most: u32) -> Result<(), FirmwareError> {
         let surplus = self.free.surplus(self.summary.len(), kept_most);
         (0..surplus).try_for_each(|_| self.discard_one(medium))
@@ -330,12 +337,12 @@ impl Eblocks {
         }
     }
 
-    /// Whether more erased EBLOCKs keep their space than may: at most `most`.
+    /// Whether more than `most` erased EBLOCKs keep their space in the image file.
     pub(crate) fn keeps_too_much(&self, most: u32) -> bool {
         self.free.keeps_too_much(self.summary.len(), most)
     }
 
-    /// Gives back the space of all that holds nothing, once nothing more will be written.
+    /// Gives back the file space of all EBLOCKs that hold nothing. Called when nothing more will be written.
     pub(crate) fn discard_all(&mut self, medium: &Medium) -> Result<(), FirmwareError> {
         while !self.free.has_no_recycled() {
             self.discard_one(medium)?;
@@ -343,7 +350,7 @@ impl Eblocks {
         self.open.values().try_for_each(|o| Ok(medium.discard_behind(o.eblock, o.position)?))
     }
 
-    /// Whether the next EBLOCK to be free waits for the log to prove that page `proven` was followed by others.
+    /// Whether the first EBLOCK in limbo waits until its log page is proven; `proven` is the last proven page.
     pub(crate) fn waits_for_proof(&self, proven: u64) -> bool {
         self.limbo.front().is_some_and(|r| r.lsn > proven)
     }
@@ -439,7 +446,8 @@ impl Eblocks {
         self.open.get(&(stream, lane)).map(|o| (o.position, self.unwritten.len_of(o.eblock)))
     }
 
-    /// Provisions the open EBLOCK of a lane up to WBLOCK `end`, for pages of these words.
+    /// Provisions the open EBLOCK of a lane up to WBLOCK `end`, for pages with these metadata entries (a u64 that names a
+    /// page).
     pub(super) fn extend(
         &mut self,
         stream: Stream,
@@ -477,9 +485,9 @@ impl Eblocks {
         Some(Job::Metadata { eblock, first: position, bytes })
     }
 
-    /// The metadata of a closed EBLOCK is on the medium, in that many WBLOCKs.
+    /// Records that the metadata of a closed EBLOCK is on the medium, in that many WBLOCKs.
     pub(crate) fn closed(&mut self, e: EblockId, wblocks: u32) {
-        // It may have been emptied, and let go, meanwhile.
+        // It may have been emptied and released meanwhile.
         if !matches!(self.summary.get(e).state, State::Used { .. }) {
             return;
         }
@@ -490,7 +498,7 @@ impl Eblocks {
         self.changes.push(Record::Closed { eblock: e, data_end, end, age });
     }
 
-    /// A program in it failed: nothing more is written there, and what is live is to move away.
+    /// Records that a program in an EBLOCK failed: nothing more is written there, and its live pages must move.
     pub(crate) fn fail(&mut self, e: EblockId) {
         if let Some(stream) = self.summary.get(e).stream() {
             self.open.retain(|_, o| o.eblock != e);
@@ -499,8 +507,8 @@ impl Eblocks {
         }
     }
 
-    /// Takes back what was provisioned and not programmed: where nothing was provisioned behind it, its WBLOCKs are
-    /// provisioned again; else the EBLOCK ends, and GC gets its space.
+    /// Takes back WBLOCKs that were provisioned but not programmed. If they are the last of their EBLOCK, they are available
+    /// again. Otherwise the EBLOCK is closed early, and GC reclaims the space later.
     pub(crate) fn give_back(&mut self, medium: &Medium, p: Provision) {
         for job in p.jobs.iter().rev() {
             match job {
@@ -531,7 +539,8 @@ impl Eblocks {
         }
     }
 
-    /// Ends an EBLOCK where it is, if it is open: its metadata stays in memory, and with the drive's own pages.
+    /// Closes an open EBLOCK early, at its current position. Its metadata is not programmed: it stays in memory, and
+    /// checkpoints write it with the drive's own pages.
     pub(crate) fn end(&mut self, medium: &Medium, e: EblockId) {
         medium.set_next_wblock(e, self.geometry.wblocks_per_eblock());
         if let State::Open { stream, .. } = self.summary.get(e).state {
@@ -542,8 +551,8 @@ impl Eblocks {
         }
     }
 
-    /// Gives up the open EBLOCKs of a stream after the file system had no space for what came next in them, if there are
-    /// erased ones whose space is there: false when there are none.
+    /// Closes the open EBLOCKs of a stream early, after the file system reported no space. Returns false if none is open, or
+    /// if no erased EBLOCK that has its file space could replace them.
     pub(crate) fn give_up_open(&mut self, medium: &Medium, stream: Stream) -> bool {
         let open: Vec<_> =
             self.open.iter().filter(|((s, _), _)| *s == stream).map(|(_, o)| o.eblock).collect();
@@ -567,8 +576,8 @@ impl Eblocks {
 
 /// Streams of GC.
 impl Eblocks {
-    /// The open EBLOCK of GC whose pages are about as old as `age`. With `may_open`, a class that is not open yet is opened
-    /// for pages of quite another age.
+    /// The GC stream whose age is nearest to `age`. With `may_open`, an unused stream, if the nearest differs by more than
+    /// half of the time since `age`.
     pub(crate) fn gc_stream(&self, age: u64, may_open: bool) -> Stream {
         let of = |class: u8| self.gc_class_age(class).map(|of| of.abs_diff(age));
         let nearest = (0..GC_CLASSES).filter_map(|c| Some((of(c)?, c))).min();
@@ -582,13 +591,14 @@ impl Eblocks {
         }
     }
 
-    /// The age that the open EBLOCK of a class of GC stands for, if one is open.
+    /// The age of a GC stream, if its EBLOCK is open.
     pub(crate) fn gc_class_age(&self, class: u8) -> Option<u64> {
         let open = self.open.iter().find(|((s, _), _)| *s == Stream::Gc(class));
         open.map(|(_, o)| self.summary.get(o.eblock).age)
     }
 
-    /// Mixes the age of `bytes` bytes that GC brings into the age of the EBLOCKs that it brings them to.
+    /// Updates the age of the open EBLOCKs of a GC stream to the average, weighted by bytes, with `bytes` bytes of age
+    /// `age`.
     pub(crate) fn mix_age(&mut self, stream: Stream, age: u64, bytes: u64) {
         for lane in 0..self.lanes() {
             let Some(o) = self.open.get(&(stream, lane)).copied() else { continue };
@@ -607,7 +617,7 @@ impl Eblocks {
         std::mem::take(&mut self.changes)
     }
 
-    /// The group that took these records was not written: they come before all later ones.
+    /// Puts back the records of a group that was not written, before all later ones.
     pub(crate) fn restore_changes(&mut self, changes: Vec<Record>) {
         self.changes.splice(0..0, changes);
     }
@@ -618,7 +628,7 @@ impl Eblocks {
         self.changes.len()
     }
 
-    /// A checkpoint from which replay begins at page `lsn` is durable: the next group says so.
+    /// Records that a checkpoint from which replay begins at page `lsn` is durable; the next group logs it.
     pub(crate) fn checkpointed(&mut self, lsn: u64) {
         self.changes.push(Record::Checkpointed { lsn });
     }
@@ -643,7 +653,7 @@ impl Eblocks {
         self.unwritten.take_changed()
     }
 
-    /// That table is to be written anew.
+    /// Marks that table as to be written again.
     pub(crate) fn mark_unwritten_changed(&mut self) {
         self.unwritten.mark_changed();
     }
@@ -653,7 +663,7 @@ impl Eblocks {
         self.summary.take_dirty_pieces()
     }
 
-    /// A piece of the summary is to be written anew.
+    /// Marks a piece of the summary as to be written again.
     pub(crate) fn mark_piece_changed(&mut self, piece: usize) {
         self.summary.touch_piece(piece);
     }
@@ -682,7 +692,7 @@ impl Eblocks {
         self.unwritten.restore(words);
     }
 
-    /// A page lies in an EBLOCK: its metadata names it, where it is in memory.
+    /// Adds a page to the metadata of its EBLOCK, if that is in memory. `word` is the metadata entry.
     pub(crate) fn name(&mut self, e: EblockId, word: u64) {
         self.unwritten.name(e, std::iter::once(word));
     }
@@ -703,6 +713,7 @@ impl Eblocks {
                     return Err("an EBLOCK is opened that is still needed");
                 }
                 let state = match stream {
+                    // `replay_log` sets the state of those that the log still uses.
                     Stream::Log => State::Free,
                     stream => State::Open { stream, lane },
                 };
@@ -734,12 +745,12 @@ impl Eblocks {
                 }
                 self.summary.set_state(eblock, State::Retired);
             }
-            _ => return Err("an EBLOCK beyond the medium is retired"),
+            _ => return Err("a record of an EBLOCK beyond the medium"),
         }
         Ok(())
     }
 
-    /// Replays how many bytes of an EBLOCK live more, and how many less; pages were found up to WBLOCK `data_end`.
+    /// Replays a change of an EBLOCK's live bytes: those added and those subtracted. Its pages reach up to WBLOCK `data_end`.
     ///
     /// # Errors
     /// What is wrong with that.
@@ -766,7 +777,7 @@ impl Eblocks {
         Ok(())
     }
 
-    /// The log goes through an EBLOCK.
+    /// Replays that the log uses an EBLOCK.
     ///
     /// # Errors
     /// When it holds pages.
@@ -781,13 +792,13 @@ impl Eblocks {
         Ok(())
     }
 
-    /// An open EBLOCK was programmed up to WBLOCK `end`.
+    /// Records up to which WBLOCK an open EBLOCK was programmed.
     pub(crate) fn restore_end(&mut self, e: EblockId, end: u32) {
         self.summary.edit(e).data_end = end;
     }
 
-    /// Takes up what recovery found: open EBLOCKs and up to where they were programmed, and which are free. After a
-    /// `clean` close those have no space in the file.
+    /// Sets the open and the free EBLOCKs as recovery found them. After a `clean` close, free EBLOCKs have no space in the
+    /// file.
     pub(crate) fn restored(&mut self, medium: &Medium, clean: bool) {
         let summary = &self.summary;
         self.unwritten.retain(|e| {
@@ -802,11 +813,11 @@ impl Eblocks {
                     let position = medium.next_wblock(eblock);
                     let full = position + metadata::wblocks(&self.geometry, self.unwritten.len_of(eblock))
                         >= self.geometry.wblocks_per_eblock();
-                    // One that was let go since it was opened has no metadata, and nothing in it.
+                    // An EBLOCK without metadata was released after it was opened. It holds nothing.
                     let gone = !self.unwritten.contains(eblock);
                     // Recovery writes own pages before it knows all names of those that lie in this one.
                     let own = stream == Stream::Drive && !clean;
-                    // Of two that are open for one lane, the one that was closing is used from now on as it is.
+                    // If two are open for one lane, the first one found stays open, and the other counts as used.
                     if full || gone || own || self.open.contains_key(&(stream, lane)) {
                         self.summary.set_state(eblock, State::Used { stream });
                         self.summary.note_if_empty(eblock);
@@ -824,7 +835,7 @@ impl Eblocks {
 }
 
 impl Eblocks {
-    /// Every EBLOCK is in one place, and that is the one that its state says.
+    /// Checks that every EBLOCK is in exactly the set that its state names.
     pub(crate) fn check_invariants(&self, medium: &Medium) {
         self.summary.check_invariants(&self.geometry);
         self.unwritten.check_invariants();
@@ -860,7 +871,7 @@ impl Eblocks {
 
 #[cfg(test)]
 impl Eblocks {
-    /// An EBLOCK is used, and so many of its bytes live.
+    /// Makes an EBLOCK a used one with so many live bytes.
     pub(crate) fn pretend_used(&mut self, e: EblockId, live: u32) {
         self.summary.set_state(e, State::Used { stream: Stream::UserHot });
         let before = self.summary.get(e).live;
@@ -868,12 +879,12 @@ impl Eblocks {
         self.summary.add_live(e, live);
     }
 
-    /// An EBLOCK is in another state.
+    /// Changes the state of an EBLOCK.
     pub(crate) fn pretend(&mut self, e: EblockId, state: State) {
         self.summary.set_state(e, state);
     }
 
-    /// Changes a descriptor in what no total counts.
+    /// Changes fields of a descriptor on which no total depends.
     pub(crate) fn pretend_of(&mut self, e: EblockId, change: impl FnOnce(&mut Descriptor)) {
         change(self.summary.edit(e));
     }

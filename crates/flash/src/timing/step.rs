@@ -1,10 +1,12 @@
-//! A step of an actor: its operations, and their ends.
+//! A step (a command, a unit of a scan task, or a piece of GC): its operations, and their ends.
 //!
 //! ```text
 //!   now ─┬─► read ─► last ┐
-//!        ├─► read ────────┼─► done: where all of it ends      a path: an instant, and what the time up to it was spent on
+//!        ├─► read ────────┼─► done: the latest end
 //!        └─► program ─────┘
 //! ```
+//!
+//! A path is an instant, and what the time up to it was spent on.
 //!
 //! Invariant: the parts of a path add up to its time since the step began.
 
@@ -18,7 +20,7 @@ pub(super) struct Path {
 }
 
 impl Path {
-    /// The path, extended to `at` by time of one part of the machine.
+    /// Extends the path to `at`. The added time is charged to `part`.
     pub(super) fn with(mut self, part: Part, at: u64) -> Self {
         assert!(at >= self.at, "{part} ended at {at} ps, before it began at {}", self.at);
         self.split.add(part, VirtualDuration::from_ps(at - self.at));
@@ -31,16 +33,16 @@ impl Path {
     }
 }
 
-/// A step of an actor under way.
+/// A step under way.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Step {
-    /// The begin of the next operation.
+    /// When the next operation begins.
     pub(super) now: Path,
-    /// The end of the last operation.
+    /// The end of the operation that began last.
     pub(super) last: Path,
-    /// The end of all operations.
+    /// The latest end of its operations so far.
     pub(super) done: Path,
-    /// The end of all reads.
+    /// The latest end of its reads so far.
     pub(super) read: Path,
     /// The destination of its reads.
     pub(super) sink: Sink,
@@ -48,7 +50,7 @@ pub struct Step {
     pub(super) later: Later,
     /// The number of the step.
     pub(super) number: u64,
-    /// Whether it has a place in a queue of the device.
+    /// Whether it occupies a place in a queue of the device.
     pub(super) queued: bool,
 }
 
@@ -65,9 +67,9 @@ pub enum Overlap {
     /// Everything: each page moves on to the next resource when it has left the one before.
     #[default]
     Pages,
-    /// Nothing. A channel reads one page of each way, passes all of them on, and begins again. After all reads of the
-    /// step the cores begin, and after them the link. Source: equations (1), (6), (8) and (9) of the ISP paper add
-    /// phases.
+    /// Nothing. A channel reads one page of each way, transfers all of them, and begins again. After all reads of the
+    /// step the cores begin, and after them the link. Source: equations (1), (6), (8) and (9) of the ISP paper add the
+    /// times of the phases.
     Phases,
 }
 
@@ -100,7 +102,7 @@ impl Step {
         Self { now, last, done, read, ..self }
     }
 
-    /// A step that waits for another one. The time of waiting counts for the array.
+    /// A step that waits for another one. The waiting time is charged to [`Part::Media`], the flash array.
     pub fn after(self, other: Self) -> Self {
         let path = self.done.with(Part::Media, other.done.at.max(self.done.at));
         Self { now: path, last: path, done: path, read: path, ..self }

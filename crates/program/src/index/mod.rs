@@ -31,7 +31,7 @@ pub static KINDS: &[&dyn IndexKind] = &[&range::Range];
 
 /// A way to summarize in few bytes which values the columns of a page have.
 ///
-/// An entry errs to one side only: it never excludes an outcome, a value or a NULL that some row of the page has. The
+/// An entry may be imprecise, but only to one side: it never excludes an outcome, a value or a NULL that some row of the page has. The
 /// bytes of an entry may come from a damaged medium or a hostile peer. A kind must not panic for any bytes of the
 /// right length.
 pub trait IndexKind: Sync {
@@ -41,10 +41,10 @@ pub trait IndexKind: Sync {
     /// The kind's name in messages.
     fn name(&self) -> &'static str;
 
-    /// Whether the kind can keep columns of type `t`.
+    /// Whether the kind can summarize columns of type `t`.
     fn keeps(&self, t: DataType) -> bool;
 
-    /// Bytes of the part of an entry that keeps columns of these types.
+    /// Bytes of the part of an entry that summarizes columns of these types.
     fn entry_bytes(&self, types: &[DataType]) -> usize;
 
     /// Appends the kind's part of the entry of a page with these columns: [`IndexKind::entry_bytes`] bytes.
@@ -57,11 +57,12 @@ pub trait IndexKind: Sync {
     fn check(&self, part: &EntryPart<'_>) -> Result<(), usize>;
 
     /// The outcomes that a predicate without AND, OR or NOT can have on the rows of the page. Nothing is known about
-    /// columns that the part does not keep.
+    /// columns that the part does not summarize.
     fn outcomes(&self, part: &EntryPart<'_>, leaf: &Leaf<'_>) -> Outcomes;
 
-    /// The first column (by its place in the part) for which `part` excludes something that occurs in the page. `own`
-    /// is built from the page's rows. An entry that excludes nothing is sound, even if it is less tight than `own`.
+    /// Compares a stored part with `own`, which is built from the page's rows. Returns the first column (its index in the
+    /// part) for which `part` is wrong: it excludes a value or a NULL that occurs in the page. A part that is less tight
+    /// than `own` is right.
     fn denies(&self, part: &EntryPart<'_>, own: &EntryPart<'_>) -> Option<usize>;
 
     /// Bounds of the values of the column at `place` of the part, for the planner; `None` if nothing is known.
@@ -76,7 +77,7 @@ pub trait IndexKind: Sync {
 pub struct EntryPart<'a> {
     /// Rows of the page.
     pub rows: u32,
-    /// The columns that are kept.
+    /// The summarized columns.
     pub columns: &'a [u16],
     /// Their types.
     pub types: &'a [DataType],
@@ -85,7 +86,7 @@ pub struct EntryPart<'a> {
 }
 
 impl EntryPart<'_> {
-    /// The place of a column of type `t` in the part, if it is kept.
+    /// The index of a column of type `t` in the part, if the part summarizes it.
     pub fn place(&self, column: u16, t: DataType) -> Option<usize> {
         let place = self.columns.iter().position(|&c| c == column)?;
         (self.types[place] == t).then_some(place)
@@ -95,7 +96,7 @@ impl EntryPart<'_> {
 /// Bounds of the values of a column in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Order keys ([`key_of`]) that enclose all values; `None` if all are NULL.
+    /// Order keys ([`crate::key_of`]) that enclose all values; `None` if all are NULL.
     pub keys: Option<(u64, u64)>,
     /// Whether a NULL is possible.
     pub has_nulls: bool,

@@ -18,7 +18,7 @@ const SENT_BYTES_MAX: usize = 1 << 20;
 /// An empty buffer with more capacity than this is freed.
 const BUFFER_BYTES_MAX: usize = 8 << 20;
 
-/// Why there is no connection.
+/// Why the client has no connection.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("{0}")]
@@ -50,7 +50,7 @@ impl Connection {
         seen: u64,
     ) -> Result<(Self, Welcome, u64), Failure> {
         let all = addr.to_socket_addrs().map_err(|e| Failure::Address(e.to_string()))?;
-        let mut last = Failure::Address("this address leads nowhere".into());
+        let mut last = Failure::Address("the address has no host".into());
         for at in all {
             match TcpStream::connect_timeout(&at, options.patience) {
                 Ok(socket) => return Self::greet(socket, options, hello, seen),

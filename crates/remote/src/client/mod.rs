@@ -1,12 +1,12 @@
 //! The host's side: a [`Device`] whose drive is behind a TCP connection.
 //!
 //! ```text
-//!   connect ─► control connection: who is the client; background work; farewell
+//!   connect ─► control connection: the client's name; background work; farewell
 //!   open_queue ─► a connection and a channel of its own
 //! ```
 //!
-//! The first caller that needs a broken connection establishes it again; the pauses between its tries double. The
-//! client has no threads: the thread that calls `complete` reads and writes the queue's connection.
+//! The first caller that needs a broken connection establishes it again. It waits twice as long after each failed try.
+//! The client has no threads: the thread that calls `complete` reads and writes the queue's connection.
 
 mod connection;
 mod numbering;
@@ -63,8 +63,8 @@ impl ClientOptions {
 
 /// The longest pause between two tries.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Tries of a new client. There are several because the server may not have noticed yet that the client before was
-/// killed.
+/// The number of tries of a new client. One is not enough, because the server may not have noticed yet that the
+/// previous client was killed.
 const FIRST_TRIES: u32 = 12;
 
 /// The state that all queues of a device share.
@@ -148,8 +148,8 @@ impl Device for RemoteDevice {
         Ok(Box::new(RemoteQueue::open(self.shared.clone(), depth)?))
     }
 
-    /// Asks the drive for a step of background work. If the server does not answer, nothing is lost: the server also
-    /// does this work by itself.
+    /// Asks the drive for a step of background work. If the server does not answer, nothing is lost, because the server
+    /// also does background work by itself.
     fn work(&self, at: VirtualTime, budget: Budget) -> Progress {
         let mut control = self.shared.control.lock();
         if control.is_none() {
@@ -230,7 +230,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // If this does not arrive, the server notices the broken connection.
+        // If the goodbye does not arrive, the server notices the broken connection.
         if let Some(c) = self.control.get_mut() {
             let _ = c.ask(FrameKind::Bye, |w| w.flag(false), &self.options);
         }

@@ -1,24 +1,24 @@
 //! The numbers of a queue's batches in its session.
 //!
 //! ```text
-//!   None ─► opening ─► open: take 1, 2, 3, ...     a number failed: none is taken before all are answered,
-//!     ▲                  │                         then they go on behind the last that was applied
-//!     └── a number could mean two things
+//!   None ─► opening ─► open: take 1, 2, 3, ...     a batch failed: no number is taken until all are answered,
+//!     ▲                  │                         then the numbers continue after the last applied one
+//!     └── a failed batch may have been applied
 //! ```
 //!
 //! A batch gets its number when it is sent. The drive applies numbers in order, so if a batch fails, the drive
-//! refuses the batches sent after it. Those batches wait until every batch under way is answered; then they are sent
-//! again, in the same order, with new numbers. If a failed batch may have been applied all the same, the session is
-//! given up.
+//! refuses the batches sent after it. The client waits until every batch under way is answered. Then it sends the
+//! refused batches again, in the same order, with new numbers. If a failed batch may have been applied despite its
+//! error, the client abandons the session.
 //!
-//! Invariant: a number stands for one batch until the drive has said that it did not apply it.
+//! Invariant: a number stands for one batch until the drive has said that it did not apply that batch.
 
 use std::collections::BTreeSet;
 
 use lode_base::SessionId;
 use lode_command::{CommandError, Reply, SessionWrite};
 
-/// The session that batches are numbered in.
+/// The session in which batches are numbered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Session {
     #[default]
@@ -42,10 +42,10 @@ pub(super) enum Numbered {
     OpenSession,
 }
 
-/// What the answer to a batch leads to.
+/// What the client does after the answer to a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answered {
-    /// The batch was refused because an earlier one failed. It is sent again, so it has no answer yet.
+    /// Whether the batch was refused because an earlier one failed. The client sends it again, so it has no answer yet.
     pub(super) again: bool,
     /// The tags of the batches to send again now, in this order, before all others.
     pub(super) resent: Vec<u64>,
@@ -56,9 +56,9 @@ pub(super) struct Numbering {
     session: Session,
     /// The numbers of the batches under way.
     under_way: BTreeSet<u64>,
-    /// A batch failed: no number is assigned until every batch under way is answered.
+    /// Whether a batch failed. If so, no number is assigned until every batch under way is answered.
     drains: bool,
-    /// After that, a new session is needed.
+    /// Whether a new session is needed once every batch under way is answered.
     abandons: bool,
     /// The tags of the batches that were refused because an earlier one failed.
     again: BTreeSet<u64>,
@@ -139,7 +139,8 @@ impl Numbering {
         std::mem::take(&mut self.again).into_iter().collect()
     }
 
-    /// Starts over after the drive was opened anew: no batch is under way. A session that is kept is resumed next.
+    /// Starts over after the drive was opened anew. No batch is under way. The caller then resumes the session, if
+    /// there still is one.
     pub(super) fn start_over(&mut self) {
         let keeps = !self.abandons && self.session != Session::Opening;
         let session = if keeps { self.session } else { Session::None };
@@ -186,7 +187,7 @@ mod tests {
         assert_eq!(n.take(), Numbered::Wait);
         assert_eq!(n.answered(13, 4, &behind), Answered { again: true, resent: vec![] });
         assert_eq!(n.answered(12, 3, &behind), Answered { again: true, resent: vec![12, 13] });
-        assert_eq!(number(&mut n), 2, "the number of the one that was not applied");
+        assert_eq!(number(&mut n), 2, "the number of the batch that was not applied");
     }
 
     #[test]
@@ -208,6 +209,6 @@ mod tests {
         n.resumed(None);
         assert_eq!(n.take(), Numbered::OpenSession);
         n.start_over();
-        assert_eq!(n.take(), Numbered::OpenSession, "nobody answers what was asked before");
+        assert_eq!(n.take(), Numbered::OpenSession, "the request from before the reopening has no answer");
     }
 }

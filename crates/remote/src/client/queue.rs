@@ -32,7 +32,7 @@ use super::views::Closing;
 use crate::frame::{Frame, FrameKind, put_frame};
 use crate::message::{OWN_COMMANDS, WAITING_BYTES_MAX, put_session};
 
-/// After this many bytes of answers, the client tells the server that they arrived, so that it can drop them.
+/// After this many bytes of answers, the client tells the server that they arrived, so that the server can drop them.
 const UNTOLD_BYTES_MAX: usize = 256 << 10;
 
 /// Once this many bytes of operations are collected, they are sent without waiting for a call of `complete`.
@@ -60,13 +60,13 @@ pub(super) struct Pending {
     pub(super) at: VirtualTime,
     pub(super) own: Option<Own>,
     pub(super) sent: bool,
-    /// The bytes in which it was sent, plus those of later programs for it.
+    /// The size of the command's operation, plus the sizes of later programs for it, in bytes.
     bytes: usize,
-    /// The drive's names for its view and session, which replace the client's.
+    /// The drive's names for the command's view and session. They replace the client's names.
     pub(super) instead: Instead,
     /// The number in the queue's session with which it was sent.
     pub(super) wsn: Option<SessionWrite>,
-    /// The caller has already received a part of the answer.
+    /// Whether the caller has already received a part of the answer.
     pub(super) partly: bool,
     pub(super) cancelled: bool,
 }
@@ -81,7 +81,7 @@ impl Pending {
         matches!(&self.command, Command::Write(b) if b.pin)
     }
 
-    /// The view that it reads.
+    /// The view that the command reads.
     fn view(&self) -> Option<ViewId> {
         match &self.command {
             Command::Read { view, .. } => *view,
@@ -98,7 +98,7 @@ pub(super) struct RemoteQueue {
     pub(super) depth: u32,
     pub(super) connection: Option<Connection>,
     pub(super) opening: u64,
-    /// 0 if there is none.
+    /// The number of the channel, or 0 if there is none.
     pub(super) channel: u64,
     tags: u64,
     pub(super) pending: BTreeMap<u64, Pending>,
@@ -108,18 +108,18 @@ pub(super) struct RemoteQueue {
     pub(super) operations: VecDeque<(u64, Operation)>,
     pub(super) operated: u64,
     pub(super) answered: u64,
-    /// Bytes of received answers of which the server was not told.
+    /// Bytes of received answers that the client has not acknowledged to the server.
     pub(super) untold: usize,
     pub(super) under_way: u32,
     pub(super) under_way_bytes: usize,
     pub(super) numbering: Numbering,
-    /// The number of sessions whose resumption is not answered. Nothing else is sent meanwhile.
+    /// The number of sessions whose resumption the server has not answered. Meanwhile, the client sends nothing else.
     pub(super) resuming: u32,
     /// The resumed sessions with the highest number that each has applied, or `None` if the session is not open.
     pub(super) resumed: BTreeMap<u64, Option<u64>>,
     /// Completions made on this side, without the server.
     pub(super) ready: VecDeque<Completion>,
-    /// A ping was sent.
+    /// Whether a ping was sent.
     pub(super) pinged: bool,
 }
 
@@ -176,7 +176,7 @@ impl RemoteQueue {
         self.tags
     }
 
-    /// Sends a command of the queue itself before all others.
+    /// Sends one of the queue's own commands before all others.
     pub(super) fn send_own(&mut self, command: Command, own: Own, instead: Instead) {
         let tag = self.tag();
         let mut p = Pending::new(command, VirtualTime::ZERO, Some(own));
@@ -249,7 +249,7 @@ impl RemoteQueue {
 
     /// Translates the client's names in a command into the drive's, and says whether the command can be sent.
     fn prepare(&mut self, tag: u64) -> Prepared {
-        let p = self.pending.get_mut(&tag).expect("what is not sent is pending");
+        let p = self.pending.get_mut(&tag).expect("an unsent command is pending");
         if p.cancelled {
             return Prepared::Answer(Err(CommandError::Cancelled));
         }
@@ -336,8 +336,8 @@ impl RemoteQueue {
     fn turn(&mut self, out: &mut Vec<Completion>) -> Result<(), Trouble> {
         loop {
             self.pump();
-            // Batches that were found applied are answered before the batches behind them, whose answers may be read
-            // next.
+            // Batches that were found applied are answered before the batches behind them. The answers of the latter
+            // may be read next.
             out.extend(self.ready.drain(..));
             let Some(connection) = &mut self.connection else { return Ok(()) };
             if self.untold >= UNTOLD_BYTES_MAX {
@@ -383,7 +383,7 @@ impl RemoteQueue {
                     return Err(self.nonsense("a part of a scan's answer to another command"));
                 };
                 if !fits(task, &unit) {
-                    return Err(self.nonsense("an answer of another shape than the scan asks for"));
+                    return Err(self.nonsense("a unit that does not have the shape that the scan asks for"));
                 }
                 p.partly = true;
                 out.push(Completion { outcome: Outcome::Unit(unit), ..c });

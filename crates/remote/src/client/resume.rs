@@ -3,16 +3,16 @@
 //! ```text
 //!   the same opening of the drive: the channel is still there ─► operations that did not arrive are sent again;
 //!                                                               answers that did not arrive come again
-//!   a later opening: nothing is there but what is durable ─► ask how far the sessions are, then
-//!       a batch whose number was applied          is answered with the commit that the drive was found at, and its view
-//!       a batch whose number was not              is sent again
-//!       a task that answered something            ends: its view is closed ("snapshot too old")
-//!       all else                                  is sent again, or ends so where its view is gone
+//!   a later opening: only the durable state is left ─► ask for the highest number that each session applied, then
+//!       a batch whose number was applied          is answered with the recovered commit and the recovered view
+//!       a batch whose number was not applied      is sent again
+//!       a task with a partial answer              ends with the error that its view is closed ("snapshot too old")
+//!       any other command                         is sent again, or gets that error if its view is closed
 //! ```
 //!
 //! An applied batch may be answered with a later commit than its own. This is safe: between the two commits lie only
-//! batches that were under way together with it, and no view is left that shows one commit but not the other, because
-//! all views closed with the drive. So no caller can tell the difference.
+//! batches that were under way together with it. No view is left that shows one commit but not the other, because all
+//! views closed with the drive. So no caller can tell the difference.
 //!
 //! If the answer to an allocation is lost, the allocation is repeated with new extents. The first extents then have
 //! an owner that does not know of them; the next opening of the database finds and frees them.
@@ -154,13 +154,13 @@ impl RemoteQueue {
             shared.is_gone(format!("{}: the drive was opened anew, and it is not known {what}", shared.addr))
         };
         if let Some(id) = self.numbering.session() {
-            // If the session is no longer open, only the batches under way in it are affected. They are answered
-            // below.
+            // If the session is no longer open, only the batches under way in it are affected. The loop below answers
+            // them.
             self.numbering.resumed(self.resumed.get(&id.raw()).copied().flatten());
         }
         let tags: Vec<u64> = self.pending.keys().copied().collect();
         for tag in tags {
-            let p = self.pending.get_mut(&tag).expect("nobody takes it away");
+            let p = self.pending.get_mut(&tag).expect("the command is still pending");
             let at = place(p.sent, p.wsn, &p.command);
             let is_applied = match at {
                 None => false,
@@ -284,9 +284,9 @@ mod tests {
         }
     }
 
-    /// Found by seed 1 of `drives_are_opened_anew_and_nothing_is_lost_or_done_twice` on a slow machine: a batch was
-    /// sent again, its answer had arrived when the client looked, and the client returned it before the answers of
-    /// batches found applied.
+    /// Found by seed 1 of `drives_are_opened_anew_and_nothing_is_lost_or_done_twice` on a slow machine. The client sent
+    /// a batch again, and its answer arrived before the client next read. The client returned this answer before the
+    /// answers of batches that were found applied.
     #[test]
     fn batches_found_applied_are_answered_before_one_whose_answer_is_there_at_once() {
         let identity = Drive::in_memory(1 << 30).identity().clone();

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   view 7 of the client ─► view 3 of opening 12, at commit 90
-//!   the drive is opened anew (13), its newest commit is 90 ─► view 7 is view 1 of opening 13: the state is the same
-//!                                                     is 91 ─► view 7 is closed
+//!   the drive is opened anew (13); its newest commit is 90 ─► view 7 is view 1 of opening 13: the state is the same
+//!                                  its newest commit is 91 ─► view 7 is closed
 //! ```
 //!
 //! The server opens a view of the state in which it found the drive: the recovered view. Every client view of exactly
-//! that commit continues as the recovered view, and the drive closes it when the last of them is closed. A batch that
-//! was applied although its answer was lost is answered with the recovered view, too: its own commit is that commit
-//! or an earlier one, and no open view shows less.
+//! that commit continues as the recovered view. The drive closes the recovered view when the last of them is closed. A
+//! batch that was applied although its answer was lost is answered with the recovered view, too. This is safe: the
+//! batch's own commit is that commit or an earlier one, and no open view shows an earlier commit.
 //!
 //! Invariant: a name stands for one commit, forever.
 
@@ -19,7 +19,7 @@ use lode_base::{CommitNo, ViewId};
 
 use crate::message::Recovered;
 
-/// A name that no drive gives to a view.
+/// A name that a drive never gives to a view.
 const CLOSED: ViewId = ViewId::new(u64::MAX);
 
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ struct OpenView {
     opening: u64,
     view: ViewId,
     commit: CommitNo,
-    /// It stands for the recovered view. Other names may stand for it, too.
+    /// Whether the name stands for the recovered view. Other names may stand for it, too.
     shared: bool,
 }
 
@@ -127,7 +127,7 @@ impl Views {
         self.open.get(&view.raw()).filter(|s| s.opening == self.opening).map(|s| s.view)
     }
 
-    /// Closes a view and says what else is to be done.
+    /// Closes a view and returns what the queue must do next.
     pub(crate) fn close(&mut self, view: ViewId) -> Closing {
         let newest = self.opening;
         match self.open.remove(&view.raw()) {

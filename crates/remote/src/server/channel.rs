@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   connection ── push ─► inbox (by number, each once) ── take ─► executor ── answer ─► outbox ─► connection
-//!                         seen by the client: dropped ◄───────────────────── kept ◄──┘
+//!                       received by the client: dropped ◄─────────────────── kept ◄──┘
 //! ```
 //!
 //! Invariants: operations are executed in the order of their numbers, each once; an answer is kept until the client
@@ -50,7 +50,8 @@ struct Outbox {
     kept: VecDeque<(u64, Vec<u8>)>,
     bytes: usize,
     answered: u64,
-    /// The highest number that was sent or, without a connection, that the next connection sends when it attaches.
+    /// The highest number that was sent. Without a connection, the highest number that the next connection sends when
+    /// it attaches.
     sent: u64,
     unsent: usize,
     connection: Option<Connection>,
@@ -95,8 +96,8 @@ impl Channel {
         }
     }
 
-    /// Adds an operation, unless it was added before. Fails if the client exceeds its limits, which a correct client
-    /// does not.
+    /// Adds an operation, unless it was added before. Fails if the client exceeds its limits. A correct client never
+    /// does.
     pub(crate) fn push(&self, number: u64, operation: Operation, bytes: usize) -> Result<(), Unwanted> {
         let mut inbox = self.inbox.lock();
         if inbox.ended {
@@ -226,9 +227,9 @@ impl Channel {
         }
     }
 
-    /// Replaces the connection. The new one first gets what `welcome` makes from the number of the highest received
-    /// operation, then the answers after `saw`. The old connection is closed first, because a sender may be blocked
-    /// on it.
+    /// Replaces the connection. The old connection is closed first, because a sender may be blocked on it. The new
+    /// connection gets the frame that `welcome` makes from the number of the highest received operation, and then the
+    /// answers after `saw`.
     pub(crate) fn attach(
         &self,
         number: u64,

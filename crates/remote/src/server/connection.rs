@@ -18,7 +18,7 @@ use crate::frame::{Assembler, Frame, FrameKind, ReadOutcome, put_frame};
 use crate::message::{Hello, Refusal, Refused, Welcome, put_progress, take_session};
 use crate::socket;
 
-/// How often a silent connection checks whether the server stops.
+/// How often the thread of a silent connection checks whether the server stops.
 const TICK: Duration = Duration::from_millis(500);
 /// The longest payload of a hello.
 const HELLO_BYTES_MAX: usize = 1024;
@@ -87,15 +87,15 @@ struct Frames<'a> {
 }
 
 impl Frames<'_> {
-    /// The next frame, or `None` if the connection has ended. A frame that has begun or is `awaited` must be whole in
-    /// time.
+    /// The next frame, or `None` if the connection has ended. A frame that has begun or is `awaited` must be complete
+    /// within the server's patience.
     fn next(&mut self, awaited: bool) -> Option<Frame> {
         let mut socket = self.socket;
         let mut since = awaited.then(|| self.shared.now());
         loop {
             match self.frames.next(&mut socket) {
                 Ok(ReadOutcome::Frame(frame)) => return Some(frame),
-                // A broken frame has no number to answer to, so the connection ends.
+                // A malformed frame has no trustworthy number to answer, so the connection ends.
                 Ok(ReadOutcome::End) | Err(_) => return None,
                 Ok(ReadOutcome::Part { .. }) if self.shared.is_stopping() => return None,
                 Ok(ReadOutcome::Part { .. }) => {}
@@ -196,7 +196,7 @@ fn operations(from: &mut Frames<'_>, channel: &Channel) {
             FrameKind::Submit | FrameKind::Narrow | FrameKind::Cancel => operation(frame.kind, &frame),
             _ => Err(Malformed { what: "a client does not send such a frame", at: 0 }),
         };
-        // The checksums were right, so the sender does not speak the protocol. The channel ends.
+        // The checksums are right but the payload is not, so the sender does not speak the protocol. The channel ends.
         let Ok(operation) = operation else { return channel.end(None) };
         match channel.push(frame.number, operation, frame.payload.len()) {
             Ok(()) => {}

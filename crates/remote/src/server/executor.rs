@@ -7,7 +7,7 @@
 //! Commands run as they arrive, as long as the client has room for answers. Writes that arrive together share a sync.
 //!
 //! An allocation of extents becomes durable only with the next action of the drive. The client may outlive the drive,
-//! so the server makes such an action before it answers: it opens or closes a session that has no other purpose.
+//! so the server performs such an action before it answers: it opens or closes a session that has no other purpose.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -162,7 +162,7 @@ impl Executor {
                 c.outcome = Outcome::Done(Err(e));
             }
         }
-        // The drive refuses a longer answer before it reads it. Other devices may not.
+        // A drive refuses a command with a longer answer before it reads the pages. Other devices may not.
         if let Err(e) = check_answer(c.link_bytes()) {
             c.outcome = Outcome::Done(Err(e));
         }
@@ -170,7 +170,7 @@ impl Executor {
         self.channel.answer(|w| put_completion(w, &c))
     }
 
-    /// Records the views and sessions of the client, which are closed when it goes.
+    /// Records the views and sessions of the client. The server closes them when the client leaves.
     fn note(&self, reply: &Reply, what: &CommandKind) {
         match (reply, what) {
             (Reply::View { view, .. } | Reply::Committed { view: Some(view), .. }, _) => {

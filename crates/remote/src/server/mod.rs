@@ -40,7 +40,7 @@ use shared::{Shared, join};
 /// How often the listener checks whether to stop.
 const TICK: Duration = Duration::from_millis(50);
 
-/// A served drive.
+/// A server of one drive.
 pub struct Server {
     shared: Arc<Shared>,
     addr: SocketAddr,
@@ -81,7 +81,7 @@ impl Server {
         Ok(Self { shared, addr, listener })
     }
 
-    /// The address at which it listens.
+    /// The address at which the server listens.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }

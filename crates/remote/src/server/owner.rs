@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!   nobody ── a new client ─► owner ── farewell, or away for longer than the lease, or another client while away ─► nobody
-//!   nobody, the drive was opened anew ── the client from before returns ─► owner, with the recovered state pinned
+//!   nobody, the drive was opened anew ── the previous client returns ─► owner, with the recovered state pinned
 //! ```
 //!
 //! A session of the drive names the client. Before the server admits a new client, it durably closes all sessions of
-//! others. A client that returns after that gets the answer that it was replaced, even if the drive was opened anew
-//! in between.
+//! other clients. A client that returns after that gets the answer that it was replaced, even if the drive was opened
+//! anew in between.
 //!
-//! Invariants: before a client is admitted, all threads of the client before it have ended, so that none of its
+//! Invariants: before a client is admitted, all threads of the previous client have ended, so that none of its
 //! commands takes effect later; the views and sessions of a client that left are closed. A panic in an executor ends
-//! only its channel, and a panic in a command of the server itself ends only that command. A client that attaches to
-//! such a channel again gets the reason.
+//! only its channel. A client that attaches to such a channel again gets the reason. A panic in one of the server's own
+//! commands ends only that command.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -31,8 +31,8 @@ use super::executor::Executor;
 use super::shared::{Shared, join};
 use crate::message::{Recovered, Refusal, Refused};
 
-/// The number of failed channels whose reasons are kept. A client that asks for an older one gets the answer that it
-/// is gone.
+/// The number of failed channels whose reasons are kept. A client that asks for an older one gets the answer that the
+/// channel does not exist.
 const FAILED_MAX: usize = 256;
 /// The longest panic message that a client gets, in characters.
 const PANIC_CHARS_MAX: usize = 300;
@@ -47,7 +47,7 @@ fn told(panic: &(dyn Any + Send)) -> String {
 /// The server's own commands.
 pub(super) struct Admin {
     device: Arc<dyn Device>,
-    /// `None` after a command panicked in the queue. The next command opens another one.
+    /// `None` after a command panicked in the queue. The next command opens another queue.
     queue: Mutex<Option<Box<dyn Queue>>>,
     has_sessions: bool,
     /// A session that is opened and closed only to make earlier allocations durable.
@@ -90,7 +90,7 @@ impl Admin {
         }
     }
 
-    /// Makes an action of the drive that changes nothing. All earlier allocations are durable after it.
+    /// Performs an action of the drive that makes all earlier allocations durable and has no other purpose.
     pub(super) fn anchor(&self) -> Result<(), CommandError> {
         if !self.has_sessions {
             return Ok(());
@@ -112,14 +112,14 @@ impl Admin {
 pub(super) struct Owner {
     pub(super) session: SessionId,
     pub(super) recovered: Option<Recovered>,
-    /// The number of its connections.
+    /// The number of the client's connections.
     live: AtomicU32,
     away_since: Mutex<Duration>,
     channels: Mutex<Channels>,
-    /// The views to close when it goes.
+    /// The views to close when the client leaves.
     pub(super) views: Mutex<BTreeSet<u64>>,
     pub(super) sessions: Mutex<BTreeSet<u64>>,
-    /// The sessions from before the drive was opened that it has not resumed.
+    /// The sessions from before the drive was opened that the client has not resumed.
     pub(super) unclaimed: Mutex<BTreeSet<u64>>,
 }
 
@@ -229,15 +229,15 @@ impl Drop for ClientConnection {
 #[derive(Default)]
 struct State {
     owner: Option<Arc<Owner>>,
-    /// The sessions from before the drive was opened, whose client may return. One of them names it.
+    /// The sessions from before the drive was opened. Their client may return. One of the sessions names it.
     before: BTreeSet<u64>,
     recovered: Option<Recovered>,
 }
 
 pub(super) struct Owners {
     pub(super) admin: Arc<Admin>,
-    /// Held while one client leaves and another is admitted. This takes commands of the drive, during which `state`
-    /// stays unlocked, so that connections of the owner do not wait.
+    /// Held while one client leaves and another is admitted. This runs commands of the drive. Meanwhile, `state` stays
+    /// unlocked, so that connections of the owner do not wait.
     admission: Mutex<()>,
     state: Mutex<State>,
     began: Duration,
@@ -305,7 +305,7 @@ impl Owners {
         Ok(live)
     }
 
-    /// Lets go of a client that said goodbye.
+    /// Releases the drive from a client that said goodbye.
     pub(super) fn farewell(&self, owner: &Arc<Owner>) {
         let _admission = self.admission.lock();
         let old = {
@@ -318,7 +318,7 @@ impl Owners {
         self.leave(old);
     }
 
-    /// Lets go of a client that has been away for longer than the lease.
+    /// Releases the drive from a client that has been disconnected for longer than the lease.
     pub(super) fn expire(&self, shared: &Shared) {
         let Some(_admission) = self.admission.try_lock() else { return };
         let over = |since: Duration| shared.now().saturating_sub(since) > shared.options.lease;
@@ -327,8 +327,8 @@ impl Owners {
             && over(self.began)
             && owner.unclaimed.lock().len() > shared.device.identity().sessions_max as usize / 2
         {
-            // The client never got the answer that opened them, or does not need them. They would leave no room for
-            // other sessions.
+            // The client never got the answer that opened these sessions, or does not need them. They would leave no
+            // room for other sessions.
             for s in std::mem::take(&mut *owner.unclaimed.lock()) {
                 drop(self.admin.call(Command::CloseSession(SessionId::new(s))));
                 owner.sessions.lock().remove(&s);
@@ -367,7 +367,7 @@ impl Owners {
         old.before.into_iter().for_each(|s| close(Command::CloseSession(SessionId::new(s))));
     }
 
-    /// Ends the channels and leaves all else as it is, because the client may return when the drive is served again.
+    /// Ends the channels and changes nothing else, because the client may return when the drive is served again.
     pub(super) fn end_channels(&self) {
         let owner = self.state.lock().owner.clone();
         if let Some(owner) = owner {

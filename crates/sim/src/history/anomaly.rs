@@ -11,7 +11,7 @@ const TOLD_MAX: usize = 4;
 /// The kind of an anomaly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AnomalyKind {
-    /// A transaction does not see what it wrote or read before.
+    /// A transaction does not see a value that it wrote or read before.
     Internal,
     /// A value is read that was never written.
     Unwritten,
@@ -39,7 +39,7 @@ pub enum AnomalyKind {
     GNonadjacent,
     /// G-SI(a): a dependency on a transaction that had not committed when the snapshot was taken.
     GSIa,
-    /// G-SI(b): a cycle with one anti-dependency, in which the order of snapshots and commits counts, too.
+    /// G-SI(b): a cycle with one anti-dependency, if the order of snapshots and commits is added to the dependencies.
     GSIb,
     /// G2-item: a cycle with adjacent anti-dependencies: write skew, which snapshot isolation permits.
     G2Item,
@@ -94,7 +94,7 @@ impl AnomalyKind {
 pub struct Anomaly {
     /// Its kind.
     pub kind: AnomalyKind,
-    /// The transactions involved. If it is a cycle, they are in its order.
+    /// The transactions involved. Those of a cycle are in the order of the cycle.
     pub transactions: Vec<TxnIndex>,
     /// What happened, one sentence per line.
     pub story: Vec<String>,
@@ -105,7 +105,7 @@ pub struct Anomaly {
 pub struct Report {
     /// The anomalies that the level forbids.
     pub forbidden: Vec<Anomaly>,
-    /// The anomalies that the level permits but a serial order does not.
+    /// The anomalies that the isolation level permits but a serial order does not.
     pub permitted: Vec<Anomaly>,
     /// The number of further anomalies, which are not described.
     pub untold: usize,
@@ -181,7 +181,7 @@ impl fmt::Display for Object {
     }
 }
 
-/// Describes why one transaction of a cycle comes before the next.
+/// Describes why one transaction comes before another.
 pub(super) fn tell(from: TxnIndex, to: TxnIndex, kind: EdgeKind, about: &About) -> String {
     let on = |o: &Option<Object>| o.map(|o| format!(" in {o}")).unwrap_or_default();
     let value = |v: Option<u64>| v.map_or("nothing".into(), |v| v.to_string());

@@ -6,9 +6,9 @@
 //!                                      rw rw ...         G2-item: what snapshot isolation permits
 //! ```
 //!
-//! One pass over the graph tells whether there is a forbidden cycle. Only then does the search for cycles run: first
-//! among dependencies alone, then with the orders of sessions, of real time and of snapshots. The first search that
-//! finds cycles reports them.
+//! One pass over the graph tells whether there is a forbidden cycle. If there is one, a search finds it. The first
+//! search uses dependencies alone. The next ones add the orders of sessions, of real time and of snapshots. The first
+//! search that finds cycles reports them.
 
 use std::collections::BTreeSet;
 
@@ -92,7 +92,7 @@ fn find_with(graph: &Graph, orders: Mask, report: &mut Report) -> bool {
             None => longer.push(e),
         }
     }
-    // A report per anti-dependency would contain the same cycle several times.
+    // With a report per anti-dependency, the same cycle would be reported several times.
     let mut seen: BTreeSet<usize> = BTreeSet::new();
     for e in longer {
         let kind = AnomalyKind::GNonadjacent;
@@ -100,10 +100,11 @@ fn find_with(graph: &Graph, orders: Mask, report: &mut Report) -> bool {
             break;
         }
         let way = graph.way_apart(e.to, e.from, WW | WR | RW | orders);
-        let cycle = cycle_of(e, way.expect("it is on such a cycle"));
+        let cycle = cycle_of(e, way.expect("the edge is on such a cycle"));
         let new = !cycle.iter().all(|e| seen.contains(&e.from));
         seen.extend(cycle.iter().map(|e| e.from));
-        // A cycle through an anti-dependency of a shorter reported cycle is not reported again.
+        // A cycle of transactions that are all in earlier cycles is not reported again. Cycles with a single
+        // anti-dependency were reported above.
         if new && cycle.iter().filter(|e| e.kind == EdgeKind::Rw).count() > 1 {
             tell_cycle(graph, kind, &cycle, report);
         }
@@ -177,7 +178,7 @@ fn transactions(graph: &Graph, cycle: &[Edge]) -> Vec<TxnIndex> {
 /// A sentence for each dependency. Moments are skipped.
 fn story(graph: &Graph, cycle: &[Edge]) -> Vec<String> {
     let is_txn = |n: usize| n < graph.transactions;
-    let first = cycle.iter().position(|e| is_txn(e.from)).expect("moments alone make no cycle");
+    let first = cycle.iter().position(|e| is_txn(e.from)).expect("a cycle contains a transaction");
     let mut lines = Vec::new();
     let mut from = 0;
     for e in cycle[first..].iter().chain(&cycle[..first]) {

@@ -5,7 +5,7 @@
 //!                            moment of a snapshot (or begin) leads to its transaction
 //! ```
 //!
-//! So an order by number or by time needs a few edges per transaction, and not one per pair.
+//! With moments, an order by number or by time needs a few edges per transaction, and not one per pair.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,17 +16,17 @@ use super::values::Values;
 /// Why one transaction comes before another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum EdgeKind {
-    /// It wrote the previous version.
+    /// The first transaction wrote the version that the second one replaced.
     Ww,
-    /// It wrote the version that the other read.
+    /// The first transaction wrote the version that the second one read.
     Wr,
-    /// It read the version before the one that the other wrote.
+    /// The first transaction read the version that the second one replaced.
     Rw,
     /// Both are in the same session.
     Session,
-    /// It had returned when the other began.
+    /// The first transaction had returned when the second one began.
     RealTime,
-    /// It had committed when the other took its snapshot.
+    /// The first transaction had committed when the second one took its snapshot.
     Start,
 }
 
@@ -255,7 +255,7 @@ fn shortest<I: Iterator<Item = (usize, Edge)>>(
 
 /// Adds the order of sessions: a transaction comes after the one before it in its session.
 fn session_edges(history: &History, values: &Values<'_>, edges: &mut Vec<Edge>) {
-    // An aborted transaction comes after the committed ones before it, and none comes after it.
+    // An aborted transaction comes after the committed ones before it. No transaction comes after an aborted one.
     let mut last: BTreeMap<u32, TxnIndex> = BTreeMap::new();
     for (t, txn) in history.transactions.iter().enumerate() {
         if let Some(&from) = last.get(&txn.session) {
@@ -284,7 +284,7 @@ fn moments(
         edges.push(Edge { from: first + i - 1, to: first + i, kind, about });
     }
     for (time, t) in ends {
-        let at = times.binary_search(&time).expect("it is among them");
+        let at = times.binary_search(&time).expect("every moment is in the list");
         edges.push(Edge { from: t, to: first + at, kind, about });
     }
     for (time, t) in begins {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   [1]  [1 2]  [1 2 3 4]          appended, and in no read: 5
-//!    └────┴───── prefixes ─────┘   so 5 comes after 4, or is lost where a later read lacks it
+//!    └────┴───── prefixes ─────┘   so 5 comes after 4, or is lost if a later read lacks it
 //! ```
 
 use std::borrow::Cow;
@@ -22,7 +22,7 @@ pub(super) fn infer(found: &mut Inferred<'_>, report: &mut Report) {
     for (list, of) in &values.lists {
         let mut counted: Vec<(TxnIndex, &[u64])> =
             of.reads.iter().filter(|r| found.counts(r.0)).copied().collect();
-        // The longest read comes first. Most others are prefixes of it, and are right if it is.
+        // The longest read comes first. Most others are prefixes of it, so they need no check of their own.
         counted.sort_by_key(|r| std::cmp::Reverse(r.1.len()));
         let mut sound: &[u64] = &[];
         let mut reads: Vec<Read<'_>> = Vec::with_capacity(counted.len());
@@ -60,7 +60,7 @@ fn clean<'a>(
     for (i, v) in values.iter().enumerate() {
         let writer = of.writers.get(v);
         let fault = match writer {
-            None => Some((AnomalyKind::Unwritten, vec![reader], format!("{v} was appended by nobody"))),
+            None => Some((AnomalyKind::Unwritten, vec![reader], format!("no transaction appended {v}"))),
             Some(w) if found.is_aborted(w.txn) => {
                 let on_top = values[i + 1..]
                     .iter()

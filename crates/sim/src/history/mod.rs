@@ -6,9 +6,9 @@
 //!              final ones   registers  orders known    anomalies
 //! ```
 //!
-//! A value is written to an object at most once, so a read tells whose version it saw. Lists are appended to, so one
-//! read tells the order of all versions before it. Registers are overwritten. The order of their versions is known
-//! from commit numbers, or partly from transactions that read before they wrote.
+//! A value is written to an object at most once, so the value of a read tells which transaction wrote the version that
+//! it saw. Lists are appended to, so one read tells the order of all versions before it. Registers are overwritten. The
+//! order of their versions is known from commit numbers, or partly from transactions that read before they wrote.
 //!
 //! Apart from the operations, the check uses only given facts: the order of each session, the real times at which
 //! calls began and returned, and the commit numbers of snapshots and commits. A transaction with an unknown end, for

@@ -13,19 +13,19 @@ pub struct History {
 /// A transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
-    /// Its session. A session begins a transaction after the end of the one before.
+    /// Its session. A session begins a transaction only after its previous transaction has ended.
     pub session: u32,
     /// Its operations, in order.
     pub ops: Vec<Op>,
-    /// How it ended.
+    /// How the transaction ended.
     pub outcome: Outcome,
-    /// The newest commit that its snapshot shows, if the database tells.
+    /// The newest commit that its snapshot shows, if the database reports it.
     pub snapshot: Option<u64>,
-    /// The number of its commit, if the database tells.
+    /// The number of its commit, if the database reports it.
     pub commit: Option<u64>,
     /// The real time of its begin.
     pub invoked: Option<u64>,
-    /// The real time at which its end returned.
+    /// The real time at which the call that ended it returned.
     pub returned: Option<u64>,
 }
 

@@ -2,12 +2,12 @@
 //! that read one version before they wrote another.
 //!
 //! ```text
-//!   nothing ─► 4 ─► 9 ─► deleted ─► 2      by commit number; what has none is placed behind the version that its
-//!                   └─► 7                  transaction read
+//!   nothing ─► 4 ─► 9 ─► deleted ─► 2      by commit number; a version without one is placed behind the version that
+//!                   └─► 7                  its transaction read
 //! ```
 //!
-//! An empty register was never written, or was deleted. Which of the two a reader saw is known if its snapshot and
-//! all commit numbers are known, or if no transaction deleted the register.
+//! An empty register was never written, or was deleted. The checker knows which of the two a reader saw if the reader's
+//! snapshot and all commit numbers are known, or if no transaction deleted the register.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ impl Register<'_> {
             };
             let shown = format!("T{reader} read {} = {value}", self.object);
             let (kind, why, transactions) = match self.of.writers.get(&value) {
-                None => (AnomalyKind::Unwritten, "nobody wrote it".into(), vec![reader]),
+                None => (AnomalyKind::Unwritten, "no transaction wrote it".into(), vec![reader]),
                 Some(w) if found.is_aborted(w.txn) => {
                     let on_top = self.versions.contains_key(&reader);
                     let kind = if on_top { AnomalyKind::DirtyUpdate } else { AnomalyKind::AbortedRead };
@@ -91,7 +91,8 @@ impl Register<'_> {
         if self.numbered.len() < self.versions.len() || !deletes().all(|w| found.is_committed(w.0)) {
             return None;
         }
-        // The newest empty version that it may have seen. If a value followed that version, the reader missed it.
+        // The newest empty version that the reader may have seen. If a value followed that version, the reader missed
+        // the value.
         let seen = self.numbered.iter().rev().filter(|n| n.0 <= snapshot);
         Some(seen.map(|n| n.1).find(|t| self.versions[t].is_none()))
     }
@@ -125,7 +126,7 @@ impl Register<'_> {
         let number = |t: TxnIndex| found.txn(t).commit;
         let mut placed: Vec<TxnIndex> = self.numbered.iter().map(|n| n.1).collect();
         for &(writer, version) in self.reads.iter().filter(|r| self.versions.contains_key(&r.0)) {
-            // If both have commit numbers, their order is known, and a contradiction shows as a dependency.
+            // If both versions have commit numbers, their order is known, and a contradiction shows as a dependency.
             let known = number(writer).is_some() && version.is_none_or(|v| number(v).is_some());
             if !known {
                 self.next.entry(version).or_default().push(writer);

@@ -1,9 +1,9 @@
 //! The data flow between transactions: the writes of each transaction by object, and its first read of each object
-//! that it had not written. Its later reads are checked against those.
+//! that it had not written. The later reads of the transaction are checked against these.
 //!
 //! ```text
 //!   append 7 to x   read x = [1 2 7]   append 8 to x   read x = [1 2 7 8]
-//!                   └ from others: [1 2]               └ follows from the rest, or is an internal inconsistency
+//!                   └ from others: [1 2]               └ must follow from the above; if not, an internal inconsistency
 //! ```
 
 use std::collections::{BTreeMap, HashMap};
@@ -33,7 +33,7 @@ pub(super) struct ListUse<'a> {
 #[derive(Default)]
 pub(super) struct RegisterUse {
     pub(super) writers: HashMap<u64, Writer>,
-    /// The last value that each transaction wrote, or `None` if it deleted it.
+    /// The last value that each transaction wrote, or `None` if the transaction deleted the value.
     pub(super) writes: Vec<(TxnIndex, Option<u64>)>,
     /// The reads of values that other transactions wrote.
     pub(super) reads: Vec<(TxnIndex, Option<u64>)>,
@@ -50,7 +50,7 @@ pub(super) struct Values<'a> {
 /// What a transaction knows about a list.
 #[derive(Default)]
 struct ListState<'a> {
-    /// The values of others, once the list was read.
+    /// The values of other transactions, once the list was read.
     others: Option<&'a [u64]>,
     own: Vec<u64>,
 }
@@ -73,8 +73,8 @@ impl<'a> Values<'a> {
                 let reader = *reader;
                 values.iter().filter_map(|v| l.writers.get(v)).filter(move |w| w.txn != reader).map(|w| w.txn)
             };
-            // Most reads are prefixes of each other. So for each read only the last value is checked, and the values
-            // before it only in the longest read.
+            // Most reads are prefixes of each other. So only the last value of each read is checked, and all values of
+            // the longest read.
             let longest = l.reads.iter().max_by_key(|r| r.1.len()).copied();
             let others = l.reads.iter().filter(move |r| longest.is_none_or(|x| !x.1.starts_with(r.1)));
             longest.into_iter().chain(others.copied()).flat_map(move |r| seen(&r).collect::<Vec<_>>())

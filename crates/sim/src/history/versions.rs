@@ -1,4 +1,4 @@
-//! The inferences about versions so far: dependencies, and pairs that were reported already.
+//! The inferences about versions so far: dependencies, and transactions whose lost updates were reported already.
 
 use std::collections::BTreeSet;
 

@@ -24,8 +24,8 @@
 //! 6. **The history** of all transactions, including those before a crash, satisfies snapshot isolation.
 //!    [`crate::history`] checks this without the model.
 //!
-//! A fault excuses that the affected command fails with a named error, and that the database is read-only until it is
-//! opened again. It never excuses a wrong answer or the loss of durable data.
+//! After a fault, the affected command may fail with a named error, and the database may be read-only until it is
+//! opened again. A fault never excuses a wrong answer or the loss of durable data.
 
 mod content;
 mod model;

@@ -1,7 +1,7 @@
 //! The model: the value of every key at every commit, and the commits that a crash may lose.
 //!
 //! ```text
-//!   commits   1 2 3 4 5 | 6?        durable up to 3: a crash leaves 1-3, 1-4, 1-5, or all and the one under way
+//!   commits   1 2 3 4 5 | 6?        durable up to 3: a crash leaves 1-3, 1-4, 1-5, or all with the commit under way
 //! ```
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub(super) type Serial = u32;
 /// A key of a tree.
 pub(super) type Key = (Serial, Vec<u8>);
-/// What transactions write; `None` deletes.
+/// The writes of a transaction. `None` deletes a key.
 pub(super) type Writes = BTreeMap<Key, Option<Vec<u8>>>;
 /// A position in the order of commits: the number of commits so far.
 pub(super) type Position = usize;
@@ -29,16 +29,16 @@ pub(super) struct Model {
     unknown: Vec<Writes>,
 }
 
-/// The end of the order of commits after a crash.
+/// The last commit that survived a crash.
 pub(super) enum Settled {
-    /// After this commit.
+    /// The commit at this position.
     At(Position),
-    /// After the commit under way with this index in [`Model::unknown`].
+    /// The commit under way with this index in [`Model::unknown`].
     Unknown(usize),
 }
 
 impl Model {
-    /// Commits so far.
+    /// The number of commits so far.
     pub(super) fn place(&self) -> Position {
         self.csns.len()
     }
@@ -56,7 +56,8 @@ impl Model {
         self.durable
     }
 
-    /// Marks all commits so far as durable. Commits with an unknown outcome did not happen, because a later one did.
+    /// Marks all commits so far as durable. Commits with an unknown outcome are dropped: a later commit took effect, so
+    /// they did not.
     pub(super) fn is_durable(&mut self) {
         self.durable = self.place();
         self.unknown.clear();
@@ -82,7 +83,7 @@ impl Model {
         !self.unknown.is_empty()
     }
 
-    /// Records a failed commit that may be there after the next opening.
+    /// Records a failed commit that may have taken effect after the next opening.
     pub(super) fn may_commit(&mut self, writes: Writes) {
         self.unknown.push(writes);
     }
@@ -105,7 +106,7 @@ impl Model {
         writes.keys().any(newer)
     }
 
-    /// Finds the newest commit after a crash by its number.
+    /// Finds the last commit that survived a crash by its number.
     pub(super) fn settle(&self, csn: u64) -> Result<Settled, String> {
         if let Some(place) = (0..=self.place()).rev().find(|&p| self.csn(p) == csn) {
             return match place >= self.durable {
@@ -116,7 +117,7 @@ impl Model {
         match self.unknown.len().checked_sub(1) {
             Some(last) if csn > self.newest_csn() => Ok(Settled::Unknown(last)),
             _ => Err(format!(
-                "commit {csn} is the newest, which nobody made; {} of {} commits were durable, the last was {}",
+                "commit {csn} is the newest, but no such commit was made; {} of {} commits were durable, the last was {}",
                 self.durable,
                 self.place(),
                 self.newest_csn()

@@ -36,7 +36,7 @@ const CAPACITY_BYTES: u64 = 32 << 20;
 /// The kind of work that dominates a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KvMix {
-    /// A bit of everything.
+    /// All kinds of work.
     All,
     /// Trees that grow and shrink.
     Growth,
@@ -48,7 +48,7 @@ pub enum KvMix {
     Pinned,
     /// Commits that return before they are durable.
     Relaxed,
-    /// Trees that come and go.
+    /// Trees that are created and dropped often.
     Trees,
     /// A drive that becomes full.
     Full,
@@ -83,7 +83,7 @@ pub const KV_FAULTS: [FaultKind; 10] = [
     FaultKind::SyncError,
 ];
 
-/// What runs can meet. Write skew is too rare here to be required.
+/// The events that runs can meet. Write skew is too rare here to be required.
 const NAMES: Names = Names {
     steps: &KV_STEP_KINDS,
     events: &[
@@ -427,8 +427,8 @@ impl Generator<'_> {
 
     fn step(&mut self, draw: Draw) -> Step {
         let r = &mut self.r;
-        // Mostly the first slots, so that transactions there are also committed. Those in the last slots stay open
-        // for long.
+        // Steps mostly choose the first slots, so that transactions there are also committed. Those in the last
+        // slots stay open for long.
         let slot = r.skewed(0, SLOTS as u64 - 1) as usize;
         match draw {
             Draw::Begin => Step::Begin { slot },
@@ -493,7 +493,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Small work: the most transactions that are committed together fit in one batch of any drive.
+    /// Work that is so small that the most transactions that are committed together fit in one batch of any drive.
     fn small_work(&mut self) -> Work {
         let work = self.work(self.s.keys_written_max.min(6));
         Work { value_bytes_max: work.value_bytes_max.min(1500), ..work }

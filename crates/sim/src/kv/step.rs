@@ -1,7 +1,7 @@
 //! The steps of a run over trees: actions of transactions, the host, the power and the medium.
 //!
-//! A step names a slot of the open transactions and carries seeds and sizes. A step without anything to act on does
-//! nothing. So any step can be left out, and the rest is still a valid run.
+//! A step names a slot of the open transactions and carries seeds and sizes. A step that finds nothing to act on does
+//! nothing. So any step can be left out, and the remaining steps are still a valid run.
 
 use std::fmt;
 
@@ -165,7 +165,7 @@ pub struct Work {
 /// How keys are selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeysAt {
-    /// Random keys of all.
+    /// Random keys.
     Anywhere,
     /// A few keys, repeatedly.
     Hot,

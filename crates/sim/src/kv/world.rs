@@ -61,18 +61,18 @@ struct OpenTxn {
     session: u32,
     txn: Transaction,
     durability: Durability,
-    /// The position in the order of commits that it sees.
+    /// The position in the order of commits that the transaction sees.
     place: Position,
-    /// The trees that it sees.
+    /// The trees that the transaction sees.
     trees: Vec<KnownTree>,
     writes: Writes,
     /// The savepoints, each with the writes and the number of operations at that time.
     savepoints: Vec<(Savepoint, Writes, usize)>,
     ops: Vec<Op>,
     invoked: u64,
-    /// The number of write-backs when it began.
+    /// The number of write-backs when the transaction began.
     flushes: u64,
-    /// The moment of its begin in [`Crowd`].
+    /// The moment in [`Crowd`] at which the transaction began.
     began: Moment,
 }
 
@@ -93,20 +93,20 @@ pub(super) struct World<'a> {
     open: Vec<Option<OpenTxn>>,
     crowd: Crowd,
     history: History,
-    /// Numbers values and moments.
+    /// A counter that numbers values and moments.
     clock: u64,
     flushes: u64,
     keys: Vec<Vec<u8>>,
     numbers: BTreeMap<Vec<u8>, u32>,
     /// How often each kind of fault struck before the last reopen.
     struck_before: BTreeMap<FaultKind, u64>,
-    /// How often each had struck when the step began.
+    /// How often each kind of fault had struck when the step began.
     struck_at_step: BTreeMap<FaultKind, u64>,
     /// Whether the drive may have given up a read since it was opened.
     gave_up: bool,
     /// Whether the database has stopped taking writes.
     halted: bool,
-    /// Whether the drive has used up its spares and is read-only, so that the run has nothing more to do.
+    /// Whether the drive has used up its spares and is read-only. The run then has nothing more to do.
     over: bool,
     coverage: Coverage,
 }
@@ -200,8 +200,8 @@ impl<'a> World<'a> {
     fn excused_halt(&self) -> Done {
         let in_all = self.struck_in_all();
         let medium = MEDIUM.iter().any(|k| in_all.contains_key(k));
-        // The outcome of a batch is unknown if the drive gave up a read for it. If that was a write-back, the next
-        // commit, in a later step, is the first to get the error.
+        // The outcome of a batch is unknown if the drive gave up a read for it. If the batch was a write-back, the
+        // first call that gets the error is the next commit, in a later step.
         let gave_up = self.gave_up || self.struck_now(&TRANSIENT) >= READS;
         if self.struck(&HOST) > 0 || medium || gave_up {
             return Ok(());
@@ -275,7 +275,7 @@ impl<'a> World<'a> {
             let row = rows.next().map_err(Read::Failed)?;
             let (got, want) = (row.as_ref().map(|(k, v)| (*k, &v[..])), expected.next());
             if got != want {
-                let what = format!("{}: {} is there, and should be {}", known.name, shown(got), shown(want));
+                let what = format!("{}: found {} instead of {}", known.name, shown(got), shown(want));
                 let kind = if want.is_some() { FailureKind::Lost } else { FailureKind::WrongBytes };
                 return Err(Read::Wrong(Wrong { kind, what }));
             }
@@ -303,7 +303,7 @@ impl<'a> World<'a> {
         self.excused(what, e).map(|_| false)
     }
 
-    /// Runs the engine's own check and the drive's.
+    /// Runs the engine's own check and the drive's own check.
     fn checks_itself(&mut self) -> Done {
         if self.faults.is_cut() {
             return Ok(());
@@ -380,7 +380,7 @@ enum Read {
     Wrong(Wrong),
 }
 
-/// A row, for a message.
+/// The text of a row in a message.
 fn shown(row: Option<(&[u8], &[u8])>) -> String {
     match row {
         None => "nothing".into(),

@@ -46,14 +46,14 @@ pub struct Record<S: Simulated> {
 /// Why a text cannot be replayed as a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordError {
-    /// It does not begin like a record.
+    /// The text does not begin like a record.
     NotARecord,
-    /// It has another version, in which steps have another meaning.
+    /// The record has another version, in which steps have another meaning.
     Version {
         /// What it says.
         got: String,
     },
-    /// It belongs to another simulation.
+    /// The record belongs to another simulation.
     Simulation {
         /// What it says.
         got: String,
@@ -89,7 +89,7 @@ impl fmt::Display for RecordError {
 impl std::error::Error for RecordError {}
 
 impl<S: Simulated> Record<S> {
-    /// The record of a run, up to the step that failed, if one did.
+    /// The record of a run. If a step failed, the record ends with it.
     pub fn of_outcome(outcome: &Outcome<S>) -> Self {
         let last = outcome.failure.as_ref().map_or(usize::MAX, |f| f.step);
         Self {
@@ -136,7 +136,8 @@ impl<S: Simulated> Record<S> {
     /// Parses a record.
     ///
     /// # Errors
-    /// If it is not a record, or has another version or simulation; the first wrong line.
+    /// If the text is not a record, or is one of another version or simulation. Otherwise the error names the first
+    /// wrong line.
     pub fn from_text(text: &str) -> Result<Self, RecordError> {
         let mut lines = text.lines().enumerate().map(|(i, text)| (i + 1, text));
         let (_, first) = lines.next().ok_or(RecordError::NotARecord)?;

@@ -1,7 +1,7 @@
 //! Records the injected faults that hit the medium, and decides what they excuse. Without a hit, nothing is excused.
 //!
 //! ```text
-//!   Faults ── hits, counts ─► Harm ◄── "may this answer be?" ── the judge of an answer
+//!   Faults ── hits, counts ─► Harm ◄── "is this answer excused?" ── check of an answer
 //! ```
 
 use std::collections::BTreeMap;
@@ -108,7 +108,7 @@ impl Harm {
         })
     }
 
-    /// Whether both copies of something were hit of which the drive keeps two.
+    /// Whether both copies of a structure were hit, given that the drive keeps two copies of it.
     fn both_copies(&self, of: impl Fn(&Hit) -> Option<(usize, usize)>) -> bool {
         let hit: Vec<(usize, usize)> = self.hits.iter().filter_map(of).collect();
         hit.iter().any(|&(what, copy)| hit.contains(&(what, 1 - copy)))
@@ -136,7 +136,5 @@ impl Harm {
 
 /// Whether a message reports damaged data.
 pub(super) fn is_damage(text: &str) -> bool {
-    ["damaged", "checksum mismatch", "wrong generation", "cannot be read", "can not be read"]
-        .iter()
-        .any(|t| text.contains(t))
+    ["damaged", "checksum mismatch", "wrong generation", "cannot be read"].iter().any(|t| text.contains(t))
 }

@@ -73,7 +73,7 @@ pub(crate) struct World<'a> {
     closed_whole: bool,
     /// Why the drive is read-only.
     read_only: Option<String>,
-    /// Whether the image was refused, which was excused, so that the run has nothing more to do.
+    /// Whether the image was refused and the refusal was excused. The run then has nothing more to do.
     over: bool,
     /// The number of EBLOCKs that failed since the drive was opened. They are never used again.
     retired: u32,
@@ -188,12 +188,12 @@ impl<'a> World<'a> {
             let before = now.extents.insert(e, Extent { owner, written: false });
             // If the list of extents could not be read, it is unknown which allocations were lost.
             if before.is_some_and(|x| x.written || !self.harm.hit_data()) {
-                return wrong(FailureKind::Answer, format!("{e:?} is handed out twice"));
+                return wrong(FailureKind::Answer, format!("{e:?} is allocated twice"));
             }
             if self.oracle.views.iter().any(|(_, shown)| shown.pages_of(e).next().is_some()) {
                 return wrong(
                     FailureKind::Answer,
-                    format!("{e:?} is handed out while a view shows its pages"),
+                    format!("{e:?} is allocated while a view shows its pages"),
                 );
             }
         }
@@ -212,7 +212,7 @@ impl<'a> World<'a> {
                     && !self.harm.hit_any()
                     && self.harm.times_now(&TRANSIENT) < READS =>
             {
-                wrong(FailureKind::Check, format!("a scrub finds {lost}, which nothing hit"))
+                wrong(FailureKind::Check, format!("a scrub finds {lost}, which no fault hit"))
             }
             _ => self.scrub_told(&report.lost),
         }
@@ -236,7 +236,7 @@ impl<'a> World<'a> {
             if let Err(e @ CommandError::Uncorrectable { .. }) = answer
                 && !lost.iter().any(told)
             {
-                return wrong(FailureKind::Check, format!("a scrub does not tell: {e}"));
+                return wrong(FailureKind::Check, format!("a scrub does not report: {e}"));
             }
         }
         Ok(())
@@ -296,7 +296,7 @@ impl<'a> World<'a> {
                 let hit = harm.hit_at(&self.scenario.geometry, *ppa, self.longest(*lpid))
                     || harm.times_now(&TRANSIENT) >= READS;
                 if !hit {
-                    return wrong(FailureKind::Lost, format!("{what}: {e}, which nothing hit"));
+                    return wrong(FailureKind::Lost, format!("{what}: {e}, which no fault hit"));
                 }
                 self.coverage.met("page that a fault hit, uncorrectable");
                 Ok(())
@@ -331,8 +331,8 @@ impl<'a> World<'a> {
             {
                 Ok(())
             }
-            // The list of extents could not be read after the last reopen, so the loss of this allocation was not
-            // known.
+            // The list of extents could not be read after the last reopen. So the oracle did not know that this
+            // allocation was lost.
             CommandError::NoSuchExtent(e) if harm.hit_data() && self.oracle.forgets(*e) => Ok(()),
             e => wrong(FailureKind::Answer, format!("{what} failed: {e}")),
         }
@@ -355,17 +355,14 @@ impl<'a> World<'a> {
             && info.sessions != sessions
         {
             let (got, expected) = (info.sessions, sessions);
-            return wrong(FailureKind::Answer, format!("{got} sessions are open, and should be {expected}"));
+            return wrong(FailureKind::Answer, format!("{got} sessions are open instead of {expected}"));
         }
         if let Some(why) = &info.read_only {
             self.excused("the drive", &CommandError::ReadOnly(why.clone()))?;
         }
         if self.read_only.is_none() && info.commit.raw() != self.oracle.now.commit {
             let (got, expected) = (info.commit.raw(), self.oracle.now.commit);
-            return wrong(
-                FailureKind::Answer,
-                format!("the newest commit is {got}, and should be {expected}"),
-            );
+            return wrong(FailureKind::Answer, format!("the newest commit is {got} instead of {expected}"));
         }
         if info.eblocks_retired < self.retired {
             let (got, before) = (info.eblocks_retired, self.retired);
@@ -380,7 +377,7 @@ impl<'a> World<'a> {
         self.worn = info.erase_counts.1;
         if info.views as usize != self.oracle.views.len() {
             let (got, expected) = (info.views, self.oracle.views.len());
-            return wrong(FailureKind::Answer, format!("{got} views are open, and should be {expected}"));
+            return wrong(FailureKind::Answer, format!("{got} views are open instead of {expected}"));
         }
         Ok(())
     }

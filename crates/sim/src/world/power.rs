@@ -35,7 +35,7 @@ impl World<'_> {
                         && self.harm.struck(&host)
                         && !matches!(e, FirmwareError::Damaged { .. })
                     {
-                        // The drive is opened again without the host's fault.
+                        // The next try opens the drive without the host's fault.
                         self.coverage.met("recoveries that the host failed");
                         continue;
                     }
@@ -50,17 +50,18 @@ impl World<'_> {
                 }
             }
         }
-        unreachable!("cuts are finite in number")
+        unreachable!("the number of cuts is finite")
     }
 
-    /// Checks that erase counts survive, except for those that no log page recorded: any while the host fails, and at
-    /// most two otherwise, if the log freed an EBLOCK that was used again before the next group.
+    /// Checks that erase counts survive, except for erasures that no log page recorded. While the host fails, any
+    /// number of erasures may be unrecorded. Otherwise at most two may be, if the log freed an EBLOCK that was used
+    /// again before the next group.
     fn is_worn(&self, before: u32) -> Done {
         let now = self.drive.info().erase_counts.1;
         let host =
             self.harm.struck_ever(&[FaultKind::NoSpace, FaultKind::WriteError, FaultKind::SyncError]) > 0;
         if now + 2 < before && !self.harm.hit_any() && !host && !self.over {
-            let what = format!("an EBLOCK was erased {before} times, and none is said to be more than {now}");
+            let what = format!("an EBLOCK was erased {before} times, and the greatest erase count is {now}");
             return wrong(FailureKind::Lost, what);
         }
         Ok(())
@@ -98,8 +99,8 @@ impl World<'_> {
         drive.map(Some)
     }
 
-    /// Checks that all acknowledged batches are there, and those under way whole or not at all, with the right
-    /// contents.
+    /// Checks that all acknowledged batches survived, that those under way survived whole or not at all, and that all
+    /// contents are right.
     fn recovered(&mut self, drive: Drive) -> Done {
         self.device = (self.lens)(drive.clone());
         self.drive = drive;
@@ -119,7 +120,7 @@ impl World<'_> {
         let (before, pending) = (self.oracle.now.commit, self.oracle.pending.len());
         let unforced = self.oracle.unforced.len() as u64;
         let states = self.oracle.settle(commit);
-        // A hit at the end of the log, or in the data of the last batches, makes them look like batches that were
+        // A hit at the end of the log, or in the data of the last batches, makes these batches look as if they were
         // never finished.
         if states.is_empty() && self.harm.hit_data() && self.oracle.loses_tail(commit) {
             self.coverage.met("last batches that a fault hit, gone");
@@ -164,7 +165,7 @@ impl World<'_> {
         }
     }
 
-    /// Checks that everything is there, and nothing else.
+    /// Checks that the drive holds the expected state and nothing else.
     fn is_there(&mut self, lost_tail: bool) -> Done {
         self.oracle.found();
         let indexed = std::mem::take(&mut self.oracle.indexed_last);
@@ -178,7 +179,7 @@ impl World<'_> {
         }
         if let Some(why) = self.drive.info().read_only {
             self.excused("opening it", &CommandError::ReadOnly(why))?;
-            // It stays read-only.
+            // The drive stays read-only.
             self.over = true;
         }
         self.forget_extents()?;

@@ -58,7 +58,7 @@ impl World<'_> {
         let unit = self.scenario.geometry.rblock_bytes();
         let fewest = u64::from(len.next_multiple_of(unit));
         let mut got = 0;
-        // A read with retries does not count, nor one that had to read a mapping page from another place.
+        // Reads with retries do not count. Nor do reads that had to read a mapping page from another place.
         for _ in 0..4 {
             let nothing = self.bytes_read(view, lpid, 0)?;
             got = self.bytes_read(view, lpid, len)?.saturating_sub(nothing);
@@ -111,10 +111,12 @@ impl World<'_> {
                     false => wrong(FailureKind::WrongBytes, format!("{}, bytes {range:?}", at())),
                 }
             }
-            (Ok(Reply::Pages(_)), None) => wrong(FailureKind::WrongBytes, format!("{} is there", at())),
+            (Ok(Reply::Pages(_)), None) => {
+                wrong(FailureKind::WrongBytes, format!("{} exists, and should not", at()))
+            }
             (Err(CommandError::Unmapped(l)), None) if l == lpid => Ok(()),
             (Err(CommandError::Unmapped(_)), Some(_)) => {
-                wrong(FailureKind::Lost, format!("{} is gone", at()))
+                wrong(FailureKind::Lost, format!("{} is missing", at()))
             }
             (Err(CommandError::Invalid(_)), Some(page)) if range.is_some_and(|r| r.end > page.len) => Ok(()),
             (answer, _) => self.failed(&format!("reading {}", at()), answer),
@@ -272,7 +274,7 @@ impl World<'_> {
         }
     }
 
-    /// Checks the index entries of an extent in a view: none without a rule, otherwise those of the pages.
+    /// Checks the index entries of an extent in a view: without a rule there are none, otherwise those of the pages.
     pub(super) fn read_index(&mut self, seed: u64) -> Done {
         let mut r = Self::random(seed);
         let at = r.below(self.oracle.views.len() as u64 + 1) as usize;

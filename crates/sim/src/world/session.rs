@@ -30,7 +30,7 @@ impl World<'_> {
                 }
                 match open < self.device.identity().sessions_max {
                     true => Ok(()),
-                    false => wrong(FailureKind::Answer, format!("{session} is one too many")),
+                    false => wrong(FailureKind::Answer, format!("{session} is opened beyond the limit")),
                 }
             }
             Err(CommandError::TooManySessions(max)) if open + self.oracle.sessions_in_doubt >= max => Ok(()),
@@ -89,15 +89,15 @@ impl World<'_> {
     }
 
     /// After a reopen, checks that opened sessions are open, with the numbers of their batches. Sessions that were
-    /// being opened or closed are resumed to find out; with `all`, all sessions are, because the last writes were
-    /// lost.
+    /// being opened or closed are resumed, to find out whether they are open. With `all`, all sessions are resumed,
+    /// because the last writes were lost.
     pub(super) fn sessions_are_there(&mut self, all: bool) -> Done {
         let now = self.oracle.now.clone();
         let mut doubtful = self.oracle.doubtful_sessions.clone();
         if all {
             doubtful.extend(now.sessions.keys());
         }
-        // A hit at the end of the log lost them.
+        // A hit at the end of the log may have lost these sessions.
         if self.harm.hit_data() {
             doubtful.extend(&self.oracle.fresh_sessions);
         }
@@ -125,10 +125,7 @@ impl World<'_> {
         let o = &mut self.oracle;
         let unknown = got.checked_sub(expected);
         let Some(unknown) = unknown.filter(|u| all || *u <= o.unknown_sessions + o.sessions_in_doubt) else {
-            return wrong(
-                FailureKind::NotAtomic,
-                format!("{got} sessions are open, and should be {expected}"),
-            );
+            return wrong(FailureKind::NotAtomic, format!("{got} sessions are open instead of {expected}"));
         };
         (o.unknown_sessions, o.sessions_in_doubt) = (unknown, 0);
         o.doubtful_sessions.clear();
@@ -140,7 +137,7 @@ impl World<'_> {
     pub(super) fn out_of_order(&mut self, session: SessionId, wsn: u64, highest: u64) -> Done {
         let applied = self.oracle.now.sessions.get(&session).copied();
         self.coverage.met("batch of a session out of its order, refused");
-        // A failed batch under way had the number.
+        // A failed batch under way may have taken the number.
         let taken = |p: &Pending| p.change.session == Some((session, wsn)) && p.failed;
         match applied {
             Some(_) if self.oracle.pending.iter().any(taken) => Ok(()),

@@ -13,8 +13,8 @@ use crate::host;
 use crate::oracle::{Change, Pending, State};
 use crate::step::{AlignPlan, BatchPlan, Spread};
 
-/// A drive may be full once the needed data takes all of its usable space except a fraction of 1 / this number, and
-/// an EBLOCK per channel. On a small drive, its own pages and open EBLOCKs take a large part.
+/// A drive may be full once the needed data takes its usable space, less a fraction of 1 / this number and an EBLOCK
+/// per channel. On a small drive, the drive's own pages and open EBLOCKs take a large part.
 const FULL_FROM: u64 = 2;
 
 /// The outcome of a submitted batch.
@@ -23,12 +23,12 @@ enum Fate {
     Committed(CommitNo, Option<ViewId>),
     /// It was refused and had no effect.
     Refused(CommandError),
-    /// It may be there after the next open.
+    /// It may have taken effect after the next open.
     Open,
 }
 
-/// Whether a batch that failed with this error can be there after the next open. It cannot if something that it needs
-/// could not be read.
+/// Whether a batch that failed with this error can take effect after the next open. It cannot if the drive could not
+/// read something that the batch needs.
 fn may_be_logged(e: &CommandError) -> bool {
     match e {
         CommandError::Medium(text) => !is_damage(text),
@@ -106,7 +106,8 @@ impl World<'_> {
             return wrong(FailureKind::Answer, format!("a batch was answered with {answer:?}"));
         }
         self.oracle.beside = states.to_vec();
-        // A batch that its session accepted because the one before it failed is in none of the states.
+        // A session may have accepted a batch because the batch before it failed. Such a batch is in none of the
+        // states.
         let committed =
             |(c, f): (_, &(_, Option<Fate>))| matches!(f.1, Some(Fate::Committed(..))).then_some(c);
         let committed: Vec<&Change> = changes.iter().zip(&fates).filter_map(committed).collect();
@@ -118,7 +119,7 @@ impl World<'_> {
         self.settle(changes, fates)
     }
 
-    /// Checks a read between batches: it returns its page as of before or after any of them.
+    /// Checks a read between batches: it returns its page as of before or after any of the batches.
     fn read_between(
         &mut self,
         lpid: Lpid,
@@ -149,10 +150,10 @@ impl World<'_> {
     /// Records the outcomes of batches, in the order of submission.
     fn settle(&mut self, changes: Vec<Change>, fates: Vec<Fate>) -> Done {
         let mut full = None;
-        // When a batch was refused, space that another batch in flight frees may not have been free yet.
+        // When the drive refused a batch, space that another batch in flight frees may not have been free yet.
         let mut held = self.oracle.needed_bytes();
-        // If a fault hit these batches, too, the batches before them, which no complete batch follows, may also be
-        // lost.
+        // A fault that also hit these batches may lose the batches before them, too, because no complete batch
+        // follows.
         let before = self.harm.hits();
         self.harm.look(&self.faults);
         let untouched = self.harm.hits() == before;
@@ -170,7 +171,7 @@ impl World<'_> {
                         return wrong(FailureKind::NotAtomic, what);
                     }
                     if commit.raw() != expected {
-                        let what = format!("a batch became commit {commit}, and should be {expected}");
+                        let what = format!("a batch became commit {commit} instead of {expected}");
                         return wrong(FailureKind::NotAtomic, what);
                     }
                     // The drive continued, so the batches that failed before had no effect.
@@ -262,7 +263,7 @@ impl World<'_> {
             if self.faults.is_cut() || self.read_only.is_some() {
                 return Ok(());
             }
-            assert_eq!(self.coverage.times(REFUSED_FULL), before, "trims are never refused for want of room");
+            assert_eq!(self.coverage.times(REFUSED_FULL), before, "a full drive never refuses trims");
         }
         Ok(())
     }
@@ -371,11 +372,10 @@ impl World<'_> {
                 // If it took effect after all, the commit number shows it.
                 Ok(())
             }
-            Ok(answer) => wrong(
-                FailureKind::Answer,
-                format!("a batch that makes no sense was answered with {answer:?}"),
-            ),
-            answer => self.failed("a batch that makes no sense", answer),
+            Ok(answer) => {
+                wrong(FailureKind::Answer, format!("an invalid batch was answered with {answer:?}"))
+            }
+            answer => self.failed("an invalid batch", answer),
         }
     }
 }

@@ -96,7 +96,7 @@ impl<F: Copy + Debug + PartialEq + Send + Sync> Planting<F> {
         for ((fault, about), found) in self.all.iter().zip(&found) {
             let (seeds, how) = match found {
                 Some((seed, failure)) => ((seed + 1).to_string(), failure.to_string()),
-                None if self.elsewhere.contains(fault) => ("-".into(), "a test of its own finds it".into()),
+                None if self.elsewhere.contains(fault) => ("-".into(), "a separate test finds it".into()),
                 None => (format!("> {}", seeds()), "not found".into()),
             };
             let how: String = how.chars().take(FAILURE_CHARS).collect();

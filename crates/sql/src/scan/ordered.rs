@@ -8,11 +8,11 @@
 //!
 //! The scan emits all rows of each page that the walk names: more rows than the limit, and not in order. So the sort
 //! with a limit, or MIN and MAX, stays in the plan. The rest of the table is not read. If the walk names more than a
-//! quarter of the pages (few rows pass, or they are scattered), or the index was dropped meanwhile, the scan reads
+//! quarter of the pages and more than 16 (few rows pass, or they are scattered), or the index was dropped meanwhile, the scan reads
 //! all other pages too.
 //!
-//! Invariant: when a walk ends early, every row that was not emitted sorts behind at least `limit` emitted rows, in
-//! the order of that walk.
+//! Invariant: when a walk ends early, at least `rows` emitted rows that pass the predicates sort before every row that was
+//! not emitted, or equal to it, in the order of that walk.
 
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -31,11 +31,12 @@ use super::runtime::RuntimeFilters;
 use super::{ScanSpec, engine_error};
 use crate::arrow_convert::from_arrow;
 
-/// A walk may name at most this fraction (1/n) of the scan's pages, or this number if that is more.
+/// A walk may name at most one of so many pages of the scan.
 const PAGES_PART_MAX: u64 = 4;
+/// A walk may always name so many pages.
 const PAGES_MIN: u64 = 16;
 
-/// The orders of which a scan must emit the first rows.
+/// Orders. The scan must emit the first rows of each.
 #[derive(Clone, Debug)]
 pub(crate) struct Ordered {
     /// The orders are walked one after the other. The rows of all walks are emitted.
@@ -83,7 +84,7 @@ pub(super) struct OrderedScan {
     walks: Vec<Walk>,
     /// The number of the walk under way.
     at: usize,
-    /// Whether all pages are read, since the walk was given up.
+    /// Whether all pages are read, because the walk was given up.
     is_whole: bool,
     /// The pages of the last step.
     pages: Option<PartitionScan>,
@@ -180,8 +181,8 @@ impl OrderedScan {
             };
             let Some(next) = next else {
                 self.is_whole = true;
-                // Rows that an earlier walk emitted are emitted again. That changes no MIN and no MAX, which alone
-                // have several walks.
+                // Rows that an earlier walk emitted are emitted again. Only MIN and MAX have several walks, and a row that is
+                // emitted twice does not change their result.
                 return Ok(Some(along.others(&self.planned)));
             };
             walk.entries *= 2;

@@ -59,7 +59,7 @@ pub trait Contestant {
     /// Does the remaining background work, or waits for it.
     fn settle(&mut self) -> StoreResult;
 
-    /// The bytes written by cause, if the store tells.
+    /// The bytes written by cause, if the store reports them.
     fn causes(&self) -> Option<Causes>;
 }
 
@@ -77,7 +77,7 @@ struct CaseState {
     source: Vec<u8>,
     pages: PageBatches,
     zipf: (Zipf, Scatter),
-    /// One per thread.
+    /// The random numbers, a sequence per thread.
     randoms: Vec<Random>,
 }
 
@@ -99,7 +99,7 @@ impl<S: KeyValue> Contest<S> {
 impl CaseState {
     fn load_records<S: KeyValue>(&self, store: &S, count: u64, bytes: usize) -> StoreResult {
         let mut random = Random(count);
-        // Records are loaded in an order that differs from the keys', as is usual for stores.
+        // Records are loaded in another order than that of their keys, as is usual for stores.
         let scatter = Scatter::new(count, &mut random);
         for first in (0..count).step_by(LOAD_RECORDS as usize) {
             let mut batch = store.batch()?;
@@ -209,7 +209,7 @@ fn any<'s>(source: &'s [u8], random: &mut Random, len: usize) -> &'s [u8] {
 fn expect(len: Option<usize>, expected: usize) -> StoreResult {
     match len {
         Some(len) if len == expected => Ok(()),
-        Some(_) => Err(StoreError::Damaged("a record of another length")),
+        Some(_) => Err(StoreError::Damaged("a record has the wrong length")),
         None => Err(StoreError::Missing("a record")),
     }
 }

@@ -2,19 +2,19 @@
 //!
 //! | case | work | unit |
 //! |---|---|---|
-//! | A random | batches of some 1 MiB, of pages of 64 to 3,760 bytes, any of all pages | pages |
-//! | A in turn | such batches, page after page, from the first again after the last | pages |
-//! | B | 512 operations a commit, 95 of 100 writes of a record, the others reads, records by Zipf's law with 0.99 | operations |
+//! | A random | batches of some 1 MiB, of random pages of 64 to 3,760 bytes | pages | | A in turn | such batches, of
+//! consecutive pages in a cycle | pages | | B | 512 operations a commit; 95 of 100 write a record, the others read
+//! one; records by Zipf's law with 0.99 | operations |
 //! | C | reads of a record at random, all cached, on 1 and on 2 threads | reads |
 //! | D | all records in order, on one thread | MB |
 //! | E | commits of one record of 100 bytes at random, on 1 and on 8 threads | commits |
 //!
 //! ```text
-//!   round: store 1: slice ─► settle (the background work that is left) ─► disk counted | store 2: ... | store 1 again ...
+//!   round: store 1: slice ─► settle (the remaining background work) ─► disk counted | store 2: ... | store 1 again ...
 //! ```
 //!
 //! Every commit is durable when it returns. Rates include the time in which a store settles; `burst` does not. Pages
-//! are TPC-C's of 4 KB, compressed (ELEOS, Table II). The records of case B are YCSB's of 1,000 bytes.
+//! are compressed TPC-C pages of 4 KB (ELEOS, Table II). The records of case B are those of YCSB, of 1,000 bytes.
 
 mod contest;
 mod device;

@@ -16,7 +16,7 @@ use crate::store::{StoreError, StoreResult};
 struct Plain {
     file: File,
     at: u64,
-    /// The offset at which writing starts again at the beginning, once the file was written as a whole.
+    /// The end of the file, once it was loaded. A batch that would pass it is written at the beginning instead.
     end: Option<u64>,
     source: Vec<u8>,
     pages: PageBatches,
@@ -33,7 +33,7 @@ pub fn plain(sizes: Sizes, seed: u64) -> Entry {
     };
     Entry {
         name: "plain file".into(),
-        settings: "batches behind each other, written over once the file is whole; fdatasync".into(),
+        settings: "batches appended; once the file has its full length, they overwrite it; fdatasync".into(),
         make: Box::new(make),
     }
 }

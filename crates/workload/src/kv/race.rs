@@ -21,9 +21,9 @@ use crate::store::StoreError;
 pub enum Space {
     /// The file system's space was written before, and stores have overwritten their data several times.
     Recycled,
-    /// Stores are new, and so may their space be.
+    /// Stores are new, and the file system may never have written their space before.
     Fresh,
-    /// As recycled, on a drive that is served elsewhere. The writes to its disk are not known here.
+    /// As recycled, on a drive behind a remote server. The writes to its disk are not known here.
     Served,
 }
 

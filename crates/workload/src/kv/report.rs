@@ -28,7 +28,7 @@ pub struct Options {
     pub cases: String,
 }
 
-/// Before stores are made, this many times their data is written and removed for each of them.
+/// Before the stores are made, this many times their data is written and removed, for each store.
 const RECYCLED: u64 = 2;
 
 /// Runs all races and passes each row to `each`. Only page batches run on fresh space, because other cases work on
@@ -44,7 +44,7 @@ pub fn run(
 ) -> Result<(), RunError> {
     let asked = |c: &&Case| options.cases.is_empty() || options.cases.contains(c.letter());
     if options.spaces == [Space::Fresh] && !asked(&&Case::PagesInTurn) {
-        return Err(StoreError::Failed("on fresh space page batches (A) alone are measured".into()).into());
+        return Err(StoreError::Failed("only page batches (A) are measured on fresh space".into()).into());
     }
     for space in &options.spaces {
         if *space == Space::Recycled {

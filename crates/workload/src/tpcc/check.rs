@@ -11,11 +11,11 @@
 //! | 7 | a line has no delivery date if, and only if, its order has no carrier |
 //! | 8, 9 | W_YTD, and D_YTD, are the sums of H_AMOUNT |
 //! | 10 | C_BALANCE is the sum of the customer's delivered lines less that of its payments |
-//! | 11 | orders less new orders of a district are 2,100, and what was delivered since (by C_DELIVERY_CNT) |
+//! | 11 | orders less new orders of a district are 2,100 plus the orders delivered since (by C_DELIVERY_CNT) |
 //! | 12 | C_BALANCE + C_YTD_PAYMENT is the sum of the customer's delivered lines |
 //!
-//! The standard requires condition 11 only of the first population. Here later deliveries are added, so it holds at
-//! any time. In addition, the secondary indexes must have as many entries as there are customers and orders.
+//! The standard requires condition 11 only of the first population. Here the condition counts later deliveries, so it
+//! holds at any time. In addition, the secondary indexes must have as many entries as there are customers and orders.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -24,7 +24,7 @@ use super::rows::{C, D, O, W};
 use super::store::{Intent, Terminal, TpccStore, TpccTxn};
 use crate::store::StoreResult;
 
-/// The most violations that are described. All are counted.
+/// The most violations that are described. All violations are counted.
 const TOLD_MAX: usize = 20;
 
 /// The violated conditions.
@@ -146,7 +146,7 @@ fn collect(txn: &mut impl TpccTxn, w: W, found: &mut Violations) -> StoreResult<
             }
         }
         None => found.unless(false, || {
-            format!("condition 4: a line of order {w} {} {}, which is not there", l.d, l.o)
+            format!("condition 4: a line of order {w} {} {}, which does not exist", l.d, l.o)
         }),
     })?;
     Ok(all)
@@ -219,7 +219,7 @@ fn check_district(w: W, d: D, it: &District, sizes: &Sizes, found: &mut Violatio
         });
     }
     for o in new.iter().filter(|o| !it.orders.contains_key(o)) {
-        found.unless(false, || format!("condition 5: the new order {w} {d} {o} is no order"));
+        found.unless(false, || format!("condition 5: the new order {w} {d} {o} has no order"));
     }
     found.unless(it.ytd == it.history, || {
         format!("condition 9: district {w} {d} has D_YTD {}, its history {}", it.ytd, it.history)

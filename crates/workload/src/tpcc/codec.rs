@@ -7,14 +7,14 @@
 //!
 //! | tree | key | value |
 //! |---|---|---|
-//! | warehouse | w | all else |
+//! | warehouse | w | all other columns |
 //! | district | w d | |
 //! | customer | w d c | |
 //! | customer_name | w d last(16) first(16) c | nothing |
 //! | history | w d date terminal | |
 //! | new_order | w d o | nothing |
 //! | orders | w d o | |
-//! | orders_customer | w d c !o | nothing: the newest comes first |
+//! | orders_customer | w d c !o | nothing; the complement sorts the newest order first |
 //! | order_line | w d o number | |
 //! | item | i | |
 //! | stock | w i | |
@@ -25,7 +25,7 @@ use super::rows::{
 };
 use crate::store::{StoreError, StoreResult};
 
-/// Longest C_LAST and C_FIRST.
+/// The greatest length of C_LAST and C_FIRST.
 const NAME_BYTES: usize = 16;
 
 /// A key under construction.
@@ -109,7 +109,7 @@ impl Key {
 /// Parses keys and values.
 struct Parser<'a>(&'a [u8]);
 
-const ENDS: StoreError = StoreError::Damaged("it ends too early");
+const ENDS: StoreError = StoreError::Damaged("the row ends too early");
 
 impl<'a> Parser<'a> {
     fn take(&mut self, n: usize) -> StoreResult<&'a [u8]> {

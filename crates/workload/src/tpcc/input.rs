@@ -52,7 +52,7 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// The inputs of a terminal. `seed` is the load's; `run` differs for each run.
+    /// The inputs of a terminal. `seed` is that of the load; `run` differs for each run.
     pub fn new(sizes: Sizes, seed: u64, run: u64, terminal: u16) -> Self {
         let mut r = Random(seed ^ run.rotate_left(32) ^ u64::from(terminal) << 48);
         let home = terminal % sizes.warehouses + 1;

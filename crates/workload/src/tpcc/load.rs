@@ -15,7 +15,7 @@ use crate::store::StoreResult;
 
 /// About how many rows a transaction of the load has.
 const ROWS_A_COMMIT: u32 = 2000;
-/// The first customers, which get each last name once. Later names are drawn.
+/// The number of the first customers. They get each last name once. Later names are drawn.
 const NAMES: u32 = 1000;
 /// The terminal of the first history.
 const LOADER: u16 = u16::MAX;

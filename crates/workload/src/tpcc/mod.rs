@@ -29,7 +29,7 @@ pub use transactions::{Outcome, execute};
 
 use rows::{C, D, I, W};
 
-/// The numbers of everything.
+/// The sizes of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Sizes {
     /// Warehouses.

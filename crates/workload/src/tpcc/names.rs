@@ -118,7 +118,7 @@ mod tests {
         (0..300_000).for_each(|_| met[dice.skewed(1023, 5, 1, 3000) as usize] += 1);
         assert_eq!(met[0], 0);
         let most = *met.iter().max().unwrap();
-        assert!(most > 300, "100 would be even: {most}");
+        assert!(most > 300, "an even distribution has 100: {most}");
         assert!((0..1000).all(|_| (1..=30).contains(&dice.skewed(1023, 200, 1, 30))));
     }
 

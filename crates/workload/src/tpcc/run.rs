@@ -82,9 +82,9 @@ pub type Acknowledged<'a> = &'a (dyn Fn((W, D, O)) + Sync);
 /// The result of a run. A latency begins at the first try and includes the wait for the turn.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// New-Orders per minute that were committed, or rolled back as their input asks.
+    /// New-Orders per minute that were committed, or rolled back because their input requires it.
     pub new_orders_a_minute: f64,
-    /// New-Orders that were rolled back as their input asks.
+    /// New-Orders that were rolled back because their input requires it.
     pub rolled_back: u64,
     /// All transactions; latencies are in the order of [`TransactionKind::ALL`].
     #[serde(flatten)]

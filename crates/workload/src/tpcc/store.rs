@@ -129,6 +129,6 @@ pub trait TpccTxn {
     /// The numbers of entries in a warehouse's secondary indexes: customers by name, and orders by customer.
     fn index_entries(&mut self, w: W) -> StoreResult<(u64, u64)>;
 
-    /// Makes its writes durable, all or none.
+    /// Makes the writes of the transaction durable, all or none.
     fn commit(self) -> StoreResult;
 }

@@ -2,10 +2,11 @@
 //!
 //! Claims, setup and expected shapes: [`THROUGHPUT_FIGURE`], [`BYTES_FIGURE`], [`COLLECTION_FIGURE`].
 //!
-//! The paper runs 300 s on 10^7 records. Here there are 10^6 unless the user asks for more, and a fixed number of operations after
-//! as many to warm the cache, so that every system does the same work. A second run of (a) and (b) with a quarter of the records
-//! shows whether a ratio depends on their number; one that does is compared with nothing. (c) does depend on it, since with fewer
-//! records a channel has fewer erase units. A quarter of a million would leave it two.
+//! The paper runs 300 s on 10^7 records. Here there are 10^6 records unless the user asks for more. A fixed number of
+//! operations is measured, after as many operations to warm the cache, so that every system does the same work. A
+//! second run of (a) and (b) with a quarter of the records shows whether a ratio depends on the number of records. A
+//! ratio that does is not compared with the published one. (c) always depends on the number of records, because with
+//! fewer records a channel has fewer erase units. With a quarter of a million records, a channel would have two.
 
 use lode_base::{Profile, VirtualDuration};
 
@@ -20,8 +21,8 @@ use crate::paper::plot::{Axis, Heading};
 use crate::paper::row::{Aim, Method, Row, X};
 use crate::paper::run::{Run, SizeOption};
 
-/// Records of the B-tree. The default is a tenth of the paper's. With fewer than allowed, a channel would have less than two
-/// erase units under GC.
+/// The number of records of the B-tree. The default is a tenth of the paper's number. With fewer records than
+/// allowed, a channel would have less than two erase units under GC.
 const RECORDS: SizeOption = SizeOption {
     name: "records",
     about: "Records of the B-tree of figure 10, 250000 to 10000000 (the paper's number); time and memory grow with it",
@@ -30,8 +31,8 @@ const RECORDS: SizeOption = SizeOption {
 };
 
 const SETUP: &str = "The platform in modelled time. Records of 8 + 100 bytes, 19 updates for each read, keys by YCSB's zipf, \
-                     scattered; a cache of 10 to 100 % of the records' bytes; buffers of 1 MB. A quarter of the records is run \
-                     too: a ratio that depends on their number is compared with nothing.";
+                     scattered; a cache of 10 to 100 % of the records' bytes; buffers of 1 MB. A second run has a quarter \
+                     of the records. A ratio that depends on the number of records is not compared.";
 
 /// Fig. 10a.
 pub const THROUGHPUT_FIGURE: Figure = Figure {
@@ -65,8 +66,8 @@ pub const COLLECTION_FIGURE: Figure = Figure {
     name: "fig10c",
     about: "Fig. 10c: what garbage collection costs the B-tree, at a cache of 10 %",
     claim: "With GC, batches lose 5.2 % of their operations per second. Blocks, whose host reads whole segments, lose 42.3 %.",
-    setup: "As figure 10a with a cache of 10 %, on a device of ten times the records' bytes, which is written full first. GC \
-            begins at a tenth free. The same operations run on a device that is never full.",
+    setup: "As figure 10a with a cache of 10 %, on a device of ten times the records' bytes, which is filled first. GC begins \
+            when a tenth is free. The same operations also run on a device that is never full.",
     expected: "Batches lose less than blocks.",
     differs: "Both sides lose less than published. The loss depends on the number of EBLOCKs on a channel: 84 on the paper's device, \
               8 on ours for a million records. With more records both sides lose less. Our store reads its segments with all \
@@ -78,29 +79,29 @@ pub const COLLECTION_FIGURE: Figure = Figure {
 
 const SYSTEMS: [System; 5] =
     [System::BatchVariable, System::BatchFixed, System::BlockPipelined, System::BlockPacked, System::Block];
-/// Systems that batches are compared with.
+/// The systems with which batches are compared.
 const BLOCKS: [System; 3] = [System::Block, System::BlockPacked, System::BlockPipelined];
 const THROUGHPUT: &str = "throughput";
 const BYTES: &str = "bytes written an operation";
-/// Updates for each read.
+/// The number of updates for each read.
 const UPDATES: u64 = 19;
 /// Seeds of the tree and of the keys.
 const SEEDS: (u64, u64) = (5, 9);
-/// Erase units where nothing is to be collected, for a million records.
+/// Erase units of a device on which GC has nothing to collect, for a million records.
 const EBLOCKS_ENOUGH: u64 = 2048;
-/// How many times fewer records the second run has.
+/// The first run has this many times as many records as the second one.
 const FEWER: u64 = 4;
-/// By how much a ratio of the second run may differ, relative to the first.
+/// The greatest difference of a ratio of the second run, relative to that of the first.
 const SCALES_DIFFER: f64 = 0.05;
 
-/// How large a run is.
+/// The size of a run.
 #[derive(Clone, Copy, Debug)]
 struct Size {
     records: u64,
     operations: u64,
     eblock_bytes: u32,
     segment_blocks: u32,
-    /// Erase units where nothing is to be collected.
+    /// Erase units of a device on which GC has nothing to collect.
     enough: u32,
 }
 
@@ -126,7 +127,7 @@ impl Size {
         }
     }
 
-    /// The size of the second run: fewer records, and operations in proportion. None in a quick run.
+    /// The size of the second run: fewer records, and operations in proportion. A quick run has no second run.
     fn fewer(self, run: &Run<'_>) -> Option<Self> {
         let fewer = Self { records: self.records / FEWER, operations: self.operations / FEWER, ..self };
         (!run.quick()).then_some(fewer)
@@ -137,7 +138,7 @@ impl Size {
     }
 }
 
-/// What a system achieved.
+/// The rates that a system achieved.
 #[derive(Clone, Copy, Debug)]
 struct Rates {
     operations_a_second: f64,
@@ -145,7 +146,7 @@ struct Rates {
     reads_an_operation: f64,
 }
 
-/// An operation of the host's, in memory.
+/// The host's time for an operation in memory.
 fn operation(profile: &Profile) -> VirtualDuration {
     let h = &profile.host;
     h.sort + h.join + h.other
@@ -221,12 +222,12 @@ fn cache_sizes(run: &Run<'_>) -> &'static [u64] {
     if run.quick() { &[10, 50, 100] } else { &[10, 20, 40, 60, 80, 100] }
 }
 
-/// Each of these systems with each size of the cache.
+/// The rates of several systems with each size of the cache.
 struct Sweep {
     size: Size,
-    /// How full leaves are.
+    /// The filled share of the leaves.
     full: f64,
-    /// The cache in percent of the records, and what each system achieved.
+    /// The size of the cache in percent of the records, and the rates of each system.
     at: Vec<(u64, Vec<(System, Rates)>)>,
 }
 
@@ -255,8 +256,8 @@ impl Sweep {
     }
 }
 
-/// The first run's row, and the second run's if there was one. Where the two differ, neither is compared with the published
-/// figure.
+/// The row of the first run, and that of the second run if there was one. If the two differ, neither is compared with
+/// the published value.
 fn at_both_scales(mut first: Row, fewer: Option<(u64, f64)>, differs: impl Fn(f64, f64) -> bool) -> Vec<Row> {
     let Some((records, ours)) = fewer else { return vec![first] };
     let mut note = format!("the same with {records} records");
@@ -360,7 +361,7 @@ fn bytes(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
         let sum = |i: usize| s.at.iter().map(|(_, runs)| runs[i].1.bytes_an_operation).sum::<f64>();
         (1.0 - sum(0) / sum(1)) * 100.0
     };
-    // If everything fits the cache, nothing is written.
+    // If everything fits in the cache, nothing is written.
     let least = |s: &Sweep| {
         let ratios = s.ratios(SYSTEMS[0], SYSTEMS[1], |r| r.bytes_an_operation);
         ratios.map(|(_, r)| r).filter(|r| r.is_finite()).fold(f64::INFINITY, |l, r| l.min((1.0 - r) * 100.0))
@@ -385,18 +386,18 @@ fn bytes(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
     Ok(rows)
 }
 
-/// (c) What GC costs.
+/// (c) The cost of GC.
 fn collection(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
     const PERCENT: u64 = 10;
     let size = Size::of(run);
     let leaves = leaves(size.records, SEEDS.0);
     let eblock = u64::from(size.eblock_bytes);
     let channels = u64::from(run.profile().geometry.channels());
-    // The same on each channel.
+    // Each channel has the same number of EBLOCKs.
     let ten_times = (10 * size.data_bytes()).div_ceil(eblock).next_multiple_of(channels) as u32;
     let mut rows = Vec::new();
     for system in SYSTEMS {
-        // Until the device is full, and for a quarter of its capacity under GC.
+        // The tree is updated until the device is full, and then for a quarter of its capacity under GC.
         let mut on = tree(run, &size, system, &leaves, PERCENT, ten_times, true)?;
         let mut keys = Picker::new(Skew::Zipf, size.records, SEEDS.1);
         let mut before = 0;

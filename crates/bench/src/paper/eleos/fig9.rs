@@ -33,9 +33,9 @@ pub const FIGURE: Figure = Figure {
 const SYSTEMS: [System; 4] =
     [System::BatchVariable, System::BatchFixed, System::BlockPipelined, System::Block];
 const METRIC: &str = "write throughput";
-/// Pages that are written, again and again.
+/// The number of pages that are written repeatedly.
 const PAGES: u64 = 16_384;
-/// Buffers, in KB.
+/// Sizes of buffers, in KB.
 const BUFFERS: [usize; 6] = [64, 128, 256, 512, 1024, 4096];
 const BUFFERS_QUICK: [usize; 3] = [64, 256, 1024];
 
@@ -82,7 +82,7 @@ fn rows(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
     Ok(rows)
 }
 
-/// Pages a second of modelled time.
+/// Pages per second of modelled time.
 fn one(run: &Run<'_>, pool: &[Page], system: System, buffer: usize, bytes: usize) -> Result<f64, DriveError> {
     let setup = Setup {
         profile: run.profile().clone(),

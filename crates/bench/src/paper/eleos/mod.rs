@@ -6,9 +6,10 @@
 //!                                                             └─ power cuts ─────► recovery
 //! ```
 //!
-//! The claim: with a drive that takes atomic batches of pages of any size, the host needs no log-structured store, and neither
-//! side needs a context and a commit for each packet. The paper's Table II, on a simulated device, is bound by the CPU; it is
-//! measured here in wall time. The device bounds the paper's figures; they run here in modelled time. No figure mixes the two.
+//! The claim: with a drive that takes atomic batches of pages of any size, the host needs no log-structured store,
+//! and neither side needs a context and a commit for each packet. The CPU bounds the paper's Table II, which ran on a
+//! simulated device, so it is measured here in wall time. The device bounds the paper's figures, so they run here in
+//! modelled time. No figure mixes the two.
 
 pub mod btree;
 pub mod fig10;
@@ -35,7 +36,7 @@ pub const PAPER: Paper = Paper {
     profile: "eleos-cnex",
     quick: "Small data and few points: done in seconds, to see that it runs",
     examples: &["eleos --quick", "eleos --figure fig10a --out report", "eleos --json > eleos.jsonl"],
-    // Table I is the input: it is the profile.
+    // Table I is the input: the profile holds it.
     figures: &[
         table2::FIGURE,
         fig9::FIGURE,

@@ -1,4 +1,4 @@
-//! Recovery: what is found after a power cut, and how soon.
+//! Recovery: the state after a power cut, and the time until it is available.
 //!
 //! Claim, setup and expected shape: [`FIGURE`].
 
@@ -15,15 +15,15 @@ use crate::paper::figure::Figure;
 use crate::paper::row::{Row, X};
 use crate::paper::run::Run;
 
-/// What is found.
+/// The figure.
 pub const FIGURE: Figure = Figure {
     name: "recovery",
-    about: "Section VIII: what is found after a power cut, and how soon",
-    claim: "After a power cut every acknowledged buffer is there, byte for byte, and the buffer that was under way is there \
-            whole or not at all. The paper describes recovery and publishes no figure.",
+    about: "Section VIII: the state after a power cut, and the time of recovery",
+    claim: "After a power cut, every acknowledged buffer is intact, byte for byte, and the buffer that was under way is \
+            stored as a whole or not at all. The paper describes recovery and publishes no figure.",
     setup: "The platform in modelled time. Buffers of TPC-C pages are written after a checkpoint of everything, then the power \
-            is cut within a buffer. Time counts until the host can go on: the drive's own two passes, and above blocks the \
-            store's replay.",
+            is cut within a buffer. The time counts until the host can continue: the drive's own two passes, and above \
+            blocks the store's replay.",
     expected: "Nothing is lost and nothing is torn. With batches the time grows with the log. Above blocks the drive has many \
                more commits to replay, and the store reads everything that it wrote since its checkpoint.",
     differs: "",
@@ -36,7 +36,7 @@ const SYSTEMS: [System; 4] =
     [System::BatchVariable, System::BatchFixed, System::BlockPipelined, System::Block];
 const PAGES: u64 = 8192;
 const BUFFER: usize = 1 << 20;
-/// Buffers between the checkpoint and the cut.
+/// The numbers of buffers between the checkpoint and the cut.
 const BUFFERS: [u64; 3] = [8, 32, 96];
 const BUFFERS_QUICK: [u64; 1] = [4];
 
@@ -78,13 +78,13 @@ fn one(run: &Run<'_>, pool: &[Page], system: System, buffers: u64) -> Result<Vec
         rig.write(&buffer)?;
         there.extend(buffer);
     }
-    // Somewhere within the next buffer.
+    // The cut comes within the next buffer.
     rig.cut_after(3 + buffers % 7);
     let last = writes.buffer(BUFFER, whole);
-    // An answer after the power cut reaches nobody.
+    // The host does not get an answer after the power cut.
     let acknowledged = rig.write(&last).is_ok() && !rig.is_cut();
     let found = rig.recover(buffers)?;
-    // The last buffer is there or not: its first page decides, and all others must agree.
+    // The last buffer must be stored as a whole or not at all.
     let same = |rig: &mut Rig, n: u64, p: &Page| -> Result<bool, DriveError> {
         let expected = if whole { &p.whole } else { &p.packed };
         match rig.read(n) {
@@ -106,7 +106,7 @@ fn one(run: &Run<'_>, pool: &[Page], system: System, buffers: u64) -> Result<Vec
         lost += u64::from(!same(&mut rig, *n, p)?);
     }
     if !applied {
-        // Pages that happen to be as before do not count.
+        // Pages whose content did not change do not count.
         let new = |(n, p): &&(u64, &Page)| there.get(n).is_none_or(|old| !std::ptr::eq(*old, *p));
         for (n, p) in last.iter().filter(new) {
             torn += u64::from(same(&mut rig, *n, p)?);

@@ -1,4 +1,4 @@
-//! What the figures of this paper share: rows, and curves over an axis from 0.
+//! Functions that the figures of this paper share: rows, and curves over an axis from 0.
 
 use plotters::style::RGBColor;
 
@@ -6,7 +6,7 @@ use crate::BenchError;
 use crate::paper::plot::{Axis, Heading, LinePlot, Series, colour};
 use crate::paper::row::{Method, Row, X};
 
-/// A row without a published figure, in modelled time.
+/// A row without a published value, in modelled time.
 pub(super) fn row(series: &str, x: X, metric: &str, unit: &'static str, ours: f64, note: &str) -> Row {
     Row::new(Method::Executed, series, x, metric, unit, ours, note)
 }

@@ -1,15 +1,15 @@
-//! Table II: pages of TPC-C written a second where the CPU is the bound.
+//! Table II: pages of TPC-C written per second if the CPU is the bound.
 //!
 //! Claim, setup and expected shape: [`FIGURE`]. The drive in memory stands for the paper's "programmable SSD simulator".
 //!
 //! Rounds of all systems alternate, and each figure is the median of its rounds. Ratios are given by wall time and by the time
 //! that the process was on a core, which other work on the machine changes less.
 //!
-//! *Block* is the paper's: pages of 4 KB (52.73K of them are its 206 MB/s), a store that packs them into segments, and 1 MB
-//! sent as packets of 15 blocks, one by one, each with its own context and its own commit. *Block, pipelined* is the best that
-//! we can make of the same interface: compressed pages packed, all packets of a buffer under way together, so that they share
-//! log groups of the drive, and cleaning by cost and benefit. *Block, page by page* has no store at all, as if a trace of page
-//! writes were replayed through a block interface.
+//! *Block* is the paper's system: pages of 4 KB (52.73K of them are its 206 MB/s), a store that packs them into
+//! segments, and 1 MB sent as packets of 15 blocks, one by one, each with its own context and its own commit. *Block,
+//! pipelined* is the best that we can make of the same interface. It packs compressed pages, has all packets of a
+//! buffer under way together, so that they share log groups of the drive, and cleans by cost and benefit. *Block,
+//! page by page* has no store, as if a trace of page writes were replayed through a block interface.
 
 use std::fs;
 use std::time::Instant;
@@ -33,7 +33,7 @@ pub const FIGURE: Figure = Figure {
     setup: "A drive in memory, so that only host, transport and firmware take time; the units of the platform. Host and drive \
             run on threads of their own, with TCP on the loopback between them; then again on one thread without a transport.",
     expected: "Batches of variable pages write most, then batches of fixed pages, then blocks.",
-    differs: "The paper's rates are of another CPU. They stand beside ours and are not compared; ratios are.",
+    differs: "The paper's rates were measured on another CPU. They stand beside ours. Only ratios are compared.",
     sizes: &[],
     rows,
     plot: None,
@@ -41,9 +41,9 @@ pub const FIGURE: Figure = Figure {
 
 /// Bytes of a write buffer.
 const BUFFER: usize = 1 << 20;
-/// Erase units of the drive: as many on each channel as it needs.
+/// Erase units of the drive. Each channel has as many as it needs.
 const EBLOCKS: u32 = 64;
-/// Pages that are written, again and again.
+/// The number of pages that are written repeatedly.
 const PAGES: u64 = 16_384;
 /// Seeds of pages and of writes.
 pub(super) const SEEDS: (u64, u64) = (1, 3);
@@ -58,7 +58,7 @@ const SYSTEMS: [System; 7] = [
     System::BlockSequence,
 ];
 
-/// Pages a second, and MB a second, as published.
+/// The published pages per second and MB per second.
 fn published(s: System) -> Option<(f64, f64)> {
     match s {
         System::Block => Some((52_730.0, 206.17)),
@@ -73,8 +73,9 @@ struct Side<'a> {
     rig: Rig,
     writes: Writes<'a>,
     whole: bool,
-    /// Pages a second: by the wall's clock, and by the cores'.
+    /// Pages per second of wall time.
     wall: Vec<f64>,
+    /// Pages per second of CPU time.
     core: Vec<f64>,
     bytes_a_page: f64,
 }
@@ -86,9 +87,9 @@ fn rows(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
     Ok(rows)
 }
 
-/// All systems in turn, over the loopback or without a transport.
+/// Runs all systems in turn, over the loopback or without a transport.
 fn race(run: &Run<'_>, pool: &[Page], loopback: bool) -> Result<Vec<Row>, DriveError> {
-    // Pages before, pages of a round, rounds.
+    // The number of pages before the measurement, of pages per round, and of rounds.
     let (before, round, rounds) = if run.quick() { (8_000, 4_000, 3) } else { (320_000, 40_000, 9) };
     let setup = Setup {
         profile: run.profile().clone(),
@@ -106,8 +107,8 @@ fn race(run: &Run<'_>, pool: &[Page], loopback: bool) -> Result<Vec<Row>, DriveE
         let whole = system.whole_pages();
         let mut rig = Rig::new(system, &setup)?;
         let mut writes = Writes::new(pool, PAGES, SEEDS.1);
-        // Every part of the medium is written once before, since fresh memory costs the kernel time. Page by page, each page
-        // takes a WBLOCK and its record another.
+        // Every part of the medium is written once before the measurement, because fresh memory costs the kernel
+        // time. Page by page, each page takes a WBLOCK, and its log record takes another.
         let before = match system {
             System::BlockPages => before / 16,
             _ if whole => before / 2,
@@ -210,7 +211,7 @@ fn median(rates: &[f64]) -> f64 {
     sorted[sorted.len() / 2]
 }
 
-/// How long the threads of the process have been on a core, in nanoseconds, where the system tells.
+/// The CPU time of the process in nanoseconds, if the system reports it.
 fn core_ns() -> Option<u64> {
     let of = |task: fs::DirEntry| {
         let stat = fs::read_to_string(task.path().join("schedstat")).ok()?;

@@ -5,13 +5,13 @@
 //!   IHP:      read commands ─► the host looks at each record         cpu-ISP, hw-ISP: scan tasks ─► the records that match
 //! ```
 //!
-//! Each run stores the table, scans it, and must find exactly the records that match. In phases, as in the equations, a system
-//! has one command under way and nothing overlaps within it. Overlapped, which is ours, it has several commands under way, and
-//! each page goes on as soon as it can.
+//! Each run stores the table, scans it, and must find exactly the records that match. In phases, as in the equations,
+//! a system has one command under way, and nothing overlaps within the command. Overlapped, which is our addition, a
+//! system has several commands under way, and each page moves on as soon as it can.
 //!
-//! A record takes 128 bytes, its share of the page's header included: `l_quantity`, `l_extendedprice`, `l_discount`,
-//! `l_shipdate` of TPC-H, and a comment that fills it up. The predicate is that of Q6, with bounds that give the selectivity.
-//! Nothing here knows the equations: the two share the profile, and the experiment.
+//! A record takes 128 bytes, including its share of the page's header: `l_quantity`, `l_extendedprice`, `l_discount`,
+//! `l_shipdate` of TPC-H, and a comment that fills the rest. The predicate is that of Q6, with bounds that give the
+//! selectivity. This module does not use the equations: the two share only the profile and the experiment.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -46,11 +46,11 @@ const COMMENT_COLUMN: usize = 4;
 const BATCH_PAGES: usize = 16_384;
 /// Pages of a read command.
 const READ_PAGES: usize = 1024;
-/// Most pages of a unit of a task. The unit ends earlier when a megabyte of records matches.
+/// The most pages of a unit of a task. The unit ends earlier when a megabyte of records matches.
 const UNIT_PAGES: u32 = 8192;
 /// Commands, or tasks, under way when they overlap.
 const OVERLAPPED_DEPTH: usize = 4;
-/// What the drive keeps beside the table, in bytes: the log, checkpoints, and what GC needs.
+/// Bytes of the drive in addition to the table: the log, checkpoints, and the space that GC needs.
 const SPARE_BYTES: u64 = 2 << 30;
 
 /// A table, which each run stores on a new drive.
@@ -60,23 +60,23 @@ pub struct Table {
     schema: Schema,
 }
 
-/// What a scan took.
+/// The result and the cost of a scan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scan {
     /// Records of the table.
     pub records: u64,
-    /// Those that matched.
+    /// Records that matched.
     pub matched: u64,
     /// The modelled time.
     pub took: VirtualDuration,
-    /// What commands and host spent the time on. The parts add up to `took` when nothing overlaps.
+    /// The time of the commands and the host, by what it was spent on. The parts add up to `took` if nothing overlaps.
     pub split: Split,
-    /// The energy of it.
+    /// The energy of the scan.
     pub energy: EnergyUse,
 }
 
 impl Scan {
-    /// Records scanned in a second.
+    /// Records scanned per second.
     pub fn records_per_s(&self) -> f64 {
         self.records as f64 / self.took.as_secs_f64()
     }
@@ -98,12 +98,12 @@ impl Table {
     /// A table of at least `records` records of `lineitem` at scale 1, in pages of a read unit each.
     ///
     /// # Errors
-    /// When no drive takes it.
+    /// If a drive cannot store the table.
     pub fn new(profile: &Profile, records: u64) -> Result<Self, DriveError> {
         let page_bytes = profile.geometry.rblock_bytes() as usize;
         let rows = page_bytes / RECORD_BYTES as usize;
         let count = records.div_ceil(rows as u64);
-        // A fresh drive hands out the same extents each time; a page names its own.
+        // A fresh drive allocates the same extents each time. So each page can name its LPID now.
         let extents = Host::new(&Drive::in_memory(1 << 30), 1)?.extents_for(count)?;
         let column = |data_type| ColumnType { data_type, nullable: false };
         let integers = [column(DataType::BigInt); COMMENT_COLUMN];
@@ -129,7 +129,7 @@ impl Table {
         Ok(table)
     }
 
-    /// A page of these records; none when they do not fit.
+    /// A page of these records, or `None` if they do not fit.
     fn page(&self, lpid: Lpid, rows: &[Record], comment_bytes: usize, page_bytes: usize) -> Option<PageBuf> {
         let types = self.schema.columns.iter().map(|c| c.data_type);
         let mut columns: Vec<_> = types.map(ColumnBuilder::new).collect();
@@ -137,7 +137,7 @@ impl Table {
             for (c, n) in columns.iter_mut().zip(record.numbers) {
                 c.push(&Value::Int(n)).expect("an integer");
             }
-            // TPC-H's comments are shorter than what the paper's records have room for.
+            // TPC-H's comments are shorter than the room in the paper's records.
             let comment: String = record.comment.chars().cycle().take(comment_bytes).collect();
             columns[COMMENT_COLUMN].push(&Value::text(&comment)).expect("a text");
         }
@@ -173,12 +173,12 @@ impl Table {
     }
 }
 
-/// Records of the table that is scanned.
+/// The number of records of the scanned table.
 const RECORDS: u64 = 1 << 18;
-/// The same, where the run is to be over in seconds.
+/// The number of records in a quick run.
 const RECORDS_QUICK: u64 = 1 << 15;
 
-/// Runs experiments, each once.
+/// Runs each experiment once and keeps its result.
 pub struct Executor {
     profile: Profile,
     table: Table,
@@ -199,7 +199,7 @@ impl Executor {
         })
     }
 
-    /// What is modelled, before an experiment changes it.
+    /// The modelled profile, before an experiment changes it.
     pub fn profile(&self) -> &Profile {
         &self.profile
     }
@@ -207,7 +207,7 @@ impl Executor {
     /// Scans the table under an experiment, whose number of records is the table's.
     ///
     /// # Errors
-    /// As [`Table::scan`]; when the user wants to stop.
+    /// As [`Table::scan`], or if the user asked to stop.
     pub fn scan(&mut self, system: System, e: &Experiment, overlap: Overlap) -> Result<Scan, BenchError> {
         self.stop.go_on()?;
         let e = Experiment { records: self.table.records(), ..*e };
@@ -219,7 +219,7 @@ impl Executor {
         Ok(scan)
     }
 
-    /// In phases, as the paper has it.
+    /// Scans in phases, as in the paper.
     ///
     /// # Errors
     /// As [`Executor::scan`].
@@ -242,12 +242,12 @@ impl Record {
     }
 }
 
-/// The profile with what an experiment varies.
+/// The profile with the changes of an experiment.
 fn device(profile: &Profile, e: &Experiment) -> Result<Profile, DriveError> {
     let g = &profile.geometry;
     let eblock = u64::from(g.eblock_bytes());
     let bytes = e.records * RECORD_BYTES + SPARE_BYTES;
-    // The same number of EBLOCKs on each channel, and no more than are needed.
+    // Each channel has the same number of EBLOCKs, and no more than it needs.
     let count = (bytes / eblock).next_multiple_of(e.channels.into()) as u32;
     let (rblock, wblock) = (g.rblock_bytes(), g.wblock_bytes());
     let geometry = Geometry::new(e.channels, g.ways(), g.planes(), rblock, wblock, g.eblock_bytes(), count);
@@ -269,20 +269,20 @@ struct Loaded<'a> {
     depth: usize,
 }
 
-/// The host's clock, and what the host and its commands spent the time on.
+/// The host's clock, and the time of the host and its commands by what it was spent on.
 struct Clock {
     now: VirtualTime,
     split: Split,
 }
 
 impl Clock {
-    /// Takes a completion: the host waited for it.
+    /// Takes a completion for which the host waited.
     fn takes(&mut self, c: &Completion) {
         self.now = self.now.max(c.at);
         self.split += c.split;
     }
 
-    /// Computes.
+    /// Adds time that the host computes.
     fn computes(&mut self, model: &Model, time: VirtualDuration) {
         model.host_computes(time);
         self.now += time;
@@ -306,8 +306,8 @@ impl<'a> Loaded<'a> {
         Ok(loaded)
     }
 
-    /// Stores the table, evenly over the channels. The drive deals a batch to its channels in stretches, so each stretch here
-    /// takes pages that lie apart in the table.
+    /// Stores the table, evenly over the channels. The drive assigns consecutive stretches of a batch to its
+    /// channels. So each stretch of a batch here takes pages that lie apart in the table.
     fn load(&self) -> Result<(), DriveError> {
         let run = |c| alone(&self.drive, &self.model, c);
         let pages = &self.table.pages;
@@ -434,7 +434,7 @@ mod tests {
         Profile::find("isp-adms11").unwrap()
     }
 
-    /// What was executed, and the equations for the same table.
+    /// The executed scan, and the time by the equations for the same table.
     fn both(p: &Profile, table: &Table, e: Experiment, system: System) -> (Scan, f64) {
         let e = Experiment { records: table.records(), ..e };
         let scan = table.scan(p, &e, system, Overlap::Phases).unwrap();
@@ -460,7 +460,8 @@ mod tests {
         }
     }
 
-    /// Prediction, not fit: a change of the device moves executed times as it moves the equations.
+    /// A change of the device changes the executed times as it changes those of the equations. So the executed times
+    /// are a prediction and not a fit.
     #[test]
     fn a_change_moves_what_is_executed_as_the_equations_say() {
         let p = profile();
@@ -491,7 +492,7 @@ mod tests {
             }
         }
         assert!(moved >= 4, "{moved} of 9 figures move by more than 5 %");
-        // The mechanism switched off.
+        // The comparators are switched off: the embedded CPU filters instead.
         let [ihp, cpu, hw] = before;
         check("hw-ISP for IHP", hw.0 / ihp.0, hw.1 / ihp.1);
         check("hw-ISP for cpu-ISP", hw.0 / cpu.0, hw.1 / cpu.1);

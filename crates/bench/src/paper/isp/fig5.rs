@@ -39,10 +39,10 @@ fn rows(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
     Ok(rows)
 }
 
-/// The rows of the figure by one method. `records_per_s` tells how many records a system scans in a second.
+/// The rows of the figure by one method. `records_per_s` returns how many records a system scans per second.
 ///
 /// # Errors
-/// What `records_per_s` answers.
+/// The errors of `records_per_s`.
 fn rows_by<E>(
     profile: &Profile,
     by: Method,
@@ -54,7 +54,7 @@ fn rows_by<E>(
         paper.dram, paper.link, paper.selectivity
     );
     let mut rows = Vec::new();
-    // The best of hw-ISP to each of the others: ratio, channels, bus.
+    // The best ratio of hw-ISP to each of the others, with its channels and bus.
     let mut best: [(f64, u32, Rate); 2] = [(0.0, 0, paper.nand); 2];
     for channels in CHANNELS {
         for nand in NAND_MB_PER_S.map(mb_per_s) {
@@ -87,7 +87,7 @@ fn rows_by<E>(
     Ok(rows)
 }
 
-/// Why the published ratio is another. Tests of the equations hold the figures of it.
+/// Why the published ratio differs. Tests of the equations check the numbers in this text.
 const WHY_13_9: [&str; 2] = [
     "the paper does not say how it timed its DRAM (section 4.1 leaves that out); at its peak of 2,664 MB/s, as here, \
      (8) and (9) with Tables 1 and 2 give 13.2, at 70 % of the peak they would give 13.9; nothing is fitted",
@@ -127,7 +127,7 @@ pub fn by_equations(profile: &Profile) -> Vec<Row> {
     rows
 }
 
-/// The figure executed; and with all that overlaps.
+/// The executed figure, in phases and with everything overlapped that can overlap.
 ///
 /// # Errors
 /// When a run fails.
@@ -215,7 +215,7 @@ mod tests {
         for channels in CHANNELS {
             let [ihp, cpu, hw] = System::ALL.map(|s| curve(&s.with_channels(channels)));
             assert_eq!((ihp.len(), cpu.len(), hw.len()), (3, 3, 3));
-            // Not quite twice at each step: tR stays.
+            // The throughput is not quite twice as high at each step, because tR stays the same.
             assert!(hw.windows(2).all(|w| (1.6..2.0).contains(&(w[1] / w[0]))), "{hw:?}");
             assert!(ihp[2] / ihp[0] < 1.35 && cpu[2] / cpu[0] < 1.35, "{ihp:?} {cpu:?}");
             assert!(hw.iter().zip(&cpu).all(|(h, c)| h > c) && cpu.iter().zip(&ihp).all(|(c, i)| c > i));

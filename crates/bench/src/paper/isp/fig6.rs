@@ -42,10 +42,10 @@ fn parts(b: &Breakdown) -> [f64; 4] {
     [b.fmc_to_dram, b.embedded_cpu, b.dram_to_host, b.host_cpu]
 }
 
-/// The rows of the figure by one method. `scan` tells how long a scan takes, by component.
+/// The rows of the figure by one method. `scan` returns how long a scan takes, by component.
 ///
 /// # Errors
-/// What `scan` answers.
+/// The errors of `scan`.
 fn rows_by<E>(
     profile: &Profile,
     by: Method,
@@ -84,7 +84,7 @@ pub fn by_equations(profile: &Profile) -> Vec<Row> {
     rows
 }
 
-/// The figure executed.
+/// The executed figure.
 ///
 /// # Errors
 /// When a run fails.

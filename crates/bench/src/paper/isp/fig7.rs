@@ -49,10 +49,10 @@ pub(super) fn fastest(profile: &Profile, link: u64) -> Experiment {
     Experiment { channels: 16, nand, dram, link, ..of_the_paper(profile) }
 }
 
-/// The rows of the figure by one method. `records_per_s` tells how many records a system scans in a second.
+/// The rows of the figure by one method. `records_per_s` returns how many records a system scans per second.
 ///
 /// # Errors
-/// What `records_per_s` answers.
+/// The errors of `records_per_s`.
 fn rows_by<E>(
     profile: &Profile,
     by: Method,
@@ -93,7 +93,7 @@ pub fn by_equations(profile: &Profile) -> Vec<Row> {
     rows
 }
 
-/// The figure executed.
+/// The executed figure.
 ///
 /// # Errors
 /// When a run fails.
@@ -153,7 +153,7 @@ mod tests {
             assert_eq!((hw.len(), ihp.len()), (SELECTIVITIES.len(), SELECTIVITIES.len()));
             assert!(ihp.windows(2).all(|w| w[0] == w[1]), "{ihp:?}");
             assert!(hw.windows(2).all(|w| w[0] > w[1]) && hw[SELECTIVITIES.len() - 1] > ihp[0], "{hw:?}");
-            // Without a match only the flash counts, whatever the link.
+            // Without a match, only the flash counts, with any link.
             assert!((hw[0] / 3.83e7 - 1.0).abs() < 0.001, "{hw:?}");
         }
         let leads: Vec<f64> = rows.iter().filter(|r| r.unit == "x").map(|r| r.ours).collect();

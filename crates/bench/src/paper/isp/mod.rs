@@ -5,9 +5,10 @@
 //!                                     └─► (executed) ┴─► fig5, fig6, fig7, table3, table4, table5 ─► Row
 //! ```
 //!
-//! The claim: comparators in the flash controllers scan as fast as the flash reads, where the host's CPU waits for the link
-//! and an embedded CPU for itself. A figure takes a function that tells how long a scan takes, so that the equations and an
-//! executed drive fill the same rows. Tables 1 and 2 are the input: they are the profile and `experiment.rs`.
+//! The claim: comparators in the flash controllers scan as fast as the flash reads. The host's CPU would wait for the
+//! link, and the embedded CPU is itself the bound. A figure takes a function that returns how long a scan takes, so
+//! that the equations and an executed drive fill the same rows. Tables 1 and 2 are the input: the profile and
+//! `experiment.rs` hold them.
 
 pub mod equations;
 pub mod executed;
@@ -46,7 +47,7 @@ mod tests {
     use super::*;
     use crate::paper::row::{Method, Row};
 
-    /// The rows that are calculated, of each figure that has some.
+    /// The calculated rows of each figure that has such rows.
     fn by_equations() -> [(&'static str, Vec<Row>); 4] {
         let profile = Profile::find(PAPER.profile).unwrap();
         [
@@ -67,7 +68,7 @@ mod tests {
         }
     }
 
-    /// Every figure of sections 5.2 and 5.3 that the equations answer, but for that with 13.9.
+    /// Checks every figure of sections 5.2 and 5.3 that the equations give, except the ratio of 13.9.
     #[test]
     fn what_is_published_is_met_to_its_digits() {
         let rows: Vec<Row> =
@@ -85,7 +86,8 @@ mod tests {
         }
     }
 
-    /// Labels as wide as a common font makes them: none runs off the page or into another. The same plot twice is the same.
+    /// With labels as wide as in a common font, none leaves the page or covers another. Drawing a plot twice gives
+    /// the same bytes.
     #[test]
     fn no_label_of_a_plot_covers_another() {
         for (name, rows) in by_equations() {

@@ -1,7 +1,7 @@
-//! Table 3: how far the analytic model is from a simulated one.
+//! Table 3: the difference between the analytic model and a simulated one.
 //!
-//! Claim, setup and expected shape: [`FIGURE`]. The equations and the drive share the profile and nothing else. Agreement to the
-//! last digit would mean that one is computed by the other, and is an error.
+//! Claim, setup and expected shape: [`FIGURE`]. The equations and the drive share only the profile. If they agreed to
+//! the last digit, one would be computed from the other, so this is an error.
 
 use lode_base::{Profile, VirtualDuration};
 
@@ -30,9 +30,9 @@ pub const FIGURE: Figure = Figure {
 /// A scan that the modelled drive executed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Executed {
-    /// Who filtered.
+    /// The system.
     pub system: System,
-    /// Under which conditions: records and selectivity as they really were.
+    /// The conditions, with the actual records and selectivity.
     pub experiment: Experiment,
     /// The modelled time.
     pub took: VirtualDuration,
@@ -41,7 +41,7 @@ pub struct Executed {
 /// The rows of the table: both times, and the error of the equations.
 ///
 /// # Errors
-/// [`BenchError::ComparedWithItself`] where the two agree to the picosecond.
+/// [`BenchError::ComparedWithItself`] if the two agree to the picosecond.
 pub fn rows(profile: &Profile, executed: &[Executed]) -> Result<Vec<Row>, BenchError> {
     let mut rows = Vec::new();
     for run in executed {
@@ -80,10 +80,10 @@ pub fn rows(profile: &Profile, executed: &[Executed]) -> Result<Vec<Row>, BenchE
     Ok(rows)
 }
 
-/// The table, from what is executed now.
+/// The table, from new runs.
 ///
 /// # Errors
-/// When a run fails; as [`rows`].
+/// If a run fails; those of [`rows`].
 pub fn executed(x: &mut Executor) -> Result<Vec<Row>, BenchError> {
     let profile = x.profile().clone();
     let e = of_the_paper(&profile);
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_error_is_to_what_was_executed_as_in_the_paper() {
-        // The paper's own: 317,446 cycles simulated, 297,282 by its model.
+        // The paper's own numbers: 317,446 cycles simulated, 297,282 by its model.
         let (profile, run) = took(System::CpuIsp, 317_446.0 / 297_282.0);
         let rows = rows(&profile, &[run]).unwrap();
         let error = rows.iter().find(|r| r.metric == "error").unwrap();

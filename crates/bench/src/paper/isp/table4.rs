@@ -1,4 +1,4 @@
-//! Table 4: records a second that each part could take if it were alone.
+//! Table 4: records per second that each part could process alone.
 //!
 //! Claim, setup and expected shape: [`FIGURE`].
 
@@ -25,7 +25,7 @@ pub const FIGURE: Figure = Figure {
     plot: None,
 };
 
-/// What the paper says of its links, in the order of Fig. 7.
+/// The published rates of the links, in the order of Fig. 7.
 const PUBLISHED_LINKS: [f64; 3] = [2.93e6, 5.86e6, 6.25e7];
 
 /// The table by the equations.
@@ -85,7 +85,7 @@ mod tests {
         let rows = by_equations(&profile);
         let digits = |v: f64| format!("{v:.2e}");
         let found: Vec<_> = rows.iter().map(|r| (digits(r.ours), digits(r.published.unwrap()))).collect();
-        // The host's CPU differs by what rounding took from Table 2.
+        // The host's CPU differs because the value in Table 2 is rounded.
         assert_eq!(found[0], ("7.04e7".into(), "7.06e7".into()));
         assert!(found[1..].iter().all(|(ours, published)| ours == published), "{found:?}");
         assert_eq!(digits(1.0 / 0.01416e-6), "7.06e7");

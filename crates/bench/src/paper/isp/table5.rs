@@ -1,4 +1,4 @@
-//! Table 5: the energy of a scan, to that of IHP.
+//! Table 5: the energy of a scan, relative to that of IHP.
 //!
 //! Claim, setup and expected shape: [`FIGURE`].
 
@@ -63,13 +63,14 @@ impl Used {
         ]
     }
 
-    /// All of it.
+    /// The sum of the components.
     pub fn total(&self) -> f64 {
         self.parts().iter().map(|p| p.1).sum()
     }
 }
 
-/// The rows of the table, from what scans of the same table used: the split of each system, and its energy to that of IHP.
+/// The rows of the table, from the energy of scans of the same table: the energy of each system by component, and its
+/// ratio to that of IHP.
 pub fn rows(ihp: &Used, others: &[(System, Used)]) -> Vec<Row> {
     let mut rows = Vec::new();
     for (system, used) in [(System::Ihp, *ihp)].iter().chain(others) {
@@ -92,7 +93,7 @@ pub fn rows(ihp: &Used, others: &[(System, Used)]) -> Vec<Row> {
     rows
 }
 
-/// The table, from what is executed now.
+/// The table, from new runs.
 ///
 /// # Errors
 /// When a run fails.

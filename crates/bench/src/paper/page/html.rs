@@ -1,4 +1,4 @@
-//! Writes HTML: elements that are closed in their order, and text that cannot be read as elements.
+//! Writes HTML. It checks that elements end in the right order, and escapes text.
 
 /// A document under construction.
 pub(super) struct Html {
@@ -25,7 +25,7 @@ impl Html {
         self.open.push(name.into());
     }
 
-    /// Ends the element that began last.
+    /// Ends the newest open element.
     pub(super) fn close(&mut self, name: &str) {
         assert_eq!(self.open.pop().as_deref(), Some(name), "elements end in the order in which they began");
         self.out += &format!("</{name}>\n");
@@ -37,12 +37,12 @@ impl Html {
         self.out += &format!("<{name}{space}{attributes}>{}</{name}>\n", escaped(text));
     }
 
-    /// A term of a list of terms, with HTML that says what it is.
+    /// A term of a list of terms, with HTML that explains it.
     pub(super) fn term(&mut self, term: &str, html: &str) {
         self.out += &format!("<dt>{}</dt><dd>{html}</dd>\n", escaped(term));
     }
 
-    /// HTML as it is.
+    /// Adds HTML without escaping it.
     pub(super) fn raw(&mut self, html: &str) {
         self.out += html;
         self.out.push('\n');
@@ -55,7 +55,7 @@ impl Html {
     }
 }
 
-/// Text as it stands between tags and within attributes.
+/// The text, escaped for use between tags and within attributes.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -4,8 +4,9 @@
 //!   Report, Report, ... ─► contents, summary of each paper, its figures: claim, setup, plot, rows, notes, how to run it again
 //! ```
 //!
-//! The page is one file of HTML. Style and plots are in it; it has no script and loads nothing. The same reports make the same
-//! bytes. A plot takes its colours from the page, so that it can be read on a light and on a dark ground.
+//! The page is one file of HTML. It contains the style and the plots, has no script and loads nothing. The same
+//! reports make the same bytes. A plot takes its colours from the page, so that it is legible on a light and on a
+//! dark background.
 
 mod html;
 
@@ -20,28 +21,29 @@ use crate::BenchError;
 
 const STYLE: &str = include_str!("style.css");
 
-/// Lines above which a table of all rows is folded.
+/// A table of all rows with more lines than this is folded.
 const LINES_SHOWN: usize = 24;
 
-/// Which program made the reports.
+/// The program that made the reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Build {
     /// Its version.
     pub version: String,
-    /// The commit that it was built from, as far as anybody says.
+    /// The commit from which the program was built, if it is known.
     pub commit: Commit,
     /// The command line that made the page.
     pub command: String,
 }
 
-/// Who says from which commit a program was built. The program itself does not know: it may be built without Git.
+/// The commit from which a program was built, and who named it. The program itself does not know the commit, because
+/// it may be built without Git.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Commit {
-    /// The build was told.
+    /// The build named it.
     OfBuild(String),
-    /// The user who ran it.
+    /// The user who ran the program named it.
     OfUser(String),
-    /// Nobody.
+    /// It is not known.
     Unknown,
 }
 
@@ -56,7 +58,7 @@ impl Build {
     }
 }
 
-/// How many published figures are met, of how many that are compared.
+/// The number of published values that are met, and the number of those that are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Met {
     met: usize,
@@ -64,7 +66,7 @@ struct Met {
 }
 
 impl Met {
-    /// Of figures, those whose method is `counted`.
+    /// The counts over figures. Only values are counted for whose method `counted` returns true.
     fn of<'a>(figures: impl IntoIterator<Item = &'a FigureReport>, counted: fn(Method) -> bool) -> Self {
         let mut all = Self::default();
         for f in figures {
@@ -79,11 +81,11 @@ impl Met {
     }
 }
 
-/// What comes of holding our figure of a line against the published one.
+/// The result of comparing our value of a line with the published one.
 struct Verdict {
     by: Method,
     ratio: f64,
-    /// Whether it is met; nothing where the two are not compared.
+    /// Whether the published value is met, or `None` if the two are not compared.
     met: Option<bool>,
 }
 
@@ -95,7 +97,7 @@ fn verdict(table: &Table, line: &Line) -> Option<Verdict> {
 /// The page, as HTML.
 ///
 /// # Errors
-/// When a plot cannot be drawn, or a profile that is no shipped one cannot be read.
+/// If a plot cannot be drawn, or a profile that is not shipped cannot be read.
 pub fn page(reports: &[Report], build: &Build) -> Result<String, BenchError> {
     let mut h = Html::new("Lode: papers run again", STYLE);
     h.open("div", "class=\"layout\"");
@@ -156,7 +158,7 @@ fn introduction(h: &mut Html, reports: &[Report]) {
     h.close("header");
 }
 
-/// Which program ran, and what the words mean.
+/// The program that ran, and the meaning of the words on the page.
 fn words(h: &mut Html, build: &Build) {
     h.open("div", "class=\"card\"");
     h.open("dl", "");
@@ -164,7 +166,7 @@ fn words(h: &mut Html, build: &Build) {
     h.term("Run again", &format!("<code>{}</code>", escaped(&build.command)));
     h.term(
         "Published",
-        "What the paper says in words or in a table. Nothing is read off a plot, so a plot alone has no published figure.",
+        "What the paper says in words or in a table. No value is read off a plot, so a plot alone has no published figure.",
     );
     h.term(
         "Calculated",
@@ -177,7 +179,7 @@ fn words(h: &mut Html, build: &Build) {
     h.term("In wall time", "Measured on the machine that made this page. Another run differs.");
     h.term(
         "Ratio",
-        "Ours, relative to the published figure. Where both a run and a calculation give ours, the run counts.",
+        "Ours, relative to the published figure. If both a run and a calculation give ours, the run counts.",
     );
     h.term(
         "Met",
@@ -233,12 +235,12 @@ impl ProfileText {
     }
 }
 
-/// `Fig. 5: throughput` is `Fig. 5` and `throughput`.
+/// Splits `Fig. 5: throughput` into `Fig. 5` and `throughput`.
 fn heading(about: &str) -> (&str, &str) {
     about.split_once(": ").unwrap_or((about, about))
 }
 
-/// Every published figure of a paper, and whether it is met.
+/// The table of all published values of a paper, with whether each is met.
 fn summary(h: &mut Html, report: &Report) {
     h.open("div", "class=\"card\"");
     let ran = Met::of(&report.figures, |by| !by.is_calculated());
@@ -292,7 +294,7 @@ fn summary(h: &mut Html, report: &Report) {
     h.close("div");
 }
 
-/// Series, x and metric of a line, with the unit.
+/// The series, x and metric of a line, with the unit.
 fn what(line: &Line) -> String {
     let x = match line.x.to_string() {
         x if x.is_empty() => String::new(),
@@ -348,7 +350,7 @@ fn figure(
             escaped(f.figure.about),
             drawn.svg
         );
-        // What ran is shown; what was calculated unfolds.
+        // The plot of a run is shown. The plot of calculated values unfolds.
         match at {
             0 => h.raw(&plot),
             _ => h.raw(&format!("<details><summary>The same plot, {by}</summary>{plot}</details>")),
@@ -391,10 +393,10 @@ fn figure(
     Ok(())
 }
 
-/// The notes of a figure. One that several methods share is there once.
+/// The notes of a figure. A note that several methods share occurs once.
 struct Notes {
     texts: Vec<String>,
-    /// The place in `texts`, from 1, of each note of the table.
+    /// The place of each note of the table in `texts`, from 1.
     places: Vec<usize>,
 }
 
@@ -422,7 +424,7 @@ impl Notes {
     }
 }
 
-/// Rows of a figure, methods side by side.
+/// The rows of a figure, with the methods side by side.
 fn rows(h: &mut Html, table: &Table, notes: &Notes, id: &str) {
     let compared = table.lines.iter().any(|l| l.published.is_some());
     h.open("div", "class=\"scroll\"");
@@ -473,7 +475,7 @@ fn rows(h: &mut Html, table: &Table, notes: &Notes, id: &str) {
     h.close("div");
 }
 
-/// With a capital letter.
+/// The words with a capital letter at the beginning.
 fn sentence(words: &str) -> String {
     let mut chars = words.chars();
     chars.next().map_or_else(String::new, |c| c.to_uppercase().chain(chars).collect())

@@ -122,7 +122,8 @@ pub enum ReplayError {
         /// The lines of the first of them.
         lines: Vec<u64>,
     },
-    /// A completion belongs to no request in flight: it is a second one of the same request, or of none.
+    /// A completion belongs to no request in flight. It is a second completion of a request, or its request was never
+    /// submitted.
     #[error("the device completed a request that was not in flight, at {at}")]
     NotInFlight {
         /// When.

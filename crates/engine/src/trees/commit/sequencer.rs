@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!   commit ─► validated against recent commits ─► CSN ─► waits ─┬─ leads: takes all that wait, and carries them out
-//!                                                               └─ or is told by the thread that leads
+//!                                                               └─ or waits until the leader sets its outcome
 //! ```
 //!
-//! First committer wins: a key that another transaction committed since the snapshot is a conflict. Later commits are validated
-//! against a commit as soon as it is sequenced. It becomes visible with its group.
+//! First committer wins: a transaction conflicts if one that committed after its snapshot wrote one of its keys. Keys are compared
+//! by hash, so a collision costs a needless retry. Later commits are validated against a commit as soon as it is sequenced. The
+//! commit becomes visible with its group.
 
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -53,12 +54,12 @@ impl Pending {
         self.is_durable
     }
 
-    /// Says what became of it.
+    /// Sets its outcome.
     pub(super) fn end(&self, outcome: Result<(), EngineError>) {
         *self.outcome.lock() = Some(outcome);
     }
 
-    /// Says that it failed, unless its outcome is known.
+    /// Sets the outcome to a failure, unless it is set.
     pub(super) fn fail(&self, e: &EngineError) {
         self.outcome.lock().get_or_insert(Err(e.clone()));
     }
@@ -67,9 +68,9 @@ impl Pending {
 /// The order of commits to trees.
 pub(super) struct Sequencer {
     state: Mutex<State>,
-    /// A group is over, or nobody leads any more.
+    /// Signalled when a group ends, or when its leader leaves.
     over: Condvar,
-    /// As many commits wait as the leader expects.
+    /// Signalled when as many commits wait as the leader expects.
     joined: Condvar,
     /// Groups that are over.
     groups: AtomicU64,
@@ -81,13 +82,13 @@ struct State {
     recent: Recent,
     waiting: VecDeque<Arc<Pending>>,
     is_led: bool,
-    /// Commits that are likely to be in the next group: as many as were just answered, and as waited then.
+    /// Expected size of the next group: the commits of the last group, and those that waited at its end.
     expected: usize,
 }
 
 /// What a commit that was sequenced does next.
 pub(super) enum Next<'a> {
-    /// Nothing: this became of it.
+    /// Nothing: the commit is over, with this outcome.
     Over(Result<(), EngineError>),
     /// Its thread leads a group.
     Lead(Leading<'a>),
@@ -113,7 +114,9 @@ impl Sequencer {
         let hashes: Vec<u64> = writes.iter().flat_map(|w| w.keys.keys().map(|k| hash(&w.tree, k))).collect();
         let mut state = self.state.lock();
         if state.recent.has_forgotten(at) {
-            let what = "the transaction is older than the commits that are remembered".into();
+            let what =
+                "the transaction is too old to be validated: commits after its snapshot were forgotten"
+                    .into();
             return Err(EngineError::Conflict { what });
         }
         let validated =
@@ -133,14 +136,15 @@ impl Sequencer {
         Ok(pending)
     }
 
-    /// Gives a CSN to a commit that joins no group. Answers it, and the commits before it that wait: they must be carried out first,
-    /// or else a snapshot would go back. Commits that come later wait, however many they are.
+    /// Gives a CSN to a commit that joins no group. Returns it, and the waiting commits with lower CSNs. The caller must carry them
+    /// out first; otherwise a snapshot would show this CSN without them. Later commits wait until the caller releases the right to
+    /// write.
     pub(super) fn pass(&self) -> (Csn, VecDeque<Arc<Pending>>) {
         let mut state = self.state.lock();
         (state.next_csn(), std::mem::take(&mut state.waiting))
     }
 
-    /// Waits until a commit is over, or nobody leads: then its thread does.
+    /// Waits until a commit is over, or until no thread leads. In the second case the caller becomes the leader.
     pub(super) fn next(&self, pending: &Pending) -> Next<'_> {
         let mut yielded = None;
         loop {
@@ -165,7 +169,7 @@ impl Sequencer {
 
     /// The commits of the next group, in order: the first that waits, and others up to so many bytes of keys and values.
     pub(super) fn group(&self, bytes_max: usize) -> Vec<Arc<Pending>> {
-        // A thread whose commit was just answered is likely to come with another one. A thread that commits alone waits for nobody.
+        // A thread whose commit was just answered is likely to commit again soon. A thread that commits alone does not wait.
         self.yields.until(|| self.state.try_lock().is_some_and(|s| s.waiting.len() >= s.expected));
         let mut state = self.state.lock();
         while state.waiting.len() < state.expected {
@@ -179,7 +183,7 @@ impl Sequencer {
         group
     }
 
-    /// These commits did not take place. No later commit conflicts with them.
+    /// Forgets the keys of failed commits, so that no later commit conflicts with them.
     pub(super) fn take_back<'a>(&self, failed: impl DoubleEndedIterator<Item = &'a Arc<Pending>>) {
         let mut state = self.state.lock();
         planted::unless(Planted::FailedStillConflicts, || {
@@ -187,14 +191,14 @@ impl Sequencer {
         });
     }
 
-    /// A group that was taken out by [`Sequencer::pass`] is over.
+    /// Ends a group that [`Sequencer::pass`] took out.
     pub(super) fn passed_group_over(&self) {
-        // Under the lock: no thread may look for its outcome before this, and begin to wait after it.
+        // Under the lock, so that no thread checks its outcome before this and begins to wait after it.
         let _state = self.state.lock();
         self.group_over();
     }
 
-    /// A group is over: its threads find what became of their commits, or lead the next group.
+    /// Ends a group: its threads find their outcomes, or one leads the next group.
     fn group_over(&self) {
         self.groups.fetch_add(1, Ordering::Release);
         self.over.notify_all();
@@ -229,7 +233,7 @@ pub(super) struct Leading<'a> {
 }
 
 impl Leading<'_> {
-    /// So many commits were answered.
+    /// Notes how many commits were answered.
     pub(super) fn answered(&mut self, commits: usize) {
         self.answered = commits;
     }

@@ -190,7 +190,7 @@ impl World<'_> {
         }
     }
 
-    /// Adds a new tree and returns its number in the model.
+    /// Records a new tree and returns its number in the model.
     pub(super) fn has_tree(&mut self, name: String, tree: Tree, loaded: bool) -> Serial {
         let serial = self.next_serial;
         self.next_serial += 1;
@@ -199,7 +199,7 @@ impl World<'_> {
     }
 
     fn drop_tree(&mut self, which: u64) -> Done {
-        // One tree always stays, so that there is work.
+        // One tree always remains, so that transactions have work.
         if self.trees.len() < 2 {
             return Ok(());
         }
@@ -250,7 +250,7 @@ impl World<'_> {
             }
         };
         if !refused && !self.faults.is_cut() {
-            return wrong(FailureKind::Answer, "what makes no sense was not refused");
+            return wrong(FailureKind::Answer, "an invalid command was not refused");
         }
         self.commit(open)
     }

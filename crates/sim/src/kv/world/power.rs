@@ -152,9 +152,9 @@ impl World<'_> {
                 (None, Some(_), Some(Doubt::Dropped(dropped))) if *dropped == name => {}
                 (None, None, _) => {}
                 (Some(_), None, _) => {
-                    return wrong(FailureKind::WrongBytes, format!("{name} is there again"));
+                    return wrong(FailureKind::WrongBytes, format!("{name} exists again"));
                 }
-                (None, Some(_), _) => return wrong(FailureKind::Lost, format!("{name} is gone")),
+                (None, Some(_), _) => return wrong(FailureKind::Lost, format!("{name} is missing")),
             }
         }
         self.trees = trees;

@@ -88,7 +88,7 @@ impl World<'_> {
         if got != want && !self.faults.is_cut() {
             let row = |v: &Option<Vec<u8>>| shown(v.as_ref().map(|v| (&key[..], &v[..])));
             let (csn, got, want) = (self.model.csn(open.place), row(&got), row(&want));
-            let what = format!("{}, at commit {csn}: {got} was read, and should be {want}", tree.name);
+            let what = format!("{}, at commit {csn}: {got} was read instead of {want}", tree.name);
             return wrong(FailureKind::Isolation, what);
         }
         if got.as_ref().is_some_and(|v| v.len() >= self.scenario.database.value_page_bytes_min) {
@@ -233,7 +233,7 @@ impl World<'_> {
             );
             return wrong(FailureKind::Isolation, what);
         }
-        // Keys in the range that were not answered were read as missing.
+        // The scan read the keys in its range that it did not return as missing.
         for n in self.keys.iter().filter(|k| **k >= low && **k <= high).map(|k| self.numbers[k]) {
             let value = want.get(&self.keys[n as usize]);
             open.ops.extend((!tree.loaded).then(|| note_read(&tree, n, value.map(|v| &v[..]))));
@@ -266,8 +266,8 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Commits transactions that began together in one group. Only those that conflict, or write to a dropped tree,
-    /// are refused. The others take effect together or not at all.
+    /// Commits transactions that began together as one group. Only transactions that conflict, or write to a dropped
+    /// tree, are refused. The others take effect together or not at all.
     pub(super) fn together(&mut self, works: &[Work]) -> Done {
         let mut all = Vec::new();
         for session in SLOTS as u32 + 1..SLOTS as u32 + 1 + works.len() as u32 {
@@ -302,15 +302,15 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Records writes that took effect together or not at all; it is unknown which.
+    /// Records writes that took effect together or not at all. Which of the two is unknown.
     fn may_have_committed(&mut self, unknown: Writes) {
         if !unknown.is_empty() {
             self.model.may_commit(unknown);
         }
     }
 
-    /// Collects the facts about a transaction before its commit. `taken` are the keys written by those before it in
-    /// its group.
+    /// Collects the facts about a transaction before its commit. `taken` are the keys that earlier transactions of its
+    /// group write.
     fn ending(&self, open: OpenTxn, taken: &BTreeSet<Key>) -> (Ending, Transaction) {
         let OpenTxn { session, txn, durability, place, writes, ops, invoked, .. } = open;
         let conflicts = self.model.conflicts(place, &writes) || writes.keys().any(|k| taken.contains(k));
@@ -326,7 +326,7 @@ impl World<'_> {
         let snapshot = self.model.csn(place);
         let bytes: usize = writes.iter().map(|(k, v)| k.1.len() + v.as_ref().map_or(0, Vec::len)).sum();
         let drive = &self.scenario.drive;
-        // With very long keys, each key splits nodes up to the root, and the redo log has the images of all those
+        // With very long keys, each key splits nodes up to the root, and the redo log holds the images of all split
         // nodes.
         let images = writes.len() << 14;
         let large = bytes.max(images / 8) as u64 > drive.batch_bytes_max / 8
@@ -344,7 +344,7 @@ impl World<'_> {
                 if csn.raw() != snapshot && !cut {
                     return wrong(
                         FailureKind::Answer,
-                        format!("a commit of nothing is {csn}, at {snapshot}"),
+                        format!("a commit without writes is {csn}, at {snapshot}"),
                     );
                 }
                 (Outcome::Committed, None)

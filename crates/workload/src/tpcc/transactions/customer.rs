@@ -12,7 +12,7 @@ pub(super) fn customer(txn: &mut impl TpccTxn, w: W, d: D, who: &Who) -> StoreRe
         Who::Name(last) => {
             let all = txn.customers_named(w, d, last)?;
             *all.get(all.len().div_ceil(2).wrapping_sub(1))
-                .ok_or(StoreError::Missing("a customer of the name"))?
+                .ok_or(StoreError::Missing("a customer with the last name"))?
         }
     };
     txn.customer(w, d, c)
