@@ -95,6 +95,8 @@ struct Graph {
     edges: BTreeMap<String, Vec<String>>,
     /// Ids of the workspace's own packages, by name.
     own: BTreeMap<String, String>,
+    /// The names of targets (libraries, tests, examples, ...) by the id of their package.
+    targets: BTreeMap<String, Vec<String>>,
 }
 
 fn graph() -> Graph {
@@ -111,6 +113,8 @@ fn graph() -> Graph {
     let list = |v: &Value| v.as_array().expect("an array").clone();
     let names: BTreeMap<_, _> =
         list(&all["packages"]).iter().map(|p| (text(&p["id"]), text(&p["name"]))).collect();
+    let targets = |p: &Value| list(&p["targets"]).iter().map(|t| text(&t["name"])).collect();
+    let targets = list(&all["packages"]).iter().map(|p| (text(&p["id"]), targets(p))).collect();
     let own = list(&all["workspace_members"]).iter().map(|id| (names[&text(id)].clone(), text(id))).collect();
     let normal = |dep: &Value| list(&dep["dep_kinds"]).iter().any(|k| k["kind"].is_null());
     let edges = list(&all["resolve"]["nodes"])
@@ -120,7 +124,7 @@ fn graph() -> Graph {
             (text(&n["id"]), to)
         })
         .collect();
-    Graph { names, edges, own }
+    Graph { names, edges, own, targets }
 }
 
 fn host() -> String {
@@ -176,6 +180,21 @@ fn engine_and_firmware_never_meet_below_the_roots() {
     assert!(!graph.reached("lode-sql").contains("lode-firmware"));
     assert!(!graph.reached("lode-remote").contains("lode-firmware"));
     assert!(!graph.reached("lode-remote").contains("lode-engine"));
+}
+
+#[test]
+fn no_target_has_the_name_of_another_ones_package() {
+    // Regression: `cargo clean -p lode-cli`, with which CI ends, also removed the package `log`, because a test was called `log`. So
+    // the next run built DataFusion again.
+    let graph = graph();
+    let own: BTreeSet<&String> = graph.own.values().collect();
+    let others: BTreeSet<&String> =
+        graph.names.iter().filter(|(id, _)| !own.contains(id)).map(|(_, name)| name).collect();
+    for (package, id) in &graph.own {
+        for target in &graph.targets[id] {
+            assert!(!others.contains(target), "{package} has a target with the name of the package {target}");
+        }
+    }
 }
 
 #[test]
