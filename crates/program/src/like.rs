@@ -102,7 +102,9 @@ impl Pattern {
     /// The literals that a text must contain in this order, if that is all that the pattern asks: for `%a%b%`, "a" and
     /// "b".
     pub(crate) fn sequence(&self) -> Option<Vec<&[u8]>> {
-        let literal = |m| if let &Middle::Literal(ref finder) = m { Some(finder.needle()) } else { None };
+        fn literal(m: &Middle) -> Option<&[u8]> {
+            if let Middle::Literal(finder) = m { Some(finder.needle()) } else { None }
+        }
         match self {
             Self::Contains(finder) => Some(vec![finder.needle()]),
             Self::General { head, middles, tail } if head.0.is_empty() && tail.0.is_empty() => {

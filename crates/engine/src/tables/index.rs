@@ -441,7 +441,7 @@ mod tests {
             new.extend(add);
             let column = |values: &[i64]| {
                 let mut b = ColumnBuilder::new(DataType::BigInt);
-                let value = |v: i64| if v == 0 { Value::Null } else { Value::BigInt(v) };
+                let value = |v: i64| if v == 0 { Value::Null } else { Value::Int(v) };
                 values.iter().for_each(|&v| b.push(&value(v)).unwrap());
                 [b.finish()]
             };

@@ -7,6 +7,7 @@ use lode_base::PageBuf;
 
 use crate::ops::numbers;
 use crate::packed::BLOCK_ROWS;
+use crate::packed::lines::Word;
 use crate::packed::vector::{self, Source};
 use crate::symbols::{self, Trained};
 use crate::table_page::dictionary::{Interned, hash_bytes, hash_u64, intern};
@@ -222,9 +223,8 @@ impl Numbers {
             return true;
         }
         let at = |draw: usize| (hash_u64(draw as u64) % count as u64) as usize;
-        let mut drawn: Vec<u64> = (0..DISTINCT_SAMPLE)
-            .map(|draw| of_offsets!(&self.offsets, v => u64::from(v[at(draw)])))
-            .collect();
+        let mut drawn: Vec<u64> =
+            (0..DISTINCT_SAMPLE).map(|draw| of_offsets!(&self.offsets, v => v[at(draw)].number())).collect();
         drawn.sort_unstable();
         drawn.dedup();
         drawn.len() < DISTINCT_SAMPLE * 3 / 5

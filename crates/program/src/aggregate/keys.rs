@@ -205,12 +205,12 @@ impl KeyColumn {
                 let each = Column::new(self.data_type, ends.len(), None, values).expect("one number a run");
                 let first = ends.partition_point(|&end| end as usize <= from);
                 let mut row = from;
-                for run in first..ends.len() {
+                for (run, &end) in ends.iter().enumerate().skip(first) {
                     if row >= to {
                         break;
                     }
                     let Some(&n) = self.numbers(&each, run, run + 1, max).first() else { break };
-                    let end = (ends[run] as usize).min(to);
+                    let end = (end as usize).min(to);
                     out.resize(out.len() + (end - row), n);
                     row = end;
                 }

@@ -137,7 +137,7 @@ fn in_set(set: &IntSet, block: &Block<'_>, active: &[u64], out: &mut [u64], scra
         }
         _ => match (i64::try_from(least), i64::try_from(most)) {
             (Ok(least), Ok(_)) => of_offsets!(block.offsets(scratch), v: T => {
-                let of = |v: T| set.contains_narrow(least.wrapping_add(u64::from(v) as i64));
+                let of = |v: T| set.contains_narrow(least.wrapping_add(v as i64));
                 kernel::rows(active, out, |i| of(v[i]));
             }),
             _ => of_offsets!(block.offsets(scratch), v: T => {

@@ -246,9 +246,9 @@ impl Places {
             for i in 0..count {
                 let (place, bit) = (i * (literal.len() - 1) / (count - 1).max(1), all + 1);
                 all |= bit;
-                for code in 0..table.len() {
+                for (code, covers) in covers.iter_mut().enumerate().take(table.len()) {
                     if may_cover(table.symbol(code as u8), literal, place) {
-                        covers[code] |= bit;
+                        *covers |= bit;
                     }
                 }
             }

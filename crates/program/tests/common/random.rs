@@ -203,7 +203,8 @@ fn encoded(rng: &mut Rng, c: &Column) -> Column {
     let lpid = ExtentId::new(1).expect("an extent").page(0);
     let (table, kind, commit) = (TableId::new(1), PageKind::Column, CommitNo::new(0));
     let meta = PageMeta { lpid, table, schema_version: 1, kind, commit };
-    let page = encode_as(&meta, &[c.clone()], &[rng.pick(&choices)], usize::MAX).expect("it fits a page");
+    let page =
+        encode_as(&meta, std::slice::from_ref(c), &[rng.pick(&choices)], usize::MAX).expect("it fits a page");
     decode_page(lpid, &page).expect("what was encoded").1.remove(0)
 }
 
