@@ -104,7 +104,7 @@ fn a_bad_command_line_is_one_line() {
     fail(["bench", "kv", "--cases", "AQ"], 2, &["--cases", "letters from A to E"]);
     let dir = std::env::temp_dir();
     let dir = dir.to_str().expect("a path of letters");
-    fail(["bench", "kv", "--cases", "BE", "--space", "fresh", "--dir", dir], 1, &["page batches (A) alone"]);
+    fail(["bench", "kv", "--cases", "BE", "--space", "fresh", "--dir", dir], 1, &["only page batches (A)"]);
     fail(["bench", "ycsb", "--mixes", "AG"], 2, &["letters from A to F"]);
     fail(["bench", "ycsb", "--distribution", "normal"], 2, &["uniform, zipfian or latest"]);
     fail(["bench", "kv", "--space", "new"], 2, &["recycled, fresh, both"]);

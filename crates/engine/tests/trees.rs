@@ -252,7 +252,7 @@ fn a_transaction_that_is_older_than_what_is_remembered_fails() {
     (20..1000).for_each(commit);
     old.put(&tree, b"old", b"v").unwrap();
     let e = old.commit().unwrap_err();
-    assert!(matches!(&e, EngineError::Conflict { what } if what.contains("older than")), "{e}");
+    assert!(matches!(&e, EngineError::Conflict { what } if what.contains("too old to be validated")), "{e}");
     assert!(all(&reader, &tree).is_empty(), "who only reads needs nothing that is remembered");
     reader.commit().unwrap();
 }
