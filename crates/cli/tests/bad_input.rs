@@ -159,6 +159,7 @@ fn damaged_data_is_found_and_never_answered() {
     fs::write(&csv, format!("a,b\n{}\n20000,{}\n", rows.join("\n"), needles[1])).unwrap();
     succeed(["sql", &file, "-c", "CREATE TABLE r (a INTEGER PRIMARY KEY, b TEXT)"]);
     succeed(["sql", &file, "-c", &format!("INSERT INTO r VALUES (1, '{}')", needles[0])]);
+    succeed(["sql", &file, "-c", "CREATE TABLE c (a INTEGER, b TEXT) WITH (encoding = 'plain')"]);
     succeed(["load", "csv", "--drive", &file, "--table", "c", &csv]);
     succeed(["drive", "check", &file]);
     let good = fs::read(&file).unwrap();

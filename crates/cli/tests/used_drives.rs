@@ -149,7 +149,7 @@ fn the_space_of_a_dropped_table_goes_back_to_the_file_system() {
         "CREATE TABLE small (a INTEGER PRIMARY KEY); INSERT INTO small VALUES (1)",
     ]);
     let empty = on_disk(&drive);
-    succeed(["load", "tpch", "--scale", "0.2", "--drive", &drive]);
+    succeed(["load", "tpch", "--scale", "0.2", "--encoding", "plain", "--drive", &drive]);
     let loaded = on_disk(&drive);
     assert!(loaded > 40_000_000, "{loaded} bytes for TPC-H at scale 0.2");
     let drop_all: String = TABLES.iter().map(|t| format!("DROP TABLE {};", t.name)).collect();
@@ -158,7 +158,7 @@ fn the_space_of_a_dropped_table_goes_back_to_the_file_system() {
     assert!(dropped < empty + (2 << 20), "{dropped} of {loaded} bytes stay; the empty image took {empty}");
     succeed(["drive", "check", &drive]);
     // This also holds for a drive that stays open, without any command.
-    succeed(["load", "tpch", "--scale", "0.2", "--drive", &drive]);
+    succeed(["load", "tpch", "--scale", "0.2", "--encoding", "plain", "--drive", &drive]);
     let mut shell = lode().args(["sql", &drive]).stdin(std::process::Stdio::piped()).spawn().unwrap();
     std::io::Write::write_all(shell.stdin.as_mut().unwrap(), drop_all.as_bytes()).unwrap();
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);

@@ -30,7 +30,7 @@ use tpchgen_arrow::{
 };
 
 use super::Scale;
-use super::schema::{Layout, TABLES, Table};
+use super::schema::{Pages, TABLES, Table};
 use crate::BenchError;
 
 /// The number of rows in a generated batch.
@@ -108,16 +108,17 @@ pub fn rows_expected(table: &Table, scale: Scale) -> u64 {
 pub async fn load(
     session: &Session,
     scale: Scale,
-    layout: Layout,
+    pages: impl Into<Pages>,
     progress: OnProgress,
 ) -> Result<Loaded, BenchError> {
+    let pages = pages.into();
     let start = Instant::now();
     let rows_expected = TABLES.iter().map(|t| rows_expected(t, scale)).sum();
     let mut rows = 0;
     let mut created = Vec::new();
     for table in &TABLES {
         let at = Progress { table: table.name, rows, rows_expected };
-        match load_table(session, table, scale, layout, at, &progress, &mut created).await {
+        match load_table(session, table, scale, pages, at, &progress, &mut created).await {
             Ok(n) => rows += n,
             Err(e) => {
                 for name in created.into_iter().rev() {
@@ -135,12 +136,12 @@ async fn load_table(
     session: &Session,
     table: &Table,
     scale: Scale,
-    layout: Layout,
+    pages: Pages,
     at: Progress,
     progress: &OnProgress,
     created: &mut Vec<&'static str>,
 ) -> Result<u64, BenchError> {
-    execute(session, &table.create(layout)).await?;
+    execute(session, &table.create(pages)).await?;
     created.push(table.name);
     let stopped = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let stream = stream(table.name, scale, at, Arc::clone(progress), Arc::clone(&stopped));

@@ -5,6 +5,8 @@
 //!
 //! Source: TPC-H revision 3.0.1, clause 1.4. Identifiers are BIGINT, decimals DECIMAL(15,2).
 
+use lode_page::EncodingChoice;
+
 /// A table of TPC-H.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
@@ -26,15 +28,34 @@ pub enum Layout {
     Column,
 }
 
+/// How a table's pages are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pages {
+    /// Their layout.
+    pub layout: Layout,
+    /// The encoding of all columns of column pages.
+    pub encoding: EncodingChoice,
+}
+
+impl From<Layout> for Pages {
+    fn from(layout: Layout) -> Self {
+        Self { layout, encoding: EncodingChoice::Auto }
+    }
+}
+
 impl Table {
     /// The statement that creates the table.
-    pub fn create(&self, layout: Layout) -> String {
-        let layout = match layout {
+    pub fn create(&self, pages: Pages) -> String {
+        let layout = match pages.layout {
             Layout::Row => "row",
             Layout::Column => "column",
         };
+        let encoding = pages.encoding.name();
         let Self { name, columns, page_index } = self;
-        format!("CREATE TABLE {name} ({columns}) WITH (layout = '{layout}', page_index = '{page_index}')")
+        format!(
+            "CREATE TABLE {name} ({columns}) \
+             WITH (layout = '{layout}', page_index = '{page_index}', encoding = '{encoding}')"
+        )
     }
 }
 

@@ -10,6 +10,7 @@ use clap::{Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use lode_bench::tpch::data::{self, Loaded, OnProgress, Progress};
 use lode_bench::tpch::{Scale, schema};
+use lode_page::EncodingChoice;
 use lode_sql::Offload;
 
 use super::load_files::{FileFormat, load};
@@ -52,6 +53,10 @@ enum LoadCommand {
         /// The layout of pages: small ones that are changed in place (row), or large ones for scans (column)
         #[arg(long, value_enum, default_value_t = Layout::Column)]
         layout: Layout,
+
+        /// The encoding of columns in large pages: auto, plain (whole bytes), or one of those in docs/tables.md
+        #[arg(long, value_name = "NAME", default_value = "auto", value_parser = encoding)]
+        encoding: EncodingChoice,
 
         #[command(flatten)]
         to: Target,
@@ -117,16 +122,25 @@ enum Layout {
     Column,
 }
 
+/// The encoding with this name.
+fn encoding(name: &str) -> Result<EncodingChoice, String> {
+    EncodingChoice::named(name).ok_or_else(|| {
+        let names: Vec<&str> = EncodingChoice::names().collect();
+        format!("the encodings are {}", names.join(", "))
+    })
+}
+
 pub(crate) fn run(args: Args) -> CliResult {
     match args.what {
-        LoadCommand::Tpch { scale, layout, to } => {
+        LoadCommand::Tpch { scale, layout, encoding, to } => {
             let layout = match layout {
                 Layout::Row => schema::Layout::Row,
                 Layout::Column => schema::Layout::Column,
             };
+            let pages = schema::Pages { layout, encoding };
             with_drive(&to, |opened| {
                 let loaded =
-                    tpch(opened, scale, layout, to.resources(), Show::Tables).map_err(|e| match e {
+                    tpch(opened, scale, pages, to.resources(), Show::Tables).map_err(|e| match e {
                         CliError::Failed(e) => CliError::file(&to.drive, e),
                         CliError::Sql(e) => CliError::file(&to.drive, e),
                         e => e,
@@ -168,13 +182,13 @@ fn with_drive(to: &Target, load: impl FnOnce(&Opened) -> CliResult) -> CliResult
 pub(crate) fn tpch(
     opened: &Opened,
     scale: Scale,
-    layout: schema::Layout,
+    pages: impl Into<schema::Pages>,
     resources: Resources,
     show: Show,
 ) -> CliResult<Loaded> {
     let (on_progress, bar) = progress_display(show)?;
     let session = Arc::clone(&opened.session);
-    let loaded = resources.block_on(async { Ok(data::load(&session, scale, layout, on_progress).await?) });
+    let loaded = resources.block_on(async { Ok(data::load(&session, scale, pages, on_progress).await?) });
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use lode_base::PageBuf;
 
+use super::contract::{Cost, Encoded, Encoding, Shape};
 use super::input::Input;
 use super::numbers::{self, is_exact};
-use super::{Cost, Encoded, Encoding, Shape};
 use crate::{DataType, Values};
 
 /// The member of the table.

@@ -19,8 +19,9 @@ use std::sync::Arc;
 
 use lode_base::{CELL_BYTES, PageBuf, PageBufMut};
 
+use super::contract::{Cost, Encoded, Encoding, Shape, what};
 use super::input::Input;
-use super::{Cost, Encoded, Encoding, Shape, fsst, lengths, of_id, what};
+use super::{fsst, lengths, of_id};
 use crate::packed::runs::{self, Runs};
 use crate::packed::vector::{self, Vector};
 use crate::packed::{Number, Scratch};

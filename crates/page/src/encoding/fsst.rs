@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use lode_base::PageBuf;
 
+use super::contract::{Cost, Encoded, Encoding, Shape};
 use super::input::Input;
-use super::{Cost, Encoded, Encoding, Shape};
 use crate::symbols::{self, Symbols};
 use crate::{DataType, Value, Values};
 

@@ -11,8 +11,8 @@ use std::ops::Range;
 
 use lode_base::{CELL_BYTES, PageBuf, PageBufMut};
 
+use super::contract::{Cost, Encoded, Encoding, Shape};
 use super::input::Input;
-use super::{Cost, Encoded, Encoding, Shape};
 use crate::packed::vector::{self, Vector};
 use crate::packed::{BLOCK_ROWS, Scratch};
 use crate::{DataType, Values};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use lode_base::PageBuf;
 
+use super::contract::{Cost, Encoded, Encoding, Shape};
 use super::input::{Input, block_bytes, of_offsets};
-use super::{Cost, Encoded, Encoding, Shape};
 use crate::packed::vector::{self, Vector};
 use crate::packed::{Form, Packed};
 use crate::{DataType, Values};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use lode_base::{PageBuf, PageBufMut};
 
+use super::contract::{Cost, Encoded, Encoding, Shape};
 use super::input::{Input, of_offsets};
 use super::numbers::range;
-use super::{Cost, Encoded, Encoding, Shape};
 use crate::column::number_value;
 use crate::packed::runs::{self, Runs};
 use crate::packed::{self, Form, Packed, Scratch};
