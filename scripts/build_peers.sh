@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds lode-peers, which runs the same work through Lode, RocksDB, LMDB, redb, fjall and SQLite, and puts it beside the
-# lode binaries, where `lode bench kv --peers` and `lode bench tpcc --peers` find it. RocksDB takes a quarter of an hour.
+# Builds lode-peers, which runs the same work through Lode, RocksDB, LMDB, redb, fjall and SQLite, and copies it to the
+# folders of the lode binaries, where `lode bench kv --peers` and `lode bench tpcc --peers` find it. RocksDB takes a quarter
+# of an hour.
 #
 #   scripts/build_peers.sh [DIRECTORY]    DIRECTORY: where the lode binary is; without it target/release and target/debug
 #
@@ -15,7 +16,7 @@ if [ -z "${LIBCLANG_PATH:-}" ] && ! ldconfig -p | grep -q 'libclang[-.0-9]*\.so'
     [ -e "$native/libclang.so" ] || python3 -m pip install --quiet --target "$target/libclang" libclang
     LIBCLANG_PATH="$(realpath "$native")"
     export LIBCLANG_PATH
-    # That package has no headers of its own.
+    # That package has no headers.
     export BINDGEN_EXTRA_CLANG_ARGS="-I$(gcc -print-file-name=include)"
 fi
 CARGO_TARGET_DIR="$target/peers" cargo build --release --locked --manifest-path peers/Cargo.toml

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs crates/sql/tests/transactions.txt against PostgreSQL, and tells where it answers otherwise than the file says.
+"""Runs crates/sql/tests/transactions.txt and errors.txt against PostgreSQL, and prints each answer that differs from the file.
 
     scripts/postgres_transactions.py "host=/tmp user=postgres dbname=postgres"
 
@@ -11,7 +11,8 @@ import re
 import subprocess
 import sys
 
-FILE = pathlib.Path(__file__).parent.parent / "crates/sql/tests/transactions.txt"
+TESTS = pathlib.Path(__file__).parent.parent / "crates/sql/tests"
+FILES = [TESTS / "transactions.txt", TESTS / "errors.txt"]
 
 
 class Session:
@@ -42,7 +43,8 @@ def main():
     target = sys.argv[1] if len(sys.argv) > 1 else "host=/tmp user=postgres dbname=postgres"
     checked = differ = 0
     sessions = {}
-    for number, line in enumerate(FILE.read_text().splitlines(), 1):
+    lines = [(file, *line) for file in FILES for line in enumerate(file.read_text().splitlines(), 1)]
+    for file, number, line in lines:
         line = line.strip()
         if line.startswith("== "):
             sessions = {name: Session(target) for name in "ABC"}
@@ -58,7 +60,7 @@ def main():
             checked += 1
             if got != expected:
                 differ += 1
-                print(f"{FILE.name}:{number}: {sql}: PostgreSQL answers {got!r}, the file says {expected!r}")
+                print(f"{file.name}:{number}: {sql}: PostgreSQL answers {got!r}, the file says {expected!r}")
     print(f"{checked} answers compared, {differ} differ")
     sys.exit(differ != 0)
 

@@ -5,7 +5,7 @@
     scripts/record_postgres_edges.py "host=/tmp user=postgres dbname=postgres"      # or asks a running one
 
 Writes crates/sql/tests/edges/postgres15/<theme>.txt. The statements are those of scripts/postgres_edges/, made from a fixed
-seed: two runs write the same files. The cluster has the locale C.UTF-8; what depends on a locale or a time zone is not asked.
+seed: two runs write the same files. The cluster has the locale C.UTF-8; no statement depends on a locale or a time zone.
 """
 import os
 import pathlib
@@ -66,7 +66,7 @@ def ask(target, statements):
     script = [SETTINGS, "DROP SCHEMA public CASCADE; CREATE SCHEMA public;", tables.sql_for_postgres()]
     for number, sql in enumerate(statements):
         assert "\n" not in sql and ";" not in sql, sql
-        # COPY writes values well, but leaves an error while rows come out untold in SQLSTATE.
+        # COPY writes values well, but SQLSTATE does not show an error that occurs after the first rows.
         script.append(f"{sql} \\g /dev/null")
         script.append(f"\\echo __rows {number} :SQLSTATE")
         script.append(f"COPY ({sql}) TO STDOUT;")
@@ -113,7 +113,7 @@ def record(target):
         asked = failed = 0
         for sql in statements:
             state, types, rows = next(answers)
-            # What depends on the time zone is not asked.
+            # Statements that depend on the time zone are left out.
             if any("with time zone" in t for t in types):
                 continue
             asked += 1

@@ -4,12 +4,12 @@
     scripts/install_test_tools.sh          # once: DuckDB for Python
     scripts/reference_answers.py           # scales 0.01 and 0.1
 
-The data come from the `tpchgen` crate, as in `lode load tpch`: the example `tpch_csv` of lode-bench writes them as CSV.
+The data comes from the `tpchgen` crate, as in `lode load tpch`: the example `tpch_csv` of lode-bench writes them as CSV.
 The queries are those of crates/bench/src/tpch/queries. DuckDB computes decimals exactly, and AVG and division as DOUBLE.
 
 Each file is CSV; its header gives `name:type` for each column, and types tell the comparison what must agree exactly:
 `double` alone may differ by rounding (see crates/bench/src/tpch/answers.rs). An empty field is NULL. Rows stand in the
-order of the query. A LIMIT that cuts between equal sort keys would leave the answer open: the script refuses that.
+order of the query. If a LIMIT cut between equal sort keys, the answer would not be unique; the script refuses that.
 """
 
 import argparse

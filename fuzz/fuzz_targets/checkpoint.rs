@@ -1,14 +1,21 @@
-//! Checkpoint record, root, and the tables that are one blob or a row of descriptors.
+//! The checkpoint record, the root, and the tables that are stored as one blob or as a list of descriptors.
 #![no_main]
 
-use lode_firmware::fuzz::{Kind, decode_all};
 use libfuzzer_sys::fuzz_target;
+use lode_firmware::fuzz::{Structure, decode_all};
 
-const KINDS: [Kind; 6] = [Kind::Checkpoint, Kind::Root, Kind::Open, Kind::Rules, Kind::Sessions, Kind::Summary];
+const STRUCTURES: [Structure; 6] = [
+    Structure::Checkpoint,
+    Structure::Root,
+    Structure::Open,
+    Structure::Rules,
+    Structure::Sessions,
+    Structure::Summary,
+];
 
-// The first byte says which.
+// The first byte selects the structure.
 fuzz_target!(|bytes: &[u8]| {
     if let [kind, bytes @ ..] = bytes {
-        decode_all(KINDS[usize::from(*kind) % KINDS.len()], bytes);
+        decode_all(STRUCTURES[usize::from(*kind) % STRUCTURES.len()], bytes);
     }
 });

@@ -1,9 +1,9 @@
 //! The metadata at the end of an EBLOCK.
 #![no_main]
 
-use lode_firmware::fuzz::{Kind, decode_all};
+use lode_firmware::fuzz::{Structure, decode_all};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    decode_all(Kind::Metadata, bytes);
+    decode_all(Structure::Metadata, bytes);
 });

@@ -1,9 +1,9 @@
 //! Log pages.
 #![no_main]
 
-use lode_firmware::fuzz::{Kind, decode_all};
+use lode_firmware::fuzz::{Structure, decode_all};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    decode_all(Kind::LogPage, bytes);
+    decode_all(Structure::LogPage, bytes);
 });

@@ -1,5 +1,5 @@
-//! Programs: any tree of expressions, well typed or not, is checked; one that passes runs over the columns of a page, its
-//! rows are taken out, and its page's index entry is asked. A row that passes is one that the entry allows.
+//! Programs: any tree of expressions, well typed or not, is checked. A valid program runs over the columns of a page,
+//! its rows are extracted, and the page's index entry is evaluated. The entry must allow every row that passes.
 #![no_main]
 
 use std::convert::Infallible;
@@ -12,7 +12,7 @@ use lode_program::{
     ArithOp, CompareOp, Expr, IndexRule, Meter, Program, Selection, Verdict, compact, select,
 };
 
-/// Takes choices off the bytes; 0 for ever once they end.
+/// Takes choices from the bytes. After their end, every choice is 0.
 struct Choices<'a>(&'a [u8]);
 
 impl Choices<'_> {
@@ -59,7 +59,7 @@ impl Choices<'_> {
         }
     }
 
-    /// A value of the type, mostly.
+    /// A value, mostly of the type.
     fn value_of(&mut self, t: DataType) -> Value {
         if self.below(9) == 0 {
             return self.value();

@@ -1,4 +1,4 @@
-//! Table pages: header, directory and every column; with the checksum made right, and as they are.
+//! Table pages: header, directory and every column, both with a corrected checksum and unchanged.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -18,7 +18,7 @@ fn read(lpid: Lpid, bytes: &[u8]) {
     if columns.is_empty() {
         return;
     }
-    // What was decoded is written as a page that reads the same.
+    // A decoded page must be the same after encoding and decoding again.
     let Ok(again) = encode(table.meta(), &columns, 1 << 20) else { return };
     let (_, same) = decode_page(lpid, &again).expect("what was written can be read");
     for (a, b) in columns.iter().zip(&same) {

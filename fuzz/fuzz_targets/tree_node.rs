@@ -1,4 +1,4 @@
-//! B+-tree nodes: with magic, version and LPID made right, and as they are.
+//! B+-tree nodes, both with corrected magic, version and LPID and unchanged.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

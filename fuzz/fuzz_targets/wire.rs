@@ -1,4 +1,4 @@
-//! What crosses a connection: commands, completions, programs, what a drive is.
+//! The messages of a connection: commands, completions, programs, a drive's identity.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,7 +8,7 @@ use lode_command::wire::{
     Instead, put_command, put_completion, take_command, take_completion, take_device_error, take_identity,
 };
 
-// The first byte says which. What is understood is written, which is understood again.
+// The first byte selects the message. A decoded message must be the same after encoding and decoding again.
 fuzz_target!(|bytes: &[u8]| {
     let [kind, bytes @ ..] = bytes else { return };
     let bytes = PageBuf::copy_from(bytes);

@@ -16,13 +16,13 @@ pub(crate) struct Args {
     /// Megabytes of pages, and of records
     #[arg(long, default_value = "256")]
     data: u64,
-    /// Seconds of a slice
+    /// Seconds of a store's turn in a round
     #[arg(long, default_value = "3")]
     seconds: f64,
-    /// Rounds that count
+    /// Measured rounds
     #[arg(long, default_value = "3")]
     rounds: u32,
-    /// How often the data are written over before writes are measured
+    /// How often the data is overwritten before writes are measured
     #[arg(long, default_value = "2")]
     age: u32,
     /// Megabytes of cache of each store
@@ -34,15 +34,15 @@ pub(crate) struct Args {
     /// recycled, fresh or both
     #[arg(long, default_value = "both")]
     space: String,
-    /// Names of stores, separated by commas; all without it
+    /// Names of stores, separated by commas; by default all
     #[arg(long, value_delimiter = ',')]
     stores: Vec<String>,
-    /// JSON, one object a line
+    /// Write JSON, one object per line
     #[arg(long)]
     json: bool,
 }
 
-/// Decides all that is random.
+/// The seed of all random choices.
 const SEED: u64 = 42;
 
 pub(crate) fn run(args: &Args, stop: &dyn Fn() -> bool) -> Result<(), Failure> {

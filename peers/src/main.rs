@@ -1,4 +1,4 @@
-//! `lode-peers`: the same work through Lode and other embedded stores, in one run, in turn.
+//! `lode-peers` does the same work through Lode and other embedded stores, in turn, in one run.
 //!
 //! ```text
 //!   kv:   races of key-value stores      tpcc: TPC-C on Lode and on SQLite
@@ -47,7 +47,7 @@ fn main() {
 fn run(cli: &Cli) -> Result<(), Failure> {
     let stopped = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // The second one ends the process at once.
+        // The second signal ends the process at once.
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stopped.clone())?;
         signal_hook::flag::register(signal, stopped.clone())?;
     }

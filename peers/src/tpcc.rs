@@ -1,4 +1,4 @@
-//! TPC-C on Lode and on SQLite, by the same driver, in turn.
+//! Runs TPC-C on Lode and on SQLite with the same driver, in turn.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -22,29 +22,29 @@ pub(crate) struct Args {
     /// Warehouses
     #[arg(long, default_value = "4")]
     warehouses: u16,
-    /// Terminals, a thread each; several numbers are run one after the other
+    /// Terminals, one thread each; several numbers run one after the other
     #[arg(long, value_delimiter = ',', default_value = "1,8,16")]
     terminals: Vec<u16>,
-    /// Seconds that count, of each run
+    /// Seconds to measure, for each run
     #[arg(long, default_value = "10")]
     seconds: f64,
-    /// Seconds that do not
+    /// Seconds to run before the measurement
     #[arg(long, default_value = "3")]
     warm_up: f64,
-    /// Runs of each
+    /// Measured rounds
     #[arg(long, default_value = "3")]
     rounds: u32,
     /// Megabytes of cache of each store
     #[arg(long, default_value = "2048")]
     cache: u64,
-    /// JSON, one object a line
+    /// Write JSON, one object per line
     #[arg(long)]
     json: bool,
 }
 
 const SEED: u64 = 42;
 
-/// A run of a store: plan and probes to report.
+/// Runs a store: from a plan and probes to a report.
 type Run<'a> = Box<dyn Fn(&Plan, &Probes<'_>) -> Result<Report, Failure> + 'a>;
 
 pub(crate) fn run(args: &Args, stop: &dyn Fn() -> bool) -> Result<(), Failure> {
@@ -125,7 +125,7 @@ pub(crate) fn run(args: &Args, stop: &dyn Fn() -> bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs with the store's background work beside it.
+/// Runs `work` while the store's background work runs on another thread.
 fn beside<R, E: Into<Failure> + Send>(
     upkeep: &dyn Upkeep,
     over: &std::sync::atomic::AtomicBool,

@@ -10,7 +10,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 /// CRC-32C of `bytes`, continued from `seed`: the checksum of an earlier part, or an address that the bytes must belong to. With an
 /// address as seed, the right bytes at the wrong address are detected.
 pub fn crc32c_seeded(seed: u32, bytes: &[u8]) -> u32 {
-    // A checksum is the inverse of the state that it was taken from.
+    // A checksum is the inverted state, so the state is the inverted seed.
     let mut state = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!seed));
     state.update(bytes);
     state.finalize() as u32

@@ -1,4 +1,4 @@
-//! Epochs: how a writer knows that every read that may use what the writer removed has ended.
+//! Epochs: a writer learns from them when all reads have ended that may still use what it removed.
 //!
 //! ```text
 //!   reader:  enter (publish the epoch) ─► look up ─► read ─► leave
@@ -45,7 +45,7 @@ impl Epochs {
         Self { current: AtomicU64::new(1), slots }
     }
 
-    /// Begins a read; it ends when the answer is dropped.
+    /// Begins a read, which ends when the returned guard is dropped.
     pub fn enter(&self) -> Epoch<'_> {
         let first = FIRST.with(|&f| f) % self.slots.len();
         loop {
@@ -81,7 +81,7 @@ impl Epochs {
 
 impl Drop for Epoch<'_> {
     fn drop(&mut self) {
-        // What was read is read: a writer that sees this comes behind it.
+        // Release: a writer that sees this store comes after all loads of the read.
         self.0.store(0, Ordering::Release);
     }
 }

@@ -1,7 +1,7 @@
-//! Maps by numbers that Lode hands out itself, hashed in a few cycles.
+//! Maps with numbers as keys that Lode itself assigns. Hashing takes a few cycles.
 //!
-//! A caller that chooses among these numbers can make them collide, and slows only its own batches.
-//! Source: the multiplication of rustc-hash (Firefox's hash).
+//! A caller that makes such numbers collide slows only its own batches. Source: the multiplication of rustc-hash
+//! (Firefox's hash).
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -33,7 +33,7 @@ impl Hasher for NumberHasher {
     }
 
     fn finish(&self) -> u64 {
-        // A map takes its place from the low bits, where a product is weak, and a few from the top.
+        // A map uses the low bits, where a product is weak, and a few of the top bits.
         self.0.rotate_left(26)
     }
 }

@@ -1,4 +1,4 @@
-//! A table of shared values by number. Readers take no lock, and change no reference count.
+//! A table of shared values by number. Readers take no lock and change no reference count.
 //!
 //! ```text
 //!   reader:  enter ─► slots of the shard ─► number? ─► value, for as long as the reader stays
@@ -7,8 +7,8 @@
 //!   slot: | number + 1; 0: none yet | value; null: none any more | bytes of the value | used |        32 bytes, linear probing
 //! ```
 //!
-//! A reader touches two places in memory, the slot and the value. Most readers want only the bytes that a value points to. The slot
-//! has the address of these bytes too, so such readers do not touch the value at all.
+//! A reader touches two cache lines, of the slot and of the value. Most readers want only the bytes that a value
+//! points to. The slot also has the address of these bytes, so such readers do not touch the value at all.
 //!
 //! Invariants: a slot that has a number always keeps one, so that a probe under way never ends too early. A number is in at most one
 //! slot. A slot whose value was removed may get another number, so readers check that what they found is what they want. A removed
@@ -37,21 +37,21 @@ const READERS_MAX: usize = 256;
 
 /// A value that knows its number.
 pub trait Keyed: Send + Sync {
-    /// Its number, always the same; less than `u64::MAX`.
+    /// Its number, less than `u64::MAX`. It never changes.
     fn key(&self) -> u64;
 
-    /// The bytes that most readers want of it, if they are long and aligned; otherwise none.
+    /// The bytes that most readers want, if they are long and aligned; otherwise an empty slice.
     fn bytes(&self) -> &[u8];
 
-    /// Memory that it takes, in bytes; always the same.
+    /// The bytes of memory that it takes. They never change.
     fn weight(&self) -> usize;
 }
 
 /// The address and length of bytes, in one word: | address / 64: 42 bits | length: 22 bits |. 0: none.
 #[derive(Clone, Copy)]
-struct Place(u64);
+struct PackedBytes(u64);
 
-impl Place {
+impl PackedBytes {
     const LEN_BITS: u32 = 22;
 
     fn of(bytes: &[u8]) -> Self {
@@ -75,13 +75,13 @@ impl Place {
 }
 
 struct Slot<T> {
-    /// The number plus one; 0: the slot never had one.
+    /// The number plus one; 0 if the slot never had a number.
     key: AtomicU64,
     /// From [`Arc::into_raw`], or null.
     value: AtomicPtr<T>,
-    /// The [`Place`] of the value's bytes.
+    /// The [`PackedBytes`] of the value's bytes.
     place: AtomicU64,
-    /// Whether a reader used it since the clock hand passed last.
+    /// Whether a reader used the value since the clock hand last passed.
     used: AtomicBool,
 }
 
@@ -133,14 +133,14 @@ impl<T> Slots<T> {
         self.all.len() * size_of::<Slot<T>>()
     }
 
-    /// The slot of a number, or else one that it may take.
-    fn find(&self, key: u64) -> Found<'_, T> {
+    /// The slot of a number, or a slot that it may take.
+    fn find(&self, key: u64) -> Probe<'_, T> {
         let (mut at, mut dead) = (self.first(key), None);
         loop {
             let slot = &self.all[at];
             match slot.key.load(Ordering::Acquire) {
-                0 => return dead.map_or(Found::Empty(slot), Found::Dead),
-                k if k == key + 1 => return Found::There(slot),
+                0 => return dead.map_or(Probe::Empty(slot), Probe::Dead),
+                k if k == key + 1 => return Probe::There(slot),
                 _ if slot.value.load(Ordering::Relaxed).is_null() => dead = dead.or(Some(slot)),
                 _ => {}
             }
@@ -149,16 +149,16 @@ impl<T> Slots<T> {
     }
 }
 
-/// Where a number is, or may be.
-enum Found<'a, T> {
+/// The result of a search for a number.
+enum Probe<'a, T> {
     There(&'a Slot<T>),
-    /// It had the value of another number, which was removed.
+    /// A slot that has another number, whose value was removed. The number may take it.
     Dead(&'a Slot<T>),
     Empty(&'a Slot<T>),
 }
 
-impl<T> Found<'_, T> {
-    /// The value that the number has, or null.
+impl<T> Probe<'_, T> {
+    /// The value of the number, or null.
     fn value(&self) -> *const T {
         match self {
             Self::There(slot) => slot.value.load(Ordering::Relaxed),
@@ -167,30 +167,30 @@ impl<T> Found<'_, T> {
     }
 }
 
-/// What the writer of a shard keeps.
+/// The state of a shard's writer.
 #[derive(Default)]
 struct Writer {
     /// Slots that have a value.
     live: usize,
     /// Slots that have a number.
     used: usize,
-    /// Where the clock hand is.
+    /// The position of the clock hand.
     hand: usize,
 }
 
 struct Shard<T> {
-    /// From [`Arc::into_raw`]; replaced by whoever holds `writer`.
+    /// From [`Arc::into_raw`]. Only the holder of `writer` replaces it.
     slots: AtomicPtr<Slots<T>>,
     writer: Mutex<Writer>,
 }
 
-/// What was removed, and a reader may still use.
-enum Gone<T> {
+/// Removed memory that a reader may still use.
+enum Removed<T> {
     Value(#[allow(dead_code, reason = "it is kept, and dropped in time")] Arc<T>),
     Slots(#[allow(dead_code, reason = "it is kept, and dropped in time")] Arc<Slots<T>>),
 }
 
-impl<T: Keyed> Gone<T> {
+impl<T: Keyed> Removed<T> {
     fn weight(&self) -> usize {
         match self {
             Self::Value(value) => value.weight(),
@@ -205,15 +205,15 @@ pub struct Lookup<T: Keyed> {
     shard_of: fn(u64) -> usize,
     epochs: Epochs,
     /// Removed values, by the epoch of their removal.
-    limbo: Mutex<VecDeque<(u64, Vec<Gone<T>>)>>,
-    /// Memory that those take, in bytes.
+    limbo: Mutex<VecDeque<(u64, Vec<Removed<T>>)>>,
+    /// The bytes of memory of removed values.
     gone_weight: AtomicUsize,
     /// Bytes of all slots.
     bytes: AtomicUsize,
 }
 
 impl<T: Keyed> Lookup<T> {
-    /// An empty table of `shards` shards; `shard_of` says in which a number is.
+    /// An empty table of `shards` shards. `shard_of` maps a number to its shard.
     pub fn new(shards: usize, shard_of: fn(u64) -> usize) -> Self {
         let bytes = AtomicUsize::new(0);
         let shard = || {
@@ -234,7 +234,7 @@ impl<T: Keyed> Lookup<T> {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Begins a read. Everything in the table stays alive until the answer is dropped, so drop it soon.
+    /// Begins a read. Everything in the table stays alive until the guard is dropped, so drop it soon.
     #[inline]
     pub fn enter(&self) -> Reading<'_, T> {
         Reading { lookup: self, _epoch: self.epochs.enter() }
@@ -258,7 +258,7 @@ impl<T: Keyed> Lookup<T> {
         Some(Locked { lookup: self, shard, writer: shard.writer.try_lock()? })
     }
 
-    /// Collects what is removed from here on.
+    /// Collects values that are removed from here on.
     pub fn departures(&self) -> Departures<'_, T> {
         Departures { lookup: self, gone: Vec::new() }
     }
@@ -278,9 +278,9 @@ impl<T: Keyed> Lookup<T> {
                 over.push(gone);
             }
         }
-        let weight: usize = over.iter().flatten().map(Gone::weight).sum();
+        let weight: usize = over.iter().flatten().map(Removed::weight).sum();
         self.gone_weight.fetch_sub(weight, Ordering::Relaxed);
-        // Others need not wait meanwhile.
+        // Other threads need not wait while values are dropped.
         drop(over);
     }
 }
@@ -288,13 +288,13 @@ impl<T: Keyed> Lookup<T> {
 impl<T: Keyed> Drop for Lookup<T> {
     fn drop(&mut self) {
         for shard in &mut self.shards {
-            // SAFETY: it is from `Arc::into_raw`, as all that is ever stored there, and the place owned that count; nobody reads it, since
-            // readers borrow the table.
+            // SAFETY: the pointer is from `Arc::into_raw`, like every pointer stored there, and the field owns that
+            // count. No reader is left, since readers borrow the table.
             let slots = unsafe { Arc::from_raw(*shard.slots.get_mut()) };
             for slot in &slots.all {
                 let value = slot.value.load(Ordering::Relaxed);
                 if !value.is_null() {
-                    // SAFETY: it is from `Arc::into_raw`, and the slot owned that count; nobody reads the slot any more.
+                    // SAFETY: the pointer is from `Arc::into_raw`, and the slot owned that count. No reader is left.
                     drop(unsafe { Arc::from_raw(value) });
                 }
             }
@@ -302,7 +302,7 @@ impl<T: Keyed> Drop for Lookup<T> {
     }
 }
 
-/// A reader: what it finds stays alive until the reader is dropped.
+/// A read under way. Values that it finds stay alive until it is dropped.
 pub struct Reading<'a, T: Keyed> {
     lookup: &'a Lookup<T>,
     _epoch: Epoch<'a>,
@@ -312,8 +312,9 @@ impl<T: Keyed> Reading<'_, T> {
     #[inline]
     fn slots(&self, key: u64) -> &Slots<T> {
         let shard = &self.lookup.shards[(self.lookup.shard_of)(key)];
-        // SAFETY: it is from `Arc::into_raw`. Whoever puts other slots there has the old ones wait for readers that came before
-        // (`Departures`), as this one did if it meets them: it showed itself before, both in the total order of SeqCst.
+        // SAFETY: the pointer is from `Arc::into_raw`. A writer that replaces the slots keeps the old ones alive for
+        // readers that entered before (`Departures`). A reader that loads the old slots has entered before, since
+        // both the entry and the load are SeqCst.
         unsafe { &*shard.slots.load(Ordering::SeqCst) }
     }
 
@@ -329,14 +330,14 @@ impl<T: Keyed> Reading<'_, T> {
     pub fn prefetch_value(&self, key: u64) {
         if let Some(slot) = self.find(key) {
             prefetch_at(slot.value.load(Ordering::Relaxed).cast());
-            prefetch_at(Place(slot.place.load(Ordering::Relaxed)).at());
+            prefetch_at(PackedBytes(slot.place.load(Ordering::Relaxed)).at());
         }
     }
 
     /// Prefetches the whole value of a number, but not its bytes.
     pub fn prefetch_whole(&self, key: u64) {
         if let Some(slot) = self.find(key) {
-            // The count of an `Arc` lies before its value.
+            // The reference count of an `Arc` lies before its value.
             let at = slot.value.load(Ordering::Relaxed).cast::<u8>().cast_const();
             let counts = 2 * size_of::<usize>();
             for offset in (0..counts + size_of::<T>()).step_by(CELL_BYTES) {
@@ -362,17 +363,18 @@ impl<T: Keyed> Reading<'_, T> {
         }
     }
 
-    /// The value of a number, as the slot has it; null if there is none.
+    /// The pointer to the value of a number; null if it has none.
     #[inline]
     fn value(&self, key: u64) -> *const T {
         let Some(slot) = self.find(key) else { return std::ptr::null() };
-        prefetch_at(Place(slot.place.load(Ordering::Relaxed)).at());
+        prefetch_at(PackedBytes(slot.place.load(Ordering::Relaxed)).at());
         let value = slot.value.load(Ordering::SeqCst).cast_const();
-        // SAFETY: it is null, or from `Arc::into_raw` with a count that the slot owned when it was met. Whoever takes it out of the
-        // slot gives that count to `Departures`, which keep it for readers that came before, as this one did: it showed itself before
-        // it met the value, both in the total order of SeqCst.
+        // SAFETY: the pointer is null, or from `Arc::into_raw` with a count that the slot owned when it was loaded. A
+        // writer that removes it from the slot moves the count to `Departures`, which keeps it for readers that
+        // entered before. This reader has, since both its entry and its load are SeqCst.
         match unsafe { value.as_ref() } {
-            // The slot may have been given to another number between the two looks at it.
+            // The slot may have been given to another number between the load of its number and the load of its
+            // value.
             Some(v) if v.key() == key => value,
             _ => std::ptr::null(),
         }
@@ -381,26 +383,26 @@ impl<T: Keyed> Reading<'_, T> {
     /// The value of a number.
     #[inline]
     pub fn get(&self, key: u64) -> Option<&T> {
-        // SAFETY: as in `value`; the answer lives no longer than this reader.
+        // SAFETY: as in `value`. The reference lives no longer than this reader.
         unsafe { self.value(key).as_ref() }
     }
 
-    /// The bytes of the value of a number, if the value has any. If the slot is given to another number meanwhile, they may be the
-    /// bytes of that number. So the bytes themselves must say whose they are.
+    /// The bytes of the value of a number, if the value has any. If the slot is given to another number meanwhile,
+    /// they may be the bytes of that number, so the caller must check that the bytes are the right ones.
     #[inline]
     pub fn bytes(&self, key: u64) -> Option<&[u8]> {
-        let place = Place(self.find(key)?.place.load(Ordering::SeqCst));
-        // SAFETY: the place is one word, so address and length belong together, and are those of bytes that a value in the table lent
-        // (`Keyed::bytes`) for as long as it lives: nobody has it exclusively while the table has a count of it. That count lives as
-        // long as this reader, as in `get`: whoever takes the value away takes the place away before.
+        let place = PackedBytes(self.find(key)?.place.load(Ordering::SeqCst));
+        // SAFETY: address and length are in one word, so they belong together. They are those of `Keyed::bytes` of a
+        // value in the table, which stays as it is while the table has a count of it. As in `get`, that count lives
+        // as long as this reader: a writer clears the word before it removes the value.
         (place.0 != 0).then(|| unsafe { std::slice::from_raw_parts(place.at(), place.len()) })
     }
 
     /// The value of a number, shared beyond this read.
     pub fn get_shared(&self, key: u64) -> Option<Arc<T>> {
         let value = self.value(key);
-        // SAFETY: as in `value` it is null, or from `Arc::into_raw`, and a count of it lives as long as this reader: there may be one
-        // more.
+        // SAFETY: as in `value`, the pointer is null, or from `Arc::into_raw` with a count that lives as long as this
+        // reader. So the count may be incremented.
         (!value.is_null()).then(|| unsafe {
             Arc::increment_strong_count(value);
             Arc::from_raw(value)
@@ -408,7 +410,7 @@ impl<T: Keyed> Reading<'_, T> {
     }
 }
 
-/// A shard that is being changed.
+/// A shard that is locked for changes.
 pub struct Locked<'a, T: Keyed> {
     lookup: &'a Lookup<T>,
     shard: &'a Shard<T>,
@@ -417,8 +419,8 @@ pub struct Locked<'a, T: Keyed> {
 
 impl<T: Keyed> Locked<'_, T> {
     fn slots(&self) -> &Slots<T> {
-        // SAFETY: it is from `Arc::into_raw`, and only who holds the lock, as this does, puts others there (`rebuild`), which takes
-        // this exclusively: nothing of the old ones is borrowed then.
+        // SAFETY: the pointer is from `Arc::into_raw`. Only the holder of the lock replaces it, in `rebuild`, which
+        // borrows `self` exclusively: no borrow of the old slots is left then.
         unsafe { &*self.shard.slots.load(Ordering::Relaxed) }
     }
 
@@ -426,8 +428,8 @@ impl<T: Keyed> Locked<'_, T> {
     #[cfg(test)]
     fn get_shared(&self, key: u64) -> Option<Arc<T>> {
         let value = self.slots().find(key).value();
-        // SAFETY: if it is not null it is from `Arc::into_raw`, with a count that the slot owns; only who holds the lock, as this does,
-        // takes it away.
+        // SAFETY: if the pointer is not null, it is from `Arc::into_raw` with a count that the slot owns. Only the
+        // holder of the lock removes it.
         (!value.is_null()).then(|| unsafe {
             Arc::increment_strong_count(value);
             Arc::from_raw(value)
@@ -439,31 +441,31 @@ impl<T: Keyed> Locked<'_, T> {
         !self.slots().find(key).value().is_null()
     }
 
-    /// Puts a value in place of the one that its number has, if any.
+    /// Inserts a value, and removes the one that its number had, if any.
     pub fn insert(&mut self, value: Arc<T>, gone: &mut Departures<'_, T>) {
         self.replace(value, gone, |_| ());
     }
 
-    /// As [`Locked::insert`]; shows the old value to `before`, before readers find the new one.
+    /// As [`Locked::insert`]. `before` is called with the old value before readers can find the new one.
     pub fn replace(&mut self, value: Arc<T>, gone: &mut Departures<'_, T>, before: impl FnOnce(&Arc<T>)) {
         self.check(gone);
-        // Whatever the value does, it does before anything changes.
-        let (key, place) = (value.key(), Place::of(value.bytes()));
+        // The value's methods may panic, so they are called before anything changes.
+        let (key, place) = (value.key(), PackedBytes::of(value.bytes()));
         if (self.writer.used + 1) * 8 > self.slots().all.len() * 5 {
             self.rebuild(gone);
         }
         let (slot, used) = match self.slots().find(key) {
-            Found::There(slot) | Found::Dead(slot) => (slot, 0),
-            Found::Empty(slot) => (slot, 1),
+            Probe::There(slot) | Probe::Dead(slot) => (slot, 0),
+            Probe::Empty(slot) => (slot, 1),
         };
         let old = slot.value.load(Ordering::Relaxed);
         if !old.is_null() {
-            // SAFETY: it is from `Arc::into_raw`, with a count that the slot owns; only who holds the lock, as this does, takes it away. The
-            // count stays the slot's, since it is not dropped here.
+            // SAFETY: the pointer is from `Arc::into_raw` with a count that the slot owns, and only the holder of the
+            // lock removes it. The count stays with the slot, since `ManuallyDrop` does not drop it.
             before(&std::mem::ManuallyDrop::new(unsafe { Arc::from_raw(old) }));
         }
-        // The number first: a reader that finds it finds no value yet, and where it finds the value by the number before, it sees that
-        // it is another's.
+        // The number is stored first. A reader that finds the new number finds no value yet. A reader that came by
+        // the old number and finds the new value sees that its key differs.
         slot.key.store(key + 1, Ordering::Release);
         slot.place.store(place.0, Ordering::SeqCst);
         slot.used.store(false, Ordering::Relaxed);
@@ -475,30 +477,30 @@ impl<T: Keyed> Locked<'_, T> {
     /// Removes the value of a number.
     pub fn remove(&mut self, key: u64, gone: &mut Departures<'_, T>) {
         self.check(gone);
-        if let Found::There(slot) = self.slots().find(key) {
+        if let Probe::There(slot) = self.slots().find(key) {
             let old = slot.take();
             self.went(old, 0, gone);
         }
     }
 
-    /// Asserts that what is removed waits for readers of this table.
+    /// Asserts that removed values wait for readers of this table, not of another.
     fn check(&self, gone: &Departures<'_, T>) {
         assert!(std::ptr::eq(self.lookup, gone.lookup), "its readers are others");
     }
 
-    /// Collects the old value of a slot that got `came` values instead.
+    /// Collects the old value of a slot, which got `came` values instead.
     fn went(&mut self, old: *mut T, came: usize, gone: &mut Departures<'_, T>) {
         self.writer.live += came;
         if !old.is_null() {
             self.writer.live -= 1;
-            // SAFETY: it is from `Arc::into_raw`, and the slot that it was just taken out of owned the count.
+            // SAFETY: the pointer is from `Arc::into_raw`, and was just taken from the slot that owned the count.
             let value = unsafe { Arc::from_raw(old) };
-            gone.gone.push(Gone::Value(value));
+            gone.gone.push(Removed::Value(value));
         }
     }
 
-    /// Moves the clock hand over each slot once, or until `look` breaks. `look` gets the value and its mark "used", which it may clear,
-    /// and answers whether the value is removed.
+    /// Moves the clock hand over each slot once, or until `look` breaks. `look` gets the value and its mark "used",
+    /// which it may clear. It returns whether to remove the value.
     pub fn sweep(
         &mut self,
         gone: &mut Departures<'_, T>,
@@ -526,7 +528,7 @@ impl<T: Keyed> Locked<'_, T> {
         }
     }
 
-    /// Releases memory that only a table of far more values needs.
+    /// Releases memory if the table has far more slots than it needs.
     pub fn shrink(&mut self, gone: &mut Departures<'_, T>) {
         let count = self.slots().all.len();
         if count > SLOTS_MIN && self.writer.live < count / 16 {
@@ -542,7 +544,7 @@ impl<T: Keyed> Locked<'_, T> {
             let value = slot.value.load(Ordering::Relaxed);
             if !value.is_null() {
                 let key = slot.key.load(Ordering::Relaxed);
-                let Found::Empty(to) = new.find(key - 1) else {
+                let Probe::Empty(to) = new.find(key - 1) else {
                     unreachable!("a number is in one slot, and none is dead")
                 };
                 to.key.store(key, Ordering::Relaxed);
@@ -554,19 +556,19 @@ impl<T: Keyed> Locked<'_, T> {
         (self.writer.used, self.writer.hand) = (self.writer.live, 0);
         let bytes = new.bytes();
         let old = self.shard.slots.swap(Arc::into_raw(Arc::new(new)).cast_mut(), Ordering::SeqCst);
-        // SAFETY: it is from `Arc::into_raw`, and that count was owned by the place that it was just taken out of. What is dropped with
-        // it are the slots alone: the counts of their values went to the new ones.
+        // SAFETY: the pointer is from `Arc::into_raw`, and was just taken from the field that owned the count.
+        // Dropping it drops the slots alone: the counts of their values moved to the new slots.
         let old = unsafe { Arc::from_raw(old) };
         self.lookup.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.lookup.bytes.fetch_sub(old.bytes(), Ordering::Relaxed);
-        gone.gone.push(Gone::Slots(old));
+        gone.gone.push(Removed::Slots(old));
     }
 }
 
-/// Values removed from a table. When this is dropped, they wait until no reader is left that may use them.
+/// Values removed from a table. When this is dropped, they are queued until no reader is left that may use them.
 pub struct Departures<'a, T: Keyed> {
     lookup: &'a Lookup<T>,
-    gone: Vec<Gone<T>>,
+    gone: Vec<Removed<T>>,
 }
 
 impl<T: Keyed> Drop for Departures<'_, T> {
@@ -574,7 +576,7 @@ impl<T: Keyed> Drop for Departures<'_, T> {
         if self.gone.is_empty() {
             return;
         }
-        let weight: usize = self.gone.iter().map(Gone::weight).sum();
+        let weight: usize = self.gone.iter().map(Removed::weight).sum();
         self.lookup.gone_weight.fetch_add(weight, Ordering::Relaxed);
         let epoch = self.lookup.epochs.retire();
         self.lookup.limbo.lock().push_back((epoch, std::mem::take(&mut self.gone)));
@@ -592,13 +594,13 @@ mod tests {
 
     const ALIVE: u64 = 0x0011_7e0f_ac7a_11fe;
 
-    /// A value that is found out when it is read after it was dropped.
+    /// A value that detects reads after its drop.
     struct Canary {
         key: u64,
         version: u64,
         alive: AtomicU64,
         living: Arc<AtomicUsize>,
-        /// The number, the version, and that they are alive.
+        /// The number, the version, and a mark that the value is alive.
         page: PageBuf,
     }
 
@@ -609,7 +611,7 @@ mod tests {
         }
 
         fn bytes(&self) -> &[u8] {
-            // Some have none.
+            // Some values have no bytes.
             if self.key % 16 == 9 { &[] } else { &self.page }
         }
 
@@ -640,7 +642,7 @@ mod tests {
             Self { table: Lookup::new(4, |key| (key / 8 % 4) as usize), living: Arc::default() }
         }
 
-        /// Answers the version that there was.
+        /// Returns the old version.
         fn put(&self, key: u64, version: u64) -> Option<u64> {
             self.living.fetch_add(1, Ordering::Relaxed);
             let (alive, living) = (AtomicU64::new(ALIVE), self.living.clone());
@@ -683,7 +685,7 @@ mod tests {
             if n == 20_000 {
                 bytes_of_many = rig.table.bytes();
             }
-            // Many numbers at first, few at last.
+            // Many different numbers at first, few at the end.
             let key = random.below(if n < 20_000 { 3000 } else { 30 });
             match random.below(10) {
                 0 if n % 7 == 0 => {
@@ -735,7 +737,7 @@ mod tests {
         rig.put_all(1000..2000, 2);
         let slots = || {
             let limbo = rig.table.limbo.lock();
-            limbo.iter().flat_map(|(_, gone)| gone).filter(|g| matches!(g, Gone::Slots(_))).count()
+            limbo.iter().flat_map(|(_, gone)| gone).filter(|g| matches!(g, Removed::Slots(_))).count()
         };
         assert!(slots() >= 4, "those of each shard, which the reader may look through");
         drop(reader);
@@ -752,10 +754,10 @@ mod tests {
         let rig = Rig::new();
         rig.put(5, 1);
         let locked = rig.table.lock(5);
-        let Found::There(slot) = locked.slots().find(5) else { panic!("it was put there") };
+        let Probe::There(slot) = locked.slots().find(5) else { panic!("it was put there") };
         let first = |key| locked.slots().first(key);
         let other = (6..).find(|key| (rig.table.shard_of)(*key) == 0 && first(*key) == first(5)).unwrap();
-        // What a reader sees that looked at the number before it changed, and at the value afterwards.
+        // Simulates a reader that loads the number before a change, and the value after it.
         slot.key.store(other + 1, Ordering::SeqCst);
         assert!(rig.table.enter().get(other).is_none() && rig.table.enter().get_shared(other).is_none());
     }
@@ -794,7 +796,7 @@ mod tests {
                 s.spawn(move || {
                     let mut random = Random(t);
                     for version in 1..60_000 {
-                        // Each writer has those that stay to itself; those that come and go they share.
+                        // Each writer has its own permanent numbers. All share the numbers that come and go.
                         let key = random.below(STAY / 2) * 2 + t;
                         rig.put(key, version);
                         put[key as usize].store(version, Ordering::SeqCst);

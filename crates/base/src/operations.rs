@@ -1,4 +1,4 @@
-//! What the modelled machine did, and its energy.
+//! Operations of the modelled machine, and their energy.
 
 use crate::VirtualDuration;
 use crate::profile::EnergyCosts;
@@ -14,7 +14,7 @@ pub struct Operations {
     pub erases: u64,
     /// Bytes on the channels.
     pub bus_bytes: u64,
-    /// Bytes that scan units looked at.
+    /// Bytes that scan units filtered.
     pub scan_bytes: u64,
     /// Bytes into and out of the device's memory.
     pub dram_bytes: u64,
@@ -56,7 +56,7 @@ pub struct EnergyUse {
 }
 
 impl EnergyUse {
-    /// Each by its name.
+    /// Each part with its name.
     pub fn parts(&self) -> [(&'static str, f64); 11] {
         [
             ("array reads", self.reads),
@@ -73,19 +73,19 @@ impl EnergyUse {
         ]
     }
 
-    /// All of it.
+    /// The sum of all parts.
     pub fn total(&self) -> f64 {
         self.parts().iter().map(|p| p.1).sum()
     }
 
-    /// What of it the device used.
+    /// The device's share.
     pub fn device(&self) -> f64 {
         self.total() - self.host_busy - self.host_idle
     }
 }
 
 impl Operations {
-    /// What was done since it was like `before`.
+    /// The operations since `before`.
     pub fn since(&self, before: &Self) -> Self {
         Self {
             reads: self.reads - before.reads,

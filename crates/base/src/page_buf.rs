@@ -9,9 +9,9 @@
 //! A `PageBuf` can be viewed as a slice of numbers where its alignment allows, so that a filter runs over arrays
 //! and Arrow takes the bytes without a copy.
 //!
-//! When the last `PageBuf` of an allocation is dropped, the thread keeps the memory for its next [`PageBufMut::scratch`]. The
-//! allocator has no work then, and the memory is in the CPU's cache. A thread keeps few short buffers (768 KB), and all threads
-//! together keep as many bytes of longer ones as [`limit_spares`] says.
+//! When the last `PageBuf` of an allocation is dropped, the thread keeps the memory for its next
+//! [`PageBufMut::scratch`]. This saves work of the allocator, and the memory is still in the CPU's cache. A thread
+//! keeps up to 768 KB of short buffers. [`limit_spares`] limits the longer buffers of all threads together.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -34,14 +34,14 @@ const UNIT_LINES: usize = 4096 / CELL_BYTES;
 const TINY_BYTES: usize = 512 << 10;
 /// Buffers of up to this many units are kept by their length in units.
 const SMALL_UNITS: usize = 16;
-/// Most bytes that are kept of each such length, and of all of them.
+/// The most bytes that are kept of each such length, and of all of them.
 const SMALL_BYTES: usize = 128 << 10;
 const SMALL_BYTES_ALL: usize = 256 << 10;
-/// Longer buffers: most units of one, and how many a thread keeps.
+/// Longer buffers: the most units of one, and the number that a thread keeps.
 const LARGE_UNITS: usize = 512;
 const LARGE_COUNT: usize = 2;
 
-/// Bytes of longer buffers that all threads keep, and may keep.
+/// The bytes of longer buffers that all threads keep; below, their limit.
 static LARGE_BYTES: AtomicUsize = AtomicUsize::new(0);
 static LARGE_BYTES_MAX: AtomicUsize = AtomicUsize::new(64 << 20);
 
@@ -56,7 +56,7 @@ struct Spares {
     /// By lines, from one on.
     tiny: [Vec<Lines>; UNIT_LINES - 1],
     tiny_bytes: usize,
-    /// The length of which one is dropped next when there are too many.
+    /// The length of which a buffer is dropped next if there are too many.
     tiny_next: usize,
     /// By units, from one on.
     small: [Vec<Lines>; SMALL_UNITS],
@@ -78,7 +78,7 @@ thread_local! {
 }
 
 impl Spares {
-    /// So many lines, less than a unit, all initialised.
+    /// A buffer of this many lines, less than a unit. All lines are initialised.
     fn take_tiny(&mut self, lines: usize) -> Option<Lines> {
         let lines = self.tiny[lines - 1].pop()?;
         self.tiny_bytes -= bytes(&lines);
@@ -90,13 +90,13 @@ impl Spares {
         self.tiny_bytes += bytes(&lines);
         self.tiny[lines.len() - 1].push(lines);
         while self.tiny_bytes > TINY_BYTES {
-            // Each length in turn makes room: those that nobody asks for again, too.
+            // Each length makes room in turn, so that lengths which are no longer used go away too.
             self.tiny_next = (self.tiny_next + 1) % self.tiny.len();
             drop(self.take_tiny(self.tiny_next + 1));
         }
     }
 
-    /// Some lines, at least so many, all initialised.
+    /// A buffer of at least this many lines. All lines are initialised.
     fn take(&mut self, lines: usize) -> Option<Lines> {
         let units = lines.div_ceil(UNIT_LINES);
         match units {
@@ -106,7 +106,7 @@ impl Spares {
                 self.small_bytes -= bytes(&lines);
                 Some(lines)
             }
-            // Not one that is much longer: it would be kept alive for few bytes.
+            // A much longer buffer is not used: it would be kept alive for few bytes.
             _ => {
                 let fits = |l: &Lines| (lines..=2 * lines).contains(&l.len());
                 self.large.iter().rposition(fits).map(|i| self.take_large(i))
@@ -126,13 +126,13 @@ impl Spares {
                 self.small_bytes += bytes(&lines);
                 self.small[units - 1].push(lines);
                 while self.small_bytes > SMALL_BYTES_ALL {
-                    // The length of which there is most makes room.
+                    // The length with the most bytes makes room.
                     let most = (0..SMALL_UNITS).max_by_key(|i| self.small[*i].len() * (i + 1));
                     drop(most.and_then(|i| self.take((i + 1) * UNIT_LINES)));
                 }
             }
             _ => {
-                // What was not asked for again makes room: lengths change with what a thread does.
+                // The oldest buffer makes room, since the lengths that a thread needs change with its work.
                 if self.large.len() == LARGE_COUNT {
                     drop(self.take_large(0));
                 }
@@ -162,12 +162,12 @@ impl Drop for Spares {
     }
 }
 
-/// A spare of the thread that is long enough, if it has one.
+/// A spare buffer of the thread that is long enough, if it has one.
 fn spare(lines: usize) -> Option<Lines> {
     SPARES.try_with(|s| s.borrow_mut().take(lines)).ok().flatten()
 }
 
-/// A spare of the thread that has so many lines, if such are kept, and it has one.
+/// A spare buffer of the thread with exactly this many lines, if such lengths are kept and it has one.
 fn exact_spare(lines: usize) -> Option<Lines> {
     match lines {
         0 => None,
@@ -180,7 +180,7 @@ fn bytes(lines: &Lines) -> usize {
     lines.len() * CELL_BYTES
 }
 
-/// Memory that one buffer has to itself.
+/// Memory with a single owner.
 type Lines = UniqueArc<[Line]>;
 
 fn zeroed(lines: usize) -> Lines {
@@ -206,7 +206,8 @@ impl PageBufMut {
     /// A buffer of `len` zero bytes, 64-byte aligned.
     pub fn zeroed(len: usize) -> Self {
         let lines = len.div_ceil(CELL_BYTES);
-        // Where it would be kept as a spare afterwards it takes one, too: else it filled the place of those that serve.
+        // A buffer whose length is kept takes a spare, although it must be cleared: otherwise buffers made here would
+        // displace the spares that are in use.
         match exact_spare(lines) {
             Some(mut lines) => {
                 lines.fill(Line::zeroed());
@@ -234,11 +235,21 @@ impl PageBufMut {
 
     /// An empty buffer with room for `capacity` bytes.
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { lines: zeroed(capacity.div_ceil(CELL_BYTES)), len: 0 }
+        let lines = capacity.div_ceil(CELL_BYTES);
+        Self { lines: exact_spare(lines).unwrap_or_else(|| zeroed(lines)), len: 0 }
     }
 
     /// Makes the buffer `len` bytes long; new bytes are zero.
     pub fn resize(&mut self, len: usize) {
+        self.reserve(len);
+        let old = self.len.min(len);
+        let there: &mut [u8] = bytemuck::cast_slice_mut(&mut self.lines);
+        there[old..len].fill(0);
+        self.len = len;
+    }
+
+    /// Makes room for `len` bytes in all.
+    fn reserve(&mut self, len: usize) {
         let lines = len.div_ceil(CELL_BYTES);
         if lines > self.lines.len() {
             let mut longer = zeroed(lines.max(2 * self.lines.len()));
@@ -246,16 +257,13 @@ impl PageBufMut {
             longer[..used].copy_from_slice(&self.lines[..used]);
             self.lines = longer;
         }
-        let old = self.len.min(len);
-        let there: &mut [u8] = bytemuck::cast_slice_mut(&mut self.lines[..lines]);
-        there[old..len].fill(0);
-        self.len = len;
     }
 
     /// Appends `bytes`.
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
         let start = self.len;
-        self.resize(start + bytes.len());
+        self.reserve(start + bytes.len());
+        self.len += bytes.len();
         self[start..].copy_from_slice(bytes);
     }
 
@@ -319,11 +327,11 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         let Some(lines) = self.0.take() else { return };
-        // Where two threads drop the last two at once, nobody keeps it, and it is freed.
+        // If two threads drop the last two references at the same time, neither keeps the memory, and it is freed.
         if is_kept(lines.len())
             && let Ok(lines) = Arc::try_unique(lines)
         {
-            // A thread that ends has no spares any more.
+            // A thread that ends no longer has spares.
             let _ = SPARES.try_with(|s| s.borrow_mut().keep(lines));
         }
     }
@@ -379,7 +387,7 @@ impl PageBuf {
             Bound::Unbounded => self.len(),
         };
         assert!(from <= to && to <= self.len(), "slice {from}..{to} of a buffer of {} bytes", self.len());
-        // Both are within the buffer, whose bytes 32 bits can count.
+        // Both positions are within the buffer, which is shorter than 4 GB.
         Self { lines: self.lines.clone(), start: self.start + from as u32, len: (to - from) as u32 }
     }
 
@@ -388,13 +396,13 @@ impl PageBuf {
         bytemuck::try_cast_slice(self).ok()
     }
 
-    /// Bytes of memory that this buffer keeps alive: the whole allocation, however short the slice, with the reference count and
-    /// what allocators round up.
+    /// Bytes of memory that this buffer keeps alive: the whole allocation, however short the slice, with the
+    /// reference count and the allocator's rounding.
     pub fn memory_bytes(&self) -> usize {
         allocated_bytes((1 + self.lines.lines().len()) * CELL_BYTES)
     }
 
-    /// The bytes, to change them, if nobody shares the memory.
+    /// The bytes for changes, if nobody else shares the memory.
     pub fn get_mut(&mut self) -> Option<&mut [u8]> {
         let lines = Arc::get_mut(self.lines.0.as_mut()?)?;
         Some(&mut bytemuck::cast_slice_mut(lines)[self.start as usize..][..self.len as usize])
@@ -405,7 +413,8 @@ impl PageBuf {
         prefetch_at(self.lines.lines().as_ptr().cast::<u8>().wrapping_sub(CELL_BYTES));
     }
 
-    /// This buffer, or a copy if it keeps alive more than an eighth beyond its own bytes: for callers that hold it for long.
+    /// This buffer, or a copy if it keeps more than an eighth beyond its own bytes alive. For callers that hold it
+    /// for long.
     pub fn tight(self) -> Self {
         let own = self.len().next_multiple_of(CELL_BYTES);
         match self.lines.lines().len() * CELL_BYTES > own + own / 8 {
@@ -494,7 +503,7 @@ mod tests {
             grown.resize(len + 5000);
             assert!(grown[len - 90..].iter().all(|&b| b == 0), "{len} bytes");
         }
-        // Found by review: two buffers of a length that was not asked for again were kept for good.
+        // Found by review: two buffers of a length that was no longer used were kept forever.
         drop((filled(100 << 10), filled(100 << 10)));
         let at = filled(1 << 20).as_ptr();
         assert_eq!(filled(1 << 20).as_ptr(), at);
@@ -513,7 +522,7 @@ mod tests {
             assert!(held <= SMALL_BYTES_ALL, "{held} bytes");
             assert_eq!(SPARES.with(|s| s.borrow().small_bytes), held);
         }
-        // Who asks for zeroes takes one, too.
+        // A request for zeroes takes a spare too.
         let spares = || SPARES.with(|s| s.borrow().small[1].len());
         let before = spares();
         let b = PageBufMut::zeroed(8192);
@@ -539,7 +548,7 @@ mod tests {
             drop(some);
             assert!(held() <= TINY_BYTES && SPARES.with(|s| s.borrow().tiny_bytes) == held());
         }
-        // Lengths that are not asked for again make room.
+        // Lengths that are no longer used make room.
         let some: Vec<PageBuf> = (0..5000).map(|_| filled(1100)).collect();
         drop(some);
         let of_it = SPARES.with(|s| s.borrow().tiny[17].len() * 18 * CELL_BYTES);

@@ -5,11 +5,12 @@
 //!   test: plant(fault) ─► simulate seeds until one fails        crate: if planted::is(Planted::X) { the bug }
 //! ```
 //!
-//! A hook is where the bug would be, and as small: around one call, which it leaves out (`unless`) or replaces (`instead`). The fault that is planted is that of the thread, so that tests on
-//! other threads meet none. Source: mutation testing (DeMillo, Lipton, Sayward, 1978), with mutants chosen by hand.
+//! A hook is at the place of the bug, around one call that it leaves out (`unless`) or replaces (`instead`). A fault
+//! is planted for one thread, so that tests on other threads are not affected. Source: mutation testing (DeMillo,
+//! Lipton, Sayward, 1978), with mutants chosen by hand.
 
-/// Lists the faults that can be planted in a crate which has a feature `planted`: an enum `Planted`, what `plant`s one, and
-/// the `unless`, `instead` and `is` of the hooks.
+/// Lists the faults of a crate with a feature `planted`. It defines the enum `Planted`, the function `plant`, and
+/// `unless`, `instead` and `is` for the hooks.
 #[macro_export]
 macro_rules! planted_faults {
     ($($name:ident: $about:literal,)*) => {
@@ -22,7 +23,7 @@ macro_rules! planted_faults {
 
         #[cfg(feature = "planted")]
         impl Planted {
-            /// All of them, and what each breaks.
+            /// All faults, and what each breaks.
             pub const ALL: &'static [(Self, &'static str)] = &[$((Self::$name, $about)),*];
         }
 
@@ -31,7 +32,7 @@ macro_rules! planted_faults {
             static CURRENT: std::cell::Cell<Option<Planted>> = const { std::cell::Cell::new(None) };
         }
 
-        /// Plants a fault in what this thread runs, in place of the one before.
+        /// Plants a fault for this thread, and removes the one before.
         #[cfg(feature = "planted")]
         pub fn plant(fault: Option<Planted>) {
             CURRENT.set(fault);
@@ -49,7 +50,7 @@ macro_rules! planted_faults {
             false
         }
 
-        /// Makes a call, unless the fault is planted that leaves it out.
+        /// Makes a call, unless this fault is planted.
         #[inline]
         #[allow(dead_code)]
         pub(crate) fn unless(fault: Planted, call: impl FnOnce()) {
@@ -58,7 +59,7 @@ macro_rules! planted_faults {
             }
         }
 
-        /// What a call answers; where the fault is planted, what another one does.
+        /// Makes a call; or another one, if this fault is planted.
         #[inline]
         #[allow(dead_code)]
         pub(crate) fn instead<T>(

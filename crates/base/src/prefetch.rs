@@ -1,19 +1,20 @@
-//! Memory that is prefetched into the CPU's caches.
+//! Prefetches memory into the CPU's caches.
 //!
-//! A CPU waits 0.14 us for a word that is in none of its caches, and a system call that follows waits with it. Prefetched memory
-//! arrives while other work is done: the tag of a page during the `pread` of that page, the next page while one is copied.
+//! A CPU waits 0.14 us for a word that is in none of its caches, and a system call that follows waits with it.
+//! Prefetched memory arrives during other work: the tag of a page during the `pread` of that page, the next page
+//! during the copy of one.
 
 use std::sync::atomic::AtomicU64;
 
 use crate::CELL_BYTES;
 
-/// Begins to load the cache line of `word`, and does not wait for it. It changes nothing but time.
+/// Begins to load the cache line of `word`, without waiting for it. It affects nothing but time.
 #[inline]
 pub fn prefetch(word: &AtomicU64) {
     if cfg!(target_arch = "x86_64") {
         line(std::ptr::from_ref(word));
     } else {
-        // A load whose value nobody needs: others behind it go on meanwhile.
+        // A load whose value is not used. The instructions behind it do not wait for it.
         std::hint::black_box(word.load(std::sync::atomic::Ordering::Relaxed));
     }
 }
@@ -24,7 +25,7 @@ pub fn prefetch_bytes(bytes: &[u8]) {
     bytes.iter().step_by(CELL_BYTES).for_each(|b| line(std::ptr::from_ref(b)));
 }
 
-/// As [`prefetch`], for the cache line at an address that was valid once: whatever is there now, nobody reads it.
+/// As [`prefetch`], for the cache line at an address that may no longer be valid. Its contents are not read.
 #[inline]
 pub fn prefetch_at(at: *const u8) {
     line(at);

@@ -1,11 +1,11 @@
-//! What a time was spent on.
+//! Splits a modelled time into the parts of the machine that used it.
 
 use std::fmt;
 use std::ops::AddAssign;
 
 use crate::VirtualDuration;
 
-/// A part of the modelled machine that time is spent on, waiting for it included.
+/// A part of the modelled machine. Waiting for a part counts as its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     /// The flash array.
@@ -16,14 +16,14 @@ pub enum Part {
     Device,
     /// The memory of the device.
     Dram,
-    /// Between device and host.
+    /// The link between device and host.
     Link,
     /// The host's CPU.
     Host,
 }
 
 impl Part {
-    /// All of them.
+    /// All parts.
     pub const ALL: [Self; 6] = [Self::Media, Self::Bus, Self::Device, Self::Dram, Self::Link, Self::Host];
 
     /// Its name.
@@ -45,25 +45,25 @@ impl fmt::Display for Part {
     }
 }
 
-/// A time, by what it was spent on. The parts add up to it.
+/// A time, split into parts that add up to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Split([VirtualDuration; Part::ALL.len()]);
 
 impl Split {
-    /// What was spent on a part.
+    /// The time of one part.
     pub const fn of(&self, part: Part) -> VirtualDuration {
         self.0[part as usize]
     }
 
-    /// All of it.
+    /// The whole time.
     pub fn total(&self) -> VirtualDuration {
         self.0.iter().copied().sum()
     }
 
-    /// What was spent since it was like `before`.
+    /// The time since `before`.
     ///
     /// # Panics
-    /// When less was spent than before.
+    /// When a part was larger before.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i] - before.0[i]))
@@ -89,7 +89,7 @@ impl Split {
         Self(shares)
     }
 
-    /// Spends a time on a part.
+    /// Adds time to a part.
     pub fn add(&mut self, part: Part, time: VirtualDuration) {
         self.0[part as usize] += time;
     }

@@ -3,7 +3,7 @@
 //! Instant minus instant is a duration, instant plus duration an instant; adding two instants does not compile. Picoseconds,
 //! since a byte on a fast bus takes a fraction of a nanosecond; 64 bits of them are 213 days.
 //!
-//! Invariant: no sum wraps. What a peer says of times is added up too, so a sum that 64 bits do not hold is the largest.
+//! Invariant: no sum wraps. Times from a peer are added too, so a sum that overflows saturates.
 
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul, Sub};
@@ -21,8 +21,8 @@ impl VirtualTime {
     pub const ZERO: Self = Self(0);
     /// An instant that is never reached.
     pub const NEVER: Self = Self(u64::MAX);
-    /// The last instant at which a modelled device begins a command: half of what 64 bits hold (106 days). The other half
-    /// is for the work that began before it, so that no end of it overflows.
+    /// The last instant at which a modelled device begins a command: half of the 64-bit range (106 days). The other
+    /// half is for the work that has begun, so that its end does not overflow.
     pub const BEGIN_MAX: Self = Self(1 << 63);
 
     /// The instant this many picoseconds after the start.
@@ -35,7 +35,7 @@ impl VirtualTime {
         self.0
     }
 
-    /// From an earlier instant to this one; nothing if that is later.
+    /// The duration from an earlier instant to this one; zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> VirtualDuration {
         VirtualDuration(self.0.saturating_sub(earlier.0))
     }
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(VirtualDuration::from_ns(1_500_000_000).as_secs_f64(), 1.5);
     }
 
-    /// Times that a peer sent overflowed where they were added up.
+    /// Found by review: sums of times from a peer overflowed.
     #[test]
     fn sums_of_whatever_a_peer_says_do_not_wrap() {
         let most = VirtualDuration::from_ps(u64::MAX);

@@ -1,17 +1,18 @@
-//! Little-endian fields of messages that cross a wire, written and read. Reading trusts nothing.
+//! Writes and reads little-endian fields of messages. Reading trusts nothing.
 //!
 //! ```text
 //!   message = fields ... | length 4 | zeroes up to a multiple of 64 | bytes | fields ...
 //! ```
 //!
-//! Long bytes begin at a multiple of 64 of their message, so that whoever read the message into a [`PageBuf`] takes them
-//! out as slices that can be viewed as numbers, without a copy. Crates add their own types by writing and reading fields.
+//! Long bytes begin at a multiple of 64 of their message. So a receiver that read the message into a [`PageBuf`] can
+//! take them out as aligned slices, without a copy. Crates add their own types by writing and reading fields.
 //!
-//! Invariants: a [`Reader`] never looks beyond its bytes; a count that it answers is never more than the bytes can hold.
+//! Invariants: a [`Reader`] never reads beyond its bytes; a count that it returns is never larger than the remaining
+//! bytes allow.
 
 use crate::{ExtentId, Lpid, PageBuf};
 
-/// Where long bytes begin, in a message.
+/// The alignment of long bytes in a message.
 const ALIGN: usize = crate::CELL_BYTES;
 
 /// Appends the fields of one message to a buffer, which may hold others before it.
@@ -86,7 +87,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Bytes that are not what they should be: what, and at which byte of the message.
+/// A malformed message: what is wrong, and at which byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} at byte {at} of a message")]
 pub struct Malformed {
@@ -96,7 +97,7 @@ pub struct Malformed {
     pub at: usize,
 }
 
-/// Takes the fields off one message.
+/// Reads the fields of one message.
 #[derive(Debug)]
 pub struct Reader<'a> {
     bytes: &'a PageBuf,

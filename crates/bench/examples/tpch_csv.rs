@@ -1,4 +1,4 @@
-//! Writes the eight TPC-H tables as CSV files with a header: what `scripts/reference_answers.py` feeds to the other
+//! Writes the eight TPC-H tables as CSV files with a header. `scripts/reference_answers.py` loads them into the other
 //! engine.
 //!
 //! `cargo run -p lode-bench --example tpch_csv -- 0.01 DIRECTORY`

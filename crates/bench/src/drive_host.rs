@@ -1,4 +1,4 @@
-//! A host that speaks to a drive directly, for workloads below SQL.
+//! A host that uses a drive directly, for workloads below SQL.
 //!
 //! ```text
 //!   workload ─► Host: one queue, one thread ─► Drive
@@ -31,33 +31,33 @@ pub enum DriveError {
     File {
         /// The file.
         path: PathBuf,
-        /// What was wrong.
+        /// What is wrong.
         source: std::io::Error,
     },
-    /// A page is not what was written.
-    #[error("page {0} is not what was written")]
+    /// A page does not hold what was written to it.
+    #[error("page {0} does not hold what was written")]
     Wrong(Lpid),
-    /// A page cannot be read by its format.
+    /// A page does not have its format.
     #[error(transparent)]
     Page(#[from] PageError),
-    /// There is no such medium.
+    /// The geometry is not valid.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
     /// A scan answers other records than it should.
     #[error("{got} records match, and {expected} should")]
     Differs {
-        /// As many came.
+        /// The number of records in the answer.
         got: u64,
-        /// As many match.
+        /// The number of records that match.
         expected: u64,
     },
-    /// Whoever waits for the workload does not any more.
+    /// The caller asked to stop.
     #[error("stopped")]
     Stopped,
 }
 
 impl DriveError {
-    /// For errors of the file at `path`.
+    /// Wraps an I/O error of the file at `path`.
     pub fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Self + '_ {
         move |source| Self::File { path: path.into(), source }
     }
@@ -71,15 +71,16 @@ pub struct Host {
 }
 
 impl Host {
-    /// A queue that takes `depth` commands at a time.
+    /// Opens a queue for `depth` commands at a time.
     ///
     /// # Errors
-    /// When the drive does not open so deep a queue.
+    /// If the drive refuses this depth.
     pub fn new(drive: &Drive, depth: u32) -> Result<Self, DriveError> {
         Ok(Self { queue: drive.open_queue(depth)?, depth, out: Vec::new() })
     }
 
-    /// Runs commands to their ends, at most as many as the queue is deep at a time, and answers in their order.
+    /// Runs commands until all have ended. There may be as many commands as the queue is deep. Returns the replies in
+    /// the order of the commands.
     ///
     /// # Errors
     /// The first error of a command, once all have ended.
@@ -123,7 +124,7 @@ impl Host {
     /// Reads a page whole.
     ///
     /// # Errors
-    /// When it is not there or not whole.
+    /// If the page is missing or damaged.
     pub fn read(&mut self, lpid: Lpid) -> Result<PageBuf, DriveError> {
         match self.run(Command::Read { view: None, pages: vec![ReadRequest { lpid, range: None }] })? {
             Reply::Pages(mut pages) if pages.len() == 1 => Ok(pages.remove(0)),
@@ -131,10 +132,10 @@ impl Host {
         }
     }
 
-    /// Room for `pages` pages: their extents.
+    /// Allocates extents for `pages` pages.
     ///
     /// # Errors
-    /// When the drive hands none out.
+    /// If the drive refuses.
     pub fn extents_for(&mut self, pages: u64) -> Result<Vec<ExtentId>, DriveError> {
         let count = pages.div_ceil(lode_base::EXTENT_PAGES as u64) as u32;
         match self.run(Command::AllocateExtents { owner: OwnerId::new(1), count })? {
@@ -144,7 +145,7 @@ impl Host {
     }
 }
 
-/// What a command that is no task came to.
+/// The reply of a completed command that is not a scan task.
 pub(crate) fn reply_of(c: Completion) -> Result<Reply, DriveError> {
     match c.outcome {
         Outcome::Done(reply) => Ok(reply?),
@@ -152,7 +153,7 @@ pub(crate) fn reply_of(c: Completion) -> Result<Reply, DriveError> {
     }
 }
 
-/// A command alone, begun when the modelled device is at rest: what it came to.
+/// Runs one command alone, once the modelled device is idle.
 pub(crate) fn alone(drive: &Drive, model: &Model, c: Command) -> Result<Reply, DriveError> {
     let (mut queue, mut out) = (drive.open_queue(1)?, Vec::new());
     queue.submit(model.latest(), c).expect("the queue has room");

@@ -1,8 +1,9 @@
-//! Why a workload stopped.
+//! Errors of workloads.
 
 use std::path::PathBuf;
 
 use datafusion::error::DataFusionError;
+use lode_base::ProfileError;
 use lode_sql::SqlError;
 
 use crate::drive_host::DriveError;
@@ -11,23 +12,23 @@ use crate::trace::replay::ReplayError;
 /// Why a workload stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// The user asked to stop, by Ctrl-C.
+    /// The user asked to stop by Ctrl-C.
     #[error("interrupted")]
     Interrupted,
-    /// Lode refused a statement or failed in it.
+    /// Lode refused a statement, or failed while it ran.
     #[error("{doing}: {source}")]
     Sql {
-        /// What was being done, such as `Q7` or `loading lineitem`.
+        /// The step that failed, such as `Q7` or `loading lineitem`.
         doing: String,
-        /// What was wrong.
-        source: SqlError,
+        /// What is wrong.
+        source: Box<SqlError>,
     },
     /// Plain DataFusion failed, in a comparison.
     #[error("{doing}: {source}")]
     DataFusion {
-        /// What was being done.
+        /// The step that failed.
         doing: String,
-        /// What was wrong.
+        /// What is wrong.
         source: DataFusionError,
     },
     /// A file could not be written or read.
@@ -35,31 +36,34 @@ pub enum BenchError {
     File {
         /// The file.
         path: PathBuf,
-        /// What was wrong.
+        /// What is wrong.
         source: std::io::Error,
     },
-    /// A workload on the drive itself failed.
+    /// A workload on the drive failed.
     #[error(transparent)]
     Drive(DriveError),
-    /// A trace is wrong, or its replay.
+    /// A trace or its replay failed.
     #[error(transparent)]
     Replay(ReplayError),
-    /// An answer is not what it must be.
+    /// An answer is wrong.
     #[error("{0}")]
     Differs(#[from] crate::tpch::answers::Difference),
-    /// A shipped answer is not in its own format.
+    /// A shipped answer does not have its format.
     #[error("shipped answer {name}: {what}")]
     Reference {
-        /// Scale and query.
+        /// The scale and the query.
         name: String,
         /// What is wrong.
         what: String,
     },
+    /// There is no such profile, or it is wrong.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
     /// A plot could not be drawn.
     #[error("plot: {0}")]
     Plot(String),
-    /// Two models of which neither should know the other agree to the last digit.
-    #[error("{0}: equations and executed drive agree to the picosecond: one must be computed by the other")]
+    /// Two models that should be independent agree to the last digit.
+    #[error("{0}: equations and executed drive agree to the picosecond, so they are not independent")]
     ComparedWithItself(&'static str),
 }
 

@@ -5,7 +5,7 @@
 //!   gc:    fill ─► overwrite many times ─► write amplification: measured, modelled, by theory
 //!   raw:   the drive and plain file I/O in alternation
 //!   micro: operators over TPC-H in memory ─► what the host of this machine takes for a row
-//!   paper: what papers published ─► beside their equations, and a drive that executes ─► table, CSV, JSON, SVG
+//!   paper: published figures ─► beside the papers' equations and an executing drive ─► table, CSV, JSON, SVG, one page
 //!   trace: a trace in one of four formats, or a seed ─► replay in virtual time ─► rates, latencies, all accounted for
 //! ```
 
@@ -16,6 +16,7 @@ pub mod micro;
 pub mod paper;
 pub mod raw;
 pub mod replay;
+pub mod text_table;
 pub mod tpch;
 pub mod trace;
 

@@ -1,4 +1,5 @@
-//! What the host of this machine takes for a row, operator by operator, in wall time: the `[host]` table of a profile.
+//! Measures the wall time per row that this machine's host takes, operator by operator: the `[host]` table of a
+//! profile.
 //!
 //! ```text
 //!   lineitem in memory ─► operator over it ─► time ─┐
@@ -7,9 +8,9 @@
 //!   an empty command ─► queue of a drive in memory ─► completion: time
 //! ```
 //!
-//! One thread, one partition, batches of 8,192 rows: what is measured is the work of a row and not that of planning, which
-//! is left out. Rows are those that an operator takes in, as the modelled host counts them. The operators are DataFusion's
-//! own, as they stand in plans of TPC-H.
+//! The measurement uses one thread, one partition and batches of 8,192 rows. Planning is not measured. The rows are
+//! the input rows of an operator, as the modelled host counts them. The operators are DataFusion's, taken from plans
+//! of TPC-H.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -39,43 +40,43 @@ use crate::tpch::data::generate;
 /// How to measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
-    /// How much of TPC-H.
+    /// The scale of TPC-H.
     pub scale: f64,
-    /// Rounds, of which the median counts.
+    /// The number of rounds. The median counts.
     pub rounds: usize,
-    /// How long each side of a round takes, at least.
+    /// The least time of each side of a round.
     pub round: Duration,
 }
 
 impl Plan {
-    /// Half a minute's measurement, on 600,000 rows.
+    /// A measurement of half a minute on 600,000 rows.
     pub const FULL: Self = Self { scale: 0.1, rounds: 15, round: Duration::from_millis(100) };
-    /// Over in seconds, on 60,000 rows.
+    /// A measurement of seconds on 60,000 rows.
     pub const QUICK: Self = Self { scale: 0.01, rounds: 5, round: Duration::from_millis(10) };
 }
 
-/// What one thing takes.
+/// A measured cost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cost {
     /// Its key in a profile's `[host]` table.
     pub key: &'static str,
     /// What was measured.
     pub what: &'static str,
-    /// Of the rounds, the median, in nanoseconds a row, or a command.
+    /// The median of the rounds, in nanoseconds per row or command.
     pub ns: f64,
-    /// The least.
+    /// The minimum of the rounds.
     pub ns_min: f64,
-    /// The most.
+    /// The maximum of the rounds.
     pub ns_max: f64,
-    /// Rows, or commands, of one execution.
+    /// The rows or commands of one execution.
     pub rows: u64,
 }
 
-/// An operator, and the source that it stands on.
+/// An operator and its source.
 struct Operator {
     key: &'static str,
     what: &'static str,
-    /// The operator's name in a plan, which is to be there once.
+    /// The operator's name in a plan. The plan must have it exactly once.
     name: &'static str,
     sql: &'static str,
     source: &'static [&'static str],
@@ -131,18 +132,18 @@ const OPERATORS: [Operator; 6] = [
     },
 ];
 
-/// Columns that the scan is measured with: those of Q1.
+/// The columns of the measured scan: those of Q1.
 const SCANNED: [&str; 7] =
     ["l_quantity", "l_extendedprice", "l_discount", "l_tax", "l_returnflag", "l_linestatus", "l_shipdate"];
-/// Commands of one execution.
+/// The number of commands in one execution.
 const COMMANDS: u64 = 1000;
 /// The longest page, in bytes.
 const PAGE_BYTES_MAX: usize = 2 << 20;
 
-/// Measures, in the order of a profile. `stop` is asked between rounds.
+/// Measures all costs, in the order of a profile. It calls `stop` between rounds.
 ///
 /// # Errors
-/// When DataFusion or the drive fails, or it is to stop.
+/// If DataFusion or the drive fails, or `stop` returns true.
 pub async fn run(plan: &Plan, stop: &dyn Fn() -> bool) -> Result<Vec<Cost>, BenchError> {
     let scale = Scale::new(plan.scale).expect("a plan has a scale of TPC-H");
     let data = Data::new(scale)?;
@@ -178,7 +179,7 @@ impl Data {
         Ok(Self { context, lineitem: tables.swap_remove(0).2, rows })
     }
 
-    /// Rows that the sources of an operator give.
+    /// The number of rows that an operator's sources produce.
     fn rows(&self, operator: &Operator) -> u64 {
         let of = |sql: &&str| self.rows.iter().find(|t| sql.ends_with(t.0)).map_or(0, |t| t.1);
         operator.source.iter().map(of).sum()
@@ -188,9 +189,9 @@ impl Data {
         self.context.sql(sql).await?.create_physical_plan().await
     }
 
-    /// Runs a query to its end: the time without that of planning.
+    /// Runs a query to its end and returns the time without planning.
     async fn time(&self, sql: &str) -> Result<Duration, DataFusionError> {
-        // A plan that ran once may keep what it made, as a join does its hash table.
+        // Each run needs a new plan, because a plan may keep state. A join keeps its hash table, for example.
         let plan = self.plan(sql).await?;
         let start = Instant::now();
         let mut batches = execute_stream(plan, self.context.task_ctx())?;
@@ -200,7 +201,7 @@ impl Data {
         Ok(start.elapsed())
     }
 
-    /// Runs queries again and again for a time: what one time of all takes.
+    /// Runs all queries repeatedly for a time and returns the mean time of one pass.
     async fn mean(&self, queries: &[&str], round: Duration) -> Result<Duration, DataFusionError> {
         let (mut sum, mut count) = (Duration::ZERO, 0);
         while sum < round {
@@ -213,7 +214,7 @@ impl Data {
     }
 }
 
-/// An operator: with it and without it, in turn.
+/// Measures queries with and without an operator, in turn.
 async fn measure(
     plan: &Plan,
     data: &Data,
@@ -226,7 +227,7 @@ async fn measure(
     assert_eq!(text.matches(operator.name).count(), 1, "{}: {text}", operator.key);
     let rows = data.rows(operator);
     let mut rounds = Vec::new();
-    // The round before the first warms up.
+    // The additional first round warms up.
     for _ in 0..=plan.rounds {
         go_on(stop)?;
         let with = data.mean(&[operator.sql], plan.round).await.map_err(failed)?;
@@ -236,7 +237,7 @@ async fn measure(
     Ok(cost(operator.key, operator.what, rows, &rounds[1..]))
 }
 
-/// From table pages, as the drive gives them, to batches.
+/// Measures the conversion of table pages, as the drive returns them, to batches.
 fn scan(plan: &Plan, data: &Data, stop: &dyn Fn() -> bool) -> Result<Cost, BenchError> {
     let pages: Vec<_> = (0..).zip(&data.lineitem).map(|(n, batch)| page(n, batch)).collect();
     let mut rounds = Vec::new();
@@ -253,7 +254,7 @@ fn scan(plan: &Plan, data: &Data, stop: &dyn Fn() -> bool) -> Result<Cost, Bench
     Ok(cost("scan_ns", what, data.rows[0].1, &rounds[1..]))
 }
 
-/// A column page of the scanned columns of a batch.
+/// A column page with the scanned columns of a batch.
 fn page(n: u64, batch: &RecordBatch) -> (Lpid, Vec<usize>, PageBuf) {
     let extent = ExtentId::new(1 + n / EXTENT_PAGES as u64).expect("there are so many");
     let lpid = extent.page((n % EXTENT_PAGES as u64) as u16);
@@ -297,7 +298,7 @@ fn columns_of(lpid: Lpid, wanted: &[usize], page: &PageBuf) -> Vec<ArrayRef> {
     wanted.iter().map(column).collect()
 }
 
-/// Commands that ask for nothing, one after the other.
+/// Measures empty commands, one after the other.
 fn commands(plan: &Plan, stop: &dyn Fn() -> bool) -> Result<Cost, BenchError> {
     let geometry = Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 64).map_err(DriveError::from)?;
     let drive = Drive::format(Medium::memory(geometry), DriveOptions::default()).map_err(DriveError::from)?;
@@ -321,7 +322,7 @@ fn commands(plan: &Plan, stop: &dyn Fn() -> bool) -> Result<Cost, BenchError> {
     Ok(cost("command_ns", what, COMMANDS, &rounds[1..]))
 }
 
-/// Does something again and again for a time: what one time takes, in seconds.
+/// Calls `once` repeatedly for a time and returns the mean time of a call, in seconds.
 fn mean(round: Duration, mut once: impl FnMut()) -> f64 {
     let (start, mut count) = (Instant::now(), 0);
     while start.elapsed() < round {
@@ -335,15 +336,15 @@ fn go_on(stop: &dyn Fn() -> bool) -> Result<(), BenchError> {
     if stop() { Err(BenchError::Interrupted) } else { Ok(()) }
 }
 
-/// A cost from the seconds of its rounds. Where with an operator took no longer than without it, in the middle of the
-/// rounds, it costs nothing that can be measured: 0.
+/// A cost from the seconds of its rounds. If the median difference is not positive, the operator's cost is too small
+/// to measure: 0.
 fn cost(key: &'static str, what: &'static str, rows: u64, rounds: &[f64]) -> Cost {
     let mut ns: Vec<f64> = rounds.iter().map(|s| (s * 1e9 / rows as f64).max(0.0)).collect();
     ns.sort_unstable_by(f64::total_cmp);
     Cost { key, what, ns: ns[ns.len() / 2], ns_min: ns[0], ns_max: ns[ns.len() - 1], rows }
 }
 
-/// The CPU of this machine, by its own name.
+/// The name of this machine's CPU.
 pub fn machine() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|l| l.strip_prefix("model name")?.split_once(':'));

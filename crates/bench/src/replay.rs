@@ -1,12 +1,13 @@
-//! A replay from beginning to end: a new drive of a profile, preconditioned, takes the requests of a trace or of a seed.
+//! A complete replay: it makes a new drive with a profile, preconditions it, and runs the requests of a trace or of a
+//! generated workload.
 //!
 //! ```text
 //!   Profile, capacity ─► ModelledDrive ─► fill, overwrite ─► replay ◄─ Trace | Synthetic
 //!                                                               └─► Outcome: what was asked, measured, done by the device
 //! ```
 //!
-//! The same plan and the same requests give the same outcome to the last digit, on any machine and in any build: a test
-//! holds one to a file.
+//! The same plan and the same requests give the same outcome to the last digit, on any machine and in any build. A
+//! test compares one outcome with a file.
 
 use std::cell::Cell;
 use std::io::BufRead;
@@ -23,33 +24,34 @@ use crate::trace::replay::{LittlesLaw, Pace, ReplayError, Report, Scale, replay}
 use crate::trace::synthetic::{Pattern, Shape, Synthetic};
 use crate::trace::{Options, Request, TRANSFER_BYTES_MAX, Trace, TraceError, TraceTime};
 
-/// What is run.
+/// What to run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The device.
     pub profile: Profile,
-    /// Bytes of its flash; without, as many as the profile has. Rounded up to erase units everywhere alike.
+    /// The bytes of its flash, rounded up so that all planes have the same number of erase units. `None` for the
+    /// profile's capacity.
     pub capacity_bytes: Option<u64>,
-    /// Of the firmware: its policy of GC, its over-provisioning.
+    /// Options of the firmware, such as the GC policy and the over-provisioning.
     pub options: DriveOptions,
-    /// The part of its blocks that is filled before, from 0 to 100.
+    /// The share of its blocks to fill before the requests, from 0 to 100.
     pub fill_percent: u32,
-    /// How many times over that part is then overwritten, at random.
+    /// How many times that part is then overwritten, at random.
     pub overwrites: f64,
-    /// Where random choices start: of what is overwritten, and of a synthetic workload.
+    /// The seed of the overwrites and of a generated workload.
     pub seed: u64,
     /// When requests are submitted.
     pub when: When,
-    /// Only so many requests.
+    /// The number of requests to stop after.
     pub limit: Option<u64>,
 }
 
 /// When requests are submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// At their time stamps; in a closed loop, as deep as the profile's queue, if there are none.
+    /// At their time stamps. A trace without time stamps runs in a closed loop as deep as the profile's queue.
     AsTraced,
-    /// At their time stamps, scaled.
+    /// At their scaled time stamps.
     Stamps(Scale),
     /// In a closed loop of this depth.
     Closed(NonZeroU32),
@@ -57,80 +59,81 @@ pub enum When {
 
 /// Where requests come from.
 pub enum Source<R> {
-    /// A trace. The capacity among its options is the drive's, whatever is there.
+    /// A trace. The capacity in its options is replaced by the drive's.
     Trace(R, Options),
-    /// A seed.
+    /// A generated workload.
     Workload(Workload),
 }
 
-/// Requests made up from a seed.
+/// A workload generated from a seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Workload {
-    /// Where they go, in the filled part of the drive, or in all of one that is not filled.
+    /// The order of the blocks. Requests go to the filled part of the drive, or to the whole drive if nothing is
+    /// filled.
     pub pattern: Pattern,
-    /// Reads among a hundred.
+    /// The percentage of reads.
     pub read_percent: u8,
-    /// Bytes of each.
+    /// The bytes of each request.
     pub block_bytes: u64,
-    /// How many.
+    /// The number of requests.
     pub requests: u64,
-    /// Time between them; 0 for a closed loop.
+    /// The time between two requests, or 0 for a closed loop.
     pub interval: TraceTime,
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Blocks of the preconditioning, and of how many.
+    /// The preconditioned blocks, and how many there are in total.
     Precondition(u64, u64),
-    /// Requests, and of how many if that is known.
+    /// The requests done, and how many there are in total, if known.
     Replay(u64, Option<u64>),
 }
 
-/// What was run, and what came of it.
+/// The plan of a run and its result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// Always `replay`.
     pub workload: &'static str,
     /// The profile's name.
     pub profile: String,
-    /// Of the trace, if one was read.
+    /// The format of the trace, if one was read.
     pub format: Option<&'static str>,
-    /// The workload, if one was made up.
-    pub synthetic: Option<Made>,
-    /// Where random choices started.
+    /// The workload, if it was generated.
+    pub synthetic: Option<GeneratedWorkload>,
+    /// The seed of the random choices.
     pub seed: u64,
-    /// Filled before.
+    /// The share of the blocks that was filled, in percent.
     pub fill_percent: u32,
-    /// Overwritten then, so many times over.
+    /// How many times that part was overwritten.
     pub overwrites: f64,
     /// The policy of GC.
     pub gc_policy: &'static str,
-    /// Never filled, of the erase units.
+    /// The share of the erase units that is never filled, in percent.
     pub over_provision_percent: u32,
     /// `open` or `closed`.
     pub pace: &'static str,
-    /// Of the time stamps, in an open loop.
+    /// The factor of the time stamps, in an open loop.
     pub scale: Option<f64>,
-    /// At most so many were in flight.
+    /// The most requests in flight.
     pub depth: u32,
-    /// Only so many requests, if that was asked for.
+    /// The limit of requests, if there was one.
     pub limit: Option<u64>,
-    /// Whether requests past the end were folded back.
+    /// Whether requests past the end were folded back into the drive.
     pub wrap: bool,
     /// What was measured.
     #[serde(flatten)]
     pub report: Report,
-    /// Both sides of it; none if no time passed.
+    /// Both sides of Little's law, or `None` if no time passed.
     pub littles_law: Option<LittlesLaw>,
     /// What the device did.
     pub device: DeviceReport,
 }
 
-/// A workload that was made up.
+/// A generated workload, as the result names it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[allow(missing_docs, reason = "as in `Shape`")]
-pub struct Made {
+pub struct GeneratedWorkload {
     pub pattern: &'static str,
     pub theta: Option<f64>,
     pub read_percent: u8,
@@ -140,11 +143,11 @@ pub struct Made {
     pub interval_ps: u64,
 }
 
-/// Runs a plan. `stop` is told of progress, and says whether to stop.
+/// Runs a plan. `stop` gets the progress and returns whether to stop.
 ///
 /// # Errors
-/// When the profile and its capacity make no drive, the trace is not what it must be, the drive fails, or the figures
-/// do not agree.
+/// If the profile and the capacity make no valid drive, the trace is wrong, the drive fails, or the figures
+/// contradict each other.
 pub fn run<R: BufRead>(
     plan: &Plan,
     source: Source<R>,
@@ -155,13 +158,14 @@ pub fn run<R: BufRead>(
         None => plan.profile.clone(),
     };
     let queue_depth = NonZeroU32::new(profile.link.queue_depth).expect("a profile's queue takes a command");
-    // The first line of a trace says whether it has time stamps, which decides how deep the queue must be, and that is
-    // made with the drive; only the drive knows the capacity that requests are checked against.
+    // The trace is opened before the drive is made, because its first line tells whether it has time stamps, and that
+    // decides the depth of the drive's queue. The capacity for the check of requests is known only after the drive is
+    // made.
     let depth = if let When::Closed(depth) = plan.when { depth } else { queue_depth };
     let options = &plan.options;
     let options = DriveOptions {
         queue_depth_max: options.queue_depth_max.max(depth.get()),
-        // A request is one batch, and a trim may be of all blocks.
+        // A request is one batch, and a trim may cover all blocks.
         batch_pages_max: u32::MAX,
         batch_bytes_max: options.batch_bytes_max.max(2 * TRANSFER_BYTES_MAX),
         ..options.clone()
@@ -207,7 +211,7 @@ pub fn run<R: BufRead>(
     })
 }
 
-/// The same device with another number of erase units, as many on each of its places.
+/// The same device with another number of erase units. Every plane has the same number.
 fn resized(profile: &Profile, bytes: u64) -> Result<Profile, DriveError> {
     let g = &profile.geometry;
     let places = g.channels() * if profile.striped { 1 } else { g.ways() * g.planes() };
@@ -225,13 +229,13 @@ fn resized(profile: &Profile, bytes: u64) -> Result<Profile, DriveError> {
     Ok(Profile { geometry, ..profile.clone() })
 }
 
-/// Requests that are about to be replayed.
+/// The requests to replay.
 struct Requests<'a> {
     iter: Box<dyn Iterator<Item = Result<Request, TraceError>> + 'a>,
     stamped: bool,
     expected: Option<u64>,
     format: Option<&'static str>,
-    made: Option<Made>,
+    made: Option<GeneratedWorkload>,
     wrap: bool,
 }
 
@@ -261,14 +265,14 @@ fn open<'a, R: BufRead + 'a>(
                 stamped: interval > TraceTime::ZERO,
                 expected: Some(plan.limit.map_or(requests, |l| l.min(requests))),
                 format: None,
-                made: Some(Made::of(&shape)),
+                made: Some(GeneratedWorkload::of(&shape)),
                 wrap: false,
             })
         }
     }
 }
 
-impl Made {
+impl GeneratedWorkload {
     fn of(shape: &Shape) -> Self {
         let (pattern, theta) = match shape.pattern {
             Pattern::Sequential => ("sequential", None),
@@ -322,9 +326,9 @@ mod tests {
         run::<&[u8]>(plan, Source::Workload(workload), &|_| false)
     }
 
-    /// The profile and the seed decide every digit: on any machine, in debug and in release. The file holds what this run
-    /// gave when it was committed; a change of the firmware or of the profile changes it, and the difference is shown.
-    /// `LODE_WRITE_EXPECTED=1` writes it anew.
+    /// The profile and the seed decide every digit, on any machine, in debug and in release. The file holds the
+    /// outcome of this run. A change of the firmware or the profile changes it; the test then shows the difference.
+    /// `LODE_WRITE_EXPECTED=1` writes the file again.
     #[test]
     fn an_outcome_is_the_same_everywhere() {
         let plan = Plan {
@@ -353,7 +357,7 @@ mod tests {
         assert!(differ.is_empty() && got.len() == expected.len(), "got and expected: {differ:#?}");
     }
 
-    /// Erase units of 1 MB, so that a small drive has many.
+    /// A profile with erase units of 1 MB, so that a small drive has many.
     fn small_units() -> Profile {
         let mut profile = Profile::find("isp-adms11").unwrap();
         profile.geometry = Geometry::new(8, 8, 1, 8192, 8192, 1 << 20, 256).unwrap();

@@ -1,7 +1,8 @@
-//! The allocator of the process, and how it keeps to a limit of memory.
+//! The allocator of the process, and its settings for a limit of memory.
 //!
-//! mimalloc has pages for each size and each thread. Where threads free what others allocated, as frames of trees that one commits
-//! and another evicts, many pages are neither full nor empty, and what is resident grows to twice what is in use.
+//! mimalloc has separate pages for each size and each thread. If a thread frees memory that another allocated, such
+//! as a tree's frame that one thread commits and another evicts, many pages end up neither full nor empty. Resident
+//! memory then grows to twice the memory in use.
 
 use std::ffi::c_long;
 
@@ -10,17 +11,20 @@ use libmimalloc_sys::mi_option_t;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Milliseconds that memory is kept for which nobody uses: a second by default. The number is that of mimalloc 3.
+/// The option for the milliseconds for which unused memory is kept: a second by default. These constants are the
+/// numbers of the options in mimalloc 3.
 const PURGE_DELAY: mi_option_t = 15;
-/// A thread looks for what others freed of its memory once in so many allocations that find none at hand: 10,000 by default.
+/// The option for how often a thread collects the memory that others freed for it: once in this many allocations that
+/// find no free block. The default is 10,000.
 const GENERIC_COLLECT: mi_option_t = 34;
-/// A thread that frees into one of its pages that is full takes it back, unless it has so many of that size: without limit by
-/// default. Where eviction frees a value here and a value there, each thread had hundreds of pages with few gaps, and took new
-/// memory beside them.
+/// The option for how many pages of a size a thread may reclaim. A thread that frees into an abandoned full page
+/// reclaims the page, by default without limit. With scattered frees by eviction, each thread then had hundreds of
+/// pages with few gaps, and took new memory in addition.
 const PAGE_MAX_RECLAIM: mi_option_t = 41;
 
-/// For a process that has a limit: memory goes back to the system at once, and is looked for earlier. One that has none is
-/// better off to keep it. Called before there are other threads.
+/// Sets up the allocator for a process with a limit of memory: unused memory goes back to the system at once, and
+/// threads collect more often. A process without a limit is faster if it keeps memory. Must be called before other
+/// threads start.
 pub(crate) fn keep_to_a_limit() {
     set(PURGE_DELAY, 0);
     set(GENERIC_COLLECT, 500);
@@ -30,16 +34,16 @@ pub(crate) fn keep_to_a_limit() {
 
 #[allow(unsafe_code)]
 fn set(option: mi_option_t, value: c_long) {
-    // SAFETY: it stores a number where mimalloc reads it, after a check that there is such an option; no other thread is there
-    // that could read it meanwhile.
+    // SAFETY: the function checks that the option exists and stores a number. No other thread exists yet that could
+    // read it at the same time.
     unsafe { libmimalloc_sys::mi_option_set(option, value) }
 }
 
-/// Has the system give this process pages one by one: the allocator asks for huge ones, of 2 MB, which are resident whole
-/// however little is in them.
+/// Turns off huge pages for this process. The allocator asks for huge pages of 2 MB, and such a page is resident as a
+/// whole even if little of it is used.
 fn without_huge_pages() {
     #[cfg(target_os = "linux")]
-    // Where the system does not know that, it is as it was.
+    // A system that does not support this call keeps its behaviour.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
@@ -49,13 +53,13 @@ mod tests {
 
     #[allow(unsafe_code)]
     fn get(option: mi_option_t) -> c_long {
-        // SAFETY: it reads a number, after a check that there is such an option.
+        // SAFETY: the function checks that the option exists and reads a number.
         unsafe { libmimalloc_sys::mi_option_get(option) }
     }
 
     #[test]
     fn the_numbers_are_those_of_the_options() {
-        // Another version of mimalloc may have others.
+        // Another version of mimalloc may have other numbers.
         let options = || (get(PURGE_DELAY), get(GENERIC_COLLECT), get(PAGE_MAX_RECLAIM));
         assert_eq!(options(), (1000, 10_000, -1));
         keep_to_a_limit();

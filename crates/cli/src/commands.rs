@@ -1,4 +1,4 @@
-//! The commands, one file each: its command line, and what it does.
+//! The commands. Each has one file with its command line and its work.
 
 pub(crate) mod bench;
 pub(crate) mod demo;

@@ -1,4 +1,4 @@
-//! What the line editor knows of SQL: where a statement ends, and which words can stand at the cursor.
+//! The line editor's knowledge of SQL: where a statement ends, and which words can complete the word at the cursor.
 
 use std::sync::{Arc, RwLock};
 
@@ -23,13 +23,13 @@ pub(crate) struct SqlHelper {
 }
 
 impl SqlHelper {
-    /// A helper that completes these names of tables and columns, besides keywords.
+    /// A helper that completes keywords and these names of tables and columns.
     pub(crate) fn new(names: Arc<RwLock<Vec<String>>>) -> Self {
         Self { names }
     }
 }
 
-/// Names of all tables and columns, sorted.
+/// The names of all tables and columns, sorted.
 pub(crate) fn names(database: &Database) -> Vec<String> {
     let mut names = Vec::new();
     if let Ok(snapshot) = database.snapshot() {
@@ -43,7 +43,7 @@ pub(crate) fn names(database: &Database) -> Vec<String> {
     names
 }
 
-/// The words that the last word of `line` can become, and where that word starts.
+/// The completions of the last word of `line`, and the offset at which that word starts.
 fn candidates(line: &str, names: &[String]) -> (usize, Vec<String>) {
     let start = line
         .rfind(|c: char| !(c.is_alphanumeric() || c == '_'))

@@ -1,7 +1,7 @@
-//! Opens databases and drives for commands, with what they may use of the machine.
+//! Opens databases and drives for commands, with their limits of memory and threads.
 //!
-//! Invariant: an image that this process made is removed again unless [`Opened::keep`] was called, so that a command
-//! that fails leaves nothing half-done; one that was there before is never removed.
+//! Invariant: an image that this process made is removed again unless [`Opened::keep`] was called, so a failed
+//! command leaves nothing half-done. An image that existed before is never removed.
 
 use std::future::Future;
 use std::path::Path;
@@ -19,7 +19,7 @@ use lode_sql::{Offload, Session, SessionOptions};
 use crate::error::{CliError, CliResult};
 use crate::table::{bytes, parse_bytes};
 
-/// A capacity, as on the command line.
+/// Parses a capacity of the command line.
 pub(crate) fn parse_capacity(text: &str) -> Result<u64, String> {
     match parse_bytes(text)? {
         n if n < lode::CAPACITY_BYTES_MIN => Err("a drive has a capacity of at least 128MiB".into()),
@@ -27,7 +27,7 @@ pub(crate) fn parse_capacity(text: &str) -> Result<u64, String> {
     }
 }
 
-/// What a command may use of the machine.
+/// The memory and threads that a command may use.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Resources {
     /// Memory for buffer pool, indexes and queries together
@@ -37,28 +37,29 @@ pub(crate) struct Resources {
     #[arg(long, value_name = "SIZE", default_value = "2GB", value_parser = parse_bytes)]
     pub(crate) memory: u64,
 
-    /// Threads that run a query, each on its part of the data; by default one a core
+    /// Threads that run a query, each on its part of the data; by default one per core
     #[arg(long, value_name = "N", default_value_t = cores(), value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) partitions: u16,
 
-    /// Whether the runtime has one thread, so that a modelled device meets its commands in the same order in every run.
+    /// Whether the runtime has one thread, so that a modelled device gets its commands in the same order in every
+    /// run.
     #[arg(skip)]
     one_thread: bool,
 }
 
-/// A modelled device, as on the command line.
+/// The option for a modelled device.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Modelled {
-    /// Model a device, and show how long statements take on it: the name of a profile, or its file
+    /// Model the device of a profile: the name of a shipped profile, or the path of a file
     ///
-    /// The image must have the units of the profile. `lode drive format --profile` makes such an image. So does this command if there
-    /// is none.
+    /// Statements then also show how long they take on the device. The geometry of the image must be that of the profile. `lode drive
+    /// format --profile` makes such an image, and so does this command if there is no image.
     #[arg(long, value_name = "NAME|FILE", default_value = "none")]
     profile: String,
 }
 
 impl Modelled {
-    /// The profile; nothing for `none`.
+    /// The profile, or `None` for `none`.
     pub(crate) fn profile(&self) -> CliResult<Option<Profile>> {
         match self.profile.as_str() {
             "none" => Ok(None),
@@ -66,7 +67,7 @@ impl Modelled {
         }
     }
 
-    /// What a command may use of the machine: with a modelled device, one thread.
+    /// The resources of the command, reduced to one thread with a modelled device.
     pub(crate) fn bound(&self, resources: Resources) -> Resources {
         Resources { one_thread: self.profile != "none", ..resources }
     }
@@ -77,7 +78,7 @@ fn cores() -> u16 {
 }
 
 impl Resources {
-    /// The runtime that queries run on.
+    /// Runs `work` on a runtime with these threads.
     pub(crate) fn block_on<T>(&self, work: impl Future<Output = CliResult<T>>) -> CliResult<T> {
         let mut builder = match self.one_thread {
             true => tokio::runtime::Builder::new_current_thread(),
@@ -89,7 +90,7 @@ impl Resources {
             .build()
             .map_err(|e| CliError::Failed(format!("cannot start threads: {e}")))?;
         let result = runtime.block_on(work);
-        // A task that an interrupt left behind is not waited for.
+        // This does not wait for a task that an interrupt has left behind.
         runtime.shutdown_background();
         result
     }
@@ -102,7 +103,7 @@ pub(crate) struct Opened {
     pub(crate) session: Arc<Session>,
 }
 
-/// As [`create`]; with a profile it is the image of a modelled device.
+/// As [`create`]. With a profile, it makes the image of a modelled device.
 pub(crate) fn create_modelled(
     path: &Path,
     resources: Resources,
@@ -112,7 +113,7 @@ pub(crate) fn create_modelled(
     open_with(path, resources, offload, profile, Create::Always)
 }
 
-/// Opens the image at `path`, or makes one if nothing is there; with a profile it is that of a modelled device.
+/// As [`open_or_create`]. With a profile, it opens or makes the image of a modelled device.
 pub(crate) fn open_or_create_modelled(
     path: &Path,
     resources: Resources,
@@ -122,12 +123,12 @@ pub(crate) fn open_or_create_modelled(
     open_with(path, resources, offload, profile, Create::IfMissing)
 }
 
-/// Makes an image at `path`, where nothing may be.
+/// Makes an image at `path`. No file may exist there.
 pub(crate) fn create(path: &Path, resources: Resources, offload: Offload) -> CliResult<Opened> {
     open_with(path, resources, offload, None, Create::Always)
 }
 
-/// Opens the image at `path`, or makes one if nothing is there.
+/// Opens the image at `path`, or makes one if there is no file.
 pub(crate) fn open_or_create(path: &Path, resources: Resources, offload: Offload) -> CliResult<Opened> {
     open_with(path, resources, offload, None, Create::IfMissing)
 }
@@ -152,7 +153,7 @@ fn open_with(
     Ok(Opened { database: (*whole).clone(), whole, session })
 }
 
-/// Why the database at a path cannot be had, in a line that names the path.
+/// Turns an error of opening into a line that names the path.
 fn refused(path: &Path) -> impl Fn(Error) -> CliError + '_ {
     move |e| match e {
         Error::ModelledElsewhere { .. } | Error::NotAFile { .. } => CliError::Usage(e.to_string()),
@@ -161,43 +162,43 @@ fn refused(path: &Path) -> impl Fn(Error) -> CliError + '_ {
             CliError::file(
                 path,
                 format!(
-                    "an image of {is}; {profile} has {must}: lode drive format --profile {profile} makes one"
+                    "the image has {is}, but {profile} has {must}: make one with lode drive format --profile {profile}"
                 ),
             )
         }
-        e => CliError::file(path, e),
+        e => CliError::database(path, e),
     }
 }
 
-/// The drive of a profile in the image at `path`, and what models it.
+/// Opens the image at `path` as a drive with a profile. Returns it with its model.
 pub(crate) fn open_modelled(path: &Path, profile: &Profile) -> CliResult<(Drive, Arc<Model>)> {
     drive::open_modelled(path, profile, DriveOptions::default()).map_err(refused(path))
 }
 
-/// A geometry in a few words.
+/// Describes a geometry in a few words.
 fn shape(g: &Geometry) -> String {
     format!(
-        "{} channels x {} ways x {} planes, units of {}, {} and {}, {} of them",
+        "{} channels x {} ways x {} planes and {} EBLOCKs of {} (RBLOCK {}, WBLOCK {})",
         g.channels(),
         g.ways(),
         g.planes(),
-        bytes(g.rblock_bytes().into()),
-        bytes(g.wblock_bytes().into()),
+        g.eblock_count(),
         bytes(g.eblock_bytes().into()),
-        g.eblock_count()
+        bytes(g.rblock_bytes().into()),
+        bytes(g.wblock_bytes().into())
     )
 }
 
-/// The drive alone, without the database on it.
+/// Opens the drive without the database on it.
 pub(crate) fn open_drive(path: &Path) -> CliResult<Drive> {
     if address(path).is_some() {
         let what = "this needs the image of the drive itself";
         return Err(CliError::Usage(format!("{}: {what}", path.display())));
     }
-    Drive::open_file(path, DriveOptions::default()).map_err(|e| CliError::file(path, e))
+    Drive::open_file(path, DriveOptions::default()).map_err(CliError::drive(path))
 }
 
-/// Makes an image of so many bytes, or that of a profile, and keeps it.
+/// Makes and keeps an image of `capacity_bytes`, or of a profile.
 pub(crate) fn format(path: &Path, capacity_bytes: u64, profile: Option<&Profile>) -> CliResult<Drive> {
     let geometry = match profile {
         Some(profile) => profile.geometry,
@@ -206,7 +207,7 @@ pub(crate) fn format(path: &Path, capacity_bytes: u64, profile: Option<&Profile>
     make(path, geometry, DriveOptions::default())
 }
 
-/// Makes an image of so many bytes, and keeps it.
+/// Makes and keeps an image of `capacity_bytes`, with options of the drive.
 pub(crate) fn format_with(path: &Path, capacity_bytes: u64, options: DriveOptions) -> CliResult<Drive> {
     make(path, file_geometry(capacity_bytes)?, options)
 }
@@ -222,25 +223,24 @@ fn file_geometry(capacity_bytes: u64) -> CliResult<Geometry> {
 }
 
 impl Opened {
-    /// From now on the image stays, whatever happens.
+    /// Keeps the image, whatever happens later.
     pub(crate) fn keep(&mut self) {
         self.whole.keep();
     }
 
-    /// Closes the image after a command, which may have failed: what it left half-done is cleaned up, and the next opening
-    /// has nothing to recover. Of one that was made for a command that failed nothing stays; after an interrupt nobody
-    /// waits.
+    /// Closes the image after a command, so that the next opening has nothing to recover. If the command failed, an
+    /// image that was made for it is removed. After an interrupt, the image is left to the next opening's recovery.
     pub(crate) fn end(self, path: &Path, result: CliResult) -> CliResult {
         match result {
-            Err(CliError::Failed(_) | CliError::Usage(_)) if self.whole.is_new() => result,
+            Err(ref e) if e.is_failure() && self.whole.is_new() => result,
             Err(CliError::Interrupted) => result,
-            // Why the command failed is told, rather than what came of that.
-            Err(CliError::Failed(_) | CliError::Usage(_)) => result.and(self.close(path)),
-            Ok(()) | Err(CliError::OutputClosed) => self.close(path).and(result),
+            // The command's own failure is reported, not a later one that it caused.
+            Err(ref e) if e.is_failure() => result.and(self.close(path)),
+            _ => self.close(path).and(result),
         }
     }
 
-    /// Writes what makes the next opening fast, and lets go of the image, which stays.
+    /// Keeps and closes the image, so that the next opening is fast.
     pub(crate) fn close(self, path: &Path) -> CliResult {
         let Self { whole, database, session } = self;
         drop((session, database));

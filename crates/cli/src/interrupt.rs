@@ -1,6 +1,6 @@
-//! Ctrl-C: asks the work in hand to stop, and a second one ends the process at once.
+//! Ctrl-C: the first one asks the work in hand to stop, the second one ends the process at once.
 //!
-//! A drive survives either: what was acknowledged is durable, what was not leaves no trace.
+//! A drive survives both: acknowledged work is durable, and the rest leaves no trace.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender};
@@ -14,7 +14,7 @@ use crate::error::{CliError, CliResult};
 
 struct Flags {
     seen: Arc<AtomicBool>,
-    /// Whether a signal ends the process at once: nothing is in hand, or one came already.
+    /// Whether the next signal ends the process at once, because no work is in hand or a signal came before.
     at_once: Arc<AtomicBool>,
     which: Arc<AtomicUsize>,
 }
@@ -25,22 +25,23 @@ static FLAGS: LazyLock<Flags> = LazyLock::new(|| Flags {
     which: Arc::new(AtomicUsize::new(0)),
 });
 
-/// The signal of a file that may grow no further. Caught, the write fails instead, as on a full disk.
+/// The signal for a write beyond the limit of file sizes. Because it is caught, the write fails instead, as on a full
+/// disk.
 const SIGXFSZ: i32 = 25;
 
-/// How long an interrupted task may take to its next wait.
+/// How long an interrupted task may take to reach its next await.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often a signal is looked for.
+/// How often the watcher checks for a signal.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Catches SIGINT and SIGTERM from now on, and makes a file's limit an error of its write.
+/// Catches SIGINT and SIGTERM, and makes a write beyond the limit of file sizes an error.
 pub(crate) fn install() -> CliResult {
     signal_hook::flag::register(SIGXFSZ, Arc::default())
         .map_err(|e| CliError::Failed(format!("cannot catch signals: {e}")))?;
     for signal in [SIGINT, SIGTERM] {
         let hook = || {
-            // The order counts: the second signal finds the flag that the first one set.
+            // The order matters: the second signal must find the flag that the first one has set.
             signal_hook::flag::register_conditional_shutdown(
                 signal,
                 128 + signal,
@@ -55,23 +56,23 @@ pub(crate) fn install() -> CliResult {
     Ok(())
 }
 
-/// The signal that asked to stop, if one did.
+/// The signal that asked to stop, if one came.
 pub(crate) fn signal() -> Option<i32> {
     FLAGS.seen.load(Ordering::Acquire).then(|| FLAGS.which.load(Ordering::Acquire) as i32)
 }
 
-/// Fails once a signal asked to stop.
+/// Fails if a signal has asked to stop.
 pub(crate) fn check() -> CliResult {
     if signal().is_some() { Err(CliError::Interrupted) } else { Ok(()) }
 }
 
-/// Forgets the signal: the shell goes on after a cancelled statement.
+/// Forgets the signal, so that the shell continues after a cancelled statement.
 pub(crate) fn forget() {
     FLAGS.seen.store(false, Ordering::Release);
     FLAGS.at_once.store(false, Ordering::Release);
 }
 
-/// Runs `wait`, which waits for input with nothing in hand: a signal ends the process at once.
+/// Runs `wait`, which waits for input while no work is in hand. A signal then ends the process at once.
 pub(crate) fn idle<T>(wait: impl FnOnce() -> T) -> T {
     FLAGS.at_once.store(true, Ordering::Release);
     let result = wait();
@@ -79,8 +80,8 @@ pub(crate) fn idle<T>(wait: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Runs `work` as a task of its own until it ends, or until a signal comes: then the task is dropped at its next
-/// wait, and the command is interrupted, unless the task came to its end before that.
+/// Runs `work` as a separate task. After a signal, the task is dropped at its next await and the command is
+/// interrupted, unless the task ends before that.
 pub(crate) async fn until_signal<T, F>(work: F) -> CliResult<T>
 where
     T: Send + 'static,
@@ -92,7 +93,8 @@ where
         ended = &mut task => ended,
         _ = watch.recv() => {
             task.abort();
-            // It ends at its next wait, which an operator that computes may reach late: then it is left behind.
+            // The task ends at its next await. An operator that computes may reach it late; then the task is left
+            // behind.
             tokio::select! {
                 ended = task => ended,
                 _ = watch.recv() => return Err(CliError::Interrupted),
@@ -106,9 +108,10 @@ where
     }
 }
 
-/// Tells of a signal, and once more when [`PATIENCE`] is over. It watches until what it returns first is dropped.
+/// Starts a thread that reports a signal to the returned receiver, and again after [`PATIENCE`]. The thread ends when
+/// the returned sender is dropped.
 ///
-/// A thread of its own, since the runtime's timers stand still while all of its threads compute.
+/// It is a separate thread because the runtime's timers stand still while all its threads compute.
 fn watch() -> (Sender<()>, UnboundedReceiver<()>) {
     let (ended, has_ended) = std::sync::mpsc::channel();
     let (tell, told) = tokio::sync::mpsc::unbounded_channel();
@@ -116,7 +119,7 @@ fn watch() -> (Sender<()>, UnboundedReceiver<()>) {
         let waits = |time| has_ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
         while waits(INTERVAL) {
             if signal().is_some() {
-                // Nobody may listen any more.
+                // The receiver may be gone.
                 let _ = tell.send(());
                 if waits(PATIENCE) {
                     let _ = tell.send(());

@@ -1,12 +1,12 @@
-//! The `lode` binary: one file a command in `commands/`, and what they share.
+//! The `lode` binary: one file per command in `commands/`, and the code that the commands share.
 //!
 //! ```text
 //!   main ─► clap ─► commands::* ─► drive_file: image ─► Drive ─► Database ─► Session
 //!                        └────────► output, table: what people and programs read
 //! ```
 //!
-//! Every failure ends as one line on standard error that starts with `lode: `: status 1, or 2 for a bad command line,
-//! or 128 and the signal's number.
+//! Every failure ends with one line on standard error that starts with `lode: `. The status is 1, or 2 for a bad
+//! command line, or 128 plus the signal's number.
 
 mod allocator;
 mod commands;
@@ -43,10 +43,10 @@ use error::{CliError, CliResult};
         standard error."
 )]
 struct Cli {
-    /// Tell on standard error what the drive, the engine and SQL do, and how long each step takes
+    /// Print what the drive, the engine and SQL do to standard error, with the time of each step
     ///
-    /// `error`, `warn`, `info` (openings, recoveries, statements), `debug` (groups, checkpoints, GC) or `trace` (batches); or such
-    /// levels by part: `lode_firmware=debug,lode_sql=info`. The variable LODE_LOG says the same; this option goes first.
+    /// LEVEL is `error`, `warn`, `info` (openings, recoveries, statements), `debug` (groups, checkpoints, GC) or `trace` (batches).
+    /// FILTER sets a level per part: `lode_firmware=debug,lode_sql=info`. This option takes precedence over the variable LODE_LOG.
     #[arg(long, value_name = "LEVEL|FILTER", env = "LODE_LOG", hide_env_values = true)]
     log: Option<String>,
 
@@ -70,7 +70,7 @@ fn main() {
         Ok(()) => 0,
         Err(e) => {
             if let Some(message) = e.message() {
-                // When even standard error is closed, the status still tells.
+                // If standard error is closed, only the status tells.
                 let _ = std::io::Write::write_all(
                     &mut std::io::stderr(),
                     format!("lode: {message}\n").as_bytes(),
@@ -97,7 +97,7 @@ fn run(cli: Cli) -> CliResult {
     }
 }
 
-/// Reads the command line. Help and version go to standard output; a mistake becomes one line.
+/// Parses the command line. Help and version go to standard output. A mistake becomes one line.
 fn parse() -> CliResult<Cli> {
     use clap::error::ErrorKind;
     let e = match Cli::try_parse() {
@@ -121,7 +121,7 @@ fn parse() -> CliResult<Cli> {
     }
 }
 
-/// What to say when a command, or a command's command, is missing.
+/// The message for a missing command or subcommand.
 fn missing_command() -> String {
     let mut command = Cli::command();
     let mut words = vec!["lode".to_string()];

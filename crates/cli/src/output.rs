@@ -1,4 +1,4 @@
-//! Writes the results of statements: as a table for people, as CSV or JSON for programs.
+//! Writes the results of statements: as a table for people, or as CSV or JSON for programs.
 
 use std::io::{self, Write};
 
@@ -28,9 +28,9 @@ pub(crate) enum Format {
     Json,
 }
 
-/// Writes one result to standard output, and flushes it: what was written is acknowledged.
+/// Writes a result to standard output and flushes it. A written result is an acknowledgement.
 pub(crate) async fn write(result: StatementResult, format: Format) -> CliResult {
-    // Not locked across waits: another thread would never get it.
+    // The lock is not held across awaits, because another thread could not get it.
     let mut out = io::stdout();
     match (result, format) {
         (StatementResult::Rows { schema, stream }, Format::Table) => {
@@ -89,7 +89,7 @@ async fn write_table(
     Ok(())
 }
 
-/// Text without control characters, which would disturb the terminal; line breaks make a row higher.
+/// Replaces control characters, which would disturb the terminal. Line breaks stay and make the row higher.
 fn printable(text: &str) -> String {
     let strange = |c: char| c.is_control() && c != '\n';
     if !text.contains(strange) {
@@ -110,7 +110,7 @@ async fn write_csv(
         .write(&RecordBatch::new_empty(schema.clone()))
         .map_err(arrow)?;
     if line.is_empty() {
-        // A writer that saw no row wrote no header.
+        // The library's writer writes no header if there was no row.
         let names: Vec<String> = schema.fields().iter().map(|f| csv_field(f.name())).collect();
         line = format!("{}\n", names.join(",")).into_bytes();
     }

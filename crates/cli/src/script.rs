@@ -1,35 +1,35 @@
-//! Runs statements that come as text: from the command line, a file, or a pipe.
+//! Runs statements from text: from the command line, a file, or a pipe.
 //!
-//! Each statement is run as soon as its `;` was read, and its result is flushed before the next: what a reader at the
-//! other end of a pipe has seen is durable. The first failure ends the script.
+//! A statement runs as soon as its `;` has been read, and its result is flushed before the next statement runs. So
+//! what a reader at the other end of a pipe has seen is durable. The first failure ends the script.
 
 use std::io::{self, BufRead};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lode_sql::{Session, SqlError};
+use lode_sql::Session;
 
 use crate::error::{CliError, CliResult};
 use crate::interrupt;
 use crate::output::{self, Format};
 use crate::split::{is_blank, statement_end};
 
-/// What is said where a transaction was left open.
+/// The warning if a script leaves a transaction open.
 pub(crate) const ROLLED_BACK: &str = "The open transaction was rolled back: there was no COMMIT.";
 
-/// What a script runs on.
+/// Runs a script on a session.
 pub(crate) struct Runner<'a> {
     pub(crate) session: &'a Arc<Session>,
     pub(crate) format: Format,
-    /// Whether the time of each statement is told.
+    /// Whether to print the time of each statement.
     pub(crate) timing: bool,
-    /// Called after each statement that succeeded.
+    /// Called after each successful statement.
     pub(crate) done: &'a mut dyn FnMut(),
 }
 
 impl Runner<'_> {
-    /// Runs the statements of `text`, one after the other.
+    /// Runs the statements of `text` one after the other.
     pub(crate) async fn run(&mut self, text: &str) -> CliResult {
         let mut from = 0;
         while let Some(end) = statement_end(&text[from..]) {
@@ -49,12 +49,16 @@ impl Runner<'_> {
         let (session, format) = (Arc::clone(self.session), self.format);
         let text = text.to_string();
         interrupt::until_signal(async move {
-            for result in session.execute(&text).await.map_err(|e| further_down(e, line - 1))? {
+            for result in session.execute(&text).await? {
                 output::write(result, format).await?;
             }
             Ok(())
         })
-        .await?;
+        .await
+        .map_err(|e| match e {
+            CliError::Sql(e) => CliError::Sql(e.moved_down(line as u64 - 1)),
+            e => e,
+        })?;
         (self.done)();
         if self.timing {
             let modelled = self.session.last_modelled();
@@ -68,7 +72,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Runs the statements of a file or a pipe as they come. A failure names the line of its statement.
+    /// Runs the statements of a file or a pipe as they are read. A failure names the line of its statement.
     pub(crate) async fn run_all(&mut self, source: &Path, mut input: impl BufRead) -> CliResult {
         let (mut pending, mut pending_line, mut line) = (String::new(), 1, 1);
         loop {
@@ -93,31 +97,17 @@ impl Runner<'_> {
     async fn run_at(&mut self, source: &Path, text: &str, line: usize) -> CliResult {
         let blank_lines = text.chars().take_while(|c| c.is_whitespace()).filter(|c| *c == '\n').count();
         self.run_one(text, line).await.map_err(|e| match e {
-            CliError::Failed(m) if m.contains("line ") => CliError::file(source, m),
-            CliError::Failed(m) => {
-                CliError::file(source, format!("statement at line {}: {m}", line + blank_lines))
+            CliError::Sql(e) if e.line().is_some() => CliError::file(source, e),
+            CliError::Sql(e) => {
+                CliError::file(source, format!("statement at line {}: {e}", line + blank_lines))
             }
             other => other,
         })
     }
 }
 
-/// The same error, its place counted from the start of the source, `lines` above the statement's text.
-fn further_down(e: SqlError, lines: usize) -> SqlError {
-    let lines = lines as u64;
-    match e {
-        SqlError::Syntax { line, column, message } => {
-            SqlError::Syntax { line: line + lines, column, message }
-        }
-        SqlError::Query { state, place: Some((line, column)), message } => {
-            SqlError::Query { state, place: Some((line + lines, column)), message }
-        }
-        e => e,
-    }
-}
-
-/// Reads up to the end of a line or to a `;`, whichever comes first: whoever writes to a pipe may wait for an answer
-/// before the line ends.
+/// Reads up to the end of a line or to a `;`, whichever comes first. It does not wait for the end of the line,
+/// because the writer of a pipe may wait for the answer before it.
 fn read_part(input: &mut impl BufRead, bytes: &mut Vec<u8>) -> io::Result<()> {
     loop {
         let buffer = match input.fill_buf() {
@@ -138,7 +128,7 @@ fn line_breaks(text: &str) -> usize {
     text.bytes().filter(|b| *b == b'\n').count()
 }
 
-/// Writes a line to standard output; a reader that went away is told by the error.
+/// Writes a line to standard output. It fails if the reader is gone.
 pub(crate) fn println_quietly(line: &str) -> CliResult {
     use std::io::Write;
     let mut out = std::io::stdout();

@@ -1,4 +1,5 @@
-//! The interactive shell: statements over several lines until `;`, history, completion, and a few commands of its own.
+//! The interactive shell: statements of several lines up to `;`, history, completion, and a few commands that begin
+//! with `\`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,7 @@ pub(crate) fn run(path: &Path, opened: &mut Opened, resources: Resources, format
     editor.set_helper(Some(SqlHelper::new(Arc::clone(&known))));
     let history = history_file();
     if let Some(file) = &history {
-        // There is none before the first session.
+        // Before the first session, there is no history.
         let _ = editor.load_history(file);
     }
     println_quietly(&format!(
@@ -68,8 +69,8 @@ pub(crate) fn run(path: &Path, opened: &mut Opened, resources: Resources, format
         };
         match result {
             Ok(()) => {}
-            Err(e @ (CliError::Failed(_) | CliError::Interrupted)) => {
-                // The terminal may be gone; the next readline will say so.
+            Err(e @ (CliError::Failed(_) | CliError::Sql(_) | CliError::Interrupted)) => {
+                // If the terminal is gone, the next readline returns an error.
                 let _ = writeln!(std::io::stderr(), "lode: {}", e.message().unwrap_or_default());
             }
             Err(e) => return Err(e),
@@ -81,7 +82,7 @@ pub(crate) fn run(path: &Path, opened: &mut Opened, resources: Resources, format
         println_quietly(ROLLED_BACK)?;
     }
     if let Some(file) = &history {
-        // A home that cannot be written to costs the history, not the session.
+        // If the home directory is not writable, only the history is lost.
         let _ = editor.save_history(file);
     }
     Ok(())
@@ -185,7 +186,7 @@ fn describe(database: &Database, name: &str) -> CliResult {
     println_quietly(&text)
 }
 
-/// Where the history is kept: `$LODE_HISTORY`, or `.lode_history` in the home directory.
+/// The file of the history: `$LODE_HISTORY`, or `.lode_history` in the home directory.
 fn history_file() -> Option<PathBuf> {
     let named = std::env::var_os("LODE_HISTORY").filter(|v| !v.is_empty()).map(PathBuf::from);
     named.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".lode_history")))

@@ -1,8 +1,8 @@
-//! Finds where a statement ends in a text that may hold several, or only the start of one.
+//! Finds the end of a statement in a text that holds several statements, or only the start of one.
 //!
-//! A `;` ends a statement, unless it stands in a string ('...', "...", $tag$...$tag$) or in a comment.
+//! A `;` ends a statement unless it is in a string ('...', "...", $tag$...$tag$) or in a comment.
 
-/// Bytes of the first statement of `text` with its `;`; `None` when the statement goes on.
+/// The length of the first statement of `text` with its `;`, in bytes. `None` if the statement is not complete.
 pub(crate) fn statement_end(text: &str) -> Option<usize> {
     let b = text.as_bytes();
     let mut i = 0;
@@ -22,7 +22,7 @@ pub(crate) fn statement_end(text: &str) -> Option<usize> {
     None
 }
 
-/// Whether `text` holds nothing but blanks, comments and `;`.
+/// Whether `text` holds only blanks, comments and `;`.
 pub(crate) fn is_blank(text: &str) -> bool {
     let mut rest = text.trim_start_matches(|c: char| c.is_whitespace() || c == ';');
     loop {
@@ -40,13 +40,13 @@ pub(crate) fn is_blank(text: &str) -> bool {
     }
 }
 
-/// The place behind the next `end` at or after `from`.
+/// The offset after the next `end` at or after `from`.
 fn skip_past(b: &[u8], from: usize, end: &[u8]) -> Option<usize> {
     let at = b.get(from..)?.windows(end.len()).position(|w| w == end)?;
     Some(from + at + end.len())
 }
 
-/// The place behind a comment whose `/*` ends at `from`; comments nest.
+/// The offset after a comment whose `/*` ends at `from`. Comments nest.
 fn skip_comment(b: &[u8], from: usize) -> Option<usize> {
     let (mut i, mut depth) = (from, 1);
     while i + 1 < b.len() {

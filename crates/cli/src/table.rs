@@ -1,88 +1,8 @@
-//! Plain tables of text for people: columns aligned, headings above a rule.
+//! Numbers and sizes for people, and the tables that they stand in.
 
-/// Longest rule under a heading, in characters.
-const RULE_MAX: usize = 60;
+pub(crate) use lode_bench::text_table::TextTable;
 
-/// A table under construction. Numbers belong to the right, text to the left.
-pub(crate) struct TextTable {
-    right: Vec<bool>,
-    rows: Vec<Row>,
-}
-
-enum Row {
-    Cells(Vec<String>),
-    Rule,
-}
-
-impl TextTable {
-    /// A table whose columns have these headings; one that starts with `>` is aligned to the right.
-    pub(crate) fn new(headings: &[&str]) -> Self {
-        let right = headings.iter().map(|h| h.starts_with('>')).collect();
-        let cells = headings.iter().map(|h| h.trim_start_matches('>').to_string()).collect();
-        Self { right, rows: vec![Row::Cells(cells), Row::Rule] }
-    }
-
-    /// Adds a row.
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(Row::Cells(cells.into_iter().collect()));
-    }
-
-    /// Adds a rule, as before totals.
-    pub(crate) fn rule(&mut self) {
-        self.rows.push(Row::Rule);
-    }
-
-    /// The text, each line ended. A cell of several lines makes its row as high.
-    pub(crate) fn render(&self) -> String {
-        let mut widths = vec![0; self.right.len()];
-        for row in &self.rows {
-            if let Row::Cells(cells) = row {
-                for (w, c) in widths.iter_mut().zip(cells) {
-                    *w = c.lines().map(|l| l.chars().count()).max().unwrap_or(0).max(*w);
-                }
-            }
-        }
-        let mut out = String::new();
-        for row in &self.rows {
-            match row {
-                Row::Rule => {
-                    let rules: Vec<String> =
-                        widths.iter().map(|w| "-".repeat((*w).clamp(1, RULE_MAX))).collect();
-                    self.line(&mut out, &widths, rules.iter().map(String::as_str));
-                }
-                Row::Cells(cells) => {
-                    let height = cells.iter().map(|c| c.lines().count()).max().unwrap_or(0).max(1);
-                    for i in 0..height {
-                        self.line(&mut out, &widths, cells.iter().map(|c| c.lines().nth(i).unwrap_or("")));
-                    }
-                }
-            }
-        }
-        out
-    }
-
-    fn line<'a>(&self, out: &mut String, widths: &[usize], cells: impl Iterator<Item = &'a str>) {
-        let mut line = String::new();
-        for (i, (cell, &width)) in cells.zip(widths).enumerate() {
-            if i > 0 {
-                line.push_str("  ");
-            }
-            // A width of `format!` has 16 bits, and panics beyond them.
-            let fill = width.saturating_sub(cell.chars().count());
-            if self.right[i] {
-                line.extend(std::iter::repeat_n(' ', fill));
-            }
-            line.push_str(cell);
-            if !self.right[i] {
-                line.extend(std::iter::repeat_n(' ', fill));
-            }
-        }
-        out.push_str(line.trim_end());
-        out.push('\n');
-    }
-}
-
-/// A count with its thousands apart: `1,234,567`.
+/// Formats a count with separated thousands: `1,234,567`.
 pub(crate) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -95,7 +15,7 @@ pub(crate) fn count(n: u64) -> String {
     out
 }
 
-/// Bytes with a decimal unit: `1.5 MB`.
+/// Formats bytes with a decimal unit: `1.5 MB`.
 pub(crate) fn bytes(n: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KB", "MB", "GB", "TB"];
     let mut value = n as f64;
@@ -111,7 +31,7 @@ pub(crate) fn bytes(n: u64) -> String {
     }
 }
 
-/// What `now` saves of `before`, in percent; `+` when it costs more.
+/// The percentage that `now` saves of `before`, with `+` if it is more.
 pub(crate) fn saving(before: u64, now: u64) -> String {
     if before == 0 {
         return "-".into();
@@ -120,7 +40,7 @@ pub(crate) fn saving(before: u64, now: u64) -> String {
     if percent < -0.5 { format!("+{:.0} %", -percent) } else { format!("{:.0} %", percent.max(0.0)) }
 }
 
-/// A size with an optional unit, as on the command line: `512MB`, `2GB`, `1.5 GB`, `1000000`.
+/// Parses a size with an optional unit: `512MB`, `2GB`, `1.5 GB`, `1000000`.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     let bad = || "a size is a number with a unit, such as 512MB or 2GB".to_string();
     let text = text.trim();
@@ -146,25 +66,6 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn columns_are_aligned() {
-        let mut t = TextTable::new(&["name", ">rows"]);
-        t.row(["a".into(), "1".into()]);
-        t.row(["long".into(), "1,000".into()]);
-        assert_eq!(t.render(), "name   rows\n----  -----\na         1\nlong  1,000\n");
-        let mut t = TextTable::new(&["plan", ">n"]);
-        t.row(["a\n  b".into(), "1".into()]);
-        assert_eq!(t.render(), "plan  n\n----  -\na     1\n  b\n");
-    }
-
-    #[test]
-    fn a_cell_of_more_than_65_535_characters_is_written() {
-        let long = "x".repeat(70_000);
-        let mut t = TextTable::new(&["plan", ">n"]);
-        t.row([long.clone(), "1".into()]);
-        assert!(t.render().contains(&format!("{long}  1\n")));
-    }
 
     #[test]
     fn numbers_read_well() {

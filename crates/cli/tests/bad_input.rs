@@ -1,5 +1,5 @@
-//! Bad input: one line on standard error that names the problem and the place, the right exit status, and nothing
-//! half-done left behind.
+//! Bad input: each case gives one line on standard error that names the problem and the place, the right exit status,
+//! and leaves nothing half-done.
 
 mod common;
 
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use common::{Dir, fail, lode, one_line, run, succeed};
 
-/// Bytes of the superblock, which stands first and has a copy.
+/// The size of the superblock, which comes first and has a copy.
 const SUPERBLOCK_BYTES: usize = 4096;
 
-/// A small image with a table, closed.
+/// Makes a small image with a table and closes it.
 fn image(dir: &Dir) -> String {
     let file = dir.file("good.lode");
     succeed([
@@ -26,7 +26,7 @@ fn image(dir: &Dir) -> String {
     file
 }
 
-/// Each command that opens an image must refuse this one, and leave it as it is.
+/// Checks that each command that opens an image refuses this one and leaves it unchanged.
 #[track_caller]
 fn refused(file: &str, words: &[&str]) {
     let before = fs::read(file).ok();
@@ -90,7 +90,7 @@ fn a_damaged_superblock_is_repaired_from_its_copy_and_refused_without_it() {
     let mut image = OpenOptions::new().read(true).write(true).open(&file).unwrap();
     let mut superblock = vec![0; 2 * SUPERBLOCK_BYTES];
     image.read_exact(&mut superblock).unwrap();
-    // Every byte of the fields, then one in each region of the rest; the crate `flash` flips all of them.
+    // Every byte of the fields, then one in each region of the rest. The tests of the crate `flash` flip all bytes.
     let places =
         (0..160).step_by(7).chain((160..SUPERBLOCK_BYTES).step_by(509)).chain([SUPERBLOCK_BYTES - 1]);
     for place in places {
@@ -106,7 +106,7 @@ fn a_damaged_superblock_is_repaired_from_its_copy_and_refused_without_it() {
             image.seek(SeekFrom::Start(from as u64)).unwrap();
             image.write_all(&superblock[from..from + SUPERBLOCK_BYTES]).unwrap();
         };
-        // One of the two is whole again: the other one follows.
+        // One of the two copies is intact again, and repairs the other.
         whole(if place % 2 == 0 { 0 } else { SUPERBLOCK_BYTES });
         succeed(["drive", "check", &file]);
         assert!(fs::read(&file).unwrap().starts_with(&superblock), "byte {place} is not repaired");
@@ -118,7 +118,7 @@ fn a_damaged_checkpoint_record_is_repaired_from_its_copy() {
     let dir = Dir::new();
     let file = image(&dir);
     let good = fs::read(&file).unwrap();
-    // Two slots, and their copies; a byte of each record's payload.
+    // The two slots and their copies: a byte of each record's payload.
     for copy in [[64 << 10, 192 << 10], [320 << 10, 416 << 10]] {
         let mut bytes = good.clone();
         copy.iter().for_each(|at| bytes[at + 40] ^= 1);
@@ -136,7 +136,8 @@ fn an_image_of_another_format_is_refused() {
         [(1u32, ["format version 1;", "export its data"]), (3, ["format version 3;", "up to 2"])]
     {
         let mut bytes = good.clone();
-        // The superblock stands at 0, its copy behind it: the version in bytes 8 to 11, the checksum in the last four.
+        // The superblock is at 0 and its copy follows. The version is in bytes 8 to 11, the checksum in the last
+        // four.
         for at in [0, SUPERBLOCK_BYTES] {
             let block = &mut bytes[at..at + SUPERBLOCK_BYTES];
             block[8..12].copy_from_slice(&version.to_le_bytes());
@@ -158,6 +159,7 @@ fn damaged_data_is_found_and_never_answered() {
     fs::write(&csv, format!("a,b\n{}\n20000,{}\n", rows.join("\n"), needles[1])).unwrap();
     succeed(["sql", &file, "-c", "CREATE TABLE r (a INTEGER PRIMARY KEY, b TEXT)"]);
     succeed(["sql", &file, "-c", &format!("INSERT INTO r VALUES (1, '{}')", needles[0])]);
+    succeed(["sql", &file, "-c", "CREATE TABLE c (a INTEGER, b TEXT) WITH (encoding = 'plain')"]);
     succeed(["load", "csv", "--drive", &file, "--table", "c", &csv]);
     succeed(["drive", "check", &file]);
     let good = fs::read(&file).unwrap();
@@ -204,7 +206,7 @@ fn an_image_without_permission_is_refused() {
     let file = image(&dir);
     fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
     if File::open(&file).is_ok() {
-        // The superuser may do anything: then a place where nobody may make a file stands for it.
+        // The superuser ignores permissions, so the test uses a directory in which no one can make a file.
         if Path::new("/proc").is_dir() {
             let out = run(["sql", "/proc/lode-test.lode", "-c", "SELECT 1"]);
             assert!(one_line(&out, 1).contains("/proc/lode-test.lode"));
@@ -214,8 +216,8 @@ fn an_image_without_permission_is_refused() {
     refused(&file, &["good.lode", "permission denied"]);
 }
 
-/// Runs the binary with a limit on the size of files, in 1,024-byte blocks: the same error as a full disk's, at the
-/// same place.
+/// Runs the binary with a limit on the size of files, in blocks of 1,024 bytes. The error is the same as on a full
+/// disk.
 fn with_file_limit(blocks: u32, args: &[&str]) -> std::process::Output {
     Command::new("bash")
         .args(["-c", &format!("ulimit -f {blocks}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_lode")])
@@ -268,7 +270,7 @@ fn a_full_file_system_fails_the_load_and_nothing_else() {
     }
 }
 
-/// The image of [`image`] holds what it held.
+/// Checks that the image of [`image`] holds its table.
 #[track_caller]
 fn assert_still_good(file: &str) {
     assert_eq!(succeed(["sql", file, "--format", "csv", "-c", "SELECT * FROM t"]), "a,b\n1,x\n");
@@ -366,7 +368,7 @@ fn a_drive_that_a_failed_statement_made_does_not_stay() {
     let file = dir.file("new.lode");
     fail(["sql", &file, "-c", "SELECT * FROM nothing"], 1, &["nothing"]);
     assert!(!Path::new(&file).exists());
-    // What was acknowledged before the failure is worth keeping.
+    // The statements acknowledged before the failure are kept.
     fail(["sql", &file, "-c", "CREATE TABLE t (a INTEGER); SELECT * FROM nothing"], 1, &["nothing"]);
     succeed(["sql", &file, "-c", "SELECT * FROM t"]);
     fail(["drive", "format", &dir.file("s.lode"), "--capacity", "1KB"], 2, &["capacity"]);

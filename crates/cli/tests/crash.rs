@@ -1,12 +1,12 @@
-//! Kills the real binary at random moments, and finds every acknowledged commit and nothing of the others.
+//! Kills the real binary at random moments. Afterwards every acknowledged commit is there, and nothing of the others.
 //!
 //! ```text
 //!   round: open ─► verify against the model ─► statements, each acknowledged on standard output ─► SIGKILL
 //! ```
 //!
-//! The model is the state after each statement. After a kill with n acknowledgements the drive must hold the state
-//! after n statements, or after n + 1 when the next one was committed but not yet acknowledged; never a part of one.
-//! `LODE_KILLS=5000` runs thousands, `LODE_SEED=7` another sequence.
+//! The model is the state after each statement. After a kill with n acknowledgements, the drive must hold the state
+//! after n statements, or after n + 1 if the next one was committed but not yet acknowledged. It must never hold a
+//! part of a statement. `LODE_KILLS=5000` runs thousands of kills, `LODE_SEED=7` another sequence.
 
 mod common;
 
@@ -17,18 +17,19 @@ use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use common::{Dir, Random, lines_of, lode, number, succeed};
+use common::{Dir, lines_of, lode, number, succeed};
+use lode_base::random::Random;
 
-/// Statements of one round, at most.
+/// The most statements of a round.
 const STATEMENTS: usize = 12;
 
-/// Rows of the file that COPY loads.
+/// The number of rows in the file that COPY loads.
 const COPY_ROWS: i64 = 3000;
 
 const TABLES: [&str; 8] =
     ["region", "nation", "part", "supplier", "partsupp", "customer", "orders", "lineitem"];
 
-/// What the drive holds.
+/// The expected content of the drive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct State {
     rows: BTreeMap<i64, i64>,
@@ -48,7 +49,7 @@ impl State {
     }
 }
 
-/// A statement, and its effect on the model.
+/// Generates a statement and applies it to the model.
 fn statement(random: &mut Random, state: &mut State, copy_from: &str) -> String {
     let next = state.rows.keys().next_back().map_or(0, |k| k + 1);
     let (m, d) = (1 + random.below(7) as i64, random.below(1000) as i64 + 1);
@@ -70,7 +71,8 @@ fn statement(random: &mut Random, state: &mut State, copy_from: &str) -> String 
             format!("DELETE FROM acc WHERE id % {m} = {r};")
         }
         7 if state.rows.len() < 2 * COPY_ROWS as usize => {
-            // The file's ids lie apart from those of INSERT; it is loaded after what it held before is gone.
+            // The file's ids differ from those of INSERT. The file is loaded only after its earlier rows were
+            // deleted.
             if state.rows.range(-COPY_ROWS..0).next().is_some() {
                 state.rows.retain(|id, _| *id >= 0);
                 return "DELETE FROM acc WHERE id < 0;".into();
@@ -92,14 +94,14 @@ fn statement(random: &mut Random, state: &mut State, copy_from: &str) -> String 
             format!("DROP TABLE {name};")
         }
         _ => {
-            // One statement that touches every row: it must be seen whole or not at all.
+            // A statement that changes every row. It must be visible as a whole or not at all.
             state.rows.values_mut().for_each(|v| *v += 1);
             "UPDATE acc SET v = v + 1;".into()
         }
     }
 }
 
-/// A child that takes statements, and whose output arrives line by line.
+/// A child process that takes statements and whose output arrives line by line.
 struct Shell {
     child: Child,
     stdin: ChildStdin,
@@ -118,13 +120,13 @@ impl Shell {
         Self { child, stdin, lines }
     }
 
-    /// Hands over statements; they fit the pipe, so this does not wait.
+    /// Sends statements. They fit in the pipe, so this does not wait.
     fn send(&mut self, script: &str) {
         assert!(script.len() < 32_768);
         self.stdin.write_all(script.as_bytes()).expect("lode reads its input");
     }
 
-    /// Kills it, and tells what it had written.
+    /// Kills it and returns what it had written.
     fn kill(mut self) -> Vec<String> {
         self.child.kill().expect("the child can be killed");
         self.child.wait().expect("the child can be waited for");
@@ -143,7 +145,7 @@ impl Shell {
         }
     }
 
-    /// Rows of a table as it is printed, up to its `(n rows)`.
+    /// The rows of a printed table, up to its `(n rows)`.
     fn rows(&mut self) -> Vec<Vec<String>> {
         let (_heading, _rule) = (self.line(), self.line());
         let mut rows = Vec::new();
@@ -170,7 +172,7 @@ const READ: &str = "SELECT id, v FROM acc;\n\
 #[test]
 fn every_acknowledged_commit_survives_sigkill_and_nothing_else() {
     let (kills, seed) = (number("LODE_KILLS", 120), number("LODE_SEED", 1));
-    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut random = Random::of_seed(seed);
     let dir = Dir::new();
     let (drive, copy_from) = (dir.file("crash.lode"), dir.file("rows.csv"));
     let mut csv = "id,v\n".to_string();
@@ -183,7 +185,7 @@ fn every_acknowledged_commit_survives_sigkill_and_nothing_else() {
     for kill in 0..kills {
         let mut shell = Shell::open(&drive);
         if kill % 5 == 4 {
-            // While it opens and recovers, or soon after.
+            // The kill comes during the opening and recovery, or soon after.
             std::thread::sleep(Duration::from_micros(random.below(60_000)));
             shell.kill();
             continue;
@@ -229,7 +231,7 @@ fn every_acknowledged_commit_survives_sigkill_and_nothing_else() {
 #[test]
 fn a_killed_load_leaves_each_table_whole_or_empty() {
     let (kills, seed) = (number("LODE_KILLS", 120) / 20, number("LODE_SEED", 1));
-    let mut random = Random(seed.wrapping_mul(0xD134_2543_DE82_EF95) | 1);
+    let mut random = Random::of_seed(!seed);
     let dir = Dir::new();
     let drive = dir.file("load.lode");
     succeed(["drive", "format", &drive]);

@@ -1,4 +1,4 @@
-//! Holds the dependency rules of the design, over what `cargo metadata` says of normal dependencies.
+//! Checks the dependency rules of the design on the normal dependencies of `cargo metadata`.
 //!
 //! ```text
 //!   base <- page <- program <- command <- { firmware, engine, remote }      base <- flash <- firmware
@@ -10,7 +10,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// For each crate of the workspace, those that it may name. Tests of a crate may name more.
+/// For each crate of the workspace, the crates that it may depend on. The tests of a crate may depend on more.
 const ALLOWED: [(&str, &[&str]); 15] = [
     ("lode-base", &[]),
     ("lode-page", &["lode-base"]),
@@ -85,7 +85,7 @@ const ALLOWED: [(&str, &[&str]); 15] = [
     ),
 ];
 
-/// Crates that may reach DataFusion and tokio, themselves or through others.
+/// The crates that may depend on DataFusion and tokio, directly or indirectly.
 const ABOVE_THE_ENGINE: [&str; 4] = ["lode", "lode-sql", "lode-bench", "lode-cli"];
 
 struct Graph {
@@ -95,6 +95,8 @@ struct Graph {
     edges: BTreeMap<String, Vec<String>>,
     /// Ids of the workspace's own packages, by name.
     own: BTreeMap<String, String>,
+    /// The names of targets (libraries, tests, examples, ...) by the id of their package.
+    targets: BTreeMap<String, Vec<String>>,
 }
 
 fn graph() -> Graph {
@@ -111,6 +113,8 @@ fn graph() -> Graph {
     let list = |v: &Value| v.as_array().expect("an array").clone();
     let names: BTreeMap<_, _> =
         list(&all["packages"]).iter().map(|p| (text(&p["id"]), text(&p["name"]))).collect();
+    let targets = |p: &Value| list(&p["targets"]).iter().map(|t| text(&t["name"])).collect();
+    let targets = list(&all["packages"]).iter().map(|p| (text(&p["id"]), targets(p))).collect();
     let own = list(&all["workspace_members"]).iter().map(|id| (names[&text(id)].clone(), text(id))).collect();
     let normal = |dep: &Value| list(&dep["dep_kinds"]).iter().any(|k| k["kind"].is_null());
     let edges = list(&all["resolve"]["nodes"])
@@ -120,7 +124,7 @@ fn graph() -> Graph {
             (text(&n["id"]), to)
         })
         .collect();
-    Graph { names, edges, own }
+    Graph { names, edges, own, targets }
 }
 
 fn host() -> String {
@@ -130,7 +134,7 @@ fn host() -> String {
 }
 
 impl Graph {
-    /// Names of all packages that `name` reaches by normal dependencies.
+    /// The names of all packages that `name` reaches by normal dependencies.
     fn reached(&self, name: &str) -> BTreeSet<String> {
         let (mut seen, mut todo) = (BTreeSet::new(), vec![self.own[name].clone()]);
         while let Some(id) = todo.pop() {
@@ -179,8 +183,23 @@ fn engine_and_firmware_never_meet_below_the_roots() {
 }
 
 #[test]
+fn no_target_has_the_name_of_another_ones_package() {
+    // Regression: `cargo clean -p lode-cli`, with which CI ends, also removed the package `log`, because a test was called `log`. So
+    // the next run built DataFusion again.
+    let graph = graph();
+    let own: BTreeSet<&String> = graph.own.values().collect();
+    let others: BTreeSet<&String> =
+        graph.names.iter().filter(|(id, _)| !own.contains(id)).map(|(_, name)| name).collect();
+    for (package, id) in &graph.own {
+        for target in &graph.targets[id] {
+            assert!(!others.contains(target), "{package} has a target with the name of the package {target}");
+        }
+    }
+}
+
+#[test]
 fn lock_files_of_the_workspaces_beside_this_one_know_what_our_crates_name() {
-    // Found when the peers could not be built any more: their lock file did not know of a new dependency of ours.
+    // Regression: the peers could not be built because their lock file lacked a new dependency of Lode.
     let graph = graph();
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for lock in ["peers/Cargo.lock", "fuzz/Cargo.lock"] {
@@ -191,7 +210,7 @@ fn lock_files_of_the_workspaces_beside_this_one_know_what_our_crates_name() {
             let Some(id) = name.and_then(|n| graph.own.get(n)) else { continue };
             known += 1;
             for to in graph.edges[id].iter().map(|to| &graph.names[to]) {
-                // A name stands alone, or with a version where there are two.
+                // A lock file has the name alone, or with a version if there are two versions.
                 let is_named =
                     package.contains(&format!(" \"{to}\"")) || package.contains(&format!(" \"{to} "));
                 assert!(is_named, "{lock}: {} needs {to}: run cargo metadata there", graph.names[id]);

@@ -1,5 +1,5 @@
-//! The documents name only what exists: files, links, and options of commands; and the architecture can be read in a quarter
-//! of an hour.
+//! The documents name only existing files, links and options of commands, and the architecture can be read in a
+//! quarter of an hour.
 
 mod common;
 
@@ -7,14 +7,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a reader takes in within a quarter of an hour.
+/// The length of a text that a reader can read in a quarter of an hour.
 const ARCHITECTURE_BYTES_MAX: usize = 25_000;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// ARCHITECTURE.md and all of `docs`: each path from the root, and its text.
+/// ARCHITECTURE.md and all of `docs`, with their paths from the root and their texts.
 fn documents() -> Vec<(String, String)> {
     let root = root();
     let mut paths = vec!["ARCHITECTURE.md".to_string()];
@@ -25,7 +25,7 @@ fn documents() -> Vec<(String, String)> {
     read(paths)
 }
 
-/// The same, README.md and that of the profiles, and CHANGELOG.md.
+/// As [`documents`], with README.md, the README of the profiles, and CHANGELOG.md in addition.
 fn all_documents() -> Vec<(String, String)> {
     let mut all = documents();
     all.extend(read(vec!["README.md".into(), "CHANGELOG.md".into(), "profiles/README.md".into()]));
@@ -37,7 +37,7 @@ fn read(paths: Vec<String>) -> Vec<(String, String)> {
     paths.into_iter().map(|path| (path.clone(), text(&path))).collect()
 }
 
-/// Words between backticks, each with the path of the nearest heading that is one.
+/// The words between backticks, each with the nearest heading above it that is a path.
 fn quoted(text: &str) -> Vec<(String, String)> {
     let mut heading = String::new();
     let mut all = Vec::new();
@@ -58,12 +58,12 @@ fn is_path(word: &str) -> bool {
             || word.ends_with('/'))
 }
 
-/// The targets of the links of a text, as they are written.
+/// The targets of the links in a text, as written.
 fn links(text: &str) -> Vec<&str> {
     text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target).collect()
 }
 
-/// What a heading is called in a link, as GitHub does it.
+/// The anchor of a heading, as GitHub makes it.
 fn anchor(heading: &str) -> String {
     let heading = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
@@ -143,18 +143,49 @@ fn every_crate_is_in_the_map() {
 }
 
 #[test]
-fn every_part_of_the_drive_is_in_the_map() {
+fn every_part_of_the_drive_and_of_the_engine_is_in_the_map() {
     let root = root();
     let words: Vec<(String, String)> = documents().iter().flat_map(|(_, text)| quoted(text)).collect();
-    for part in ["crates/firmware/src", "crates/flash/src", "crates/sim/src"] {
+    let engine = ["storage", "trees", "tables"].map(|part| format!("crates/engine/src/{part}"));
+    let others = ["crates/firmware/src", "crates/flash/src", "crates/sim/src"].map(String::from);
+    for part in others.iter().chain(&engine) {
         for entry in fs::read_dir(root.join(part)).unwrap().map(Result::unwrap) {
             let name = entry.file_name().into_string().unwrap();
             let named = |(heading, word): &(String, String)| {
                 heading == part && (*word == name || word.starts_with(&format!("{name}/")))
             };
-            assert!(name == "lib.rs" || words.iter().any(named), "{part}/{name} is not in the map");
+            let is_root = name == "lib.rs" || name == "mod.rs";
+            assert!(is_root || words.iter().any(named), "{part}/{name} is not in the map");
         }
     }
+}
+
+/// `-p CRATE`, perhaps options, then `--example NAME`: the file is there, and a test of its crate names it.
+#[test]
+fn every_example_that_the_documents_run_exists_and_is_tested_where_the_readme_lists_it() {
+    let root = root();
+    let (mut named, mut listed) = (0, 0);
+    for (document, text) in all_documents() {
+        for line in text.lines().filter(|l| l.contains("--example ")) {
+            let after = |word: &str| {
+                let mut words =
+                    line.split(|c: char| c.is_whitespace() || c == '`').skip_while(|w| *w != word);
+                words.nth(1).unwrap_or_else(|| panic!("{document}: {line}")).to_string()
+            };
+            let (package, name) = (after("-p"), after("--example"));
+            let folder = root.join("crates").join(package.strip_prefix("lode-").unwrap_or(&package));
+            assert!(folder.join(format!("examples/{name}.rs")).is_file(), "{document}: {line}");
+            named += 1;
+            if document == "README.md" && line.starts_with('|') {
+                let path = format!("../examples/{name}.rs");
+                let mut tests = fs::read_dir(folder.join("tests")).unwrap().map(|e| e.unwrap().path());
+                let is_in = |t: PathBuf| t.is_file() && fs::read_to_string(t).unwrap().contains(&path);
+                assert!(tests.any(is_in), "no test of {package} runs {name}");
+                listed += 1;
+            }
+        }
+    }
+    assert!(named > 12 && listed >= 8, "{named} examples are run, {listed} are listed");
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn json_has_each_key_and_its_rounds() {
     assert_eq!(row["costs"].as_array().unwrap().len(), KEYS.len());
     for (key, cost) in KEYS.iter().zip(row["costs"].as_array().unwrap()) {
         let ns = row[key].as_f64().unwrap();
-        // Handing a batch on may take less than can be told from nothing.
+        // The time to hand a batch on may be too short to measure.
         assert!(ns < 1e6 && (ns > 0.0 || *key == "other_ns"), "{key}: {ns}");
         assert!(cost["key"] == *key && cost["ns"] == row[key], "{cost}");
         assert!(cost["ns_min"].as_f64() <= Some(ns) && Some(ns) <= cost["ns_max"].as_f64(), "{cost}");

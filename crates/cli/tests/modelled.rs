@@ -20,7 +20,7 @@ const SCRIPT: &str = "CREATE TABLE t (k BIGINT PRIMARY KEY, a INT); \
                       INSERT INTO t SELECT value, value % 100 FROM generate_series(1, 20000)";
 const ANALYZE: &str = "EXPLAIN ANALYZE SELECT count(*) FROM t WHERE a < 3";
 
-/// What EXPLAIN ANALYZE says of modelled time.
+/// The line of EXPLAIN ANALYZE about modelled time.
 fn modelled(output: &str) -> String {
     let at = output.find("Modelled time").unwrap_or_else(|| panic!("no modelled time: {output}"));
     output[at..].to_string()
@@ -34,7 +34,7 @@ fn a_profile_makes_its_image_and_tells_the_same_time_in_every_run() {
     for name in ["a.lode", "b.lode"] {
         let file = dir.file(name);
         succeed(["drive", "format", &file, "--profile", &profile]);
-        // Without the profile several threads would fill it, and each time otherwise.
+        // Without the profile, several threads would fill the drive, differently each time.
         succeed(["sql", &file, "--profile", &profile, "-c", SCRIPT]);
         let shown = succeed(["sql", &file, "--profile", &profile, "-c", "SHOW lode.profile"]);
         assert!(shown.contains("small"), "{shown}");

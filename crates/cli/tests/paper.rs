@@ -4,8 +4,9 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::process::Command;
 
-use common::{Dir, fail, succeed};
+use common::{Dir, fail, lines_of, lode, one_line, succeed};
 use lode_base::checksum::crc32c;
 use serde_json::Value;
 
@@ -35,8 +36,9 @@ fn each_row_has_the_stable_keys_and_is_told_apart() {
     );
 }
 
-/// Every digit is the same on any machine, in debug and in release: that of the committed file, which has a line for each
-/// figure: its rows and their CRC-32C. What changes the model changes it; `LODE_WRITE_EXPECTED=1` writes it anew.
+/// Every digit is the same on any machine, in debug and in release, as in the committed file. The file has a line for
+/// each figure with the number of rows and their CRC-32C. A change of the model changes it; `LODE_WRITE_EXPECTED=1`
+/// writes it again.
 #[test]
 fn every_digit_is_the_same_everywhere() {
     let mut figures: Vec<(String, String)> = Vec::new();
@@ -100,7 +102,8 @@ fn a_report_is_written_whole_and_the_same_twice() {
     assert_eq!(names(&one), ["isp.csv", "isp.jsonl"].map(String::from).into());
 }
 
-/// Batches, blocks and power cuts, small: every figure is there, what is modelled has the paper's shape, nothing is lost.
+/// Batches, blocks and power cuts at a small size. Every figure is there, the modelled ones have the paper's shape,
+/// and no data is lost.
 #[test]
 fn eleos_is_run_again_in_seconds() {
     let dir = Dir::new();
@@ -113,7 +116,7 @@ fn eleos_is_run_again_in_seconds() {
         assert_eq!(found, keys.into(), "{row}");
         assert!(row["ours"].as_f64().unwrap() >= 0.0 && row["paper"] == "eleos", "{row}");
         assert!(seen.insert(["figure", "series", "x", "metric"].map(|k| row[k].to_string())), "{row}");
-        // The two times never meet in one figure.
+        // A figure never mixes wall time and modelled time.
         let wall = row["metric"].as_str().unwrap().ends_with(", in wall time");
         assert_eq!(wall, row["figure"] == "table2", "{row}");
         assert_eq!(wall, row["note"].as_str().unwrap().starts_with("in wall time: "), "{row}");
@@ -142,7 +145,7 @@ fn eleos_is_run_again_in_seconds() {
     let expected = ["eleos.csv", "eleos.jsonl", "eleos-fig9.svg", "eleos-fig10a.svg", "eleos-fig10b.svg"]
         .map(String::from);
     assert_eq!(names, expected.into());
-    // What is modelled comes out the same again.
+    // The modelled figures are the same in a second run.
     let again = json(&succeed(["paper", "eleos", "--quick", "--figure", "fig9", "--json"]));
     let first: Vec<&Value> = rows.iter().filter(|r| r["figure"] == "fig9").collect();
     assert_eq!(again.iter().collect::<Vec<_>>(), first);
@@ -152,11 +155,62 @@ fn eleos_is_run_again_in_seconds() {
 }
 
 #[test]
-fn a_directory_that_can_not_be_written_is_one_line() {
+fn a_directory_that_cannot_be_written_is_one_line() {
     let dir = Dir::new();
     let file = dir.file("file");
     fs::write(&file, "").unwrap();
     fail(["paper", "isp", "--out", &file], 1, &["file"]);
     fail(["paper", "isp", "--out", &format!("{file}/below")], 1, &["file"]);
+    // Before anything runs.
+    fail(["paper", "all", "--out", &file], 1, &["file"]);
+    fail(["paper", "all"], 2, &["--out"]);
     fail(["paper", "yoursql"], 2, &["yoursql"]);
+}
+
+/// The page has every figure of every paper; what lies beside it is what each paper writes by itself.
+#[test]
+fn all_papers_are_one_page_that_needs_nothing_else() {
+    let dir = Dir::new();
+    let (out, alone) = (dir.file("all"), dir.file("alone"));
+    let said = succeed(["paper", "all", "--quick", "--out", &out, "--commit", "abc123"]);
+    assert!(said.contains("isp fig5: 64 rows\n") && said.contains("\nWrote index.html, isp.csv, "), "{said}");
+    succeed(["paper", "isp", "--quick", "--out", &alone]);
+    for entry in fs::read_dir(&alone).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let read = |dir: &str| fs::read_to_string(format!("{dir}/{name}")).unwrap();
+        assert_eq!(read(&out), read(&alone), "{name}");
+    }
+    let page = fs::read_to_string(format!("{out}/index.html")).unwrap();
+    for paper in ["isp", "eleos"] {
+        let rows = json(&fs::read_to_string(format!("{out}/{paper}.jsonl")).unwrap());
+        assert!(rows.len() > 100, "{paper}: {} rows", rows.len());
+        for row in rows {
+            let figure = row["figure"].as_str().unwrap();
+            assert!(page.contains(&format!("<article id=\"{paper}-{figure}\">")), "{paper} {figure}");
+            assert!(
+                page.contains(&format!("lode paper {paper} --figure {figure} --quick<")),
+                "{paper} {figure}"
+            );
+        }
+        assert!(page.contains(&format!("<section class=\"paper\" id=\"{paper}\">")));
+    }
+    for words in ["commit abc123 (as given by --commit)", "13.90", "13.21", "70 % of the peak", "quick run"] {
+        assert!(page.contains(words), "{words}");
+    }
+    assert_eq!(page.matches("<svg ").count(), 9);
+    for loaded in ["<script", "src=", "url(", "@import", "<link"] {
+        assert!(!page.contains(loaded), "{loaded}");
+    }
+}
+
+#[test]
+fn all_papers_stop_at_ctrl_c_and_leave_nothing() {
+    let dir = Dir::new();
+    let out = dir.file("all");
+    let mut child = lode().args(["paper", "all", "--quick", "--out", &out]).spawn().unwrap();
+    let lines = lines_of(&mut child);
+    assert!(lines.recv().unwrap().starts_with("isp fig5: "));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert_eq!(one_line(&child.wait_with_output().unwrap(), 130), "lode: interrupted");
+    assert_eq!(fs::read_dir(&out).unwrap().count(), 0);
 }

@@ -1,4 +1,4 @@
-//! `lode drive replay`: each format, the same figures twice, and what cannot be replayed.
+//! `lode drive replay`: each format, equal figures in a second run, and traces that cannot be replayed.
 
 mod common;
 
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use common::{Dir, fail, lode, one_line, run, succeed};
 use serde_json::Value;
 
-/// The same six requests in each format that has stamps: a write, a read of it, a longer write, a read of a part of it,
-/// and two more reads, 1 ms between each.
+/// The same six requests in each format with time stamps: a write, a read of it, a longer write, a read of a part of
+/// it, and two more reads, each 1 ms after the one before.
 const FORMATS: [(&str, &str); 4] = [
     (
         "msr",
@@ -43,12 +43,12 @@ const FORMATS: [(&str, &str); 4] = [
     ),
 ];
 
-/// Runs with `args` on a small drive; one JSON object.
+/// Runs a replay on a small drive and returns its JSON object.
 fn json(args: &[&str]) -> Value {
     json_of("512MB", args)
 }
 
-/// The same on a drive of this size.
+/// As [`json`], on a drive of this size.
 fn json_of(capacity: &str, args: &[&str]) -> Value {
     let out = lode().args(["drive", "replay", "--capacity", capacity, "--json"]).args(args).output().unwrap();
     let (stdout, stderr) = (String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap());
@@ -57,7 +57,7 @@ fn json_of(capacity: &str, args: &[&str]) -> Value {
     serde_json::from_str(&stdout).unwrap()
 }
 
-/// It fails with status 1, one line and nothing on standard output; the line holds `words`.
+/// Checks that a replay fails with status 1, one line that contains `words`, and nothing on standard output.
 #[track_caller]
 fn refused(args: &[&str], words: &[&str]) {
     let out = lode().args(["drive", "replay", "--capacity", "512MB"]).args(args).output().unwrap();
@@ -217,7 +217,10 @@ fn what_is_wrong_with_a_trace_names_its_line() {
         (format!("{head}6 read 0 40"), ["line 3", "the file was cut"]),
         (format!("{head}6 read 536870912 1\n"), ["line 3: the request ends at byte 536870913", "--wrap"]),
         (format!("{head}6 read 18446744073709551615 1\n"), ["line 3", "past 2^64"]),
-        ("1,hm,0,Read,0,1,0\n2,hm,1,Read,0,1,0\n".into(), ["line 2: a request to hm_1", "(--device)"]),
+        (
+            "1,hm,0,Read,0,1,0\n2,hm,1,Read,0,1,0\n".into(),
+            ["line 2: the trace has requests to hm_0 and to hm_1", "(--device)"],
+        ),
         ("2,hm,0,Read,0,1,0\n1,hm,0,Read,0,1,0\n".into(), ["line 2", "not sorted"]),
         ("fio version 4 iolog\n".into(), ["line 1", "fio version 3 iolog"]),
         ("  8,0    3        1     0.0   697  Q   W 223490 + 8\n".into(), ["line 1", "bad.trace"]),
@@ -245,7 +248,7 @@ fn requests_past_the_end_can_be_folded_back() {
     refused(&["--wrap", &file], &["line 2", "past the device's"]);
 }
 
-/// The tables of such a drive are more log at a checkpoint than a small drive has at all.
+/// A checkpoint of such a drive writes more log for its tables than a small drive has in total.
 #[test]
 fn a_drive_of_16_tb_takes_writes_in_the_memory_of_its_tables() {
     let workload = ["--profile", "pcie5-tlc", "--synthetic", "uniform", "--reads", "0", "--requests", "100"];

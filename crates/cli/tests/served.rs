@@ -1,14 +1,15 @@
-//! Kills the server, the client, or both at random moments: over the connection, too, every acknowledged statement is there,
-//! and none took effect twice.
+//! Kills the server, the client, or both at random moments. Every acknowledged statement is there, and none took
+//! effect twice.
 //!
 //! ```text
 //!   round: server ─► shell over tcp:// ─► read, verify ─► statements, each acknowledged ─► SIGKILL to one or both
 //!          a server that was killed alone is started again at its address: the shell goes on where it was
 //! ```
 //!
-//! Each statement adds to every row, so that one which takes effect twice, or in part, shows. After a kill of the client with
-//! n acknowledgements the drive holds the state after n statements, or n + 1; where the server alone was killed, all
-//! statements are acknowledged, and none fails. `LODE_KILLS=5000` runs thousands, `LODE_SEED=7` another sequence.
+//! Each statement adds to every row, so a statement that takes effect twice or in part shows. After a kill of the
+//! client with n acknowledgements, the drive holds the state after n or n + 1 statements. If only the server was
+//! killed, all statements are acknowledged and none fails. `LODE_KILLS=5000` runs thousands of kills, `LODE_SEED=7`
+//! another sequence.
 
 mod common;
 
@@ -18,12 +19,13 @@ use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use common::{Dir, Random, fail, lines_of, lode, number, succeed};
+use common::{Dir, fail, lines_of, lode, number, succeed};
+use lode_base::random::Random;
 
-/// Statements of one round.
+/// The number of statements in a round.
 const STATEMENTS: usize = 10;
 
-/// A process whose output arrives line by line; killed when it is dropped.
+/// A process whose output arrives line by line. It is killed when it is dropped.
 struct Process {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -60,14 +62,14 @@ impl Process {
         self.stdin.as_mut().unwrap().write_all(text.as_bytes()).expect("lode reads its input");
     }
 
-    /// Kills it; what it had written.
+    /// Kills it and returns what it had written.
     fn kill(mut self) -> Vec<String> {
         self.child.kill().expect("the child can be killed");
         self.child.wait().expect("the child can be waited for");
         self.lines.iter().collect()
     }
 
-    /// Ends its input, and waits for its end.
+    /// Closes its input and waits for its end.
     fn finish(mut self) -> (bool, Vec<String>, String) {
         drop(self.stdin.take());
         let lines = self.lines.iter().collect();
@@ -78,13 +80,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A server, once it tells where.
+/// Starts a server and returns its address.
 fn serve(drive: &str, listen: &str) -> (Process, String) {
     let mut server = Process::start(&["drive", "serve", drive, "--listen", listen]);
     let line = server.line();
@@ -137,7 +139,7 @@ fn statement(random: &mut Random, state: &mut State) -> String {
 #[test]
 fn both_ends_are_killed_and_nothing_is_lost_or_done_twice() {
     let (kills, seed) = (number("LODE_KILLS", 100), number("LODE_SEED", 1));
-    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut random = Random::of_seed(seed);
     let dir = Dir::new();
     let drive = dir.file("served.lode");
     succeed(["drive", "format", &drive, "--capacity", "512MB"]);
@@ -165,13 +167,13 @@ fn both_ends_are_killed_and_nothing_is_lost_or_done_twice() {
         std::thread::sleep(Duration::from_micros(random.below(6_000)));
         let which = random.below(3);
         if which != 0 {
-            // The server. Its socket closes with it, and another is started at its address.
+            // Kills the server. Its socket closes with it, and another server is started at its address.
             server.kill();
             if which == 1 {
                 std::thread::sleep(Duration::from_micros(random.below(20_000)));
             }
         } else {
-            // The client alone.
+            // Kills only the client.
             seen.extend(client.kill());
             acknowledged += seen.len();
             possible = states[seen.len()..(seen.len() + 2).min(states.len())].to_vec();
@@ -192,7 +194,7 @@ fn both_ends_are_killed_and_nothing_is_lost_or_done_twice() {
             assert_eq!(seen.len(), STATEMENTS, "seed {seed}, kill {kill}");
             survived += 1;
         } else {
-            // A statement that read what the drive cannot show any more; it changed nothing.
+            // A statement read a state that the drive can no longer show. It changed nothing.
             assert!(stderr.contains("snapshot too old"), "seed {seed}, kill {kill}: {stderr}");
             too_old += 1;
         }
@@ -222,7 +224,7 @@ fn what_takes_a_file_takes_an_address() {
     assert!(succeed(["drive", "info", &at]).contains("lineitem"));
     succeed(["drive", "check", &at]);
     succeed(["bench", "tpch", "--scale", "0.01", "--drive", &at]);
-    // One opener, one client.
+    // A drive has one opener and one client.
     fail(["sql", &drive, "-c", "SELECT 1"], 1, &[&drive]);
     let mut first = shell(&at);
     first.send("SELECT 1;\n");
@@ -260,7 +262,7 @@ fn workloads_run_on_a_drive_that_is_served() {
     let drive = dir.file("bench.lode");
     succeed(["drive", "format", &drive, "--capacity", "1GB"]);
     let (server, at) = serve(&drive, "127.0.0.1:0");
-    // The verdict is about memory, of which any process needs more than that.
+    // The command fails because any process needs more memory than this limit.
     let memory = ["bench", "memory", "--drive", &at, "--memory", "16MB", "--times", "1", "--seconds", "0.5"];
     let out = lode().args(memory).args(["--threads", "1"]).output().unwrap();
     let text = String::from_utf8_lossy(&out.stdout);
@@ -286,11 +288,11 @@ fn workloads_run_on_a_drive_that_is_served() {
     assert_eq!(rows.len(), 3, "{rows:?}");
     let known = |row: &serde_json::Value| !row["write_amplification"].is_null() || !row["causes"].is_null();
     assert!(!rows.iter().any(known), "nobody here knows: {rows:?}");
-    // What is not measured there, or has no place there, is told in one line.
+    // An option that makes no sense with a served drive is an error of one line.
     fail(["bench", "kv", "--drive", &drive], 2, &[&drive, "--dir"]);
     fail(["bench", "kv", "--drive", &at, "--space", "fresh"], 2, &["--drive", "--space"]);
     fail(["drive", "replay", &at], 2, &[&at, "in memory"]);
-    // What was loaded stays, but for the races.
+    // The loaded data stays, except that of the races.
     let text = run(&["bench", "tpcc", "--drive", &at, "--check-only"]);
     assert!(text.contains("All consistency conditions hold"), "{text}");
     let info = succeed(["drive", "info", &at]);

@@ -4,7 +4,7 @@ mod common;
 
 use common::{lode, succeed};
 
-/// The one object that a run writes.
+/// The JSON object that a run writes.
 fn json(args: &[&str]) -> serde_json::Value {
     let out = lode().args(args).arg("--json").output().expect("lode runs");
     assert!(out.status.success() && out.stderr.is_empty(), "{args:?}: {out:?}");

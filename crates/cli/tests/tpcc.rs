@@ -1,12 +1,13 @@
-//! TPC-C through the binary: killed at random moments, it stays consistent, and every acknowledged order is there.
+//! TPC-C through the binary, killed at random moments. The data stays consistent, and every acknowledged order is
+//! there.
 //!
 //! ```text
 //!   round: lode bench tpcc, four terminals ─► orders acknowledged on standard output ─► SIGKILL
 //!          ─► every other round: open, consistency conditions 1 to 12, all orders acknowledged so far
 //! ```
 //!
-//! In the other rounds the binary itself recovers what the last kill left. `LODE_KILLS=2000` runs more, `LODE_SEED=7` another
-//! sequence.
+//! In the other rounds, the binary itself recovers from the last kill. `LODE_KILLS=2000` runs more kills,
+//! `LODE_SEED=7` another sequence.
 
 mod common;
 
@@ -26,7 +27,7 @@ use lode_workload::tpcc::rows::{D, O, W};
 use lode_workload::tpcc::store::{Intent, Terminal, TpccStore, TpccTxn};
 use lode_workload::tpcc::{KvTpcc, check};
 
-/// A small wholesaler: loaded in no time, and whose terminals meet.
+/// A small wholesaler: it is loaded quickly, and its terminals conflict.
 const SMALL: [&str; 8] = ["--warehouses", "1", "--districts", "3", "--customers", "30", "--items", "100"];
 
 /// A run that acknowledges orders until it is killed.
@@ -58,7 +59,8 @@ impl Run {
         }
     }
 
-    /// Kills it, and tells what it had acknowledged. Half a line is no acknowledgement, and none is ever written.
+    /// Kills it and returns the acknowledged orders. A part of a line would not be an acknowledgement, but must never
+    /// occur.
     fn kill(mut self) -> Vec<(W, D, O)> {
         self.child.kill().expect("the child can be killed");
         self.child.wait().expect("the child can be waited for");
@@ -71,7 +73,7 @@ fn order(line: &str) -> (W, D, O) {
     (numbers[0] as W, numbers[1] as D, numbers[2])
 }
 
-/// Opens the image, checks all conditions, and looks for orders.
+/// Opens the image, checks all conditions, and looks up the orders.
 fn verify(path: &Path, acknowledged: &BTreeSet<(W, D, O)>, when: &str) {
     let drive = Drive::open_file(path, DriveOptions::default()).unwrap_or_else(|e| panic!("{when}: {e}"));
     let database =
@@ -100,7 +102,7 @@ fn tpcc_is_consistent_after_sigkill_and_acknowledged_orders_are_there() {
     for kill in 0..kills {
         let when = format!("seed {seed}, kill {kill}");
         let mut run = Run::start(&drive);
-        // Now and then while it opens and recovers, or soon after; the first one loads.
+        // Some kills come during the opening and recovery or soon after. The first run loads the data.
         if kill > 0 && kill % 5 == 4 {
             std::thread::sleep(Duration::from_micros(random.below(40_000)));
         } else {
@@ -154,7 +156,8 @@ fn every_mix_of_ycsb_and_every_case_of_kv_runs() {
     kv.args(["bench", "kv", "--dir", of, "--data", "4", "--cache", "64", "--json"]);
     let out = kv.args(["--seconds", "0.1", "--rounds", "1", "--age", "0"]).output().unwrap();
     let rows = String::from_utf8(out.stdout).unwrap();
-    // Of Lode eight cases on recycled space, of its drive two, of a plain file one; and the batches on fresh space.
+    // On recycled space, Lode has eight rows, its drive two and a plain file one. The others are the batches on fresh
+    // space.
     assert_eq!(rows.lines().count(), 11 + 5, "{rows} {}", String::from_utf8_lossy(&out.stderr));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "drives go away");
 }
@@ -162,7 +165,7 @@ fn every_mix_of_ycsb_and_every_case_of_kv_runs() {
 #[test]
 fn peers_that_were_not_built_are_told_in_one_line() {
     let dir = Dir::new();
-    // A copy of the binary, beside which nothing is.
+    // A copy of the binary in an otherwise empty directory.
     let alone = dir.join("lode");
     std::fs::copy(env!("CARGO_BIN_EXE_lode"), &alone).unwrap();
     for workload in ["kv", "tpcc"] {

@@ -1,4 +1,4 @@
-//! The 22 queries of TPC-H against answers made by another engine, at every offload level.
+//! Compares the 22 queries of TPC-H with another engine's answers, at every offload level.
 
 mod common;
 
@@ -24,7 +24,7 @@ async fn loaded(scale: Scale, layout: Layout) -> (Database, Session) {
     (database, session)
 }
 
-/// Runs all queries at these levels and holds each against the shipped answer.
+/// Runs all queries at these levels and compares each with the shipped answer.
 async fn check(scale: f64, layout: Layout, levels: &[Offload]) {
     let scale = Scale::new(scale).unwrap();
     let (database, session) = loaded(scale, layout).await;
@@ -42,7 +42,7 @@ async fn check(scale: f64, layout: Layout, levels: &[Offload]) {
             groups += run.counts.groups;
         }
         assert!(pages > 0 && link > 0, "{level} read nothing from the drive");
-        // At the levels where the drive evaluates filters, it must have.
+        // At the levels where the drive evaluates filters, its counters must show that it did.
         let evaluates = level.filters_exactly() || level == Offload::Pages;
         assert_eq!(compared > 0, evaluates, "{level}: the drive compared {compared} values");
         assert_eq!(groups > 0, level.aggregates(), "{level}: the drive answered {groups} groups");

@@ -1,4 +1,4 @@
-//! TPC-H, and the space of an image, on drives that were filled, overwritten and opened again.
+//! TPC-H and the space of an image, on drives that were filled, overwritten and reopened.
 
 mod common;
 
@@ -41,7 +41,7 @@ impl Used {
         Self::of(Drive::create_file(path, g, DriveOptions::default(), 7).unwrap(), 0)
     }
 
-    /// Closes it, or lets go of it as a kill would, and opens it again.
+    /// Closes it, or drops it like a kill would, and opens it again.
     fn again(self, path: &Path, close: bool) -> Self {
         let Self { drive, database, session, victims } = self;
         let victims = victims + drive.info().gc_victims;
@@ -64,7 +64,7 @@ impl Used {
         load(&self.session, Scale::new(SCALE).unwrap(), layout, go_on).await.unwrap();
     }
 
-    /// Fills the drive until it refuses more, then overwrites what is there again and again.
+    /// Fills the drive until it refuses more, then overwrites its data repeatedly.
     async fn churn(&self) {
         self.sql("CREATE TABLE junk (id BIGINT PRIMARY KEY, a BIGINT, b TEXT) WITH (layout = 'row')").await;
         let mut rows = 0u64;
@@ -113,7 +113,7 @@ async fn tpch_answers_are_right_on_a_drive_that_was_filled_overwritten_and_reope
     for round in 0..4 {
         used.load(if round % 2 == 0 { Layout::Column } else { Layout::Row }).await;
         used.churn().await;
-        // Each row twice, so that every page is another one and holds the same.
+        // Each row is updated twice, so that every page is rewritten with the same content.
         used.sql("UPDATE lineitem SET l_tax = l_tax + 0.01 WHERE l_orderkey % 3 = 0").await;
         used.sql("UPDATE lineitem SET l_tax = l_tax - 0.01 WHERE l_orderkey % 3 = 0").await;
         used = used.again(&path, round % 2 == 1);
@@ -149,7 +149,7 @@ fn the_space_of_a_dropped_table_goes_back_to_the_file_system() {
         "CREATE TABLE small (a INTEGER PRIMARY KEY); INSERT INTO small VALUES (1)",
     ]);
     let empty = on_disk(&drive);
-    succeed(["load", "tpch", "--scale", "0.2", "--drive", &drive]);
+    succeed(["load", "tpch", "--scale", "0.2", "--encoding", "plain", "--drive", &drive]);
     let loaded = on_disk(&drive);
     assert!(loaded > 40_000_000, "{loaded} bytes for TPC-H at scale 0.2");
     let drop_all: String = TABLES.iter().map(|t| format!("DROP TABLE {};", t.name)).collect();
@@ -157,8 +157,8 @@ fn the_space_of_a_dropped_table_goes_back_to_the_file_system() {
     let dropped = on_disk(&drive);
     assert!(dropped < empty + (2 << 20), "{dropped} of {loaded} bytes stay; the empty image took {empty}");
     succeed(["drive", "check", &drive]);
-    // Also of a drive that stays open, without anybody asking for it.
-    succeed(["load", "tpch", "--scale", "0.2", "--drive", &drive]);
+    // This also holds for a drive that stays open, without any command.
+    succeed(["load", "tpch", "--scale", "0.2", "--encoding", "plain", "--drive", &drive]);
     let mut shell = lode().args(["sql", &drive]).stdin(std::process::Stdio::piped()).spawn().unwrap();
     std::io::Write::write_all(shell.stdin.as_mut().unwrap(), drop_all.as_bytes()).unwrap();
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);

@@ -1,7 +1,7 @@
 //! Commands: batches of writes and trims, reads, views, extents, indexes and tasks.
 //!
-//! A batch is one system action: it takes effect whole or not at all, and is durable when it completes, or once a flush
-//! that follows does.
+//! A batch is one system action: it takes effect as a whole or not at all. It is durable when it completes; an
+//! unforced one is durable once a later flush completes.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use lode_program::IndexRule;
 
 use crate::ScanTask;
 
-/// All that a drive can be asked.
+/// All commands of a drive.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Write, trim and release, atomically and, unless the batch says otherwise, durably. Answers
@@ -27,10 +27,10 @@ pub enum Command {
     Scan(ScanTask),
     /// Pin the committed state. Answers [`crate::Reply::View`].
     OpenView,
-    /// Let a view go. Answers [`crate::Reply::Done`]; closing a view twice is an error.
+    /// Close a view. Answers [`crate::Reply::Done`]; closing a view twice is an error.
     CloseView(ViewId),
-    /// Hand out `count` extents to an owner. Answers [`crate::Reply::Extents`]. Durable with the first batch that writes into them.
-    /// After a crash, `ListExtents` finds extents whose owner does not know of them.
+    /// Hand out `count` extents to an owner. Answers [`crate::Reply::Extents`]. They are durable with the first batch
+    /// that writes into them. After a crash, `ListExtents` finds extents that their owner does not know.
     AllocateExtents {
         /// The new owner.
         owner: OwnerId,
@@ -39,21 +39,22 @@ pub enum Command {
     },
     /// All extents with an owner. Answers [`crate::Reply::ExtentList`].
     ListExtents,
-    /// Make the index entries that pages of this owner lack (a rule registered after its data). Answers
+    /// Make missing index entries for pages of this owner, after a rule was registered for existing data. Answers
     /// [`crate::Reply::Indexed`].
     BuildIndex(OwnerId),
     /// The entries of the page index, at a view. Answers [`crate::Reply::IndexEntries`].
     ReadIndex {
         /// The view to read at.
         view: ViewId,
-        /// The pages whose entries are wanted; unmapped ones are left out.
+        /// The pages. Unmapped ones are left out of the answer.
         pages: Vec<crate::PageRange>,
     },
     /// Write a checkpoint, so that the next open reads less log. Answers [`crate::Reply::Done`].
     Checkpoint,
-    /// Make all batches durable that were answered before. Answers [`crate::Reply::Done`]. Source: NVMe, Flush.
+    /// Make all batches durable that were answered before this command. Answers [`crate::Reply::Done`]. Source: NVMe,
+    /// Flush.
     Flush,
-    /// Begin a session, durably. Answers [`crate::Reply::Session`] with a number that the drive draws.
+    /// Begin a session, durably. Answers [`crate::Reply::Session`] with a number that the drive chooses.
     OpenSession,
     /// Ask for the highest write sequence number that a session has applied, after a crash or a lost answer. Answers
     /// [`crate::Reply::Session`].
@@ -100,12 +101,12 @@ pub struct Batch {
     pub releases: Vec<ExtentId>,
     /// Index rules to register (`Some`) or to drop (`None`), for pages written from this batch on.
     pub index_rules: Vec<(OwnerId, Option<IndexRule>)>,
-    /// Whether to answer with a view pinned at this very commit.
+    /// Whether to answer with a view pinned at exactly this commit.
     pub pin: bool,
-    /// The session of the batch and its position there; `None` asks for no order.
+    /// The session of the batch and its position there; `None` for a batch without a session.
     pub session: Option<SessionWrite>,
-    /// Whether it may be answered before it is durable. It is durable once a later forced batch, or a [`Command::Flush`], was
-    /// answered. After a crash, the batches up to some one are there, and none behind it.
+    /// Whether the batch may be answered before it is durable. It is durable once a later forced batch, or a
+    /// [`Command::Flush`], was answered. After a crash, a prefix of the batches is there.
     pub unforced: bool,
 }
 
@@ -125,7 +126,7 @@ impl Batch {
         pages + self.trims.len() * 8 + self.releases.len() * 8 + self.index_rules.len() * 64
     }
 
-    /// Whether the batch asks for nothing.
+    /// Whether the batch has nothing to do.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty()
             && self.trims.is_empty()

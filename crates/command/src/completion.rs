@@ -1,15 +1,15 @@
-//! Completions: what a drive answers.
+//! Completions: the answers of a drive.
 
 use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, PageBuf, SessionId, Split, ViewId, VirtualTime};
 use lode_program::IndexEntry;
 
 use crate::{CommandError, ScanCounts, ScanUnit, Tag};
 
-/// Bytes of the longest answer: what would be longer is refused before it is read, so that a short command does not take
-/// memory without end. With what frames it, an answer fits the 1 GB that a connection takes.
+/// The most bytes of an answer. A longer one is refused before its pages are read, so that a short command cannot
+/// take unlimited memory. With its frame, an answer fits the 1 GB limit of a connection.
 pub const ANSWER_BYTES_MAX: u64 = (1 << 30) - (64 << 20) - 32;
 
-/// Whether an answer of so many bytes may be made.
+/// Checks that an answer of this many bytes is allowed.
 ///
 /// # Errors
 /// [`CommandError::Invalid`] when it is longer than [`ANSWER_BYTES_MAX`].
@@ -29,7 +29,7 @@ pub struct Completion {
     pub tag: Tag,
     /// The virtual time at which this answer was ready.
     pub at: VirtualTime,
-    /// What the time was spent on since the command was submitted, or since its previous answer was taken.
+    /// The parts of the time since the command was submitted, or since its previous answer was taken.
     pub split: Split,
     /// The answer.
     pub outcome: Outcome,
@@ -44,10 +44,10 @@ pub enum Outcome {
     Done(Result<Reply, CommandError>),
 }
 
-/// What a command that succeeded answers.
+/// The answer of a command that succeeded.
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// Nothing more to say.
+    /// An answer without data.
     Done,
     /// The batch is durable.
     Committed {

@@ -1,8 +1,8 @@
-//! `Device` and `Queue`: how the host holds a drive, wherever it runs.
+//! `Device` and `Queue`: the host's interface to a drive, local or remote.
 //!
-//! A drive has no threads: a queue's commands run on the thread that calls [`Queue::complete`], so parallel
-//! partitions are parallel queues, and the program's root owns the thread that calls [`Device::work`].
-//! A task makes its next unit only when the host took the previous one: that is the back-pressure.
+//! A drive has no threads. A queue's commands run on the thread that calls [`Queue::complete`], so parallel
+//! partitions use parallel queues. The application owns the thread that calls [`Device::work`]. A task makes its next
+//! unit only after the host took the previous one; this is the back-pressure.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use lode_program::Program;
 
 use crate::{Command, Completion, DeviceError};
 
-/// A drive, or something that answers as one.
+/// A drive, or something that behaves like one.
 pub trait Device: Send + Sync {
     /// Units, limits and features.
     fn identity(&self) -> &Identity;
@@ -25,11 +25,11 @@ pub trait Device: Send + Sync {
 
 /// A pair of submission and completion queues, for one thread at a time.
 pub trait Queue: Send {
-    /// Takes a command; when the queue is full it gives the command back.
+    /// Takes a command. If the queue is full, it gives the command back.
     fn submit(&mut self, at: VirtualTime, c: Command) -> Result<Tag, Refused>;
 
-    /// Appends completions to `out`, running what was submitted as far as `until` asks. With nothing submitted it
-    /// returns at once.
+    /// Runs submitted commands as far as `until` asks, and appends completions to `out`. Returns at once if nothing
+    /// is submitted.
     fn complete(
         &mut self,
         at: VirtualTime,
@@ -37,8 +37,8 @@ pub trait Queue: Send {
         out: &mut Vec<Completion>,
     ) -> Result<(), DeviceError>;
 
-    /// Gives a running task another program from its next unit on: the old one with a run-time filter added. A tag that names no
-    /// running task is ignored, since the task may just have ended. The program may differ only in its filter; this is asserted.
+    /// Replaces a running task's program from its next unit on, to add a run-time filter. The program may differ only
+    /// in its filter; this is asserted. A tag without a running task is ignored, since the task may just have ended.
     fn narrow(&mut self, task: Tag, p: Arc<Program>);
 
     /// Ends a command as soon as possible; it still completes exactly once. Never blocks.
@@ -49,7 +49,7 @@ pub trait Queue: Send {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tag(pub u64);
 
-/// How long to complete.
+/// How long [`Queue::complete`] continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
     /// Only what is ready.
@@ -64,14 +64,14 @@ pub enum Until {
 #[derive(Debug)]
 pub struct Refused(pub Box<Command>);
 
-/// How much background work to do at most.
+/// The most background work to do in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// About how many bytes to write to the medium.
     pub write_bytes: u64,
 }
 
-/// What a step of background work came to.
+/// The result of a step of background work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// There was nothing to do.
@@ -82,10 +82,10 @@ pub enum Progress {
     More,
 }
 
-/// What a drive is.
+/// The properties of a drive.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// A name for people.
+    /// A name for messages.
     pub model: String,
     /// Units and capacity.
     pub geometry: Geometry,
@@ -101,7 +101,7 @@ pub struct Identity {
     pub views_max: u32,
     /// Most sessions open at a time.
     pub sessions_max: u32,
-    /// Most batches that are carried out at a time.
+    /// Most batches that run at a time.
     pub in_flight_max: u32,
     /// Whether acknowledged batches survive a power cut (false on memory).
     pub durable: bool,

@@ -2,9 +2,10 @@
 
 use lode_base::{ExtentId, Lpid, OwnerId, Ppa, SessionId, ViewId, VirtualTime};
 
-/// Why one command failed. The device goes on, and nothing of the command took effect, with one exception. A batch that was answered
-/// with [`Medium`](Self::Medium), [`MediumFull`](Self::MediumFull) or [`ReadOnly`](Self::ReadOnly) may be there, whole, when the drive is opened again, unless another
-/// batch was acknowledged before that: it is unknown how much of it had reached the medium.
+/// Why one command failed. The device goes on, and the command had no effect, with one exception: a batch that failed
+/// with [`Medium`](Self::Medium), [`MediumFull`](Self::MediumFull) or [`ReadOnly`](Self::ReadOnly) may be there as a
+/// whole when the drive is opened again, since it is unknown how much of it reached the medium. It is not there if
+/// another batch was acknowledged after it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CommandError {
     /// The medium has no room for the batch.
@@ -18,7 +19,7 @@ pub enum CommandError {
     /// A page to read is not mapped at that view.
     #[error("page {0} does not exist")]
     Unmapped(Lpid),
-    /// A page cannot be read back as it was written.
+    /// A page cannot be read as it was written.
     #[error("page {lpid} cannot be read: {what} at {ppa}")]
     Uncorrectable {
         /// The page.
@@ -70,17 +71,17 @@ pub enum CommandError {
     /// No further session can be opened.
     #[error("too many open sessions: the drive allows {0}")]
     TooManySessions(u32),
-    /// The drive keeps no user pages, only where they would lie.
-    #[error("this drive keeps no user pages, only where they would lie: it cannot compute over them")]
+    /// The drive keeps only metadata: it has the locations of user pages, but not their bytes.
+    #[error("this drive keeps only the metadata of user pages, so it cannot compute over them")]
     NoContent,
-    /// A modelled device does not begin a command so late: it could not count what the command takes.
+    /// The time is too late for a modelled device to begin a command: the end might overflow.
     #[error(
-        "the modelled device can not begin a command at {} ps: the last time at which it begins one is {} ps",
+        "the modelled device cannot begin a command at {} ps: the latest time is {} ps",
         at.as_ps(), max.as_ps()
     )]
     TimeOutOfRange {
-        /// When the command would have begun: the time that it was submitted for, or the latest end of anything on the
-        /// device.
+        /// When the command would have begun: at the time for which it was submitted, or at the latest end of
+        /// anything on the device.
         at: VirtualTime,
         /// The last time at which the device begins a command.
         max: VirtualTime,
@@ -88,14 +89,14 @@ pub enum CommandError {
     /// The command was cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// The medium has no storage space left: a file system that is full. The drive goes on; trying again later can help.
+    /// The file system below the medium is full. The drive goes on; trying again later can help.
     #[error("{0}")]
     MediumFull(String),
     /// The medium failed; the drive may now be read-only. A batch may take effect at the next open, whole.
     #[error("{0}")]
     Medium(String),
-    /// The drive takes no more writes, since an earlier write failed in a way that leaves its durability unknown. The batch during
-    /// which that happened may take effect at the next open, whole; later ones do not.
+    /// The drive takes no more writes, since an earlier write failed and its durability is unknown. The batch during
+    /// which this happened may take effect as a whole at the next open; later batches do not.
     #[error("the drive is read-only until it is opened again: {0}")]
     ReadOnly(String),
 }

@@ -1,17 +1,18 @@
-//! Rows of pages that a scan does not show: the host holds newer versions of them, or knows that they are gone.
+//! Hidden rows: rows of pages that a scan does not show, because the host holds newer versions of them, or knows that they
+//! are gone.
 //!
 //! ```text
 //!   numbers:  | 4 9 70 | 0 | 5 6 7 8 |        row numbers within a page, ascending
 //!   pages:    5:1 -> 3   5:2 -> 4  7:0 -> 8   each with the end of its numbers
 //! ```
 //!
-//! Invariants: pages ascend, and so do the numbers of a page; a page that is named hides a row.
+//! Invariants: pages ascend. The row numbers of a page ascend. Every page in the list hides at least one row.
 
 use lode_base::Lpid;
 
 use crate::PageRange;
 
-/// Row numbers that do not come out, by page. A number that the page does not have hides nothing.
+/// Row numbers that a scan does not show, by page. A number that the page does not have hides nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HiddenRows {
     pages: Vec<(Lpid, u32)>,
@@ -40,22 +41,22 @@ impl HiddenRows {
         self.pages.is_empty()
     }
 
-    /// Hidden rows of all pages.
+    /// The number of hidden rows of all pages.
     pub fn rows(&self) -> usize {
         self.numbers.len()
     }
 
-    /// The row numbers of a page that do not come out, ascending.
+    /// The hidden row numbers of a page, ascending.
     pub fn of(&self, lpid: Lpid) -> &[u32] {
         self.pages.binary_search_by_key(&lpid, |(at, _)| *at).map_or(&[], |at| self.numbers_at(at))
     }
 
-    /// The pages that hide rows, ascending, each with the numbers of these.
+    /// The pages with hidden rows, ascending, each with the row numbers.
     pub fn iter(&self) -> impl Iterator<Item = (Lpid, &[u32])> {
         (0..self.pages.len()).map(|at| (self.pages[at].0, self.numbers_at(at)))
     }
 
-    /// Those of these pages.
+    /// The hidden rows of these pages.
     pub fn within(&self, ranges: &[PageRange]) -> Self {
         let mut found: Vec<usize> = Vec::new();
         for r in ranges.iter().filter(|r| r.count > 0) {
@@ -72,7 +73,7 @@ impl HiddenRows {
         part
     }
 
-    /// Bytes of them on the link: 12 a page, 4 a row.
+    /// Bytes on the link: 12 per page and 4 per row.
     pub fn link_bytes(&self) -> usize {
         self.pages.len() * 12 + self.numbers.len() * 4
     }

@@ -1,4 +1,4 @@
-//! The narrow waist: all that a drive can be asked, and all that it answers.
+//! The narrow waist: all commands of a drive, and all its answers.
 //!
 //! ```text
 //!   engine ── Command ─► Queue ─► drive          a queue's commands run on the thread that calls `complete`

@@ -1,8 +1,8 @@
 //! Scan tasks: a program over a set of pages at a read view, answered in bounded units.
 //!
 //! ```text
-//!   pages ─► page index (skip) ─► read filter columns ─► filter ─► read the rest ─┬─ project ─► rows ───► unit
-//!                                                       rows that pass, without hidden ones └─ aggregate ─► groups ─► unit
+//!   pages ─► page index (skip) ─► read filter columns ─► filter ─► hide rows ─► read the rest ─┬─ project ─► rows ───► unit
+//!                                                                                              └─ aggregate ─► groups ─► unit
 //! ```
 
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use crate::HiddenRows;
 pub struct ScanTask {
     /// The view that the pages are read at.
     pub view: ViewId,
-    /// The pages: unmapped ones are passed over.
+    /// The pages. Unmapped ones are skipped.
     pub pages: Vec<PageRange>,
-    /// What to evaluate and to answer.
+    /// The filter, and the projection or aggregation.
     pub program: Arc<Program>,
     /// How much of the work the drive does.
     pub answer: Answer,
-    /// A unit ends after this many pages were considered (at least 1), or sooner when it is large.
+    /// A unit ends after this many pages (at least 1) were considered, or earlier if it is large.
     pub unit_pages: u32,
     /// The task ends early once this many rows were answered ([`Answer::Rows`] only).
     pub limit_rows: Option<u64>,
-    /// Rows of these pages that do not come out and are not counted; no one else's. `None` hides nothing.
+    /// Rows of these pages that the task neither shows nor counts. It names rows of no other page. `None` hides nothing.
     pub hidden: Option<Arc<HiddenRows>>,
 }
 
@@ -45,11 +45,11 @@ pub struct PageRange {
 /// One bounded part of a task's answer.
 #[derive(Clone, Debug, Default)]
 pub struct ScanUnit {
-    /// One entry for each page that answers something.
+    /// One entry for each page with an answer.
     pub pages: Vec<PageRows>,
     /// Partial groups, in the order in which they left the table ([`Answer::Aggregate`] only).
     pub groups: Vec<GroupRows>,
-    /// What this unit took.
+    /// The counts of this unit.
     pub counts: ScanCounts,
 }
 

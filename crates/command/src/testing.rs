@@ -1,5 +1,5 @@
-//! For tests, with the feature `testing`: a host that sends a device one command at a time, and panics at answers to
-//! something else.
+//! For tests, with the feature `testing`: a host that sends one command at a time, and panics at an answer to another
+//! command.
 
 use lode_base::{CommitNo, ExtentId, Lpid, OwnerId, PageBuf, ViewId, VirtualTime};
 
@@ -8,7 +8,7 @@ use crate::{Align, Batch, Command, CommandError, Device, Outcome, PageWrite, Rea
 /// Runs one command to its end.
 ///
 /// # Errors
-/// What the device answers.
+/// The error that the device answers.
 pub fn run(d: &dyn Device, c: Command) -> Result<Reply, CommandError> {
     let mut q = d.open_queue(1).unwrap();
     q.submit(VirtualTime::ZERO, c).unwrap();
@@ -23,7 +23,7 @@ pub fn run(d: &dyn Device, c: Command) -> Result<Reply, CommandError> {
 /// Sends a batch.
 ///
 /// # Errors
-/// What the device answers.
+/// The error that the device answers.
 pub fn write(d: &dyn Device, batch: Batch) -> Result<(CommitNo, Option<ViewId>), CommandError> {
     match run(d, Command::Write(batch))? {
         Reply::Committed { commit, view } => Ok((commit, view)),
@@ -39,7 +39,7 @@ pub fn page(lpid: Lpid, data: &[u8]) -> PageWrite {
 /// Writes one page.
 ///
 /// # Errors
-/// What the device answers.
+/// The error that the device answers.
 pub fn put(d: &dyn Device, lpid: Lpid, data: &[u8]) -> Result<CommitNo, CommandError> {
     write(d, Batch { writes: vec![page(lpid, data)], ..Batch::default() }).map(|c| c.0)
 }
@@ -47,7 +47,7 @@ pub fn put(d: &dyn Device, lpid: Lpid, data: &[u8]) -> Result<CommitNo, CommandE
 /// Reads one page.
 ///
 /// # Errors
-/// What the device answers.
+/// The error that the device answers.
 pub fn read(d: &dyn Device, view: Option<ViewId>, lpid: Lpid) -> Result<PageBuf, CommandError> {
     match run(d, Command::Read { view, pages: vec![ReadRequest { lpid, range: None }] })? {
         Reply::Pages(mut p) => Ok(p.remove(0)),

@@ -44,7 +44,7 @@ pub enum EngineError {
         /// The key's values, as SQL writes them.
         key: String,
     },
-    /// Two rows with one value of what is UNIQUE.
+    /// Two rows with the same values in the columns of a UNIQUE constraint.
     #[error("table \"{table}\": duplicate {key} violates the unique constraint \"{constraint}\"")]
     Unique {
         /// The table.
@@ -54,7 +54,7 @@ pub enum EngineError {
         /// The values, as SQL writes them.
         key: String,
     },
-    /// A row that references none, or a row that is gone and still referenced.
+    /// A row that references no row, or a row that is deleted and still referenced.
     #[error("table \"{table}\": {what} (foreign key \"{constraint}\" to \"{parent}\")")]
     ForeignKey {
         /// The table that references.
@@ -171,7 +171,7 @@ pub enum EngineError {
     /// A tree of that name is there already.
     #[error("tree \"{0}\" already exists")]
     TreeExists(String),
-    /// A key or a value that no tree takes.
+    /// A key or a value that is too long for a tree.
     #[error("tree \"{tree}\": a {what} of {bytes} bytes is too long, the limit is {limit_bytes}")]
     EntryTooLong {
         /// The tree.
@@ -193,7 +193,7 @@ pub enum EngineError {
         /// The one before.
         last: String,
     },
-    /// Changes that no batch of the drive can hold.
+    /// Changes that do not fit a batch of the drive.
     #[error(
         "the transaction is too large: {bytes} bytes in {writes} writes; the drive takes {limit_bytes} at once"
     )]
@@ -221,10 +221,10 @@ pub enum EngineError {
         /// What is wrong.
         what: String,
     },
-    /// What became of a batch is not known, so that no more can be written.
+    /// It is not known whether a batch took effect. Nothing more can be written.
     #[error("the database takes no writes until it is opened again: {0}")]
     Halted(String),
-    /// A page's bytes are damaged, or rows can not be made one.
+    /// The bytes of a page are damaged, or rows cannot be made a page.
     #[error(transparent)]
     Page(#[from] PageError),
     /// A program or an index rule was refused.
@@ -233,10 +233,10 @@ pub enum EngineError {
     /// The drive failed a command.
     #[error("{0}")]
     Drive(CommandError),
-    /// The drive can not be used.
+    /// The drive cannot be used.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The drive answered a command with what does not answer it.
+    /// The drive answered a command with an answer to another kind of command.
     #[error("the drive answered {command} with something else")]
     Protocol {
         /// The command.
@@ -257,6 +257,11 @@ impl From<CommandError> for EngineError {
 }
 
 impl EngineError {
+    /// Whether the drive does not answer any more, or has closed the snapshot's view. Any other error of a page is damage of that page.
+    pub(crate) fn is_of_drive(&self) -> bool {
+        matches!(self, Self::Device(_) | Self::SnapshotTooOld | Self::Drive(CommandError::Medium(_)))
+    }
+
     pub(crate) fn invalid(table: &str, what: impl Into<String>) -> Self {
         Self::Invalid { table: table.into(), what: what.into() }
     }

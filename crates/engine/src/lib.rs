@@ -1,62 +1,44 @@
-//! The host's storage engine: catalog, tables, loads, changes, buffer pool.
+//! The host's storage engine: trees and tables on a drive, and transactions over both.
 //!
 //! ```text
-//!   Database ── snapshot ─► Snapshot ── scan ─► drive task        (programs run in the drive)
-//!            │                        └ read_columns ─► pool ─► drive
-//!            └ begin_write ─► WriteTxn ── insert, load, update, delete ─► commit: one atomic batch
+//!   Database ─┬─ snapshot ──► Snapshot ── scan ─► drive task, read_columns ─► pool, get ─► frames
+//!             ├─ begin_write ─► WriteTxn ── insert, load, update, delete ─► commit ─┐
+//!             └─ begin ───────► Transaction ── put, delete ─► commit ──────────────┴─► one atomic batch
+//!
+//!   tables/ ──► trees/ ──► storage/ ──► the drive         each part knows only those behind it; `database.rs` assembles them
 //! ```
 //!
-//! Entry points: [`Database::open`], [`Snapshot`], [`WriteTxn`]. The engine knows a drive only as
-//! [`lode_command::Device`]; it reads no clock, draws no randomness and spawns no thread.
+//! Entry points: [`Database::open`], [`Snapshot`], [`WriteTxn`], [`Transaction`]. The engine knows a drive only as
+//! [`lode_command::Device`]. It reads no clock, draws no randomness and spawns no thread.
 
-mod catalog;
-mod check;
-mod clock;
 mod database;
 mod error;
-mod heads;
-mod index;
-mod index_order;
-mod own;
+mod options;
 mod planted;
-mod pool;
-mod read;
-mod read_ahead;
-mod redo;
-mod rests;
-mod scan;
-mod sequencer;
-mod snapshot;
-mod statistics;
-mod store;
-mod table;
-mod transaction;
-mod tree;
-mod write;
+mod storage;
+mod tables;
+mod trees;
 
-pub use clock::{ClockReading, HostClock, HostWork, Meter, ModelledTime};
-pub use database::{Database, DatabaseOptions, TreeStats};
+pub use database::Database;
 pub use error::EngineError;
-pub use heads::SyncEvery;
-pub use index::IndexedPages;
-pub use index_order::{IndexOrder, IndexWalk, NullsAt, OrderBound, OrderColumn, OrderKey, OrderedPages};
 pub use lode_command::Progress;
+pub use options::DatabaseOptions;
 #[cfg(feature = "planted")]
 pub use planted::{Planted, plant};
-pub use pool::PoolStats;
-pub use read::PageColumns;
-pub use read_ahead::ReadAhead;
-pub use scan::Scan;
-pub use snapshot::Snapshot;
-pub use statistics::TableStatistics;
-pub use store::LinkStats;
-pub use table::{
-    COLUMNS_MAX, ColumnDef, Constraint, INDEX_COLUMNS_DEFAULT, IndexDef, IndexKind, Layout, OnDelete,
-    RowAddress, Rule, Table, TableDef, TableOptions,
+pub use storage::clock::{ClockReading, HostClock, HostWork, Meter, ModelledTime};
+pub use storage::columns::PageColumns;
+pub use storage::pool::PoolStats;
+pub use storage::store::LinkStats;
+pub use tables::{
+    COLUMNS_MAX, ColumnDef, Constraint, Encodings, INDEX_COLUMNS_DEFAULT, IndexDef, IndexKind, IndexOrder,
+    IndexWalk, IndexedPages, Layout, NullsAt, OnDelete, OrderBound, OrderColumn, OrderKey, OrderedPages,
+    ReadAhead, RowAddress, Rule, SavedChanges, Scan, Table, TableDef, TableOptions, TableStatistics,
+    WriteTxn,
 };
-pub use transaction::{Durability, Range, Savepoint, Transaction};
-pub use tree::{Csn, Cursor, KEY_BYTES_MAX, Tree, TreeLoad, Value};
-pub use write::{SavedChanges, WriteTxn};
+pub use trees::{
+    Csn, Cursor, Durability, KEY_BYTES_MAX, Range, Savepoint, Snapshot, SyncEvery, Transaction, Tree,
+    TreeLoad, TreeStats, Value,
+};
 
 /// A hash map whose order is the same in every run: nothing here draws randomness.
 pub(crate) type Map<K, V> =

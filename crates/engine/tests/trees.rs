@@ -252,7 +252,7 @@ fn a_transaction_that_is_older_than_what_is_remembered_fails() {
     (20..1000).for_each(commit);
     old.put(&tree, b"old", b"v").unwrap();
     let e = old.commit().unwrap_err();
-    assert!(matches!(&e, EngineError::Conflict { what } if what.contains("older than")), "{e}");
+    assert!(matches!(&e, EngineError::Conflict { what } if what.contains("too old to be validated")), "{e}");
     assert!(all(&reader, &tree).is_empty(), "who only reads needs nothing that is remembered");
     reader.commit().unwrap();
 }
@@ -534,7 +534,7 @@ fn commits_that_are_not_durable_do_not_outgrow_a_batch_while_batches_fail() {
     assert_eq!(all(&db.begin().unwrap(), &tree), model);
 }
 
-/// Values are read some at a time: one that can not be read is told of when it is the next, not before.
+/// Values are read some at a time: a value that cannot be read is reported when it is the next, not before.
 #[test]
 fn a_scan_shows_all_that_comes_before_a_damaged_value() {
     let drive = TestDrive::new();

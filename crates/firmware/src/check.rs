@@ -1,4 +1,4 @@
-//! Walks every structure of a drive, and says what is wrong.
+//! Check: walks every structure of a drive, and reports what is wrong.
 //!
 //! ```text
 //!   checkpoint slots ─► log ─► tables ─► each mapping page ─► each page: verified, in a used EBLOCK, alone there,
@@ -12,15 +12,15 @@ use lode_base::{EblockId, ExtentId, Lpid};
 use lode_flash::WblockState;
 
 use crate::CheckReport;
-use crate::checkpoint::{BadRecord, CheckpointRecord, TABLES};
+use crate::checkpoint::{BadRecord, CheckpointRecord};
+use crate::commit::CommitState;
 use crate::compute::entry_of;
-use crate::core::{Core, Sequencer};
-use crate::drive_page::{self, DriveKind};
-use crate::index::{IndexPage, Rules};
+use crate::core::Core;
+use crate::entry::Entry;
 use crate::log::check_log;
-use crate::map::{Entry, MapPage, PageCache, Resident};
-use crate::metadata::{self, PageName};
-use crate::summary::State;
+use crate::own::{OwnKind, PageCache, Resident, TABLES, read_page};
+use crate::pages::{IndexPage, MapPage, Rules};
+use crate::space::{PageName, State, read_metadata};
 
 /// A walk under way.
 struct Walk<'a> {
@@ -38,27 +38,25 @@ struct Piece {
     name: PageName,
 }
 
-impl Core {
-    /// Walks every structure. Batches wait until it is over.
-    pub(crate) fn check(&self) -> CheckReport {
-        let _background = self.background.lock();
-        let mut walk = Walk { core: self, report: CheckReport::default(), places: BTreeMap::new() };
-        if self.read_only.get().is_none()
-            && let Err(e) = self.reclaim()
-        {
-            self.note(&e);
-            walk.problem(e.to_string());
-        }
-        // Nothing is installed while the sequencer is held.
-        let w = self.seq.lock();
-        walk.records(&w);
-        walk.tables(&w);
-        walk.resident(&self.map);
-        walk.resident(&self.index);
-        walk.extents(&w);
-        walk.space(&w);
-        walk.report
+/// Walks every structure. Batches wait until it is over.
+pub(crate) fn check(core: &Core) -> CheckReport {
+    let _background = core.upkeep().lock();
+    let mut walk = Walk { core, report: CheckReport::default(), places: BTreeMap::new() };
+    if core.env().is_writable()
+        && let Err(e) = core.committer().reclaim()
+    {
+        core.env().note(&e);
+        walk.problem(e.to_string());
     }
+    // Nothing is installed while the commit lock is held.
+    let state = core.state();
+    walk.records(&state);
+    walk.tables(&state);
+    walk.resident(core.pages().map());
+    walk.resident(core.pages().index());
+    walk.extents(&state);
+    walk.space(&state);
+    walk.report
 }
 
 impl Walk<'_> {
@@ -67,8 +65,8 @@ impl Walk<'_> {
     }
 
     /// The checkpoint slots, and the log from the newest record on.
-    fn records(&mut self, w: &Sequencer) {
-        let m = &self.core.medium;
+    fn records(&mut self, state: &CommitState) {
+        let m = self.core.env().medium();
         let slots = match m.read_checkpoint_records() {
             Ok(slots) => slots,
             Err(e) => return self.problem(e.to_string()),
@@ -88,14 +86,14 @@ impl Walk<'_> {
             Err(BadRecord::Malformed(e)) => return self.problem(format!("checkpoint slot {slot}: {e}")),
             Err(BadRecord::Newer(v)) => return self.problem(format!("checkpoint slot {slot}: version {v}")),
         };
-        if w.tables.root != Some(record.root) && !w.superseded.contains(&record.root) {
+        if state.tables().root() != Some(record.root) && !state.tables().superseded().contains(&record.root) {
             self.problem("the root that the checkpoint record names is let go");
         }
-        if self.core.read_only.get().is_some() {
+        if !self.core.env().is_writable() {
             return;
         }
-        // What is pending has no page yet.
-        let expected = w.log_place.lsn - 1;
+        // Pending records have no log page yet.
+        let expected = state.log_position().lsn - 1;
         match check_log(m, &record.log, expected) {
             Err(e) => self.problem(e.to_string()),
             Ok(read) => {
@@ -116,17 +114,17 @@ impl Walk<'_> {
     }
 
     /// The root, the pieces of the tables, and what only the newest checkpoint needs.
-    fn tables(&mut self, w: &Sequencer) {
-        let m = &self.core.medium;
-        if let Some(root) = w.tables.root {
-            self.own_page(DriveKind::Root, 0, root);
+    fn tables(&mut self, state: &CommitState) {
+        let m = self.core.env().medium();
+        if let Some(root) = state.tables().root() {
+            self.own_page(OwnKind::Root, 0, root);
         }
         for kind in TABLES {
-            for (piece, home) in w.tables.pieces(kind) {
+            for (piece, home) in state.tables().pieces(kind) {
                 self.own_page(kind, piece as u64, home);
             }
         }
-        for old in &w.superseded {
+        for old in state.tables().superseded() {
             let at = old.ppa(m.geometry());
             if let Err(e) = m.read(at, old.len_bytes() as u32) {
                 self.problem(format!("a page of the newest checkpoint at {at}: {e}"));
@@ -135,9 +133,9 @@ impl Walk<'_> {
     }
 
     /// Reads a page of the drive's own, which lies at `home`.
-    fn own_page(&mut self, kind: DriveKind, number: u64, home: Entry) -> Option<Vec<u8>> {
+    fn own_page(&mut self, kind: OwnKind, number: u64, home: Entry) -> Option<Vec<u8>> {
         self.place(home, PageName::Own(kind, number));
-        match drive_page::read(&self.core.medium, kind, number, home) {
+        match read_page(self.core.env().medium(), kind, number, home) {
             Ok(bytes) => Some(bytes),
             Err(e) => {
                 self.problem(e.to_string());
@@ -146,12 +144,12 @@ impl Walk<'_> {
         }
     }
 
-    /// The written pages of a cache: each decodes, and is what memory has where that did not change since.
+    /// The written pages of a cache: each decodes, and equals the page in memory if that is clean.
     fn resident<T: Resident>(&mut self, cache: &PageCache<T>) {
         for n in cache.at_home_in(|_| true) {
             let Some(home) = cache.home(n) else { continue };
             let Some(bytes) = self.own_page(T::KIND, n, home) else { continue };
-            if let Err(what) = T::decode(&bytes, self.core.geometry()) {
+            if let Err(what) = T::decode(&bytes, self.core.env().geometry()) {
                 self.problem(format!("{} {n}: {what}", T::KIND));
             } else if cache.clean(n).is_some_and(|p| p.encode() != bytes) {
                 self.problem(format!("{} {n} is not what memory has", T::KIND));
@@ -159,32 +157,32 @@ impl Walk<'_> {
         }
     }
 
-    fn extents(&mut self, w: &Sequencer) {
+    fn extents(&mut self, state: &CommitState) {
         let core = self.core;
-        let rules = core.rules.read().clone();
-        for n in 0..core.map.numbers() {
-            let Some(extent) = ExtentId::new(n) else { break };
-            let map = match core.map.get(&core.medium, &core.epochs, n) {
+        let (env, pages) = (core.env(), core.pages());
+        let rules = pages.rules().get();
+        for extent in (0..pages.extents_end()).map_while(ExtentId::new) {
+            let map = match pages.map_page(env, extent) {
                 Ok(Some(map)) => map,
                 Ok(None) => continue,
-                // It was told already, when the page was read at its home.
+                // It was reported when the page was read at its home.
                 Err(_) => continue,
             };
-            let index = core.index.get(&core.medium, &core.epochs, n).ok().flatten();
-            self.extent(w, extent, &map, index.as_deref(), &rules);
+            let index = pages.index_page(env, extent).ok().flatten();
+            self.extent(state, extent, &map, index.as_deref(), &rules);
         }
     }
 
     fn extent(
         &mut self,
-        w: &Sequencer,
+        state: &CommitState,
         extent: ExtentId,
         map: &MapPage,
         index: Option<&IndexPage>,
         rules: &Rules,
     ) {
         let core = self.core;
-        let owner = core.extents.read().owner(extent);
+        let owner = core.pages().extents().owner(extent);
         if owner.is_none() && map.mapped().next().is_some() {
             self.problem(format!("extent {extent} has pages and no owner"));
         }
@@ -196,13 +194,13 @@ impl Walk<'_> {
         for (page, entry) in map.mapped() {
             let lpid = extent.page(page);
             self.place(entry, PageName::User(lpid));
-            if let Some(e) = entry.eblock(core.geometry()) {
-                let state = w.space.summary.get(e).state;
+            if let Some(e) = entry.eblock(core.env().geometry()) {
+                let state = state.eblocks().descriptor(e).state;
                 if !matches!(state, State::Open { .. } | State::Used { .. } | State::Failed { .. }) {
                     self.problem(format!("page {lpid} lies in {e:?}, which is {state:?}"));
                 }
             }
-            let bytes = match core.read_range(lpid, entry, 0..entry.len_bytes() as u32) {
+            let bytes = match core.reader().read_range(lpid, entry, 0..entry.len_bytes() as u32) {
                 Ok(bytes) => bytes,
                 Err(e) => {
                     self.problem(e.to_string());
@@ -225,16 +223,16 @@ impl Walk<'_> {
         }
     }
 
-    /// The first WBLOCK that is programmed of an open EBLOCK, from `end` on.
+    /// The first programmed WBLOCK of an open EBLOCK from `end` on.
     fn behind(&self, e: EblockId, end: u32) -> Option<u32> {
-        let m = &self.core.medium;
+        let m = self.core.env().medium();
         let programmed = |w: &u32| m.probe(e, *w).is_ok_and(|s| s != WblockState::Empty);
         (end.max(m.next_wblock(e))..m.geometry().wblocks_per_eblock()).find(programmed)
     }
 
-    /// Notes that bytes are needed.
+    /// Notes that the bytes of a page are needed.
     fn place(&mut self, entry: Entry, name: PageName) {
-        let g = self.core.geometry();
+        let g = self.core.env().geometry();
         self.report.pages += 1;
         self.report.bytes += entry.len_bytes() as u64;
         let Some(ppa) = entry.place(g) else { return };
@@ -242,13 +240,13 @@ impl Walk<'_> {
         self.places.entry(e).or_default().push(Piece { from, to: from + entry.cells_bytes(), name });
     }
 
-    /// No two pages overlap, none lies beyond the programmed end, the summary counts what was found, and the metadata of
-    /// each EBLOCK names it.
-    fn space(&mut self, w: &Sequencer) {
+    /// No two pages overlap; no page lies beyond the programmed end; the summary counts the bytes that were found; the metadata
+    /// of each EBLOCK names its pages.
+    fn space(&mut self, state: &CommitState) {
         let mut problems = Vec::new();
         let mut places = std::mem::take(&mut self.places);
-        let g = *self.core.geometry();
-        for (e, d) in w.space.summary.all() {
+        let g = *self.core.env().geometry();
+        for (e, d) in state.eblocks().descriptors() {
             let mut here = places.remove(&e).unwrap_or_default();
             here.sort_unstable();
             for two in here.windows(2) {
@@ -256,7 +254,7 @@ impl Walk<'_> {
                     problems.push(format!("{} and {} overlap in {e:?}", two[0].name, two[1].name));
                 }
             }
-            let end = self.core.medium.next_wblock(e).min(d.data_end) * g.wblock_bytes();
+            let end = self.core.env().medium().next_wblock(e).min(d.data_end) * g.wblock_bytes();
             if let Some(beyond) = here.iter().find(|p| p.to > end) {
                 problems.push(format!("{} lies beyond what was programmed of {e:?}", beyond.name));
             }
@@ -270,9 +268,9 @@ impl Walk<'_> {
             if here.is_empty() {
                 continue;
             }
-            let names: BTreeSet<PageName> = match w.space.metadata_of(e) {
+            let names: BTreeSet<PageName> = match state.eblocks().unwritten_of(e) {
                 Some(words) => words.iter().filter_map(|&w| PageName::from_word(w)).collect(),
-                None => match metadata::read(&self.core.medium, e, d.data_end, d.metadata) {
+                None => match read_metadata(self.core.env().medium(), e, d.data_end, d.metadata) {
                     Ok(words) => words.into_iter().filter_map(PageName::from_word).collect(),
                     Err(what) => {
                         problems.push(what.to_string());

@@ -1,7 +1,7 @@
 //! Little-endian fields, written and read. Reading trusts nothing: a short buffer is an error that says
 //! where.
 
-use lode_base::{ExtentId, Lpid};
+use lode_base::{EblockId, ExtentId, Geometry, Lpid};
 
 /// Appends fields to bytes.
 pub(crate) trait Put {
@@ -118,6 +118,14 @@ impl<'a> Take<'a> {
     pub(crate) fn extent(&mut self) -> Result<ExtentId, Malformed> {
         let raw = self.u64()?;
         ExtentId::new(raw).ok_or(self.bad("an extent of more than 38 bits"))
+    }
+
+    pub(crate) fn eblock(&mut self, g: &Geometry) -> Result<EblockId, Malformed> {
+        let raw = self.u32()?;
+        if raw >= g.eblock_count() {
+            return Err(self.bad("an EBLOCK beyond the medium"));
+        }
+        Ok(EblockId::new(raw))
     }
 
     pub(crate) fn end(&self) -> Result<(), Malformed> {

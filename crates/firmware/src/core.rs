@@ -1,370 +1,116 @@
-//! The state of a drive: what readers share, and what the sequencer orders.
+//! The parts of a drive, put together.
 //!
 //! ```text
-//!   readers:     epoch ─► map, index (resident pages) ─► versions ─► medium      no lock over I/O
-//!   actions:     sequencer (short) ─► program ─► sequencer ─► log, one leader ─► sequencer: install
-//!   background:  checkpoint, GC, scrub: one at a time, their writes are actions like all others
+//!   writer ─► upkeep ─► checkpointer ─► appender ─► committer ─┬─► pages (what readers share) ─► env
+//!                          └─ cleaner                          └─► commit state, log
+//!   reader ────────────────────────────────────────────────────► pages ─► env
 //! ```
 //!
-//! Locks are taken in this order: background, syncing, log, sequencer, then those of tables and caches. A failure that
-//! leaves it open what is durable makes the drive read-only until it is opened again.
+//! Each part owns its state, and is reached through what works on it. An arrow leads to what a part uses: never back.
+//!
+//! Locks are taken in this order: step of a modelled device, background, syncing, log, commit state, then those of tables
+//! and caches. A failure that leaves it open what is durable makes the drive read-only until it is opened again.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-
-use lode_base::Geometry;
-use lode_base::epochs::Epochs;
-use lode_command::Identity;
 use lode_flash::Medium;
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard};
 
-use crate::action::{Action, Overlay, Pins};
-use crate::append::Turns;
-use crate::checkpoint::Tables;
-use crate::extents::Extents;
-use crate::gc::Cleaner;
-use crate::index::{IndexPage, Rules};
-use crate::inlined::Inlined;
-use crate::log::{LogWriter, Place};
-use crate::map::{Entry, MapPage, PageCache};
-use crate::planted::{self, Planted};
-use crate::session::Sessions;
-use crate::space::Space;
-use crate::summary::{GC_CLASSES, Stream};
-use crate::versions::Versions;
-use crate::{DriveInfo, DriveOptions, FirmwareError, RecoveryReport};
+use crate::append::{Appender, Turns};
+use crate::checkpoint::{Checkpointer, Checkpoints};
+use crate::commit::{CommitState, Commits, Committer};
+use crate::env::Env;
+use crate::log::LogPosition;
+use crate::pages::Pages;
+use crate::read::Reader;
+use crate::upkeep::{Background, Upkeep};
+use crate::write::Writer;
+use crate::{DriveOptions, RecoveryReport};
 
-/// Fewest EBLOCKs that a drive works with: those of the log, one a stream, and what is kept in reserve.
-pub(crate) const EBLOCKS_MIN: u32 = 16;
-/// With fewer EBLOCKs than this, pages are not kept apart by how hot they are: each stream holds one that is open.
-pub(crate) const EBLOCKS_FEW: u32 = 64;
-/// Smallest EBLOCK: a mapping page and an index page must fit.
-pub(crate) const EBLOCK_BYTES_MIN: u32 = 64 << 10;
-
-/// Reads at a time; further ones wait. A read may count twice (once while it loads a mapping page).
-pub(crate) const READERS_MAX: usize = 1024;
-
-/// Pages of log between two checkpoints, at least: a checkpoint itself takes some.
-const LOG_PAGES_MIN: u64 = 24;
-
+/// A drive.
 pub(crate) struct Core {
-    pub(crate) medium: Medium,
-    pub(crate) options: DriveOptions,
-    pub(crate) identity: Identity,
-    pub(crate) map: PageCache<MapPage>,
-    pub(crate) index: PageCache<IndexPage>,
-    pub(crate) rules: RwLock<Arc<Rules>>,
-    pub(crate) extents: RwLock<Extents>,
-    pub(crate) versions: Versions,
-    pub(crate) inlined: Inlined,
-    pub(crate) epochs: Epochs,
-    pub(crate) turns: Turns,
-    pub(crate) seq: Mutex<Sequencer>,
-    /// Held by whoever writes the log: the leader.
-    pub(crate) log: Mutex<LogWriter>,
-    /// Held by whoever syncs the medium for a flush, while others write the log.
-    pub(crate) syncing: Mutex<()>,
-    /// Whether there is a leader.
-    pub(crate) leading: Mutex<bool>,
-    pub(crate) led: Condvar,
+    env: Env,
+    pages: Pages,
+    commits: Commits,
+    turns: Turns,
+    checkpoints: Checkpoints,
+    background: Background,
     /// Held by whoever has a step under way on a modelled device, which carries out one step at a time.
-    pub(crate) stepping: Mutex<()>,
-    /// Held by whoever makes a checkpoint, moves pages or scrubs.
-    pub(crate) background: Mutex<Cleaner>,
-    pub(crate) read_only: OnceLock<String>,
-    pub(crate) counts: Counts,
-    pub(crate) recovery: RecoveryReport,
-}
-
-/// What the drive did since it was opened.
-#[derive(Default)]
-pub(crate) struct Counts {
-    /// Bytes of pages that batches wrote.
-    pub(crate) user_bytes: AtomicU64,
-    /// Bytes of pages that GC moved.
-    pub(crate) moved_bytes: AtomicU64,
-    /// EBLOCKs that GC emptied.
-    pub(crate) victims: AtomicU64,
-    /// Programs that failed.
-    pub(crate) program_failures: AtomicU64,
-    /// Groups that the log took.
-    pub(crate) groups: AtomicU64,
-    /// Actions in them.
-    pub(crate) actions: AtomicU64,
-    /// Checkpoints that became durable.
-    pub(crate) checkpoints: AtomicU64,
-}
-
-impl Counts {
-    pub(crate) fn add(counter: &AtomicU64, n: u64) {
-        counter.fetch_add(n, Ordering::Relaxed);
-    }
-}
-
-/// What has an order: the actions, and all that they change beside pages.
-pub(crate) struct Sequencer {
-    pub(crate) space: Space,
-    /// The newest installed commit.
-    pub(crate) commit: u64,
-    /// The newest staged one.
-    pub(crate) staged_commit: u64,
-    /// Actions that no log group has taken yet.
-    pub(crate) staged: Vec<Action>,
-    /// Bytes that their records take, about.
-    pub(crate) staged_bytes: u64,
-    pub(crate) overlay: Overlay,
-    /// Actions that were begun and are not over.
-    pub(crate) under_way: u32,
-    /// The rules once all that is staged is installed.
-    pub(crate) staged_rules: Arc<Rules>,
-    pub(crate) rules_changed: bool,
-    pub(crate) sessions: Sessions,
-    /// Where the pieces of the tables lie.
-    pub(crate) tables: Tables,
-    /// Pages that only the checkpoint on the medium names: pinned until the next is durable.
-    pub(crate) superseded: Vec<Entry>,
-    /// The last page of the last installed group, and where the log goes on.
-    pub(crate) installed_lsn: u64,
-    /// The last page of the log that a later one, or the checkpoint, says was durable: no recovery ends the log before it.
-    pub(crate) proven_lsn: u64,
-    /// The last page of the newest group that changed nothing.
-    pub(crate) empty_lsn: u64,
-    pub(crate) log_place: Place,
-    /// What is installed from now on is told apart from what was before: it gets another LSN.
-    pub(crate) sealed: bool,
-    /// Where the newest checkpoint has the log begin, and the commit and the clock there.
-    pub(crate) last_checkpoint: Option<(Place, u64, u64)>,
-    /// Bytes of log since the newest checkpoint.
-    pub(crate) log_bytes: u64,
-    /// Whether the drive is not yet in use.
-    pub(crate) recovering: bool,
-}
-
-impl Sequencer {
-    /// The LSN as of which what is installed now is taken: all later records get higher ones.
-    pub(crate) fn as_of(&mut self) -> u64 {
-        self.sealed = !planted::is(Planted::NotSealed);
-        self.installed_lsn
-    }
+    stepping: Mutex<()>,
+    recovery: RecoveryReport,
 }
 
 impl Core {
-    pub(crate) fn geometry(&self) -> &Geometry {
-        self.medium.geometry()
-    }
-
-    /// Log that may be written between two checkpoints, in bytes.
-    pub(crate) fn log_bytes_max(&self) -> u64 {
-        let page = u64::from(self.options.log_copies) * u64::from(self.geometry().wblock_bytes());
-        self.options.checkpoint_log_bytes.min(self.geometry().capacity_bytes() / 16).max(LOG_PAGES_MIN * page)
-    }
-
-    /// Does what nobody waits for: on a modelled device it takes resources, and not the time of the step under way.
-    pub(crate) fn beside(&self, work: impl FnOnce()) {
-        let step = self.medium.model().map(|m| m.step());
-        work();
-        if let (Some(m), Some(step)) = (self.medium.model(), step) {
-            m.resume(step);
+    /// A drive of which nothing is known; its log goes on at `log`.
+    pub(crate) fn new(medium: Medium, options: DriveOptions, log: LogPosition) -> Self {
+        let env = Env::new(medium, options);
+        Self {
+            pages: Pages::new(&env),
+            commits: Commits::new(&env, log),
+            turns: Turns::default(),
+            checkpoints: Checkpoints::default(),
+            background: Background::new(&env.options().gc_policy),
+            stepping: Mutex::new(()),
+            recovery: RecoveryReport::default(),
+            env,
         }
     }
 
-    pub(crate) fn check_writable(&self) -> Result<(), FirmwareError> {
-        match self.read_only.get() {
-            None => Ok(()),
-            Some(why) => Err(FirmwareError::ReadOnly(why.clone())),
-        }
+    #[inline]
+    pub(crate) fn env(&self) -> &Env {
+        &self.env
     }
 
-    /// Makes the drive read-only.
-    pub(crate) fn fatal(&self, e: &FirmwareError) {
-        // The first failure is the cause; a later one says nothing new.
-        let _ = self.read_only.set(e.to_string());
+    #[inline]
+    pub(crate) fn pages(&self) -> &Pages {
+        &self.pages
     }
 
-    /// Pages may go from memory again.
-    pub(crate) fn unpin(&self, pins: &Pins) {
-        for (extent, p) in pins {
-            self.map.unpin(extent.raw());
-            if p.index.is_some() {
-                self.index.unpin(extent.raw());
-            }
-        }
+    #[inline]
+    pub(crate) fn reader(&self) -> Reader<'_> {
+        Reader::new(&self.env, &self.pages)
     }
 
-    /// EBLOCKs that batches of pages may not take: for the log until the next checkpoint, that checkpoint with every page
-    /// of the drive written anew, what GC moves pages to, and a recovery.
-    pub(crate) fn reserve_eblocks(&self, w: &Sequencer) -> u32 {
-        self.reserve_eblocks_with(w, self.own_bytes(w))
+    #[inline]
+    pub(crate) fn committer(&self) -> Committer<'_> {
+        Committer::new(&self.env, &self.pages, &self.commits)
     }
 
-    /// The same, if writing every page of the drive's own anew took so many bytes.
-    pub(crate) fn reserve_eblocks_with(&self, w: &Sequencer, own_bytes: u64) -> u32 {
-        // One more, for the first that fails.
-        let moved = u64::from(self.gc_reserve_eblocks() + self.inlined_reserve_eblocks());
-        let reserve = self.log_eblocks(w) + self.own_eblocks_of(w, own_bytes) + moved + 1;
-        reserve.min(u64::from(u32::MAX)) as u32
+    #[inline]
+    pub(crate) fn appender(&self) -> Appender<'_> {
+        Appender::new(self.committer(), &self.turns)
     }
 
-    /// EBLOCKs that the log may still take before the next checkpoint, or takes when it begins anew after a crash.
-    pub(crate) fn log_eblocks(&self, w: &Sequencer) -> u64 {
-        let g = self.geometry();
-        let here = g.wblocks_per_eblock().saturating_sub(w.log_place.spots[0].wblock);
-        let here = u64::from(here) * u64::from(g.wblock_bytes());
-        let left = self.log_bytes_max().saturating_sub(w.log_bytes + here);
-        left.div_ceil(u64::from(g.eblock_bytes())).max(1) + 2
+    #[inline]
+    pub(crate) fn checkpointer(&self) -> Checkpointer<'_> {
+        Checkpointer::new(self.appender(), &self.checkpoints)
     }
 
-    /// EBLOCKs that writing every page of the drive's own anew takes, beside those that are open for them.
-    pub(crate) fn own_eblocks(&self, w: &Sequencer) -> u64 {
-        self.own_eblocks_of(w, self.own_bytes(w))
+    #[inline]
+    pub(crate) fn upkeep(&self) -> Upkeep<'_> {
+        Upkeep::new(self.checkpointer(), &self.background)
     }
 
-    fn own_eblocks_of(&self, w: &Sequencer, own_bytes: u64) -> u64 {
-        let left = own_bytes.saturating_sub(w.space.left_bytes(Stream::Drive));
-        left.div_ceil(u64::from(self.geometry().eblock_bytes())) + 1
+    #[inline]
+    pub(crate) fn writer(&self) -> Writer<'_> {
+        Writer::new(self.upkeep())
     }
 
-    /// Bytes that writing every page of the drive's own anew takes at most.
-    pub(crate) fn own_bytes(&self, w: &Sequencer) -> u64 {
-        self.own_bytes_with(w, self.extents.read().media_bytes())
+    /// Takes the commit lock.
+    pub(crate) fn state(&self) -> MutexGuard<'_, CommitState> {
+        self.committer().state()
     }
 
-    /// The same, if the table of owners took so many.
-    pub(crate) fn own_bytes_with(&self, w: &Sequencer, owners_bytes: u64) -> u64 {
-        let tables = owners_bytes + w.space.summary.len() as u64 * 32;
-        let open = w.space.metadata_words() * 8;
-        // Pages that are written one by one each fill WBLOCKs.
-        2 * (self.map.media_bytes() + self.index.media_bytes() + tables + open)
+    /// Begins a step of a modelled device: no other is under way until the answer is dropped.
+    pub(crate) fn begin_step(&self) -> MutexGuard<'_, ()> {
+        self.stepping.lock()
     }
 
-    /// Channels that are written to side by side.
-    pub(crate) fn lanes(&self) -> u16 {
-        Space::lanes_of(self.geometry())
+    /// What the opening of the drive took.
+    pub(crate) fn recovery(&self) -> RecoveryReport {
+        self.recovery
     }
 
-    /// EBLOCKs that may fail before the drive is read-only.
-    pub(crate) fn spare_eblocks(&self) -> u32 {
-        self.options.spare_eblocks.unwrap_or((self.geometry().eblock_count() / 32).clamp(1, 64))
-    }
-
-    /// EBLOCKs that only GC may take.
-    pub(crate) fn gc_reserve_eblocks(&self) -> u32 {
-        1 + u32::from(self.lanes())
-    }
-
-    /// Bytes of pages that the drive takes at most: beyond them GC would find too little to gain.
-    pub(crate) fn usable_bytes(&self, w: &Sequencer) -> u64 {
-        self.usable_bytes_with(w, self.own_bytes(w))
-    }
-
-    /// The same, if writing every page of the drive's own anew took so many bytes.
-    pub(crate) fn usable_bytes_with(&self, w: &Sequencer, own_bytes: u64) -> u64 {
-        let g = self.geometry();
-        // What the log may still take, what it holds (the page that is written, two spares), and what recovery takes.
-        let log = self.log_bytes_max().div_ceil(u64::from(g.eblock_bytes())) + 5;
-        // The drive's own pages as they lie, and once more as they are written anew.
-        let own = (own_bytes.div_ceil(u64::from(g.eblock_bytes())) + 1) * 3 / 2 + 1;
-        let few = g.eblock_count() < EBLOCKS_FEW;
-        let open = u64::from(w.space.lanes()) * if few { 2 } else { 2 + u64::from(GC_CLASSES) };
-        let moved = self.gc_reserve_eblocks() + self.inlined_reserve_eblocks();
-        // Those that failed and the next that does, or all that may.
-        let lost = (w.space.summary.retired() + 1).max(self.spare_eblocks()) + w.space.stuck;
-        let reserve = log + own + open + u64::from(moved + lost);
-        let eblocks = u64::from(g.eblock_count()).saturating_sub(reserve);
-        eblocks * u64::from(g.eblock_bytes()) / 100
-            * u64::from(100 - self.options.over_provision_percent.min(90))
-    }
-
-    /// Bytes that batches can still write, about.
-    pub(crate) fn free_bytes(&self, w: &Sequencer) -> u64 {
-        self.usable_bytes(w).saturating_sub(self.held_bytes(w))
-    }
-
-    /// Bytes of pages that take room, or will.
-    pub(crate) fn held_bytes(&self, w: &Sequencer) -> u64 {
-        w.space.summary.live_bytes() + w.space.summary.pinned_bytes() + self.inlined.bytes()
-    }
-
-    pub(crate) fn info(&self) -> DriveInfo {
-        let w = self.seq.lock();
-        let in_use = w.space.summary.all().filter(|(_, d)| d.state != crate::summary::State::Free);
-        let data = w
-            .space
-            .summary
-            .all()
-            .filter(|(_, d)| d.stream().is_some_and(|s| s != crate::summary::Stream::Drive));
-        let wear = || w.space.summary.all().map(|(_, d)| d.erase_count);
-        let load = |c: &AtomicU64| c.load(Ordering::Relaxed);
-        let c = &self.counts;
-        DriveInfo {
-            geometry: *self.geometry(),
-            uuid: self.medium.uuid(),
-            open_epoch: self.medium.open_epoch(),
-            commit: self.versions.newest(),
-            extents: self.extents.read().all().count() as u64,
-            live_bytes: w.space.summary.live_bytes(),
-            pinned_bytes: w.space.summary.pinned_bytes(),
-            inlined_bytes: self.inlined.bytes(),
-            free_bytes: self.free_bytes(&w),
-            usable_bytes: self.usable_bytes(&w),
-            eblocks_used: in_use.count() as u32,
-            eblocks_free: w.space.free_eblocks(),
-            eblocks_retired: w.space.summary.retired(),
-            spares: self.spare_eblocks().saturating_sub(w.space.summary.retired()),
-            erase_counts: (wear().min().unwrap_or(0), wear().max().unwrap_or(0)),
-            log_bytes: w.log_bytes,
-            map_bytes: self.map.bytes(),
-            image_bytes: self.medium.image_bytes(),
-            media_bytes_read: self.medium.media_bytes_read(),
-            media_bytes_written: self.medium.media_bytes_written(),
-            data_bytes: data
-                .map(|(_, d)| u64::from(d.data_end) * u64::from(self.geometry().wblock_bytes()))
-                .sum(),
-            user_bytes_written: load(&c.user_bytes),
-            gc_bytes_moved: load(&c.moved_bytes),
-            gc_victims: load(&c.victims),
-            program_failures: load(&c.program_failures),
-            log_groups: load(&c.groups),
-            log_actions: load(&c.actions),
-            checkpoints: load(&c.checkpoints),
-            views: self.versions.open_count(),
-            sessions: w.sessions.count(),
-            read_only: self.read_only.get().cloned(),
-            recovery: self.recovery,
-        }
-    }
-
-    /// What must hold of everything in memory, at any moment between two commands.
-    pub(crate) fn check_invariants(&self) {
-        let w = self.seq.lock();
-        let under_way = w.under_way > 0;
-        w.space.check_invariants(&self.medium);
-        w.sessions.check_invariants(under_way);
-        self.inlined.check_invariants(under_way);
-        self.map.check_invariants(under_way);
-        self.index.check_invariants(under_way);
-        assert!(w.commit <= w.staged_commit, "a commit was installed that was not staged");
-        if !under_way {
-            assert!(w.staged.is_empty() && w.overlay.is_empty(), "something is staged for nobody");
-            assert_eq!(w.commit, w.staged_commit, "a staged commit was forgotten");
-            let in_flight = w.space.summary.all().map(|(_, d)| d.in_flight).sum::<u32>();
-            assert_eq!(in_flight, 0, "EBLOCKs wait for nobody");
-        }
-        // A drive that found out that its image lied has said so, and takes no writes.
-        if let Some(e) = w.space.summary.miscounted.filter(|_| self.read_only.get().is_none()) {
-            panic!("the summary of {e:?} counts less than is mapped there");
-        }
-        if self.read_only.get().is_none() && w.space.summary.retired() == 0 {
-            let free = w.space.free_eblocks();
-            assert!(free >= 1, "GC has no EBLOCK left to move pages to");
-        }
-        drop(w);
-        self.log.lock().check_invariants(&self.medium);
-    }
-
-    /// The stream of user pages that `replaced` of `written` bytes go to: what is overwritten is hot.
-    pub(crate) fn user_stream(&self, replaced: u64, written: u64) -> Stream {
-        let hot = replaced * 2 >= written || self.geometry().eblock_count() < EBLOCKS_FEW;
-        if hot { Stream::UserHot } else { Stream::UserCold }
+    /// Recovery is over.
+    pub(crate) fn recovered(&mut self, report: RecoveryReport) {
+        self.recovery = report;
     }
 }

@@ -1,4 +1,4 @@
-//! Why a drive can not be made, opened or kept.
+//! Why a drive cannot be made, opened or kept.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use lode_base::GeometryError;
 use lode_command::CommandError;
 use lode_flash::FlashError;
 
-/// Why a drive can not be made, opened or kept. Each message is one line that names the problem and the
+/// Why a drive cannot be made, opened or kept. Each message is one line that names the problem and the
 /// place.
 #[derive(Debug, thiserror::Error)]
 pub enum FirmwareError {
@@ -56,7 +56,7 @@ pub enum FirmwareError {
         /// Bytes of an EBLOCK that are needed.
         needed_bytes: u32,
     },
-    /// No room is left for what the drive itself must write.
+    /// No EBLOCK is left for what the drive itself must write.
     #[error("{}: the medium is full: no EBLOCK is left for {what}", path.display())]
     Full {
         /// The image.
@@ -72,17 +72,17 @@ pub enum FirmwareError {
         /// EBLOCKs that may fail.
         spares: u32,
     },
-    /// None of the places that the next log page may go to can be programmed.
-    #[error("{}: the log can not go on: all {candidates} places for page {lsn} failed", path.display())]
+    /// None of the candidates for the next log page can be programmed.
+    #[error("{}: the log cannot go on: all {candidates} candidates for page {lsn} failed", path.display())]
     LogDead {
         /// The image.
         path: PathBuf,
         /// The page.
         lsn: u64,
-        /// How many places were tried.
+        /// How many candidates there were.
         candidates: usize,
     },
-    /// What a command that the drive gave itself came to.
+    /// A command failed that the drive gave itself.
     #[error("{0}")]
     Refused(CommandError),
     /// An earlier failure left the drive read-only.
@@ -105,7 +105,7 @@ impl FirmwareError {
         }
     }
 
-    /// Whether a structure on the medium is not what was written: it, and not the drive, is lost.
+    /// Whether a structure on the medium is damaged: it is lost, and the drive goes on.
     pub fn is_damage(&self) -> bool {
         match self {
             Self::Damaged { .. } => true,

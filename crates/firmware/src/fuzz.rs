@@ -11,19 +11,21 @@ use lode_base::checksum::{crc32c, crc32c_seeded};
 use lode_base::{EblockId, Geometry};
 use lode_flash::Generation;
 
-use crate::checkpoint::{CheckpointRecord, Tables, decode_metadata, encode_metadata};
+use crate::checkpoint::CheckpointRecord;
 use crate::codec::Take;
-use crate::drive_page::{self, DriveKind};
-use crate::index::{IndexPage, Rules};
-use crate::log::{self, Record};
-use crate::map::{Entry, MapPage, Resident};
-use crate::metadata::{self, PageName};
+use crate::entry::Entry;
+use crate::log;
+use crate::own::{OwnKind, Resident, Tables, decode_page, encode_page};
+use crate::pages::{IndexPage, MapPage, Rules};
+use crate::record::Record;
 use crate::session::Sessions;
-use crate::summary::Descriptor;
+use crate::space::{
+    Descriptor, PageName, decode_metadata, decode_unwritten, encode_metadata, encode_unwritten,
+};
 
 /// What the bytes are taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum Structure {
     /// A page of the log.
     LogPage,
     /// The records of a log group.
@@ -52,8 +54,8 @@ pub enum Kind {
     BlockHeader,
 }
 
-impl Kind {
-    /// All kinds.
+impl Structure {
+    /// All of them.
     pub const ALL: [Self; 13] = [
         Self::LogPage,
         Self::LogRecords,
@@ -76,21 +78,21 @@ fn geometry() -> Geometry {
     Geometry::new(4, 1, 1, 4096, 4096, 1 << 20, 300).expect("a small geometry")
 }
 
-/// Decodes `bytes` in every way that goes with their kind; answers whether they were understood in one of them.
+/// Decodes `bytes` as this structure, in every way in which it is decoded; answers whether one of them understood the bytes.
 ///
 /// # Panics
 /// When what must hold does not.
-pub fn decode_all(kind: Kind, bytes: &[u8]) -> bool {
+pub fn decode_all(structure: Structure, bytes: &[u8]) -> bool {
     let g = &geometry();
-    match kind {
-        Kind::LogPage => {
+    match structure {
+        Structure::LogPage => {
             let at = g.ppa(EblockId::new(3), 4096).expect("a place");
             let mut page = bytes.to_vec();
             let raw = log::decodes_page(at, &mut page, false);
             page.resize(page.len().clamp(128, 4096), 0);
             log::decodes_page(at, &mut page, true) || raw
         }
-        Kind::LogRecords => {
+        Structure::LogRecords => {
             let encode = |records: Vec<Record>| {
                 let mut b = Vec::new();
                 records.iter().for_each(|r| r.encode(&mut b));
@@ -99,19 +101,19 @@ pub fn decode_all(kind: Kind, bytes: &[u8]) -> bool {
             };
             same(bytes, |b| Record::decode_all(b, g).ok(), encode)
         }
-        Kind::Checkpoint => {
+        Structure::Checkpoint => {
             let raw = same(bytes, |b| CheckpointRecord::decode(b, g).ok(), |r| r.encode());
             let sealed = [b"LCKP\x02\0", bytes].concat();
             same(&sealed, |b| CheckpointRecord::decode(b, g).ok(), |r| r.encode()) || raw
         }
-        Kind::Root => {
+        Structure::Root => {
             let root = Entry::new(g.ppa(EblockId::new(2), 640).expect("a place"), 1000, false);
             same(bytes, |b| Tables::decode(b, root, g).ok(), |(t, generations)| t.encode(&generations))
         }
-        Kind::Open => same(bytes, |b| decode_metadata(b, g).ok(), |m| encode_metadata(&m)),
-        Kind::Rules => same(bytes, |b| Rules::decode(b).ok(), |r| r.encode()),
-        Kind::Sessions => same(bytes, |b| Sessions::decode(b).ok(), |s| s.encode()),
-        Kind::Summary => {
+        Structure::Open => same(bytes, |b| decode_unwritten(b, g).ok(), |m| encode_unwritten(&m)),
+        Structure::Rules => same(bytes, |b| Rules::decode(b).ok(), |r| r.encode()),
+        Structure::Sessions => same(bytes, |b| Sessions::decode(b).ok(), |s| s.encode()),
+        Structure::Summary => {
             let decode = |b: &[u8]| {
                 let t = &mut Take::new(b);
                 let mut descriptors = Vec::new();
@@ -127,17 +129,17 @@ pub fn decode_all(kind: Kind, bytes: &[u8]) -> bool {
             };
             same(bytes, decode, encode)
         }
-        Kind::DrivePage => decode_drive_page(bytes),
-        Kind::MapPage => {
+        Structure::DrivePage => decode_drive_page(bytes),
+        Structure::MapPage => {
             let decode = |b: &[u8]| MapPage::decode(b, g).ok();
             let raw = same(bytes, decode, |p| p.encode());
             let mut page = bytes.to_vec();
             page.resize(8 << 10, 0);
             same(&page, decode, |p| p.encode()) || raw
         }
-        Kind::IndexPage => same(bytes, |b| IndexPage::decode(b, g).ok(), |p| p.encode()),
-        Kind::Metadata => decode_eblock_metadata(bytes),
-        Kind::BlockHeader => crate::block::decodes_header(bytes),
+        Structure::IndexPage => same(bytes, |b| IndexPage::decode(b, g).ok(), |p| p.encode()),
+        Structure::Metadata => decode_eblock_metadata(bytes),
+        Structure::BlockHeader => crate::block::decodes_header(bytes),
     }
 }
 
@@ -153,11 +155,11 @@ fn same<T>(bytes: &[u8], decode: impl Fn(&[u8]) -> Option<T>, encode: impl Fn(T)
 fn decode_drive_page(bytes: &[u8]) -> bool {
     let mut b = bytes.to_vec();
     let mut understood = false;
-    for kind in DriveKind::ALL {
+    for kind in OwnKind::ALL {
         let number = u64::from(kind.tag());
-        if let Ok(payload) = drive_page::decode(kind, number, &b) {
-            let encoded = drive_page::encode(kind, number, payload);
-            assert_eq!(drive_page::decode(kind, number, &encoded), Ok(payload));
+        if let Ok(payload) = decode_page(kind, number, &b) {
+            let encoded = encode_page(kind, number, payload);
+            assert_eq!(decode_page(kind, number, &encoded), Ok(payload));
             understood = true;
         }
         // The next kind sees the bytes sealed for it.
@@ -178,9 +180,9 @@ fn decode_eblock_metadata(bytes: &[u8]) -> bool {
     let (e, generation) = (EblockId::new(4), Generation::from_raw(9 << 32 | 2));
     // What an older version wrote is written anew as this one does.
     let newest = |b: &&[u8]| b.get(4..6) == Some(&[2, 0][..]);
-    let decode = |b: &[u8]| Some(b).filter(newest).and_then(|b| metadata::decode(b, e, generation).ok());
-    let encode = |words: Vec<u64>| metadata::encode(&g, e, generation, &words).to_vec();
-    let _ = metadata::decode(bytes, e, generation);
+    let decode = |b: &[u8]| Some(b).filter(newest).and_then(|b| decode_metadata(b, e, generation).ok());
+    let encode = |words: Vec<u64>| encode_metadata(&g, e, generation, &words).to_vec();
+    let _ = decode_metadata(bytes, e, generation);
     let raw = same(bytes, decode, encode);
     let mut b = bytes.to_vec();
     b.resize(b.len().max(32), 0);

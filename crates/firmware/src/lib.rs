@@ -12,49 +12,45 @@
 //! for no writer; what an open view shows stays readable; an EBLOCK is not programmed again while it is read.
 //! Source: ELEOS (the write path, log, checkpoints and recovery), FLIXR (the page index).
 
-mod action;
 mod append;
 mod block;
 mod check;
 mod checkpoint;
+mod cleaner;
 mod codec;
+mod command;
 mod commit;
 mod compute;
 mod core;
 mod drive;
-mod drive_page;
+mod entry;
+mod env;
 mod error;
-mod extents;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzz;
 pub mod gc;
-mod index;
-mod inlined;
-mod install;
+mod info;
 mod log;
-mod map;
-mod metadata;
 mod options;
 mod own;
+mod pages;
 mod planted;
-mod protected;
 mod queue;
 mod read;
+mod record;
 mod recovery;
-mod room;
 mod scrub;
 mod session;
 mod space;
-mod summary;
-mod versions;
+mod stream;
+mod upkeep;
 mod write;
 
 pub use block::{BlockDrive, BlockError, BlockOptions};
-pub use drive::Drive;
+pub use drive::{Drive, Unrecovered};
 pub use error::FirmwareError;
 pub use gc::{GcPolicy, NamedPolicy, POLICIES};
 pub use options::{CheckReport, DriveInfo, DriveOptions, RecoveryReport, ScanPlacement, ScrubReport};
 #[cfg(feature = "planted")]
 pub use planted::{Planted, plant};
-pub use recovery::Unrecovered;

@@ -5,7 +5,7 @@ use std::fmt;
 use lode_base::{CommitNo, Geometry};
 
 use crate::gc::GcPolicy;
-use crate::log::Record;
+use crate::record::Record;
 
 /// Budgets and limits of a drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct DriveOptions {
     pub map_cache_bytes: usize,
     /// Memory for pages of the page index, in bytes.
     pub index_cache_bytes: usize,
-    /// Memory for tags of the medium, in bytes: 4 KB are those of 1 MB of data, and more than 16 MB is of no use.
+    /// Memory for tags of the medium, in bytes: 4 KB per MB of data. More than 16 MB is of no use.
     pub tag_cache_bytes: usize,
     /// A checkpoint is due after this much log, in bytes; on small media sooner.
     pub checkpoint_log_bytes: u64,
@@ -24,25 +24,25 @@ pub struct DriveOptions {
     pub batch_pages_max: u32,
     /// Longest page, in bytes: at most 2 MB - 1.
     pub page_bytes_max: u32,
-    /// Most views open at a time; past it the oldest is closed.
+    /// Most views open at a time; one more closes the oldest.
     pub views_max: u32,
-    /// Commits after which a view is closed: what it shows would keep ever more from GC.
+    /// Commits after which a view is closed, since it keeps ever more old versions from GC.
     pub view_commits_max: u64,
     /// Deepest queue.
     pub queue_depth_max: u32,
-    /// Most erased EBLOCKs that keep their space in the file, ready to be written over; where little is in use, fewer do.
-    /// None does once the drive is closed.
+    /// Most erased EBLOCKs that keep their space in the file, ready for reuse. When little is in use, fewer keep it. Once the
+    /// drive is closed, none does.
     pub erased_kept: u32,
     /// Most batches that a queue has under way at a time.
     pub in_flight_max: u32,
     /// Most sessions open at a time.
     pub sessions_max: u32,
-    /// A batch of no more bytes of pages travels whole in the log, and its pages are moved to their places later; at most
-    /// 16 KB, 0: none does.
+    /// A batch of at most so many bytes of pages is inlined: it travels whole in the log, and its pages move to EBLOCKs later.
+    /// At most 16 KB; 0: no batch is inlined.
     pub inline_bytes_max: u32,
-    /// Memory for pages that were not moved yet, in bytes; at most half an EBLOCK.
+    /// Memory for inlined pages, in bytes; at most half an EBLOCK.
     pub inline_buffer_bytes: usize,
-    /// How often each log page is written, 1 or 2: a damaged one is read from its copy.
+    /// How often each log page is written, 1 or 2: a damaged page is read from its copy.
     pub log_copies: u32,
     /// Which EBLOCK GC empties next.
     pub gc_policy: GcPolicy,
@@ -50,16 +50,16 @@ pub struct DriveOptions {
     pub over_provision_percent: u32,
     /// GC begins when fewer EBLOCKs than a tenth of all are free, or than this.
     pub gc_free_eblocks_max: u32,
-    /// GC begins when EBLOCKs take more than this share of what is needed of them, in percent: bounds the image's length.
+    /// GC begins when EBLOCKs take more than this share of the bytes that are needed of them, in percent. It bounds the
+    /// length of the image.
     pub space_percent_max: u32,
-    /// EBLOCKs that may fail before the drive is read-only, set aside from what it takes; without a number one in 32, and
-    /// 64 at most.
+    /// EBLOCKs that may fail before the drive is read-only, set aside from the usable capacity. `None`: one in 32, at most 64.
     pub spare_eblocks: Option<u32>,
     /// Where tasks run, on a modelled device.
     pub scan_placement: ScanPlacement,
 }
 
-/// Where the rows of a task are looked at, on a modelled device: the function is the same.
+/// What filters the rows of a task on a modelled device. The answers are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ScanPlacement {
     /// In the scan unit of each channel, as they pass.
@@ -260,7 +260,7 @@ pub struct CheckReport {
 /// What a scrub found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScrubReport {
-    /// What can not be read any more, a line each; none when all is well.
+    /// What cannot be read any more, a line each; none when all is well.
     pub lost: Vec<String>,
     /// Pages read and verified, the drive's own included.
     pub pages: u64,

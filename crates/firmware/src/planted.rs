@@ -1,6 +1,7 @@
 //! Planted faults: bugs that the simulation must find, one at a time. How: [`lode_base::planted`].
 //!
-//! They are the mistakes that ELEOS's rules are there to prevent.
+//! They are the mistakes that ELEOS's rules are there to prevent. A hook stands around one call, never between the lines of
+//! an algorithm: [`unless`] leaves the call out, [`instead`] and `at!` put another one in its place.
 
 lode_base::planted_faults! {
     // Commits and the log.
@@ -85,46 +86,14 @@ lode_base::planted_faults! {
     AllocationNotLogged: "a group leaves out the extents that were handed out before it",
     SessionUnforced: "a session is opened, or closed, without force",
     // Scrub.
-    ScrubSilent: "a scrub does not tell of a page that it can not read",
+    ScrubSilent: "a scrub does not tell of a page that it cannot read",
     WeakForgotten: "EBLOCKs that were hard to read are not emptied",
 }
 
-#[cfg(all(test, feature = "planted"))]
-mod tests {
-    use lode_base::{Geometry, OwnerId, PageBuf};
-    use lode_command::{Align, Batch, Command, PageWrite, Reply};
-    use lode_flash::Medium;
-
-    use super::*;
-    use crate::write::Begun;
-    use crate::{DriveOptions, FirmwareError};
-
-    /// Whether two batches are acknowledged: one whose group fails, and one that was staged meanwhile, as by another thread.
-    fn acknowledged(fault: Option<Planted>) -> [bool; 2] {
-        let g = Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 40).unwrap();
-        let core = crate::recovery::format(Medium::memory(g), DriveOptions::default()).unwrap();
-        let allocate = Command::AllocateExtents { owner: OwnerId::new(1), count: 1 };
-        let Ok(Reply::Extents(extents)) = core.run(allocate) else { panic!("no extent") };
-        let staged = |page| {
-            let data = PageBuf::copy_from(&[1; 100]);
-            let writes = vec![PageWrite { lpid: extents[0].page(page), data, align: Align::Cell }];
-            match core.begin(Batch { writes, ..Batch::default() }) {
-                Ok(Begun::Staged(slot)) => slot,
-                _ => panic!("it is staged"),
-            }
-        };
-        let first = staged(0);
-        let group = std::mem::take(&mut core.seq.lock().staged);
-        let behind = staged(1);
-        plant(fault);
-        core.abort(group, FirmwareError::ReadOnly("its sync failed".into()), |_| {});
-        plant(None);
-        [first, behind].map(|slot| slot.take().expect("it is over").is_ok())
-    }
-
-    #[test]
-    fn what_is_staged_behind_a_group_that_fails_is_not_acknowledged() {
-        assert_eq!(acknowledged(None), [false, false]);
-        assert_eq!(acknowledged(Some(Planted::StagedBehindAcknowledged)), [false, true]);
-    }
+/// A call, or where this fault is planted what stands in its place. Only one of the two is evaluated.
+macro_rules! at {
+    ($fault:ident => $wrong:expr, $right:expr) => {
+        if $crate::planted::is($crate::planted::Planted::$fault) { $wrong } else { $right }
+    };
 }
+pub(crate) use at;

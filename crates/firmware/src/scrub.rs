@@ -1,52 +1,74 @@
-//! Scrubbing: reads all that counts, mends what has a second copy, and moves what is hard to read while it can be read.
+//! Scrub: reads all that counts, repairs what has a second copy, and moves what is hard to read while it can be read.
 //!
 //! ```text
 //!   checkpoint slots, log ── one copy is damaged ─► a checkpoint: both are written anew, and the log begins after it
 //!   own pages ── damaged, but in memory ─► written anew          pages ── hard to read ─► their EBLOCK is emptied
-//!   pages that can not be read: told, each by its name; nothing else suffers
+//!   pages that cannot be read: reported, each by its name; no other page suffers
 //! ```
 //!
 //! Batches and reads go on meanwhile. Source: the design ("redundancy where it is cheap").
 
 use lode_base::ExtentId;
 use lode_command::CommandError;
+use lode_flash::Medium;
 
-use crate::checkpoint::TABLES;
 use crate::core::Core;
-use crate::drive_page::{self, DriveKind};
-use crate::gc::Need;
-use crate::map::{Entry, PageCache, Resident};
+use crate::entry::Entry;
+use crate::env::Env;
+use crate::log::check_log;
+use crate::own::{OwnKind, PageCache, Resident, TABLES, read_page};
+use crate::pages::Pages;
 use crate::planted::{self, Planted};
 use crate::{FirmwareError, ScrubReport};
 
-impl Core {
-    /// Reads all that counts, and mends what can be mended.
-    pub(crate) fn scrub(&self) -> Result<ScrubReport, FirmwareError> {
-        self.check_writable()?;
+/// Scrubs the drive.
+pub(crate) fn scrub(core: &Core) -> Result<ScrubReport, FirmwareError> {
+    Scrub { core }.run()
+}
+
+/// A scrub under way.
+#[derive(Clone, Copy)]
+struct Scrub<'a> {
+    core: &'a Core,
+}
+
+impl<'a> Scrub<'a> {
+    fn env(self) -> &'a Env {
+        self.core.env()
+    }
+
+    fn pages(self) -> &'a Pages {
+        self.core.pages()
+    }
+
+    fn medium(self) -> &'a Medium {
+        self.core.env().medium()
+    }
+
+    fn run(self) -> Result<ScrubReport, FirmwareError> {
+        self.env().check_writable()?;
         let mut report = ScrubReport::default();
-        self.scrub_records(&mut report)?;
-        self.scrub_cache(&self.map, &mut report)?;
-        self.scrub_cache(&self.index, &mut report)?;
-        self.scrub_tables(&mut report);
-        for n in 0..self.map.numbers() {
-            if let Some(extent) = ExtentId::new(n) {
-                self.scrub_extent(extent, &mut report);
-            }
+        self.records(&mut report)?;
+        self.cache(self.pages().map(), &mut report)?;
+        self.cache(self.pages().index(), &mut report)?;
+        self.tables(&mut report);
+        for extent in (0..self.pages().extents_end()).map_while(ExtentId::new) {
+            self.extent(extent, &mut report);
         }
         if report.mended > 0 {
-            self.checkpoint(false)?;
+            self.core.upkeep().checkpoint(false)?;
         }
-        while self.refresh()? {
+        while self.core.upkeep().refresh()? {
             report.refreshed += 1;
         }
-        report.mended += self.medium.repairs();
+        report.mended += self.medium().repairs();
         Ok(report)
     }
 
-    /// The checkpoint slots and the log: what is damaged in one copy is written anew by a checkpoint.
-    fn scrub_records(&self, report: &mut ScrubReport) -> Result<(), FirmwareError> {
-        let _background = self.background.lock();
-        let slots = self.medium.read_checkpoint_records()?;
+    /// The checkpoint slots and the log: if a copy is damaged, a checkpoint writes both again.
+    fn records(self, report: &mut ScrubReport) -> Result<(), FirmwareError> {
+        let _background = self.core.upkeep().lock();
+        let slots = self.medium().read_checkpoint_records()?;
         let torn = slots.iter().filter(|s| s.is_none()).count() as u64;
         let log = self.log_health();
         let (repaired, broken) = match &log {
@@ -58,38 +80,35 @@ impl Core {
         }
         if torn + repaired > 0 || broken {
             report.mended += torn + repaired;
-            self.seq.lock().last_checkpoint = None;
-            self.checkpoint_now(false)?;
+            let checkpointer = self.core.checkpointer();
+            checkpointer.checkpoints().forget_last();
+            checkpointer.checkpoint(false)?;
         }
         Ok(())
     }
 
-    /// Pages of the log that are whole in their second copy only.
-    fn log_health(&self) -> Result<u64, FirmwareError> {
-        let Some(last) = self.seq.lock().last_checkpoint else { return Ok(0) };
-        let written = self.seq.lock().log_place.lsn - 1;
-        let end = crate::log::check_log(&self.medium, &last.0, written)?;
+    /// How many log pages are whole in their second copy only.
+    fn log_health(self) -> Result<u64, FirmwareError> {
+        let Some(last) = self.core.checkpointer().checkpoints().last() else { return Ok(0) };
+        let written = self.core.state().log_position().lsn - 1;
+        let end = check_log(self.medium(), &last.log, written)?;
         if end.lsn < written {
             let what = format!("page {} of the log cannot be read, but it was durable", end.lsn + 1);
-            return Err(FirmwareError::damaged(self.medium.path(), what));
+            return Err(FirmwareError::damaged(self.medium().path(), what));
         }
         Ok(end.repaired)
     }
 
-    /// The written pages of a cache: one that can not be read is written anew where memory has it.
-    fn scrub_cache<T: Resident>(
-        &self,
-        cache: &PageCache<T>,
-        report: &mut ScrubReport,
-    ) -> Result<(), FirmwareError> {
+    /// The written pages of a cache: one that cannot be read is written again if it is in memory.
+    fn cache<T: Resident>(self, cache: &PageCache<T>, report: &mut ScrubReport) -> Result<(), FirmwareError> {
         for n in cache.at_home_in(|_| true) {
-            let _epoch = self.epochs.enter();
+            let _epoch = self.env().epochs().enter();
             let Some(home) = cache.home(n) else { continue };
-            if self.scrub_own(T::KIND, n, home, report) || cache.home(n) != Some(home) {
+            if self.own(T::KIND, n, home, report) || cache.home(n) != Some(home) {
                 continue;
             }
             if cache.is_resident(n) {
-                cache.rewrite(&self.medium, &self.epochs, n)?;
+                cache.rewrite(self.medium(), self.env().epochs(), n)?;
                 report.mended += 1;
             } else {
                 report.lost.push(format!("{} {n}: none of the pages that it names can be found", T::KIND));
@@ -98,43 +117,43 @@ impl Core {
         Ok(())
     }
 
-    /// The tables are in memory whole: a piece that can not be read is written anew.
-    fn scrub_tables(&self, report: &mut ScrubReport) {
-        let pieces: Vec<(DriveKind, usize, Entry)> = {
-            let w = self.seq.lock();
-            TABLES.iter().flat_map(|&k| w.tables.pieces(k).map(move |(p, home)| (k, p, home))).collect()
+    /// All tables are in memory: a piece that cannot be read is written again.
+    fn tables(self, report: &mut ScrubReport) {
+        let pieces: Vec<(OwnKind, usize, Entry)> = {
+            let state = self.core.state();
+            TABLES.iter().flat_map(|&k| state.tables().pieces(k).map(move |(p, home)| (k, p, home))).collect()
         };
         for (kind, piece, home) in pieces {
-            let _epoch = self.epochs.enter();
-            if !self.scrub_own(kind, piece as u64, home, report) {
-                let mut w = self.seq.lock();
-                if w.tables.home(kind, piece) == Some(home) {
-                    self.mark_pieces(&mut w, &[(kind, piece)]);
-                    w.last_checkpoint = None;
+            let _epoch = self.env().epochs().enter();
+            if !self.own(kind, piece as u64, home, report) {
+                let (mut state, checkpointer) = (self.core.state(), self.core.checkpointer());
+                if state.tables().home(kind, piece) == Some(home) {
+                    checkpointer.mark_pieces(&mut state, &[(kind, piece)]);
+                    checkpointer.checkpoints().forget_last();
                     report.mended += 1;
                 }
             }
         }
     }
 
-    fn scrub_own(&self, kind: DriveKind, number: u64, home: Entry, report: &mut ScrubReport) -> bool {
+    fn own(self, kind: OwnKind, number: u64, home: Entry, report: &mut ScrubReport) -> bool {
         report.pages += 1;
         report.bytes += home.len_bytes() as u64;
-        drive_page::read(&self.medium, kind, number, home).is_ok()
+        read_page(self.medium(), kind, number, home).is_ok()
     }
 
-    fn scrub_extent(&self, extent: ExtentId, report: &mut ScrubReport) {
-        let map = || self.map.get(&self.medium, &self.epochs, extent.raw()).ok().flatten();
-        // One that can not be read was told already.
+    fn extent(self, extent: ExtentId, report: &mut ScrubReport) {
+        let map = || self.pages().map_page(self.env(), extent).ok().flatten();
+        // A mapping page that cannot be read was reported already.
         let mapped: Vec<u16> = map().map_or_else(Vec::new, |m| m.mapped().map(|(page, _)| page).collect());
         for page in mapped {
-            let _epoch = self.epochs.enter();
-            // The mapping page may have left memory since, and what was loaded anew changed.
+            let _epoch = self.env().epochs().enter();
+            // The mapping page may have been evicted since, and a newer copy of it changed.
             let Some(entry) = map().and_then(|m| m.load(page)) else { continue };
             let lpid = extent.page(page);
             report.pages += 1;
             report.bytes += entry.len_bytes() as u64;
-            match self.read_range(lpid, entry, 0..entry.len_bytes() as u32) {
+            match self.core.reader().read_range(lpid, entry, 0..entry.len_bytes() as u32) {
                 Ok(_) => {}
                 Err(e @ CommandError::Uncorrectable { .. }) => {
                     planted::unless(Planted::ScrubSilent, || report.lost.push(e.to_string()));
@@ -142,11 +161,5 @@ impl Core {
                 Err(e) => report.lost.push(format!("page {lpid}: {e}")),
             }
         }
-    }
-
-    /// Empties one EBLOCK that failed or is hard to read; false when there is none.
-    fn refresh(&self) -> Result<bool, FirmwareError> {
-        let mut cleaner = self.background.lock();
-        self.empty_step(&mut cleaner, Need::Refresh)
     }
 }

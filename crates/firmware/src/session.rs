@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!   open ─► highest 0 ── batch with highest + 1 ─► staged ── its record is durable ─► applied
-//!           any other number: not applied, and the highest applied is told
+//!           any other number: refused, and the error names the highest applied
 //!
 //!   on the medium: | count 4 | session 8, highest 8 | ...
 //! ```
 //!
-//! Invariants: batches of a session take effect in the order of their numbers, each once; what was told to be applied
-//! is durable. A number that was staged and failed is open again. Source: ELEOS §III-A2, §VIII.
+//! Invariants: batches of a session take effect in the order of their numbers, each once. A number that is reported as
+//! applied is durable. The number of a batch that was staged and failed may come again.
+//!
+//! Source: ELEOS §III-A2, §VIII.
 
 use std::collections::BTreeMap;
 
@@ -31,12 +33,12 @@ pub(crate) struct Sessions {
     opening: u32,
     drawn: u64,
     /// Whether the table changed since it was written.
-    pub(crate) changed: bool,
+    changed: bool,
 }
 
 impl Sessions {
-    /// Draws the number of a new session: spread over 64 bits (SplitMix64), and not open. `salt` is the image's and this
-    /// opening's own.
+    /// Draws the number of a new session: spread over 64 bits (SplitMix64), and not in use. `salt` differs between images,
+    /// and between openings of an image.
     pub(crate) fn draw(&mut self, salt: u64, max: u32) -> Result<SessionId, CommandError> {
         if self.open.len() as u64 + u64::from(self.opening) >= u64::from(max) {
             return Err(CommandError::TooManySessions(max));
@@ -81,9 +83,6 @@ impl Sessions {
 
     /// Whether a batch is the next of its session, counting those that are staged.
     pub(crate) fn check(&self, s: SessionWrite) -> Result<(), CommandError> {
-        if planted::is(Planted::SessionNotChecked) {
-            return Ok(());
-        }
         let p = self.open.get(&s.session.raw()).ok_or(CommandError::NoSuchSession(s.session))?;
         if p.staged.checked_add(1) != Some(s.wsn) {
             return Err(CommandError::WrongSequence { session: s.session, wsn: s.wsn, highest: p.applied });
@@ -94,19 +93,16 @@ impl Sessions {
     /// A batch is staged that is the next of its session.
     pub(crate) fn stage(&mut self, s: SessionWrite) {
         let p = self.open.get_mut(&s.session.raw()).expect("the session is open");
-        if planted::is(Planted::SessionNotChecked) || planted::is(Planted::SessionNotStaged) {
-            return;
-        }
         assert_eq!(s.wsn, p.staged + 1, "batches of a session are staged in order");
         p.staged = s.wsn;
     }
 
-    /// A staged batch is durable, or replayed.
+    /// A staged batch is durable, or was replayed.
     pub(crate) fn apply(&mut self, id: SessionId, wsn: u64) {
         if let Some(p) = self.open.get_mut(&id.raw()) {
             p.applied = wsn;
             p.staged = p.staged.max(wsn);
-            self.changed |= !planted::is(Planted::SessionsForgotten);
+            planted::unless(Planted::SessionsForgotten, || self.changed = true);
         }
     }
 
@@ -115,9 +111,24 @@ impl Sessions {
         self.open.values_mut().for_each(|p| p.staged = p.applied);
     }
 
-    /// All that are open.
+    /// All open sessions.
     pub(crate) fn all(&self) -> Vec<SessionId> {
         self.open.keys().map(|id| SessionId::new(*id)).collect()
+    }
+
+    /// Whether the table changed since it was written.
+    pub(crate) fn have_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// The table is to be written anew.
+    pub(crate) fn mark_changed(&mut self) {
+        self.changed = true;
+    }
+
+    /// The table, if it changed; it counts as written from now on.
+    pub(crate) fn take_changed(&mut self) -> Option<Vec<u8>> {
+        std::mem::take(&mut self.changed).then(|| self.encode())
     }
 
     pub(crate) fn count(&self) -> u32 {

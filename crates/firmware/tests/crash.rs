@@ -177,7 +177,7 @@ fn with_flip(
         }
     };
     if !d.check().problems.is_empty() {
-        // What can not be read says so, and nothing else is answered.
+        // What cannot be read says so, and nothing else is answered.
         for p in 0..40 {
             match read(&d, None, extent.page(p)) {
                 Ok(b) => {

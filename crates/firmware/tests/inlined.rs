@@ -259,7 +259,7 @@ fn pages_of_one_command_come_in_order_from_wherever_they_are() {
     assert!(matches!(beyond, Err(CommandError::Invalid(_))), "{beyond:?}");
 }
 
-/// What a lost mapping page names can not be told; that is no reason to stop.
+/// What a lost mapping page names cannot be told; that is no reason to stop.
 #[test]
 fn a_lost_mapping_page_does_not_keep_others_from_moving() {
     let mut met = 0;

@@ -73,7 +73,7 @@ fn a_drive_that_is_written_to_is_not_tidied() {
     assert_eq!(d.info().gc_victims, 0);
 }
 
-/// What pages do not fill can not be gained: work ends all the same.
+/// What pages do not fill cannot be gained: work ends all the same.
 #[test]
 fn pages_that_waste_most_of_their_space_do_not_keep_it_busy() {
     let d = Drive::format(Medium::memory(geometry()), DriveOptions::default()).unwrap();

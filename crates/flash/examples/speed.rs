@@ -1,5 +1,5 @@
-//! What the medium costs beside plain calls of the same file system: random cached reads of 4 KB, 1 MB programs that are
-//! synced, in new space and in old, and what a simulated medium costs to make.
+//! Compares the medium with plain calls of the same file system: random cached reads of 4 KB, and synced programs of
+//! 1 MB in new and in old space. Also measures how long it takes to make a simulated medium.
 //!
 //! `cargo run --release -p lode-flash --example speed [directory]`
 
@@ -16,7 +16,7 @@ const EBLOCK_BYTES: u32 = 8 << 20;
 const READS: u64 = 200_000;
 const MB: usize = 1 << 20;
 
-/// The middle of five runs.
+/// The median of five runs.
 fn median(mut run: impl FnMut() -> Duration) -> Duration {
     let mut times: Vec<_> = (0..5).map(|_| run()).collect();
     times.sort();

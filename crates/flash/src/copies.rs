@@ -1,13 +1,13 @@
-//! What an image holds twice, so that one damaged copy does no harm: the superblock, and the record of each checkpoint
-//! slot.
+//! The structures that an image holds twice, so that one damaged copy does no harm: the superblock, and the record of
+//! each checkpoint slot.
 //!
 //! ```text
 //!   copy 0 ─┬─► the whole one (of two records the newer one), and what the other place must hold to be whole again
 //!   copy 1 ─┘
 //! ```
 //!
-//! Both copies are written together and synced once, so a power cut may leave one, the other, or neither of a new
-//! record; each is sealed for its own place.
+//! Both copies are written together and synced once, so a power cut may leave one of them, or neither. The checksum
+//! of each copy includes its position.
 
 use crate::backing::Backing;
 use crate::layout::{CHECKPOINT_AT, DATA_AT, SUPERBLOCK_AT, SUPERBLOCK_BYTES};
@@ -15,15 +15,15 @@ use crate::record::{self, CHECKPOINT_MAGIC, RECORD_HEADER_BYTES, Record, Slot};
 use crate::superblock::{BadSuperblock, MAJOR, Superblock};
 use crate::{CHECKPOINT_RECORD_BYTES_MAX, FlashError};
 
-/// A copy that is to be written again.
+/// A copy that must be written again.
 pub(crate) struct Repair {
     pub(crate) at: u64,
     pub(crate) bytes: Vec<u8>,
-    /// Whether it was damaged; else a power cut left it older than the other.
+    /// Whether it was damaged. Otherwise a power cut left it older than the other.
     pub(crate) was_damaged: bool,
 }
 
-/// The superblock. A copy that was read whole and says something else is no damage: nobody knows which one holds.
+/// The superblock. If both copies are whole but differ, that is an error, since it is unknown which one is right.
 pub(crate) fn superblock(backing: &dyn Backing) -> Result<(Superblock, Option<Repair>), FlashError> {
     let path = || backing.path().to_owned();
     let mut copies = [[0; SUPERBLOCK_BYTES]; 2];
@@ -47,7 +47,7 @@ pub(crate) fn superblock(backing: &dyn Backing) -> Result<(Superblock, Option<Re
         [Err(BadSuperblock::Foreign), Err(BadSuperblock::Foreign)] => {
             Err(FlashError::Foreign { path: path() })
         }
-        // A short file that begins as an image does was one, whatever else its superblock says.
+        // A short file that begins like an image is a truncated image.
         _ if got_bytes < DATA_AT => {
             Err(FlashError::Truncated { path: path(), got_bytes, needed_bytes: DATA_AT })
         }
@@ -73,18 +73,18 @@ pub(crate) fn superblock(backing: &dyn Backing) -> Result<(Superblock, Option<Re
     }
 }
 
-/// The newest whole record of these slots.
+/// The newer whole record of the two slots.
 pub(crate) fn newest(slots: &[Slot; 2]) -> Option<&Record> {
     slots.iter().filter_map(Slot::record).max_by_key(|r| r.sequence)
 }
 
-/// The sequence that the next record follows; `None` where none was ever written.
+/// The sequence of the newest record, which the next one follows; `None` if none was ever written.
 pub(crate) fn sequence(slots: &[Slot; 2]) -> Option<u64> {
     let written = slots.iter().any(|s| *s != Slot::Never);
     written.then(|| newest(slots).map_or(0, |r| r.sequence))
 }
 
-/// What the two checkpoint slots hold.
+/// The contents of the two checkpoint slots.
 pub(crate) fn checkpoints(backing: &dyn Backing) -> Result<([Slot; 2], Vec<Repair>), FlashError> {
     let mut slots = [Slot::Never, Slot::Never];
     let mut repairs = Vec::new();

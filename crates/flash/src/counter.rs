@@ -1,9 +1,9 @@
-//! A sum that many threads add to, each in a cache line of its own: one that all write to would go from CPU to CPU with each
-//! read.
+//! A counter to which each thread adds in its own cache line. A shared cache line would move from CPU to CPU with
+//! each addition.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Parts of the sum: threads beyond as many share them.
+/// Parts of the sum. More threads than this share them.
 const PARTS: usize = 16;
 
 thread_local! {

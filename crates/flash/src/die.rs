@@ -1,9 +1,9 @@
-//! The state of each EBLOCK as the die has it: its generation, and the next WBLOCK to program.
+//! The state of each EBLOCK on the die: its generation, and the next WBLOCK to program.
 //!
-//! Invariants (asserted): an EBLOCK is programmed only after an erasure, or after recovery told its generation; its
-//! WBLOCKs in order, each once; a failed program ends it. What is kept takes memory by EBLOCKs that were asked for, not by
-//! those that a superblock promises.
-//! Source: ELEOS §II-A (NAND programs in order within an erase unit), §VII (a failed WBLOCK ends its EBLOCK).
+//! Invariants (asserted): an EBLOCK is programmed only after an erasure, or after recovery set its generation; its
+//! WBLOCKs are programmed in order, each once; a failed program ends it. Memory is used only for EBLOCKs that were
+//! accessed, not for all that a superblock declares. Source: ELEOS §II-A (NAND programs in order within an erase
+//! unit), §VII (a failed WBLOCK ends its EBLOCK).
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ struct Eblock {
     next_wblock: AtomicU32,
 }
 
-/// EBLOCKs whose state is made at a time.
+/// EBLOCKs whose states are allocated together.
 const PART_EBLOCKS: usize = 1024;
 
 pub(crate) struct DieState {
@@ -27,7 +27,7 @@ pub(crate) struct DieState {
 }
 
 impl DieState {
-    /// Nothing is known of any EBLOCK.
+    /// The state of a die whose EBLOCKs are all unknown.
     pub(crate) fn new(geometry: &Geometry) -> Self {
         let eblock_count = geometry.eblock_count();
         let parts = (eblock_count as usize).div_ceil(PART_EBLOCKS);

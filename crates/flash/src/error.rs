@@ -1,4 +1,4 @@
-//! Why the medium, or the image file that it lies in, can not be used.
+//! Errors of the medium, and of the image file that it lies in.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use lode_base::{EblockId, Ppa};
 
 use crate::Generation;
 
-/// An input or output error, as Linux and its kin number it.
+/// The number of an input or output error on Linux and similar systems.
 pub(crate) const EIO: i32 = 5;
-/// What is being done while a WBLOCK is programmed.
+/// The operation of programming a WBLOCK, in messages.
 pub(crate) const WRITE_DATA: &str = "write data";
-/// What is done before, where the image is not as long yet.
+/// The operation before it, if the image must grow first.
 pub(crate) const GROW: &str = "grow the image";
 const PROGRAM_OPERATIONS: [&str; 2] = [WRITE_DATA, GROW];
 
@@ -70,7 +70,7 @@ pub enum FlashError {
         /// The length that it had.
         needed_bytes: u64,
     },
-    /// The superblock, its copy or the epoch record can not be believed.
+    /// The superblock, its copy or the epoch record is invalid.
     #[error("{}: corrupt superblock: {what}", path.display())]
     CorruptSuperblock {
         /// The image.
@@ -88,7 +88,7 @@ pub enum FlashError {
         /// The newest known here.
         known: u32,
     },
-    /// An older Lode wrote the image, in a format that is read no more.
+    /// An older Lode wrote the image, in a format that is no longer read.
     #[error("{}: the image has format version {version}; this Lode reads {known}: export its data with the Lode that wrote it", path.display())]
     OlderVersion {
         /// The image.
@@ -111,12 +111,12 @@ pub enum FlashError {
     Io {
         /// The image.
         path: PathBuf,
-        /// What was being done, to follow "cannot".
+        /// The operation, to follow "cannot".
         operation: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// An earlier sync failed, so that nobody knows what is durable.
+    /// An earlier sync failed, so it is unknown what is durable.
     #[error("{}: no more writes until it is opened again, since {cause}", path.display())]
     Poisoned {
         /// The image.
@@ -124,7 +124,7 @@ pub enum FlashError {
         /// The failure.
         cause: String,
     },
-    /// The bytes of a read unit are not those that its tag was made for.
+    /// The bytes of a read unit do not match its tag.
     #[error("checksum mismatch at {at}: got {got:#010x}, expected {expected:#010x}")]
     ChecksumMismatch {
         /// Where the read unit begins.
@@ -150,19 +150,19 @@ pub enum FlashError {
         /// Where the WBLOCK begins.
         at: Ppa,
     },
-    /// The medium could not erase an EBLOCK, and it never will.
+    /// The medium could not erase an EBLOCK. The failure is permanent.
     #[error("the medium cannot erase EBLOCK {eblock}")]
     EraseFailed {
         /// The EBLOCK.
         eblock: EblockId,
     },
-    /// The medium could not read a unit, several times over.
+    /// The medium could not read a unit, in several attempts.
     #[error("the medium cannot read the unit at {at}")]
     ReadFailed {
         /// Where the read unit begins.
         at: Ppa,
     },
-    /// Bytes that do not lie within one EBLOCK.
+    /// A range that does not lie within one EBLOCK.
     #[error("{len_bytes} bytes at {at} do not lie within one EBLOCK")]
     BadAddress {
         /// Where they would begin.
@@ -173,19 +173,45 @@ pub enum FlashError {
 }
 
 impl FlashError {
-    /// Whether the file system, or the user's share of it, is full.
+    /// The image, if the message names it; `None` for errors that name a place within an image.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::NotFound { path }
+            | Self::Exists { path }
+            | Self::NotAFile { path }
+            | Self::NoPermission { path }
+            | Self::Busy { path }
+            | Self::Empty { path }
+            | Self::Foreign { path }
+            | Self::Truncated { path, .. }
+            | Self::CorruptSuperblock { path, .. }
+            | Self::NewerVersion { path, .. }
+            | Self::OlderVersion { path, .. }
+            | Self::UnknownFeatures { path, .. }
+            | Self::Io { path, .. }
+            | Self::Poisoned { path, .. } => Some(path),
+            Self::ChecksumMismatch { .. }
+            | Self::WrongGeneration { .. }
+            | Self::ProgramFailed { .. }
+            | Self::EraseFailed { .. }
+            | Self::ReadFailed { .. }
+            | Self::BadAddress { .. } => None,
+        }
+    }
+
+    /// Whether the file system, or the user's quota, is full.
     pub fn is_no_space(&self) -> bool {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         matches!(self, Self::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge))
     }
 
-    /// Whether this page can not be had, and only this page: the drive goes on.
+    /// Whether only this page cannot be read, so that the drive goes on.
     pub fn is_uncorrectable(&self) -> bool {
         matches!(self, Self::ChecksumMismatch { .. } | Self::WrongGeneration { .. } | Self::ReadFailed { .. })
     }
 
-    /// Whether what was to be programmed may be programmed in another EBLOCK; its own takes nothing more. A full file
-    /// system is none: there is no other place.
+    /// Whether the program may be repeated in another EBLOCK. The failed EBLOCK takes no more programs. A full file
+    /// system does not count, since no other place would help.
     pub fn is_program_failure(&self) -> bool {
         match self {
             Self::ProgramFailed { .. } => true,
@@ -194,12 +220,12 @@ impl FlashError {
         }
     }
 
-    /// Whether an EBLOCK can not be erased, and must be retired.
+    /// Whether an EBLOCK cannot be erased, and must be retired.
     pub fn is_erase_failure(&self) -> bool {
         matches!(self, Self::EraseFailed { .. })
     }
 
-    /// Whether the host can not read this place of the file.
+    /// Whether the host cannot read this place of the file.
     pub(crate) fn is_bad_block(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.raw_os_error() == Some(EIO))
     }

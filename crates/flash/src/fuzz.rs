@@ -1,11 +1,11 @@
-//! What must hold of each decoder of this crate, whatever the bytes: for the tests at the foot, and for `cargo fuzz`.
+//! Properties of each decoder of this crate, for any bytes: for the tests at the foot, and for `cargo fuzz`.
 //!
 //! ```text
 //!   bytes ─► as they are, and with magic and checksum made right ─► decode ─► encode ─► decode: the same again
 //! ```
 //!
-//! Nothing panics, loops, or takes more memory than a small multiple of the bytes and of the structure. An image is a
-//! valid one, changed where the bytes say and sealed again, which is then opened and read.
+//! No decoder panics, loops, or takes more memory than a small multiple of its input and of the structure. For
+//! images, the bytes describe changes to a valid image, which is sealed again, opened and read.
 
 use std::sync::OnceLock;
 
@@ -18,9 +18,9 @@ use crate::superblock::{self, Superblock};
 use crate::tag::{TAG_BYTES, Tag};
 use crate::{Faults, Generation, Medium};
 
-/// What the bytes are taken for.
+/// The decoder that gets the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FuzzTarget {
     /// The superblock.
     Superblock,
     /// An epoch record, or a checkpoint record with its payload.
@@ -31,21 +31,21 @@ pub enum Kind {
     Image,
 }
 
-impl Kind {
+impl FuzzTarget {
     /// All kinds.
     pub const ALL: [Self; 4] = [Self::Superblock, Self::Record, Self::Tag, Self::Image];
 }
 
-/// Decodes `bytes` in every way that goes with their kind; answers whether they were understood in one of them.
+/// Decodes `bytes` in every way of this target. Returns whether one of them succeeded.
 ///
 /// # Panics
-/// When what must hold does not.
-pub fn decode_all(kind: Kind, bytes: &[u8]) -> bool {
+/// When a property does not hold.
+pub fn decode_all(kind: FuzzTarget, bytes: &[u8]) -> bool {
     match kind {
-        Kind::Superblock => decode_superblock(bytes),
-        Kind::Record => decode_record(bytes),
-        Kind::Tag => decode_tag(bytes),
-        Kind::Image => open_image(bytes),
+        FuzzTarget::Superblock => decode_superblock(bytes),
+        FuzzTarget::Record => decode_record(bytes),
+        FuzzTarget::Tag => decode_tag(bytes),
+        FuzzTarget::Image => open_image(bytes),
     }
 }
 
@@ -141,7 +141,7 @@ fn open_image(bytes: &[u8]) -> bool {
                 *n = u64::from_le_bytes(b);
             };
             match what % 8 {
-                // What a superblock says lies in its first 84 bytes.
+                // The fields of a superblock lie in its first 84 bytes.
                 0 => image.superblock(what & 0x80 == 0, |b| over(&mut b[..96])),
                 1 => image.epoch(usize::from(what >> 7), number),
                 2 => image.checkpoint(usize::from(what >> 7), |numbers, _| number(numbers)),
@@ -181,11 +181,11 @@ mod tests {
     use super::*;
     use crate::record::Record;
 
-    /// An image and its journal, and what a medium keeps of 33 million EBLOCKs and 256 million groups.
+    /// Memory of an image, its journal, and the state of 33 million EBLOCKs and 256 million groups.
     const IMAGE_BYTES: u64 = 48 << 20;
 
-    /// No more memory than 16 times the bytes, and what the structure itself takes.
-    fn bounded(kind: Kind, bytes: &[u8], own_bytes: u64) -> bool {
+    /// Checks that no more memory is taken than 16 times the bytes plus the structure's own.
+    fn bounded(kind: FuzzTarget, bytes: &[u8], own_bytes: u64) -> bool {
         let mut understood = false;
         let used = allocation_counter::measure(|| understood = decode_all(kind, bytes));
         let limit = 16 * bytes.len() as u64 + own_bytes;
@@ -193,7 +193,7 @@ mod tests {
         understood
     }
 
-    /// Bytes put over others somewhere; some of them are taken away, or come twice.
+    /// Edits of bytes: overwritten, removed or repeated.
     pub(super) fn changes() -> impl Strategy<Value = Vec<(u16, Vec<u8>)>> {
         let byte = prop_oneof![Just(0), Just(1), Just(0x7f), Just(0x80), Just(0xff), any::<u8>()];
         prop::collection::vec((any::<u16>(), prop::collection::vec(byte, 1..9)), 0..4)
@@ -219,9 +219,9 @@ mod tests {
             if let Ok(geometry) = g {
                 let s = Superblock { uuid, geometry };
                 prop_assert_eq!(Superblock::decode(&s.encode()), Ok(s));
-                bounded(Kind::Superblock, &mutated(s.encode().to_vec(), 96, &changes), 4096);
+                bounded(FuzzTarget::Superblock, &mutated(s.encode().to_vec(), 96, &changes), 4096);
             }
-            bounded(Kind::Superblock, &noise, 4096);
+            bounded(FuzzTarget::Superblock, &noise, 4096);
         }
 
         #[test]
@@ -232,30 +232,30 @@ mod tests {
             let r = Record { sequence, image_bytes, payload };
             let good = record::encode(CHECKPOINT_MAGIC, 64 << 10, &r);
             prop_assert_eq!(record::decode(CHECKPOINT_MAGIC, 64 << 10, &good), Slot::Whole(r));
-            bounded(Kind::Record, &mutated(good, 40, &changes), 4096);
-            bounded(Kind::Record, &noise, 4096);
+            bounded(FuzzTarget::Record, &mutated(good, 40, &changes), 4096);
+            bounded(FuzzTarget::Record, &noise, 4096);
         }
 
         #[test]
         fn tags(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-            bounded(Kind::Tag, &bytes, 4096);
+            bounded(FuzzTarget::Tag, &bytes, 4096);
         }
 
         #[test]
         fn images(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            bounded(Kind::Image, &bytes, IMAGE_BYTES);
+            bounded(FuzzTarget::Image, &bytes, IMAGE_BYTES);
         }
     }
 
     #[test]
     fn an_unchanged_image_opens_and_a_forged_one_may() {
-        assert!(decode_all(Kind::Image, &[]));
-        // Channels of the superblock: 3 where 2 were.
-        assert!(bounded(Kind::Image, &[0, 56, 0, 1, 3], IMAGE_BYTES));
-        assert!(!bounded(Kind::Image, &[0, 56, 0, 1, 0], IMAGE_BYTES));
-        // Epoch and checkpoint sequences that nothing follows.
+        assert!(decode_all(FuzzTarget::Image, &[]));
+        // The superblock's number of channels: 3 instead of 2.
+        assert!(bounded(FuzzTarget::Image, &[0, 56, 0, 1, 3], IMAGE_BYTES));
+        assert!(!bounded(FuzzTarget::Image, &[0, 56, 0, 1, 0], IMAGE_BYTES));
+        // Epoch and checkpoint sequences without a successor.
         for what in [1, 0x81, 2, 0x82] {
-            bounded(Kind::Image, &[&[what, 0, 0, 8][..], &[0xff; 8]].concat(), IMAGE_BYTES);
+            bounded(FuzzTarget::Image, &[&[what, 0, 0, 8][..], &[0xff; 8]].concat(), IMAGE_BYTES);
         }
     }
 }

@@ -1,13 +1,12 @@
-//! Making and opening an image.
+//! Creates and opens images.
 //!
 //! ```text
 //!   create: new file ─► lock ─► superblock twice, epoch 1 ─► sync file and folder        (or the file is removed)
 //!   open:   lock ─► superblock, checkpoint records, and their copies ─► length ─► repairs, next epoch ─► sync
 //! ```
 //!
-//! Invariants: opening writes nothing but repairs and the next epoch, and those only once the image is known to be
-//! whole; an epoch is durable before it is used. A torn epoch record may have been the newest, so its epoch is passed
-//! over.
+//! Invariants: opening writes nothing but repairs and the next epoch, and only after the image was checked; an epoch
+//! is durable before it is used. A torn epoch record may have been the newest, so its epoch is skipped.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -27,7 +26,7 @@ pub(crate) struct Opened {
     pub(crate) backing: FileBacking,
     pub(crate) superblock: Superblock,
     pub(crate) epoch: u32,
-    /// The sequence of the newest checkpoint record; `None` when none was ever written.
+    /// The sequence of the newest checkpoint record; `None` if none was ever written.
     pub(crate) checkpoint_sequence: Option<u64>,
     /// Copies of superblock and checkpoint records that were damaged, and written again from the other copy.
     pub(crate) repairs: u64,
@@ -38,7 +37,7 @@ pub(crate) fn groups(geometry: &Geometry) -> u64 {
     geometry.capacity_bytes().div_ceil(GROUP_DATA_BYTES)
 }
 
-/// Makes an image where no file is; leaves nothing behind when it fails.
+/// Creates an image at a path without a file. Leaves nothing behind if it fails.
 pub(crate) fn create(path: &Path, geometry: Geometry, seed: u64) -> Result<Opened, FlashError> {
     let file = File::options()
         .read(true)
@@ -49,7 +48,7 @@ pub(crate) fn create(path: &Path, geometry: Geometry, seed: u64) -> Result<Opene
     let made = FileBacking::new(Box::new(file), path).and_then(|b| write_new(b, geometry, seed));
     let made = made.and_then(|opened| sync_folder(path).map(|()| opened));
     made.inspect_err(|_| {
-        // The first error is the one to tell.
+        // The first error is reported, not one of the clean-up.
         let _ = fs::remove_file(path);
     })
 }
@@ -71,7 +70,8 @@ pub(crate) fn write_new(backing: FileBacking, geometry: Geometry, seed: u64) -> 
     for at in SUPERBLOCK_AT {
         backing.write(at, &bytes, "write the superblock")?;
     }
-    // All up to the data, so that opening and checkpoints need no space when the file system is full.
+    // Everything before the data is allocated now, so that opening and checkpoints need no space when the file system
+    // is full.
     for at in (EPOCH_AT[0]..DATA_AT).step_by(ZEROES.len()) {
         let part = (DATA_AT - at).min(ZEROES.len() as u64) as usize;
         backing.write(at, &ZEROES[..part], "grow the image")?;
@@ -127,7 +127,7 @@ pub(crate) fn open_backing(backing: FileBacking) -> Result<Opened, FlashError> {
     Ok(Opened { backing, superblock, epoch, checkpoint_sequence, repairs })
 }
 
-/// The epoch that comes next, and where its record goes.
+/// The next epoch, and the place of its record.
 fn next_epoch(backing: &FileBacking, checkpointed_bytes: u64) -> Result<(u64, u32), FlashError> {
     let corrupt =
         |what: &str| FlashError::CorruptSuperblock { path: backing.path().to_owned(), what: what.into() };

@@ -1,4 +1,4 @@
-//! Where things lie in an image.
+//! The layout of an image.
 //!
 //! ```text
 //!   0        superblock            4 KB
@@ -44,18 +44,18 @@ pub(crate) const fn data_at(byte: u64) -> u64 {
     group_at(group_of(byte)) + GROUP_TAG_BYTES + byte % GROUP_DATA_BYTES
 }
 
-/// Groups that lie whole in an image of `image_bytes`.
+/// Groups that lie completely in an image of `image_bytes`.
 pub(crate) const fn whole_groups(image_bytes: u64) -> u64 {
     image_bytes.saturating_sub(DATA_AT) / GROUP_BYTES
 }
 
-/// Where the host's page cache may part what is written at once: at multiples of this in the image.
+/// The host's page cache may split one write at multiples of this in the image.
 const PART_BYTES: u64 = 512 << 10;
 
-/// The first byte of the medium from `byte` on that large writes are best parted at.
+/// The first byte of the medium from `byte` on at which a large write is best split.
 pub(crate) const fn part_from(byte: u64) -> u64 {
     let in_data = data_at(byte).next_multiple_of(PART_BYTES) - DATA_AT;
-    // Where tags lie there, the data behind them.
+    // If tags lie there, the split is at the data behind them.
     let in_group = (in_data % GROUP_BYTES).saturating_sub(GROUP_TAG_BYTES);
     in_data / GROUP_BYTES * GROUP_DATA_BYTES + in_group
 }
@@ -83,7 +83,7 @@ mod tests {
         for byte in (0..300 * GROUP_DATA_BYTES).step_by(28 << 10) {
             let part = part_from(byte);
             assert!((byte..byte + PART_BYTES).contains(&part), "{byte}: {part}");
-            // Every 128th group begins at a multiple: its tags and data are not parted.
+            // Every 128th group begins at a multiple, so its tags and data are not split.
             let begins = part.is_multiple_of(128 * GROUP_DATA_BYTES);
             let at = if begins { group_at(group_of(part)) } else { data_at(part) };
             assert!(at.is_multiple_of(PART_BYTES) && data_at(byte) <= data_at(part), "{byte}: {part}");

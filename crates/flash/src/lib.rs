@@ -1,15 +1,15 @@
-//! The medium under the drive: erase units that are erased before they are programmed, in order, with a tag beside
-//! each read unit; in memory, in one image file, or in memory without what users write.
+//! The medium below the drive: erase units are erased before they are programmed, in order, and each read unit has a
+//! tag. The medium lies in memory, in one image file, or in memory without the data of users.
 //!
 //! ```text
 //!   firmware ── erase, program, read, sync ─► Medium ── die state, tags ─► Backing: memory | image file
 //!                                                └──── die state ───────► Kept: metadata only
 //! ```
 //!
-//! What must hold: a WBLOCK is programmed once a generation, in order (asserted); what is read was programmed there,
-//! in the generation that the firmware knows, and nothing else (tags); an open epoch is used once; after a failed sync
-//! nothing is written any more.
-//! Source: ELEOS §III (EBLOCKs, WBLOCKs, RBLOCKs and their states); the image file is Lode's own.
+//! Invariants: a WBLOCK is programmed once in each generation, in order (asserted); a read returns only data that was
+//! programmed there in the generation that the firmware knows (checked by tags); an open epoch is used once; after a
+//! failed sync nothing is written. Source: ELEOS §III (EBLOCKs, WBLOCKs, RBLOCKs and their states); the image file is
+//! Lode's own.
 
 mod backing;
 mod copies;
@@ -21,9 +21,9 @@ mod faults;
 #[doc(hidden)]
 pub mod fuzz;
 mod image;
-mod kept;
 mod layout;
 mod medium;
+mod metadata_only;
 mod record;
 mod superblock;
 mod tag;

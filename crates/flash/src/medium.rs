@@ -1,13 +1,12 @@
-//! The medium, as the firmware holds it.
+//! The medium, as the firmware sees it.
 //!
 //! ```text
 //!   program: claim WBLOCKs in order ─► write tags, data                 read: data ─► each RBLOCK against its tag
 //!   erase:   next generation, nothing written: what carries another generation is empty
 //! ```
 //!
-//! Reads and programs may run on any number of threads; no read takes a lock over I/O. The firmware sees to it that
-//! no EBLOCK is erased while a read of it is under way. A simulated medium asks its faults before each operation, and
-//! tells them when it is over.
+//! Reads and programs may run on any number of threads; no read holds a lock over I/O. The firmware ensures that no
+//! EBLOCK is erased while it is being read. A simulated medium calls its faults before and after each operation.
 
 mod program;
 mod protected;
@@ -27,8 +26,8 @@ use crate::backing::{Backing, MemoryBacking};
 use crate::counter::Counter;
 use crate::die::DieState;
 use crate::faults::{Disk, Faults, Plan, Power};
-use crate::kept::Kept;
 use crate::layout::{GROUP_DATA_BYTES, GROUP_TAG_BYTES, by_group, data_at, group_at, group_of};
+use crate::metadata_only::MetadataOnly;
 use crate::tag_cache::TagCache;
 use crate::timing::Model;
 pub use read::READ_RETRIES;
@@ -38,8 +37,8 @@ use crate::{FlashError, Generation, copies, image};
 /// A medium: EBLOCKs of WBLOCKs of RBLOCKs, and their tags.
 pub struct Medium {
     backing: Box<dyn Backing>,
-    /// What lies in EBLOCKs, of a medium that keeps no pages of users: `backing` then has the checkpoint records alone.
-    pub(crate) kept: Option<Kept>,
+    /// The EBLOCKs' contents of a metadata-only medium. `backing` then has only the checkpoint records.
+    pub(crate) kept: Option<MetadataOnly>,
     geometry: Geometry,
     uuid: [u8; 16],
     epoch: u32,
@@ -47,7 +46,7 @@ pub struct Medium {
     die: DieState,
     pub(crate) tags: Arc<TagCache>,
     pub(crate) faults: Option<Faults>,
-    /// EBLOCKs that had to be read again.
+    /// EBLOCKs of which a read had to be repeated.
     weak: Mutex<BTreeSet<EblockId>>,
     read_retries: AtomicU64,
     repairs: u64,
@@ -56,7 +55,7 @@ pub struct Medium {
     /// Length of the image when it was last synced.
     synced_image_bytes: AtomicU64,
     poison: OnceLock<String>,
-    /// The power-protected buffer of a medium in memory. Of a simulated one, the faults have it.
+    /// The power-protected buffer of a medium in memory. For a simulated medium, the faults hold it.
     protected_bytes: u32,
     protected: Mutex<Vec<u8>>,
     media_bytes_read: Counter,
@@ -64,14 +63,14 @@ pub struct Medium {
     model: Option<Arc<Model>>,
 }
 
-/// What the tags of a WBLOCK, and its data, say about it.
+/// The state of a WBLOCK, by its tags and its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WblockState {
     /// Not programmed in this generation.
     Empty,
-    /// Programmed, and all of it as it was written.
+    /// Programmed and intact.
     Programmed,
-    /// Programmed in part, or changed since.
+    /// Partly programmed, or damaged since.
     Damaged,
 }
 
@@ -81,13 +80,13 @@ impl Medium {
         Self::new(Box::new(MemoryBacking::new()), geometry, [0; 16], 1, None)
     }
 
-    /// A volatile medium in memory that keeps what the drive itself needs, and no page of a user: such a page reads as
-    /// bytes of its length that say nothing. For traces, and for large drives in little memory.
+    /// A volatile medium in memory that keeps the drive's metadata, but no pages of users: these read as meaningless
+    /// bytes of the right length. For traces, and for large drives in little memory.
     pub fn metadata_only(geometry: Geometry) -> Self {
-        Self { kept: Some(Kept::new(&geometry)), ..Self::memory(geometry) }
+        Self { kept: Some(MetadataOnly::new(&geometry)), ..Self::memory(geometry) }
     }
 
-    /// Whether what was synced is there after the process has ended.
+    /// Whether synced data survives the process.
     pub fn is_durable(&self) -> bool {
         self.backing.is_durable()
     }
@@ -97,47 +96,47 @@ impl Medium {
         self.kept.is_none()
     }
 
-    /// A new image file, locked. `seed` is where its uuid comes from.
+    /// A new image file, locked. `seed` determines its uuid.
     ///
     /// # Errors
-    /// When there is a file already, or it can not be written; then nothing is left behind.
+    /// When there is a file already, or it cannot be written. Nothing is left behind then.
     pub fn create_file(path: &Path, geometry: Geometry, seed: u64) -> Result<Self, FlashError> {
         Ok(Self::opened(image::create(path, geometry, seed)?))
     }
 
-    /// An existing image file, locked, in a new open epoch. Nothing is known of its EBLOCKs until recovery tells:
+    /// An existing image file, locked, in a new open epoch. Its EBLOCKs are unknown until recovery sets them:
     /// [`Medium::set_generation`], [`Medium::set_next_wblock`].
     ///
     /// # Errors
-    /// What is wrong with the file, in one line each: see [`FlashError`].
+    /// What is wrong with the file, in one line: see [`FlashError`].
     pub fn open_file(path: &Path) -> Result<Self, FlashError> {
         Ok(Self::opened(image::open(path)?))
     }
 
-    /// A volatile medium in memory as it would be found after a power cut at this moment, in the next open epoch;
-    /// `None` for a file. Nothing is known of its EBLOCKs, as in [`Medium::open_file`]. Nothing is lost: see
-    /// [`Faults::restored`].
+    /// A volatile medium in memory as it would be after a power cut now, in the next open epoch; `None` for a file.
+    /// Its EBLOCKs are unknown, as in [`Medium::open_file`]. Nothing is lost; for losses see [`Faults::restored`].
     pub fn after_power_cut(&self) -> Option<Self> {
         if let Some(f) = &self.faults {
             return Some(f.reopened().ok()?.0);
         }
-        // Of one moment, whoever writes meanwhile: the buffer waits, and all else is as the copy has it.
+        // The copy is a consistent snapshot even during writes: the buffer is locked, and the rest is copied
+        // atomically.
         let protected = self.protected.lock();
         let backing = self.backing.copy()?;
         let protected = Mutex::new(protected.clone());
         let (records, _) = copies::checkpoints(&*backing).expect("memory can be read");
         let found = Self::new(backing, self.geometry, self.uuid, self.epoch + 1, copies::sequence(&records));
-        let kept = self.kept.as_ref().map(Kept::copy);
+        let kept = self.kept.as_ref().map(MetadataOnly::copy);
         Some(Self { kept, protected_bytes: self.protected_bytes, protected, ..found })
     }
 
-    /// A new image on a simulated file in memory, fresh, and the faults that can strike it.
+    /// A new image on a simulated file in memory, and its faults.
     pub fn simulated(geometry: Geometry) -> (Self, Faults) {
         let made = Faults::medium(Some(geometry), Disk::default(), Plan::default());
         made.expect("nothing fails that is not armed")
     }
 
-    /// As [`Medium::simulated`], for those who only cut its power.
+    /// As [`Medium::simulated`], for tests that only cut its power.
     pub fn with_power(geometry: Geometry) -> (Self, Power) {
         Self::simulated(geometry)
     }
@@ -180,14 +179,14 @@ impl Medium {
         }
     }
 
-    /// Memory for tags, in bytes: 16 MB without it, which are those of 4 GB of data. Never more than before; called before
-    /// anything is read.
+    /// Limits the memory for tags, in bytes. The default is 16 MB, for the tags of 4 GB of data. The limit can only
+    /// be lowered, and only before the first read.
     pub fn limit_tags(&self, bytes: usize) {
         self.tags.limit(bytes);
     }
 
-    /// The medium of a modelled device: what it does takes time there. In memory it has the power-protected buffer of the
-    /// device; a file has none.
+    /// The medium of a modelled device: its operations take modelled time. In memory it has the device's
+    /// power-protected buffer; a file has none.
     ///
     /// # Panics
     /// When the device has another geometry.
@@ -199,12 +198,12 @@ impl Medium {
         Self { model: Some(model), ..medium }
     }
 
-    /// The modelled device, if it is one.
+    /// The modelled device, if there is one.
     pub fn model(&self) -> Option<&Model> {
         self.model.as_deref()
     }
 
-    /// What was asked for so far, on a modelled device, is over before what is asked for next.
+    /// On a modelled device: operations from now on begin after those so far have ended.
     pub fn wait(&self) {
         if let Some(m) = &self.model {
             m.wait();
@@ -216,7 +215,7 @@ impl Medium {
         &self.geometry
     }
 
-    /// The image file, or a name that says that there is none.
+    /// The image file, or a name for a medium without a file.
     pub fn path(&self) -> &Path {
         self.backing.path()
     }
@@ -226,7 +225,7 @@ impl Medium {
         self.uuid
     }
 
-    /// The number of this opening: durable, and never used before.
+    /// The number of this opening. It is durable, and was never used before.
     pub fn open_epoch(&self) -> u32 {
         self.epoch
     }
@@ -256,17 +255,17 @@ impl Medium {
         self.die.generation(e)
     }
 
-    /// Tells what recovery found out about an EBLOCK.
+    /// Sets the generation of an EBLOCK that recovery found.
     pub fn set_generation(&self, e: EblockId, g: Generation) {
         self.die.set_generation(e, g);
     }
 
-    /// The WBLOCK of an EBLOCK that is programmed next; the number of WBLOCKs when it is full, ended or unknown.
+    /// The next WBLOCK of an EBLOCK to program; the number of WBLOCKs if the EBLOCK is full, ended or unknown.
     pub fn next_wblock(&self, e: EblockId) -> u32 {
         self.die.next_wblock(e)
     }
 
-    /// Tells up to where recovery found an EBLOCK programmed.
+    /// Sets the next WBLOCK of an EBLOCK, as recovery found it.
     ///
     /// # Panics
     /// When `wblock` is more than an EBLOCK has.
@@ -274,12 +273,12 @@ impl Medium {
         self.die.set_next_wblock(e, wblock);
     }
 
-    /// Begins a new generation of an EBLOCK: all its WBLOCKs are empty. Writes nothing. Whoever erases must log the
-    /// generation, since only tags keep it.
+    /// Begins a new generation of an EBLOCK, in which all its WBLOCKs are empty. Writes nothing. The caller must log
+    /// the generation, since otherwise only tags record it.
     ///
     /// # Errors
-    /// When the EBLOCK can not be erased, now or ever ([`FlashError::is_erase_failure`]): it is ended, and can still
-    /// be read. When an earlier sync failed.
+    /// When the EBLOCK cannot be erased ([`FlashError::is_erase_failure`], which is permanent): it is ended, and can
+    /// still be read. When an earlier sync failed.
     pub fn erase(&self, e: EblockId) -> Result<Generation, FlashError> {
         self.check_poison()?;
         if let Some(m) = &self.model {
@@ -300,11 +299,11 @@ impl Medium {
         Ok(g)
     }
 
-    /// Makes all that was written durable.
+    /// Makes all writes durable.
     ///
     /// # Errors
-    /// When the backing can not be synced. Nobody then knows what is durable, so a failed sync is never retried: every
-    /// later write and sync fails with [`FlashError::Poisoned`].
+    /// When the backing cannot be synced. It is then unknown what is durable, so a failed sync is never retried:
+    /// every later write and sync fails with [`FlashError::Poisoned`].
     pub fn sync(&self) -> Result<(), FlashError> {
         self.check_poison()?;
         self.wait();
@@ -318,11 +317,12 @@ impl Medium {
             }
         };
         synced.inspect_err(|e| {
-            // The first failure is the cause; a later one says nothing new.
+            // The first failure is kept as the cause.
             let _ = self.poison.set(format!("an earlier sync failed ({e})"));
         })?;
         self.synced_image_bytes.fetch_max(len, Ordering::Relaxed);
-        // A sync that began before another one failed says nothing about what came before it.
+        // This sync succeeded, but another one failed meanwhile. Its success then proves nothing about earlier
+        // writes.
         self.check_poison()
     }
 
@@ -333,16 +333,16 @@ impl Medium {
         }
     }
 
-    /// Nothing that was programmed in an EBLOCK is needed any more, until it is erased: a medium that keeps little keeps
-    /// nothing of it. Others do not care.
+    /// The contents of an EBLOCK are no longer needed until it is erased. A metadata-only medium drops them; other
+    /// media do nothing.
     pub fn forget(&self, e: EblockId) {
         if let Some(kept) = &self.kept {
             kept.forget(e);
         }
     }
 
-    /// Gives the space of an EBLOCK back to the file system, where it can: for EBLOCKs that are not needed soon. The
-    /// EBLOCK must be erased before it is programmed again.
+    /// Frees the space of an EBLOCK in the file system, if that is possible. For EBLOCKs that are not needed soon.
+    /// The EBLOCK must be erased before it is programmed again.
     ///
     /// # Errors
     /// When the file system refuses, other than for not knowing how.
@@ -361,21 +361,21 @@ impl Medium {
         discarded
     }
 
-    /// Gives the space behind WBLOCK `end` of an EBLOCK back to the file system, about, where it can: nothing was programmed
-    /// there since the EBLOCK was erased. It stays erased, and is programmed on as it is.
+    /// Frees the space behind WBLOCK `end` of an EBLOCK in the file system, approximately, if that is possible.
+    /// Nothing was programmed there since the EBLOCK was erased. It stays erased, and can be programmed further.
     ///
     /// # Errors
     /// When the file system refuses, other than for not knowing how.
     pub fn discard_behind(&self, e: EblockId, end: u32) -> Result<(), FlashError> {
         self.check_poison()?;
         assert!(self.next_wblock(e) <= end, "{e:?} was programmed behind WBLOCK {end}");
-        // A simulated medium has nobody to give space to, and its faults know nothing of parts.
+        // A simulated medium has no file system, and its faults do not know parts of EBLOCKs.
         if end >= self.geometry.wblocks_per_eblock() || self.faults.is_some() {
             return Ok(());
         }
         let (from, to) =
             (self.wblock_byte(e, end), self.wblock_byte(e, 0) + u64::from(self.geometry.eblock_bytes()));
-        // Tags are given back with the whole of their group.
+        // Tags are freed only together with their whole group.
         let from = from.next_multiple_of(GROUP_DATA_BYTES).min(to);
         self.punch_range(from, to - from)
     }
@@ -422,7 +422,7 @@ impl Medium {
         byte / lode_base::CELL_BYTES as u64
     }
 
-    /// Which tag of its group is that of the read unit at `byte`.
+    /// The index in its group of the tag of the read unit at `byte`.
     fn tag_index(&self, byte: u64) -> usize {
         (byte % GROUP_DATA_BYTES / u64::from(self.geometry.rblock_bytes())) as usize
     }
@@ -447,7 +447,7 @@ mod tests {
 
     use super::*;
 
-    /// A memory image whose next operation of one kind fails.
+    /// A memory image whose next operation of a chosen kind fails.
     struct Faulty(MemoryBacking, Arc<AtomicU32>);
 
     const SYNC: u32 = 1;

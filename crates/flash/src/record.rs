@@ -1,5 +1,5 @@
-//! Records that are written in turns to two places, so that one is whole whenever power goes: the open epoch, and
-//! what the firmware keeps of its checkpoint.
+//! Records that are written alternately to two places, so that one is whole after any power cut: the open epoch, and
+//! the firmware's checkpoint record.
 //!
 //! ```text
 //!   0   magic            8 bytes     4 payload length  u32  at 8
@@ -16,7 +16,7 @@ pub const CHECKPOINT_RECORD_BYTES_MAX: usize = 64 << 10;
 /// Bytes before the payload.
 pub(crate) const RECORD_HEADER_BYTES: usize = 32;
 
-/// The highest sequence that a record can have: more than are ever written, so that there is always a next one.
+/// The highest valid sequence. It is never reached, so every sequence has a successor.
 const SEQUENCE_MAX: u64 = 1 << 62;
 
 pub(crate) const EPOCH_MAGIC: [u8; 8] = *b"LODEEPO\0";
@@ -30,7 +30,7 @@ pub(crate) struct Record {
     pub(crate) payload: Vec<u8>,
 }
 
-/// What a record's place holds.
+/// The contents of a record's place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Slot {
     /// Zeroes: nothing was ever written.
@@ -64,7 +64,7 @@ pub(crate) fn encode(magic: [u8; 8], at: u64, r: &Record) -> Vec<u8> {
     b
 }
 
-/// What `b`, read at position `at`, holds; `b` is as long as the longest record there.
+/// Decodes `b`, which was read at position `at` and is as long as the longest record there.
 pub(crate) fn decode(magic: [u8; 8], at: u64, b: &[u8]) -> Slot {
     if b.iter().all(|&x| x == 0) {
         return Slot::Never;
@@ -106,7 +106,7 @@ mod tests {
         }
     }
 
-    /// Found by reading for the fuzzing: the number after such a sequence overflowed when the image was opened.
+    /// Found by review: the successor of such a sequence overflowed when the image was opened.
     #[test]
     fn a_sequence_that_nothing_follows_is_of_no_record() {
         for (sequence, whole) in [(SEQUENCE_MAX, true), (SEQUENCE_MAX + 1, false), (u64::MAX, false)] {

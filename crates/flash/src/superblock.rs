@@ -1,4 +1,4 @@
-//! The superblock: what an image is, written once and twice over.
+//! The superblock: the properties of an image, written once, in two copies.
 //!
 //! ```text
 //!   0   magic "LODEIMG\0"                              8 bytes
@@ -13,8 +13,9 @@
 //! 4092  CRC-32C of bytes 0 to 4091                     u32
 //! ```
 //!
-//! Magic, major version and CRC keep their places in every version to come. An unknown compatible feature is passed
-//! over; an unknown read-only feature refuses writing, which opening always does; an incompatible one refuses all.
+//! Magic, major version and CRC keep their places in every future version. An unknown compatible feature is ignored.
+//! An unknown read-only feature forbids writing; since opening writes, the image is refused. An unknown incompatible
+//! feature is refused too.
 
 use lode_base::Geometry;
 use lode_base::checksum::crc32c;
@@ -45,7 +46,7 @@ pub(crate) enum BadSuperblock {
     Corrupt(String),
     /// This major version.
     Newer(u32),
-    /// This major version, which is read no more.
+    /// This major version, which is no longer read.
     Older(u32),
     /// These features.
     Unknown(u64),

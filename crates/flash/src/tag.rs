@@ -1,4 +1,4 @@
-//! Tags: what lies beside each read unit, so that misdirected, stale and lost writes are found.
+//! Tags: 16 bytes beside each read unit that detect misdirected, stale and lost writes.
 //!
 //! ```text
 //!   0      4                  12        16
@@ -17,13 +17,13 @@ pub(crate) const TAG_BYTES: usize = 16;
 /// The kind of a tag beside data; other kinds are for later formats.
 const KIND_DATA: u32 = 1;
 
-/// What an EBLOCK was since its last erasure: (open epoch, counter), so that none comes twice.
+/// The generation of an EBLOCK since its last erasure: (open epoch, counter). No generation occurs twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(u64);
 
 impl Generation {
-    /// Of an EBLOCK that was never erased, or whose generation nobody has told the medium: it can be neither
-    /// programmed nor read.
+    /// For an EBLOCK that was never erased, or whose generation recovery has not set: it can be neither programmed
+    /// nor read.
     pub const UNKNOWN: Self = Self(0);
 
     /// Number `counter` of epoch `epoch`; epochs begin at 1.
@@ -75,7 +75,7 @@ impl Tag {
         t
     }
 
-    /// The checksum that this tag's other fields and `data` at `cell` come to.
+    /// The checksum of this tag's other fields and `data` at `cell`.
     pub(crate) fn expected_crc(&self, cell: u64, data: &[u8]) -> u32 {
         let mut place = [0; 20];
         place[..8].copy_from_slice(&cell.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Tag groups in memory, so that a read costs one read of data and none of tags.
+//! A cache of tag groups, so that a read of data needs no read of tags.
 //!
 //! ```text
 //!   group ── mod slots ─► slot { version, group, 256 tags }       16 MB hold the tags of 4 GB of data
@@ -6,10 +6,9 @@
 //!   writer: lock ─► version odd ─► tags ─► version even
 //! ```
 //!
-//! Invariant: a cached tag is what the image has. A loader reads the image without the slot's lock; the version tells it
-//! whether a tag was written meanwhile, and then it reads again. A reader believes what it saw only if the version is even,
-//! and was the same before and after.
-//! Source: sequence locks over atomic words (Boehm, MSPC 2012).
+//! Invariant: a cached tag equals the image's. A loader reads the image without the slot's lock, and reads again if
+//! the version shows that a tag was written meanwhile. A reader uses its result only if the version was even, and the
+//! same before and after. Source: sequence locks over atomic words (Boehm, MSPC 2012).
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
@@ -53,11 +52,11 @@ type Group = [Words; GROUP_TAGS];
 
 #[derive(Default)]
 struct Slot {
-    /// Two for each change of any group that maps here; odd during one.
+    /// Incremented twice for each change of a group that maps here. Odd during a change.
     version: AtomicU64,
     /// The group whose tags are here, plus 1; 0 is none.
     held: AtomicU64,
-    /// Made when they are first needed.
+    /// Allocated when they are first needed.
     tags: OnceLock<Box<Group>>,
     changing: Mutex<()>,
 }
@@ -71,7 +70,7 @@ impl Slot {
         self.tags.get_or_init(|| Box::new(std::array::from_fn(|_| Words::default())))
     }
 
-    /// Changes what is here, unless a change came since `version`; answers whether it did.
+    /// Changes the slot, unless its version has changed since `since`. Returns whether it did.
     fn change(&self, since: Option<u64>, change: impl FnOnce(&Self)) -> bool {
         let _changing = self.changing.lock();
         let version = self.version.load(Ordering::Relaxed);
@@ -79,7 +78,7 @@ impl Slot {
             return false;
         }
         self.version.store(version + 1, Ordering::Relaxed);
-        // A reader that sees any of the change sees that it began.
+        // A reader that sees a part of the change also sees the odd version.
         fence(Ordering::Release);
         change(self);
         self.version.store(version + 2, Ordering::Release);
@@ -93,21 +92,21 @@ impl Slot {
     }
 }
 
-/// The tags of a group that were in memory when they were looked for.
+/// The tags of a group that were in the cache when they were looked up.
 #[derive(Clone, Copy)]
-pub(crate) struct Held<'a> {
+pub(crate) struct CachedTags<'a> {
     slot: &'a Slot,
     tags: &'a Group,
     version: u64,
 }
 
-impl Held<'_> {
-    /// Asks the CPU for tag `index`, which will be needed.
+impl CachedTags<'_> {
+    /// Prefetches tag `index`.
     pub(crate) fn prefetch(&self, index: usize) {
         prefetch(&self.tags[index].0[0]);
     }
 
-    /// Tag `index`; `None` when something changed since.
+    /// Tag `index`; `None` if the slot has changed since.
     pub(crate) fn tag(&self, index: usize) -> Option<Tag> {
         let tag = self.tags[index].load();
         fence(Ordering::Acquire);
@@ -117,7 +116,7 @@ impl Held<'_> {
 
 pub(crate) struct TagCache {
     slots: Vec<Slot>,
-    /// How many of them are used: from the first on.
+    /// The number of slots in use, from the first on.
     used: AtomicUsize,
 }
 
@@ -129,9 +128,9 @@ impl TagCache {
         Self { used: AtomicUsize::new(slots.len()), slots }
     }
 
-    /// Keeps to so much memory from now on; never to more than before. Nobody uses the cache meanwhile.
+    /// Lowers the limit of memory. Must not be called while the cache is in use.
     pub(crate) fn limit(&self, bytes: usize) {
-        // Not more: a group may have old tags in a slot that was not looked at since.
+        // The limit is never raised: a slot beyond the old limit may have outdated tags.
         let used = (bytes / size_of::<Group>()).clamp(1, self.used.load(Ordering::Relaxed));
         self.used.store(used, Ordering::Relaxed);
     }
@@ -173,15 +172,15 @@ impl TagCache {
         }
     }
 
-    /// The tags of `group`, if they are here and nothing is about to change.
-    pub(crate) fn held(&self, group: u64) -> Option<Held<'_>> {
+    /// The tags of `group`, if they are cached and no change is under way.
+    pub(crate) fn held(&self, group: u64) -> Option<CachedTags<'_>> {
         let slot = self.slot(group);
         let version = slot.version.load(Ordering::Acquire);
         let is_here = version.is_multiple_of(2) && slot.holds(group);
-        Some(Held { slot, tags: slot.tags.get().filter(|_| is_here)?, version })
+        Some(CachedTags { slot, tags: slot.tags.get().filter(|_| is_here)?, version })
     }
 
-    /// Tags that were just written to the image, from tag `first` of `group` on.
+    /// Updates tags that were just written to the image, from tag `first` of `group` on.
     pub(crate) fn written(&self, group: u64, first: usize, tags: &[u8]) {
         self.slot(group).change(None, |slot| {
             if slot.holds(group) {
@@ -190,7 +189,7 @@ impl TagCache {
         });
     }
 
-    /// Forgets `group`, whose tags are (or may be) no longer what they were.
+    /// Drops `group`, whose tags may have changed.
     pub(crate) fn forget(&self, group: u64) {
         self.slot(group).change(None, |slot| {
             if slot.holds(group) {
@@ -262,7 +261,7 @@ mod tests {
         assert_eq!(cache.used.load(Ordering::Relaxed), 1);
     }
 
-    /// Two threads read what two others change: nobody sees halves of two tags.
+    /// Two threads read tags that two others change. No reader sees halves of two tags.
     #[test]
     fn no_reader_sees_half_a_change() {
         let cache = TagCache::new(1);

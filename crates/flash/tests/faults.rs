@@ -1,5 +1,5 @@
-//! Each kind of fault: that it strikes, when it strikes, what is left of it after a power cut, and that no read ever
-//! answers anything but what was programmed there.
+//! Tests each kind of fault: that and when it strikes, and what is left after a power cut. No read may return
+//! anything but what was programmed there.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ fn content(eblock: u32, wblock: u32, generation: Generation, wblocks: u32) -> Pa
     PageBuf::copy_from(&bytes)
 }
 
-/// A medium, and of each EBLOCK its generation, the next WBLOCK, and how many of them were there at the last sync.
+/// A medium, and for each EBLOCK its generation, its next WBLOCK, and its WBLOCKs at the last sync.
 struct World {
     medium: Medium,
     faults: Faults,
@@ -55,7 +55,7 @@ impl World {
     fn program(&mut self, n: u32, count: u32) -> Result<(), FlashError> {
         let (g, next, _) = self.eblocks.get_mut(&n).unwrap();
         let done = self.medium.program(e(n), *next, &content(n, *next, *g, count));
-        // What failed may be there in part, so that it may be read; nothing is programmed behind it.
+        // A failed program may be readable in part. Nothing is programmed behind it.
         *next += count;
         done
     }
@@ -77,7 +77,7 @@ impl World {
         Ok(true)
     }
 
-    /// What a cut leaves, its EBLOCKs told as recovery would.
+    /// The medium after a power cut, with its EBLOCKs set as recovery would.
     fn restored(&mut self, seed: u64) {
         self.try_restored(seed).unwrap();
     }
@@ -352,7 +352,7 @@ fn a_misdirected_write_is_missing_here_and_wrong_there() {
     assert!(targets > 4, "it hits what is programmed, too");
 }
 
-/// Tags fill up their group where an EBLOCK begins one, but not in another one's place.
+/// Tags are padded to a whole group if an EBLOCK begins the group, but not at the place of a misdirected write.
 #[test]
 fn a_misdirected_write_spares_its_neighbours_in_groups_of_one_eblock_too() {
     let geometry = Geometry::new(1, 1, 1, 4096, 256 << 10, 1 << 20, 8).unwrap();
@@ -462,8 +462,8 @@ fn a_write_error_of_the_host_ends_one_eblock_and_a_sync_error_all_writing() {
     w.sync().unwrap();
 }
 
-/// Any kind, or two, at any operation of a random workload: reads answer what was programmed, or an error that names
-/// the page; what was synced and not hit is there after a power cut.
+/// One or two faults of any kind, at any operation of a random workload. Reads return what was programmed, or an
+/// error that names the page. Synced data that no fault hit survives a power cut.
 #[test]
 fn no_fault_makes_a_read_answer_wrong_bytes() {
     let mut fired: BTreeMap<FaultKind, u64> = BTreeMap::new();
@@ -495,7 +495,7 @@ fn no_fault_makes_a_read_answer_wrong_bytes() {
                     0 | 1 if !w.faults.is_cut() => drop(w.erase(n)),
                     2..=4 if w.eblocks.contains_key(&n) => {
                         let count = 1 + random.below(3) as u32;
-                        // What is programmed after the cut is not there.
+                        // Programs after the power cut are lost.
                         if w.medium.next_wblock(e(n)) + count <= WBLOCKS
                             && w.medium.next_wblock(e(n)) == w.eblocks[&n].1
                             && !w.faults.is_cut()
@@ -535,7 +535,7 @@ fn no_fault_makes_a_read_answer_wrong_bytes() {
                     }
                 }
             }
-            // Of these nobody knows what they hold.
+            // The contents of these are unknown.
             w.eblocks.retain(|_, (_, next, synced)| synced == next);
         }
     }
@@ -547,7 +547,7 @@ fn no_fault_makes_a_read_answer_wrong_bytes() {
     assert!(missing.is_empty(), "never struck: {missing:?}, of {fired:?}");
 }
 
-/// Threads share the faults; each thread's reads are of its own EBLOCKs, and right or refused.
+/// Threads share the faults. Each thread reads its own EBLOCKs, and its reads are right or refused.
 #[test]
 fn faults_strike_many_threads_and_lock_none_of_them_out() {
     for seed in 0..10 {

@@ -1,5 +1,5 @@
-//! The host fails at any write of the image's file, or power goes at any operation: all of them, not a sample. A clear
-//! error, what was synced stays, and the work goes on when the host is well again.
+//! The host fails at each write of the image's file in turn, and power is cut at each operation in turn. The error is
+//! clear, synced data survives, and work goes on once the host is well again.
 
 use lode_base::{EblockId, Geometry, PageBuf};
 use lode_flash::{FaultKind, Faults, FlashError, Generation, Medium};
@@ -17,8 +17,8 @@ fn e(n: u32) -> EblockId {
 /// A synced program: its EBLOCK, WBLOCKs, generation and fill.
 type Synced = (u32, u32, u32, Generation, u8);
 
-/// Programs, discards and records, small and large, in new space and in old; what is synced of it, and the errors.
-/// A step that fails is passed over.
+/// Programs, discards and records, small and large, in new space and in old. Returns what was synced, and the errors.
+/// A step that fails is skipped.
 fn work(m: &Medium, faults: &Faults) -> (Vec<Synced>, Vec<FlashError>) {
     let (mut synced, mut pending, mut errors) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..3 {
@@ -56,7 +56,7 @@ fn work(m: &Medium, faults: &Faults) -> (Vec<Synced>, Vec<FlashError>) {
     (synced, errors)
 }
 
-/// What was synced is there, in a medium that was found.
+/// Checks that synced data is in the medium.
 fn check(m: &Medium, synced: &[Synced], what: &str) {
     for &(n, at, count, generation, fill) in synced {
         m.set_generation(e(n), generation);
@@ -87,7 +87,7 @@ fn the_host_fails_at_any_write_or_sync() {
                 let (synced, errors) = work(&m, &faults);
                 let what = format!("{kind:?} after {after}, seed {seed}");
                 fired |= !faults.fired().is_empty();
-                // A discard writes nothing; all else that fails says so.
+                // A discard writes nothing. Every other failure is reported.
                 assert_eq!(errors.is_empty(), faults.fired().is_empty(), "{what}");
                 for e in &errors {
                     let line = e.to_string();

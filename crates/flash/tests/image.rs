@@ -1,4 +1,4 @@
-//! The image file as its opener meets it: epochs, the lock, and one clear line for each way of being wrong.
+//! Opening image files: epochs, the lock, and one clear line for each kind of damage.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -55,7 +55,8 @@ fn the_epoch_of_a_damaged_record_is_passed_over() {
     Medium::open_file(&path).unwrap();
     assert_eq!(Medium::open_file(&path).unwrap().open_epoch(), 3);
     overwrite(&path, 8192 + 20, &[0xff]);
-    // Whole is only 2; 3 may have been used, so 4 is next, and it must not take the place of 2.
+    // Only the record of 2 is whole. Epoch 3 may have been used, so 4 is next, and it must not overwrite the record
+    // of 2.
     assert_eq!(Medium::open_file(&path).unwrap().open_epoch(), 4);
     assert_eq!(Medium::open_file(&path).unwrap().open_epoch(), 5);
     overwrite(&path, 8192, &[0xff; 4]);

@@ -1,4 +1,4 @@
-//! What tags find, what the die refuses, and that memory and file are one medium.
+//! Tests what tags detect and what the die refuses, on memory and on files.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -90,7 +90,8 @@ fn flipped_data_flipped_tags_and_moved_data_are_found() {
         let expected = if (4..12).contains(&i) { "wrong generation" } else { "checksum mismatch" };
         check((tag + i) as u64, &[good[tag + i] ^ 0x10], expected, WblockState::Damaged);
     }
-    // The third read unit and its tag, whole and of this generation, in the place of the second: misdirected.
+    // A misdirected write: the third read unit and its tag, intact and of this generation, at the place of the
+    // second.
     let (third, third_tag) = (second + 4096, tag + 16);
     let moved = [&good[third..third + 4096], &good[third_tag..third_tag + 16]].map(<[u8]>::to_vec);
     fs::File::options().write(true).open(&path).unwrap().write_all_at(&moved[1], tag as u64).unwrap();

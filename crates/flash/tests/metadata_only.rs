@@ -1,4 +1,4 @@
-//! A medium that keeps no pages of users: what it keeps, and that its die is no less strict.
+//! Tests a metadata-only medium: what it keeps, and that its die is as strict as others.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -91,7 +91,7 @@ fn it_is_found_again_as_it_was() {
     again.set_generation(e(3), g);
     again.set_next_wblock(e(3), 3);
     assert_eq!(again.read(at, 16_384).unwrap(), own(7, 2));
-    // The two go their own ways.
+    // The two media are independent.
     again.program(e(3), 3, &own(8, 1)).unwrap();
     m.program(e(3), 3, &own(9, 1)).unwrap();
     let fourth = m.geometry().ppa(e(3), 3 * 8192).unwrap();

@@ -1,5 +1,4 @@
-//! Random operations on a medium in memory, on one that is simulated, on one in a file, and on a plain model of what a
-//! medium is: all agree.
+//! Random operations on media in memory, simulated, and in a file, compared with a simple model.
 
 use std::collections::HashMap;
 
@@ -35,7 +34,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What an EBLOCK holds: its generation, and its bytes with whether each WBLOCK is tagged.
+/// The contents of an EBLOCK: its generation, and its WBLOCKs' bytes and whether they have tags.
 #[derive(Default)]
 struct Model {
     eblocks: HashMap<u32, (Generation, Vec<u8>, Vec<bool>)>,

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-// As the binary has it.
+// The same allocator as in the `lode` binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -112,7 +112,7 @@ fn main() -> Result<(), lode::Error> {
     Ok(())
 }
 
-/// Seconds that the threads of this process were on a core; 0 where the system does not tell.
+/// The CPU seconds of all threads of this process, or 0 if the system does not tell.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
@@ -120,7 +120,7 @@ fn cpu_seconds() -> f64 {
     (ticks(11) + ticks(12)) / 100.0
 }
 
-/// A number that looks random: splitmix64.
+/// A pseudorandom number: splitmix64.
 fn mixed(n: u64) -> u64 {
     let mut z = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! A database: a drive, the engine on it, a thread for its background work, and memory that its queries share.
+//! A database: a drive, the engine on it, a thread for background work, and the memory that all queries share.
 //!
 //! ```text
 //!   path | tcp:// | memory ─► AnyDrive ─► engine ─┬─► transactions over trees
@@ -23,13 +23,14 @@ use crate::drive::{self, AnyDrive, NewFile};
 use crate::file::chosen_geometry;
 use crate::{Create, Error, Memory, Options, Worker};
 
-/// An open database with a thread for its background work. Dropping it leaves a file that the next opening recovers;
-/// [`Database::close`] leaves one that opens at once.
+/// An open database with a thread for background work. If it is dropped, the next opening of its file runs recovery.
+/// After [`Database::close`], the next opening has nothing to recover.
 pub struct Database {
     path: PathBuf,
     drive: AnyDrive,
     database: lode_engine::Database,
-    /// None with a modelled device: its GC runs as commands come, so that every run meets it at the same time.
+    /// `None` with a modelled device, whose GC runs between commands, so that it happens at the same time in every
+    /// run.
     worker: Option<Worker>,
     made: Option<NewFile>,
     #[cfg(feature = "sql")]
@@ -39,10 +40,11 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens the database in a file, which is made if it does not exist, or on the drive that is served at `tcp://HOST:PORT`.
+    /// Opens the database in a file, which is created if it does not exist, or on the drive that is served at
+    /// `tcp://HOST:PORT`.
     ///
     /// # Errors
-    /// When the file is not an image of Lode, is damaged, is open elsewhere, or cannot be made.
+    /// If the file is not an image of Lode, is damaged, is open in another process, or cannot be created.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::open_with(path, Options::default())
     }
@@ -50,14 +52,15 @@ impl Database {
     /// As [`Database::open`], with options.
     ///
     /// # Errors
-    /// As [`Database::open`]; when the image does not have the units of the profile.
+    /// As [`Database::open`], or if the units of the image differ from those of the profile.
     pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
         let mut database = Self::open_unkept(path, options)?;
         database.keep();
         Ok(database)
     }
 
-    /// As [`Database::open_with`], but that an image which this made is removed again unless [`Database::keep`] is called.
+    /// As [`Database::open_with`], except that a newly created image is removed again unless [`Database::keep`] is
+    /// called.
     ///
     /// # Errors
     /// As [`Database::open_with`].
@@ -69,10 +72,10 @@ impl Database {
         Self::assemble(path, drive, model, made, &options, memory)
     }
 
-    /// A database that is gone when it is dropped.
+    /// A database in memory. Dropping it loses its data.
     ///
     /// # Errors
-    /// When the capacity is too small.
+    /// If the capacity is too small.
     pub fn in_memory(options: Options) -> Result<Self, Error> {
         let memory = Memory::divided(options.memory_bytes, options.division);
         let path = Path::new(":memory:");
@@ -105,7 +108,7 @@ impl Database {
             }
             _ => None,
         };
-        // The host of a modelled device has a clock of its own.
+        // The host of a modelled device has its own clock.
         let now = host.is_none().then_some(Instant::now as fn() -> Instant);
         let parts = DatabaseOptions { now, host, ..memory.database };
         let database = lode_engine::Database::open(drive.device(), parts)?;
@@ -128,10 +131,10 @@ impl Database {
         })
     }
 
-    /// A SQL session. All sessions of the database share the memory that is for queries.
+    /// Opens a SQL session. All sessions of the database share the memory for queries.
     ///
     /// # Errors
-    /// When the place for spilled data cannot be made.
+    /// If the directory for spilled data cannot be created.
     #[cfg(feature = "sql")]
     pub fn session(
         &self,
@@ -141,34 +144,35 @@ impl Database {
             Some(queries) => queries,
             None => {
                 let made = lode_sql::Queries::new(self.database.clone(), self.query_bytes)?;
-                // Of two that are made at once, one counts.
+                // If two threads get here at once, the first value is kept.
                 self.queries.get_or_init(|| made)
             }
         };
         queries.session(options)
     }
 
-    /// From now on an image that was made stays, whatever happens.
+    /// Keeps a newly created image, whatever happens later.
     pub fn keep(&mut self) {
         if let Some(made) = self.made.take() {
             made.keep();
         }
     }
 
-    /// Whether the image was made, and is not kept yet.
+    /// Whether the image was newly created and is not yet kept.
     pub fn is_new(&self) -> bool {
         self.made.is_some()
     }
 
-    /// Writes a checkpoint, so that the next opening has nothing to recover, and closes the file. It stays.
+    /// Writes a checkpoint, so that the next opening has nothing to recover, and closes the file. A new image is
+    /// kept.
     ///
     /// # Errors
-    /// When something could not be written. What was committed is safe all the same.
+    /// If something cannot be written. All commits are safe even then.
     pub fn close(mut self) -> Result<(), Error> {
         self.keep();
         match (self.worker.take(), &self.drive) {
             (Some(worker), AnyDrive::Local(_)) => worker.finish()?,
-            // Whoever serves the drive works for it, too.
+            // The server of a drive does its background work.
             (worker, _) => {
                 drop(worker);
                 self.database.flush()?;
@@ -179,7 +183,7 @@ impl Database {
         drive.close(&path)
     }
 
-    /// The drive below, where its firmware runs in this process, with its reports.
+    /// The drive, with its reports, if its firmware runs in this process.
     pub fn drive(&self) -> Option<&Drive> {
         self.drive.local()
     }
@@ -195,7 +199,7 @@ impl Deref for Database {
 
 type Opened = (AnyDrive, Option<Arc<Model>>, Option<NewFile>);
 
-/// The drive at a path, what models it, and the file if it was made.
+/// Opens the drive at a path. Returns it with its model, if it is modelled, and the file, if it was created.
 fn open_drive(path: &Path, options: &Options, memory: &Memory) -> Result<Opened, Error> {
     let is_served = drive::address(path).is_some();
     if is_served && options.profile.is_some() {
@@ -226,7 +230,7 @@ fn open_drive(path: &Path, options: &Options, memory: &Memory) -> Result<Opened,
     }
 }
 
-/// An image of a profile, not open.
+/// Creates an image for a profile and closes it.
 fn make_modelled(path: &Path, profile: &lode_base::Profile) -> Result<NewFile, Error> {
     let (drive, made) = drive::create(path, profile.geometry, DriveOptions::default())?;
     drive.close().map_err(Error::file(path))?;

@@ -1,4 +1,4 @@
-//! Drives that this process has: in an image, served elsewhere, in memory.
+//! Drives in an image file, in memory, or served over TCP.
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -13,15 +13,15 @@ use lode_remote::{ClientOptions, RemoteDevice};
 
 use crate::Error;
 
-/// What the address of a drive that is served begins with.
+/// The prefix of the address of a served drive.
 pub const SCHEME: &str = "tcp://";
 
-/// The `HOST:PORT` of a drive that is served, where a path is `tcp://HOST:PORT`.
+/// The `HOST:PORT` in the path of a served drive, which is `tcp://HOST:PORT`.
 pub fn address(path: &Path) -> Option<&str> {
     path.to_str()?.strip_prefix(SCHEME)
 }
 
-/// A drive that this process has. A clone is the same drive.
+/// An open drive. A clone is the same drive.
 #[derive(Clone)]
 pub enum AnyDrive {
     /// Its firmware runs in this process.
@@ -31,10 +31,11 @@ pub enum AnyDrive {
 }
 
 impl AnyDrive {
-    /// Opens the drive in an image, or connects to one that is served at `tcp://HOST:PORT`. The options are those of an image.
+    /// Opens the drive in an image, or connects to the drive that is served at `tcp://HOST:PORT`. The options apply
+    /// only to an image.
     ///
     /// # Errors
-    /// When the file is not an image, is damaged or in use; when nobody serves a drive there.
+    /// If the file is not an image, is damaged or in use, or if no drive is served at the address.
     pub fn open(path: &Path, options: DriveOptions) -> Result<Self, Error> {
         match address(path) {
             Some(addr) => connect(addr).map(Self::Served),
@@ -42,7 +43,7 @@ impl AnyDrive {
         }
     }
 
-    /// The drive whose firmware runs in this process.
+    /// The drive, if its firmware runs in this process.
     pub fn local(&self) -> Option<&Drive> {
         match self {
             Self::Local(drive) => Some(drive),
@@ -58,10 +59,10 @@ impl AnyDrive {
         }
     }
 
-    /// Lets go of the drive. The next opening of an image has nothing to recover.
+    /// Closes the drive. The next opening of an image has nothing to recover.
     ///
     /// # Errors
-    /// When a checkpoint cannot be written; `path` names the image.
+    /// If a checkpoint cannot be written. `path` names the image in the message.
     pub fn close(self, path: &Path) -> Result<(), Error> {
         match self {
             Self::Local(drive) => drive.close().map_err(Error::file(path)),
@@ -76,17 +77,17 @@ impl AnyDrive {
 /// Connects to the drive that is served at `HOST:PORT`.
 ///
 /// # Errors
-/// When nobody serves a drive there, or lets nobody in.
+/// If no drive is served at the address, or the server refuses the connection.
 pub fn connect(addr: &str) -> Result<Arc<RemoteDevice>, Error> {
     let options = ClientOptions::new(Arc::new(std::thread::sleep));
     let device = RemoteDevice::connect(addr, options);
     device.map(Arc::new).map_err(|e| Error::Served { address: addr.to_owned(), what: e.to_string() })
 }
 
-/// The drive of a profile in the image at `path`, and what models its device.
+/// Opens the image at `path` as a drive of a profile. Returns it with the model of its device.
 ///
 /// # Errors
-/// As [`AnyDrive::open`]; when the image has other units than the profile.
+/// As [`AnyDrive::open`], or if the units of the image differ from those of the profile.
 pub fn open_modelled(
     path: &Path,
     profile: &Profile,
@@ -107,10 +108,10 @@ pub fn open_modelled(
     Ok((drive, model))
 }
 
-/// Makes an image at a path where no file is. If that fails, no file is left.
+/// Creates an image at a path where no file exists. If that fails, no file is left.
 ///
 /// # Errors
-/// When there is a file already, or the image cannot be written.
+/// If there is a file already, or the image cannot be written.
 pub fn create(path: &Path, geometry: Geometry, options: DriveOptions) -> Result<(Drive, NewFile), Error> {
     if address(path).is_some() {
         return Err(Error::NotAFile { path: path.into() });
@@ -128,13 +129,13 @@ pub fn create(path: &Path, geometry: Geometry, options: DriveOptions) -> Result<
     }
 }
 
-/// An image that was made and is removed again when this is dropped, unless [`NewFile::keep`] was called: what fails half-way
-/// leaves nothing behind.
+/// A newly created image. Dropping this removes the image unless [`NewFile::keep`] was called, so a failure half-way
+/// leaves no file.
 #[must_use = "the file is removed when this is dropped"]
 pub struct NewFile(Option<PathBuf>);
 
 impl NewFile {
-    /// From now on the image stays.
+    /// Keeps the image.
     pub fn keep(mut self) {
         self.0 = None;
     }
@@ -143,7 +144,7 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
-            // It may be gone already; nothing can be done if it cannot be removed.
+            // The image may be gone already. If it cannot be removed, it stays.
             let _ = std::fs::remove_file(path);
         }
     }

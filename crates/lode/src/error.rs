@@ -1,14 +1,15 @@
-//! Why a database could not be opened, used or closed.
+//! Errors of opening, using and closing a database.
 
 use std::path::{Path, PathBuf};
 
 use lode_base::Geometry;
+use lode_command::CommandError;
 use lode_engine::EngineError;
 use lode_firmware::FirmwareError;
 
 use crate::drive::SCHEME;
 
-/// Why a database could not be opened, used or closed.
+/// An error of opening, using or closing a database.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file is not an image, is damaged, in use, or cannot be written.
@@ -24,24 +25,24 @@ pub enum Error {
     Served {
         /// The address.
         address: String,
-        /// What is wrong; it names the address.
+        /// What is wrong. The text begins with the address.
         what: String,
     },
-    /// An address was given where an image is made.
-    #[error("{}: an image is a file", path.display())]
+    /// An address was given where an image is to be created.
+    #[error("{}: an image can only be made in a file, not at a network address", path.display())]
     NotAFile {
         /// The address.
         path: PathBuf,
     },
-    /// A profile was asked for with a drive that is served: its device is modelled where it is served.
-    #[error("{}: the device is modelled where it is served: lode drive serve --profile", path.display())]
+    /// A profile was given for a served drive. The server of a drive models its device.
+    #[error("{}: a served drive takes its profile from its server: lode drive serve --profile", path.display())]
     ModelledElsewhere {
         /// The address.
         path: PathBuf,
     },
-    /// The image has other units than the profile of the device that is to be modelled.
+    /// The units of the image differ from those of the profile.
     #[error(
-        "{}: an image of {}; {profile} has {}: lode drive format --profile {profile} makes one",
+        "{}: the image has {}, but {profile} has {}: make one with lode drive format --profile {profile}",
         path.display(), units(image), units(wanted)
     )]
     Units {
@@ -60,33 +61,62 @@ pub enum Error {
     /// The thread for background work could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
-    /// A capacity that is too small or too large for an image.
+    /// The capacity is too small or too large for an image.
     #[error("{0}")]
     Capacity(String),
 }
 
 impl Error {
-    pub(crate) fn file(path: &Path) -> impl FnOnce(FirmwareError) -> Self + '_ {
+    /// An error of the drive in the image at `path`.
+    pub fn file(path: &Path) -> impl FnOnce(FirmwareError) -> Self + '_ {
         move |source| Self::File { path: path.into(), source }
+    }
+
+    /// Whether the message names the database that failed.
+    pub fn names_the_database(&self) -> bool {
+        match self {
+            Self::File { .. }
+            | Self::Served { .. }
+            | Self::NotAFile { .. }
+            | Self::ModelledElsewhere { .. }
+            | Self::Units { .. } => true,
+            Self::Engine(_) | Self::Thread(_) | Self::Capacity(_) => false,
+        }
     }
 }
 
-/// The file once: some errors name it themselves.
+/// The message of a drive's error, with the file's name exactly once.
 fn of_file(path: &Path, source: &FirmwareError) -> String {
-    let (path, text) = (path.display().to_string(), source.to_string());
-    if text.contains(&path) { text } else { format!("{path}: {text}") }
+    let names_the_file = match source {
+        FirmwareError::Flash(e) => e.path().is_some(),
+        FirmwareError::Damaged { .. }
+        | FirmwareError::NewerVersion { .. }
+        | FirmwareError::NoCheckpoint { .. }
+        | FirmwareError::Full { .. }
+        | FirmwareError::LogDead { .. } => true,
+        // The text comes from the medium and begins with its file.
+        FirmwareError::Refused(
+            CommandError::Medium(_) | CommandError::MediumFull(_) | CommandError::ReadOnly(_),
+        )
+        | FirmwareError::ReadOnly(_) => true,
+        FirmwareError::Geometry(_)
+        | FirmwareError::TooSmall { .. }
+        | FirmwareError::NoSpares { .. }
+        | FirmwareError::Refused(_) => false,
+    };
+    if names_the_file { source.to_string() } else { format!("{}: {source}", path.display()) }
 }
 
-/// A geometry in a few words.
+/// Describes a geometry in a few words.
 fn units(g: &Geometry) -> String {
     format!(
-        "{} channels x {} ways x {} planes, units of {}, {} and {} bytes, {} of them",
+        "{} channels x {} ways x {} planes and {} EBLOCKs of {} bytes (RBLOCK {}, WBLOCK {})",
         g.channels(),
         g.ways(),
         g.planes(),
-        g.rblock_bytes(),
-        g.wblock_bytes(),
+        g.eblock_count(),
         g.eblock_bytes(),
-        g.eblock_count()
+        g.rblock_bytes(),
+        g.wblock_bytes()
     )
 }

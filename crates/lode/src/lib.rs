@@ -48,8 +48,8 @@
 //! # }
 //! ```
 //!
-//! A load fills a new tree from keys in their order. Its nodes are packed and written once, without transactions. The tree is there
-//! as a whole when the load is finished, or not at all:
+//! A load fills a new tree from keys in their order. Its nodes are packed and written once, without transactions. The
+//! tree becomes visible as a whole when the load is finished, or not at all:
 //!
 //! ```
 //! # fn main() -> Result<(), lode::Error> {
@@ -78,7 +78,7 @@
 //! # }
 //! ```
 //!
-//! A path `tcp://HOST:PORT` is a drive that `lode drive serve` serves. One process has a file open at a time.
+//! A path `tcp://HOST:PORT` is a drive that `lode drive serve` serves. Only one process can have a file open at a time.
 
 mod database;
 pub mod drive;
@@ -96,7 +96,7 @@ pub use lode_engine::{
     Csn, Cursor, Durability, EngineError, KEY_BYTES_MAX, Range, Savepoint, Snapshot, Transaction, Tree,
     TreeLoad, TreeStats, Value,
 };
-/// SQL over a database: sessions, and what statements answer.
+/// SQL over a database: sessions, statements and their results.
 #[cfg(feature = "sql")]
 pub use lode_sql as sql;
 pub use memory::{Division, Memory};

@@ -1,4 +1,4 @@
-//! How one limit of memory is divided.
+//! How a limit of memory is divided.
 //!
 //! ```text
 //!   Trees: limit - 64 MB, or a quarter where that is less:
@@ -6,43 +6,45 @@
 //!   Queries: | queries 1/2 | pages of trees 1/16, at most 128 MB | tables: the rest |
 //! ```
 //!
-//! The part that is set aside, and the free part, are for everything without a budget: transactions under way, short buffers that
-//! each thread keeps, batches under way, and pages of the allocator that are not full. Some shares have a maximum, beyond which
-//! more memory is of no use.
+//! The part that is set aside and the free part cover all memory without a budget: transactions under way, the short
+//! buffers that each thread keeps, batches under way, and partly filled pages of the allocator. Some shares have a
+//! maximum, because more memory would not help there.
 
 use lode_base::page_buf;
 use lode_engine::DatabaseOptions;
 use lode_firmware::DriveOptions;
 
-/// Set aside for what has no budget: 64 MB, or a quarter of a small limit.
+/// The part that is set aside for memory without a budget. It is a quarter of the limit if that is less.
 const ASIDE_BYTES: u64 = 64 << 20;
 
-/// What the memory of a database is for.
+/// What the memory of a database is mainly for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Division {
     /// Transactions over keys and values.
     #[default]
     Trees,
-    /// SQL: operators of queries, column pages, some pages of B+-tree indexes. Caches of the drive come on top.
+    /// SQL: operators of queries, column pages, and some pages of B+-tree indexes. The drive's caches are additional.
     Queries,
 }
 
 /// The parts of a limit.
 #[derive(Clone, Debug)]
 pub struct Memory {
-    /// Budgets of the database.
+    /// The budgets of the database.
     pub database: DatabaseOptions,
-    /// Budgets of its drive.
+    /// The budgets of its drive.
     pub drive: DriveOptions,
-    /// Bytes of long buffers that all threads keep: see [`page_buf::limit_spares`]; `None` leaves that as it is.
+    /// The bytes of long spare buffers that all threads keep together: see [`page_buf::limit_spares`]. `None` leaves
+    /// the limit unchanged.
     pub spare_bytes: Option<usize>,
-    /// Bytes for the operators of all queries together. They borrow more from the pages of tables while they run.
+    /// The bytes for the operators of all queries together. While they run, they can borrow more from the pages of
+    /// tables.
     pub query_bytes: usize,
 }
 
 impl Memory {
-    /// The least limit that holds. From it on, at most a fifth more than the limit is resident, with nine threads. Below it, the
-    /// memory that each thread takes is too large a part.
+    /// The smallest limit that is observed. From it on, at most a fifth more than the limit is resident with nine
+    /// threads. With a smaller limit, the fixed memory of each thread is too large a part.
     pub const BYTES_MIN: u64 = 256_000_000;
 
     /// Divides a limit.
@@ -93,14 +95,14 @@ impl Memory {
         }
     }
 
-    /// Applies the parts that belong to the process, not to one database.
+    /// Applies the parts that concern the whole process, not one database.
     pub fn limit_process(&self) {
         if let Some(bytes) = self.spare_bytes {
             page_buf::limit_spares(bytes);
         }
     }
 
-    /// Bytes of all budgets.
+    /// The sum of all budgets, in bytes.
     pub fn budget_bytes(&self) -> usize {
         let (e, d) = (&self.database, &self.drive);
         let pages =

@@ -6,36 +6,37 @@ use lode_engine::Durability;
 use crate::file::CAPACITY_BYTES;
 use crate::memory::Division;
 
-/// Whether an image is made.
+/// Whether to create an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Create {
-    /// The image must be there.
+    /// The image must exist.
     Never,
-    /// Where no file is, an image is made.
+    /// Create an image if no file exists.
     IfMissing,
-    /// An image is made; a file that is there is an error.
+    /// Create an image. An existing file is an error.
     Always,
 }
 
 /// How a database is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Limit of memory for the whole database, in bytes, divided as `division` says. From
-    /// [`Memory::BYTES_MIN`](crate::Memory::BYTES_MIN) on, at most a fifth more is resident, beside what the process needs for
+    /// The limit of memory for the whole database, in bytes, divided as `division` says. From
+    /// [`Memory::BYTES_MIN`](crate::Memory::BYTES_MIN) on, at most a fifth more is resident, not counting the process
     /// itself.
     pub memory_bytes: u64,
-    /// What the memory is for.
+    /// What the memory is mainly for.
     pub division: Division,
-    /// Whether an image is made.
+    /// Whether to create an image.
     pub create: Create,
-    /// Capacity of an image that is made, in bytes. The file grows as it is filled. A profile has its own.
+    /// The capacity of a newly created image, in bytes. The file grows as it is filled. A profile has its own
+    /// capacity.
     pub capacity_bytes: u64,
-    /// The device that is modelled; `None` for the machine itself. The work of a modelled device is done as commands come, in one
-    /// thread.
+    /// The profile of the device to model, or `None` to run at the machine's own speed. A modelled device does its
+    /// background work between commands, in one thread.
     pub profile: Option<Profile>,
     /// When commits are durable.
     pub durability: Durability,
-    /// With [`Durability::Group`]: milliseconds after which a commit is durable at the latest.
+    /// With [`Durability::Group`], the milliseconds after which a commit is durable at the latest.
     pub group_ms: u32,
 }
 

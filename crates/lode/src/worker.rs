@@ -1,11 +1,11 @@
-//! The thread that a drive's background work runs on: a drive has none of its own.
+//! The thread for a drive's background work. A drive itself has no threads.
 //!
 //! ```text
 //!   opened ─► Worker: work, a bounded step at a time, while there is more; else a look now and then ─► finish: the rest
 //! ```
 //!
-//! Invariants: the thread ends before the drive is closed, and when its owner is dropped. A step is short, so that nobody waits long
-//! for it.
+//! Invariants: the thread ends before the drive is closed, and when the worker is dropped. A step is short, so
+//! commands do not wait long for it.
 
 use std::io;
 use std::sync::Arc;
@@ -15,30 +15,31 @@ use std::time::{Duration, Instant};
 
 use lode_engine::{Database, EngineError, Progress};
 
-/// How often an idle drive is asked for work. A drive that was idle for this long tidies up.
+/// How often the worker asks an idle drive for work. A drive that was idle for this long cleans up.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// About how many bytes a step may write.
 const STEP_BYTES: u64 = 1 << 20;
-/// Most steps before the drive is closed. They clean up what the last statements left: up to some 60 MB, in well below a second.
+/// The most steps before the drive is closed. They reclaim the space that the last statements freed: up to some 60
+/// MB, in well below a second.
 const LAST_STEPS: u32 = 128;
 
-/// What a worker works for.
+/// What a worker does upkeep for: a drive, or a database on one.
 pub trait Upkeep: Send + Sync + 'static {
-    /// Does a step of background work that writes about this many bytes.
+    /// Does a step of background work that writes about `write_bytes`.
     fn work(&self, write_bytes: u64) -> Progress;
 
-    /// How often [`Upkeep::sync`] is wanted, if at all.
+    /// How often the worker calls [`Upkeep::sync`], or `None` for never.
     fn group(&self) -> Option<Duration> {
         None
     }
 
-    /// Makes pending commits durable. What fails here fails again, and is reported, at the next commit or close.
+    /// Makes pending commits durable. An error is not lost: the next commit or close fails with it again.
     fn sync(&self) {}
 
-    /// Writes back what the next opening would otherwise have to replay.
+    /// Writes back changes that the next opening would otherwise have to replay.
     ///
     /// # Errors
-    /// When it cannot be written; what was committed is as durable as it was.
+    /// If a write fails. Commits stay as durable as they were.
     fn flush(&self) -> Result<(), EngineError> {
         Ok(())
     }
@@ -59,14 +60,15 @@ impl Upkeep for Database {
 
     fn flush(&self) -> Result<(), EngineError> {
         match Self::flush(self) {
-            // Redo has what there is no room for otherwise.
+            // The redo log already holds the changes for which there is no space.
             Err(EngineError::OutOfSpace { .. }) => Ok(()),
             flushed => flushed,
         }
     }
 }
 
-/// A thread that does the background work of a drive, and syncs commits that nobody waits for.
+/// A thread that does the background work of a drive and syncs the commits of
+/// [`Durability::Group`](crate::Durability::Group).
 pub struct Worker {
     upkeep: Arc<dyn Upkeep>,
     stop: Option<Sender<()>>,
@@ -74,10 +76,10 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts a thread that works for a drive, or for a database on one.
+    /// Starts the thread for a drive, or for a database on one.
     ///
     /// # Errors
-    /// When no thread can be started.
+    /// If the thread cannot be started.
     pub fn start(upkeep: impl Upkeep) -> io::Result<Self> {
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let upkeep: Arc<dyn Upkeep> = Arc::new(upkeep);
@@ -104,10 +106,10 @@ impl Worker {
         Ok(Self { upkeep, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Does the remaining work, within bounds, and ends the thread.
+    /// Ends the thread and does the remaining work, up to a limit.
     ///
     /// # Errors
-    /// When changed pages cannot be written back; their commits are as durable as they were.
+    /// If changed pages cannot be written back. Their commits stay as durable as they were.
     pub fn finish(mut self) -> Result<(), EngineError> {
         self.end();
         self.upkeep.flush()?;

@@ -1,4 +1,4 @@
-//! Databases in files: made, closed, dropped, refused.
+//! Databases in files: created, closed, dropped, refused.
 
 use lode::{Database, Durability, EngineError, Error, Options};
 
@@ -90,7 +90,7 @@ fn a_full_file_says_so_and_goes_on() {
     };
     assert!(matches!(e, EngineError::OutOfSpace { .. }), "{e}");
     assert!(written > 500, "{written} values of 100 kB in 128 MB");
-    // Room that is made can be used.
+    // Freed space can be used again.
     for part in 0..4 {
         let mut txn = db.begin().unwrap();
         for i in 0..50u32 {

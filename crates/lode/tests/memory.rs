@@ -1,4 +1,4 @@
-//! What is allocated, beside what the parts of a database may take: several times its memory is written and read.
+//! Compares the allocated memory with the budgets of a database, while several times that memory is written and read.
 
 use std::sync::Arc;
 
@@ -6,17 +6,18 @@ use lode::{Durability, Memory};
 use lode_engine::Database;
 use lode_firmware::Drive;
 
-/// What has no budget: a transaction, a batch of 1 MB on its way, GC's buffers, what a thread keeps of short buffers.
+/// Memory without a budget: a transaction, a batch of 1 MB under way, the buffers of GC, and the short buffers that a
+/// thread keeps.
 const UNBUDGETED_BYTES: usize = 2 << 20;
 const VALUE_BYTES: usize = 1000;
 
-/// All on one thread, so that all of it is counted.
+/// The test uses one thread, so that all allocations are counted.
 #[test]
 fn what_is_allocated_is_what_was_divided() {
     let limit_bytes = 24u64 << 20;
     let memory = Memory::within(limit_bytes);
     memory.limit_process();
-    // Tables have nothing here.
+    // The test has no tables.
     let unused = memory.database.pool_bytes + memory.drive.index_cache_bytes;
     let most = memory.budget_bytes() - unused + UNBUDGETED_BYTES;
     let dir = tempfile::tempdir().unwrap();

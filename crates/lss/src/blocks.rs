@@ -1,16 +1,16 @@
-//! The block interface as a host sees it: packets of a few blocks, each a command of its own.
+//! The host's side of a block interface: writes in packets of a few blocks, each a separate command.
 //!
 //! ```text
 //!   write(lba, blocks) ─► packets of up to 15 blocks ─► LPID = 1,024 + LBA ─► a batch each ─► device
 //!                         one after the other, or `in_flight` at a time
 //! ```
 //!
-//! These are the commands that the drive's own block interface is made of (`firmware::block`): a drive that was written
-//! to here can be read there. What crosses is commands, so the drive may be in the process, modelled, or behind a socket.
-//! A packet is atomic and durable when it ends; the packets of one write are not atomic together.
+//! The drive's own block interface (`firmware::block`) uses the same commands, so it can read a drive that was
+//! written here. Only commands pass through, so the drive may be in the process, modelled, or behind a socket. A
+//! packet is atomic, and durable when its command ends; the packets of one write are not atomic together.
 //!
-//! Source: ELEOS §IX-C, footnote 5: the largest packet is 65,532 bytes, so a write of 1 MB becomes 17, and "a write context
-//! needs to be created per each packet".
+//! Source: ELEOS §IX-C, footnote 5: the largest packet is 65,532 bytes, so a write of 1 MB becomes 17 packets, and "a
+//! write context needs to be created per each packet".
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,33 +24,34 @@ use parking_lot::Mutex;
 
 use crate::{Clock, LssError};
 
-/// Bytes of a block.
+/// The size of a block.
 pub const BLOCK_BYTES: usize = 4096;
-/// Largest packet of the paper's transport, and what of it is header: it carries 15 whole blocks.
+/// The largest packet of the paper's transport, with its header. A packet carries 15 whole blocks.
 const PACKET_BYTES: usize = 65_532;
+/// The header of a packet.
 const PACKET_HEADER_BYTES: usize = 20;
-/// Blocks of a packet.
+/// The number of blocks in a packet.
 pub const PACKET_BLOCKS: u32 = ((PACKET_BYTES - PACKET_HEADER_BYTES) / BLOCK_BYTES) as u32;
 
-/// The owner of all blocks: that of the drive's own block interface.
+/// The owner of all blocks: the same as in the drive's own block interface.
 const OWNER: OwnerId = OwnerId::new(u32::MAX - 1);
-/// Extents that are asked for at a time.
+/// The number of extents that one command allocates.
 const EXTENTS_STEP: u64 = 1 << 16;
-/// Reads under way at a time.
+/// The most reads under way at a time.
 const READS_IN_FLIGHT: u32 = 32;
-/// Blocks that one command trims.
+/// The number of blocks that one command trims.
 const TRIM_BLOCKS: u64 = EXTENT_PAGES as u64;
-/// Queues that are kept.
+/// The most idle queues that are kept.
 const IDLE_QUEUES_MAX: usize = 16;
 
-/// How a host speaks to a drive of blocks.
+/// How the host uses a drive of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockOptions {
-    /// Blocks that a packet of a write carries: 15 by ELEOS.
+    /// The number of blocks in a packet of a write. ELEOS has 15.
     pub packet_blocks: u32,
-    /// Packets of one write that are under way at a time: 1 by ELEOS.
+    /// The most packets of one write that are under way at a time. ELEOS has 1.
     pub in_flight: u32,
-    /// What a command costs the host's CPU, on a modelled device.
+    /// The time of the host's CPU that a command costs on a modelled device.
     pub command_cost: VirtualDuration,
 }
 
@@ -60,12 +61,12 @@ impl Default for BlockOptions {
     }
 }
 
-/// What went through the block interface.
+/// Counts of the traffic through the block interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockCounts {
     /// Commands of any kind.
     pub commands: u64,
-    /// Packets of writes.
+    /// Packets written.
     pub packets: u64,
     /// Bytes of blocks written.
     pub bytes_written: u64,
@@ -86,10 +87,10 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// The first `capacity` blocks of a device that holds nothing else. Those that it lacks are added to it.
+    /// Opens the first `capacity` blocks of a device that holds nothing else. Missing blocks are allocated.
     ///
     /// # Errors
-    /// When the device holds something else, or fails.
+    /// If the device holds something else, or fails.
     pub fn new(
         device: Arc<dyn Device>,
         capacity: u64,
@@ -97,7 +98,9 @@ impl Blocks {
         clock: &mut Clock,
     ) -> Result<Self, LssError> {
         if options.packet_blocks == 0 || options.in_flight == 0 {
-            return Err(LssError::Options { what: "packets of no blocks, or none at a time".into() });
+            return Err(LssError::Options {
+                what: "`packet_blocks` and `in_flight` must not be zero".into(),
+            });
         }
         let zero = || AtomicU64::new(0);
         let (commands, packets, written, read) = (zero(), zero(), zero(), zero());
@@ -107,34 +110,34 @@ impl Blocks {
         };
         let ours = found.iter().enumerate().all(|(i, e)| e.owner == OWNER && e.extent.raw() == i as u64);
         if !ours {
-            return Err(LssError::damaged("the drive holds something else than blocks"));
+            return Err(LssError::damaged("the drive holds something other than blocks"));
         }
         let needed = 1 + capacity.div_ceil(EXTENT_PAGES as u64);
         let mut have = found.len() as u64;
         while have < needed {
             let count = (needed - have).min(EXTENTS_STEP) as u32;
             let Reply::Extents(e) = it.run(clock, Command::AllocateExtents { owner: OWNER, count })? else {
-                return Err(LssError::damaged("the drive hands out no extents"));
+                return Err(LssError::damaged("the drive does not answer with the allocated extents"));
             };
             if !e.iter().zip(have..).all(|(e, n)| e.raw() == n) {
-                return Err(LssError::damaged("extents are not handed out in order: others use the drive"));
+                return Err(LssError::damaged("the drive does not allocate extents in order: others use it"));
             }
             have += e.len() as u64;
         }
         Ok(it)
     }
 
-    /// How many blocks there are.
+    /// The number of blocks.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// The device below.
+    /// The device that holds the blocks.
     pub fn device(&self) -> &Arc<dyn Device> {
         &self.device
     }
 
-    /// What went through so far.
+    /// The counts so far.
     pub fn counts(&self) -> BlockCounts {
         let of = |n: &AtomicU64| n.load(Ordering::Relaxed);
         BlockCounts {
@@ -145,10 +148,11 @@ impl Blocks {
         }
     }
 
-    /// Writes blocks from `lba` on, in packets. All are durable on return; after an error any of them may be.
+    /// Writes blocks from `lba` on, in packets. On return all blocks are durable. After an error, any of the packets
+    /// may be durable.
     ///
     /// # Errors
-    /// That of the first packet that failed.
+    /// The error of the first packet that failed.
     pub fn write(&self, clock: &mut Clock, lba: u64, blocks: Vec<PageBuf>) -> Result<(), CommandError> {
         assert!(lba + blocks.len() as u64 <= self.capacity, "blocks beyond the drive");
         let packet = self.options.packet_blocks as usize;
@@ -166,10 +170,10 @@ impl Blocks {
         self.run_all(clock, packets, self.options.in_flight, |_, _| ())
     }
 
-    /// Writes blocks that lie anywhere, a command each.
+    /// Writes blocks at any places, each with its own command.
     ///
     /// # Errors
-    /// That of the first that failed.
+    /// The error of the first command that failed.
     pub fn write_each(&self, clock: &mut Clock, blocks: Vec<(u64, PageBuf)>) -> Result<(), CommandError> {
         self.packets.fetch_add(blocks.len() as u64, Ordering::Relaxed);
         self.written.fetch_add((blocks.len() * BLOCK_BYTES) as u64, Ordering::Relaxed);
@@ -180,10 +184,11 @@ impl Blocks {
         self.run_all(clock, blocks.into_iter().map(command), self.options.in_flight, |_, _| ())
     }
 
-    /// Reads ranges of blocks, a command each. A range with a block that was never written, or trimmed, is `None`.
+    /// Reads ranges of blocks, each with its own command. A range that contains a block that was never written, or
+    /// was trimmed, is `None`.
     ///
     /// # Errors
-    /// That of the first that failed.
+    /// The error of the first command that failed.
     pub fn read(
         &self,
         clock: &mut Clock,
@@ -204,10 +209,10 @@ impl Blocks {
         Ok(found)
     }
 
-    /// Tells the drive that blocks are not needed any more.
+    /// Tells the drive that blocks are no longer needed.
     ///
     /// # Errors
-    /// That of the first command that failed.
+    /// The error of the first command that failed.
     pub fn trim(&self, clock: &mut Clock, lba: u64, count: u64) -> Result<(), CommandError> {
         let end = lba + count;
         let command = |from| {
@@ -224,7 +229,7 @@ impl Blocks {
         got.ok_or_else(|| CommandError::Medium("the drive answered nothing".into()))
     }
 
-    /// Runs commands, `in_flight` at a time; a read of what is not there answers nothing.
+    /// Runs commands, at most `in_flight` at a time. It does not call `each` for a read of an unmapped page.
     fn run_all(
         &self,
         clock: &mut Clock,
@@ -251,7 +256,7 @@ impl Blocks {
             {
                 clock.computes(self.options.command_cost);
                 let tag = queue.submit(clock.now(), command).expect("the queue has room");
-                // Tags of a queue are consecutive.
+                // The tags of a queue are consecutive.
                 first.get_or_insert(tag.0);
                 (sent, under_way) = (sent + 1, under_way + 1);
             }
@@ -285,7 +290,7 @@ impl std::fmt::Debug for Blocks {
     }
 }
 
-/// The page that a block is.
+/// The page that holds a block.
 fn lpid(lba: u64) -> Lpid {
     Lpid::from_raw(EXTENT_PAGES as u64 + lba).expect("an LBA was checked against the capacity")
 }

@@ -1,25 +1,25 @@
-//! Checkpoints: what of the mapping changed goes to the log, then a root that names all of it, then an anchor that names the
-//! root and where the log goes on.
+//! Checkpoints. A checkpoint appends the changed mapping pages to the log, then a root that names all mapping pages.
+//! Then it writes an anchor that names the root and the place where the log continues.
 //!
 //! ```text
 //!   dirty extents ─► mapping pages ─► root ─► anchor (the other slot) ─► cleaned segments are free, and trimmed
 //! ```
 //!
-//! Invariants: the anchor is written when all that it names is durable; a segment that was cleaned is let go only behind an
-//! anchor whose log begins after it.
+//! Invariants: the anchor is written after all that it names is durable; a cleaned segment is freed only after an
+//! anchor whose log begins behind the segment.
 
 use lode_base::{EXTENT_PAGES, OwnerId, PageBuf};
 use lode_command::CommandError;
 
 use crate::Clock;
 use crate::blocks::BLOCK_BYTES;
-use crate::layout::{Anchor, Entry, FIRST_SEGMENT_LBA, Item, Kind, ROOTS_MAX};
+use crate::layout::{Anchor, Entry, FIRST_SEGMENT_LBA, Item, ROOTS_MAX, RecordKind};
 use crate::map::{Map, Segment};
 use crate::store::{REST_BLOCKS, Store, Writer};
 
-/// Bytes of a piece of the root, at most.
+/// The largest piece of the root, in bytes.
 const ROOT_BYTES: usize = 64 << 10;
-/// Of an extent that nobody owns.
+/// The owner in the root's entry of an extent that is not allocated.
 const NOBODY: u32 = u32::MAX;
 
 impl Store {
@@ -31,7 +31,7 @@ impl Store {
             dirty.map(|(raw, x)| (raw, page_of(&x.entries))).collect()
         };
         let item = |(name, data): &(u64, PageBuf)| Item {
-            kind: Kind::Map,
+            kind: RecordKind::Map,
             name: *name,
             owner: 0,
             data: data.clone(),
@@ -42,17 +42,19 @@ impl Store {
         let root = {
             let mut map = self.map.write();
             for (i, home) in items.iter().zip(homes) {
-                let x = map.extent_mut(i.name).expect("nobody else writes");
+                let x = map.extent_mut(i.name).expect("only this writer releases extents");
                 let old = std::mem::replace(&mut x.home, home);
                 x.dirty = false;
                 map.dies(old);
                 map.lives(home);
             }
-            // A checkpoint that fails ends the store's writes: what was alive by it counts for nothing.
+            // If the checkpoint fails, the store takes no more writes, so the live bytes of the old roots no longer
+            // matter.
             for old in w.roots.drain(..) {
                 map.dies(old);
             }
-            // The root says of its own segment when it was begun; the anchor says how far it was written.
+            // The root contains the first sequence number of its own segment; the anchor tells how far that segment
+            // was written.
             map.segments[w.head.segment as usize].first =
                 if w.head.block == 0 { w.head.sequence } else { map.segments[w.head.segment as usize].first };
             root_of(&map)
@@ -60,11 +62,11 @@ impl Store {
         let piece = |(n, bytes): (usize, &[u8])| {
             let mut bytes = bytes.to_vec();
             bytes.resize(bytes.len().max(lode_base::PAGE_BYTES_MIN), 0);
-            Item { kind: Kind::Root, name: n as u64, owner: 0, data: PageBuf::copy_from(&bytes) }
+            Item { kind: RecordKind::Root, name: n as u64, owner: 0, data: PageBuf::copy_from(&bytes) }
         };
         let pieces: Vec<Item> = root.chunks(ROOT_BYTES).enumerate().map(piece).collect();
         let roots = self.append(w, clock, &pieces, 0)?;
-        assert!(roots.len() <= ROOTS_MAX, "a root of more pieces than an anchor names");
+        assert!(roots.len() <= ROOTS_MAX, "a root has more pieces than an anchor can name");
         w.checkpoint += 1;
         let anchor = Anchor {
             store: self.id,
@@ -102,17 +104,17 @@ impl Store {
         Ok(())
     }
 
-    /// Sees to it that a root goes to one segment.
+    /// Makes sure that the root fits in one segment.
     fn room_for_root(&self, w: &mut Writer) -> Result<(), CommandError> {
         let bytes = {
             let map = self.map.read();
             (map.extents.len() + map.segments.len()) * 12 + 24
         };
-        // Pieces have records, and the last is padded.
+        // Every piece has a record, and the last piece is padded.
         let blocks = (bytes + bytes / 1024 + 2 * BLOCK_BYTES).div_ceil(BLOCK_BYTES) as u32;
         assert!(
             blocks + REST_BLOCKS < self.options.segment_blocks,
-            "a root of {bytes} bytes fits no segment"
+            "a root of {bytes} bytes does not fit in a segment"
         );
         if self.options.segment_blocks - w.head.block <= blocks + REST_BLOCKS {
             self.next_segment(w)?;
@@ -121,7 +123,7 @@ impl Store {
     }
 }
 
-/// The entries of an extent, up to the last that is there.
+/// The mapping page of an extent: its entries up to the last mapped page.
 fn page_of(entries: &[Entry; EXTENT_PAGES]) -> PageBuf {
     let used = entries.iter().rposition(|e| !e.is_none()).map_or(0, |at| at + 1);
     let mut bytes: Vec<u8> = entries[..used].iter().flat_map(|e| e.0.to_le_bytes()).collect();
@@ -129,7 +131,7 @@ fn page_of(entries: &[Entry; EXTENT_PAGES]) -> PageBuf {
     PageBuf::copy_from(&bytes)
 }
 
-/// Extents and segments.
+/// The bytes of a root: all extents and segments.
 fn root_of(map: &Map) -> Vec<u8> {
     let mut b = Vec::new();
     b.extend(map.commit.to_le_bytes());
@@ -141,7 +143,7 @@ fn root_of(map: &Map) -> Vec<u8> {
     }
     b.extend((map.segments.len() as u64).to_le_bytes());
     for s in &map.segments {
-        // What this checkpoint lets go may be trimmed before the next.
+        // This checkpoint frees the segment, which may be trimmed before the next checkpoint.
         let first = if s.cleaned && s.live == 0 { 0 } else { s.first };
         b.extend(first.to_le_bytes());
         b.extend(s.used.to_le_bytes());
@@ -149,17 +151,17 @@ fn root_of(map: &Map) -> Vec<u8> {
     b
 }
 
-/// What a root says.
+/// The contents of a root.
 pub(crate) struct Root {
     pub(crate) commit: u64,
-    /// Owner, and where the mapping lies.
+    /// The owner of each extent and the place of its mapping page.
     pub(crate) extents: Vec<Option<(OwnerId, Entry)>>,
-    /// First sequence number, and blocks used.
+    /// The first sequence number of each segment and its number of used blocks.
     pub(crate) segments: Vec<(u64, u32)>,
 }
 
 impl Root {
-    /// A root in these bytes, if it is one.
+    /// Decodes a root, if the bytes are one.
     pub(crate) fn decode(bytes: &[u8], segments: u32) -> Option<Self> {
         let mut at = 0;
         let mut take = |len: usize| {
@@ -188,7 +190,7 @@ impl Root {
     }
 }
 
-/// Entries of an extent, from its mapping page.
+/// Decodes the entries of an extent from its mapping page.
 pub(crate) fn entries_of(bytes: &[u8]) -> Option<Box<[Entry; EXTENT_PAGES]>> {
     if bytes.len() > EXTENT_PAGES * 8 || !bytes.len().is_multiple_of(8) {
         return None;

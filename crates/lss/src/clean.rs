@@ -1,12 +1,12 @@
-//! Cleaning: current pages of a segment go to the head of the log, and the segment can be written again.
+//! Cleaning: the current pages of a segment move to the head of the log, so that the segment can be written again.
 //!
 //! ```text
 //!   oldest:        read all of it ─► units ─► records ─► still mapped there? ─► append ─► install ─► cleaned
 //!   cost-benefit:  names in memory ─► still mapped there? ─► read those ─► append ─► ...
 //! ```
 //!
-//! A mapping page in the segment is made dirty instead: the checkpoint that lets the segment go writes it anew. So nothing
-//! but pages of batches, and old versions that views show, is moved.
+//! A mapping page in the segment is marked dirty instead, because the checkpoint that frees the segment writes it
+//! again. So cleaning moves only pages of batches and old versions that views show.
 
 use std::collections::HashSet;
 
@@ -14,22 +14,22 @@ use lode_base::PageBuf;
 use lode_command::CommandError;
 
 use crate::blocks::BLOCK_BYTES;
-use crate::layout::{Entry, FIRST_SEGMENT_LBA, Header, Item, Kind, assemble};
+use crate::layout::{Entry, FIRST_SEGMENT_LBA, Header, Item, RecordKind, assemble};
 use crate::store::{Store, Writer, lpid};
 use crate::{Cleaning, Clock};
 
-/// Blocks that one command reads: as many as a write of 1 MB has packets for.
+/// The most blocks that one command reads. The packets of a 1 MB write carry as many.
 const READ_BLOCKS: u32 = 255;
 
-/// A page that is to be moved.
-struct Current {
+/// A page to move.
+struct LivePage {
     name: u64,
     from: Entry,
-    kind: Kind,
+    kind: RecordKind,
 }
 
 impl Store {
-    /// Cleans one segment; says whether there was one that gains something.
+    /// Cleans one segment. Returns false if no segment can be cleaned.
     pub(crate) fn clean(&self, w: &mut Writer, clock: &mut Clock) -> Result<bool, CommandError> {
         let Some(victim) = self.victim(w) else { return Ok(false) };
         let (used, live) = {
@@ -42,14 +42,14 @@ impl Store {
             Some(names) if !whole => self.read_current(w, clock, victim, &names)?,
             _ => self.read_whole(w, clock, victim, used)?,
         };
-        let item = |(c, data): (&Current, PageBuf)| Item { kind: c.kind, name: c.name, owner: 0, data };
+        let item = |(c, data): (&LivePage, PageBuf)| Item { kind: c.kind, name: c.name, owner: 0, data };
         let items: Vec<Item> = current.iter().zip(data).map(item).collect();
         clock.computes(self.options.page_cost * items.len() as u64);
         let entries = self.append(w, clock, &items, 0)?;
         let mut map = self.map.write();
         for (c, &to) in current.iter().zip(&entries) {
             match c.kind {
-                Kind::Old => map.moved_version(c.name, c.from, to),
+                RecordKind::Old => map.moved_version(c.name, c.from, to),
                 _ => map.moved(lpid(c.name), c.from, to),
             }
             if !whole {
@@ -59,7 +59,7 @@ impl Store {
         }
         w.info.cleaning_bytes_moved += items.iter().map(|i| i.data.len() as u64).sum::<u64>();
         w.info.cleaned += 1;
-        // Mapping pages are written anew by the checkpoint that lets the segment go.
+        // The checkpoint that frees the segment writes its mapping pages again.
         let there: Vec<usize> = (0..map.extents.len())
             .filter(|raw| {
                 let home = map.extents[*raw].as_ref().map_or(Entry::default(), |x| x.home);
@@ -95,14 +95,14 @@ impl Store {
         victim.map(|(n, _)| n as u32)
     }
 
-    /// All of a segment, and what of it is current.
+    /// Reads a whole segment and returns its current pages.
     fn read_whole(
         &self,
         w: &mut Writer,
         clock: &mut Clock,
         victim: u32,
         used: u32,
-    ) -> Result<(Vec<Current>, Vec<PageBuf>), CommandError> {
+    ) -> Result<(Vec<LivePage>, Vec<PageBuf>), CommandError> {
         let first = FIRST_SEGMENT_LBA + u64::from(victim) * u64::from(self.options.segment_blocks);
         let parts: Vec<(u64, u32)> = (0..used)
             .step_by(READ_BLOCKS as usize)
@@ -123,13 +123,13 @@ impl Store {
             let records = header.records_unchecked(unit).ok_or_else(|| damaged(victim))?;
             clock.computes(self.options.page_cost * records.len() as u64);
             for r in records {
-                if !matches!(r.kind, Kind::Page | Kind::PageAtBlock | Kind::Old) {
+                if !matches!(r.kind, RecordKind::Page | RecordKind::PageAtBlock | RecordKind::Old) {
                     continue;
                 }
                 let from = Entry::new((first + at as u64) * BLOCK_BYTES as u64 + r.offset as u64, r.len);
                 let Some(kind) = current_as(&map, r.name, from, r.kind) else { continue };
                 if seen.insert((r.name, from)) {
-                    current.push(Current { name: r.name, from, kind });
+                    current.push(LivePage { name: r.name, from, kind });
                     data.push(assemble(unit, r.offset, r.len));
                 }
             }
@@ -138,27 +138,27 @@ impl Store {
         Ok((current, data))
     }
 
-    /// What of a segment is current, and nothing else of it.
+    /// Reads only the current pages of a segment.
     fn read_current(
         &self,
         w: &mut Writer,
         clock: &mut Clock,
         victim: u32,
         names: &[(u64, Entry)],
-    ) -> Result<(Vec<Current>, Vec<PageBuf>), CommandError> {
+    ) -> Result<(Vec<LivePage>, Vec<PageBuf>), CommandError> {
         clock.computes(self.options.page_cost * names.len() as u64);
         let mut current = Vec::new();
         {
             let map = self.map.read();
             for &(name, from) in names {
                 let at_block = from.byte().is_multiple_of(BLOCK_BYTES as u64) && self.options.whole_blocks;
-                let kind = if at_block { Kind::PageAtBlock } else { Kind::Page };
+                let kind = if at_block { RecordKind::PageAtBlock } else { RecordKind::Page };
                 if let Some(kind) = current_as(&map, name, from, kind) {
-                    current.push(Current { name, from, kind });
+                    current.push(LivePage { name, from, kind });
                 }
             }
         }
-        // Runs of blocks, each read once.
+        // Adjacent pages are read together, in runs of blocks.
         let block = BLOCK_BYTES as u64;
         let span = |e: Entry| (e.byte() / block, (e.byte() + e.len() as u64).div_ceil(block));
         let mut spans: Vec<(u64, u64)> = current.iter().map(|c| span(c.from)).collect();
@@ -180,7 +180,7 @@ impl Store {
         for c in &current {
             let (from, to) = span(c.from);
             let at = runs.partition_point(|r| r.0 <= from);
-            // A run may begin at the block before: the last that holds all of it.
+            // Runs may overlap, so this takes the last run that holds the whole page.
             let run = (0..at).rev().find(|&r| runs[r].0 + u64::from(runs[r].1) >= to);
             let blocks =
                 run.and_then(|r| Some((runs[r].0, found[r].as_ref()?))).ok_or_else(|| damaged(victim))?;
@@ -190,15 +190,15 @@ impl Store {
     }
 }
 
-/// As what a page at this place is still needed, if it is.
-fn current_as(map: &crate::map::Map, name: u64, from: Entry, kind: Kind) -> Option<Kind> {
-    let kind = if kind == Kind::Old { Kind::Page } else { kind };
+/// Returns whether the page at this place is still needed, and if so whether as the current or an old version.
+fn current_as(map: &crate::map::Map, name: u64, from: Entry, kind: RecordKind) -> Option<RecordKind> {
+    let kind = if kind == RecordKind::Old { RecordKind::Page } else { kind };
     if map.get(lpid(name)) == from {
         return Some(kind);
     }
-    map.is_old_version(name, from).then_some(Kind::Old)
+    map.is_old_version(name, from).then_some(RecordKind::Old)
 }
 
 fn damaged(victim: u32) -> CommandError {
-    CommandError::Medium(format!("segment {victim} is not what was written to it"))
+    CommandError::Medium(format!("segment {victim} does not hold what was written to it"))
 }

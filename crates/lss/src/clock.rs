@@ -1,14 +1,14 @@
-//! The host's time while the store works: what it waits for, and what it computes.
+//! The host's time while the store works, split into waiting and computing.
 //!
 //! ```text
 //!   now ─ computes ─► now + d        now ─ waits for a completion ─► its time, if that is later
 //! ```
 //!
-//! In wall time every completion comes at 0, and the clock stands still.
+//! On a device that is not modelled, every completion comes at time 0, and the clock stands still.
 
 use lode_base::{Part, Split, VirtualDuration, VirtualTime};
 
-/// A clock that moves on, and what the time since its beginning was spent on.
+/// A clock. It also records what the time since its start was spent on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock {
     now: VirtualTime,
@@ -16,7 +16,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that begins at `at`.
+    /// A clock that starts at `at`.
     pub fn at(at: VirtualTime) -> Self {
         Self { now: at, split: Split::default() }
     }
@@ -26,18 +26,18 @@ impl Clock {
         self.now
     }
 
-    /// What was spent since the beginning: the parts add up to it.
+    /// The time since the start, by what it was spent on. The parts add up to that time.
     pub fn split(&self) -> Split {
         self.split
     }
 
-    /// The host computes for so long.
+    /// Adds time that the host computes.
     pub fn computes(&mut self, time: VirtualDuration) {
         self.now += time;
         self.split.add(Part::Host, time);
     }
 
-    /// The host waits for what comes at `end`, whose life was `life`.
+    /// Waits until `end`, when a command completes. `life` says what the command spent its time on.
     pub(crate) fn waits(&mut self, end: VirtualTime, life: &Split) {
         self.split += life.share(end.since(self.now));
         self.now = self.now.max(end);

@@ -1,11 +1,12 @@
-//! The store as a device: the same commands as a drive of batches takes, down to those that need its own computing.
+//! The store as a device. It takes the same commands as a drive of batches, except those that need the drive's own
+//! computing.
 //!
 //! ```text
 //!   submit ─► jobs ── complete ─► writes that wait together: one group │ anything else: alone ─► answers
 //! ```
 //!
-//! A drive of blocks has no page index, no programs and no sessions: pages have no index entries, a task answers the names of
-//! its pages and nothing deeper, and sessions are refused. Index rules are taken and do nothing.
+//! A drive of blocks has no page index, no programs and no sessions. So pages have no index entries, a scan task
+//! returns only the names of its pages, and sessions are refused. Index rules are accepted and have no effect.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,10 +22,10 @@ use crate::blocks::{BlockCounts, BlockOptions, Blocks};
 use crate::store::Store;
 use crate::{Clock, LssError, LssInfo, LssOptions};
 
-/// Writes that go as one group.
+/// The most writes in one group.
 const GROUP_MAX: usize = 32;
 
-/// A log-structured store on a drive of blocks. Clones are the same store.
+/// A log-structured store on a drive of blocks. A clone is the same store.
 #[derive(Clone)]
 pub struct Lss {
     store: Arc<Store>,
@@ -32,11 +33,11 @@ pub struct Lss {
 }
 
 impl Lss {
-    /// A new, empty store on the first `capacity_blocks` blocks of `device`; `id` tells it from others. On a modelled device
-    /// it begins at the time of `clock`, which moves on.
+    /// Makes a new, empty store on the first `capacity_blocks` blocks of `device`. `id` distinguishes it from other
+    /// stores. On a modelled device, the work begins at the time of `clock` and advances `clock`.
     ///
     /// # Errors
-    /// When the device holds something else than blocks, is too small, or fails.
+    /// If the device holds something other than blocks, is too small, or fails.
     pub fn format(
         device: Arc<dyn Device>,
         capacity_blocks: u64,
@@ -49,10 +50,10 @@ impl Lss {
         Store::format(blocks, options, id, clock).map(Self::of)
     }
 
-    /// The store that the blocks of `device` hold, as of the last batch that was acknowledged.
+    /// Opens the store that the blocks of `device` hold, as of the last acknowledged batch.
     ///
     /// # Errors
-    /// When they hold none, it is damaged, or the device fails.
+    /// If the blocks hold no store, the store is damaged, or the device fails.
     pub fn open(
         device: Arc<dyn Device>,
         capacity_blocks: u64,
@@ -77,20 +78,20 @@ impl Lss {
         Self { store: Arc::new(store), identity: Arc::new(identity) }
     }
 
-    /// What the store did.
+    /// Statistics of the store.
     pub fn info(&self) -> LssInfo {
         self.store.info()
     }
 
-    /// What went through the block interface.
+    /// The traffic through the block interface.
     pub fn counts(&self) -> BlockCounts {
         self.store.blocks.counts()
     }
 
-    /// What must hold of everything in memory, at any moment between two commands.
+    /// Checks the invariants of all state in memory. They hold between any two commands.
     ///
     /// # Panics
-    /// When it does not hold.
+    /// If an invariant is violated.
     pub fn check_invariants(&self) {
         self.store.check();
     }
@@ -127,7 +128,7 @@ impl Device for Lss {
         }
         let mut clock = Clock::at(at);
         let below = self.store.blocks.device().work(at, budget);
-        // The next write tells whoever asks for it.
+        // The next write returns this error.
         match self.store.work(&mut clock) {
             Ok(true) => Progress::More,
             Ok(false) | Err(_) => below,
@@ -135,7 +136,7 @@ impl Device for Lss {
     }
 }
 
-struct Job {
+struct QueuedCommand {
     tag: Tag,
     at: VirtualTime,
     command: Option<Command>,
@@ -144,14 +145,14 @@ struct Job {
 struct LssQueue {
     store: Arc<Store>,
     depth: usize,
-    jobs: VecDeque<Job>,
-    /// What is over and was not taken yet, by the time of its end.
+    jobs: VecDeque<QueuedCommand>,
+    /// The completions that the caller has not fetched yet, in the order of their times.
     ended: VecDeque<Completion>,
     next_tag: u64,
 }
 
 impl LssQueue {
-    /// Runs the first job, and the writes that wait behind it if it is one.
+    /// Runs the first job. If it is a write, the waiting writes behind it run with it as one group.
     fn step(&mut self) {
         let Some(job) = self.jobs.pop_front() else { return };
         let mut clock = Clock::at(job.at);
@@ -161,13 +162,14 @@ impl LssQueue {
                 let mut tags = vec![(job.tag, job.at)];
                 let mut batches: Vec<Batch> = vec![batch];
                 while tags.len() < GROUP_MAX
-                    && let Some(Job { command: Some(Command::Write(_)), .. }) = self.jobs.front()
-                    && let Some(Job { tag, at, command: Some(Command::Write(b)) }) = self.jobs.pop_front()
+                    && let Some(QueuedCommand { command: Some(Command::Write(_)), .. }) = self.jobs.front()
+                    && let Some(QueuedCommand { tag, at, command: Some(Command::Write(b)) }) =
+                        self.jobs.pop_front()
                 {
                     tags.push((tag, at));
                     batches.push(b);
                 }
-                // The group goes when its last one came.
+                // The group begins at the time at which its last write was submitted.
                 let begin = tags.iter().map(|t| t.1).max().unwrap_or(job.at);
                 clock = Clock::at(begin);
                 let replies = self.store.write(&mut clock, batches);
@@ -217,14 +219,14 @@ impl LssQueue {
             }
             Command::BuildIndex(_) => Ok(Reply::Indexed { pages: 0 }),
             Command::Checkpoint => store.checkpoint_now(clock).map(|()| Reply::Done),
-            // Every batch is durable when it is answered.
+            // Every batch is durable by the time it is answered.
             Command::Flush => Ok(Reply::Done),
             Command::OpenSession | Command::ResumeSession(_) | Command::CloseSession(_) => no_sessions(),
             Command::Write(_) | Command::Scan(_) => unreachable!("a queue runs these itself"),
         }
     }
 
-    /// The names of a task's pages, in units.
+    /// The names of the pages of a scan task, in units.
     fn scan(&self, task: &ScanTask) -> Vec<Outcome> {
         if task.answer != Answer::Mapped {
             let what = "a drive of blocks runs no programs: the host must filter";
@@ -255,7 +257,7 @@ impl Queue for LssQueue {
         }
         let tag = Tag(self.next_tag);
         self.next_tag += 1;
-        self.jobs.push_back(Job { tag, at, command: Some(c) });
+        self.jobs.push_back(QueuedCommand { tag, at, command: Some(c) });
         Ok(tag)
     }
 
@@ -289,14 +291,14 @@ impl Queue for LssQueue {
     }
 
     fn narrow(&mut self, _: Tag, _: Arc<Program>) {
-        // Only names are answered: whatever the filter is, the host applies it.
+        // The answer has only names, so the host applies the filter.
     }
 
     fn cancel(&mut self, tag: Tag) {
         if let Some(job) = self.jobs.iter_mut().find(|j| j.tag == tag) {
             job.command = None;
         } else if let Some(at) = self.ended.iter().position(|c| c.tag == tag && !is_done(c)) {
-            // Units that were not taken are not wanted any more; the end of the task comes behind them.
+            // The units that the caller has not fetched are dropped. One final completion replaces them.
             let end = self.ended[at].at;
             self.ended.retain(|c| c.tag != tag);
             let outcome = Outcome::Done(Err(CommandError::Cancelled));

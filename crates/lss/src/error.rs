@@ -1,29 +1,29 @@
-//! Why a store could not be made or opened.
+//! Errors of making and opening a store.
 
 use lode_command::{CommandError, DeviceError};
 
-/// Why a store could not be made or opened. Each message is one line.
+/// An error of making or opening a store. Each message is one line.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum LssError {
     /// The blocks hold no store.
     #[error("the blocks hold no log-structured store")]
     NoStore,
-    /// What the blocks hold is not what was written.
+    /// The blocks do not hold what was written.
     #[error("the store is damaged: {what}")]
     Damaged {
         /// What is wrong.
         what: String,
     },
-    /// Options that make no store.
+    /// The options are not valid.
     #[error("a store cannot be made: {what}")]
     Options {
-        /// What is wrong with them.
+        /// What is wrong with the options.
         what: String,
     },
     /// The drive refused or failed.
     #[error(transparent)]
     Command(#[from] CommandError),
-    /// The drive can not be used.
+    /// The drive cannot be used.
     #[error(transparent)]
     Device(#[from] DeviceError),
 }

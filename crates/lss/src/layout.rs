@@ -1,4 +1,4 @@
-//! How bytes lie on the blocks.
+//! The layout of the store on the blocks.
 //!
 //! ```text
 //!   LBA 0, 1   anchors, written in turns          LBA 2 on   segments of `segment_blocks` blocks each
@@ -13,15 +13,15 @@
 //!   entry      cell of 64 bytes from LBA 0, 43 bits | length in bytes, 21 bits; 0 is none
 //! ```
 //!
-//! Little-endian. A unit counts if its sequence number is the next and both checksums hold, so that one that was torn ends
-//! the log; a group of units counts when its last one does.
+//! All numbers are little-endian. A unit is valid if its sequence number is the next one and both checksums are
+//! right, so a torn unit ends the log. A group of units is valid if its last unit is valid.
 
 use lode_base::checksum::{crc32c, crc32c_seeded};
 use lode_base::{CELL_BYTES, PAGE_BYTES_LIMIT, PageBuf, PageBufMut};
 
 use crate::blocks::BLOCK_BYTES;
 
-/// LBAs before the first segment.
+/// The LBA of the first segment.
 pub(crate) const FIRST_SEGMENT_LBA: u64 = 2;
 const ANCHOR_MAGIC: [u8; 8] = *b"LODELSS\0";
 const UNIT_MAGIC: u32 = 0x554C_4F4C;
@@ -29,10 +29,10 @@ const VERSION: u16 = 1;
 pub(crate) const HEADER_BYTES: usize = 64;
 pub(crate) const RECORD_BYTES: usize = 12;
 const ANCHOR_HEAD_BYTES: usize = 64;
-/// Pieces of a root that an anchor can name.
+/// The most pieces of a root that an anchor can name.
 pub(crate) const ROOTS_MAX: usize = (BLOCK_BYTES - ANCHOR_HEAD_BYTES - 4) / 8;
 
-/// Where a page lies; nowhere is no entry.
+/// The place and length of a page. 0 means that it is unmapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
 pub(crate) struct Entry(pub(crate) u64);
 
@@ -49,7 +49,7 @@ impl Entry {
         self.0 == 0
     }
 
-    /// Its first byte, counted from LBA 0.
+    /// The offset of its first byte from LBA 0.
     pub(crate) fn byte(self) -> u64 {
         (self.0 >> LEN_BITS) * CELL_BYTES as u64
     }
@@ -59,29 +59,29 @@ impl Entry {
     }
 }
 
-/// What a record speaks of.
+/// What a record describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum RecordKind {
     /// A page.
     Page = 0,
     /// A page that begins at a block.
     PageAtBlock = 1,
-    /// A page is unmapped.
+    /// Unmaps a page.
     Trim = 2,
-    /// An extent is given back.
+    /// Releases an extent.
     Release = 3,
-    /// An extent has an owner.
+    /// Allocates an extent.
     Allocate = 4,
-    /// The mapping of an extent.
+    /// A mapping page of an extent.
     Map = 5,
     /// A piece of the root.
     Root = 6,
-    /// An old version that a view shows, moved: nothing after a crash.
+    /// A moved old version that a view shows. Recovery ignores it.
     Old = 7,
 }
 
-impl Kind {
+impl RecordKind {
     const ALL: [Self; 8] = [
         Self::Page,
         Self::PageAtBlock,
@@ -93,7 +93,7 @@ impl Kind {
         Self::Old,
     ];
 
-    /// Whether bytes go with it.
+    /// Whether the unit holds bytes for the record.
     pub(crate) fn has_bytes(self) -> bool {
         !matches!(self, Self::Trim | Self::Release | Self::Allocate)
     }
@@ -103,25 +103,25 @@ impl Kind {
     }
 }
 
-/// Something that is to be written.
+/// An item to write to the log.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
-    pub(crate) kind: Kind,
-    /// LPID, extent, or number of a piece.
+    pub(crate) kind: RecordKind,
+    /// The LPID, extent, or number of the root's piece.
     pub(crate) name: u64,
-    /// The owner, of an extent that is handed out.
+    /// The owner of an allocated extent.
     pub(crate) owner: u32,
-    /// Its bytes, if it has any.
+    /// Its bytes, if its kind has any.
     pub(crate) data: PageBuf,
 }
 
-/// Something that was found in a unit.
+/// A record that was read from a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
-    pub(crate) kind: Kind,
+    pub(crate) kind: RecordKind,
     pub(crate) name: u64,
     pub(crate) owner: u32,
-    /// Bytes from the beginning of the unit; of what has bytes.
+    /// The offset of the bytes from the beginning of the unit, if the record has any.
     pub(crate) offset: usize,
     pub(crate) len: usize,
 }
@@ -165,7 +165,7 @@ impl Header {
         out[60..64].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// The header at the beginning of a block, if that is one of this store.
+    /// Decodes a header at the beginning of a block, if it is a valid header of this store.
     pub(crate) fn decode(b: &[u8], store: u64, segment_blocks: u32) -> Option<Self> {
         if b.len() < HEADER_BYTES || u32_at(b, 0) != UNIT_MAGIC || u32_at(b, 60) != crc32c(&b[..60]) {
             return None;
@@ -189,7 +189,7 @@ impl Header {
         sound.then_some(h)
     }
 
-    /// The records of a unit whose blocks these are; nothing if they are not what was written.
+    /// Decodes the records of a unit from its blocks. `None` if the checksum is wrong.
     pub(crate) fn records(&self, blocks: &[PageBuf]) -> Option<Vec<Record>> {
         if blocks.len() != self.blocks as usize {
             return None;
@@ -204,13 +204,13 @@ impl Header {
         self.records_unchecked(blocks)
     }
 
-    /// The same, of bytes that the drive has checked.
+    /// As [`Header::records`], without checking the checksum: the drive has checked the bytes.
     pub(crate) fn records_unchecked(&self, blocks: &[PageBuf]) -> Option<Vec<Record>> {
         let bytes = assemble(blocks, self.records_at as usize, self.records as usize * RECORD_BYTES);
         let (mut at, mut found) = (HEADER_BYTES, Vec::with_capacity(self.records as usize));
         for r in bytes.chunks_exact(RECORD_BYTES) {
             let word = u64_at(r, 0);
-            let kind = Kind::ALL.into_iter().find(|k| *k as u64 == word >> 48)?;
+            let kind = RecordKind::ALL.into_iter().find(|k| *k as u64 == word >> 48)?;
             let value = u32_at(r, 8);
             let (mut offset, mut len, mut owner) = (0, 0, value);
             if kind.has_bytes() {
@@ -226,7 +226,7 @@ impl Header {
     }
 }
 
-/// Bytes of consecutive blocks, without a copy where they lie in one.
+/// Returns a range of bytes from consecutive blocks. A range that lies in one block is not copied.
 pub(crate) fn assemble(blocks: &[PageBuf], from: usize, len: usize) -> PageBuf {
     let (first, within) = (from / BLOCK_BYTES, from % BLOCK_BYTES);
     if len == 0 {
@@ -245,7 +245,8 @@ pub(crate) fn assemble(blocks: &[PageBuf], from: usize, len: usize) -> PageBuf {
     out.freeze()
 }
 
-/// How many of `items` fit in `room` blocks as one unit, and where: the offsets, and the bytes of pages.
+/// Lays out as many of `items` as fit in `room` blocks as one unit. Returns their offsets and the end of the pages,
+/// in bytes.
 pub(crate) fn fit(items: &[Item], room: u32) -> (Vec<usize>, usize) {
     let room = room as usize * BLOCK_BYTES;
     let (mut offsets, mut end) = (Vec::with_capacity(items.len()), HEADER_BYTES);
@@ -266,7 +267,8 @@ pub(crate) fn fit(items: &[Item], room: u32) -> (Vec<usize>, usize) {
     (offsets, end)
 }
 
-/// A unit of items that lie at `offsets`: its blocks. Pages of whole blocks that begin at one are not copied.
+/// Assembles the blocks of a unit whose items lie at `offsets`. A page of whole blocks that begins at a block is not
+/// copied.
 pub(crate) fn unit(header: &Header, items: &[Item], offsets: &[usize], end: usize) -> Vec<PageBuf> {
     let records_at = end.next_multiple_of(4);
     let all = (records_at + RECORD_BYTES * items.len()).next_multiple_of(BLOCK_BYTES);
@@ -276,7 +278,7 @@ pub(crate) fn unit(header: &Header, items: &[Item], offsets: &[usize], end: usiz
         if !item.kind.has_bytes() {
             continue;
         }
-        if item.kind == Kind::PageAtBlock && item.data.len().is_multiple_of(BLOCK_BYTES) {
+        if item.kind == RecordKind::PageAtBlock && item.data.len().is_multiple_of(BLOCK_BYTES) {
             pieces.stretch(&mut stretch, at);
             pieces.direct(&item.data);
         } else {
@@ -307,18 +309,18 @@ pub(crate) fn unit(header: &Header, items: &[Item], offsets: &[usize], end: usiz
     blocks
 }
 
-/// A unit as it is put together.
+/// A unit under assembly.
 struct Pieces {
     start: usize,
-    /// What begins with the header.
+    /// The first block or blocks, which begin with the header.
     first: Option<PageBufMut>,
-    /// The blocks behind that.
+    /// The blocks after them.
     blocks: Vec<PageBuf>,
     crc: u32,
 }
 
 impl Pieces {
-    /// What lies packed up to `end`, which is the end of a block; what is between is zero.
+    /// Writes the packed parts up to `end`, the end of a block. Gaps are zero.
     fn stretch(&mut self, parts: &mut Vec<(usize, &[u8])>, end: usize) {
         if end == self.start {
             return;
@@ -353,18 +355,18 @@ impl Pieces {
     }
 }
 
-/// Where the log goes on.
+/// The place where the log continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Head {
     pub(crate) segment: u32,
     pub(crate) block: u32,
-    /// The segment that comes after this one.
+    /// The segment that follows this one.
     pub(crate) next: u32,
     /// The sequence number of the next unit.
     pub(crate) sequence: u64,
 }
 
-/// Where a checkpoint is, and where the log goes on behind it.
+/// The place of a checkpoint, and the place where the log continues after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Anchor {
     pub(crate) store: u64,
@@ -376,7 +378,7 @@ pub(crate) struct Anchor {
 }
 
 impl Anchor {
-    /// The slot that it is written to.
+    /// The LBA of the slot to which the anchor is written.
     pub(crate) fn lba(&self) -> u64 {
         self.number % FIRST_SEGMENT_LBA
     }
@@ -402,7 +404,7 @@ impl Anchor {
         PageBuf::copy_from(&b)
     }
 
-    /// The anchor in a block, if it is one.
+    /// Decodes an anchor, if the block is one.
     pub(crate) fn decode(b: &[u8]) -> Option<Self> {
         let whole = b.len() == BLOCK_BYTES && b[..8] == ANCHOR_MAGIC && u32_at(b, 4092) == crc32c(&b[..4092]);
         if !whole || u16::from_le_bytes([b[8], b[9]]) > VERSION {
@@ -434,7 +436,7 @@ impl Anchor {
 mod tests {
     use super::*;
 
-    fn item(kind: Kind, name: u64, len: usize) -> Item {
+    fn item(kind: RecordKind, name: u64, len: usize) -> Item {
         let bytes: Vec<u8> = (0..len).map(|i| (i as u64 * 7 + name) as u8).collect();
         Item { kind, name, owner: 9, data: PageBuf::copy_from(&bytes) }
     }
@@ -442,13 +444,13 @@ mod tests {
     #[test]
     fn a_unit_comes_back_and_no_other_bytes_do() {
         let items = [
-            item(Kind::Page, 5, 100),
-            item(Kind::Allocate, 3, 0),
-            item(Kind::PageAtBlock, 6, 8192),
-            item(Kind::PageAtBlock, 7, 5000),
-            item(Kind::Page, 8, 4000),
-            item(Kind::Trim, 5, 0),
-            item(Kind::PageAtBlock, 9, 4096),
+            item(RecordKind::Page, 5, 100),
+            item(RecordKind::Allocate, 3, 0),
+            item(RecordKind::PageAtBlock, 6, 8192),
+            item(RecordKind::PageAtBlock, 7, 5000),
+            item(RecordKind::Page, 8, 4000),
+            item(RecordKind::Trim, 5, 0),
+            item(RecordKind::PageAtBlock, 9, 4096),
         ];
         let (offsets, end) = fit(&items, 100);
         assert_eq!(offsets.len(), items.len());
@@ -479,14 +481,14 @@ mod tests {
 
     #[test]
     fn as_many_fit_as_there_is_room_for() {
-        let items: Vec<Item> = (0..100).map(|n| item(Kind::Page, n, 1000)).collect();
+        let items: Vec<Item> = (0..100).map(|n| item(RecordKind::Page, n, 1000)).collect();
         for room in 1..20 {
             let (offsets, end) = fit(&items, room);
             let bytes = end.next_multiple_of(4) + RECORD_BYTES * offsets.len();
             assert!(bytes <= room as usize * BLOCK_BYTES);
             assert!(bytes + 1024 + 64 + RECORD_BYTES > room as usize * BLOCK_BYTES);
         }
-        assert_eq!(fit(&[item(Kind::Page, 1, 5000)], 1).0.len(), 0);
+        assert_eq!(fit(&[item(RecordKind::Page, 1, 5000)], 1).0.len(), 0);
     }
 
     #[test]

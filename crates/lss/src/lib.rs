@@ -1,11 +1,12 @@
-//! A log-structured store in the host, on a drive of fixed blocks: what a drive of batches makes needless.
+//! A log-structured store in the host, on a drive of fixed blocks. A drive of batches makes such a store unnecessary.
 //!
 //! ```text
 //!   engine ─► Command ─► Lss: mapping, segments, cleaning, checkpoints, recovery ─► packets of blocks ─► any device
 //! ```
 //!
-//! This is the *Block* of ELEOS §IX: the same drive behind a block-at-a-time interface, with log structuring above it in the
-//! host's memory and on its CPU. It answers as a [`lode_command::Device`], so that the same engine runs on it.
+//! This is the *Block* configuration of ELEOS §IX: the same drive behind a block-at-a-time interface, and log
+//! structuring above it in the host's memory and on the host's CPU. [`Lss`] implements [`lode_command::Device`], so the
+//! same engine runs on it.
 
 mod blocks;
 mod checkpoint;

@@ -1,11 +1,12 @@
-//! The mapping table of the host: where each page lies, old versions that views show, and what each segment still holds.
+//! The mapping table of the host: the place of each page, the old versions that views show, and the live bytes of
+//! each segment.
 //!
 //! ```text
-//!   LPID ─► extent ─► entry          view ─► a version that was replaced later than it, or the entry
+//!   LPID ─► extent ─► entry          view ─► the first version that a commit after the view replaced, or the entry
 //!   entry ─► segment ─► live bytes
 //! ```
 //!
-//! Invariants: the live bytes of a segment are those of the entries, versions, mapping pages and roots that lie in it; a
+//! Invariants: the live bytes of a segment are the bytes of the entries, versions, mapping pages and roots in it; a
 //! version is kept while a view shows it.
 
 use std::collections::{BTreeMap, HashMap};
@@ -15,14 +16,14 @@ use lode_base::{CELL_BYTES, CommitNo, EXTENT_PAGES, ExtentId, Lpid, OwnerId};
 use crate::blocks::BLOCK_BYTES;
 use crate::layout::{Entry, FIRST_SEGMENT_LBA};
 
-/// The pages of an extent.
+/// The mapping of an extent.
 pub(crate) struct Extent {
     pub(crate) owner: OwnerId,
     pub(crate) entries: Box<[Entry; EXTENT_PAGES]>,
     pub(crate) mapped: u32,
-    /// Where its mapping was written last.
+    /// The place of the extent's mapping page in the log.
     pub(crate) home: Entry,
-    /// Whether it changed since.
+    /// Whether the mapping changed since the mapping page was written.
     pub(crate) dirty: bool,
 }
 
@@ -41,19 +42,19 @@ impl Extent {
 /// A segment of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// The sequence number of its first unit; 0: it is free.
+    /// The sequence number of its first unit. 0 means that it is free.
     pub(crate) first: u64,
-    /// Blocks that were written to it.
+    /// The number of blocks written to it.
     pub(crate) used: u32,
-    /// Bytes that something still needs.
+    /// The live bytes in it.
     pub(crate) live: u64,
-    /// Counts how often it was let go: who reads without a lock looks at it before and after.
+    /// The number of times that the segment was freed. A reader without a lock compares it before and after its read.
     pub(crate) generation: u64,
-    /// Whether it was cleaned, and goes with the next checkpoint.
+    /// Whether it was cleaned. The next checkpoint frees it.
     pub(crate) cleaned: bool,
 }
 
-/// A version that was replaced.
+/// A replaced version of a page.
 #[derive(Clone, Copy, Debug)]
 struct Version {
     /// The commit that replaced it.
@@ -61,14 +62,14 @@ struct Version {
     entry: Entry,
 }
 
-/// All that readers look at.
+/// The state that readers use.
 pub(crate) struct Map {
     pub(crate) extents: Vec<Option<Extent>>,
-    /// Numbers to be handed out again, and the commits that gave them back.
+    /// The extent numbers to use again, with the commits that released them.
     pub(crate) released: Vec<(u64, u64)>,
     pub(crate) segments: Vec<Segment>,
     segment_bytes: u64,
-    /// What pages are rounded up to.
+    /// The unit to which page lengths are rounded up.
     unit_bytes: u64,
     /// The newest commit.
     pub(crate) commit: u64,
@@ -94,12 +95,12 @@ impl Map {
         }
     }
 
-    /// Bytes that an entry takes on the blocks.
+    /// The bytes that an entry takes on the blocks.
     fn space_of(&self, e: Entry) -> u64 {
         (e.len() as u64).next_multiple_of(self.unit_bytes)
     }
 
-    /// The segment that an entry lies in.
+    /// The segment that holds an entry.
     pub(crate) fn segment_of(&self, e: Entry) -> usize {
         ((e.byte() - FIRST_SEGMENT_LBA * BLOCK_BYTES as u64) / self.segment_bytes) as usize
     }
@@ -120,7 +121,7 @@ impl Map {
         if !e.is_none() {
             let (segment, space) = (self.segment_of(e), self.space_of(e));
             let left = self.segments[segment].live.checked_sub(space);
-            self.segments[segment].live = left.expect("what dies was alive");
+            self.segments[segment].live = left.expect("a live entry is released once");
             self.live_bytes -= space;
         }
     }
@@ -133,25 +134,25 @@ impl Map {
         self.extents.get_mut(raw as usize)?.as_mut()
     }
 
-    /// Where a page lies now.
+    /// The current place of a page.
     pub(crate) fn get(&self, l: Lpid) -> Entry {
         self.extent(l.extent()).map_or(Entry::default(), |x| x.entries[usize::from(l.page())])
     }
 
-    /// Where a page lay as a view shows it.
+    /// The place of a page as of `commit`.
     pub(crate) fn get_at(&self, l: Lpid, commit: u64) -> Entry {
         let old = self.versions.get(&l.raw()).and_then(|v| v.iter().find(|v| v.until > commit));
         old.map_or_else(|| self.get(l), |v| v.entry)
     }
 
-    /// Puts a page somewhere, or nowhere, as of `commit`: what was there before is kept where a view shows it.
+    /// Maps a page to a new place, or unmaps it, as of `commit`. The old version is kept if a view shows it.
     pub(crate) fn put(&mut self, l: Lpid, to: Entry, commit: u64) {
         let from = self.replace(l, to);
         self.lives(to);
         self.replaced(l, from, commit);
     }
 
-    /// As [`Map::put`], of a page that was only moved.
+    /// As [`Map::put`], for a page that cleaning moved.
     pub(crate) fn moved(&mut self, l: Lpid, from: Entry, to: Entry) {
         let found = self.replace(l, to);
         assert_eq!(found, from, "{l} changed while it was moved");
@@ -167,10 +168,10 @@ impl Map {
         from
     }
 
-    /// What lay at `from` was replaced by `commit`.
+    /// Keeps or drops the version at `from`, which `commit` replaced.
     fn replaced(&mut self, l: Lpid, from: Entry, commit: u64) {
         let newest = self.views.values().copied().max();
-        // Younger than every view: nobody sees it.
+        // No view shows a version that is newer than every view.
         let shown = newest.is_some_and(|newest| {
             let born = self.versions.get(&l.raw()).and_then(|v| v.last()).map_or(0, |v| v.until);
             newest >= born
@@ -181,7 +182,7 @@ impl Map {
         }
     }
 
-    /// An old version was moved.
+    /// Records the new place of a moved old version.
     pub(crate) fn moved_version(&mut self, l: u64, from: Entry, to: Entry) {
         let mut found = false;
         for v in self.versions.get_mut(&l).into_iter().flatten().filter(|v| v.entry == from) {
@@ -197,7 +198,7 @@ impl Map {
         self.versions.get(&l).is_some_and(|v| v.iter().any(|v| v.entry == e))
     }
 
-    /// Gives an extent an owner. Its number is the lowest that no view can tell from what it was.
+    /// Allocates an extent. It takes a released number again only if every view is newer than the release.
     pub(crate) fn allocate(&mut self, owner: OwnerId) -> u64 {
         let oldest = self.views.values().copied().min().unwrap_or(u64::MAX);
         let at = self.released.iter().position(|(_, commit)| *commit <= oldest);
@@ -212,7 +213,7 @@ impl Map {
         raw
     }
 
-    /// The same, of an extent whose number is known.
+    /// As [`Map::allocate`], with a given number.
     pub(crate) fn allocate_at(&mut self, raw: u64, owner: OwnerId) {
         while self.extents.len() as u64 <= raw {
             self.released.push((self.extents.len() as u64, 0));
@@ -222,7 +223,7 @@ impl Map {
         self.extents[raw as usize] = Some(Extent::new(owner));
     }
 
-    /// Takes an extent back with all its pages.
+    /// Releases an extent and all its pages.
     pub(crate) fn release(&mut self, raw: u64, commit: u64) {
         let Some(x) = self.extents.get_mut(raw as usize).and_then(Option::take) else { return };
         self.dies(x.home);
@@ -233,7 +234,7 @@ impl Map {
         self.released.push((raw, commit));
     }
 
-    /// Opens a view of the newest commit; past `max` the oldest is closed.
+    /// Opens a view of the newest commit. If there are `max` views already, it closes the oldest.
     pub(crate) fn open_view(&mut self, max: usize) -> (u64, CommitNo) {
         while self.views.len() >= max
             && let Some((&oldest, _)) = self.views.first_key_value()
@@ -250,7 +251,7 @@ impl Map {
         self.views.get(&view).copied()
     }
 
-    /// Closes a view, and lets go of what only it showed; says whether it was open.
+    /// Closes a view and drops the versions that only it showed. Returns whether it was open.
     pub(crate) fn close_view(&mut self, view: u64) -> bool {
         if self.views.remove(&view).is_none() {
             return false;
@@ -273,7 +274,7 @@ impl Map {
         true
     }
 
-    /// What must hold.
+    /// Checks the invariants.
     pub(crate) fn check(&self, roots: &[Entry]) {
         let mut live = vec![0; self.segments.len()];
         let current = self.extents.iter().flatten().flat_map(|x| x.entries.iter().chain([&x.home]));

@@ -1,35 +1,36 @@
-//! What a store may be told, and what it says of itself.
+//! Options and statistics of a store.
 
 use lode_base::VirtualDuration;
 
-/// Which segment is cleaned next, and how.
+/// How cleaning chooses and reads a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cleaning {
-    /// The oldest segment: it is read whole, and its units tell which of its pages are current (ELEOS §IX-C, LLAMA).
+    /// Cleans the oldest segment and reads it whole. Its units tell which pages it holds (ELEOS §IX-C, LLAMA).
     OldestWhole,
-    /// The segment that gains most for what it costs by age, of which current pages alone are read: the host keeps the names
-    /// of what is in a segment in memory. A segment with nothing current is let go unread.
+    /// Cleans the segment with the best ratio of benefit, weighted by age, to cost, and reads only its current pages.
+    /// The host keeps the names of the pages of each segment in memory. A segment without current pages is not read.
     CostBenefit,
 }
 
 /// Options of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LssOptions {
-    /// Blocks of a segment.
+    /// The number of blocks in a segment.
     pub segment_blocks: u32,
-    /// Every page begins at a block: a page of up to 4 KB takes one.
+    /// Whether every page begins at a block. A page of up to 4 KB then takes a whole block.
     pub whole_blocks: bool,
-    /// Which segments are cleaned.
+    /// How segments are cleaned.
     pub cleaning: Cleaning,
-    /// Cleaning begins when fewer segments than this share are free, in percent.
+    /// Cleaning begins when less than this share of the segments is free, in percent.
     pub free_percent: u32,
-    /// Share of the segments that is never filled, in percent.
+    /// The share of the segments that is never filled, in percent.
     pub over_provision_percent: u32,
-    /// A checkpoint is due after so many bytes of log; none otherwise than by need, if there is no number.
+    /// A checkpoint is due after this many bytes of log. With `None`, a checkpoint is written only when segments run
+    /// short.
     pub checkpoint_bytes: Option<u64>,
-    /// What placing, finding or moving a page costs the host's CPU, on a modelled device.
+    /// The time of the host's CPU that placing, finding or moving a page costs on a modelled device.
     pub page_cost: VirtualDuration,
-    /// Most views open at a time.
+    /// The most views open at a time.
     pub views_max: u32,
 }
 
@@ -48,31 +49,31 @@ impl Default for LssOptions {
     }
 }
 
-/// What a store did since it was opened.
+/// Statistics of a store since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LssInfo {
-    /// Segments, and those that are free.
+    /// All segments.
     pub segments: u32,
-    /// Segments that can be written.
+    /// Free segments.
     pub segments_free: u32,
-    /// Bytes of pages that something needs.
+    /// Live bytes.
     pub live_bytes: u64,
-    /// Bytes of pages of batches.
+    /// Bytes of pages in batches.
     pub user_bytes: u64,
     /// Units written.
     pub units: u64,
     /// Segments cleaned.
     pub cleaned: u64,
-    /// Bytes that cleaning read, and moved.
+    /// Bytes that cleaning read.
     pub cleaning_bytes_read: u64,
     /// Bytes of pages that cleaning moved.
     pub cleaning_bytes_moved: u64,
-    /// Checkpoints.
+    /// Checkpoints written.
     pub checkpoints: u64,
-    /// Bytes of mapping and roots in them.
+    /// Bytes of mapping pages and roots in checkpoints.
     pub checkpoint_bytes: u64,
-    /// Units that opening replayed.
+    /// Units replayed when the store was opened.
     pub replayed_units: u64,
-    /// Bytes that opening read.
+    /// Bytes read when the store was opened.
     pub opening_bytes_read: u64,
 }

@@ -1,8 +1,8 @@
-//! Making a store, and finding one again.
+//! Formatting a store, and recovering one.
 //!
 //! ```text
 //!   newest anchor ─► root ─► mapping pages ─► log from the anchor's head on, group by group ─► live bytes counted
-//!   unit at the head? ─► at the next segment? ─► else the end: what comes of a group without its last unit never was
+//!   unit at the head? ─► at the next segment? ─► else the log ends; a group without its last unit is ignored
 //! ```
 
 use std::collections::BTreeSet;
@@ -12,18 +12,18 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::blocks::{BLOCK_BYTES, Blocks};
 use crate::checkpoint::{Root, entries_of};
-use crate::layout::{Anchor, Entry, FIRST_SEGMENT_LBA, Head, Header, Kind, Record, assemble};
+use crate::layout::{Anchor, Entry, FIRST_SEGMENT_LBA, Head, Header, Record, RecordKind, assemble};
 use crate::map::{Extent, Map};
 use crate::store::{Store, Writer, lpid, no_store};
 use crate::{Clock, LssError, LssInfo, LssOptions};
 
-/// Fewest segments of a store.
+/// The fewest segments of a store.
 const SEGMENTS_MIN: u64 = 12;
-/// Mapping pages that are read at a time.
+/// The number of mapping pages to read at a time.
 const MAPS_AT_ONCE: usize = 64;
 
 impl Store {
-    /// A new, empty store on blocks of which nothing is needed any more. `id` tells it from others.
+    /// Makes a new, empty store. Anything on the blocks is lost. `id` distinguishes it from other stores.
     pub(crate) fn format(
         blocks: Blocks,
         options: LssOptions,
@@ -48,7 +48,7 @@ impl Store {
             head,
             roots: Vec::new(),
         };
-        // An older store may have left one in the other slot.
+        // An older store may have left an anchor in the other slot.
         store.blocks.write(clock, 0, vec![PageBuf::copy_from(&[0; BLOCK_BYTES])])?;
         store.blocks.write(clock, anchor.lba(), vec![anchor.encode()])?;
         store.writer.lock().checkpoint = anchor.number;
@@ -72,7 +72,7 @@ impl Store {
         Self { blocks, options, id, writer: Mutex::new(writer), map: RwLock::new(map) }
     }
 
-    /// The store that these blocks hold, as of the last group that was durable.
+    /// Opens the store that these blocks hold, as of the last durable group.
     pub(crate) fn open(blocks: Blocks, options: LssOptions, clock: &mut Clock) -> Result<Self, LssError> {
         let slots: Vec<(u64, u32)> = (0..FIRST_SEGMENT_LBA).map(|lba| (lba, 1)).collect();
         let found = blocks.read(clock, &slots)?;
@@ -117,7 +117,7 @@ struct Replayed {
 }
 
 impl Opening<'_> {
-    /// Pages that lie somewhere.
+    /// Reads the pages of `entries`.
     fn pages(&self, clock: &mut Clock, entries: &[Entry]) -> Result<Vec<PageBuf>, LssError> {
         let block = BLOCK_BYTES as u64;
         let within = |e: &Entry| {
@@ -133,13 +133,14 @@ impl Opening<'_> {
         let spans: Vec<_> = entries.iter().map(span).collect();
         let found = self.blocks.read(clock, &spans)?;
         let page = |(blocks, e): (Option<Vec<PageBuf>>, &Entry)| {
-            let blocks = blocks.ok_or_else(|| no_store("what an anchor names is not there"))?;
+            let blocks =
+                blocks.ok_or_else(|| no_store("blocks that the anchor or the root names are missing"))?;
             Ok(assemble(&blocks, (e.byte() % block) as usize, e.len()))
         };
         found.into_iter().zip(entries).map(page).collect()
     }
 
-    /// The root and what it names.
+    /// Loads the root and the mapping pages that it names.
     fn load(&self, clock: &mut Clock, anchor: &Anchor, map: &mut Map) -> Result<(), LssError> {
         let bytes: Vec<u8> = self.pages(clock, &anchor.roots)?.iter().flat_map(|p| p.to_vec()).collect();
         let root = Root::decode(&bytes, anchor.segments).ok_or_else(|| no_store("its root"))?;
@@ -178,7 +179,7 @@ impl Opening<'_> {
         Ok(())
     }
 
-    /// The unit at a place, if it is the next one.
+    /// Reads the unit at `head`, if it is the next one of the log.
     fn unit(
         &self,
         clock: &mut Clock,
@@ -205,7 +206,7 @@ impl Opening<'_> {
         Ok(header.records(&blocks).map(|records| (header, records)))
     }
 
-    /// All groups behind the anchor that are whole.
+    /// Replays all complete groups after the anchor.
     fn replay(
         &self,
         clock: &mut Clock,
@@ -237,12 +238,12 @@ impl Opening<'_> {
                 end = at;
             }
         }
-        // Behind the last unit there may be a rest of its segment.
+        // The log continues after the last complete group.
         Ok((end, replayed))
     }
 }
 
-/// What a unit says, done again.
+/// Applies the records of a unit to the mapping.
 fn apply(map: &mut Map, at: Head, header: &Header, records: &[Record]) {
     let base = map.segment_base(at.segment) + u64::from(at.block) * BLOCK_BYTES as u64;
     let segment = &mut map.segments[at.segment as usize];
@@ -252,8 +253,8 @@ fn apply(map: &mut Map, at: Head, header: &Header, records: &[Record]) {
     segment.used = at.block + header.blocks;
     for r in records {
         match r.kind {
-            Kind::Page | Kind::PageAtBlock | Kind::Trim => {
-                let to = if r.kind == Kind::Trim {
+            RecordKind::Page | RecordKind::PageAtBlock | RecordKind::Trim => {
+                let to = if r.kind == RecordKind::Trim {
                     Entry::default()
                 } else {
                     Entry::new(base + r.offset as u64, r.len)
@@ -265,15 +266,16 @@ fn apply(map: &mut Map, at: Head, header: &Header, records: &[Record]) {
                     x.dirty = true;
                 }
             }
-            Kind::Release => {
+            RecordKind::Release => {
                 if let Some(x) = map.extents.get_mut(r.name as usize) {
                     *x = None;
                     map.released.push((r.name, 0));
                 }
             }
-            Kind::Allocate => map.allocate_at(r.name, lode_base::OwnerId::new(r.owner)),
-            // Those of a checkpoint whose anchor was not written; versions that no view shows any more.
-            Kind::Map | Kind::Root | Kind::Old => {}
+            RecordKind::Allocate => map.allocate_at(r.name, lode_base::OwnerId::new(r.owner)),
+            // Mapping pages and roots after the anchor belong to a checkpoint whose anchor was not written. No view
+            // shows old versions after recovery.
+            RecordKind::Map | RecordKind::Root | RecordKind::Old => {}
         }
     }
     map.commit = map.commit.max(header.commit);

@@ -6,8 +6,8 @@
 //!                          └ no room: checkpoint, cleaning             └ readers: look up, read, look whether it still lies there
 //! ```
 //!
-//! Invariants: one writer at a time; a unit is durable before the next one is sent; nothing shows before all units of its
-//! group are durable; a segment is written again only after a checkpoint that came behind its cleaning.
+//! Invariants: there is one writer at a time; a unit is durable before the next one is sent; a group becomes visible
+//! after all its units are durable; a segment is written again only after a checkpoint that followed its cleaning.
 //!
 //! Source: Rosenblum and Ousterhout, TOCS 1992; Levandoski et al., LLAMA, PVLDB 2013; ELEOS §II-A, §IX-C.
 
@@ -18,32 +18,34 @@ use lode_command::{Align, Batch, CommandError, ExtentInfo, PageRange, ReadReques
 use parking_lot::{Mutex, RwLock};
 
 use crate::blocks::{BLOCK_BYTES, Blocks};
-use crate::layout::{Entry, FIRST_SEGMENT_LBA, Head, Header, Item, Kind, assemble, fit, unit};
+use crate::layout::{Entry, FIRST_SEGMENT_LBA, Head, Header, Item, RecordKind, assemble, fit, unit};
 use crate::map::Map;
 use crate::{Cleaning, Clock, LssError, LssInfo, LssOptions};
 
-/// Blocks that are not begun at the end of a segment, where a page did not fit.
+/// If no more blocks than this are left in a segment, the next unit goes to the next segment.
 pub(crate) const REST_BLOCKS: u32 = 4;
-/// Segments that are kept for cleaning and checkpoints, beside what a checkpoint takes.
+/// Free segments that are reserved for cleaning and checkpoints, in addition to the size of a checkpoint.
 const RESERVE: usize = 4;
-/// Cleaned segments after which a checkpoint lets them go.
+/// Once this many segments are cleaned, a checkpoint frees them.
 const CLEANED_MAX: usize = 16;
-/// Times that a read begins anew because its segment was let go.
+/// The most times that a read starts again because its segment was freed.
 const READ_TRIES: u32 = 64;
 
-/// What only the writer looks at.
+/// The state that only the writer uses.
 pub(crate) struct Writer {
     pub(crate) head: Head,
     pub(crate) free: BTreeSet<u32>,
-    /// Segments that were cleaned.
+    /// Cleaned segments that are not yet free.
     pub(crate) cleaned: Vec<u32>,
-    /// Bytes of log since the last checkpoint, and its number.
+    /// Bytes of log since the last checkpoint.
     pub(crate) since_checkpoint: u64,
+    /// The number of the last checkpoint.
     pub(crate) checkpoint: u64,
     pub(crate) roots: Vec<Entry>,
-    /// Extents that were handed out and of which the log does not know.
+    /// Allocated extents that are not yet in the log.
     pub(crate) allocated: Vec<(u64, OwnerId)>,
-    /// What lies in each segment, where the cleaner wants to know: not of those that were begun before the store was opened.
+    /// The pages written to each segment, for the cleaner. `None` for a segment that was begun before the store was
+    /// opened, and for every segment if the cleaner does not need the names.
     pub(crate) names: Vec<Option<Vec<(u64, Entry)>>>,
     pub(crate) read_only: Option<String>,
     pub(crate) info: LssInfo,
@@ -63,13 +65,13 @@ impl Store {
         u64::from(self.options.segment_blocks) * BLOCK_BYTES as u64
     }
 
-    /// Longest page: a few of them to a segment.
+    /// The longest page. A segment holds at least two.
     pub(crate) fn page_bytes_max(&self) -> u32 {
         let most = self.segment_bytes() / 2;
         most.min(PAGE_BYTES_LIMIT as u64 - 64) as u32
     }
 
-    /// Bytes of pages that are taken at most.
+    /// The most bytes of pages that the store accepts.
     fn usable_bytes(&self, map: &Map) -> u64 {
         let segments = map.segments.len() as u64;
         let kept = (segments * u64::from(self.options.over_provision_percent) / 100)
@@ -77,7 +79,7 @@ impl Store {
         segments.saturating_sub(kept) * self.segment_bytes()
     }
 
-    /// Segments that only cleaning and checkpoints may take.
+    /// The number of free segments that only cleaning and checkpoints may use.
     pub(crate) fn reserve(&self, map: &Map) -> usize {
         let map_bytes = map.extents.len() as u64 * (BLOCK_BYTES as u64 * 2 + 64);
         RESERVE + map_bytes.div_ceil(self.segment_bytes()) as usize
@@ -94,7 +96,7 @@ impl Store {
         }
     }
 
-    /// What must hold at any moment between two commands.
+    /// Checks the invariants that hold between any two commands.
     pub(crate) fn check(&self) {
         let w = self.writer.lock();
         let map = self.map.read();
@@ -108,7 +110,7 @@ impl Store {
         }
     }
 
-    /// Carries batches out as one group: all of them or none, durable on return.
+    /// Executes the valid batches as one atomic group, which is durable on return.
     pub(crate) fn write(&self, clock: &mut Clock, batches: Vec<Batch>) -> Vec<Result<Reply, CommandError>> {
         let mut w = self.writer.lock();
         if let Some(why) = &w.read_only {
@@ -116,10 +118,10 @@ impl Store {
         }
         let mut answers: Vec<Result<(), CommandError>> = Vec::with_capacity(batches.len());
         let mut items = Vec::new();
-        // Extents are told of with the first batch behind them.
+        // Allocations are logged with the first batch after them.
         let allocated = std::mem::take(&mut w.allocated);
         let tell = |&(raw, owner): &(u64, OwnerId)| Item {
-            kind: Kind::Allocate,
+            kind: RecordKind::Allocate,
             name: raw,
             owner: owner.raw(),
             data: PageBuf::empty(),
@@ -142,7 +144,7 @@ impl Store {
         let bytes: u64 = items.iter().map(|i| self.space_of(i)).sum();
         let commits = answers.iter().zip(&batches).filter(|(a, b)| a.is_ok() && !b.is_empty()).count() as u64;
         if items.len() > told || told > 0 {
-            // Trims go on when the store is full.
+            // Trims are accepted even if the store is full.
             let done = self
                 .make_room(&mut w, clock, bytes)
                 .and_then(|()| self.append(&mut w, clock, &items, commits));
@@ -172,7 +174,7 @@ impl Store {
             let reply = |(answer, b): (Result<(), CommandError>, &Batch)| {
                 answer.map(|()| {
                     next += u64::from(!b.is_empty());
-                    // Batches of one group show together.
+                    // The batches of a group become visible together.
                     let view = b.pin.then(|| ViewId::new(map.open_view(views).0));
                     Reply::Committed { commit: CommitNo::new(if b.pin { map.commit } else { next }), view }
                 })
@@ -209,16 +211,18 @@ impl Store {
             while at < end - told {
                 let (item, entry) = (&items[at], entries[at]);
                 match item.kind {
-                    Kind::Page | Kind::PageAtBlock => {
+                    RecordKind::Page | RecordKind::PageAtBlock => {
                         map.put(lpid(item.name), entry, commit);
                         if keeps_names {
                             let segment = map.segment_of(entry);
                             w.names[segment].iter_mut().for_each(|n| n.push((item.name, entry)));
                         }
                     }
-                    Kind::Trim => map.put(lpid(item.name), Entry::default(), commit),
-                    Kind::Release => map.release(item.name, commit),
-                    Kind::Allocate | Kind::Map | Kind::Root | Kind::Old => unreachable!("no batch says so"),
+                    RecordKind::Trim => map.put(lpid(item.name), Entry::default(), commit),
+                    RecordKind::Release => map.release(item.name, commit),
+                    RecordKind::Allocate | RecordKind::Map | RecordKind::Root | RecordKind::Old => {
+                        unreachable!("a batch has no such items")
+                    }
                 }
                 at += 1;
             }
@@ -263,27 +267,27 @@ impl Store {
         let nothing = |kind, name| Item { kind, name, owner: 0, data: PageBuf::empty() };
         items.extend(b.writes.iter().map(|p| {
             let at_block = self.options.whole_blocks || p.align == Align::ReadUnit;
-            let kind = if at_block { Kind::PageAtBlock } else { Kind::Page };
+            let kind = if at_block { RecordKind::PageAtBlock } else { RecordKind::Page };
             Item { kind, name: p.lpid.raw(), owner: 0, data: p.data.clone() }
         }));
-        items.extend(b.trims.iter().map(|l| nothing(Kind::Trim, l.raw())));
-        items.extend(b.releases.iter().map(|e| nothing(Kind::Release, e.raw())));
+        items.extend(b.trims.iter().map(|l| nothing(RecordKind::Trim, l.raw())));
+        items.extend(b.releases.iter().map(|e| nothing(RecordKind::Release, e.raw())));
     }
 
-    /// Bytes of the log that an item takes, at most.
+    /// The most bytes of log that an item takes.
     fn space_of(&self, i: &Item) -> u64 {
         let page = match i.kind {
-            Kind::PageAtBlock => i.data.len().next_multiple_of(BLOCK_BYTES),
+            RecordKind::PageAtBlock => i.data.len().next_multiple_of(BLOCK_BYTES),
             k if k.has_bytes() => i.data.len().next_multiple_of(64),
             _ => 0,
         };
         page as u64 + 16
     }
 
-    /// Writes items at the head, in as many units as it takes, and waits until all are durable; says where they lie.
+    /// Writes items at the head, in as many units as needed, and waits until all are durable. Returns their places.
     ///
     /// # Errors
-    /// When the drive fails: the store is then read-only until it is opened again.
+    /// If the drive fails. The store is then read-only until it is opened again.
     pub(crate) fn append(
         &self,
         w: &mut Writer,
@@ -325,7 +329,7 @@ impl Store {
             entries.extend(now.iter().zip(offsets).map(place));
             let count = blocks.len() as u32;
             if let Err(e) = self.blocks.write(clock, base / BLOCK_BYTES as u64, blocks) {
-                // How much of it is there nobody knows.
+                // It is unknown how much of the unit was written.
                 w.read_only = Some(e.to_string());
                 return Err(e);
             }
@@ -351,13 +355,13 @@ impl Store {
         Ok(())
     }
 
-    /// Sees to it that `bytes` can be written.
+    /// Frees segments until `bytes` can be written.
     fn make_room(&self, w: &mut Writer, clock: &mut Clock, bytes: u64) -> Result<(), CommandError> {
         let rest = u64::from(self.options.segment_blocks - w.head.block) * BLOCK_BYTES as u64;
         if bytes + (REST_BLOCKS as u64 + 4) * (BLOCK_BYTES as u64) < rest {
             return Ok(());
         }
-        // What does not fit at the end of a segment is lost.
+        // The end of a segment is lost if the next page does not fit.
         let lost = u64::from(self.page_bytes_max()).min(bytes);
         let (reserve, live, usable, segments) = {
             let map = self.map.read();
@@ -383,7 +387,7 @@ impl Store {
         Err(CommandError::OutOfSpace { free_bytes: usable.saturating_sub(live), needed_bytes: bytes })
     }
 
-    /// Checkpoints and cleaning that are due after `bytes` were written.
+    /// Runs the cleaning and the checkpoint that are due after `bytes` were written.
     fn maintain(&self, w: &mut Writer, clock: &mut Clock, bytes: u64) -> Result<(), CommandError> {
         let low = self.low_water();
         let most = 1 + 2 * (bytes / self.segment_bytes()) as usize;
@@ -400,14 +404,14 @@ impl Store {
         Ok(())
     }
 
-    /// Free segments below which cleaning begins.
+    /// The number of free segments below which cleaning begins.
     fn low_water(&self) -> usize {
         let map = self.map.read();
         let share = map.segments.len() * self.options.free_percent as usize / 100;
         share.max(self.reserve(&map) + 2)
     }
 
-    /// One step of maintenance without a write; says whether there was something to do.
+    /// Does one step of maintenance without a write. Returns whether there was something to do.
     pub(crate) fn work(&self, clock: &mut Clock) -> Result<bool, CommandError> {
         let mut w = self.writer.lock();
         if w.read_only.is_some() {
@@ -424,7 +428,7 @@ impl Store {
         Ok(false)
     }
 
-    /// Hands out extents; they are durable with the next batch.
+    /// Allocates extents. The allocation becomes durable with the next batch.
     pub(crate) fn allocate(&self, owner: OwnerId, count: u32) -> Result<Vec<ExtentId>, CommandError> {
         if count == 0 || count > 1 << 20 || owner.raw() == u32::MAX {
             return Err(CommandError::Invalid(format!("{count} extents for {owner:?}")));
@@ -465,7 +469,7 @@ impl Store {
         }
     }
 
-    /// The pages of `ranges` that exist at a view.
+    /// The pages of `ranges` that are mapped in a view.
     pub(crate) fn mapped(&self, view: ViewId, ranges: &[PageRange]) -> Result<Vec<Lpid>, CommandError> {
         let map = self.map.read();
         let commit = map.view(view.raw()).ok_or(CommandError::ViewClosed(view))?;
@@ -483,7 +487,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Reads pages or parts of them.
+    /// Reads pages or parts of pages.
     pub(crate) fn read(
         &self,
         clock: &mut Clock,
@@ -536,7 +540,7 @@ impl Store {
             }
             return Ok(pages);
         }
-        Err(CommandError::Medium("segments are let go faster than they are read".into()))
+        Err(CommandError::Medium("the store frees segments faster than this read can read them".into()))
     }
 
     /// Writes a checkpoint now.
@@ -553,7 +557,7 @@ pub(crate) fn lpid(raw: u64) -> Lpid {
     Lpid::from_raw(raw).expect("48 bits")
 }
 
-/// Errors of commands as those of opening.
+/// The error of a damaged store.
 pub(crate) fn no_store(what: &str) -> LssError {
     LssError::damaged(what)
 }

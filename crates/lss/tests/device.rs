@@ -1,4 +1,4 @@
-//! The store as a device: the engine runs on it, and what it writes lies on the drive's own blocks.
+//! The store as a device: the engine runs on it, and its bytes lie on the drive's own blocks.
 
 mod common;
 
@@ -10,7 +10,7 @@ use lode_engine::{Database, DatabaseOptions};
 use lode_firmware::{BlockDrive, BlockOptions as DriveBlocks, Drive};
 use lode_lss::{BLOCK_BYTES, BlockOptions, Blocks, Cleaning, Clock, LssError, LssOptions};
 
-/// Larger than what the cuts are tried on: the catalog and its trees are to fit.
+/// A larger store than in the power-cut tests: the catalog and its trees must fit.
 fn large() -> (Drive, u64, LssOptions) {
     let drive = Drive::in_memory(256 << 20);
     (drive, 2 + 40 * 255, LssOptions { segment_blocks: 255, ..LssOptions::default() })
@@ -45,7 +45,7 @@ fn the_engine_runs_on_it_and_finds_its_trees_again() {
     }
     lss.check_invariants();
     drop(lss);
-    // The power goes, and comes back.
+    // The power is cut and restored.
     let drive = drive.after_power_cut().unwrap().unwrap();
     let lss = lode_lss::Lss::open(Arc::new(drive), blocks, packets, options, &mut clock).unwrap();
     lss.check_invariants();
@@ -120,7 +120,7 @@ fn what_a_drive_of_blocks_can_not_do_is_refused() {
         Ok(Reply::Pages(p)) => assert_eq!(&p[0][..], &[5; 50]),
         other => panic!("{other:?}"),
     }
-    // A store that is full says so, and goes on when there is room.
+    // A full store returns an error, and continues when there is room.
     let mut n = 0;
     let full = loop {
         n += 1;

@@ -1,11 +1,11 @@
-//! Random batches, views, trims and power cuts at any operation of the medium below, held against maps in memory: nothing that
-//! was acknowledged is lost, and a batch that was not is there whole or not at all.
+//! Random batches, views, trims and power cuts at any operation of the medium, compared with maps in memory. No
+//! acknowledged batch is lost, and an unacknowledged batch is stored whole or not at all.
 //!
 //! ```text
 //!   steps ─► cut inside one ─► recover the drive ─► open the store ─► the last state, or the one that was under way
 //! ```
 //!
-//! `LODE_SEEDS=1000` tries more seeds; a failure names its seed, and `LODE_SEED=7` tries that one only.
+//! `LODE_SEEDS=1000` tries more seeds. A failure names its seed, and `LODE_SEED=7` tries only that seed.
 
 mod common;
 
@@ -31,7 +31,7 @@ struct Model {
     now: State,
     after: Option<State>,
     views: Vec<(ViewId, Pages)>,
-    /// Extents that no batch told of yet.
+    /// Allocated extents that no batch has logged yet.
     fresh: Vec<ExtentId>,
 }
 
@@ -68,7 +68,7 @@ impl Model {
         b
     }
 
-    /// One command; `after` is set while one is under way that changes what is acknowledged.
+    /// Runs one command. `after` is set while a command is under way that changes the acknowledged state.
     fn step(&mut self, d: &Lss, is_cut: &dyn Fn() -> bool) {
         self.after = None;
         match self.random.below(20) {
@@ -83,7 +83,7 @@ impl Model {
                 close_view(d, self.views.swap_remove(at).0);
             }
             4 if self.random.below(4) == 0 => {
-                // What fails is found out at once: the power is cut.
+                // A failure means that the power was cut.
                 let done = run(d, Command::Checkpoint);
                 assert!(done.is_ok() || is_cut(), "{done:?}");
             }
@@ -126,7 +126,7 @@ impl Model {
     }
 }
 
-/// What a store holds.
+/// Reads the whole state of a store.
 fn held(d: &Lss) -> State {
     let Ok(Reply::ExtentList(list)) = run(d, Command::ListExtents) else { panic!("no list") };
     let mut state = State::default();
@@ -181,7 +181,7 @@ fn one(seed: u64) {
         lss = open(&drive, packets, options.clone()).unwrap();
         lss.check_invariants();
         let found = held(&lss);
-        // Extents that no batch told of went with the power.
+        // A power cut loses the allocations that no batch has logged.
         let same = |s: &State, told: bool| {
             let mut extents = s.extents.clone();
             if !told {
@@ -189,7 +189,7 @@ fn one(seed: u64) {
             }
             s.pages == found.pages && extents == found.extents
         };
-        // A checkpoint tells of them, too.
+        // A checkpoint may have logged these allocations.
         let before = same(&m.now, false) || same(&m.now, true);
         let after = m.after.as_ref().is_some_and(|a| same(a, true));
         assert!(before || after, "{} pages, {} acknowledged", found.pages.len(), m.now.pages.len());

@@ -1,6 +1,6 @@
-//! Bitmaps: one bit a row, least significant bit first, as validity and BOOLEAN columns have them.
+//! Bitmaps of validity and of BOOLEAN columns: one bit for each row, least significant bit first.
 //!
-//! Bits behind the last row are unspecified on the way in and zero on the way out.
+//! Bits behind the last row are unspecified in arguments and zero in results.
 
 use lode_base::{PageBuf, PageBufMut};
 
@@ -65,7 +65,7 @@ pub(crate) fn fill(to: &mut [u8], at: usize, rows: usize) {
     }
 }
 
-/// The bits of `rows` rows, with those behind them zero; shares the bytes when they are already.
+/// The bits of `rows` rows, with zeros behind them. The bytes are shared if these are zero already.
 pub(crate) fn trimmed(bits: &PageBuf, rows: usize) -> PageBuf {
     let cut = bits.slice(..rows.div_ceil(8));
     let tail = rows % 8;
@@ -78,7 +78,7 @@ pub(crate) fn trimmed(bits: &PageBuf, rows: usize) -> PageBuf {
     out.freeze()
 }
 
-/// Bits `offset..offset + rows`; shares the bytes when `offset` is a multiple of 8.
+/// Bits `offset..offset + rows`. The bytes are shared if `offset` is a multiple of 8.
 pub(crate) fn slice(bits: &PageBuf, offset: usize, rows: usize) -> PageBuf {
     let from = bits.slice(offset / 8..(offset + rows).div_ceil(8));
     let shift = offset % 8;
@@ -93,7 +93,7 @@ pub(crate) fn slice(bits: &PageBuf, offset: usize, rows: usize) -> PageBuf {
     out.freeze()
 }
 
-/// `validity`, or `None` when it marks no NULL among `rows` rows.
+/// `validity`, or `None` if it marks no NULL among `rows` rows.
 pub(crate) fn with_nulls(validity: PageBuf, rows: usize) -> Option<PageBuf> {
     (count(&validity, rows) < rows).then_some(validity)
 }

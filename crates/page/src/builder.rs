@@ -1,4 +1,4 @@
-//! Makes a column value by value: for inserts, defaults and tests; bulk paths make buffers.
+//! Builds a column value by value: for inserts, defaults and tests. Bulk paths build buffers directly.
 
 use lode_base::PageBuf;
 
@@ -46,7 +46,8 @@ impl ColumnBuilder {
     /// Appends a value.
     ///
     /// # Errors
-    /// [`PageError::BadColumn`] when it does not fit the type, or the column is full; nothing was appended.
+    /// [`PageError::BadColumn`] when the value does not fit the type, or the column is full. Nothing is appended
+    /// then.
     pub fn push(&mut self, value: &Value) -> Result<(), PageError> {
         let bad = |what| PageError::BadColumn { data_type: self.data_type, what };
         if !value.fits(self.data_type) {

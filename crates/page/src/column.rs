@@ -1,4 +1,4 @@
-//! Columns in memory: what a page's segment decodes to, what a page is encoded from, what crosses the link.
+//! Columns in memory: decoded from a page's segment, encoded into a page, and sent over the link.
 //!
 //! ```text
 //!   Column { data_type, rows, validity?, values }
@@ -6,6 +6,7 @@
 //!              Fixed : `width` bytes a row, little-endian (decimals: 4, 8 or 16, sign-extended on reading)
 //!              Var   : rows + 1 offsets (u32) into data
 //!              Dict  : one code (1 or 2 bytes) a row into a small column of distinct values without NULLs
+//!              Packed, Symbols : numbers and strings as they lie on the medium, unpacked where they are looked at
 //! ```
 //!
 //! A `Column` is checked when it is made ([`Column::new`]); after that its accessors cannot go out of bounds.
@@ -17,6 +18,8 @@ use std::sync::Arc;
 
 use lode_base::PageBuf;
 
+use crate::packed::Packed;
+use crate::symbols::Symbols;
 use crate::{DataType, PageError, Value};
 
 /// A column of values of one type. Cloning shares the buffers.
@@ -53,9 +56,13 @@ pub enum Values {
         code_width: u8,
         /// `rows * code_width` bytes.
         codes: PageBuf,
-        /// The distinct values, none of them NULL, itself not a dictionary.
+        /// The distinct values, none of them NULL, itself Fixed or Var.
         dictionary: Arc<Column>,
     },
+    /// Numbers of fixed width, packed.
+    Packed(Arc<Packed>),
+    /// Strings as codes of symbols.
+    Symbols(Arc<Symbols>),
 }
 
 impl Column {
@@ -111,8 +118,48 @@ impl Column {
             Values::Fixed { data, .. } => data.len(),
             Values::Var { offsets, data } => offsets.len() + data.len(),
             Values::Dict { codes, dictionary, .. } => codes.len() + dictionary.link_bytes(),
+            Values::Packed(p) => p.bytes(),
+            Values::Symbols(s) => s.bytes(),
         };
         values + self.validity.as_ref().map_or(0, |v| v.len())
+    }
+
+    /// Bytes of memory that it keeps in use, decoded from `segment`: the segment, if a part of it is shared, and all that is not.
+    pub fn memory_bytes(&self, segment: &PageBuf) -> usize {
+        let (mut shared, mut own) = (false, 0);
+        self.each_buffer(&mut |b| match segment.as_ptr_range().contains(&b.as_ptr()) {
+            true => shared = true,
+            false => own += b.memory_bytes(),
+        });
+        own + if shared { segment.memory_bytes() } else { 0 }
+    }
+
+    fn each_buffer(&self, f: &mut impl FnMut(&PageBuf)) {
+        if let Some(v) = &self.validity {
+            f(v);
+        }
+        match &self.values {
+            Values::Bits(b) | Values::Fixed { data: b, .. } => f(b),
+            Values::Var { offsets, data } => {
+                f(offsets);
+                f(data);
+            }
+            Values::Dict { codes, dictionary, .. } => {
+                f(codes);
+                dictionary.each_buffer(f);
+            }
+            Values::Packed(p) => f(p.body()),
+            Values::Symbols(s) => f(s.body()),
+        }
+    }
+
+    /// Bytes of the column once it is unpacked.
+    pub fn unpacked_bytes(&self) -> usize {
+        match &self.values {
+            Values::Packed(p) => self.rows * usize::from(p.width()),
+            Values::Symbols(s) => (self.rows + 1) * 4 + s.string_bytes(),
+            _ => self.link_bytes(),
+        }
     }
 
     /// Whether row `row` is NULL.
@@ -149,7 +196,19 @@ impl Column {
                 };
                 dictionary.value(code)
             }
+            Values::Packed(p) => number_value(self.data_type, p.get(row)),
+            Values::Symbols(s) => Value::Bytes(s.get(row)),
         }
+    }
+}
+
+/// The value whose bits are these.
+pub(crate) fn number_value(t: DataType, number: i128) -> Value {
+    match t {
+        DataType::Real => Value::Real(f32::from_bits(number as u32)),
+        DataType::Double => Value::Double(f64::from_bits(number as u64)),
+        DataType::Decimal { .. } => Value::Decimal(number),
+        _ => Value::Int(number as i64),
     }
 }
 
@@ -161,10 +220,5 @@ fn fixed_value(t: DataType, b: &[u8]) -> Value {
         _ if b.len() == 8 => i128::from(i64::from_le_bytes(b.try_into().expect("8 bytes"))),
         _ => i128::from_le_bytes(b.try_into().expect("widths were checked to be 2, 4, 8 or 16")),
     };
-    match t {
-        DataType::Real => Value::Real(f32::from_bits(int as u32)),
-        DataType::Double => Value::Double(f64::from_bits(int as u64)),
-        DataType::Decimal { .. } => Value::Decimal(int),
-        _ => Value::Int(int as i64),
-    }
+    number_value(t, int)
 }

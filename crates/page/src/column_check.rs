@@ -1,4 +1,4 @@
-//! The border check of [`crate::Column`]: done once, so that no accessor needs another.
+//! The check of a new [`crate::Column`]. It happens once, so that no accessor needs to check again.
 
 use lode_base::PageBuf;
 
@@ -61,7 +61,7 @@ pub(crate) fn check(
             require(codes.len() == rows * usize::from(*code_width), "codes are not rows times width long")?;
             require(dictionary.data_type() == data_type, "the dictionary has another type")?;
             require(
-                !matches!(dictionary.values(), Values::Dict { .. } | Values::Bits(_)),
+                matches!(dictionary.values(), Values::Fixed { .. } | Values::Var { .. }),
                 "a dictionary of that kind",
             )?;
             require(dictionary.validity().is_none(), "the dictionary has NULLs")?;
@@ -73,6 +73,19 @@ pub(crate) fn check(
                 c.unwrap_or_default().iter().copied().max().map(usize::from)
             };
             require(max.is_none_or(|m| m < dictionary.rows()), "a code lies outside the dictionary")
+        }
+        Values::Packed(p) => {
+            let width_ok = match data_type {
+                DataType::Decimal { .. } => matches!(p.width(), 4 | 8 | 16),
+                t => t.fixed_bytes() == Some(usize::from(p.width())),
+            };
+            require(width_ok, "the width is not the type's")?;
+            require(p.rows() == rows, "packed numbers of other rows")
+        }
+        Values::Symbols(s) => {
+            require(data_type.is_variable(), "symbols are for TEXT and BYTEA only")?;
+            require(s.rows() == rows, "symbols of other rows")?;
+            require(data_type != DataType::Text || s.are_text(), "text is not UTF-8")
         }
     }
 }

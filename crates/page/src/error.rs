@@ -1,4 +1,4 @@
-//! What can be wrong with bytes that claim to be a page or a column.
+//! Errors of bytes that are no valid page or column.
 
 /// Why bytes are not a page, or a column is not one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

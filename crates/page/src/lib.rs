@@ -1,4 +1,4 @@
-//! The bytes that host and drive both understand: schemas, values, columns and table pages. Pure.
+//! The formats that host and drive share: schemas, values, columns, table pages and tree nodes. Pure.
 //!
 //! ```text
 //!   rows ─► Column (per column) ── encode ─► table page (PAX) ── decode one column ─► Column
@@ -8,20 +8,24 @@ mod bits;
 pub mod builder;
 pub mod column;
 mod column_check;
+pub mod encoding;
 mod error;
 pub mod node;
 pub mod ops;
+pub mod packed;
 pub mod schema;
+pub mod symbols;
 pub mod table_page;
 pub mod value;
 pub mod wire;
 
 pub use builder::ColumnBuilder;
 pub use column::{Column, Values};
+pub use encoding::EncodingChoice;
 pub use error::PageError;
 pub use node::{Node, NodeMut, NodeValue};
 pub use schema::{ColumnType, DataType, Schema};
-pub use table_page::{PageKind, PageMeta, TablePage, decode_page, encode};
+pub use table_page::{PageKind, PageMeta, TablePage, decode_page, encode, encode_as};
 pub use value::Value;
 
 const _: () = assert!(cfg!(target_endian = "little"), "pages are little-endian and read as arrays in place");

@@ -1,4 +1,4 @@
-//! What is done to whole columns: put end to end, cut, gathered, replaced in part, freed of a dictionary.
+//! Operations on whole columns: concatenate, slice, gather, replace rows, remove a dictionary.
 //!
 //! ```text
 //!   concat [a b] + [c] = [a b c]          take [a b c] (2 0) = [c a]        slice [a b c] 1..2 = [b]
@@ -13,6 +13,8 @@ use std::sync::Arc;
 use bytemuck::Pod;
 use lode_base::{PageBuf, PageBufMut};
 
+use crate::packed::Packed;
+use crate::symbols::Symbols;
 use crate::{Column, DataType, Values, bits};
 
 /// The rows of `parts`, end to end. Decimals take the widest of the parts' widths.
@@ -78,11 +80,13 @@ pub fn take(c: &Column, rows: &[u32]) -> Column {
             codes: gather_fixed(2, codes, rows),
             dictionary: dictionary.clone(),
         },
+        Values::Packed(p) => Values::Fixed { width: p.width(), data: gather_packed(p, rows) },
+        Values::Symbols(s) => gather_symbols(s, rows),
     };
     Column::trusted(c.data_type(), rows.len(), validity, values)
 }
 
-/// Rows `offset..offset + rows` of `c`. Copies at most offsets and bitmaps.
+/// Rows `offset..offset + rows` of `c`. Copies at most offsets and bitmaps, and unpacks what is packed.
 ///
 /// # Panics
 /// When the column has fewer rows.
@@ -111,11 +115,14 @@ pub fn slice(c: &Column, offset: usize, rows: usize) -> Column {
             codes: cut(codes, *code_width),
             dictionary: dictionary.clone(),
         },
+        Values::Packed(p) => Values::Fixed { width: p.width(), data: p.unpack(offset..offset + rows) },
+        Values::Symbols(s) => s.expand(offset..offset + rows),
     };
     Column::trusted(c.data_type(), rows, validity, values)
 }
 
-/// `base` with the row `rows[i]` replaced by row `i` of `replacement`, for each `i`; the last of several wins.
+/// `base` with row `rows[i]` replaced by row `i` of `replacement`, for each `i`. If a row occurs several times, the
+/// last one wins.
 ///
 /// # Panics
 /// When the types differ, `replacement` has not as many rows as `rows`, or a number is not below the base's rows.
@@ -129,9 +136,9 @@ pub fn scatter(base: &Column, rows: &[u32], replacement: &Column) -> Column {
     take(&both, &from)
 }
 
-/// `c` without a dictionary.
+/// `c` with its values themselves: without a dictionary, and unpacked.
 pub fn plain(c: &Column) -> Column {
-    let Values::Dict { code_width, codes, dictionary } = c.values() else { return c.clone() };
+    let Values::Dict { code_width, codes, dictionary } = c.values() else { return unpacked(c) };
     let values = match (dictionary.values(), code_width) {
         (Values::Fixed { width, data }, 1) => {
             Values::Fixed { width: *width, data: gather_fixed::<u8>(*width, data, codes) }
@@ -142,6 +149,16 @@ pub fn plain(c: &Column) -> Column {
         (Values::Var { offsets, data }, 1) => gather_var::<u8>(offsets, data, codes),
         (Values::Var { offsets, data }, _) => gather_var::<u16>(offsets, data, numbers(codes)),
         _ => unreachable!("dictionaries were checked to be fixed or variable"),
+    };
+    Column::trusted(c.data_type(), c.rows(), c.validity().cloned(), values)
+}
+
+/// `c` unpacked; a dictionary stays.
+pub fn unpacked(c: &Column) -> Column {
+    let values = match c.values() {
+        Values::Packed(p) => Values::Fixed { width: p.width(), data: p.unpack(0..c.rows()) },
+        Values::Symbols(s) => s.expand(0..c.rows()),
+        _ => return c.clone(),
     };
     Column::trusted(c.data_type(), c.rows(), c.validity().cloned(), values)
 }
@@ -166,7 +183,7 @@ pub(crate) fn numbers<T: Pod>(b: &PageBuf) -> &[T] {
     b.try_values().expect("buffers of columns were checked to be aligned")
 }
 
-/// A buffer of `count` numbers, made by `write` out of zeroes.
+/// A buffer of `count` numbers. `write` fills it; it begins as zeroes.
 pub(crate) fn fill<T: Pod>(count: usize, write: impl FnOnce(&mut [T])) -> PageBuf {
     let mut out = PageBufMut::zeroed(count * size_of::<T>());
     write(bytemuck::cast_slice_mut(&mut out));
@@ -185,6 +202,36 @@ fn gather_fixed<I: Index>(width: u8, data: &PageBuf, rows: &[I]) -> PageBuf {
         8 => gather::<u64, I>(data, rows),
         _ => gather::<u128, I>(data, rows),
     }
+}
+
+/// So many rows are cheaper looked up one by one than unpacked with all others: a row of so many.
+const LOOKED_UP_OF: usize = 256;
+
+/// Numbers of some rows.
+fn gather_packed(p: &Packed, rows: &[u32]) -> PageBuf {
+    if rows.len() < p.rows() / LOOKED_UP_OF {
+        let mut out = PageBufMut::with_capacity(rows.len() * usize::from(p.width()));
+        for &row in rows {
+            out.extend_from_slice(&p.get(row as usize).to_le_bytes()[..p.width().into()]);
+        }
+        return out.freeze();
+    }
+    gather_fixed(p.width(), &p.unpack(0..p.rows()), rows)
+}
+
+/// Strings of some rows.
+fn gather_symbols(s: &Symbols, rows: &[u32]) -> Values {
+    if rows.len() < s.rows() / LOOKED_UP_OF {
+        let mut data = PageBufMut::with_capacity(0);
+        let mut offsets = vec![0u32];
+        for &row in rows {
+            data.extend_from_slice(&s.get(row as usize));
+            offsets.push(data.len() as u32);
+        }
+        return Values::Var { offsets: PageBuf::from_values(&offsets), data: data.freeze() };
+    }
+    let Values::Var { offsets, data } = s.expand(0..s.rows()) else { unreachable!("expanded strings") };
+    gather_var(&offsets, &data, rows)
 }
 
 fn gather_var<I: Index>(offsets: &PageBuf, data: &PageBuf, rows: &[I]) -> Values {
@@ -208,7 +255,7 @@ fn gather_var<I: Index>(offsets: &PageBuf, data: &PageBuf, rows: &[I]) -> Values
     Values::Var { offsets: new_offsets, data: new_data }
 }
 
-/// Codes end to end, when all parts share one dictionary.
+/// The codes of all parts, concatenated, if all parts share one dictionary.
 fn concat_codes(parts: &[&Column], rows: usize) -> Option<Values> {
     let Values::Dict { code_width, dictionary, .. } = parts.first()?.values() else { return None };
     let mut all = PageBufMut::with_capacity(rows * usize::from(*code_width));
@@ -293,7 +340,7 @@ pub(crate) fn narrowed(data: &PageBuf, width: u8) -> (u8, PageBuf) {
         let from: &[A] = numbers(data);
         fill(from.len(), |out: &mut [B]| out.iter_mut().zip(from).for_each(|(out, &v)| *out = cast(v)))
     }
-    // A value fits n bits when its bits, folded over its sign, have nothing beyond bit n - 1.
+    // A value fits n bits if its bits, XORed with its sign, are zero from bit n - 1 on.
     match width {
         16 => {
             let used = numbers::<i128>(data).iter().fold(0u128, |used, &v| used | (v ^ v >> 127) as u128);
@@ -328,7 +375,7 @@ mod tests {
         (0..c.rows()).map(|row| c.value(row)).collect()
     }
 
-    /// Some value, or NULL, of each kind of layout, made of a number.
+    /// A value, or NULL, of each layout, derived from a number.
     fn value(t: DataType, v: i64) -> Value {
         match t {
             _ if v % 7 == 0 => Value::Null,

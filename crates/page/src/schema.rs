@@ -1,7 +1,7 @@
-//! Column types and schemas, as the drive and the host both know them.
+//! Column types and schemas, which drive and host share.
 //!
-//! A type fixes how values are stored, compared and indexed; what only SQL cares about (declared lengths,
-//! defaults, names of keys) stays in the engine's catalog.
+//! A type determines how values are stored, compared and indexed. Properties that only SQL needs (declared lengths,
+//! names of keys) stay in the engine's catalog.
 
 use std::fmt;
 
@@ -112,7 +112,7 @@ impl fmt::Display for DataType {
     }
 }
 
-/// The columns of a table page, in order: what a program and an index rule are checked against.
+/// The columns of a table page, in order. Programs and index rules are checked against a schema.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schema {
     /// Number of this version of the table's schema; page headers carry it.

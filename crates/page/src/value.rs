@@ -1,4 +1,4 @@
-//! One value, as constants of programs, keys and messages need it.
+//! A single value, for constants of programs, keys and messages.
 
 use std::cmp::Ordering;
 
@@ -34,7 +34,7 @@ impl Value {
         matches!(self, Self::Null)
     }
 
-    /// Whether this value can stand in a column of type `t` (range, digits and UTF-8 included). NULL always can.
+    /// Whether a column of type `t` can hold this value (range, digits and UTF-8 included). NULL always fits.
     pub fn fits(&self, t: DataType) -> bool {
         match (self, t) {
             (Self::Null, _) | (Self::Boolean(_), DataType::Boolean) => true,

@@ -4,9 +4,10 @@
 //!   type:   tag 1, precision 1, scale 1
 //!   schema: version 4, columns 4, each: type 3, nullable 1
 //!   value:  kind 1 (0 NULL, 1 BOOLEAN, 2 integer, 3 REAL, 4 DOUBLE, 5 DECIMAL, 6 bytes), then 1, 8, 4, 8, 16 or 4 + n bytes
-//!   column: type 3, rows 4, has validity 1 [validity], layout 1 (0 bits, 1 fixed, 2 variable, 3 dictionary), then
+//!   column: type 3, rows 4, has validity 1 [validity], layout 1 (0 bits, 1 fixed, 2 variable, 3 dictionary, 4 encoded), then
 //!           bits: long   fixed: width 1, long   variable: offsets long, data long
 //!           dictionary: code width 1, codes long, and a column that is no dictionary
+//!           encoded: id of the encoding 1, width of a number 1 (0 of strings), body long, as in a page
 //! ```
 //!
 //! A column that was read passed the border check of [`Column::new`].
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use lode_base::wire::{Malformed, Reader, Writer};
 
+use crate::encoding::{self, Shape};
 use crate::{Column, ColumnType, DataType, Schema, Value, Values};
 
 /// Writes a type.
@@ -130,6 +132,18 @@ pub fn put_column(w: &mut Writer<'_>, c: &Column) {
             w.long(codes);
             put_column(w, dictionary);
         }
+        Values::Packed(p) => {
+            w.u8(4);
+            w.u8(p.id());
+            w.u8(p.width());
+            w.long(p.body());
+        }
+        Values::Symbols(s) => {
+            w.u8(4);
+            w.u8(s.id());
+            w.u8(0);
+            w.long(s.body());
+        }
     }
 }
 
@@ -151,6 +165,15 @@ fn column(r: &mut Reader<'_>, may_be_dictionary: bool) -> Result<Column, Malform
         3 if may_be_dictionary => {
             let (code_width, codes) = (r.u8()?, r.long()?);
             Values::Dict { code_width, codes, dictionary: Arc::new(column(r, false)?) }
+        }
+        4 if may_be_dictionary => {
+            let (id, width, body) = (r.u8()?, r.u8()?, r.long()?);
+            let encoding = encoding::of_id(id).ok_or(r.bad("no encoding of values"))?;
+            if rows > encoding::ROWS_MAX {
+                return Err(r.bad("more rows than an encoded column has"));
+            }
+            let shape = Shape { data_type, rows, width };
+            encoding.open(&shape, body).map_err(|what| r.bad(what))?
         }
         _ => return Err(r.bad("no layout of values")),
     };

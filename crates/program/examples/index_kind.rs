@@ -1,25 +1,25 @@
-//! An index kind of one's own: of each column, 64 bits that say which values a page can have.
+//! An index kind of your own: for each column, 64 bits that tell which values a page can have.
 //!
 //! ```text
 //!   value ─► hash ─► one of 64 bits      part of an entry: | a column: bits 8 | ...
 //!   c = 15 ─► its bit is not set ─► No   the range 10..30 says Maybe
 //! ```
 //!
-//! `docs/extending.md` explains each step. In the tree the kind is a file of `crates/program/src/index/` and a line in
-//! `KINDS`; then rules that name it are read back from the medium too.
+//! `docs/extending.md` explains each step. To make it part of Lode, put the kind into a file of
+//! `crates/program/src/index/` and add a line to `KINDS`. Rules that name it can then be read back from the medium.
 
 use std::convert::Infallible;
 
 use lode_base::PageBuf;
 use lode_page::{Column, ColumnType, DataType, Schema, Value, Values};
-use lode_program::index::{IndexKind, Kept, KindColumns, Leaf, Outcomes, range::Range, verdict};
+use lode_program::index::{EntryPart, IndexKind, KindColumns, Leaf, Outcomes, range::Range, verdict};
 use lode_program::{ColumnSource, CompareOp, Expr, IndexRule, Program, Verdict};
 
 /// The kind "members": a bit for each value that occurs, among 64.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Members;
 
-/// Longer lists are not looked up: so many values set most of the bits anyway.
+/// Longer lists are not looked up, since so many values need most of the bits anyway.
 const POINTS_MAX: usize = 64;
 
 impl IndexKind for Members {
@@ -32,7 +32,7 @@ impl IndexKind for Members {
     }
 
     fn keeps(&self, t: DataType) -> bool {
-        // Equal floats can have different bits; the order of decimals is kept by their digits alone.
+        // Floats are left out: equal floats can have different bits.
         !matches!(t, DataType::Real | DataType::Double)
     }
 
@@ -47,26 +47,26 @@ impl IndexKind for Members {
         }
     }
 
-    fn check(&self, _: &Kept<'_>) -> Result<(), usize> {
-        // Any 64 bits are those of some page.
+    fn check(&self, _: &EntryPart<'_>) -> Result<(), usize> {
+        // Every combination of 64 bits is possible, so nothing needs checking.
         Ok(())
     }
 
-    fn outcomes(&self, kept: &Kept<'_>, leaf: &Leaf<'_>) -> Outcomes {
+    fn outcomes(&self, part: &EntryPart<'_>, leaf: &Leaf<'_>) -> Outcomes {
         let Some((column, values)) = leaf.points(POINTS_MAX) else { return Outcomes::ANY };
-        let Some(place) = kept.place(column, leaf.data_type(column)) else { return Outcomes::ANY };
-        let kept = bits(kept, place);
-        // A set bit proves nothing: another value may have set it. So a Yes is never said.
-        Outcomes { can_be_true: values.iter().any(|v| kept & bit(v) != 0), ..Outcomes::ANY }
+        let Some(place) = part.place(column, leaf.data_type(column)) else { return Outcomes::ANY };
+        let part = bits(part, place);
+        // A set bit proves nothing, since another value may have set it. So the answer is never Yes.
+        Outcomes { can_be_true: values.iter().any(|v| part & bit(v) != 0), ..Outcomes::ANY }
     }
 
-    fn denies(&self, kept: &Kept<'_>, own: &Kept<'_>) -> Option<usize> {
-        (0..kept.columns.len()).find(|&i| bits(own, i) & !bits(kept, i) != 0)
+    fn denies(&self, part: &EntryPart<'_>, own: &EntryPart<'_>) -> Option<usize> {
+        (0..part.columns.len()).find(|&i| bits(own, i) & !bits(part, i) != 0)
     }
 }
 
-fn bits(kept: &Kept<'_>, place: usize) -> u64 {
-    u64::from_le_bytes(*kept.bytes[8 * place..].first_chunk().expect("8 bytes a column"))
+fn bits(part: &EntryPart<'_>, place: usize) -> u64 {
+    u64::from_le_bytes(*part.bytes[8 * place..].first_chunk().expect("8 bytes a column"))
 }
 
 /// The bit of a value.

@@ -1,4 +1,4 @@
-//! What a page, and a task over pages, answers: how deep the evaluation goes, rows, groups, and what they took.
+//! The answers of a page and of a task over pages: levels of evaluation, rows, groups and counts.
 
 use std::ops::AddAssign;
 
@@ -10,18 +10,18 @@ use lode_page::Column;
 pub enum Answer {
     /// Every mapped page's identity; the host reads and filters.
     Mapped,
-    /// The identities of pages that the page index can not exclude.
+    /// The identities of pages that the page index cannot exclude.
     Index,
     /// The projected columns, whole, of pages with at least one row that passes.
     Pages,
     /// The projected columns of the rows that pass.
     Rows,
-    /// Partial groups of the rows that pass: when the table of groups is full, and at the end of the task. The program
-    /// has an aggregation, and only then.
+    /// Partial groups of the rows that pass, sent when the table of groups is full and at the end of the task. A
+    /// program has an aggregation exactly for this answer.
     Aggregate,
 }
 
-/// What one page answers.
+/// The answer of one page.
 #[derive(Clone, Debug)]
 pub struct PageRows {
     /// The page.
@@ -30,25 +30,24 @@ pub struct PageRows {
     pub rows: u32,
     /// The projected columns in the program's order; empty for [`Answer::Mapped`] and [`Answer::Index`].
     pub columns: Vec<Column>,
-    /// The row of the page that each answered row was, if the program asks for slots; `None` when they are 0 to
-    /// `rows` - 1.
+    /// The slots of the answered rows, if the program asks for them; `None` if they are 0 to `rows` - 1.
     pub slots: Option<Vec<u32>>,
 }
 
-/// What can be done with a page on the way to an answer. A level of offload is a set of these.
+/// A step in the evaluation of a page. An offload level is a set of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Member {
-    /// Leaves pages unread that cannot have a row that passes, by their index entries.
+    /// Skips pages that cannot have a row which passes, by their index entries.
     PageIndex,
-    /// Knows of each row whether it passes.
+    /// Decides for each row whether it passes.
     Filter,
-    /// Makes groups of the rows that pass.
+    /// Groups the rows that pass.
     Aggregate,
 }
 
 impl Answer {
-    /// The members that the drive needs for it, in the order in which a page meets them. An answer without
-    /// [`Member::Filter`] names pages: something exact looks at their rows on the host.
+    /// The members that the drive needs for this answer, in the order in which they see a page. An answer without
+    /// [`Member::Filter`] names pages, whose rows the host filters.
     pub const fn members(self) -> &'static [Member] {
         match self {
             Self::Mapped => &[],
@@ -67,7 +66,7 @@ impl PageRows {
     }
 }
 
-/// Partial groups: each at most once here, but also elsewhere in the task's answer.
+/// Partial groups. Each group is here at most once, but it may be in other parts of the task's answer too.
 #[derive(Clone, Debug)]
 pub struct GroupRows {
     /// How many.
@@ -84,7 +83,7 @@ impl GroupRows {
     }
 }
 
-/// What a unit, or a whole task, took.
+/// Counts of a unit, or of a whole task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanCounts {
     /// Mapped pages considered.

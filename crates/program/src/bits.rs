@@ -2,9 +2,9 @@
 
 use lode_page::Column;
 
-/// Outcomes of a predicate: a row is TRUE when its bit of `truth` is set, NULL when its bit of `known` is not.
+/// Outcomes of a predicate. A row is TRUE if its bit in `truth` is set, and NULL if its bit in `known` is not set.
 ///
-/// Rows that were not asked for have any outcome. Elsewhere `truth` is a subset of `known`.
+/// The bits of rows that were not evaluated are arbitrary. For all others `truth` is a subset of `known`.
 #[derive(Clone, Debug)]
 pub(crate) struct Tri {
     pub(crate) truth: Vec<u64>,
@@ -31,7 +31,7 @@ impl Tri {
         self
     }
 
-    /// Where values are NULL, the outcome is too.
+    /// Makes the outcome NULL where a value is NULL.
     pub(crate) fn where_valid(mut self, valid: Option<Vec<u64>>) -> Self {
         let Some(valid) = valid else { return self };
         and_into(&mut self.truth, &valid);
@@ -91,7 +91,7 @@ pub(crate) fn words(bytes: &[u8], count: usize) -> Vec<u64> {
     (0..count).map(|i| word(bytes, i)).collect()
 }
 
-/// Where none of these columns is NULL, in words; `None` when that is everywhere.
+/// A bit for each row in which none of these columns is NULL; `None` if that is every row.
 pub(crate) fn valid<'a>(columns: impl Iterator<Item = &'a Column>, count: usize) -> Option<Vec<u64>> {
     let mut all: Option<Vec<u64>> = None;
     for v in columns.filter_map(Column::validity) {

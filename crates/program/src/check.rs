@@ -26,8 +26,8 @@ pub fn type_of(schema: &Schema, e: &Expr) -> Result<DataType, ProgramError> {
     Checker { schema, nodes: 0, caps_digits: false }.walk(e, 1)
 }
 
-/// The same for an aggregate's argument: arithmetic on decimals may need more than 38 digits, and then has 38, as
-/// DataFusion's does; its values are checked as they are computed.
+/// The same for an aggregate's argument. Decimal arithmetic whose type would need more than 38 digits has 38, as in
+/// DataFusion, and its values are checked as they are computed.
 ///
 /// # Errors
 /// As [`type_of`].
@@ -35,7 +35,7 @@ pub fn type_of_argument(schema: &Schema, e: &Expr) -> Result<DataType, ProgramEr
     Checker { schema, nodes: 0, caps_digits: true }.walk(e, 1)
 }
 
-/// Whether the types of `schema` are types at all (digits of decimals), and its columns can be numbered.
+/// Checks that the types of `schema` are valid (digits of decimals), and that its columns can be numbered.
 pub(crate) fn check_schema(schema: &Schema) -> Result<(), ProgramError> {
     let max = usize::from(u16::MAX);
     let got = schema.columns.len();
@@ -63,7 +63,7 @@ fn ill_typed<T>(what: String) -> Result<T, ProgramError> {
 struct Checker<'a> {
     schema: &'a Schema,
     nodes: usize,
-    /// Whether a result of too many digits has as many as there can be, and is not refused.
+    /// Whether a result with too many digits is limited to 38 digits instead of refused.
     caps_digits: bool,
 }
 
@@ -112,7 +112,7 @@ impl Checker<'_> {
                 if list.is_empty() {
                     return Err(ProgramError::Unsupported("an empty IN list"));
                 }
-                // Compare asks for one scale, not for one precision; so does IN.
+                // Compare and IN need equal scales, but not equal precisions.
                 let wide = match t {
                     DataType::Decimal { scale, .. } => DataType::Decimal { precision: DIGITS_MAX, scale },
                     t => t,
@@ -127,7 +127,7 @@ impl Checker<'_> {
                 if t != DataType::Text {
                     return ill_typed(format!("{t} LIKE"));
                 }
-                // Case folding needs Unicode's tables in the very version that the host's library has.
+                // Case folding would need exactly the version of Unicode's tables that the host's library has.
                 if *case_insensitive {
                     return Err(ProgramError::Unsupported("ILIKE"));
                 }
@@ -201,7 +201,7 @@ fn arith(op: ArithOp, a: DataType, b: DataType, caps_digits: bool) -> Result<Dat
     }
 }
 
-/// Whether no value of `from` can fail to become a `to`, or lose by it.
+/// Whether every value of `from` converts to `to` without failure or loss.
 fn lossless(from: DataType, to: DataType) -> bool {
     use DataType::{BigInt, Decimal, Double, Integer, Real, SmallInt};
     let digits = match from {

@@ -1,9 +1,12 @@
-//! `compact`: the rows of a column that passed, as a column.
+//! `compact`: makes a column of the selected rows of a column.
 //!
-//! Rows are copied by runs of neighbours. A dictionary is kept and shared, unless the rows themselves are smaller: what
-//! crosses the link is what counts.
+//! Rows are copied in runs of neighbours. Packed numbers are unpacked a block at a time; if all rows of a page are
+//! selected, the column stays as it is. A dictionary is kept and shared, unless the plain values are smaller: the goal
+//! is few bytes on the link.
 
 use lode_base::{PageBuf, PageBufMut};
+use lode_page::packed::{BLOCK_ROWS, Number, Packed, Scratch};
+use lode_page::symbols::Symbols;
 use lode_page::{Column, DataType, Values};
 
 use crate::bits;
@@ -38,6 +41,8 @@ pub fn compact(c: &Column, s: &Selection) -> Column {
                 dictionary: dictionary.clone(),
             })
         }
+        Values::Packed(p) => Values::Fixed { width: p.width(), data: copy_packed(p, mask) },
+        Values::Symbols(s) => copy_symbols(s, mask),
     };
     let validity = c.validity().map(|v| copy_bits(v, mask));
     Column::new(c.data_type(), mask.count(), validity, values).expect("rows of a checked column")
@@ -59,19 +64,8 @@ fn empty(t: DataType) -> Column {
 fn copy_fixed(data: &PageBuf, width: u8, mask: &RowMask) -> PageBuf {
     fn copy<T: bytemuck::Pod>(data: &PageBuf, mask: &RowMask) -> PageBuf {
         let values: &[T] = data.try_values().expect("data was checked to be aligned");
-        let mut out = PageBufMut::zeroed(mask.count() * size_of::<T>());
-        let to: &mut [T] = bytemuck::cast_slice_mut(&mut out);
-        let mut at = 0;
-        for run in mask.runs() {
-            let from = &values[run];
-            let to = &mut to[at..at + from.len()];
-            at += from.len();
-            // Most runs are short: a loop beats a call.
-            match from.len() {
-                0..8 => to.iter_mut().zip(from).for_each(|(to, from)| *to = *from),
-                _ => to.copy_from_slice(from),
-            }
-        }
+        let mut out = PageBufMut::scratch(mask.count() * size_of::<T>());
+        pick(values, mask.words(), bytemuck::cast_slice_mut(&mut out));
         out.freeze()
     }
     match width {
@@ -80,6 +74,116 @@ fn copy_fixed(data: &PageBuf, width: u8, mask: &RowMask) -> PageBuf {
         4 => copy::<u32>(data, mask),
         8 => copy::<u64>(data, mask),
         _ => copy::<u128>(data, mask),
+    }
+}
+
+/// Numbers that are looked up one by one, where a block has at most so many selected.
+const LOOKED_UP_MAX: usize = 16;
+
+fn copy_packed(p: &Packed, mask: &RowMask) -> PageBuf {
+    fn copy<T: Number>(p: &Packed, mask: &RowMask) -> PageBuf {
+        let mut out = PageBufMut::scratch(mask.count() * size_of::<T>());
+        let mut to: &mut [T] = bytemuck::cast_slice_mut(&mut out);
+        let (mut room, scratch) = (vec![T::zeroed(); BLOCK_ROWS], &mut Scratch::default());
+        for (b, words) in mask.words().chunks(BLOCK_ROWS / 64).enumerate() {
+            let first = b * BLOCK_ROWS;
+            let rows = (p.rows() - first).min(BLOCK_ROWS);
+            let selected = words.iter().map(|w| w.count_ones() as usize).sum();
+            let (here, rest) = std::mem::take(&mut to).split_at_mut(selected);
+            to = rest;
+            if selected == rows {
+                p.read(first, here, scratch);
+            } else if selected > LOOKED_UP_MAX || selected > 0 && p.is_runs() {
+                p.read(first, &mut room[..rows], scratch);
+                pick(&room[..rows], words, here);
+            } else if selected > 0 {
+                let block = p.block(b);
+                let low = T::of(block.low());
+                let mut at = 0;
+                for (i, &word) in words.iter().enumerate() {
+                    bits::each(word, |bit| {
+                        here[at] = low.plus(block.get(i * 64 + bit));
+                        at += 1;
+                    });
+                }
+            }
+        }
+        out.freeze()
+    }
+    match p.width() {
+        2 => copy::<i16>(p, mask),
+        4 => copy::<i32>(p, mask),
+        8 => copy::<i64>(p, mask),
+        _ => copy::<i128>(p, mask),
+    }
+}
+
+fn copy_symbols(s: &Symbols, mask: &RowMask) -> Values {
+    let mut ends = Vec::with_capacity(mask.count() + 1);
+    let mut data = Vec::new();
+    ends.push(0u32);
+    for (b, words) in mask.words().chunks(BLOCK_ROWS / 64).enumerate() {
+        if words.iter().any(|&w| w != 0) {
+            let first = b * BLOCK_ROWS;
+            s.each(first..(first + BLOCK_ROWS).min(s.rows()), |row, codes| {
+                if mask.contains(row) {
+                    s.append(codes, &mut data);
+                    ends.push(data.len() as u32);
+                }
+            });
+        }
+    }
+    Values::Var { offsets: PageBuf::from_values(&ends), data: PageBuf::copy_from(&data) }
+}
+
+/// The values whose bits are set, 64 a word; there are as many as `to` is long.
+fn pick<T: Copy>(from: &[T], words: &[u64], to: &mut [T]) {
+    let mut at = 0;
+    for (i, &word) in words.iter().enumerate() {
+        let n = word.count_ones() as usize;
+        let rest = &from[i * 64..];
+        match (n, rest.first_chunk::<64>()) {
+            (0, _) => {}
+            (64, Some(all)) => to[at..at + 64].copy_from_slice(all),
+            // Few are missing: all are copied, and what follows a missing one once more, a place lower.
+            (60..64, _) if rest.len() >= 128 && at + 64 <= to.len() => {
+                let (mut missing, mut end) = (!word, at);
+                let mut next = 0;
+                loop {
+                    if let (Some(to), Some(from)) =
+                        (to[end..].first_chunk_mut::<64>(), rest[next..].first_chunk::<64>())
+                    {
+                        *to = *from;
+                    } else {
+                        let left = (64 - next).min(to.len() - end);
+                        to[end..end + left].copy_from_slice(&rest[next..next + left]);
+                    }
+                    if missing == 0 {
+                        break;
+                    }
+                    let gap = missing.trailing_zeros() as usize;
+                    missing &= missing - 1;
+                    end += gap - next;
+                    next = gap + 1;
+                }
+            }
+            // Each value is written where the next selected one goes: no branch depends on the bits.
+            (17.., Some(all)) if at + n < to.len() => {
+                let mut end = at;
+                for (i, v) in all.iter().enumerate() {
+                    to[end] = *v;
+                    end += (word >> i & 1) as usize;
+                }
+            }
+            _ => {
+                let mut left = word;
+                for to in &mut to[at..at + n] {
+                    *to = rest[left.trailing_zeros() as usize];
+                    left &= left - 1;
+                }
+            }
+        }
+        at += n;
     }
 }
 
@@ -120,7 +224,7 @@ fn copy_bits(data: &[u8], mask: &RowMask) -> PageBuf {
     out.freeze().slice(..mask.count().div_ceil(8))
 }
 
-/// The values that the codes stand for, where they take fewer bytes than codes and dictionary.
+/// The plain values, if they take fewer bytes than codes and dictionary.
 fn looked_up(code_width: u8, codes: &PageBuf, dictionary: &Column, rows: usize) -> Option<Values> {
     let limit = codes.len() + dictionary.link_bytes();
     let codes = Codes::new(code_width, codes, 0..rows);
@@ -139,7 +243,7 @@ fn looked_up(code_width: u8, codes: &PageBuf, dictionary: &Column, rows: usize) 
         }
         Values::Var { offsets, data } => {
             let offsets: &[u32] = offsets.try_values().expect("offsets were checked to be aligned");
-            // Offsets alone may be too much, and tell so without looking at a code.
+            // The offsets alone may already take more bytes. Then no code needs to be read.
             let mut bytes = (rows + 1) * 4;
             for row in 0..rows {
                 if bytes > limit {
@@ -164,7 +268,7 @@ fn looked_up(code_width: u8, codes: &PageBuf, dictionary: &Column, rows: usize) 
             }
             Some(Values::Var { offsets: PageBuf::from_values(&ends), data: out.freeze() })
         }
-        Values::Bits(_) | Values::Dict { .. } => None,
+        _ => None,
     }
 }
 

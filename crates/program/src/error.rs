@@ -40,7 +40,7 @@ pub enum ProgramError {
     /// An index rule that contradicts itself.
     #[error("bad index rule: {0}")]
     BadRule(&'static str),
-    /// Bytes that are not what they claim to be.
+    /// Malformed bytes.
     #[error("corrupt {what} at byte {at}")]
     Corrupt {
         /// What was being read.
@@ -56,7 +56,7 @@ pub enum EvalError<E> {
     /// The source had no column to give.
     #[error("{0}")]
     Source(E),
-    /// An argument of an aggregate has a value that does not fit 128 bits.
+    /// An argument of an aggregate, or a sum, overflowed.
     #[error("a decimal in an aggregate has more digits than fit 128 bits")]
     Overflow,
     /// A column has another type, or other rows, than the schema and the page say.

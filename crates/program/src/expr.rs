@@ -1,8 +1,8 @@
 //! Expressions: typed trees over the columns of one page, as they are before they are checked.
 //!
-//! Semantics are SQL's, and exactly DataFusion's where both can evaluate: three-valued logic, exact decimals,
-//! IEEE total order for floats, bytewise order for strings. An expression that could fail while it runs (division,
-//! narrowing casts, sums of BIGINT that may not fit) cannot be written.
+//! Semantics are SQL's, and equal DataFusion's wherever both can evaluate an expression: three-valued logic, exact
+//! decimals, IEEE total order for floats, bytewise order for strings. An expression that could fail at run time
+//! (division, narrowing casts, sums of BIGINT that may overflow) cannot be expressed.
 //!
 //! Typing rules (held by [`crate::Program::check`]):
 //!   `Compare`, `In`: both sides of one type, decimals of one scale.  `Arith` on integers: both sides of one type,
@@ -32,9 +32,9 @@ pub enum Expr {
     IsNull(Box<Expr>),
     /// Whether the value is in the list. A NULL in the list makes "not found" NULL. (`NOT IN` is `Not(In)`.)
     In {
-        /// What is looked for.
+        /// The value to look up.
         value: Box<Expr>,
-        /// Where: constants of the value's type, in any order, NULLs allowed.
+        /// Constants of the value's type, in any order. NULLs are allowed.
         list: Vec<Value>,
     },
     /// SQL's LIKE with `%`, `_` and the escape `\`.
@@ -43,7 +43,7 @@ pub enum Expr {
         value: Box<Expr>,
         /// The pattern.
         pattern: String,
-        /// ILIKE: ASCII and Unicode simple case folding as DataFusion's. A checked program may refuse it.
+        /// ILIKE, with simple case folding. The check refuses it.
         case_insensitive: bool,
     },
     /// Addition, subtraction or multiplication.

@@ -1,23 +1,24 @@
-//! Values of a block of rows: typed slices, borrowed from the columns where they can be.
+//! Values of a block of rows: typed slices, borrowed from the columns where possible.
 //!
-//! Invariants: the slices of a block are as long as the block; a constant stands for all its rows. What a NULL row
-//! has is unspecified, and its NULL is kept elsewhere: a value is NULL exactly where one of its columns is.
+//! Invariants: the slices of a block are as long as the block; a constant stands for all rows. NULLs are kept
+//! elsewhere, since a value is NULL exactly where one of its columns is. The value of a NULL row is unspecified.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
+use lode_page::packed::{Number, Packed, Scratch};
 use lode_page::{Column, DataType, Value, Values};
 
 use crate::ArithOp;
 
-/// Values of one type, one a row or one for all.
+/// Values of one type: one for each row, or one for all.
 #[derive(Clone, Debug)]
 pub(crate) enum Lane<'a, T: Copy> {
     Const(T),
     Slice(Cow<'a, [T]>),
 }
 
-/// Values of a block. A decimal column has the width that it is stored with; computed decimals have 128 bits.
+/// Values of a block. A decimal column keeps its stored width; computed decimals have 128 bits.
 #[derive(Clone, Debug)]
 pub(crate) enum Data<'a> {
     I16(Lane<'a, i16>),
@@ -35,13 +36,13 @@ pub(crate) enum Strings<'a> {
     Const(Box<[u8]>),
     /// Offsets of the block's rows and one more, into `data`.
     Var {
-        offsets: &'a [u32],
-        data: &'a [u8],
+        offsets: Cow<'a, [u32]>,
+        data: Cow<'a, [u8]>,
     },
     Dict {
         codes: Codes<'a>,
-        offsets: &'a [u32],
-        data: &'a [u8],
+        offsets: Cow<'a, [u32]>,
+        data: Cow<'a, [u8]>,
     },
 }
 
@@ -141,8 +142,23 @@ impl<'a> Data<'a> {
             }
             Values::Var { offsets, data } => {
                 let offsets: &[u32] = offsets.try_values().expect("offsets were checked to be aligned");
-                Data::Bytes(Strings::Var { offsets: &offsets[rows.start..=rows.end], data })
+                let offsets = Cow::Borrowed(&offsets[rows.start..=rows.end]);
+                Data::Bytes(Strings::Var { offsets, data: Cow::Borrowed(data) })
             }
+            Values::Symbols(s) => {
+                let (offsets, data) = s.strings(rows);
+                Data::Bytes(Strings::Var { offsets: offsets.into(), data: data.into() })
+            }
+            Values::Packed(p) => match (column.data_type(), p.width()) {
+                (DataType::Real, _) => Data::F32(unpacked::<i32>(p, rows).map(|v| f32::from_bits(v as u32))),
+                (DataType::Double, _) => {
+                    Data::F64(unpacked::<i64>(p, rows).map(|v| f64::from_bits(v as u64)))
+                }
+                (_, 2) => Data::I16(unpacked(p, rows)),
+                (_, 4) => Data::I32(unpacked(p, rows)),
+                (_, 8) => Data::I64(unpacked(p, rows)),
+                _ => Data::I128(unpacked(p, rows)),
+            },
             Values::Fixed { width, data } => {
                 macro_rules! lane {
                     ($variant:ident, $t:ty) => {{
@@ -163,7 +179,7 @@ impl<'a> Data<'a> {
         }
     }
 
-    /// Integers or decimals at 128 bits, times `factor` (wrapping, which only values beyond their digits do).
+    /// Integers or decimals as 128 bits, times `factor`. Only values with more digits than their type wrap.
     pub(crate) fn wide(self, factor: i128) -> Lane<'a, i128> {
         match self {
             Data::I128(l) if factor == 1 => l,
@@ -176,7 +192,14 @@ impl<'a> Data<'a> {
     }
 }
 
-/// Integers become as wide as it takes to hold any result; decimals were checked to have the digits.
+/// Unpacks a range of rows.
+fn unpacked<T: Number>(p: &Packed, rows: Range<usize>) -> Lane<'static, T> {
+    let mut out = vec![T::zeroed(); rows.len()];
+    p.read(rows.start, &mut out, &mut Scratch::default());
+    Lane::Slice(out.into())
+}
+
+/// Integers are widened so that they hold any result. The check made sure that decimals have enough digits.
 pub(crate) fn arith<'a>(op: ArithOp, a: Data<'a>, b: Data<'a>) -> Data<'a> {
     match (a, b) {
         (Data::I16(a), Data::I16(b)) => Data::I32(match op {
@@ -189,7 +212,7 @@ pub(crate) fn arith<'a>(op: ArithOp, a: Data<'a>, b: Data<'a>) -> Data<'a> {
             ArithOp::Sub => a.zip(&b, |a, b| i64::from(a) - i64::from(b)),
             ArithOp::Mul => a.zip(&b, |a, b| i64::from(a) * i64::from(b)),
         }),
-        // Only values beyond their digits wrap.
+        // Only values with more digits than their type wrap.
         (Data::I128(a), Data::I128(b)) => Data::I128(match op {
             ArithOp::Add => a.zip(&b, i128::wrapping_add),
             ArithOp::Sub => a.zip(&b, i128::wrapping_sub),

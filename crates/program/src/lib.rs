@@ -6,8 +6,8 @@
 //!   Schema ── IndexRule ── entry(columns) ─► IndexEntry ── verdict(program) ─► leave the page unread, or read it
 //! ```
 //!
-//! Programs are bounded trees without loops: what they cost is linear in the rows they meet, and they cannot
-//! reach anything but the columns of the page in front of them.
+//! Programs are bounded trees without loops. Their cost is linear in the rows that they evaluate, and they read
+//! nothing but the columns of the current page.
 
 pub mod aggregate;
 pub mod answer;

@@ -5,10 +5,11 @@
 //!                    └─► head % middle % ... % tail                  (the rest)
 //! ```
 //!
-//! `%` is any text, `_` one character, `\` takes the next character as it is (at the end: itself), as in arrow-string.
-//! Matching is greedy from the left, which is exact: the leftmost place of a middle leaves most to those behind it.
-//! So every byte of the text is met by one middle only, and time is linear in text plus pattern for literal middles;
-//! a middle with `_` runs bit-parallel, one step for each character and each 64 characters of the middle.
+//! `%` is any text, `_` is one character, and `\` takes the next character literally (at the end it is itself), as in
+//! arrow-string. Matching is greedy from the left. That is exact: the leftmost match of a middle leaves the most text
+//! for the middles behind it. So every byte of the text is searched for one middle only. The time is linear in text
+//! plus pattern for literal middles. A middle with `_` is searched bit-parallel, in one step for each character and
+//! each 64 characters of the middle.
 
 use memchr::memmem::Finder;
 
@@ -23,7 +24,7 @@ pub(crate) enum Pattern {
     Suffix(Box<[u8]>),
     /// The text has this in it.
     Contains(Box<Finder<'static>>),
-    /// The text is one piece of fixed length in characters.
+    /// The whole text is one piece, of a fixed number of characters.
     Whole(Piece),
     /// The text begins with `head`, ends with `tail`, and has `middles` between them, in order.
     General {
@@ -86,7 +87,7 @@ impl Pattern {
         self.matches_counted(text, &mut 0)
     }
 
-    /// What every text that matches begins with.
+    /// The prefix of every text that matches.
     pub(crate) fn prefix(&self) -> &[u8] {
         match self {
             Self::Exact(b) | Self::Prefix(b) => b,
@@ -98,7 +99,41 @@ impl Pattern {
         }
     }
 
-    /// The text that is the only one to match, if there is one.
+    /// The literals that a text must contain in this order, if that is all that the pattern asks: for `%a%b%`, "a" and
+    /// "b".
+    pub(crate) fn sequence(&self) -> Option<Vec<&[u8]>> {
+        fn literal(m: &Middle) -> Option<&[u8]> {
+            if let Middle::Literal(finder) = m { Some(finder.needle()) } else { None }
+        }
+        match self {
+            Self::Contains(finder) => Some(vec![finder.needle()]),
+            Self::General { head, middles, tail } if head.0.is_empty() && tail.0.is_empty() => {
+                middles.iter().map(literal).collect()
+            }
+            _ => None,
+        }
+    }
+
+    /// Literals that every matching text contains.
+    pub(crate) fn literals(&self) -> Vec<&[u8]> {
+        let mut all = match self {
+            Self::Exact(b) | Self::Prefix(b) | Self::Suffix(b) => vec![&**b],
+            Self::Contains(finder) => vec![finder.needle()],
+            Self::Whole(piece) => piece.literals().collect(),
+            Self::General { head, middles, tail } => {
+                let mut all: Vec<&[u8]> = head.literals().chain(tail.literals()).collect();
+                all.extend(middles.iter().filter_map(|m| match m {
+                    Middle::Literal(finder) => Some(finder.needle()),
+                    Middle::Bits(_) => None,
+                }));
+                all
+            }
+        };
+        all.retain(|b| !b.is_empty());
+        all
+    }
+
+    /// The only text that matches, if there is exactly one.
     pub(crate) fn exact(&self) -> Option<&[u8]> {
         if let Self::Exact(b) = self { Some(b) } else { None }
     }
@@ -167,7 +202,15 @@ fn char_bytes(lead: u8) -> usize {
 }
 
 impl Piece {
-    /// Where this ends when it stands at the start of `text`.
+    /// Its literals.
+    fn literals(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().filter_map(|part| match part {
+            Part::Literal(b) => Some(&**b),
+            Part::Any(_) => None,
+        })
+    }
+
+    /// The end of this piece, if `text` begins with it.
     fn at_start(&self, text: &[u8]) -> Option<usize> {
         let mut at = 0;
         for part in &self.0 {
@@ -184,7 +227,7 @@ impl Piece {
         Some(at)
     }
 
-    /// Where this begins when it stands at the end of `text`.
+    /// The start of this piece, if `text` ends with it.
     fn at_end(&self, text: &[u8]) -> Option<usize> {
         let mut at = text.len();
         for part in self.0.iter().rev() {
@@ -193,7 +236,7 @@ impl Piece {
                 Part::Literal(_) => return None,
                 Part::Any(n) => {
                     for _ in 0..*n {
-                        // The first byte of a character is the one that does not continue another.
+                        // Finds the character's first byte, which is no continuation byte.
                         at = text[..at].iter().rposition(|b| b & 0xc0 != 0x80)?;
                     }
                 }
@@ -211,7 +254,7 @@ impl Middle {
         }
     }
 
-    /// Where the leftmost occurrence ends.
+    /// The end of the leftmost occurrence.
     fn end_in(&self, text: &[u8], steps: &mut u64) -> Option<usize> {
         match self {
             Self::Literal(finder) => finder.find(text).map(|at| at + finder.needle().len()),
@@ -220,7 +263,7 @@ impl Middle {
     }
 }
 
-/// Bit-parallel search: bit i of the state says that the last i + 1 characters match the first i + 1 of the piece.
+/// Bit-parallel search. Bit i of the state is set if the last i + 1 characters match the first i + 1 of the piece.
 ///
 /// For each character c, `state = (state << 1 | 1) & positions(c)`, where `positions(c)` has the bits of those
 /// places that allow c: `_` and c itself.

@@ -24,13 +24,14 @@ pub fn key_of(t: DataType, v: &Value) -> Option<u64> {
     })
 }
 
-/// The value whose key is `key`, where keys of type `t` say that exactly: not strings, not wide decimals.
+/// The value whose key is `key`, for types whose keys determine the value: not strings, not wide decimals.
 pub fn value_of(t: DataType, key: u64) -> Option<Value> {
     let value = value_at(t, i128::from((key ^ SIGN) as i64))?;
     (is_exact(t, key) && value.fits(t) && key_of(t, &value) == Some(key)).then_some(value)
 }
 
-/// The value at this place in the order of type `t` ([`order_of`]); `None` for strings and beyond 64 bits.
+/// The value at this place in the order of type `t` ([`order_of`]); `None` for strings, and for places beyond 64
+/// bits.
 pub(super) fn value_at(t: DataType, order: i128) -> Option<Value> {
     let int = i64::try_from(order).ok();
     Some(match t {
@@ -43,11 +44,11 @@ pub(super) fn value_at(t: DataType, order: i128) -> Option<Value> {
     })
 }
 
-/// Whether `key` stands for one value of type `t` only.
+/// Whether `key` belongs to one value of type `t` only.
 pub(crate) fn is_exact(t: DataType, key: u64) -> bool {
     match t {
         DataType::Text | DataType::Bytea => false,
-        // At the ends of the range keys were clamped.
+        // Keys at the ends of the range may have been clamped.
         DataType::Decimal { precision, .. } => precision <= DIGITS_EXACT && key != 0 && key != u64::MAX,
         _ => true,
     }
@@ -85,7 +86,7 @@ pub(crate) fn key_span(t: DataType, key: u64) -> (i128, i128) {
         DataType::Decimal { precision, .. } if precision > DIGITS_EXACT => {
             let magnitude = int.unsigned_abs();
             let exponent = (magnitude >> 55).saturating_sub(1) as u32;
-            // No value has a longer exponent; a forged entry may.
+            // No value has a larger exponent, but a forged entry may.
             if exponent > 72 {
                 return (i128::MIN, i128::MAX);
             }

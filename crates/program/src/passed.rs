@@ -1,4 +1,4 @@
-//! The rows of one page that pass a program, and what comes out of them: the same wherever a page is evaluated.
+//! The rows of one page that pass a program, and their answer. All places that evaluate a page share this code.
 //!
 //! ```text
 //!   columns of a page ─► Passed::of ─► rows that pass ─┬─ rows ────► PageRows: projected columns, which row each was
@@ -6,10 +6,10 @@
 //!                             └─ hide: rows that do not come out although they pass
 //! ```
 //!
-//! The drive reads the columns off the medium, the engine has them in memory after a transaction's changes, and the
-//! host's scan reads them through its buffer pool: each is a [`ColumnSource`].
+//! The drive reads the columns from the medium. The engine has them in memory, with a transaction's changes. The
+//! host's scan reads them through the buffer pool. Each of these is a [`ColumnSource`].
 //!
-//! Invariant: rows that are filtered exactly come out of a `Passed` that looked at each.
+//! Invariant: rows that must be filtered exactly come from a `Passed` that evaluated each of them.
 
 use lode_base::Lpid;
 use lode_page::Column;
@@ -39,25 +39,25 @@ impl Passed {
         Ok(Self { rows: source.rows(), selection })
     }
 
-    /// All rows of a page of `rows`: whoever asks filters them.
+    /// All rows of a page of `rows` rows: the caller filters them.
     pub fn unfiltered(rows: usize) -> Self {
         Self { rows, selection: Selection::All }
     }
 
-    /// How many they are.
+    /// The number of rows that pass.
     pub fn count(&self) -> usize {
         self.selection.count(self.rows)
     }
 
-    /// Which they are.
+    /// The rows that pass.
     pub fn selection(&self) -> &Selection {
         &self.selection
     }
 
-    /// Takes rows off that pass and shall not come out.
+    /// Removes rows that must not come out although they pass.
     ///
     /// # Panics
-    /// When `hidden` is of another number of rows than the page.
+    /// When `hidden` has another number of rows than the page.
     pub fn hide(&mut self, hidden: &RowMask) {
         assert_eq!(hidden.rows(), self.rows, "hidden rows of another page");
         let shown = hidden.words().iter().map(|w| !w);
@@ -69,7 +69,8 @@ impl Passed {
         self.selection = Selection::from_mask(RowMask::new(words, self.rows));
     }
 
-    /// The projected columns of the rows that pass. Of all rows they are the page's own, without a copy.
+    /// The projected columns of the rows that pass. If all rows pass, the page's own columns are returned without a
+    /// copy.
     ///
     /// # Errors
     /// When the source fails.
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
     use crate::{CompareOp, Expr};
 
-    /// The numbers from 0 on, of a page of which only the rows `slots` are shown.
+    /// A source of numbers from 0 on: a page of which only the rows `slots` are shown.
     struct Numbers {
         rows: usize,
         slots: Option<Vec<u32>>,
@@ -154,7 +155,7 @@ mod tests {
         Program::check(schema, Some(filter), vec![0], true).unwrap()
     }
 
-    /// The numbers that come out, and the rows of the page that they were.
+    /// The numbers that come out, and their slots.
     fn answer(passed: &Passed, p: &Program, source: &mut Numbers) -> (Vec<i64>, Option<Vec<u32>>) {
         let lpid = ExtentId::new(3).unwrap().page(1);
         let Ok(rows) = passed.rows_of(p, lpid, source);
@@ -181,7 +182,7 @@ mod tests {
         check(3, &[1, 69], &[0, 2]);
         check(3, &[0, 1, 2], &[]);
         check(0, &[5], &[]);
-        // Every row passes, and still one does not come out.
+        // Every row passes, but a hidden one does not come out.
         check(100, &[69], &(0..69).collect::<Vec<_>>());
         check(100, &[], &(0..70).collect::<Vec<_>>());
     }

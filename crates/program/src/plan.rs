@@ -1,13 +1,13 @@
-//! From a checked expression to what evaluation walks.
+//! Plans a checked expression for evaluation.
 //!
 //! ```text
 //!   Expr ─► Node { pred, columns, cost }     predicates: three-valued
 //!             └─► Val                        values: NULL as soon as one of their columns is
 //! ```
 //!
-//! Done once a program: constants become places in their type's order, comparisons with constants become tests of
-//! one value, lists are sorted, patterns compiled, ANDs flattened and put in order of cost, and ranges over one
-//! column merged.
+//! Planning happens once for each program. Constants become places in their type's order. Comparisons with constants
+//! become tests of one value. Lists are sorted and patterns are compiled. ANDs are flattened and ordered by cost, and
+//! ranges over one column are merged.
 //!
 //! Invariant: a `Val` has no NULL constant in it, so it is NULL exactly where one of its columns is.
 
@@ -19,19 +19,19 @@ use crate::order_key::order_of;
 use crate::sets::{BytesSet, IntSet};
 use crate::{ArithOp, CompareOp, Expr, check};
 
-/// A predicate with what is known of it.
+/// A predicate with its columns and its cost.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) pred: Pred,
     /// The columns that it reads, ascending, distinct.
     pub(crate) columns: Vec<u16>,
-    /// What a row costs, about, in the time of one comparison of integers.
+    /// The approximate cost of a row, in comparisons of integers.
     pub(crate) cost: u32,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Pred {
-    /// The same for all rows; `None` is NULL.
+    /// The same outcome for all rows; `None` is NULL.
     Const(Option<bool>),
     /// A BOOLEAN column.
     Column(u16),
@@ -90,7 +90,7 @@ pub(crate) enum Val {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Test {
-    /// From `low` to `high` in the type's order (nothing when `low > high`), or with `outside` all else.
+    /// From `low` to `high` in the type's order (nothing if `low > high`); with `outside`, everything else.
     Range { low: i128, high: i128, outside: bool },
     /// In a set of numbers.
     Ints(IntSet),
@@ -107,7 +107,7 @@ pub(crate) fn plan(schema: &Schema, e: &Expr) -> Node {
     Planner { schema }.pred(e)
 }
 
-/// The value of an aggregate's argument that passed the check over `schema`; `None` when it is NULL whatever the row.
+/// The value of an aggregate's argument that passed the check over `schema`; `None` if it is always NULL.
 pub(crate) fn value(schema: &Schema, e: &Expr) -> Option<Val> {
     Planner { schema }.val(e)
 }
@@ -118,7 +118,7 @@ struct Planner<'a> {
 
 impl Planner<'_> {
     fn type_of(&self, e: &Expr) -> DataType {
-        // The looser check of the two: what passed the other has the same type.
+        // The looser of the two checks. For an expression that passed the stricter one, the type is the same.
         check::type_of_argument(self.schema, e).expect("the expression was checked")
     }
 
@@ -163,7 +163,7 @@ impl Planner<'_> {
             },
             Expr::In { value, list } => self.in_list(value, list),
             Expr::Like { value, pattern, .. } => self.test(value, Test::Like(Pattern::new(pattern)), false),
-            // The check leaves nothing else that is BOOLEAN, but a cast to itself.
+            // The only other BOOLEAN expression that passes the check is a cast of a BOOLEAN to itself.
             Expr::Cast(a, _) => self.pred(a),
             Expr::Arith(..) => unreachable!("arithmetic is not BOOLEAN"),
         }
@@ -249,7 +249,7 @@ impl Planner<'_> {
         Node { pred: Pred::Test { value: val, test, miss_is_null }, columns, cost }
     }
 
-    /// The value, or `None` when it is NULL whatever the row.
+    /// The value, or `None` if it is always NULL.
     fn val(&self, e: &Expr) -> Option<Val> {
         Some(match e {
             Expr::Column(c) => Val::Column(*c),
@@ -282,7 +282,7 @@ impl Planner<'_> {
 }
 
 impl Val {
-    /// What a row costs beyond reading a column.
+    /// The cost of a row, beyond reading a column.
     fn cost(&self) -> u32 {
         match self {
             Self::Column(_) | Self::Const(_) => 0,
@@ -300,7 +300,7 @@ fn power(digits: u8) -> i128 {
     10i128.pow(digits.into())
 }
 
-/// What comparing a value of the type costs.
+/// The cost of comparing a value of the type.
 fn weight(t: DataType) -> u32 {
     match t {
         DataType::Boolean | DataType::SmallInt | DataType::Integer | DataType::Date | DataType::Real => 1,
@@ -329,7 +329,7 @@ fn conjunction(mut nodes: Vec<Node>) -> Node {
     Node { pred: Pred::And(nodes), columns, cost }
 }
 
-/// `c >= 1 AND c < 5` becomes one range: both are NULL where c is, and nowhere else.
+/// `c >= 1 AND c < 5` becomes one range. Both terms are NULL exactly where c is.
 fn merge_ranges(nodes: Vec<Node>) -> Vec<Node> {
     let mut merged: Vec<Node> = Vec::with_capacity(nodes.len());
     for node in nodes {
@@ -362,14 +362,14 @@ impl Node {
     }
 }
 
-/// The places in the order that compare so with `order`.
+/// The range of places that compare with `order` in this way.
 fn range(op: CompareOp, order: i128) -> Test {
     let (low, high, outside) = match op {
         CompareOp::Eq => (order, order, false),
         CompareOp::NotEq => (order, order, true),
         CompareOp::LtEq => (i128::MIN, order, false),
         CompareOp::GtEq => (order, i128::MAX, false),
-        // Nothing is less than the least: the empty range.
+        // Nothing is less than the least place: the range is empty.
         CompareOp::Lt => match order.checked_sub(1) {
             Some(high) => (i128::MIN, high, false),
             None => (1, 0, false),

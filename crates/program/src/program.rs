@@ -21,8 +21,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// Checks a filter (of type BOOLEAN) and a projection (columns in the order of the answer) over `schema`.
-    /// With `slots`, answers say which row of its page each row was.
+    /// Checks a filter (of type BOOLEAN) and a projection (columns in the order of the answer) over `schema`. With
+    /// `slots`, answers include the slot of each row.
     ///
     /// # Errors
     /// When a column does not exist, types do not go together, or a bound is passed.
@@ -50,7 +50,7 @@ impl Program {
         Ok(Self { schema, filter, plan, filter_columns, projection, slots, aggregation: None })
     }
 
-    /// The same filter with an aggregation of the rows that pass in the place of the projection.
+    /// The same filter, with an aggregation of the rows that pass instead of the projection.
     ///
     /// # Errors
     /// When a column does not exist, types do not go together, or a bound is passed.
@@ -59,7 +59,7 @@ impl Program {
         Ok(Self { projection: Vec::new(), slots: false, aggregation: Some(Arc::new(checked)), ..self })
     }
 
-    /// What is made of the rows that pass, if they do not come out themselves.
+    /// The aggregation of the rows that pass, if there is one.
     pub fn aggregation(&self) -> Option<&Aggregation> {
         self.aggregation.as_ref().map(|a| &a.asked)
     }
@@ -88,7 +88,7 @@ impl Program {
         self.filter.as_ref()
     }
 
-    /// What evaluation walks.
+    /// The planned filter.
     pub(crate) fn plan(&self) -> Option<&Node> {
         self.plan.as_ref()
     }
@@ -98,7 +98,7 @@ impl Program {
         &self.projection
     }
 
-    /// Whether the answer says which row of its page each row was.
+    /// Whether answers include the slot of each row.
     pub fn slots(&self) -> bool {
         self.slots
     }
@@ -108,7 +108,7 @@ impl Program {
         &self.filter_columns
     }
 
-    /// The same program with `more` demanded too: a run-time filter.
+    /// The same program with `more`, a run-time filter, as another condition.
     ///
     /// # Errors
     /// As [`Program::check`].

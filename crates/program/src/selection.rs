@@ -1,6 +1,6 @@
-//! Which rows of a page passed.
+//! Sets of rows of a page.
 
-/// A bit a row; bits at and beyond [`RowMask::rows`] are 0.
+/// A bit for each row. Bits at and beyond [`RowMask::rows`] are 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowMask {
     words: Vec<u64>,
@@ -91,7 +91,7 @@ pub enum Selection {
 }
 
 impl Selection {
-    /// The selection that `mask` is.
+    /// The selection of the rows in `mask`.
     pub fn from_mask(mask: RowMask) -> Self {
         match mask.count() {
             0 => Self::None,

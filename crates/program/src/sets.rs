@@ -1,7 +1,7 @@
 //! The lists of IN, prepared for look-up.
 //!
-//! Look-ups are by bitmap where the values lie close together, else by binary search: no hash, so that no list can be
-//! made slow.
+//! Look-ups use a bitmap if the values lie close together, else binary search. There is no hash, so no list can make
+//! it slow.
 
 use std::ops::RangeInclusive;
 
@@ -16,9 +16,9 @@ pub(crate) struct IntSet {
     bitmap: Option<Vec<u64>>,
 }
 
-/// Lists up to here are compared one by one.
+/// Lists of up to this many values are compared one by one.
 pub(crate) const FEW: usize = 8;
-/// A bitmap may have this many bits for each value, and so many in all.
+/// The most bits of a bitmap for each value, and in all.
 const BITS_PER_VALUE_MAX: usize = 128;
 const BITS_MAX: usize = 1 << 22;
 
@@ -68,6 +68,13 @@ impl IntSet {
             Ok(v) => self.contains_narrow(v),
             Err(_) => self.sorted.binary_search(&v).is_ok(),
         }
+    }
+
+    /// The values that lie in `range`.
+    pub(crate) fn within(&self, range: RangeInclusive<i128>) -> &[i128] {
+        let from = self.sorted.partition_point(|v| v < range.start());
+        let to = self.sorted.partition_point(|v| v <= range.end());
+        &self.sorted[from..to.max(from)]
     }
 
     /// Whether a value of the set lies in `range`.

@@ -1,13 +1,13 @@
-//! What can be said of rows before, or without, looking at each.
+//! What is known about rows before each of them is evaluated.
 
-/// What a filter, an index or a pattern matcher says of a page, or of rows.
+/// The verdict of a filter, an index or a pattern matcher on the rows of a page.
 ///
-/// It speaks of rows, never of how many there are: rows that a task hides come off afterwards.
+/// It says nothing about the number of rows that come out: rows that a task hides are removed afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Certainly none of them passes.
     No,
-    /// Nothing is certain: each must be looked at by something exact.
+    /// Nothing is certain: an exact filter must evaluate each row.
     Maybe,
     /// Certainly each of them passes.
     Yes,

@@ -10,8 +10,8 @@
 //!   index rule, index entry: length 4, bytes as on the medium
 //! ```
 //!
-//! Invariant: a program that was read passed [`Program::check`]; reading takes no more depth, nodes or values than that
-//! allows.
+//! Invariant: a program that was read has passed [`Program::check`]. Reading never builds more depth, nodes or values
+//! than the check allows.
 
 use lode_base::wire::{Malformed, Reader, Writer};
 use lode_page::wire::{put_schema, put_type, put_value, take_schema, take_type, take_value};
@@ -162,7 +162,7 @@ fn put_expr(w: &mut Writer<'_>, e: &Expr) {
     }
 }
 
-/// An expression at this depth, of at most so many nodes.
+/// An expression at this depth. `nodes` is the number of nodes that it may still have.
 fn take_expr(r: &mut Reader<'_>, depth: usize, nodes: &mut usize) -> Result<Expr, Malformed> {
     if depth > DEPTH_MAX || *nodes == 0 {
         return Err(r.bad("an expression that is too large"));
@@ -232,7 +232,7 @@ pub fn put_entry(w: &mut Writer<'_>, e: &IndexEntry) {
     w.bytes(e.as_bytes());
 }
 
-/// Reads an index entry, of whatever rule.
+/// Reads an index entry of an unknown rule.
 ///
 /// # Errors
 /// When no entry has so many bytes.

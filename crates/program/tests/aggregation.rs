@@ -1,4 +1,4 @@
-//! Groups say what the definition says, over random columns, filters, keys and arguments, however small the table.
+//! Aggregation equals its definition, over random columns, filters, keys and arguments, with small and large tables.
 
 mod common;
 
@@ -13,7 +13,7 @@ use lode_program::{
 };
 use proptest::prelude::*;
 
-/// What is known of a group, merged of its parts.
+/// The merged state of a group.
 #[derive(Clone, Debug, PartialEq)]
 enum Known {
     Number(i128),
@@ -46,15 +46,15 @@ fn aggregation(rng: &mut Rng) -> Aggregation {
     Aggregation { group_by, calls, groups_max: rng.pick(&[1, 2, 3, 7, 100, 1000]) }
 }
 
-/// What is known of each group, by its key.
+/// The merged states of all groups, by key.
 type Groups = BTreeMap<String, Vec<Option<Known>>>;
 
-/// A key that can be ordered: as text.
+/// A key as text, so that it can be ordered.
 fn key(values: impl Iterator<Item = Value>) -> String {
     format!("{:?}", values.collect::<Vec<_>>())
 }
 
-/// What a value adds to what is known.
+/// Merges a value into a state.
 fn merge(call: &Call, known: Option<Known>, v: &Value) -> Option<Known> {
     let number = |v: &Value| match v {
         Value::Int(i) => Known::Number((*i).into()),
@@ -108,7 +108,7 @@ fn by_hand(p: &Program, memory: &Memory, rows: &[u32]) -> Groups {
     groups
 }
 
-/// The parts that a table gave, merged; and how often it gave some.
+/// The partial groups of a table, merged; and how often the table was full.
 fn by_table(
     p: &Program,
     memory: &mut Memory,
@@ -142,7 +142,7 @@ fn by_table(
     Ok((groups, parts.len()))
 }
 
-/// Equal, sums of floats but for the last digits: parts are added in another order.
+/// Equality, except for the last digits of sums of floats, since parts are added in another order.
 fn same(a: &Option<Known>, b: &Option<Known>) -> bool {
     match (a, b) {
         (Some(Known::Double(a)), Some(Known::Double(b))) => {
@@ -157,7 +157,7 @@ proptest! {
 
     #[test]
     fn groups_are_by_the_definition(seed: u64) {
-        let rng = &mut Rng(seed);
+        let rng = &mut Rng::new(seed);
         let rows = if rng.one_in(30) { rng.pick(&[2048, 2049, 4100]) } else { rng.pick(&[0, 1, 7, 63, 64, 65, 200]) };
         let columns = TYPES.iter().map(|&t| random::column(rng, t, rows)).collect();
         let mut memory = Memory::new(rows, columns);

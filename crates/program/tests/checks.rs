@@ -1,4 +1,4 @@
-//! What is refused: programs that are ill-typed, too large, or that the drive would not evaluate as the host does.
+//! Programs that are refused: ill-typed, too large, or evaluated differently by drive and host.
 
 mod common;
 
@@ -54,7 +54,7 @@ fn types_go_together_or_not() {
     ill_typed(arith(ArithOp::Mul, 5, 4));
     assert_eq!(arith(ArithOp::Mul, 4, 4), Ok(dec(31, 4)));
     assert_eq!(arith(ArithOp::Add, 4, 4), Ok(dec(16, 2)));
-    // As wide as it takes; of BIGINT there is nothing wider.
+    // The result is as wide as needed. Nothing is wider than BIGINT.
     assert_eq!(arith(ArithOp::Add, 0, 0), Ok(DataType::BigInt));
     check(Expr::Column(3)).unwrap();
 }
@@ -121,7 +121,7 @@ fn what_could_differ_from_the_host_is_refused() {
     refused(Expr::IsNull(Box::new(Expr::Arith(ArithOp::Add, one(), one()))));
 }
 
-/// Lists within lists must not multiply what is prepared.
+/// Nested lists must not multiply the size of the plan.
 #[test]
 fn nested_lists_stay_small() {
     let list = vec![Value::Boolean(true), Value::Boolean(false), Value::Null];

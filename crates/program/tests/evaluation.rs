@@ -1,5 +1,4 @@
-//! The evaluator says what the definition says, on random programs over random columns; and costs no more than it
-//! should.
+//! The evaluator equals the definition on random programs over random columns, and reads no more than it should.
 
 mod common;
 
@@ -15,7 +14,7 @@ use lode_program::{
 use proptest::prelude::*;
 
 fn page(rng: &mut Rng) -> Memory {
-    // Computed values go in blocks of 2,048 rows; seldom more than one, since the definition is slow.
+    // Computed values are evaluated in blocks of 2,048 rows. Most pages have one block, since the definition is slow.
     let many = [2048, 2049, 4100];
     let rows = if rng.one_in(50) { rng.pick(&many) } else { rng.pick(&[0, 1, 7, 63, 64, 65, 130, 200]) };
     Memory::new(rows, TYPES.iter().map(|&t| random::column(rng, t, rows)).collect())
@@ -30,7 +29,7 @@ proptest! {
 
     #[test]
     fn rows_pass_by_the_definition(seed: u64) {
-        let rng = &mut Rng(seed);
+        let rng = &mut Rng::new(seed);
         let mut memory = page(rng);
         let depth = rng.below(4);
         let p = program(random::predicate(rng, depth));
@@ -60,7 +59,7 @@ proptest! {
 
     #[test]
     fn forged_entries_are_refused_or_harmless(seed: u64, bytes: Vec<u8>) {
-        let rng = &mut Rng(seed);
+        let rng = &mut Rng::new(seed);
         if let Ok(rule) = IndexRule::from_bytes(&bytes) {
             prop_assert_eq!(IndexRule::from_bytes(&rule.to_bytes()), Ok(rule));
         }
@@ -82,7 +81,7 @@ proptest! {
 
     #[test]
     fn entries_bound_their_rows_tightly(seed: u64) {
-        let mut memory = page(&mut Rng(seed));
+        let mut memory = page(&mut Rng::new(seed));
         let rule = IndexRule::new(schema(&TYPES), (0..TYPES.len() as u16).collect()).unwrap();
         let entry = rule.entry(&mut memory).unwrap();
         prop_assert_eq!(entry.rows() as usize, memory.rows);
@@ -155,7 +154,7 @@ fn a_column_that_is_not_the_schemas_is_an_error() {
     }
 }
 
-/// Decimals with more digits than their type says come only from hostile pages: no panic, whatever they compute.
+/// Only hostile pages have decimals with more digits than their type. They must not cause a panic.
 #[test]
 fn hostile_digits_wrap() {
     let t = DataType::Decimal { precision: 18, scale: 2 };
@@ -225,7 +224,7 @@ fn pages_that_cannot_match_are_skipped() {
     let d = |v| Expr::Const(Value::Decimal(v), types[3]);
     check(Expr::between(Expr::Column(3), d(301), d(400)), false);
     check(Expr::between(Expr::Column(3), d(250), d(400)), true);
-    // What is computed is followed too.
+    // Computed values are bounded too.
     let tenfold =
         Expr::Arith(lode_program::ArithOp::Mul, col(0), Box::new(Expr::Const(Value::Int(10), types[0])));
     let over =

@@ -1,4 +1,4 @@
-//! What every kind of index must hold, over the table of kinds and the kind of the example.
+//! Properties that every index kind must have, checked for all kinds of the table and the kind of the example.
 
 mod common;
 #[path = "../examples/index_kind.rs"]
@@ -12,7 +12,7 @@ use lode_program::index::{IndexKind, KINDS, KindColumns, covers, kind, verdict};
 use lode_program::{IndexEntry, IndexRule, Program, Verdict, key_of};
 use proptest::prelude::*;
 
-/// The kinds of a random rule, each with columns that it keeps.
+/// The kinds of a random rule, each with columns that it can keep.
 fn kinds(rng: &mut Rng) -> Vec<KindColumns> {
     let all = KINDS.iter().copied().chain([&example::Members as &dyn IndexKind]);
     let mut kinds: Vec<KindColumns> = Vec::new();
@@ -45,7 +45,7 @@ proptest! {
 
     #[test]
     fn no_means_no_row_and_yes_means_every_row(seed: u64) {
-        let rng = &mut Rng(seed);
+        let rng = &mut Rng::new(seed);
         let (mut memory, p) = (page(rng), program(rng));
         let rule = IndexRule::of_kinds(schema(&TYPES), kinds(rng)).unwrap();
         let entry = rule.entry(&mut memory).unwrap();
@@ -64,7 +64,7 @@ proptest! {
 
     #[test]
     fn entries_are_sound_and_of_the_length_that_was_said(seed: u64) {
-        let rng = &mut Rng(seed);
+        let rng = &mut Rng::new(seed);
         let (mut memory, mut other) = (page(rng), page(rng));
         let rule = IndexRule::of_kinds(schema(&TYPES), kinds(rng)).unwrap();
         let entry = rule.entry(&mut memory).unwrap();
@@ -84,7 +84,7 @@ proptest! {
                 prop_assert!(within, "row {row} of column {c} is beyond {bounds:?}");
             }
         }
-        // An entry that denies a value of another page cannot be taken for that page's.
+        // An entry that excludes a value of another page must be recognised as not that page's.
         let others = rule.entry(&mut other).unwrap();
         if rule.denied(&entry, &others).is_none() {
             let p = program(rng);
@@ -99,7 +99,7 @@ proptest! {
 
     #[test]
     fn any_bytes_of_the_right_length_are_harmless(seed: u64) {
-        let rng = &mut Rng(seed);
+        let rng = &mut Rng::new(seed);
         let p = program(rng);
         let rule = IndexRule::of_kinds(schema(&TYPES), kinds(rng)).unwrap();
         let mut forged = || {
@@ -118,7 +118,7 @@ proptest! {
 
     #[test]
     fn rules_of_the_table_come_back(seed: u64) {
-        let rng = &mut Rng(seed);
+        let rng = &mut Rng::new(seed);
         let mut kinds = kinds(rng);
         kinds.retain(|(k, _)| kind(k.id()).is_some());
         prop_assume!(!kinds.is_empty());

@@ -1,11 +1,12 @@
-//! What a connection over the loopback costs: batches of 1 MB and commits of 4 KB, beside the same in the process.
+//! Measures the cost of a connection over the loopback: batches of 1 MB and commits of 4 KB, remotely and in the same
+//! process.
 //!
 //! ```text
 //!   cargo run --release -p lode-remote --example loopback [SECONDS [DIRECTORY]]
 //! ```
 //!
-//! In memory the drive costs little, so that what is left is the transport; on an image file each group of commits is one
-//! sync. Runs take turns, and the median of five is told.
+//! A drive in memory costs little, so the difference is the transport. On an image file, each group of commits is one
+//! sync. The cases take turns, and the program prints the median of five runs.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -19,12 +20,13 @@ use lode_remote::{ClientOptions, RemoteDevice, Server, ServerOptions};
 
 const RUNS: usize = 5;
 
-/// What is done, by one queue.
+/// The commands that one queue sends.
 #[derive(Clone, Copy)]
 struct Case {
     name: &'static str,
-    /// Pages of a batch, and their bytes.
+    /// The number of pages of a batch.
     pages: usize,
+    /// The size of a page.
     page_bytes: usize,
     depth: u32,
     reads: bool,
@@ -51,7 +53,7 @@ const CASES: [Case; 6] = [
     Case { name: "4 KB reads, 32 under way", pages: 1, page_bytes: 4096, depth: 32, reads: true },
 ];
 
-/// Commands a second.
+/// Returns the commands per second.
 fn rate(device: &dyn Device, case: Case, extents: &[ExtentId], seconds: f64) -> f64 {
     let mut q = device.open_queue(case.depth).expect("a queue");
     let data = PageBuf::copy_from(&vec![0x5A; case.page_bytes]);
@@ -118,7 +120,7 @@ fn compare(what: &str, drive: &Drive, seconds: f64) {
     let options = ClientOptions::new(Arc::new(std::thread::sleep));
     let remote = RemoteDevice::connect(&server.addr().to_string(), options).expect("a connection");
     let extents = extents(&remote);
-    // All pages are there before any is measured.
+    // All pages are written before the measurement begins.
     let fill = CASES[1];
     rate(&remote, fill, &extents, 0.5);
     println!("{what:44}  in the process   loopback   ratio");
@@ -146,5 +148,5 @@ fn main() {
     let drive = Drive::create_file(&path, geometry, DriveOptions::default(), 7).expect("an image");
     compare("an image file", &drive, seconds);
     drop(drive);
-    std::fs::remove_file(&path).expect("the image goes away");
+    std::fs::remove_file(&path).expect("the image can be removed");
 }

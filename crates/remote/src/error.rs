@@ -1,4 +1,4 @@
-//! Why a drive can not be reached, or not be served.
+//! Why a drive cannot be reached or served.
 
 use std::io;
 
@@ -7,29 +7,29 @@ use lode_command::DeviceError;
 /// Why there is no device behind an address.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
-    /// Nobody answers there, or what answers is no drive.
+    /// No server answers at the address, or the server that answers does not serve a drive.
     #[error("{addr}: {what}")]
     Unreachable {
         /// The address.
         addr: String,
-        /// What went wrong last.
+        /// The last error.
         what: String,
     },
-    /// Another client is connected: a drive has one at a time.
+    /// Another client is connected. A drive has one client at a time.
     #[error("{addr}: the drive is in use by another client")]
     Busy {
         /// The address.
         addr: String,
     },
-    /// The drive can not be used.
+    /// The server answers, but the drive reports an error.
     #[error("{addr}: {error}")]
     Device {
         /// The address.
         addr: String,
-        /// Why.
+        /// The drive's error.
         error: DeviceError,
     },
-    /// The server can not run.
+    /// The server cannot run.
     #[error("cannot serve: {0}")]
     Server(#[from] io::Error),
 }

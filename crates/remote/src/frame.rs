@@ -1,15 +1,15 @@
-//! Frames: what is sent at once, either way.
+//! Frames: the units that either side sends.
 //!
 //! ```text
 //!   | "LW" 2 | version 1 | kind 1 | length of the payload 4 | number 8 | seen 8 | CRC-32C of the payload 4 |
 //!   | CRC-32C of the 28 bytes before 4 | payload |
 //! ```
 //!
-//! Operations of a channel (client to server) and answers (server to client) are numbered from 1 without a gap; other
-//! frames have number 0. `seen` is the highest number that the sender has from the other side.
+//! Operations of a channel (client to server) and answers (server to client) are numbered from 1 without a gap. Other
+//! frames have number 0. `seen` is the highest number that the sender has received from the other side.
 //!
-//! Invariants: a length is believed only after the header's own checksum, and only up to a limit; memory for a payload grows
-//! with the bytes that came, not with what the header says.
+//! Invariants: the length is used only if the header's checksum is right, and only up to a limit; memory for a
+//! payload grows with the bytes that have arrived, not with the length in the header.
 
 use std::io::{self, Read};
 
@@ -17,46 +17,46 @@ use lode_base::checksum::crc32c;
 use lode_base::wire::Writer;
 use lode_base::{PageBuf, PageBufMut};
 
-/// Version of frames and of what goes through them.
+/// The version of the frames and of their payloads.
 pub(crate) const VERSION: u8 = lode_command::wire::VERSION as u8;
 pub(crate) const HEADER_BYTES: usize = 32;
-/// Read from the socket at a time, where payloads are short.
+/// The bytes to read from the socket at a time while payloads are short.
 const BUFFER_BYTES: usize = 64 << 10;
-/// Memory that is taken for a payload before any of it came.
+/// The memory to allocate for a payload before any of it has arrived.
 const AHEAD_BYTES: usize = 4 << 20;
 
-/// What a frame is.
+/// What a frame says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Who the client is and what it wants this connection for.
+pub(crate) enum FrameKind {
+    /// The client's name and the purpose of the connection.
     Hello,
     /// A command.
     Submit,
-    /// Another program for a task.
+    /// A narrower program for a running task.
     Narrow,
-    /// End a command.
+    /// Cancel a command.
     Cancel,
-    /// Nothing but `seen`.
+    /// Only `seen`.
     Seen,
-    /// Are you there?
+    /// Asks whether the server is there.
     Ping,
-    /// A step of background work.
+    /// Asks for a step of background work.
     Work,
-    /// The channel, or on the control connection the client, ends.
+    /// Ends the channel, or on the control connection the client.
     Bye,
-    /// The answer to a hello.
+    /// Accepts a hello.
     Welcome,
-    /// The other answer to a hello.
+    /// Refuses a hello.
     Refused,
     /// A completion.
     Answer,
-    /// I am here.
+    /// Answers a ping.
     Pong,
-    /// What a step of background work came to; the answer to a farewell of the client, too.
+    /// The outcome of a step of background work. It also answers the client's goodbye.
     Worked,
 }
 
-impl Kind {
+impl FrameKind {
     const ALL: [Self; 13] = [
         Self::Hello,
         Self::Submit,
@@ -78,19 +78,19 @@ impl Kind {
     }
 }
 
-/// A frame that came, its checksums right.
+/// A received frame. Its checksums are right.
 #[derive(Debug)]
 pub(crate) struct Frame {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FrameKind,
     pub(crate) number: u64,
     pub(crate) seen: u64,
     pub(crate) payload: PageBuf,
 }
 
-/// Appends a frame, whose payload `put` writes.
+/// Appends a frame. `put` writes its payload.
 pub(crate) fn put_frame(
     out: &mut Vec<u8>,
-    kind: Kind,
+    kind: FrameKind,
     number: u64,
     seen: u64,
     put: impl FnOnce(&mut Writer<'_>),
@@ -112,7 +112,7 @@ pub(crate) fn put_frame(
 }
 
 struct Header {
-    kind: Kind,
+    kind: FrameKind,
     length: usize,
     number: u64,
     seen: u64,
@@ -124,34 +124,34 @@ impl Header {
         let u32_at = |at: usize| u32::from_le_bytes(*b[at..].first_chunk().expect("32 bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(*b[at..].first_chunk().expect("32 bytes"));
         if b[..2] != *b"LW" {
-            return Err("this is not Lode's protocol");
+            return Err("the bytes are not a frame of Lode's protocol");
         }
         if u32_at(28) != crc32c(&b[..28]) {
-            return Err("the header of a frame is damaged");
+            return Err("the checksum of a frame's header is wrong");
         }
         if b[2] != VERSION {
             return Err("the other side speaks another version of the protocol");
         }
-        let kind = Kind::from_raw(b[3]).ok_or("a frame of no kind")?;
+        let kind = FrameKind::from_raw(b[3]).ok_or("an unknown kind of frame")?;
         let length = u32_at(4) as usize;
         if length > payload_bytes_max {
-            return Err("a frame that is too long");
+            return Err("a frame is too long");
         }
         Ok(Self { kind, length, number: u64_at(8), seen: u64_at(16), crc: u32_at(24) })
     }
 }
 
-/// What came of reading.
-pub(crate) enum Came {
+/// The outcome of reading from a source.
+pub(crate) enum ReadOutcome {
     /// A frame.
     Frame(Frame),
-    /// No whole frame: either something came, and there may be more, or there is nothing for now.
+    /// No whole frame. `some` tells whether any bytes came; if so, there may be more.
     Part { some: bool },
-    /// The other side closed, between two frames.
+    /// The other side closed the connection between two frames.
     End,
 }
 
-/// Puts frames together out of what a socket gives.
+/// Assembles frames from the bytes of a socket.
 pub(crate) struct Assembler {
     payload_bytes_max: usize,
     buffer: Box<[u8]>,
@@ -179,29 +179,29 @@ impl Assembler {
         }
     }
 
-    /// From now on payloads may be so long.
+    /// Sets the longest payload that is accepted from now on.
     pub(crate) fn set_max(&mut self, payload_bytes_max: usize) {
         self.payload_bytes_max = payload_bytes_max;
     }
 
-    /// Bytes of the payload that is coming.
+    /// The length of the payload that is arriving.
     pub(crate) fn length(&self) -> usize {
         self.header.as_ref().map_or(0, |h| h.length)
     }
 
-    /// Whether a frame has begun and is not whole.
+    /// Whether a frame has begun but is not whole.
     pub(crate) fn is_begun(&self) -> bool {
         self.header.is_some() || self.from < self.to
     }
 
     /// The next frame, if one read completes it.
-    pub(crate) fn next(&mut self, source: &mut impl Read) -> io::Result<Came> {
+    pub(crate) fn next(&mut self, source: &mut impl Read) -> io::Result<ReadOutcome> {
         if let Some(frame) = self.whole()? {
-            return Ok(Came::Frame(frame));
+            return Ok(ReadOutcome::Frame(frame));
         }
         loop {
             let left = self.length() - if self.header.is_some() { self.have } else { 0 };
-            // A long payload goes where it stays.
+            // A long payload is read directly into its final buffer.
             let direct = left >= BUFFER_BYTES;
             let into = if direct {
                 self.grow();
@@ -214,25 +214,25 @@ impl Assembler {
             };
             match source.read(into) {
                 Ok(0) if self.is_begun() => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(0) => return Ok(Came::End),
+                Ok(0) => return Ok(ReadOutcome::End),
                 Ok(n) => {
                     if direct {
                         self.have += n;
                     } else {
                         self.to += n;
                     }
-                    return Ok(self.whole()?.map_or(Came::Part { some: true }, Came::Frame));
+                    return Ok(self.whole()?.map_or(ReadOutcome::Part { some: true }, ReadOutcome::Frame));
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                    return Ok(Came::Part { some: false });
+                    return Ok(ReadOutcome::Part { some: false });
                 }
                 Err(e) => return Err(e),
             }
         }
     }
 
-    /// Makes room for more of the payload: as much as came already, and at least [`AHEAD_BYTES`].
+    /// Makes room for more of the payload: as many bytes as have arrived already, and at least [`AHEAD_BYTES`].
     fn grow(&mut self) {
         let length = self.length();
         if self.have == self.payload.len() {
@@ -240,7 +240,7 @@ impl Assembler {
         }
     }
 
-    /// The frame that the buffer completes.
+    /// Takes the next whole frame from the buffer.
     fn whole(&mut self) -> io::Result<Option<Frame>> {
         if self.header.is_none() {
             let Some(bytes) = self.buffer[self.from..self.to].first_chunk() else { return Ok(None) };
@@ -248,7 +248,7 @@ impl Assembler {
             self.from += HEADER_BYTES;
             self.have = 0;
             let first = header.length.min(AHEAD_BYTES);
-            // Short ones may be kept for long: they take no more than they need.
+            // A short payload may be kept for long, so its buffer takes no more than it needs.
             self.payload = match first {
                 0..4096 => PageBufMut::zeroed(first),
                 _ => PageBufMut::scratch(first),
@@ -269,7 +269,7 @@ impl Assembler {
         let header = self.header.take().expect("a frame was begun");
         let payload = std::mem::replace(&mut self.payload, PageBufMut::with_capacity(0)).freeze();
         if crc32c(&payload) != header.crc {
-            return Err(invalid("the payload of a frame is damaged"));
+            return Err(invalid("the checksum of a frame's payload is wrong"));
         }
         Ok(Some(Frame { kind: header.kind, number: header.number, seen: header.seen, payload }))
     }
@@ -283,7 +283,7 @@ mod tests {
 
     const MAX: usize = 10 << 20;
 
-    /// Gives what it has in pieces, and says "not now" between them.
+    /// A source that returns its bytes in pieces and `WouldBlock` between them.
     struct Pieces<'a> {
         bytes: &'a [u8],
         piece: usize,
@@ -310,9 +310,9 @@ mod tests {
         let mut all = Vec::new();
         loop {
             match a.next(&mut source)? {
-                Came::Frame(f) => all.push(f),
-                Came::Part { .. } => {}
-                Came::End => return Ok(all),
+                ReadOutcome::Frame(f) => all.push(f),
+                ReadOutcome::Part { .. } => {}
+                ReadOutcome::End => return Ok(all),
             }
         }
     }
@@ -321,7 +321,7 @@ mod tests {
         let mut b = Vec::new();
         let lengths = vec![0, 1, 5000, 9 << 20, 70_000, 33];
         for (i, &n) in lengths.iter().enumerate() {
-            put_frame(&mut b, Kind::Answer, i as u64, 7, |w| (0..n).for_each(|k| w.u8(k as u8)));
+            put_frame(&mut b, FrameKind::Answer, i as u64, 7, |w| (0..n).for_each(|k| w.u8(k as u8)));
         }
         (b, lengths)
     }
@@ -333,7 +333,7 @@ mod tests {
             let got = frames(&b, piece).unwrap();
             assert_eq!(got.iter().map(|f| f.payload.len()).collect::<Vec<_>>(), lengths);
             for (i, f) in got.iter().enumerate() {
-                assert_eq!((f.kind, f.number, f.seen), (Kind::Answer, i as u64, 7));
+                assert_eq!((f.kind, f.number, f.seen), (FrameKind::Answer, i as u64, 7));
                 assert!(f.payload.iter().enumerate().all(|(k, &b)| b == k as u8));
                 assert_eq!(f.payload.as_ptr() as usize % 64, 0);
             }
@@ -347,13 +347,13 @@ mod tests {
     #[test]
     fn a_length_alone_takes_no_memory() {
         let mut b = Vec::new();
-        put_frame(&mut b, Kind::Submit, 1, 0, |_| {});
+        put_frame(&mut b, FrameKind::Submit, 1, 0, |_| {});
         b[4..8].copy_from_slice(&(MAX as u32).to_le_bytes());
         let crc = crc32c(&b[..28]);
         b[28..].copy_from_slice(&crc.to_le_bytes());
         let mut a = Assembler::new(MAX);
         let mut source = Pieces { bytes: &b, piece: 99, pause: true };
-        assert!(matches!(a.next(&mut source), Ok(Came::Part { some: true })));
+        assert!(matches!(a.next(&mut source), Ok(ReadOutcome::Part { some: true })));
         assert!(a.payload.len() <= AHEAD_BYTES);
         let mut short = Assembler::new(MAX - 1);
         let mut source = Pieces { bytes: &b, piece: 99, pause: true };
@@ -364,7 +364,7 @@ mod tests {
         #[test]
         fn a_changed_byte_is_found(at: u16, to: u8) {
             let mut b = Vec::new();
-            put_frame(&mut b, Kind::Submit, 9, 3, |w| w.bytes(b"a payload"));
+            put_frame(&mut b, FrameKind::Submit, 9, 3, |w| w.bytes(b"a payload"));
             let at = usize::from(at) % b.len();
             prop_assume!(b[at] != to);
             b[at] = to;

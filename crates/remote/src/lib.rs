@@ -1,4 +1,4 @@
-//! A drive behind a TCP connection: the device that a host holds, and the loop that serves one.
+//! A drive behind a TCP connection: the device that the host uses, and the server.
 //!
 //! ```text
 //!   engine ─ RemoteDevice ─┬─ control ──────────── one connection ─┬─ Server ─ drive
@@ -6,19 +6,22 @@
 //!                          └─ RemoteQueue ─ channel, one connection ┘
 //! ```
 //!
-//! Each queue has a channel: operations go down it, answers come up, both numbered. The server keeps the answers of a channel
-//! until the client has them, and the channel itself while its connection is broken: a client that comes back gets what it
-//! missed, and nothing is done twice. So a broken connection costs time alone.
+//! Each queue has a channel, which carries operations to the server and answers back. Both are numbered. The server
+//! keeps an answer until the client has received it, and keeps a channel while its connection is broken. A client that
+//! reconnects gets the answers that it missed, and no operation is executed twice. So a broken connection costs only
+//! time.
 //!
-//! When the drive itself was opened anew, channels and views are gone. Batches carry a session and a number there, which the
-//! drive keeps durably: the client asks how far its session is, takes what was applied as done, and sends the rest again.
+//! After the drive itself was opened anew, channels and views are gone. Every batch carries a session and a number,
+//! which the drive stores durably. The client asks for the highest number that its session has applied, counts the
+//! batches up to it as done, and sends the rest again.
 //!
-//! A drive has one client at a time, as an image has one opener. The name of a client is a session of the drive too: whoever
-//! comes next closes the sessions of the one before, so that a client which was away can not go on where another has been.
+//! A drive has one client at a time. A client's name is a session of the drive, too. When a new client connects, the
+//! server closes the sessions of the previous client. So a client that was disconnected cannot continue after another
+//! client has used the drive.
 //!
-//! Invariants: a command ends in exactly one final completion; a batch takes effect at most once, and once if it was answered
-//! so; a view shows the commit that it was pinned at, or is closed; what one side can make the other hold or wait for is
-//! bounded.
+//! Invariants: a command ends in exactly one final completion; a batch takes effect at most once, and exactly once if
+//! its answer says so; a view shows the commit at which it was opened, or is closed; the memory and time that one
+//! side can cost the other are bounded.
 
 mod client;
 mod error;

@@ -1,7 +1,7 @@
-//! What frames say that are no commands: greetings, refusals, background work.
+//! The payloads of frames other than commands: greetings, refusals, background work.
 //!
 //! ```text
-//!   hello:   what for 1:  0 control: client 1 [8]    1 a channel: client 8, depth 4
+//!   hello:   purpose 1:   0 control: client 1 [8]    1 a channel: client 8, depth 4
 //!                         2 a channel again: client 8, opening 8, channel 8
 //!            (`seen` of the frame: the highest answer that the client has)
 //!   welcome: opening 8, client 8, channel 8, recovered 1 [commit 8, view 8], identity
@@ -16,19 +16,19 @@ use lode_base::{CommitNo, SessionId, ViewId};
 use lode_command::wire::{put_device_error, put_identity, take_device_error, take_identity};
 use lode_command::{DeviceError, Identity, Progress};
 
-/// Bytes of operations that a client may have under way in a channel, unless there is but one.
+/// The bytes of operations that a client may have under way in a channel. A single operation may be longer.
 pub(crate) const WAITING_BYTES_MAX: usize = 64 << 20;
-/// Commands beyond the depth of a queue that a client may have under way for itself.
+/// The number of its own commands that a client's queue may have under way, in addition to the queue's depth.
 pub(crate) const OWN_COMMANDS: u32 = 2;
 
-/// What a client wants a connection for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hello {
-    /// To be the client of the drive: a new one, or the one of this name again.
+    /// Become the client of the drive: a new client, or the returning client with this name.
     Control { client: Option<SessionId> },
-    /// A channel for a queue.
+    /// Open a channel for a queue.
     Open { client: SessionId, depth: u32 },
-    /// The channel that it has, in this opening of the drive.
+    /// Attach to an existing channel of this opening of the drive.
     Attach { client: SessionId, opening: u64, channel: u64 },
 }
 
@@ -58,7 +58,7 @@ impl Hello {
             0 => Self::Control { client: take_session(r)? },
             1 => Self::Open { client: SessionId::new(r.u64()?), depth: r.u32()? },
             2 => Self::Attach { client: SessionId::new(r.u64()?), opening: r.u64()?, channel: r.u64()? },
-            _ => return Err(r.bad("a hello for nothing")),
+            _ => return Err(r.bad("an unknown kind of hello")),
         };
         r.end().map(|()| hello)
     }
@@ -76,10 +76,10 @@ pub(crate) fn take_session(r: &mut Reader<'_>) -> Result<Option<SessionId>, Malf
     Ok(if r.flag()? { Some(SessionId::new(r.u64()?)) } else { None })
 }
 
-/// The state that the drive was found in when it was opened, pinned.
+/// The state in which the drive was found when it was opened. The server keeps a view of it open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Recovered {
-    /// The newest commit there.
+    /// The newest commit of that state.
     pub(crate) commit: CommitNo,
     /// The view that shows it.
     pub(crate) view: ViewId,
@@ -88,11 +88,11 @@ pub(crate) struct Recovered {
 /// The answer to a hello.
 #[derive(Clone, Debug)]
 pub(crate) struct Welcome {
-    /// Which opening of the drive is served: a later one has a higher number.
+    /// The number of the drive's opening. A later opening has a higher number.
     pub(crate) opening: u64,
     pub(crate) client: SessionId,
     pub(crate) channel: u64,
-    /// Only for a client that has been here before the drive was opened.
+    /// Present only for a client that was connected before the drive was opened.
     pub(crate) recovered: Option<Recovered>,
     pub(crate) identity: Identity,
 }
@@ -121,25 +121,29 @@ impl Welcome {
     }
 }
 
-/// Why a server does not want a connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why a server refuses a connection.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
-    /// Another client is connected.
+    #[error("another client is connected")]
     Busy,
-    /// Another client has come in the place of this one, or it was away for too long.
+    #[error("another client has replaced this one, or this one was away for too long")]
     Replaced,
-    /// There are too many connections.
+    #[error("there are too many connections or queues")]
     Full,
-    /// What was said makes no sense.
+    /// The client violated the protocol.
+    #[error("{0}")]
     Protocol(String),
-    /// There is no such channel in this opening of the drive, which is the newest.
+    /// This opening of the drive, the newest, has no such channel.
+    #[error("opening {0} of the drive has no such channel")]
     NoChannel(u64),
 }
 
 /// A refusal, or an error of the device.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum Refused {
+    #[error("{0}")]
     Refusal(Refusal),
+    #[error("{0}")]
     Device(DeviceError),
 }
 
@@ -172,7 +176,7 @@ impl Refused {
             3 => Self::Refusal(Refusal::Protocol(r.text()?.into())),
             4 => Self::Device(take_device_error(r)?),
             5 => Self::Refusal(Refusal::NoChannel(r.u64()?)),
-            _ => return Err(r.bad("no kind of refusal")),
+            _ => return Err(r.bad("an unknown kind of refusal")),
         };
         r.end().map(|()| refused)
     }
@@ -191,7 +195,7 @@ pub(crate) fn take_progress(r: &mut Reader<'_>) -> Result<Progress, Malformed> {
         0 => Progress::Idle,
         1 => Progress::Done,
         2 => Progress::More,
-        _ => return Err(r.bad("no kind of progress")),
+        _ => return Err(r.bad("an unknown kind of progress")),
     };
     r.end().map(|()| progress)
 }

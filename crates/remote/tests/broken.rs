@@ -1,13 +1,14 @@
-//! Connections that break at any byte, and drives that are opened anew: every batch takes effect once, in order, and views
-//! show what they were pinned at, or are closed.
+//! Connections that break at any byte, and drives that are opened anew. Every batch takes effect once, in order;
+//! every view shows the commit at which it was opened, or is closed.
 //!
 //! ```text
 //!   writers (a queue each, several batches under way) ─► a network that cuts ─► server ─► drive ─ power cut ─► drive
 //! ```
 //!
-//! The oracle is the drive's own count of commits: it must be that of the batches that were answered. One that is lost makes
-//! it less, one that is applied twice makes it more; no other batches are written. `LODE_CUTS` sets how many connections are
-//! cut, `LODE_RESTARTS` how often the drive is opened anew, `LODE_SEED` another sequence.
+//! The oracle is the drive's count of commits. It must equal the number of batches that were answered. A lost batch
+//! makes the count lower, and a batch that is applied twice makes it higher. The test writes no other batches.
+//! `LODE_CUTS` sets how many connections are cut, `LODE_RESTARTS` how often the drive is opened anew, and `LODE_SEED`
+//! the random sequence.
 
 mod support;
 
@@ -26,7 +27,8 @@ use support::*;
 
 const DEPTH: u32 = 6;
 
-/// Pages of a writer: each batch writes one of them, whole. All of them, some 48 KB, must come through in one piece now and then.
+/// The pages of a writer. Each batch writes one whole page. Now and then, all pages together, some 48 KB, must pass
+/// without a cut.
 const PAGES: u64 = 20;
 
 fn page(e: ExtentId, n: u64) -> PageWrite {
@@ -46,16 +48,16 @@ struct Writer<'a> {
     extent: ExtentId,
     nowhere: ExtentId,
     acknowledged: &'a AtomicU64,
-    /// Views, and the newest batch that each shows.
+    /// The open views and the newest batch that each shows.
     views: Vec<(ViewId, u64)>,
-    /// Views that were closed behind our back.
+    /// The number of views that the drive closed by itself.
     closed: u64,
-    /// Commits that batches were answered with.
+    /// The commits in the answers to batches.
     commits: BTreeSet<u64>,
     commits_repeat: bool,
 }
 
-/// What a command in the queue is.
+/// The kind of a command in the queue.
 enum Asked {
     Write(u64, bool),
     Fails,
@@ -69,7 +71,7 @@ impl Writer<'_> {
         while next <= batches || go_on() || !under_way.is_empty() {
             while under_way.len() < DEPTH as usize && (next <= batches || go_on()) {
                 let (c, asked) = match self.random.below(12) {
-                    // A batch that fails, with others behind it.
+                    // A batch that fails, with other batches behind it.
                     0 => {
                         let writes = vec![page(self.nowhere, 1)];
                         (Command::Write(Batch { writes, ..Batch::default() }), Asked::Fails)
@@ -101,7 +103,7 @@ impl Writer<'_> {
                 }
             }
             if self.views.len() > 6 && under_way.is_empty() || self.views.len() > 40 {
-                // The queue must be empty to read with `run`.
+                // `run` requires an empty queue.
                 while !under_way.is_empty() {
                     self.queue.complete(VirtualTime::ZERO, Until::One, &mut out).unwrap();
                     for c in out.drain(..) {
@@ -123,7 +125,7 @@ impl Writer<'_> {
         newest
     }
 
-    /// Every view shows what it was pinned at, or is closed.
+    /// Checks that every view shows the batch at which it was opened, or is closed.
     fn look(&mut self) {
         for (view, newest) in std::mem::take(&mut self.views) {
             let first = newest.saturating_sub(PAGES - 1).max(1);
@@ -136,7 +138,8 @@ impl Writer<'_> {
                     if !self.commits_repeat {
                         assert_eq!(found, (first..=newest).collect::<Vec<_>>(), "at {view:?}");
                     } else {
-                        // The drive may have been found with batches behind this one, which were under way together with it.
+                        // The drive may have been found with later batches, which were under way together with this
+                        // one.
                         let of = |n: u64, v: u64| {
                             v >= n && (v - n).is_multiple_of(PAGES) && v < n + u64::from(DEPTH) + PAGES
                         };
@@ -165,7 +168,8 @@ fn allocate(device: &RemoteDevice, owner: u32) -> ExtentId {
     }
 }
 
-/// Writers until `go_on` says no; how many views were closed behind their backs. The drive is looked at in the end.
+/// Runs writers until `go_on` returns false, then checks the drive. Returns how many views the drive closed by
+/// itself.
 fn write(
     device: &RemoteDevice,
     threads: u32,
@@ -182,7 +186,7 @@ fn write(
                 let extent = allocate(device, t + 1);
                 let mut w = Writer {
                     queue: device.open_queue(DEPTH).unwrap(),
-                    random: Random::new(seed * 100 + u64::from(t)),
+                    random: Random::of_seed(seed * 100 + u64::from(t)),
                     extent,
                     nowhere: ExtentId::new(1 << 20).unwrap(),
                     acknowledged,
@@ -237,14 +241,14 @@ fn drives_are_opened_anew_and_nothing_is_lost_or_done_twice() {
     let network = Network::new(seed, server.addr(), 300_000);
     let device = connect(network.addr);
     let left = AtomicU64::new(restarts);
-    let mut random = Random::new(seed ^ 0x5EED);
+    let mut random = Random::of_seed(seed ^ 0x5EED);
     let acknowledged = AtomicU64::new(0);
     let closed = std::thread::scope(|scope| {
         let (device, left, acknowledged) = (&device, &left, &acknowledged);
         let writers = scope
             .spawn(move || write(device, 3, seed, true, acknowledged, || left.load(Ordering::SeqCst) > 0));
         for opening in 2..2 + restarts {
-            // Some openings end before anybody came back, most do not.
+            // Some openings end before a client has reconnected. Most last longer.
             let enough = acknowledged.load(Ordering::SeqCst) + random.below(30);
             for _ in 0..400 {
                 if acknowledged.load(Ordering::SeqCst) >= enough {
@@ -254,7 +258,8 @@ fn drives_are_opened_anew_and_nothing_is_lost_or_done_twice() {
             }
             std::thread::sleep(Duration::from_micros(random.below(3_000)));
             if random.below(2) == 0 {
-                // What is carried out from now on is not answered: much of it was applied when the drive is found.
+                // From now on answers are lost, so many batches are applied but unanswered when the drive is opened
+                // anew.
                 network.mute();
                 std::thread::sleep(Duration::from_millis(3));
             }
@@ -275,7 +280,7 @@ fn drives_are_opened_anew_and_nothing_is_lost_or_done_twice() {
     let acknowledged = acknowledged.into_inner();
     assert_eq!(drive.info().commit.raw(), acknowledged, "seed {seed}: lost, or applied twice");
     println!("{restarts} restarts, {acknowledged} batches, {closed} views closed by them");
-    assert!(acknowledged > restarts, "hardly anything was written: the test does not test");
+    assert!(acknowledged > restarts, "too few batches were written to test anything");
     network.bytes.store(0, Ordering::SeqCst);
     drop(device);
     wait_until(|| drive.info().views == 0);
@@ -289,5 +294,5 @@ fn wait_until(f: impl Fn() -> bool) {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("it does not come");
+    panic!("the condition was not met in time");
 }

@@ -1,4 +1,4 @@
-//! Every command gives over a connection what it gives in the process.
+//! Every command has the same answer over a connection as in the same process.
 
 mod support;
 
@@ -69,7 +69,7 @@ fn scan(view: ViewId, e: ExtentId, answer: Answer) -> Command {
     })
 }
 
-/// What a command answered, as text: views are left out, since each side has names of its own; bytes are not.
+/// The answer to a command as text. Views are left out, because each side has its own names; bytes are included.
 fn text(q: &mut dyn Queue, c: Command) -> (String, Option<Reply>) {
     let (parts, end) = run(q, c);
     let column = |c: &Column| format!("{:?}", (0..c.rows()).map(|r| c.value(r)).collect::<Vec<_>>());
@@ -98,7 +98,7 @@ fn text(q: &mut dyn Queue, c: Command) -> (String, Option<Reply>) {
     (text, end.ok())
 }
 
-/// All commands, one after the other; what each answered.
+/// Runs all commands one after the other and returns their answers.
 fn script(device: &dyn Device) -> Vec<String> {
     let mut q = device.open_queue(4).unwrap();
     let q = &mut *q;
@@ -219,7 +219,7 @@ fn many_commands_are_under_way_and_each_ends_once() {
             }
         }
         if !narrowed && rows[1] > 0 {
-            // Nothing passes any more, and the third ends.
+            // The narrowed filter lets no row pass, and the third task ends.
             narrowed = true;
             let none =
                 Expr::compare(CompareOp::Lt, Expr::Column(0), Expr::Const(Value::Int(0), DataType::BigInt));
@@ -245,7 +245,7 @@ fn a_drive_has_one_client_at_a_time_and_the_next_finds_nothing_of_it() {
     assert!(busy.unwrap_err().to_string().ends_with("the drive is in use by another client"));
     let mut q = first.open_queue(2).unwrap();
     ask(&mut *q, Command::OpenView).unwrap();
-    // All its connections break, and it does not come back before another client does.
+    // All its connections break, and another client connects before it reconnects.
     server.drop_connections();
     let second = connect(server.addr());
     assert_eq!(drive.info().views, 0);

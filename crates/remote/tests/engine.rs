@@ -1,4 +1,4 @@
-//! The engine's own tests, with a connection between it and the drive.
+//! The engine's tests, with a connection between the engine and the drive.
 #![allow(clippy::duplicate_mod, reason = "each of them brings what it shares with the others")]
 
 mod support;

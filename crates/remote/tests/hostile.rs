@@ -1,4 +1,4 @@
-//! Whoever connects: bytes that are no frames, frames that make no sense, clients that are slow or dead. The server goes on,
+//! Hostile clients: bytes that are not frames, invalid frames, and clients that are slow or dead. The server continues
 //! within its bounds.
 
 mod support;
@@ -27,7 +27,7 @@ const HELLO: u8 = 0;
 const SUBMIT: u8 = 1;
 const CANCEL: u8 = 3;
 
-/// A frame as the format says, whatever is in it.
+/// A well-formed frame with arbitrary contents.
 fn frame(kind: u8, number: u64, seen: u64, payload: &[u8]) -> Vec<u8> {
     let mut b = vec![b'L', b'W', lode_command::wire::VERSION as u8, kind];
     b.extend((payload.len() as u32).to_le_bytes());
@@ -63,17 +63,17 @@ fn wait_until(what: &str, f: impl Fn() -> bool) {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("it does not come: {what}");
+    panic!("the condition was not met in time: {what}");
 }
 
-/// Whether a client is served as it should be.
+/// Checks that a correct client is served.
 fn works(addr: SocketAddr) {
     let device = connect(addr);
     let mut q = device.open_queue(2).unwrap();
     ask(&mut *q, Command::OpenView).unwrap();
 }
 
-/// A client of the raw protocol: control connection, and a channel of this depth.
+/// A client of the raw protocol: its control connection and a channel of this depth.
 fn raw(addr: SocketAddr, depth: u32) -> (TcpStream, TcpStream) {
     let mut control = TcpStream::connect(addr).unwrap();
     control.write_all(&frame(HELLO, 0, 0, &[0, 0])).unwrap();
@@ -96,7 +96,7 @@ fn raw(addr: SocketAddr, depth: u32) -> (TcpStream, TcpStream) {
 fn bytes_that_are_no_frames_close_their_connection_alone() {
     let drive = Drive::in_memory(1 << 28);
     let server = quick(&drive, 64);
-    let mut random = Random::new(number("LODE_SEED", 1));
+    let mut random = Random::of_seed(number("LODE_SEED", 1));
     for round in 0..300 {
         let mut s = TcpStream::connect(server.addr()).unwrap();
         let valid = frame(HELLO, 0, 0, &[0, 1, 9, 9, 9, 9, 9, 9, 9, 9]);
@@ -108,13 +108,13 @@ fn bytes_that_are_no_frames_close_their_connection_alone() {
                 b[at] ^= 1 << random.below(8);
                 b
             }
-            // The checksums are right, what is said is not.
+            // The checksums are right, the payload is not.
             _ => {
                 let said: Vec<u8> = (0..random.below(40)).map(|_| random.below(256) as u8).collect();
                 frame(random.below(14) as u8, random.below(3), random.below(3), &said)
             }
         };
-        // It may be closed before all is written.
+        // The server may close the connection before all is written.
         let _ = s.write_all(&bytes);
     }
     wait_until("they are all closed", || server.connections() == 0);
@@ -126,7 +126,7 @@ fn bytes_that_are_no_frames_close_their_connection_alone() {
 fn commands_of_a_hostile_client_do_the_drive_no_harm() {
     let drive = Drive::in_memory(1 << 28);
     let server = serve(Arc::new(drive.clone()), 1, Vec::new());
-    let mut random = Random::new(number("LODE_SEED", 3));
+    let mut random = Random::of_seed(number("LODE_SEED", 3));
     let e = |n| ExtentId::new(n).unwrap();
     let page = |n: u64, len: usize| PageWrite {
         lpid: e(n).page((n % 1024) as u16),
@@ -191,7 +191,7 @@ fn silent_and_slow_connections_are_closed_in_time() {
     let drive = Drive::in_memory(1 << 28);
     let server = quick(&drive, 16);
     let silent: Vec<_> = (0..4).map(|_| TcpStream::connect(server.addr()).unwrap()).collect();
-    // A frame that begins and does not end, one byte after the other.
+    // A frame that arrives byte by byte and never ends.
     let mut slow = TcpStream::connect(server.addr()).unwrap();
     let hello = frame(HELLO, 0, 0, &[0, 0]);
     for b in &hello[..20] {
@@ -202,7 +202,7 @@ fn silent_and_slow_connections_are_closed_in_time() {
     }
     wait_until("silent ones are closed", || server.connections() == 0);
     drop((silent, slow));
-    // No more than so many at a time.
+    // The number of connections is bounded.
     let many: Vec<_> = (0..40).map(|_| TcpStream::connect(server.addr()).unwrap()).collect();
     std::thread::sleep(Duration::from_millis(50));
     assert!(server.connections() <= 16);
@@ -243,8 +243,9 @@ fn a_client_that_takes_nothing_holds_little() {
     }
     std::thread::sleep(Duration::from_millis(200));
     let grown = memory().saturating_sub(before);
-    assert!(grown < 128 << 20, "{grown} bytes for a client that takes nothing");
-    // What it does not take is not waited for; without a connection it is forgotten, although it still holds its sockets.
+    assert!(grown < 128 << 20, "{grown} bytes for a client that reads nothing");
+    // The server does not wait for a client that reads nothing. It closes the connection and then forgets the client,
+    // although the client still holds its sockets.
     wait_until("it is closed", || server.connections() == 1);
     drop(control);
     wait_until("it is forgotten", || drive.info().sessions == 0);
@@ -252,7 +253,7 @@ fn a_client_that_takes_nothing_holds_little() {
     works(server.addr());
 }
 
-/// Memory of this process that is in use.
+/// The memory that this process uses.
 fn memory() -> usize {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
     pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
@@ -276,7 +277,8 @@ fn a_host_that_is_slow_loses_nothing() {
     for _ in 0..10 {
         q.submit(VirtualTime::ZERO, read.clone()).unwrap();
     }
-    // For longer than the server's patience it takes nothing: its connection is closed, and it comes back to what it missed.
+    // The client reads nothing for longer than the server's patience. The server closes its connection; the client
+    // reconnects and gets what it missed.
     let (mut out, mut ended) = (Vec::new(), 0);
     q.complete(VirtualTime::ZERO, Until::Ready, &mut out).unwrap();
     wait_until("it is closed", || server.connections() == 1);
@@ -310,7 +312,7 @@ fn modelled() -> (Drive, Arc<Model>) {
     (Drive::format(medium, DriveOptions::default()).unwrap(), model)
 }
 
-/// One command at a time; how it ended.
+/// Runs one command and returns its outcome.
 fn ask_at(q: &mut dyn Queue, at: u64, c: Command) -> Result<Reply, CommandError> {
     q.submit(VirtualTime::from_ps(at), c).unwrap();
     let mut out = Vec::new();
@@ -321,7 +323,7 @@ fn ask_at(q: &mut dyn Queue, at: u64, c: Command) -> Result<Reply, CommandError>
     }
 }
 
-/// A command at the end of time panicked in the model, and the server ended with it.
+/// Regression: a command at the latest possible time panicked in the model, and the panic ended the server.
 #[test]
 fn a_time_that_no_clock_holds_is_refused_and_nothing_else_is() {
     let (drive, _) = modelled();
@@ -335,14 +337,14 @@ fn a_time_that_no_clock_holds_is_refused_and_nothing_else_is() {
                 let refused = CommandError::TimeOutOfRange { at: VirtualTime::from_ps(at), max };
                 assert_eq!(ask_at(&mut *q, at, c).unwrap_err(), refused, "{at}");
             }
-            assert!(refused_text(at).contains("the last time"));
+            assert!(refused_text(at).contains("the latest time"));
             ask_at(&mut *q, 0, Command::OpenView).unwrap();
             assert_eq!(
                 device.work(VirtualTime::from_ps(at), Budget { write_bytes: 1 << 20 }),
                 Progress::Idle
             );
         }
-        // Time that goes back, on this queue and on another.
+        // Times that go back, on this queue and on another.
         ask_at(&mut *q, 1 << 40, Command::OpenView).unwrap();
         ask_at(&mut *q, 3, Command::OpenView).unwrap();
         ask_at(&mut *device.open_queue(1).unwrap(), 0, Command::OpenView).unwrap();
@@ -356,7 +358,7 @@ fn refused_text(at: u64) -> String {
     CommandError::TimeOutOfRange { at: VirtualTime::from_ps(at), max: VirtualTime::BEGIN_MAX }.to_string()
 }
 
-/// The same where the clock was moved to its very end, so that what came next overflowed.
+/// Regression: a command moved the clock to the latest possible time, so the next command overflowed the clock.
 #[test]
 fn a_clock_that_has_run_out_refuses_what_comes_next() {
     let (drive, model) = modelled();
@@ -373,7 +375,7 @@ fn a_clock_that_has_run_out_refuses_what_comes_next() {
         device.work(VirtualTime::ZERO, Budget { write_bytes: 1 << 20 });
     }
     assert!(model.latest() > VirtualTime::BEGIN_MAX);
-    // Connections are served all the same.
+    // The server still serves connections.
     wait_until("its connections are closed", || server.connections() == 0);
     let device = connect(server.addr());
     let e = ask_at(&mut *device.open_queue(1).unwrap(), 0, Command::OpenView).unwrap_err();
@@ -381,7 +383,7 @@ fn a_clock_that_has_run_out_refuses_what_comes_next() {
     drive.check_invariants();
 }
 
-/// Two queues of one client, each in its own time: their steps on the one device mingled.
+/// Regression: two queues of one client, each with its own time, interleaved their steps on one device.
 #[test]
 fn queues_of_a_modelled_device_take_turns() {
     let (drive, _) = modelled();
@@ -404,7 +406,7 @@ fn queues_of_a_modelled_device_take_turns() {
     });
 }
 
-/// A drive that panics where an index is to be built, and where the first view that it opened is closed.
+/// A drive that panics when an index is built and when the first view that it opened is closed.
 struct Panics(Drive, Arc<AtomicU64>);
 
 struct PanicsQueue {
@@ -462,7 +464,7 @@ impl Queue for PanicsQueue {
     }
 }
 
-/// A panic in a channel ended the listener, as soon as it looked whether the client was away.
+/// Regression: a panic in a channel ended the listener as soon as it checked whether the client was away.
 #[test]
 fn a_panic_ends_its_channel_and_nothing_else() {
     let drive = Drive::in_memory(1 << 28);
@@ -477,7 +479,7 @@ fn a_panic_ends_its_channel_and_nothing_else() {
     for round in 0..3 {
         let device = connect(server.addr());
         let (mut q, mut other) = (device.open_queue(2).unwrap(), device.open_queue(2).unwrap());
-        // In the first round, the one that the server does not close without a panic.
+        // In the first round, this opens the view whose closing panics.
         ask(&mut *other, Command::OpenView).unwrap();
         q.submit(VirtualTime::ZERO, Command::BuildIndex(OwnerId::new(1))).unwrap();
         let mut out = Vec::new();
@@ -489,12 +491,12 @@ fn a_panic_ends_its_channel_and_nothing_else() {
         ask(&mut *other, Command::OpenView).unwrap();
         match round {
             0 => drop((q, other, device)),
-            // It goes without a word, and is forgotten by the listener.
+            // The client goes without a goodbye, and the listener forgets it.
             _ => std::mem::forget((q, other, device)),
         }
         server.drop_connections();
         wait_until("it is forgotten", || drive.info().sessions == 0);
-        assert_eq!(drive.info().views, 1, "the first, which is not closed without a panic");
+        assert_eq!(drive.info().views, 1, "the first view stays open, because closing it panics");
     }
     server.stop();
 }

@@ -1,12 +1,12 @@
-//! Runs seeds without the command line of `lode`, on all cores; prints the shortest replay of one that fails, and writes its
-//! record.
+//! Runs seeds on all cores, without the command line of `lode`. For a seed that fails, it prints the shortest replay
+//! and writes its record.
 //!
 //! ```text
 //!   cargo run --release -p lode-sim --example seeds -- drive|trees FROM END [RECORD] [ONLY] [FAULTS]
 //! ```
 //!
-//! A single seed with a file to write to is recorded whether it fails or not: all its steps, or those that `ONLY` names, or
-//! the shortest replay of its failure.
+//! With a single seed and a file, the run is recorded whether it fails or not: the shortest replay of a failure, or
+//! else all steps, or those in `ONLY`.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use lode_sim::{
     FaultSet, KvScenario, Options, Record, Scenario, Simulated, parse_ranges, run, search, shrink,
 };
 
-/// Runs that the search for a short replay may take.
+/// The most runs in the search for a short replay.
 const SHRINK_RUNS: u32 = 1000;
 
 fn main() -> ExitCode {

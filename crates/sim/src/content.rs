@@ -1,11 +1,12 @@
-//! What a page holds, told by a seed: bytes are made when they are written and again when they are compared.
+//! The content of a page, represented by a seed. The bytes are generated when the page is written and again when it
+//! is compared.
 //!
 //! ```text
 //!   Bytes { seed, len }   word i of the page is the i-th number of the seed
 //!   Rows  { seed, rows }  a table page of (key BIGINT, value INTEGER or NULL)
 //! ```
 //!
-//! What must hold: no two writes have the same seed, so that an older version is told from a newer one.
+//! Invariant: no two writes have the same seed, so that an older version differs from a newer one.
 
 use std::ops::Range;
 
@@ -16,29 +17,29 @@ use lode_program::{IndexEntry, IndexRule, key_of};
 
 use crate::random::{Random, nth};
 
-/// Keys of a page of rows lie within so much of each other.
+/// The width of the range that holds the keys of a page of rows.
 const KEY_SPAN: u64 = 60;
-/// Keys of all pages lie below this.
+/// All keys are below this.
 pub(crate) const KEYS: u64 = 1000;
-/// Values lie below this.
+/// All values are below this.
 pub(crate) const VALUES: u64 = 100;
 const TYPES: [DataType; 2] = [DataType::BigInt, DataType::Integer];
 
-/// What a page holds.
+/// The content of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// Bytes without a meaning.
+    /// Plain bytes.
     Bytes {
-        /// Where they come from.
+        /// The seed of the bytes.
         seed: u64,
-        /// How many.
+        /// The number of bytes.
         len: u32,
     },
     /// A table page.
     Rows {
-        /// Where the rows come from.
+        /// The seed of the rows.
         seed: u64,
-        /// How many.
+        /// The number of rows.
         rows: u32,
     },
 }
@@ -52,23 +53,23 @@ pub(crate) fn schema() -> Schema {
     Schema { version: 1, columns: vec![column(0), column(1)] }
 }
 
-/// The rule that indexes these columns.
+/// The index rule for these columns.
 pub(crate) fn index_rule(columns: &[u16]) -> IndexRule {
     IndexRule::new(schema(), columns.to_vec()).expect("the columns are those of the schema")
 }
 
 impl Content {
-    /// Where it comes from.
+    /// Its seed.
     pub(crate) fn seed(&self) -> u64 {
         match *self {
             Self::Bytes { seed, .. } | Self::Rows { seed, .. } => seed,
         }
     }
 
-    /// The rows; none for plain bytes.
+    /// The rows. Plain bytes have none.
     pub(crate) fn rows(&self) -> Vec<Row> {
         let &Self::Rows { seed, rows } = self else { return Vec::new() };
-        let mut r = Random::new(seed);
+        let mut r = Random::of_seed(seed);
         let base = r.below(KEYS - KEY_SPAN);
         let mut row = |_| {
             let key = base + r.below(KEY_SPAN);
@@ -78,7 +79,7 @@ impl Content {
         (0..rows).map(&mut row).collect()
     }
 
-    /// The page, as it is written to `lpid`.
+    /// The bytes of the page when it is written to `lpid`.
     pub(crate) fn bytes(&self, lpid: Lpid, owner: OwnerId) -> PageBuf {
         match *self {
             Self::Bytes { seed, len } => {
@@ -104,7 +105,7 @@ impl Content {
         }
     }
 
-    /// Whether `got` is this part of the page.
+    /// Whether `got` equals this part of the page.
     pub(crate) fn is(&self, lpid: Lpid, owner: OwnerId, range: Range<u32>, got: &[u8]) -> bool {
         if got.len() != range.len() {
             return false;
@@ -127,7 +128,7 @@ impl Content {
         true
     }
 
-    /// Whether `entry` is what `rule` keeps of these rows.
+    /// Whether `entry` is the index entry of these rows under `rule`.
     pub(crate) fn has_entry(&self, rule: &IndexRule, entry: &IndexEntry) -> bool {
         if entry.encoded_bytes() != rule.entry_bytes() {
             return false;
@@ -147,7 +148,7 @@ impl Content {
     }
 }
 
-/// The value at a row of an answered column: an integer, or NULL.
+/// The value of a column in a row: an integer or NULL.
 pub(crate) fn integer(column: &Column, row: usize) -> Option<i64> {
     match column.value(row) {
         Value::Int(v) => Some(v),

@@ -1,21 +1,21 @@
-//! What runs met: a search that never met something proves nothing about it.
+//! Counts the events that runs met. A search proves nothing about an event that it never met.
 
 use std::collections::BTreeMap;
 
 use lode_flash::FaultKind;
 
-/// All that the runs of a simulation can meet, by name.
+/// The names of everything that the runs of a simulation can meet.
 #[derive(Debug)]
 pub struct Names {
     /// Kinds of steps.
     pub(crate) steps: &'static [&'static str],
-    /// What comes of them.
+    /// The events that steps can cause.
     pub(crate) events: &'static [&'static str],
-    /// Records of the log that recovery reads last.
+    /// The records that can be the last of the log in recovery.
     pub(crate) last_records: &'static [&'static str],
-    /// Faults that strike.
+    /// The kinds of faults that can strike.
     pub(crate) faults: &'static [FaultKind],
-    /// An event that is too rare to be asked for, before another one was met so often.
+    /// A rare event, another event, and a count. The rare event is required only after the other was met this often.
     pub(crate) rare: (&'static str, &'static str, u64),
 }
 
@@ -37,7 +37,7 @@ impl Coverage {
         Self { runs: 0, names, steps, counts: BTreeMap::new(), struck: BTreeMap::new() }
     }
 
-    /// A step of this kind was taken.
+    /// Counts a step of this kind.
     pub(crate) fn step(&mut self, kind: usize) {
         self.steps[kind] += 1;
     }
@@ -51,12 +51,12 @@ impl Coverage {
         *self.counts.entry(what).or_default() += times;
     }
 
-    /// How often this was met.
+    /// How often an event was met.
     pub(crate) fn times(&self, what: &str) -> u64 {
         self.counts.get(what).copied().unwrap_or(0)
     }
 
-    /// How often faults struck in all of a run.
+    /// Sets how often faults struck in the whole run.
     pub(crate) fn set_struck(&mut self, struck: BTreeMap<FaultKind, u64>) {
         self.struck = struck;
     }
@@ -69,7 +69,7 @@ impl Coverage {
         other.struck.iter().for_each(|(kind, n)| *self.struck.entry(*kind).or_default() += n);
     }
 
-    /// What was met, and how often: (name, count).
+    /// The steps, events and faults that were met: (name, count).
     pub fn table(&self) -> Vec<(String, u64)> {
         let n = self.names;
         let steps = n.steps.iter().zip(&self.steps).map(|(name, n)| (format!("step: {name}"), *n));
@@ -80,7 +80,7 @@ impl Coverage {
         steps.chain(events).chain(n.last_records.iter().map(last)).chain(faults).collect()
     }
 
-    /// What was never met, and should have been.
+    /// The steps, events and faults that should have been met but were not.
     pub fn missing(&self) -> Vec<String> {
         let (rare, with, from) = self.names.rare;
         let expected = |name: &str| name != rare || self.times(with) >= from;

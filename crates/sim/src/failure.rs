@@ -1,62 +1,62 @@
-//! What a run can find.
+//! The failures that a run can find.
 
 use std::fmt;
 
-/// What is wrong, in kinds: the shrinker keeps to what it started from.
+/// The kind of a failure. The shrinker keeps the kind that it started with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum FailureKind {
     /// The drive panicked.
     Panic,
-    /// Something that was acknowledged is gone.
+    /// Acknowledged data is lost.
     Lost,
-    /// Something shows that nobody wrote, or that was written over.
+    /// Data is visible that was never written, or that was overwritten.
     WrongBytes,
     /// A batch took effect in part, out of order, or although it was refused.
     NotAtomic,
-    /// A command was answered as it must not be.
+    /// A command got a wrong answer.
     Answer,
     /// The drive could not be opened.
     NotOpened,
-    /// The drive refused for want of room that it has.
+    /// The drive refused a write as full although it has space.
     Full,
     /// The drive became read-only, or could not be closed, without a cause.
     ReadOnly,
-    /// The drive, or the engine, finds fault with itself.
+    /// The drive's or the engine's own check found an error.
     Check,
-    /// A transaction saw, or was allowed, what it must not.
+    /// A transaction violates isolation.
     Isolation,
 }
 
-/// How much of a message is compared.
+/// The number of characters of two messages that are compared.
 const GIST_CHARS: usize = 30;
 
-/// What is wrong, without the step.
+/// A failure without its step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// What it is.
-    pub(crate) kind: Kind,
-    /// In words.
+    /// Its kind.
+    pub(crate) kind: FailureKind,
+    /// Its description.
     pub(crate) what: String,
 }
 
-/// The answer for something that is wrong.
-pub(crate) fn wrong<T>(kind: Kind, what: impl Into<String>) -> Result<T, Wrong> {
+/// Returns a failure as an error.
+pub(crate) fn wrong<T>(kind: FailureKind, what: impl Into<String>) -> Result<T, Wrong> {
     Err(Wrong { kind, what: what.into() })
 }
 
 /// A run that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The step, by its number in the whole list, from 0.
+    /// The number of the step in the whole list, from 0.
     pub step: usize,
-    /// What kind it is of.
-    pub kind: Kind,
+    /// Its kind.
+    pub kind: FailureKind,
     /// What is wrong.
     pub what: String,
 }
 
 impl Failure {
-    /// Whether this says the same as another, but for numbers.
+    /// Whether the two failures have the same description except for numbers.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let gist = |f: &Self| -> String {
             f.what.chars().filter(|c| !c.is_ascii_digit()).take(GIST_CHARS).collect()

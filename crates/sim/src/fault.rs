@@ -1,4 +1,4 @@
-//! The faults that a run may meet, and sets of them.
+//! The faults of a run, and sets of them.
 
 use std::fmt;
 
@@ -6,29 +6,29 @@ use lode_flash::FaultKind;
 
 use crate::random::Random;
 
-/// All kinds, and what each does, in a line.
+/// All kinds of faults, with a line that describes each.
 pub const FAULTS: &[(FaultKind, &str)] = &[
-    (FaultKind::PowerCut, "power goes at any operation; of what was not synced any part is found"),
-    (FaultKind::TornProgram, "power goes within a program, of which a part is found"),
-    (FaultKind::ProgramFails, "a WBLOCK can not be programmed, nor what follows it in its EBLOCK"),
-    (FaultKind::EraseFails, "an EBLOCK can not be erased any more"),
-    (FaultKind::ReadFailsOnce, "a read unit can not be read this time"),
-    (FaultKind::ReadFailsForGood, "a read unit can not be read any more"),
+    (FaultKind::PowerCut, "the power is cut at any operation; any part of the unsynced data survives"),
+    (FaultKind::TornProgram, "the power is cut during a program, a part of which survives"),
+    (FaultKind::ProgramFails, "a WBLOCK and the rest of its EBLOCK cannot be programmed"),
+    (FaultKind::EraseFails, "an EBLOCK can no longer be erased"),
+    (FaultKind::ReadFailsOnce, "one read of a read unit fails"),
+    (FaultKind::ReadFailsForGood, "a read unit can no longer be read"),
     (FaultKind::FlipData, "a bit of data changes"),
     (FaultKind::FlipTag, "a bit of a tag changes"),
     (FaultKind::FlipLog, "a bit of a log page changes"),
     (FaultKind::FlipCheckpoint, "a bit of one copy of a checkpoint record changes"),
     (FaultKind::FlipSuperblock, "a bit of one copy of the superblock changes"),
-    (FaultKind::MisdirectedWrite, "WBLOCKs are programmed in another place, and not in their own"),
-    (FaultKind::LostWrite, "WBLOCKs are programmed nowhere, though a later sync succeeds"),
-    (FaultKind::StaleRead, "a read answers what was there before"),
-    (FaultKind::MisdirectedRead, "a read answers what lies elsewhere"),
+    (FaultKind::MisdirectedWrite, "WBLOCKs are programmed at a wrong place and not at their own"),
+    (FaultKind::LostWrite, "WBLOCKs are not programmed, although a later sync succeeds"),
+    (FaultKind::StaleRead, "a read returns older data of the same place"),
+    (FaultKind::MisdirectedRead, "a read returns the data of another place"),
     (FaultKind::NoSpace, "the file system is full for a while"),
-    (FaultKind::WriteError, "a write of the image file fails, perhaps after a part of it"),
+    (FaultKind::WriteError, "a write of the image file fails, possibly in the middle"),
     (FaultKind::SyncError, "a sync of the image file fails"),
 ];
 
-/// Some kinds of faults.
+/// A set of kinds of faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultSet(Vec<FaultKind>);
 
@@ -43,15 +43,15 @@ impl FaultSet {
         Self(kinds.to_vec())
     }
 
-    /// No kind.
+    /// The empty set.
     pub fn none() -> Self {
         Self(Vec::new())
     }
 
-    /// The kinds that a list of names, with commas between, says; `none` is none.
+    /// Parses a list of names, separated by commas. `none` is the empty set.
     ///
     /// # Errors
-    /// The name that is none of a kind.
+    /// The name that is not a kind of fault.
     pub fn parse(list: &str) -> Result<Self, String> {
         if list == "none" {
             return Ok(Self::none());
@@ -66,7 +66,7 @@ impl FaultSet {
         Ok(Self(faults))
     }
 
-    /// A few of `allowed`, at least one if there is one.
+    /// A random subset of `allowed`, not empty unless `allowed` is.
     pub(crate) fn some(allowed: &Self, r: &mut Random) -> Self {
         if r.once_in(3) {
             return allowed.clone();
@@ -78,12 +78,12 @@ impl FaultSet {
         some
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether this kind is among them.
+    /// Whether the set has this kind.
     pub fn has(&self, fault: FaultKind) -> bool {
         self.0.contains(&fault)
     }

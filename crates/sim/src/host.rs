@@ -1,11 +1,11 @@
-//! A host that speaks to a drive: one command to its end, or several in one queue.
+//! The host of a drive. It runs one command to its end, or several in one queue.
 
 use lode_base::VirtualTime;
 use lode_command::{Command, CommandError, Completion, Device, Outcome, Queue, Reply, ScanUnit, Tag, Until};
 
-use crate::failure::{Kind, Wrong, wrong};
+use crate::failure::{FailureKind, Wrong, wrong};
 
-/// Final answers of commands, in the order in which they came.
+/// The final answers of commands, in the order of their completion.
 pub(crate) type Answers = Vec<(Tag, Result<Reply, CommandError>)>;
 
 /// Runs one command to its end.
@@ -17,20 +17,20 @@ pub(crate) fn run(device: &dyn Device, c: Command) -> Result<Result<Reply, Comma
     Ok(answers.pop().expect("one command was submitted"))
 }
 
-/// A queue of this depth, or of the deepest that the drive has.
+/// Opens a queue of this depth, or of the drive's maximum.
 pub(crate) fn open_queue(device: &dyn Device, depth: usize) -> Result<Box<dyn Queue>, Wrong> {
     let depth = (depth as u32).clamp(1, device.identity().queue_depth_max);
-    device.open_queue(depth).map_err(|e| Wrong { kind: Kind::Answer, what: e.to_string() })
+    device.open_queue(depth).map_err(|e| Wrong { kind: FailureKind::Answer, what: e.to_string() })
 }
 
 pub(crate) fn submit(q: &mut dyn Queue, c: Command) -> Result<Tag, Wrong> {
     match q.submit(VirtualTime::ZERO, c) {
         Ok(tag) => Ok(tag),
-        Err(_) => wrong(Kind::Answer, "a queue that is not full refused a command"),
+        Err(_) => wrong(FailureKind::Answer, "a queue that is not full refused a command"),
     }
 }
 
-/// Completes until `count` commands ended; each ends once.
+/// Completes until `count` commands have ended. Checks that each ends once.
 pub(crate) fn complete(
     q: &mut dyn Queue,
     count: usize,
@@ -44,15 +44,15 @@ pub(crate) fn complete(
                     seen.push(c.tag);
                     ended(c.tag, answer);
                 }
-                Outcome::Done(_) => return wrong(Kind::Answer, "a command ended twice"),
-                Outcome::Unit(_) => return wrong(Kind::Answer, "a unit of no scan"),
+                Outcome::Done(_) => return wrong(FailureKind::Answer, "a command ended twice"),
+                Outcome::Unit(_) => return wrong(FailureKind::Answer, "a unit of no scan"),
             }
         }
     }
     Ok(())
 }
 
-/// Runs one scan: its units and its end. After `cancel_after` units it is cancelled.
+/// Runs a scan and returns its units and its final answer. The host cancels the scan after `cancel_after` units.
 pub(crate) fn scan(
     device: &dyn Device,
     c: Command,
@@ -77,9 +77,9 @@ pub(crate) fn scan(
 fn one(q: &mut dyn Queue) -> Result<Vec<Completion>, Wrong> {
     let mut out = Vec::new();
     q.complete(VirtualTime::ZERO, Until::One, &mut out)
-        .map_err(|e| Wrong { kind: Kind::Answer, what: e.to_string() })?;
+        .map_err(|e| Wrong { kind: FailureKind::Answer, what: e.to_string() })?;
     if out.is_empty() {
-        return wrong(Kind::Answer, "a command never ends");
+        return wrong(FailureKind::Answer, "a command never ends");
     }
     Ok(out)
 }

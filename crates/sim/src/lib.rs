@@ -1,5 +1,5 @@
-//! The whole drive in one thread from one seed: a workload, a medium that fails, and an oracle that knows every allowed
-//! state.
+//! Simulates the whole drive in one thread from one seed: a workload, a faulty medium, and an oracle that knows every
+//! allowed state.
 //!
 //! ```text
 //!   seed ─► scenario ─► steps ─► world { drive on a medium that fails, oracle } ─► failure? ─► shrink ─► replay
@@ -7,58 +7,62 @@
 //!
 //! # What is allowed
 //!
-//! 1. **A batch that was acknowledged** while there was power is there, whole, after every later open, until it is
-//!    written over. Commit numbers are consecutive: the n-th batch that is acknowledged is commit n. One that is unforced
-//!    shows at once, and is there for sure only once a later forced one, a flush, a checkpoint, or the opening or closing
-//!    of a session was acknowledged, or the drive was closed. Until then a power cut, or the reopening of a drive that
-//!    became read-only, may take the last of them along, whole, from any one on; what came after that one is gone too.
-//! 2. **Batches under way at a power cut** are there whole or not at all. Those that are there are the first few in the
-//!    order in which the queue took them. A batch that was refused while there was power is never there; one that the
-//!    host's file failed (`Medium`, `ReadOnly`) may be, if no other batch was acknowledged between that and the reopen.
-//! 3. **A view** shows exactly the commit that it was opened at, until it is closed or power goes. A view past the
-//!    drive's limit closes the one with the oldest commit, which then answers "view closed" and nothing else.
-//! 4. **A read beside batches** in one queue shows its page as it was before or after any one of them, whole.
-//! 5. **An extent** is handed out to one owner at a time, and not while a view shows pages of it. One that was handed
-//!    out is known after a power cut if a batch that wrote into it is there; otherwise it may be forgotten.
-//! 6. **An index entry** is that of its page under a rule that stood at the view's commit or at any time since. A page
-//!    that was written, or indexed by `BuildIndex`, under a rule that still stands has one.
-//! 7. **A scan** answers the rows that pass, of the pages that are mapped at its view; by level: exactly the mapped
-//!    pages; all pages with rows that pass, and mapped ones only; exactly the pages, or the rows, that pass.
-//! 8. **A session** that was opened is open after a power cut, with the number of its last batch that is there. A batch
-//!    that is not the next of its session is refused; the next one never is, unless one under way had its number.
-//! 9. **A command that makes no sense** is refused, and changes nothing.
-//! 10. **A full drive** refuses pages, never trims; and only when versions that are needed take half of the usable bytes
-//!     that it reports, an EBLOCK a channel not counted.
-//! 11. **The drive opens** after any power cut, also after cuts in the recoveries before; its own check, its scrub and
-//!     its invariants find nothing.
-//! 12. **A page that is to begin on a read unit** is read in as few of them as it fills. An EBLOCK that failed is never
-//!     used again until the drive is opened anew. How often EBLOCKs were erased is remembered after a power cut, but for
-//!     the last two times, and for what no group told of because the host failed.
+//! 1. **A batch that was acknowledged** while there was power is whole after every later open, until it is
+//!    overwritten. Commit numbers are consecutive: the n-th acknowledged batch is commit n. An unforced batch is
+//!    visible at once. It is certainly durable once a later forced batch, a flush, a checkpoint, or the opening or
+//!    closing of a session was acknowledged, or the drive was closed. Until then, a power cut or the reopening of a
+//!    read-only drive may lose a suffix of the unforced batches: one whole batch and all batches after it.
+//! 2. **Batches under way at a power cut** survive whole or not at all. The surviving ones are a prefix, in the order
+//!    in which the queue took them. A batch that was refused while there was power never takes effect. A batch that
+//!    failed because of the host's file (`Medium`, `ReadOnly`) may survive if no other batch was acknowledged between
+//!    the failure and the reopen.
+//! 3. **A view** shows exactly the commit at which it was opened, until it is closed or the power is cut. A view
+//!    beyond the drive's limit closes the view with the oldest commit, which then answers only "view closed".
+//! 4. **A read between batches** in one queue returns its page, whole, as of before or after any one of them.
+//! 5. **An extent** is allocated to one owner at a time, and not while a view shows pages of it. After a power cut,
+//!    an allocation is known if a batch that wrote to the extent is there; otherwise it may be lost.
+//! 6. **An index entry** fits its page and a rule that was in force at the view's commit or at any time since. A page
+//!    that was written, or indexed by `BuildIndex`, under a rule still in force has an entry.
+//! 7. **A scan** answers the matching rows of the pages that are mapped in its view. Its level decides which pages it
+//!    answers: exactly the mapped pages; or mapped pages that include all pages with matching rows; or exactly the
+//!    matching pages or rows.
+//! 8. **A session** that was opened is open after a power cut, with the number of its last surviving batch. The drive
+//!    refuses a batch that is not the next of its session. It never refuses the next batch, unless a batch under way
+//!    had the same number.
+//! 9. **An invalid command** is refused and changes nothing.
+//! 10. **A full drive** refuses pages, but never trims. It may be full only if the needed versions take at least half
+//!     of the usable bytes that it reports, not counting an EBLOCK per channel.
+//! 11. **The drive opens** after any power cut, also after cuts during earlier recoveries. Its own check, its scrub
+//!     and its invariants find no error.
+//! 12. **A page that should begin on a read unit** is read with as few read units as it fills. A failed EBLOCK is not
+//!     used again until the drive is reopened. The erase counts survive a power cut, except for the last two erasures
+//!     and those that no log group recorded because the host failed.
 //!
 //! # What a fault excuses
 //!
-//! Nothing, unless it is named here. "Hit" is what the medium says that an injected fault changed, lost or hides.
+//! A fault excuses only what is named here. "Hit" means that, according to the medium, an injected fault changed, lost
+//! or hides data.
 //!
-//! * *Programs and erasures that fail, reads that fail, are stale or misdirected once, one copy of a checkpoint record or
-//!   of the superblock that is changed*: nothing. Only a read unit whose every retry was struck may be given up, and a
-//!   drive may be read-only once its spares are used up, or when the log's three candidates failed.
-//! * *Data or tags that were changed, lost, or put elsewhere, read units that fail for good*: a page may answer
-//!   `Uncorrectable` if a hit lies within it, and that page only. A command may fail with a message of damage. An image
-//!   may be refused as damaged, check and scrub may find something. The batches that were acknowledged last, together, and
-//!   those right before them if all since were hit, may be gone after a reopen, whole, with sessions opened or closed
-//!   since: nothing tells them from batches that were never finished. Where some of them were unforced, these are all up to
-//!   the page of the log that the last but one says was durable: the last may be the only one that says so of several
-//!   batches, of which the later ones freed what the earlier ones wrote (`oracle::Tail`). So is then what GC moved last; a
-//!   page of which only that copy was left answers `Uncorrectable`. Never wrong bytes; never a batch in part.
-//! * *Both copies of the superblock, or of a checkpoint record*: the image may be refused by name; not where the drive was
-//!   closed in order and one of its two records is left. A scrub tells of each page that cannot be read.
-//! * *A file system without room, a write or a sync that fails*: the command that meets it may fail by name, and the drive
-//!   may be read-only until it is reopened. All that was acknowledged can be read all the while, and after the next open.
-//!   A recovery that meets it may fail, and does not the next time.
+//! * *Failed programs and erasures; a single failed, stale or misdirected read; one changed copy of a checkpoint
+//!   record or of the superblock*: nothing. Only a read unit whose retries were all struck may be given up, and a
+//!   drive may be read-only if its spares are used up or the log's three candidates failed.
+//! * *Changed, lost or misplaced data or tags; read units that fail for good*: a page may answer `Uncorrectable` if
+//!   it contains a hit, and only that page. A command may fail with a message about damage. An image may be refused
+//!   as damaged, and check and scrub may find errors. The last acknowledged batches may be lost after a reopen,
+//!   whole, together with sessions opened or closed since. So may the batches right before them if all later ones
+//!   were hit. The reason is that lost batches look like batches that were never finished. If some of them were
+//!   unforced, the loss may reach back to the log page that the last page but one proves durable. The last page may
+//!   then be the only proof for several batches, and the later ones of these may have freed the data of the earlier
+//!   ones (`oracle::Tail`). The same holds for the last moves of GC: a page whose only copy was moved then answers
+//!   `Uncorrectable`. Wrong bytes and partial batches are never excused.
+//! * *Both copies of the superblock, or of a checkpoint record*: the image may be refused with a named error, unless
+//!   the drive was closed in order and one of its two records is left. A scrub reports each page that cannot be read.
+//! * *A full file system, a failed write or a failed sync*: the affected command may fail with a named error, and the
+//!   drive may be read-only until it is reopened. All acknowledged data stays readable, also after the next open. An
+//!   affected recovery may fail; the next one must succeed.
 //!
-//! Whatever else an answer says is a failure, and so is a panic. There is no thread and no clock here: the caller owns
-//! both.
-//! Source: ELEOS §III to §VIII say what must hold; the form is that of TigerBeetle's and FoundationDB's simulators.
+//! Any other answer is a failure, and so is a panic. The simulation has no threads and no clock. The caller owns both.
+//! Source: ELEOS §III to §VIII for the rules; the simulators of TigerBeetle and FoundationDB for the form.
 
 mod content;
 mod coverage;
@@ -79,7 +83,7 @@ mod words;
 mod world;
 
 pub use coverage::Coverage;
-pub use failure::{Failure, Kind};
+pub use failure::{Failure, FailureKind};
 pub use fault::{FAULTS, FaultSet};
 pub use kv::{KV_FAULTS, KV_STEP_KINDS, KeysAt, KvMix, KvScenario, KvStep, Work};
 pub use record::{Record, RecordError, VERSION as RECORD_VERSION};
@@ -89,12 +93,12 @@ pub use simulated::{Options, Simulated};
 pub use step::{AlignPlan, BatchPlan, Cut, RulePlan, STEP_KINDS, Spread, Step};
 pub use world::Lens;
 
-/// What is run of a seed that stands for a drive.
+/// The options of a run of the drive's simulation.
 pub type RunOptions = Options<Scenario>;
-/// What is run of a seed that stands for a database of trees.
+/// The options of a run of the simulation of trees.
 pub type KvOptions = Options<KvScenario>;
 
-/// `3-5,9`: numbers in rising order as a list of ranges.
+/// Formats increasing numbers as a list of ranges: `3-5,9`.
 fn ranges(numbers: &[usize]) -> String {
     let mut parts: Vec<(usize, usize)> = Vec::new();
     for &n in numbers {
@@ -108,10 +112,10 @@ fn ranges(numbers: &[usize]) -> String {
     parts.into_iter().map(part).collect::<Vec<_>>().join(",")
 }
 
-/// The numbers in a list such as `3-5,9`.
+/// Parses a list such as `3-5,9`.
 ///
 /// # Errors
-/// The part that is neither a number nor a range of rising numbers.
+/// The part that is neither a number nor a range of increasing numbers.
 pub fn parse_ranges(list: &str) -> Result<Vec<usize>, String> {
     let mut numbers = Vec::new();
     for part in list.split(',') {

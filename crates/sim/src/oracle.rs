@@ -1,9 +1,10 @@
-//! The oracle's memory: what is acknowledged, what each open view shows, and what may or may not have happened.
+//! The state of the oracle: the acknowledged state, the state of each open view, and the changes with unknown
+//! outcomes.
 //!
 //! ```text
-//!   now ── apply(change) ─► now'        a view keeps the state that it was opened at
-//!   crash: the drive says commit m ─► the first m - now.commit of the pending changes took effect, and no other
-//!                                     m below now.commit: it is in the state before the unforced batch m + 1
+//!   now ── apply(change) ─► now'        a view keeps the state at which it was opened
+//!   crash: the drive reports commit m ─► the first m - now.commit of the pending changes took effect, and no other
+//!                                        m below now.commit: the drive is in the state before unforced batch m + 1
 //! ```
 
 use std::collections::BTreeMap;
@@ -14,18 +15,19 @@ use lode_program::IndexRule;
 
 use crate::content::Content;
 
-/// One version of a page.
+/// A version of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Page {
     pub(crate) content: Content,
     pub(crate) owner: OwnerId,
-    /// Its length in bytes.
+    /// The length of the page in bytes.
     pub(crate) len: u32,
-    /// Whether it is to begin on a read unit.
+    /// Whether the page should begin on a read unit.
     pub(crate) aligned: bool,
-    /// Bytes that it takes on the medium at most: with what is passed over before it, where it begins a read unit.
+    /// The most bytes that the page takes on the medium. If it begins on a read unit, this includes the skipped bytes
+    /// before it.
     pub(crate) media_bytes: u32,
-    /// The number of the index rule under which its entry is there for sure.
+    /// The number of the index rule under which the page certainly has an index entry.
     pub(crate) indexed_by: Option<u64>,
 }
 
@@ -39,24 +41,24 @@ pub(crate) struct Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) owner: OwnerId,
-    /// Whether a batch wrote into it: then its owner is durable.
+    /// Whether a batch wrote to the extent. If so, its allocation is durable.
     pub(crate) written: bool,
 }
 
-/// The drive after one commit, as it should be.
+/// The expected state of the drive after a commit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     pub(crate) commit: u64,
     pub(crate) pages: BTreeMap<Lpid, Page>,
     pub(crate) extents: BTreeMap<ExtentId, Extent>,
     pub(crate) rules: BTreeMap<OwnerId, Rule>,
-    /// Rules that stand no more, and the commits that ended them.
+    /// The rules no longer in force, with the commits that ended them.
     pub(crate) ended_rules: Vec<(u64, Rule)>,
-    /// Open sessions, and the highest number that each has applied.
+    /// The open sessions with the highest number that each has applied.
     pub(crate) sessions: BTreeMap<SessionId, u64>,
 }
 
-/// What one batch makes of a state.
+/// The change of the state by a batch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Change {
     pub(crate) writes: Vec<(Lpid, Page)>,
@@ -64,12 +66,12 @@ pub(crate) struct Change {
     pub(crate) releases: Vec<ExtentId>,
     pub(crate) rules: Vec<(OwnerId, Option<IndexRule>)>,
     pub(crate) session: Option<(SessionId, u64)>,
-    /// Whether it may be answered before it is durable.
+    /// Whether the batch may be answered before it is durable.
     pub(crate) unforced: bool,
 }
 
 impl State {
-    /// Carries out the next commit.
+    /// Applies the next commit.
     pub(crate) fn apply(&mut self, change: &Change) {
         self.commit += 1;
         for (owner, rule) in &change.rules {
@@ -108,76 +110,75 @@ impl State {
         self.pages.range(extent.page(0)..=extent.page(1023)).map(|(l, p)| (*l, p))
     }
 
-    /// Extents of an owner.
+    /// The extents of an owner.
     pub(crate) fn extents_of(&self, owner: OwnerId) -> Vec<ExtentId> {
         self.extents.iter().filter(|(_, e)| e.owner == owner).map(|(id, _)| *id).collect()
     }
 
-    /// Bytes of the pages, in whole cells.
+    /// The bytes of all pages, in whole cells.
     pub(crate) fn live_bytes(&self) -> u64 {
         self.pages.values().map(|p| u64::from(p.len).next_multiple_of(CELL_BYTES as u64)).sum()
     }
 }
 
-/// A batch that may be there after the next open, or not.
+/// A batch that may or may not have taken effect after the next open.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     pub(crate) change: Change,
-    /// Whether the medium failed it: then others can be there without it.
+    /// Whether the batch failed because of the medium. If so, later batches can take effect without it.
     pub(crate) failed: bool,
 }
 
-/// What the host knows of the drive.
+/// The host's knowledge of the drive.
 #[derive(Debug, Default)]
 pub(crate) struct Oracle {
     pub(crate) now: Rc<State>,
-    /// Open views and what they show, in the order in which they were opened.
+    /// The open views with their states, in the order of opening.
     pub(crate) views: Vec<(ViewId, Rc<State>)>,
-    /// Batches without an answer that counts, in the order in which they were submitted.
+    /// The batches without a conclusive answer, in the order of submission.
     pub(crate) pending: Vec<Pending>,
-    /// The states that batches lead to which are under way.
+    /// The states to which the batches under way lead.
     pub(crate) beside: Vec<Rc<State>>,
-    /// Sessions that were opened or closed since the last batch was acknowledged.
+    /// The sessions that were opened or closed since the last acknowledged batch.
     pub(crate) fresh_sessions: Vec<SessionId>,
-    /// Sessions that may be open or not after the next open.
+    /// The sessions that may or may not be open after the next open.
     pub(crate) doubtful_sessions: Vec<SessionId>,
-    /// Further ones of which not even the number is known.
+    /// The number of further sessions that may or may not be open, whose ids are not known.
     pub(crate) sessions_in_doubt: u32,
-    /// Sessions that are open, and whose number nobody heard.
+    /// The number of open sessions whose ids are not known.
     pub(crate) unknown_sessions: u32,
-    /// The states before each of the unforced batches behind which nothing was forced: it may be any of them after the
-    /// next open, and then nothing of what came later is there.
+    /// The states before each unforced batch since the last forced one. After the next open, the drive may be in any of
+    /// these states; all later batches are then lost.
     pub(crate) unforced: Vec<Rc<State>>,
-    /// What a fault that hits the end of the log may take along.
+    /// The batches that a hit at the end of the log may lose.
     tail: Tail,
-    /// Pages that got their index entries last, behind which no batch is whole yet: a fault may take those along, too.
+    /// The pages that got index entries after the last complete batch. A hit may lose those entries, too.
     pub(crate) indexed_last: Vec<Lpid>,
 }
 
-/// The batches that were acknowledged last: a later page of the log does not yet say that they were durable, or does so
-/// alone.
+/// The last acknowledged batches. At most one later log page proves that they are durable.
 ///
 /// ```text
-///   a, b unforced ─► p forced ─► q forced ─► r forced          page p says that what was forced before a is durable; q
-///                                                              that a, b, p are; r that q is
+///   a, b unforced ─► p forced ─► q forced ─► r forced          page p proves the forced batches before a durable;
+///                                                              q proves a, b, p; r proves q
 /// ```
 ///
-/// Of batches that were forced one by one each says so of the one before: once q is there, p is proven and q alone can
-/// go. Page q is the only one that says so of a and b, and what they freed of each other may be used again from then
-/// on: where q is hit, their data is not there, and they are taken for batches that were never finished. So they leave
-/// only once r says so of q.
+/// Each forced batch proves the batches before it. Once q is written, p is proven, and only q can be lost. But q is the
+/// only proof of a and b. From q on, the drive may use the space again that a and b freed of each other. If q is hit,
+/// the data of a and b may be overwritten, and they look like batches that were never finished. So a and b leave the
+/// tail only when r proves q.
 #[derive(Debug, Default)]
 struct Tail {
-    /// The state before each, and whether it was unforced.
+    /// The state before each batch, and whether the batch was unforced.
     batches: Vec<(Rc<State>, bool)>,
-    /// Of the first so many the last page that was forced says so.
+    /// The number of batches that the last forced page proves.
     told: usize,
-    /// The first so many are durable.
+    /// The number of batches that are durable.
     synced: usize,
 }
 
 impl Tail {
-    /// A group was forced that nothing hit: it says so of all that was synced before.
+    /// Records a forced group without hits. The group proves all batches that were synced before.
     fn prove(&mut self) {
         let unforced = self.batches[self.told..self.synced].iter().any(|b| b.1);
         let gone = if unforced { self.told } else { self.synced };
@@ -188,7 +189,7 @@ impl Tail {
 }
 
 impl Oracle {
-    /// The next commit.
+    /// Applies the next commit.
     pub(crate) fn apply(&mut self, change: &Change) {
         self.tail.batches.push((self.now.clone(), change.unforced));
         if change.unforced {
@@ -200,26 +201,26 @@ impl Oracle {
         }
     }
 
-    /// All that was answered is durable.
+    /// Records that all answered batches are durable.
     pub(crate) fn forced(&mut self) {
         self.unforced.clear();
         self.tail.synced = self.tail.batches.len();
     }
 
-    /// A batch was forced that nothing hit.
+    /// Records a forced batch without hits.
     pub(crate) fn proves(&mut self) {
         self.tail.prove();
         self.indexed_last.clear();
         self.fresh_sessions.clear();
     }
 
-    /// Nothing is in doubt any more.
+    /// Clears all doubts, after the state was found.
     pub(crate) fn found(&mut self) {
         self.tail = Tail::default();
         self.unforced.clear();
     }
 
-    /// Forgets an extent that no batch wrote into; false when it is another one.
+    /// Forgets the allocation of an extent to which no batch wrote. Returns false if a batch wrote to it.
     pub(crate) fn forgets(&mut self, e: ExtentId) -> bool {
         let now = Rc::make_mut(&mut self.now);
         let forgotten = now.extents.get(&e).is_none_or(|x| !x.written);
@@ -229,7 +230,7 @@ impl Oracle {
         forgotten
     }
 
-    /// Bytes that all versions take at most that are needed: the newest, and those of open views.
+    /// The most bytes that the needed versions take: the newest ones and those of open views.
     pub(crate) fn needed_bytes(&self) -> u64 {
         let mut old: BTreeMap<(Lpid, u64), u32> = BTreeMap::new();
         for (_, state) in &self.views {
@@ -243,8 +244,8 @@ impl Oracle {
         now.chain(old.into_values()).map(u64::from).sum()
     }
 
-    /// The power is back, and the drive says that this is its newest commit: the states that it may be in, with how
-    /// many pending batches took effect. None when that can not be.
+    /// Returns the possible states after a power cut, given the drive's newest commit, each with the number of pending
+    /// batches that took effect. Returns no state if that commit is not possible.
     pub(crate) fn settle(&mut self, commit: u64) -> Vec<(usize, Rc<State>)> {
         self.views.clear();
         let pending = std::mem::take(&mut self.pending);
@@ -257,7 +258,7 @@ impl Oracle {
         found
     }
 
-    /// Forgets the batches that were acknowledged last, down to this commit; false when others would go too.
+    /// Drops the acknowledged batches after this commit. Returns false if they are not all in the tail.
     pub(crate) fn loses_tail(&mut self, commit: u64) -> bool {
         let tail = std::mem::take(&mut self.tail);
         match tail.batches.into_iter().find(|(s, _)| s.commit == commit) {
@@ -270,8 +271,8 @@ impl Oracle {
     }
 }
 
-/// Tells `found` each state that comes of `count` of these batches: a failed one can be left out, and no other one that
-/// comes before one that counts.
+/// Passes to `found` each state that `count` of these batches can lead to. Only a failed batch can be left out before
+/// an applied one.
 fn some_of(pending: &[Pending], state: Rc<State>, count: u64, found: &mut dyn FnMut(Rc<State>)) {
     if count == 0 {
         return found(state);
@@ -315,8 +316,8 @@ mod tests {
         assert_eq!(settled(1, false), [[1]]);
         assert_eq!(settled(2, false), [[2]]);
         assert_eq!(settled(3, false), [[2, 3]]);
-        assert!(settled(0, false).is_empty(), "an acknowledged batch is gone");
-        assert!(settled(4, false).is_empty(), "a batch that nobody submitted");
+        assert!(settled(0, false).is_empty(), "an acknowledged batch cannot be lost");
+        assert!(settled(4, false).is_empty(), "only submitted batches can take effect");
         assert_eq!(settled(2, true), [vec![2], vec![1, 3]], "a batch that the medium failed can be missing");
     }
 
@@ -353,8 +354,8 @@ mod tests {
         };
         assert_eq!((left(change(0, 1)), left(change(0, 2))), (vec![1], vec![2]), "one after the other");
         assert_eq!((left(unforced(0, 3)), left(unforced(0, 4))), (vec![2, 3], vec![2, 3, 4]));
-        assert_eq!(left(change(0, 5)), [3, 4, 5], "it says so of 2");
-        assert_eq!(left(change(0, 6)), [3, 4, 5, 6], "it alone says so of 3 and 4");
+        assert_eq!(left(change(0, 5)), [3, 4, 5], "it proves 2");
+        assert_eq!(left(change(0, 6)), [3, 4, 5, 6], "it is the only proof of 3 and 4");
         assert_eq!(left(change(0, 7)), [7]);
     }
 

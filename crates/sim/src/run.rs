@@ -1,4 +1,4 @@
-//! A seed, or many, from the scenario that it stands for to the first step that goes wrong; whatever is simulated.
+//! Runs seeds of any simulation, each from its scenario to the first step that fails.
 //!
 //! ```text
 //!   seed ─► Simulated { what is simulated } ─► steps ─► World ─► Outcome { failure?, coverage } ─► shrink ─► Replay
@@ -11,21 +11,21 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::coverage::Coverage;
-use crate::failure::{Failure, Kind, Wrong};
+use crate::failure::{Failure, FailureKind, Wrong};
 use crate::scenario::Scenario;
 use crate::shrink::cut_down;
 use crate::simulated::{Options, Simulated, World};
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome<S: Simulated = Scenario> {
-    /// What was run, and its circumstances.
+    /// The scenario.
     pub scenario: S,
-    /// The steps that were asked for, with their numbers.
+    /// The requested steps with their numbers.
     pub steps: Vec<(usize, S::Step)>,
-    /// What went wrong, if anything did.
+    /// The failure, if there was one.
     pub failure: Option<Failure>,
-    /// What it met.
+    /// The events that the run met.
     pub coverage: Coverage,
 }
 
@@ -41,7 +41,7 @@ pub fn run<S: Simulated>(seed: u64, options: &Options<S>) -> Outcome<S> {
     Outcome { scenario, steps, failure, coverage }
 }
 
-/// Takes these steps, which carry their numbers in the whole list, and answers the first that goes wrong.
+/// Executes steps, which carry their numbers in the whole list. Returns the first failure.
 pub(crate) fn take_steps<S: Simulated>(
     scenario: &S,
     steps: &[(usize, S::Step)],
@@ -66,12 +66,13 @@ pub(crate) fn take_steps<S: Simulated>(
 }
 
 thread_local! {
-    /// Whether a panic of this thread is told by the run that it is part of.
+    /// Whether a run reports the panics of this thread.
     static QUIET: Cell<bool> = const { Cell::new(false) };
     static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Keeps panics of what is simulated off standard error: the run tells of them. Other panics are told as ever.
+/// Installs a panic hook that does not print panics of simulated code, because the run reports them. Other panics are
+/// printed as usual.
 fn hear_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -87,7 +88,7 @@ fn hear_panics() {
     });
 }
 
-/// Runs this, and answers what goes wrong; a panic is wrong too.
+/// Runs a function and returns its failure. A panic is a failure, too.
 fn caught(run: impl FnOnce() -> Result<(), Wrong>) -> Option<Wrong> {
     hear_panics();
     QUIET.set(true);
@@ -96,24 +97,24 @@ fn caught(run: impl FnOnce() -> Result<(), Wrong>) -> Option<Wrong> {
     match result {
         Ok(Ok(())) => None,
         Ok(Err(wrong)) => Some(wrong),
-        Err(_) => Some(Wrong { kind: Kind::Panic, what: LAST_PANIC.take() }),
+        Err(_) => Some(Wrong { kind: FailureKind::Panic, what: LAST_PANIC.take() }),
     }
 }
 
-/// The shortest replay of a failure that was found.
+/// The shortest replay found for a failure.
 #[derive(Clone, Debug)]
 pub struct Replay<S: Simulated = Scenario> {
-    /// What was run, and its circumstances.
+    /// The scenario.
     pub scenario: S,
-    /// The steps that are left, with their numbers.
+    /// The remaining steps with their numbers.
     pub steps: Vec<(usize, S::Step)>,
-    /// How it fails with them.
+    /// The failure with these steps.
     pub failure: Failure,
-    /// What runs them again.
+    /// The command line that runs them again.
     pub command: String,
 }
 
-/// Cuts the steps of a run that failed down, with at most `runs` further runs; `None` when it did not fail.
+/// Shortens the steps of a failed run, with at most `runs` further runs. Returns `None` if the run did not fail.
 pub fn shrink<S: Simulated>(outcome: &Outcome<S>, options: &Options<S>, runs: u32) -> Option<Replay<S>> {
     let failure = outcome.failure.clone()?;
     let scenario = outcome.scenario.clone();
@@ -138,12 +139,12 @@ impl<S: Simulated> fmt::Display for Replay<S> {
     }
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug)]
 pub struct Found<S: Simulated = Scenario> {
-    /// What all its runs met.
+    /// The events that all runs of the search met.
     pub coverage: Coverage,
-    /// Runs that failed, by seed.
+    /// The failed runs, by seed.
     pub failures: Vec<Outcome<S>>,
 }
 
@@ -154,7 +155,7 @@ impl<S: Simulated> Default for Found<S> {
 }
 
 impl<S: Simulated> Found<S> {
-    /// Puts what another thread found to this.
+    /// Adds the result of another thread.
     pub fn add(&mut self, other: Self) {
         self.coverage.add(&other.coverage);
         self.failures.extend(other.failures);
@@ -162,8 +163,8 @@ impl<S: Simulated> Found<S> {
     }
 }
 
-/// Runs seeds from `next` on, below `end`, until `stop` says so or `failures_max` failed. Threads that share `next`
-/// share the work.
+/// Runs seeds from `next` on, below `end`, until `stop` returns true or `failures_max` runs failed. Threads that
+/// share `next` share the work.
 pub fn search<S: Simulated>(
     next: &AtomicU64,
     end: u64,

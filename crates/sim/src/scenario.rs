@@ -1,7 +1,7 @@
-//! What a seed stands for: a drive, the options that it is opened with, and the work and the faults that it meets.
+//! The scenario of a seed: a drive, its options, and its work and faults.
 //!
 //! ```text
-//!   seed ─► Scenario { geometry, options, mix, ... } ─► steps(n): the first n steps, whatever n is
+//!   seed ─► Scenario { geometry, options, mix, ... } ─► steps(n): the first n steps, the same for every n
 //! ```
 
 use std::fmt;
@@ -20,19 +20,19 @@ use crate::step::{
 };
 use crate::world::{self, Lens, World};
 
-/// Bytes of the largest medium: a run is to take milliseconds.
+/// The capacity of the largest medium, in bytes. It is small because a run should take milliseconds.
 const CAPACITY_BYTES_MAX: u64 = 16 << 20;
 
-/// Decides which seeds have batches that are not forced.
+/// Decides which seeds have unforced batches.
 const UNFORCED_SALT: u64 = 0xf0080;
 
-/// Where batches are not forced, about one step in so many is followed by a flush.
+/// In runs with unforced batches, about one step in this many is followed by a flush.
 const FLUSH_EVERY: u64 = 8;
-/// And about one in so many by more such work, and a power cut.
+/// In runs with unforced batches, about one step in this many is followed by more such work and a power cut.
 const CUT_EVERY: u64 = 12;
 
-/// What runs can meet. Recoveries that fail for the host mostly end with a drive that is read-only; that one fails
-/// altogether is as rare as one in ten thousand.
+/// The events that runs can meet. A recovery in which the host fails mostly ends with a read-only drive. Only about one
+/// in ten thousand such recoveries fails as a whole.
 const NAMES: Names = Names {
     steps: &STEP_KINDS,
     events: &[
@@ -62,10 +62,10 @@ const NAMES: Names = Names {
     rare: ("recoveries that the host failed", "reopened", 100_000),
 };
 
-/// What is done most of the time.
+/// The kind of work that dominates a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mix {
-    /// A little of everything.
+    /// All kinds of work.
     All,
     /// Small batches, one after the other.
     Commits,
@@ -77,44 +77,45 @@ pub enum Mix {
     Full,
     /// Many views that stay open.
     Views,
-    /// Power that seldom lasts.
+    /// Frequent power cuts.
     Cuts,
 }
 
 const MIXES: [Mix; 7] = [Mix::All, Mix::Commits, Mix::Bulk, Mix::Tables, Mix::Full, Mix::Views, Mix::Cuts];
 
-/// A drive and what happens to it, chosen by a seed.
+/// A drive and the circumstances of its run, chosen by a seed.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// The seed.
     pub seed: u64,
     /// The medium's shape.
     pub geometry: Geometry,
-    /// What the medium's power-protected buffer takes, in bytes: 0 where there is none.
+    /// The size of the medium's power-protected buffer in bytes, or 0.
     pub protected_bytes: u32,
-    /// What the drive is opened with.
+    /// The options of the drive.
     pub options: DriveOptions,
-    /// What is done most of the time.
+    /// The kind of work that dominates a run.
     pub mix: Mix,
-    /// Steps of a run that is not told how many.
+    /// The default number of steps.
     pub steps: usize,
-    /// Extents that are in use at a time.
+    /// The most extents in use at a time.
     pub extents_max: u32,
-    /// Pages of an extent that are used.
+    /// The number of used pages in an extent.
     pub slots: u16,
-    /// Longest page of an ordinary batch, in bytes.
+    /// The longest page of an ordinary batch, in bytes.
     pub page_bytes: u32,
     /// Faults that may strike.
     pub faults: FaultSet,
-    /// About one step in so many comes with a fault.
+    /// About one step in this many comes with a fault.
     pub fault_every: u64,
-    /// Of so many batches about one is forced, where others are not; `None` where all are.
+    /// About one batch in this many is forced. `None` if all batches are forced.
     pub forced_every: Option<u64>,
 }
 
-/// Memory for tags: enough for all, or two groups. Of a row of its own, so that seeds replay as before there was a choice.
+/// The memory for tags: enough for all tags, or for those of two groups. It is drawn from a separate sequence, so that
+/// seeds give the same runs as before this choice existed.
 pub(crate) fn tag_cache_bytes(seed: u64) -> usize {
-    if Random::new(seed ^ 0x7A65).once_in(8) { 8 << 10 } else { 16 << 20 }
+    if Random::of_seed(seed ^ 0x7A65).once_in(8) { 8 << 10 } else { 16 << 20 }
 }
 
 impl Simulated for Scenario {
@@ -139,7 +140,7 @@ impl Simulated for Scenario {
     }
 
     fn from_seed(seed: u64, allowed: &FaultSet) -> Self {
-        let mut r = Random::new(seed);
+        let mut r = Random::of_seed(seed);
         let mix = *r.pick(&MIXES).expect("there are some");
         let channels = *r.pick(&[1, 1, 2, 3, 4]).expect("there are some");
         let rblock = if r.once_in(8) { 8192 } else { 4096 };
@@ -155,7 +156,7 @@ impl Simulated for Scenario {
         };
         let geometry = Geometry::new(channels, 1, 1, rblock, wblock, eblock, eblocks as u32)
             .expect("the shape is one that is possible");
-        let mut small = Random::new(seed ^ 0x51A11);
+        let mut small = Random::of_seed(seed ^ 0x51A11);
         let options = DriveOptions {
             map_cache_bytes: (r.skewed(8, 512) as usize) << 10,
             index_cache_bytes: (r.skewed(4, 128) as usize) << 10,
@@ -191,9 +192,9 @@ impl Simulated for Scenario {
             Mix::Bulk | Mix::Full => r.skewed(4000, 100_000),
             _ => r.skewed(200, 20_000),
         } as u32;
-        let mut unforced = Random::new(seed ^ UNFORCED_SALT);
+        let mut unforced = Random::of_seed(seed ^ UNFORCED_SALT);
         let forced_every = unforced.once_in(3).then(|| unforced.skewed(2, 64));
-        // A run without any fault at all finds what faults would hide.
+        // A run without any faults finds errors that faults would hide.
         let faults = if r.once_in(10) { FaultSet::none() } else { FaultSet::some(allowed, &mut r) };
         Self {
             seed,
@@ -214,11 +215,11 @@ impl Simulated for Scenario {
     fn steps(&self, count: usize) -> Vec<Step> {
         let mut g = Generator {
             s: self,
-            r: Random::new(self.seed ^ 0x5EED),
-            aside: Some(Random::new(self.seed ^ 0xA51DE)).filter(|_| self.seed.is_multiple_of(4)),
-            force: Random::new(self.seed ^ 0xF04CE),
-            cuts: Random::new(self.seed ^ 0xC0757),
-            between: Some(Random::new(self.seed ^ 0xBE73E)).filter(|_| self.seed % 4 == 1),
+            r: Random::of_seed(self.seed ^ 0x5EED),
+            aside: Some(Random::of_seed(self.seed ^ 0xA51DE)).filter(|_| self.seed.is_multiple_of(4)),
+            force: Random::of_seed(self.seed ^ 0xF04CE),
+            cuts: Random::of_seed(self.seed ^ 0xC0757),
+            between: Some(Random::of_seed(self.seed ^ 0xBE73E)).filter(|_| self.seed % 4 == 1),
         };
         let mut steps = vec![
             Step::Allocate { rows: false, count: g.r.between(1, 3) as u32 },
@@ -273,13 +274,13 @@ impl fmt::Display for Scenario {
 struct Generator<'a> {
     s: &'a Scenario,
     r: Random,
-    /// What decides on work that meets a fault, in the runs that have such work.
+    /// The random numbers for work that meets a fault, in runs that have such work.
     aside: Option<Random>,
-    /// What decides which batches are forced, and where all are flushed.
+    /// The random numbers that decide which batches are forced and when a flush follows.
     force: Random,
-    /// What decides on work without force that power cuts off.
+    /// The random numbers for unforced work that a power cut ends.
     cuts: Random,
-    /// What decides on faults between the stages of batches and closes, in the runs that have such.
+    /// The random numbers for faults between the stages of batches and closes, in runs that have such faults.
     between: Option<Random>,
 }
 
@@ -335,7 +336,7 @@ const DRAWS: [(Draw, u64); 22] = [
     (Draw::ResumeSession, 2),
 ];
 
-/// How much more often than usual a mix draws a kind.
+/// How much more often than usual a mix draws a kind of step.
 fn favours(mix: Mix, draw: Draw) -> u64 {
     match (mix, draw) {
         (Mix::Commits, Draw::Write | Draw::Flight) => 3,
@@ -351,7 +352,7 @@ fn favours(mix: Mix, draw: Draw) -> u64 {
 impl Generator<'_> {
     fn next(&mut self, steps: &mut Vec<Step>) {
         if !self.s.faults.is_empty() && self.r.once_in(self.s.fault_every) {
-            // Now and then a second one before the first has struck.
+            // Sometimes a second fault is armed before the first has struck.
             for _ in 0..if self.r.once_in(4) { 2 } else { 1 } {
                 let fault = self.s.faults.pick(&mut self.r);
                 let step = self.fault(fault);
@@ -374,7 +375,7 @@ impl Generator<'_> {
         }
     }
 
-    /// What batches without force free is used again by others, and power goes.
+    /// Adds steps in which unforced batches free space, others use it again, and the power is cut.
     fn freed_unforced(&mut self, steps: &mut Vec<Step>) {
         let Some(between) = self.between.take() else { return };
         let usual = std::mem::replace(&mut self.r, between);
@@ -390,7 +391,7 @@ impl Generator<'_> {
         self.between = Some(std::mem::replace(&mut self.r, usual));
     }
 
-    /// Power goes soon after work that was not forced, which may have been flushed.
+    /// Adds steps in which the power is cut soon after unforced work, which may have been flushed.
     fn cut_off(&mut self, steps: &mut Vec<Step>) {
         std::mem::swap(&mut self.r, &mut self.cuts);
         let before = if self.r.once_in(2) { Draw::Overwrite } else { Draw::Flight };
@@ -405,12 +406,13 @@ impl Generator<'_> {
         std::mem::swap(&mut self.r, &mut self.cuts);
     }
 
-    /// Whether the next batches are answered before they are durable.
+    /// Whether the next batches are unforced.
     fn unforced(&mut self) -> bool {
         self.s.forced_every.is_some_and(|n| !self.force.once_in(n))
     }
 
-    /// A fault strikes a checkpoint or a large flight, passes, and work goes on until power goes.
+    /// Adds steps in which a fault strikes a checkpoint or many batches in flight, and work continues until the power
+    /// is cut.
     fn struck_work(&mut self, steps: &mut Vec<Step>) {
         let Some(aside) = self.aside.take() else { return };
         let usual = std::mem::replace(&mut self.r, aside);
@@ -428,8 +430,8 @@ impl Generator<'_> {
         self.aside = Some(std::mem::replace(&mut self.r, usual));
     }
 
-    /// A group fails that changes index rules, and work goes on under those that stand; or a bit changes while the drive is
-    /// closed.
+    /// Adds steps in which a group that changes index rules fails and work continues under the rules in force, or in
+    /// which a bit changes while the drive is closed.
     fn struck_between(&mut self, steps: &mut Vec<Step>) {
         let Some(between) = self.between.take() else { return };
         let usual = std::mem::replace(&mut self.r, between);
@@ -540,9 +542,9 @@ impl Generator<'_> {
         let large = r.once_in(if s.mix == Mix::Bulk { 4 } else { 20 });
         let many = r.once_in(if s.mix == Mix::Bulk { 4 } else { 30 });
         let (writes, longest) = match (large, many) {
-            // One or a few pages of any size up to the longest.
+            // A few pages of any size up to the longest.
             (true, _) => (r.skewed(1, 4) as u32, s.options.page_bytes_max),
-            // Hundreds of small ones.
+            // Hundreds of small pages.
             (_, true) => (r.between(50, 500) as u32, s.page_bytes.min(2000)),
             _ if r.once_in(12) => (0, s.page_bytes),
             _ => (r.skewed(1, 16) as u32, s.page_bytes),

@@ -1,4 +1,4 @@
-//! Cuts a failing list of steps down to a short one that still fails, by bisection.
+//! Shortens a failing list of steps by bisection to a short one that still fails.
 //!
 //! ```text
 //!   0 1 2 3 4 5 6 7 x        nothing after the failing step matters
@@ -10,8 +10,8 @@
 
 use crate::failure::Failure;
 
-/// The numbers of the steps that are left, and how it fails with them alone. `fails` runs a list of numbers; at most
-/// `runs` times.
+/// Returns the numbers of the remaining steps and the failure with them. `fails` runs the steps with these numbers;
+/// it is called at most `runs` times.
 pub(crate) fn cut_down(
     failure: Failure,
     steps: Vec<usize>,
@@ -51,14 +51,14 @@ pub(crate) fn cut_down(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::Kind;
+    use crate::failure::FailureKind;
 
     #[test]
     fn what_is_needed_is_left_and_nothing_else() {
         let needed = [3, 41, 42, 77];
         let fails = |steps: &[usize]| {
             let failed = needed.iter().all(|n| steps.contains(n));
-            failed.then(|| Failure { step: 77, kind: Kind::Lost, what: String::new() })
+            failed.then(|| Failure { step: 77, kind: FailureKind::Lost, what: String::new() })
         };
         let all: Vec<usize> = (0..100).collect();
         let mut runs = 0;
@@ -78,10 +78,10 @@ mod tests {
     #[test]
     fn another_failure_is_not_taken_for_this_one() {
         let fails = |steps: &[usize]| {
-            let kind = if steps.contains(&1) { Kind::Lost } else { Kind::Panic };
+            let kind = if steps.contains(&1) { FailureKind::Lost } else { FailureKind::Panic };
             Some(Failure { step: 9, kind, what: String::new() })
         };
         let (left, failure) = cut_down(fails(&[1]).unwrap(), (0..10).collect(), 1000, fails);
-        assert_eq!((left, failure.kind), (vec![1], Kind::Lost));
+        assert_eq!((left, failure.kind), (vec![1], FailureKind::Lost));
     }
 }

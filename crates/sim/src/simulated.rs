@@ -1,4 +1,5 @@
-//! What a simulation is: a seed stands for a scenario and steps, and a world takes the steps and knows what is right.
+//! The interface of a simulation. A seed stands for a scenario and steps, and a world executes the steps and checks
+//! the answers.
 
 use std::fmt;
 
@@ -8,38 +9,38 @@ use crate::fault::FaultSet;
 use crate::ranges;
 use crate::words::Words;
 
-/// What a seed can stand for.
+/// The scenario of a seed.
 pub trait Simulated: Clone + fmt::Debug + fmt::Display + Send + Words {
-    /// What happens to it, one after the other.
+    /// A step.
     type Step: Clone + fmt::Debug + fmt::Display + Send + Words;
-    /// What lies between the host and what is simulated.
+    /// The lens between the host and the simulated device.
     type Lens: Copy + fmt::Debug + Send + Sync;
 
-    /// The command that runs seeds of it.
+    /// The command that runs its seeds.
     const COMMAND: &'static str;
-    /// What its records call it.
+    /// Its name in records.
     const SIMULATION: &'static str;
-    /// What its runs can meet.
+    /// The events that its runs can meet.
     const NAMES: &'static Names;
     /// No lens.
     const CLEAR: Self::Lens;
 
-    /// What `seed` stands for, with no faults but `allowed`.
+    /// The scenario of `seed`, with only the faults in `allowed`.
     fn from_seed(seed: u64, allowed: &FaultSet) -> Self;
 
     /// The seed.
     fn seed(&self) -> u64;
 
-    /// Steps of a run that is not told how many.
+    /// The default number of steps.
     fn step_count(&self) -> usize;
 
     /// The first `count` steps.
     fn steps(&self, count: usize) -> Vec<Self::Step>;
 
-    /// All is new, and no step was taken.
+    /// Makes a new world in which no step was executed.
     ///
     /// # Errors
-    /// What is wrong with it already.
+    /// A failure in making it.
     fn world(&self, lens: Self::Lens) -> Result<impl World<Step = Self::Step>, Wrong>;
 
     /// The command line that runs the steps with these numbers again.
@@ -57,37 +58,37 @@ pub trait Simulated: Clone + fmt::Debug + fmt::Display + Send + Words {
     }
 }
 
-/// What steps act on, and what knows whether it is right.
+/// Executes steps and checks the answers.
 pub trait World {
     /// Its steps.
     type Step;
 
-    /// One step, and what it entails.
+    /// Executes a step. If the power was cut, this includes the reopening.
     ///
     /// # Errors
-    /// What goes wrong.
+    /// The failure.
     fn step(&mut self, step: &Self::Step) -> Result<(), Wrong>;
 
-    /// The end of a run.
+    /// Ends a run.
     ///
     /// # Errors
     /// What is wrong.
     fn end(&mut self) -> Result<(), Wrong>;
 
-    /// What it met.
+    /// The events that the run met so far.
     fn coverage(&self) -> &Coverage;
 }
 
-/// What is run of a seed.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options<S: Simulated> {
-    /// How many steps; by default the scenario says.
+    /// The number of steps. `None` for the scenario's default.
     pub steps: Option<usize>,
-    /// Only the steps with these numbers, in rising order; by default all.
+    /// The numbers of the steps to run, in increasing order. `None` for all.
     pub only: Option<Vec<usize>>,
     /// Faults that may strike.
     pub faults: FaultSet,
-    /// What lies between the host and what is simulated.
+    /// The lens between the host and the simulated device.
     pub lens: S::Lens,
 }
 

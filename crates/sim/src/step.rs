@@ -1,189 +1,190 @@
-//! The steps of a run: what a host, the power and the medium do to a drive.
+//! The steps of a run: actions of the host, the power and the medium on a drive.
 //!
-//! A step names no page, extent or view by its number: it carries a seed and sizes, and picks among what is there when
-//! its turn comes. So any step can be left out of a run and the rest still means something, which is what the shrinker
-//! lives on.
+//! A step does not name a page, extent or view by its number. It carries a seed and sizes, and selects among the
+//! existing pages, extents and views when it is executed. So any step can be left out of a run, and the remaining steps
+//! are still a valid run. The shrinker depends on this.
 
 use std::fmt;
 
 use lode_flash::FaultKind;
 
-/// One step.
+/// A step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Extents are handed out.
+    /// Allocates extents.
     Allocate {
-        /// Whether for table pages, which can be indexed and scanned.
+        /// Whether the extents are for table pages, which can be indexed and scanned.
         rows: bool,
-        /// How many.
+        /// The number of extents.
         count: u32,
     },
-    /// Batches, in flight together in one queue, and reads of what they write between them.
+    /// Writes batches, in flight together in one queue, with reads of the same pages between them.
     Write {
-        /// The batches, in the order in which they are submitted.
+        /// The batches, in the order of submission.
         batches: Vec<BatchPlan>,
-        /// Reads submitted between them.
+        /// The number of reads between them.
         reads: u32,
     },
-    /// Commands that must be refused whole.
+    /// Runs commands that must be refused as a whole.
     Refused {
-        /// Which of them, and how.
+        /// Selects the command.
         seed: u64,
     },
-    /// Pages are read, whole or in part, at the newest commit or at a view.
+    /// Reads pages, whole or in part, at the newest commit or in a view.
     Read {
-        /// Which.
+        /// Selects the pages.
         seed: u64,
-        /// How many.
+        /// The number of reads.
         pages: u32,
     },
-    /// A view is opened; beyond the drive's limit the oldest one closes.
+    /// Opens a view. Beyond the drive's limit, the oldest one is closed.
     OpenView,
-    /// A view is closed.
+    /// Closes a view.
     CloseView {
-        /// Which, of those that are open.
+        /// Selects the view.
         which: u64,
     },
-    /// Table pages are scanned at a view.
+    /// Scans table pages in a view.
     Scan {
-        /// Which pages, which program, and how deep.
+        /// Selects the pages, the program and the level.
         seed: u64,
     },
-    /// Index entries are made for table pages that lack them.
+    /// Builds index entries for table pages that lack them.
     BuildIndex,
-    /// Index entries are read and compared with their pages.
+    /// Reads index entries and compares them with their pages.
     ReadIndex {
-        /// At which view.
+        /// Selects the view.
         seed: u64,
     },
-    /// A checkpoint is asked for.
+    /// Asks for a checkpoint.
     Checkpoint,
-    /// All batches that were answered are made durable.
+    /// Makes all answered batches durable.
     Flush,
-    /// The drive gets time for background work.
+    /// Gives the drive time for background work.
     Work {
-        /// How often.
+        /// The number of times.
         times: u32,
-        /// Bytes that it may write each time.
+        /// Bytes that the drive may write each time.
         bytes: u64,
     },
-    /// New pages are written until the drive is so full.
+    /// Writes new pages until the drive is filled to a percentage.
     Fill {
-        /// What is written.
+        /// Selects the contents.
         seed: u64,
-        /// How full, in percent of its capacity; beyond what it can take, until it refuses.
+        /// The percentage of the drive's capacity. If this is more than the drive can hold, pages are written until the
+        /// drive refuses.
         percent: u32,
-        /// Whether without force.
+        /// Whether the batches are unforced.
         unforced: bool,
     },
-    /// Pages that are there are written again, batch after batch.
+    /// Overwrites existing pages, batch after batch.
     Overwrite {
-        /// What is written.
+        /// Selects the contents.
         seed: u64,
-        /// Batches.
+        /// The number of batches.
         batches: u32,
         /// Whether a few pages get most of the writes.
         hot: bool,
-        /// Whether without force.
+        /// Whether the batches are unforced.
         unforced: bool,
     },
-    /// Everything is compared, open views included, and the drive checks itself.
+    /// Compares everything, including open views, and runs the drive's own check.
     Check,
-    /// The drive is closed in order, and opened again.
+    /// Closes the drive in order and opens it again.
     Close {
         /// How it is opened again.
         cut: Cut,
     },
-    /// Power goes now, and comes back.
+    /// Cuts the power now.
     Crash(Cut),
-    /// Power goes in the middle of what comes next.
+    /// Cuts the power during the next operations.
     CutAfter {
-        /// Operations of the medium until then.
+        /// The operations of the medium before the cut.
         operations: u64,
-        /// What becomes of it.
+        /// How the power comes back.
         cut: Cut,
     },
-    /// One program finds the file system full before it begins.
+    /// Lets one program find the file system full before it begins.
     NoSpaceAfter {
-        /// Programs until then.
+        /// The number of programs before it.
         programs: u64,
     },
-    /// A fault will strike in the middle of what comes next.
+    /// Arms a fault that will strike during the next operations.
     Arm {
-        /// What kind of fault.
+        /// The kind of fault.
         kind: FaultKind,
-        /// Operations that it could strike until then.
+        /// The number of operations to skip that it could strike.
         after: u64,
-        /// What exactly it does.
+        /// Selects the details of the fault.
         seed: u64,
     },
-    /// A bit changes at rest.
+    /// Changes a bit at rest.
     Flip {
-        /// Of what.
+        /// The kind of data.
         kind: FaultKind,
-        /// Which.
+        /// Selects the bit.
         seed: u64,
     },
-    /// The drive reads all that counts, and mends what it can.
+    /// Scrubs the drive.
     Scrub,
-    /// A session is opened.
+    /// Opens a session.
     OpenSession,
-    /// A session is closed.
+    /// Closes a session.
     CloseSession {
-        /// Which, of those that are open.
+        /// Selects the session.
         which: u64,
     },
-    /// A session is asked how far it is.
+    /// Resumes a session.
     ResumeSession {
-        /// Which, of those that are open.
+        /// Selects the session.
         which: u64,
     },
-    /// Nothing that was armed strikes any more; the file system has room again.
+    /// Disarms all faults. The file system has space again.
     Disarm,
-    /// The drive is closed in order, a bit changes at rest, and it is opened again.
+    /// Closes the drive in order, changes a bit at rest, and opens the drive again.
     CloseDamaged {
-        /// Of what.
+        /// The kind of data.
         kind: FaultKind,
-        /// Which bit.
+        /// Selects the bit.
         seed: u64,
         /// How it is opened again.
         cut: Cut,
     },
 }
 
-/// How power comes back.
+/// How the power comes back after a cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
-    /// Which of the writes that were not synced are found, and which are torn.
+    /// Selects which unsynced writes survive and which are torn.
     pub seed: u64,
-    /// Power goes again, this many operations into each recovery, one after the other.
+    /// Further power cuts in the next recoveries, one per recovery, each after this many operations.
     pub again: Vec<u64>,
-    /// A fault that strikes the first of the recoveries: its kind, operations until then, its seed.
+    /// A fault in the first recovery: its kind, the operations before it, its seed.
     pub fault: Option<(FaultKind, u64, u64)>,
 }
 
-/// What one batch does, before it is known to which pages.
+/// The plan of a batch. Its pages are selected when it is executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchPlan {
-    /// Which pages, which bytes.
+    /// Selects the pages and bytes.
     pub seed: u64,
-    /// Pages written.
+    /// The number of pages to write.
     pub writes: u32,
-    /// Shortest and longest page, in bytes.
+    /// The shortest and the longest page, in bytes.
     pub bytes: (u32, u32),
-    /// Pages trimmed.
+    /// The number of pages to trim.
     pub trims: u32,
-    /// Extents released.
+    /// The number of extents to release.
     pub releases: u32,
-    /// Where its pages are picked.
+    /// How its pages are selected.
     pub spread: Spread,
-    /// How its pages lie on the medium.
+    /// The alignment of its pages on the medium.
     pub align: AlignPlan,
     /// A change of the index rule of the table pages.
     pub rule: Option<RulePlan>,
-    /// Whether a view is pinned at it.
+    /// Whether it opens a view.
     pub pin: bool,
-    /// The session that it belongs to, if one is open.
+    /// Its session, if one is open.
     pub session: Option<SessionPlan>,
     /// Whether it may be answered before it is durable.
     pub unforced: bool,
@@ -192,40 +193,41 @@ pub struct BatchPlan {
 /// The place of a batch in a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionPlan {
-    /// Which, of those that are open.
+    /// Selects the session.
     pub which: u64,
-    /// How far its number is ahead of the next: 0 is right, less comes twice, more leaves some out.
+    /// The difference between the batch's number and the next number of the session. 0 is right, a negative difference
+    /// repeats a number, and a positive difference skips some.
     pub ahead: i64,
 }
 
-/// Where pages are picked.
+/// How pages are selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
-    /// All pages alike.
+    /// All pages with the same probability.
     Uniform,
-    /// Four out of five among an eighth of them.
+    /// In four of five cases, one of an eighth of the pages.
     Hot,
-    /// The first that are not mapped.
+    /// The first unmapped pages.
     New,
 }
 
-/// How pages lie on the medium.
+/// The alignment of pages on the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AlignPlan {
-    /// All of them packed.
+    /// All pages packed in cells.
     Cells,
-    /// All of them on read units.
+    /// All pages aligned to read units.
     Units,
-    /// Some of each.
+    /// Some pages of each kind.
     Mixed,
 }
 
 /// A change of an index rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RulePlan {
-    /// These columns are indexed from now on.
+    /// Registers a rule for these columns.
     Register(&'static [u16]),
-    /// None are.
+    /// Drops the rule.
     Drop,
 }
 
@@ -266,7 +268,7 @@ pub const STEP_KINDS: [&str; 29] = [
 ];
 
 impl Step {
-    /// Which of [`STEP_KINDS`] this is.
+    /// Its index in [`STEP_KINDS`].
     pub fn kind(&self) -> usize {
         match self {
             Self::Allocate { .. } => 0,
@@ -356,7 +358,7 @@ fn force(unforced: bool) -> &'static str {
     if unforced { ", without force" } else { "" }
 }
 
-/// What happens in the recoveries.
+/// Describes what happens in the recoveries.
 fn cuts(cut: &Cut) -> String {
     let mut text = String::new();
     if let Some((kind, after, _)) = cut.fault {

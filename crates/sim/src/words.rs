@@ -1,4 +1,4 @@
-//! Values as words with spaces between: `{ seed 7 again [ 1 2 ] fault none }`.
+//! Writes and parses values as words separated by spaces: `{ seed 7 again [ 1 2 ] fault none }`.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use lode_flash::FaultKind;
 
 use crate::fault::FaultSet;
 
-/// A text of words, in lines.
+/// A text of words in lines.
 #[derive(Debug, Default)]
 pub struct Writer {
     text: String,
 }
 
 impl Writer {
-    /// One more word of the line.
+    /// Adds a word to the line.
     pub(crate) fn word(&mut self, word: impl fmt::Display) {
         if !self.text.is_empty() && !self.text.ends_with('\n') {
             self.text.push(' ');
@@ -36,7 +36,7 @@ impl Writer {
     }
 }
 
-/// What is left of a line. Errors say what is wrong with it.
+/// The rest of a line. Errors describe what is wrong with it.
 #[derive(Debug)]
 pub struct Line<'a> {
     words: std::str::SplitWhitespace<'a>,
@@ -51,15 +51,15 @@ impl<'a> Line<'a> {
         self.words.next().ok_or_else(|| "the line ends too early".into())
     }
 
-    /// The next word, which is this one.
+    /// Takes the next word, which must be this one.
     pub(crate) fn expect(&mut self, word: &str) -> Result<(), String> {
         match self.next()? {
             got if got == word => Ok(()),
-            got => Err(format!("'{got}' is there, and should be '{word}'")),
+            got => Err(format!("'{got}' where '{word}' is expected")),
         }
     }
 
-    /// Nothing is left.
+    /// Checks that nothing is left.
     pub(crate) fn ends(&mut self) -> Result<(), String> {
         match self.words.next() {
             None => Ok(()),
@@ -68,17 +68,17 @@ impl<'a> Line<'a> {
     }
 }
 
-/// A word that stands for nothing.
+/// The error for an unknown word.
 pub(crate) fn unknown<T>(word: &str) -> Result<T, String> {
     Err(format!("'{word}' is not known here"))
 }
 
-/// What can be written as words, and comes back.
+/// A value that can be written as words and parsed again.
 pub trait Words: Sized {
-    /// Writes it.
+    /// Writes the value.
     fn put(&self, w: &mut Writer);
 
-    /// Takes it off a line.
+    /// Parses the value from a line.
     ///
     /// # Errors
     /// What is wrong with the line.
@@ -213,7 +213,7 @@ impl Words for Geometry {
     }
 }
 
-/// A struct: all its fields, by name and in order.
+/// Implements `Words` for a struct: all its fields, by name and in order.
 macro_rules! words_of_struct {
     ($of:ident { $($field:ident),* $(,)? }) => {
         impl $crate::words::Words for $of {
@@ -240,7 +240,7 @@ macro_rules! words_of_struct {
     };
 }
 
-/// Options that have defaults: fields by name, of which a record may lack those that came later.
+/// Implements `Words` for options with defaults: fields by name. A record may lack fields that were added later.
 macro_rules! words_of_options {
     ($of:ident { $($field:ident),* $(,)? } but { $($without:ident),* $(,)? }) => {
         impl $crate::words::Words for $of {
@@ -269,7 +269,7 @@ macro_rules! words_of_options {
     };
 }
 
-/// An enum: the name of a variant, and its fields by name, or the one that it has.
+/// Implements `Words` for an enum: the name of a variant, and its fields by name, or its only unnamed field.
 macro_rules! words_of_enum {
     ($of:ident { $($variant:ident $({ $($field:ident),* })? $(($one:ident))?),* $(,)? }) => {
         impl $crate::words::Words for $of {

@@ -1,17 +1,17 @@
-//! What the simulation found, each by the recorded steps of its shortest replay: none of it comes again.
+//! Regression tests of all failures that the simulation found: the recorded steps of each shortest replay must pass.
 //!
 //! ```text
 //!   tests/found/drive/*.txt, tests/found/trees/*.txt     a line on what went wrong, the scenario, the steps
 //! ```
 //!
-//! A record says what happens itself, so the generator may change what seeds stand for. A new one is made by
-//! `lode sim --seed N --record FILE`, and its line of what went wrong is put in by hand.
+//! A record contains its steps, so the generator may change. `lode sim --seed N --record FILE` makes a new record;
+//! its line about the failure is added by hand.
 
 use std::path::{Path, PathBuf};
 
 use lode_sim::{KvScenario, Record, Scenario, Simulated};
 
-/// Replays all records of a simulation, of which there are `least` at least.
+/// Replays all records of a simulation. There must be at least `least`.
 fn come_not_again<S: Simulated>(least: usize) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/found").join(S::SIMULATION);
     let entries = std::fs::read_dir(&folder).expect("the folder of records is there");
@@ -23,7 +23,7 @@ fn come_not_again<S: Simulated>(least: usize) {
         let text = std::fs::read_to_string(&file).expect("the record can be read");
         let record = Record::<S>::from_text(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(!record.about.is_empty(), "{name} does not say what went wrong");
-        assert_eq!(record.to_text(), text, "{name} does not come back as it was");
+        assert_eq!(record.to_text(), text, "{name} changes when it is parsed and written again");
         if let Some(failure) = record.run().failure {
             panic!("{}: {failure}\n{name}", record.about);
         }

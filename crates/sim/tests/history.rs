@@ -1,4 +1,4 @@
-//! Each anomaly in a history made by hand: it is found, and nothing else is; and histories that look odd and are fine.
+//! Histories made by hand. The checker finds each anomaly and nothing else. Unusual but correct histories pass.
 //!
 //! ```text
 //!   s0 ok: +a1 a[1] A?_ A=5      session 0, committed: append 1 to list a, read [1], read register A as empty, write 5
@@ -8,7 +8,7 @@
 use lode_sim::history::AnomalyKind::{self, *};
 use lode_sim::history::{History, Level, Op, Options, Outcome, Report, Transaction};
 
-/// The history of these lines.
+/// Parses a history.
 fn history(text: &str) -> History {
     let transactions = text.lines().map(str::trim).filter(|l| !l.is_empty()).map(transaction).collect();
     History { transactions }
@@ -60,14 +60,14 @@ fn op(word: &str) -> Op {
     }
 }
 
-/// Checks a history at snapshot isolation, and that its report has these kinds.
+/// Checks a history at snapshot isolation and compares the forbidden kinds in its report.
 fn check(text: &str, forbidden: &[AnomalyKind]) -> Report {
     let report = history(text).check(&Options::default());
     assert_eq!(report.kinds(), forbidden, "{text}\n{report}");
     report
 }
 
-/// As [`check`], and these are permitted.
+/// As [`check`], with these permitted kinds in addition.
 fn check_permitted(text: &str, permitted: &[AnomalyKind]) -> Report {
     let report = check(text, &[]);
     let kinds: Vec<_> = report.permitted.iter().map(|a| a.kind).collect();
@@ -87,7 +87,7 @@ fn serial_histories_are_clean() {
     clean(
         "s0 ok commit=1: A=1\n s1 ok snapshot=1 commit=2: A=_\n s2 ok snapshot=2: A?_\n s3 ok snapshot=0: A?_",
     );
-    // Nobody read in between, so that any order of the two is right.
+    // No transaction read in between, so both orders are right.
     clean("s0 ok: A=1\n s1 ok: A=2\n s2 ok: A?1");
 }
 
@@ -101,7 +101,7 @@ fn own_writes_and_reads_that_are_not_there() {
     check("s0 ok: A=1\n s1 ok: A?_ A?1", &[Internal]);
     check("s0 ok: a[1] +a1", &[Internal]);
     check("s0 ok: A?1 A=1", &[Internal]);
-    // Also in one that aborted.
+    // This also holds for an aborted transaction.
     check("s0 no: A=1 A?_", &[Internal]);
 }
 
@@ -117,7 +117,7 @@ fn aborted_reads() {
     check("s0 no: A=1\n s1 ok: A?1", &[AbortedRead]);
     let report = check("s0 ok: +a1\n s0 no: +a2\n s1 ok: a[1,2]", &[AbortedRead]);
     assert!(report.to_string().contains("T1 appended 2 and aborted"), "{report}");
-    // What nobody saw has not happened.
+    // A transaction with an unknown end counts as not committed if no other transaction saw its writes.
     clean("s0 no: +a1 A=1\n s1 ok: a[] A?_");
 }
 
@@ -144,7 +144,7 @@ fn duplicates() {
 fn incompatible_orders() {
     check("s0 ok: +a1\n s1 ok: +a2\n s2 ok: a[1]\n s3 ok: a[2]", &[IncompatibleOrders]);
     check("s0 ok: +a1\n s1 ok: +a2\n s2 ok: a[1,2]\n s3 ok: a[2,1]", &[IncompatibleOrders]);
-    // Each read what the other wrote, and wrote over it.
+    // Each transaction read the other's write and overwrote it.
     check("s0 ok: A?2 A=1\n s1 ok: A?1 A=2", &[IncompatibleOrders, G1c]);
 }
 
@@ -157,7 +157,7 @@ fn lost_appends() {
     clean("s0 ok: +a1\n s1 ok: a[]");
     clean("s0 ok invoked=1 returned=3: +a1\n s1 ok invoked=3 returned=4: a[]");
     clean("s0 ok commit=2: +a1\n s1 ok snapshot=1: a[]");
-    // Nobody knows whether it committed.
+    // It is unknown whether it committed.
     clean("s0 ??: +a1\n s0 ok: a[]");
 }
 
@@ -171,7 +171,7 @@ fn lost_updates() {
     check("s0 ok: A=5\n s0 ok: A?5 A=1\n s1 ok: A?5 A=_", &[LostUpdate]);
     check("s0 ok: a[] +a1\n s1 ok: a[] +a2\n s2 ok: a[1,2]", &[LostUpdate]);
     check("s0 ok: a[] +a1\n s1 ok: a[] +a2\n s2 ok: a[2]", &[LostUpdate]);
-    // One of them aborted, or nobody knows.
+    // One of the two transactions aborted, or its end is unknown.
     clean("s0 ok: A?_ A=1\n s1 no: A?_ A=2");
     clean("s0 ok: A?_ A=1\n s1 ??: A?_ A=2");
 }
@@ -184,7 +184,7 @@ fn g0() {
     assert_eq!(report.forbidden[0].transactions, [0, 1, 2]);
     let story = "T0 wrote 1 in list 97, and T1 wrote 2 after it";
     assert_eq!(report.forbidden[0].story[0], story, "{report}");
-    // In registers writes alone tell no order.
+    // In registers, writes alone do not tell an order.
     clean("s0 ok: A=1 B=1\n s1 ok: A=2 B=2\n s2 ok: A?1\n s3 ok: B?2");
 }
 
@@ -194,7 +194,7 @@ fn g1c() {
     check("s0 ok: A=1 B?2\n s1 ok: B=2 A?1", &[G1c]);
     let three = "s0 ok: +a1 c[3]\n s1 ok: +b2 a[1]\n s2 ok: b[2] +c3";
     assert_eq!(check(three, &[G1c]).forbidden[0].transactions.len(), 3);
-    // Against the order of a session.
+    // This contradicts the order of the session.
     check("s0 ok: A?1\n s0 ok: A=1", &[G1c]);
     check("s0 ok invoked=1 returned=2: A?1\n s1 ok invoked=3 returned=4: A=1", &[G1c]);
 }
@@ -206,7 +206,7 @@ fn g_single() {
     check("s0 ok: A=1\n s1 ok: A?1 A=2 B=2\n s2 ok: A?1 B?2", &[GSingle]);
     let longer = "s0 ok: +a1\n s1 ok: a[1] +b1\n s2 ok: b[1] +c1\n s3 ok: c[1] a[]";
     assert_eq!(check(longer, &[GSingle]).forbidden[0].transactions.len(), 4);
-    // What an aborted transaction read counts too, if it is asked for.
+    // Reads of an aborted transaction count, too, if the option is on.
     let aborted = "s0 ok: +a1 +b1\n s1 no: a[1] b[]";
     check(aborted, &[GSingle]);
     let options = Options { aborted_reads: false, ..Options::default() };
@@ -223,7 +223,7 @@ fn stale_reads_by_session_and_by_time() {
         let report = history(stale).check(&options);
         assert_eq!(report.forbidden.len(), n, "{report}");
     }
-    // What overlaps has no order.
+    // Overlapping transactions have no order.
     clean("s0 ok invoked=1 returned=3: A=1\n s1 ok invoked=3 returned=4: A?_");
 }
 
@@ -236,17 +236,17 @@ fn g_nonadjacent() {
 
 #[test]
 fn g_si_a() {
-    // What it read had not committed when it took its snapshot.
+    // The transaction read a write that had not committed when it took its snapshot.
     check("s0 ok snapshot=0 commit=2: A=1\n s1 ok snapshot=1: A?1", &[GSIa]);
     check("s0 ok snapshot=0 commit=2: +a1\n s1 ok snapshot=1: a[1]", &[GSIa]);
-    // Both wrote, neither read, and each began before the other's end.
+    // Both wrote without reading, and each began before the other's end.
     check("s0 ok snapshot=0 commit=1: A=1\n s1 ok snapshot=0 commit=2: A=2", &[GSIa]);
     clean("s0 ok snapshot=0 commit=1: A=1\n s1 ok snapshot=1 commit=2: A=2");
 }
 
 #[test]
 fn g_si_b() {
-    // Its snapshot shows what it did not see.
+    // The snapshot of the transaction contains a write that the transaction did not see.
     check("s0 ok snapshot=0 commit=1: A=1\n s1 ok snapshot=1: A?_", &[GSIb]);
     check(
         "s0 ok snapshot=0 commit=1: A=1\n s1 ok snapshot=1 commit=2: A=_\n s2 ok snapshot=2 commit=3: A=3\n s3 ok snapshot=3: A?_",
@@ -266,19 +266,19 @@ fn write_skew_is_permitted_and_told() {
     check_permitted("s0 ok: A?_ B?_ A=1\n s1 ok: A?_ B=2\n s2 ok: A?_ B?2", &[G2Item]);
     let serial = Options { level: Level::Serializable, ..Options::default() };
     assert_eq!(history(skew).check(&serial).kinds(), [G2Item]);
-    // Two parts, one of which is forbidden.
+    // Two components, one of which is forbidden.
     let both = "s0 ok: A?_ B=1\n s1 ok: B?_ A=1\n s2 ok: C=1 D=1\n s3 ok: C?1 D?_";
     assert_eq!(check(both, &[GSingle]).permitted.len(), 1);
 }
 
 #[test]
 fn what_is_unknown_is_committed_once_it_was_seen() {
-    // The cut: one part of it is there, the other is not.
+    // After a crash, one write of the transaction is visible and the other is not.
     check("s0 ??: A=1 B=1\n s1 ok: A?1 B?_", &[GSingle]);
     check("s0 ??: +a1 +b1\n s1 ok: a[1] b[]", &[GSingle]);
     clean("s0 ??: A=1 B=1\n s1 ok: A?1 B?1");
     clean("s0 ??: A=1 B=1\n s1 ok: A?_ B?_");
-    // A deletion shows nowhere by its own value.
+    // A deletion has no value that shows that it was read.
     clean("s0 ok commit=1: A=1\n s1 ??: A=_\n s2 ok snapshot=2: A?_");
     check("s0 ok commit=1: A=1\n s1 no: A=_\n s2 ok snapshot=2: A?_", &[GSIb]);
 }

@@ -1,9 +1,9 @@
-//! The history checker against a tiny store in memory: thousands of random concurrent histories of a right one are
-//! clean, and each bug that is planted in it is found. `LODE_HISTORIES=20000` runs more of them.
+//! Tests the history checker with a tiny store in memory: thousands of random concurrent histories of the correct
+//! store are clean, and each planted bug is found. `LODE_HISTORIES=20000` runs more histories.
 //!
 //! ```text
 //!   seed ─► sessions, interleaved ─► Store (versions by commit number, first committer wins) ─► History ─► check
-//!                                      └ Bug: one line of it is wrong
+//!                                      └ Bug: one line of the store is wrong
 //! ```
 
 use std::collections::BTreeMap;
@@ -12,12 +12,12 @@ use std::time::Instant;
 use lode_base::random::Random;
 use lode_sim::history::{AnomalyKind, History, Level, Object, Op, Options, Outcome, Transaction};
 
-/// Histories of an ordinary run, of a few hundred transactions each.
+/// The number of histories in an ordinary run. Each has a few hundred transactions.
 const HISTORIES: u64 = 2000;
-/// Histories within which a bug is found.
+/// The number of histories within which a bug must be found.
 const BUG_HISTORIES: u64 = 60;
 
-/// A line that is wrong.
+/// A planted bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bug {
     NoValidation,
@@ -65,10 +65,10 @@ const BUGS: [Bug; 20] = [
     Bug::EarlierWriteKept,
 ];
 
-/// What an object holds: the values of a list, or one or none of a register.
+/// The content of an object: the values of a list, or at most one value of a register.
 type Content = Vec<u64>;
 
-/// Versions of every object, by commit number.
+/// The versions of every object, by commit number.
 #[derive(Default)]
 struct Store {
     versions: BTreeMap<Object, Vec<(u64, Content)>>,
@@ -84,7 +84,7 @@ struct Open {
     left: u64,
     reads: Vec<Object>,
     writes: BTreeMap<Object, Content>,
-    /// Snapshots by object, for the bug of that name.
+    /// A snapshot per object, for the bug of that name.
     by_object: BTreeMap<Object, u64>,
 }
 
@@ -116,7 +116,7 @@ struct Run {
     r: Random,
     store: Store,
     bug: Option<Bug>,
-    /// Whether what was read is validated as well.
+    /// Whether reads are validated, too.
     serializable: bool,
     lists: u64,
     registers: u64,
@@ -126,7 +126,7 @@ struct Run {
     history: History,
 }
 
-/// A history of a seed, of about this many transactions.
+/// Generates a history of about this many transactions from a seed.
 fn run(seed: u64, transactions: usize, bug: Option<Bug>, serializable: bool) -> History {
     let mut r = Random(seed);
     let sessions = 1 + r.below(8) as usize;
@@ -307,7 +307,7 @@ impl Run {
     }
 }
 
-/// What a history is without the numbers of the database, and without the clock.
+/// A history without the database's numbers and without times.
 fn without_numbers(mut h: History) -> History {
     for t in &mut h.transactions {
         (t.snapshot, t.commit, t.invoked, t.returned) = (None, None, None, None);
@@ -360,7 +360,7 @@ fn write_skew_is_found_at_the_serializable_level() {
     assert!(found.count() > 20);
 }
 
-/// Each bug shows, also where the database tells no numbers and nobody looked at a clock.
+/// Each bug is found, also without the database's numbers and without times.
 #[test]
 fn every_planted_bug_is_found() {
     let options = Options::default();

@@ -1,5 +1,5 @@
-//! Power cuts within the load of a tree, on a real drive: afterwards all of the tree is there or nothing, its extents included,
-//! and the load can be done again.
+//! Power cuts during the load of a tree on a real drive. Afterwards, the whole tree exists or nothing of it, including
+//! its extents, and the load can be repeated.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn value(n: u32) -> Vec<u8> {
     vec![n as u8; if n.is_multiple_of(10) { 700 } else { 20 }]
 }
 
-/// The load of a tree, which a power cut may end.
+/// Loads a tree. A power cut may end the load.
 fn load(db: &Database) -> Result<(), EngineError> {
     let mut load = db.load_tree("loaded")?;
     load.extend((0..KEYS).map(|n| (n.to_be_bytes(), value(n))))?;
@@ -79,7 +79,7 @@ fn a_power_cut_within_a_load_leaves_all_of_it_or_nothing() {
                 whole += 1;
             }
             None => {
-                assert!(!ended, "a load that ended is there");
+                assert!(!ended, "a load that ended survives");
                 cut_short += 1;
                 load(&db).unwrap();
                 holds(&db, "loaded", KEYS);
@@ -113,7 +113,8 @@ fn read(drive: &Drive, lpid: Lpid) -> Option<PageBuf> {
 
 #[test]
 fn a_scan_of_a_damaged_tree_whose_leaves_lead_back_ends() {
-    // Found with the planted fault `MergeNotLogged`: a leaf was again what it had been before its merge, and a scan never ended.
+    // Found with the planted fault `MergeNotLogged`: a leaf had its content from before a merge, and a scan never
+    // ended.
     let (drive, _) = new_drive();
     let db = Database::open(Arc::new(drive.clone()), options()).unwrap();
     load(&db).unwrap();
@@ -124,7 +125,7 @@ fn a_scan_of_a_damaged_tree_whose_leaves_lead_back_ends() {
     let leaves: Vec<Node> = leaves.collect();
     let first = leaves.iter().find(|n| n.low().is_empty() && n.high().is_some()).expect("a first leaf");
     let second = leaves.iter().find(|n| Some(n.low()) == first.high()).expect("the one behind it");
-    // The second leaf becomes a copy of the first.
+    // Makes the second leaf a copy of the first.
     let data = NodeMut::of(first).moved(second.lpid()).finish_exact();
     let writes = vec![PageWrite { lpid: second.lpid(), data, align: Align::Cell }];
     run(&drive, Command::Write(Batch { writes, ..Batch::default() })).expect("it is written");

@@ -1,4 +1,4 @@
-//! Faults planted in the engine's trees, as `planted.rs` has it for the firmware: the simulation of trees finds each.
+//! Faults planted in the engine's trees, as in `planted.rs` for the firmware. The simulation of trees finds each.
 //! `cargo test -p lode-sim --features planted --test kv_planted -- --nocapture` prints the table.
 
 mod common;

@@ -1,12 +1,12 @@
-//! Thousands of seeds of a database of trees on all cores. `LODE_SEEDS=20000` tries more of them; `LODE_SEED=7` tries that
-//! one, and shows the shortest replay of its failure; `LODE_ONLY=3-5,9` takes those of its steps alone.
+//! Runs thousands of seeds of the simulation of trees on all cores. `LODE_SEEDS=20000` runs more. `LODE_SEED=7` runs
+//! only that seed and prints the shortest replay of its failure; `LODE_ONLY=3-5,9` runs only those steps.
 
 mod common;
 
 use common::{SEEDS, many, number};
 use lode_sim::KvScenario;
 
-/// Seeds of a soak.
+/// The number of seeds in a soak.
 const SOAK_SEEDS: u64 = 50_000;
 
 #[test]

@@ -1,5 +1,5 @@
-//! Transactions on real threads, which run into each other in one engine on one drive: the history of what they saw is one
-//! of snapshot isolation, and ends with everything that was committed. `LODE_ROUNDS=200` runs more of them.
+//! Conflicting transactions on real threads, in one engine on one drive. Their history satisfies snapshot isolation,
+//! and the final state holds everything that was committed. `LODE_ROUNDS=200` runs more rounds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use lode_firmware::{Drive, DriveOptions};
 use lode_flash::Medium;
 use lode_sim::history::{History, Op, Options, Outcome, Transaction};
 
-/// Histories of an ordinary run.
+/// The number of histories in an ordinary run.
 const ROUNDS: u64 = 12;
 const THREADS: u64 = 4;
 const TRANSACTIONS: u64 = 120;
@@ -35,7 +35,7 @@ fn database(round: u64) -> Database {
     database
 }
 
-/// Reads and writes of one transaction; even keys are registers, odd ones lists.
+/// The reads and writes of a transaction. Even keys are registers, odd keys are lists.
 fn work(txn: &mut Txn, tree: &Tree, seed: u64, numbers: &AtomicU64) -> Result<Vec<Op>, EngineError> {
     let mut ops = Vec::new();
     for i in 0..1 + mix(seed) % 6 {
@@ -131,5 +131,5 @@ fn histories_of_threads_are_clean() {
         conflicts += count(Outcome::Aborted);
     }
     println!("{commits} commits, {conflicts} conflicts");
-    assert!(conflicts > 0, "threads that never meet prove nothing");
+    assert!(conflicts > 0, "without conflicts the test proves nothing");
 }

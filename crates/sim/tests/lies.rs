@@ -1,4 +1,4 @@
-//! The oracle finds what is planted: a drive behind a lens that lies in one way, for each of a list of ways.
+//! The oracle finds every false answer: each lens between the host and the drive falsifies answers in one way.
 //!
 //! ```text
 //!   host ── command ─► lens ── command' ─► drive          one lie in so many commands, always the same kind
@@ -16,11 +16,11 @@ use lode_command::{
 };
 use lode_firmware::Drive;
 use lode_program::Program;
-use lode_sim::{FaultSet, Kind, Lens, RunOptions, run, shrink};
+use lode_sim::{FailureKind, FaultSet, Lens, RunOptions, run, shrink};
 
-/// One command in so many is lied about.
+/// The lens lies about one command in this many.
 const ONE_IN: u64 = 7;
-/// Seeds within which each lie is found.
+/// The number of seeds within which each lie must be found.
 const SEEDS: u64 = 100;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ struct LyingQueue {
     inner: Box<dyn Queue>,
     state: Arc<State>,
     reads: HashMap<Tag, Vec<Lpid>>,
-    /// Answers that the drive was not asked for.
+    /// Completions that the lens makes up.
     made: Vec<Completion>,
 }
 
@@ -109,7 +109,7 @@ fn lens<const N: usize>(drive: Drive) -> Arc<dyn Device> {
 }
 
 impl State {
-    /// Whether this is the lie, and its turn has come; asked only where there is a chance to lie.
+    /// Whether this is the lie of the lens, and the lens should lie now. It is called only where the lie is possible.
     fn now(&self, lie: Lie) -> bool {
         self.lie == lie && self.chances.fetch_add(1, Ordering::Relaxed) % ONE_IN == ONE_IN - 1
     }
@@ -135,7 +135,7 @@ impl Device for Liar {
     }
 }
 
-/// Runs a command that the host knows nothing of.
+/// Runs a command that the host does not know of.
 fn secretly(drive: &Drive, c: Command) {
     let mut q = drive.open_queue(1).unwrap();
     q.submit(VirtualTime::ZERO, c).unwrap();
@@ -246,7 +246,7 @@ impl LyingQueue {
                 list.remove(0);
             }
             outcome @ Outcome::Done(Ok(Reply::Committed { .. })) if s.now(Lie::RefusesForNothing) => {
-                *outcome = Outcome::Done(Err(CommandError::Medium("a loose screw".into())));
+                *outcome = Outcome::Done(Err(CommandError::Medium("a made-up failure".into())));
             }
             outcome @ Outcome::Done(Err(CommandError::Invalid(_))) if s.lie == Lie::TakesWhatMakesNoSense => {
                 *outcome = Outcome::Done(Ok(Reply::Done));
@@ -354,5 +354,5 @@ fn a_failure_is_cut_down_to_a_replay_that_still_fails() {
     let only = replay.steps.iter().map(|(n, _)| *n).collect();
     let again = run(seed, &RunOptions { only: Some(only), ..options });
     assert_eq!(again.failure, Some(replay.failure));
-    assert!(again.failure.is_some_and(|f| f.kind != Kind::Panic));
+    assert!(again.failure.is_some_and(|f| f.kind != FailureKind::Panic));
 }

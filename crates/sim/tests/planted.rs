@@ -1,9 +1,10 @@
-//! Faults planted in the firmware, one after the other: the simulation finds each within its budget of seeds, and finds
-//! nothing there without it. `cargo test -p lode-sim --features planted --test planted -- --nocapture` prints the table;
-//! `LODE_PLANTED=MoveForgets` plants that one, and shows the shortest replay; `LODE_SEEDS` tries more seeds, or fewer.
+//! Plants faults in the firmware, one after the other. The simulation finds each within its budget of seeds, and the
+//! seed passes without the fault. `cargo test -p lode-sim --features planted --test planted -- --nocapture` prints
+//! the table. `LODE_PLANTED=MoveForgets` plants only that fault and prints the shortest replay; `LODE_SEEDS` sets the
+//! number of seeds.
 //!
-//! Two have tests of their own: `WeakForgotten`, which no answer of the drive tells a simulation, is found below;
-//! `StagedBehindAcknowledged` needs a second thread, and `cargo test -p lode-firmware --features planted` finds it.
+//! Two faults have separate tests. `WeakForgotten` shows in no answer of the drive; a test below finds it.
+//! `StagedBehindAcknowledged` needs a second thread; `cargo test -p lode-firmware --features planted` finds it.
 
 mod common;
 
@@ -54,10 +55,10 @@ fn read(drive: &Drive, lpid: Lpid) -> Option<u8> {
     }
 }
 
-/// EBLOCKs that a scrub empties after a read had to be tried again there.
+/// The number of EBLOCKs that a scrub empties because a read was retried there.
 fn refreshed(fault: Option<Planted>) -> u64 {
     let (drive, faults, extent) = drive(DriveOptions { inline_bytes_max: 0, ..DriveOptions::default() });
-    // Three EBLOCKs of pages, of which the first is closed.
+    // Writes three EBLOCKs of pages, so that the first is closed.
     for n in 0..48 {
         run(&drive, write(extent.page(n), 15_000, 1)).unwrap();
     }

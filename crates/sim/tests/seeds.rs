@@ -1,5 +1,5 @@
-//! Thousands of seeds on all cores. `LODE_SEEDS=20000` tries more of them; `LODE_SEED=7` tries that one, and shows the
-//! shortest replay of its failure; `LODE_ONLY=3-5,9` takes those of its steps alone.
+//! Runs thousands of seeds on all cores. `LODE_SEEDS=20000` runs more. `LODE_SEED=7` runs only that seed and prints
+//! the shortest replay of its failure; `LODE_ONLY=3-5,9` runs only those steps.
 
 mod common;
 

@@ -8,11 +8,11 @@
 //!           LodeScanExec, rows
 //! ```
 //!
-//! What the drive can not do as DataFusion does it (DISTINCT, FILTER, ORDER BY, other functions and types, expressions
-//! that do not translate) stays where it is. With `auto`, a sample tells whether rows meet in few enough groups, and on a modelled device its
-//! profile whether its cores are fast enough.
+//! DISTINCT, FILTER, ORDER BY, other functions and types, and expressions that do not translate stay in the plan: the
+//! drive cannot compute them as DataFusion does. With `auto`, a sample decides whether the groups are few enough. On
+//! a modelled device its profile also decides whether its cores are fast enough.
 //!
-//! Invariants: the plan's schema stays as it was; each state has the very type that the final aggregate expects.
+//! Invariants: the plan's schema does not change; each state has exactly the type that the final aggregate expects.
 
 use std::sync::Arc;
 
@@ -38,9 +38,9 @@ use crate::scan::{GroupForm, LodeScanExec, StateColumn, estimate};
 use crate::semantics::CHECKED_SUM;
 use crate::translate::Translator;
 
-/// Groups that the drive keeps at a time: with their keys and states, some megabytes of its memory.
+/// Groups that the drive keeps at a time. With their keys and states they take some megabytes of its memory.
 const GROUPS_MAX: u32 = 16_384;
-/// With `auto`, rows that must meet in a group of a sample, on average.
+/// With `auto`, the average rows per group that a sample must have for the drive to aggregate.
 const ROWS_A_GROUP_MIN: u64 = 4;
 
 /// The physical rule. It runs after all of DataFusion's.
@@ -65,7 +65,7 @@ impl PhysicalOptimizerRule for AggregateInDrive {
     }
 }
 
-/// What takes the place of an aggregate, if the drive can make it.
+/// The plan that replaces an aggregate, if the drive can compute it.
 fn in_drive(a: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     match a.mode() {
         AggregateMode::Partial => {
@@ -100,7 +100,7 @@ fn in_drive(a: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     }
 }
 
-/// The scan below an aggregate, answering its partial groups in the form of `schema`.
+/// The scan below an aggregate, changed to answer partial groups with the columns of `schema`.
 fn grouped_scan(a: &AggregateExec, schema: SchemaRef) -> Result<Option<LodeScanExec>> {
     let plain = a.filter_expr().iter().all(Option::is_none)
         && !a.group_expr().has_grouping_set()
@@ -111,7 +111,7 @@ fn grouped_scan(a: &AggregateExec, schema: SchemaRef) -> Result<Option<LodeScanE
     let Some(below) = Below::of(a.input()) else { return Ok(None) };
     let Some(form) = below.form(a, schema) else { return Ok(None) };
     let spec = below.scan.spec();
-    // What translates may still pass a bound of programs.
+    // The program may still exceed a limit of programs.
     if spec.program()?.with_aggregation(form.aggregation.clone()).is_err() {
         return Ok(None);
     }
@@ -134,14 +134,15 @@ struct Below<'a> {
 }
 
 impl<'a> Below<'a> {
-    /// The scan that `plan` is, but for projections and what only moves rows; `None` where the drive may not aggregate.
+    /// The scan at the end of `plan`, below projections and operators that only move rows; `None` where the drive may
+    /// not aggregate.
     fn of(plan: &'a Arc<dyn ExecutionPlan>) -> Option<Self> {
         let mut projections = Vec::new();
         let mut at = plan;
         loop {
             if let Some(scan) = at.downcast_ref::<LodeScanExec>() {
                 let spec = scan.spec();
-                // What a transaction changed itself is not in the drive yet.
+                // The drive does not have the changes of an open transaction yet.
                 let is_committed = !spec.snapshot.has_own_changes(&spec.table);
                 let may = is_committed
                     && scan.offload().aggregates()
@@ -164,7 +165,7 @@ impl<'a> Below<'a> {
         }
     }
 
-    /// An expression over the aggregate's input, over the scan's columns.
+    /// An expression over the aggregate's input, rewritten over the scan's columns.
     fn inlined(&self, e: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
         let through = |e: Arc<dyn PhysicalExpr>, p: &&ProjectionExec| {
             let replace = |e: Arc<dyn PhysicalExpr>| {
@@ -178,7 +179,8 @@ impl<'a> Below<'a> {
         self.projections.iter().try_fold(e.clone(), through)
     }
 
-    /// What the drive is asked for, and the form that it comes out in; `None` where it would not be the same.
+    /// The aggregation for the drive, and the columns of its answer; `None` where the result would differ from
+    /// DataFusion's.
     fn form(&self, a: &AggregateExec, schema: SchemaRef) -> Option<GroupForm> {
         let spec = self.scan.spec();
         let of_table = spec.table.schema();
@@ -239,10 +241,10 @@ impl<'a> Below<'a> {
     }
 }
 
-/// Calls as they are gathered, each once, and the states that they are for.
+/// The aggregation's calls as they are gathered, each once, and the states that they feed.
 struct Calls<'a> {
     schema: &'a SchemaRef,
-    /// The column of the schema that is next.
+    /// The next column of the schema.
     at: usize,
     calls: Vec<Call>,
     states: Vec<StateColumn>,
@@ -269,7 +271,7 @@ impl Calls<'_> {
         self.next(t, StateColumn::Result(i))
     }
 
-    /// A sum of an argument of type `of`, as DataFusion keeps it: of a decimal with more digits, of the same scale.
+    /// A sum of an argument of type `of`. DataFusion gives the sum of a decimal more digits and the same scale.
     fn sum(&mut self, e: lode_program::Expr, of: &ArrowType) -> Option<()> {
         let wanted = self.schema.fields().get(self.at)?.data_type().clone();
         let same = match (of, &wanted) {

@@ -6,11 +6,14 @@
 //!   Fixed decimal   ─► Decimal128             the page's bytes at width 16, widened below it
 //!   Var             ─► Utf8View, BinaryView   one view a row into the page's data
 //!   Dict            ─► the dictionary's array once, then gathered by code
+//!   Packed          ─► unpacked into the array, decimals at their 16 bytes at once
+//!   Symbols         ─► expanded once, then one view a row
 //! ```
 //!
 //! Where Arrow's width is the page's, an array shares the page's buffer, which lives as long as the array.
 //! Invariants: NULLs are the same on both sides; decimals keep their scale; text keeps its bytes.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -26,14 +29,15 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::arrow::error::ArrowError;
 use lode_base::{PageBuf, PageBufMut};
-use lode_page::{Column, DataType, PageError, Values};
+use lode_page::packed::{Number, Packed, Scratch};
+use lode_page::{Column, DataType, PageError, Values, ops};
 
-use crate::error::arrow_sqlstate;
+use crate::error::{arrow_sqlstate, state};
 
 /// Why an array is not a column.
 #[derive(Debug, thiserror::Error)]
 pub enum ConvertError {
-    /// Arrow can not convert the values.
+    /// Arrow cannot convert the values.
     #[error(transparent)]
     Arrow(#[from] ArrowError),
     /// The buffers do not make a column.
@@ -53,8 +57,8 @@ impl ConvertError {
     pub(crate) fn sqlstate(&self) -> &'static str {
         match self {
             Self::Arrow(e) => arrow_sqlstate(e),
-            Self::Page(_) => "42000",
-            Self::TooLong { .. } => "54000",
+            Self::Page(_) => state::INTERNAL_ERROR,
+            Self::TooLong { .. } => state::PROGRAM_LIMIT_EXCEEDED,
         }
     }
 }
@@ -81,18 +85,71 @@ pub fn arrow_type(t: DataType) -> ArrowType {
 /// # Errors
 /// When Arrow refuses the buffers, which a checked column never causes.
 pub fn to_arrow(column: &Column) -> Result<ArrayRef, ArrowError> {
-    let nulls = column.validity().map(|v| NullBuffer::new(bits(v, column.rows())));
-    values_to_arrow(column.data_type(), column.rows(), column.values(), nulls)
+    Pieces::new(column.clone())?.piece(0..column.rows())
 }
 
-fn values_to_arrow(
+/// A column on its way to Arrow arrays, some rows at a time: what is unpacked stays in the CPU's cache until it is used.
+pub(crate) struct Pieces {
+    column: Column,
+    /// That of a dictionary.
+    values: Option<ArrayRef>,
+}
+
+impl Pieces {
+    /// The pieces of a column.
+    ///
+    /// # Errors
+    /// As [`to_arrow`].
+    pub(crate) fn new(column: Column) -> Result<Self, ArrowError> {
+        let values = match column.values() {
+            Values::Dict { dictionary, .. } => Some(to_arrow(dictionary)?),
+            _ => None,
+        };
+        Ok(Self { column, values })
+    }
+
+    /// These rows, which there are.
+    ///
+    /// # Errors
+    /// As [`to_arrow`].
+    pub(crate) fn piece(&self, rows: Range<usize>) -> Result<ArrayRef, ArrowError> {
+        let (c, t) = (&self.column, self.column.data_type());
+        let nulls = || c.validity().map(|v| NullBuffer::new(bits(v, &rows)));
+        match (c.values(), &self.values) {
+            (Values::Dict { code_width, codes, .. }, Some(values)) => match code_width {
+                1 => {
+                    let codes = shared(&codes.slice(rows.clone())).into();
+                    take(values, &UInt8Array::try_new(codes, nulls())?, None)
+                }
+                _ => {
+                    let codes = shared(&codes.slice(2 * rows.start..2 * rows.end)).into();
+                    take(values, &UInt16Array::try_new(codes, nulls())?, None)
+                }
+            },
+            (Values::Symbols(s), _) => {
+                let (offsets, data) = s.strings(rows.clone());
+                views(t, Buffer::from_vec(offsets), Buffer::from_vec(data), nulls())
+            }
+            (Values::Packed(p), _) => packed_to_arrow(t, p, &rows, nulls()),
+            _ if rows.len() == c.rows() => plain_to_arrow(t, c.rows(), c.values(), nulls()),
+            _ => {
+                let c = ops::slice(c, rows.start, rows.len());
+                let nulls = c.validity().map(|v| NullBuffer::new(bits(v, &(0..c.rows()))));
+                plain_to_arrow(t, c.rows(), c.values(), nulls)
+            }
+        }
+    }
+}
+
+/// Values that are neither packed nor coded.
+fn plain_to_arrow(
     t: DataType,
     rows: usize,
     values: &Values,
     nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef, ArrowError> {
     match values {
-        Values::Bits(b) => Ok(Arc::new(BooleanArray::new(bits(b, rows), nulls))),
+        Values::Bits(b) => Ok(Arc::new(BooleanArray::new(bits(b, &(0..rows)), nulls))),
         Values::Fixed { width, data } => match t {
             DataType::SmallInt => fixed::<Int16Type>(data, nulls),
             DataType::Integer => fixed::<Int32Type>(data, nulls),
@@ -101,37 +158,57 @@ fn values_to_arrow(
             DataType::Timestamp => fixed::<TimestampMicrosecondType>(data, nulls),
             DataType::Real => fixed::<Float32Type>(data, nulls),
             DataType::Double => fixed::<Float64Type>(data, nulls),
-            DataType::Decimal { precision, scale } => {
-                let values = match width {
+            DataType::Decimal { .. } => decimals(
+                t,
+                match width {
                     4 => widen::<i32>(data.try_values()),
                     8 => widen::<i64>(data.try_values()),
                     _ => ScalarBuffer::from(shared(data)),
-                };
-                let array = Decimal128Array::try_new(values, nulls)?;
-                Ok(Arc::new(array.with_precision_and_scale(precision, scale as i8)?))
-            }
+                },
+                nulls,
+            ),
             DataType::Boolean | DataType::Text | DataType::Bytea => {
                 unreachable!("a checked {t} column is not of fixed width")
             }
         },
-        Values::Var { offsets, data } => {
-            let offsets = OffsetBuffer::new(ScalarBuffer::<i32>::from(shared(offsets)));
-            if t == DataType::Text {
-                let strings = StringArray::try_new(offsets, shared(data), nulls)?;
-                Ok(Arc::new(StringViewArray::from(&strings)))
-            } else {
-                let strings = BinaryArray::try_new(offsets, shared(data), nulls)?;
-                Ok(Arc::new(BinaryViewArray::from(&strings)))
-            }
+        Values::Var { offsets, data } => views(t, shared(offsets), shared(data), nulls),
+        Values::Dict { .. } | Values::Packed(_) | Values::Symbols(_) => unreachable!("the caller looked"),
+    }
+}
+
+/// Rows of packed numbers.
+fn packed_to_arrow(
+    t: DataType,
+    p: &Packed,
+    rows: &Range<usize>,
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef, ArrowError> {
+    match t {
+        DataType::SmallInt => numbers::<Int16Type>(p, rows, nulls),
+        DataType::Integer => numbers::<Int32Type>(p, rows, nulls),
+        DataType::Date => numbers::<Date32Type>(p, rows, nulls),
+        DataType::BigInt => numbers::<Int64Type>(p, rows, nulls),
+        DataType::Timestamp => numbers::<TimestampMicrosecondType>(p, rows, nulls),
+        DataType::Decimal { .. } => decimals(t, unpacked(p, rows), nulls),
+        // Their numbers are their bits.
+        DataType::Real | DataType::Double => {
+            let plain = Values::Fixed { width: p.width(), data: p.unpack(rows.clone()) };
+            plain_to_arrow(t, rows.len(), &plain, nulls)
         }
-        Values::Dict { code_width, codes, dictionary } => {
-            let dictionary = to_arrow(dictionary)?;
-            match code_width {
-                1 => take(&dictionary, &UInt8Array::try_new(shared(codes).into(), nulls)?, None),
-                _ => take(&dictionary, &UInt16Array::try_new(shared(codes).into(), nulls)?, None),
-            }
+        DataType::Boolean | DataType::Text | DataType::Bytea => {
+            unreachable!("a checked {t} column is not of packed numbers")
         }
     }
+}
+
+fn decimals(
+    t: DataType,
+    values: ScalarBuffer<i128>,
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef, ArrowError> {
+    let DataType::Decimal { precision, scale } = t else { unreachable!("the caller looked") };
+    let array = Decimal128Array::try_new(values, nulls)?;
+    Ok(Arc::new(array.with_precision_and_scale(precision, scale as i8)?))
 }
 
 /// The bytes as an Arrow buffer, without a copy.
@@ -139,8 +216,8 @@ fn shared(b: &PageBuf) -> Buffer {
     Buffer::from(Bytes::from_owner(b.clone()))
 }
 
-fn bits(b: &PageBuf, rows: usize) -> BooleanBuffer {
-    BooleanBuffer::new(shared(b), 0, rows)
+fn bits(b: &PageBuf, rows: &Range<usize>) -> BooleanBuffer {
+    BooleanBuffer::new(shared(b), rows.start, rows.len())
 }
 
 fn widen<T: Copy + Into<i128>>(narrow: Option<&[T]>) -> ScalarBuffer<i128> {
@@ -148,14 +225,46 @@ fn widen<T: Copy + Into<i128>>(narrow: Option<&[T]>) -> ScalarBuffer<i128> {
     narrow.iter().map(|&v| v.into()).collect::<Vec<i128>>().into()
 }
 
+/// Offsets and bytes of strings as an array of views.
+fn views(
+    t: DataType,
+    offsets: Buffer,
+    data: Buffer,
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef, ArrowError> {
+    let offsets = OffsetBuffer::new(ScalarBuffer::<i32>::from(offsets));
+    if t == DataType::Text {
+        let strings = StringArray::try_new(offsets, data, nulls)?;
+        Ok(Arc::new(StringViewArray::from(&strings)))
+    } else {
+        let strings = BinaryArray::try_new(offsets, data, nulls)?;
+        Ok(Arc::new(BinaryViewArray::from(&strings)))
+    }
+}
+
+/// Packed numbers at the width that Arrow has.
+fn unpacked<N: Number + ArrowNativeType>(p: &Packed, rows: &Range<usize>) -> ScalarBuffer<N> {
+    let mut out = vec![N::zeroed(); rows.len()];
+    p.read(rows.start, &mut out, &mut Scratch::default());
+    out.into()
+}
+
+fn numbers<T: ArrowPrimitiveType<Native: Number>>(
+    p: &Packed,
+    rows: &Range<usize>,
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef, ArrowError> {
+    Ok(Arc::new(PrimitiveArray::<T>::try_new(unpacked(p, rows), nulls)?))
+}
+
 fn fixed<T: ArrowPrimitiveType>(data: &PageBuf, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
     Ok(Arc::new(PrimitiveArray::<T>::try_new(shared(data).into(), nulls)?))
 }
 
-/// The array as a column of type `t`, cast first where its type is another; a value that does not fit is an error.
+/// The array as a column of type `t`. An array of another type is cast first; a value that does not fit is an error.
 ///
 /// # Errors
-/// [`ConvertError::Arrow`] when a value can not be cast, [`ConvertError::TooLong`] from 4 GB of text on.
+/// [`ConvertError::Arrow`] when a value cannot be cast, [`ConvertError::TooLong`] from 4 GB of text on.
 pub fn from_arrow(array: &ArrayRef, t: DataType) -> Result<Column, ConvertError> {
     let wanted = arrow_type(t);
     let same_kind = match t {
@@ -188,7 +297,7 @@ fn from_same(array: &ArrayRef, t: DataType) -> Result<Column, ConvertError> {
         DataType::Decimal { .. } => {
             let decimals = array.as_primitive::<Decimal128Type>();
             if array.null_count() > 0 {
-                // What lies under a NULL may have more digits than the type: it must not reach a page.
+                // The value under a NULL may have more digits than the type allows, so it must not reach a page.
                 let clean: Vec<i128> = decimals.iter().map(Option::unwrap_or_default).collect();
                 Values::Fixed { width: 16, data: PageBuf::from_values(&clean) }
             } else {

@@ -88,6 +88,6 @@ impl SchemaProvider for CatalogAt {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.snapshot.table(name).is_some()
+        name == TARGET && self.target.is_some() || self.snapshot.table(name).is_some()
     }
 }

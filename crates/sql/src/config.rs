@@ -1,13 +1,13 @@
-//! DataFusion's settings as they suit scans in a drive.
+//! DataFusion's settings for scans in a drive.
 
 use datafusion::prelude::SessionConfig;
 
-/// Values of one partition's join keys up to which a join sends its keys to the scan, and their bytes: the drive looks
-/// a value up in a list about as fast as the join would, and what it finds missing never crosses the link.
+/// A join sends its keys to the scan if one partition has at most this many values, of at most this many bytes. The
+/// drive looks a value up in a list about as fast as the join would, and rows without a match never cross the link.
 const JOIN_LIST_VALUES_MAX: usize = 10_000;
 const JOIN_LIST_BYTES_MAX: usize = 1 << 20;
 
-/// The configuration with what Lode's scans rely on or gain by.
+/// The configuration with the settings that Lode's scans need or gain from.
 #[must_use]
 pub fn configure(mut config: SessionConfig) -> SessionConfig {
     let options = config.options_mut();

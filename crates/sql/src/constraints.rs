@@ -1,4 +1,4 @@
-//! Constraints of CREATE TABLE: from what the statement says to the engine's definitions, and back.
+//! Constraints of CREATE TABLE: from the statement to the engine's definitions, and back.
 //!
 //! ```text
 //!   column ... PRIMARY KEY | UNIQUE | CHECK (e) | REFERENCES t [(c)]  ─┐
@@ -21,10 +21,10 @@ use crate::statement::{fold, table_name};
 /// A constraint as it was declared.
 pub(crate) struct Declared {
     name: Option<String>,
-    what: What,
+    what: DeclaredRule,
 }
 
-enum What {
+enum DeclaredRule {
     Unique(Vec<String>),
     Check { column: Option<String>, expression: String },
     Foreign { columns: Vec<String>, parent: String, parent_columns: Vec<String>, on_delete: OnDelete },
@@ -37,7 +37,7 @@ impl Declared {
     }
 }
 
-/// A constraint of the table, but for its primary key.
+/// A constraint of the table other than its primary key.
 pub(crate) fn of_table(constraint: &TableConstraint) -> Result<Declared, SqlError> {
     match constraint {
         TableConstraint::Unique(u) => {
@@ -59,7 +59,7 @@ pub(crate) fn unique(u: &UniqueConstraint, columns: Vec<String>) -> Result<Decla
         return Err(SqlError::Unsupported(format!("the constraint {u}")));
     }
     enforced(&u.characteristics)?;
-    Ok(Declared { name: name(&u.name), what: What::Unique(columns) })
+    Ok(Declared { name: name(&u.name), what: DeclaredRule::Unique(columns) })
 }
 
 /// `CHECK (...)`, of a table or of a column.
@@ -67,7 +67,7 @@ pub(crate) fn check(c: &CheckConstraint, column: Option<String>) -> Result<Decla
     if c.enforced == Some(false) {
         return Err(SqlError::Unsupported("constraints that are NOT ENFORCED".into()));
     }
-    Ok(Declared { name: name(&c.name), what: What::Check { column, expression: c.expr.to_string() } })
+    Ok(Declared { name: name(&c.name), what: DeclaredRule::Check { column, expression: c.expr.to_string() } })
 }
 
 /// `FOREIGN KEY (...) REFERENCES ...`, or a column's `REFERENCES ...`.
@@ -93,10 +93,14 @@ pub(crate) fn foreign_key(f: &ForeignKeyConstraint, columns: Vec<String>) -> Res
     enforced(&f.characteristics)?;
     let parent = table_name(&f.foreign_table)?;
     let parent_columns = f.referred_columns.iter().map(fold).collect();
-    Ok(Declared { name: name(&f.name), what: What::Foreign { columns, parent, parent_columns, on_delete } })
+    Ok(Declared {
+        name: name(&f.name),
+        what: DeclaredRule::Foreign { columns, parent, parent_columns, on_delete },
+    })
 }
 
-/// When a constraint is checked is not told apart: all are at the commit, but for CHECK.
+/// Refuses NOT ENFORCED. DEFERRABLE and the like are accepted: every constraint but CHECK is checked at the commit
+/// anyway.
 fn enforced(c: &Option<ConstraintCharacteristics>) -> Result<(), SqlError> {
     match c {
         Some(c) if c.enforced == Some(false) => {
@@ -120,10 +124,10 @@ pub(crate) fn resolve(
     let mut constraints = Vec::with_capacity(declared.len());
     for Declared { name, what } in declared {
         let wanted = match &what {
-            What::Unique(columns) => format!("{}_{}_key", def.name, columns.join("_")),
-            What::Check { column: Some(column), .. } => format!("{}_{column}_check", def.name),
-            What::Check { column: None, .. } => format!("{}_check", def.name),
-            What::Foreign { columns, .. } => format!("{}_{}_fkey", def.name, columns.join("_")),
+            DeclaredRule::Unique(columns) => format!("{}_{}_key", def.name, columns.join("_")),
+            DeclaredRule::Check { column: Some(column), .. } => format!("{}_{column}_check", def.name),
+            DeclaredRule::Check { column: None, .. } => format!("{}_check", def.name),
+            DeclaredRule::Foreign { columns, .. } => format!("{}_{}_fkey", def.name, columns.join("_")),
         };
         let name = name.unwrap_or_else(|| {
             let numbered = (1..).map(|n| format!("{wanted}{n}"));
@@ -133,9 +137,9 @@ pub(crate) fn resolve(
             free
         });
         let rule = match what {
-            What::Unique(columns) => Rule::Unique { columns: numbers(def, &columns)? },
-            What::Check { expression, .. } => Rule::Check { expression },
-            What::Foreign { columns, parent, parent_columns, on_delete } => {
+            DeclaredRule::Unique(columns) => Rule::Unique { columns: numbers(def, &columns)? },
+            DeclaredRule::Check { expression, .. } => Rule::Check { expression },
+            DeclaredRule::Foreign { columns, parent, parent_columns, on_delete } => {
                 let referenced;
                 let of = match parent == def.name {
                     true => def,

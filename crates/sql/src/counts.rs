@@ -1,4 +1,4 @@
-//! What the scans of one statement took, summed.
+//! Sums of what the scans of one statement read, sent and received.
 
 use lode_command::ScanCounts;
 use parking_lot::Mutex;
@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 /// Sums over all scans of a statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueryCounts {
-    /// Table scans that started (partitions are not counted apart).
+    /// Table scans that started; the partitions of one are not counted separately.
     pub scans: u64,
     /// Mapped pages considered.
     pub pages: u64,
@@ -32,7 +32,7 @@ pub struct QueryCounts {
     pub narrowed: u64,
 }
 
-/// The sums of a statement while it runs: shared by its scans, read by the session.
+/// The sums of a statement while it runs. Its scans share them, and the session reads them.
 #[derive(Debug, Default)]
 pub struct StatementCounts(Mutex<QueryCounts>);
 
@@ -47,7 +47,7 @@ impl StatementCounts {
         change(&mut self.0.lock());
     }
 
-    /// Adds what a drive's task counted; rows that came out are counted where they leave the scan.
+    /// Adds the counts of a drive's task. Rows that come out are counted where they leave the scan.
     pub(crate) fn add_task(&self, c: &ScanCounts) {
         self.with(|q| {
             q.pages += c.pages;

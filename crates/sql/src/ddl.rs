@@ -10,14 +10,16 @@ use datafusion::sql::sqlparser::ast::{
     Value,
 };
 use lode_engine::{
-    ColumnDef, EngineError, IndexDef, IndexKind, Layout, Snapshot, TableDef, TableOptions, WriteTxn,
+    ColumnDef, Encodings, EngineError, IndexDef, IndexKind, Layout, Snapshot, TableDef, TableOptions,
+    WriteTxn,
 };
-use lode_page::ColumnType;
+use lode_page::{ColumnType, EncodingChoice};
 
 use crate::constraints::{self, Declared};
 use crate::dml::{Checks, column_numbers, find_table, load};
+use crate::error::state as sqlstate;
 use crate::names::RESERVED_PREFIX;
-use crate::session::start;
+use crate::session::{plan, start};
 use crate::statement::{StatementResult, fold, table_name};
 use crate::threads::blocking;
 use crate::transaction::TransactionStatus;
@@ -29,7 +31,7 @@ pub(crate) async fn create_table(
     session: &Session,
     create: &CreateTable,
 ) -> Result<StatementResult, SqlError> {
-    // What is left of the statement when all that Lode knows is taken out of it must be nothing.
+    // A statement rebuilt from the parts that Lode supports must equal the original: else it has others.
     let known = CreateTableBuilder::new(create.name.clone())
         .columns(create.columns.clone())
         .constraints(create.constraints.clone())
@@ -54,7 +56,7 @@ pub(crate) async fn create_table(
     let mut def = table_def(name, columns, primary_key, &create.table_options)?;
     if !declared.is_empty() {
         def.constraints = constraints::resolve(&def, declared, &session.snapshot().await?)?;
-        // That each CHECK is a condition is told now.
+        // A CHECK that is not a condition is an error of CREATE TABLE, not of the first INSERT.
         Checks::of(&session.state(), &def)?;
     }
     let if_not_exists = create.if_not_exists;
@@ -88,7 +90,7 @@ async fn create_table_as(
     }
     let state = session.state_at(snapshot, None);
     let query = Parsed::Statement(Box::new(Sql::Query(Box::new(query.clone()))));
-    let plan = state.statement_to_plan(query).await?;
+    let plan = plan(&state, query).await?;
     let (schema, rows) = start(&state, &plan).await?;
     let mut columns = Vec::with_capacity(schema.fields().len());
     for field in schema.fields() {
@@ -119,12 +121,12 @@ async fn create_table_as(
     Ok(StatementResult::Count { verb: "CREATE TABLE AS", rows })
 }
 
-/// What stands between the parentheses: columns, the primary key's among them, other constraints.
+/// The part of CREATE TABLE between parentheses: columns, names of the primary key's columns, other constraints.
 type Body = (Vec<ColumnDef>, Vec<String>, Vec<Declared>);
 
 fn columns_and_key(create: &CreateTable) -> Result<Body, SqlError> {
     if create.columns.is_empty() {
-        return Err(SqlError::Invalid("a table has at least one column".into()));
+        return Err(SqlError::Unsupported("a table without columns: a table has at least one column".into()));
     }
     let mut columns = Vec::with_capacity(create.columns.len());
     let mut keys: Vec<Vec<String>> = Vec::new();
@@ -145,7 +147,8 @@ fn columns_and_key(create: &CreateTable) -> Result<Body, SqlError> {
         }
     }
     if keys.len() > 1 {
-        return Err(SqlError::Invalid("a table has at most one PRIMARY KEY".into()));
+        let message = "a table has at most one PRIMARY KEY";
+        return Err(SqlError::failed(sqlstate::INVALID_TABLE_DEFINITION, message));
     }
     Ok((columns, keys.pop().unwrap_or_default(), declared))
 }
@@ -176,7 +179,8 @@ fn column_def(column: &SqlColumn, declared: &mut Vec<Declared>) -> Result<(Colum
     Ok((ColumnDef { name, ty, max_chars, declared: column.data_type.to_string() }, is_key))
 }
 
-/// Names checked, the key's columns NOT NULL, the options read. Without a declared page index, the engine chooses.
+/// A table's definition: checks names, makes the key's columns NOT NULL, and reads the options. Without a declared
+/// page index the engine chooses one.
 fn table_def(
     name: String,
     mut columns: Vec<ColumnDef>,
@@ -186,7 +190,7 @@ fn table_def(
     for (i, column) in columns.iter().enumerate() {
         check_name("column", &column.name)?;
         if columns[..i].iter().any(|c| c.name == column.name) {
-            return Err(SqlError::ColumnTwice { column: column.name.clone(), what: "declared" });
+            return Err(SqlError::ColumnTwice { column: column.name.clone(), how: "declared" });
         }
     }
     let number = |column: &str| {
@@ -198,7 +202,7 @@ fn table_def(
         for column in names {
             let n = number(column)?;
             if numbers.contains(&n) {
-                return Err(SqlError::Invalid(format!("column \"{column}\" is named twice")));
+                return Err(SqlError::ColumnTwice { column: column.clone(), how: "named" });
             }
             numbers.push(n);
         }
@@ -207,6 +211,7 @@ fn table_def(
     let primary_key = numbers(&key)?;
     let mut layout = Layout::Auto;
     let mut page_index = Vec::new();
+    let mut encoding = Encodings::default();
     for (option, value) in table_options(options)? {
         match option.as_str() {
             "layout" => {
@@ -215,9 +220,8 @@ fn table_def(
                     "column" => Layout::Column,
                     "auto" => Layout::Auto,
                     other => {
-                        return Err(SqlError::Invalid(format!(
-                            "layout cannot be '{other}': expected row, column or auto"
-                        )));
+                        let message = format!("layout cannot be '{other}': expected row, column or auto");
+                        return Err(bad_option(message));
                     }
                 }
             }
@@ -226,10 +230,11 @@ fn table_def(
                     value.split(',').map(|c| c.trim().to_owned()).filter(|c| !c.is_empty()).collect();
                 page_index = numbers(&names)?;
             }
+            "encoding" => encoding = encodings(&columns, &value, &number)?,
             other => {
-                return Err(SqlError::Invalid(format!(
-                    "there is no table option \"{other}\": expected layout or page_index"
-                )));
+                let message =
+                    format!("there is no table option \"{other}\": expected layout, page_index or encoding");
+                return Err(bad_option(message));
             }
         }
     }
@@ -240,9 +245,59 @@ fn table_def(
         name,
         columns,
         primary_key,
-        options: TableOptions { layout, page_index },
+        options: TableOptions { layout, page_index, encoding },
         constraints: Vec::new(),
     })
+}
+
+/// `encoding = 'for'` for all columns, or `encoding = 'a for, b fsst'` for some.
+fn encodings(
+    columns: &[ColumnDef],
+    value: &str,
+    number: &impl Fn(&str) -> Result<u16, SqlError>,
+) -> Result<Encodings, SqlError> {
+    let named = |name: &str| {
+        EncodingChoice::named(&name.to_ascii_lowercase()).ok_or_else(|| {
+            let names: Vec<_> = EncodingChoice::names().collect();
+            let (last, others) = names.split_last().expect("there are encodings");
+            let expected = format!("{} or {last}", others.join(", "));
+            bad_option(format!("encoding cannot be '{name}': expected {expected}"))
+        })
+    };
+    let mut encodings = Encodings::default();
+    let parts: Vec<&str> = value.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+    for part in &parts {
+        match part.rsplit_once(char::is_whitespace) {
+            None if parts.len() == 1 => encodings.all = named(part)?,
+            None => {
+                let what =
+                    format!("encoding cannot be '{value}': expected one name, or a column and a name each");
+                return Err(bad_option(what));
+            }
+            Some((column, name)) => {
+                let column = number(column.trim())?;
+                if encodings.columns.insert(column, named(name)?).is_some() {
+                    let column = &columns[usize::from(column)].name;
+                    return Err(bad_option(format!("column \"{column}\" has two encodings")));
+                }
+            }
+        }
+    }
+    for (i, c) in (0u16..).zip(columns) {
+        if !encodings.of(i).takes(c.ty.data_type) {
+            return Err(bad_option(format!(
+                "column \"{}\" is {}, which cannot have the encoding '{}'",
+                c.name,
+                c.ty.data_type,
+                encodings.of(i).name()
+            )));
+        }
+    }
+    Ok(encodings)
+}
+
+fn bad_option(message: String) -> SqlError {
+    SqlError::failed(sqlstate::INVALID_PARAMETER_VALUE, message)
 }
 
 fn table_options(options: &CreateTableOptions) -> Result<Vec<(String, String)>, SqlError> {
@@ -254,7 +309,7 @@ fn table_options(options: &CreateTableOptions) -> Result<Vec<(String, String)>, 
     let mut pairs = Vec::with_capacity(options.len());
     for option in options {
         let SqlOption::KeyValue { key, value } = option else {
-            return Err(SqlError::Invalid(format!("expected option = 'value', found {option}")));
+            return Err(bad_option(format!("expected option = 'value', found {option}")));
         };
         let text = match value {
             Expr::Value(v) => match &v.value {
@@ -262,7 +317,7 @@ fn table_options(options: &CreateTableOptions) -> Result<Vec<(String, String)>, 
                 other => other.to_string(),
             },
             Expr::Identifier(ident) => fold(ident),
-            other => return Err(SqlError::Invalid(format!("expected {key} = 'value', found {other}"))),
+            other => return Err(bad_option(format!("expected {key} = 'value', found {other}"))),
         };
         pairs.push((fold(key), text));
     }
@@ -298,7 +353,7 @@ pub(crate) async fn create_index(
     };
     let name = match &create.name {
         Some(name) => table_name(name)?,
-        None => return Err(SqlError::Invalid("an index needs a name".into())),
+        None => return Err(SqlError::Unsupported("CREATE INDEX without a name: an index needs one".into())),
     };
     check_name("index", &name)?;
     let table = table_name(&create.table_name)?;
@@ -345,7 +400,7 @@ pub(crate) async fn drop(session: &Session, statement: &Sql) -> Result<Statement
     }
 }
 
-/// The name of an index's or key's column: a bare one, without order or expression.
+/// The name of a column of an index or a key. An order or an expression is refused.
 pub(crate) fn plain_column(column: &IndexColumn) -> Result<String, SqlError> {
     match &column.column.expr {
         Expr::Identifier(name) if *column == IndexColumn::from(name.clone()) => Ok(fold(name)),
@@ -354,13 +409,16 @@ pub(crate) fn plain_column(column: &IndexColumn) -> Result<String, SqlError> {
 }
 
 fn check_name(what: &str, name: &str) -> Result<(), SqlError> {
-    if name.is_empty() || name.starts_with(RESERVED_PREFIX) || name.chars().any(char::is_control) {
-        return Err(SqlError::Invalid(format!("a {what} cannot be named \"{}\"", name.escape_debug())));
-    }
-    Ok(())
+    let state = match name {
+        "" => sqlstate::SYNTAX_ERROR,
+        name if name.starts_with(RESERVED_PREFIX) => sqlstate::RESERVED_NAME,
+        name if name.chars().any(char::is_control) => sqlstate::INVALID_NAME,
+        _ => return Ok(()),
+    };
+    Err(SqlError::failed(state, format!("a {what} cannot be named \"{}\"", name.escape_debug())))
 }
 
-/// The statement that would make `def` again.
+/// The CREATE TABLE statement that makes `def`.
 pub(crate) fn create_statement(def: &TableDef, snapshot: &Snapshot) -> String {
     let quote = |name: &str| Ident::with_quote('"', name).to_string();
     let list = |columns: &[u16]| -> Vec<&str> {
@@ -385,8 +443,15 @@ pub(crate) fn create_statement(def: &TableDef, snapshot: &Snapshot) -> String {
     };
     let name = ObjectName::from(vec![Ident::with_quote('"', &def.name)]);
     let page_index = list(&def.options.page_index).join(",").replace('\'', "''");
+    let encodings = &def.options.encoding;
+    let each = encodings.columns.iter().map(|(&c, e)| format!("{} {}", list(&[c])[0], e.name()));
+    let encoding = match (each.collect::<Vec<_>>(), encodings.all) {
+        (each, EncodingChoice::Auto) if each.is_empty() => String::new(),
+        (each, all) if each.is_empty() => format!(", encoding = '{}'", all.name()),
+        (each, _) => format!(", encoding = '{}'", each.join(", ").replace('\'', "''")),
+    };
     format!(
-        "CREATE TABLE {name} (\n{}\n) WITH (layout = '{layout}', page_index = '{page_index}')",
+        "CREATE TABLE {name} (\n{}\n) WITH (layout = '{layout}', page_index = '{page_index}'{encoding})",
         lines.join(",\n")
     )
 }

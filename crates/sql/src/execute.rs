@@ -1,4 +1,4 @@
-//! The way of a statement from text to result: what each kind is done by.
+//! From a statement's text to its result: which module runs which kind of statement.
 //!
 //! ```text
 //!   script ─► statements ─► Session::run ─► one snapshot each, again after a conflict
@@ -16,22 +16,25 @@ use datafusion::sql::sqlparser::ast::{Insert, Query, Set, SetExpr, Statement as 
 use lode_engine::{EngineError, Table};
 use tracing::Instrument;
 
+use crate::session::{plan, start};
 use crate::statement::{Statement, StatementResult, prepare};
 use crate::threads::on_deep_stack;
 use crate::transaction::TransactionStatus;
 use crate::{Session, SqlError, copy, ddl, dml, modelled, show};
 
-/// A statement deeper than this is run on a stack of its own: the deepest that fits 2 MB also in a debug build.
+/// A deeper statement runs on a stack of its own. A statement of this depth fits 2 MB in a debug build too.
 const SHALLOW_DEPTH_MAX: usize = 32;
-/// A statement that is a transaction of its own and conflicts with another is run so often, the last time alone.
+/// A statement that is a transaction of its own runs at most this often if it conflicts with others, the last time
+/// alone.
 const RUNS_MAX: u32 = 4;
 
 impl Session {
     /// Runs all statements of a script in order, each as its own transaction unless BEGIN opened one.
     ///
     /// # Errors
-    /// Nothing runs when a statement is malformed. When one fails, those before it stay done, but for those of an open
-    /// transaction, which can only be rolled back then. A query can also fail later, while its rows are taken.
+    /// If a statement is malformed, none runs. If one fails, the statements before it keep their effect,
+    /// except within an open transaction, which can then only be rolled back. A query can also fail later, while its
+    /// rows are taken.
     pub async fn execute(&self, script: &str) -> Result<Vec<StatementResult>, SqlError> {
         let mut results = Vec::new();
         for statement in self.parse(script)? {
@@ -40,7 +43,7 @@ impl Session {
         Ok(results)
     }
 
-    /// The statements of a script; one that is malformed fails the open transaction, as any error in it does.
+    /// The statements of a script. A malformed one fails the open transaction, as any error within it does.
     ///
     /// # Errors
     /// As [`Statement::parse`].
@@ -82,7 +85,7 @@ impl Session {
     }
 
     async fn run_once(&self, statement: &Statement) -> Result<StatementResult, SqlError> {
-        let span = tracing::info_span!("statement", sql = %Shown(statement));
+        let span = tracing::info_span!("statement", sql = %TracedSql(statement));
         if statement.depth <= SHALLOW_DEPTH_MAX {
             return run(self, statement).instrument(span).await;
         }
@@ -104,11 +107,11 @@ impl Session {
     }
 }
 
-/// A statement as a trace shows it: the beginning of its text. A deep one is not shown, since to write it out takes a stack as
-/// deep as it is.
-struct Shown<'a>(&'a Statement);
+/// A statement as `tracing` shows it: the beginning of its text. Of a deep one only the depth is shown, since writing
+/// it out needs a deep stack.
+struct TracedSql<'a>(&'a Statement);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for TracedSql<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const CHARS: usize = 200;
         if self.0.depth > SHALLOW_DEPTH_MAX {
@@ -174,7 +177,7 @@ async fn run_sql(session: &Session, sql: &Sql) -> Result<StatementResult, SqlErr
     }
 }
 
-/// `WITH ... INSERT | UPDATE | DELETE` is parsed as a query: its parts.
+/// The parts of `WITH ... INSERT | UPDATE | DELETE`, which the parser takes for a query.
 fn change_with(query: &Query) -> Result<Option<(With, &Sql)>, SqlError> {
     let (SetExpr::Insert(change) | SetExpr::Update(change) | SetExpr::Delete(change)) = query.body.as_ref()
     else {
@@ -187,7 +190,7 @@ fn change_with(query: &Query) -> Result<Option<(With, &Sql)>, SqlError> {
     }
 }
 
-/// The INSERT whose source sees what the statement's WITH defines.
+/// The INSERT with the statement's WITH moved to its source.
 fn with_source(insert: &Insert, with: With) -> Result<Insert, SqlError> {
     let mut insert = insert.clone();
     match &mut insert.source {
@@ -197,8 +200,8 @@ fn with_source(insert: &Insert, with: With) -> Result<Insert, SqlError> {
     Ok(insert)
 }
 
-/// EXPLAIN of a query is DataFusion's. EXPLAIN of a change shows the query that finds its rows; to run it for
-/// EXPLAIN ANALYZE would change them.
+/// DataFusion explains queries. EXPLAIN of a change shows the query that finds its rows. EXPLAIN ANALYZE of a change
+/// is refused, since it would make the change.
 async fn run_explain(session: &Session, explain: &ExplainStatement) -> Result<StatementResult, SqlError> {
     let Parsed::Statement(sql) = explain.statement.as_ref() else {
         return Err(SqlError::Unsupported("EXPLAIN of this statement".into()));
@@ -231,8 +234,8 @@ async fn run_explain(session: &Session, explain: &ExplainStatement) -> Result<St
         options: explain.options.clone(),
         statement: Box::new(Parsed::Statement(Box::new(Sql::Query(query)))),
     });
-    let plan = state.statement_to_plan(statement).await?;
-    let (schema, stream) = crate::session::start(&state, &plan).await?;
+    let plan = plan(&state, statement).await?;
+    let (schema, stream) = start(&state, &plan).await?;
     Ok(StatementResult::Rows { schema, stream })
 }
 
@@ -240,7 +243,7 @@ fn some_target((query, table): (Box<Query>, Arc<Table>)) -> (Box<Query>, Option<
     (query, Some(table))
 }
 
-/// The first words of a statement, to name it by.
+/// The first words of a statement, for messages.
 fn verb(sql: &Sql, words: usize) -> String {
     let text = sql.to_string();
     text.split_whitespace().take(words).collect::<Vec<_>>().join(" ").trim_end_matches(';').to_owned()

@@ -1,4 +1,4 @@
-//! DataFusion's physical filter pushdown, kept from where it would take one column for another.
+//! Limits DataFusion's physical filter pushdown to plans in which it cannot confuse columns.
 //!
 //! ```text
 //!   FilterExec: c@0 IS NULL                        t.c
@@ -6,9 +6,10 @@
 //!       HashJoinExec: u, t                         u.c, t.c: two columns of one name
 //! ```
 //!
-//! On its way down it looks columns up by name, and takes the first: here the filter would land on `u.c`, and with it
-//! rows would be lost; so would run-time filters (DataFusion 55.2; its issue 25244). Within a plan whose inputs name
-//! no column twice that cannot happen. So the rule works on the largest such parts of a plan, each for itself.
+//! The pushdown looks columns up by name, and takes the first match. In this plan the filter would be applied to
+//! `u.c`, and rows would be lost. The same happens to run-time filters (DataFusion 55.2, its issue 25244). In a plan
+//! whose inputs name no column twice, that cannot happen. So the rule is applied separately to the largest such parts
+//! of a plan.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
-/// DataFusion's rules, with filter pushdown kept to where it is right.
+/// DataFusion's rules, with filter pushdown limited to where it is correct.
 pub(crate) fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let pushdowns = [FilterPushdown::new(), FilterPushdown::new_post_optimization()];
     let is_pushdown = |name: &str| pushdowns.iter().any(|p| p.name() == name);
@@ -57,7 +58,7 @@ impl PhysicalOptimizerRule for WhereNamesDiffer {
     }
 }
 
-/// Whether each node below `plan` has columns of different names.
+/// Whether no node below `plan` has two columns of one name.
 fn inputs_name_once(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.children().into_iter().all(|input| {
         let schema = input.schema();

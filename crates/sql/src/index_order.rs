@@ -1,4 +1,4 @@
-//! Orders that an index has: a sort with a limit, and MIN and MAX, let the scan below them end early.
+//! Uses the order of an index: below a sort with a limit, or MIN and MAX, a scan may end early.
 //!
 //! ```text
 //!   SortExec: TopK(fetch=10), expr=[b]              SortExec: TopK(fetch=10), expr=[b]
@@ -8,9 +8,9 @@
 //!   AggregateExec: min(a), max(a)           ─►      the same above: first 1 of index=..., last 1 of index=...
 //! ```
 //!
-//! The sort and the aggregate stay. Between them and the scan may be what works row by row, whose filters the scan is told.
-//! Where an order is not an index's (another direction for one of its columns, NULLs at the other end), nothing changes: EXPLAIN
-//! then shows a scan without `in order`.
+//! The sort and the aggregate stay in the plan. Operators between them and the scan must work row by row; the scan is
+//! given their filters. If no index has the order (one column has another direction, or NULLs are at the other end),
+//! the plan does not change, and EXPLAIN shows no `in order`.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ use lode_page::DataType;
 
 use crate::scan::{FirstRows, LodeScanExec, Ordered, waits_for_subquery};
 
-/// Rows of a limit, at most: their keys are kept in memory.
+/// The largest limit, in rows: their keys are kept in memory.
 const ROWS_MAX: usize = 65_536;
 
 /// The physical rule. It runs after all of DataFusion's, and before aggregates move into the drive.
@@ -111,12 +111,12 @@ fn below_aggregate(a: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> 
     path.in_order(a.input(), walks).map(Some)
 }
 
-/// A scan, and what is above it that works row by row.
+/// A scan, and the row-by-row operators above it.
 struct Path<'a> {
     scan: &'a LodeScanExec,
-    /// For each column of what is on top, an expression over the scan's columns.
+    /// For each column of the topmost operator, an expression over the scan's columns.
     outputs: Vec<Arc<dyn PhysicalExpr>>,
-    /// What is filtered by on the way, over the scan's columns.
+    /// The filters on the way, over the scan's columns.
     predicates: Vec<Arc<dyn PhysicalExpr>>,
 }
 
@@ -138,7 +138,7 @@ impl<'a> Path<'a> {
         let Some(mut path) = Self::of(plan.children()[0])? else { return Ok(None) };
         if let Some(filter) = filter {
             let predicate = path.inlined(filter.predicate())?;
-            // It is evaluated twice, here and where it stands.
+            // The predicate is evaluated twice: by the scan, and where it is in the plan.
             if is_volatile(&predicate) || waits_for_subquery(&predicate) {
                 return Ok(None);
             }
@@ -154,7 +154,7 @@ impl<'a> Path<'a> {
         Ok(Some(path))
     }
 
-    /// An expression over the columns on top, over those of the scan.
+    /// An expression over the topmost columns, rewritten over the scan's columns.
     fn inlined(&self, e: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
         let replace = |e: Arc<dyn PhysicalExpr>| {
             Ok(match e.downcast_ref::<Column>() {
@@ -165,7 +165,7 @@ impl<'a> Path<'a> {
         e.clone().transform_up(replace).data()
     }
 
-    /// The column of the scan, and of the table, that an expression on top is.
+    /// The column of the scan, and of the table, that a topmost expression is.
     fn column(&self, e: &Arc<dyn PhysicalExpr>) -> Option<(usize, u16)> {
         let e = self.inlined(e).ok()?;
         let at = e.downcast_ref::<Column>()?.index();
@@ -177,7 +177,7 @@ impl<'a> Path<'a> {
         matches!(t, DataType::Real | DataType::Double)
     }
 
-    /// The first rows of an order, if an index has it.
+    /// The first rows of an order, if an index has that order.
     fn first_rows(&self, order: &[OrderColumn], rows: usize) -> Option<FirstRows> {
         let spec = self.scan.spec();
         let order = spec.snapshot.index_order(&spec.table, spec.filter.as_ref(), order)?;

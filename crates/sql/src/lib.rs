@@ -35,6 +35,9 @@ mod transaction;
 pub mod translate;
 mod types;
 
+/// Arrow, in the version in which rows come.
+pub use datafusion::arrow;
+
 pub use counts::{QueryCounts, StatementCounts};
 pub use error::SqlError;
 pub use lode_engine::ModelledTime;

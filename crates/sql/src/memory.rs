@@ -1,10 +1,11 @@
-//! Memory of queries: what is their own, and beyond that what the buffer pool can spare.
+//! Memory of queries: a share of their own, and beyond it what they borrow from the buffer pool.
 //!
 //! ```text
 //!   operators of queries: | own | borrowed ─► |◄─ buffer pool |        one limit for all
 //! ```
 //!
-//! Invariant: what operators hold is at most their own and what was borrowed for it, but for what they take without asking.
+//! Invariant: operators hold at most their own share and what was borrowed, except for memory that they take without
+//! asking.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -18,12 +19,13 @@ use datafusion::execution::memory_pool::{
 use lode_engine::Database;
 use parking_lot::Mutex;
 
-/// Borrowed at a time, at least, and kept from being returned at once: the pool does not evict for each batch of rows.
+/// The least that is borrowed at a time. As much is kept when memory is returned, so that the pool does not evict for
+/// each batch of rows.
 const STEP_BYTES: usize = 4 << 20;
-/// Operators that an error names.
+/// The largest consumers that an out-of-memory error names.
 const NAMED: NonZeroUsize = NonZeroUsize::new(5).expect("more than 0");
 
-/// Memory for the queries of all sessions on a database: so many bytes, and what its buffer pool lends.
+/// Memory for the queries of all sessions on a database: `own_bytes`, and what its buffer pool lends.
 pub(crate) fn query_memory(db: Database, own_bytes: usize) -> Arc<dyn MemoryPool> {
     Arc::new(TrackConsumersPool::new(QueryMemory::new(db, own_bytes), NAMED))
 }
@@ -31,11 +33,11 @@ pub(crate) fn query_memory(db: Database, own_bytes: usize) -> Arc<dyn MemoryPool
 struct QueryMemory {
     db: Database,
     own_bytes: usize,
-    taken: Mutex<Taken>,
+    taken: Mutex<MemoryUsage>,
 }
 
 #[derive(Default)]
-struct Taken {
+struct MemoryUsage {
     used: usize,
     borrowed: usize,
 }
@@ -45,8 +47,8 @@ impl QueryMemory {
         Self { db, own_bytes, taken: Mutex::default() }
     }
 
-    /// Borrows what so many bytes more take; false when it is not to be had.
-    fn provide(&self, taken: &mut Taken, additional: usize) -> bool {
+    /// Makes room for `additional` more bytes, by borrowing if needed. False if there is not enough.
+    fn provide(&self, taken: &mut MemoryUsage, additional: usize) -> bool {
         let has = self.own_bytes.saturating_add(taken.borrowed);
         let short = taken.used.saturating_add(additional).saturating_sub(has);
         if short == 0 {
@@ -65,7 +67,7 @@ impl MemoryPool for QueryMemory {
 
     fn grow(&self, _: &MemoryReservation, additional: usize) {
         let mut taken = self.taken.lock();
-        // It is taken, whether there is room or not.
+        // The caller takes the memory whether there is room or not.
         self.provide(&mut taken, additional);
         taken.used += additional;
     }

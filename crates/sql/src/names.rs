@@ -1,4 +1,4 @@
-//! Names that Lode gives itself: of the catalog and schema that tables are in, and those that no user may take.
+//! Lode's own names: of the catalog and the schema, and those that users may not use.
 
 /// The one catalog.
 pub(crate) const CATALOG: &str = "lode";

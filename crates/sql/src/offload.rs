@@ -40,9 +40,9 @@ pub enum Offload {
     Pages,
     /// The drive filters and projects.
     Rows,
-    /// The drive filters and aggregates, where a query does; else it filters and projects.
+    /// The drive filters and aggregates if the query does; else it filters and projects.
     Aggregate,
-    /// Chosen for each scan: see [`Offload::choose`].
+    /// Chosen for each scan by [`Offload::choose`].
     #[default]
     Auto,
 }
@@ -56,7 +56,7 @@ pub struct ScanView {
     pub narrowed: bool,
     /// The part of the rows that is expected to pass the filter, 0 to 1.
     pub selectivity: f64,
-    /// Whether the plan takes groups, and no rows.
+    /// Whether the plan takes groups instead of rows.
     pub grouped: bool,
 }
 
@@ -65,7 +65,7 @@ pub struct ScanView {
 pub enum Choice {
     /// Read through the pool, all pages.
     Pool,
-    /// Read through the pool the pages that the index does not exclude.
+    /// Read through the pool, only the pages that the index does not exclude.
     PoolIndexed,
     /// The drive answers pages.
     Pages,
@@ -80,11 +80,11 @@ impl Offload {
     pub const ALL: [Offload; 6] =
         [Self::Off, Self::Index, Self::Pages, Self::Rows, Self::Aggregate, Self::Auto];
 
-    /// Above this part of passing rows the drive saves too little of the link for `auto` to give up the pool.
+    /// If a larger share of the rows passes, the drive saves too little of the link, and `auto` uses the pool.
     const SELECTIVITY_MAX: f64 = 0.8;
 
-    /// The way to do one scan. `auto` lets the drive work when it has a filter that keeps something back, and reads
-    /// through the pool otherwise, where a page that comes again costs no transfer.
+    /// How to do one scan. `auto` uses the drive if there is a filter that excludes enough rows. Otherwise it reads
+    /// through the pool, where a page that is read again costs no transfer.
     pub fn choose(self, scan: ScanView) -> Choice {
         match self {
             _ if scan.grouped => Choice::Groups,
@@ -122,7 +122,7 @@ impl Offload {
 }
 
 impl Choice {
-    /// What the drive is asked for.
+    /// What a task asks the drive for.
     pub const fn answer(self) -> Answer {
         match self {
             Self::Pool => Answer::Mapped,
@@ -147,7 +147,7 @@ impl fmt::Display for Offload {
     }
 }
 
-/// A word that names no level.
+/// A word that is no level.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("offload level '{0}' is not one of off, index, pages, rows, aggregate, auto")]
 pub struct UnknownOffload(pub String);

@@ -22,7 +22,7 @@ pub struct LodeOptions {
     pub bulk_rows: usize,
     /// `lode.profile`: the modelled device, or `none`. It is chosen where the drive is opened.
     pub profile: String,
-    /// `lode.queue_depth`: tasks of a scan that are under way at a time on a modelled device, at most.
+    /// `lode.queue_depth`: on a modelled device, the most tasks of a scan that are under way at a time.
     pub queue_depth: u32,
     /// `lode.durability`: when commits are durable.
     pub durability: CommitDurability,
@@ -34,19 +34,19 @@ pub enum CommitDurability {
     /// When it returns.
     #[default]
     Commit,
-    /// So many milliseconds later.
+    /// At most this many milliseconds later.
     Group(u32),
-    /// Some time later: with the next that asks for more, or when the drive is closed.
+    /// Some time later: with the next commit that asks for more, or when the drive is closed.
     None,
 }
 
 impl CommitDurability {
-    /// What `group` alone means, in milliseconds.
+    /// The milliseconds of `group` without a number.
     const GROUP_MS: u32 = 10;
-    /// Longest time of a group, in milliseconds.
+    /// The longest group time, in milliseconds.
     const GROUP_MS_MAX: u32 = 60_000;
 
-    /// What the engine is told.
+    /// The engine's setting for this.
     pub(crate) fn of_engine(self) -> Durability {
         match self {
             Self::Commit => Durability::Commit,

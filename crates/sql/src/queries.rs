@@ -1,4 +1,4 @@
-//! What all sessions on a database share: one limit of memory for their queries, and the place for what spills.
+//! What all sessions on a database share: one memory limit for their queries, and the directory for spilled data.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ pub struct Queries {
 }
 
 impl Queries {
-    /// Queries on `db` whose operators have `memory_bytes` together, whatever the number of sessions; while they run they borrow
-    /// more from the buffer pool. What needs more than that spills to disk or fails.
+    /// Queries on `db`. The operators of all sessions have `memory_bytes` together, and borrow more from the buffer
+    /// pool while they run. A query that needs more than that spills to disk or fails.
     ///
     /// # Errors
-    /// When the place for spilled data cannot be made.
+    /// When the directory for spilled data cannot be made.
     pub fn new(db: Database, memory_bytes: usize) -> Result<Self, SqlError> {
         let memory = query_memory(db.clone(), memory_bytes);
         let runtime = RuntimeEnvBuilder::new().with_memory_pool(memory).build_arc()?;

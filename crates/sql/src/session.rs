@@ -1,4 +1,4 @@
-//! A session: its settings, and the way of a statement from text to result.
+//! A session: its settings, its transaction, and the planning of statements.
 //!
 //! ```text
 //!   script ─► statements ─► one snapshot each ─► SELECT: a stream of rows, read as it is taken
@@ -6,8 +6,8 @@
 //!                                                before the result
 //! ```
 //!
-//! Invariants: each statement sees one snapshot, also the parts of a change that read; a statement that fails
-//! changed nothing, and an open transaction can then only be rolled back.
+//! Invariants: each statement sees one snapshot, including the reads of a change; a statement that fails changes
+//! nothing, and the open transaction can then only be rolled back.
 
 use std::sync::Arc;
 
@@ -30,14 +30,14 @@ use crate::config::configure;
 use crate::modelled::physical_rules;
 use crate::names::{CATALOG, SCHEMA};
 use crate::options::{CommitDurability, LodeOptions};
-use crate::statement::StatementResult;
+use crate::statement::{StatementResult, check_names};
 use crate::transaction::{TransactionStatus, Transactions};
 use crate::{Offload, QueryCounts, SqlError, StatementCounts, semantics};
 
 /// How a session starts; `SET` changes most of it later.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
-    /// Partitions that a query runs in, at most: threads that are kept busy.
+    /// The most partitions of a query: the number of threads that it keeps busy.
     pub target_partitions: usize,
     /// How deep scans go into the drive.
     pub offload: Offload,
@@ -52,8 +52,8 @@ impl Default for SessionOptions {
     }
 }
 
-/// A session on a database. Its methods take `&self`; statements may run at the same time, writers one by one.
-/// A clone is the same session.
+/// A session on a database. A clone is the same session. Several statements may run at the same time, but only one
+/// writer.
 #[derive(Clone)]
 pub struct Session {
     db: Database,
@@ -63,9 +63,10 @@ pub struct Session {
     /// With a modelled device: when the last statement began.
     begun: Arc<Mutex<Option<ClockReading>>>,
     transactions: Transactions,
-    /// With `lode.durability = group(..)`: has the database synced so often.
+    /// With `lode.durability = group(..)`: makes the database sync that often.
     syncs: Arc<Mutex<Option<SyncEvery>>>,
-    /// Its statements wait for others' commits, and these for it: of a clone that runs a statement once more.
+    /// Whether its statements exclude the commits of others: set in the clone that runs a statement for the last
+    /// time.
     alone: bool,
 }
 
@@ -91,9 +92,9 @@ impl Session {
                 ..LodeOptions::default()
             });
         let sql = &mut config.options_mut().sql_parser;
-        // 0.05 is a decimal, as the standard says: compared with a DECIMAL column, it stays exact.
+        // 0.05 is a decimal, as in the standard, so that comparisons with DECIMAL columns are exact.
         sql.parse_float_as_decimal = true;
-        // Errors name their line and column.
+        // Needed for errors that name their line and column.
         sql.collect_spans = true;
         let initial = config.options().clone();
         let mut state = SessionStateBuilder::new()
@@ -103,7 +104,7 @@ impl Session {
             .with_analyzer_rules(semantics::analyzer_rules())
             .with_physical_optimizer_rules(physical_rules(host.as_ref()))
             .build();
-        semantics::register_functions(&mut state)?;
+        semantics::register(&mut state)?;
         Ok(Self {
             db,
             state: Arc::new(RwLock::new(state)),
@@ -139,7 +140,7 @@ impl Session {
         LodeOptions::of(self.state.read().config_options()).durability
     }
 
-    /// `lode.durability` may have changed.
+    /// Applies a change of `lode.durability`.
     pub(crate) fn durability_set(&self) {
         let syncs = match self.durability() {
             CommitDurability::Group(ms) => Some(self.db.sync_every(ms)),
@@ -148,19 +149,19 @@ impl Session {
         *self.syncs.lock() = syncs;
     }
 
-    /// What the scans of the last statement took so far: complete once its rows are taken.
+    /// The counts of the last statement's scans so far. They are complete once its rows are taken.
     pub fn last_counts(&self) -> QueryCounts {
         self.counts.lock().get()
     }
 
-    /// With a modelled device: the time that the last statement took there so far, and what it was spent on. Complete once its
+    /// With a modelled device: the modelled time of the last statement so far, and its parts. It is complete once the
     /// rows are taken.
     pub fn last_modelled(&self) -> Option<ModelledTime> {
         let (host, begun) = (self.db.host()?, (*self.begun.lock())?);
         Some(host.read().since(&begun))
     }
 
-    /// DataFusion's state without tables: for expressions.
+    /// DataFusion's state without tables, for expressions.
     pub(crate) fn state(&self) -> SessionState {
         self.state.read().clone()
     }
@@ -177,7 +178,7 @@ impl Session {
         change(self.state.write().config_mut().options_mut())
     }
 
-    /// DataFusion's state for one statement at `snapshot`; `target` is the table that it changes, if it does.
+    /// DataFusion's state for one statement at `snapshot`. `target` is the table that the statement changes, if any.
     pub(crate) fn state_at(&self, snapshot: Snapshot, target: Option<Arc<Table>>) -> SessionState {
         let mut catalog = CatalogAt::new(snapshot, self.offload(), self.counts.lock().clone());
         if let Some(table) = target {
@@ -193,7 +194,7 @@ impl Session {
         &self.transactions
     }
 
-    /// The counts of a new statement begin at zero, and so does the modelled time that it takes.
+    /// Resets the counts and the modelled time for a new statement.
     pub(crate) fn begin_counts(&self) {
         *self.counts.lock() = Arc::default();
         if let Some(host) = self.db.host() {
@@ -202,12 +203,12 @@ impl Session {
         }
     }
 
-    /// The same session, whose statements let nobody else commit meanwhile.
+    /// The same session, whose statements exclude the commits of others.
     pub(crate) fn alone(&self) -> Self {
         Self { alone: true, ..self.clone() }
     }
 
-    /// Whether its statements let nobody else commit meanwhile.
+    /// Whether its statements exclude the commits of others.
     pub(crate) fn commits_alone(&self) -> bool {
         self.alone
     }
@@ -215,7 +216,7 @@ impl Session {
     /// Plans a statement that only reads, and starts it.
     pub(crate) async fn query(&self, statement: Parsed) -> Result<StatementResult, SqlError> {
         let state = self.state_at(self.snapshot().await?, None);
-        let plan = state.statement_to_plan(statement).await?;
+        let plan = plan(&state, statement).await?;
         let (schema, stream) = start(&state, &plan).await?;
         if self.transactions.status() == TransactionStatus::Idle {
             return Ok(StatementResult::Rows { schema, stream });
@@ -227,6 +228,12 @@ impl Session {
     }
 }
 
+/// Plans a statement. Unknown tables and functions are errors of their own.
+pub(crate) async fn plan(state: &SessionState, statement: Parsed) -> Result<LogicalPlan, SqlError> {
+    check_names(state, &statement)?;
+    Ok(state.statement_to_plan(statement).await?)
+}
+
 /// Starts a plan that only reads.
 pub(crate) async fn start(
     state: &SessionState,
@@ -235,7 +242,7 @@ pub(crate) async fn start(
     if let LogicalPlan::Ddl(_) = plan {
         return Err(SqlError::Unsupported("SELECT INTO: use CREATE TABLE ... AS SELECT".into()));
     }
-    // What changes something went elsewhere before; that a plan here cannot is worth a second look.
+    // Statements that change something do not come here. This checks it once more.
     SQLOptions::new()
         .with_allow_ddl(false)
         .with_allow_dml(false)

@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 use lode_engine::{IndexKind, Snapshot, Table};
 
 use crate::dml::find_table;
+use crate::error::state;
 use crate::statement::{StatementResult, fold, table_name};
 use crate::{Session, SqlError, ddl};
 
@@ -28,13 +29,15 @@ pub(crate) fn set(session: &Session, set: &Set) -> Result<StatementResult, SqlEr
     if matches!(value, Expr::Identifier(word) if word.quote_style.is_none() && fold(word) == "default") {
         return reset_setting(session, &name);
     }
-    let value = setting_value(value)
-        .ok_or_else(|| SqlError::Invalid(format!("{name} cannot be set to the expression {value}")))?;
+    let value = setting_value(value).ok_or_else(|| {
+        let message = format!("{name} cannot be set to the expression {value}");
+        SqlError::failed(state::INVALID_PARAMETER_VALUE, message)
+    })?;
     change(session, &name, &value)?;
     Ok(StatementResult::done("SET"))
 }
 
-/// `RESET name`: back to what it was when the session began.
+/// `RESET name`: back to the value at the start of the session.
 pub(crate) fn reset(session: &Session, reset: &ResetStatement) -> Result<StatementResult, SqlError> {
     let ResetStatement::Variable(variable) = reset;
     reset_setting(session, &setting_name(variable)?)
@@ -73,7 +76,8 @@ fn change(session: &Session, name: &str, value: &str) -> Result<(), SqlError> {
 }
 
 fn no_setting(name: &str) -> SqlError {
-    SqlError::Invalid(format!("there is no setting \"{name}\"; SHOW ALL lists them"))
+    let message = format!("there is no setting \"{name}\"; SHOW ALL lists them");
+    SqlError::failed(state::UNDEFINED_OBJECT, message)
 }
 
 fn setting_name(name: &ObjectName) -> Result<String, SqlError> {
@@ -109,7 +113,7 @@ pub(crate) async fn show(session: &Session, statement: &Sql) -> Result<Statement
         }
         Sql::ShowColumns { show_options, .. } => match name_after_from(show_options) {
             Some(name) => columns(session, &name, statement).await,
-            None => Err(SqlError::Invalid("SHOW COLUMNS needs FROM and a table".into())),
+            None => Err(SqlError::failed(state::SYNTAX_ERROR, "SHOW COLUMNS needs FROM and a table")),
         },
         Sql::ExplainTable { table_name, .. } => columns(session, table_name, statement).await,
         Sql::ShowCreate { obj_type: ShowCreateObject::Table, obj_name } => {
@@ -123,7 +127,10 @@ pub(crate) async fn show(session: &Session, statement: &Sql) -> Result<Statement
             let words: Vec<String> = variable.iter().map(fold).collect();
             match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
                 ["indexes"] => indexes(&session.snapshot().await?),
-                [] => Err(SqlError::Invalid("SHOW what? SHOW ALL lists the settings".into())),
+                [] => Err(SqlError::failed(
+                    state::SYNTAX_ERROR,
+                    "SHOW needs the name of a setting; SHOW ALL lists them",
+                )),
                 ["all", ..] => query(session, statement).await,
                 names => {
                     let known = |n: &str| session.config().entries().iter().any(|e| e.key == n);

@@ -1,11 +1,13 @@
-//! Where work runs that must not run on the threads of the async runtime: work that waits, and work that is deep.
+//! Runs work that must not run on the async runtime's own threads: work that blocks, and work that needs a deep
+//! stack.
 
 use crate::SqlError;
+use crate::error::state;
 
-/// Planning takes some 40 KB a level in a debug build.
+/// Planning takes about 40 KB per level in a debug build.
 const DEEP_STACK_BYTES: usize = 128 << 20;
 
-/// Runs `work` on a thread with a stack for the deepest statement. Dropping the future stops it.
+/// Runs `work` on a thread whose stack is large enough for the deepest statement. Dropping the future stops it.
 pub(crate) async fn on_deep_stack<T: Send + 'static>(
     work: impl Future<Output = Result<T, SqlError>> + Send + 'static,
 ) -> Result<T, SqlError> {
@@ -18,21 +20,25 @@ pub(crate) async fn on_deep_stack<T: Send + 'static>(
                 result = work => result,
                 () = sender.closed() => return,
             };
-            // Nobody waits any more when this fails.
+            // This fails only if nobody waits any more.
             let _ = sender.send(result);
         });
     };
-    thread.spawn(run).map_err(|e| SqlError::Invalid(format!("no thread for a deep statement: {e}")))?;
-    receiver.await.map_err(|_| SqlError::Invalid("the statement failed: it is too deep".into()))?
+    thread.spawn(run).map_err(|e| {
+        let message = format!("no thread for a deep statement: {e}");
+        SqlError::failed(state::INSUFFICIENT_RESOURCES, message)
+    })?;
+    let too_deep = || SqlError::failed(state::STATEMENT_TOO_COMPLEX, "the statement failed: it is too deep");
+    receiver.await.map_err(|_| too_deep())?
 }
 
-/// Runs `work`, which may wait for the drive or for another writer, beside the runtime's own threads.
+/// Runs `work`, which may wait for the drive or for another writer, on a thread for blocking work.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, SqlError> + Send + 'static,
 ) -> Result<T, SqlError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
         Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
-        Err(_) => Err(SqlError::Invalid("the database is shutting down".into())),
+        Err(_) => Err(SqlError::shutting_down()),
     }
 }

@@ -1,4 +1,4 @@
-//! Transactions of a session: BEGIN, COMMIT, ROLLBACK, savepoints, and what a statement works in.
+//! Transactions of a session: BEGIN, COMMIT, ROLLBACK, savepoints, and the transaction that a statement works in.
 //!
 //! ```text
 //!   idle ── BEGIN ─► open ── COMMIT, ROLLBACK ─► idle        idle: each statement is a transaction of its own, and is
@@ -8,8 +8,8 @@
 //!                    failed ── COMMIT, ROLLBACK ─► idle
 //! ```
 //!
-//! Invariants: a statement of an open transaction has it for itself; while a change has the engine's transaction in hand the
-//! session's counts as failed, so that a statement that is given up half-way leaves no half of it behind.
+//! Invariants: statements of an open transaction run one at a time; while a change holds the engine's transaction,
+//! the session's counts as failed, so that a cancelled statement leaves no partial change behind.
 
 use std::sync::Arc;
 
@@ -19,11 +19,12 @@ use datafusion::sql::sqlparser::ast::{
 use lode_engine::{Database, SavedChanges, Snapshot, WriteTxn};
 use parking_lot::Mutex;
 
+use crate::error::state;
 use crate::statement::{StatementResult, fold};
 use crate::threads::blocking;
 use crate::{Session, SqlError};
 
-/// Where a session stands.
+/// The state of a session's transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TransactionStatus {
     /// No transaction is open: each statement is one.
@@ -38,23 +39,24 @@ pub enum TransactionStatus {
 /// The transaction of a session, if one is open. Shared by the session's clones.
 #[derive(Clone, Default)]
 pub(crate) struct Transactions {
-    slot: Arc<Mutex<Option<Open>>>,
+    slot: Arc<Mutex<Option<OpenTransaction>>>,
     /// Statements of an open transaction run one after the other.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
-struct Open {
-    /// `None` while a statement has it in hand.
+struct OpenTransaction {
+    /// `None` while a statement holds it.
     txn: Option<WriteTxn>,
     failed: bool,
     read_only: bool,
     savepoints: Vec<(String, SavedChanges)>,
 }
 
-/// The transaction that a statement changes something in.
-pub(crate) struct Work {
+/// The transaction in which a statement changes something.
+pub(crate) struct StatementTxn {
     pub(crate) txn: WriteTxn,
-    /// The session's transaction goes on; `None` where the statement is one of its own.
+    /// The session's open transaction, which continues after the statement; `None` if the statement is a transaction
+    /// of its own.
     of: Option<Transactions>,
 }
 
@@ -67,12 +69,12 @@ impl Transactions {
         }
     }
 
-    /// Waits until the statements before have ended.
+    /// Waits until earlier statements have ended.
     pub(crate) async fn turn(&self) -> tokio::sync::OwnedMutexGuard<()> {
         self.turn.clone().lock_owned().await
     }
 
-    /// From here on the transaction can only be rolled back.
+    /// Marks the open transaction as failed: it can only be rolled back.
     pub(crate) fn fail(&self) {
         if let Some(open) = &mut *self.slot.lock() {
             open.failed = true;
@@ -99,7 +101,7 @@ impl Transactions {
         }
     }
 
-    /// What the open transaction sees; `None` when none is open.
+    /// The snapshot of the open transaction; `None` if none is open.
     async fn snapshot(&self) -> Result<Option<Snapshot>, SqlError> {
         let Some(mut txn) = self.take(false)? else { return Ok(None) };
         let of = self.clone();
@@ -112,8 +114,8 @@ impl Transactions {
     }
 }
 
-impl Work {
-    /// What it sees.
+impl StatementTxn {
+    /// The snapshot that the transaction sees.
     pub(crate) async fn snapshot(mut self) -> Result<(Self, Snapshot), SqlError> {
         blocking(move || {
             let snapshot = self.txn.current()?;
@@ -122,7 +124,7 @@ impl Work {
         .await
     }
 
-    /// The statement is done: commits where it is a transaction of its own. May wait.
+    /// Ends the statement's work. Commits if the statement is a transaction of its own. May block.
     pub(crate) fn finish(self) -> Result<(), SqlError> {
         match self.of {
             None => drop(self.txn.commit()?),
@@ -138,12 +140,12 @@ impl Session {
         self.transactions().status()
     }
 
-    /// Rolls the open transaction back; answers whether there was one.
+    /// Rolls the open transaction back. Returns whether there was one.
     pub fn roll_back(&self) -> bool {
         self.transactions().slot.lock().take().is_some()
     }
 
-    /// What a statement reads: what the open transaction sees, or the newest state.
+    /// The snapshot for a statement that reads: that of the open transaction, or the newest.
     pub(crate) async fn snapshot(&self) -> Result<Snapshot, SqlError> {
         if let Some(snapshot) = self.transactions().snapshot().await? {
             return Ok(snapshot);
@@ -153,22 +155,22 @@ impl Session {
     }
 
     /// The transaction for a statement that changes something.
-    pub(crate) async fn work(&self) -> Result<Work, SqlError> {
+    pub(crate) async fn work(&self) -> Result<StatementTxn, SqlError> {
         let transactions = self.transactions();
         if let Some(txn) = transactions.take(true)? {
-            return Ok(Work { txn, of: Some(transactions.clone()) });
+            return Ok(StatementTxn { txn, of: Some(transactions.clone()) });
         }
         let (db, alone) = (self.database().clone(), self.commits_alone());
         let durability = self.durability().of_engine();
         blocking(move || {
             let mut txn = if alone { db.begin_exclusive()? } else { db.begin_write()? };
             txn.set_durability(durability);
-            Ok(Work { txn, of: None })
+            Ok(StatementTxn { txn, of: None })
         })
         .await
     }
 
-    /// BEGIN, COMMIT, ROLLBACK, SAVEPOINT and their likes.
+    /// BEGIN, COMMIT, ROLLBACK, SAVEPOINT and the like.
     pub(crate) async fn control(&self, statement: &Sql) -> Result<StatementResult, SqlError> {
         match statement {
             Sql::StartTransaction { modes, begin, modifier: None, statements, exception: None, .. }
@@ -181,7 +183,7 @@ impl Session {
             Sql::Commit { chain: false, modifier: None, .. } => self.commit().await,
             Sql::Rollback { chain: false, savepoint: None } => {
                 let open = self.transactions().slot.lock().take();
-                // What it loaded is given back to the drive.
+                // Dropping the transaction frees the pages that it loaded.
                 blocking(move || {
                     drop(open);
                     Ok(())
@@ -196,7 +198,7 @@ impl Session {
         }
     }
 
-    /// `SET TRANSACTION`, which counts until the transaction's end.
+    /// `SET TRANSACTION`, which is in force until the transaction's end.
     pub(crate) fn set_transaction(&self, modes: &[TransactionMode]) -> Result<StatementResult, SqlError> {
         let read_only = read_only(modes)?;
         if let (Some(open), Some(read_only)) = (&mut *self.transactions().slot.lock(), read_only) {
@@ -205,24 +207,24 @@ impl Session {
         Ok(StatementResult::done("SET"))
     }
 
-    /// Within a transaction it changes nothing, as in PostgreSQL.
+    /// BEGIN. Within a transaction it has no effect, as in PostgreSQL.
     async fn begin(&self, read_only: bool) -> Result<(), SqlError> {
         if self.transaction_status() != TransactionStatus::Idle {
             return Ok(());
         }
         let db: Database = self.database().clone();
         let txn = blocking(move || Ok(db.begin_write()?)).await?;
-        let open = Open { txn: Some(txn), failed: false, read_only, savepoints: Vec::new() };
+        let open = OpenTransaction { txn: Some(txn), failed: false, read_only, savepoints: Vec::new() };
         *self.transactions().slot.lock() = Some(open);
         Ok(())
     }
 
-    /// A transaction that failed is rolled back, and says so.
+    /// COMMIT. A failed transaction is rolled back, and the result says so.
     async fn commit(&self) -> Result<StatementResult, SqlError> {
         let open = self.transactions().slot.lock().take();
         let durability = self.durability().of_engine();
         let committed = blocking(move || match open {
-            Some(Open { failed: false, txn: Some(mut txn), .. }) => {
+            Some(OpenTransaction { failed: false, txn: Some(mut txn), .. }) => {
                 txn.set_durability(durability);
                 txn.commit()?;
                 Ok(true)
@@ -254,7 +256,8 @@ impl Session {
         let Some(open) = &mut *slot else { return Err(SqlError::NoTransaction("ROLLBACK TO SAVEPOINT")) };
         let at = position(open, &name)?;
         let Some(txn) = &mut open.txn else {
-            return Err(SqlError::Invalid("the transaction was given up half-way; ROLLBACK ends it".into()));
+            let message = "the transaction was given up half-way; ROLLBACK ends it";
+            return Err(SqlError::failed(state::FAILED_TRANSACTION, message));
         };
         txn.rollback_to(&open.savepoints[at].1);
         open.savepoints.truncate(at + 1);
@@ -275,12 +278,13 @@ impl Session {
 }
 
 /// The newest savepoint of this name.
-fn position(open: &Open, name: &str) -> Result<usize, SqlError> {
+fn position(open: &OpenTransaction, name: &str) -> Result<usize, SqlError> {
     let at = open.savepoints.iter().rposition(|(n, _)| n == name);
     at.ok_or_else(|| SqlError::NoSavepoint(name.to_owned()))
 }
 
-/// Whether the modes say READ ONLY, or READ WRITE. Every isolation level up to what snapshots give is given.
+/// Whether the modes ask for READ ONLY or READ WRITE. Isolation levels up to REPEATABLE READ are accepted: all get
+/// snapshot isolation.
 fn read_only(modes: &[TransactionMode]) -> Result<Option<bool>, SqlError> {
     let mut read_only = None;
     for mode in modes {

@@ -1,14 +1,15 @@
-//! DataFusion's expressions to the drive's programs: exactly, or not at all; and run-time filters, as far as possible.
+//! Translates DataFusion's expressions to the drive's programs. Filters translate exactly or not at all; run-time
+//! filters may be weakened.
 //!
 //! ```text
 //!   logical filter ─► physical expression ─► exact ─► Expr that is NULL, true and false on the same rows
 //!   run-time filter ─► current expression ─► weak ─► Expr that is true wherever the filter is
 //! ```
 //!
-//! A logical filter is lowered by DataFusion's own planner first, so there is one translation: that of what
-//! DataFusion would run. What it would run and a program can not say exactly declines and stays in the plan.
-//! Run-time filters may be weakened: of AND the parts that translate, of a CASE over partitions the union of its
-//! branches; an opaque lookup into a hash table is left to the join.
+//! DataFusion's own planner lowers a logical filter first, so the translation starts from the expression that
+//! DataFusion would run. If a program cannot express it exactly, the filter stays in the plan. Run-time filters may
+//! be weakened: of an AND, to the parts that translate; of a CASE over partitions, to the union of its branches. A
+//! lookup into a hash table is left to the join.
 //!
 //! Invariant: each result has passed the program's own type check.
 
@@ -34,26 +35,26 @@ use crate::semantics::{SAME, checked_operator};
 
 mod weak;
 
-/// Deepest expression looked at; the program's own bound is tighter.
+/// The deepest expression that is translated. The limit of programs is lower.
 const DEPTH_MAX: usize = 256;
 
 /// Translates expressions over the columns of one scan.
 #[derive(Debug)]
 pub struct Translator<'a> {
     schema: &'a Schema,
-    /// Which column of the table each column of the input is; `None` for one that no page stores.
+    /// The table's column for each column of the input; `None` for a column that no page stores.
     columns: &'a [Option<u16>],
 }
 
-/// The translation of a logical filter over a whole table whose Arrow schema is `arrow`, or `None` where the program
-/// could not say the same.
+/// Translates a logical filter over a whole table whose Arrow schema is `arrow`; `None` if a program cannot express
+/// it exactly.
 pub fn translate_filter(schema: &Schema, arrow: &ArrowSchema, filter: &LogicalExpr) -> Option<Expr> {
     let columns: Vec<Option<u16>> =
         (0..arrow.fields().len()).map(|i| (i < schema.columns.len()).then_some(i as u16)).collect();
     Translator::new(schema, &columns).exact(&lower(arrow, filter)?)
 }
 
-/// The physical expression that DataFusion would evaluate for `filter`; `None` where it needs more than the row.
+/// The physical expression that DataFusion would evaluate for `filter`; `None` if it needs more than the row.
 fn lower(arrow: &ArrowSchema, filter: &LogicalExpr) -> Option<Arc<dyn PhysicalExpr>> {
     let unqualified = filter
         .clone()
@@ -84,14 +85,14 @@ impl<'a> Translator<'a> {
         (type_of(self.schema, &translated).ok()? == DataType::Boolean).then_some(translated)
     }
 
-    /// The argument of an aggregate: a value that is of the same type and equal on every row, or `None`.
+    /// The argument of an aggregate: an expression with the same type and the same value on every row, or `None`.
     pub fn argument(&self, e: &Arc<dyn PhysicalExpr>, of: &ArrowType) -> Option<Expr> {
         let translated = self.walk(e, 0)?;
         (type_of_argument(self.schema, &translated).ok()? == column_type(of)?).then_some(translated)
     }
 
-    /// An expression that is true on every row on which `e` is true, as tight as translates; `None` says nothing.
-    /// Run-time filters and subqueries in `e` count with the values that they have now.
+    /// An expression that is true on every row on which `e` is true, as tight as possible; `None` if nothing
+    /// translates. Run-time filters and subqueries in `e` are taken with their current values.
     pub fn weak(&self, e: &Arc<dyn PhysicalExpr>) -> Option<Expr> {
         weak::translate(self, e)
     }
@@ -153,7 +154,7 @@ impl<'a> Translator<'a> {
 
     fn in_list(&self, value: Expr, l: &InListExpr) -> Option<Expr> {
         let t = type_of(self.schema, &value).ok()?;
-        // Equality of floats differs between the list's hash table and the order of comparisons.
+        // Floats: equality in the list's hash table differs from equality in the order of comparisons.
         if matches!(t, DataType::Real | DataType::Double) {
             return None;
         }
@@ -190,7 +191,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// A comparison as DataFusion makes it: of floats, -0 equals +0, else they are in total order.
+    /// A comparison as DataFusion evaluates it. Floats are in total order, except that -0 equals +0.
     fn compare(&self, op: CompareOp, a: Expr, b: Expr) -> Option<Expr> {
         let t = type_of(self.schema, &a).ok()?;
         if !matches!(t, DataType::Real | DataType::Double) {
@@ -200,7 +201,7 @@ impl<'a> Translator<'a> {
             (Expr::Const(..), Expr::Const(..)) => return None,
             (_, Expr::Const(v, _)) => (op, a, v.clone()),
             (Expr::Const(v, _), _) => (mirrored(op), b, v.clone()),
-            // Which of two columns is a zero is not known here.
+            // It is not known whether a column holds a zero.
             _ => return None,
         };
         let (minus, plus) = match constant {
@@ -217,7 +218,8 @@ impl<'a> Translator<'a> {
         })
     }
 
-    /// Both NULL, or neither and equal: never NULL itself, since a false conjunct decides where `a = b` is NULL.
+    /// IS NOT DISTINCT FROM: both NULL, or neither NULL and equal. The result is never NULL: where `a = b` is NULL,
+    /// the other term of the AND is false.
     fn not_distinct(&self, a: Expr, b: Expr) -> Option<Expr> {
         let null = |e: &Expr| Expr::IsNull(Box::new(e.clone()));
         let known = |e: &Expr| Expr::Not(Box::new(null(e)));
@@ -238,7 +240,7 @@ fn mirrored(op: CompareOp) -> CompareOp {
     }
 }
 
-/// Whether values of both types compare as they are: one type, decimals of one scale.
+/// Whether values of both types compare without a cast: types are equal, or decimals of one scale.
 fn same_values(a: DataType, b: DataType) -> bool {
     match (a, b) {
         (DataType::Decimal { scale: a, .. }, DataType::Decimal { scale: b, .. }) => a == b,
@@ -246,7 +248,7 @@ fn same_values(a: DataType, b: DataType) -> bool {
     }
 }
 
-/// The value that an expression without columns has at this moment: a subquery that has run.
+/// The current value of an expression without columns, such as a subquery that has run.
 fn value_now(e: &Arc<dyn PhysicalExpr>) -> Option<ScalarValue> {
     let one_row = RecordBatchOptions::new().with_row_count(Some(1));
     let batch = RecordBatch::try_new_with_options(Arc::new(ArrowSchema::empty()), vec![], &one_row).ok()?;
@@ -256,14 +258,15 @@ fn value_now(e: &Arc<dyn PhysicalExpr>) -> Option<ScalarValue> {
     }
 }
 
-/// The terms of both sides, those of a nested operator of the same kind taken out of it.
+/// The terms of both sides. A nested operator of the same kind is flattened.
 fn joined(a: Expr, b: Expr, terms: impl Fn(Expr) -> Result<Vec<Expr>, Expr>) -> Vec<Expr> {
     let mut all = terms(a).unwrap_or_else(|e| vec![e]);
     all.extend(terms(b).unwrap_or_else(|e| vec![e]));
     all
 }
 
-/// A cast that cannot fail; text to text of another layout is none at all. The program's check refuses the others.
+/// A cast that cannot fail. A cast from text to another layout of text is dropped. The check of programs refuses all
+/// others.
 fn cast(e: Expr, to: &ArrowType, type_of: impl Fn(&Expr) -> Option<DataType>) -> Option<Expr> {
     let from = type_of(&e)?;
     let to = column_type(to)?;
@@ -416,7 +419,7 @@ mod tests {
         let zero = |v: f64| Expr::Const(Value::Double(v), DataType::Double);
         let cmp = |op, v| Expr::compare(op, c(3), zero(v));
         let check = |e: L, expected: Expr| {
-            // 0.0 == -0.0 for PartialEq: the text tells them apart.
+            // The texts are compared, since 0.0 == -0.0 for PartialEq.
             assert_eq!(format!("{:?}", translated(e.clone())), format!("{:?}", Some(expected)), "{e}");
         };
         for literal in [0.0, -0.0] {

@@ -1,4 +1,4 @@
-//! SQL's types, as declared in CREATE TABLE or produced by a query, and the columns' types they stand for.
+//! From SQL's types, as declared in CREATE TABLE or produced by a query, to the types of columns.
 
 use std::sync::Arc;
 
@@ -9,11 +9,12 @@ use lode_page::DataType;
 
 use crate::SqlError;
 use crate::arrow_convert::arrow_type;
+use crate::error::state;
 
 /// The type of a column declared as `declared`, and the longest text it may hold, in characters.
 ///
 /// # Errors
-/// [`SqlError::Unsupported`] for types that Lode lacks, [`SqlError::Invalid`] for digits or lengths out of range.
+/// [`SqlError::Unsupported`] for types that Lode lacks, SQLSTATE 22023 for digits or lengths out of range.
 pub(crate) fn declared_type(declared: &Sql) -> Result<(DataType, Option<u32>), SqlError> {
     let plain = |t| Ok((t, None));
     match declared {
@@ -46,7 +47,7 @@ pub(crate) fn declared_type(declared: &Sql) -> Result<(DataType, Option<u32>), S
 
 fn decimal(declared: &Sql, digits: &ExactNumberInfo) -> Result<DataType, SqlError> {
     let (precision, scale) = match *digits {
-        // As DataFusion reads a bare DECIMAL.
+        // DataFusion's meaning of a bare DECIMAL.
         ExactNumberInfo::None => (38, 10),
         ExactNumberInfo::Precision(p) => (p, 0),
         ExactNumberInfo::PrecisionAndScale(p, s) => (p, s),
@@ -55,9 +56,11 @@ fn decimal(declared: &Sql, digits: &ExactNumberInfo) -> Result<DataType, SqlErro
         (Ok(precision @ 1..=38), Ok(scale)) if scale <= precision => {
             Ok(DataType::Decimal { precision, scale })
         }
-        _ => Err(SqlError::Invalid(format!(
-            "{declared}: a decimal has 1 to 38 digits, of which 0 to all stand behind the point"
-        ))),
+        _ => {
+            let message =
+                format!("{declared}: a decimal has 1 to 38 digits, of which 0 to all stand behind the point");
+            Err(SqlError::failed(state::INVALID_PARAMETER_VALUE, message))
+        }
     }
 }
 
@@ -66,12 +69,15 @@ fn max_chars(declared: &Sql, n: &CharacterLength) -> Result<Option<u32>, SqlErro
         CharacterLength::Max => Ok(None),
         CharacterLength::IntegerLength { length, .. } => match u32::try_from(*length) {
             Ok(n) if n > 0 => Ok(Some(n)),
-            _ => Err(SqlError::Invalid(format!("{declared}: a length is 1 to {}", u32::MAX))),
+            _ => {
+                let message = format!("{declared}: a length is 1 to {}", u32::MAX);
+                Err(SqlError::failed(state::INVALID_PARAMETER_VALUE, message))
+            }
         },
     }
 }
 
-/// The type of a column that holds what a query produces as `t`; `None` where Lode has none.
+/// The type of a column for values that a query produces as `t`; `None` if Lode has none.
 pub(crate) fn column_type(t: &Arrow) -> Option<DataType> {
     Some(match t {
         Arrow::Boolean => DataType::Boolean,
@@ -99,8 +105,8 @@ pub(crate) fn arrow_schema(def: &TableDef) -> SchemaRef {
     Arc::new(Schema::new(def.columns.iter().map(field).collect::<Vec<_>>()))
 }
 
-/// Whether a value of type `from` may be assigned to a column of type `to` without an explicit CAST. Numbers do
-/// not turn into dates, nor dates into numbers, by themselves: that is always a mistake.
+/// Whether a value of type `from` may be assigned to a column of type `to` without an explicit CAST. Assigning
+/// numbers to dates, or dates to numbers, is always a mistake.
 pub(crate) fn assignable(from: &Arrow, to: &Arrow) -> bool {
     let timely = |t: &Arrow| matches!(t, Arrow::Date32 | Arrow::Date64 | Arrow::Timestamp(..));
     let countable = |t: &Arrow| t.is_numeric() || *t == Arrow::Boolean;

@@ -1,5 +1,5 @@
-//! DELETE, UPDATE and INSERT ... SELECT against a plain model: vectors of rows, and for each statement a function
-//! that says in a few lines of Rust what it means. Random tables, with NULLs and duplicates, at each offload level.
+//! Compares DELETE, UPDATE and INSERT ... SELECT with a simple model: vectors of rows, and a function of a few lines
+//! of Rust for each statement. Tables are random, with NULLs and duplicates. The test runs at each offload level.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ fn max(values: impl Iterator<Item = Option<i32>>) -> Option<i32> {
     values.flatten().max()
 }
 
-/// Each statement beside its meaning.
+/// Each statement with its effect on the model.
 const STATEMENTS: &[(&str, Effect)] = &[
     ("DELETE FROM t WHERE k = 3", |m| delete(m, |r, _| eq(r.k, Some(3)))),
     ("DELETE FROM t WHERE NOT (k = 3)", |m| delete(m, |r, _| eq(r.k, Some(3)).map(|b| !b))),
@@ -117,7 +117,7 @@ const STATEMENTS: &[(&str, Effect)] = &[
         m.t.drain(..gone);
         gone as u64
     }),
-    // Nothing of this can be pushed to a scan.
+    // No part of this condition can be pushed to a scan.
     ("DELETE FROM t WHERE CASE WHEN sqrt(abs(coalesce(k, 0))) >= 2 THEN random() < 2 ELSE false END", |m| {
         delete(m, |r, _| Some(r.k.unwrap_or(0).abs() >= 4))
     }),
@@ -204,7 +204,7 @@ const STATEMENTS: &[(&str, Effect)] = &[
     }),
 ];
 
-/// A generator that needs no crate: the same seed gives the same tables on every machine.
+/// A random number generator. The same seed gives the same tables on every machine.
 struct Dice(u64);
 
 impl Dice {
@@ -224,7 +224,7 @@ impl Dice {
 
 fn session(offload: Offload) -> Session {
     let db = Database::open(Arc::new(Drive::in_memory(256 << 20)), DatabaseOptions::default()).unwrap();
-    let options = SessionOptions { target_partitions: 2, offload, ..SessionOptions::default() };
+    let options = SessionOptions { target_partitions: 2, offload };
     Queries::new(db, 1 << 30).and_then(|q| q.session(&options)).unwrap()
 }
 
@@ -249,7 +249,7 @@ async fn read(session: &Session, table: &str) -> Vec<Row> {
     rows
 }
 
-/// Starts from `seed`'s tables and runs `count` statements, chosen by the dice, comparing after each.
+/// Starts from the tables of `seed` and runs `count` random statements, with a comparison after each.
 async fn walk(offload: Offload, seed: u64, layout: &str, sizes: (u64, u64), count: usize) {
     let mut dice = Dice(seed);
     let mut model = Model { t: dice.rows(sizes.0), u: dice.rows(sizes.1) };
@@ -324,7 +324,7 @@ fn walks_of_statements_stay_with_the_model() {
         for (seed, offload) in (1..).zip(levels) {
             walk(offload, seed, "auto", (60, 8), 12).await;
             walk(offload, seed + 100, "row", (700, 5), 6).await;
-            // An empty list makes NOT IN true, also of NULL.
+            // With an empty list, NOT IN is true, also for NULL.
             walk(offload, seed + 200, "auto", (20, 0), 6).await;
         }
     });

@@ -1,4 +1,4 @@
-//! `SET lode.durability`: what a commit waits for, and what a power cut leaves of those that waited for less.
+//! `SET lode.durability`: what a commit waits for, and which commits a power cut may lose.
 
 use std::sync::Arc;
 

@@ -1,16 +1,17 @@
-//! Orders that a B+-tree index has: the same first rows, least and greatest values as without an index, at every level, within
-//! transactions and at snapshots; and few pages read for them.
+//! Queries whose order a B+-tree index has. They return the same first rows, least and greatest values as without an
+//! index, at every level, within transactions and in snapshots, and read few pages.
 //!
 //! ```text
 //!   t: indexes on (a, b), (b), (d, id), (e), (x), (id)     the same changes in both
 //!   u: none                                                ─► the same answers, by values of the order's columns
 //! ```
 //!
-//! `LODE_ORDER_QUERIES=5000` asks more; `LODE_ORDER_SEED=7` another sequence.
+//! `LODE_ORDER_QUERIES=5000` runs more queries, `LODE_ORDER_SEED=7` another sequence.
 
 use std::sync::Arc;
 
 use datafusion::arrow::util::display::array_value_to_string;
+use lode_base::random::Random;
 use lode_engine::{Database, DatabaseOptions};
 use lode_firmware::Drive;
 use lode_sql::{Offload, Queries, Session, SessionOptions};
@@ -28,14 +29,14 @@ async fn run(s: &Session, sql: &str) {
     s.execute(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
 }
 
-/// The rows of a query, each as a line.
+/// The rows of a query, a line each.
 async fn rows(s: &Session, sql: &str) -> Vec<String> {
     let batches = s.collect(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
     let mut lines = Vec::new();
     for batch in batches {
         for row in 0..batch.num_rows() {
             let values = batch.columns().iter().map(|c| array_value_to_string(c, row).unwrap());
-            // 0 and -0 are equal: which of the two comes first is nobody's promise.
+            // 0 and -0 are equal, so their order is not defined.
             let values = values.map(|v| if v == "-0.0" { "0.0".into() } else { v });
             lines.push(values.collect::<Vec<_>>().join(","));
         }
@@ -47,19 +48,8 @@ async fn plan(s: &Session, sql: &str) -> String {
     rows(s, &format!("EXPLAIN {sql}")).await.join("\n")
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % n
-    }
-
-    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        of[self.below(of.len() as u64) as usize]
-    }
+fn one<'a>(r: &mut Random, of: &[&'a str]) -> &'a str {
+    r.pick(of).expect("there is something to choose")
 }
 
 fn number(variable: &str, default: u64) -> u64 {
@@ -75,7 +65,7 @@ const INDEXES: [&str; 6] = [
     "CREATE INDEX by_id ON t USING btree (id)",
 ];
 
-/// Rows with NULLs, few and many different values, texts that are cut in a key, floats of all kinds.
+/// Rows with NULLs, few and many different values, texts that are truncated in a key, floats of all kinds.
 fn values(from: u64, to: u64) -> String {
     format!(
         "SELECT value, \
@@ -96,7 +86,7 @@ async fn both(s: &Session, sql: &str) {
     run(s, &sql.replacen(" t ", " u ", 1)).await;
 }
 
-/// A query on `t` whose answer is the same whichever of equal rows it takes.
+/// A query on `t` whose answer does not depend on the choice among equal rows.
 fn query(r: &mut Random) -> String {
     let filter = match r.below(12) {
         0 => format!("WHERE a = {}", r.below(15)),
@@ -106,25 +96,20 @@ fn query(r: &mut Random) -> String {
         4 => format!("WHERE a IN ({}, {})", r.below(13), r.below(13)),
         5 => format!("WHERE e >= DATE '2026-01-01' + {} AND length(b) < 20", r.below(900)),
         6 => "WHERE a IS NULL".into(),
-        7 => format!("WHERE x = {}", r.pick(&["0", "-0.0", "17"])),
+        7 => format!("WHERE x = {}", one(r, &["0", "-0.0", "17"])),
         8 => format!("WHERE b LIKE '%{}%' OR a = 3", r.below(60)),
         _ => String::new(),
     };
     if r.below(4) == 0 {
-        let of = r.pick(&[
-            "min(a)",
-            "max(a)",
-            "min(b), max(b)",
-            "max(d)",
-            "max(e), min(e)",
-            "min(x)",
-            "max(a), min(id)",
-        ]);
+        let of = one(
+            r,
+            &["min(a)", "max(a)", "min(b), max(b)", "max(d)", "max(e), min(e)", "min(x)", "max(a), min(id)"],
+        );
         return format!("SELECT {of} FROM t {filter}");
     }
     let order =
-        r.pick(&["a, b", "a", "b", "d, id", "d", "e", "x", "id", "a, b, id", "b, a", "a + 1", "e, d"]);
-    let direction = r.pick(&["", " DESC", " NULLS FIRST", " DESC NULLS LAST"]);
+        one(r, &["a, b", "a", "b", "d, id", "d", "e", "x", "id", "a, b, id", "b, a", "a + 1", "e, d"]);
+    let direction = one(r, &["", " DESC", " NULLS FIRST", " DESC NULLS LAST"]);
     let mixed = r.below(8) == 0;
     let by: Vec<String> = order
         .split(", ")
@@ -134,7 +119,7 @@ fn query(r: &mut Random) -> String {
     let limit = [1, 2, 7, 40, 400][r.below(5) as usize];
     let offset = if r.below(5) == 0 { format!(" OFFSET {}", r.below(30)) } else { String::new() };
     match r.below(5) {
-        // Through a subquery with a computed column, and a filter that no drive evaluates.
+        // A subquery with a computed column, and a filter that the drive does not evaluate.
         0 => format!(
             "SELECT {order} FROM (SELECT *, a * 2 AS y FROM t {filter}) AS q WHERE y IS NULL OR y % 4 <> 1 ORDER BY {} LIMIT {limit}{offset}",
             by.join(", ")
@@ -148,7 +133,7 @@ struct Asked {
     in_order: u64,
 }
 
-/// Asks `t` and `u` the same, at every level; a part of the queries also about how.
+/// Runs the same queries on `t` and `u` at every level. For some queries, it also checks the plan.
 async fn agree(s: &Session, r: &mut Random, queries: u64, when: &str) -> Asked {
     let mut asked = Asked { queries, in_order: 0 };
     for _ in 0..queries {
@@ -169,7 +154,7 @@ async fn agree(s: &Session, r: &mut Random, queries: u64, when: &str) -> Asked {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn first_rows_are_the_same_with_an_index_and_without() {
     let (queries, seed) = (number("LODE_ORDER_QUERIES", 120), number("LODE_ORDER_SEED", 1));
-    let mut r = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut r = Random::of_seed(seed);
     let db = database();
     let (s, other) = (session(&db), session(&db));
     both(&s, "CREATE TABLE t (id BIGINT NOT NULL, a INT, b TEXT, d DECIMAL(12, 2), e DATE, x DOUBLE) WITH (layout = 'row')")
@@ -178,7 +163,7 @@ async fn first_rows_are_the_same_with_an_index_and_without() {
     for index in &INDEXES[..4] {
         run(&s, index).await;
     }
-    // Pages of another kind, which are written before their commit; and indexes of all that is there.
+    // A load writes other pages, and writes them before the commit. Then indexes are created over all rows.
     run(&s, "SET lode.bulk_rows = 1000").await;
     both(&s, &format!("INSERT INTO t {}", values(1801, 3000))).await;
     for index in &INDEXES[4..] {
@@ -200,18 +185,18 @@ async fn first_rows_are_the_same_with_an_index_and_without() {
         sum.in_order += more.in_order;
     };
     for (n, change) in changes.iter().enumerate() {
-        // Rows that are taken from `u` are the same for both: `t` goes first.
+        // `t` is changed first, so that the rows read from `u` are the same for both.
         run(&s, "BEGIN").await;
         both(&s, change).await;
         if n == 3 {
-            // What another commits meanwhile is not seen, and keeps no entry from being found.
+            // The transaction does not see later commits of another session, and they do not hide any entry.
             let both_of = |sql: &str| [sql.to_string(), sql.replacen(" t ", " u ", 1)];
             for sql in both_of("DELETE FROM t WHERE id BETWEEN 600 AND 606 AND id % 40 <> 7 ") {
                 run(&other, &sql).await;
             }
         }
         add(&mut in_order, agree(&s, &mut r, each, &format!("seed {seed}, within: {change}")).await);
-        // Both tables lost the same pages to the other session: the transaction can not change them.
+        // The other session changed the same pages of both tables, so the transaction cannot change them.
         run(&s, if n == 3 { "ROLLBACK" } else { "COMMIT" }).await;
         add(&mut in_order, agree(&s, &mut r, each, &format!("seed {seed}, after: {change}")).await);
     }
@@ -240,7 +225,7 @@ async fn few_pages_are_read_for_the_first_rows() {
         s.last_counts().pages_read
     };
     assert!(pages > 300, "{pages}");
-    // How it is read, its first row, and pages at most.
+    // The access path, the first row, and the most pages read.
     let cases = [
         ("SELECT k FROM t ORDER BY k LIMIT 10", "first 10 of index=by_k by (k)", "1", 2),
         ("SELECT k FROM t ORDER BY k DESC LIMIT 10", "last 10 of index=by_k by (k)", "20000", 2),
@@ -265,7 +250,7 @@ async fn few_pages_are_read_for_the_first_rows() {
             [Offload::Off, Offload::Index, Offload::Pages, Offload::Rows, Offload::Aggregate, Offload::Auto]
         {
             s.set_offload(level);
-            // Without a filter that the scan knows there is no part of the index to read.
+            // Without a filter in the scan, the index cannot be restricted.
             if level == Offload::Off && sql.contains("g = 77") {
                 continue;
             }
@@ -273,13 +258,13 @@ async fn few_pages_are_read_for_the_first_rows() {
             assert!(text.contains(&format!("in order: {how}")), "{level}: {sql}\n{text}");
             assert_eq!(rows(&s, sql).await[0], first, "{level}: {sql}");
             let read = s.last_counts().pages_read;
-            // Where the index ends is not known without the filter either.
+            // Without the filter, the end of the index range is not known either.
             let most = if level == Offload::Off && sql.contains("WHERE") { pages } else { most };
             assert!(read <= most, "{level}: {read} of {pages} pages were read: {sql}");
         }
     }
     s.set_offload(Offload::Auto);
-    // Orders that no index has, and no end.
+    // Orders that no index has, and orders without a limit.
     for sql in [
         "SELECT k FROM t ORDER BY k",
         "SELECT g FROM t ORDER BY g NULLS FIRST LIMIT 3",
@@ -295,7 +280,7 @@ async fn few_pages_are_read_for_the_first_rows() {
         let text = plan(&s, sql).await;
         assert!(!text.contains("in order"), "{sql}\n{text}");
     }
-    // Rows that pass are rare: the walk gives up, and each page is read once.
+    // Matching rows are rare, so the index walk gives up and each page is read once.
     let sql = "SELECT k FROM t WHERE k % 19999 = 19998 ORDER BY k LIMIT 2";
     assert!(plan(&s, sql).await.contains("in order"));
     for level in Offload::ALL {
@@ -303,13 +288,13 @@ async fn few_pages_are_read_for_the_first_rows() {
         assert_eq!(rows(&s, sql).await, ["19998"], "{level}");
         assert!(s.last_counts().pages_read <= pages, "{level}: {:?} of {pages}", s.last_counts());
     }
-    // A cursor that stays open while the index goes.
+    // A cursor stays open while the index is dropped.
     run(&s, "DROP INDEX by_k").await;
     assert!(!plan(&s, "SELECT k FROM t ORDER BY k LIMIT 10").await.contains("in order"));
     assert_eq!(rows(&s, "SELECT k FROM t ORDER BY k LIMIT 1").await, ["1"]);
 }
 
-/// 0 and -0 are equal, and have different keys.
+/// 0 and -0 are equal but have different keys.
 #[tokio::test]
 async fn zeros_of_both_signs_are_found_by_an_index() {
     let db = database();

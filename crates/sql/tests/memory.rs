@@ -1,4 +1,5 @@
-//! One limit for buffer pool and queries: a query that needs more than its own takes it from the pool, for as long as it runs.
+//! The buffer pool and queries share one limit. A query that needs more than the queries' part borrows it from the
+//! pool while it runs.
 
 use std::sync::Arc;
 
@@ -30,9 +31,10 @@ async fn two_sessions(pool_bytes: usize, memory_bytes: usize) -> (Queries, Sessi
 #[tokio::test]
 async fn sessions_share_one_limit() {
     const SORT: &str = "SELECT k, v FROM t ORDER BY v DESC, k";
+    // The sort holds 10 MB; what is left is too little for the join, which fits alone.
     let (queries, one, other) = two_sessions(2 << 20, 12 << 20).await;
     one.execute("SET datafusion.execution.batch_size = 1024").await.unwrap();
-    // A sort holds all rows until its last one is taken.
+    // A sort holds all rows until its last row is fetched.
     let mut results = one.execute(SORT).await.unwrap();
     let Some(StatementResult::Rows { mut stream, .. }) = results.pop() else { panic!("rows") };
     assert!(stream.next().await.unwrap().is_ok());

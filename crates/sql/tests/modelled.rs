@@ -1,4 +1,4 @@
-//! Statements on a modelled device: what they take there, by part; the same in every run; what a profile changes, and what not.
+//! Statements on a modelled device: their times by part, equal times in every run, and the effects of a profile.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use lode_sql::{Offload, Queries, QueryCounts, Session, SessionOptions};
 
 const ROWS: u64 = 60_000;
 
-/// A drive with a few MB of two tables, on the device of a profile.
+/// A drive with two tables of a few MB, on the device of a profile.
 struct Run {
     session: Session,
     database: Database,
     model: Arc<Model>,
 }
 
-/// What a statement answered and took.
+/// A statement's answer and modelled time.
 #[derive(Debug, PartialEq)]
 struct Took {
     answer: String,
     time: ModelledTime,
     counts: QueryCounts,
-    /// What the device was taken for meanwhile, by resource.
+    /// The time for which the device was busy, by resource.
     busy: Vec<(&'static str, u128)>,
 }
 
@@ -85,7 +85,7 @@ impl Run {
         self.model.busy()
     }
 
-    /// Runs one statement on an empty pool.
+    /// Runs a statement with an empty buffer pool.
     async fn run(&self, offload: Offload, sql: &str) -> Took {
         self.database.clear_pool();
         self.session.set_offload(offload);
@@ -161,7 +161,7 @@ async fn each_operator_takes_its_time_of_the_host() {
     // All of `u`, and every other row of `t`.
     assert_eq!(joined.work(HostWork::Join), host.join * (500 + ROWS / 2));
     assert_eq!(joined.work(HostWork::Filter), host.filter * ROWS);
-    // Rows of `u` without a match come out, too: those of odd `a`.
+    // Rows of `u` without a match are returned, too: those with odd `a`.
     let matched = ROWS / 4;
     assert_eq!(joined.work(HostWork::Aggregate), host.aggregate * (matched + 250));
     assert_eq!(joined.work(HostWork::Sort), host.sort * 500);
@@ -189,7 +189,7 @@ async fn a_slower_host_takes_its_own_time_and_none_of_the_device() {
     for offload in Offload::ALL {
         let (a, b) = (fast.run(offload, FILTER).await, slow.run(offload, FILTER).await);
         assert_eq!(b.part(Part::Host), a.part(Part::Host) * 10, "{offload}");
-        // A plane is taken while its register waits for the bus, too; for all else the device is taken as long.
+        // A plane is also busy while its register waits for the bus. All other resources are busy for the same time.
         for same in ["buses", "cores", "device memory", "link to the host", "link to the device"] {
             assert_eq!(a.busy(same), b.busy(same), "{offload}: {same}");
         }
@@ -198,7 +198,7 @@ async fn a_slower_host_takes_its_own_time_and_none_of_the_device() {
         assert!(b.time.total > a.time.total, "{offload}");
         assert!(b.time.total <= a.time.total + more, "{offload}: the device works meanwhile");
     }
-    // With all of a table to filter, the host is what takes longest.
+    // If the host filters a whole table, it takes the longest time.
     let t = slow.run(Offload::Off, FILTER).await;
     assert!(t.part(Part::Host).as_ps() * 10 > t.time.total.as_ps() * 8, "{:?}", t.time);
 }
@@ -225,7 +225,7 @@ async fn a_slower_link_takes_longer_and_the_drive_saves_more() {
         saved.push(off.time.total.as_secs_f64() / rows.time.total.as_secs_f64());
         saved.push(off.part(Part::Link).as_secs_f64() / off.time.total.as_secs_f64());
     }
-    // The sample that plans for rows takes longer than what rows save on a fast link.
+    // On a fast link, sampling to plan for the level `rows` takes longer than that level saves.
     assert_eq!(fewer_bytes_win, [false, true]);
     assert!(saved[2] > 2.0 * saved[0] && saved[3] > 0.7, "{saved:?}");
     let (a, b) = (fast.run(Offload::Off, FILTER).await, slow.run(Offload::Off, FILTER).await);
@@ -269,7 +269,7 @@ async fn analyze_tells_it_and_settings_know_the_profile() {
     assert!((host - sum).abs() < 5e-7 && host < total, "{host} {sum}");
     let (energy, sum) = line("energy ");
     assert!((energy - sum).abs() < 0.01, "{energy} {sum}");
-    // The plan is what it is without a device: the operators that charge do not show.
+    // The plan is the same as without a modelled device. The operators that account for time are not shown.
     assert!(t.answer.contains("HashJoinExec") && !t.answer.contains("Charged"), "{}", t.answer);
 
     let shown = run.session.collect("SHOW lode.profile").await.unwrap();
@@ -301,7 +301,7 @@ async fn changes_take_time_and_commits_of_a_modelled_device_hold() {
     assert!(run.database.check().unwrap().is_empty());
 }
 
-/// Groups are looked up by the cores of the device: slow ones leave them to the host.
+/// The cores of the device look up groups. With slow cores, the host aggregates.
 #[tokio::test]
 async fn auto_aggregates_in_the_drive_where_its_cores_take_less_time_than_link_and_host() {
     const GROUPS: &str = "SELECT a, count(*), sum(k) FROM t WHERE a < 30 GROUP BY a ORDER BY a";

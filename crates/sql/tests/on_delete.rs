@@ -1,5 +1,6 @@
-//! `ON DELETE CASCADE` and `SET NULL`, as PostgreSQL's documentation has them (5.5.5), and against a model: what is deleted is
-//! closed over keys that cascade; of what is left, keys that set NULL are NULL, and no other may name what is gone.
+//! `ON DELETE CASCADE` and `SET NULL`, as in PostgreSQL's documentation (5.5.5), and compared with a model. In the
+//! model, the deleted rows are closed over cascading keys. In the remaining rows, keys with SET NULL that named a
+//! deleted row are NULL, and no other key may name a deleted row.
 //!
 //! `LODE_CASES=500` runs more rounds, `LODE_SEED=7` another sequence.
 
@@ -7,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use datafusion::arrow::util::display::array_value_to_string;
+use lode_base::random::Random;
 use lode_engine::{Database, DatabaseOptions};
 use lode_firmware::Drive;
 use lode_sql::{Offload, Queries, Session, SessionOptions, StatementResult};
@@ -20,7 +22,7 @@ fn session(db: &Database) -> Session {
     Queries::new(db.clone(), 1 << 30).and_then(|q| q.session(&options)).unwrap()
 }
 
-/// What a statement that changes something answers: how many rows, a word, or the SQLSTATE of its error.
+/// The answer to a changing statement: the number of rows, a word, or the SQLSTATE of its error.
 async fn change(s: &Session, sql: &str) -> String {
     match s.execute(sql).await {
         Ok(results) => match results.last() {
@@ -44,7 +46,7 @@ async fn ask(s: &Session, sql: &str) -> String {
     lines.join(" ")
 }
 
-/// Runs lines `statement -> answer`; a SELECT answers its rows.
+/// Runs lines of the form `statement -> answer`. The answer to a SELECT is its rows.
 async fn script(s: &Session, text: &str) {
     for line in text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("--")) {
         let (sql, expected) = line.split_once(" -> ").unwrap_or((line, "done"));
@@ -196,12 +198,13 @@ async fn transactions_see_what_was_deleted_and_others_are_waited_for() {
          SELECT count(*) FROM p WHERE id = 6 -> 1",
     )
     .await;
-    // A child that came meanwhile: the transaction's snapshot does not show it, so it has to run again.
+    // Another session inserted a child that the transaction's snapshot does not show, so the transaction must run
+    // again.
     script(&s, "BEGIN\nDELETE FROM p WHERE id = 7 -> 1").await;
     script(&other, "INSERT INTO c VALUES (8001, 7, NULL) -> 1").await;
     script(&s, "COMMIT -> 40001\nSELECT count(*) FROM p WHERE id = 7 -> 1").await;
     script(&s, "DELETE FROM p WHERE id = 7 -> 1\nSELECT count(*) FROM c WHERE k = 8001 -> 0").await;
-    // And one that comes after it finds no parent.
+    // A child inserted after it finds no parent.
     script(&other, "BEGIN\nINSERT INTO c VALUES (8002, 8, NULL) -> 1").await;
     script(&s, "DELETE FROM p WHERE id = 8 -> 1").await;
     script(&other, "COMMIT -> 23503").await;
@@ -220,25 +223,14 @@ async fn transactions_see_what_was_deleted_and_others_are_waited_for() {
     assert_eq!(db.check().unwrap(), Vec::<String>::new());
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % n
-    }
-}
-
-/// Foreign keys: child, its column, parent.
+/// The foreign keys: child, its column, parent.
 const KEYS: [(&str, usize, &str); 4] = [("c", 1, "p"), ("d", 1, "c"), ("d", 2, "d"), ("d", 3, "p")];
 const ACTIONS: [&str; 3] = ["NO ACTION", "CASCADE", "SET NULL"];
 
 /// Rows by table and id.
 type Model = BTreeMap<&'static str, BTreeMap<u64, [Option<u64>; 4]>>;
 
-/// What is left after a DELETE; `None` where a row would name one that is gone.
+/// The model after a DELETE. `None` if a row would name a deleted one.
 fn after(model: &Model, actions: &[usize; 4], table: &'static str, ids: &BTreeSet<u64>) -> Option<Model> {
     let mut gone: BTreeSet<(&str, u64)> =
         model[table].keys().filter(|id| ids.contains(id)).map(|&id| (table, id)).collect();
@@ -290,7 +282,7 @@ async fn state(s: &Session) -> Model {
 async fn random_keys_do_as_the_model_does() {
     let number = |name: &str, or: u64| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(or);
     let (rounds, seed) = (number("LODE_CASES", 12), number("LODE_SEED", 1));
-    let mut r = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut r = Random::of_seed(seed);
     let (mut refused, mut followed) = (0, 0);
     for round in 0..rounds {
         let db = database();

@@ -1,4 +1,4 @@
-//! Sessions under stress: statements as deep as they may be, loads that are given up, writers side by side.
+//! Sessions under stress: deeply nested statements, abandoned loads, concurrent writers.
 
 use std::sync::Arc;
 
@@ -65,16 +65,16 @@ async fn deep_statements_run_and_bottomless_ones_are_refused() {
 async fn a_load_that_is_given_up_leaves_nothing() {
     let session = session();
     session.execute("CREATE TABLE t (id INT PRIMARY KEY)").await.unwrap();
-    // The stream stops in the middle and never ends; the load is dropped.
+    // The stream stalls in the middle, and the load is dropped.
     let endless = stream::iter((0..20).map(|i| Ok(batch(i * 1000..(i + 1) * 1000)))).chain(stream::pending());
     let load = session.load_batches("t", endless);
     assert!(tokio::time::timeout(std::time::Duration::from_millis(300), load).await.is_err());
     assert_eq!(count(&session, "t").await, 0);
-    // The writer is free again, and the same rows load.
+    // The writer is free again, and the same rows can be loaded.
     let again = stream::iter((0..20).map(|i| Ok(batch(i * 1000..(i + 1) * 1000))));
     assert_eq!(session.load_batches("t", again).await.unwrap(), 20_000);
     assert_eq!(count(&session, "t").await, 20_000);
-    // An error in the stream undoes the load as well.
+    // An error in the stream also undoes the load.
     let failing = stream::iter([
         Ok(batch(30_000..31_000)),
         Err(datafusion::error::DataFusionError::Execution("the source is broken".into())),

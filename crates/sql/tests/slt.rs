@@ -1,5 +1,5 @@
-//! What SQL does, written down in `slt/*.slt` (sqllogictest): each file runs on a fresh drive at each offload level,
-//! and must answer the same.
+//! The behaviour of SQL, in `slt/*.slt` (sqllogictest). Each file runs on a new drive at each offload level, with the
+//! same answers.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
 const DRIVE_BYTES: u64 = 256 << 20;
 const LEVELS: [Offload; 5] = [Offload::Off, Offload::Index, Offload::Pages, Offload::Rows, Offload::Auto];
 
-/// A session on a drive in memory, as sqllogictest sees a database.
+/// A session on a drive in memory, as a database of sqllogictest.
 struct Lode(Session);
 
 impl Lode {
     fn new(offload: Offload) -> Result<Self, SqlError> {
         let drive = Drive::in_memory(DRIVE_BYTES);
         let db = Database::open(Arc::new(drive), DatabaseOptions::default())?;
-        let options = SessionOptions { target_partitions: 2, offload, ..SessionOptions::default() };
+        let options = SessionOptions { target_partitions: 2, offload };
         Ok(Self(Queries::new(db, 1 << 30).and_then(|q| q.session(&options))?))
     }
 }

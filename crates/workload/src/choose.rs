@@ -1,9 +1,9 @@
-//! Which record comes next, as YCSB chooses.
+//! Chooses the next record as YCSB does.
 //!
 //! ```text
-//!   uniform: any
-//!   zipfian: a rank of 10^10 by Zipf's law with 0.99, hashed (FNV-1a) onto the records
-//!   latest:  a rank of as many as there are, counted back from the newest
+//!   uniform: any record
+//!   zipfian: one of 10^10 ranks by Zipf's law with 0.99, hashed (FNV-1a) onto the records
+//!   latest:  one of as many ranks as records by the same law, counted back from the newest
 //! ```
 //!
 //! Source: B. Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC 2010, and its ScrambledZipfianGenerator
@@ -14,18 +14,18 @@ use crate::zipf::Zipf;
 
 /// The exponent of YCSB's Zipf.
 pub const THETA: f64 = 0.99;
-/// Ranks that the scrambled one draws from, however many records there are.
+/// The number of ranks of the scrambled distribution, for any number of records.
 const SCRAMBLED_RANKS: u64 = 10_000_000_000;
 
 /// How records are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Distribution {
-    /// Every record alike.
+    /// All records with the same probability.
     Uniform,
-    /// Few records often, spread over all.
+    /// A few records often. These records are scattered over all records.
     Zipfian,
-    /// The newest most often.
+    /// The newest records most often.
     Latest,
 }
 
@@ -47,18 +47,18 @@ impl Distribution {
 #[derive(Clone, Debug)]
 pub struct Chooser {
     distribution: Distribution,
-    /// Over how many records, and their ranks.
+    /// The number of records, and the distribution of their ranks.
     zipf: (u64, Zipf),
 }
 
 impl Chooser {
-    /// One for so many records, above 0.
+    /// A chooser for this many records, above 0.
     pub fn new(distribution: Distribution, records: u64) -> Self {
         let n = if distribution == Distribution::Zipfian { SCRAMBLED_RANKS } else { records };
         Self { distribution, zipf: (n, Zipf::new(n, THETA)) }
     }
 
-    /// The next of `records` records, from 0; there may be more of them than the last time.
+    /// The next record of `records`, counted from 0. The number of records may have grown since the last call.
     pub fn next(&mut self, random: &mut Random, records: u64) -> u64 {
         match self.distribution {
             Distribution::Uniform => random.below(records),
@@ -73,7 +73,7 @@ impl Chooser {
     }
 }
 
-/// FNV-1a over the eight bytes of a number, the lowest first, as YCSB hashes: without the sign.
+/// FNV-1a over the eight bytes of a number, the lowest first. As in YCSB, the sign is dropped.
 pub fn fnv(n: u64) -> u64 {
     let hash = n
         .to_le_bytes()
@@ -107,7 +107,7 @@ mod tests {
         let drawn = drawn(Distribution::Zipfian, 1000, 200_000);
         let hottest = (0..1000).max_by_key(|i| drawn[*i]).unwrap();
         assert_eq!(hottest as u64, fnv(0) % 1000);
-        // The first rank of 10^10 has a weight of 1 / 26.47, and other ranks fall upon it.
+        // The first of 10^10 ranks has a weight of 1 / 26.47, and other ranks fall on the same record.
         assert!((7_300..8_300).contains(&drawn[hottest]), "{}", drawn[hottest]);
     }
 
@@ -119,7 +119,7 @@ mod tests {
         assert!((0..1000).all(|_| Chooser::new(Distribution::Zipfian, 1).next(&mut random, 1) == 0));
     }
 
-    /// Keys are made of it: it is fixed, byte after byte.
+    /// Keys depend on the hash, so every byte of it is fixed.
     #[test]
     fn the_hash_is_the_published_one() {
         let slow = |n: u64| {

@@ -1,24 +1,24 @@
-//! What the disk under a directory was given to write, as the kernel counts it.
+//! The bytes written to the disk under a directory, as the kernel counts them.
 //!
-//! `/proc/self/io` overstates writes of cached files many times on recent kernels; `/proc/diskstats` does not.
+//! On recent kernels, `/proc/self/io` greatly overstates the writes of cached files; `/proc/diskstats` does not.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// `/proc/diskstats` counts in these, whatever the disk's own unit is.
+/// The unit of `/proc/diskstats`, for any disk.
 const SECTOR_BYTES: u64 = 512;
 
-/// A disk that the kernel counts.
+/// A disk whose writes the kernel counts.
 pub struct Disk {
     major: u64,
     minor: u64,
 }
 
 impl Disk {
-    /// The one that `dir` lies on, if it is a block device with counts.
+    /// The disk of `dir`, if it is a block device with counts.
     pub fn under(dir: &Path) -> Option<Self> {
         let dev = std::fs::metadata(dir).ok()?.dev();
-        // The kernel's encoding of a device number in 64 bits.
+        // The kernel encodes a device number in 64 bits like this.
         let disk = Self {
             major: (dev >> 8) & 0xFFF | (dev >> 32) & !0xFFF,
             minor: dev & 0xFF | (dev >> 12) & !0xFF,
@@ -27,7 +27,7 @@ impl Disk {
         Some(disk)
     }
 
-    /// Bytes that it was given to write since it was attached.
+    /// The bytes written since the disk was attached.
     pub fn bytes_written(&self) -> Option<u64> {
         let text = std::fs::read_to_string("/proc/diskstats").ok()?;
         text.lines().find_map(|line| self.of_line(line))

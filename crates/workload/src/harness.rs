@@ -1,7 +1,7 @@
-//! Threads that repeat an operation, with no pause, between a warm-up and an end.
+//! Runs threads that repeat an operation without a pause, for a warm-up and a measured time.
 //!
 //! ```text
-//!   threads: |<- warm-up ->|<- what ends here is counted ->|        then the background work that is left
+//!   threads: |<- warm-up ->|<- operations that end here count ->|   then the remaining background work
 //!   disk, causes:          ^ read                                                                ^ read
 //! ```
 
@@ -13,35 +13,35 @@ use serde::Serialize;
 use crate::measure::{Causes, Latencies, Percentiles, Timeline, resident_bytes};
 use crate::store::{StoreError, StoreResult};
 
-/// How often signals are looked for, and memory is.
+/// How often the harness checks for a stop and samples the memory.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// When what is counted.
+/// The times of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
-    /// How long is not measured.
+    /// The unmeasured time at the beginning.
     pub warm_up: Duration,
-    /// How long is.
+    /// The measured time.
     pub length: Duration,
-    /// Of what the timeline's rates are.
+    /// The interval of the timeline's rates.
     pub interval: Duration,
 }
 
-/// What is asked of the machine and the store around a run.
+/// The functions by which a run reads the machine and the store.
 #[derive(Clone, Copy)]
 pub struct Probes<'a> {
-    /// Bytes given to the disk so far.
+    /// The bytes written to the disk so far.
     pub disk: &'a dyn Fn() -> Option<u64>,
-    /// Bytes programmed by cause so far.
+    /// The bytes programmed so far, by cause.
     pub causes: &'a dyn Fn() -> Option<Causes>,
-    /// Does the background work that the run left.
+    /// Does the background work that remains after the run.
     pub settle: &'a dyn Fn() -> StoreResult,
     /// Whether to stop early.
     pub stop: &'a dyn Fn() -> bool,
 }
 
 impl Probes<'static> {
-    /// Nothing is asked.
+    /// Probes that read nothing.
     pub const NONE: Self = Self { disk: &|| None, causes: &|| None, settle: &|| Ok(()), stop: &|| false };
 }
 
@@ -51,24 +51,24 @@ pub enum RunError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Someone asked it to.
+    /// The caller asked to stop.
     #[error("stopped")]
     Stopped,
 }
 
-/// What a thread did in the time that counts.
+/// The operations of a thread in the measured time.
 pub struct Tally {
-    /// By kind of operation.
+    /// The latencies, by kind of operation.
     latencies: Vec<Latencies>,
     timeline: Timeline,
-    /// Times that an operation was tried again after a conflict.
+    /// The number of retries after a conflict.
     conflicts: u64,
     start: Instant,
     end: Instant,
 }
 
 impl Tally {
-    /// Counts an operation of a kind that ends now. Answers whether it does count.
+    /// Counts an operation of this kind that ends now. Returns whether it is in the measured time.
     pub fn ends(&mut self, kind: usize, begun: Instant, conflicts: u64) -> bool {
         let now = Instant::now();
         let counts = now >= self.start && now < self.end;
@@ -81,35 +81,35 @@ impl Tally {
     }
 }
 
-/// What a run came to, between warm-up and end.
+/// The measurements of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
-    /// Its length.
+    /// The measured time, in seconds.
     pub seconds: f64,
     /// Operations.
     pub operations: u64,
-    /// Of them a second.
+    /// Operations per second.
     pub rate: f64,
-    /// Times that an operation was tried again after a conflict.
+    /// The number of retries after a conflict.
     pub conflicts: u64,
-    /// By kind of operation.
+    /// The latencies, by kind of operation.
     pub latencies: Vec<Percentiles>,
-    /// Operations a second, interval by interval.
+    /// The operations per second of each interval.
     pub timeline: Vec<f64>,
     /// The interval's length, in seconds.
     pub interval_seconds: f64,
-    /// Bytes given to the disk for each operation, background work included; where the disk can be told.
+    /// Bytes written to the disk per operation, including background work, if the disk's counter is known.
     pub disk_bytes_an_operation: Option<f64>,
-    /// Bytes that the drive programmed, by cause; where the store tells.
+    /// Bytes that the drive programmed, by cause, if the store reports them.
     pub causes: Option<Causes>,
-    /// Memory that was resident at the beginning and the end of what counts, and at the most, in bytes.
+    /// The resident memory at the beginning and at the end of the measured time, and its maximum, in bytes.
     pub resident_bytes: Option<[u64; 3]>,
 }
 
-/// Runs threads, each of which repeats operations of `kinds` kinds until it is told that it is over.
+/// Runs threads that repeat operations of `kinds` kinds until the time is over.
 ///
 /// # Errors
-/// The first of a thread, or [`RunError::Stopped`].
+/// The first error of a thread, or [`RunError::Stopped`].
 pub fn run(
     threads: u16,
     kinds: usize,
@@ -132,7 +132,7 @@ pub fn run(
     let thread = |t| {
         let mut tally = tally();
         let done = work(t, &mut tally, &over);
-        // One that fails ends all.
+        // If one thread fails, all threads end.
         if done.is_err() {
             over.store(true, Ordering::Relaxed);
         }
@@ -186,7 +186,8 @@ pub fn run(
     })
 }
 
-/// Waits before the next try, the longer the more failed: whoever committed first may not be visible yet.
+/// Waits before the next try, longer after each failure, because the transaction that committed first may not be
+/// visible yet.
 pub(crate) fn give_way(conflicts: u64) {
     const SHORTEST: Duration = Duration::from_micros(20);
     const LONGEST: Duration = Duration::from_millis(1);

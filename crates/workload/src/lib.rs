@@ -1,15 +1,15 @@
-//! Transactional workloads over small traits, so that the same work runs on Lode, on other stores, and on a reference in
-//! memory.
+//! Transactional workloads over small traits, so that the same work runs on Lode, on other stores, and on a reference
+//! store in memory.
 //!
 //! ```text
 //!   tpcc: five transactions, twelve conditions ─► TpccStore ◄─ trees of bytes ─► Transactional ◄─ Lode, memory
 //!   ycsb: six mixes                            ─► Transactional
 //!   kv:   page batches, zipf, reads, scans, commits ─► KeyValue ◄─ one tree of a Transactional, other stores
-//!   random, zipf, choose: what a seed decides, the same on every machine
+//!   random, zipf, choose: random choices that depend only on a seed, the same on every machine
 //!   harness, measure, disk: threads, latencies, rates over time, bytes by cause, bytes at the device
 //! ```
 //!
-//! It reads clocks and starts threads, as benchmarks do.
+//! As benchmarks do, this crate reads clocks and starts threads.
 
 pub mod choose;
 pub mod disk;

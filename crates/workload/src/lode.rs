@@ -10,7 +10,7 @@ use crate::measure::Causes;
 use crate::store::{StoreError, StoreResult, Transactional, Txn};
 use crate::upkeep::{Steps, Upkeep};
 
-/// What a step of background work may write, in bytes, about.
+/// About how many bytes a step of background work may write.
 const STEP_BYTES: u64 = 1 << 20;
 
 /// A database of Lode.
@@ -30,7 +30,8 @@ impl From<EngineError> for StoreError {
 }
 
 impl LodeStore {
-    /// Its background work, which its user's threads do; `causes` is what its drive tells, where it does.
+    /// The background work of the database, which the caller's threads do. `causes` reads the drive's counters, if
+    /// there are any.
     pub fn upkeep<C: Fn() -> Option<Causes> + Send + Sync>(&self, causes: C) -> impl Upkeep + use<C> {
         let database = self.0.clone();
         Steps::new(move || -> Progress { database.work(STEP_BYTES) }, causes)

@@ -1,4 +1,4 @@
-//! What is measured: latencies, throughput over time, bytes by cause, memory.
+//! Measurements: latencies, throughput over time, bytes by cause, memory.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// Latencies in nanoseconds, to three digits. Each thread has one for each kind of operation: its counts are short.
+/// A histogram of latencies in nanoseconds, to three digits. Each thread has one per kind of operation, so 32-bit
+/// counts are enough.
 #[derive(Clone, Debug)]
 pub struct Latencies(Histogram<u32>);
 
-/// The longest latency that is told apart, in nanoseconds: an hour.
+/// The longest latency that the histogram can hold, in nanoseconds: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 impl Default for Latencies {
@@ -20,22 +21,22 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Counts one.
+    /// Adds a latency.
     pub fn record(&mut self, latency: Duration) {
         self.0.saturating_record((latency.as_nanos() as u64).max(1));
     }
 
-    /// Counts those of another thread, too.
+    /// Adds the latencies of another thread.
     pub fn add(&mut self, other: &Self) {
         self.0.add(&other.0).expect("the bounds are the same");
     }
 
-    /// How many there are.
+    /// The number of latencies.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// Where they lie.
+    /// The percentiles of the latencies.
     pub fn percentiles(&self) -> Percentiles {
         let us = |ns: u64| ns as f64 / 1e3;
         let at = |q: f64| us(self.0.value_at_quantile(q));
@@ -51,26 +52,26 @@ impl Latencies {
     }
 }
 
-/// Where latencies lie, in microseconds.
+/// Percentiles of latencies, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Percentiles {
-    /// How many there were.
+    /// The number of latencies.
     pub count: u64,
-    /// Their mean.
+    /// The mean.
     pub mean_us: f64,
-    /// Half are no longer.
+    /// The median.
     pub p50_us: f64,
-    /// Nine of ten are no longer.
+    /// The 90th percentile.
     pub p90_us: f64,
-    /// 99 of 100 are no longer.
+    /// The 99th percentile.
     pub p99_us: f64,
-    /// 999 of 1,000 are no longer.
+    /// The 99.9th percentile.
     pub p999_us: f64,
     /// The longest.
     pub max_us: f64,
 }
 
-/// Throughput over time: what ended in each interval.
+/// Throughput over time: the number of operations that ended in each interval.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     start: Instant,
@@ -79,12 +80,12 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// From `start` on.
+    /// A timeline from `start` on.
     pub fn new(start: Instant, interval: Duration) -> Self {
         Self { start, interval, counts: Vec::new() }
     }
 
-    /// Counts something that ended at `now`.
+    /// Counts an operation that ended at `now`.
     pub fn count(&mut self, now: Instant) {
         let at = (now.saturating_duration_since(self.start).as_nanos() / self.interval.as_nanos()) as usize;
         if at >= self.counts.len() {
@@ -93,13 +94,13 @@ impl Timeline {
         self.counts[at] += 1;
     }
 
-    /// Adds what another thread counted since the same moment.
+    /// Adds the timeline of another thread with the same start.
     pub fn add(&mut self, other: &Self) {
         self.counts.resize(self.counts.len().max(other.counts.len()), 0);
         self.counts.iter_mut().zip(&other.counts).for_each(|(a, b)| *a += b);
     }
 
-    /// The rate of each interval that was whole when `length` had passed, a second.
+    /// The rates per second of all intervals that are complete after `length`.
     pub fn rates(&self, length: Duration) -> Vec<f64> {
         let whole = (length.as_nanos() / self.interval.as_nanos()) as usize;
         let seconds = self.interval.as_secs_f64();
@@ -110,16 +111,17 @@ impl Timeline {
 /// Bytes written to the medium since a drive was opened, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Causes {
-    /// Pages of batches, as they came.
+    /// Pages of batches.
     pub pages: u64,
     /// Pages that GC moved.
     pub collection: u64,
-    /// All that was programmed: the difference is the log, mapping, metadata and what alignment wastes.
+    /// All programmed bytes. Those that are neither pages nor collection are the log, the mapping, metadata and
+    /// alignment.
     pub all: u64,
 }
 
 impl Causes {
-    /// What came since.
+    /// The bytes since `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         let of = |now: u64, before: u64| now.saturating_sub(before);
@@ -130,7 +132,7 @@ impl Causes {
         }
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -140,13 +142,13 @@ impl Causes {
         }
     }
 
-    /// What is neither pages nor GC.
+    /// The bytes that are neither pages nor GC.
     pub fn rest(self) -> u64 {
         self.all.saturating_sub(self.pages + self.collection)
     }
 }
 
-/// Memory of the process that is resident, in bytes, where the system tells.
+/// The resident memory of the process in bytes, if the system reports it.
 pub fn resident_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let kb = status.lines().find_map(|l| l.strip_prefix("VmRSS:"))?.trim().strip_suffix(" kB")?;

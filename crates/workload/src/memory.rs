@@ -1,10 +1,11 @@
-//! The reference: a store in memory, with snapshot isolation, as plain as can be.
+//! The reference store: in memory, with snapshot isolation, and as simple as possible.
 //!
 //! ```text
 //!   tree ─► key ─► versions: (commit, value or deleted), oldest first
 //! ```
 //!
-//! A transaction sees the newest version up to its snapshot; it conflicts when a key that it wrote has a newer one.
+//! A transaction reads the newest version up to its snapshot. It conflicts if a key that it wrote has a newer
+//! version.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -18,15 +19,15 @@ type Versions = Vec<(u64, Option<Vec<u8>>)>;
 /// The store.
 #[derive(Default)]
 pub struct MemoryStore {
-    state: Mutex<State>,
+    state: Mutex<StoreState>,
 }
 
 #[derive(Default)]
-struct State {
+struct StoreState {
     commit: u64,
     names: Vec<String>,
     trees: Vec<BTreeMap<Vec<u8>, Versions>>,
-    /// Snapshots of open transactions, each with a number of its own.
+    /// The snapshots of open transactions, each with a unique number.
     open: BTreeSet<(u64, u64)>,
     begun: u64,
 }
@@ -126,7 +127,7 @@ impl Txn for MemoryTxn<'_> {
         for ((tree, key), value) in writes {
             let versions = state.trees[tree].entry(key).or_default();
             versions.push((commit, value));
-            // What the oldest snapshot sees, and all after it, is kept.
+            // Keeps the version that the oldest snapshot sees, and all newer ones.
             let seen = versions.iter().rposition(|(c, _)| *c <= oldest).unwrap_or(0);
             versions.drain(..seen);
         }

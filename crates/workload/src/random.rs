@@ -1,8 +1,9 @@
-//! Randomness of workloads: numbers that only a seed decides.
+//! The random numbers of workloads, which depend only on a seed.
 
 use lode_base::random::{STEP, mix};
 
-/// Numbers that only a seed decides.
+/// A sequence of pseudorandom numbers from a seed. It has the numbers of [`lode_base::random::Random`], but its `below`
+/// scales by a multiplication instead of taking a remainder. Published digits of modelled runs depend on this sequence.
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
 

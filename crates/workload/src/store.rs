@@ -1,13 +1,13 @@
-//! What a workload asks of a store: trees of ordered byte strings, under transactions.
+//! The interface between workloads and stores: trees of ordered byte strings, with transactions.
 //!
 //! ```text
 //!   Transactional ── tree(name) ─► Tree
 //!        └ begin ─► Txn: get, scan, put, delete ─► commit (durable, or Conflict)
 //!
-//!   KeyValue: one tree, a reader for many reads, a batch for many writes: what any key-value store has
+//!   KeyValue: one tree, a reader for many reads, a batch for many writes, as in any key-value store
 //! ```
 //!
-//! A transaction reads one state, and its own writes above it. Dropping it rolls it back.
+//! A transaction reads one state with its own writes on top. Dropping it rolls it back.
 
 use std::error::Error;
 use std::sync::atomic::AtomicBool;
@@ -15,17 +15,18 @@ use std::sync::atomic::AtomicBool;
 use crate::measure::Causes;
 use crate::upkeep::Upkeep;
 
-/// Why a store did not do what it was asked.
+/// Why an operation of a store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Another transaction committed first to something that this one wrote: nothing took effect, try again.
+    /// Another transaction has committed a write to the same key. The failed transaction had no effect and can be
+    /// retried.
     #[error("another transaction committed first")]
     Conflict,
-    /// What was read is not what this program writes.
+    /// The read bytes are not in the format that this program writes.
     #[error("a damaged row: {0}")]
     Damaged(&'static str),
-    /// What must be there is not.
-    #[error("{0} is not there")]
+    /// Something that must exist is missing.
+    #[error("{0} is missing")]
     Missing(&'static str),
     /// The store failed.
     #[error(transparent)]
@@ -39,7 +40,7 @@ impl StoreError {
     }
 }
 
-/// What every operation of a store returns.
+/// The result of every operation of a store.
 pub type StoreResult<T = ()> = Result<T, StoreError>;
 
 /// A store with transactions over several trees.
@@ -51,30 +52,30 @@ pub trait Transactional: Send + Sync {
     where
         Self: 'a;
 
-    /// The tree of a name, which is made if there is none.
+    /// The tree with this name. It is made if it does not exist.
     ///
     /// # Errors
     /// When the store fails.
     fn tree(&self, name: &str) -> StoreResult<Self::Tree>;
 
-    /// Begins a transaction on what is committed.
+    /// Begins a transaction on the committed state.
     ///
     /// # Errors
     /// When the store fails.
     fn begin(&self) -> StoreResult<Self::Txn<'_>>;
 }
 
-/// A transaction. Every operation fails when the store does.
+/// A transaction. Every operation fails if the store fails.
 #[expect(clippy::missing_errors_doc, reason = "all fail when the store does")]
 pub trait Txn {
     /// A tree.
     type Tree;
 
-    /// What `f` makes of the value of a key, if there is one.
+    /// Passes the value of a key to `f` and returns the result of `f`, or `None` if the key has no value.
     fn get<R>(&mut self, tree: &Self::Tree, key: &[u8], f: impl FnOnce(&[u8]) -> R)
     -> StoreResult<Option<R>>;
 
-    /// Shows `f` keys and values in order, from `from` to before `to`, until it says false.
+    /// Passes the keys from `from` to before `to`, with their values, to `f` in order, until `f` returns false.
     fn scan(
         &mut self,
         tree: &Self::Tree,
@@ -86,17 +87,18 @@ pub trait Txn {
     /// Sets the value of a key.
     fn put(&mut self, tree: &Self::Tree, key: &[u8], value: &[u8]) -> StoreResult;
 
-    /// Removes a key, which need not be there.
+    /// Removes a key, if it exists.
     fn delete(&mut self, tree: &Self::Tree, key: &[u8]) -> StoreResult;
 
-    /// Makes its writes durable, all or none; or [`StoreError::Conflict`].
+    /// Makes the writes of the transaction durable, all or none. Fails with [`StoreError::Conflict`] if another
+    /// transaction has committed a write to the same key.
     fn commit(self) -> StoreResult;
 }
 
 /// A store of one tree.
 #[expect(clippy::missing_errors_doc, reason = "all fail when the store does")]
 pub trait KeyValue: Send + Sync {
-    /// Reads one state, which need not be newer than when it was made.
+    /// Reads one state: the state at its creation or a later one.
     type Reader<'a>: Reader
     where
         Self: 'a;
@@ -111,16 +113,16 @@ pub trait KeyValue: Send + Sync {
     /// Begins to write.
     fn batch(&self) -> StoreResult<Self::Batch<'_>>;
 
-    /// Background work of a store that has no threads of its own, on a thread of its user's, until it is over.
+    /// Does the background work of a store without threads, on the caller's thread, until `over` is set.
     fn background(&self, over: &AtomicBool) -> StoreResult {
         let _ = over;
         Ok(())
     }
 
-    /// Does, or waits for, the background work that is left, without asking for more of it.
+    /// Does the remaining background work, or waits for it. It causes no further background work.
     fn settle(&self) -> StoreResult;
 
-    /// Bytes written by cause since it was opened, where the store tells.
+    /// The bytes written since the store was opened, by cause, if the store reports them.
     fn causes(&self) -> Option<Causes> {
         None
     }
@@ -129,10 +131,10 @@ pub trait KeyValue: Send + Sync {
 /// Reads of a [`KeyValue`].
 #[expect(clippy::missing_errors_doc, reason = "all fail when the store does")]
 pub trait Reader {
-    /// What `f` makes of the value of a key, if there is one.
+    /// Passes the value of a key to `f` and returns the result of `f`, or `None` if the key has no value.
     fn get<R>(&mut self, key: &[u8], f: impl FnOnce(&[u8]) -> R) -> StoreResult<Option<R>>;
 
-    /// Shows `f` keys and values in order from `from` on, until it says false.
+    /// Passes the keys from `from` on, with their values, to `f` in order, until `f` returns false.
     fn scan(&mut self, from: &[u8], f: impl FnMut(&[u8], &[u8]) -> bool) -> StoreResult;
 }
 
@@ -142,14 +144,14 @@ pub trait WriteBatch {
     /// Sets the value of a key.
     fn put(&mut self, key: &[u8], value: &[u8]) -> StoreResult;
 
-    /// Reads beside the writes, as updates in place do. Whether it sees this batch's own writes is not said.
+    /// Reads a key between the writes, as updates in place do. The read may or may not see the writes of this batch.
     fn get<R>(&mut self, key: &[u8], f: impl FnOnce(&[u8]) -> R) -> StoreResult<Option<R>>;
 
     /// Makes the writes durable, all or none.
     fn commit(self) -> StoreResult;
 }
 
-/// Key past all keys of workloads, which begin with a lower byte.
+/// A key after all keys of workloads, which begin with a lower byte.
 pub(crate) const PAST_ALL: [u8; 1] = [0xFF];
 
 /// One tree of a store with transactions.
@@ -160,7 +162,7 @@ pub struct OneTree<S: Transactional, U> {
 }
 
 impl<S: Transactional, U: Upkeep> OneTree<S, U> {
-    /// The tree of a name, which is made if there is none.
+    /// The tree with this name. It is made if it does not exist.
     ///
     /// # Errors
     /// When the store fails.

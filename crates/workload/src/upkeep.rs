@@ -1,4 +1,4 @@
-//! Background work of stores that have no threads of their own.
+//! Background work of stores without threads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,18 +8,18 @@ use lode_command::Progress;
 use crate::measure::Causes;
 use crate::store::StoreResult;
 
-/// What a store leaves to its user.
+/// The background work that a store leaves to its caller.
 #[expect(clippy::missing_errors_doc, reason = "all fail when the store does")]
 pub trait Upkeep: Send + Sync {
-    /// Works on a thread of its user's, until it is over.
+    /// Does background work on the caller's thread until `over` is set.
     fn background(&self, over: &AtomicBool) -> StoreResult;
-    /// Does the work that is left.
+    /// Does the remaining work.
     fn settle(&self) -> StoreResult;
-    /// Bytes written by cause, where the store tells.
+    /// The bytes written by cause, if the store reports them.
     fn causes(&self) -> Option<Causes>;
 }
 
-/// Nothing is left to the user.
+/// The upkeep of a store that needs none.
 impl Upkeep for () {
     fn background(&self, _: &AtomicBool) -> StoreResult {
         Ok(())
@@ -48,19 +48,19 @@ impl<U: Upkeep + ?Sized> Upkeep for std::sync::Arc<U> {
     }
 }
 
-/// How often a store is asked whether there is something to do, when there was nothing.
+/// How often an idle store is asked for work.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// Steps in which a store must settle.
+/// The most steps that a store may need to settle.
 const STEPS_MAX: u32 = 1 << 20;
 
-/// Work that is done step by step.
+/// Background work in steps.
 pub struct Steps<W, C> {
     step: W,
     causes: C,
 }
 
 impl<W: Fn() -> Progress + Send + Sync, C: Fn() -> Option<Causes> + Send + Sync> Steps<W, C> {
-    /// Of a store that takes a step, and tells its causes where it can.
+    /// Upkeep from a function that does a step and a function that reads the causes.
     pub fn new(step: W, causes: C) -> Self {
         Self { step, causes }
     }
@@ -77,7 +77,8 @@ impl<W: Fn() -> Progress + Send + Sync, C: Fn() -> Option<Causes> + Send + Sync>
     }
 
     fn settle(&self) -> StoreResult {
-        // What a step says is the last may be the last of its kind: the store is at rest when there is nothing twice.
+        // A store has several kinds of work, and a step may report the end of only one kind. The store is at rest
+        // when two steps in a row find nothing to do.
         let mut idle = 0;
         for _ in 0..STEPS_MAX {
             idle = if (self.step)() == Progress::Idle { idle + 1 } else { 0 };

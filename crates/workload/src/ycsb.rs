@@ -9,9 +9,9 @@
 //! | E | | | 5 % | 95 %, of 1 to 100 records | | zipfian |
 //! | F | 50 % | | | | 50 % | zipfian |
 //!
-//! Each operation is a transaction; one that conflicts is tried again. A key is `user` and the hash of the record's number;
-//! a read takes the record whole, an update one field of it. A record begins with its number, so that a read knows whether
-//! it got the right one.
+//! Each operation is a transaction, which is retried after a conflict. A key is `user` followed by the hash of the
+//! record's number. A read gets the whole record; an update changes one field. A record begins with its number, so that
+//! a read can check that it got the right record.
 //!
 //! Source: B. Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC 2010.
 
@@ -27,11 +27,11 @@ use crate::harness::{self, Measured, Probes, RunError, Schedule, Tally};
 use crate::random::Random;
 use crate::store::{StoreError, StoreResult, Transactional, Txn};
 
-/// Longest scan, in records.
+/// The longest scan, in records.
 const SCAN_MAX: u64 = 100;
-/// Records of a transaction of the load.
+/// The records per transaction of the load.
 const LOAD_RECORDS: u64 = 1000;
-/// Bytes of a record that say which it is.
+/// The bytes of the number at the beginning of a record.
 const NUMBER_BYTES: usize = 8;
 
 /// A kind of operation.
@@ -44,9 +44,9 @@ pub enum Op {
     Update,
     /// Adds a record.
     Insert,
-    /// Reads records from one on.
+    /// Reads several records from one on.
     Scan,
-    /// Reads a record, and writes a field of it, in one transaction.
+    /// Reads a record and writes a field of it in one transaction.
     ReadModifyWrite,
 }
 
@@ -94,7 +94,7 @@ impl Mix {
         }
     }
 
-    /// Of a hundred operations, how many are of the first kind, and the two kinds.
+    /// The percentage of the first kind of operation, and the two kinds.
     const fn parts(self) -> (u64, Op, Op) {
         match self {
             Self::A => (50, Op::Read, Op::Update),
@@ -106,16 +106,16 @@ impl Mix {
         }
     }
 
-    /// How its records are chosen, unless told otherwise.
+    /// The default distribution of its records.
     pub const fn distribution(self) -> Distribution {
         if matches!(self, Self::D) { Distribution::Latest } else { Distribution::Zipfian }
     }
 }
 
-/// What is run.
+/// What to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Records that are loaded.
+    /// The number of loaded records.
     pub records: u64,
     /// Fields of a record.
     pub fields: u32,
@@ -123,11 +123,11 @@ pub struct Plan {
     pub field_bytes: u32,
     /// Threads.
     pub threads: u16,
-    /// How records are chosen; by default as the mix says.
+    /// How records are chosen. `None` for the default of the mix.
     pub distribution: Option<Distribution>,
-    /// When what is counted.
+    /// The times of the run.
     pub schedule: Schedule,
-    /// Decides all that is random.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 
@@ -137,7 +137,7 @@ impl Plan {
     }
 }
 
-/// What a run came to. Latencies are in the order of [`Op::ALL`].
+/// The result of a run. Latencies are in the order of [`Op::ALL`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The mix.
@@ -154,12 +154,12 @@ pub struct Ycsb<'s, S: Transactional> {
     store: &'s S,
     tree: S::Tree,
     plan: Plan,
-    /// Records that are there, whose numbers are all below.
+    /// The number of existing records. All records have lower numbers.
     there: AtomicU64,
     inserts: Mutex<Inserts>,
 }
 
-/// Inserts that are under way, or done before an older one.
+/// The inserts that are under way, or that ended before an older one.
 #[derive(Default)]
 struct Inserts {
     next: u64,
@@ -167,20 +167,20 @@ struct Inserts {
 }
 
 impl<'s, S: Transactional> Ycsb<'s, S> {
-    /// The records on a store, of which `there` are there.
+    /// YCSB on a store that already holds `there` records.
     ///
     /// # Errors
     /// When the store fails.
     ///
     /// # Panics
-    /// When a record has no room for its number.
+    /// If a record is too short for its number.
     pub fn new(store: &'s S, plan: Plan, there: u64) -> StoreResult<Self> {
         assert!(plan.record_bytes() >= NUMBER_BYTES, "a record holds its number");
         let inserts = Mutex::new(Inserts { next: there, ..Inserts::default() });
         Ok(Self { store, tree: store.tree("ycsb")?, plan, there: there.into(), inserts })
     }
 
-    /// Adds the records that the plan says.
+    /// Loads the records of the plan.
     ///
     /// # Errors
     /// When the store fails, or [`RunError::Stopped`].
@@ -213,7 +213,7 @@ impl<'s, S: Transactional> Ycsb<'s, S> {
     /// Runs a mix.
     ///
     /// # Errors
-    /// When the store fails or answers a wrong record, or [`RunError::Stopped`].
+    /// If the store fails or returns a wrong record; [`RunError::Stopped`].
     pub fn run(&self, mix: Mix, probes: &Probes<'_>) -> Result<Report, RunError> {
         let plan = &self.plan;
         let distribution = plan.distribution.unwrap_or(mix.distribution());
@@ -233,7 +233,7 @@ impl<'s, S: Transactional> Ycsb<'s, S> {
         Ok(Report { mix, distribution, measured })
     }
 
-    /// Carries out one operation; answers how often it met a conflict.
+    /// Executes an operation and returns the number of its conflicts.
     fn operation(
         &self,
         op: Op,
@@ -259,7 +259,7 @@ impl<'s, S: Transactional> Ycsb<'s, S> {
                     let mut record = self.read(&mut txn, &key, n)?;
                     let field = random.below(self.plan.fields.into()) as usize;
                     let bytes = self.plan.field_bytes as usize;
-                    // The number that the first field begins with stays.
+                    // The number at the beginning of the first field stays.
                     let (from, to) = ((field * bytes).max(NUMBER_BYTES), (field + 1) * bytes);
                     if from < to {
                         record[from..to].copy_from_slice(&noise(random, to - from));
@@ -275,7 +275,7 @@ impl<'s, S: Transactional> Ycsb<'s, S> {
                         left > 0
                     })?;
                     if !whole {
-                        return Err(StoreError::Damaged("a record of another length"));
+                        return Err(StoreError::Damaged("a record has the wrong length"));
                     }
                 }
             }
@@ -304,12 +304,12 @@ impl<'s, S: Transactional> Ycsb<'s, S> {
         let record = txn.get(&self.tree, key, <[u8]>::to_vec)?.ok_or(StoreError::Missing("a record"))?;
         match record.len() == self.plan.record_bytes() && record[..NUMBER_BYTES] == n.to_le_bytes() {
             true => Ok(record),
-            false => Err(StoreError::Damaged("another record than the one that was asked for")),
+            false => Err(StoreError::Damaged("a read returned another record")),
         }
     }
 }
 
-/// `user` and the hash of the number, filled up so that keys are of one length.
+/// `user` and the hash of the number, padded so that all keys have the same length.
 fn key(n: u64) -> [u8; 24] {
     let mut key = *b"user00000000000000000000";
     let mut hash = fnv(n);

@@ -1,35 +1,36 @@
-//! Ranks by Zipf's law, and how they are spread over what they stand for.
+//! Draws ranks by Zipf's law and scatters them over blocks.
 //!
 //! ```text
-//!   rank r of n as often as 1 / r^theta ─► scattered over n blocks by a fixed permutation
+//!   rank r of n, with a probability proportional to 1 / r^theta ─► a block of n, by a fixed permutation
 //! ```
 //!
-//! No table is kept, so that a billion of them cost no more than ten: ranks are drawn by rejection-inversion and scattered
-//! by multiplication modulo their number.
+//! There is no table, so a billion blocks cost no more than ten: ranks are drawn by rejection-inversion and scattered
+//! by a multiplication modulo their number.
 //!
 //! Source: W. Hörmann, G. Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions",
 //! ACM TOMACS 6(3), 1996.
 
 use crate::random::Random;
 
-/// Draws ranks from 1 to n, rank r with a weight of 1 / r^theta.
+/// Draws ranks from 1 to n. Rank r has a weight of 1 / r^theta.
 ///
-/// The area under h(x) = x^-theta from 1/2 to n + 1/2 is cut into pieces around the whole numbers; a point of the area,
-/// drawn by the inverse of its integral H, falls into the piece of k. h is convex, so that the piece is at least as
-/// large as h(k): what is more is drawn again. That happens seldom, and nearly never has to be computed.
+/// The area under h(x) = x^-theta from 1/2 to n + 1/2 is cut into pieces around the integers. A random point of the
+/// area, drawn with the inverse of the integral H, falls into the piece of some k. Because h is convex, the piece is
+/// at least as large as h(k). If the point lies in the excess part, another point is drawn. This is rare, and a cheap
+/// test usually shows that the point does not lie there.
 #[derive(Clone, Debug)]
 pub struct Zipf {
     n: f64,
     /// 1 - theta.
     power: f64,
-    /// H at the left end of what is drawn from, moved so that the piece of 1 is h(1), and at the right end.
+    /// H at both ends of the range to draw from. The left end is moved so that the piece of 1 is exactly h(1).
     area: (f64, f64),
-    /// If x is at least k - near, it is not drawn again.
+    /// If x is at least k - near, the point is accepted without a further test.
     near: f64,
 }
 
 impl Zipf {
-    /// Ranks from 1 to `n`, which is above 0, with the exponent `theta`, above 0.
+    /// A distribution of ranks from 1 to `n` with the exponent `theta`. Both are above 0.
     pub fn new(n: u64, theta: f64) -> Self {
         let mut z = Self { n: n as f64, power: 1.0 - theta, area: (0.0, 0.0), near: 0.0 };
         z.area = (z.integral(1.5) - 1.0, z.integral(z.n + 0.5));
@@ -51,7 +52,7 @@ impl Zipf {
         if self.power == 0.0 {
             return libm::exp(y);
         }
-        // Rounding must not take it below -1, where the logarithm ends.
+        // Rounding must not take it below -1, where the logarithm is not defined.
         libm::exp(libm::log1p((y * self.power).max(-1.0)) / self.power)
     }
 
@@ -69,7 +70,7 @@ impl Zipf {
     }
 }
 
-/// A permutation of the blocks that takes neighbours far apart.
+/// A permutation of the blocks that moves neighbours far apart.
 #[derive(Clone, Copy, Debug)]
 pub struct Scatter {
     blocks: u64,
@@ -78,11 +79,11 @@ pub struct Scatter {
 }
 
 impl Scatter {
-    /// A permutation of so many blocks, above 0.
+    /// A permutation of this many blocks, above 0.
     pub fn new(blocks: u64, random: &mut Random) -> Self {
         let start = random.below(blocks);
-        // Near the golden section multiples are spread most evenly; with nothing in common with the number of blocks
-        // each block is met once.
+        // Multiples of a factor near the golden ratio are spread most evenly. The factor has no common divisor with
+        // the number of blocks, so each block occurs once.
         let golden = ((u128::from(blocks) * 0x9E37_79B9_7F4A_7C15) >> 64) as u64;
         let factor = (golden.max(1)..).find(|f| common_divisor(*f, blocks) == 1);
         Self { blocks, factor: factor.expect("a number of primes follows"), start }
@@ -103,8 +104,8 @@ fn common_divisor(a: u64, b: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Steep and few, so that what is drawn again matters; by chi-square, of 5 degrees of freedom: above 25 once in
-    /// 7,000 seeds.
+    /// A steep distribution of a few ranks, so that redrawing matters. Chi-square with 5 degrees of freedom is above
+    /// 25 for one in 7,000 seeds.
     #[test]
     fn steep_weights_are_exact() {
         for theta in [1.0, 2.0, 4.0] {

@@ -1,4 +1,4 @@
-//! fjall, with and without its values apart.
+//! fjall, with and without key-value separation.
 
 use std::path::Path;
 

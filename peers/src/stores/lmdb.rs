@@ -23,7 +23,7 @@ impl Lmdb {
     pub(crate) fn new(dir: &Path) -> StoreResult<Self> {
         let mut options = EnvOpenOptions::new();
         options.map_size(MAP_BYTES);
-        // SAFETY: the directory was just made, and nobody else knows of it.
+        // SAFETY: the directory was just made, and no other code uses it.
         let env = unsafe { options.open(dir) }.map_err(failed)?;
         let mut txn = env.write_txn().map_err(failed)?;
         let keys = env.create_database(&mut txn, None).map_err(failed)?;
@@ -60,7 +60,7 @@ impl Reader for LmdbReader<'_> {
     }
 
     fn scan(&mut self, from: &[u8], mut f: impl FnMut(&[u8], &[u8]) -> bool) -> StoreResult {
-        // An empty key is none to LMDB.
+        // LMDB does not allow an empty key.
         let all = match from {
             [] => self.keys.range(&self.txn, &(..)),
             from => self.keys.range(&self.txn, &(Bound::Included(from), Bound::Unbounded)),

@@ -13,11 +13,11 @@ use lode_workload::measure::Causes;
 use lode_workload::store::{OneTree, StoreError, StoreResult};
 use lode_workload::upkeep::{Steps, Upkeep};
 
-/// What the image may grow to: much more than is written, as for a user's file.
+/// The capacity of the image. It is much more than is written, as for a user's file.
 const CAPACITY_BYTES: u64 = 64 << 30;
-/// What a step of background work may write, about.
+/// About how many bytes a step of background work may write.
 const STEP_BYTES: u64 = 1 << 20;
-/// Any: it makes the image's identity.
+/// The seed of the image's identity. Any number will do.
 const SEED: u64 = 1;
 
 fn make(dir: &Path) -> StoreResult<Drive> {

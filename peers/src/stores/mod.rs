@@ -1,4 +1,4 @@
-//! The stores, one file each, and how each is set.
+//! The stores, one file each, and their settings.
 //!
 //! | store | a commit is durable by | else |
 //! |---|---|---|
@@ -24,12 +24,12 @@ use std::time::Duration;
 use lode_workload::kv::{Contest, Contestant, DeviceContest, Entry, Sizes};
 use lode_workload::store::{KeyValue, StoreError, StoreResult};
 
-/// Values that separate from their keys where a store can.
+/// The smallest value that is stored apart from its key, in stores that support this.
 pub(crate) const SEPARATE_BYTES_MIN: u32 = 256;
-/// Background threads of stores that have some: as many as there are cores.
+/// The number of background threads of stores that have some: one per core.
 pub(crate) const BACKGROUND_THREADS: usize = 2;
 
-/// All of them, with so much cache each.
+/// All stores, each with this much cache.
 pub(crate) fn all(sizes: Sizes, cache_bytes: usize, seed: u64) -> Vec<Entry> {
     fn entry<S: KeyValue + 'static>(
         name: &str,
@@ -78,7 +78,7 @@ pub(crate) fn all(sizes: Sizes, cache_bytes: usize, seed: u64) -> Vec<Entry> {
     ]
 }
 
-/// Waits until a store says several times in a row that it is at rest.
+/// Waits until a store reports several times in a row that it is at rest.
 pub(crate) fn settled(is_busy: impl Fn() -> Result<bool, StoreError>) -> StoreResult {
     const LOOKS: u32 = 5;
     let mut quiet = 0;

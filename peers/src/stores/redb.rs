@@ -1,7 +1,7 @@
 //! redb.
 //!
-//! A table borrows its transaction, so a batch keeps what it writes until it commits: a copy, which takes far less time than
-//! what redb does with it.
+//! A table borrows its transaction, so a batch keeps a copy of its writes until it commits. The copy takes far less
+//! time than redb's own work.
 
 use std::path::Path;
 
@@ -66,7 +66,7 @@ impl Reader for RedbReader {
 pub(crate) struct RedbBatch<'a> {
     store: &'a Redb,
     bytes: Vec<u8>,
-    /// Where keys and values lie, and end, in the bytes.
+    /// The offsets of keys and values in the bytes.
     entries: Vec<(usize, usize, usize)>,
     reader: Option<RedbReader>,
 }

@@ -7,9 +7,9 @@ use rocksdb::{BlockBasedOptions, Cache, DB, DBCompressionType, Options, WriteOpt
 
 use super::{BACKGROUND_THREADS, SEPARATE_BYTES_MIN, settled};
 
-/// Bits of a Bloom filter for each key.
+/// The bits of the Bloom filter per key.
 const FILTER_BITS: f64 = 10.0;
-/// Log files that are kept to be written over.
+/// The number of log files that are kept for reuse.
 const LOG_FILES: usize = 4;
 
 pub(crate) struct Rocks {
@@ -88,7 +88,7 @@ impl Reader for RocksReader<'_> {
     }
 
     fn scan(&mut self, from: &[u8], mut f: impl FnMut(&[u8], &[u8]) -> bool) -> StoreResult {
-        // The raw iterator lends keys and values; the other one copies them.
+        // The raw iterator lends keys and values, while the usual one copies them.
         let mut iterator = self.0.raw_iterator();
         iterator.seek(from);
         while let (Some(key), Some(value)) = (iterator.key(), iterator.value()) {

@@ -1,4 +1,4 @@
-//! SQLite: keys are rowids, the fastest that it has; statements are prepared once a connection.
+//! SQLite. Keys are rowids, its fastest kind of key. Statements are prepared once per connection.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,16 +7,17 @@ use lode_workload::store::{KeyValue, Reader, StoreError, StoreResult, WriteBatch
 use parking_lot::{Mutex, MutexGuard};
 use rusqlite::{Connection, OptionalExtension};
 
-/// Pages of log after which a checkpoint is made: 64 MiB. The default, 4 MiB, checkpoints every few batches.
+/// The pages of log between two checkpoints: 64 MiB. With the default of 4 MiB, SQLite would checkpoint every few
+/// batches.
 const CHECKPOINT_PAGES: u32 = 16_384;
-/// Statements that a connection keeps prepared.
+/// The number of prepared statements that a connection keeps.
 const STATEMENTS: usize = 64;
 
 pub(super) fn failed(e: rusqlite::Error) -> StoreError {
     StoreError::failed(e)
 }
 
-/// Connections to one database, and one writer at a time: who waits, waits for a lock rather than trying again.
+/// The connections to a database. There is one writer at a time; others wait for a lock instead of retrying.
 pub(crate) struct Connections {
     path: PathBuf,
     cache_bytes: usize,
@@ -62,13 +63,13 @@ impl Connections {
     }
 }
 
-/// A connection, given back when it drops.
-pub(crate) struct Held<'a> {
+/// A connection that is returned to the pool when it is dropped.
+pub(crate) struct PooledConnection<'a> {
     all: &'a Connections,
     connection: Option<Connection>,
 }
 
-impl<'a> Held<'a> {
+impl<'a> PooledConnection<'a> {
     pub(crate) fn new(all: &'a Connections) -> StoreResult<Self> {
         Ok(Self { all, connection: Some(all.take()?) })
     }
@@ -78,7 +79,7 @@ impl<'a> Held<'a> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for PooledConnection<'_> {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take() {
             self.all.give(connection);
@@ -113,13 +114,13 @@ impl KeyValue for Sqlite {
     type Batch<'a> = SqliteBatch<'a>;
 
     fn reader(&self) -> StoreResult<SqliteReader<'_>> {
-        let held = Held::new(&self.0)?;
+        let held = PooledConnection::new(&self.0)?;
         held.get().execute_batch("BEGIN").map_err(failed)?;
         Ok(SqliteReader(held))
     }
 
     fn batch(&self) -> StoreResult<SqliteBatch<'_>> {
-        let (writer, held) = (self.0.writer(), Held::new(&self.0)?);
+        let (writer, held) = (self.0.writer(), PooledConnection::new(&self.0)?);
         held.get().prepare_cached("BEGIN IMMEDIATE").map_err(failed)?.execute([]).map_err(failed)?;
         Ok(SqliteBatch { held, _writer: writer })
     }
@@ -129,7 +130,7 @@ impl KeyValue for Sqlite {
     }
 }
 
-pub(crate) struct SqliteReader<'a>(Held<'a>);
+pub(crate) struct SqliteReader<'a>(PooledConnection<'a>);
 
 impl Reader for SqliteReader<'_> {
     fn get<R>(&mut self, key: &[u8], f: impl FnOnce(&[u8]) -> R) -> StoreResult<Option<R>> {
@@ -154,13 +155,13 @@ impl Reader for SqliteReader<'_> {
 
 impl Drop for SqliteReader<'_> {
     fn drop(&mut self) {
-        // The next one begins anew; one that can not end can not begin either, and says so then.
+        // An error here is ignored: if the transaction cannot end, the next one cannot begin and returns the error.
         let _ = self.0.get().execute_batch("COMMIT");
     }
 }
 
 pub(crate) struct SqliteBatch<'a> {
-    held: Held<'a>,
+    held: PooledConnection<'a>,
     _writer: MutexGuard<'a, ()>,
 }
 

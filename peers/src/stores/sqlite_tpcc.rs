@@ -1,5 +1,6 @@
-//! TPC-C in SQLite, as fast as it goes: keys of several numbers are packed into rowids, statements are prepared once a
-//! connection, updates return what they changed, writers wait for a lock and begin immediately, readers run beside them.
+//! TPC-C in SQLite, tuned for speed: keys of several numbers are packed into rowids, statements are prepared once per
+//! connection, updates return the changed rows, writers wait for a lock and use BEGIN IMMEDIATE, and readers run at
+//! the same time.
 //!
 //! ```text
 //!   rowid:  warehouse w | district w d | customer w d c | order w d o | order line w d o number | stock w i
@@ -16,7 +17,7 @@ use lode_workload::tpcc::store::{Each, Intent, Terminal, TpccStore, TpccTxn};
 use parking_lot::MutexGuard;
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 
-use super::sqlite::{Connections, Held, failed};
+use super::sqlite::{Connections, PooledConnection, failed};
 
 const SCHEMA: &str = "
 CREATE TABLE warehouse (id INTEGER PRIMARY KEY, ytd INTEGER, tax INTEGER, name TEXT,
@@ -41,7 +42,7 @@ CREATE TABLE stock (id INTEGER PRIMARY KEY, quantity INTEGER, ytd INTEGER, order
     d1 BLOB, d2 BLOB, d3 BLOB, d4 BLOB, d5 BLOB, d6 BLOB, d7 BLOB, d8 BLOB, d9 BLOB, d10 BLOB, data TEXT);
 ";
 
-/// Orders that Stock-Level looks back.
+/// The number of recent orders in Stock-Level.
 const RECENT_ORDERS: O = 20;
 
 fn wd(w: W, d: D) -> i64 {
@@ -57,7 +58,7 @@ fn wdo(w: W, d: D, o: O) -> i64 {
 }
 
 fn line_id(w: W, d: D, o: O, number: u8) -> i64 {
-    // 64 bits in all: below 32,768 warehouses it is not negative, and the order is kept.
+    // The key has 64 bits. With fewer than 32,768 warehouses it is not negative, so the order is kept.
     wdo(w, d, o) << 8 | i64::from(number)
 }
 
@@ -78,13 +79,13 @@ impl TpccStore for SqliteTpcc {
     type Terminal<'a> = SqliteTerminal<'a>;
 
     fn terminal(&self) -> StoreResult<SqliteTerminal<'_>> {
-        Ok(SqliteTerminal { all: &self.0, held: Held::new(&self.0)? })
+        Ok(SqliteTerminal { all: &self.0, held: PooledConnection::new(&self.0)? })
     }
 }
 
 pub(crate) struct SqliteTerminal<'a> {
     all: &'a Connections,
-    held: Held<'a>,
+    held: PooledConnection<'a>,
 }
 
 impl Terminal for SqliteTerminal<'_> {
@@ -111,7 +112,7 @@ pub(crate) struct SqliteTxn<'t> {
 impl Drop for SqliteTxn<'_> {
     fn drop(&mut self) {
         if self.open {
-            // What can not be rolled back shows at the next BEGIN.
+            // If the rollback fails, the next BEGIN returns the error.
             let _ = self.c.prepare_cached("ROLLBACK").and_then(|mut s| s.execute([]));
         }
     }
@@ -141,7 +142,7 @@ impl SqliteTxn<'_> {
         self.c.prepare_cached(sql).and_then(|mut s| s.execute(params)).map_err(failed)
     }
 
-    /// Shows all rows that come.
+    /// Passes all rows of a query to `f`.
     fn rows<R>(
         &self,
         sql: &str,
@@ -161,7 +162,7 @@ impl SqliteTxn<'_> {
     }
 }
 
-/// The columns of a table, the first of them a number, and a row that is made of them.
+/// Implements a row from the columns of a table. The first column is a number.
 macro_rules! table {
     ($make:ident, $columns:ident: $first:ident $($column:ident)* => $row:ident { $($fields:tt)* }) => {
         macro_rules! $columns {

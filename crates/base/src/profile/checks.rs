@@ -1,4 +1,4 @@
-//! Values of a profile that contradict one another, although each alone could be.
+//! Contradictions between values of a profile that are valid one by one.
 //!
 //! ```text
 //!   checks, in turn ─► the first that does not hold: table, key, what is wrong
@@ -14,7 +14,7 @@ pub(super) struct Contradiction {
     pub(super) what: String,
 }
 
-/// The first thing that cannot be.
+/// The first contradiction.
 pub(super) fn contradiction(w: &Written, geometry: &Geometry) -> Option<Contradiction> {
     let is = |wrong: bool, table, key, what: String| wrong.then_some(Contradiction { table, key, what });
     let g = &w.geometry;
@@ -25,7 +25,7 @@ pub(super) fn contradiction(w: &Written, geometry: &Geometry) -> Option<Contradi
     let (rblock, wblock) = (g.rblock_bytes, g.wblock_bytes);
     let what_page = format!("page_bytes is {page}; it must be a multiple of {rblock} that divides {wblock}");
 
-    // Of a striped medium EBLOCKs are dealt to channels, of another to planes.
+    // A striped medium deals EBLOCKs to channels, any other medium to planes.
     let planes = g.channels * g.ways * g.planes;
     let places = if g.striped { g.channels } else { planes };
     let dealt = format!("{} EBLOCKs are not dealt evenly to {places} places", g.eblock_count);
@@ -58,7 +58,7 @@ pub(super) fn contradiction(w: &Written, geometry: &Geometry) -> Option<Contradi
         })
 }
 
-/// Counts that are none, or too many.
+/// Counts that are 0 or too large.
 fn counts(w: &Written) -> Option<Contradiction> {
     [
         ("dram", "megabytes", w.dram.megabytes, 1 << 20),

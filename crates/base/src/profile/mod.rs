@@ -1,4 +1,4 @@
-//! Device profiles: what a modelled device and its host are made of, how long each part takes, and what it costs.
+//! Device profiles: the parts of a modelled device and its host, their times, and their energy.
 //!
 //! ```text
 //!   profiles/NAME.toml ─► parse (keys, ranges) ─► geometry? ─► contradictions? ─► Profile          each error with its line
@@ -38,7 +38,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
 pub struct Profile {
     /// Its name.
     pub name: String,
-    /// What it is, in a line.
+    /// A description in one line.
     pub about: String,
     /// Channels, ways, planes and units.
     pub geometry: Geometry,
@@ -50,7 +50,7 @@ pub struct Profile {
     pub bus: Bus,
     /// The unit of a channel that filters data as it passes.
     pub scan_unit: ScanUnit,
-    /// What unpacks compressed data.
+    /// The engine that decompresses pages.
     pub decompressor: Decompressor,
     /// The memory of the device.
     pub dram: Dram,
@@ -87,7 +87,7 @@ pub struct Nand {
     pub multi_plane: bool,
     /// Whether a read may interrupt a program or an erase.
     pub suspend: bool,
-    /// What a suspension costs the interrupted operation.
+    /// The time that a suspension adds to the interrupted operation.
     #[serde(rename = "suspend_us", deserialize_with = "read::us")]
     pub suspend_cost: VirtualDuration,
 }
@@ -113,7 +113,7 @@ pub struct ScanUnit {
     pub rate: Rate,
 }
 
-/// What unpacks compressed data.
+/// The engine that decompresses pages.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decompressor {
@@ -133,11 +133,11 @@ pub struct Dram {
     pub megabytes: u32,
 }
 
-/// The cores of the device, and the cycles of what they do.
+/// The cores of the device, and the cycles of their work.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cores {
-    /// How many.
+    /// The number of cores.
     pub count: u32,
     /// The clock that the cycles below count.
     #[serde(rename = "mhz", deserialize_with = "read::mhz")]
@@ -182,7 +182,7 @@ pub struct Link {
     pub protected_bytes: u32,
 }
 
-/// The host's side: what operators take.
+/// The host's times: for commands, and for each row in an operator.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
@@ -212,7 +212,7 @@ pub struct Host {
     pub other: VirtualDuration,
 }
 
-/// What is used by each operation, and by idling.
+/// The energy of each operation, and the power of idling.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnergyCosts {
@@ -294,10 +294,10 @@ pub enum ProfileError {
         /// What is wrong.
         what: String,
     },
-    /// There is no profile of this name, and no file.
+    /// There is neither a profile nor a file of this name.
     #[error("no profile is called {name}, and there is no such file; there are {known}")]
     Unknown {
-        /// What was asked for.
+        /// The name.
         name: String,
         /// The profiles that exist.
         known: String,
@@ -331,7 +331,7 @@ impl Profile {
         Self::parse(&std::fs::read_to_string(path).map_err(unreadable)?, name)
     }
 
-    /// A profile as it is written.
+    /// Parses the text of a profile.
     ///
     /// # Errors
     /// [`ProfileError::Line`], naming `file`.
@@ -348,7 +348,7 @@ impl Profile {
             }
         })?;
         let line_of = |table: &str, key: &str| {
-            // Keys of no table come first.
+            // Keys outside of tables come first.
             let mut here = table.is_empty();
             let is_it = |l: &str| {
                 let l = l.trim();
@@ -503,7 +503,7 @@ mod tests {
         assert_eq!(p.energy.idle.joules(VirtualDuration::from_ns(2_000_000_000)), 1.0);
     }
 
-    /// What `targets.md` and the papers say of each platform.
+    /// Compares each platform with `targets.md` and its paper.
     #[test]
     fn platforms_are_as_their_papers_say() {
         let of = |name| Profile::find(name).unwrap();
@@ -547,7 +547,8 @@ mod tests {
         assert_eq!((mhz(&p), p.link.up), (1800, Rate::from_bytes_per_s(12_500_000_000)));
     }
 
-    /// What makers publish of whole drives is no input but for the link; what they read must be within what the model can.
+    /// Of the published figures of whole drives, only those of the link are inputs. Published reads must be within
+    /// the model's peaks.
     #[test]
     fn current_devices_can_do_what_their_makers_publish() {
         for (name, read_mb, write_mb, read_latency_us) in [

@@ -1,4 +1,4 @@
-//! What a modelled device can do at most, by its profile alone: to check a run against, and to compare devices.
+//! The peak rates of a modelled device, from its profile alone, to check a run and to compare devices.
 //!
 //! ```text
 //!   read:  planes ─ array ─► channels ─ buses ─► link          the least of them is what a sequential read gets at most
@@ -12,7 +12,7 @@ const COMMAND_BYTES: u64 = 64 + 16;
 const COMPLETION_BYTES: u64 = 16;
 const PAGE_BYTES: u64 = 4096;
 
-/// What a device can do at most.
+/// The peak rates of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peaks {
     /// All planes reading at once: one page per tR. `None` when that takes no time.
@@ -30,7 +30,7 @@ pub struct Peaks {
 }
 
 impl Peaks {
-    /// The most that a sequential read gets: the least of what it passes.
+    /// The peak rate of a sequential read: the least rate on its way.
     pub fn sequential_read(&self) -> Rate {
         [self.bus, self.up].into_iter().chain(self.array_read).min().expect("there are three")
     }
@@ -42,7 +42,7 @@ fn rate(bytes: u64, over: VirtualDuration) -> Option<Rate> {
 }
 
 impl Profile {
-    /// What the device can do at most.
+    /// The peak rates of this device.
     pub fn peaks(&self) -> Peaks {
         let g = &self.geometry;
         let dies = u64::from(g.channels() * g.ways());

@@ -1,6 +1,6 @@
-//! Quantities of a profile: checked where they are read, exact where they are used.
+//! Quantities of a profile. They are checked when they are parsed, and exact afterwards.
 //!
-//! Times are whole picoseconds. The time that a rate takes for some bytes is rounded up to one. No float remains after parsing.
+//! Times are whole picoseconds. The time of some bytes at a rate is rounded up. No float is left after parsing.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ const PS_PER_S: u64 = 1_000_000_000_000;
 
 /// The time of `count` items at `per_s` per second, in picoseconds, rounded up.
 fn ps_of(count: u64, per_s: u64) -> Option<u64> {
-    // Nearly always that fits, and the division takes a fraction.
+    // The product nearly always fits 64 bits, where a division is much faster.
     match count.checked_mul(PS_PER_S) {
         Some(ps) => Some(ps.div_ceil(per_s)),
         None => u64::try_from((u128::from(count) * u128::from(PS_PER_S)).div_ceil(per_s.into())).ok(),
@@ -91,7 +91,7 @@ impl Energy {
 pub struct Power(u64);
 
 impl Power {
-    /// What it takes over a time, in joules.
+    /// The energy over a time, in joules.
     pub fn joules(self, over: VirtualDuration) -> f64 {
         self.0 as f64 / 1e6 * over.as_secs_f64()
     }
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(Rate::from_bytes_per_s(1).time(3), VirtualDuration::from_ns(3_000_000_000));
         assert_eq!(Frequency::from_hz(100_000_000).time(24), VirtualDuration::from_ns(240));
         assert_eq!(bus.time(0), VirtualDuration::ZERO);
-        // Beyond what fits 64 bits on the way.
+        // The intermediate product does not fit 64 bits.
         assert_eq!(bus.time(1 << 40).as_ps(), (1 << 40) * 10_000);
         assert_eq!(ps_of(u64::MAX, 1), None);
         assert_eq!(Rate::from_bytes_per_s(2_664_000_000).to_string(), "2664 MB/s");

@@ -1,11 +1,10 @@
-//! Garbage collection: what it costs, measured, modelled and by theory.
+//! The cost of garbage collection: measured, modelled and by theory.
 //!
 //! ```text
 //!   theory: equations       model: victims and live pages, no bytes       run: the drive itself
 //! ```
 //!
-//! The three share a workload and nothing else: the model's victims are chosen by the drive's own policies, theory
-//! knows none of them.
+//! The three share only the workload. The model uses the drive's victim policies; theory uses none of its code.
 
 pub mod model;
 pub mod run;

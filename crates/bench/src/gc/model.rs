@@ -1,18 +1,18 @@
-//! A log-structured store without bytes: what a victim policy comes to when nothing else plays in.
+//! A model of a log-structured store without bytes. It shows the effect of a victim policy alone.
 //!
 //! ```text
 //!   host page ─► open EBLOCK of the host ─► Used ── policy ─► victim ─► live pages ─► open EBLOCK of that age
 //! ```
 //!
-//! Pages are of one size; there is no log, no mapping, no view. The drive under the same load should come close,
-//! and theory must ([`super::theory`]).
+//! All pages have one size, and there is no log, no mapping and no view. The drive should come close to the model
+//! under the same load, and the model must agree with theory ([`super::theory`]).
 //!
-//! An EBLOCK has two times: when it was closed, which is its age to the policy, and when the host wrote its pages
-//! (in mean; what the collector moves keeps it), by which streams are chosen. Were the second one its age, `oldest`
-//! would take cold EBLOCKs again as soon as they are written, and minimum cost decline would lose to greedy under
+//! An EBLOCK has two times. The time at which it was closed is its age for the policy. The mean time at which the
+//! host wrote its pages, which moves keep, selects the stream. If the second time were the age, `oldest` would
+//! collect cold EBLOCKs again as soon as they are written, and minimum cost decline would lose to greedy under
 //! uniform writes (5.0 to 4.4 at 90 % full).
 //!
-//! Source: ELEOS §VI-A and VI-B: the pages of a victim go where pages of the nearest timestamp go.
+//! Source: ELEOS §VI-A and VI-B: the pages of a victim go to the stream with the nearest timestamp.
 
 use lode_base::EblockId;
 use lode_firmware::GcPolicy;
@@ -20,39 +20,39 @@ use lode_firmware::gc::{Candidate, GcView, Policy, StreamClass, Urgency};
 
 use super::workload::Picker;
 
-/// Shape of a store.
+/// The shape of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// EBLOCKs that are full of data, dead or alive: open ones come on top.
+    /// The number of EBLOCKs full of live or dead data. Open EBLOCKs are additional.
     pub eblocks: u32,
-    /// Pages of an EBLOCK.
+    /// The number of pages in an EBLOCK.
     pub eblock_pages: u32,
-    /// Live pages.
+    /// The number of live pages.
     pub live_pages: u32,
-    /// Open EBLOCKs for what the collector moves, by age; 0 puts it where the host writes.
+    /// The number of open EBLOCKs for moved pages, by age. With 0, moved pages go to the host's open EBLOCK.
     pub gc_streams: u32,
 }
 
 impl Shape {
-    /// Whether there is something to gain: more space than what lives.
+    /// Whether there is more space than live data, so that the collector can gain something.
     pub fn has_room(&self) -> bool {
         u64::from(self.eblocks) * u64::from(self.eblock_pages) > u64::from(self.live_pages)
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
-    /// Pages that the host wrote.
+    /// The number of pages that the host wrote.
     pub host_pages: u64,
-    /// Pages that the collector moved.
+    /// The number of pages that the collector moved.
     pub moved_pages: u64,
-    /// Programmed pages for each live one, when a victim is chosen, in mean.
+    /// Programmed pages per live page: the mean over all choices of a victim.
     pub space: f64,
 }
 
 impl Outcome {
-    /// Pages programmed for each that the host wrote.
+    /// Programmed pages per page that the host wrote.
     pub fn write_amplification(&self) -> f64 {
         (self.host_pages + self.moved_pages) as f64 / self.host_pages as f64
     }
@@ -63,9 +63,9 @@ const NOWHERE: u32 = u32::MAX;
 struct Eblock {
     pages: Vec<u32>,
     live: u32,
-    /// Sum of the update numbers at which its pages were written by the host, as far as known.
+    /// The sum of the update numbers at which the host wrote the pages of the EBLOCK, as far as they are known.
     written: u128,
-    /// When it was filled.
+    /// The update number at which the EBLOCK was filled.
     closed: Option<u64>,
     erase_count: u32,
 }
@@ -75,7 +75,7 @@ impl Eblock {
         Self { pages: Vec::new(), live: 0, written: 0, closed: None, erase_count }
     }
 
-    /// When the host wrote its pages, in mean.
+    /// The mean time at which the host wrote its pages.
     fn timestamp(&self) -> u64 {
         (self.written / self.pages.len().max(1) as u128) as u64
     }
@@ -86,21 +86,23 @@ struct Store {
     policy: Box<dyn Policy>,
     candidates: Vec<Candidate>,
     eblocks: Vec<Eblock>,
-    /// Where each page lies.
+    /// The EBLOCK of each page.
     place: Vec<u32>,
     free: Vec<u32>,
-    /// Open EBLOCKs: the host's, then the collector's with the timestamp that they stand for.
+    /// The open EBLOCKs: first the host's, then the collector's, each with its timestamp.
     open: Vec<Option<u32>>,
     stands_for: Vec<u64>,
-    /// EBLOCKs that are full.
+    /// The number of full EBLOCKs.
     closed: u32,
     now: u64,
-    /// Programmed pages when a victim was chosen, summed up, and victims.
+    /// The sum of programmed pages at all choices of a victim.
     programmed: u64,
+    /// The number of victims.
     victims: u64,
 }
 
-/// Fills the store, then overwrites each page `warm_up` times in mean, and `measured` times more, which count.
+/// Fills the store, then overwrites each page `warm_up` times on average, then `measured` times on average. Only the
+/// last part is counted.
 pub fn run(shape: Shape, policy: &GcPolicy, picker: &mut Picker, warm_up: u64, measured: u64) -> Outcome {
     let mut s = Store::new(shape, policy);
     for page in 0..shape.live_pages {
@@ -121,7 +123,7 @@ pub fn run(shape: Shape, policy: &GcPolicy, picker: &mut Picker, warm_up: u64, m
 
 impl Store {
     fn new(shape: Shape, policy: &GcPolicy) -> Self {
-        // Beside those that hold data: one for each stream, and one to move a victim into.
+        // In addition to EBLOCKs with data: one for each stream, one for the host, and one into which a victim moves.
         let all = shape.eblocks + shape.gc_streams + 2;
         assert!(shape.has_room(), "{shape:?} has no room to move pages in");
         Self {
@@ -140,7 +142,7 @@ impl Store {
         }
     }
 
-    /// The host writes a page; answers how many the collector moved for it.
+    /// Writes a page of the host. Returns how many pages the collector moved for it.
     fn host(&mut self, page: u32) -> u64 {
         self.now += 1;
         let before = self.place[page as usize];
@@ -192,7 +194,7 @@ impl Store {
         let stream = self.stream_for(written);
         for page in pages {
             if self.place[page as usize] == victim {
-                // Once: a page that was written twice into the EBLOCK lies in it once.
+                // A page that was written twice into the EBLOCK is moved once.
                 self.place[page as usize] = NOWHERE;
                 self.put(page, stream, written);
             }
@@ -201,7 +203,8 @@ impl Store {
         u64::from(live)
     }
 
-    /// The policy's victim, or, where it declines, the EBLOCK that gains most: the host waits for room.
+    /// The policy's victim, or if it chooses none, the EBLOCK with the fewest live pages, because the host waits for
+    /// space.
     fn choose(&mut self) -> EblockId {
         let pages = self.shape.eblock_pages;
         let candidate = |(at, e): (usize, &Eblock)| {
@@ -218,7 +221,7 @@ impl Store {
         };
         self.candidates.clear();
         self.candidates.extend(self.eblocks.iter().enumerate().filter_map(candidate));
-        // What is here as in a drive: all units are pages.
+        // The same as in a drive whose units are all pages.
         let class = |at: usize| Some(self.eblocks[self.open.get(1 + at).copied()?? as usize].timestamp());
         let view = GcView {
             urgency: Urgency::Full,
@@ -238,7 +241,7 @@ impl Store {
         chosen.expect("there is spare space in some").eblock
     }
 
-    /// The stream that pages of this timestamp go to.
+    /// The stream for pages with this timestamp.
     fn stream_for(&self, written: u64) -> usize {
         let stands_for = |stream: usize| match self.open[stream] {
             Some(at) => self.eblocks[at as usize].timestamp(),
@@ -307,7 +310,8 @@ mod tests {
         }
     }
 
-    /// What the drive must show too: no worse than greedy where all pages are alike, better where they are not.
+    /// Minimum cost decline must be no worse than greedy under uniform writes, and better under skew. The drive must
+    /// show the same.
     #[test]
     fn minimum_cost_decline_gains_where_there_is_something_to_gain() {
         for fill in [0.8, 0.9] {

@@ -1,13 +1,12 @@
-//! The experiment: a drive in memory is filled, then overwritten many times over, once for each policy and skew.
+//! The experiment fills a drive in memory and then overwrites it many times, for each policy and skew.
 //!
 //! ```text
 //!   fill ─► warm up: a part of the overwrites ─► measure the rest ─► rows: measured, model, theory
 //! ```
 //!
-//! Claim: greedy under uniform writes comes within 5 % of theory for the space that it has; minimum cost decline is
-//! no worse there, and better under skew.
-//! Setup: pages of 4 KB in batches of up to 64; the drive is `fill` full of the bytes that it takes at most; the
-//! space that theory is given is what the drive uses for data, measured in the run.
+//! Claim: greedy under uniform writes is within 5 % of theory for its space; minimum cost decline is no worse there,
+//! and better under skew. Setup: pages of 4 KB in batches of up to 64. The drive is filled with the share `fill` of
+//! the bytes that it can hold. Theory gets the space that the drive uses for data, measured in the run.
 //!
 //! Source: issue 3, "GC"; ELEOS §VI.
 
@@ -21,22 +20,22 @@ use super::theory;
 use super::workload::{Picker, Skew};
 use crate::drive_host::{DriveError, Host, nth};
 
-/// Bytes of a page of this workload.
+/// The page size of this workload.
 pub const PAGE_BYTES: u32 = 4096;
 const BATCH_PAGES: usize = 64;
 
-/// What is run.
+/// What to run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
-    /// Bytes of the drive.
+    /// The capacity of the drive.
     pub capacity_bytes: u64,
-    /// Bytes of an EBLOCK.
+    /// The size of an EBLOCK.
     pub eblock_bytes: u32,
-    /// The part of the drive that is filled, below 1.
+    /// The filled share of the drive, below 1.
     pub fill: f64,
-    /// How often it is overwritten in all.
+    /// How often the filled part is overwritten in total.
     pub overwrites: u64,
-    /// Where the random choices start.
+    /// The seed of the random choices.
     pub seed: u64,
 }
 
@@ -46,37 +45,37 @@ impl Default for Plan {
     }
 }
 
-/// What came of one policy under one skew.
+/// The result of one policy under one skew.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Its name.
+    /// The name of the policy.
     pub policy: &'static str,
     /// The name of the skew.
     pub skew: &'static str,
-    /// Bytes that the host wrote while it was measured.
+    /// Bytes that the host wrote during the measurement.
     pub host_bytes: u64,
-    /// Bytes that the collector moved meanwhile.
+    /// Bytes that the collector moved during the measurement.
     pub gc_bytes: u64,
-    /// Bytes that were programmed meanwhile: those, and the drive's own.
+    /// All bytes programmed during the measurement: those of host and collector, and the drive's own.
     pub media_bytes: u64,
-    /// Programmed bytes of data for each live one, in mean.
+    /// The mean of programmed bytes of data per live byte.
     pub space: f64,
-    /// Host and collector, for each byte of the host.
+    /// Bytes of host and collector per byte of the host.
     pub write_amplification: f64,
-    /// What the model without bytes comes to with that space, if it has as much in whole EBLOCKs.
+    /// The model's result for the same space, if that space is possible in whole EBLOCKs.
     pub model: Option<f64>,
-    /// What theory says, if it says something of this policy under this skew.
+    /// The result of theory, if there is one for this policy and skew.
     pub theory: Option<Theory>,
-    /// Measured for each of theory's.
+    /// The measured value divided by theory's.
     pub ratio: Option<f64>,
 }
 
-/// What theory says of a write amplification.
+/// What theory says about a write amplification.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Theory {
-    /// It is this.
+    /// The write amplification itself.
     Is(f64),
-    /// It is above this, and the nearer the better.
+    /// A lower bound.
     Above(f64),
 }
 
@@ -89,12 +88,12 @@ impl Theory {
     }
 }
 
-/// What is read off a drive while it runs. The one place that knows how it counts.
+/// The counters of a drive at one moment. Only this type knows how the drive counts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
     gc_bytes: u64,
     media_bytes: u64,
-    /// Bytes programmed for pages, dead or alive, in EBLOCKs that hold them.
+    /// Bytes of live and dead pages in EBLOCKs.
     data_bytes: u64,
 }
 
@@ -117,10 +116,10 @@ fn make(plan: &Plan, policy: &GcPolicy) -> Result<Drive, DriveError> {
     )?)
 }
 
-/// Runs one policy under one skew, until `stop` says so.
+/// Runs one policy under one skew, until `stop` returns true.
 ///
 /// # Errors
-/// When the drive refuses a batch: it is full although pages are only overwritten. [`DriveError::Stopped`].
+/// If the drive refuses a batch because it is full, although pages are only overwritten; [`DriveError::Stopped`].
 pub fn run(plan: &Plan, policy: &GcPolicy, skew: Skew, stop: &dyn Fn() -> bool) -> Result<Row, DriveError> {
     let drive = make(plan, policy)?;
     let pages = (drive.info().usable_bytes as f64 * plan.fill) as u64 / u64::from(PAGE_BYTES);
@@ -131,7 +130,7 @@ pub fn run(plan: &Plan, policy: &GcPolicy, skew: Skew, stop: &dyn Fn() -> bool) 
         writer.page(page)?;
     }
     let mut picker = Picker::new(skew, pages, plan.seed);
-    // Half of it is enough for a steady state: the space turns over several times.
+    // Half of the overwrites are enough for a steady state, because the space turns over several times.
     let warm_up = pages * plan.overwrites / 2;
     for n in 0..warm_up {
         if n % 1024 == 0 && stop() {
@@ -173,7 +172,7 @@ pub fn run(plan: &Plan, policy: &GcPolicy, skew: Skew, stop: &dyn Fn() -> bool) 
     })
 }
 
-/// Theory knows greedy and oldest under uniform writes; of minimum cost decline it knows what it cannot be below.
+/// Theory has values for greedy and oldest under uniform writes, and a lower bound for minimum cost decline.
 fn expected(plan: &Plan, policy: &GcPolicy, skew: Skew, space: f64, pages: u64) -> Option<Theory> {
     match (policy.name(), skew) {
         ("greedy", Skew::Uniform) => Some(Theory::Is(theory::greedy(space, plan.eblock_bytes / PAGE_BYTES))),
@@ -188,7 +187,7 @@ fn expected(plan: &Plan, policy: &GcPolicy, skew: Skew, space: f64, pages: u64) 
 fn modelled(plan: &Plan, policy: &GcPolicy, skew: Skew, space: f64, pages: u64) -> Option<f64> {
     let eblock_pages = plan.eblock_bytes / PAGE_BYTES;
     let gc_streams = 3;
-    // Open EBLOCKs come on top in the model: half full, each, in mean.
+    // In the model, open EBLOCKs are additional. On average each is half full.
     let open = f64::from(gc_streams + 1) / 2.0;
     let eblocks = (space * pages as f64 / f64::from(eblock_pages) - open).round() as u32;
     let shape = Shape { eblocks, eblock_pages, live_pages: pages as u32, gc_streams };
@@ -200,7 +199,7 @@ fn modelled(plan: &Plan, policy: &GcPolicy, skew: Skew, space: f64, pages: u64) 
     Some(model::run(shape, policy, &mut picker, half, half).write_amplification())
 }
 
-/// Writes pages in batches; a page that comes again ends a batch.
+/// Writes pages in batches. A page that is in the batch already ends the batch.
 struct Writer {
     host: Host,
     extents: Vec<ExtentId>,
@@ -247,7 +246,7 @@ impl Writer {
 mod tests {
     use super::*;
 
-    /// The shape of the published result, small: `lode bench gc` runs it at size.
+    /// The published result at a small size. `lode bench gc` runs it at full size.
     #[test]
     fn greedy_is_what_theory_says_and_minimum_cost_decline_gains_under_skew() {
         let plan =

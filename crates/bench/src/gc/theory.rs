@@ -1,4 +1,4 @@
-//! What write amplification is by analysis: bytes programmed for each byte that the host writes, 1 at best.
+//! Analytic write amplification: bytes programmed per byte that the host writes, at best 1.
 //!
 //! ```text
 //!   space = bytes of the EBLOCKs that hold data / live bytes            90 % full: 1 / 0.9 = 1.11
@@ -15,10 +15,10 @@
 //!
 //! Source: Desnoyers, "Analytic models of SSD write performance" (ACM TOS 2014); Bux and Iliadis, "Performance of
 //! greedy garbage collection in flash-based solid-state drives" (2010); Lomet and Luo, "Efficiently reclaiming space
-//! in a log structured store" (arXiv 2005.00044), for the space of hot and cold. The sum over H is kept exact here
-//! where Desnoyers approximates it by logarithms: see [`greedy`].
+//! in a log structured store" (arXiv 2005.00044), for the space of hot and cold. Desnoyers approximates the sum over
+//! H by logarithms; here it is exact: see [`greedy`].
 
-/// Pages of one update frequency.
+/// The pages with one update frequency.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Class {
     /// Their share of all live pages.
@@ -32,7 +32,8 @@ pub fn lambert_w0(x: f64) -> f64 {
     let least = -(-1.0f64).exp();
     assert!((least..=0.0).contains(&x), "W of {x}");
     let (mut low, mut high) = (-1.0f64, 0.0f64);
-    // w e^w grows from -1 on. Each step halves the interval: 60 of them leave less than a double can tell.
+    // w e^w increases from w = -1 on. Each step halves the interval. After 60 steps, it is smaller than the precision
+    // of a double.
     for _ in 0..60 {
         let w = (low + high) / 2.0;
         if w * w.exp() < x { low = w } else { high = w }
@@ -40,28 +41,30 @@ pub fn lambert_w0(x: f64) -> f64 {
     (low + high) / 2.0
 }
 
-/// Oldest first, and greedy with EBLOCKs of very many pages, under uniform random writes: `space` is above 1.
+/// The write amplification of oldest first, and of greedy with EBLOCKs of very many pages, under uniform random
+/// writes. `space` is above 1.
 pub fn oldest_uniform(space: f64) -> f64 {
     assert!(space > 1.0, "{space} times the live bytes is no space to collect in");
     space / (space + lambert_w0(-space * (-space).exp()))
 }
 
-/// Greedy with EBLOCKs of `pages` pages, under uniform random writes.
+/// The write amplification of greedy with EBLOCKs of `pages` pages, under uniform random writes.
 ///
-/// A page is overwritten as likely as any other, so EBLOCKs with i live pages lose one at a rate of i; in the steady
-/// state as many leave each level as come, hence their number is as 1/i, from full ones down to the victim's level.
-/// Their sum is the number of EBLOCKs, their live pages together are all live pages. The victim's level is mostly
-/// between two whole numbers: a share of the EBLOCKs goes at the upper one, and H is linear between them.
+/// All pages are overwritten with the same probability, so an EBLOCK with i live pages loses one at a rate
+/// proportional to i. In the steady state, as many EBLOCKs leave each level as arrive, so the number of EBLOCKs with
+/// i live pages is proportional to 1/i, from full ones down to the victim's level. These numbers add up to all
+/// EBLOCKs, and their live pages to all live pages. The victim's level usually lies between two integers: a share of
+/// the EBLOCKs is collected at the upper one, and H is linear between them.
 pub fn greedy(space: f64, pages: u32) -> f64 {
     assert!(space > 1.0 && pages > 1, "{space} times the live bytes in EBLOCKs of {pages} pages");
     let p = f64::from(pages);
-    // From the top down: `h` is H(pages) - H(x).
+    // This goes from full EBLOCKs downwards. `h` is H(pages) - H(x).
     let mut h = 0.0;
     for x in (0..pages).rev() {
         let level = 1.0 / f64::from(x + 1);
         let fill = |share: f64| (h + share * level) - space / p * (p - f64::from(x + 1) + share);
         if fill(1.0) >= 0.0 {
-            // fill(share) = a + share b is 0 between none and all of this level.
+            // fill(share) = a + share b is 0 for a share between 0 and 1 of this level.
             let (a, b) = (fill(0.0), fill(1.0) - fill(0.0));
             let share = if b == 0.0 { 0.0 } else { (-a / b).clamp(0.0, 1.0) };
             let live = f64::from(x + 1) - share;
@@ -74,10 +77,11 @@ pub fn greedy(space: f64, pages: u32) -> f64 {
     1.0
 }
 
-/// Oldest first under any mix of update frequencies, hot and cold written together: `live_pages` of them.
+/// The write amplification of oldest first with `live_pages` pages of any mix of update frequencies, with hot and
+/// cold pages written together.
 pub fn oldest(space: f64, classes: &[Class], live_pages: f64) -> f64 {
-    // Once around takes C host writes. A page is written again by the host or, after C, by the collector: in mean
-    // after (1 - e^(-rate C)) / rate host writes.
+    // One cycle through all EBLOCKs takes C host writes. A page is written again by the host or, after C, by the
+    // collector: on average after (1 - e^(-rate C)) / rate host writes.
     let programmed = |c: f64| -> f64 {
         let of = |k: &Class| {
             let rate = k.writes / (k.pages * live_pages);
@@ -94,12 +98,13 @@ pub fn oldest(space: f64, classes: &[Class], live_pages: f64) -> f64 {
     programmed((low + high) / 2.0)
 }
 
-/// The least that separation can reach: each class in EBLOCKs of its own, and the spare space divided among them as
-/// is best. What minimum cost decline is to come near to.
+/// The lowest write amplification that separation can reach: each class has its own EBLOCKs, and the spare space is
+/// divided optimally among the classes. Minimum cost decline should come near it.
 pub fn separated(space: f64, classes: &[Class]) -> f64 {
     assert!(space > 1.0, "{space} times the live bytes is no space to collect in");
-    // The available fraction y of a class's victims says all of it: its space is -ln(1 - y) / y, and what a little
-    // more space would save is `slope`. At the best division all classes would save alike.
+    // The available fraction y of a class's victims determines everything: the space of the class is -ln(1 - y) / y,
+    // and `slope` is the saving per unit of additional space. At the best division, the slopes of all classes are
+    // equal.
     let space_of = |y: f64| -(-y).ln_1p() / y;
     let slope = |y: f64| (1.0 - y) / (y * (1.0 - space_of(y) * (1.0 - y)));
     let y_at = |saving: f64| {
@@ -142,10 +147,10 @@ mod tests {
         }
     }
 
-    /// Figures that others published.
+    /// Published figures.
     #[test]
     fn published_figures_come_out() {
-        // Xiang and Kurkoski, abstract: over-provisioning 0.3 gives 2.36; their simulation 2.35.
+        // Xiang and Kurkoski, abstract: an over-provisioning of 0.3 gives 2.36, their simulation 2.35.
         near(oldest_uniform(1.3), 2.36, 0.002);
         near(greedy(1.3, 256), 2.35, 0.005);
     }
@@ -182,12 +187,12 @@ mod tests {
                 (oldest(space, &hot, 1e4), oldest_uniform(space), separated(space, &hot));
             assert!(apart < uniform && apart < mixed, "{space}: {apart} {uniform} {mixed}");
         }
-        // A class that nothing writes to costs the least space there is, and nothing else.
+        // A class without writes takes only the space of its live pages.
         let still = [Class { pages: 0.5, writes: 1.0 }, Class { pages: 0.5, writes: 0.0 }];
         near(separated(1.2, &still), oldest_uniform(1.4), 1e-3);
     }
 
-    /// No other division of the space is better: tried by hand.
+    /// Checks by trial that no other division of the space is better.
     #[test]
     fn the_best_division_is_the_best() {
         let (space, pages, writes) = (1.25, 0.2, 0.8);

@@ -1,4 +1,4 @@
-//! Which page is overwritten next: uniformly, or some pages more often than others.
+//! Chooses the next page to overwrite: uniformly, or some pages more often than others.
 //!
 //! ```text
 //!   seed ─► SplitMix64 ─► rank (hot first) ─► page, scattered over all by a fixed permutation
@@ -7,14 +7,14 @@
 use super::theory::Class;
 use crate::random::Random;
 
-/// How often pages are overwritten.
+/// How often each page is overwritten.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Skew {
-    /// All alike.
+    /// All pages equally often.
     Uniform,
-    /// Four fifths of the writes go to a fifth of the pages.
+    /// A fifth of the pages gets four fifths of the writes.
     Hot,
-    /// The page of rank r as often as 1 / r^0.99, which is YCSB's.
+    /// The page of rank r with a probability proportional to 1 / r^0.99, as in YCSB.
     Zipf,
 }
 
@@ -22,7 +22,7 @@ impl Skew {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Uniform, Self::Hot, Self::Zipf];
 
-    /// As in reports.
+    /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Uniform => "uniform",
@@ -31,7 +31,7 @@ impl Skew {
         }
     }
 
-    /// The share of writes that each of `pages` pages gets, hottest first: cumulative, ends with 1.
+    /// The cumulative shares of writes of `pages` pages, hottest first. The last one is 1.
     fn cumulative(self, pages: u64) -> Vec<f64> {
         let hot = (pages / 5).max(1);
         let weight = |rank: u64| match self {
@@ -51,12 +51,12 @@ impl Skew {
         all
     }
 
-    /// Pages by how often they are overwritten, in few classes.
+    /// The pages in a few classes by update frequency.
     pub fn classes(self, pages: u64) -> Vec<Class> {
         let ends: Vec<u64> = match self {
             Self::Uniform => vec![pages],
             Self::Hot => vec![(pages / 5).max(1), pages],
-            // Each a seventh wider than the one before: within one, frequencies differ little.
+            // Each class is a seventh wider than the one before, so the frequencies within a class differ little.
             Self::Zipf => {
                 let mut ends = vec![1];
                 while let Some(&last) = ends.last().filter(|last| **last < pages) {
@@ -90,7 +90,7 @@ pub struct Picker {
 }
 
 impl Picker {
-    /// Draws from `pages` pages, above 0 and below 2^32.
+    /// Draws from `pages` pages. Their number is above 0 and below 2^32.
     pub fn new(skew: Skew, pages: u64, seed: u64) -> Self {
         let mut random = Random(seed);
         let mut order: Vec<u32> = (0..u32::try_from(pages).expect("fewer than 2^32 pages")).collect();
@@ -102,7 +102,7 @@ impl Picker {
         Self { random, cumulative, pages: order, uniform }
     }
 
-    /// The page that is overwritten next.
+    /// The next page to overwrite.
     pub fn next_page(&mut self) -> u64 {
         let rank = if self.uniform {
             self.random.below(self.pages.len() as u64) as usize
@@ -133,7 +133,7 @@ mod tests {
             let mut drawn = vec![0u32; PAGES as usize];
             (0..DRAWS).for_each(|_| drawn[picker.next_page() as usize] += 1);
             drawn.sort_unstable_by(|a, b| b.cmp(a));
-            // The hottest fifth, by count: what the classes say, within the noise of drawing.
+            // The share of the hottest fifth agrees with the classes, within the noise of drawing.
             let (mut pages, mut writes) = (0.0, 0.0);
             for c in &classes {
                 let part = ((0.2 - pages) / c.pages).clamp(0.0, 1.0);

@@ -8,8 +8,8 @@
 //!   +--------------------------------------+
 //! ```
 //!
-//! The legend stands beside the plot, so that it covers nothing. No font is asked for its measures: what is drawn is the same
-//! on every machine, byte for byte, and whoever shows it takes a font of its own.
+//! The legend stands beside the plot, so that it covers nothing. No font is measured, so the bytes are the same on every
+//! machine. A viewer shows the text in a font of its own.
 
 use std::ops::Range;
 
@@ -28,24 +28,24 @@ use crate::BenchError;
 
 const WIDTH: i32 = 1000;
 const HEIGHT: i32 = 560;
-/// Of what is beside the plot itself.
+/// Margins of the plot itself.
 const LEFT: i32 = 84;
 const RIGHT: i32 = 236;
 const TOP: i32 = 84;
 const BOTTOM: i32 = 84;
 
-/// Plotters counts a size of 1.24 where SVG counts 1.
+/// Sizes of text. A size of 1.24 in Plotters is 1 in SVG.
 const TITLE: f64 = 20.0 * 1.24;
 const LABEL: f64 = 15.0 * 1.24;
 const SMALL: f64 = 13.0 * 1.24;
 
-/// Between groups of bars, where a bar takes 1.
+/// The space between groups of bars, relative to the width of a bar.
 const GAP: f64 = 0.7;
 
 const GREY: RGBColor = RGBColor(90, 90, 90);
 const MESH: RGBColor = RGBColor(222, 222, 222);
 
-/// Colours that also the colour-blind tell apart (Okabe and Ito, 2008).
+/// Colours that colour-blind people can distinguish, too (Okabe and Ito, 2008).
 pub mod colour {
     use plotters::style::RGBColor;
 
@@ -61,34 +61,32 @@ pub mod colour {
     pub const PURPLE: RGBColor = RGBColor(204, 121, 167);
 }
 
-/// What stands above a plot.
+/// The text above a plot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Heading {
-    /// What is shown.
+    /// What the plot shows.
     pub title: String,
-    /// Under which conditions.
+    /// The conditions.
     pub subtitle: String,
 }
 
 /// An axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What is along it, with its unit.
+    /// The quantity along the axis, with its unit.
     pub label: String,
-    /// Values with a label.
+    /// The values that have a label.
     pub ticks: Vec<f64>,
     /// The first value.
     pub from: f64,
     /// The last value.
     pub to: f64,
-    /// Whether equal ratios are equal lengths.
+    /// Whether the axis is logarithmic.
     pub log: bool,
 }
 
-impl Axis {}
-
 impl Axis {
-    /// Where along the axis a value lies: 0 at its beginning, 1 at its end.
+    /// The place of a value along the axis: 0 at its beginning, 1 at its end.
     fn share(&self, value: f64) -> f64 {
         let scaled = |v: f64| if self.log { v.log10() } else { v };
         (scaled(value) - scaled(self.from)) / (scaled(self.to) - scaled(self.from))
@@ -119,7 +117,7 @@ pub struct Series {
     pub name: String,
     /// Its colour.
     pub colour: RGBColor,
-    /// Dashed rather than solid.
+    /// Whether the line is dashed rather than solid.
     pub dashed: bool,
     /// Its points.
     pub points: Vec<(f64, f64)>,
@@ -128,24 +126,24 @@ pub struct Series {
 /// Curves over one pair of axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinePlot {
-    /// What stands above it.
+    /// The text above the plot.
     pub heading: Heading,
-    /// Horizontal.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Vertical.
+    /// The vertical axis.
     pub y: Axis,
-    /// In the order of the legend.
+    /// The curves, in the order of the legend.
     pub series: Vec<Series>,
 }
 
 /// Bars of several parts, in groups.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BarPlot {
-    /// What stands above it.
+    /// The text above the plot.
     pub heading: Heading,
-    /// What the labels below the bars are, with the unit.
+    /// The meaning of the labels below the bars, with the unit.
     pub x_label: String,
-    /// Vertical, from 0.
+    /// The vertical axis, from 0.
     pub y: Axis,
     /// The parts of each bar, from below.
     pub parts: Vec<(String, RGBColor)>,
@@ -173,7 +171,7 @@ impl LinePlot {
     pub fn svg(&self) -> Result<String, BenchError> {
         draw(&self.heading, |root| {
             let mut chart = axes(root, &self.x, &self.y, true)?;
-            // Dashed curves first: where points meet, a disc then lies within a ring.
+            // Dashed curves are drawn first, so that a disc covers a ring at the same point.
             let (dashed, solid): (Vec<_>, Vec<_>) = self.series.iter().partition(|s| s.dashed);
             for s in dashed.into_iter().chain(solid) {
                 let style = s.colour.stroke_width(2);
@@ -235,7 +233,7 @@ impl BarPlot {
                 under(root, &chart, (begin + left) / 2.0, &group.name, 28, LABEL)?;
                 left += GAP;
             }
-            // The legend in the order of the bars, the topmost part first.
+            // The legend has the order of the bars: the topmost part comes first.
             for (line, (name, colour)) in self.parts.iter().rev().enumerate() {
                 let (x, y) = legend_place(line);
                 put(root, &Rectangle::new([(x, y - 8), (x + 18, y + 8)], colour.filled()))?;
@@ -267,7 +265,7 @@ fn under(
     put(root, &text(words, (x, HEIGHT - BOTTOM + distance), size, HPos::Center, VPos::Top))
 }
 
-/// A page with its heading, and what else `content` draws.
+/// A page with its heading. `content` draws the rest.
 fn draw(
     heading: &Heading,
     content: impl FnOnce(&Area<'_>) -> Result<(), BenchError>,
@@ -344,7 +342,7 @@ pub(super) use tests::assert_legible;
 mod tests {
     use super::*;
 
-    /// A label as it is drawn: its words, and the box that a common font would fill.
+    /// A drawn label: its words, and the box that a common font would fill.
     fn labels(svg: &str) -> Vec<(String, [f64; 4])> {
         let mut labels = Vec::new();
         for part in svg.split("<text ").skip(1) {
@@ -358,7 +356,7 @@ mod tests {
             };
             let number = |name: &str| attribute(name).parse::<f64>().unwrap();
             let (x, y, size) = (number("x"), number("y"), number("font-size"));
-            // Sans-serif fonts take 0.45 to 0.58 of their size a character, in mean.
+            // In sans-serif fonts, a character is on average 0.45 to 0.58 times as wide as the size of the font.
             let width = 0.56 * size * words.chars().count() as f64;
             let left = match attribute("text-anchor") {
                 "start" => 0.0,
@@ -371,7 +369,7 @@ mod tests {
                 _ => (1.0, 0.0),
             };
             let flat = [x - left, y - top * size, x - left + width, y + below * size];
-            // Turned by 270 degrees about (x, y): what was right is up.
+            // The label is turned by 270 degrees about (x, y): its right end points up.
             let turned = attributes.contains("rotate(270");
             let area = match turned {
                 true => [x - top * size, y - (flat[2] - x), x + below * size, y - (flat[0] - x)],
@@ -382,7 +380,7 @@ mod tests {
         labels
     }
 
-    /// Labels are on the page, and none covers another.
+    /// Checks that labels are on the page, and that none covers another.
     pub(in super::super) fn assert_legible(svg: &str) {
         let labels = labels(svg);
         assert!(labels.len() > 10, "{} labels", labels.len());
@@ -424,7 +422,7 @@ mod tests {
         {
             assert!(svg.contains(words), "{words}: {svg}");
         }
-        // Two points and one of the legend, each; a ring is two circles.
+        // Each curve has two points and one in the legend. A ring has two circles.
         assert_eq!(svg.matches("<circle").count(), 9);
         assert_legible(&svg);
         assert_eq!(svg, plot.svg().unwrap());
@@ -460,7 +458,7 @@ mod tests {
             rects.map(|r| (number(r, " y"), number(r, "height"))).collect()
         };
         let (lower, upper) = (of("#0072B2"), of("#009E73"));
-        // The legend's square is the last of each; a part of nothing is not drawn.
+        // The last square of each part is that of the legend. An empty part is not drawn.
         assert_eq!((lower.len(), upper.len()), (4, 3));
         assert!((upper[0].0 + upper[0].1 - lower[0].0).abs() <= 1.0, "{upper:?} {lower:?}");
         assert!((upper[0].1 / lower[0].1 - 1.5).abs() < 0.02, "{upper:?} {lower:?}");

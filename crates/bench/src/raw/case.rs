@@ -1,48 +1,48 @@
-//! A case, who takes part in it, and what it came to.
+//! A case, its contestants and its result.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::drive_host::DriveError;
 
-/// What a case came to.
+/// The result of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// The case.
     pub case: &'static str,
-    /// Threads on each side.
+    /// The number of threads on each side.
     pub threads: u32,
-    /// Commands that each thread has under way.
+    /// The number of commands that each thread has under way.
     pub depth: u32,
-    /// What is counted a second: `MB` or `ops`.
+    /// What is counted per second: `MB` or `ops`.
     pub unit: &'static str,
-    /// Plain I/O.
+    /// The result of plain I/O.
     pub plain: Measure,
-    /// Lode, or why it could not.
+    /// The result of Lode, or why it has none.
     pub lode: Result<Measure, String>,
-    /// Lode's rate for each of plain's: the median of the rounds.
+    /// Lode's rate divided by plain I/O's: the median of the rounds.
     pub ratio: Option<f64>,
 }
 
 /// One side of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
-    /// The median of the rounds, a second.
+    /// The median rate of the rounds, per second.
     pub rate: f64,
-    /// Half of the operations took at most this long, in milliseconds.
+    /// The median latency, in milliseconds.
     pub p50_ms: f64,
-    /// 99 of 100 took at most this long.
+    /// The 99th percentile of the latency, in milliseconds.
     pub p99_ms: f64,
-    /// Bytes that the disk was given for each that the host wrote, if the disk can be told. Whatever else writes
-    /// to it at that time is in it.
+    /// Bytes written to the disk per byte that the host wrote, if the disk's counter is known. Writes of other
+    /// processes at that time are included.
     pub write_amplification: Option<f64>,
 }
 
-/// Rounds of each case that count: an odd number, for the median; many and short, so that whatever else the machine
-/// does meets both sides.
+/// The number of measured rounds of each case. It is odd, for the median. Rounds are many and short, so that other
+/// load of the machine affects both sides.
 pub(super) const ROUNDS: u32 = 11;
 
-/// What a contestant is made of: a directory, threads, depth.
+/// Makes a contestant from a directory, a number of threads and a depth.
 pub(super) type Make = fn(&Path, u32, u32) -> Result<Box<dyn Contestant>, DriveError>;
 
 pub(super) struct Case {
@@ -54,25 +54,25 @@ pub(super) struct Case {
     pub(super) lode: Make,
 }
 
-/// Something that can be run for a while.
+/// A side of a race.
 pub(super) trait Contestant {
-    /// Runs until `end`; adds what it did to `done`.
+    /// Runs until `end` and adds its operations to `done`.
     fn slice(&mut self, end: Instant, done: &mut Done) -> Result<(), DriveError>;
 }
 
-/// What was done in a slice, or in all.
+/// The operations done in a slice or in total.
 #[derive(Default)]
 pub(super) struct Done {
-    /// Operations.
+    /// The number of operations.
     pub(super) ops: u64,
-    /// Bytes of the host: those of its data, not of anything around it.
+    /// The bytes of the host's data, without any framing.
     pub(super) bytes: u64,
-    /// How long each operation, or group of them, took.
+    /// The latency of each operation or group of operations.
     pub(super) latencies: Vec<Duration>,
 }
 
 impl Done {
-    /// Adds what another thread did meanwhile.
+    /// Adds the operations of another thread.
     pub(super) fn add(&mut self, other: Self) {
         self.ops += other.ops;
         self.bytes += other.bytes;

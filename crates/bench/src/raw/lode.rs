@@ -1,4 +1,4 @@
-//! Lode in the same races: the drive in an image file, spoken to directly.
+//! Lode's side of the races: the drive in an image file, used directly.
 
 use std::path::Path;
 use std::time::Instant;
@@ -12,21 +12,21 @@ use super::plain::{READS_AT_A_TIME, SOURCE_BYTES, Threads, noise};
 use crate::drive_host::{DriveError, Host, nth};
 use crate::random::Random;
 
-/// Pages are of 64 to 3,760 bytes, 1,912 in mean: TPC-C pages of 4 KB, compressed (ELEOS, Table II).
+/// Pages have 64 to 3,760 bytes, 1,912 on average: TPC-C pages of 4 KB, compressed (ELEOS, Table II).
 const PAGE_BYTES: [u64; 2] = [64, 3760];
-/// Pages that are a megabyte in mean.
+/// The number of pages in a batch: a megabyte on average.
 const BATCH_PAGES: u64 = 548;
-/// Batches that the recycled case goes round in.
+/// The number of batches in the ring of the recycled case.
 const RING_BATCHES: u64 = 256;
-/// Pages that one thread's commits go to.
+/// The number of pages that the commits of one thread overwrite.
 const COMMIT_PAGES: u64 = 4096;
-/// Pages that are read.
+/// The number of pages to read from.
 const READ_PAGES: u64 = 65_536;
-/// A drive with much more room than is written, and one that is soon full: of enough EBLOCKs, 256, that those which are
-/// open or in reserve are few of them.
+/// The capacity of a drive with much more space than is written.
 const WIDE_BYTES: u64 = 64 << 30;
+/// The capacity of a drive that is soon full. It has 256 EBLOCKs, of which the open and reserved ones are a small part.
 const NARROW_BYTES: u64 = 2 << 30;
-/// How full the narrow one is.
+/// The filled share of the narrow drive.
 const FILL: f64 = 0.8;
 
 fn make(dir: &Path, capacity_bytes: u64) -> Result<Drive, DriveError> {
@@ -34,7 +34,7 @@ fn make(dir: &Path, capacity_bytes: u64) -> Result<Drive, DriveError> {
     Ok(Drive::create_file(&dir.join("raw.lode"), geometry, DriveOptions::default(), 1)?)
 }
 
-/// Bytes that pages are cut from, and their lengths.
+/// The source of page contents and lengths.
 struct Source {
     bytes: PageBuf,
     random: Random,
@@ -45,7 +45,7 @@ impl Source {
         Self { bytes: PageBuf::copy_from(&noise(SOURCE_BYTES, seed)), random: Random(seed) }
     }
 
-    /// A page of this length: other bytes each time.
+    /// A page of this length, with different bytes each time.
     fn page(&mut self, lpid: Lpid, len: u64, align: Align) -> PageWrite {
         let cells = (self.bytes.len() as u64 - len) / 64;
         let at = (self.random.below(cells) * 64) as usize;
@@ -59,7 +59,7 @@ impl Source {
     }
 }
 
-/// Batches of a megabyte, one after the other.
+/// Writes batches of a megabyte, one after the other.
 struct Batches {
     host: Host,
     source: Source,
@@ -68,14 +68,14 @@ struct Batches {
     order: Order,
 }
 
-/// Which pages are written next.
+/// The order in which pages are written.
 #[derive(Clone, Copy)]
 enum Order {
-    /// New ones.
+    /// New pages.
     New,
-    /// The same again after so many.
+    /// This many pages in a cycle.
     Ring(u64),
-    /// Any of so many.
+    /// Random pages out of this many.
     Random(u64),
 }
 
@@ -89,7 +89,7 @@ impl Batches {
         Ok(Self { host, source: Source::new(4), extents, next: 0, order })
     }
 
-    /// Writes the next batch; answers its bytes.
+    /// Writes the next batch and returns its bytes.
     fn batch(&mut self) -> Result<u64, DriveError> {
         let each = EXTENT_PAGES as u64;
         if matches!(self.order, Order::New) && self.next + BATCH_PAGES > self.extents.len() as u64 * each {
@@ -140,8 +140,8 @@ pub(super) fn append(dir: &Path, _: u32, _: u32) -> Result<Box<dyn Contestant>, 
 pub(super) fn overwrite(dir: &Path, _: u32, _: u32) -> Result<Box<dyn Contestant>, DriveError> {
     let drive = make(dir, WIDE_BYTES)?;
     let mut b = Batches::new(&drive, Order::Ring(RING_BATCHES * BATCH_PAGES))?;
-    // Three times round, and until a checkpoint freed what the log took so far: from then on, EBLOCKs of pages and of the log
-    // become free as fast as they are filled.
+    // Goes around three times, and until a checkpoint has freed the log written so far. From then on, EBLOCKs of
+    // pages and of the log become free as fast as they are filled.
     let (mut batches, made) = (0, drive.info().checkpoints);
     while batches < 3 * RING_BATCHES || drive.info().checkpoints == made {
         b.batch()?;
@@ -150,11 +150,11 @@ pub(super) fn overwrite(dir: &Path, _: u32, _: u32) -> Result<Box<dyn Contestant
     Ok(Box::new(b))
 }
 
-/// A narrow drive in its steady state: overwritten at random until as much was written as it has space.
+/// A narrow drive in its steady state: it is overwritten at random until as many bytes were written as it has space.
 pub(super) fn collecting(dir: &Path, _: u32, _: u32) -> Result<Box<dyn Contestant>, DriveError> {
     let drive = make(dir, NARROW_BYTES)?;
     let mean = (PAGE_BYTES[0] + PAGE_BYTES[1]) / 2;
-    // Cells of 64 bytes: half a cell is lost to each page in mean.
+    // Pages occupy cells of 64 bytes, so on average each page wastes half a cell.
     let pages = (drive.info().free_bytes as f64 * FILL) as u64 / (mean + 32) / BATCH_PAGES * BATCH_PAGES;
     let mut b = Batches::new(&drive, Order::Ring(pages))?;
     (0..pages / BATCH_PAGES).try_for_each(|_| b.batch().map(drop))?;
@@ -163,7 +163,7 @@ pub(super) fn collecting(dir: &Path, _: u32, _: u32) -> Result<Box<dyn Contestan
     Ok(Box::new(b))
 }
 
-/// Commits of one page each, `depth` under way.
+/// Commits of one page each, with `depth` under way.
 struct Commits {
     host: Host,
     source: Source,
@@ -177,7 +177,7 @@ impl Contestant for Commits {
         let mut now = Instant::now();
         while now < end {
             let mut commit = |i: u32| {
-                // Pages that are under way together are different ones.
+                // The pages under way at a time are different pages.
                 let depth = u64::from(self.depth);
                 let n = self.source.random.below(COMMIT_PAGES / depth) * depth + u64::from(i);
                 let page = self.source.page(nth(&self.extents, n), self.bytes, Align::Cell);
@@ -223,7 +223,7 @@ pub(super) fn commits_of_4096(
     commits(dir, threads, depth, 4096)
 }
 
-/// Reads of pages at random, `depth` a command.
+/// Reads random pages, `depth` per command.
 struct Reads {
     host: Host,
     extents: Vec<ExtentId>,
@@ -258,7 +258,7 @@ pub(super) fn reads(dir: &Path, threads: u32, depth: u32) -> Result<Box<dyn Cont
         let page = |n| source.page(nth(&extents, n), 4096, Align::ReadUnit);
         host.write(Batch { writes: (first..first + 256).map(page).collect(), ..Batch::default() })?;
     }
-    // Once through, so that the file and its tags are cached.
+    // Reads everything once, so that the file and its tags are cached.
     (0..READ_PAGES).try_for_each(|n| host.read(nth(&extents, n)).map(drop))?;
     let of = |i| {
         Ok(Reads {

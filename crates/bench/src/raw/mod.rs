@@ -1,18 +1,18 @@
-//! How near the drive comes to plain file I/O, in wall time, on one file system in one run.
+//! Compares the drive with plain file I/O, in wall time, on one file system in one run.
 //!
 //! ```text
 //!   case: [ plain ─ Lode ─ plain ─ Lode ─ ... ]  rounds ─► median rates, median of the rounds' ratios
 //! ```
 //!
-//! Both sides keep the same promise: what was acknowledged is durable (`fdatasync`), and both write to the same
-//! kind of space: new blocks, or blocks that were written before, which the file system takes several times faster.
-//! The plain side checks nothing, finds nothing again and tears on a crash: it is the ceiling, not a peer.
+//! Both sides give the same guarantee: acknowledged writes are durable (`fdatasync`). Both write to the same kind of
+//! space: new blocks, or blocks that were written before, which the file system writes several times faster. The plain
+//! side has no checksums, no index and no atomic writes, so it is the upper limit and not a competitor.
 //!
 //! | case | plain | Lode |
 //! |---|---|---|
 //! | batches, new space | 1 MB `pwrite` + `fdatasync`, appending | batches of 1 MB of pages of 64 to 3,760 bytes, new pages |
 //! | batches, recycled | the same over blocks written before | the same, overwriting pages of old batches |
-//! | commits | as many 4 KB blocks at once as the queue is deep, one `fdatasync` | one page a commit |
+//! | commits | as many 4 KB blocks at once as the queue is deep, one `fdatasync` | one page per commit |
 //! | reads | `pread` of 4 KB at random from a cached file, into as many buffers | as many pages of 4 KB a command as the queue is deep |
 //! | batches under GC | 1 MB over blocks written before | random pages of a drive that is 80 % full |
 
@@ -30,12 +30,12 @@ use case::{Case, Make, ROUNDS};
 pub use case::{Measure, Row};
 use race::race;
 
-/// What is run.
+/// What to run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Where the files lie: on the file system that is measured. They are removed again.
+    /// The directory for the files, on the measured file system. The files are removed afterwards.
     pub dir: PathBuf,
-    /// How long to measure in all, about; making the files comes on top.
+    /// About how long to measure in total. Making the files takes additional time.
     pub time: Duration,
 }
 
@@ -88,10 +88,10 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// Runs all cases, and tells each row as it comes, until `stop` says so.
+/// Runs all cases and passes each row to `each`, until `stop` returns true.
 ///
 /// # Errors
-/// When plain I/O fails, when the drive does otherwise than by refusing a batch, when `each` fails, or
+/// If plain I/O fails, the drive fails in another way than by refusing a batch, or `each` fails;
 /// [`DriveError::Stopped`].
 pub fn run(
     plan: &Plan,
@@ -100,7 +100,7 @@ pub fn run(
 ) -> Result<(), DriveError> {
     let slice = plan.time / (CASES.len() as u32 * 2 * (1 + ROUNDS));
     for case in CASES {
-        // A directory for each case, so that one does not leave its blocks to the next.
+        // Each case has its own directory, so that no case reuses the blocks of another.
         let dir = plan.dir.join("case");
         std::fs::create_dir(&dir).map_err(DriveError::file(&dir))?;
         let row = race(case, &dir, slice, stop);

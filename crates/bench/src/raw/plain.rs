@@ -1,4 +1,4 @@
-//! The ceiling: plain files.
+//! Plain files: the upper limit of the comparison.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,14 +11,14 @@ use crate::random::Random;
 
 const MB: usize = 1 << 20;
 const BLOCK_BYTES: usize = 4096;
-/// Bytes that both sides take their data from.
+/// The size of the buffer from which both sides take their data.
 pub(super) const SOURCE_BYTES: usize = 4 * MB;
-/// Length of a file whose blocks are written over, in megabytes.
+/// The length of a file whose blocks are overwritten, in megabytes.
 const RING_MB: u64 = 256;
-/// Blocks that one thread's commits go round in.
+/// The number of blocks in the ring of one thread's commits.
 const COMMIT_BLOCKS: u64 = 4096;
 
-/// Bytes that do not compress.
+/// Incompressible bytes.
 pub(super) fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut random = Random(seed);
     (0..len.div_ceil(8)).flat_map(|_| random.next_u64().to_le_bytes()).take(len).collect()
@@ -36,7 +36,8 @@ impl PlainFile {
         Ok(Self { file: file.map_err(DriveError::file(&path))?, path })
     }
 
-    /// A file of which every block was written, and written over once: the file system has nothing left to find out.
+    /// Makes a file whose blocks were all written and overwritten once, so that the file system has nothing left to
+    /// allocate.
     fn written(dir: &Path, name: &str, mb: u64) -> Result<Self, DriveError> {
         let f = Self::new(dir, name)?;
         let data = noise(MB, 1);
@@ -56,15 +57,15 @@ impl PlainFile {
     }
 }
 
-/// Writes of one size, each synced, one after the other; from the start again after `ring` bytes.
+/// Writes of one size, one after the other, each with a sync. After `ring` bytes they start again at the beginning.
 struct Writes {
     file: PlainFile,
-    /// Where the bytes come from: more than one write's, so that they are no more in the cache than Lode's are.
+    /// The source of the bytes. It is larger than a write, so that the CPU caches its bytes no better than Lode's.
     source: Vec<u8>,
     bytes: usize,
     at: u64,
     ring: u64,
-    /// Operations that one write stands for.
+    /// The number of operations that one write counts as.
     ops: u64,
 }
 
@@ -102,7 +103,7 @@ pub(super) fn overwrite(dir: &Path, _: u32, _: u32) -> Result<Box<dyn Contestant
     }))
 }
 
-/// Contestants that run beside each other, a thread each.
+/// Contestants that run at the same time, each on its thread.
 pub(super) struct Threads<C>(pub(super) Vec<C>);
 
 impl<C: Contestant + Send> Contestant for Threads<C> {
@@ -119,7 +120,7 @@ impl<C: Contestant + Send> Contestant for Threads<C> {
     }
 }
 
-/// Commits of a block each, a file a thread; `depth` of them are written at once and share a sync.
+/// Commits of one block each. Each thread has its own file; `depth` commits are written together and share a sync.
 pub(super) fn commits(dir: &Path, threads: u32, depth: u32) -> Result<Box<dyn Contestant>, DriveError> {
     let mb = COMMIT_BLOCKS * BLOCK_BYTES as u64 / MB as u64;
     let of = |i| {
@@ -130,14 +131,14 @@ pub(super) fn commits(dir: &Path, threads: u32, depth: u32) -> Result<Box<dyn Co
     Ok(Box::new(Threads((0..threads).map(of).collect::<Result<_, DriveError>>()?)))
 }
 
-/// Reads of blocks at random, into these buffers.
+/// Reads random blocks into these buffers.
 struct Reads {
     file: PlainFile,
     random: Random,
     buffers: Vec<[u8; BLOCK_BYTES]>,
 }
 
-/// Reads between two looks at the clock: a multiple of every depth.
+/// The number of reads between two checks of the clock. It is a multiple of every depth.
 pub(super) const READS_AT_A_TIME: u64 = 64;
 
 impl Contestant for Reads {

@@ -1,4 +1,4 @@
-//! Two contestants in alternation, round by round, so that both meet the same machine.
+//! Runs two contestants in turn, round by round, so that both see the same state of the machine.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use super::case::{Case, Contestant, Done, Measure, ROUNDS, Row};
 use crate::disk::Disk;
 use crate::drive_host::DriveError;
 
-/// A contestant and what it did so far.
+/// A contestant and its operations so far.
 struct Side<'a> {
     contestant: Box<dyn Contestant>,
     disk: Option<&'a Disk>,
@@ -34,7 +34,7 @@ impl<'a> Side<'a> {
         Ok(())
     }
 
-    /// Begins to count.
+    /// Resets the counts after the warm-up.
     fn forget(&mut self) {
         self.rates.clear();
         self.all = Done::default();
@@ -58,8 +58,8 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Runs a case: a round of each that does not count, then [`ROUNDS`] that do. A drive that refuses a batch ends the
-/// case for Lode, and the row says why.
+/// Runs a case: an unmeasured round of each side, then [`ROUNDS`] measured ones. If the drive refuses a batch, the
+/// case ends for Lode, and the row tells why.
 pub(super) fn race(
     case: &Case,
     dir: &Path,
@@ -126,7 +126,7 @@ mod tests {
         assert!(median(Vec::new()).is_nan());
     }
 
-    /// Does so many operations a slice, until the drive is full.
+    /// Does a fixed number of operations per slice, until its drive is full.
     struct Fake {
         ops: u64,
         slices_left: u32,
@@ -161,7 +161,7 @@ mod tests {
     fn rates_and_their_ratio_are_those_of_the_rounds_that_count() {
         let row = run(|_, _, _| fake(50, 99), &|| false).unwrap();
         let (ratio, lode) = (row.ratio.unwrap(), row.lode.unwrap());
-        // Half as many in as long, however long that is on a busy machine: 4 ms at least.
+        // It does half as many operations in the same time. On a busy machine a slice may take longer than the 4 ms.
         assert!((0.2..0.9).contains(&ratio), "{ratio}");
         assert!((1.0..12_501.0).contains(&lode.rate), "{lode:?}");
         assert_eq!((row.plain.p50_ms, row.plain.p99_ms, lode.p99_ms), (51.0, 100.0, 50.0));

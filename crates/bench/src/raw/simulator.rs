@@ -1,4 +1,4 @@
-//! How fast a drive is simulated: requests of 4 KB on a modelled drive, in wall time, on one thread.
+//! Measures the speed of simulation: requests of 4 KB on a modelled drive, in wall time, on one thread.
 //!
 //! ```text
 //!   drive of 8 channels x 4 ways, metadata only ─► filled, overwritten at random ─► requests, 64 at a time
@@ -7,13 +7,13 @@
 //!
 //! | case | drive | requests |
 //! |---|---|---|
-//! | fill | a large one, empty | each block once, in order: for the memory that it takes |
+//! | fill | a large one, empty | each block once, in order, to measure the memory |
 //! | reads | half full | at random, of blocks that were written |
 //! | reads and writes | half full, with room: no GC | half of each, at random |
 //! | overwrites under GC | full, overwritten at random until GC is steady | at random |
 //!
-//! It is the firmware itself that runs, as it does for a trace. Full is what leaves 20 % over-provisioning: the device has
-//! 1.2 bytes for each that is mapped.
+//! The simulation runs the real firmware, as the replay of a trace does. A full drive has 20 % over-provisioning: 1.2
+//! bytes of the device per mapped byte.
 
 use std::fs;
 use std::num::NonZeroU32;
@@ -28,67 +28,67 @@ use crate::trace::modelled::{BLOCK_BYTES, Keeps, ModelledDrive};
 use crate::trace::replay::{Pace, ReplayError, replay};
 use crate::trace::synthetic::{Pattern, Shape, Synthetic};
 
-/// Requests under way at a time.
+/// The number of requests under way.
 pub const DEPTH: u32 = 64;
-/// Bytes of an erase unit.
+/// The size of an erase unit.
 const EBLOCK_BYTES: u32 = 8 << 20;
-/// Memory for mapping pages: what requests go to, 16 GB at most, is mapped in it.
+/// The memory for mapping pages. It holds the mapping of all requested blocks, at most 16 GB.
 const MAP_CACHE_BYTES: usize = 32 << 20;
-/// Bytes of the device for each hundred that are mapped, where it is full.
+/// The bytes of the device per hundred mapped bytes on a full drive.
 const OVER_PROVISIONED_PERCENT: u64 = 120;
-/// Seeds of the overwrites before, and of the requests.
+/// The seeds of the preconditioning and of the requests.
 const SEEDS: (u64, u64) = (7, 11);
 
-/// How much is run.
+/// The size of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// Bytes of the device that requests go to.
+    /// The capacity of the device for the cases with requests.
     pub device_bytes: u64,
-    /// Requests of a case.
+    /// The number of requests in a case.
     pub requests: u64,
-    /// Bytes of the device that is filled for its memory.
+    /// The capacity of the device that is filled to measure its memory.
     pub filled_bytes: u64,
 }
 
 impl Size {
-    /// For figures: a minute or two.
+    /// For measurements: a minute or two.
     pub const FULL: Self = Self { device_bytes: 8 << 30, requests: 4_000_000, filled_bytes: 64 << 30 };
-    /// To see that it runs: seconds.
+    /// For a quick check that it runs: seconds.
     pub const QUICK: Self = Self { device_bytes: 1 << 30, requests: 50_000, filled_bytes: 2 << 30 };
 }
 
-/// What a case came to.
+/// The result of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimulatorRow {
     /// The case.
     pub case: &'static str,
-    /// Bytes of the device.
+    /// The capacity of the device.
     pub device_bytes: u64,
-    /// Requests that were simulated.
+    /// The number of simulated requests.
     pub requests: u64,
-    /// Requests a second of wall time.
+    /// Requests per second of wall time.
     pub rate: f64,
-    /// Requests a second of the time that the thread was on a core: the same on an idle machine. `None` where the system does
+    /// Requests per second of the thread's CPU time. On an idle machine this equals `rate`. `None` if the system does
     /// not tell.
     pub core_rate: Option<f64>,
-    /// Requests a second of the modelled device.
+    /// Requests per second of modelled time.
     pub modelled_rate: f64,
-    /// Bytes programmed for each that was written.
+    /// Bytes programmed per byte written.
     pub write_amplification: Option<f64>,
-    /// Blocks that are mapped.
+    /// The number of mapped blocks.
     pub mapped: u64,
-    /// Most memory of the process while the drive was there, in bytes.
+    /// The peak memory of the process while the drive was open, in bytes.
     pub peak_bytes: Option<u64>,
-    /// What of that the drive brought, for each block that is mapped; of the large drive.
+    /// The drive's part of the peak memory, per mapped block. Only the case with the large drive has it.
     pub bytes_a_block: Option<f64>,
 }
 
-/// How much of the drive is filled before.
+/// How much of the drive is filled before the requests.
 #[derive(Clone, Copy, Debug)]
 enum Filled {
     Nothing,
     Half,
-    /// Up to 20 % over-provisioning, and overwritten at random so often.
+    /// Filled up to 20 % over-provisioning, and overwritten at random this many times.
     Full(f64),
 }
 
@@ -101,7 +101,7 @@ struct Case {
 }
 
 const CASES: [Case; 4] = [
-    // First, so that nothing else has left memory behind.
+    // This case comes first, so that no other case has left memory behind.
     Case { name: "fill", filled: Filled::Nothing, pattern: Pattern::Sequential, read_percent: 0 },
     Case { name: "reads", filled: Filled::Half, pattern: Pattern::Uniform, read_percent: 100 },
     Case { name: "reads and writes", filled: Filled::Half, pattern: Pattern::Uniform, read_percent: 50 },
@@ -113,7 +113,7 @@ const CASES: [Case; 4] = [
     },
 ];
 
-/// The device: that of the ISP paper, with pages of 4 KB on 8 channels of 4 ways.
+/// The device of the ISP paper, with pages of 4 KB on 8 channels of 4 ways.
 fn profile(device_bytes: u64) -> Result<Profile, DriveError> {
     let mut p = Profile::find("isp-adms11").expect("it is built in");
     let eblocks = (device_bytes / u64::from(EBLOCK_BYTES)) as u32;
@@ -121,10 +121,10 @@ fn profile(device_bytes: u64) -> Result<Profile, DriveError> {
     Ok(p)
 }
 
-/// Runs all cases, and tells each row as it comes, until `stop` says so.
+/// Runs all cases and passes each row to `each`, until `stop` returns true.
 ///
 /// # Errors
-/// When the drive fails, when `each` does, or [`DriveError::Stopped`].
+/// If the drive or `each` fails; [`DriveError::Stopped`].
 pub fn run(
     size: Size,
     stop: &dyn Fn() -> bool,
@@ -137,7 +137,8 @@ fn run_case(case: &Case, size: Size, stop: &dyn Fn() -> bool) -> Result<Simulato
     let fills = matches!(case.filled, Filled::Nothing);
     let device_bytes = if fills { size.filled_bytes } else { size.device_bytes };
     let before = memory("VmRSS:");
-    // A peak of before is not this drive's, where the system lets it be forgotten; else it counts.
+    // Resets the peak, which may come from before this drive. If the system does not allow that, the earlier peak
+    // counts.
     let _ = fs::write("/proc/self/clear_refs", "5");
     let options = DriveOptions { map_cache_bytes: MAP_CACHE_BYTES, ..DriveOptions::default() };
     let mut drive = ModelledDrive::new(profile(device_bytes)?, Keeps::MetadataOnly, options, DEPTH)?;
@@ -187,14 +188,14 @@ fn run_case(case: &Case, size: Size, stop: &dyn Fn() -> bool) -> Result<Simulato
     })
 }
 
-/// Memory of the process, in bytes: a line of its status, where there is one.
+/// A line of the process's memory status in bytes, if the system has one.
 fn memory(name: &str) -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let kb = status.lines().find_map(|l| l.strip_prefix(name))?.trim().strip_suffix(" kB")?;
     Some(kb.parse::<u64>().ok()? << 10)
 }
 
-/// How long this thread has been on a core, in nanoseconds, where the system tells.
+/// The CPU time of this thread in nanoseconds, if the system tells.
 fn core_ns() -> Option<u64> {
     let stat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     stat.split_whitespace().next()?.parse().ok()

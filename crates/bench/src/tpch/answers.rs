@@ -1,15 +1,14 @@
-//! Compares answers cell by cell: with the shipped ones, and with each other.
+//! Compares answers cell by cell: with the shipped answers and with each other.
 //!
 //! ```text
 //!   RecordBatch ─► Answer ┐
 //!   q7.csv ──────► Answer ┴─► compare ─► () | Difference { query, row, column, got, expected }
 //! ```
 //!
-//! Integers, decimals, dates and strings must agree exactly. Where the expected cell is a DOUBLE (what the other
-//! engine makes of AVG and of division) the two may differ by [`TOLERANCE`] relative, plus one unit in the last place
-//! of our DECIMAL, since AVG and division of decimals are rounded there.
-//! Rows must stand in order where ORDER BY is total; otherwise the sort columns must stand in order, and the rows must
-//! agree as a multiset.
+//! Integers, decimals, dates and strings must agree exactly. If the expected cell is a DOUBLE (the other engine's
+//! type for AVG and division), the two may differ by the relative [`TOLERANCE`] plus one unit in the last place of
+//! our DECIMAL, because our AVG and division of decimals round there. If the ORDER BY is total, rows must agree in
+//! their order. Otherwise the sort columns must agree in their order, and the rows as a multiset.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ use super::Scale;
 use super::queries::{Order, Query};
 use crate::BenchError;
 
-/// Largest relative difference of two DOUBLEs that count as equal.
+/// The largest relative difference of two DOUBLEs that count as equal.
 pub const TOLERANCE: f64 = 1e-9;
 
 /// The rows of one query.
@@ -37,9 +36,10 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq)]
 enum Cell {
     Null,
-    /// Compared as text; decimals without trailing zeros.
+    /// Compared as text. Decimals have no trailing zeros.
     Exact(String),
-    /// A decimal: compared as text with another, or as a number with a double; `unit` is 1 in its last place.
+    /// A decimal. It is compared as text with another decimal and as a number with a double. `unit` is 1 in its last
+    /// place.
     Decimal {
         text: String,
         unit: f64,
@@ -47,17 +47,17 @@ enum Cell {
     Double(f64),
 }
 
-/// Where two answers differ. Rows and columns count from 1 and by name.
+/// The first difference of two answers. Rows count from 1, columns have names.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Q{query}, {place}: got {got}, expected {expected}")]
 pub struct Difference {
-    /// Number of the query.
+    /// The number of the query.
     pub query: usize,
-    /// Row and column, or what of the whole answer.
+    /// The row and column, or the property of the whole answer.
     pub place: String,
-    /// What was found.
+    /// What the answer has.
     pub got: String,
-    /// What should be there.
+    /// What it should have.
     pub expected: String,
 }
 
@@ -79,7 +79,7 @@ impl Cell {
         Self::Decimal { text: plain.into(), unit: 10f64.powi(-(digits as i32)) }
     }
 
-    /// Whether `self` is what `expected` allows.
+    /// Whether `self` equals `expected` within the tolerance.
     fn agrees(&self, expected: &Self) -> bool {
         let near = |v: f64, e: f64, unit: f64| (v - e).abs() <= unit + TOLERANCE * v.abs().max(e.abs());
         match (self, expected) {
@@ -91,7 +91,7 @@ impl Cell {
         }
     }
 
-    /// What a multiset of rows is sorted by; doubles take no part, since they may differ a little.
+    /// The sort key for multisets of rows. Doubles are left out, because they may differ a little.
     fn sort_key(&self) -> &str {
         match self {
             Self::Null | Self::Double(_) => "",
@@ -101,7 +101,7 @@ impl Cell {
 }
 
 impl Answer {
-    /// The answer in these batches, whose schema is `schema`.
+    /// The answer in `batches`, which have this schema.
     pub fn of(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Self, ArrowError> {
         let columns = schema.fields().iter().map(|f| f.name().clone()).collect();
         let options = FormatOptions::default();
@@ -132,7 +132,7 @@ impl Answer {
         Ok(Self { columns, rows })
     }
 
-    /// The shipped answer of a query, at the scales that have them (0.01 and 0.1).
+    /// The shipped answer of a query. Only the scales 0.01 and 0.1 have answers.
     pub fn shipped(query: &Query, scale: Scale) -> Option<Result<Self, BenchError>> {
         let all = SHIPPED.iter().find(|(factor, _)| *factor == scale.factor())?;
         let text = all.1[query.number - 1];
@@ -140,12 +140,12 @@ impl Answer {
         Some(Self::parse(text).map_err(|e| BenchError::Reference { name, what: e.to_string() }))
     }
 
-    /// Whether answers at this scale are shipped.
+    /// Whether this scale has shipped answers.
     pub fn are_shipped(scale: Scale) -> bool {
         SHIPPED.iter().any(|(factor, _)| *factor == scale.factor())
     }
 
-    /// An answer as `scripts/reference_answers.py` writes it: `name:type` in the header, NULL as an empty field.
+    /// Parses an answer that `scripts/reference_answers.py` wrote: `name:type` in the header, NULL as an empty field.
     pub fn parse(text: &str) -> Result<Self, ArrowError> {
         let bad = |what: String| ArrowError::CsvError(what);
         let header = text.lines().next().ok_or_else(|| bad("it is empty".into()))?;
@@ -182,12 +182,12 @@ impl Answer {
         Ok(Self { columns: columns.into_iter().map(|(n, _)| n.to_string()).collect(), rows })
     }
 
-    /// Rows of the answer.
+    /// The number of rows.
     pub fn row_count(&self) -> usize {
         self.rows.len()
     }
 
-    /// Holds this answer against the expected one.
+    /// Compares this answer with the expected one.
     pub fn compare(&self, query: &Query, expected: &Self) -> Result<(), Difference> {
         let differ = |place: String, got: String, expected: String| {
             Err(Difference { query: query.number, place, got, expected })
@@ -222,7 +222,7 @@ impl Answer {
         }
     }
 
-    /// The rows' numbers in an order that does not depend on the engine.
+    /// The indexes of the rows, sorted in an order that does not depend on the engine.
     fn sorted(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.rows.len()).collect();
         order.sort_by(|&a, &b| {

@@ -1,12 +1,12 @@
-//! The same queries over the same rows in Parquet files, by plain DataFusion in the same process.
+//! Runs the same queries over the same rows in Parquet files, with plain DataFusion in the same process.
 //!
 //! ```text
 //!   data ─► Parquet files in a temporary directory ─► SessionContext (DataFusion's defaults) ┐
 //!   data ─► drive ──────────────────────────────────► Session ────────────────────────────────┴─► best of n, ratio
 //! ```
 //!
-//! Both have the same partitions and run warm: one run before those that count. The two alternate query by query, so
-//! that what else the machine does falls on both.
+//! Both have the same number of partitions, and both warm up with one unmeasured run. The two alternate query by
+//! query, so that other load of the machine affects both.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -28,22 +28,22 @@ use super::run::run;
 use super::schema::TABLES;
 use crate::BenchError;
 
-/// One query's times.
+/// The times of a query.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
     /// Number of the query.
     pub query: usize,
-    /// Rows of its answer.
+    /// The number of rows in its answer.
     pub rows: usize,
     /// Lode's best time, in milliseconds.
     pub lode_ms: f64,
-    /// DataFusion's best time on Parquet, in milliseconds; none without a comparison.
+    /// DataFusion's best time on Parquet, in milliseconds. `None` without a comparison.
     pub parquet_ms: Option<f64>,
     /// `lode_ms / parquet_ms`.
     pub ratio: Option<f64>,
     /// Pages that the scans considered.
     pub pages: u64,
-    /// Of those, skipped by the page index.
+    /// The pages of these that the page index skipped.
     pub pages_skipped: u64,
     /// Bytes from the drive to the host.
     pub link_bytes_up: u64,
@@ -52,13 +52,13 @@ pub struct Measured {
 /// Plain DataFusion over Parquet files.
 pub struct ParquetPeer {
     context: SessionContext,
-    /// Bytes of all files.
+    /// The size of all files, in bytes.
     pub bytes: u64,
 }
 
 impl ParquetPeer {
-    /// Writes the eight tables as Parquet files (Snappy, dictionaries, row groups of 1,048,576 rows: the usual
-    /// defaults) into `dir`, and registers them.
+    /// Writes the eight tables as Parquet files into `dir`, with the usual defaults (Snappy, dictionaries, row groups
+    /// of 1,048,576 rows), and registers them.
     pub async fn write(scale: Scale, dir: &Path, partitions: usize) -> Result<Self, BenchError> {
         let context =
             SessionContext::new_with_config(SessionConfig::new().with_target_partitions(partitions));
@@ -111,11 +111,11 @@ pub struct Plan {
     pub scale: Scale,
     /// Lode's offload level.
     pub offload: Offload,
-    /// Runs that count, after one that does not; the best is taken.
+    /// The number of measured runs, after an unmeasured one. The best run counts.
     pub runs: usize,
 }
 
-/// Measures the 22 queries on `session`, and on `peer` if there is one, whose answers must agree.
+/// Measures the 22 queries on `session` and, if there is one, on `peer`. Their answers must agree.
 pub async fn measure(
     session: &Session,
     peer: Option<&ParquetPeer>,

@@ -4,8 +4,9 @@
 //!   generator thread ─► bounded channel ─► stream of batches ─► Session::load_batches (one commit a table)
 //! ```
 //!
-//! Invariants: a table is there whole or not at all; when anything fails, or the user stops, the tables that this load
-//! created are dropped again; the batches in flight are bounded, so memory does not grow with the scale.
+//! Invariants: a table is loaded as a whole or not at all; if anything fails or the user stops the load, the tables
+//! that it created are dropped again; the number of batches in flight is bounded, so memory does not grow with the
+//! scale.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -29,35 +30,35 @@ use tpchgen_arrow::{
 };
 
 use super::Scale;
-use super::schema::{Layout, TABLES, Table};
+use super::schema::{Pages, TABLES, Table};
 use crate::BenchError;
 
-/// Rows of a generated batch.
+/// The number of rows in a generated batch.
 const BATCH_ROWS: usize = 8192;
 
-/// Batches that the generator may be ahead of the load.
+/// The most batches that the generator may be ahead of the load.
 const BATCHES_AHEAD: usize = 8;
 
-/// How far a load has come.
+/// The progress of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     /// The table being loaded.
     pub table: &'static str,
-    /// Rows loaded so far, of all tables.
+    /// The rows of all tables loaded so far.
     pub rows: u64,
-    /// Rows of all tables; of lineitem an estimate, within one in a thousand.
+    /// The rows of all tables. The number for lineitem is an estimate within 0.1 %.
     pub rows_expected: u64,
 }
 
 /// Called after each batch; `Break` stops the load.
 pub type OnProgress = Arc<dyn Fn(Progress) -> ControlFlow<()> + Send + Sync>;
 
-/// What a load did.
+/// The result of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct Loaded {
-    /// Rows of all tables.
+    /// The rows of all tables.
     pub rows: u64,
-    /// Time on the wall.
+    /// The wall time.
     pub wall: Duration,
 }
 
@@ -67,7 +68,7 @@ pub type Batches = Box<dyn RecordBatchReader<Item = Result<RecordBatch, ArrowErr
 /// The generator of a table at a scale.
 ///
 /// # Panics
-/// When TPC-H has no such table.
+/// If TPC-H has no such table.
 pub fn generate(table: &str, scale: Scale) -> Batches {
     let s = scale.factor();
     macro_rules! make {
@@ -88,7 +89,7 @@ pub fn generate(table: &str, scale: Scale) -> Batches {
     }
 }
 
-/// Rows of a table at a scale; of lineitem an estimate.
+/// The number of rows in a table at a scale. For lineitem it is an estimate.
 pub fn rows_expected(table: &Table, scale: Scale) -> u64 {
     let base = match table.name {
         "region" => return 5,
@@ -103,24 +104,25 @@ pub fn rows_expected(table: &Table, scale: Scale) -> u64 {
     (base * scale.factor()) as u64
 }
 
-/// Creates the eight tables and loads them, one commit each.
+/// Creates the eight tables and loads each in one commit.
 pub async fn load(
     session: &Session,
     scale: Scale,
-    layout: Layout,
+    pages: impl Into<Pages>,
     progress: OnProgress,
 ) -> Result<Loaded, BenchError> {
+    let pages = pages.into();
     let start = Instant::now();
     let rows_expected = TABLES.iter().map(|t| rows_expected(t, scale)).sum();
     let mut rows = 0;
     let mut created = Vec::new();
     for table in &TABLES {
         let at = Progress { table: table.name, rows, rows_expected };
-        match load_table(session, table, scale, layout, at, &progress, &mut created).await {
+        match load_table(session, table, scale, pages, at, &progress, &mut created).await {
             Ok(n) => rows += n,
             Err(e) => {
                 for name in created.into_iter().rev() {
-                    // The first error is the one to report.
+                    // The first error is reported, so an error of this statement is ignored.
                     let _ = execute(session, &format!("DROP TABLE {name}")).await;
                 }
                 return Err(e);
@@ -134,12 +136,12 @@ async fn load_table(
     session: &Session,
     table: &Table,
     scale: Scale,
-    layout: Layout,
+    pages: Pages,
     at: Progress,
     progress: &OnProgress,
     created: &mut Vec<&'static str>,
 ) -> Result<u64, BenchError> {
-    execute(session, &table.create(layout)).await?;
+    execute(session, &table.create(pages)).await?;
     created.push(table.name);
     let stopped = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let stream = stream(table.name, scale, at, Arc::clone(progress), Arc::clone(&stopped));
@@ -147,11 +149,11 @@ async fn load_table(
         if stopped.load(std::sync::atomic::Ordering::Relaxed) {
             return BenchError::Interrupted;
         }
-        BenchError::Sql { doing: format!("loading {}", table.name), source }
+        BenchError::Sql { doing: format!("loading {}", table.name), source: Box::new(source) }
     })
 }
 
-/// The table's batches as a stream that reports progress and fails when told to stop.
+/// The table's batches as a stream that reports progress, and fails if it is told to stop.
 fn stream(
     table: &'static str,
     scale: Scale,
@@ -189,7 +191,7 @@ async fn execute(session: &Session, sql: &str) -> Result<(), BenchError> {
     let what = sql.split(" (").next().unwrap_or(sql).to_string();
     match session.execute(sql).await {
         Ok(_) => Ok(()),
-        Err(source) => Err(BenchError::Sql { doing: what, source }),
+        Err(source) => Err(BenchError::Sql { doing: what, source: Box::new(source) }),
     }
 }
 

@@ -1,4 +1,4 @@
-//! TPC-H: eight tables at a scale, 22 queries, answers by another engine to hold them against.
+//! TPC-H: eight tables at a scale, 22 queries, and another engine's answers to compare with.
 //!
 //! ```text
 //!   schema ─► CREATE TABLE ┐
@@ -25,7 +25,7 @@ use std::str::FromStr;
 pub struct Scale(f64);
 
 impl Scale {
-    /// The scale with this factor; `None` unless it is above 0 and at most 1,000.
+    /// A scale with this factor. `None` unless the factor is above 0 and at most 1,000.
     pub fn new(factor: f64) -> Option<Self> {
         (factor > 0.0 && factor <= 1000.0).then_some(Self(factor))
     }

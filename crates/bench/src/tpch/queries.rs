@@ -14,19 +14,19 @@ pub struct Query {
     text: &'static str,
 }
 
-/// What a query's ORDER BY fixes about its answer.
+/// How far a query's ORDER BY fixes the order of its rows.
 #[derive(Clone, Copy, Debug)]
 pub enum Order {
-    /// Each row has its place.
+    /// It fixes the place of each row.
     Total,
-    /// Rows that are equal in these columns may stand in any order.
+    /// Rows that are equal in these columns may come in any order.
     Partial(&'static [usize]),
 }
 
 impl Query {
-    /// The statement at this scale: Q11's fraction is 0.0001 divided by the scale.
+    /// The statement for a scale. Q11 has a fraction of 0.0001 divided by the scale.
     pub fn sql(&self, scale: Scale) -> String {
-        // Ten digits behind the point are exact for every scale down to a millionth.
+        // Ten decimal places are exact for every scale down to a millionth.
         let fraction = format!("{:.10}", 0.0001 / scale.factor());
         self.text.replace("{fraction}", fraction.trim_end_matches('0'))
     }

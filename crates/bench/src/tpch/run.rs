@@ -15,13 +15,13 @@ use crate::BenchError;
 /// One run of one query.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// The rows that came.
+    /// The answer.
     pub answer: Answer,
-    /// From the statement's text to its last row.
+    /// The wall time from the statement's text to its last row.
     pub wall: Duration,
-    /// What the scans did.
+    /// The counts of the scans.
     pub counts: QueryCounts,
-    /// With a modelled device: what it took there.
+    /// The modelled time, with a modelled device.
     pub modelled: Option<ModelledTime>,
 }
 
@@ -32,7 +32,8 @@ pub async fn run(
     scale: Scale,
     offload: Offload,
 ) -> Result<Run, BenchError> {
-    let failed = |source: SqlError| BenchError::Sql { doing: format!("Q{}", query.number), source };
+    let failed =
+        |source: SqlError| BenchError::Sql { doing: format!("Q{}", query.number), source: Box::new(source) };
     session.set_offload(offload);
     let sql = query.sql(scale);
     let start = Instant::now();

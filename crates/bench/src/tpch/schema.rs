@@ -1,9 +1,11 @@
 //! The eight tables, with their keys and the columns of their page indexes.
 //!
-//! Numbers and dates are indexed: their ranges skip pages and are the statistics that plans are made from. Of
-//! strings those are that queries compare with constants.
+//! All numbers and dates are indexed: their ranges skip pages, and the planner uses them as statistics. Strings are
+//! indexed if queries compare them with constants.
 //!
 //! Source: TPC-H revision 3.0.1, clause 1.4. Identifiers are BIGINT, decimals DECIMAL(15,2).
+
+use lode_page::EncodingChoice;
 
 /// A table of TPC-H.
 #[derive(Clone, Copy, Debug)]
@@ -21,24 +23,43 @@ pub struct Table {
 pub enum Layout {
     /// Small pages, changed in place.
     Row,
-    /// A row group a page, for scans.
+    /// A row group per page, for scans.
     #[default]
     Column,
 }
 
-impl Table {
-    /// The statement that creates it.
-    pub fn create(&self, layout: Layout) -> String {
-        let layout = match layout {
-            Layout::Row => "row",
-            Layout::Column => "column",
-        };
-        let Self { name, columns, page_index } = self;
-        format!("CREATE TABLE {name} ({columns}) WITH (layout = '{layout}', page_index = '{page_index}')")
+/// How a table's pages are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pages {
+    /// Their layout.
+    pub layout: Layout,
+    /// The encoding of all columns of column pages.
+    pub encoding: EncodingChoice,
+}
+
+impl From<Layout> for Pages {
+    fn from(layout: Layout) -> Self {
+        Self { layout, encoding: EncodingChoice::Auto }
     }
 }
 
-/// All eight, in the order in which foreign keys let them be loaded.
+impl Table {
+    /// The statement that creates the table.
+    pub fn create(&self, pages: Pages) -> String {
+        let layout = match pages.layout {
+            Layout::Row => "row",
+            Layout::Column => "column",
+        };
+        let encoding = pages.encoding.name();
+        let Self { name, columns, page_index } = self;
+        format!(
+            "CREATE TABLE {name} ({columns}) \
+             WITH (layout = '{layout}', page_index = '{page_index}', encoding = '{encoding}')"
+        )
+    }
+}
+
+/// All eight tables, in an order that satisfies the foreign keys.
 pub const TABLES: [Table; 8] = [
     Table {
         name: "region",

@@ -1,4 +1,4 @@
-//! The default text output of blkparse: one line an event in the life of a request, a summary at the end.
+//! The default text output of blkparse: one line per event in the life of a request, and a summary at the end.
 //!
 //! ```text
 //!     8,0    3        1     0.000000000   697  Q   W 223490 + 8 [kjournald]
@@ -6,16 +6,17 @@
 //!                                         action  sector    sectors of 512 bytes
 //! ```
 //!
-//! One action counts as the request ([`super::Action`], Q by default); records of others are passed over, as are
-//! commands that move no blocks (SCSI pass-through). RWBS is: F, a flush before the rest; then R, W, D (discard: our
-//! trim) or N (nothing); then F (forced unit access), A (read ahead), S (synchronous), M (metadata), B (barrier),
-//! E (secure), of which none changes what is asked. So `FWS` with sectors is a flush and a write, both of this line;
-//! a flush without sectors is a flush. Forced unit access is a plain write: it asks when a write may be answered, and a
-//! drive that answers when data is durable always does as asked.
+//! One action counts as the request ([`super::Action`], Q by default). Records of other actions are skipped, and so
+//! are commands that move no blocks (SCSI pass-through). RWBS is: F, a flush before the request; then R, W, D (discard:
+//! our trim) or N (nothing); then F (forced unit access), A (read ahead), S (synchronous), M (metadata), B (barrier),
+//! E (secure). The letters after the operation do not change the request. So `FWS` with sectors is a flush and a
+//! write, both from this line; a flush without sectors is only a flush. A write with forced unit access is a plain
+//! write, because this drive answers a write only when its data is durable.
 //!
-//! The summary is passed over by its labels. What is neither record, summary nor `Input file ... added` is an error.
+//! The summary is recognised by its labels and skipped. A line that is neither a record, nor the summary, nor `Input
+//! file ... added` is an error.
 //!
-//! Source: blkparse(1), and what blkparse_fmt.c and blkparse.c of blktrace print.
+//! Source: blkparse(1), and blkparse_fmt.c and blkparse.c of blktrace.
 
 use std::collections::VecDeque;
 
@@ -28,12 +29,12 @@ use super::request::{Op, Request, TraceTime};
 const SECTOR_BYTES: u64 = 512;
 const RECORD: &str = "maj,min CPU sequence time PID action RWBS";
 
-/// Every action that a record may name: remapped, bounced, completed, issued, front-merged, got, inserted, back-merged,
-/// plugged, queued, requeued, slept, unplugged (by a timer), split, a message.
+/// All actions of records: remapped, bounced, completed, issued, front-merged, got, inserted, back-merged, plugged,
+/// queued, requeued, slept, unplugged (by a timer), split, a message.
 const ACTIONS: [&[u8]; 16] =
     [b"A", b"B", b"C", b"D", b"F", b"G", b"I", b"M", b"P", b"Q", b"R", b"S", b"U", b"UT", b"X", b"m"];
 
-/// How lines of the summary begin.
+/// The beginnings of the summary's lines.
 const SUMMARY: [&[u8]; 5] = [b"CPU", b"Total (", b"Throughput (R/W):", b"Events (", b"Skips:"];
 const SUMMARY_INDENTED: [&[u8]; 14] = [
     b"Reads Queued:",
@@ -52,7 +53,7 @@ const SUMMARY_INDENTED: [&[u8]; 14] = [
     b"Completion wait:",
 ];
 
-/// Whether a trace that begins so is one.
+/// Whether a trace with this first line has this format.
 pub(super) fn recognises(first: &[u8]) -> bool {
     is_input(first) || (word(first).is_some_and(|(w, _)| is_device(w)) && words(first).nth(6).is_some())
 }
@@ -83,7 +84,7 @@ fn is_process(line: &[u8]) -> bool {
     digits > 0 && inner[..inner.len() - digits].ends_with(b" (")
 }
 
-/// Reads it.
+/// The parser of the format.
 pub(super) struct Blkparse {
     action: Action,
     device: Device,
@@ -96,7 +97,7 @@ impl Blkparse {
     }
 }
 
-/// What the letters of RWBS ask.
+/// The request in the letters of RWBS.
 struct Rwbs {
     flush: bool,
     op: Option<Op>,
@@ -124,7 +125,7 @@ impl Rwbs {
     }
 }
 
-/// Seconds and nanoseconds, `12.345678901`.
+/// Parses seconds and nanoseconds, such as `12.345678901`.
 fn time(text: &[u8]) -> Result<TraceTime, Fault> {
     let wrong = || Fault::NotANumber { field: "time", got: shown(text) };
     let point = text.iter().position(|b| *b == b'.').ok_or_else(wrong)?;
@@ -138,11 +139,11 @@ fn time(text: &[u8]) -> Result<TraceTime, Fault> {
     TraceTime::from_ticks(ns.ok_or(Fault::TimeRange)?, 1000)
 }
 
-/// What a record says behind RWBS.
+/// The blocks of a record, which follow RWBS.
 enum Blocks {
-    /// First sector, and how many.
+    /// The first sector and the number of sectors.
     Some(u64, u64),
-    /// A request without any.
+    /// A request without blocks.
     Zero,
     /// A command that is passed through to the device.
     PassThrough,
@@ -152,15 +153,15 @@ impl Blocks {
     fn parse(action: Action, rest: &[u8]) -> Result<Self, Fault> {
         let rest = rest.trim_ascii();
         let unknown = || Fault::Unknown { what: "end of a record", got: shown(rest) };
-        // The process, the error or the time taken, which ends what is said of blocks.
+        // The blocks end before the process, the error or the time taken.
         let ends = |text: &[u8]| matches!(text.trim_ascii_start(), [b'[' | b'(', ..]);
         let (first, after) = word(rest).ok_or_else(unknown)?;
         if let Some((b"+", after)) = word(after) {
             let (count, _) = word(after).filter(|(_, after)| ends(after)).ok_or_else(unknown)?;
             return Ok(Self::Some(number("sector", first)?, number("sectors", count)?));
         }
-        // Without blocks a completion has its sector all the same, other records have none; with the bytes of a
-        // command it is the other way round.
+        // Without blocks, a completion still has its sector, and other records have none. With the bytes of a
+        // command, it is the opposite.
         let numbered = number("", first).is_ok() && ends(after);
         match (numbered, action == Action::Completed) {
             (true, true) => Ok(Self::Zero),
@@ -313,7 +314,7 @@ Skips: 0 forward (0 -   0.0%)
     fn one_device_of_several_is_chosen() {
         let both = "8,0 0 1 0.000000000 1 Q R 8 + 8 [a]\n8,16 0 1 0.000000001 1 Q R 16 + 8 [a]\n";
         let error = read(both.as_bytes(), &Options::default()).unwrap_err().to_string();
-        assert_eq!(error, "line 2: a request to 8,16 beside those to 8,0: choose one device of the trace");
+        assert_eq!(error, "line 2: the trace has requests to 8,0 and to 8,16: choose one device");
         let options = Options { device: Some("8,16".into()), ..Options::default() };
         check(both, "blkparse", &options, &[request(1000, Op::Read, 8192, 4096, 2)]);
     }

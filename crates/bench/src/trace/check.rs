@@ -1,4 +1,4 @@
-//! What holds of the requests of every trace, whatever its format.
+//! The checks of every request, whatever the trace's format.
 //!
 //! ```text
 //!   time never goes back ─► a length that some device could take ─► an end within the device
@@ -7,8 +7,8 @@
 use super::error::Fault;
 use super::request::{Op, Request, TraceTime};
 
-/// The most bytes that one read or write may have: 1 GiB, four times what an NVMe command can move in blocks of 4 KB
-/// (65,536 of them). More is a file in another unit or format. A trim may be as long as the device.
+/// The largest read or write: 1 GiB, four times the largest NVMe command with blocks of 4 KB (65,536 blocks). A
+/// longer one means that the file has another unit or format. A trim may be as long as the device.
 pub const TRANSFER_BYTES_MAX: u64 = 1 << 30;
 
 /// Checks requests in the order of the trace.
@@ -23,13 +23,13 @@ impl Check {
         Self { before: TraceTime::ZERO, capacity, wrap: false }
     }
 
-    /// Requests past the capacity are folded back into it.
+    /// Sets whether requests past the capacity are folded back into it.
     pub(super) fn wrapping(self, wrap: bool) -> Self {
         Self { wrap, ..self }
     }
 
-    /// The request as it is to be checked: folded into the capacity if that is asked for. One that is longer than the
-    /// capacity stays as it is, and is refused.
+    /// Folds a request into the capacity, if that was asked for. A request longer than the capacity stays unchanged
+    /// and is refused.
     pub(super) fn fold(&self, r: &mut Request) {
         let Some(capacity) = self.capacity.filter(|c| self.wrap && r.len <= *c) else { return };
         if r.offset.checked_add(r.len).is_some_and(|end| end > capacity) {
@@ -37,14 +37,14 @@ impl Check {
         }
     }
 
-    /// Whether a request may follow those before it.
+    /// Checks a request that follows those before it.
     pub(super) fn next(&mut self, r: &Request) -> Result<(), Fault> {
         if r.at < self.before {
             return Err(Fault::Unsorted { at: r.at, before: self.before });
         }
         self.before = r.at;
         if r.op == Op::Flush {
-            assert_eq!((r.offset, r.len), (0, 0), "a flush is of all");
+            assert_eq!((r.offset, r.len), (0, 0), "a flush has no range");
             return Ok(());
         }
         if r.len == 0 {
@@ -87,12 +87,12 @@ mod tests {
         assert_eq!(folded(4096, 4096), (4096, 4096));
         assert_eq!(folded(8192, 4096), (0, 4096));
         assert_eq!(folded(5 * 4096, 1), (4096, 1));
-        assert_eq!(folded(4096 + 512, 4096), (4096, 4096), "what lies across the end lies at the end");
+        assert_eq!(folded(4096 + 512, 4096), (4096, 4096), "a request across the end is moved to the end");
         assert_eq!(folded(8192, 8193), (8192, 8193));
-        assert_eq!(folded(u64::MAX, 1), (u64::MAX, 1), "past all: refused later");
+        assert_eq!(folded(u64::MAX, 1), (u64::MAX, 1), "a request past the address space is refused later");
         let mut r = Request { at: TraceTime::ZERO, op: Op::Read, offset: 8192, len: 1, line: 1 };
         Check::new(Some(8192)).fold(&mut r);
-        assert_eq!(r.offset, 8192, "nobody asked");
+        assert_eq!(r.offset, 8192, "requests are not folded by default");
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(check(&[(0, Read, 0, 1 << 30), (0, Trim, 0, u64::MAX)], None), "good");
         assert_eq!(
             check(&[(0, Write, 0, (1 << 30) + 1)], None),
-            "a length of 1073741825 bytes: more than the 1073741824 that a request may have"
+            "a length of 1073741825 bytes is more than a request may have (1073741824)"
         );
     }
 }

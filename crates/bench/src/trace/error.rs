@@ -1,33 +1,33 @@
-//! Why a trace cannot be read.
+//! Errors of reading and making traces.
 
 use super::request::TraceTime;
 
-/// Why a trace cannot be read, or made.
+/// Why a trace cannot be read or made.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// A line is not what it must be.
+    /// A line is wrong.
     #[error("line {line}: {fault}")]
     Line {
-        /// Which, from 1.
+        /// The number of the line, from 1.
         line: u64,
         /// What is wrong with it.
         fault: Fault,
     },
-    /// The trace ends and asked nothing.
+    /// The trace has no requests.
     #[error("no request in its {lines} lines")]
     Empty {
-        /// How many lines it has.
+        /// The number of its lines.
         lines: u64,
     },
     /// The file cannot be read or written.
     #[error("line {line}: {source}")]
     Io {
-        /// The line that was to be read or written.
+        /// The number of the line that was to be read or written.
         line: u64,
-        /// What was wrong.
+        /// What is wrong.
         source: std::io::Error,
     },
-    /// No such workload can be made.
+    /// The workload is not possible.
     #[error("{0}")]
     Workload(&'static str),
 }
@@ -35,129 +35,129 @@ pub enum TraceError {
 /// What is wrong with a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// The first line is of no known format.
+    /// The first line has no known format.
     #[error("no known trace format ({known}): '{got}'")]
     NoFormat {
         /// The line.
         got: String,
-        /// Those that are known.
+        /// The known formats.
         known: String,
     },
-    /// The file is packed.
+    /// The file is compressed.
     #[error("the file is compressed (gzip): unpack it first")]
     Compressed,
-    /// The first line is not the format's.
+    /// The first line does not fit the format.
     #[error("'{got}' where '{expected}' is expected")]
     Header {
-        /// What it must be.
+        /// What it should be.
         expected: &'static str,
-        /// What it is.
+        /// The line.
         got: String,
     },
-    /// Too few fields, or too many.
+    /// The line has too few or too many fields.
     #[error("{got} fields where '{expected}' is expected")]
     Fields {
-        /// What there must be.
+        /// The expected fields.
         expected: &'static str,
-        /// How many there are.
+        /// The number of fields in the line.
         got: usize,
     },
-    /// A field that must be a number is none.
+    /// A field is not a number.
     #[error("{field} '{got}' is not a number")]
     NotANumber {
-        /// Which.
+        /// The name of the field.
         field: &'static str,
-        /// What it is.
+        /// The field.
         got: String,
     },
-    /// A number that does not fit 64 bits.
+    /// A number does not fit in 64 bits.
     #[error("{field} {got} is out of range")]
     TooLarge {
-        /// Which.
+        /// The name of the field.
         field: &'static str,
-        /// What it is.
+        /// The field.
         got: String,
     },
-    /// A word that has no meaning here.
+    /// A word is not known here.
     #[error("unknown {what} '{got}'")]
     Unknown {
         /// What it should be.
         what: &'static str,
-        /// What it is.
+        /// The word.
         got: String,
     },
     /// Time goes back.
     #[error("time goes back: {at} after {before} (the trace is not sorted)")]
     Unsorted {
-        /// This line's.
+        /// The time of this line.
         at: TraceTime,
-        /// The request's before it.
+        /// The time of the request before it.
         before: TraceTime,
     },
-    /// Time goes back behind the first request.
-    #[error("time goes back behind that of the first request (the trace is not sorted)")]
+    /// Time goes back to before the first request.
+    #[error("time goes back to before the first request (the trace is not sorted)")]
     BeforeFirst,
-    /// Time does not fit.
+    /// A time is out of range.
     #[error("the time is out of range: more than 213 days after the beginning")]
     TimeRange,
-    /// Nothing is asked.
+    /// The request has no length.
     #[error("the length is zero")]
     ZeroLength,
-    /// No device takes this much at once.
-    #[error("a length of {bytes} bytes: more than the {max} that a request may have")]
+    /// The request is longer than any device allows.
+    #[error("a length of {bytes} bytes is more than a request may have ({max})")]
     TooLong {
         /// The length.
         bytes: u64,
         /// The largest.
         max: u64,
     },
-    /// Beyond any device.
+    /// The request ends past the address space.
     #[error("offset {offset} and length {len} go past 2^64 bytes")]
     PastAll {
-        /// The first byte.
+        /// Its first byte.
         offset: u64,
-        /// How many.
+        /// Its length.
         len: u64,
     },
-    /// Beyond this device.
+    /// The request ends past the device's capacity.
     #[error("the request ends at byte {end}, past the device's {capacity}")]
     PastEnd {
-        /// Its end.
+        /// The end of the request.
         end: u64,
-        /// The device's.
+        /// The capacity of the device.
         capacity: u64,
     },
-    /// Requests to two devices.
-    #[error("a request to {got} beside those to {first}: choose one device of the trace")]
+    /// The trace has requests to two devices.
+    #[error("the trace has requests to {first} and to {got}: choose one device")]
     SecondDevice {
-        /// The second.
+        /// The second device.
         got: String,
-        /// The one before.
+        /// The first device.
         first: String,
     },
-    /// A record behind the summary.
+    /// A record follows the summary.
     #[error("a record after the summary that ends a trace")]
     AfterSummary,
-    /// A file of an iolog that may not be used yet, or no more.
+    /// A file of an iolog is used before it is opened or after it is closed.
     #[error("{action} of file '{file}', which is not {missing}")]
     NotReady {
-        /// What was to be done.
+        /// The action.
         action: &'static str,
-        /// With which.
+        /// The file.
         file: String,
-        /// What has to come before.
+        /// The action that must come before.
         missing: &'static str,
     },
-    /// Version 3 has time stamps instead.
+    /// A `wait` in version 3, which has time stamps instead.
     #[error("'wait' is not part of version 3")]
     Wait,
-    /// A line without end.
+    /// A line is too long.
     #[error("longer than {max} bytes")]
     LongLine {
-        /// The longest.
+        /// The longest allowed length.
         max: u64,
     },
-    /// The last line is not ended.
+    /// The last line has no line feed.
     #[error("the line has no end: the file was cut")]
     Cut,
 }

@@ -1,8 +1,8 @@
-//! Fields of a line: numbers and what is shown of them in errors.
+//! The fields of a line: numbers, words, and their text in errors.
 
 use super::error::Fault;
 
-/// The number that a field is: decimal digits only.
+/// Parses a field of decimal digits.
 pub(super) fn number(field: &'static str, text: &[u8]) -> Result<u64, Fault> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return Err(Fault::NotANumber { field, got: shown(text) });
@@ -11,26 +11,26 @@ pub(super) fn number(field: &'static str, text: &[u8]) -> Result<u64, Fault> {
     text.iter().try_fold(0, digit).ok_or_else(|| Fault::TooLarge { field, got: shown(text) })
 }
 
-/// A field as an error shows it: printable, on one line, not long.
+/// The text of a field in an error: printable, on one line, not long.
 pub(super) fn shown(text: &[u8]) -> String {
     const BYTES: usize = 60;
     let dots = if text.len() > BYTES { "..." } else { "" };
     format!("{}{dots}", text[..text.len().min(BYTES)].escape_ascii())
 }
 
-/// The parts between white space.
+/// The words between white space.
 pub(super) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty())
 }
 
-/// The next word, and what follows it.
+/// The next word and the rest.
 pub(super) fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let text = text.trim_ascii_start();
     let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
     (end > 0).then(|| text.split_at(end))
 }
 
-/// The one device whose requests are read: that which was chosen, or the first that the trace names.
+/// The device whose requests are read: the chosen one, or the first in the trace.
 pub(super) struct Device {
     chosen: bool,
     name: Option<Vec<u8>>,
@@ -41,7 +41,7 @@ impl Device {
         Self { chosen: chosen.is_some(), name: chosen.map(|n| n.clone().into_bytes()) }
     }
 
-    /// Whether requests to the device of this name are read.
+    /// Whether to read the requests to the device with this name.
     pub(super) fn takes(&mut self, name: &[u8]) -> Result<bool, Fault> {
         let first = self.name.get_or_insert_with(|| name.to_vec());
         match first == name {

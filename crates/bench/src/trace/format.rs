@@ -1,4 +1,4 @@
-//! What a format of traces is, and how a trace of one is read.
+//! Formats of traces, and the options for reading one.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -7,47 +7,47 @@ use super::error::Fault;
 use super::lines::Line;
 use super::request::Request;
 
-/// How a trace is read.
+/// How to read a trace.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Its format; found out from the first line otherwise.
+    /// The format. With `None`, it is detected from the first line.
     pub format: Option<&'static Format>,
-    /// Bytes of the device on which it will be replayed: requests past them are errors.
+    /// The capacity of the device for the replay, in bytes. Requests past it are errors.
     pub capacity: Option<u64>,
-    /// Whether requests past the capacity are folded back into it instead: their offsets count modulo the capacity, and
-    /// one that would lie across its end lies at its end.
+    /// Whether to fold requests past the capacity back into it instead. Offsets are taken modulo the capacity. A
+    /// request that would cross the end is moved to end there.
     pub wrap: bool,
-    /// The device, of those that the trace names, whose requests are read: `8,0` (blkparse), `hm_0` (host and disk,
-    /// MSR), or a file name (fio). Without it a trace that names two is an error: their offsets are not of one space.
+    /// The device whose requests are read, of those in the trace: `8,0` (blkparse), `hm_0` (host and disk, MSR), or a
+    /// file name (fio). Without it, a trace with two devices is an error, because each has its own address space.
     pub device: Option<String>,
-    /// The event of a blkparse trace that counts as a request.
+    /// The event of a blkparse trace that counts as the request.
     pub action: Action,
 }
 
-/// The event of a request's life that blkparse lines are read for.
+/// The event in a request's life whose blkparse records are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Action {
-    /// `Q`: the block layer was asked.
+    /// `Q`: the request was queued in the block layer.
     #[default]
     Queued,
-    /// `I`: put on the scheduler's queue, after merging.
+    /// `I`: it was put on the scheduler's queue, after merging.
     Inserted,
-    /// `D`: sent to the driver.
+    /// `D`: it was sent to the driver.
     Issued,
-    /// `C`: completed; its time is then that of the completion.
+    /// `C`: it was completed. Its time is then the time of the completion.
     Completed,
 }
 
 impl Action {
-    /// All of them.
+    /// All actions.
     pub const ALL: [Self; 4] = [Self::Queued, Self::Inserted, Self::Issued, Self::Completed];
 
-    /// The action of this letter.
+    /// The action with this letter.
     pub fn by_letter(letter: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|a| letter.chars().eq([a.letter()]))
     }
 
-    /// The letter of blkparse.
+    /// Its letter in blkparse.
     pub fn letter(self) -> char {
         match self {
             Self::Queued => 'Q',
@@ -58,15 +58,15 @@ impl Action {
     }
 }
 
-/// A format that traces come in.
+/// A format of traces.
 pub struct Format {
-    /// By which it is chosen.
+    /// The name by which it is chosen.
     pub name: &'static str,
-    /// What writes it.
+    /// The program that writes it.
     pub about: &'static str,
-    /// Whether a trace that begins with this line is one.
+    /// Whether a trace with this first line has the format.
     pub(super) recognises: fn(&[u8]) -> bool,
-    /// Whether a trace that begins with this line has a time stamp in each.
+    /// Whether the lines of a trace with this first line have time stamps.
     pub(super) stamped: fn(&[u8]) -> bool,
     pub(super) parser: fn(&Options) -> Box<dyn Parse>,
 }
@@ -77,8 +77,8 @@ impl fmt::Debug for Format {
     }
 }
 
-/// Makes requests of the lines of one format.
+/// A parser: it makes requests from the lines of a format.
 pub(super) trait Parse: Send {
-    /// Reads the next line, which is not blank, and adds the requests that it stands for: none, one or two.
+    /// Reads the next line, which is not blank, and adds its requests: none, one or two.
     fn line(&mut self, line: Line<'_>, out: &mut VecDeque<Request>) -> Result<(), Fault>;
 }

@@ -1,4 +1,4 @@
-//! What fio writes with `write_iolog`: versions 2 and 3, told apart by the first line.
+//! The output of fio's `write_iolog`: versions 2 and 3. The first line tells the version.
 //!
 //! ```text
 //!   fio version 2 iolog                 fio version 3 iolog
@@ -10,15 +10,17 @@
 //!   /dev/sda close                      700 /dev/sda close
 //! ```
 //!
-//! A file is added and opened before its requests, and has none after it is closed. sync and datasync are flushes.
+//! A file is added and opened before its requests, and has no requests after it is closed. sync and datasync are
+//! flushes.
 //!
-//! Version 2 has no time stamps: requests are as of one instant until a `wait`, which moves it on by its offset, in us;
-//! waits below 100 us are discarded, as fio's manual says. (fio's own code takes a wait for milliseconds since it
-//! began. It writes none: those that exist are others', made by the manual.) So in an open loop all requests between
-//! two waits arrive at once; without waits only a closed loop makes sense. Version 3 has no `wait`.
+//! Version 2 has no time stamps. All requests have the same time until a `wait`, which advances the time by its
+//! offset, in us. Waits below 100 us are discarded, as fio's manual says. (fio's code reads a wait as milliseconds
+//! since the start, but fio writes none; existing traces with waits were made after the manual.) So in an open loop,
+//! all requests between two waits arrive at once. Without waits, only a closed loop makes sense. Version 3 has no
+//! `wait`.
 //!
-//! Source: fio's HOWTO, "Trace file format v2" and "v3"; the unit of the time stamps, which it does not name, from
-//! `log_io_u` in its iolog.c.
+//! Source: fio's HOWTO, "Trace file format v2" and "v3". The HOWTO does not name the unit of the time stamps; it
+//! comes from `log_io_u` in fio's iolog.c.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -34,12 +36,12 @@ const WAIT_US_MIN: u64 = 100;
 const HEADERS: [(&[u8], Version); 2] =
     [(b"fio version 2 iolog", Version::Two), (b"fio version 3 iolog", Version::Three)];
 
-/// Whether a trace that begins so is one, of whatever version.
+/// Whether a trace with this first line has this format, in any version.
 pub(super) fn recognises(first: &[u8]) -> bool {
     first.starts_with(b"fio version ")
 }
 
-/// Whether one that begins so has time stamps.
+/// Whether a trace with this first line has time stamps.
 pub(super) fn is_stamped(first: &[u8]) -> bool {
     HEADERS.iter().any(|(h, version)| *h == first.trim_ascii_end() && *version == Version::Three)
 }
@@ -51,7 +53,7 @@ enum Version {
 }
 
 impl Version {
-    /// The fields of a request, and of what is done to a file.
+    /// The names of a request's fields, and of the fields of an action on a file.
     fn fields(self) -> (&'static str, &'static str) {
         match self {
             Self::Two => ("file action offset length", "file add|open|close"),
@@ -60,19 +62,19 @@ impl Version {
     }
 }
 
-/// A file that was added.
+/// The state of a file that was added.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum File {
     Closed,
     Open,
 }
 
-/// Reads it.
+/// The parser of the format.
 pub(super) struct Iolog {
     version: Option<Version>,
     files: HashMap<Vec<u8>, File>,
     device: Device,
-    /// In version 2: the waits so far.
+    /// In version 2, the sum of the waits so far.
     waited_us: u64,
 }
 
@@ -86,7 +88,7 @@ impl Iolog {
         }
     }
 
-    /// A line of two fields without its time.
+    /// Handles a line with a file and an action, without its time.
     fn file(&mut self, file: &[u8], action: &[u8], expected: &'static str) -> Result<(), Fault> {
         let state = match action {
             b"add" => {
@@ -214,7 +216,7 @@ mod tests {
     fn one_file_of_several_is_chosen() {
         let both = "fio version 2 iolog\na add\nb add\na open\nb open\na read 0 1\nb read 7 1\n";
         let error = read(both.as_bytes(), &Options::default()).unwrap_err().to_string();
-        assert_eq!(error, "line 7: a request to b beside those to a: choose one device of the trace");
+        assert_eq!(error, "line 7: the trace has requests to a and to b: choose one device");
         let options = Options { device: Some("b".into()), ..Options::default() };
         check(both, "iolog", &options, &[request(0, Op::Read, 7, 1, 7)]);
     }
@@ -245,7 +247,7 @@ mod tests {
             ("a read 0 0", "the length is zero"),
             (
                 "a read 0 4294967296",
-                "a length of 4294967296 bytes: more than the 1073741824 that a request may have",
+                "a length of 4294967296 bytes is more than a request may have (1073741824)",
             ),
             ("b read 0 1", "read of file 'b', which is not open"),
             ("b open", "open of file 'b', which is not added"),

@@ -1,20 +1,21 @@
-//! A file line by line, counted, with one buffer for all.
+//! Reads a file line by line into one buffer, and counts the lines.
 
 use std::io::{BufRead, Read};
 
 use super::error::{Fault, TraceError};
 
-/// The longest line, in bytes: a file without line ends must not fill memory.
+/// The longest line, in bytes. The limit keeps a file without line ends from filling the memory.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
 /// A line.
 #[derive(Clone, Copy)]
 pub(super) struct Line<'a> {
-    /// From 1.
+    /// Its number, from 1.
     pub(super) number: u64,
-    /// Its bytes, without the end (`\n` or `\r\n`). Not text for sure: names of processes are any bytes.
+    /// Its bytes, without the end (`\n` or `\r\n`). They may not be UTF-8, because names of processes can have any
+    /// bytes.
     pub(super) text: &'a [u8],
-    /// Whether it has an end: the last one may lack it.
+    /// Whether it has a line end. The last line may lack it.
     pub(super) ended: bool,
 }
 
@@ -23,7 +24,7 @@ pub(super) struct Lines<R> {
     reader: R,
     buffer: Vec<u8>,
     number: u64,
-    /// The buffered line is given once more.
+    /// Whether the next call returns the buffered line again.
     again: bool,
 }
 
@@ -32,12 +33,12 @@ impl<R: BufRead> Lines<R> {
         Self { reader, buffer: Vec::new(), number: 0, again: false }
     }
 
-    /// How many lines were read.
+    /// The number of lines read.
     pub(super) fn count(&self) -> u64 {
         self.number
     }
 
-    /// The next call gives the same line.
+    /// Makes the next call return the same line again.
     pub(super) fn again(&mut self) {
         self.again = true;
     }
@@ -46,7 +47,7 @@ impl<R: BufRead> Lines<R> {
     pub(super) fn next(&mut self) -> Result<Option<Line<'_>>, TraceError> {
         while !std::mem::take(&mut self.again) {
             self.buffer.clear();
-            // One byte more than may be, for the end.
+            // One byte more than allowed, for the line end.
             let mut limited = (&mut self.reader).take(LINE_BYTES_MAX + 1);
             let line = self.number + 1;
             let read = limited

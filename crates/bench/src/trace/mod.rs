@@ -1,19 +1,19 @@
-//! Traces: files of requests to a block device, and what a replay of one measures.
+//! Traces: files of requests to a block device, and their replay.
 //!
 //! ```text
 //!   file ─► lines ─► msr | blkparse | iolog | own ─► check ─┐
 //!   seed ─► synthetic ──────────────────────────────────────┴─► Request ─► replay ─► Target
 //! ```
 //!
-//! A trace is read as it is replayed, never held in memory. Of the requests that it gives holds: time never goes back;
-//! a read, write or trim has a length and ends within the address space (and the capacity, if one is given), a flush
-//! has neither offset nor length. What breaks this, or is not understood, is an error that names the line.
+//! A trace is read during the replay and never held in memory. Its requests satisfy: time never goes back; a read,
+//! write or trim has a length and ends within the address space (and within the capacity, if one is given); a flush
+//! has neither offset nor length. A line that violates this, or cannot be parsed, is an error that names the line.
 //!
-//! Offsets past the capacity may be folded into it on demand ([`Options::wrap`]).
+//! Offsets past the capacity can be folded into it ([`Options::wrap`]).
 //!
-//! Equal time stamps are allowed in every format: each counts in ticks (100 ns, 1 ns, 1 us), so that requests of one
-//! tick say nothing of their order but that of their lines. Stamps that go back are refused, not sorted: a trace that
-//! is not in order was cut or merged by something, and its reader would have to hold it all.
+//! Equal time stamps are allowed in every format. Each format counts in ticks (100 ns, 1 ns, 1 us), and requests of
+//! the same tick are in the order of their lines. Time stamps that go back are an error. They are not sorted, because
+//! a trace that is not in order was cut or merged, and sorting it would need the whole trace in memory.
 
 mod blkparse;
 mod check;
@@ -39,11 +39,11 @@ pub use own::Writer;
 pub use read::Trace;
 pub use request::{Op, Request, TraceTime};
 
-/// All formats: a new one is a file and a line here.
+/// All formats. A new format needs a file and a line here.
 pub static FORMATS: [Format; 4] = [
     Format {
         name: "lode",
-        about: "our own: time in ps, what, offset and length in bytes",
+        about: "our own: time in ps, operation, offset and length in bytes",
         recognises: own::recognises,
         stamped: |_| true,
         parser: |_| Box::new(own::Own::default()),
@@ -72,7 +72,7 @@ pub static FORMATS: [Format; 4] = [
 ];
 
 impl Format {
-    /// The format of this name.
+    /// The format with this name.
     pub fn by_name(name: &str) -> Option<&'static Self> {
         FORMATS.iter().find(|f| f.name == name)
     }

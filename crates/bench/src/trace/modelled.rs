@@ -1,15 +1,16 @@
-//! Requests on a modelled drive: blocks of 4 KB as a conventional SSD has them, each request a command of its own.
+//! Runs requests on a modelled drive as on a conventional SSD: blocks of 4 KB, and a command per request.
 //!
 //! ```text
 //!   request ─► blocks ─► LPIDs ─► read command, or batch of its own (a trim, too) ─► held ─► queue ─► when it ended
 //! ```
 //!
-//! What is submitted is held until it could be the next to end: it takes at least what the link and a core take for any
-//! command. So requests that answers to others let go, one after the other and within that time, come to the drive together,
-//! as they would: writes among them share a group of the log. (The lookahead of Chandy and Misra, IEEE TSE 1979.)
+//! A submitted request is held until it could be the next one to end. Every command takes at least the time of the
+//! link and of a core, so a request that is submitted within that time cannot end earlier. So requests that shortly
+//! follow the answers to other requests reach the drive together, as on a real drive. The writes among them share a
+//! group of the log. (This is the lookahead of Chandy and Misra, IEEE TSE 1979.)
 //!
-//! A request of part of a block is of the whole block. A block that was never written takes no reading. A flush finds
-//! everything durable: a write is, when it ends.
+//! A request for a part of a block is extended to the whole block. A block that was never written is not read. A
+//! flush has nothing to do, because a write is durable when it ends.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -30,24 +31,26 @@ use super::{Op, Request, TraceTime};
 use crate::drive_host::{DriveError, alone, nth};
 use crate::random::Random;
 
-/// Bytes of a block.
+/// The size of a block.
 pub const BLOCK_BYTES: u64 = 4096;
-/// Blocks that filling writes in a batch.
+/// The number of blocks per batch while the drive is filled.
 const FILL_BLOCKS: u64 = 256;
-/// Log between two checkpoints, at least a byte for so many of the device: matters from 2 TB on.
+/// There is at least one byte of log between two checkpoints per this many bytes of the device. This matters from 2
+/// TB on.
 const LOG_SHARE: u64 = 1 << 15;
-/// Most extents that a drive hands out at a time.
+/// The most extents that a drive allocates at a time.
 const ALLOCATED_MAX: u64 = 1 << 20;
-/// Share of what an empty drive takes that blocks are offered for, in percent: what is in flight, and the mapping as it
-/// grows, need the rest.
+/// The capacity that is offered as blocks, in percent of what an empty drive can hold. Pages in flight and the
+/// growing mapping need the rest.
 const OFFERED_PERCENT: u64 = 90;
 
-/// What of the blocks is kept in memory. Requests take the same time, and do the same to the device.
+/// The part of the blocks that is kept in memory. The choice changes neither the time of requests nor their effect on
+/// the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Keeps {
-    /// What was written.
+    /// The written bytes.
     Blocks,
-    /// Where it lies, and nothing of it: for drives that are larger than memory.
+    /// Only metadata, not the bytes: for drives that are larger than memory.
     #[default]
     MetadataOnly,
 }
@@ -61,27 +64,27 @@ pub struct ModelledDrive {
     written: Vec<u64>,
     block: PageBuf,
     blocks: u64,
-    /// Where the time of the requests begins, and what the device had done and been busy then.
+    /// The time at which the requests begin. The next fields are the device's counters at that time.
     begin: VirtualTime,
     before: Operations,
     busy_before: Vec<u128>,
     info_before: DriveInfo,
-    /// Blocks that reads asked for and that were never written.
+    /// The number of blocks in reads that were never written.
     unwritten_blocks_read: u64,
     depth: usize,
-    /// Those that were submitted and are not with the drive yet, in the order of their time.
+    /// The submitted requests that were not yet given to the drive, in the order of their times.
     held: VecDeque<(VirtualTime, Tag, Command)>,
-    /// Those of them that the drive was given last.
+    /// The tags of the requests that were given to the drive last.
     given: Vec<Tag>,
     out: Vec<lode_command::Completion>,
-    /// Those that ended and were not asked for yet.
+    /// The ended requests that were not yet returned.
     ended: BinaryHeap<Reverse<Ended>>,
 }
 
-/// A request that ended.
+/// An ended request.
 struct Ended {
     at: VirtualTime,
-    /// Of two that ended at once, the one that was given to the drive first is first.
+    /// Orders requests that end at the same time: the one that was given to the drive first comes first.
     given: u64,
     tag: Tag,
     outcome: Result<(), Box<CommandError>>,
@@ -117,26 +120,26 @@ impl Eq for Ended {}
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct DeviceReport {
-    /// Of the blocks that it offers.
+    /// The capacity that the drive offers.
     pub capacity_bytes: u64,
-    /// Blocks of 4 KB that reads asked for and that were never written: they took no reading.
+    /// Blocks of 4 KB in reads that were never written, so they were not read from flash.
     pub unwritten_blocks_read: u64,
-    /// Bytes programmed for each that was written: pages, log, checkpoints, GC.
+    /// Bytes programmed per byte written: pages, log, checkpoints and GC.
     pub write_amplification: Option<f64>,
     pub array_reads: u64,
     pub programs: u64,
     pub erasures: u64,
     pub gc_bytes_moved: u64,
-    /// Of all bytes programmed, those that GC moved.
+    /// The share of all programmed bytes that GC moved.
     pub gc_share: Option<f64>,
-    /// Of the least worn erase unit, since the drive was new.
+    /// The erase count of the least worn erase unit, since the drive was new.
     pub erase_count_min: u32,
-    /// Of the most worn one.
+    /// The erase count of the most worn one.
     pub erase_count_max: u32,
-    /// By what used it, in joules, the host's left out.
+    /// The energy by use, in joules, without the host's.
     #[serde(serialize_with = "as_map")]
     pub energy_j: Vec<(&'static str, f64)>,
-    /// All of it.
+    /// The total energy, in joules.
     pub energy_j_total: f64,
 }
 
@@ -145,10 +148,10 @@ fn as_map<S: Serializer>(parts: &[(&'static str, f64)], s: S) -> Result<S::Ok, S
 }
 
 impl ModelledDrive {
-    /// A new drive on the device of a profile, which takes requests at most `depth` at a time.
+    /// Makes a new drive on the device of a profile. It takes at most `depth` requests at a time.
     ///
     /// # Errors
-    /// When there is no such drive.
+    /// If such a drive is not possible.
     pub fn new(
         profile: Profile,
         keeps: Keeps,
@@ -161,7 +164,7 @@ impl ModelledDrive {
             Keeps::MetadataOnly => Medium::metadata_only(model.profile().geometry),
         };
         let medium = medium.with_model(model.clone());
-        // The tables of a large drive are themselves a lot of log at each checkpoint.
+        // Each checkpoint of a large drive writes a lot for its tables, so checkpoints must be rarer.
         let checkpoint_log_bytes =
             options.checkpoint_log_bytes.max(medium.geometry().capacity_bytes() / LOG_SHARE);
         let drive = Drive::format(medium, DriveOptions { checkpoint_log_bytes, ..options })?;
@@ -200,12 +203,12 @@ impl ModelledDrive {
         Ok(it)
     }
 
-    /// Bytes of the blocks that it offers.
+    /// The capacity that it offers, in bytes.
     pub fn capacity_bytes(&self) -> u64 {
         self.blocks * BLOCK_BYTES
     }
 
-    /// The first blocks that [`Self::precondition`] fills, in bytes.
+    /// The bytes that [`Self::precondition`] fills, from the first block on.
     pub fn filled_bytes(&self, percent: u32) -> u64 {
         self.filled(percent) * BLOCK_BYTES
     }
@@ -214,11 +217,11 @@ impl ModelledDrive {
         self.blocks * u64::from(percent.min(100)) / 100
     }
 
-    /// Preconditions it: writes the first `percent` of its blocks in order, then overwrites as many at random `times` over.
-    /// `stop` is told after each batch how many blocks were written, of how many.
+    /// Preconditions the drive: it writes the first `percent` of the blocks in order, then overwrites as many blocks
+    /// at random, `times` times. After each batch, `stop` gets the number of blocks written and the total.
     ///
     /// # Errors
-    /// When the drive fails, or is to stop.
+    /// If the drive fails, or `stop` returns true.
     pub fn precondition(
         &mut self,
         percent: u32,
@@ -229,13 +232,13 @@ impl ModelledDrive {
         self.precondition_blocks(self.filled(percent), times, seed, stop)
     }
 
-    /// As [`ModelledDrive::precondition`], its first `filled` blocks.
+    /// As [`ModelledDrive::precondition`], with the number of blocks to fill.
     ///
     /// # Errors
-    /// When the drive fails, or is to stop.
+    /// If the drive fails, or `stop` returns true.
     ///
     /// # Panics
-    /// When it offers fewer.
+    /// If the drive offers fewer blocks.
     pub fn precondition_blocks(
         &mut self,
         filled: u64,
@@ -266,7 +269,7 @@ impl ModelledDrive {
         Ok(())
     }
 
-    /// Requests begin when all that was done so far is over.
+    /// Begins the time of the requests when all earlier work is done.
     fn begin_here(&mut self) {
         self.begin = self.model.latest();
         self.before = self.model.operations();
@@ -290,7 +293,7 @@ impl ModelledDrive {
         self.written[(block / 64) as usize] >> (block % 64) & 1 == 1
     }
 
-    /// Blocks are written now, or are not.
+    /// Marks blocks as written or not written.
     fn mark(&mut self, blocks: Range<u64>, written: bool) {
         for b in blocks {
             let (word, bit) = (&mut self.written[(b / 64) as usize], 1 << (b % 64));
@@ -298,7 +301,7 @@ impl ModelledDrive {
         }
     }
 
-    /// The command of a request; writes count as written from now on.
+    /// Makes the command of a request. Its blocks count as written from now on.
     fn command(&mut self, r: &Request) -> Command {
         let first = r.offset / BLOCK_BYTES;
         let blocks = first..(r.offset + r.len).div_ceil(BLOCK_BYTES).max(first);
@@ -316,7 +319,7 @@ impl ModelledDrive {
                 Command::Write(Batch { writes, ..Batch::default() })
             }
             Op::Trim => {
-                // What of a block is kept keeps the block.
+                // A trim of a part of a block keeps the block.
                 let whole = r.offset.div_ceil(BLOCK_BYTES)..(r.offset + r.len) / BLOCK_BYTES;
                 let trims = whole.clone().filter(|&b| self.is_written(b)).map(|b| self.lpid(b)).collect();
                 self.mark(whole, false);
@@ -326,7 +329,7 @@ impl ModelledDrive {
         }
     }
 
-    /// Gives the drive all that is held, and takes what came of it.
+    /// Gives all held requests to the drive and takes the completions.
     fn carry_out(&mut self) -> Result<(), DriveError> {
         self.given.clear();
         let mut first = None;
@@ -336,11 +339,11 @@ impl ModelledDrive {
             first.get_or_insert(given.0);
             self.given.push(tag);
         }
-        // When each ends is known as soon as it is carried out.
+        // The end of each request is known as soon as the drive has run it.
         self.queue.complete(VirtualTime::NEVER, Until::Ready, &mut self.out)?;
         let first = first.unwrap_or_default();
         for c in self.out.drain(..) {
-            // The queue numbers what it is given.
+            // The queue's tags are consecutive.
             let tag = self.given[(c.tag.0 - first) as usize];
             let outcome = match c.outcome {
                 Outcome::Done(done) => done.map(drop).map_err(Box::new),
@@ -428,7 +431,7 @@ mod tests {
     use super::super::synthetic::{Pattern, Shape, Synthetic};
     use super::*;
 
-    /// A small drive of the paper's device, of whose command overheads little is left.
+    /// The profile of a small drive of the paper's device, with small command overheads.
     fn profile() -> Profile {
         let mut p = Profile::find("isp-adms11").unwrap();
         p.geometry = lode_base::Geometry::new(8, 8, 1, 8192, 8192, 1 << 20, 512).unwrap();
@@ -516,6 +519,10 @@ mod tests {
         assert_eq!(ask(&mut d, Op::Read, 0, 8192), 0);
         ask(&mut d, Op::Write, 0, 512);
         ask(&mut d, Op::Flush, 0, 0);
-        assert_eq!(ask(&mut d, Op::Read, 0, 4096), 1, "a part of a block is all of it");
+        assert_eq!(
+            ask(&mut d, Op::Read, 0, 4096),
+            1,
+            "a request for a part of a block reads the whole block"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The traces of MSR Cambridge: CSV, one line a request.
+//! The traces of MSR Cambridge: CSV, one line per request.
 //!
 //! ```text
 //!   128166372003061629,hm,0,Read,383496192,32768,413
@@ -7,12 +7,12 @@
 //!                  DiskNumber
 //! ```
 //!
-//! Timestamp is the issue of the request as a Windows file time: ticks of 100 ns since 1601; ours counts from the
-//! first request. Offset and Size are in bytes. ResponseTime, in ticks too, is the traced machine's: it must be a
-//! number and is not used. There is no trim and no flush. One line of column names may stand first. A device is a host
-//! and a disk, as in the names of the published files: `hm_0`.
+//! Timestamp is the time at which the request was issued, as a Windows file time: ticks of 100 ns since 1601. Our
+//! time counts from the first request. Offset and Size are in bytes. ResponseTime, also in ticks, is the traced
+//! machine's; it must be a number and is not used. There are no trims and no flushes. The first line may hold column
+//! names. A device is a host and a disk, as in the names of the published files: `hm_0`.
 //!
-//! A file whose lines are not in order of time is refused; `sort -s -t, -k1,1n` puts them in order.
+//! A file whose lines are not in the order of time is refused. `sort -s -t, -k1,1n` sorts it.
 //!
 //! Source: the README of the traces in the SNIA IOTTA repository (Narayanan, Donnelly, Rowstron, "Write Off-Loading",
 //! FAST 2008).
@@ -29,7 +29,7 @@ const TICK_PS: u64 = 100_000;
 const COLUMNS: &str = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime";
 const COLUMN_COUNT: usize = 7;
 
-/// Whether a trace that begins so is one.
+/// Whether a trace with this first line has this format.
 pub(super) fn recognises(first: &[u8]) -> bool {
     let mut fields = first.split(|b| *b == b',');
     is_header(first)
@@ -40,13 +40,13 @@ fn is_header(line: &[u8]) -> bool {
     line.eq_ignore_ascii_case(COLUMNS.as_bytes())
 }
 
-/// Reads it.
+/// The parser of the format.
 pub(super) struct Msr {
     begun: bool,
-    /// Ticks at the first request.
+    /// The ticks of the first request.
     start: Option<u64>,
     device: Device,
-    /// Host and disk of the line, joined.
+    /// The host and disk of the line, joined.
     name: Vec<u8>,
 }
 
@@ -121,7 +121,7 @@ mod tests {
     fn one_disk_of_several_is_chosen() {
         let both = "5,a,0,Read,0,1,0\n6,a,1,Read,7,1,0\n";
         let error = read(both.as_bytes(), &Options::default()).unwrap_err().to_string();
-        assert_eq!(error, "line 2: a request to a_1 beside those to a_0: choose one device of the trace");
+        assert_eq!(error, "line 2: the trace has requests to a_0 and to a_1: choose one device");
         let options = Options { device: Some("a_1".into()), ..Options::default() };
         check(both, "msr", &options, &[request(0, Op::Read, 7, 1, 2)]);
         let options = Options { device: Some("b_1".into()), ..Options::default() };
@@ -152,10 +152,7 @@ mod tests {
                 "18446744073709551615,hm,0,Read,0,1,0",
                 "the time is out of range: more than 213 days after the beginning",
             ),
-            (
-                "99,hm,0,Read,0,1,0",
-                "time goes back behind that of the first request (the trace is not sorted)",
-            ),
+            ("99,hm,0,Read,0,1,0", "time goes back to before the first request (the trace is not sorted)"),
             (COLUMNS, "Timestamp 'Timestamp' is not a number"),
         ] {
             let text = format!("{good}{line}\n");

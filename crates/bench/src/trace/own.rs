@@ -1,14 +1,15 @@
-//! Our own format: text, one line a request, times in picoseconds.
+//! Lode's own format: text, one line per request, times in picoseconds.
 //!
 //! ```text
 //!   lode trace 1                      the first line: the format and its version
-//!   0 read 4096 8192                  time in ps, what, offset and length in bytes
+//!   0 read 4096 8192                  time in ps, operation, offset and length in bytes
 //!   1500000 write 0 4096              1.5 us later
 //!   1500000 trim 1048576 1048576
-//!   2000000 flush                     of all that was written: no offset, no length
+//!   2000000 flush                     all written bytes: no offset, no length
 //! ```
 //!
-//! Every line ends with a line feed, the last one too: one that does not was cut, and its number with it.
+//! Every line ends with a line feed, including the last one. A line without it was cut, and its last number may be
+//! cut, too.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -23,12 +24,12 @@ use super::request::{Op, Request, TraceTime};
 const HEADER: &str = "lode trace 1";
 const FIELDS: &str = "time read|write|trim offset length";
 
-/// Whether a trace that begins so is one of ours, of whatever version.
+/// Whether a trace with this first line has this format, in any version.
 pub(super) fn recognises(first: &[u8]) -> bool {
     first.starts_with(b"lode trace")
 }
 
-/// Reads it.
+/// The parser of the format.
 #[derive(Default)]
 pub(super) struct Own {
     begun: bool,
@@ -67,7 +68,7 @@ impl Parse for Own {
     }
 }
 
-/// Writes a trace in our own format. What [`super::Trace`] would refuse is refused here.
+/// Writes a trace in Lode's own format. It refuses what [`super::Trace`] would refuse.
 pub struct Writer<W> {
     out: W,
     check: Check,
@@ -81,7 +82,7 @@ impl<W: Write> Writer<W> {
         Ok(Self { out, check: Check::new(None), line: 1 })
     }
 
-    /// Adds a request; the line that it came from is not kept.
+    /// Adds a request. Its line number is not written.
     pub fn write(&mut self, r: &Request) -> Result<(), TraceError> {
         self.line += 1;
         let line = self.line;
@@ -94,7 +95,7 @@ impl<W: Write> Writer<W> {
         written.map_err(|source| TraceError::Io { line, source })
     }
 
-    /// Ends the trace: all of it is written.
+    /// Ends the trace and flushes it.
     pub fn finish(mut self) -> Result<W, TraceError> {
         self.out.flush().map_err(|source| TraceError::Io { line: self.line, source })?;
         Ok(self.out)

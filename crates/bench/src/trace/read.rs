@@ -1,4 +1,4 @@
-//! Reads a trace: finds out its format, then gives its requests one by one.
+//! Reads a trace: detects its format, then returns its requests one by one.
 
 use std::collections::VecDeque;
 use std::io::BufRead;
@@ -11,25 +11,25 @@ use super::format::{Format, Options, Parse};
 use super::lines::Lines;
 use super::request::Request;
 
-/// How a file packed by gzip begins.
+/// The first bytes of a gzip file.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 
-/// The requests of a trace, in order, checked. Ends with the first error.
+/// The checked requests of a trace, in order. The iterator ends after the first error.
 pub struct Trace<R> {
     format: &'static Format,
     stamped: bool,
     lines: Lines<R>,
     parser: Box<dyn Parse>,
     check: Check,
-    /// Of the last line, not given yet.
+    /// The requests of the last line that were not returned yet.
     ready: VecDeque<Request>,
-    /// Whether any request was given.
+    /// Whether any request was returned.
     any: bool,
     ended: bool,
 }
 
 impl<R: BufRead> Trace<R> {
-    /// Begins to read a trace: its first line.
+    /// Opens a trace and reads its first line.
     pub fn open(reader: R, options: &Options) -> Result<Self, TraceError> {
         let mut lines = Lines::new(reader);
         let Some(first) = lines.next()? else {
@@ -57,7 +57,7 @@ impl<R: BufRead> Trace<R> {
         })
     }
 
-    /// The format that it is read in.
+    /// The format of the trace.
     pub fn format(&self) -> &'static Format {
         self.format
     }

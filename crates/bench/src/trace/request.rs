@@ -1,29 +1,29 @@
-//! A request to a block device, and when it was made.
+//! A request to a block device, with its time.
 
 use std::fmt;
 
 use super::error::Fault;
 
-/// An instant, in picoseconds since the trace began: what every format counts in (100 ns, 1 us, 1 ns) and what the
-/// modelled device counts in is a whole number of them. The largest is 213 days.
+/// A time, in picoseconds since the start of the trace. The ticks of every format (100 ns, 1 us, 1 ns) and of the
+/// modelled device are whole picoseconds. The largest time is 213 days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct TraceTime(u64);
 
 impl TraceTime {
-    /// The beginning.
+    /// The start of the trace.
     pub const ZERO: Self = Self(0);
 
-    /// The instant this many picoseconds after the beginning.
+    /// The time this many picoseconds after the start.
     pub const fn from_ps(ps: u64) -> Self {
         Self(ps)
     }
 
-    /// Picoseconds since the beginning.
+    /// The picoseconds since the start.
     pub const fn as_ps(self) -> u64 {
         self.0
     }
 
-    /// The instant after `ticks` of `tick_ps` each, if there is one.
+    /// The time after `ticks` of `tick_ps` each, if it is in range.
     pub(super) fn from_ticks(ticks: u64, tick_ps: u64) -> Result<Self, Fault> {
         ticks.checked_mul(tick_ps).map(Self).ok_or(Fault::TimeRange)
     }
@@ -36,24 +36,24 @@ impl fmt::Display for TraceTime {
     }
 }
 
-/// What is asked of the device.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Op {
-    /// Bytes come back.
+    /// Reads bytes.
     Read,
-    /// Bytes go there.
+    /// Writes bytes.
     Write,
-    /// Bytes are needed no more.
+    /// Tells that bytes are no longer needed.
     Trim,
-    /// All that was written is to be durable.
+    /// Makes all written bytes durable.
     Flush,
 }
 
 impl Op {
-    /// All of them.
+    /// All operations.
     pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Trim, Self::Flush];
 
-    /// As in our own format and in reports.
+    /// Its name in Lode's own format and in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -67,14 +67,14 @@ impl Op {
 /// A request to a block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// When it was made.
+    /// Its time.
     pub at: TraceTime,
-    /// What it asks.
+    /// Its operation.
     pub op: Op,
-    /// The first byte; 0 for a flush.
+    /// The offset of the first byte, or 0 for a flush.
     pub offset: u64,
-    /// How many bytes; 0 for a flush.
+    /// The length in bytes, or 0 for a flush.
     pub len: u64,
-    /// The line of the trace that it was read from, from 1; two requests may come from one line.
+    /// The number of its line in the trace, from 1. Two requests may come from one line.
     pub line: u64,
 }

@@ -1,25 +1,25 @@
-//! Requests made up from a seed, to be replayed in place of a trace.
+//! Requests generated from a seed, to replay in place of a trace.
 //!
 //! ```text
 //!   sequential: block after block, from the first again after the last
-//!   uniform:    every block alike
-//!   zipf:       the block of rank r as often as 1 / r^theta; ranks are scattered over the blocks by a fixed permutation
+//!   uniform:    every block with the same probability
+//!   zipf:       the block of rank r with a probability proportional to 1 / r^theta; a permutation scatters ranks
 //! ```
 //!
-//! No table of blocks is kept, so that a device of terabytes costs no more than a small one (see `lode_workload::zipf`).
+//! There is no table of blocks, so a device of terabytes costs no more than a small one (see `lode_workload::zipf`).
 
 use super::{Op, Request, TRANSFER_BYTES_MAX, TraceError, TraceTime};
 use crate::random::Random;
 use crate::zipf::{Scatter, Zipf};
 
-/// Which block comes next.
+/// How the next block is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pattern {
-    /// The one after the last.
+    /// The block after the last one.
     Sequential,
-    /// Any.
+    /// Any block, with the same probability.
     Uniform,
-    /// Some more often than others.
+    /// Some blocks more often than others.
     Zipf {
         /// The exponent, above 0 and at most 10; YCSB's is 0.99.
         theta: f64,
@@ -29,17 +29,17 @@ pub enum Pattern {
 /// A workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
-    /// Where its requests go.
+    /// How blocks are chosen.
     pub pattern: Pattern,
-    /// Of a hundred requests, how many are reads; the others are writes. From 0 to 100.
+    /// The percentage of reads, from 0 to 100. The other requests are writes.
     pub read_percent: u8,
-    /// Bytes of each request, which lies on a multiple of them.
+    /// The length of each request in bytes. Its offset is a multiple of it.
     pub block_bytes: u64,
-    /// Bytes of the device that are used, from the first; what is not a whole block is left out.
+    /// The used bytes of the device, from the first one on. An incomplete last block is left out.
     pub region_bytes: u64,
-    /// How many requests there are.
+    /// The number of requests.
     pub requests: u64,
-    /// Time between one and the next, for an open loop; 0 in a closed one.
+    /// The time between two requests in an open loop, or 0 for a closed loop.
     pub interval: TraceTime,
 }
 
@@ -50,12 +50,12 @@ pub struct Synthetic {
     random: Random,
     blocks: u64,
     zipf: Option<(Zipf, Scatter)>,
-    /// How many were made.
+    /// The number of requests generated so far.
     made: u64,
 }
 
 impl Synthetic {
-    /// The requests that this seed makes of a workload.
+    /// The requests of a workload with this seed.
     pub fn new(shape: Shape, seed: u64) -> Result<Self, TraceError> {
         let Shape { pattern, read_percent, block_bytes, region_bytes, requests, interval } = shape;
         let refuse = |what| Err(TraceError::Workload(what));
@@ -143,7 +143,8 @@ mod tests {
         }
     }
 
-    /// A workload is named by its seed in reports: on every machine, in debug and release, it is this one.
+    /// Reports name a workload by its seed, so a seed must give these requests on every machine, in debug and
+    /// release.
     #[test]
     fn a_seed_stands_for_these_requests() {
         for (pattern, expected) in [
@@ -194,7 +195,7 @@ mod tests {
         }
     }
 
-    /// How often each block was drawn is what it should be, by chi-square: of 999 degrees of freedom, so 999 on average
+    /// Checks by chi-square how often each block was drawn. With 999 degrees of freedom, the value is 999 on average
     /// with a standard deviation of 45.
     fn check_frequencies(pattern: Pattern, weight: impl Fn(u64) -> f64, block: impl Fn(u64) -> u64) {
         let all = made(Shape { pattern, ..SHAPE }, 11);

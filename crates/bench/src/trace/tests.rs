@@ -1,20 +1,20 @@
-//! What holds of every format, and how the tests of each read.
+//! Tests for all formats, and helpers for the tests of each.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// A request.
+/// Makes a request.
 pub(super) fn request(ps: u64, op: Op, offset: u64, len: u64, line: u64) -> Request {
     Request { at: TraceTime::from_ps(ps), op, offset, len, line }
 }
 
-/// All requests of a trace.
+/// Reads all requests of a trace.
 pub(super) fn read(bytes: &[u8], options: &Options) -> Result<Vec<Request>, TraceError> {
     Trace::open(bytes, options)?.collect()
 }
 
-/// A text is known for a trace of this format and has these requests; so it does when the format is named.
+/// Checks that a text is recognised as this format and has these requests, also if the format is given.
 pub(super) fn check(text: &str, format: &str, options: &Options, expected: &[Request]) {
     assert_eq!(Trace::open(text.as_bytes(), options).unwrap().format().name, format);
     assert_eq!(read(text.as_bytes(), options).unwrap(), expected);
@@ -32,7 +32,7 @@ fn formats_are_known_by_name_and_by_their_first_line() {
     assert_eq!(wrong(b"\x1f\x8b\x08\x00"), "line 1: the file is compressed (gzip): unpack it first");
     assert_eq!(wrong(b""), "no request in its 0 lines");
     assert_eq!(wrong(b"\n\n"), "no request in its 2 lines");
-    // A trace read in another format than its own is not taken for one.
+    // A trace that is read with the wrong format is an error.
     let msr = Options { format: Format::by_name("msr"), ..Options::default() };
     assert!(
         read(b"lode trace 1\n0 read 0 1\n", &msr).unwrap_err().to_string().starts_with("line 1: 1 fields")
@@ -56,7 +56,7 @@ fn requests_past_the_end_of_the_device_are_errors() {
     assert_eq!(error, "line 4: the request ends at byte 8193, past the device's 8192");
 }
 
-/// Fails at its second line, as a disk may.
+/// A reader that fails at its second line, as a disk may.
 struct Broken(&'static [u8]);
 
 impl std::io::Read for Broken {
@@ -83,7 +83,7 @@ fn a_file_that_cannot_be_read_is_not_a_short_trace() {
     assert!(trace.next().is_none());
 }
 
-/// Pieces of lines of all formats, so that arbitrary texts get past the first checks.
+/// Pieces of lines of all formats, so that random texts pass the first checks.
 const PIECES: [&str; 44] = [
     "lode trace 1",
     "fio version 2 iolog",

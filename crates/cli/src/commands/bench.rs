@@ -34,23 +34,23 @@ use crate::table::{TextTable, bytes, count};
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: What,
+    what: BenchCommand,
 }
 
 #[derive(Subcommand)]
-enum What {
-    /// The 22 queries of TPC-H, warm, best of three
+enum BenchCommand {
+    /// Run the 22 queries of TPC-H, warm, best of three
     #[command(
-        long_about = "The 22 queries of TPC-H, warm, best of three.\n\n\
-            Loads the data into a drive in a temporary directory, or uses the one named by --drive (and loads it if it \
-            holds no TPC-H). With --compare parquet the same rows are written to Parquet files, and plain DataFusion \
+        long_about = "Run the 22 queries of TPC-H, warm, best of three.\n\n\
+            Loads the data into a temporary drive, or uses the drive that --drive names and loads the data if it \
+            has no TPC-H. With --compare parquet, the same rows are written to Parquet files. Plain DataFusion then \
             runs the same queries over them in the same process, with the same number of partitions, in turn with \
-            Lode; answers must agree.",
+            Lode. The answers must agree.",
         after_long_help = "EXAMPLES\n    lode bench tpch --scale 1 --compare parquet --partitions 2\n    \
             lode bench tpch --scale 1 --drive tpch.lode --offload off\n    \
             lode bench tpch --scale 0.1 --compare parquet --json\n\nJSON ROWS\n    \
-            One object a line: a row for the load, one for each query, one for the total. Times are milliseconds; \
-            parquet_ms and ratio are null without --compare."
+            One object per line: a row for the load, one for each query, one for the total. Times are in \
+            milliseconds; parquet_ms and ratio are null without --compare."
     )]
     Tpch(Tpch),
     Tpcc(tpcc::Args),
@@ -68,7 +68,7 @@ struct Tpch {
     #[arg(long, value_name = "S", default_value = "1", allow_negative_numbers = true)]
     scale: Scale,
 
-    /// Run the queries over Parquet files too
+    /// Also run the queries over Parquet files
     #[arg(long, value_enum, value_name = "PEER")]
     compare: Option<Peer>,
 
@@ -80,7 +80,7 @@ struct Tpch {
     #[arg(long, value_name = "LEVEL", default_value_t = Offload::Auto)]
     offload: Offload,
 
-    /// A drive that holds the data, or shall; by default one that goes away afterwards
+    /// A drive that holds the data, or on which to load and keep it; by default a temporary one
     #[arg(long, value_name = "FILE")]
     drive: Option<PathBuf>,
 
@@ -94,19 +94,19 @@ enum Peer {
     Parquet,
 }
 
-/// Runs that count; the best is taken.
+/// The number of measured runs. The best one counts.
 const RUNS: usize = 3;
 
 pub(crate) fn run(args: Args) -> CliResult {
     match args.what {
-        What::Tpch(args) => tpch(args),
-        What::Tpcc(args) => tpcc::run(&args),
-        What::Ycsb(args) => ycsb::run(&args),
-        What::Kv(args) => kv::run(&args),
-        What::Memory(args) => memory::run(&args),
-        What::Gc(args) => gc::run(args),
-        What::Micro(args) => micro::run(args),
-        What::Raw(args) => raw::run(args),
+        BenchCommand::Tpch(args) => tpch(args),
+        BenchCommand::Tpcc(args) => tpcc::run(&args),
+        BenchCommand::Ycsb(args) => ycsb::run(&args),
+        BenchCommand::Kv(args) => kv::run(&args),
+        BenchCommand::Memory(args) => memory::run(&args),
+        BenchCommand::Gc(args) => gc::run(args),
+        BenchCommand::Micro(args) => micro::run(args),
+        BenchCommand::Raw(args) => raw::run(args),
     }
 }
 
@@ -119,7 +119,7 @@ fn tpch(args: Tpch) -> CliResult {
     };
     let result = bench(&args, &mut opened, dir.path());
     match args.drive {
-        // Holding the data is what a drive that was named is for, also when the queries fail.
+        // A drive named by the user keeps the data, even if the queries fail.
         Some(_) => opened.end(&path, result),
         None => result,
     }
@@ -146,7 +146,7 @@ fn bench(args: &Tpch, opened: &mut Opened, dir: &std::path::Path) -> CliResult {
     println_quietly(report(&all, args).trim_end())
 }
 
-/// Makes sure that the data are there.
+/// Loads the data if the drive does not hold them.
 fn prepare(args: &Tpch, opened: &mut Opened) -> CliResult {
     if let Some(found) = orders(opened)? {
         let expected = (1.5e6 * args.scale.factor()) as u64;
@@ -173,7 +173,7 @@ fn prepare(args: &Tpch, opened: &mut Opened) -> CliResult {
     println_quietly(&format!("Loaded {} rows in {seconds:.1} s.", count(loaded.rows)))
 }
 
-/// Rows of the table of orders, if there is one.
+/// The number of rows in `orders`, if the table exists.
 fn orders(opened: &Opened) -> CliResult<Option<u64>> {
     let snapshot = opened.database.snapshot()?;
     let Some(table) = snapshot.table("orders") else { return Ok(None) };
@@ -184,7 +184,7 @@ fn print_json(m: &Measured) -> Result<(), BenchError> {
     let mut row = serde_json::to_value(m).unwrap_or_default();
     row["workload"] = "tpch".into();
     row["row"] = "query".into();
-    // A reader that went away ends the benchmark at its next row, as an interrupt does.
+    // If the reader of the output is gone, the benchmark ends at its next row, as after an interrupt.
     println_quietly(&row.to_string()).map_err(|_| BenchError::Interrupted)
 }
 

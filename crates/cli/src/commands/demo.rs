@@ -1,4 +1,4 @@
-//! `lode demo`: what the drive saves, on TPC-H, in a minute.
+//! `lode demo`: shows within a minute, on TPC-H, what the drive saves.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,8 +20,9 @@ use crate::table::{TextTable, bytes, count, saving};
 #[derive(clap::Args)]
 #[command(
     long_about = "See what the drive saves: TPC-H with and without its help.\n\n\
-        Makes a drive, generates TPC-H and loads it, then runs the 22 queries twice: with offload off, where the host \
-        reads pages and filters them, and with offload auto, where the drive skips, filters, projects and aggregates. \
+        Makes a drive, generates and loads TPC-H, then runs the 22 queries twice: with offload off, where the host \
+        reads pages and filters them, and with offload auto, where the drive skips, filters, projects and \
+        aggregates. \
         The buffer pool is emptied before each query, so that both read from the drive. Both answers must agree. At \
         scales 0.01 and 0.1 they must also match the shipped answers, which another engine (DuckDB) made. Otherwise the \
         exit status is 1.",
@@ -38,11 +39,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "S", default_value = "0.1", allow_negative_numbers = true)]
     scale: Scale,
 
-    /// Where to make the drive; by default in a temporary directory
+    /// The file of the drive; by default a temporary one
     #[arg(long, value_name = "FILE")]
     drive: Option<PathBuf>,
 
-    /// Keep the drive afterwards, to go on with `lode sql`
+    /// Keep the drive afterwards, for `lode sql`
     #[arg(long, requires = "drive")]
     keep: bool,
 
@@ -53,7 +54,7 @@ pub(crate) struct Args {
     resources: Resources,
 }
 
-/// One query, run both ways.
+/// A query, run with and without the drive's help.
 struct Both {
     query: &'static Query,
     off: Run,
@@ -79,7 +80,7 @@ pub(crate) fn run(mut args: Args) -> CliResult {
     println_quietly(&format!("The drive stays: lode sql {}", path.display()))
 }
 
-/// Runs all queries both ways; an answer that is wrong ends it.
+/// Runs all queries both ways. A wrong answer is an error.
 fn queries(args: &Args, opened: &Opened) -> CliResult<Vec<Both>> {
     let (session, database, scale) = (Arc::clone(&opened.session), opened.database.clone(), args.scale);
     args.resources.block_on(interrupt::until_signal(async move {
@@ -153,7 +154,7 @@ struct Line {
     pages_skipped: u64,
     link_off: u64,
     link_auto: u64,
-    /// Modelled time with offload off and auto.
+    /// The modelled times with offload off and auto.
     modelled: Option<[f64; 2]>,
 }
 

@@ -1,4 +1,5 @@
-//! `lode drive`: makes, describes, verifies, scrubs and serves the image of a drive; replays traces on a modelled one.
+//! `lode drive`: makes, describes, verifies, scrubs and serves the image of a drive, and replays traces on a modelled
+//! drive.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,8 +22,8 @@ mod serve;
 #[derive(clap::Args)]
 #[command(
     long_about = "Make, describe, verify, scrub or serve the image of a drive; replay a trace on a modelled one.\n\n\
-        An image is one sparse file: it grows as it is filled, up to its capacity. One process opens it at a time. \
-        A replay needs no image: its drive is new, and in memory.",
+        An image is one sparse file: it grows as it is filled, up to its capacity. Only one process can open it at \
+        a time. A replay needs no image, because it makes a new drive in memory.",
     after_long_help = "EXAMPLES\n    lode drive format my.lode --capacity 10GB\n    lode drive info my.lode\n    \
         lode drive check my.lode\n    lode drive scrub my.lode\n    \
         lode drive serve my.lode --listen 127.0.0.1:4780\n    \
@@ -30,11 +31,11 @@ mod serve;
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: What,
+    what: DriveCommand,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum DriveCommand {
     /// Make an empty image; an existing file is never overwritten
     #[command(after_long_help = "EXAMPLES\n    lode drive format my.lode\n    \
         lode drive format small.lode --capacity 512MB\n    \
@@ -54,32 +55,33 @@ enum What {
     /// Describe an image: units, space, wear, recovery, tables
     #[command(
         long_about = "Describe an image: units, space, wear, recovery, tables.\n\n\
-            An EBLOCK is the unit that the drive erases. Live bytes are those that tables and the drive itself need. The \
-            file also holds what was deleted or overwritten and not yet collected; its holes take no space.",
+            An EBLOCK is the unit that the drive erases. Live bytes are those that tables and the drive itself \
+            need. The file also holds deleted and overwritten data that GC has not yet collected; its holes take no \
+            space.",
         after_long_help = "EXAMPLES\n    lode drive info my.lode"
     )]
     Info {
         /// The image
         file: PathBuf,
     },
-    /// Verify every structure and every page of an image; status 1 when anything is damaged
+    /// Verify every structure and every page of an image; status 1 if anything is damaged
     #[command(
         long_about = "Verify every structure and every page of an image.\n\n\
-            Checks the drive (superblock, checkpoint, mapping, every page's checksums) and the database on it (catalog, \
-            every table page, index entries, keys). Of a drive that is served elsewhere it checks the database only. Each \
-            problem is a line on standard output; the exit status is 1 when there is one.",
+            Checks the drive (superblock, checkpoint, mapping, every page's checksums) and the database on it \
+            (catalog, every table page, index entries, keys). For a drive that is served elsewhere, it checks only \
+            the database. Each problem is a line on standard output. The exit status is 1 if there is any.",
         after_long_help = "EXAMPLES\n    lode drive check my.lode"
     )]
     Check {
         /// The image
         file: PathBuf,
     },
-    /// Read everything in an image, and repair what can be repaired; status 1 when anything is lost
+    /// Read everything in an image, and repair what can be repaired; status 1 if anything is lost
     #[command(
         long_about = "Read everything in an image, and repair what can be repaired.\n\n\
-            What is damaged in one of two copies (superblock, checkpoint, log), or is whole in memory, is rewritten. \
-            Pages that are hard to read are moved while they can still be read. Each page that cannot be read any \
-            more is a line on standard output; the exit status is 1 when there is one. All other pages stay \
+            Data with one damaged copy of two (superblock, checkpoint, log), or with an intact copy in memory, is \
+            rewritten. Pages that are hard to read are moved while they can still be read. Each page that can no \
+            longer be read is a line on standard output. The exit status is 1 if there is any. All other pages stay \
             readable. `lode drive check` verifies more, and repairs only what every opening repairs.",
         after_long_help = "EXAMPLES\n    lode drive scrub my.lode"
     )]
@@ -93,19 +95,19 @@ enum What {
 
 pub(crate) fn run(args: Args) -> CliResult {
     match args.what {
-        What::Format { file, capacity, modelled } => format(&file, capacity, &modelled),
-        What::Info { file } => info(&file),
-        What::Check { file } => check(&file),
-        What::Scrub { file } => scrub(&file),
-        What::Serve(args) => serve::run(&args),
-        What::Replay(args) => replay::run(args),
+        DriveCommand::Format { file, capacity, modelled } => format(&file, capacity, &modelled),
+        DriveCommand::Info { file } => info(&file),
+        DriveCommand::Check { file } => check(&file),
+        DriveCommand::Scrub { file } => scrub(&file),
+        DriveCommand::Serve(args) => serve::run(&args),
+        DriveCommand::Replay(args) => replay::run(args),
     }
 }
 
 fn format(path: &Path, capacity: u64, modelled: &Modelled) -> CliResult {
     let drive = drive_file::format(path, capacity, modelled.profile()?.as_ref())?;
     let info = drive.info();
-    drive.close().map_err(|e| CliError::file(path, e))?;
+    drive.close().map_err(CliError::drive(path))?;
     println_quietly(&format!(
         "{}: an empty drive of {}; {} fit",
         path.display(),
@@ -115,7 +117,7 @@ fn format(path: &Path, capacity: u64, modelled: &Modelled) -> CliResult {
 }
 
 fn open_database(path: &Path, device: Arc<dyn Device>) -> CliResult<Database> {
-    Database::open(device, DatabaseOptions::default()).map_err(|e| CliError::file(path, e))
+    Database::open(device, DatabaseOptions::default()).map_err(|e| CliError::database(path, e))
 }
 
 fn info(path: &Path) -> CliResult {
@@ -132,15 +134,15 @@ fn info(path: &Path) -> CliResult {
     close(path, drive)
 }
 
-/// Closes a drive that was only looked at. One that takes no writes stays as it is.
+/// Closes a drive that was only read. A read-only drive is left as it is.
 fn close(path: &Path, drive: lode_firmware::Drive) -> CliResult {
     match drive.info().read_only {
         Some(_) => Ok(()),
-        None => drive.close().map_err(|e| CliError::file(path, e)),
+        None => drive.close().map_err(CliError::drive(path)),
     }
 }
 
-/// Writes one line for each of these, and fails when there are any; `what` counts them in the message.
+/// Prints the lines, and fails if there are any. `what` is their singular and plural in the message.
 fn tell(path: &Path, lines: &[String], what: [&str; 2]) -> CliResult {
     for line in lines {
         println_quietly(&line.split_whitespace().collect::<Vec<_>>().join(" "))?;
@@ -154,7 +156,7 @@ fn tell(path: &Path, lines: &[String], what: [&str; 2]) -> CliResult {
 
 fn scrub(path: &Path) -> CliResult {
     let drive = drive_file::open_drive(path)?;
-    let report = drive.scrub().map_err(|e| CliError::file(path, e))?;
+    let report = drive.scrub().map_err(CliError::drive(path))?;
     tell(path, &report.lost, ["structure or page is lost", "structures or pages are lost"])?;
     close(path, drive)?;
     println_quietly(&format!(
@@ -178,7 +180,7 @@ fn check(path: &Path) -> CliResult {
     let mut problems = report.problems;
     match Database::open(Arc::new(drive.clone()), DatabaseOptions::default()).and_then(|d| d.check()) {
         Ok(more) => problems.extend(more),
-        // Without a catalog nothing above the drive can be checked; that is a problem, not a failure to check.
+        // Without a catalog, only the drive can be checked. The missing catalog counts as a problem of the image.
         Err(e) => problems.push(e.to_string()),
     }
     tell(path, &problems, ["problem found", "problems found"])?;

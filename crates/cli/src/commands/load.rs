@@ -10,9 +10,10 @@ use clap::{Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use lode_bench::tpch::data::{self, Loaded, OnProgress, Progress};
 use lode_bench::tpch::{Scale, schema};
+use lode_page::EncodingChoice;
 use lode_sql::Offload;
 
-use super::load_files::{Kind, load};
+use super::load_files::{FileFormat, load};
 use crate::drive_file::{Modelled, Opened, Resources, open_or_create_modelled};
 use crate::error::{CliError, CliResult};
 use crate::interrupt;
@@ -32,11 +33,11 @@ use crate::table::count;
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: What,
+    what: LoadCommand,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum LoadCommand {
     /// Generate the eight tables of TPC-H and load them
     #[command(
         long_about = "Generate the eight tables of TPC-H and load them.\n\n\
@@ -45,13 +46,17 @@ enum What {
             lode load tpch --scale 0.01 --drive rows.lode --layout row"
     )]
     Tpch {
-        /// How much: 1 is 8.7 million rows
+        /// How much data: 1 is 8.7 million rows
         #[arg(long, value_name = "S", default_value = "1", allow_negative_numbers = true)]
         scale: Scale,
 
         /// The layout of pages: small ones that are changed in place (row), or large ones for scans (column)
         #[arg(long, value_enum, default_value_t = Layout::Column)]
         layout: Layout,
+
+        /// The encoding of columns in large pages: auto, plain (whole bytes), or one of those in docs/tables.md
+        #[arg(long, value_name = "NAME", default_value = "auto", value_parser = encoding)]
+        encoding: EncodingChoice,
 
         #[command(flatten)]
         to: Target,
@@ -69,7 +74,9 @@ enum What {
     /// Load Parquet files
     #[command(
         long_about = "Load Parquet files.\n\n\
-            The table is made if there is none, with the names and types of the first file.",
+            The table is made if there is none, with the names and types of the first file. Each file is one \
+            commit. If a file is refused, nothing of it is loaded, and a table that was made for this load is \
+            dropped again.",
         after_long_help = "EXAMPLES\n    lode load parquet --drive my.lode --table trips trips.parquet"
     )]
     Parquet(Files),
@@ -108,24 +115,34 @@ struct Files {
     to: Target,
 }
 
-/// [`schema::Layout`], as the command line names it.
+/// A [`schema::Layout`] as an option of the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Layout {
     Row,
     Column,
 }
 
+/// The encoding with this name.
+fn encoding(name: &str) -> Result<EncodingChoice, String> {
+    EncodingChoice::named(name).ok_or_else(|| {
+        let names: Vec<&str> = EncodingChoice::names().collect();
+        format!("the encodings are {}", names.join(", "))
+    })
+}
+
 pub(crate) fn run(args: Args) -> CliResult {
     match args.what {
-        What::Tpch { scale, layout, to } => {
+        LoadCommand::Tpch { scale, layout, encoding, to } => {
             let layout = match layout {
                 Layout::Row => schema::Layout::Row,
                 Layout::Column => schema::Layout::Column,
             };
+            let pages = schema::Pages { layout, encoding };
             with_drive(&to, |opened| {
                 let loaded =
-                    tpch(opened, scale, layout, to.resources(), Show::Tables).map_err(|e| match e {
-                        CliError::Failed(what) => CliError::file(&to.drive, what),
+                    tpch(opened, scale, pages, to.resources(), Show::Tables).map_err(|e| match e {
+                        CliError::Failed(e) => CliError::file(&to.drive, e),
+                        CliError::Sql(e) => CliError::file(&to.drive, e),
                         e => e,
                     })?;
                 println_quietly(&format!(
@@ -135,12 +152,12 @@ pub(crate) fn run(args: Args) -> CliResult {
                 ))
             })
         }
-        What::Csv(files) => load_files(&files, Kind::Csv),
-        What::Parquet(files) => load_files(&files, Kind::Parquet),
+        LoadCommand::Csv(files) => load_files(&files, FileFormat::Csv),
+        LoadCommand::Parquet(files) => load_files(&files, FileFormat::Parquet),
     }
 }
 
-fn load_files(files: &Files, kind: Kind) -> CliResult {
+fn load_files(files: &Files, kind: FileFormat) -> CliResult {
     let start = Instant::now();
     with_drive(&files.to, |opened| {
         let rows = files.to.resources().block_on(load(&opened.session, kind, &files.table, &files.paths))?;
@@ -149,8 +166,8 @@ fn load_files(files: &Files, kind: Kind) -> CliResult {
     })
 }
 
-/// Runs a load on a drive. Of one that is stopped, the drive stays and is usable; of one that fails, a drive that was
-/// made for it does not.
+/// Runs a load on a drive. If the load is interrupted, the drive stays and is usable. If it fails, a drive that was
+/// made for it is removed.
 fn with_drive(to: &Target, load: impl FnOnce(&Opened) -> CliResult) -> CliResult {
     let profile = to.modelled.profile()?;
     let mut opened = open_or_create_modelled(&to.drive, to.resources(), Offload::Auto, profile)?;
@@ -161,33 +178,33 @@ fn with_drive(to: &Target, load: impl FnOnce(&Opened) -> CliResult) -> CliResult
     opened.end(&to.drive, result)
 }
 
-/// Loads TPC-H, showing how far it is.
+/// Loads TPC-H and shows the progress.
 pub(crate) fn tpch(
     opened: &Opened,
     scale: Scale,
-    layout: schema::Layout,
+    pages: impl Into<schema::Pages>,
     resources: Resources,
     show: Show,
 ) -> CliResult<Loaded> {
     let (on_progress, bar) = progress_display(show)?;
     let session = Arc::clone(&opened.session);
-    let loaded = resources.block_on(async { Ok(data::load(&session, scale, layout, on_progress).await?) });
+    let loaded = resources.block_on(async { Ok(data::load(&session, scale, pages, on_progress).await?) });
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
     loaded
 }
 
-/// What of a load's progress goes to standard output when there is no terminal for a bar.
+/// What a load prints to standard output if there is no terminal for a progress bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Show {
     /// A line for each table.
     Tables,
-    /// Nothing: something else is written there.
+    /// Nothing, because standard output is used for something else.
     Nothing,
 }
 
-/// A bar on a terminal, otherwise what `show` says.
+/// A progress bar on a terminal, otherwise what `show` says.
 fn progress_display(show: Show) -> CliResult<(OnProgress, Option<ProgressBar>)> {
     let go_on =
         || if interrupt::signal().is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
@@ -212,7 +229,7 @@ fn progress_display(show: Show) -> CliResult<(OnProgress, Option<ProgressBar>)> 
         let mut last = last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if show == Show::Tables && *last != p.table {
             *last = p.table;
-            // A reader that went away does not stop the load.
+            // If the reader of the output is gone, the load continues.
             let _ = writeln!(std::io::stdout(), "loading {}", p.table);
         }
         go_on()

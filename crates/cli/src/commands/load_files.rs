@@ -1,4 +1,5 @@
-//! Loads CSV and Parquet files into a table, which is made from the first file's columns if there is none.
+//! Loads CSV and Parquet files into a table. If the table does not exist, it is made with the columns of the first
+//! file.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,24 +13,24 @@ use lode_sql::{Session, StatementResult};
 use crate::error::{CliError, CliResult};
 use crate::interrupt;
 
-/// What the files are.
+/// The format of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FileFormat {
     /// Comma-separated values with a header line.
     Csv,
     /// Apache Parquet.
     Parquet,
 }
 
-/// Loads the files in order, one commit each, and counts their rows. A table that was made for them goes again when
-/// one fails.
+/// Loads the files in order, each in one commit, and returns the number of rows. If a file fails, a table that was
+/// made for the load is dropped again.
 pub(crate) async fn load(
     session: &Arc<Session>,
-    kind: Kind,
+    kind: FileFormat,
     table: &str,
     paths: &[PathBuf],
 ) -> CliResult<u64> {
-    // A path that is not there is found before anything is loaded.
+    // A missing file is reported before anything is loaded.
     for path in paths {
         File::open(path).map_err(|e| CliError::file(path, e))?;
     }
@@ -45,7 +46,7 @@ pub(crate) async fn load(
             Ok(n) => rows += n,
             Err(e) => {
                 if !known {
-                    // The first error is the one to report.
+                    // The first error is the one to report, so an error of this statement is ignored.
                     let _ = session.execute(&format!("DROP TABLE {name}")).await;
                 }
                 return Err(e);
@@ -55,11 +56,11 @@ pub(crate) async fn load(
     Ok(rows)
 }
 
-async fn copy(session: &Arc<Session>, kind: Kind, table: &str, path: &Path) -> CliResult<u64> {
+async fn copy(session: &Arc<Session>, kind: FileFormat, table: &str, path: &Path) -> CliResult<u64> {
     let text = path.to_str().ok_or_else(|| CliError::file(path, "the name is not UTF-8"))?;
     let options = match kind {
-        Kind::Csv => "FORMAT csv, HEADER true",
-        Kind::Parquet => "FORMAT parquet",
+        FileFormat::Csv => "FORMAT csv, HEADER true",
+        FileFormat::Parquet => "FORMAT parquet",
     };
     let sql = format!("COPY {table} FROM '{}' ({options})", text.replace('\'', "''"));
     let session = Arc::clone(session);
@@ -71,18 +72,18 @@ async fn copy(session: &Arc<Session>, kind: Kind, table: &str, path: &Path) -> C
 }
 
 /// The columns of a file.
-fn schema(kind: Kind, path: &Path) -> CliResult<Schema> {
+fn schema(kind: FileFormat, path: &Path) -> CliResult<Schema> {
     let file = File::open(path).map_err(|e| CliError::file(path, e))?;
     match kind {
-        Kind::Csv => {
-            // All rows are looked at: a type that fits the first thousand only would refuse a good file.
+        FileFormat::Csv => {
+            // The types are inferred from all rows. Types from the first thousand rows could refuse a good file.
             let (schema, _) = Format::default()
                 .with_header(true)
                 .infer_schema(file, None)
                 .map_err(|e| CliError::file(path, e))?;
             Ok(schema)
         }
-        Kind::Parquet => {
+        FileFormat::Parquet => {
             let reader =
                 ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| CliError::file(path, e))?;
             Ok(reader.schema().as_ref().clone())
@@ -111,7 +112,7 @@ fn create_table(name: &str, schema: &Schema, path: &Path) -> CliResult<String> {
     Ok(format!("CREATE TABLE {name} ({})", columns.join(", ")))
 }
 
-/// The SQL type that holds what a file's column holds.
+/// The SQL type for the values of a file's column.
 fn sql_type(t: &DataType) -> Option<String> {
     Some(match t {
         DataType::Boolean => "BOOLEAN".into(),
@@ -135,7 +136,7 @@ fn sql_type(t: &DataType) -> Option<String> {
     })
 }
 
-/// A table's name as the catalog knows it, in lower case unless it is given in quotes.
+/// The name of a table in the catalog: in lower case, unless it was given in quotes.
 fn folded(name: &str) -> String {
     match name.strip_prefix('"').and_then(|n| n.strip_suffix('"')) {
         Some(exact) => exact.replace("\"\"", "\""),
@@ -143,7 +144,7 @@ fn folded(name: &str) -> String {
     }
 }
 
-/// A table's name as SQL text.
+/// The name of a table as SQL text.
 fn identifier(name: &str) -> String {
     quoted(&folded(name))
 }

@@ -1,208 +1,254 @@
 //! `lode paper`: what papers published, beside ours.
+//!
+//! ```text
+//!   PAPERS ─► a command for each paper: its options, its help ─► Report ─► text or JSON lines, and files
+//!        └──► all ────────────────────────────────► Report, Report, ... ─► one page, and files
+//! ```
 
 use std::path::{Path, PathBuf};
 
-use clap::Subcommand;
-use lode_base::Profile;
-use lode_bench::paper::eleos;
-use lode_bench::paper::isp::executed::Executor;
-use lode_bench::paper::isp::{self, FIGURES, Figure};
-use lode_bench::paper::report::{ReportFile, Row, Table, json_lines, wrapped, write};
+use clap::builder::PathBufValueParser;
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches, Subcommand};
+use lode_bench::paper::page::{Build, Commit, page};
+use lode_bench::paper::report::{FigureReport, ReportFile, write};
+use lode_bench::paper::{Figure, PAPERS, Paper, Report, Scale, SizeOption, Stop};
 
-use crate::error::{CliError, CliResult};
+use crate::error::CliResult;
 use crate::interrupt;
 use crate::script::println_quietly;
-use crate::table::TextTable;
 
 /// Rerun a paper's experiments, published figures beside ours
 #[derive(clap::Args)]
 #[command(
     long_about = "Rerun a paper's experiments, published figures beside ours, with the ratio.",
-    after_long_help = "EXAMPLES\n    lode paper isp\n    lode paper isp --figure fig5 --json"
+    after_long_help = examples(PAPERS.iter().flat_map(|p| p.examples).chain(ALL_EXAMPLES))
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
-    paper: Paper,
+    chosen: Chosen,
 }
 
-#[derive(Subcommand)]
-enum Paper {
-    /// Scans inside flash SSDs (Kim et al., ADMS 2011)
-    #[command(
-        long_about = "\"Fast, Energy Efficient Scan inside Flash Memory SSDs\" (Kim et al., ADMS 2011).\n\n\
-            Figures 5 to 7 and tables 3 to 5, for the paper's platform (profile isp-adms11). Each of our figures is computed \
-            twice. Calculated: by the paper's own equations (1) to (9), as written. Executed: a drive on the modelled device \
-            stores a table of line items and scans it, and the device's clock gives the time. What the paper gives only as a \
-            plot has no published figure.",
-        after_long_help = "EXAMPLES\n    lode paper isp\n    lode paper isp --figure fig7 --out report\n    \
-            lode paper isp --json > isp.jsonl\n\nFILES OF --out\n    isp.csv, isp.jsonl; isp-fig5.svg to isp-fig7.svg as \
-            executed, isp-fig5-equations.svg to isp-fig7-equations.svg as calculated; with --figure, those of that figure only.\n\nJSON ROWS\n    One object a line: paper, figure, series, x, \
-            metric, unit, published (null where the paper gives only a plot), ours, note."
-    )]
-    Isp(Isp),
-
-    /// Batched writes of variable-size pages (Do et al., ICDE 2021)
-    #[command(
-        long_about = "\"Programming an SSD Controller to Support Batched Writes for Variable-Size Pages\" (Do, Luo, Lomet, ICDE \
-            2021): ELEOS.\n\nTable II, figures 9 and 10a to c, and recovery, for the paper's platform (profile eleos-cnex): batches of \
-            variable and of fixed pages, and blocks with a log-structured store in the host above them. Table II is bound by the \
-            CPU and measured in wall time; everything else is modelled time. What the paper gives only as a plot has no \
-            published figure.",
-        after_long_help = "EXAMPLES\n    lode paper eleos --quick\n    lode paper eleos --figure fig10a --out report\n    \
-            lode paper eleos --json > eleos.jsonl\n\nFILES OF --out\n    eleos.csv, eleos.jsonl; eleos-fig9.svg, eleos-fig10a.svg, \
-            eleos-fig10b.svg; with --figure, those of that figure only.\n\nJSON ROWS\n    One object a line: paper, figure, series, x, metric, \
-            unit, published (null where the paper gives only a plot), ours, note."
-    )]
-    Eleos(Eleos),
+/// What is run.
+enum Chosen {
+    /// A paper.
+    One(One),
+    /// All of them.
+    All(All),
 }
 
-#[derive(clap::Args)]
-struct Eleos {
-    /// One figure only: table2, fig9, fig10a, fig10b, fig10c or recovery
-    #[arg(long, value_name = "F", value_parser = parse_eleos_figure)]
-    figure: Option<ChosenOfEleos>,
-
-    /// Small data and few points: done in seconds, to see that it runs
-    #[arg(long)]
-    quick: bool,
-
-    /// Records of the B-tree of figure 10, 250000 to 10000000 (the paper's number); time and memory grow with it
-    #[arg(long, value_name = "N", default_value_t = eleos::Scale::RECORDS, conflicts_with = "quick", value_parser = parse_records)]
-    records: u64,
-
-    /// Write JSON, one object a line
-    #[arg(long)]
+/// A paper, and what is asked of it.
+struct One {
+    paper: &'static Paper,
+    figure: Option<&'static Figure>,
+    scale: Scale,
     json: bool,
-
-    /// Write CSV, JSON and plots (SVG) into this directory too
-    #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
-fn parse_records(text: &str) -> Result<u64, String> {
-    let allowed = eleos::Scale::RECORDS_ALLOWED;
-    text.parse()
-        .ok()
-        .filter(|n| allowed.contains(n))
-        .ok_or_else(|| format!("{} to {} are allowed", allowed.start(), allowed.end()))
-}
+/// The name of the command that runs all papers.
+const ALL: &str = "all";
+const ALL_EXAMPLES: &[&str] = &["all --out report", "all --out report --quick"];
+/// The page that it writes.
+const PAGE: &str = "index.html";
 
-#[derive(Clone, Copy)]
-struct ChosenOfEleos(&'static eleos::Figure);
-
-fn parse_eleos_figure(name: &str) -> Result<ChosenOfEleos, String> {
-    let names = || eleos::FIGURES.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
-    let found = eleos::FIGURES.iter().find(|f| f.name == name);
-    found.map(ChosenOfEleos).ok_or_else(|| format!("the figures are {}", names()))
-}
-
+/// All papers, as one page
 #[derive(clap::Args)]
-struct Isp {
-    /// One figure only: fig5, fig6, fig7, table3, table4 or table5
-    #[arg(long, value_name = "F", value_parser = parse_figure)]
-    figure: Option<Chosen>,
+#[command(
+    long_about = "All papers, as one HTML page: every figure and table, published beside ours, with the ratio, whether it is \
+        met, what differs and why, and how to run it again. The page needs no network and no other file.",
+    after_long_help = format!(
+        "{}\n\nFILES OF --out\n    {PAGE}, and those of each paper: see 'lode paper NAME --help'. They are written when all papers \
+         are done.\n\nCOMMIT\n    The page says from which commit this program was built. The program knows it only if the variable \
+         LODE_COMMIT was set when it was built, or --commit gives it.",
+        examples(ALL_EXAMPLES)
+    )
+)]
+struct All {
+    /// Write the page, CSV, JSON and plots (SVG) into this directory
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
 
-    /// Execute on a table of 32,768 records instead of 262,144
+    /// Small data and few points, to see that everything runs
     #[arg(long)]
     quick: bool,
 
-    /// Write JSON, one object a line
-    #[arg(long)]
-    json: bool,
-
-    /// Write CSV, JSON and plots (SVG) into this directory too
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
+    /// The commit that this program was built from, for the page
+    #[arg(long, value_name = "COMMIT")]
+    commit: Option<String>,
 }
 
-#[derive(Clone, Copy)]
-struct Chosen(&'static Figure);
+impl Subcommand for Chosen {
+    fn augment_subcommands(cmd: Command) -> Command {
+        cmd.subcommand_required(true)
+            .arg_required_else_help(true)
+            .subcommands(PAPERS.iter().map(|paper| command(paper)))
+            .subcommand(All::augment_args(Command::new(ALL)))
+    }
 
-fn parse_figure(name: &str) -> Result<Chosen, String> {
-    let names = || FIGURES.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
-    FIGURES.iter().find(|f| f.name == name).map(Chosen).ok_or_else(|| format!("the figures are {}", names()))
+    fn augment_subcommands_for_update(cmd: Command) -> Command {
+        Self::augment_subcommands(cmd)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        name == ALL || PAPERS.iter().any(|p| p.name == name)
+    }
 }
 
-/// Records of the table that is scanned.
-const RECORDS: u64 = 1 << 18;
-/// The same, when it is to be over soon.
-const RECORDS_QUICK: u64 = 1 << 15;
-/// Columns of text below a table.
-const NOTE_WIDTH: usize = 100;
+impl FromArgMatches for Chosen {
+    fn from_arg_matches(m: &ArgMatches) -> Result<Self, clap::Error> {
+        let (name, m) = m.subcommand().ok_or_else(|| clap::Error::new(ErrorKind::MissingSubcommand))?;
+        if name == ALL {
+            return All::from_arg_matches(m).map(Self::All);
+        }
+        let paper = PAPERS.iter().find(|p| p.name == name);
+        let paper = paper.ok_or_else(|| clap::Error::new(ErrorKind::InvalidSubcommand))?;
+        let asked = |s: &SizeOption| Some((s.name, *m.get_one::<u64>(s.name)?));
+        Ok(Self::One(One {
+            paper,
+            figure: m.get_one::<&Figure>("figure").copied(),
+            scale: Scale {
+                quick: m.get_flag("quick"),
+                sizes: paper.sizes().into_iter().filter_map(asked).collect(),
+            },
+            json: m.get_flag("json"),
+            out: m.get_one::<PathBuf>("out").cloned(),
+        }))
+    }
+
+    fn update_from_arg_matches(&mut self, m: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(m)?;
+        Ok(())
+    }
+}
+
+/// The command of a paper.
+fn command(paper: &'static Paper) -> Command {
+    let names: Vec<&str> = paper.figures.iter().map(|f| f.name).collect();
+    let (last, others) = names.split_last().expect("a paper has figures");
+    let figures = match others {
+        [] => (*last).to_string(),
+        _ => format!("{} or {last}", others.join(", ")),
+    };
+    let find = move |name: &str| -> Result<&'static Figure, String> {
+        paper.figure(name).ok_or_else(|| format!("the figures are {}", names.join(", ")))
+    };
+    let flag = |name| Arg::new(name).long(name).action(ArgAction::SetTrue);
+    let mut command = Command::new(paper.name)
+        .about(paper.about)
+        .long_about(format!("{}.\n\n{}", paper.citation, paper.text))
+        .after_long_help(format!(
+            "{}\n\nFILES OF --out\n    {}; with --figure, those of that figure only.\n\nJSON ROWS\n    \
+             One object a line: paper, figure, series, x, metric, unit, published (null where the paper gives only a plot), \
+             ours, note.",
+            examples(paper.examples),
+            paper.files().join(", ")
+        ))
+        .arg(
+            Arg::new("figure")
+                .long("figure")
+                .value_name("F")
+                .value_parser(find)
+                .help(format!("One figure only: {figures}")),
+        )
+        .arg(flag("quick").help(paper.quick));
+    for size in paper.sizes() {
+        command = command.arg(size_arg(size));
+    }
+    command.arg(flag("json").help("Write JSON, one object a line")).arg(
+        Arg::new("out")
+            .long("out")
+            .value_name("DIR")
+            .value_parser(PathBufValueParser::new())
+            .help("Write CSV, JSON and plots (SVG) into this directory too"),
+    )
+}
+
+/// The option of a size.
+fn size_arg(size: &'static SizeOption) -> Arg {
+    let allowed = &size.allowed;
+    let parse = move |text: &str| -> Result<u64, String> {
+        let number = text.parse().ok().filter(|n| allowed.contains(n));
+        number.ok_or_else(|| format!("{} to {} are allowed", allowed.start(), allowed.end()))
+    };
+    Arg::new(size.name)
+        .long(size.name)
+        .value_name("N")
+        .value_parser(parse)
+        .conflicts_with("quick")
+        .help(format!("{} [default: {}]", size.about, size.default))
+        .long_help(format!("{}\n\n[default: {}]", size.about, size.default))
+}
+
+fn examples<'a>(lines: impl IntoIterator<Item = &'a &'a str>) -> String {
+    let lines: String = lines.into_iter().map(|line| format!("\n    lode paper {line}")).collect();
+    format!("EXAMPLES{lines}")
+}
 
 pub(crate) fn run(args: Args) -> CliResult {
-    match args.paper {
-        Paper::Isp(args) => isp(args),
-        Paper::Eleos(args) => eleos(args),
+    let stop = Stop::when(|| interrupt::signal().is_some());
+    match args.chosen {
+        Chosen::One(args) => one(args, &stop),
+        Chosen::All(args) => all(&args, &stop),
     }
 }
 
-fn isp(args: Isp) -> CliResult {
-    let profile = Profile::find(isp::PROFILE).map_err(|e| CliError::Failed(e.to_string()))?;
-    let chosen = FIGURES.iter().filter(|f| args.figure.is_none_or(|only| only.0.name == f.name));
-    let mut executor = Executor::new(&profile, if args.quick { RECORDS_QUICK } else { RECORDS })?;
-    let mut figures: Vec<(&Figure, Vec<Row>)> = Vec::new();
-    for figure in chosen {
-        figures.push((figure, figure.rows(&mut executor)?));
+fn one(One { paper, figure, scale, json, out }: One, stop: &Stop) -> CliResult {
+    let report = Report::run(paper, figure, &scale, stop, |_| ())?;
+    let files = out.as_ref().map(|_| report.files()).transpose()?;
+    if let (Some(dir), Some(files)) = (&out, &files) {
+        write(dir, files)?;
     }
-    let out = Out { json: args.json, dir: args.out.as_deref() };
-    let files = out.dir.map(|_| isp::files(&figures)).transpose()?;
-    let shown: Vec<(&str, &[Row])> = figures.iter().map(|(f, rows)| (f.about, &rows[..])).collect();
-    out.tell(&shown, files)
-}
-
-fn eleos(args: Eleos) -> CliResult {
-    let profile = Profile::find(eleos::PROFILE).map_err(|e| CliError::Failed(e.to_string()))?;
-    let stopped = || interrupt::signal().is_some();
-    let scale = eleos::Scale { quick: args.quick, records: args.records };
-    let x = eleos::Experiment { profile: &profile, scale, stop: &stopped };
-    let mut figures: Vec<(&eleos::Figure, Vec<Row>)> = Vec::new();
-    for figure in eleos::FIGURES.iter().filter(|f| args.figure.is_none_or(|only| only.0.name == f.name)) {
-        figures.push((figure, figure.rows(&x)?));
+    if json {
+        return println_quietly(report.json_lines().trim_end());
     }
-    let out = Out { json: args.json, dir: args.out.as_deref() };
-    let files = out.dir.map(|_| eleos::files(&figures)).transpose()?;
-    let shown: Vec<(&str, &[Row])> = figures.iter().map(|(f, rows)| (f.about, &rows[..])).collect();
-    out.tell(&shown, files)
+    println_quietly(&report.to_string())?;
+    match (out, files) {
+        (Some(dir), Some(files)) => println_quietly(&format!("\n{}", wrote(&files, &dir))),
+        _ => Ok(()),
+    }
 }
 
-/// How a report leaves.
-struct Out<'a> {
-    json: bool,
-    dir: Option<&'a Path>,
-}
-
-impl Out<'_> {
-    /// Figures with their headings, and the files that go to the directory, if there is one.
-    fn tell(&self, figures: &[(&str, &[Row])], files: Option<Vec<ReportFile>>) -> CliResult {
-        if let (Some(dir), Some(files)) = (self.dir, &files) {
-            write(dir, files)?;
-        }
-        if self.json {
-            return figures.iter().try_for_each(|(_, rows)| println_quietly(json_lines(rows).trim_end()));
-        }
-        let parts: Vec<String> = figures.iter().map(|(about, rows)| section(about, rows)).collect();
-        println_quietly(parts.join("\n").trim_end())?;
-        match (self.dir, files) {
-            (Some(dir), Some(files)) => {
-                let names: Vec<_> = files.iter().map(|f| f.name.as_str()).collect();
-                println_quietly(&format!("\nWrote {} into {}.", names.join(", "), dir.display()))
+fn all(args: &All, stop: &Stop) -> CliResult {
+    // A directory that cannot be made is told before minutes of work.
+    write(&args.out, &[])?;
+    let scale = Scale { quick: args.quick, ..Scale::default() };
+    let (mut reports, mut files) = (Vec::new(), Vec::new());
+    for paper in PAPERS {
+        let mut shown = Ok(());
+        let show = |f: &FigureReport| {
+            if shown.is_ok() {
+                let line = format!("{} {}: {} rows", paper.name, f.figure.name, f.rows.len());
+                shown = println_quietly(&line);
             }
-            _ => Ok(()),
-        }
+        };
+        let report = Report::run(paper, None, &scale, stop, show)?;
+        shown?;
+        files.extend(report.files()?);
+        reports.push(report);
+    }
+    let content = page(&reports, &build(args))?;
+    files.insert(0, ReportFile { name: PAGE.into(), content });
+    write(&args.out, &files)?;
+    println_quietly(&wrote(&files, &args.out))
+}
+
+/// What this program is, and how the page is made again.
+fn build(args: &All) -> Build {
+    let commit = match (&args.commit, option_env!("LODE_COMMIT")) {
+        (Some(commit), _) => Commit::OfUser(commit.clone()),
+        (None, Some(commit)) if !commit.is_empty() => Commit::OfBuild(commit.into()),
+        _ => Commit::Unknown,
+    };
+    let quick = if args.quick { " --quick" } else { "" };
+    Build {
+        version: env!("CARGO_PKG_VERSION").into(),
+        commit,
+        command: format!("lode paper {ALL} --out DIR{quick}"),
     }
 }
 
-/// A figure: heading, table, notes.
-fn section(about: &str, rows: &[Row]) -> String {
-    let content = Table::of(rows);
-    let headings: Vec<&str> = content.headings.iter().map(String::as_str).collect();
-    let mut table = TextTable::new(&headings);
-    content.lines.into_iter().for_each(|line| table.row(line));
-    let mut out = format!("{about}\n\n{}\n", table.render());
-    for (at, note) in content.notes.iter().enumerate() {
-        let number = format!("{:>3}  ", at + 1);
-        out += &format!("{number}{}\n", wrapped(note, NOTE_WIDTH).replace('\n', "\n     "));
-    }
-    out
+fn wrote(files: &[ReportFile], dir: &Path) -> String {
+    let names: Vec<_> = files.iter().map(|f| f.name.as_str()).collect();
+    format!("Wrote {} into {}.", names.join(", "), dir.display())
 }

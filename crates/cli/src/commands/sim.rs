@@ -1,4 +1,4 @@
-//! `lode sim`: the whole drive, or transactions over trees on it, against faults and power cuts, from seeds.
+//! `lode sim`: runs the whole drive, or transactions over trees on it, against faults and power cuts, from seeds.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,11 +14,11 @@ use crate::interrupt;
 use crate::script::println_quietly;
 use crate::table::{TextTable, count};
 
-/// Runs that the search for a short replay may take.
+/// The most runs in the search for a short replay.
 const SHRINK_RUNS: u32 = 1000;
-/// Seeds of a run that is not told how many.
+/// The default number of seeds.
 const SEEDS: u64 = 2000;
-/// From so many seeds on, and so many minutes, what was never met is a failure.
+/// In a run of at least this many seeds, or of the minutes below, a fault or state that never occurred is a failure.
 const LONG_SEEDS: u64 = 10_000;
 const LONG_MINUTES: f64 = 5.0;
 
@@ -26,11 +26,12 @@ const LONG_MINUTES: f64 = 5.0;
 #[derive(clap::Args)]
 #[command(
     long_about = "Run the drive in memory against faults and power cuts, from a seed.\n\n\
-        A seed decides the drive's shape, its work and the faults that strike it. An oracle knows every state that is \
-        allowed. The same seed does the same on any machine. A failing seed is reduced to its shortest replay, which is \
-        printed with the command that runs it again. The exit status is 1 when a seed failed.\n\n\
-        With --trees a database of key-value trees runs on such a drive, with conflicting transactions in each \
-        durability mode. A model knows what each must see, and what they saw must be a history of snapshot isolation.",
+        A seed decides the drive's shape, its work and the faults that strike it. An oracle knows every allowed \
+        state. The same seed does the same on any machine. A failing seed is reduced to its shortest replay, which \
+        is printed with the command that runs it again. The exit status is 1 if a seed fails.\n\n\
+        With --trees, a database of key-value trees runs on such a drive, with conflicting transactions in each \
+        durability mode. A model knows what each transaction must see, and the history of all transactions must \
+        satisfy snapshot isolation.",
     after_long_help = "EXAMPLES\n    lode sim --seed 7\n    lode sim --seed 7 --steps 40 --faults power-cut\n    \
         lode sim --seeds 20000 --from 5000 --jobs 4\n    lode sim --minutes 30 --json\n    lode sim --trees --seeds 500\n    \
         lode sim --trees --seed 7\n    lode sim --list-faults\n\n\
@@ -69,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIST", requires = "seed", value_parser = only)]
     only: Option<Numbers>,
 
-    /// Keep the run as a file of its steps, which need no generator: those of the shortest replay where the seed fails
+    /// Write the steps of the run to a file that replays without the generator; if the seed fails, those of its shortest replay
     #[arg(long, value_name = "FILE", requires = "seed")]
     record: Option<PathBuf>,
 
@@ -123,7 +124,7 @@ pub(crate) fn run(args: Args) -> CliResult {
 
 fn simulate<S: Simulated>(args: &Args, options: &Options<S>) -> CliResult {
     match args.seed {
-        // A replay is short already, and keeps its steps.
+        // A replay is short already, so it is not shortened.
         Some(seed) => one(seed, options, if args.only.is_some() { 0 } else { SHRINK_RUNS }, args),
         None => many(args, options),
     }
@@ -162,7 +163,7 @@ fn one<S: Simulated>(seed: u64, options: &Options<S>, runs: u32, args: &Args) ->
     failed(replay.as_slice(), &[])
 }
 
-/// Seeds on all cores, until there are no more, time is over, or one failed.
+/// Runs seeds on all cores until all are done, time is over, or one fails.
 fn many<S: Simulated>(args: &Args, options: &Options<S>) -> CliResult {
     let end = match args.minutes {
         Some(_) => u64::MAX,
@@ -225,7 +226,7 @@ fn report<S: Simulated>(found: &Found<S>, replays: &[Replay<S>], missing: &[Stri
 fn failed<S: Simulated>(replays: &[Replay<S>], missing: &[String]) -> CliResult {
     match (replays, missing) {
         ([], []) => Ok(()),
-        ([], missing) => Err(CliError::Failed(format!("never met: {}", missing.join(", ")))),
+        ([], missing) => Err(CliError::Failed(format!("the run never met: {}", missing.join(", ")))),
         ([first, ..], _) => {
             Err(CliError::Failed(format!("seed {} failed: {}", first.scenario.seed(), first.failure)))
         }
@@ -275,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_failure_over_trees_is_cut_down_and_its_command_line_replays_it() {
-        // Nothing excuses a drive that swallows what is written: some seed fails soon.
+        // The checks allow no lost writes, so a seed fails soon.
         let options = KvOptions { faults: FaultSet::parse("lost-write").unwrap(), ..KvOptions::default() };
         let mut found = search(&AtomicU64::new(0), 200, &options, 1, &|| false);
         let outcome = found.failures.pop().expect("a seed fails");
@@ -288,7 +289,7 @@ mod tests {
         let only = KvOptions { only: parse_ranges(only).ok(), ..options };
         let again = run_seed(seed, &only);
         assert_eq!((again.failure, again.steps), (Some(replay.failure.clone()), replay.steps.clone()));
-        // What the command tells, and its status.
+        // The message and the status of the command.
         let e = failed(std::slice::from_ref(&replay), &[]).unwrap_err();
         assert_eq!(e.status(), 1);
         assert!(e.message().unwrap().starts_with(&format!("seed {seed} failed: ")));
@@ -297,6 +298,9 @@ mod tests {
         let missing = vec!["runs".to_string()];
         let found = Found::<KvScenario>::default();
         assert!(many_json(&found, &[], &missing)["never_met"] == serde_json::json!(["runs"]));
-        assert_eq!(failed::<KvScenario>(&[], &missing).unwrap_err().message().unwrap(), "never met: runs");
+        assert_eq!(
+            failed::<KvScenario>(&[], &missing).unwrap_err().message().unwrap(),
+            "the run never met: runs"
+        );
     }
 }

@@ -60,7 +60,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(mut args: Args) -> CliResult {
-    // What can be known before the image is made is found before.
+    // Errors of the arguments are reported before an image is made.
     let script = match &args.script {
         Some(path) if path.as_os_str() != "-" => Some(File::open(path).map_err(|e| CliError::file(path, e))?),
         _ => None,
@@ -76,10 +76,10 @@ pub(crate) fn run(mut args: Args) -> CliResult {
     let mut any_done = false;
     let result = run_texts(&args, script, one_shot, &opened, &mut || any_done = true);
     if opened.session.roll_back() && result.is_ok() {
-        // Whoever reads the results is not to take this for one.
+        // This goes to standard error, so that a reader of the results does not take it for one.
         eprintln!("lode: {ROLLED_BACK}");
     }
-    // A statement that was acknowledged is on that image, also when a later one failed.
+    // The image holds the acknowledged statements, even if a later one failed.
     if any_done {
         opened.keep();
     }

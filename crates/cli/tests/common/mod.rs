@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
-/// The binary under test, with what it writes to being captured.
+/// The binary under test, with captured output.
 pub(crate) fn lode() -> Command {
     let mut c = Command::new(env!("CARGO_BIN_EXE_lode"));
     c.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).env_remove("RUST_BACKTRACE");
@@ -18,7 +18,7 @@ pub(crate) fn run<const N: usize>(args: [&str; N]) -> Output {
     lode().args(args).output().expect("lode runs")
 }
 
-/// Runs it; it must succeed and write nothing to standard error.
+/// Runs it. It must succeed and write nothing to standard error.
 pub(crate) fn succeed<const N: usize>(args: [&str; N]) -> String {
     let out = run(args);
     let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
@@ -26,7 +26,7 @@ pub(crate) fn succeed<const N: usize>(args: [&str; N]) -> String {
     String::from_utf8(out.stdout).expect("lode writes UTF-8")
 }
 
-/// The one line on standard error of a run that must end with `status`.
+/// Checks the status of a run and returns its only line on standard error.
 #[track_caller]
 pub(crate) fn one_line(out: &Output, status: i32) -> String {
     let stderr = String::from_utf8(out.stderr.clone()).expect("lode writes UTF-8");
@@ -36,7 +36,7 @@ pub(crate) fn one_line(out: &Output, status: i32) -> String {
     stderr.trim_end().to_string()
 }
 
-/// Runs it; it must fail with `status` and one line that holds all of `words`.
+/// Runs it. It must fail with `status` and one line that contains all of `words`.
 #[track_caller]
 pub(crate) fn fail<const N: usize>(args: [&str; N], status: i32, words: &[&str]) -> String {
     let line = one_line(&run(args), status);
@@ -46,7 +46,7 @@ pub(crate) fn fail<const N: usize>(args: [&str; N], status: i32, words: &[&str])
     line
 }
 
-/// What it writes, line by line, until it ends.
+/// Its output, line by line, until it ends.
 pub(crate) fn lines_of(child: &mut Child) -> Receiver<String> {
     let stdout = BufReader::new(child.stdout.take().expect("its output is captured"));
     let (send, lines) = channel();
@@ -60,24 +60,12 @@ pub(crate) fn lines_of(child: &mut Child) -> Receiver<String> {
     lines
 }
 
-/// A number that the environment may set.
+/// A number from an environment variable, or the default.
 pub(crate) fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
 }
 
-/// Seeded randomness: xorshift64*. The seed is not 0.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % n
-    }
-}
-
-/// A directory that goes away, and paths in it as text.
+/// A temporary directory, and paths in it as text.
 pub(crate) struct Dir(tempfile::TempDir);
 
 impl Dir {

@@ -12,8 +12,8 @@
 //!   ranges: n x (extent 8, first 2, count 2)          hidden: n x (LPID 8, rows n x number 4), all ascending
 //! ```
 //!
-//! Batches are forced: what was answered over a wire is there whatever becomes of the drive, and a client that comes back
-//! need not ask for more than what was not answered.
+//! Batches on the wire are always forced. So every batch that was answered is durable, and a client that reconnects
+//! needs to repeat only unanswered commands.
 
 use std::sync::Arc;
 
@@ -25,12 +25,12 @@ use crate::{
     Align, Answer, Batch, Command, HiddenRows, PageRange, PageWrite, ReadRequest, ScanTask, SessionWrite,
 };
 
-/// What goes over the wire in the place of what a command says: its sender may have names of its own.
+/// Values that replace those of the command on the wire, since the sender may use its own numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Instead {
     /// The view.
     pub view: Option<ViewId>,
-    /// The place of a batch in its session.
+    /// The position of a batch in its session.
     pub session: Option<SessionWrite>,
 }
 

@@ -20,7 +20,7 @@ use lode_program::wire::{put_entry, take_entry};
 use super::error::{put_error, take_error};
 use crate::{Completion, ExtentInfo, GroupRows, Outcome, PageRows, Reply, ScanCounts, ScanUnit, Tag};
 
-/// Longest time that a part of a completion may have taken: sums of parts do not overflow.
+/// The longest time of a completion's part that is accepted, so that sums of parts do not overflow.
 const PART_PS_MAX: u64 = 1 << 60;
 
 /// Writes a completion.
@@ -137,7 +137,8 @@ fn take_reply(r: &mut Reader<'_>, kind: u8) -> Result<Reply, Malformed> {
         }
         3 => {
             let count = r.count(4)?;
-            // Pages go their own ways: one alone may keep its message, of many each gets memory of its own.
+            // A page may keep the whole message in memory. So only a single page shares it; of several, each gets its
+            // own memory.
             let own = |p: PageBuf| if count == 1 { p } else { PageBuf::copy_from(&p) };
             Reply::Pages((0..count).map(|_| r.long().map(own)).collect::<Result<_, _>>()?)
         }
@@ -238,7 +239,7 @@ fn put_counts(w: &mut Writer<'_>, c: &ScanCounts) {
 fn take_counts(r: &mut Reader<'_>) -> Result<ScanCounts, Malformed> {
     let mut next = || {
         let n = r.u64()?;
-        // What is summed does not overflow.
+        // Larger counts are refused, so that their sums do not overflow.
         if n >> 48 == 0 { Ok(n) } else { Err(r.bad("a count without end")) }
     };
     Ok(ScanCounts {

@@ -150,7 +150,7 @@ pub fn put_device_error(w: &mut Writer<'_>, e: &DeviceError) {
 /// Reads why a device cannot be used.
 ///
 /// # Errors
-/// When the bytes do not say.
+/// When the bytes are not those of one.
 pub fn take_device_error(r: &mut Reader<'_>) -> Result<DeviceError, Malformed> {
     Ok(match r.u8()? {
         1 => DeviceError::QueueDepth { got: r.u32()?, max: r.u32()? },

@@ -1,4 +1,4 @@
-//! What a drive is:
+//! The properties of a drive:
 //!
 //! ```text
 //!   model text, channels 4, ways 4, planes 4, RBLOCK 4, WBLOCK 4, EBLOCK 4, EBLOCKs 4,
@@ -10,7 +10,7 @@ use lode_base::wire::{Malformed, Reader, Writer};
 
 use crate::Identity;
 
-/// Writes what a drive is.
+/// Writes the properties of a drive.
 pub fn put_identity(w: &mut Writer<'_>, i: &Identity) {
     w.text(&i.model);
     let g = &i.geometry;
@@ -23,10 +23,10 @@ pub fn put_identity(w: &mut Writer<'_>, i: &Identity) {
     w.flag(i.durable);
 }
 
-/// Reads what a drive is.
+/// Reads the properties of a drive.
 ///
 /// # Errors
-/// When the bytes are not those of a drive that can be.
+/// When the bytes are not those of a possible drive.
 pub fn take_identity(r: &mut Reader<'_>) -> Result<Identity, Malformed> {
     let model = r.text()?.to_string();
     let mut n = || r.u32();

@@ -1,13 +1,13 @@
 //! Commands and completions on the wire: pure encoders and decoders.
 //!
 //! ```text
-//!   Command ── put_command ─► bytes ── take_command ─► Command       what a frame around them says is `remote`'s
+//!   Command ── put_command ─► bytes ── take_command ─► Command       the frames around them are in `remote`
 //!   Completion ── put_completion ─► bytes ── take_completion ─► Completion
 //! ```
 //!
-//! Everything begins with a byte that says which it is, as drawn beside each encoder. Reading checks once, at the border: what
-//! comes out are values of types that need no second check. What contradicts a limit of the drive, or names what is not
-//! there, is for the drive to refuse. Nothing takes more memory than a small multiple of its bytes.
+//! Each message begins with a byte for its kind, as drawn beside each encoder. Decoders check all bytes, so that
+//! their results need no second check. The drive itself refuses commands that exceed a limit or name something that
+//! does not exist. No decoder takes more memory than a small multiple of its input.
 
 mod command;
 mod completion;

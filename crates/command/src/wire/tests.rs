@@ -1,4 +1,4 @@
-//! One of every kind goes over the wire and comes back; mutated bytes are refused, or are another of the kind.
+//! One message of every kind survives encoding and decoding. Mutated bytes are refused, or decode to another message.
 
 use std::sync::Arc;
 
@@ -175,7 +175,7 @@ fn read<T>(bytes: &[u8], take: impl Fn(&mut Reader<'_>) -> Result<T, Malformed>)
     r.end().map(|()| t)
 }
 
-/// Debug text has no bytes of pages: what was read is compared by writing it again, too.
+/// Debug text leaves out the bytes of pages, so the decoded message is also encoded again and compared.
 fn comes_back<T: std::fmt::Debug>(
     t: &T,
     put: impl Fn(&mut Writer<'_>, &T),

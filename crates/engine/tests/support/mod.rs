@@ -55,7 +55,7 @@ pub fn def(name: &str, columns: &[(&str, DataType)], primary_key: &[u16], layout
         name: name.into(),
         columns: columns.iter().map(column).collect(),
         primary_key: primary_key.into(),
-        options: TableOptions { layout, page_index: Vec::new() },
+        options: TableOptions { layout, ..TableOptions::default() },
         constraints: Vec::new(),
     }
 }

@@ -68,7 +68,7 @@ pub enum BlockError {
     /// The drive refused or failed.
     #[error(transparent)]
     Command(#[from] CommandError),
-    /// The drive can not be used.
+    /// The drive cannot be used.
     #[error(transparent)]
     Device(#[from] DeviceError),
 }

@@ -176,7 +176,7 @@ impl BlockDrive {
     /// Reads `count` blocks from `lba` on (1 or more), all as of one moment.
     ///
     /// # Errors
-    /// When they do not lie on the drive, are more than a command moves, or one can not be read back.
+    /// When they do not lie on the drive, are more than a command moves, or one cannot be read back.
     pub fn read(&self, lba: u64, count: u32) -> Result<PageBuf, BlockError> {
         let range = self.checked(lba, count)?;
         let written = self.written_part(&range);

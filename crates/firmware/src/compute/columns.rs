@@ -30,6 +30,8 @@ pub(crate) struct PageColumns<F> {
     page: TablePage,
     pieces: Vec<(u32, PageBuf)>,
     columns: Vec<Option<Column>>,
+    /// Bytes that encoded columns unpacked to.
+    unpacked_bytes: u64,
     fetch: F,
 }
 
@@ -56,7 +58,12 @@ impl<F: FnMut(Range<u32>) -> Result<PageBuf, CommandError>> PageColumns<F> {
         let page = TablePage::open(lpid, len_bytes, &prefix).map_err(|e| page_error(lpid, &e))?;
         check_schema(&page, schema)?;
         let columns = vec![None; page.columns()];
-        Ok(Self { lpid, page, pieces: vec![(0, prefix)], columns, fetch })
+        Ok(Self { lpid, page, pieces: vec![(0, prefix)], columns, unpacked_bytes: 0, fetch })
+    }
+
+    /// Bytes that a decompressor puts out for the columns that were asked for.
+    pub(crate) fn unpacked_bytes(&self) -> u64 {
+        self.unpacked_bytes
     }
 
     /// Reads what is missing of `columns`, neighbours together.
@@ -113,6 +120,7 @@ impl<F: FnMut(Range<u32>) -> Result<PageBuf, CommandError>> ColumnSource for Pag
             None => self.fetch_piece(segment)?,
         };
         let c = self.page.decode(i, bytes).map_err(|e| page_error(self.lpid, &e))?;
+        self.unpacked_bytes += self.page.unpacked_bytes(i, &c);
         self.columns[i] = Some(c.clone());
         Ok(c)
     }

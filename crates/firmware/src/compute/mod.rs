@@ -25,7 +25,7 @@ use lode_command::{CommandError, PageRange};
 use lode_program::{IndexEntry, IndexRule};
 
 use crate::ScanPlacement;
-use crate::map::Entry;
+use crate::entry::Entry;
 
 pub(crate) use entry::entry_of;
 pub(crate) use run::ScanRun;
@@ -90,4 +90,6 @@ pub(crate) struct PageCost {
     pub(crate) grouped: bool,
     /// Bytes of them.
     pub(crate) bytes_out: u64,
+    /// Bytes that encoded columns unpacked to.
+    pub(crate) unpacked_bytes: u64,
 }

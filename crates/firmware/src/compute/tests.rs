@@ -16,7 +16,7 @@ use lode_program::{Aggregation, Call, CompareOp, Expr, IndexEntry, IndexRule, Pr
 use crate::ScanPlacement;
 
 use super::{Located, PageAccess, PageCost, ScanRun, entry_of};
-use crate::map::Entry;
+use crate::entry::Entry;
 
 const TYPES: [DataType; 4] =
     [DataType::Integer, DataType::Text, DataType::Decimal { precision: 12, scale: 2 }, DataType::BigInt];

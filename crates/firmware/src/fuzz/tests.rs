@@ -9,12 +9,14 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::log::{Commit, LoggedWrite, NUMBER_MAX, Place, Spot};
-use crate::map::{INLINED_BYTES_LIMIT, INLINED_NUMBERS};
-use crate::summary::{State, Stream};
+use crate::entry::{INLINED_BYTES_LIMIT, INLINED_NUMBERS};
+use crate::log::{Candidate, LogPosition, NUMBER_MAX};
+use crate::record::{Commit, LoggedWrite};
+use crate::space::State;
+use crate::stream::Stream;
 
 /// No more memory than 64 times the bytes, and what the structure itself takes.
-fn bounded(kind: Kind, bytes: &[u8]) -> bool {
+fn bounded(kind: Structure, bytes: &[u8]) -> bool {
     let mut understood = false;
     let used = allocation_counter::measure(|| understood = decode_all(kind, bytes));
     let limit = 64 * bytes.len() as u64 + (160 << 10);
@@ -127,7 +129,7 @@ fn record() -> impl Strategy<Value = Record> {
     let extent = || (0..1u64 << 38).prop_map(|e| ExtentId::new(e).expect("38 bits"));
     let session = || any::<u64>().prop_map(SessionId::new);
     let owner = || any::<u32>().prop_map(OwnerId::new);
-    let kind = prop::sample::select(DriveKind::ALL.to_vec());
+    let kind = prop::sample::select(OwnKind::ALL.to_vec());
     let rules = vec((owner(), proptest::option::of(rule())), 0..3);
     let parts = (vec(write(), 0..5), vec(lpid(), 0..4), vec(extent(), 0..4), rules, freed());
     let commit = (number(), proptest::option::of((session(), number())), parts).prop_map(
@@ -172,8 +174,9 @@ fn checkpoint() -> impl Strategy<Value = CheckpointRecord> {
     let place = (1..=NUMBER_MAX, any::<u32>(), 0..298u32, 0..256u32, number()).prop_map(
         |(lsn, epoch, e, wblock, raw)| {
             let generation = Generation::from_raw(raw);
-            let spots = [0, 1, 2].map(|i| Spot { eblock: EblockId::new(e + i), generation, wblock });
-            Place { lsn, epoch, spots }
+            let candidates =
+                [0, 1, 2].map(|i| Candidate { eblock: EblockId::new(e + i), generation, wblock });
+            LogPosition { lsn, epoch, candidates }
         },
     );
     let numbers = (any::<bool>(), any::<u32>(), 0..=NUMBER_MAX, 0..=NUMBER_MAX, any::<u64>());
@@ -214,13 +217,13 @@ fn descriptor() -> impl Strategy<Value = Descriptor> {
 fn words() -> impl Strategy<Value = Vec<u64>> {
     let name = prop_oneof![
         lpid().prop_map(PageName::User),
-        (prop::sample::select(DriveKind::ALL.to_vec()), 0..1u64 << 48).prop_map(|(k, n)| PageName::Own(k, n)),
+        (prop::sample::select(OwnKind::ALL.to_vec()), 0..1u64 << 48).prop_map(|(k, n)| PageName::Own(k, n)),
     ];
     vec(name.prop_map(PageName::word), 0..20)
 }
 
 /// The bytes, and then those bytes changed.
-fn check(kind: Kind, good: Vec<u8>, changes: &[Change]) {
+fn check(kind: Structure, good: Vec<u8>, changes: &[Change]) {
     assert!(bounded(kind, &good), "a valid {kind:?}");
     bounded(kind, &changed(good, changes));
 }
@@ -232,7 +235,7 @@ proptest! {
     fn log_records(records in vec(record(), 0..6), changes in changes()) {
         let b = group(&records);
         prop_assert_eq!(Record::decode_all(&b, &geometry()), Ok(records));
-        check(Kind::LogRecords, b, &changes);
+        check(Structure::LogRecords, b, &changes);
     }
 
     #[test]
@@ -241,7 +244,7 @@ proptest! {
         let b = group(&[r]);
         let body = changed(b[5..].to_vec(), &changes);
         let len = (body.len() as u32).to_le_bytes();
-        bounded(Kind::LogRecords, &[&b[..1], &len, &body].concat());
+        bounded(Structure::LogRecords, &[&b[..1], &len, &body].concat());
     }
 
     #[test]
@@ -252,14 +255,14 @@ proptest! {
         b[36..40].copy_from_slice(&(payload.len() as u32).to_le_bytes());
         b[88] = 1;
         b.extend(payload);
-        check(Kind::LogPage, b, &changes);
+        check(Structure::LogPage, b, &changes);
     }
 
     #[test]
     fn checkpoints(r in checkpoint(), changes in changes()) {
         let b = r.encode();
         prop_assert!(CheckpointRecord::decode(&b, &geometry()).is_ok_and(|d| d == r));
-        check(Kind::Checkpoint, b, &changes);
+        check(Structure::Checkpoint, b, &changes);
     }
 
     #[test]
@@ -269,14 +272,14 @@ proptest! {
         root in entry(), changes in changes(),
     ) {
         let mut tables = Tables::default();
-        tables.root = Some(root);
+        tables.replace_root(Some(root));
         for (table, piece, home) in homes {
-            tables.set(crate::checkpoint::TABLES[table], piece, Some(home));
+            tables.set(crate::own::TABLES[table], piece, Some(home));
         }
         let generations: Vec<_> = generations.into_iter().map(|(e, g)| (e, Generation::from_raw(g))).collect();
         let b = tables.encode(&generations);
         prop_assert_eq!(Tables::decode(&b, root, &geometry()), Ok((tables, generations)));
-        check(Kind::Root, b, &changes);
+        check(Structure::Root, b, &changes);
     }
 
     #[test]
@@ -285,22 +288,22 @@ proptest! {
         sessions in vec((any::<u64>(), number()), 0..9), summary in vec(descriptor(), 0..9), changes in changes(),
     ) {
         let open: BTreeMap<_, _> = open.into_iter().collect();
-        let b = encode_metadata(&open);
-        prop_assert_eq!(decode_metadata(&b, &geometry()), Ok(open));
-        check(Kind::Open, b, &changes);
+        let b = encode_unwritten(&open);
+        prop_assert_eq!(decode_unwritten(&b, &geometry()), Ok(open));
+        check(Structure::Open, b, &changes);
         let with = |all: Rules, (owner, number, rule): &(u32, u64, IndexRule)| {
             all.with(&[(OwnerId::new(*owner), Some(rule.clone()))], *number)
         };
-        check(Kind::Rules, rules.iter().fold(Rules::default(), with).encode(), &changes);
+        check(Structure::Rules, rules.iter().fold(Rules::default(), with).encode(), &changes);
         let mut table = Sessions::default();
         for (id, wsn) in sessions {
             table.restore_open(SessionId::new(id));
             table.apply(SessionId::new(id), wsn);
         }
-        check(Kind::Sessions, table.encode(), &changes);
+        check(Structure::Sessions, table.encode(), &changes);
         let mut b = Vec::new();
         summary.iter().for_each(|d| d.encode(&mut b));
-        check(Kind::Summary, b, &changes);
+        check(Structure::Summary, b, &changes);
     }
 
     #[test]
@@ -308,16 +311,16 @@ proptest! {
         payload in vec(any::<u8>(), 0..100), words in words(), blocks in (9..17u32, 1..1u64 << 40),
         changes in changes(),
     ) {
-        check(Kind::DrivePage, drive_page::encode(DriveKind::Rules, 6, &payload), &changes);
+        check(Structure::DrivePage, encode_page(OwnKind::Rules, 6, &payload), &changes);
         let (e, generation) = (EblockId::new(4), Generation::from_raw(9 << 32 | 2));
-        let b = metadata::encode(&geometry(), e, generation, &words);
-        check(Kind::Metadata, b[..32 + 8 * words.len()].to_vec(), &changes);
+        let b = encode_metadata(&geometry(), e, generation, &words);
+        check(Structure::Metadata, b[..32 + 8 * words.len()].to_vec(), &changes);
         let mut b = vec![0; 60];
         b[8] = 1;
         b[12..16].copy_from_slice(&(1u32 << blocks.0).to_le_bytes());
         b[16..24].copy_from_slice(&blocks.1.to_le_bytes());
-        bounded(Kind::BlockHeader, &b);
-        bounded(Kind::BlockHeader, &changed(b, &changes));
+        bounded(Structure::BlockHeader, &b);
+        bounded(Structure::BlockHeader, &changed(b, &changes));
     }
 
     #[test]
@@ -327,15 +330,15 @@ proptest! {
     ) {
         let map = MapPage::vacant();
         entries.iter().for_each(|(page, e)| map.store(*page, Some(*e)));
-        check(Kind::MapPage, map.encode(), &changes);
+        check(Structure::MapPage, map.encode(), &changes);
         let index = IndexPage::vacant();
         indexed.iter().for_each(|(page, bytes)| index.set(7, *page, bytes));
-        check(Kind::IndexPage, index.encode(), &changes);
+        check(Structure::IndexPage, index.encode(), &changes);
     }
 
     #[test]
     fn any_bytes(bytes in vec(any::<u8>(), 0..300)) {
-        for kind in Kind::ALL {
+        for kind in Structure::ALL {
             bounded(kind, &bytes);
         }
     }

@@ -12,48 +12,21 @@
 //! Source: ELEOS §VI-A. A policy of your own is one file here, its `mod`, and one line in [`POLICIES`]; conformance tests,
 //! simulation and experiments run over that table. One that stays outside of this crate is a [`GcPolicy::custom`].
 
-/// A call, or what stands in its place where this fault is planted.
-macro_rules! at {
-    ($fault:ident => $bug:expr, $call:expr) => {
-        if crate::planted::is(crate::planted::Planted::$fault) { $bug } else { $call }
-    };
-}
-
-mod cleaner;
 #[cfg(test)]
 mod conformance;
 mod cost_benefit;
 mod greedy;
 mod min_cost_decline;
-mod mover;
+mod named;
 mod oldest;
 mod policy;
 mod round_robin;
-mod tidy;
 mod view;
 
-use lode_base::EblockId;
-
-pub(crate) use cleaner::{Cleaner, MOVE_BYTES, Need};
-pub(crate) use mover::Valid;
-pub use policy::{GcPolicy, NamedPolicy};
+pub use named::GcPolicy;
+pub use policy::{NamedPolicy, Policy};
 pub use view::{Candidate, Choice, GcStream, GcView, StreamClass, Urgency, Victim};
 
 /// The policies, the default first.
 pub const POLICIES: &[NamedPolicy] =
     &[min_cost_decline::POLICY, greedy::POLICY, oldest::POLICY, cost_benefit::POLICY, round_robin::POLICY];
-
-/// A way to choose what GC empties. A drive has one of its own, made when it is opened: its state is not kept on the medium.
-///
-/// The drive holds its lock while it asks. A policy takes no lock that is held while a drive is used, and looks at no clock:
-/// the same views in the same order give the same choices.
-pub trait Policy: Send {
-    /// What is emptied next, and how; or nothing now. One victim is emptied to its end before the next choice.
-    fn choose(&mut self, view: &GcView<'_>) -> Choice;
-
-    /// A step of emptying `victim` begins: the one that was chosen, or one that goes first whatever the policy says (an
-    /// EBLOCK that failed, the least worn, garbage of a drive at rest).
-    fn step_begins(&mut self, victim: EblockId) {
-        let _ = victim;
-    }
-}

@@ -13,7 +13,7 @@
 
 use lode_base::EblockId;
 
-use crate::summary::GC_CLASSES;
+use crate::stream::GC_CLASSES;
 
 /// Who asks for a victim, and what waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,7 +169,7 @@ impl StreamClass {
         (index < Self::COUNT).then_some(Self(index as u8))
     }
 
-    pub(super) fn raw(self) -> u8 {
+    pub(crate) fn raw(self) -> u8 {
         self.0
     }
 }

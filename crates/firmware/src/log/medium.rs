@@ -1,4 +1,4 @@
-//! What the log asks of a medium: little enough that a test can stand between.
+//! What the log needs of a medium: a small trait, so that tests can put faults in between.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub(crate) trait LogMedium {
     /// Programs whole WBLOCKs whose tags lie inside. After a failure some of them may be there.
     fn program(&self, e: EblockId, wblock: u32, data: &PageBuf) -> Result<(), FlashError>;
 
-    /// Writes over `count` WBLOCKs of an ended EBLOCK, of which nothing is needed: whether the file system has space.
+    /// Overwrites `count` WBLOCKs of an ended EBLOCK, of which nothing is needed: fails if the file system has no space.
     fn overwrite(&self, e: EblockId, wblock: u32, count: u32) -> Result<(), FlashError> {
         let g = *self.geometry();
         assert_eq!(self.next_wblock(e), g.wblocks_per_eblock(), "{e:?} is not ended");
@@ -36,7 +36,7 @@ pub(crate) trait LogMedium {
         written
     }
 
-    /// Makes durable what was programmed, and what was left of failed programs.
+    /// Makes durable what was programmed, and what failed programs left.
     fn sync(&self) -> Result<(), FlashError>;
 
     /// Reads whatever is there.

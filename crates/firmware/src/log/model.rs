@@ -15,7 +15,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::testing::{Fate, Faulty, Log, number_of, records, small, take};
-use super::{LogEnd, LogWriter, Place, read_log};
+use super::{LogEnd, LogPosition, LogWriter, read_log};
 use crate::FirmwareError;
 
 /// A group that was appended whole.
@@ -32,7 +32,7 @@ struct World {
     copies: u32,
     free: BTreeSet<u32>,
     /// Where replay would begin, durably.
-    checkpoint: Place,
+    checkpoint: LogPosition,
     /// The last LSN when the drive was closed, as long as no later checkpoint says that it is open.
     closed_at: Option<u64>,
     groups: Vec<Appended>,
@@ -40,8 +40,8 @@ struct World {
     reopened: u32,
 }
 
-fn new_log(m: &Medium, free: &mut BTreeSet<u32>, lsn: u64) -> Place {
-    Place::start(lsn, [(); 3].map(|()| take(m, free).expect("there is room for a log")))
+fn new_log(m: &Medium, free: &mut BTreeSet<u32>, lsn: u64) -> LogPosition {
+    LogPosition::start(lsn, [(); 3].map(|()| take(m, free).expect("there is room for a log")))
 }
 
 impl World {
@@ -66,7 +66,7 @@ impl World {
     /// Appends a group of so many pages; answers whether the drive can go on.
     fn append(&mut self, pages: usize, fates: &[Fate]) -> bool {
         self.m.next_fates(fates);
-        let (number, place) = (self.next, self.w.place());
+        let (number, position) = (self.next, self.w.position());
         self.next += 1;
         let (m, free) = (&self.m.medium, &mut self.free);
         let bytes = records(number, Log::pages(pages));
@@ -74,10 +74,10 @@ impl World {
         self.m.next_fates(&[]);
         // Of what went on when the power was gone already, nobody was told.
         if appended.is_ok() || self.faults.is_cut() {
-            self.groups.push(Appended { number, first: place.lsn, durable: false });
+            self.groups.push(Appended { number, first: position.lsn, durable: false });
         }
         match appended {
-            Ok(last) => assert_eq!(last, self.w.place().lsn - 1),
+            Ok(last) => assert_eq!(last, self.w.position().lsn - 1),
             Err(FirmwareError::LogDead { .. }) => return false,
             Err(e) => assert!(e.is_no_space(), "{e}"),
         }
@@ -97,10 +97,10 @@ impl World {
 
     /// Replay begins at the group that holds page `lsn` from now on.
     fn checkpoint(&mut self, lsn: u64) {
-        let place = self.w.place_of(lsn);
-        assert!(place.lsn <= lsn.max(self.checkpoint.lsn));
+        let position = self.w.position_of(lsn);
+        assert!(position.lsn <= lsn.max(self.checkpoint.lsn));
         if self.sync() {
-            self.checkpoint = place;
+            self.checkpoint = position;
             self.closed_at = None;
             let gone = self.w.truncate(lsn);
             assert!(gone.iter().all(|e| self.free.insert(e.raw())), "an EBLOCK is let go twice");
@@ -109,13 +109,13 @@ impl World {
         }
     }
 
-    fn read(&self, place: &Place) -> Result<(Vec<u64>, LogEnd), FirmwareError> {
+    fn read(&self, position: &LogPosition) -> Result<(Vec<u64>, LogEnd), FirmwareError> {
         let mut numbers = Vec::new();
-        let end = read_log(&self.m, place, &mut |g, durable| {
+        let end = read_log(&self.m, position, &mut |g, durable| {
             let number = number_of(&g);
             let known =
                 self.groups.iter().find(|a| a.number == number).expect("only what was appended is found");
-            assert_eq!(g.place.lsn, known.first);
+            assert_eq!(g.position.lsn, known.first);
             assert!(known.durable || !durable, "group {number} is not durable");
             numbers.push(number);
             Ok(ControlFlow::Continue(()))
@@ -123,17 +123,17 @@ impl World {
         Ok((numbers, end))
     }
 
-    fn expected(&self, place: &Place) -> Vec<u64> {
-        self.groups.iter().filter(|g| g.first >= place.lsn).map(|g| g.number).collect()
+    fn expected(&self, position: &LogPosition) -> Vec<u64> {
+        self.groups.iter().filter(|g| g.first >= position.lsn).map(|g| g.number).collect()
     }
 
     /// What is read now, from the checkpoint and from anywhere.
     fn check_live(&self, a: u64) {
         for lsn in [self.checkpoint.lsn, self.checkpoint.lsn + a] {
-            let place = if lsn == self.checkpoint.lsn { self.checkpoint } else { self.w.place_of(lsn) };
-            let (numbers, end) = self.read(&place).unwrap();
-            assert_eq!(numbers, self.expected(&place));
-            assert_eq!(end.place, self.w.place());
+            let position = if lsn == self.checkpoint.lsn { self.checkpoint } else { self.w.position_of(lsn) };
+            let (numbers, end) = self.read(&position).unwrap();
+            assert_eq!(numbers, self.expected(&position));
+            assert_eq!(end.position, self.w.position());
             let held: BTreeSet<_> = self.w.eblocks().into_iter().collect();
             assert!(
                 end.eblocks.iter().all(|e| held.contains(e)),
@@ -170,11 +170,11 @@ impl World {
 
     /// The log goes on where it ended.
     fn go_on(&mut self, end: &LogEnd) {
-        for s in end.place.spots {
+        for s in end.position.candidates {
             self.m.medium.set_generation(s.eblock, s.generation);
             self.m.medium.set_next_wblock(s.eblock, s.wblock);
         }
-        self.w = LogWriter::new(end.place, self.copies);
+        self.w = LogWriter::new(end.position, self.copies);
         self.w.resumed(end);
         self.w.check_invariants(&self.m);
         self.free = (0..64).filter(|&e| !self.w.eblocks().contains(&EblockId::new(e))).collect();
@@ -220,15 +220,17 @@ impl World {
                 }
             }
             12 | 13 => {
-                let written = self.w.place().lsn - self.checkpoint.lsn;
+                let written = self.w.position().lsn - self.checkpoint.lsn;
                 self.checkpoint(self.checkpoint.lsn + a % (written + 1));
             }
-            14 => self.check_live(a % (self.w.place().lsn - self.checkpoint.lsn + 1)),
+            14 => self.check_live(a % (self.w.position().lsn - self.checkpoint.lsn + 1)),
             15 => self.faults.cut_after(a % 12),
             16 => {
-                self.checkpoint(self.w.place().lsn - (a % 3).min(self.w.place().lsn - self.checkpoint.lsn));
+                self.checkpoint(
+                    self.w.position().lsn - (a % 3).min(self.w.position().lsn - self.checkpoint.lsn),
+                );
                 if !self.faults.is_cut() {
-                    self.closed_at = Some(self.w.place().lsn - 1);
+                    self.closed_at = Some(self.w.position().lsn - 1);
                 }
                 self.reopen(b);
             }
@@ -242,7 +244,7 @@ impl World {
         self.groups.retain(|g| g.first >= from);
         // The medium is small: a checkpoint is due at the latest when it is half full.
         if self.free.len() < 32 {
-            self.checkpoint(self.w.place().lsn);
+            self.checkpoint(self.w.position().lsn);
             if self.faults.is_cut() {
                 self.reopen(b);
             }
@@ -268,19 +270,19 @@ fn what_a_failed_program_left_does_not_change_with_a_cut() {
 }
 
 /// Found by the model: page 3 of a group that was refused lay behind page 2, with which the log went on after it was
-/// closed; a checkpoint there named its place.
+/// closed; a checkpoint there named its position.
 #[test]
 fn a_checkpoint_does_not_bring_back_pages_of_an_opening_before() {
     let mut world = World::new(1);
     world.append(1, &[]);
     world.append(3, &[Fate::FullWithin { whole: 0b110 }]);
-    let end = world.w.place().lsn;
+    let end = world.w.position().lsn;
     world.checkpoint(end);
     world.closed_at = Some(end - 1);
     world.reopen(0);
-    assert_eq!(world.w.place(), world.checkpoint, "the log goes on where it was");
+    assert_eq!(world.w.position(), world.checkpoint, "the log goes on where it was");
     world.append(1, &[]);
-    world.checkpoint(world.w.place().lsn);
+    world.checkpoint(world.w.position().lsn);
     world.check_live(0);
     assert_eq!(world.read(&world.checkpoint).unwrap().0, [], "page 3 is of the opening before");
 }
@@ -337,7 +339,7 @@ proptest! {
             arm(&world);
         }
         for &pages in &groups {
-            let place = world.w.place();
+            let position = world.w.position();
             let number = world.next;
             world.next += 1;
             let World { m, w, free, .. } = &mut world;
@@ -356,7 +358,7 @@ proptest! {
             }
             world.w.synced();
             let durable = !world.faults.is_cut();
-            world.groups.push(Appended { number, first: place.lsn, durable });
+            world.groups.push(Appended { number, first: position.lsn, durable });
         }
         let fatal = matches!(kind, FaultKind::FlipSuperblock | FaultKind::MisdirectedWrite);
         if read_only {

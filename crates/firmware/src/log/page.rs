@@ -1,4 +1,4 @@
-//! A log page: one WBLOCK, its tag inside; the same again in the next WBLOCK where the log is kept twice.
+//! The format of a log page: one WBLOCK, with its tag inside. A log in two copies has it again in the next WBLOCK.
 //!
 //! ```text
 //!   0   magic "LLOG"     4
@@ -8,9 +8,9 @@
 //!   8   generation       8   of this EBLOCK
 //!   16  LSN              8   counts log pages from 1
 //!   24  durable LSN      8   known durable when this page was written
-//!   32  opening          4   of the medium, that wrote it
+//!   32  opening          4   the opening of the medium that wrote it
 //!   36  payload bytes    4
-//!   40  next             48  three spots of 16: where the page after may lie
+//!   40  next             48  three candidates of 16 for the next page
 //!   88  copies           1   1 or 2
 //!   89  zero             3
 //!   92  CRC-32C          4   of the whole WBLOCK without these 4 bytes, seeded with its address
@@ -21,7 +21,7 @@ use lode_base::Ppa;
 use lode_base::checksum::{crc32c_seeded, seed_of};
 use lode_flash::Generation;
 
-use super::spot::{CANDIDATES, Spot};
+use super::candidate::{CANDIDATES, Candidate};
 use crate::codec::Take;
 
 pub(super) const MAGIC: [u8; 4] = *b"LLOG";
@@ -32,7 +32,7 @@ pub(super) const COPIES_MAX: u32 = 2;
 const CRC_AT: usize = 92;
 const FIRST: u8 = 1;
 const LAST: u8 = 2;
-const _: () = assert!(40 + CANDIDATES * Spot::BYTES + 4 == CRC_AT && CRC_AT + 4 == PAYLOAD_AT);
+const _: () = assert!(40 + CANDIDATES * Candidate::BYTES + 4 == CRC_AT && CRC_AT + 4 == PAYLOAD_AT);
 
 /// The header of a log page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(super) struct LogPage {
     pub(super) lsn: u64,
     pub(super) durable: u64,
     pub(super) epoch: u32,
-    pub(super) next: [Spot; CANDIDATES],
+    pub(super) next: [Candidate; CANDIDATES],
 }
 
 fn checksum(at: Ppa, page: &[u8]) -> u32 {
@@ -67,8 +67,8 @@ impl LogPage {
         page[24..32].copy_from_slice(&self.durable.to_le_bytes());
         page[32..36].copy_from_slice(&self.epoch.to_le_bytes());
         page[36..40].copy_from_slice(&(payload.len() as u32).to_le_bytes());
-        for (i, spot) in self.next.iter().enumerate() {
-            page[40 + i * Spot::BYTES..][..Spot::BYTES].copy_from_slice(&spot.to_bytes());
+        for (i, candidate) in self.next.iter().enumerate() {
+            page[40 + i * Candidate::BYTES..][..Candidate::BYTES].copy_from_slice(&candidate.to_bytes());
         }
         page[88] = self.copies;
         page[PAYLOAD_AT..PAYLOAD_AT + payload.len()].copy_from_slice(payload);
@@ -76,7 +76,10 @@ impl LogPage {
         page[CRC_AT..PAYLOAD_AT].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// The page and its payload; `None` when this is no whole log page. `Err` is the version of a newer one.
+    /// The page and its payload; `None` if these bytes are no whole log page.
+    ///
+    /// # Errors
+    /// The version of a page that a newer Lode wrote.
     pub(super) fn decode(at: Ppa, page: &[u8]) -> Result<Option<(Self, &[u8])>, u16> {
         if page.len() < PAYLOAD_AT || page[..4] != MAGIC {
             return Ok(None);
@@ -86,7 +89,7 @@ impl LogPage {
             let (version, flags, copy) = (t.u16()?, t.u8()?, t.u8()?);
             let generation = Generation::from_raw(t.u64()?);
             let (lsn, durable, epoch, len) = (t.u64()?, t.u64()?, t.u32()?, t.u32()? as usize);
-            let next = [Spot::take(&mut t)?, Spot::take(&mut t)?, Spot::take(&mut t)?];
+            let next = [Candidate::take(&mut t)?, Candidate::take(&mut t)?, Candidate::take(&mut t)?];
             let (copies, zero) = (t.u8()?, t.raw(3)?);
             let (first, last) = (flags & FIRST != 0, flags & LAST != 0);
             let p = Self { first, last, copy, copies, generation, lsn, durable, epoch, next };
@@ -111,7 +114,7 @@ impl LogPage {
     }
 }
 
-/// Whether `page`, which lies at `at`, is a log page; with `seal`, once its magic and checksum are made right.
+/// Whether `page` is a log page at `at`; with `seal`, its magic and checksum are corrected first.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn decodes(at: Ppa, page: &mut [u8], seal: bool) -> bool {
     if seal && page.len() >= PAYLOAD_AT {
@@ -133,7 +136,7 @@ mod tests {
     use super::*;
 
     fn page() -> LogPage {
-        let spot = |n| Spot {
+        let candidate = |n| Candidate {
             eblock: EblockId::new(n),
             generation: Generation::from_raw(1 << 32 | u64::from(n)),
             wblock: n,
@@ -147,7 +150,7 @@ mod tests {
             lsn: 77,
             durable: 76,
             epoch: 3,
-            next: [spot(9), spot(10), spot(11)],
+            next: [candidate(9), candidate(10), candidate(11)],
         }
     }
 

@@ -1,13 +1,13 @@
-//! Reads the log from a place to its end, and tells an end from damage.
+//! Reads the log from a position to its end, and tells an end from damage.
 //!
 //! ```text
-//!   [7 first][8 last][9 first, last][10 first][11 first, last][ page 12 at none of its three places ]
+//!   [7 first][8 last][9 first, last][10 first][11 first, last][ no candidate holds page 12 ]
 //!   groups:  7-8, 9                 10: half a group, given up for want of space        11
 //! ```
 //!
-//! The log ends at the first page that is at none of the places where it may be. If a page beyond says that the missing
-//! one was durable, it is no end but damage, and so an error: what was acknowledged is never dropped silently. Of
-//! several copies the first that is whole counts.
+//! The log ends at the first page that none of its candidates holds. If a later page says that the missing page was
+//! durable, that is damage, and an error: acknowledged batches are never dropped silently. Of several copies of a page the
+//! first whole one counts.
 //!
 //! Source: ELEOS §VIII-A, §VIII-C.
 
@@ -16,51 +16,51 @@ use std::ops::ControlFlow;
 
 use lode_base::{EblockId, PageBuf};
 
-use super::Record;
+use super::candidate::{CANDIDATES, Candidate, LogPosition, why_not};
 use super::medium::LogMedium;
 use super::page::{COPIES_MAX, LogPage, MAGIC, PAYLOAD_AT, VERSION};
-use super::spot::{CANDIDATES, Place, Spot, why_not};
 use super::trail::{Stretch, Trail};
 use crate::FirmwareError;
-use crate::planted::{self, Planted};
+use crate::planted::at;
+use crate::record::Record;
 
 /// Bytes that are read at a time.
 const WINDOW_BYTES: u32 = 256 << 10;
-/// Times that a page is read before it counts as damaged: as often as pages with tags.
+/// How often a page is read before it counts as damaged: as often as pages with tags.
 const READS_MAX: u32 = 1 + lode_flash::READ_RETRIES;
-/// Bytes without a page after which nothing more is looked for: more than one program writes.
+/// Bytes without a log page after which the search ends: more than one program writes.
 const GAP_BYTES_MAX: u32 = 2 << 20;
 
-/// The records of the system actions that went to the log together.
+/// A log group that was read.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
-    /// LSN of its last page.
+    /// The LSN of its last page.
     pub(crate) lsn: u64,
     /// Where its first page lies.
-    pub(crate) place: Place,
+    pub(crate) position: LogPosition,
     pub(crate) records: Vec<Record>,
 }
 
-/// What was found of the log.
+/// Where the log ends, and what was read of it.
 #[derive(Debug)]
 pub(crate) struct LogEnd {
     /// Where page `lsn + 1` would go.
-    pub(crate) place: Place,
-    /// The last page; the last before the group that the visitor refused.
+    pub(crate) position: LogPosition,
+    /// The last page that counts: if the visitor refused a group, the last page before that group.
     pub(crate) lsn: u64,
-    /// The last LSN that a page says was durable.
+    /// The highest LSN that a page says was durable.
     pub(crate) durable: u64,
-    /// EBLOCKs that pages were found in, and those of the places where the log would go on: each once.
+    /// EBLOCKs that hold pages of the log, and those of the candidates for the next page: each once.
     pub(crate) eblocks: Vec<EblockId>,
     pub(crate) pages: u64,
-    /// Pages of which the first copy was not whole.
+    /// Pages whose first copy was damaged.
     pub(crate) repaired: u64,
     trail: Trail,
 }
 
 type Visit<'a> = &'a mut dyn FnMut(Group, bool) -> Result<ControlFlow<()>, FirmwareError>;
 
-/// How many of the last groups count, of which no page says that they were durable.
+/// Answers how many of the last groups count, which no page says were durable.
 type Judge<'a> = &'a mut dyn FnMut(&[Group]) -> Result<usize, FirmwareError>;
 
 impl LogEnd {
@@ -68,41 +68,41 @@ impl LogEnd {
         &self.trail
     }
 
-    /// Shows a group. When the visitor refuses it, the log ends before it.
+    /// Shows a group to the visitor. If the visitor refuses it, the log ends before it.
     fn refuses(&mut self, group: Group, visit: Visit<'_>) -> Result<bool, FirmwareError> {
-        let (durable, place) = (group.lsn <= self.durable, group.place);
+        let (durable, position) = (group.lsn <= self.durable, group.position);
         let refused = visit(group, durable)?.is_break();
         if refused {
-            self.ends_before(place);
+            self.ends_before(position);
         }
         Ok(refused)
     }
 
-    fn ends_before(&mut self, place: Place) {
+    fn ends_before(&mut self, position: LogPosition) {
         self.note_eblocks();
-        self.lsn = place.lsn - 1;
-        self.place = place;
+        self.lsn = position.lsn - 1;
+        self.position = position;
     }
 
     fn note_eblocks(&mut self) {
-        self.eblocks = self.trail.eblocks().chain(self.place.spots.map(|s| s.eblock)).collect();
+        self.eblocks = self.trail.eblocks().chain(self.position.candidates.map(|s| s.eblock)).collect();
         self.eblocks.sort_unstable();
         self.eblocks.dedup();
     }
 }
 
-/// Reads log pages, ahead where they follow each other.
+/// Reads log pages, with read-ahead.
 pub(super) struct Pages<'a> {
     medium: &'a dyn LogMedium,
-    /// The WBLOCKs of an EBLOCK from one on, as last read.
+    /// The bytes read last: an EBLOCK, the first WBLOCK, and the bytes from there on.
     window: Option<(EblockId, u32, PageBuf)>,
 }
 
-/// A page, and where it was found.
+/// A log page, and where it was found.
 struct Found {
     page: LogPage,
     payload: PageBuf,
-    spot: Spot,
+    candidate: Candidate,
 }
 
 impl<'a> Pages<'a> {
@@ -110,38 +110,43 @@ impl<'a> Pages<'a> {
         Self { medium, window: None }
     }
 
-    /// Whether a spot holds page `lsn` of this opening, in any copy. What can not be read is not held.
-    pub(super) fn holds(&mut self, spot: Spot, lsn: u64) -> bool {
+    /// Whether a candidate holds page `lsn` of this opening, in any copy. A page that cannot be read is not held.
+    pub(super) fn holds(&mut self, candidate: Candidate, lsn: u64) -> bool {
         (0..READS_MAX).any(|reads| {
             if reads > 0 {
                 self.window = None;
             }
-            matches!(self.copy_at(spot, lsn, self.medium.open_epoch()), Ok(Some(_)))
+            matches!(self.copy_at(candidate, lsn, self.medium.open_epoch()), Ok(Some(_)))
         })
     }
 
-    /// Page `lsn`, of this opening or a later one than `epoch`, at a spot: its first copy that is whole.
-    fn copy_at(&mut self, spot: Spot, lsn: u64, epoch: u32) -> Result<Option<Found>, FirmwareError> {
+    /// Page `lsn` at a candidate, of opening `epoch` or a later one: its first whole copy.
+    fn copy_at(
+        &mut self,
+        candidate: Candidate,
+        lsn: u64,
+        epoch: u32,
+    ) -> Result<Option<Found>, FirmwareError> {
         let wblocks = self.medium.geometry().wblocks_per_eblock();
-        for copy in 0..COPIES_MAX.min(wblocks - spot.wblock) {
-            if let Some((page, payload)) = self.get(spot.plus(copy))?
-                && (page.generation, page.lsn) == (spot.generation, lsn)
+        for copy in 0..COPIES_MAX.min(wblocks - candidate.wblock) {
+            if let Some((page, payload)) = self.get(candidate.plus(copy))?
+                && (page.generation, page.lsn) == (candidate.generation, lsn)
                 && u32::from(page.copy) == copy
                 && page.epoch >= epoch
             {
-                return Ok(Some(Found { page, payload, spot }));
+                return Ok(Some(Found { page, payload, candidate }));
             }
         }
         Ok(None)
     }
 
-    /// Whether the first copy of a page, of which another was found, is not whole: that it is not is not believed at once.
-    fn first_is_bad(&mut self, spot: Spot, lsn: u64) -> Result<bool, FirmwareError> {
+    /// Whether the first copy of a page is damaged, of which another copy was found. The first copy is read several times.
+    fn first_is_bad(&mut self, candidate: Candidate, lsn: u64) -> Result<bool, FirmwareError> {
         for _ in 1..READS_MAX {
             self.window = None;
             if self
-                .get(spot)?
-                .is_some_and(|(p, _)| (p.generation, p.lsn, p.copy) == (spot.generation, lsn, 0))
+                .get(candidate)?
+                .is_some_and(|(p, _)| (p.generation, p.lsn, p.copy) == (candidate.generation, lsn, 0))
             {
                 return Ok(false);
             }
@@ -149,11 +154,11 @@ impl<'a> Pages<'a> {
         Ok(true)
     }
 
-    /// The page of a place: at the first of its spots that holds it. That none does is not believed at once.
-    fn find(&mut self, place: &Place) -> Result<Option<Found>, FirmwareError> {
+    /// The page of a position, at the first candidate that holds it. The candidates are read several times before none does.
+    fn find(&mut self, position: &LogPosition) -> Result<Option<Found>, FirmwareError> {
         for _ in 0..READS_MAX {
-            for spot in place.spots {
-                if let Some(found) = self.copy_at(spot, place.lsn, place.epoch)? {
+            for candidate in position.candidates {
+                if let Some(found) = self.copy_at(candidate, position.lsn, position.epoch)? {
                     return Ok(Some(found));
                 }
             }
@@ -162,12 +167,13 @@ impl<'a> Pages<'a> {
         Ok(None)
     }
 
-    /// Whatever log page a WBLOCK holds. Bytes that are one in part are read again.
-    fn get(&mut self, spot: Spot) -> Result<Option<(LogPage, PageBuf)>, FirmwareError> {
+    /// The log page that a WBLOCK holds, whichever it is. Bytes with the magic of a log page that do not verify are read again.
+    fn get(&mut self, candidate: Candidate) -> Result<Option<(LogPage, PageBuf)>, FirmwareError> {
         let g = *self.medium.geometry();
-        let at = g.ppa(spot.eblock, spot.wblock * g.wblock_bytes()).expect("spots are checked");
+        let at =
+            g.ppa(candidate.eblock, candidate.wblock * g.wblock_bytes()).expect("candidates are checked");
         for reads in 0..READS_MAX {
-            let bytes = if reads == 0 { self.ahead(spot)? } else { None };
+            let bytes = if reads == 0 { self.ahead(candidate)? } else { None };
             let bytes = match bytes {
                 Some(bytes) => bytes,
                 None => match self.medium.read(at, g.wblock_bytes()) {
@@ -196,19 +202,21 @@ impl<'a> Pages<'a> {
         Ok(None)
     }
 
-    /// A WBLOCK from the window, which is moved there if need be; `None` when the window can not be read.
-    fn ahead(&mut self, spot: Spot) -> Result<Option<PageBuf>, FirmwareError> {
+    /// A WBLOCK from the window, which is moved there if need be; `None` when the window cannot be read.
+    fn ahead(&mut self, candidate: Candidate) -> Result<Option<PageBuf>, FirmwareError> {
         let g = *self.medium.geometry();
         let wblock_bytes = g.wblock_bytes() as usize;
         let within = |w: &(EblockId, u32, PageBuf)| {
-            let i = spot.wblock.checked_sub(w.1)? as usize;
-            (w.0 == spot.eblock && (i + 1) * wblock_bytes <= w.2.len()).then_some(i * wblock_bytes)
+            let i = candidate.wblock.checked_sub(w.1)? as usize;
+            (w.0 == candidate.eblock && (i + 1) * wblock_bytes <= w.2.len()).then_some(i * wblock_bytes)
         };
         if self.window.as_ref().and_then(within).is_none() {
-            let wblocks = (WINDOW_BYTES / g.wblock_bytes()).max(1).min(g.wblocks_per_eblock() - spot.wblock);
-            let at = g.ppa(spot.eblock, spot.wblock * g.wblock_bytes()).expect("spots are checked");
+            let wblocks =
+                (WINDOW_BYTES / g.wblock_bytes()).max(1).min(g.wblocks_per_eblock() - candidate.wblock);
+            let at =
+                g.ppa(candidate.eblock, candidate.wblock * g.wblock_bytes()).expect("candidates are checked");
             self.window = match self.medium.read(at, wblocks * g.wblock_bytes()) {
-                Ok(bytes) => Some((spot.eblock, spot.wblock, bytes)),
+                Ok(bytes) => Some((candidate.eblock, candidate.wblock, bytes)),
                 Err(e) if e.is_uncorrectable() => None,
                 Err(e) => return Err(e.into()),
             };
@@ -218,17 +226,20 @@ impl<'a> Pages<'a> {
     }
 }
 
-/// Reads all whole groups from `start`, which begins one, and shows them to `visit` in order, each with whether it is
-/// known durable: some later page says so, which need not be the next one where groups were not forced. Keeps the groups
-/// in memory of which no page up to there says so, and the bytes of the next; of those of which none at all does, `judge` says
-/// how many count, and the log ends behind them. Where `visit` breaks, it ends before the group that it was shown.
+/// Reads all whole groups from `start` on, where a group begins, and shows them to `visit` in order, each with whether it is
+/// known durable.
+///
+/// A group is known durable if some later page says so. That need not be the next page, since unforced groups are not
+/// synced. Memory holds the groups that no page read so far says were durable. At the end `judge` is shown those that no
+/// page at all says were durable; it answers how many of them count, and the log ends behind these. If `visit` breaks, the
+/// log ends before the group that was shown.
 ///
 /// # Errors
-/// [`FirmwareError::Damaged`] when a page is missing that was durable, or records are malformed; what `judge` and `visit` answer;
-/// others of the medium.
+/// [`FirmwareError::Damaged`] when a page is missing that was durable, or records are malformed; the errors of `judge` and
+/// `visit`; others of the medium.
 pub(crate) fn read_log_judged(
     medium: &dyn LogMedium,
-    start: &Place,
+    start: &LogPosition,
     judge: Judge<'_>,
     visit: Visit<'_>,
 ) -> Result<LogEnd, FirmwareError> {
@@ -239,7 +250,7 @@ pub(crate) fn read_log_judged(
 #[cfg(test)]
 pub(crate) fn read_log(
     medium: &dyn LogMedium,
-    start: &Place,
+    start: &LogPosition,
     visit: Visit<'_>,
 ) -> Result<LogEnd, FirmwareError> {
     read_groups(medium, start, None, &mut |last| Ok(last.len()), visit)
@@ -251,7 +262,7 @@ pub(crate) fn read_log(
 /// As [`read_log_judged`].
 pub(crate) fn read_log_to(
     medium: &dyn LogMedium,
-    start: &Place,
+    start: &LogPosition,
     last: u64,
     visit: &mut dyn FnMut(Group) -> Result<(), FirmwareError>,
 ) -> Result<LogEnd, FirmwareError> {
@@ -264,13 +275,17 @@ pub(crate) fn read_log_to(
 ///
 /// # Errors
 /// As [`read_log_judged`].
-pub(crate) fn check_log(medium: &dyn LogMedium, start: &Place, last: u64) -> Result<LogEnd, FirmwareError> {
+pub(crate) fn check_log(
+    medium: &dyn LogMedium,
+    start: &LogPosition,
+    last: u64,
+) -> Result<LogEnd, FirmwareError> {
     read_log_to(medium, start, last, &mut |_| Ok(()))
 }
 
 fn read_groups(
     medium: &dyn LogMedium,
-    start: &Place,
+    start: &LogPosition,
     known: Option<u64>,
     judge: Judge<'_>,
     visit: Visit<'_>,
@@ -278,12 +293,12 @@ fn read_groups(
     let last = known.unwrap_or(u64::MAX);
     let g = *medium.geometry();
     let damaged = |what: String| FirmwareError::damaged(medium.path(), what);
-    if let Some(what) = why_not(&start.spots, &g) {
+    if let Some(what) = why_not(&start.candidates, &g) {
         return Err(damaged(format!("the start of the log: {what}")));
     }
     let mut pages = Pages::new(medium);
     let mut end = LogEnd {
-        place: *start,
+        position: *start,
         lsn: start.lsn - 1,
         durable: start.lsn - 1,
         eblocks: Vec::new(),
@@ -293,20 +308,23 @@ fn read_groups(
     };
     // A group is shown once a later page tells that it was durable, or the end that none does.
     let mut waiting = VecDeque::new();
-    let mut group: Option<(Place, Vec<u8>)> = None;
+    let mut group: Option<(LogPosition, Vec<u8>)> = None;
     while end.lsn < last
-        && let Some(Found { page: p, payload, spot }) = pages.find(&end.place)?
+        && let Some(Found { page: p, payload, candidate }) = pages.find(&end.position)?
     {
         if let Some(what) = why_not(&p.next, &g) {
             return Err(damaged(format!("log page {} names {what}", p.lsn)));
         }
         end.pages += 1;
-        end.repaired += u64::from(p.copy > 0 && pages.first_is_bad(spot, p.lsn)?);
+        end.repaired += u64::from(p.copy > 0 && pages.first_is_bad(candidate, p.lsn)?);
         end.durable = end.durable.max(p.durable);
-        let spares: [Spot; CANDIDATES - 1] =
-            if p.next[0].eblock == spot.eblock { [p.next[1], p.next[2]] } else { [p.next[0], p.next[1]] };
+        let spares: [Candidate; CANDIDATES - 1] = if p.next[0].eblock == candidate.eblock {
+            [p.next[1], p.next[2]]
+        } else {
+            [p.next[0], p.next[1]]
+        };
         end.trail.add(Stretch {
-            spot,
+            candidate,
             first: p.lsn,
             end: p.lsn + 1,
             copies: p.copies.into(),
@@ -315,21 +333,22 @@ fn read_groups(
         });
         if p.first {
             end.trail.begin_group(p.lsn);
-            let place = Place { lsn: p.lsn, epoch: p.epoch, spots: [spot, spares[0], spares[1]] };
-            group = Some((place, Vec::new()));
+            let position =
+                LogPosition { lsn: p.lsn, epoch: p.epoch, candidates: [candidate, spares[0], spares[1]] };
+            group = Some((position, Vec::new()));
         }
         let Some((_, bytes)) = &mut group else {
             return Err(damaged(format!("log page {} goes on with a group that did not begin", p.lsn)));
         };
         bytes.extend_from_slice(&payload);
         end.lsn = p.lsn;
-        end.place = Place { lsn: p.lsn + 1, epoch: p.epoch, spots: p.next };
+        end.position = LogPosition { lsn: p.lsn + 1, epoch: p.epoch, candidates: p.next };
         if p.last
-            && let Some((place, bytes)) = group.take()
+            && let Some((position, bytes)) = group.take()
         {
             let records = Record::decode_all(&bytes, &g)
                 .map_err(|e| damaged(format!("the log group that ends at page {}: {e}", p.lsn)))?;
-            waiting.push_back(Group { lsn: p.lsn, place, records });
+            waiting.push_back(Group { lsn: p.lsn, position, records });
             let told = |end: &LogEnd, group: &Group| known.is_some() || group.lsn <= end.durable;
             while let Some(group) = waiting.pop_front_if(|group| told(&end, group)) {
                 if end.refuses(group, visit)? {
@@ -338,8 +357,8 @@ fn read_groups(
             }
         }
     }
-    if end.lsn < last && !planted::is(Planted::HoleTakenForEnd) {
-        look_beyond(&mut pages, &mut end)?;
+    if end.lsn < last {
+        at!(HoleTakenForEnd => Ok(()), look_beyond(&mut pages, &mut end))?;
     }
     // What was found beyond the end may have told of some.
     while let Some(group) = waiting.pop_front_if(|group| group.lsn <= end.durable) {
@@ -350,7 +369,7 @@ fn read_groups(
     let count = judge(waiting.make_contiguous())?;
     for (i, group) in waiting.into_iter().enumerate() {
         if i == count {
-            end.ends_before(group.place);
+            end.ends_before(group.position);
             return Ok(end);
         }
         if end.refuses(group, visit)? {
@@ -365,17 +384,17 @@ fn read_groups(
 /// be, and in those that the pages found there name.
 fn look_beyond(pages: &mut Pages<'_>, end: &mut LogEnd) -> Result<(), FirmwareError> {
     let g = *pages.medium.geometry();
-    let missing = end.place;
-    let mut spots = missing.spots.to_vec();
+    let missing = end.position;
+    let mut candidates = missing.candidates.to_vec();
     let mut at = 0;
-    while let Some(&spot) = spots.get(at) {
+    while let Some(&candidate) = candidates.get(at) {
         at += 1;
         let mut gap_bytes = 0;
-        for wblock in spot.wblock..g.wblocks_per_eblock() {
-            match pages.get(Spot { wblock, ..spot })? {
-                Some((p, _)) if p.generation == spot.generation && p.lsn > missing.lsn => {
+        for wblock in candidate.wblock..g.wblocks_per_eblock() {
+            match pages.get(Candidate { wblock, ..candidate })? {
+                Some((p, _)) if p.generation == candidate.generation && p.lsn > missing.lsn => {
                     if p.durable >= missing.lsn {
-                        let at = missing.spots[0];
+                        let at = missing.candidates[0];
                         let what =
                             format!("log page {} at {at} cannot be read, but it was durable", missing.lsn);
                         return Err(FirmwareError::damaged(pages.medium.path(), what));
@@ -383,9 +402,9 @@ fn look_beyond(pages: &mut Pages<'_>, end: &mut LogEnd) -> Result<(), FirmwareEr
                     end.durable = end.durable.max(p.durable);
                     gap_bytes = 0;
                     if why_not(&p.next, &g).is_none() {
-                        let known = |s: &Spot| spots.iter().any(|k| k.eblock == s.eblock);
+                        let known = |s: &Candidate| candidates.iter().any(|k| k.eblock == s.eblock);
                         let further: Vec<_> = p.next.into_iter().filter(|s| !known(s)).collect();
-                        spots.extend(further);
+                        candidates.extend(further);
                     }
                 }
                 _ => gap_bytes += g.wblock_bytes(),
@@ -412,10 +431,10 @@ mod tests {
         log
     }
 
-    fn spot(log: &Log, lsn: u64) -> Spot {
-        let place = log.w.place_of(lsn);
-        assert_eq!(place.lsn, lsn);
-        place.spots[0]
+    fn candidate(log: &Log, lsn: u64) -> Candidate {
+        let position = log.w.position_of(lsn);
+        assert_eq!(position.lsn, lsn);
+        position.candidates[0]
     }
 
     #[test]
@@ -423,15 +442,15 @@ mod tests {
         let log = log(1, &[1, 6, 2]);
         let mut seen = Vec::new();
         let end = read_log(&log.m, &log.start, &mut |g, durable| {
-            assert_eq!(g.place, log.w.place_of(g.lsn));
-            assert_eq!(log.read_from(&g.place)?.0[0], number_of(&g));
-            seen.push((g.place.lsn, g.lsn, durable));
+            assert_eq!(g.position, log.w.position_of(g.lsn));
+            assert_eq!(log.read_from(&g.position)?.0[0], number_of(&g));
+            seen.push((g.position.lsn, g.lsn, durable));
             Ok(ControlFlow::Continue(()))
         });
         let end = end.unwrap();
         assert_eq!(seen, [(1, 1, true), (2, 7, true), (8, 9, false)]);
         assert_eq!((end.lsn, end.durable, end.pages, end.repaired), (9, 7, 9, 0));
-        assert_eq!(end.place, log.w.place());
+        assert_eq!(end.position, log.w.position());
         assert_eq!(end.eblocks, log.w.eblocks());
     }
 
@@ -474,7 +493,7 @@ mod tests {
             });
             let (end, first) = (end.unwrap(), [1, 2, 8][refused as usize]);
             assert_eq!(shown, (0..=refused).collect::<Vec<_>>());
-            assert_eq!((end.lsn, end.place), (first - 1, log.w.place_of(first)));
+            assert_eq!((end.lsn, end.position), (first - 1, log.w.position_of(first)));
         }
         let end = read_log(&log.m, &log.start, &mut |_, durable| {
             Ok(if durable { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
@@ -489,7 +508,7 @@ mod tests {
         for (copies, stale) in [(1, 1), (1, 3), (2, 1), (2, 3)] {
             for lsn in [1, 2, 8] {
                 let log = log(copies, &[1, 6, 2]);
-                let s = spot(&log, lsn);
+                let s = candidate(&log, lsn);
                 let at = log.m.geometry().ppa(s.eblock, s.wblock * log.m.geometry().wblock_bytes()).unwrap();
                 log.m.stale.borrow_mut().insert(at.cell(), stale);
                 let end = read_log(&log.m, &log.start, &mut |_, _| Ok(ControlFlow::Continue(()))).unwrap();
@@ -500,21 +519,21 @@ mod tests {
     }
 
     #[test]
-    fn a_durable_page_that_can_not_be_read_is_damage_and_the_last_one_is_the_end() {
+    fn a_durable_page_that_cannot_be_read_is_damage_and_the_last_one_is_the_end() {
         for lsn in 1..=11 {
             let log = log(1, &[1, 6, 2, 1, 1]);
             // Four pages an EBLOCK, which come in order.
             let eblock = EblockId::new((lsn as u32 - 1) / 4);
             let generation = log.m.generation(eblock);
-            let spot = Spot { eblock, generation, wblock: (lsn as u32 - 1) % 4 };
-            log.flip(spot);
+            let candidate = Candidate { eblock, generation, wblock: (lsn as u32 - 1) % 4 };
+            log.flip(candidate);
             match log.read_from(&log.start) {
                 Ok((numbers, end)) => {
                     assert_eq!((lsn, numbers.as_slice(), end.lsn), (11, &[0, 1, 2, 3][..], 10));
                 }
                 Err(e) => {
                     let what =
-                        format!("damaged: log page {lsn} at {spot} cannot be read, but it was durable");
+                        format!("damaged: log page {lsn} at {candidate} cannot be read, but it was durable");
                     assert_eq!(e.to_string(), format!("<memory>: {what}"));
                 }
             }
@@ -527,7 +546,7 @@ mod tests {
         log.m.next_fates(&[Fate::Fails { whole: 0 }, Fate::Fails { whole: 0 }]);
         (1..4).for_each(|n| assert!(log.append(n, 10) > 0));
         assert_eq!(log.read(), [0, 1, 2, 3]);
-        log.flip(spot(&log, 2));
+        log.flip(candidate(&log, 2));
         let e = log.read_from(&log.start).unwrap_err();
         assert!(e.to_string().contains("log page 2 at"), "{e}");
     }
@@ -538,7 +557,7 @@ mod tests {
     fn damage_is_found_behind_a_group_that_is_longer_than_the_places_reach() {
         let log = log(1, &[14, 1]);
         for wblock in 0..4 {
-            log.flip(Spot { wblock, ..log.start.spots[0] });
+            log.flip(Candidate { wblock, ..log.start.candidates[0] });
         }
         let e = log.read_from(&log.start).unwrap_err();
         assert!(e.to_string().contains("log page 1 at"), "{e}");
@@ -549,24 +568,24 @@ mod tests {
         for lsn in 1..=4 {
             for copy in 0..2 {
                 let log = log(2, &[1, 1, 1, 1]);
-                log.flip(spot(&log, lsn).plus(copy));
+                log.flip(candidate(&log, lsn).plus(copy));
                 let (numbers, end) = log.read_from(&log.start).unwrap();
                 assert_eq!((numbers.len(), end.repaired), (4, u64::from(copy == 0)));
-                assert_eq!(end.place, log.w.place());
+                assert_eq!(end.position, log.w.position());
             }
         }
         let log = log(2, &[1, 1, 1, 1]);
-        log.flip(spot(&log, 2));
-        log.flip(spot(&log, 2).plus(1));
+        log.flip(candidate(&log, 2));
+        log.flip(candidate(&log, 2).plus(1));
         assert!(log.read_from(&log.start).is_err(), "both copies are gone");
     }
 
     #[test]
     fn a_read_that_fails_now_and_then_is_tried_again() {
         let mut log = log(1, &[1, 6, 2]);
-        let cell = |s: Spot| log.m.geometry().ppa(s.eblock, s.wblock * 4096).unwrap().cell();
+        let cell = |s: Candidate| log.m.geometry().ppa(s.eblock, s.wblock * 4096).unwrap().cell();
         // The first read is that of the window, which other pages lie in.
-        let cells = [cell(spot(&log, 1)), cell(spot(&log, 8))];
+        let cells = [cell(candidate(&log, 1)), cell(candidate(&log, 8))];
         log.m.unreadable.borrow_mut().extend(cells.map(|c| (c, READS_MAX)));
         assert_eq!(log.read(), [0, 1, 2]);
         log.m.unreadable.borrow_mut().insert(cells[0], 1000);
@@ -579,9 +598,9 @@ mod tests {
         assert_eq!(log.read(), [0, 1, 2, 3]);
     }
 
-    /// What the host can not read is no end of the log, not even for its last group.
+    /// What the host cannot read is no end of the log, not even for its last group.
     #[test]
-    fn a_page_that_the_host_can_not_read_is_an_error() {
+    fn a_page_that_the_host_cannot_read_is_an_error() {
         for lsn in [1, 2, 9] {
             let log = log(1, &[1, 6, 2]);
             let eblock = EblockId::new((lsn - 1) / 4);
@@ -603,7 +622,7 @@ mod tests {
         let check = |last| check_log(&log.m, &log.start, last).map(|end| (end.lsn, end.pages));
         assert_eq!(check(3).unwrap(), (3, 3));
         assert_eq!(check(5).unwrap(), (5, 5));
-        log.flip(spot(&log, 4));
+        log.flip(candidate(&log, 4));
         assert_eq!(check(3).unwrap(), (3, 3));
         assert!(check(5).unwrap_err().to_string().contains("log page 4 at"));
     }
@@ -612,17 +631,17 @@ mod tests {
     fn a_log_without_pages_ends_where_it_starts() {
         let log = log(1, &[]);
         let (numbers, end) = log.read_from(&log.start).unwrap();
-        assert_eq!((numbers.len(), end.lsn, end.durable, end.pages, end.place), (0, 0, 0, 0, log.start));
+        assert_eq!((numbers.len(), end.lsn, end.durable, end.pages, end.position), (0, 0, 0, 0, log.start));
     }
 
     #[test]
     fn pages_of_an_older_generation_or_opening_do_not_count() {
         let mut log = log(1, &[1, 1, 1]);
-        let second = log.w.place_of(2);
+        let second = log.w.position_of(2);
         // The same WBLOCKs, programmed again after the medium was opened again, as after a cut that lost all of them.
         log.m.medium.sync().unwrap();
         let m = log.m.medium.after_power_cut().unwrap();
-        for s in second.spots {
+        for s in second.candidates {
             m.set_generation(s.eblock, s.generation);
             m.set_next_wblock(s.eblock, s.wblock);
         }
@@ -636,8 +655,8 @@ mod tests {
     fn pages_of_another_log_with_the_same_numbers_do_not_count() {
         let mut log = log(1, &[1, 1, 1]);
         // A log that begins anew in the same EBLOCKs, and has lost nothing of its own.
-        let eblocks = log.start.spots.map(|s| (s.eblock, log.m.medium.erase(s.eblock).unwrap()));
-        log.start = Place::start(1, eblocks);
+        let eblocks = log.start.candidates.map(|s| (s.eblock, log.m.medium.erase(s.eblock).unwrap()));
+        log.start = LogPosition::start(1, eblocks);
         log.w = super::super::LogWriter::new(log.start, 1);
         log.append(7, 10);
         assert_eq!(log.read(), [7], "pages 2 and 3 are of the generation before");
@@ -647,11 +666,14 @@ mod tests {
     fn a_log_that_names_what_is_not_there_is_damaged() {
         let log = log(1, &[1, 2]);
         let mut start = log.start;
-        start.spots[1].eblock = EblockId::new(64);
+        start.candidates[1].eblock = EblockId::new(64);
         let e = log.read_from(&start).unwrap_err();
         assert!(e.to_string().contains("beyond the medium"), "{e}");
-        let middle = Place { lsn: 3, ..log.w.place() };
-        let middle = Place { spots: [spot(&log, 2).plus(1), middle.spots[1], middle.spots[2]], ..middle };
+        let middle = LogPosition { lsn: 3, ..log.w.position() };
+        let middle = LogPosition {
+            candidates: [candidate(&log, 2).plus(1), middle.candidates[1], middle.candidates[2]],
+            ..middle
+        };
         let e = log.read_from(&middle).unwrap_err();
         assert!(e.to_string().contains("goes on with a group that did not begin"), "{e}");
     }

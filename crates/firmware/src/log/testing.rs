@@ -14,8 +14,9 @@ use lode_base::{EblockId, Geometry, OwnerId, PageBuf, PageBufMut, Ppa};
 use lode_flash::{FlashError, Generation, Medium};
 
 use super::medium::LogMedium;
-use super::{Group, LogEnd, LogWriter, Place, Record, Spot, read_log};
+use super::{Candidate, Group, LogEnd, LogPosition, LogWriter, read_log};
 use crate::FirmwareError;
+use crate::record::Record;
 
 /// What becomes of a program. A mask says which of its WBLOCKs are whole on the medium.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +44,7 @@ pub(super) struct Faulty {
     pub(super) unreadable: RefCell<HashMap<u64, u32>>,
     /// How often they answer what was never programmed there.
     pub(super) stale: RefCell<HashMap<u64, u32>>,
-    /// WBLOCKs that the host can not read, by their cells; read with others, they may rather fail as above.
+    /// WBLOCKs that the host cannot read, by their cells; read with others, they may rather fail as above.
     pub(super) broken: RefCell<BTreeSet<u64>>,
 }
 
@@ -161,7 +162,7 @@ impl LogMedium for Faulty {
 pub(super) struct Log {
     pub(super) m: Faulty,
     pub(super) w: LogWriter,
-    pub(super) start: Place,
+    pub(super) start: LogPosition,
     pub(super) free: BTreeSet<u32>,
 }
 
@@ -204,17 +205,17 @@ impl Log {
 
     pub(super) fn on(m: Medium, copies: u32) -> Self {
         let mut free: BTreeSet<u32> = (0..m.geometry().eblock_count()).collect();
-        let start = Place::start(1, [(); 3].map(|()| take(&m, &mut free).unwrap()));
+        let start = LogPosition::start(1, [(); 3].map(|()| take(&m, &mut free).unwrap()));
         Self { m: Faulty::new(m), w: LogWriter::new(start, copies), start, free }
     }
 
     pub(super) fn try_append(&mut self, number: u64, bytes: usize) -> Result<u64, FirmwareError> {
         let (m, free) = (&self.m.medium, &mut self.free);
-        let before = self.w.place().lsn;
+        let before = self.w.position().lsn;
         let r = self.w.append(&self.m, &records(number, bytes), &mut || Ok(take(m, free)));
         self.w.check_invariants(&self.m);
         if let Ok(last) = r {
-            assert_eq!(self.w.place().lsn, last + 1);
+            assert_eq!(self.w.position().lsn, last + 1);
             assert!(last >= before);
         }
         r
@@ -232,9 +233,9 @@ impl Log {
         (n - 1) * (4096 - super::page::PAYLOAD_AT) + 30
     }
 
-    pub(super) fn read_from(&self, place: &Place) -> Result<(Vec<u64>, LogEnd), FirmwareError> {
+    pub(super) fn read_from(&self, position: &LogPosition) -> Result<(Vec<u64>, LogEnd), FirmwareError> {
         let mut numbers = Vec::new();
-        let end = read_log(&self.m, place, &mut |g, _| {
+        let end = read_log(&self.m, position, &mut |g, _| {
             numbers.push(number_of(&g));
             Ok(ControlFlow::Continue(()))
         })?;
@@ -244,21 +245,21 @@ impl Log {
     /// The numbers of the groups that are read from the start; the log must end where the writer goes on.
     pub(super) fn read(&self) -> Vec<u64> {
         let (numbers, end) = self.read_from(&self.start).unwrap();
-        assert_eq!((end.lsn, end.place), (self.w.place().lsn - 1, self.w.place()));
+        assert_eq!((end.lsn, end.position), (self.w.position().lsn - 1, self.w.position()));
         numbers
     }
 
     /// Flips a bit of a page at rest.
-    pub(super) fn flip(&self, spot: Spot) {
+    pub(super) fn flip(&self, candidate: Candidate) {
         let g = *self.m.medium.geometry();
-        let e = spot.eblock;
+        let e = candidate.eblock;
         let bytes = g.wblock_bytes();
         // The medium programs in order: everything is read, erased and programmed again in the same generation.
         let all = self.m.medium.read_unverified(g.ppa(e, 0).unwrap(), g.eblock_bytes()).unwrap();
         let (generation, next) = (self.m.medium.generation(e), self.m.medium.next_wblock(e));
         let mut b = PageBufMut::zeroed(all.len());
         b.copy_from_slice(&all);
-        b[(spot.wblock * bytes + 200) as usize] ^= 4;
+        b[(candidate.wblock * bytes + 200) as usize] ^= 4;
         self.m.medium.set_next_wblock(e, 0);
         self.m.medium.program_tagged_inside(e, 0, &b.freeze()).unwrap();
         self.m.medium.set_generation(e, generation);

@@ -1,13 +1,13 @@
 //! Appends groups of records to the log.
 //!
 //! ```text
-//!   candidates:  [ a, WBLOCK 7 ][ b, 0 ][ c, 0 ][ d, 0 ]...      the first three are named by the page before;
-//!                  └ programs fail ─► next    └ spare, erased      the rest is kept for a group that needs them
+//!   candidates:  [ a, WBLOCK 7 ][ b, 0 ][ c, 0 ][ d, 0 ]...      the page before names the first three;
+//!                  └ a program fails ─► next  └ spare, erased      a long group needs more
 //! ```
 //!
-//! Invariants: the LSN goes up by one a page; an EBLOCK is erased before a page that names it is written; where a
-//! program fails, the log goes on from the first page that the medium does not hold, at the next candidate; a group is
-//! durable only once the medium was synced after it was appended.
+//! Invariants: the LSN goes up by one per page. An EBLOCK is erased before a page that names it is written. After a failed
+//! program the log goes on from the first page that the medium does not hold, at the next candidate. A group is durable
+//! only once the medium was synced after it was appended.
 //!
 //! Source: ELEOS §VIII-A (three candidates, then writing stops).
 
@@ -16,39 +16,40 @@ use std::collections::VecDeque;
 use lode_base::{EblockId, Geometry, PageBuf, PageBufMut};
 use lode_flash::Generation;
 
+use super::buffer;
+use super::candidate::{CANDIDATES, Candidate, LogPosition};
 use super::medium::LogMedium;
 use super::page::{COPIES_MAX, LogPage, PAYLOAD_AT};
 use super::reader::{LogEnd, Pages};
-use super::spot::{CANDIDATES, Place, Spot};
 use super::trail::{Stretch, Trail};
 use crate::FirmwareError;
-use crate::planted::{self, Planted};
+use crate::planted::at;
 
 /// Bytes that are programmed at a time.
 const PROGRAM_BYTES: u32 = 1 << 20;
 
-/// Where the log gets EBLOCKs from: erased ones, as long as there are any.
+/// Gives the log an erased EBLOCK, or none if no EBLOCK is free.
 pub(crate) type NextEblock<'a> = &'a mut dyn FnMut() -> Result<Option<(EblockId, Generation)>, FirmwareError>;
 
 pub(crate) struct LogWriter {
-    /// The next page.
+    /// The LSN of the next page.
     lsn: u64,
     /// The opening of the medium that wrote the page before.
     epoch: u32,
-    /// Where it may go, in order: at least three. The first may lie within its EBLOCK; the others are its start.
-    candidates: VecDeque<Spot>,
+    /// Where it may go, in order: at least three. The first may lie within its EBLOCK; the others begin theirs.
+    candidates: VecDeque<Candidate>,
     /// How many of them failed.
     dead: usize,
     copies: u32,
     /// The last LSN known durable.
     durable: u64,
     trail: Trail,
-    /// EBLOCKs in which a program failed, until they are asked for.
+    /// EBLOCKs in which a program failed since the last call of [`LogWriter::take_failed`].
     failed: Vec<EblockId>,
-    /// What a program left of its WBLOCKs where it found the file system full: of which nothing is needed.
+    /// WBLOCKs that a program left unused when the file system was full.
     left: Option<Left>,
-    /// Records that are durable in a power-protected buffer, and will be the next page.
-    pub(crate) pending: Vec<u8>,
+    /// Records that are durable in the power-protected buffer, and will be the next page.
+    pending: Vec<u8>,
 }
 
 /// WBLOCKs of an ended EBLOCK.
@@ -66,25 +67,25 @@ struct Appending<'a> {
     last: u64,
 }
 
-/// Pages that fit an EBLOCK from a spot on, and in how many copies.
+/// Pages that fit an EBLOCK from a candidate on, and in how many copies.
 #[derive(Clone, Copy)]
-struct Room {
+struct Fit {
     pages: u32,
     copies: u32,
 }
 
 impl LogWriter {
-    /// A log that goes on at `place`, each page `copies` times; what lies before it is durable. The medium knows the
-    /// generations of the spots, and that nothing was programmed there.
-    pub(crate) fn new(place: Place, copies: u32) -> Self {
+    /// A log that goes on at `position`, with each page in `copies`. All before it is durable. The medium knows the generations
+    /// of the candidates, and that nothing was programmed there.
+    pub(crate) fn new(position: LogPosition, copies: u32) -> Self {
         assert!((1..=COPIES_MAX).contains(&copies), "{copies} copies of a log page");
         Self {
-            lsn: place.lsn,
-            epoch: place.epoch,
-            candidates: place.spots.into(),
+            lsn: position.lsn,
+            epoch: position.epoch,
+            candidates: position.candidates.into(),
             dead: 0,
             copies,
-            durable: place.lsn - 1,
+            durable: position.lsn - 1,
             trail: Trail::default(),
             failed: Vec::new(),
             left: None,
@@ -92,17 +93,16 @@ impl LogWriter {
         }
     }
 
-    /// Takes over the EBLOCKs and groups of the log that was read up to the place at which this writer goes on, all of
-    /// it durable.
+    /// Takes over the EBLOCKs and groups of the log that was read up to this writer's position. All of it is durable.
     pub(crate) fn resumed(&mut self, end: &LogEnd) {
-        assert_eq!(self.place(), end.place, "the log goes on where it ended");
+        assert_eq!(self.position(), end.position, "the log goes on where it ended");
         self.trail = end.trail().clone();
     }
 
     /// Where the next group begins.
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn position(&self) -> LogPosition {
         let c = &self.candidates;
-        Place { lsn: self.lsn, epoch: self.epoch, spots: [c[0], c[1], c[2]] }
+        LogPosition { lsn: self.lsn, epoch: self.epoch, candidates: [c[0], c[1], c[2]] }
     }
 
     /// The medium was synced after the last append.
@@ -114,6 +114,27 @@ impl LogWriter {
     pub(crate) fn synced_to(&mut self, lsn: u64) {
         assert!(lsn < self.lsn, "page {lsn} was not written");
         self.durable = self.durable.max(lsn);
+    }
+
+    /// Bytes of records that are pending.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Adds records to those that are pending; answers what the power-protected buffer is to hold now.
+    pub(crate) fn pend(&mut self, records: &[u8]) -> Vec<u8> {
+        self.pending.extend_from_slice(records);
+        buffer::encode(self.lsn, &self.pending)
+    }
+
+    /// The pending records, which are pending no more.
+    pub(crate) fn take_pending(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.pending)
+    }
+
+    /// Their log page could not be written: they stay durable in the buffer.
+    pub(crate) fn restore_pending(&mut self, records: Vec<u8>) {
+        self.pending = records;
     }
 
     /// The last page.
@@ -149,22 +170,21 @@ impl LogWriter {
     }
 
     /// The start of the group that holds page `lsn`, or of the first group after it that is kept.
-    pub(crate) fn place_of(&self, lsn: u64) -> Place {
+    pub(crate) fn position_of(&self, lsn: u64) -> LogPosition {
         if lsn >= self.lsn {
-            return self.place();
+            return self.position();
         }
-        self.trail.place_of(lsn).unwrap_or_else(|| self.place())
+        self.trail.position_of(lsn).unwrap_or_else(|| self.position())
     }
 
-    /// Forgets what lies before the group that holds page `lsn`. The answer: EBLOCKs that the log does not need any
-    /// more, each once; what reads from [`LogWriter::place_of`] that page, or a later one, does not meet them.
+    /// Forgets the log before the group that holds page `lsn`. Answers the EBLOCKs that the log does not need any more, each
+    /// once: whoever reads from [`LogWriter::position_of`] that page on, or later, does not meet them.
     pub(crate) fn truncate(&mut self, lsn: u64) -> Vec<EblockId> {
-        let keep = self.place_of(lsn).lsn;
+        let keep = self.position_of(lsn).lsn;
         let candidates = &self.candidates;
-        let mut gone = self.trail.truncate(keep, |e| candidates.iter().any(|c| c.eblock == e));
-        if planted::is(Planted::CandidateReused) {
-            gone.push(candidates[CANDIDATES - 1].eblock);
-        }
+        let may_come = |e| candidates.iter().any(|c| c.eblock == e);
+        let mut gone = self.trail.truncate(keep, may_come);
+        gone.extend(at!(CandidateReused => Some(candidates[CANDIDATES - 1].eblock), None));
         // No page names the spares that were taken for a group that then did not fit.
         gone.extend(self.candidates.drain(CANDIDATES..).map(|c| c.eblock));
         gone
@@ -173,14 +193,14 @@ impl LogWriter {
     /// All EBLOCKs that the log holds, spares included, each once.
     #[cfg(test)]
     pub(crate) fn eblocks(&self) -> Vec<EblockId> {
-        let spots = self.candidates.iter().map(|c| c.eblock);
-        let mut all: Vec<_> = self.trail.eblocks().chain(spots).collect();
+        let candidates = self.candidates.iter().map(|c| c.eblock);
+        let mut all: Vec<_> = self.trail.eblocks().chain(candidates).collect();
         all.sort_unstable();
         all.dedup();
         all
     }
 
-    /// EBLOCKs in which programs failed since this was last asked; [`LogWriter::truncate`] lets them go.
+    /// EBLOCKs in which programs failed since the last call; [`LogWriter::truncate`] lets them go.
     pub(crate) fn take_failed(&mut self) -> Vec<EblockId> {
         std::mem::take(&mut self.failed)
     }
@@ -188,8 +208,8 @@ impl LogWriter {
     /// Writes a group; answers the LSN of its last page. It counts once [`LogWriter::synced`] said so.
     ///
     /// # Errors
-    /// [`FirmwareError::LogDead`] when a page has no place left. [`FirmwareError::Full`], or another that
-    /// [`FirmwareError::is_no_space`], when there is no room: the next group can be tried, and half of this one is passed
+    /// [`FirmwareError::LogDead`] when a page has no candidate left. [`FirmwareError::Full`], or another that
+    /// [`FirmwareError::is_no_space`], when there is no space: the next group can be tried, and half of this one is passed
     /// over when it is read. Others of the medium.
     pub(crate) fn append(
         &mut self,
@@ -208,29 +228,30 @@ impl LogWriter {
                 let path = medium.path().into();
                 return Err(FirmwareError::LogDead { path, lsn: self.lsn, candidates: CANDIDATES });
             }
-            let spot = self.candidates[self.dead];
-            let room = self.room(&g, spot);
+            let candidate = self.candidates[self.dead];
+            let fit = self.fit(&g, candidate);
             let left = a.last - self.lsn + 1;
-            self.provide(medium, room, left, next_eblock)?;
-            let at_once = (PROGRAM_BYTES / (room.copies * g.wblock_bytes())).max(1);
-            let run = room.pages.min(at_once).min(u32::try_from(left).unwrap_or(u32::MAX));
-            let bytes = self.encode(medium, &a, spot, room, run);
-            match medium.program(spot.eblock, spot.wblock, &bytes) {
-                Ok(()) => self.advance(medium, a.first, room, run),
+            self.provide(medium, fit, left, next_eblock)?;
+            let at_once = (PROGRAM_BYTES / (fit.copies * g.wblock_bytes())).max(1);
+            let run = fit.pages.min(at_once).min(u32::try_from(left).unwrap_or(u32::MAX));
+            let bytes = self.encode(medium, &a, candidate, fit, run);
+            match medium.program(candidate.eblock, candidate.wblock, &bytes) {
+                Ok(()) => self.advance(medium, a.first, fit, run),
                 Err(e) => {
                     let failed = e.is_program_failure();
                     // When there is no space, nothing was programmed, or the EBLOCK is ended without being bad. A group of
                     // which the medium holds all counts, whatever the program said.
-                    if failed || medium.next_wblock(spot.eblock) != spot.wblock {
+                    if failed || medium.next_wblock(candidate.eblock) != candidate.wblock {
                         // A cut must not find more there than is read back now, or less.
                         medium.sync()?;
-                        let count = self.go_on_after(medium, a.first, room, run);
-                        let wblock = spot.wblock + count * room.copies;
-                        let left = Left { eblock: spot.eblock, wblock, count: (run - count) * room.copies };
+                        let count = self.go_on_after(medium, a.first, fit, run);
+                        let wblock = candidate.wblock + count * fit.copies;
+                        let left =
+                            Left { eblock: candidate.eblock, wblock, count: (run - count) * fit.copies };
                         self.left = (!failed && left.count > 0).then_some(left);
                     }
                     if failed {
-                        self.failed.push(spot.eblock);
+                        self.failed.push(candidate.eblock);
                     } else if self.lsn <= a.last {
                         return Err(e.into());
                     }
@@ -253,7 +274,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Candidates whose EBLOCK can not be programmed there.
+    /// Candidates whose EBLOCK cannot be programmed there.
     fn pass_over_ended(&mut self, medium: &dyn LogMedium) {
         while self.dead < CANDIDATES {
             let c = self.candidates[self.dead];
@@ -264,32 +285,32 @@ impl LogWriter {
         }
     }
 
-    fn room(&self, g: &Geometry, spot: Spot) -> Room {
-        let wblocks = g.wblocks_per_eblock() - spot.wblock;
+    fn fit(&self, g: &Geometry, candidate: Candidate) -> Fit {
+        let wblocks = g.wblocks_per_eblock() - candidate.wblock;
         assert!(wblocks > 0, "the next log page lies beyond its EBLOCK");
         // A log that was kept once has a last WBLOCK where one that is kept twice has none.
         let copies = self.copies.min(wblocks);
-        Room { pages: wblocks / copies, copies }
+        Fit { pages: wblocks / copies, copies }
     }
 
-    /// Sees to it that `left` pages find room, and that the last of them can name three places.
+    /// Takes so many spares that `left` pages fit, and that the last of them can name three candidates.
     fn provide(
         &mut self,
         medium: &dyn LogMedium,
-        room: Room,
+        fit: Fit,
         left: u64,
         next_eblock: NextEblock<'_>,
     ) -> Result<(), FirmwareError> {
         let a_eblock = u64::from(medium.geometry().wblocks_per_eblock() / self.copies);
-        // Two pages of room, and the spares b, c, d, e, four pages each:  1 page leaves the next for here, b, c;
+        // Two pages fit here, and the spares b, c, d, e, four pages each:  1 page leaves the next for here, b, c;
         // 2 pages for b, c, d;  5 pages, three of them in b, for b, c, d;  6 pages, b full, for c, d, e.
-        let spares = match left.checked_sub(room.pages.into()) {
+        let spares = match left.checked_sub(fit.pages.into()) {
             None => CANDIDATES as u64 - 1,
             Some(beyond) => beyond / a_eblock + CANDIDATES as u64,
         };
         while ((self.candidates.len() - self.dead - 1) as u64) < spares {
             let full = || FirmwareError::Full { path: medium.path().into(), what: "the log" };
-            let next = Spot::start(next_eblock()?.ok_or_else(full)?);
+            let next = Candidate::start(next_eblock()?.ok_or_else(full)?);
             assert!(
                 self.candidates.iter().all(|c| c.eblock != next.eblock),
                 "the log gets {:?} twice",
@@ -300,47 +321,51 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Where the page after the one at `spot` may lie; `here` says whether it fits behind.
-    fn next_spots(&self, spot: Spot, copies: u32, here: bool) -> [Spot; CANDIDATES] {
-        let [mut b, c] = self.spares();
-        if planted::is(Planted::PointerSkipped) {
-            b = c;
-        }
-        if here { [spot.plus(copies), b, c] } else { [b, c, self.candidates[self.dead + 3]] }
+    /// Where the page after the one at `candidate` may lie; `here` says whether it fits behind.
+    fn next_candidates(&self, candidate: Candidate, copies: u32, here: bool) -> [Candidate; CANDIDATES] {
+        let [b, c] = at!(PointerSkipped => [self.spares()[1]; 2], self.spares());
+        if here { [candidate.plus(copies), b, c] } else { [b, c, self.candidates[self.dead + 3]] }
     }
 
     /// What comes after the EBLOCK that is written.
-    fn spares(&self) -> [Spot; CANDIDATES - 1] {
+    fn spares(&self) -> [Candidate; CANDIDATES - 1] {
         [self.candidates[self.dead + 1], self.candidates[self.dead + 2]]
     }
 
     /// The next `run` pages, in all their copies.
-    fn encode(&self, medium: &dyn LogMedium, a: &Appending<'_>, spot: Spot, room: Room, run: u32) -> PageBuf {
+    fn encode(
+        &self,
+        medium: &dyn LogMedium,
+        a: &Appending<'_>,
+        candidate: Candidate,
+        fit: Fit,
+        run: u32,
+    ) -> PageBuf {
         let g = medium.geometry();
         let wblock_bytes = g.wblock_bytes() as usize;
         let payload_bytes = wblock_bytes - PAYLOAD_AT;
-        let mut buf = PageBufMut::zeroed((run * room.copies) as usize * wblock_bytes);
+        let mut buf = PageBufMut::zeroed((run * fit.copies) as usize * wblock_bytes);
         let mut out = buf.chunks_exact_mut(wblock_bytes);
         for i in 0..run {
             let lsn = self.lsn + u64::from(i);
             let from = (lsn - a.first) as usize * payload_bytes;
             let payload = &a.group[from..a.group.len().min(from + payload_bytes)];
-            let spot = spot.plus(i * room.copies);
+            let candidate = candidate.plus(i * fit.copies);
             let mut p = LogPage {
                 first: lsn == a.first,
                 last: lsn == a.last,
                 copy: 0,
-                copies: room.copies as u8,
-                generation: spot.generation,
+                copies: fit.copies as u8,
+                generation: candidate.generation,
                 lsn,
                 durable: self.durable,
                 epoch: medium.open_epoch(),
-                next: self.next_spots(spot, room.copies, i + 1 < room.pages),
+                next: self.next_candidates(candidate, fit.copies, i + 1 < fit.pages),
             };
-            for copy in 0..room.copies {
+            for copy in 0..fit.copies {
                 p.copy = copy as u8;
-                let offset = (spot.wblock + copy) * g.wblock_bytes();
-                let at = g.ppa(spot.eblock, offset).expect("the log lies on the medium");
+                let offset = (candidate.wblock + copy) * g.wblock_bytes();
+                let at = g.ppa(candidate.eblock, offset).expect("the log lies on the medium");
                 p.encode(at, payload, out.next().expect("there is room for all copies"));
             }
         }
@@ -348,8 +373,8 @@ impl LogWriter {
     }
 
     /// The next `count` pages lie at the candidate that is written.
-    fn advance(&mut self, medium: &dyn LogMedium, group_first: u64, room: Room, count: u32) {
-        let spot = self.candidates[self.dead];
+    fn advance(&mut self, medium: &dyn LogMedium, group_first: u64, fit: Fit, count: u32) {
+        let candidate = self.candidates[self.dead];
         let spares = self.spares();
         for dead in self.candidates.drain(..self.dead) {
             self.trail.pass_over(dead, self.lsn);
@@ -357,13 +382,13 @@ impl LogWriter {
         self.dead = 0;
         self.epoch = medium.open_epoch();
         let end = self.lsn + u64::from(count);
-        let (first, copies, epoch) = (self.lsn, room.copies, self.epoch);
-        self.trail.add(Stretch { spot, first, end, copies, epoch, next: spares });
+        let (first, copies, epoch) = (self.lsn, fit.copies, self.epoch);
+        self.trail.add(Stretch { candidate, first, end, copies, epoch, next: spares });
         if self.lsn == group_first {
             self.trail.begin_group(self.lsn);
         }
-        if count < room.pages {
-            self.candidates[0] = spot.plus(count * room.copies);
+        if count < fit.pages {
+            self.candidates[0] = candidate.plus(count * fit.copies);
         } else {
             self.candidates.pop_front();
         }
@@ -372,18 +397,18 @@ impl LogWriter {
 
     /// A program of `run` pages failed: those that the medium holds, up to the first that it does not, are written, and
     /// the EBLOCK is ended. Answers how many.
-    fn go_on_after(&mut self, medium: &dyn LogMedium, group_first: u64, room: Room, run: u32) -> u32 {
-        let spot = self.candidates[self.dead];
+    fn go_on_after(&mut self, medium: &dyn LogMedium, group_first: u64, fit: Fit, run: u32) -> u32 {
+        let candidate = self.candidates[self.dead];
         let mut pages = Pages::new(medium);
         let held = |i: &u32| {
-            planted::is(Planted::FailedLogPageCounts)
-                || pages.holds(spot.plus(i * room.copies), self.lsn + u64::from(*i))
+            let (at, lsn) = (candidate.plus(i * fit.copies), self.lsn + u64::from(*i));
+            at!(FailedLogPageCounts => true, pages.holds(at, lsn))
         };
         let count = (0..run).take_while(held).count() as u32;
         if count > 0 {
-            self.advance(medium, group_first, room, count);
+            self.advance(medium, group_first, fit, count);
         }
-        while self.dead < CANDIDATES && self.candidates[self.dead].eblock == spot.eblock {
+        while self.dead < CANDIDATES && self.candidates[self.dead].eblock == candidate.eblock {
             self.dead += 1;
         }
         count
@@ -423,7 +448,7 @@ mod tests {
         log.append(2, Log::pages(9));
         // Three pages behind the first, four in the next EBLOCK, two in the one after.
         assert_eq!(log.m.programs.get(), 4);
-        assert_eq!(log.w.place().lsn, 11);
+        assert_eq!(log.w.position().lsn, 11);
         assert_eq!(log.read(), [1, 2]);
         assert_eq!(LogWriter::group_bytes(&small(), 1, Log::pages(9)), 9 * 4096);
         assert_eq!(log.w.bytes_since(&small(), 2), 9 * 4096);
@@ -434,7 +459,7 @@ mod tests {
         let mut log = Log::new(2);
         log.append(1, 10);
         log.append(2, Log::pages(9));
-        assert_eq!(log.w.place().lsn, 11);
+        assert_eq!(log.w.position().lsn, 11);
         assert_eq!(log.read(), [1, 2]);
         assert_eq!(log.w.eblocks().len(), 5 + 3, "two pages an EBLOCK, and the places of the next");
     }
@@ -458,14 +483,14 @@ mod tests {
                 for n in 0..before {
                     log.append(n, 10);
                 }
-                let candidates = log.w.place().spots;
+                let candidates = log.w.position().candidates;
                 log.m.next_fates(&vec![Fate::Fails { whole: 0 }; failures]);
                 log.append(7, 10);
                 log.append(8, 10);
                 let failed: Vec<_> = candidates[..failures].iter().map(|s| s.eblock).collect();
                 assert_eq!(log.w.take_failed(), failed);
                 assert!(log.w.take_failed().is_empty());
-                assert_eq!(log.w.place_of(before + 1).spots[0], candidates[failures]);
+                assert_eq!(log.w.position_of(before + 1).candidates[0], candidates[failures]);
                 let expected: Vec<_> = (0..before).chain([7, 8]).collect();
                 assert_eq!(log.read(), expected);
                 assert!(failed.iter().all(|e| log.w.eblocks().contains(e)));
@@ -481,13 +506,13 @@ mod tests {
         for (whole, kept) in [(0b0001, 1), (0b0111, 3), (0b1011, 2), (0b1110, 0), (0b1111, 4)] {
             for no_space in [false, true] {
                 let mut log = Log::new(1);
-                let old = log.w.place().spots;
+                let old = log.w.position().candidates;
                 let fate = if no_space { Fate::FullWithin { whole } } else { Fate::Fails { whole } };
                 log.m.next_fates(&[fate]);
                 let r = log.try_append(1, Log::pages(4));
                 if no_space && kept < 4 {
                     assert!(r.unwrap_err().is_no_space());
-                    assert_eq!(log.w.place().lsn, 1 + kept);
+                    assert_eq!(log.w.position().lsn, 1 + kept);
                     assert!(log.w.take_failed().is_empty(), "an EBLOCK is not bad because the file is full");
                     log.append(2, 10);
                     assert_eq!(log.read(), [2]);
@@ -495,7 +520,7 @@ mod tests {
                     assert_eq!(r.unwrap(), 4, "pages {whole:b} are whole");
                     log.w.synced();
                     if (1..4).contains(&kept) {
-                        assert_eq!(log.w.place().spots[0], old[1].plus(4 - kept as u32));
+                        assert_eq!(log.w.position().candidates[0], old[1].plus(4 - kept as u32));
                     }
                     log.append(2, 10);
                     assert_eq!(log.read(), [1, 2], "pages {whole:b} are whole");
@@ -508,15 +533,15 @@ mod tests {
     #[test]
     fn what_a_failed_program_left_is_not_judged_by_stale_reads() {
         let mut log = Log::new(1);
-        let s = log.w.place().spots[0];
+        let s = log.w.position().candidates[0];
         let g = small();
         log.m.next_fates(&[Fate::Fails { whole: 0b0111 }]);
         log.m.stale.borrow_mut().insert(g.ppa(s.eblock, 4096).unwrap().cell(), 2);
         log.append(1, Log::pages(4));
         assert_eq!(log.m.stale.borrow().values().sum::<u32>(), 0, "reads were stale");
         let end = log.read_from(&log.start).unwrap().1;
-        assert_eq!((end.lsn, log.w.place_of(1).spots[0]), (4, s));
-        assert_eq!(log.w.place().spots[0].wblock, 1, "three of four pages were kept");
+        assert_eq!((end.lsn, log.w.position_of(1).candidates[0]), (4, s));
+        assert_eq!(log.w.position().candidates[0].wblock, 1, "three of four pages were kept");
         log.append(2, 10);
         assert_eq!(log.read(), [1, 2]);
     }
@@ -529,7 +554,7 @@ mod tests {
         for _ in 0..2 {
             let e = log.try_append(2, 10).unwrap_err();
             assert!(matches!(e, FirmwareError::LogDead { lsn: 2, .. }), "{e}");
-            assert_eq!(e.to_string(), "<memory>: the log can not go on: all 3 places for page 2 failed");
+            assert_eq!(e.to_string(), "<memory>: the log cannot go on: all 3 candidates for page 2 failed");
             assert!(!e.is_no_space());
         }
         assert_eq!(log.w.take_failed().len(), 3);
@@ -554,7 +579,7 @@ mod tests {
             let programs = log.m.programs.get();
             log.append(30, 10);
             assert_eq!(
-                (log.m.programs.get() - programs, log.w.place().spots[0].eblock),
+                (log.m.programs.get() - programs, log.w.position().candidates[0].eblock),
                 (2, EblockId::new(1))
             );
             assert_eq!(log.read(), [1, 30]);
@@ -570,7 +595,7 @@ mod tests {
             log.append(1, 10);
             log.m.next_fates(&[Fate::Succeeds, fate]);
             assert!(log.try_append(2, Log::pages(6)).unwrap_err().is_no_space());
-            assert_eq!(log.w.place().lsn, 2 + half);
+            assert_eq!(log.w.position().lsn, 2 + half);
             assert_eq!(log.read(), [1], "half a group at the end");
             // And again, at once.
             log.m.next_fates(&[Fate::FullBefore]);
@@ -579,7 +604,7 @@ mod tests {
             log.append(5, 10);
             assert_eq!(log.read(), [1, 4, 5], "{fate:?}");
             // Reading can begin with the half.
-            assert_eq!(log.read_from(&log.w.place_of(3)).unwrap().0, [4, 5]);
+            assert_eq!(log.read_from(&log.w.position_of(3)).unwrap().0, [4, 5]);
         }
     }
 
@@ -589,10 +614,10 @@ mod tests {
             let mut log = Log::new(copies);
             log.append(1, 10);
             let spare = |log: &Log| log.free.len();
-            let before = (spare(&log), log.w.place());
+            let before = (spare(&log), log.w.position());
             let e = log.try_append(2, Log::pages(4 * 64)).unwrap_err();
             assert!(matches!(e, FirmwareError::Full { .. }) && e.is_no_space());
-            assert_eq!((log.m.programs.get(), log.w.place()), (1, before.1), "nothing was written");
+            assert_eq!((log.m.programs.get(), log.w.position()), (1, before.1), "nothing was written");
             let gone = log.w.truncate(1);
             assert_eq!(gone.len(), before.0, "spares that no page names come back");
             log.free.extend(gone.iter().map(|e| e.raw()));
@@ -621,11 +646,11 @@ mod tests {
         // Five WBLOCKs of 1 MB.
         let g = Geometry::new(1, 1, 1, 4096, 1 << 20, 5 << 20, 16).unwrap();
         let mut log = Log::on(lode_flash::Medium::memory(g), 2);
-        let first = log.w.place().spots;
+        let first = log.w.position().candidates;
         log.append(1, 10);
-        assert_eq!(log.w.place().spots, [first[0].plus(2), first[1], first[2]]);
+        assert_eq!(log.w.position().candidates, [first[0].plus(2), first[1], first[2]]);
         log.append(2, 10);
-        assert_eq!(log.w.place().spots[..2], first[1..]);
+        assert_eq!(log.w.position().candidates[..2], first[1..]);
         assert_eq!(log.w.bytes_since(&g, 1), 4 << 20);
         assert_eq!(LogWriter::group_bytes(&g, 2, 10), 2 << 20);
         assert_eq!(log.read(), [1, 2]);
@@ -645,14 +670,14 @@ mod tests {
                 assert_eq!(numbers.len() as u64, n);
                 let copies = if round % 2 == 0 { second } else { first };
                 let before = log.w.eblocks();
-                log.w = LogWriter::new(end.place, copies);
+                log.w = LogWriter::new(end.position, copies);
                 log.w.resumed(&end);
                 log.w.check_invariants(&log.m);
                 assert_eq!(log.w.eblocks(), before);
             }
             for lsn in 1..=n {
-                assert_eq!(log.w.place_of(lsn).lsn, lsn);
-                let (numbers, _) = log.read_from(&log.w.place_of(lsn)).unwrap();
+                assert_eq!(log.w.position_of(lsn).lsn, lsn);
+                let (numbers, _) = log.read_from(&log.w.position_of(lsn)).unwrap();
                 assert_eq!(numbers.len() as u64, n + 1 - lsn);
             }
         }
@@ -667,7 +692,7 @@ mod tests {
             held.push(last);
             if n % 5 == 4 {
                 let keep = held[held.len() - 3];
-                log.start = log.w.place_of(keep);
+                log.start = log.w.position_of(keep);
                 assert_eq!(log.start.lsn, held[held.len() - 4] + 1, "the start of the group that holds it");
                 let gone = log.w.truncate(keep);
                 assert!(gone.iter().all(|e| log.free.insert(e.raw())), "none comes twice");
@@ -675,20 +700,20 @@ mod tests {
                 assert_eq!(log.read(), [n - 2, n - 1, n]);
             }
         }
-        let gone = log.w.truncate(log.w.place().lsn);
+        let gone = log.w.truncate(log.w.position().lsn);
         log.free.extend(gone.iter().map(|e| e.raw()));
         assert!(log.w.eblocks().len() <= 4, "only the candidates stay");
-        log.start = log.w.place();
+        log.start = log.w.position();
         log.append(9, 10);
         assert_eq!(log.read(), [9]);
     }
 
     #[test]
-    fn an_eblock_that_can_not_go_on_is_passed_over_without_a_program() {
+    fn an_eblock_that_cannot_go_on_is_passed_over_without_a_program() {
         let mut log = Log::new(1);
         log.append(1, 10);
         let programs = log.m.programs.get();
-        log.m.medium.set_next_wblock(log.w.place().spots[0].eblock, 4);
+        log.m.medium.set_next_wblock(log.w.position().candidates[0].eblock, 4);
         log.append(2, 10);
         assert_eq!(log.m.programs.get(), programs + 1);
         assert!(log.w.take_failed().is_empty());

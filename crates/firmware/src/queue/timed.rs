@@ -1,4 +1,4 @@
-//! A queue of a modelled device: what its commands take, and when each is answered.
+//! A queue of a modelled device: how long its commands take, and when each is answered.
 //!
 //! ```text
 //!   host waits ─► all that was submitted, by its time: begin ─ command ─ work ─ bytes up ─ completion ─► ended
@@ -6,10 +6,10 @@
 //!   unit of a task taken ─► the task goes on from then
 //! ```
 //!
-//! Invariants: a command takes the resources of the device from the time at which it was submitted, or from the time at
-//! which the device began the latest before it, if that is later; a task's next unit begins when the last one was taken, and
-//! not before; of all queues, one has a step under way. A time is checked before anything begins at it: whatever a peer
-//! says, none overflows.
+//! Invariants: a command takes the resources of the device from the time at which it was submitted, or from the time at which
+//! the device began the latest command before it, if that is later. The next unit of a task begins when the last one was
+//! taken. Of all queues, one has a step under way. A time is checked before anything begins at it, so that no time that a
+//! peer sends overflows.
 
 use std::cmp::Reverse;
 
@@ -18,15 +18,16 @@ use lode_command::{Batch, Command, CommandError, Completion, Outcome, Reply, Sca
 use lode_flash::timing::Model;
 
 use super::{DriveQueue, Job, Work};
+use crate::command;
 use crate::compute::ScanRun;
 
-/// Pages that are looked for one by one where a read is to pass writes by; more wait.
+/// A read may overtake writes if each names at most so many pages: they are compared one by one.
 const PASSED_MAX: usize = 128;
 
 impl DriveQueue {
     pub(super) fn complete_timed(&mut self, at: VirtualTime, until: Until, out: &mut Vec<Completion>) {
         let core = self.core.clone();
-        let _stepping = core.stepping.lock();
+        let _stepping = core.begin_step();
         self.carry_out();
         match until {
             Until::Ready => while self.answer(at, |end| end <= at, out) {},
@@ -35,7 +36,7 @@ impl DriveQueue {
             }
             Until::Before(limit) => {
                 while self.answer(at, |end| end < limit, out) {
-                    // What was taken may have more to answer before that.
+                    // A task whose unit was taken may have more to answer before that.
                     self.carry_out();
                 }
             }
@@ -44,7 +45,7 @@ impl DriveQueue {
         self.carry_out();
     }
 
-    /// Answers what ends first, if it ends in time; the task whose unit it is goes on.
+    /// Answers the command that ends first, if it ends in time. If that is a unit, its task goes on.
     fn answer(
         &mut self,
         at: VirtualTime,
@@ -66,9 +67,9 @@ impl DriveQueue {
             return;
         }
         let core = self.core.clone();
-        let model = core.medium.model().expect("the device is modelled");
+        let model = core.env().medium().model().expect("the device is modelled");
         self.check_times(model);
-        // Mostly they were submitted in order.
+        // Mostly they are in order already.
         self.jobs.make_contiguous().sort_by_key(|j| (j.at, j.tag));
         while let Some(Job { tag, at, work }) = self.jobs.pop_front() {
             let down_bytes = down_bytes(&work);
@@ -92,7 +93,7 @@ impl DriveQueue {
                 }
                 Work::Command(c) => {
                     model.arrives(at, down_bytes);
-                    let outcome = Outcome::Done(core.run(c));
+                    let outcome = Outcome::Done(command::run(&core, c));
                     self.ends(model, tag, outcome);
                 }
             }
@@ -100,8 +101,8 @@ impl DriveQueue {
         self.ended.sort_unstable_by_key(|c| Reverse((c.at, c.tag)));
     }
 
-    /// Lets no job begin before the latest step did, and refuses those whose time could not be counted. A device whose clock
-    /// has run out refuses all.
+    /// Lets no job begin before the latest step did, and refuses jobs whose time is out of range. A device whose clock has run
+    /// out refuses all.
     fn check_times(&mut self, model: &Model) {
         let (earliest, latest, max) = (model.earliest(), model.latest(), VirtualTime::BEGIN_MAX);
         let ended = &mut self.ended;
@@ -112,16 +113,16 @@ impl DriveQueue {
                 return true;
             }
             let outcome = Outcome::Done(Err(CommandError::TimeOutOfRange { at, max }));
-            // It took no time, and moves no clock.
+            // A refused job takes no time, and moves no clock.
             ended.push(Completion { tag: j.tag, at: earliest, split: Split::default(), outcome });
             false
         });
     }
 
-    /// The step under way is all of a command, or of a unit.
+    /// The step under way ends: it was a command, or a unit.
     fn ends(&mut self, model: &Model, tag: Tag, outcome: Outcome) {
         let mut c = Completion { tag, at: VirtualTime::ZERO, split: Split::default(), outcome };
-        // Pages went up as they were read.
+        // Pages of a read went up as they were read.
         let went = match &c.outcome {
             Outcome::Done(Ok(Reply::Pages(pages))) => pages.iter().map(|p| p.len() as u64).sum::<u64>(),
             _ => 0,
@@ -136,21 +137,21 @@ impl DriveQueue {
         self.ends(model, tag, outcome);
     }
 
-    /// A write, and those that were submitted after it: under way together, up to one that must come behind them. Reads of
-    /// other pages pass them by.
+    /// Carries out a write together with the writes behind it, up to a command that must wait for them. Reads of other pages
+    /// overtake them.
     fn writes_timed(&mut self, model: &Model, tag: Tag, at: VirtualTime, batch: Batch, down_bytes: u64) {
         let core = self.core.clone();
         let lookup = u64::from(model.profile().cores.lookup_cycles);
         let begin = |at, batch: Batch, down_bytes| {
             model.arrives(at, down_bytes);
             model.think(lookup * (batch.writes.len() + batch.trims.len()) as u64);
-            let begun = core.begin(batch);
+            let begun = core.writer().begin(batch);
             (begun, model.step())
         };
         let mut written = Written::default();
         written.add(&batch);
         let mut under_way = vec![(tag, begin(at, batch, down_bytes))];
-        let most = core.identity.in_flight_max as usize;
+        let most = core.env().identity().in_flight_max as usize;
         while under_way.len() < most
             && let Some(Job { work: Work::Command(next), .. }) = self.jobs.front()
             && written.lets_pass(next)
@@ -164,16 +165,16 @@ impl DriveQueue {
                 }
                 read => {
                     model.arrives(at, bytes);
-                    self.ends(model, tag, Outcome::Done(core.run(read)));
+                    self.ends(model, tag, Outcome::Done(command::run(&core, read)));
                 }
             }
         }
-        // One group takes them all: it is written once the last of them came.
+        // One log group takes them all: it is written once the last of them came.
         let together = under_way.iter().map(|w| w.1.1).reduce(|a, b| a.join(b)).expect("there is one");
         model.resume(together);
         let mut outcomes = Vec::with_capacity(under_way.len());
         for (tag, (begun, own)) in under_way {
-            outcomes.push((tag, own, begun.and_then(|b| core.end(b))));
+            outcomes.push((tag, own, begun.and_then(|b| core.writer().end(b))));
         }
         let durable = model.step();
         for (tag, own, outcome) in outcomes {
@@ -188,7 +189,7 @@ impl DriveQueue {
 #[derive(Default)]
 struct Written {
     pages: Vec<Lpid>,
-    /// Whether one changes more than pages: then nothing passes it by.
+    /// Whether one of them changes more than pages: then no command overtakes them.
     more: bool,
 }
 
@@ -199,7 +200,7 @@ impl Written {
             !batch.releases.is_empty() || !batch.index_rules.is_empty() || self.pages.len() > PASSED_MAX;
     }
 
-    /// Whether a command that came later need not wait for these writes.
+    /// Whether a later command need not wait for these writes.
     fn lets_pass(&self, next: &Command) -> bool {
         match next {
             Command::Write(_) => true,

@@ -1,11 +1,12 @@
-//! Pass 1: restores addresses. Where the log ends, where the drive's own pages lie, and what happened to EBLOCKs.
+//! Pass 1: restores addresses. It finds the end of the log, the homes of own pages, and what happened to EBLOCKs.
 //!
 //! ```text
-//!   group ─► durable for sure, or one of as many as are whole? ─► homes of own pages, live bytes by EBLOCK, openings and closings
+//!   group ─► known durable, or verified? ─► homes of own pages, live bytes by EBLOCK, EBLOCKs opened and closed
 //! ```
 //!
-//! Invariant: what is found takes memory by EBLOCKs and own pages, not by pages of users, but for those of groups that may not
-//! be durable.
+//! Invariant: the memory that this takes depends on the number of EBLOCKs and own pages, not on pages of users; except for
+//! those of groups that may not be durable.
+//!
 //! Source: ELEOS §VIII-C1.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,33 +14,33 @@ use std::ops::ControlFlow;
 
 use lode_base::EblockId;
 
+use super::context::Recovery;
 use crate::FirmwareError;
 use crate::checkpoint::CheckpointRecord;
-use crate::core::Core;
-use crate::drive_page::DriveKind;
-use crate::log::{Group, LogEnd, Record, read_log_judged};
-use crate::map::Entry;
-use crate::metadata::{self, PageName};
-use crate::planted::{self, Planted};
-use crate::protected;
+use crate::entry::Entry;
+use crate::log::{Group, LogEnd, decode_buffer, read_log_judged};
+use crate::own::OwnKind;
+use crate::planted::at;
+use crate::record::Record;
+use crate::space::{PageName, read_metadata};
 
-/// Pieces that a table has at most: 256 TB of pages of 64 bytes.
+/// Most pieces of a table: 256 TB of pages of 64 bytes.
 const PIECES_MAX: u64 = 1 << 22;
 
 /// What pass 1 finds in the log.
 #[derive(Default)]
 pub(super) struct Found {
-    /// As of which LSN a page of the drive's own was written last.
-    pub(super) as_of: HashMap<(DriveKind, u64), u64>,
+    /// The LSN as of which an own page was written last.
+    pub(super) as_of: HashMap<(OwnKind, u64), u64>,
     /// Where mapping and index pages went, in order.
-    pub(super) moved: Vec<(DriveKind, u64, Option<Entry>)>,
+    pub(super) moved: Vec<(OwnKind, u64, Option<Entry>)>,
     /// What happened to EBLOCKs, in order.
     pub(super) changes: Vec<(u64, Change)>,
     /// Cells that users wrote.
     pub(super) cells: u64,
-    /// EBLOCKs that the groups speak of which do not count, since their data is not whole.
+    /// EBLOCKs that rejected groups name: groups whose data is not whole.
     pub(super) rejected: BTreeSet<EblockId>,
-    /// What the power-protected buffer has beyond the log.
+    /// The group in the power-protected buffer that the log does not have.
     pub(super) pending: Option<Group>,
     pub(super) groups: u64,
     pub(super) records: u64,
@@ -49,7 +50,7 @@ pub(super) struct Found {
 
 pub(super) enum Change {
     State(Record),
-    /// Bytes live more, or less, and up to which WBLOCK pages were found.
+    /// Bytes that live more, bytes that live less, and the WBLOCK up to which pages were found.
     Live {
         eblock: EblockId,
         added: u64,
@@ -60,30 +61,30 @@ pub(super) enum Change {
 
 impl Found {
     /// Whether a record at `lsn` came after the page was written.
-    pub(super) fn lacks(&self, kind: DriveKind, number: u64, lsn: u64) -> bool {
-        let lsn = lsn + u64::from(planted::is(Planted::ReplayedOnceMore));
+    pub(super) fn lacks(&self, kind: OwnKind, number: u64, lsn: u64) -> bool {
+        let lsn = at!(ReplayedOnceMore => lsn + 1, lsn);
         self.as_of.get(&(kind, number)).is_none_or(|&as_of| lsn > as_of)
     }
 }
 
-impl Core {
+impl Recovery<'_> {
     /// Restores addresses: where the log ends, and where the drive's own pages lie.
-    pub(super) fn pass_1(&self, record: &CheckpointRecord) -> Result<(Found, LogEnd), FirmwareError> {
+    pub(super) fn pass_1(self, record: &CheckpointRecord) -> Result<(Found, LogEnd), FirmwareError> {
         let mut found = Found::default();
-        let buffer = self.medium.protected();
-        let pending = protected::decode(&buffer).filter(|_| !planted::is(Planted::PendingNotReplayed));
-        // What the checkpoint record was written after is durable, too, and what is pending with all before it.
+        let buffer = self.medium().protected();
+        let pending = at!(PendingNotReplayed => None, decode_buffer(&buffer));
+        // Groups before the checkpoint record are durable, and so are all before the pending group.
         let is_sure = |group: &Group| group.lsn <= record.end || pending.is_some_and(|p| group.lsn <= p.0);
         let mut rejected = BTreeSet::new();
         let mut judge = |last: &[Group]| {
             last.iter().for_each(|group| self.note_generations(group));
-            let count = self.whole(last, is_sure)?;
+            let count = at!(GroupNotVerified => Ok(last.len()), self.whole(last, is_sure))?;
             let g = self.geometry();
             let refused = last[count..].iter().flat_map(|group| self.written(std::slice::from_ref(group)));
             rejected = refused.map(|(_, e)| g.locate(e.ppa(g)).0).collect();
             Ok(count)
         };
-        let mut end = read_log_judged(&self.medium, &record.log, &mut judge, &mut |mut group, durable| {
+        let mut end = read_log_judged(self.medium(), &record.log, &mut judge, &mut |mut group, durable| {
             self.note_generations(&group);
             if !durable && !is_sure(&group) {
                 self.forget_unwritten_closes(&mut group);
@@ -100,36 +101,36 @@ impl Core {
         }
         if end.lsn < record.end {
             let what = format!("the log ends with page {}, but page {} was durable", end.lsn, record.end);
-            return Err(FirmwareError::damaged(self.medium.path(), what));
+            return Err(FirmwareError::damaged(self.medium().path(), what));
         }
         Ok((found, end))
     }
 
-    /// What the power-protected buffer has beyond the end of the log.
-    fn pending(&self, end: &LogEnd, pending: Option<(u64, &[u8])>) -> Result<Option<Group>, FirmwareError> {
+    /// The group in the power-protected buffer, if it is not in the log.
+    fn pending(self, end: &LogEnd, pending: Option<(u64, &[u8])>) -> Result<Option<Group>, FirmwareError> {
         let Some((lsn, records)) = pending.filter(|(lsn, _)| *lsn > end.lsn) else { return Ok(None) };
-        let damaged = |what: String| FirmwareError::damaged(self.medium.path(), what);
+        let damaged = |what: String| FirmwareError::damaged(self.medium().path(), what);
         if lsn > end.lsn + 1 {
             let what = format!("the log ends with page {}, but page {} was durable", end.lsn, lsn - 1);
             return Err(damaged(what));
         }
         let records = Record::decode_all(records, self.geometry())
             .map_err(|e| damaged(format!("the power-protected buffer: {e}")))?;
-        Ok(Some(Group { lsn, place: end.place, records }))
+        Ok(Some(Group { lsn, position: end.position, records }))
     }
 
-    /// EBLOCKs that a group opened have the generations that it gave them.
-    fn note_generations(&self, group: &Group) {
+    /// Tells the medium the generations of the EBLOCKs that a group opened.
+    fn note_generations(self, group: &Group) {
         for r in &group.records {
             if let Record::Opened { eblock, generation, .. } = r {
-                self.medium.set_generation(*eblock, *generation);
+                self.medium().set_generation(*eblock, *generation);
             }
         }
     }
 
-    /// What is on the medium, if these groups are durable, each with the group that wrote it: pages that are still needed after
-    /// them. Of those that a later action replaced, the EBLOCK may have been used again since.
-    fn written(&self, groups: &[Group]) -> Vec<(usize, Entry)> {
+    /// The pages that must be on the medium if these groups are durable, each with the number of the group that wrote it: pages
+    /// that are still needed at their end. If a later action replaced a page, its EBLOCK may have been reused since.
+    fn written(self, groups: &[Group]) -> Vec<(usize, Entry)> {
         let mut written: HashMap<PageName, (usize, Entry)> = HashMap::new();
         let records = groups.iter().enumerate().flat_map(|(i, g)| g.records.iter().map(move |r| (i, r)));
         for (i, r) in records {
@@ -159,21 +160,21 @@ impl Core {
                 _ => {}
             }
         }
-        // The record itself has those that are inlined.
+        // Inlined pages are in the record itself.
         written.into_values().filter(|(_, e)| !e.is_inlined()).collect()
     }
 
-    /// How many of these groups, as many as can be, leave nothing that is not on the medium. A medium that can not be read does
-    /// not say.
-    fn whole(&self, groups: &[Group], is_sure: impl Fn(&Group) -> bool) -> Result<usize, FirmwareError> {
-        if planted::is(Planted::GroupNotVerified) {
-            return Ok(groups.len());
-        }
+    /// How many of these groups count: the most after which every page that is still needed is whole on the medium.
+    ///
+    /// # Errors
+    /// When the medium cannot be read.
+    fn whole(self, groups: &[Group], is_sure: impl Fn(&Group) -> bool) -> Result<usize, FirmwareError> {
         let g = self.geometry();
         let mut looked: HashMap<u64, bool> = HashMap::new();
         let mut count = groups.len();
         loop {
-            // A page that is not whole can not be missed by those who come between its group and the one that replaces it.
+            // A damaged page is needed from its group up to the group that replaces it: the log ends before its group, or
+            // after the one that replaces it.
             let mut first_missing = count;
             for (i, e) in self.written(&groups[..count]) {
                 if i >= first_missing || is_sure(&groups[i]) {
@@ -181,7 +182,7 @@ impl Core {
                 }
                 let is_whole = match looked.get(&e.word()) {
                     Some(&known) => known,
-                    None => match self.medium.read(e.ppa(g), e.len_bytes() as u32) {
+                    None => match self.medium().read(e.ppa(g), e.len_bytes() as u32) {
                         Ok(_) => true,
                         Err(e) if e.is_uncorrectable() => false,
                         Err(e) => return Err(e.into()),
@@ -199,21 +200,21 @@ impl Core {
         }
     }
 
-    /// Forgets that EBLOCKs were closed whose metadata is not on the medium: it never was durable, or the group emptied
-    /// the EBLOCK, which was used again since. They are examined as open ones. Source: ELEOS §VIII-C.
-    fn forget_unwritten_closes(&self, group: &mut Group) {
+    /// Drops the records of closed EBLOCKs whose metadata is not on the medium. Either it never was durable, or the group emptied
+    /// the EBLOCK, which was reused since. Such an EBLOCK is examined like an open one. Source: ELEOS §VIII-C.
+    fn forget_unwritten_closes(self, group: &mut Group) {
         let g = self.geometry();
         group.records.retain(|r| match r {
             Record::Closed { eblock, data_end, end, .. }
                 if data_end < end && *end <= g.wblocks_per_eblock() =>
             {
-                metadata::read(&self.medium, *eblock, *data_end, end - data_end).is_ok()
+                read_metadata(self.medium(), *eblock, *data_end, end - data_end).is_ok()
             }
             _ => true,
         });
     }
 
-    fn find(&self, found: &mut Found, group: Group) -> Result<(), FirmwareError> {
+    fn find(self, found: &mut Found, group: Group) -> Result<(), FirmwareError> {
         let g = *self.geometry();
         let lsn = group.lsn;
         found.groups += 1;
@@ -242,21 +243,22 @@ impl Core {
                     freed = f;
                 }
                 Record::Flushed { as_of, pages, freed: f } => {
-                    let mut w = self.seq.lock();
+                    let mut state = self.state();
                     for &(kind, number, home) in pages {
                         home.into_iter().for_each(&mut add);
                         found.as_of.insert((kind, number), *as_of);
                         match kind {
-                            DriveKind::Map | DriveKind::Index => found.moved.push((kind, number, home)),
-                            DriveKind::Root => {
-                                // The record on the medium names the old one.
-                                let old = std::mem::replace(&mut w.tables.root, home);
-                                w.superseded.extend(old);
+                            OwnKind::Map | OwnKind::Index => found.moved.push((kind, number, home)),
+                            OwnKind::Root => {
+                                // The checkpoint record on the medium names the old root.
+                                state.tables_mut().replace_root(home);
                             }
-                            piece if number < PIECES_MAX => w.tables.set(piece, number as usize, home),
+                            piece if number < PIECES_MAX => {
+                                state.tables_mut().set(piece, number as usize, home)
+                            }
                             piece => {
                                 let what = format!("the log names {piece} {number}");
-                                return Err(FirmwareError::damaged(self.medium.path(), what));
+                                return Err(FirmwareError::damaged(self.medium().path(), what));
                             }
                         }
                     }
@@ -284,31 +286,32 @@ mod tests {
     use lode_command::{Align, Batch, Command, PageWrite, Reply};
     use lode_flash::Medium;
 
+    use super::super::open::from_record;
     use super::*;
     use crate::DriveOptions;
-    use crate::log::{Commit, LoggedWrite};
+    use crate::command::run;
+    use crate::record::{Commit, LoggedWrite};
 
     #[test]
     fn the_clock_goes_on_and_the_report_says_what_the_log_held() {
         let g = Geometry::new(1, 1, 1, 4096, 4096, 1 << 20, 40).unwrap();
         let core = crate::recovery::format(Medium::memory(g), DriveOptions::default()).unwrap();
         let allocate = Command::AllocateExtents { owner: OwnerId::new(1), count: 1 };
-        let Ok(Reply::Extents(extents)) = core.run(allocate) else { panic!("no extent") };
+        let Ok(Reply::Extents(extents)) = run(&core, allocate) else { panic!("no extent") };
         for n in 0..5 {
             let data = PageBuf::copy_from(&vec![7; 10_000]);
             let writes = vec![PageWrite { lpid: extents[0].page(n), data, align: Align::Cell }];
-            core.run(Command::Write(Batch { writes, ..Batch::default() })).unwrap();
+            run(&core, Command::Write(Batch { writes, ..Batch::default() })).unwrap();
         }
-        let clock = core.seq.lock().space.clock;
+        let clock = core.state().eblocks().clock();
         assert_eq!(clock, 5 * 10_048 / 64);
-        let medium = core.medium.after_power_cut().unwrap();
+        let medium = core.env().medium().after_power_cut().unwrap();
         let (_, bytes) = medium.newest_checkpoint_record().unwrap().unwrap();
         let Ok(record) = CheckpointRecord::decode(&bytes, &g) else { panic!("no record") };
         assert_eq!(record.clock, 0, "all of it is in the log");
-        let mut found = crate::recovery::core(medium, DriveOptions::default(), record.log);
-        found.recover(&record).unwrap();
-        assert_eq!(found.seq.lock().space.clock, clock);
-        let report = found.recovery;
+        let found = from_record(medium, DriveOptions::default(), &record).unwrap();
+        assert_eq!(found.state().eblocks().clock(), clock);
+        let report = found.recovery();
         assert_eq!((report.clean, report.pages, report.log_groups_rejected), (false, 1, 0));
         // Those that the checkpoint wrote lie behind the place that it names.
         assert!(report.log_groups >= 5 && report.log_records > report.log_groups, "{report:?}");
@@ -337,12 +340,12 @@ mod tests {
         let [a, b, c, d, e] = [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0)].map(|(x, page)| extent(x).page(page));
         let own = |number, home| Record::Flushed {
             as_of: 1,
-            pages: vec![(DriveKind::Map, number, home)],
+            pages: vec![(OwnKind::Map, number, home)],
             freed: Vec::new(),
         };
         let left = |records: &[Record]| {
-            let group = Group { lsn: 9, place: core.seq.lock().log_place, records: records.to_vec() };
-            let written = core.written(std::slice::from_ref(&group));
+            let group = Group { lsn: 9, position: core.state().log_position(), records: records.to_vec() };
+            let written = Recovery::new(&core).written(std::slice::from_ref(&group));
             let mut left: Vec<u64> = written.into_iter().map(|(_, e)| e.word()).collect();
             left.sort_unstable();
             left.into_iter().map(|w| Entry::from_word(w).unwrap()).collect::<Vec<_>>()

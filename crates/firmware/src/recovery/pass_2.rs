@@ -4,8 +4,9 @@
 //!   record at LSN l ─► mapping, index, owners, rules, sessions: the page was written as of an LSN below l? ─► apply
 //! ```
 //!
-//! Invariants: each record is applied to each page that it changes exactly once, counting what the page on the medium
-//! has; pages that do not fit in memory are written where nothing is that counts.
+//! Invariants: each record is applied exactly once to each page that it changes; what the page on the medium has counts as
+//! applied. Pages that do not fit in memory are written to EBLOCKs that were free.
+//!
 //! Source: ELEOS §VIII-C2, C3 (flush LSNs).
 
 use std::collections::{BTreeSet, HashSet};
@@ -13,21 +14,22 @@ use std::sync::Arc;
 
 use lode_base::{EXTENT_PAGES, ExtentId, Lpid};
 
+use super::context::Recovery;
 use super::pass_1::Found;
 use crate::FirmwareError;
 use crate::checkpoint::CheckpointRecord;
-use crate::core::Core;
-use crate::drive_page::{DriveKind, TABLE_PIECE_ENTRIES};
-use crate::index::IndexPage;
-use crate::log::{Commit, Group, LogEnd, LoggedIndex, Record, read_log_to};
-use crate::map::{Entry, MapPage};
-use crate::metadata::PageName;
-use crate::planted::{self, Planted};
+use crate::entry::Entry;
+use crate::log::{Group, LogEnd, read_log_to};
+use crate::own::{OwnKind, TABLE_PIECE_ENTRIES};
+use crate::pages::{IndexPage, MapPage};
+use crate::planted::{self, Planted, at};
+use crate::record::{Commit, LoggedIndex, Record};
+use crate::space::PageName;
 
-impl Core {
-    /// Applies the records to the pages on the medium that lack them; answers how many pages that touched.
+impl Recovery<'_> {
+    /// Applies the records to the pages that lack them; answers to how many pages.
     pub(super) fn pass_2(
-        &self,
+        self,
         record: &CheckpointRecord,
         found: &Found,
         end: &LogEnd,
@@ -36,38 +38,37 @@ impl Core {
         let mut given = BTreeSet::new();
         let mut replay = |group: &Group| {
             let lsn = group.lsn;
-            let half = planted::is(Planted::HalfGroupReplayed) && lsn == end.lsn;
-            let count = if half { group.records.len() / 2 } else { group.records.len() };
-            for r in &group.records[..count] {
+            let records = at!(HalfGroupReplayed => half_of_the_last(group, end), &group.records[..]);
+            for r in records {
                 self.replay(found, lsn, r, &mut touched).map_err(|e| match e {
                     Replay::Firmware(e) => e,
                     Replay::Bad(what) => {
                         let what = format!("the log group that ends at page {lsn}: {what}");
-                        FirmwareError::damaged(self.medium.path(), what)
+                        FirmwareError::damaged(self.medium().path(), what)
                     }
                 })?;
             }
             self.write_back_unlogged(&mut given)
         };
-        // What is pending has the last LSN, and no page.
+        // The pending group has the last LSN, and no log page.
         let last = end.lsn - u64::from(found.pending.is_some());
-        read_log_to(&self.medium, &record.log, last, &mut |group| replay(&group))?;
+        read_log_to(self.medium(), &record.log, last, &mut |group| replay(&group))?;
         found.pending.iter().try_for_each(replay)?;
-        self.inlined.restored(|lpid, entry| {
-            match self.map.get(&self.medium, &self.epochs, lpid.extent().raw()) {
+        self.pages().inlined().restored(|lpid, entry| {
+            match self.pages().map_page(self.env(), lpid.extent()) {
                 Ok(map) => map.and_then(|m| m.load(lpid.page())).is_some_and(|now| now.same_place(entry)),
-                // What the page says will be known when it can be read.
+                // Nobody knows before the page can be read.
                 Err(_) => true,
             }
         });
         Ok(touched.len() as u64)
     }
 
-    fn replay(&self, found: &Found, lsn: u64, r: &Record, touched: &mut HashSet<u64>) -> Result<(), Replay> {
+    fn replay(self, found: &Found, lsn: u64, r: &Record, touched: &mut HashSet<u64>) -> Result<(), Replay> {
         match r {
             Record::Allocated { owner, extent } => {
-                if found.lacks(DriveKind::Owners, extent.raw() / TABLE_PIECE_ENTRIES as u64, lsn) {
-                    self.extents.write().replay(*owner, *extent)?;
+                if found.lacks(OwnKind::Owners, extent.raw() / TABLE_PIECE_ENTRIES as u64, lsn) {
+                    self.pages().extents_mut().replay(*owner, *extent)?;
                 }
             }
             Record::Commit(c) => self.replay_commit(found, lsn, c, touched)?,
@@ -89,13 +90,13 @@ impl Core {
                     }
                 }
             }
-            Record::SessionOpened { session } if found.lacks(DriveKind::Sessions, 0, lsn) => {
-                self.seq.lock().sessions.restore_open(*session);
+            Record::SessionOpened { session } if found.lacks(OwnKind::Sessions, 0, lsn) => {
+                self.state().sessions_mut().restore_open(*session);
             }
-            Record::SessionClosed { session }
-                if found.lacks(DriveKind::Sessions, 0, lsn) && !planted::is(Planted::CloseNotReplayed) =>
-            {
-                self.seq.lock().sessions.close(*session);
+            Record::SessionClosed { session } if found.lacks(OwnKind::Sessions, 0, lsn) => {
+                planted::unless(Planted::CloseNotReplayed, || {
+                    self.state().sessions_mut().close(*session);
+                });
             }
             Record::SessionOpened { .. }
             | Record::SessionClosed { .. }
@@ -108,33 +109,31 @@ impl Core {
     }
 
     fn replay_commit(
-        &self,
+        self,
         found: &Found,
         lsn: u64,
         c: &Commit,
         touched: &mut HashSet<u64>,
     ) -> Result<(), Replay> {
         {
-            let mut w = self.seq.lock();
-            if c.number != w.commit + 1 {
-                return Err(Replay::Bad(format!("commit {} follows commit {}", c.number, w.commit)));
+            let mut state = self.state();
+            if let Err(newest) = state.replay_commit(c.number) {
+                return Err(Replay::Bad(format!("commit {} follows commit {newest}", c.number)));
             }
-            w.commit = c.number;
             if let Some((session, wsn)) = c.session
-                && found.lacks(DriveKind::Sessions, 0, lsn)
+                && found.lacks(OwnKind::Sessions, 0, lsn)
             {
-                w.sessions.apply(session, wsn);
+                state.sessions_mut().apply(session, wsn);
             }
-            if !c.rules.is_empty() && found.lacks(DriveKind::Rules, 0, lsn) {
-                let with = self.rules.read().with(&c.rules, c.number);
-                *self.rules.write() = Arc::new(with);
-                w.rules_changed = true;
+            if !c.rules.is_empty() && found.lacks(OwnKind::Rules, 0, lsn) {
+                let rules = self.pages().rules();
+                rules.restore(Arc::new(rules.get().with(&c.rules, c.number)));
+                rules.mark_changed();
             }
         }
         for (lpid, number, data) in c.inlined() {
-            let lacks = found.lacks(DriveKind::Map, lpid.extent().raw(), lsn);
-            if lacks || !planted::is(Planted::InlinedNotRestored) {
-                self.inlined.restore(number, lpid, data.clone());
+            if at!(InlinedNotRestored => found.lacks(OwnKind::Map, lpid.extent().raw(), lsn), true) {
+                self.pages().inlined().restore(number, lpid, data.clone());
             }
         }
         for p in &c.writes {
@@ -152,9 +151,9 @@ impl Core {
         Ok(())
     }
 
-    /// What a page became: its entry, and with `index`, its index entry.
+    /// A page got this entry; with `index`, also this index entry, or none.
     fn replay_page(
-        &self,
+        self,
         found: &Found,
         lsn: u64,
         lpid: Lpid,
@@ -163,30 +162,33 @@ impl Core {
         touched: &mut HashSet<u64>,
     ) -> Result<(), Replay> {
         let n = lpid.extent().raw();
-        let map = found.lacks(DriveKind::Map, n, lsn);
-        let pages = index.filter(|_| found.lacks(DriveKind::Index, n, lsn));
+        let map = found.lacks(OwnKind::Map, n, lsn);
+        let pages = index.filter(|_| found.lacks(OwnKind::Index, n, lsn));
         if !map && pages.is_none() {
             return Ok(());
         }
         touched.insert(n);
         if map {
-            let page = self.map.pin(&self.medium, &self.epochs, n, MapPage::vacant)?;
+            let page = self.pages().map().pin(self.medium(), self.env().epochs(), n, MapPage::vacant)?;
             page.store(lpid.page(), entry);
-            self.map.changed(n);
-            self.map.unpin(n);
+            self.pages().map().changed(n);
+            self.pages().map().unpin(n);
         }
         match pages {
             Some(Some((rule, bytes))) => {
-                let page = self.index.pin(&self.medium, &self.epochs, n, IndexPage::vacant)?;
+                let page =
+                    self.pages().index().pin(self.medium(), self.env().epochs(), n, IndexPage::vacant)?;
                 page.set(*rule, lpid.page(), bytes);
-                self.index.changed(n);
-                self.index.unpin(n);
+                self.pages().index().changed(n);
+                self.pages().index().unpin(n);
             }
             Some(None) => {
-                if let Some(page) = self.index.pin_existing(&self.medium, &self.epochs, n)? {
+                if let Some(page) =
+                    self.pages().index().pin_existing(self.medium(), self.env().epochs(), n)?
+                {
                     page.clear(lpid.page());
-                    self.index.changed(n);
-                    self.index.unpin(n);
+                    self.pages().index().changed(n);
+                    self.pages().index().unpin(n);
                 }
             }
             None => {}
@@ -195,59 +197,68 @@ impl Core {
     }
 
     fn replay_release(
-        &self,
+        self,
         found: &Found,
         lsn: u64,
         extent: ExtentId,
         touched: &mut HashSet<u64>,
     ) -> Result<(), Replay> {
         let n = extent.raw();
-        if found.lacks(DriveKind::Owners, n / TABLE_PIECE_ENTRIES as u64, lsn) {
-            self.extents.write().release(extent, lsn);
+        if found.lacks(OwnKind::Owners, n / TABLE_PIECE_ENTRIES as u64, lsn) {
+            self.pages().extents_mut().release(extent, lsn);
         }
-        if found.lacks(DriveKind::Map, n, lsn)
-            && let Some(map) = self.map.pin_existing(&self.medium, &self.epochs, n)?
+        if found.lacks(OwnKind::Map, n, lsn)
+            && let Some(map) = self.pages().map().pin_existing(self.medium(), self.env().epochs(), n)?
         {
             touched.insert(n);
-            if !planted::is(Planted::ReleaseNotReplayed) {
+            planted::unless(Planted::ReleaseNotReplayed, || {
                 (0..EXTENT_PAGES as u16).for_each(|p| map.store(p, None));
-            }
-            self.map.changed(n);
-            self.map.unpin(n);
+            });
+            self.pages().map().changed(n);
+            self.pages().map().unpin(n);
         }
-        if found.lacks(DriveKind::Index, n, lsn)
-            && let Some(index) = self.index.pin_existing(&self.medium, &self.epochs, n)?
+        if found.lacks(OwnKind::Index, n, lsn)
+            && let Some(index) = self.pages().index().pin_existing(self.medium(), self.env().epochs(), n)?
         {
             (0..EXTENT_PAGES as u16).for_each(|p| index.clear(p));
-            self.index.changed(n);
-            self.index.unpin(n);
+            self.pages().index().changed(n);
+            self.pages().index().unpin(n);
         }
         Ok(())
     }
 
-    /// A page was provisioned in an EBLOCK: its metadata in memory says so again.
-    fn replay_name(&self, found: &Found, lsn: u64, name: PageName, at: Entry) {
+    /// A page was provisioned in an EBLOCK: its metadata in memory names it again.
+    fn replay_name(self, found: &Found, lsn: u64, name: PageName, at: Entry) {
         let g = self.geometry();
-        if found.lacks(DriveKind::Open, 0, lsn) && !planted::is(Planted::NameNotReplayed) {
+        if found.lacks(OwnKind::Open, 0, lsn) {
             let (eblock, _) = g.locate(at.ppa(g));
-            self.seq.lock().space.name(eblock, name.word_at(at, g));
+            planted::unless(Planted::NameNotReplayed, || {
+                self.state().eblocks_mut().name(eblock, name.word_at(at, g));
+            });
         }
     }
 
-    /// Writes dirty pages when they take too much memory. Nothing is logged: should recovery be cut short, the next finds
-    /// the old homes, which stay until the new checkpoint is durable.
-    fn write_back_unlogged(&self, given: &mut BTreeSet<(DriveKind, u64)>) -> Result<(), FirmwareError> {
-        if self.map.wants_writing() {
-            self.flush_unlogged(&self.map, given)?;
+    /// Writes dirty pages when they take too much memory. Nothing is logged: if recovery is cut short, the next one finds the
+    /// old homes, which stay until the new checkpoint is durable.
+    fn write_back_unlogged(self, given: &mut BTreeSet<(OwnKind, u64)>) -> Result<(), FirmwareError> {
+        let (pages, checkpointer) = (self.pages(), self.core().checkpointer());
+        if pages.map().wants_writing() {
+            checkpointer.flush_unlogged(pages.map(), given)?;
         }
-        if self.index.wants_writing() {
-            self.flush_unlogged(&self.index, given)?;
+        if pages.index().wants_writing() {
+            checkpointer.flush_unlogged(pages.index(), given)?;
         }
         Ok(())
     }
 }
 
-/// Why a record can not be replayed.
+/// The first half of the records of the last group; of any other group all: the fault `HalfGroupReplayed`.
+fn half_of_the_last<'a>(group: &'a Group, end: &LogEnd) -> &'a [Record] {
+    let all = &group.records[..];
+    if group.lsn == end.lsn { &all[..all.len() / 2] } else { all }
+}
+
+/// Why a record cannot be replayed.
 enum Replay {
     Firmware(FirmwareError),
     Bad(String),

@@ -1,6 +1,6 @@
-//! An image in a file: positioned reads and writes, locked against other openers, grown a group at a time.
+//! An image in a file: positioned reads and writes, a lock against other openers, and growth by whole groups.
 //!
-//! The lock goes with the open file, so it ends with the process however that ends.
+//! The lock belongs to the open file, so it ends with the process, even after a crash.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::FlashError;
 use crate::backing::{Backing, HostFile};
 use crate::layout::{GROUP_BYTES, group_at, whole_groups};
 
-/// A write of so many bytes begins to reach the disk at once: a sync of fewer costs little.
+/// A write of at least this many bytes starts writeback at once. A sync of fewer bytes is cheap anyway.
 const WRITEBACK_BYTES: u64 = 128 << 10;
 
 pub(crate) struct FileBacking {
@@ -21,7 +21,7 @@ pub(crate) struct FileBacking {
     len: AtomicU64,
     /// Its length when it was opened.
     found: u64,
-    /// One bit a group: whether its blocks are there. Beyond the end: they are not.
+    /// A bit for each group whose blocks are allocated. Groups beyond the end are not.
     prepared: Vec<AtomicU64>,
     /// Held while the file grows; readers never take it.
     growing: Mutex<()>,
@@ -41,7 +41,7 @@ impl FileBacking {
         Ok(Self { file, path: path.into(), len: AtomicU64::new(len), found: len, prepared, growing })
     }
 
-    /// Says how many groups the medium has; those that lie in the file already are taken as written.
+    /// Sets the number of groups of the medium. Groups that already lie in the file count as allocated.
     pub(crate) fn with_groups(mut self, groups: u64) -> Self {
         let whole = whole_groups(self.len());
         let word = |i: u64| match whole.saturating_sub(i * 64) {
@@ -59,11 +59,11 @@ impl FileBacking {
     fn write_ahead(&self, group: u64) -> io::Result<()> {
         static ZEROES: [u8; 128 << 10] = [0; 128 << 10];
         let (at, end) = (group_at(group), group_at(group + 1));
-        // Where a power cut left the image ending within the group, what lies before that end may count, however long the
-        // image is now.
+        // If a power cut left the image ending within the group, the bytes before that end may be valid data, even if
+        // the image has grown since.
         let from = if (at..end).contains(&self.found) { self.found } else { at };
-        // In one write: then the page cache holds the group in few, large pieces, and whatever is written over them
-        // reaches the disk in as few.
+        // One write for all, so that the page cache holds the group in few large pieces, and later writes reach the
+        // disk in as few.
         let mut left = (end - from) as usize;
         let mut parts = Vec::with_capacity(left.div_ceil(ZEROES.len()));
         while left > 0 {
@@ -93,7 +93,7 @@ impl FileBacking {
             }
         }
         let before = self.len.fetch_max(at, Ordering::Relaxed);
-        // New blocks are better allocated by the sync, all at once.
+        // New blocks are allocated by the sync, all at once, which is faster.
         if at - from >= WRITEBACK_BYTES && at <= before {
             self.file.begin_writeback(from, at - from);
         }
@@ -216,7 +216,8 @@ mod tests {
         assert_eq!(out, [0; 10], "beyond the end there are zeroes");
     }
 
-    /// Found by the simulation: what a cut left of a group that the image ended in was written over with zeroes.
+    /// Found by the simulation: after a power cut the image ended within a group, and its valid bytes there were
+    /// overwritten with zeroes.
     #[test]
     fn growing_spares_what_lies_before_the_end_of_the_image() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,8 @@
-//! The few calls of a host's file that an image needs; the real file, and (in `faults`) one in memory that fails.
+//! The calls of a host's file that an image needs. One member is the real file; in `faults` there is one in memory
+//! that fails.
 //!
-//! All take positions, so that no call depends on another. Reads and writes may do a part only, as the system's do.
+//! All calls take positions, so that no call depends on another. Reads and writes may be partial, as those of the
+//! system.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, IoSlice};
@@ -8,21 +10,21 @@ use std::os::unix::fs::FileExt;
 
 /// A file of the host.
 pub(crate) trait HostFile: Send + Sync {
-    /// Fills the beginning of `out`; 0 at the end of the file.
+    /// Reads a prefix of `out`. Returns 0 at the end of the file.
     fn pread(&self, at: u64, out: &mut [u8]) -> io::Result<usize>;
-    /// Writes the beginning of `data`.
+    /// Writes a prefix of `data`.
     fn pwrite(&self, at: u64, data: &[u8]) -> io::Result<usize>;
-    /// Writes the beginning of `parts`, one behind the other.
+    /// Writes a prefix of the concatenated `parts`.
     fn pwrite_vectored(&self, at: u64, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         parts.iter().find(|p| !p.is_empty()).map_or(Ok(0), |p| self.pwrite(at, p))
     }
-    /// Begins to bring what was just written to the disk, where the system can: the sync that follows waits for less.
+    /// Starts writeback of bytes that were just written, if the system can, so that the next sync waits for less.
     fn begin_writeback(&self, _at: u64, _len: u64) {}
     /// Makes all that was written, and the length, durable.
     fn fdatasync(&self) -> io::Result<()>;
     /// Makes the file longer, by zeroes that need no space.
     fn set_len(&self, len: u64) -> io::Result<()>;
-    /// Makes bytes zeroes and gives their space back; `Unsupported` where the file system can not.
+    /// Zeroes bytes and frees their space; `Unsupported` if the file system cannot.
     fn punch(&self, at: u64, len: u64) -> io::Result<()>;
     /// Its length.
     fn len(&self) -> io::Result<u64>;
@@ -31,7 +33,7 @@ pub(crate) trait HostFile: Send + Sync {
 }
 
 impl HostFile for File {
-    /// Past the C library, whose call can be cancelled, which costs a cached read some percents.
+    /// Bypasses the C library: its call is a cancellation point, which costs a cached read some percent.
     #[cfg(target_os = "linux")]
     fn pread(&self, at: u64, out: &mut [u8]) -> io::Result<usize> {
         Ok(rustix::io::pread(self, out, at)?)
@@ -51,11 +53,11 @@ impl HostFile for File {
         Ok(rustix::io::pwritev(self, parts, at)?)
     }
 
-    /// To say that dirty pages are not needed is how to have them written without waiting; they stay in the page cache.
+    /// DONTNEED for dirty pages starts writeback without waiting. The pages stay in the page cache.
     #[cfg(target_os = "linux")]
     fn begin_writeback(&self, at: u64, len: u64) {
         use rustix::fs::{Advice, fadvise};
-        // Advice: whether it is taken changes nothing but time, and the sync tells of writes that fail.
+        // Errors are ignored: this is advice that affects only time, and the sync reports writes that fail.
         let _ = fadvise(self, at, std::num::NonZeroU64::new(len), Advice::DontNeed);
     }
 

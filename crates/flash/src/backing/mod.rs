@@ -1,4 +1,4 @@
-//! What the bytes of an image lie in. All members have the same layout (see `layout`).
+//! The storage of an image's bytes. All members have the same layout (see `layout`).
 
 mod file;
 mod host;
@@ -14,15 +14,15 @@ pub(crate) use pieces::{Bytes, PIECE_BYTES, Pieces};
 
 use crate::FlashError;
 
-/// Bytes at positions, read and written by any number of threads at a time.
+/// Bytes at positions. Any number of threads may read and write at the same time.
 pub(crate) trait Backing: Send + Sync {
     /// The name in messages.
     fn path(&self) -> &Path;
 
-    /// Whether what was synced is there after the process has ended.
+    /// Whether synced bytes survive the process.
     fn is_durable(&self) -> bool;
 
-    /// Fills `out` from position `at`; what was never written reads as zeroes.
+    /// Fills `out` from position `at`. Bytes that were never written read as zeroes.
     fn read(&self, at: u64, out: &mut [u8], operation: &'static str) -> Result<(), FlashError>;
 
     /// Writes `data` at position `at`.
@@ -38,23 +38,23 @@ pub(crate) trait Backing: Send + Sync {
         Ok(())
     }
 
-    /// Makes group `group` ready to be written. With `ahead`, its blocks are written now, so that many small
-    /// synced writes to it do not each allocate.
+    /// Prepares group `group` for writes. With `ahead`, its blocks are written now, so that many small synced writes
+    /// need not each allocate.
     fn prepare_group(&self, group: u64, ahead: bool) -> Result<(), FlashError>;
 
-    /// Gives the space of these bytes back; they then read as zeroes, or as before.
+    /// Frees the space of these bytes. They then read as zeroes, or as before.
     fn punch(&self, at: u64, len: u64) -> Result<(), FlashError>;
 
-    /// Whole groups whose space was given back, to be prepared again before their next write.
+    /// Marks a group whose space was freed: it must be prepared again before its next write.
     fn forget_group(&self, group: u64);
 
-    /// Makes all that was written durable.
+    /// Makes all writes durable.
     fn sync(&self) -> Result<(), FlashError>;
 
     /// The length of the image.
     fn len(&self) -> u64;
 
-    /// Another image with the same bytes, where that is possible.
+    /// A copy of the image, if that is possible.
     fn copy(&self) -> Option<Box<dyn Backing>> {
         None
     }

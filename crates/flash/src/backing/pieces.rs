@@ -1,11 +1,11 @@
-//! Sparse bytes in memory, of which a copy costs next to nothing until one of the two is written.
+//! Sparse bytes in memory with copy-on-write copies.
 //!
 //! ```text
 //!   position ── / 64 KB ─► piece (shared until it is written)     no piece: zeroes, no space taken
 //! ```
 //!
-//! Invariant: a copy is of one moment. Whoever writes keeps the table of the pieces locked for reading meanwhile, so that no copy has
-//! a write without those that were over before it began.
+//! Invariant: a copy is a consistent snapshot. A writer holds the table's lock for reading, so that no copy has a
+//! write without all writes that ended before it began.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -29,19 +29,19 @@ fn zeroes() -> &'static Bytes {
 }
 
 impl Pieces {
-    /// The same bytes once more.
+    /// A copy.
     pub(crate) fn copy(&self) -> Self {
         let copy = |(&i, p): (&u64, &Piece)| (i, Arc::new(RwLock::new(p.read().clone())));
         let pieces = self.0.write();
         Self(RwLock::new(pieces.iter().map(copy).collect()))
     }
 
-    /// The bytes of a piece; `None` where none was ever written.
+    /// The bytes of a piece; `None` if it was never written.
     pub(crate) fn piece(&self, index: u64) -> Option<Bytes> {
         self.0.read().get(&index).map(|p| p.read().clone())
     }
 
-    /// Whether all of a range has space.
+    /// Whether a whole range is allocated.
     pub(crate) fn holds(&self, at: u64, len: u64) -> bool {
         let pieces = self.0.read();
         parts(at, len).all(|(index, ..)| pieces.contains_key(&index))
@@ -58,7 +58,7 @@ impl Pieces {
         }
     }
 
-    /// Puts `data` at `at`.
+    /// Writes `data` at `at`.
     pub(crate) fn write(&self, at: u64, data: &[u8]) {
         for (index, offset, done, part) in parts(at, data.len() as u64) {
             let pieces = self.for_write(index);
@@ -70,7 +70,7 @@ impl Pieces {
         }
     }
 
-    /// The pieces, with this one among them.
+    /// The table, locked for reading, with this piece in it.
     fn for_write(&self, index: u64) -> RwLockReadGuard<'_, HashMap<u64, Piece>> {
         let pieces = self.0.read();
         if pieces.contains_key(&index) {
@@ -82,7 +82,7 @@ impl Pieces {
         RwLockWriteGuard::downgrade(pieces)
     }
 
-    /// Makes a range zeroes; whole pieces give their space back.
+    /// Zeroes a range. Whole pieces are freed.
     pub(crate) fn punch(&self, at: u64, len: u64) {
         for (index, offset, _, part) in parts(at, len) {
             if part as u64 == PIECE_BYTES {
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_copy_has_no_write_without_those_that_were_over_before_it() {
-        // A drive was found without a page of its log that a later one said was durable.
+        // Found by a test: a copied drive lacked a log page although a later page proved it durable.
         let p = Pieces::default();
         let over = AtomicBool::new(false);
         let value = |p: &Pieces, piece: u64| {

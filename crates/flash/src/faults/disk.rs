@@ -1,4 +1,4 @@
-//! The host's file of a simulated medium: in memory, and found in part after a power cut.
+//! The host's file of a simulated medium: in memory, with partial loss of unsynced writes at a power cut.
 //!
 //! ```text
 //!   FileBacking ── pwrite, punch, fdatasync ─► HostFile ─► bytes, journal of what is not synced
@@ -6,7 +6,7 @@
 //!                                                 └─ asks the plan whether the host fails
 //! ```
 //!
-//! Whoever writes does not notice that the power was cut: nothing that it then does is found.
+//! A writer does not notice a power cut. Everything that it writes afterwards is lost.
 
 use std::io;
 use std::path::Path;
@@ -35,14 +35,14 @@ pub(crate) struct Disk {
 #[derive(Default)]
 struct Power {
     journal: Journal,
-    /// What a cut left: the bytes and the length then, `journal` as it was.
+    /// The state at a power cut: bytes and length. `journal` is not changed afterwards.
     cut: Option<(Pieces, u64)>,
-    /// Bytes that writes still bring to the medium, and for certain; what follows them is lost.
+    /// The bytes that writes still bring to the medium for certain. All later bytes are lost.
     torn: Option<u64>,
 }
 
 impl Disk {
-    /// The file as it is found after the cut, or as if power were cut now.
+    /// The file as it is found after the power cut, or as if power were cut now.
     pub(crate) fn found(&self, seed: u64) -> Self {
         let power = self.power.lock();
         let (bytes, len) = match &power.cut {
@@ -53,7 +53,7 @@ impl Disk {
         Self::new(bytes, len)
     }
 
-    /// The same file, all of it durable.
+    /// A copy of the file in which everything is durable.
     pub(crate) fn copy(&self) -> Self {
         Self::new(self.bytes.copy(), self.len.load(Ordering::Acquire))
     }
@@ -63,7 +63,7 @@ impl Disk {
         Self { bytes, len: AtomicU64::new(len), power: Mutex::new(power), locked: AtomicBool::new(false) }
     }
 
-    /// Nothing that is written from here on is found.
+    /// Cuts the power: all later writes are lost.
     pub(crate) fn cut(&self) {
         let mut power = self.power.lock();
         power.torn = None;
@@ -72,17 +72,17 @@ impl Disk {
         }
     }
 
-    /// Of what is written from here on, until the power is cut, `bytes` are found and no more.
+    /// Of all bytes that are written until the power is cut, only the next `bytes` survive.
     pub(crate) fn tear(&self, bytes: u64) {
         self.power.lock().torn = Some(bytes);
     }
 
-    /// What the file holds, and what is found of it.
+    /// Reads the file.
     pub(crate) fn read(&self, at: u64, out: &mut [u8]) {
         self.bytes.read(at, out);
     }
 
-    /// Changes a bit, for those who read on and for those who find the file after a cut.
+    /// Flips a bit, now and in the file that is found after a cut.
     pub(crate) fn flip(&self, at: u64, bit: u32) {
         let power = self.power.lock();
         for bytes in [Some(&self.bytes), power.cut.as_ref().map(|(b, _)| b)].into_iter().flatten() {
@@ -92,7 +92,7 @@ impl Disk {
         }
     }
 
-    /// The bytes as they are now, to be read when they are stale.
+    /// A copy of the bytes, to be read later as stale data.
     pub(crate) fn snapshot(&self) -> Pieces {
         self.bytes.copy()
     }
@@ -128,7 +128,7 @@ impl SimulatedFile {
         Self { disk, plan, holds_lock: AtomicBool::new(false) }
     }
 
-    /// Fails as the plan says, after a part of `data` that its seed picks.
+    /// Fails if the plan says so, after writing a part of `data` that its seed determines.
     fn before_write(&self, at: u64, len: u64, data: &[u8]) -> io::Result<()> {
         let needs_space = at + len > self.disk.len.load(Ordering::Acquire) || !self.disk.bytes.holds(at, len);
         let Some(HostFailure { kind, seed }) = self.plan.lock().host_write(needs_space) else {
@@ -219,7 +219,7 @@ mod tests {
         disk.cut();
         write(0, 9);
         file.fdatasync().unwrap();
-        // Lost, whole, and torn at 512 bytes; a sector that was written twice; a hole that is there or not.
+        // The outcomes: lost, whole, and torn at 512 bytes; for a sector that was written twice; for a hole.
         let mut seen = [[0; 3]; 3];
         for seed in 0..400 {
             let found = disk.found(seed);

@@ -9,8 +9,8 @@ use crate::record::RECORD_HEADER_BYTES;
 use crate::tag::TAG_BYTES;
 
 impl Faults {
-    /// Flips one bit, now: of data, of a tag or of a log page that was programmed, of a copy of a checkpoint record or
-    /// of the superblock, as `seed` picks; `None` when there is none, or `kind` is no flip.
+    /// Flips one bit now, chosen by `seed`: of data, of a tag or of a log page that was programmed, of a copy of a
+    /// checkpoint record or of the superblock. `None` if there is none, or `kind` is no flip.
     pub fn flip(&self, kind: FaultKind, seed: u64) -> Option<Hit> {
         let mut plan = self.plan.lock();
         let random = &mut Random(seed);
@@ -31,7 +31,7 @@ impl Faults {
         Some(hit)
     }
 
-    /// Flips a bit of both copies of one checkpoint slot, now: the record in it is lost.
+    /// Flips a bit in both copies of one checkpoint slot now, so that its record is lost.
     pub fn lose_checkpoint(&self, seed: u64) -> [Hit; 2] {
         let mut plan = self.plan.lock();
         let random = &mut Random(seed);

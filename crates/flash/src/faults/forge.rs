@@ -1,11 +1,11 @@
-//! Images that lie: bytes of a simulated medium that were changed behind its back, with their checksums made right again.
+//! Forged images: bytes of a simulated medium are changed, and their checksums corrected.
 //!
 //! ```text
 //!   image ─► copy ─► structures changed and sealed again ─► opened
 //! ```
 //!
-//! No flipped bit and no power cut leaves such an image, but somebody may hand one over: what reads it must answer with
-//! an error, or go on, and neither panic nor take memory or time without bound.
+//! No flipped bit and no power cut leaves such an image, but an attacker may supply one. Readers must return an error
+//! or go on. They must not panic, or take unbounded memory or time.
 
 use lode_base::{CELL_BYTES, Geometry, Ppa};
 
@@ -17,7 +17,7 @@ use crate::record::{self, CHECKPOINT_MAGIC, EPOCH_MAGIC, RECORD_HEADER_BYTES, Re
 use crate::tag::{TAG_BYTES, Tag};
 use crate::{CHECKPOINT_RECORD_BYTES_MAX, FlashError, Medium, superblock};
 
-/// An image, to be changed.
+/// An image under change.
 pub struct Image<'a> {
     disk: &'a Disk,
     geometry: Geometry,
@@ -30,10 +30,10 @@ impl std::fmt::Debug for Image<'_> {
 }
 
 impl Faults {
-    /// A copy of the image as it is, changed and then opened.
+    /// Changes a copy of the image, and opens it.
     ///
     /// # Errors
-    /// What is wrong with it now.
+    /// Why the changed image is refused.
     pub fn forged(&self, change: impl FnOnce(&Image<'_>)) -> Result<(Medium, Self), FlashError> {
         let disk = self.disk.copy();
         change(&Image { disk: &disk, geometry: self.geometry });
@@ -42,7 +42,7 @@ impl Faults {
 }
 
 impl Image<'_> {
-    /// Changes `len` bytes at `at`, which must not reach beyond a group of the image; their tags are made right.
+    /// Changes `len` bytes at `at`, within one group of the image, and corrects their tags.
     pub fn data(&self, at: Ppa, len: usize, change: impl FnOnce(&mut [u8])) {
         let unit_bytes = u64::from(self.geometry.rblock_bytes());
         let byte = at.cell() * CELL_BYTES as u64;
@@ -68,7 +68,7 @@ impl Image<'_> {
         }
     }
 
-    /// Changes the superblock, 4,096 bytes, in both copies; with `seal`, its checksum is made right.
+    /// Changes the superblock, 4,096 bytes, in both copies. With `seal`, its checksum is corrected.
     pub fn superblock(&self, seal: bool, change: impl FnOnce(&mut [u8])) {
         let mut b = [0; SUPERBLOCK_BYTES];
         self.disk.read(SUPERBLOCK_AT[0], &mut b);
@@ -79,7 +79,7 @@ impl Image<'_> {
         SUPERBLOCK_AT.iter().for_each(|&at| self.disk.write(at, &b));
     }
 
-    /// Changes the numbers of an epoch record: (sequence, bytes of the image). Makes one where none is.
+    /// Changes the numbers of an epoch record: (sequence, bytes of the image). Makes a record if there is none.
     pub fn epoch(&self, slot: usize, change: impl FnOnce(&mut (u64, u64))) {
         let at = EPOCH_AT[slot];
         let mut b = [0; RECORD_HEADER_BYTES];
@@ -110,7 +110,7 @@ impl Image<'_> {
         }
     }
 
-    /// Changes bytes of the file, whatever they are.
+    /// Overwrites bytes of the file.
     pub fn raw(&self, at: u64, change: &[u8]) {
         self.disk.write(at, change);
     }

@@ -1,23 +1,23 @@
-//! What a file held before each write that was not synced yet, so that any part of those can be undone.
+//! Keeps the contents before each unsynced write, so that any subset of these writes can be undone.
 //!
 //! ```text
 //!   write, hole ─► what was there, sector by sector         sync ─► forgotten: all of it is durable
 //!   power cut   ─► each sector as it was at some moment since the last sync, in no order among sectors
 //! ```
 //!
-//! As a page cache does it. The last write that a sector keeps may be torn at a multiple of 512 bytes.
+//! This models a page cache. The last write that survives in a sector may be torn at a multiple of 512 bytes.
 
 use lode_base::random::Random;
 use std::collections::BTreeMap;
 
 use crate::backing::{Bytes, PIECE_BYTES, Pieces};
 
-/// Bytes that reach a medium together, if a write is not torn.
+/// Bytes that reach a medium together, unless a write is torn.
 const SECTOR_BYTES: u64 = 4096;
-/// Bytes that reach it together always.
+/// Bytes that always reach it together.
 pub(crate) const TEAR_BYTES: u64 = 512;
 
-/// What a part of a sector held before a write.
+/// The contents of a part of a sector before a write.
 struct Undo {
     /// Where the part begins in its sector.
     offset: u64,
@@ -28,12 +28,12 @@ struct Undo {
 enum Old {
     Zeroes,
     Bytes(Box<[u8]>),
-    /// The same place of a piece that was given back.
+    /// The same place in a piece that was freed.
     Piece(Bytes),
 }
 
 impl Undo {
-    /// Puts back what `sector` held from `from` on, an offset in the sector.
+    /// Restores the contents of `sector` from offset `from` on.
     fn apply(&self, to: &Pieces, sector: u64, from: u64) {
         let skip = from.saturating_sub(self.offset);
         if skip >= self.len {
@@ -57,12 +57,12 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// All that there is is durable.
+    /// A journal without unsynced writes.
     pub(crate) fn synced(len: u64) -> Self {
         Self { sectors: BTreeMap::new(), durable_len: len }
     }
 
-    /// `len` bytes at `at` are about to be written.
+    /// Records `len` bytes at `at` before they are written.
     pub(crate) fn before_write(&mut self, bytes: &Pieces, at: u64, len: u64) {
         self.before(at, len, |at, len| match bytes.piece(at / PIECE_BYTES) {
             None => Old::Zeroes,
@@ -70,7 +70,7 @@ impl Journal {
         });
     }
 
-    /// They are about to become a hole.
+    /// Records bytes before they become a hole.
     pub(crate) fn before_punch(&mut self, bytes: &Pieces, at: u64, len: u64) {
         self.before(at, len, |at, _| bytes.piece(at / PIECE_BYTES).map_or(Old::Zeroes, Old::Piece));
     }
@@ -86,7 +86,8 @@ impl Journal {
         }
     }
 
-    /// Undoes in `bytes`, a file of `len`, what `seed` picks; the length that the file is found with.
+    /// Undoes the writes that `seed` chooses in `bytes`, a file of `len` bytes. Returns the length that the file then
+    /// has.
     pub(crate) fn undo(&self, bytes: &Pieces, len: u64, seed: u64) -> u64 {
         let mut random = Random(seed);
         let mode = random.below(5);

@@ -1,40 +1,41 @@
-//! What can be done to a medium.
+//! The kinds of faults.
 
-/// A kind of fault, as [`Faults::arm`](crate::Faults::arm) takes it. "Operations" are those that it counts.
+/// A kind of fault, for [`Faults::arm`](crate::Faults::arm). Each kind counts certain operations.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum FaultKind {
-    /// Power goes in an operation that changes the medium: of what was not synced any part is found.
+    /// Power is cut in an operation that changes the medium. Any subset of the unsynced writes survives.
     PowerCut,
-    /// Power goes in a program of which a part, and never all, is found; counts programs.
+    /// Power is cut in a program of which a part, but never all, survives; counts programs.
     TornProgram,
-    /// A WBLOCK can not be programmed, nor what follows it in its EBLOCK until that is erased; counts programs.
+    /// A WBLOCK cannot be programmed, nor the WBLOCKs behind it until the EBLOCK is erased; counts programs.
     ProgramFails,
-    /// An EBLOCK can not be erased, now and ever after; counts erasures.
+    /// An EBLOCK can never be erased again; counts erasures.
     EraseFails,
-    /// A read unit can not be read this time; counts reads.
+    /// A read unit cannot be read once; counts reads.
     ReadFailsOnce,
-    /// A read unit can not be read until its EBLOCK is erased; counts reads.
+    /// A read unit cannot be read until its EBLOCK is erased; counts reads.
     ReadFailsForGood,
-    /// A bit of data changes once it is programmed; counts programs with tags.
+    /// A bit of data flips after it is programmed; counts programs with tags.
     FlipData,
-    /// A bit of a tag changes once it is programmed; counts programs with tags.
+    /// A bit of a tag flips after it is programmed; counts programs with tags.
     FlipTag,
-    /// A bit of a log page changes once it is programmed; counts programs without tags.
+    /// A bit of a log page flips after it is programmed; counts programs without tags.
     FlipLog,
-    /// A bit of one copy of a checkpoint record changes once it is written; counts checkpoint records.
+    /// A bit of one copy of a checkpoint record flips after it is written; counts checkpoint records.
     FlipCheckpoint,
-    /// A bit of one copy of the superblock changes; counts operations that change the medium.
+    /// A bit of one copy of the superblock flips; counts operations that change the medium.
     FlipSuperblock,
-    /// WBLOCKs and their tags are programmed in another place, and not in their own; counts programs.
+    /// WBLOCKs and their tags are programmed at another place instead of their own; counts programs.
     MisdirectedWrite,
-    /// WBLOCKs and their tags are programmed nowhere, though a later sync succeeds; counts programs.
+    /// WBLOCKs and their tags are not programmed, although a later sync succeeds; counts programs.
     LostWrite,
-    /// A read answers what a read unit held when the fault was armed; counts reads until one is of such a unit.
+    /// A read returns the contents of a read unit at the time the fault was armed; counts reads of units that have
+    /// changed since.
     StaleRead,
-    /// A read answers what another read unit holds; counts reads.
+    /// A read returns the contents of another read unit; counts reads.
     MisdirectedRead,
     /// The host's file system is full until [`Faults::disarm_all`](crate::Faults::disarm_all); counts writes of the
-    /// host's file. With an odd seed every write fails from then on, else those that need new space.
+    /// host's file. With an odd seed every write fails from then on; otherwise only writes that need new space.
     NoSpace,
     /// A write of the host's file fails, perhaps after a part of it; counts such writes.
     WriteError,
@@ -65,7 +66,7 @@ impl FaultKind {
         Self::SyncError,
     ];
 
-    /// Its name, as the command line has it.
+    /// Its name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::PowerCut => "power-cut",

@@ -1,15 +1,16 @@
-//! A medium whose every operation can fail, from seeds: power, programs, erasures, reads, and the host below.
+//! A simulated medium whose operations can fail, as seeds determine: power, programs, erasures, reads, and the host
+//! below.
 //!
 //! ```text
 //!   Medium ── program, erase, read, sync, record ─► Faults: strikes this one?  (plan)
 //!     └─► FileBacking ── pwrite, fdatasync ─► simulated file (disk), which loses what was not synced (journal)
 //! ```
 //!
-//! So the code that writes real images is the code that is simulated. Faults are to be found, not to be survived: after
-//! any of them a read of a read unit answers what was programmed there, or an error; only bytes without tags
-//! ([`Medium::read_unverified`]) are for their reader to judge. Tags can not tell one thing: whether a WBLOCK whose
-//! tags are of no generation that its EBLOCK has now was lost, or never programmed; whoever knows that it was
-//! programmed (mapping, log) knows that it was lost.
+//! The code that writes real images is the code that is simulated. Faults must be detected: after any fault, a read
+//! of a read unit returns what was programmed there, or an error. Only bytes without tags
+//! ([`Medium::read_unverified`]) must be checked by their reader. There is one thing that tags cannot tell: whether a
+//! WBLOCK without tags of the current generation was lost or was never programmed. Mapping and log know which WBLOCKs
+//! were programmed, so they detect a lost one.
 
 mod disk;
 mod flip;
@@ -40,12 +41,12 @@ pub use kind::FaultKind;
 pub(crate) use plan::Plan;
 pub(crate) use strike::{ProgramStrike, ReadStrike};
 
-/// What a fault changed behind the back of the medium, so that an oracle knows what may be lost.
+/// What a fault damaged, so that an oracle knows what may be lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hit {
-    /// WBLOCKs that do not hold what was programmed there, or can not be read.
+    /// WBLOCKs that do not hold what was programmed there, or cannot be read.
     Wblocks {
-        /// What struck.
+        /// The kind of fault.
         kind: FaultKind,
         /// Their EBLOCK.
         eblock: EblockId,
@@ -68,24 +69,24 @@ pub enum Hit {
     },
 }
 
-/// The faults of a simulated medium, and its power. A clone is the same.
+/// The faults of a simulated medium, and its power. Clones share them.
 ///
-/// The medium that lost its power goes on, and does not know: nothing that it then does is found.
+/// A medium that lost its power goes on without knowing. Everything that it writes then is lost.
 #[derive(Clone)]
 pub struct Faults {
     plan: Arc<Mutex<Plan>>,
     disk: Arc<Disk>,
     tags: Arc<TagCache>,
-    /// What a stale read answers.
+    /// The contents for stale reads.
     stale: Arc<Mutex<Option<Pieces>>>,
     geometry: Geometry,
 }
 
-/// The faults of a medium, for those who only cut its power.
+/// The faults of a medium, for tests that only cut its power.
 pub type Power = Faults;
 
 impl Faults {
-    /// A new image on a simulated file, or the one that it holds.
+    /// A medium on a simulated file: a new image, or the one that the file holds.
     pub(crate) fn medium(
         geometry: Option<Geometry>,
         disk: Disk,
@@ -113,8 +114,8 @@ impl Faults {
         Ok((medium, faults))
     }
 
-    /// Lets a fault strike once, at the operation that comes after so many others that it counts (see [`FaultKind`]).
-    /// What exactly it does follows from `seed`.
+    /// Arms a fault: it strikes once, after `after` operations of those that it counts (see [`FaultKind`]). `seed`
+    /// determines the details.
     pub fn arm(&self, kind: FaultKind, after: u64, seed: u64) {
         if kind == FaultKind::StaleRead {
             *self.stale.lock() = Some(self.disk.snapshot());
@@ -122,27 +123,28 @@ impl Faults {
         self.plan.lock().arm(kind, after, seed);
     }
 
-    /// Nothing strikes that did not strike yet, and there is space again. What is bad for good stays so.
+    /// Disarms all faults that have not struck, and ends a lack of space. Permanent damage stays.
     pub fn disarm_all(&self) {
         self.plan.lock().disarm(|_| true);
     }
 
-    /// How often each kind struck.
+    /// The number of times that each kind struck.
     pub fn fired(&self) -> Vec<(FaultKind, u64)> {
         self.plan.lock().fired()
     }
 
-    /// What was hit by those kinds that change, lose or hide what was programmed, in order.
+    /// The hits of all kinds that change, lose or hide programmed data, in order.
     pub fn hits(&self) -> Vec<Hit> {
         self.plan.lock().hits.clone()
     }
 
-    /// Operations that changed the medium until its power was cut: programs, erasures, syncs, records, discards.
+    /// The number of operations that changed the medium before its power was cut: programs, erasures, syncs, records,
+    /// discards.
     pub fn operations(&self) -> u64 {
         self.plan.lock().operations
     }
 
-    /// Cuts the power at the operation that comes after so many others, and at no other that was asked for before.
+    /// Cuts the power after this many more operations. Replaces an earlier request.
     pub fn cut_after(&self, operations: u64) {
         let mut plan = self.plan.lock();
         plan.disarm(|k| k == FaultKind::PowerCut);
@@ -155,7 +157,7 @@ impl Faults {
         self.disk.cut();
     }
 
-    /// One program finds the file system full before it begins: the one after so many others.
+    /// After this many more programs, one finds the file system full before it begins.
     pub fn full_after(&self, programs: u64) {
         self.plan.lock().full_after = Some(programs);
     }
@@ -165,17 +167,17 @@ impl Faults {
         self.plan.lock().cut
     }
 
-    /// The medium as found after the cut (or as if it came now), in the next open epoch: what was synced, and of the
-    /// rest what `seed` picks, sector by sector. Nothing is known of its EBLOCKs, as in [`Medium::open_file`]; what
-    /// was bad for good still is, and nothing is armed.
+    /// The medium after the power cut (or as if power were cut now), in the next open epoch. Synced writes survive,
+    /// and of the rest those that `seed` chooses, sector by sector. Its EBLOCKs are unknown, as in
+    /// [`Medium::open_file`]. Permanent damage stays, and no fault is armed.
     ///
     /// # Errors
-    /// When the image can not be opened, which only damage to its superblock brings about.
+    /// When the image cannot be opened. Only damage to its superblock causes that.
     pub fn restored(&self, seed: u64) -> Result<(Medium, Self), FlashError> {
         Self::medium(None, self.disk.found(seed), self.aftermath())
     }
 
-    /// The medium as it is, with nothing lost, in the next open epoch.
+    /// The medium in the next open epoch, with nothing lost.
     pub(crate) fn reopened(&self) -> Result<(Medium, Self), FlashError> {
         Self::medium(None, self.disk.copy(), self.aftermath())
     }
@@ -193,7 +195,7 @@ impl Faults {
         u64::from(e.raw()) * u64::from(self.geometry.eblock_bytes()) + in_eblock
     }
 
-    /// Where the tag of the read unit of a byte of the medium lies in the image.
+    /// The position in the image of the tag of the read unit at `byte` of the medium.
     fn tag_at(&self, byte: u64) -> u64 {
         let index = byte % GROUP_DATA_BYTES / u64::from(self.geometry.rblock_bytes());
         group_at(group_of(byte)) + index * TAG_BYTES as u64
@@ -225,8 +227,8 @@ mod tests {
         faults.disk.copy()
     }
 
-    /// Opening fails at any write or sync, with any part of it found: the next opening succeeds, and no epoch is
-    /// handed out twice.
+    /// Opening fails at each write and sync in turn, and any part of its writes survives. The next opening succeeds,
+    /// and no epoch is used twice.
     #[test]
     fn an_opening_that_fails_anywhere_leaves_an_image_that_opens() {
         use FaultKind::{NoSpace, SyncError, WriteError};

@@ -1,11 +1,11 @@
-//! Which operation is struck by which fault, and what stays bad for good.
+//! The plan of faults: which operation each fault strikes, and the permanent damage.
 //!
 //! ```text
 //!   arm(kind, after, seed) ─► armed ── one operation of its kind, and one, and ... ─► struck, once
 //! ```
 //!
-//! Invariants: what strikes follows from the operations so far and the armed faults alone; one operation is struck once;
-//! after a power cut nothing strikes, and what is bad is as it was then.
+//! Invariants: the strikes follow from the operations so far and the armed faults alone; an operation is struck at
+//! most once; after a power cut nothing strikes, and the damage does not change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -28,14 +28,14 @@ pub(crate) struct HostFailure {
     pub(crate) seed: u64,
 }
 
-/// What is wrong for good.
+/// Permanent damage.
 #[derive(Clone, Default)]
 pub(crate) struct Scars {
     /// EBLOCKs in which a program failed since they were erased.
     pub(crate) ended: BTreeSet<EblockId>,
-    /// EBLOCKs that can not be erased.
+    /// EBLOCKs that cannot be erased.
     pub(crate) inerasable: BTreeSet<EblockId>,
-    /// Read units that can not be read, by the byte of the medium that they begin at.
+    /// Read units that cannot be read, by their first byte on the medium.
     pub(crate) unreadable: BTreeSet<u64>,
 }
 
@@ -46,16 +46,17 @@ pub(crate) struct Plan {
     pub(crate) hits: Vec<Hit>,
     pub(crate) operations: u64,
     pub(crate) scars: Scars,
-    /// Of each EBLOCK's WBLOCKs since it was erased, whether they have tags.
+    /// The WBLOCKs of each EBLOCK that were programmed since its erasure, and whether they have tags.
     pub(crate) programmed: BTreeMap<EblockId, BTreeMap<u32, bool>>,
-    /// Whether the host's file system is full, and whether for each write or for those that need space.
+    /// Whether the host's file system is full: `Some(true)` for every write, `Some(false)` for writes that need
+    /// space.
     full: Option<bool>,
-    /// Programs until one finds it full, once.
+    /// The number of programs until one finds the file system full, once.
     pub(crate) full_after: Option<u64>,
-    /// The power-protected buffer: how much it takes, and what is in it.
+    /// The size of the power-protected buffer; below, its contents.
     pub(crate) protected_bytes: u32,
     pub(crate) protected: Vec<u8>,
-    /// The power goes when the operation under way is over.
+    /// Power is cut at the end of the operation under way.
     pub(crate) cut_due: bool,
     pub(crate) cut: bool,
 }
@@ -65,7 +66,7 @@ impl Plan {
         self.armed.push(Armed { kind, left, seed });
     }
 
-    /// Nothing armed; what was bad for good still is, and what was protected is there.
+    /// The plan after a power cut: no armed faults, the same permanent damage, the same protected buffer.
     pub(crate) fn aftermath(&self) -> Self {
         Self {
             scars: self.scars.clone(),
@@ -91,13 +92,13 @@ impl Plan {
         *self.fired.entry(kind).or_default() += 1;
     }
 
-    /// One operation that faults of `kinds` strike: which does, and its seed.
+    /// Counts one operation for faults of `kinds`. Returns the fault that strikes it, and its seed.
     pub(crate) fn strike(&mut self, kinds: &[FaultKind]) -> Option<(FaultKind, u64)> {
         let struck = self.due(kinds)?;
         Some(self.take(struck))
     }
 
-    /// One operation that faults of `kinds` may strike: which does, if it can.
+    /// Counts one operation for faults of `kinds`. Returns the fault that is due, without taking it.
     pub(crate) fn due(&mut self, kinds: &[FaultKind]) -> Option<usize> {
         if self.cut {
             return None;
@@ -117,14 +118,14 @@ impl Plan {
         (self.armed[at].kind, self.armed[at].seed)
     }
 
-    /// An armed fault strikes, and is armed no more.
+    /// An armed fault strikes, and is disarmed.
     pub(crate) fn take(&mut self, at: usize) -> (FaultKind, u64) {
         let a = self.armed.remove(at);
         self.count(a.kind);
         (a.kind, a.seed)
     }
 
-    /// An operation that changes the medium begins; false when the power was cut before.
+    /// An operation that changes the medium begins. False if the power was cut before.
     pub(crate) fn begin(&mut self) -> bool {
         if self.cut {
             return false;
@@ -148,7 +149,7 @@ impl Plan {
         false
     }
 
-    /// A write of the host's file: how it fails.
+    /// How a write of the host's file fails, if it does.
     pub(crate) fn host_write(&mut self, needs_space: bool) -> Option<HostFailure> {
         let full = |seed| Some(HostFailure { kind: io::ErrorKind::StorageFull.into(), seed });
         match self.strike(&[FaultKind::NoSpace, FaultKind::WriteError]) {
@@ -165,7 +166,7 @@ impl Plan {
         }
     }
 
-    /// A sync of the host's file: how it fails.
+    /// How a sync of the host's file fails, if it does.
     pub(crate) fn host_sync(&mut self) -> Option<HostFailure> {
         let (_, seed) = self.strike(&[FaultKind::SyncError])?;
         Some(HostFailure { kind: input_output_error(), seed })

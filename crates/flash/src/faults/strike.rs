@@ -1,4 +1,4 @@
-//! What the medium asks before and after each of its operations.
+//! The hooks that the medium calls before and after each of its operations.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use crate::faults::{FaultKind, Faults, Hit, Plan};
 use crate::layout::data_at;
 use crate::tag::{TAG_BYTES, Tag};
 
-/// Kinds that strike programs, tagged ones and log pages.
+/// The kinds that strike tagged programs; below, those that strike log pages.
 const TAGGED: [FaultKind; 6] = [
     FaultKind::TornProgram,
     FaultKind::ProgramFails,
@@ -31,28 +31,28 @@ const UNTAGGED: [FaultKind; 5] = [
 const READS: [FaultKind; 4] =
     [FaultKind::ReadFailsOnce, FaultKind::ReadFailsForGood, FaultKind::StaleRead, FaultKind::MisdirectedRead];
 
-/// What becomes of a program.
+/// The effect of faults on a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ProgramStrike {
     /// What should.
     None,
     /// The first `whole` WBLOCKs are programmed, and the next one is not, or in part.
     Fails { whole: u32, torn_bytes: u32 },
-    /// It is acknowledged, and nothing is written.
+    /// It is acknowledged, but nothing is written.
     Lost,
-    /// It is written from this WBLOCK on.
+    /// It is written from this WBLOCK on instead.
     Misdirected(EblockId, u32),
-    /// It is written, and a bit of it changes.
+    /// It is written, and one bit flips.
     Flip(FaultKind, u64),
 }
 
-/// What becomes of a read.
+/// The effect of faults on a read.
 pub(crate) enum ReadStrike {
     /// What should.
     None,
-    /// The unit at this byte of the medium can not be read.
+    /// The unit at this byte of the medium cannot be read.
     Fails(u64),
-    /// The data was changed; the tag of the unit at this byte reads as this.
+    /// The data was replaced, and the tag of the unit at this byte reads as this.
     Tag(u64, Tag),
 }
 
@@ -113,14 +113,14 @@ impl Faults {
         }
     }
 
-    /// WBLOCKs were programmed of which a bit flips.
+    /// Flips a bit of WBLOCKs that were just programmed.
     pub(crate) fn flip_programmed(&self, kind: FaultKind, seed: u64, e: EblockId, wblock: u32, count: u32) {
         let mut plan = self.plan.lock();
         let hit = self.flip_wblocks(kind, e, wblock, count, &mut Random(seed));
         plan.hits.push(hit);
     }
 
-    /// An EBLOCK is about to be erased; false when it can not be.
+    /// Before an erasure. False if the EBLOCK cannot be erased.
     pub(crate) fn erase(&self, e: EblockId) -> bool {
         let mut plan = self.plan.lock();
         if !plan.begin() {
@@ -139,7 +139,7 @@ impl Faults {
         true
     }
 
-    /// The space of an EBLOCK is about to be given back.
+    /// Before the space of an EBLOCK is freed.
     pub(crate) fn discard(&self, e: EblockId) {
         let mut plan = self.plan.lock();
         if plan.begin() {
@@ -147,18 +147,18 @@ impl Faults {
         }
     }
 
-    /// A sync is about to begin; false when power is cut before it is over.
+    /// Before a sync. False if power is cut before its end.
     pub(crate) fn sync(&self) -> bool {
         let mut plan = self.plan.lock();
         plan.begin() && !plan.cut_due
     }
 
-    /// A checkpoint record is about to be written.
+    /// Before a checkpoint record is written.
     pub(crate) fn record(&self) {
         self.plan.lock().begin();
     }
 
-    /// It was written to `slot`.
+    /// After a checkpoint record was written to `slot`.
     pub(crate) fn recorded(&self, slot: usize) {
         let mut plan = self.plan.lock();
         if let Some((_, seed)) = plan.strike(&[FaultKind::FlipCheckpoint]) {
@@ -167,7 +167,7 @@ impl Faults {
         }
     }
 
-    /// An operation that changes the medium is over.
+    /// After an operation that changes the medium.
     pub(crate) fn done(&self) {
         let mut plan = self.plan.lock();
         if let Some((_, seed)) = plan.strike(&[FaultKind::FlipSuperblock]) {
@@ -189,7 +189,7 @@ impl Faults {
         Ok(())
     }
 
-    /// Read units from `byte` on were read to `data`.
+    /// After read units from `byte` on were read to `data`.
     pub(crate) fn read(&self, byte: u64, data: &mut [u8]) -> ReadStrike {
         let unit_bytes = u64::from(self.geometry.rblock_bytes());
         let mut plan = self.plan.lock();
@@ -250,7 +250,7 @@ impl Faults {
         }
     }
 
-    /// The bytes and the tag of a programmed read unit other than `unit`, that holds other bytes.
+    /// Bytes and tag of a programmed read unit other than `unit` with different bytes.
     fn another(
         &self,
         plan: &Plan,

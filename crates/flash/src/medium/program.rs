@@ -1,4 +1,4 @@
-//! Programming WBLOCKs and their tags.
+//! Programs WBLOCKs and their tags.
 //!
 //! ```text
 //!   space for all of it ─► claim the WBLOCKs, in order ─► tags and data, group by group      (failed: EBLOCK ended)
@@ -11,15 +11,15 @@ use lode_base::EblockId;
 use crate::backing::Backing;
 use crate::error::WRITE_DATA;
 use crate::faults::{Faults, ProgramStrike};
-use crate::kept::Programmed;
 use crate::layout::{GROUP_DATA_BYTES, GROUP_TAG_BYTES, by_group, data_at, group_at, group_of, part_from};
+use crate::metadata_only::Programmed;
 use crate::tag::{TAG_BYTES, Tag};
 use crate::{FlashError, Generation, Medium};
 
-/// Programs of less than this are written to blocks that are there already, so that syncing them is cheap.
+/// Smaller programs go to blocks that are allocated ahead, so that syncing them is cheap.
 const AHEAD_BYTES: usize = 128 << 10;
 
-/// What a program writes: WBLOCKs that begin at a byte of the medium, in a generation.
+/// The WBLOCKs of a program, from a byte of the medium on, in a generation.
 #[derive(Clone, Copy)]
 struct Wblocks<'a> {
     byte: u64,
@@ -28,7 +28,7 @@ struct Wblocks<'a> {
     tagged: bool,
 }
 
-/// Bytes that adjoin in the image.
+/// Adjacent bytes of the image, gathered for one write.
 struct Run<'a> {
     at: u64,
     end: u64,
@@ -36,7 +36,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Adds what lies at `at`; writes what came before if that does not adjoin.
+    /// Adds bytes at `at`. Writes the gathered bytes first if they are not adjacent.
     fn add(&mut self, backing: &dyn Backing, at: u64, bytes: &'a [u8]) -> Result<(), FlashError> {
         if self.end != at {
             self.write(backing)?;
@@ -62,9 +62,9 @@ impl Medium {
     /// Programs whole WBLOCKs from `wblock` on, and their tags. Durable after [`Medium::sync`].
     ///
     /// # Errors
-    /// When a WBLOCK can not be programmed ([`FlashError::is_program_failure`]): the EBLOCK is then ended, and takes
-    /// nothing more until it is erased; WBLOCKs of this call may be whole. When the image could not grow for want of
-    /// space, nothing was programmed, and the EBLOCK is as before (see [`Medium::next_wblock`]).
+    /// When a WBLOCK cannot be programmed ([`FlashError::is_program_failure`]): the EBLOCK is then ended until it is
+    /// erased, and some WBLOCKs of this call may be whole. When the image cannot grow for lack of space: then nothing
+    /// is programmed, and the EBLOCK is as before (see [`Medium::next_wblock`]).
     ///
     /// # Panics
     /// When `data` is not whole WBLOCKs, the EBLOCK is not erased, or `wblock` is not the next.
@@ -72,8 +72,8 @@ impl Medium {
         self.program_with(e, wblock, data, true)
     }
 
-    /// The first byte of an EBLOCK from `offset` on (or behind its end) that a large program is best parted at: the page
-    /// cache of a host then holds the parts in as large pieces as it would hold the whole.
+    /// The first byte of an EBLOCK from `offset` on (or behind its end) at which a large program is best split: the
+    /// host's page cache then holds the parts in pieces as large as for the whole.
     pub fn part_from(&self, e: EblockId, offset: u32) -> u32 {
         let start = self.wblock_byte(e, 0);
         (part_from(start + u64::from(offset)) - start) as u32
@@ -91,7 +91,7 @@ impl Medium {
         self.program_with(e, wblock, data, false)
     }
 
-    /// As [`Medium::program`], `count` WBLOCKs with pages of users, of a medium that does not keep them.
+    /// As [`Medium::program`], for `count` WBLOCKs of users' pages on a medium that does not keep them.
     ///
     /// # Errors
     /// As [`Medium::program`].
@@ -133,7 +133,7 @@ impl Medium {
         if let Some(f) = &self.faults {
             f.finds_no_space()?;
         }
-        // A full file system is met here first, before anything is programmed.
+        // A full file system is detected here, before anything is programmed.
         let prepared = self.prepare(byte, data.len());
         prepared.inspect_err(|error| {
             if !error.is_no_space() {
@@ -160,7 +160,7 @@ impl Medium {
             .try_for_each(|(at, _)| self.backing.prepare_group(group_of(at), len < AHEAD_BYTES))
     }
 
-    /// Writes tags and data group by group; what adjoins in the image goes in one write.
+    /// Writes tags and data group by group. Adjacent bytes of the image go in one write.
     fn write_groups(&self, place: u64, w: Wblocks<'_>) -> Result<(), FlashError> {
         let mut tags = Vec::new();
         if w.tagged {
@@ -190,9 +190,9 @@ impl Medium {
         run.write(&*self.backing)
     }
 
-    /// The tags of `len` bytes at `at`, of what is programmed at `place`. Where they begin a group that one EBLOCK has
-    /// alone, nothing else of the group is programmed yet: empty tags fill it up to the data, so that one write takes
-    /// both, and the page cache need not read what is overwritten.
+    /// The tags of `len` bytes at `at`, for data that is programmed at `place`. If they begin a group that belongs to
+    /// one EBLOCK, nothing else of the group is programmed yet. Then empty tags fill the gap up to the data, so that
+    /// one write covers both, and the page cache need not read what is overwritten.
     fn tags_of(&self, place: u64, at: u64, len: u64, w: Wblocks<'_>) -> Vec<u8> {
         let rblock_bytes = self.geometry.rblock_bytes() as usize;
         let part = &w.data[(at - place) as usize..][..len as usize];
@@ -202,14 +202,14 @@ impl Medium {
             tags.extend_from_slice(&Tag::of(cell, w.generation, rblock).to_bytes());
         }
         let alone = u64::from(self.geometry.eblock_bytes()) >= GROUP_DATA_BYTES;
-        // What a fault brings to this place finds other tags here.
+        // A misdirected program may find tags of other data here.
         if self.tag_index(at) == 0 && alone && place == w.byte {
             tags.resize(GROUP_TAG_BYTES as usize, 0);
         }
         tags
     }
 
-    /// As faults have it.
+    /// Programs WBLOCKs with the effect of a fault.
     fn program_struck(&self, f: &Faults, e: EblockId, wblock: u32, w: Wblocks<'_>) -> Result<(), FlashError> {
         let wblock_bytes = self.geometry.wblock_bytes();
         let count = w.data.len() as u32 / wblock_bytes;

@@ -1,15 +1,15 @@
-//! The power-protected buffer: a little memory beside the medium that a power cut leaves whole.
+//! The power-protected buffer: a small memory beside the medium that survives a power cut.
 //!
 //! ```text
 //!   protect(bytes) ─► buffer: durable at once ─► found again by the next opening
 //! ```
 //!
-//! Media in memory have one if they are asked to; a file has none. Source: the design, "power-protected buffer".
+//! Media in memory may have one; a file has none.
 
 use super::Medium;
 
 impl Medium {
-    /// The medium with a buffer of so many bytes, empty.
+    /// The medium with an empty buffer of `bytes` bytes.
     ///
     /// # Panics
     /// When it lies in a file.
@@ -25,12 +25,12 @@ impl Medium {
         self
     }
 
-    /// How many bytes the buffer takes: 0 where there is none.
+    /// The size of the buffer in bytes; 0 if there is none.
     pub fn protected_bytes(&self) -> u32 {
         self.faults.as_ref().map_or(self.protected_bytes, |f| f.plan().protected_bytes)
     }
 
-    /// Puts these bytes in the place of those in the buffer, whole or not at all; they are durable when it returns.
+    /// Replaces the contents of the buffer atomically. They are durable when this returns.
     ///
     /// # Panics
     /// When they do not fit.
@@ -49,7 +49,7 @@ impl Medium {
         }
     }
 
-    /// What is in the buffer.
+    /// The contents of the buffer.
     pub fn protected(&self) -> Vec<u8> {
         match &self.faults {
             Some(f) => f.plan().protected.clone(),

@@ -1,8 +1,8 @@
-//! Reading, and believing only what the tags confirm.
+//! Reads, verified by tags.
 //!
 //! ```text
 //!   read units ─► each against its tag ─► the wanted bytes
-//!        ▲                │ one is wrong, or can not be read
+//!        ▲                │ one is wrong, or cannot be read
 //!        └─ a few times ──┘ whole after all: its EBLOCK is weak, and its pages are better moved
 //! ```
 //!
@@ -13,19 +13,19 @@ use std::sync::atomic::Ordering;
 use lode_base::{EblockId, PageBuf, PageBufMut, Ppa};
 
 use crate::faults::ReadStrike;
-use crate::kept::{Kept, NotThere};
 use crate::layout::{by_group, data_at, group_at, group_of};
+use crate::metadata_only::{MetadataOnly, NotThere};
 use crate::tag::Tag;
-use crate::tag_cache::Held;
+use crate::tag_cache::CachedTags;
 use crate::{FlashError, Generation, Medium, WblockState};
 
-/// How often a read that went wrong is tried again. As the read-retry levels of a NAND die, few: what four reads do not
-/// get, the next one does not either.
+/// How often a failed read is repeated. There are few retries, as on a NAND die: if four reads fail, a fifth is not
+/// likely to succeed.
 pub const READ_RETRIES: u32 = 3;
-/// Reads of no more units than this need no memory for their tags.
+/// Reads of up to this many units need no allocation for their tags.
 const FEW_UNITS: usize = 8;
 
-/// A unit, by its byte, whose tag a fault made read as this.
+/// A fault's effect on one unit, named by its byte: its tag reads as this.
 type FalseTag = Option<(u64, Tag)>;
 
 /// Whole read units.
@@ -53,12 +53,12 @@ fn wanted(units: PageBuf, start: usize, len: u32) -> PageBuf {
 }
 
 impl Medium {
-    /// Reads `len` bytes from `at` on: whole read units, each verified against its tag, of which the wanted bytes
-    /// are a slice. What does not verify is read again, a few times.
+    /// Reads `len` bytes from `at` on: whole read units, each verified against its tag, of which the wanted bytes are
+    /// a slice. Units that fail are read again, a few times.
     ///
     /// # Errors
-    /// When a read unit is not what was programmed there in this generation, or can not be read
-    /// ([`FlashError::is_uncorrectable`]), or the backing can not be read at all.
+    /// When a read unit is not what was programmed there in this generation, or cannot be read
+    /// ([`FlashError::is_uncorrectable`]); when the backing cannot be read at all.
     pub fn read(&self, at: Ppa, len: u32) -> Result<PageBuf, FlashError> {
         self.take_time(at, len);
         if let Some(kept) = &self.kept {
@@ -76,8 +76,14 @@ impl Medium {
         self.retrying(at, len, first, read)
     }
 
-    /// Reads what a medium without pages of users kept; of the generation that is known, if it is to be `verified`.
-    fn read_kept(&self, kept: &Kept, at: Ppa, len: u32, verified: bool) -> Result<PageBuf, FlashError> {
+    /// Reads from a metadata-only medium. With `verified`, only data of the known generation is returned.
+    fn read_kept(
+        &self,
+        kept: &MetadataOnly,
+        at: Ppa,
+        len: u32,
+        verified: bool,
+    ) -> Result<PageBuf, FlashError> {
         let (e, offset) = self.geometry.locate(at);
         if e.raw() >= self.geometry.eblock_count() || len > self.geometry.eblock_bytes() - offset {
             return Err(FlashError::BadAddress { at, len_bytes: len });
@@ -88,12 +94,13 @@ impl Medium {
         read.map_err(|NotThere(got)| FlashError::WrongGeneration { at, got, expected })
     }
 
-    /// A page of a user as it reads on a medium that does not keep it, without reading it; `None` where it is kept.
+    /// The contents of a user's page on a medium that does not keep it, without a read; `None` if the medium keeps
+    /// it.
     pub fn unkept(&self, len: u32) -> Option<PageBuf> {
         Some(self.kept.as_ref()?.nothing(len))
     }
 
-    /// What reading these bytes takes on a modelled device.
+    /// Charges the modelled device for reading these bytes.
     fn take_time(&self, at: Ppa, len: u32) {
         if let Some(m) = self.model() {
             let (e, offset) = self.geometry.locate(at);
@@ -101,7 +108,7 @@ impl Medium {
         }
     }
 
-    /// Reads the unit at `byte`, and holds it against its tag. Most reads are of one, so it is worth its own way.
+    /// Reads the unit at `byte` and verifies it. Most reads are of one unit, so this is a fast path.
     fn read_unit(&self, byte: u64) -> Result<PageBuf, FlashError> {
         let held = self.held_tag(byte);
         let mut data = PageBufMut::scratch(self.geometry.rblock_bytes() as usize);
@@ -119,36 +126,36 @@ impl Medium {
         Ok(data.freeze())
     }
 
-    /// The read unit that these bytes lie in, if it is one of the medium, and where they begin in it.
+    /// If these bytes lie in one read unit of the medium: the unit's byte, and the offset in it.
     fn unit_of(&self, at: Ppa, len: u32) -> Option<(u64, usize)> {
         let rblock = u64::from(self.geometry.rblock_bytes());
         let byte = at.cell() * lode_base::CELL_BYTES as u64;
-        // A power of two.
+        // The size of a read unit is a power of two.
         let start = byte & (rblock - 1);
         let is_one = (1..=rblock - start).contains(&len.into()) && byte < self.geometry.capacity_bytes();
         is_one.then_some((byte - start, start as usize))
     }
 
-    /// Asks the CPU for what [`Medium::read`] of these bytes will look at in memory.
+    /// Prefetches the memory that [`Medium::read`] of these bytes will access.
     pub fn prefetch(&self, at: Ppa, len: u32) {
         if let Some((byte, _)) = self.unit_of(at, len).filter(|_| self.kept.is_none()) {
             self.held_tag(byte);
         }
     }
 
-    /// The tag of the read unit at `byte`, if it is in memory. The CPU is asked for it: where it is in none of its caches, it
-    /// comes while the unit is read.
-    fn held_tag(&self, byte: u64) -> Option<(Held<'_>, usize)> {
+    /// The tag of the read unit at `byte`, if it is in memory. It is prefetched, so that it reaches the CPU's cache
+    /// while the unit is read.
+    fn held_tag(&self, byte: u64) -> Option<(CachedTags<'_>, usize)> {
         let (held, index) = (self.tags.held(group_of(byte))?, self.tag_index(byte));
         held.prefetch(index);
         Some((held, index))
     }
 
-    /// As [`Medium::read`], but believes nothing: for log pages, whose tag lies inside. A unit that can not be read is
-    /// read again.
+    /// As [`Medium::read`], but without verification: for log pages, whose tag lies inside. A unit that cannot be
+    /// read is read again.
     ///
     /// # Errors
-    /// When a unit, or the backing, can not be read.
+    /// When a unit, or the backing, cannot be read.
     pub fn read_unverified(&self, at: Ppa, len: u32) -> Result<PageBuf, FlashError> {
         self.take_time(at, len);
         if let Some(kept) = &self.kept {
@@ -158,8 +165,8 @@ impl Medium {
         self.retrying(at, len, read(), read)
     }
 
-    /// As [`Medium::read_unverified`], but reads again what does not `hold`, as [`Medium::read`] does by tags; `None`
-    /// when it never does.
+    /// As [`Medium::read_unverified`], but repeats the read while the bytes do not `hold`, as [`Medium::read`] does
+    /// by tags; `None` if they never do.
     ///
     /// # Errors
     /// As [`Medium::read_unverified`].
@@ -184,7 +191,7 @@ impl Medium {
         Ok(None)
     }
 
-    /// What the first read brought, or after what another read may change, what that does.
+    /// The result of the first read, or of a repeated one after a failure that a retry may cure.
     fn retrying<T>(
         &self,
         at: Ppa,
@@ -209,7 +216,7 @@ impl Medium {
         }
     }
 
-    /// The tags in memory may be what went wrong.
+    /// Drops cached tags, which may be the cause of a failed read.
     fn forget_tags(&self, at: Ppa, len: u32) {
         let byte = at.cell() * lode_base::CELL_BYTES as u64;
         by_group(byte, len.into()).for_each(|(at, _)| self.tags.forget(group_of(at)));
@@ -219,18 +226,18 @@ impl Medium {
         self.weak.lock().insert(self.geometry.locate(at).0);
     }
 
-    /// EBLOCKs that had to be read again since this was last asked, each once, in order: their pages are better moved
-    /// while they can be read.
+    /// EBLOCKs that needed retries since the last call, each once, in order. Their pages should be moved while they
+    /// can be read.
     pub fn take_weak(&self) -> Vec<EblockId> {
         std::mem::take(&mut *self.weak.lock()).into_iter().collect()
     }
 
-    /// How often something was read again.
+    /// The number of retries.
     pub fn read_retries(&self) -> u64 {
         self.read_retries.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the read units that `len` bytes from `at` on lie in: what reading them takes from the medium.
+    /// The bytes that reading `len` bytes from `at` takes from the medium, in whole read units.
     pub fn read_units_bytes(&self, at: Ppa, len: u32) -> u64 {
         let rblock = u64::from(self.geometry.rblock_bytes());
         let first = at.cell() * lode_base::CELL_BYTES as u64;
@@ -255,7 +262,7 @@ impl Medium {
         Ok(Units { byte, start: start as usize, data: data.freeze(), false_tag })
     }
 
-    /// Counts what was read at `byte`, and has faults strike it.
+    /// Counts a read at `byte`, and applies faults to it.
     fn was_read(&self, byte: u64, data: &mut [u8]) -> Result<FalseTag, FlashError> {
         self.media_bytes_read.add(data.len() as u64);
         let Some(f) = &self.faults else { return Ok(None) };
@@ -266,7 +273,7 @@ impl Medium {
         }
     }
 
-    /// Reads units of one group. Where the host has a bad block, the unit that lies on it is named.
+    /// Reads units of one group. If the host has a bad block, the error names the unit on it.
     fn read_part(&self, byte: u64, out: &mut [u8]) -> Result<(), FlashError> {
         match self.backing.read(data_at(byte), out, "read data") {
             Err(e) if e.is_bad_block() => {}
@@ -284,7 +291,7 @@ impl Medium {
         if e.is_bad_block() { FlashError::ReadFailed { at: self.ppa(byte) } } else { e }
     }
 
-    /// Holds read units of one EBLOCK against their tags.
+    /// Verifies read units of one EBLOCK by their tags.
     fn verify(&self, units: &Units) -> Result<(), FlashError> {
         let rblock_bytes = self.geometry.rblock_bytes() as usize;
         let mut few = [Tag::default(); FEW_UNITS];
@@ -308,7 +315,7 @@ impl Medium {
         Ok(())
     }
 
-    /// Holds the read unit at `byte` against its tag.
+    /// Verifies the read unit at `byte` by its tag.
     fn verify_unit(&self, byte: u64, data: &[u8], tag: Tag) -> Result<(), FlashError> {
         let expected = self.die.generation(self.eblock_of(byte));
         if tag.generation != expected.raw() || expected == Generation::UNKNOWN {
@@ -329,11 +336,11 @@ impl Medium {
         loaded.map_err(|e| self.unreadable(e, byte))
     }
 
-    /// What a WBLOCK holds in its EBLOCK's generation, by its tags and its data. Of no use for log pages. What is not
-    /// whole is read again, a few times; what can not be read is damaged.
+    /// The state of a WBLOCK in its EBLOCK's generation, by its tags and its data. Not for log pages. A WBLOCK that
+    /// is not intact is read again, a few times; one that cannot be read counts as damaged.
     ///
     /// # Errors
-    /// When the backing can not be read at all.
+    /// When the backing cannot be read at all.
     pub fn probe(&self, e: EblockId, wblock: u32) -> Result<WblockState, FlashError> {
         if let Some(kept) = &self.kept {
             let programmed = kept.is_programmed(e, self.die.generation(e), wblock);
@@ -376,7 +383,8 @@ impl Medium {
                 units => units?,
             };
             let tag = units.false_tag.map_or(tag[0], |(_, t)| t);
-            // A tag that only lacks the right generation was damaged: no other write makes such a checksum.
+            // If a tag matches except for its generation, the generation was damaged: no other write has this
+            // checksum.
             let was = Tag { generation: generation.raw(), ..tag };
             let sound = tag.crc == was.expected_crc(self.cell(byte), &units.data);
             let current = tag.generation == generation.raw();

@@ -1,4 +1,4 @@
-//! Checkpoint records: two slots, written in turns, each record in two copies.
+//! Checkpoint records: two slots, written alternately, each record in two copies.
 
 use std::sync::atomic::Ordering;
 
@@ -9,11 +9,11 @@ use crate::record::{self, CHECKPOINT_MAGIC, Record};
 use crate::{CHECKPOINT_RECORD_BYTES_MAX, FlashError, Medium, copies};
 
 impl Medium {
-    /// Writes a checkpoint record to slot 0 or 1. Durable after [`Medium::sync`]; a record that a power cut tears is
-    /// found not to be one, and the other slot's stands.
+    /// Writes a checkpoint record to slot 0 or 1. It is durable after [`Medium::sync`]. If a power cut tears it, that
+    /// is detected, and the other slot's record is used.
     ///
     /// # Errors
-    /// When the backing can not be written.
+    /// When the backing cannot be written.
     ///
     /// # Panics
     /// When `bytes` is longer than [`CHECKPOINT_RECORD_BYTES_MAX`], or `slot` neither 0 nor 1.
@@ -44,7 +44,7 @@ impl Medium {
     /// The whole records of both slots.
     ///
     /// # Errors
-    /// When the backing can not be read.
+    /// When the backing cannot be read.
     pub fn read_checkpoint_records(&self) -> Result<[Option<Vec<u8>>; 2], FlashError> {
         let slots = copies::checkpoints(&*self.backing)?.0;
         Ok(slots.map(|s| s.record().map(|r| r.payload.clone())))
@@ -53,7 +53,7 @@ impl Medium {
     /// The newest whole checkpoint record, and the slot that it lies in.
     ///
     /// # Errors
-    /// When the backing can not be read.
+    /// When the backing cannot be read.
     pub fn newest_checkpoint_record(&self) -> Result<Option<(usize, Vec<u8>)>, FlashError> {
         let slots = copies::checkpoints(&*self.backing)?.0;
         let whole = slots.iter().enumerate().filter_map(|(i, s)| Some((i, s.record()?)));

@@ -1,13 +1,13 @@
-//! When a resource is taken: by one at a time, each for as long as it asked.
+//! The calendar of one resource: intervals in which it is taken.
 //!
 //! ```text
 //!   taken:   ███████      ████          ████████
 //!   asked:      ready ▲ ──────► here: the first gap behind `ready` that is long enough
 //! ```
 //!
-//! Invariants: what is taken does not overlap; stretches that adjoin are one. Whoever is ready first gets the resource
-//! first, although commands are carried out one after the other: so a bus does not stand idle for one that was asked for
-//! earlier and is ready later.
+//! Invariants: intervals do not overlap; adjacent intervals are merged. Commands are simulated one after the other,
+//! but the resource goes to the request that is ready first. So a bus does not idle for a request that was made
+//! earlier but is ready later.
 
 use std::collections::VecDeque;
 
@@ -15,13 +15,13 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Calendar {
     taken: VecDeque<(u64, u64)>,
-    /// How long it was taken in all.
+    /// The total time for which it was taken.
     busy: u64,
 }
 
 impl Calendar {
-    /// Takes the resource for `len`, at `ready` or as soon after it as there is room: when. Nothing is asked for before
-    /// `floor` any more.
+    /// Takes the resource for `len`, in the first gap from `ready` on that is long enough. Returns the start. There
+    /// will be no request before `floor`.
     pub(crate) fn take(&mut self, floor: u64, ready: u64, len: u64) -> u64 {
         if len == 0 {
             return ready;
@@ -35,7 +35,7 @@ impl Calendar {
         at
     }
 
-    /// Takes it behind all that is taken, where nothing is taken after `ready` but what goes on then: when. So it is mostly.
+    /// The fast path: if nothing begins after `ready`, takes the resource behind all intervals. Returns the start.
     fn append(&mut self, ready: u64, len: u64) -> Option<u64> {
         match self.taken.back_mut() {
             Some(last) if ready < last.0 => None,
@@ -51,7 +51,7 @@ impl Calendar {
         }
     }
 
-    /// It is taken for `len` more; what was over at `floor` is forgotten.
+    /// Adds `len` to the total, and drops intervals that ended before `floor`.
     fn counts(&mut self, floor: u64, len: u64) {
         while self.taken.front().is_some_and(|t| t.1 <= floor) {
             self.taken.pop_front();
@@ -59,8 +59,8 @@ impl Calendar {
         self.busy += len;
     }
 
-    /// Takes the resource for `len` in all, in pieces, from `ready` on wherever it is free: when the last one ends. For what is
-    /// shared in pieces that are small against all that is asked of it.
+    /// Takes the resource for `len` in total, in all gaps from `ready` on. Returns the end of the last piece. For
+    /// resources that are shared in small pieces.
     pub(crate) fn fill(&mut self, floor: u64, ready: u64, len: u64) -> u64 {
         if len == 0 {
             return ready;
@@ -71,7 +71,7 @@ impl Calendar {
         }
         let first = self.taken.partition_point(|t| t.1 < ready);
         let (mut left, mut end, mut last) = (len, ready, first);
-        // All that lies between becomes one stretch.
+        // Everything in between becomes one interval.
         while let Some(&(from, to)) = self.taken.get(last) {
             let gap = from.saturating_sub(end);
             if gap > left {
@@ -85,7 +85,7 @@ impl Calendar {
             }
         }
         let begins = self.taken.get(first).filter(|_| last > first).map_or(ready, |t| t.0.min(ready));
-        // The last gap that was filled ends before what is taken behind it.
+        // If the last gap is filled completely, the piece ends where the next interval begins.
         let ended = if left == 0 { self.taken[last - 1].0 } else { end + left };
         let end = end.max(ended);
         self.taken.drain(first..last);
@@ -96,7 +96,7 @@ impl Calendar {
         ended
     }
 
-    /// What is taken before stretch `i`, or behind all.
+    /// Inserts an interval before interval `i`, or at the end.
     fn insert(&mut self, i: usize, from: u64, to: u64) {
         let before = i > 0 && self.taken[i - 1].1 == from;
         let behind = self.taken.get(i).is_some_and(|t| t.0 == to);
@@ -111,7 +111,7 @@ impl Calendar {
         }
     }
 
-    /// When it could be taken.
+    /// The first start from `ready` on with a gap of `len`.
     pub(crate) fn first_fit(&self, ready: u64, len: u64) -> u64 {
         let mut at = ready;
         for t in self.taken.iter().skip(self.taken.partition_point(|t| t.1 <= ready)) {
@@ -123,7 +123,7 @@ impl Calendar {
         at
     }
 
-    /// How long it was taken in all.
+    /// The total time for which it was taken.
     pub(crate) fn busy(&self) -> u64 {
         self.busy
     }
@@ -157,7 +157,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against one that knows each picosecond.
+        /// Compared with a model that has a bit for each picosecond.
         #[test]
         fn each_gets_the_first_gap_that_is_long_enough(asked in vec((0..120u64, 0..9u64), 0..60)) {
             let mut c = Calendar::default();
@@ -175,7 +175,7 @@ mod tests {
             }
         }
 
-        /// Whole and in pieces, against one that knows each picosecond.
+        /// Whole requests and pieces, compared with a model that has a bit for each picosecond.
         #[test]
         fn pieces_fill_whatever_is_free(asked in vec((0..120u64, 0..15u64, any::<bool>()), 0..60)) {
             let mut c = Calendar::default();

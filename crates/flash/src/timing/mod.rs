@@ -1,4 +1,4 @@
-//! Modelled time: how long what a drive really does would take on the device of a profile, and the energy of it.
+//! Modelled time and energy: how long the drive's real operations would take on the device of a profile.
 //!
 //! ```text
 //!   calendar: one resource ─► model: all resources ◄─ step: who takes them        operations ─► energy

@@ -1,38 +1,40 @@
-//! The resources of a modelled device and its host, and who takes them when.
+//! The resources of a modelled device and its host, and the time that operations take on them.
 //!
 //! ```text
 //!   read:     bus (command) ─► plane (tR) ─► bus (data) ∥ scan unit ∥ DRAM
 //!   program:  bus (command, data) ∥ DRAM ─► plane (tPROG)               erase: bus (command) ─► planes (tBERS)
+//!   scan:     what was read ─► decompressor, for encoded columns ─► core
 //!   command:  link ─► core ─► ... ─► DRAM ∥ link ─► link (completion)           ∥: one passes on to the other as it comes
 //! ```
 //!
-//! A step of an actor (a command, a unit of a task, a piece of GC) begins at an instant of its clock. What it asks for side by
-//! side begins at that instant, each as soon as its resources allow; [`Model::wait`] moves the instant to where all of it is
-//! over. So a step knows what it waited for, and its time is the sum of its parts.
+//! A step of an actor (a command, a unit of a task, a piece of GC) begins at an instant of its clock. Its operations
+//! start in parallel at that instant, each as soon as its resources are free. [`Model::wait`] moves the instant to
+//! the end of all of them. So the time of a step is the sum of its parts, and it is known what the step waited for.
 //!
-//! An array page that a step read stays in the register of its plane until the plane does something else: more of it is only
-//! a transfer.
+//! An array page that a step read stays in its plane's register until the plane does something else. Reading more of
+//! it takes only a transfer.
 //!
-//! Invariants: planes are taken in the order in which they are asked for, all else by whoever is ready first, memory and link in
-//! pieces; steps begin in the order of their time. Nothing here is a float: the same steps take the same picoseconds everywhere.
+//! Invariants: planes are taken in the order of requests; all other resources go to the request that is ready first,
+//! memory and link in pieces; steps begin in the order of their time. There are no floats here, so the same steps
+//! take the same picoseconds on every machine.
 
 use lode_base::{EblockId, Operations, Part, Profile, Split, VirtualDuration, VirtualTime};
 use parking_lot::Mutex;
 
 use super::calendar::Calendar;
-use super::resources::{Held, Plane, Resources};
+use super::resources::{Plane, RegisterPage, Resources};
 use super::step::{Overlap, Path, Sink, Step};
 
-/// How long resources of a kind were taken.
+/// The busy time of resources of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BusyTime {
     /// Which.
     pub name: &'static str,
-    /// All of them together, in picoseconds.
+    /// Of all of them together, in picoseconds.
     pub busy_ps: u128,
-    /// The one that was taken most.
+    /// Of the busiest one.
     pub most_ps: u64,
-    /// How many there are.
+    /// The number of resources.
     pub parts: usize,
 }
 
@@ -62,57 +64,57 @@ impl Model {
         Self { profile, overlap: Overlap::default(), resources: Mutex::new(resources) }
     }
 
-    /// The same device, on which so much overlaps.
+    /// The same device with another degree of overlap.
     pub fn with_overlap(self, overlap: Overlap) -> Self {
         Self { overlap, ..self }
     }
 
-    /// What is modelled.
+    /// The profile of the device.
     pub fn profile(&self) -> &Profile {
         &self.profile
     }
 
-    /// Begins a step, which what follows is part of.
+    /// Begins a step. The operations that follow are part of it.
     ///
     /// # Panics
-    /// When an earlier step began later: the actor that is furthest behind moves next. When `at` is beyond
-    /// [`VirtualTime::BEGIN_MAX`]: what the step takes could not be counted.
+    /// When the step before began later than `at`: the actor that is furthest behind must move next. When `at` is
+    /// beyond [`VirtualTime::BEGIN_MAX`], since the end of the step might overflow.
     pub fn begin(&self, at: VirtualTime) {
         self.resources.lock().begin(at);
     }
 
-    /// The earliest instant at which a step may still begin: where the latest one began.
+    /// The earliest instant at which the next step may begin: the begin of the latest step.
     pub fn earliest(&self) -> VirtualTime {
         VirtualTime::from_ps(self.resources.lock().floor)
     }
 
-    /// Takes the step under way out, so that another can begin beside it.
+    /// Suspends the step under way, so that another can begin beside it.
     pub fn step(&self) -> Step {
         self.resources.lock().step
     }
 
-    /// Goes on with a step.
+    /// Resumes a step.
     pub fn resume(&self, step: Step) {
         self.resources.lock().step = step;
     }
 
-    /// Waits for all that the step asked for.
+    /// Waits for all operations of the step.
     pub fn wait(&self) {
         self.resources.lock().wait(&self.profile);
     }
 
-    /// Counts from when the step began: its end, and what it was spent on.
+    /// The end of the step, and the parts of its time.
     pub fn end(&self) -> (VirtualTime, Split) {
         self.resources.lock().step.end()
     }
 
-    /// A command arrives: over the link, and taken up by a core.
+    /// A command arrives over the link, and a core takes it up.
     pub fn command(&self, down_bytes: u64) {
         self.resources.lock().command(&self.profile, down_bytes);
     }
 
-    /// A step begins with a command: [`Model::begin`] and [`Model::command`]. When the queues of the device are full, it
-    /// waits in the host until a command in them ends; its own end is [`Model::answers`].
+    /// Begins a step with a command: [`Model::begin`] and [`Model::command`]. If the device's queues are full, the
+    /// command waits in the host until another one ends. It ends with [`Model::answers`].
     ///
     /// # Panics
     /// As [`Model::begin`].
@@ -123,18 +125,19 @@ impl Model {
         r.command(&self.profile, down_bytes);
     }
 
-    /// The least that any command takes, from its submission to its completion.
+    /// The minimal time of any command, from its submission to its completion.
     pub fn command_time_min(&self) -> VirtualDuration {
         let p = &self.profile;
         p.link.command + p.cores.clock.time(p.cores.command_cycles.into()) + p.link.completion
     }
 
-    /// The step is over: its completion goes to the host, after what was asked for last.
+    /// Ends the step: its completion goes to the host after the last operation.
     pub fn complete(&self) {
         self.resources.lock().complete(&self.profile);
     }
 
-    /// All that the step asked for is over, and so many bytes and its completion go to the host: when it ended, and what on.
+    /// Waits for all operations of the step, and sends `up_bytes` and its completion to the host. Returns the end and
+    /// the parts of its time.
     pub fn answers(&self, up_bytes: u64) -> (VirtualTime, Split) {
         let r = &mut *self.resources.lock();
         r.wait(&self.profile);
@@ -144,17 +147,17 @@ impl Model {
         r.step.end()
     }
 
-    /// Bytes go to the host, after what was asked for last.
+    /// Sends bytes to the host, after the last operation.
     pub fn up(&self, bytes: u64) {
         self.resources.lock().up(&self.profile, self.overlap, bytes);
     }
 
-    /// From now on what the step reads goes there.
+    /// Sets the destination of the step's reads.
     pub fn read_into(&self, sink: Sink) {
         self.resources.lock().step.sink = sink;
     }
 
-    /// Reads the read units that these bytes of an EBLOCK lie in: of each array page those that are wanted, at once.
+    /// Reads the read units of these bytes of an EBLOCK. Wanted units of one array page are read together.
     pub fn read(&self, e: EblockId, offset: u32, len: u32) {
         let g = &self.profile.geometry;
         let unit = g.rblock_bytes();
@@ -173,7 +176,7 @@ impl Model {
         r.step.read = r.step.read.later(latest);
     }
 
-    /// Bytes that one array read brings into a register.
+    /// The bytes of an array read.
     fn page_bytes(&self) -> u32 {
         self.profile.nand.page_bytes.max(self.profile.geometry.rblock_bytes())
     }
@@ -200,10 +203,10 @@ impl Model {
             path = path.with(Part::Bus, path.at.max(round.1));
         }
         path = r.on_bus(path, channel, p.bus.command.as_ps());
-        // A read waits for its plane; or interrupts what takes long there.
+        // A read waits for its plane, or interrupts a program or an erasure there.
         let occupied = r.planes[plane];
         let interrupts = held.is_none() && p.nand.suspend && occupied.long && occupied.free > path.at;
-        // One that comes while another interrupts waits for that.
+        // A read that comes during another interruption waits for it.
         let suspend = if path.at < occupied.interrupted { 0 } else { p.nand.suspend_cost.as_ps() };
         let begins = match interrupts {
             true => occupied.interrupted.max(path.at + suspend),
@@ -220,7 +223,7 @@ impl Model {
         let register = if p.nand.cache_read { data } else { path.at };
         let plane = &mut r.planes[plane];
         match held {
-            // The plane keeps what it holds until that is on the bus.
+            // The register is occupied until its page is on the bus.
             Some(_) if p.nand.cache_read => {}
             Some(_) => {
                 plane.busy += register - (path.at - transfer).max(plane.free).min(register);
@@ -235,8 +238,8 @@ impl Model {
                     }
                     false => (plane.free, plane.long) = (register, false),
                 }
-                // What was interrupted goes on, with the register.
-                let held = Held { step: r.step.number, page, since: data };
+                // The interrupted operation goes on, and uses the register.
+                let held = RegisterPage { step: r.step.number, page, since: data };
                 plane.register = Some(held).filter(|_| !interrupts);
                 r.did.reads += 1;
             }
@@ -245,7 +248,7 @@ impl Model {
         match r.step.sink {
             Sink::Dram => r.through_dram(path, transfer, p.dram.rate, bytes),
             Sink::ScanUnit => {
-                // It looks at each byte as it comes.
+                // The scan unit filters each byte as it arrives.
                 let looks = p.scan_unit.rate.time(bytes).as_ps();
                 let begins = path.at.saturating_sub(transfer);
                 let at = r.scan_units[channel].take(r.floor, begins, looks);
@@ -255,7 +258,7 @@ impl Model {
         }
     }
 
-    /// Programs WBLOCKs of an EBLOCK, from one on. What the step read before may be what is written now.
+    /// Programs WBLOCKs of an EBLOCK. The data may come from earlier reads of the step.
     pub fn program(&self, e: EblockId, first: u32, count: u32) {
         let p = &self.profile;
         let r = &mut *self.resources.lock();
@@ -266,7 +269,7 @@ impl Model {
             let (channel, plane) = self.place(e, wblock);
             let transfer = p.bus.command.as_ps() + p.bus.rate.time(bytes).as_ps();
             let mut path = r.step.now.later(r.step.read);
-            // Its data wait where they are while the register holds others.
+            // The data wait until the register is free.
             if !p.nand.cache_program {
                 path = path.with(Part::Media, path.at.max(r.planes[plane].free));
             }
@@ -285,7 +288,7 @@ impl Model {
         r.step.last = latest;
     }
 
-    /// Erases an EBLOCK, on all planes that it lies on; one that is erased takes no time.
+    /// Erases an EBLOCK on all its planes. If it is erased already, this takes no time.
     pub fn erase(&self, e: EblockId) {
         let p = &self.profile;
         let r = &mut *self.resources.lock();
@@ -312,7 +315,7 @@ impl Model {
         r.step.last = latest;
     }
 
-    /// A core computes before what is asked for next.
+    /// A core computes before the next operation.
     pub fn think(&self, cycles: u64) {
         let r = &mut *self.resources.lock();
         let path = r.compute(r.step.now, self.profile.cores.clock, cycles);
@@ -320,14 +323,14 @@ impl Model {
         r.ends(path);
     }
 
-    /// A core computes, after what was asked for last.
+    /// A core computes after the last operation.
     pub fn compute(&self, cycles: u64) {
         let r = &mut *self.resources.lock();
         let path = r.compute(r.step.last, self.profile.cores.clock, cycles);
         r.ends(path);
     }
 
-    /// As [`Model::compute`], for rows: in phases, once all that the step reads is there.
+    /// As [`Model::compute`], for rows. With [`Overlap::Phases`] it begins after all reads of the step.
     pub fn compute_rows(&self, cycles: u64) {
         match self.overlap {
             Overlap::Pages => self.compute(cycles),
@@ -335,14 +338,26 @@ impl Model {
         }
     }
 
-    /// Bytes go into the device's memory or out of it, after what was asked for last.
+    /// Charges the decompressor for `bytes` that it puts out, after the last operation. No bytes take no time.
+    pub fn unpack(&self, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        let r = &mut *self.resources.lock();
+        let time = self.profile.decompressor.rate.time(bytes).as_ps();
+        let begins = r.decompressor.take(r.floor, r.step.last.at, time);
+        let path = r.step.last.with(Part::Device, begins + time);
+        r.ends(path);
+    }
+
+    /// Moves bytes into or out of the device's memory, after the last operation.
     pub fn dram(&self, bytes: u64) {
         let r = &mut *self.resources.lock();
         let path = r.through_dram(r.step.last, 0, self.profile.dram.rate, bytes);
         r.ends(path);
     }
 
-    /// The host computes for a time, after what was asked for last.
+    /// The host computes for a time, after the last operation.
     pub fn host(&self, time: VirtualDuration) {
         let r = &mut *self.resources.lock();
         let begins = r.host.take(r.floor, r.step.last.at, time.as_ps());
@@ -351,22 +366,22 @@ impl Model {
         r.ends(path);
     }
 
-    /// The host computed for a time, by its own clock: while its commands are under way, or not.
+    /// Counts time that the host computed by its own clock, in parallel to commands or not.
     pub fn host_computes(&self, time: VirtualDuration) {
         self.resources.lock().did.host_busy += time;
     }
 
-    /// What was done since the start.
+    /// The operations since the start.
     pub fn operations(&self) -> Operations {
         self.resources.lock().did
     }
 
-    /// The latest end of anything that was asked for.
+    /// The latest end of any operation.
     pub fn latest(&self) -> VirtualTime {
         VirtualTime::from_ps(self.resources.lock().latest)
     }
 
-    /// How long resources were taken since the start, by their kind.
+    /// The busy times since the start, by kind of resource.
     pub fn busy(&self) -> Vec<BusyTime> {
         let r = self.resources.lock();
         let of = |name, busy: Vec<u64>| BusyTime {
@@ -376,7 +391,7 @@ impl Model {
             parts: busy.len(),
         };
         let all = |c: &[Calendar]| c.iter().map(Calendar::busy).collect();
-        vec![
+        let mut all_of_them = vec![
             of("planes", r.planes.iter().map(|p| p.busy).collect()),
             of("buses", all(&r.buses)),
             of("scan units", all(&r.scan_units)),
@@ -384,7 +399,12 @@ impl Model {
             of("device memory", vec![r.dram.busy()]),
             of("link to the host", vec![r.up.busy()]),
             of("link to the device", vec![r.down.busy()]),
-        ]
+        ];
+        // Most devices never unpack anything.
+        if r.decompressor.busy() > 0 {
+            all_of_them.push(of("decompressor", vec![r.decompressor.busy()]));
+        }
+        all_of_them
     }
 
     /// The channel and the plane that a WBLOCK lies on.
@@ -418,7 +438,7 @@ mod tests {
         ns * 1000
     }
 
-    /// A step that begins when a WBLOCK of an EBLOCK was programmed: then.
+    /// Begins a step at the end of a program of a WBLOCK. Returns that time.
     fn programmed(m: &Model, e: EblockId) -> u64 {
         m.begin(VirtualTime::ZERO);
         m.program(e, 0, 1);
@@ -457,10 +477,10 @@ mod tests {
         m.read_into(Sink::ScanUnit);
         m.read(EblockId::new(0), 0, 65_536);
         assert_eq!(m.end().0.as_ps(), ps(50_000 + 8 * 81_920));
-        // As much of another channel, at the same time.
+        // The same amount from another channel takes the same time.
         m.read(EblockId::new(1), 0, 65_536);
         assert_eq!(m.end().0.as_ps(), ps(50_000 + 8 * 81_920));
-        // The next of this one: registers are free once they were read out.
+        // The next pages of this channel: registers are free once they were read out.
         m.read(EblockId::new(0), 65_536, 65_536);
         assert_eq!(m.end().0.as_ps(), ps(50_000 + 16 * 81_920), "the array hides behind the bus");
         assert_eq!(m.operations().scan_bytes, 3 * 65_536);
@@ -512,7 +532,7 @@ mod tests {
             let before = if cached { 50_000 } else { 50_000 + unit };
             assert_eq!(reads(&[(3, 2)]), (took(before + 50_000 + unit), 2, 2));
             assert_eq!(reads(&[(7, 2)]), (took(50_000 + 2 * unit), 2, 2));
-            // Another page came between; and another step knows nothing of what this one read.
+            // Another page came in between; another step cannot use what this one read.
             assert_eq!(reads(&[(0, 1), (4, 1), (1, 1)]).1, 3);
             assert_eq!(reads(&[(1, 1)]), (took(50_000 + unit), 1, 1));
             let busy = m.busy();
@@ -554,7 +574,7 @@ mod tests {
             m.begin(VirtualTime::from_ps(before));
             m.read(EblockId::new(0), 65_536, 8192);
             assert_eq!(m.end().0.as_ps(), before + ps(waits + 2 * (50_000 + 81_920)));
-            // What was interrupted goes on.
+            // The interrupted operation goes on.
             m.begin(VirtualTime::from_ps(before));
             m.program(EblockId::new(0), 8, 1);
             let free = if suspend { 1_500_000 + 5_000 } else { 1_500_000 } + 2 * (50_000 + 81_920);
@@ -595,7 +615,7 @@ mod tests {
         assert_eq!(split.total().as_ps(), end.as_ps());
     }
 
-    /// Two steps that began at the same time, one of which was carried out wholly before the other.
+    /// Two steps that begin at the same time, simulated one after the other.
     #[test]
     fn whoever_is_ready_first_has_the_bus_first() {
         let m = Model::new(profile(|p| {

@@ -1,6 +1,6 @@
-//! What a modelled device and its host have one of, or several, and how a step takes them.
+//! The resources of a modelled device and its host, and how a step takes them.
 //!
-//! Invariants: as of the model, whose state this is.
+//! Invariants: those of the model, whose state this is.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,33 +16,34 @@ use super::step::{Later, Overlap, Path, Step};
 pub(super) struct Plane {
     /// When it is free.
     pub(super) free: u64,
-    /// What it does until then can be interrupted by a read.
+    /// Whether its operation until then can be interrupted by a read.
     pub(super) long: bool,
-    /// Until when reads interrupt that.
+    /// The end of the interruptions by reads.
     pub(super) interrupted: u64,
-    /// The array page that its register holds since it was read.
-    pub(super) register: Option<Held>,
+    /// The array page in its register.
+    pub(super) register: Option<RegisterPage>,
     pub(super) busy: u64,
 }
 
 /// An array page in a register: a step that reads more of it need not read it again.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Held {
-    /// Which step read it.
+pub(super) struct RegisterPage {
+    /// The step that read it.
     pub(super) step: u64,
-    /// Which it is, counted over all EBLOCKs.
+    /// Its number, counted over all EBLOCKs.
     pub(super) page: u64,
-    /// Since when it is there.
+    /// The time since when it is in the register.
     pub(super) since: u64,
 }
 
-/// All of them, and the step that is under way.
+/// All resources, and the step under way.
 #[derive(Debug, Default)]
 pub(super) struct Resources {
     pub(super) planes: Vec<Plane>,
     pub(super) buses: Vec<Calendar>,
     pub(super) scan_units: Vec<Calendar>,
     pub(super) cores: Vec<Calendar>,
+    pub(super) decompressor: Calendar,
     /// EBLOCKs that were programmed since they were erased. Those of a new device are erased.
     pub(super) programmed: Vec<bool>,
     pub(super) dram: Calendar,
@@ -50,16 +51,17 @@ pub(super) struct Resources {
     pub(super) down: Calendar,
     pub(super) host: Calendar,
     pub(super) did: Operations,
-    /// Of each channel in phases: pages of the round that it reads, when that began, and when it ends.
+    /// With [`Overlap::Phases`](super::Overlap::Phases), for each channel: the pages of its current round, and the
+    /// round's begin and end.
     pub(super) rounds: Vec<(u32, u64, u64)>,
-    /// Nothing is asked for before this any more.
+    /// There will be no request before this.
     pub(super) floor: u64,
     /// The latest end of anything.
     pub(super) latest: u64,
     /// Steps that began.
     pub(super) steps: u64,
     pub(super) step: Step,
-    /// When the commands end that are in the queues of the device, and how many are there whose end is not known yet.
+    /// The ends of the commands in the device's queues; below, the number of commands whose end is unknown.
     pub(super) queued: BinaryHeap<Reverse<u64>>,
     pub(super) queued_open: usize,
 }
@@ -87,7 +89,7 @@ impl Resources {
         self.step.last = self.step.done;
     }
 
-    /// Takes a place in the queues, which those that ended left.
+    /// Takes a place in the queues, of a command that has ended.
     pub(super) fn enters_queue(&mut self, p: &Profile) {
         let places = p.link.queue_depth as usize * p.link.queue_pairs as usize;
         let mut at = self.step.now.at;
@@ -103,7 +105,7 @@ impl Resources {
         (self.step.queued, self.queued_open) = (true, self.queued_open + 1);
     }
 
-    /// Gives its place back when it ends, if it has one.
+    /// Returns the place at the end of the command, if it has one.
     pub(super) fn leaves_queue(&mut self) {
         if std::mem::take(&mut self.step.queued) {
             self.queued_open -= 1;
@@ -149,18 +151,18 @@ impl Resources {
         path.with(Part::Bus, begins + time)
     }
 
-    /// Bytes that came over `source` picoseconds up to now go through the device's memory: at the same time, as far as it is
-    /// free and as fast.
+    /// Moves bytes that arrived during the last `source` picoseconds through the device's memory. The transfers
+    /// overlap as far as the memory is free and fast enough.
     pub(super) fn through_dram(&mut self, path: Path, source: u64, rate: Rate, bytes: u64) -> Path {
         let time = rate.time(bytes).as_ps();
-        // The last byte comes now, and those before it earlier.
+        // The last byte arrives now, the others earlier.
         let ready = path.at - time.min(source);
         let ends = self.dram.fill(self.floor, ready.max(self.floor), time);
         self.did.dram_bytes += bytes;
         path.with(Part::Dram, path.at.max(ends))
     }
 
-    /// Between the device's memory and the host.
+    /// Moves bytes between the device's memory and the host.
     pub(super) fn transfer(&mut self, path: Path, up: bool, link: Rate, dram: Rate, bytes: u64) -> Path {
         let time = link.time(bytes).as_ps();
         let (calendar, counted) = match up {
@@ -173,7 +175,7 @@ impl Resources {
         self.through_dram(path, time, dram, bytes)
     }
 
-    /// On the core that is free first.
+    /// Computes on the core that is free first.
     pub(super) fn compute(&mut self, path: Path, clock: Frequency, cycles: u64) -> Path {
         let time = clock.time(cycles).as_ps();
         let first = |c: &Calendar| c.first_fit(path.at, time);

@@ -1,16 +1,18 @@
-//! A step of an actor: what it asked for, and when that is over.
+//! A step (a command, a unit of a scan task, or a piece of GC): its operations, and their ends.
 //!
 //! ```text
 //!   now ─┬─► read ─► last ┐
-//!        ├─► read ────────┼─► done: where all of it ends      a path: an instant, and what the time up to it was spent on
+//!        ├─► read ────────┼─► done: the latest end
 //!        └─► program ─────┘
 //! ```
+//!
+//! A path is an instant, and what the time up to it was spent on.
 //!
 //! Invariant: the parts of a path add up to its time since the step began.
 
 use lode_base::{Part, Split, VirtualDuration, VirtualTime};
 
-/// An instant, and what the time up to it was spent on.
+/// An instant, and the parts of the time up to it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Path {
     pub(super) at: u64,
@@ -18,7 +20,7 @@ pub(super) struct Path {
 }
 
 impl Path {
-    /// Up to `at` with a part of the machine.
+    /// Extends the path to `at`. The added time is charged to `part`.
     pub(super) fn with(mut self, part: Part, at: u64) -> Self {
         assert!(at >= self.at, "{part} ended at {at} ps, before it began at {}", self.at);
         self.split.add(part, VirtualDuration::from_ps(at - self.at));
@@ -31,28 +33,28 @@ impl Path {
     }
 }
 
-/// A step of an actor under way.
+/// A step under way.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Step {
-    /// Where what is asked for next begins.
+    /// When the next operation begins.
     pub(super) now: Path,
-    /// Where what was asked for last ends.
+    /// The end of the operation that began last.
     pub(super) last: Path,
-    /// Where all of it ends.
+    /// The latest end of its operations so far.
     pub(super) done: Path,
-    /// Where all of its reads end.
+    /// The latest end of its reads so far.
     pub(super) read: Path,
-    /// Where what it reads goes.
+    /// The destination of its reads.
     pub(super) sink: Sink,
-    /// In phases: what comes once all reads are over.
+    /// With [`Overlap::Phases`]: work that begins after all reads.
     pub(super) later: Later,
-    /// Which one it is.
+    /// The number of the step.
     pub(super) number: u64,
-    /// Whether it has a place in a queue of the device.
+    /// Whether it occupies a place in a queue of the device.
     pub(super) queued: bool,
 }
 
-/// Work of a step in phases that is put off until the phase before it is over.
+/// Work that is deferred until the phase before it has ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Later {
     pub(super) cycles: u64,
@@ -62,11 +64,12 @@ pub(super) struct Later {
 /// What overlaps within a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Overlap {
-    /// Whatever can: each page goes on to the next resource when it has left the one before.
+    /// Everything: each page moves on to the next resource when it has left the one before.
     #[default]
     Pages,
-    /// Nothing: a channel reads a page of each way, hands all of them on, and begins anew; when all that the step reads is
-    /// there the cores begin, and then the link. Source: equations (1), (6), (8) and (9) of the ISP paper add up phases.
+    /// Nothing. A channel reads one page of each way, transfers all of them, and begins again. After all reads of the
+    /// step the cores begin, and after them the link. Source: equations (1), (6), (8) and (9) of the ISP paper add the
+    /// times of the phases.
     Phases,
 }
 
@@ -86,12 +89,12 @@ impl Step {
         }
     }
 
-    /// When all of it is over, and what the time was spent on.
+    /// The end of all operations, and the parts of the time.
     pub fn end(&self) -> (VirtualTime, Split) {
         (VirtualTime::from_ps(self.done.at), self.done.split)
     }
 
-    /// This step and another, one after which both are over.
+    /// A step that ends when both have ended.
     pub fn join(self, other: Self) -> Self {
         let now = self.now.later(other.now);
         let read = self.read.later(other.read);
@@ -99,7 +102,7 @@ impl Step {
         Self { now, last, done, read, ..self }
     }
 
-    /// A step that waits for another one: the time that it waits is the array's.
+    /// A step that waits for another one. The waiting time is charged to [`Part::Media`], the flash array.
     pub fn after(self, other: Self) -> Self {
         let path = self.done.with(Part::Media, other.done.at.max(self.done.at));
         Self { now: path, last: path, done: path, read: path, ..self }
@@ -111,12 +114,12 @@ impl Step {
     }
 }
 
-/// Where the data of a channel go as they are read.
+/// The destination of data that a channel reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Sink {
     /// To the memory of the device.
     #[default]
     Dram,
-    /// Past the scan unit, which keeps what does not pass.
+    /// Through the scan unit, which drops data that does not pass.
     ScanUnit,
 }

@@ -1,4 +1,4 @@
-//! What the tests share: drives for blocks, and stores on them.
+//! Helpers of the tests: drives for blocks, and stores on them.
 #![allow(dead_code, unreachable_pub, missing_docs, unused_imports)]
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use lode_firmware::{Drive, DriveOptions};
 use lode_flash::Medium;
 use lode_lss::{BlockOptions, Cleaning, Clock, Lss, LssError, LssOptions};
 
-/// Blocks of the drives of these tests.
+/// The number of blocks on the drives of these tests.
 pub const BLOCKS: u64 = 2 + 32 * 32;
 
 pub fn drive_options() -> DriveOptions {
@@ -25,7 +25,7 @@ pub fn drive() -> Drive {
     Drive::format(Medium::memory(geometry()), drive_options()).unwrap()
 }
 
-/// Small segments, so that they are cleaned.
+/// Options with small segments, so that cleaning happens.
 pub fn options(cleaning: Cleaning, whole_blocks: bool) -> LssOptions {
     LssOptions {
         segment_blocks: 32,

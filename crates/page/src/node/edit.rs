@@ -1,6 +1,6 @@
-//! Nodes that are being changed: a copy with room between heap and slots.
+//! Nodes under change: a copy with free room between heap and slots.
 //!
-//! Invariant: at all times the bytes are a node, so that freezing one costs nothing.
+//! Invariant: the bytes are a valid node at all times, so that freezing one costs nothing.
 
 use lode_base::{Lpid, PageBuf, PageBufMut};
 
@@ -9,7 +9,7 @@ use super::{
     common_prefix, head_of, raw, separator,
 };
 
-/// Room that a node gets beyond what it needs, so that the next change finds some.
+/// Extra room for the next changes of a node.
 const ROOM_BYTES: usize = 256;
 
 /// A node that is being changed.
@@ -138,10 +138,10 @@ impl NodeMut {
         self.raw().read_key(i, out);
     }
 
-    /// Sets the value of a key, which lies between the fences; answers whether the key is new.
+    /// Sets the value of a key, which lies between the fences. Returns whether the key is new.
     ///
     /// # Panics
-    /// When key or value is longer than a node takes, or the node as long as one can be.
+    /// When key or value is longer than a node allows, or the node has its maximal length.
     pub fn put(&mut self, key: &[u8], value: NodeValue<'_>) -> bool {
         match self.find(key) {
             Ok(i) => {
@@ -188,7 +188,7 @@ impl NodeMut {
         self.set_u16(slot + 6, suffix.len());
     }
 
-    /// Removes a key; answers whether it was there.
+    /// Removes a key. Returns whether it was there.
     pub fn delete(&mut self, key: &[u8]) -> bool {
         let found = self.find(key);
         if let Ok(i) = found {
@@ -214,7 +214,7 @@ impl NodeMut {
             return;
         }
         let used = self.used_bytes();
-        // What changes in size again and again leaves garbage: some of it is kept as room.
+        // Values that change their size leave garbage in the heap. Some of it is kept as free room.
         let len = (used + needed + ROOM_BYTES.max(used / 16)).min(NODE_BYTES_MAX);
         assert!(used + needed <= len, "a node of {used} bytes has no room for {needed} more");
         self.rebuild(len);
@@ -257,8 +257,8 @@ impl NodeMut {
         self.entries() >= 2 * self.split_least()
     }
 
-    /// Fewest entries of each part of a split. An inner node of one child would be a useless level: if keys are long compared with
-    /// a node, a tree that is filled in order would grow by a level with every few keys.
+    /// The fewest entries of each part of a split. An inner node with one child would be a useless level: with long
+    /// keys, a tree that is filled in order would grow by a level every few keys.
     fn split_least(&self) -> usize {
         if self.level() > 0 { 3 } else { 1 }
     }
@@ -289,7 +289,7 @@ impl NodeMut {
         r.read_key(cut - 1, &mut before);
         r.read_key(cut, &mut first);
         let separator = match r.level() {
-            // The first key of an inner node, and so perhaps the one before, is not the one that it stands for.
+            // The first key of an inner node is empty in the node, so it cannot be shortened to a separator.
             0 => separator(&before, &first).to_vec(),
             _ => first,
         };
@@ -351,12 +351,12 @@ impl NodeMut {
         self.buf.to_vec()
     }
 
-    /// Says which commit changed it.
+    /// Sets the newest commit that changed it.
     pub fn set_csn(&mut self, csn: u64) {
         self.buf[16..24].copy_from_slice(&csn.to_le_bytes());
     }
 
-    /// The node as it is, with its room.
+    /// The node as it is, with its free room.
     pub fn finish(self) -> Node {
         debug_assert!(super::check(self.lpid(), &self.buf).is_ok());
         Node { bytes: self.buf.freeze() }
@@ -372,7 +372,7 @@ impl NodeMut {
     }
 }
 
-/// A value's bytes, and what stands before them.
+/// A value's bytes, and the length field before them.
 fn value_bytes<'a>(v: &NodeValue<'a>) -> (std::borrow::Cow<'a, [u8]>, u16) {
     match v {
         NodeValue::Inline(b) => {

@@ -1,4 +1,4 @@
-//! B+-tree nodes: sorted entries between two fences, of whatever size they take.
+//! B+-tree nodes: sorted entries between two fences. A node has the size that its entries need.
 //!
 //! ```text
 //!    0  magic "LBTN"            16  commit sequence number       30  heap end            36  0
@@ -32,15 +32,15 @@ const MAGIC: [u8; 4] = *b"LBTN";
 const VERSION: u8 = 1;
 const HEADER_BYTES: usize = 40;
 const SLOT_BYTES: usize = 8;
-/// Value bytes that say: the LPID of a page follows.
+/// The length field of a value that is the LPID of a page.
 const PAGE_VALUE: u16 = u16::MAX;
-/// The bytes of a high fence that is not there.
+/// The length field of a missing high fence.
 const NO_FENCE: u16 = u16::MAX;
 /// Longest node: offsets have 16 bits.
 pub const NODE_BYTES_MAX: usize = u16::MAX as usize;
 /// Longest key.
 pub const NODE_KEY_BYTES_MAX: usize = 4096;
-/// Longest value that stands in a node.
+/// Longest value that is stored in a node.
 pub const NODE_VALUE_BYTES_MAX: usize = 4096;
 
 /// The value of an entry.
@@ -103,7 +103,7 @@ impl Node {
         raw(&self.bytes).high()
     }
 
-    /// What all its keys begin with.
+    /// The common prefix of its keys.
     pub fn prefix(&self) -> &[u8] {
         raw(&self.bytes).prefix()
     }
@@ -132,7 +132,7 @@ impl Node {
         }
     }
 
-    /// What the key of entry `i` has behind the prefix.
+    /// The key of entry `i` without the prefix.
     #[inline]
     pub fn suffix(&self, i: usize) -> &[u8] {
         raw(&self.bytes).suffix(i)
@@ -155,7 +155,7 @@ impl Node {
         (!page).then(|| self.bytes.slice(range))
     }
 
-    /// The node without the room between heap and slots, as it leaves for a drive.
+    /// The node without the free room between heap and slots, as it is written to a drive.
     pub fn compact(&self) -> PageBuf {
         let r = raw(&self.bytes);
         match r.garbage() == 0 && r.gap() == 0 {
@@ -170,7 +170,7 @@ impl Node {
     }
 }
 
-/// The fields of a node's bytes, whoever owns them.
+/// A view of a node's bytes by field.
 #[derive(Clone, Copy)]
 struct Raw<'a>(&'a [u8]);
 
@@ -316,13 +316,14 @@ impl<'a> Raw<'a> {
     fn find(self, key: &[u8]) -> Result<usize, usize> {
         let suffix = &key[self.prefix_len()..];
         let head = head_of(suffix);
-        // Heads alone first, which lie beside each other: the heap is looked at for those that have this one.
+        // Searches the heads first, which lie beside each other. The heap is read only for entries with the same
+        // head.
         let (slots, _) = self.0[self.0.len() - SLOT_BYTES * self.entries()..].as_chunks::<SLOT_BYTES>();
         let n = slots.len();
-        // The slots lie the last entry's first.
+        // The slot of the last entry comes first.
         let head_in =
             |slot: &[u8; SLOT_BYTES]| u32::from_le_bytes(*slot.first_chunk().expect("a slot begins with it"));
-        // Where the prefix is short, as at either end of a tree, all heads may be the same.
+        // If the prefix is short, as at either end of a tree, all heads may be equal.
         let mut from = match n > 0 && self.head(0) < head {
             true => n - slots.partition_point(|s| head_in(s) >= head),
             false => 0,
@@ -349,7 +350,7 @@ impl<'a> Raw<'a> {
     #[inline]
     fn compare(self, i: usize, suffix: &[u8], start: u64) -> Ordering {
         let (at, len) = (self.offset(i) + 2, self.suffix_len(i));
-        // Slots lie behind the heap: there are eight bytes, of which some may be another's.
+        // Slots follow the heap, so eight bytes can always be read, even if some belong to other data.
         let bytes = self.0[at..].first_chunk().expect("the slot of the entry lies behind");
         let others = u64::MAX.checked_shr(8 * len as u32).unwrap_or(0);
         let own = u64::from_be_bytes(*bytes) & !others;
@@ -363,7 +364,7 @@ impl<'a> Raw<'a> {
     fn child_index(self, key: &[u8]) -> usize {
         match self.find(key) {
             Ok(i) => i,
-            // The first entry takes what is before the second.
+            // The first entry covers all keys before the second.
             Err(i) => i.max(1) - 1,
         }
     }
@@ -452,7 +453,7 @@ fn check(lpid: Lpid, bytes: &[u8]) -> Result<(), PageError> {
     if inner && entries == 0 {
         return bad("an inner node without children", 6);
     }
-    // Keys lie between the fences: an inner node's first is the low fence, whatever its suffix says.
+    // The first key of an inner node is the low fence, although its suffix is empty.
     let first = usize::from(inner);
     if entries > first {
         let (low, prefix) = (r.low(), r.prefix_len());
@@ -469,7 +470,7 @@ fn check(lpid: Lpid, bytes: &[u8]) -> Result<(), PageError> {
     Ok(())
 }
 
-/// What must hold of every decoder: for fuzzing.
+/// Checks that hold for every decoder, for fuzzing.
 pub fn fuzz(data: &[u8]) {
     let lpid = Lpid::from_raw(7).expect("7 is an LPID");
     if let Ok(node) = Node::decode(lpid, PageBuf::copy_from(data)) {

@@ -1,13 +1,17 @@
-//! Opens table pages and decodes their segments. All bytes are untrusted until they have passed here.
+//! Opens table pages and decodes their segments. All bytes are untrusted until they are checked here.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use lode_base::{CELL_BYTES, CommitNo, Lpid, PageBuf, TableId};
 
-use super::header::{self, ENTRY_BYTES, Encoding, Entry, HEADER_BYTES, Header, MAGIC, checksum, kind_tag};
+use super::header::{
+    self, ENTRY_BYTES, Encoding, Entry, HEADER_BYTES, Header, Held, MAGIC, checksum, kind_tag,
+};
 use super::{PageKind, PageMeta, STRING_BYTES_MAX, string_bytes};
-use crate::{Column, DataType, PageError, Values, bits};
+use crate::encoding::{self, Shape};
+use crate::packed::Runs;
+use crate::{Column, DataType, PageError, Value, Values, bits, ops};
 
 /// The header and directory of a table page, checked.
 #[derive(Clone, Debug)]
@@ -22,7 +26,13 @@ pub struct TablePage {
 struct Checked {
     entry: Entry,
     data_type: DataType,
-    encoding: Encoding,
+    held: Held,
+}
+
+/// What a segment is cut into.
+struct Cut {
+    validity: Option<PageBuf>,
+    body: PageBuf,
 }
 
 impl TablePage {
@@ -63,15 +73,15 @@ impl TablePage {
         for (i, bytes) in directory.chunks_exact(ENTRY_BYTES).enumerate() {
             let at = Self::prefix_bytes(i);
             let entry: Entry = bytemuck::pod_read_unaligned(bytes);
-            let (data_type, encoding) =
-                entry.check(h.rows).map_err(|what| PageError::Corrupt { lpid, what, at })?;
-            let dictionary = matches!(encoding, Encoding::FixedDictionary | Encoding::VarDictionary);
-            require(kind == PageKind::Column || !dictionary, "a dictionary in a row page", at)?;
+            let (data_type, held) =
+                entry.check(h.rows, h.version).map_err(|what| PageError::Corrupt { lpid, what, at })?;
+            let plain = matches!(held, Held::Whole(Encoding::Bits | Encoding::Fixed | Encoding::Var));
+            require(kind == PageKind::Column || plain, "a dictionary in a row page", at)?;
             require((entry.offset as usize).is_multiple_of(CELL_BYTES), "a segment off its alignment", at)?;
             let segment_end = u64::from(entry.offset) + u64::from(entry.bytes);
             require(entry.offset as usize >= end, "a segment within the directory", at)?;
             require(segment_end <= page_bytes.into(), "a segment beyond the page", at)?;
-            columns.push(Checked { entry, data_type, encoding });
+            columns.push(Checked { entry, data_type, held });
             extents.push((u64::from(entry.offset), segment_end));
         }
         extents.sort_unstable();
@@ -97,7 +107,7 @@ impl TablePage {
         Self::open(lpid, bytemuck::pod_read_unaligned::<Header>(header).page_bytes, prefix)
     }
 
-    /// What the page says of itself.
+    /// The page's metadata.
     pub fn meta(&self) -> &PageMeta {
         &self.meta
     }
@@ -120,7 +130,7 @@ impl TablePage {
     /// The type of a column.
     ///
     /// # Panics
-    /// When `column` is not below [`TablePage::columns`]; so for the others.
+    /// When `column` is not below [`TablePage::columns`]. The same holds for the methods below.
     pub fn data_type(&self, column: usize) -> DataType {
         self.columns[column].data_type
     }
@@ -132,7 +142,27 @@ impl TablePage {
 
     /// Whether a column is a dictionary and codes.
     pub fn is_dictionary(&self, column: usize) -> bool {
-        matches!(self.columns[column].encoding, Encoding::FixedDictionary | Encoding::VarDictionary)
+        match self.columns[column].held {
+            Held::Whole(e) => matches!(e, Encoding::FixedDictionary | Encoding::VarDictionary),
+            Held::Encoded(e) => e.name() == "dictionary",
+        }
+    }
+
+    /// The name of a column's encoding, as [`crate::EncodingChoice`] has it: `plain` where its values take whole bytes.
+    pub fn encoding(&self, column: usize) -> &'static str {
+        match self.columns[column].held {
+            Held::Whole(_) => "plain",
+            Held::Encoded(e) => e.name(),
+        }
+    }
+
+    /// Bytes that whoever decodes this column has to unpack: those of the values in memory, or 0 where they take whole bytes. `c` is
+    /// the column.
+    pub fn unpacked_bytes(&self, column: usize, c: &Column) -> u64 {
+        match self.columns[column].held {
+            Held::Whole(_) => 0,
+            Held::Encoded(_) => c.unpacked_bytes() as u64,
+        }
     }
 
     /// The bytes of the page that [`TablePage::decode`] needs for this column; they start on 64.
@@ -141,53 +171,157 @@ impl TablePage {
         e.offset..e.offset + e.bytes
     }
 
-    /// The column in `segment`, which holds exactly the bytes [`TablePage::segment`] of the page. Its start in memory
-    /// need only be 64-byte aligned (as cut out of a larger read at the segment's offset): the column then shares
-    /// its bytes and nothing is copied. Less aligned bytes are copied once.
+    /// The column in `segment`, which holds exactly the bytes [`TablePage::segment`] of the page. If the bytes are
+    /// 64-byte aligned in memory, the column shares them without a copy. A slice of a larger read at the segment's
+    /// offset is aligned. Other bytes are copied once.
     ///
     /// # Errors
     /// [`PageError::Corrupt`] when the bytes are no such column; it never panics.
     pub fn decode(&self, column: usize, segment: PageBuf) -> Result<Column, PageError> {
-        let Checked { entry, data_type, encoding } = &self.columns[column];
-        let (entry, data_type, encoding, lpid) = (*entry, *data_type, *encoding, self.meta.lpid);
-        let corrupt = |what| PageError::Corrupt { lpid, what, at: entry.offset as usize };
-        if segment.len() != entry.bytes as usize {
-            return Err(corrupt("a segment of another length"));
-        }
-        let aligned = segment.as_ptr().addr().is_multiple_of(align_of::<u128>());
-        let segment = if aligned { segment } else { PageBuf::copy_from(&segment) };
-        let parts = entry.parts(encoding, self.rows);
-        let part = |r: &Range<u64>| segment.slice(r.start as usize..r.end as usize);
-        let (rows, dictionary_rows) = (self.rows(), entry.dictionary_rows as usize);
-
-        let validity = (entry.flags & header::FLAG_VALIDITY != 0).then(|| part(&parts.validity));
+        let Checked { entry, data_type, held } = &self.columns[column];
+        let (rows, t) = (self.rows(), *data_type);
+        let (validity, values) = match held {
+            Held::Whole(encoding) => self.whole(entry, t, *encoding, self.sized(entry, segment)?)?,
+            Held::Encoded(encoding) => {
+                let Cut { validity, body } = self.cut(entry, segment)?;
+                let shape = self.shape(entry, t);
+                (validity, encoding.open(&shape, body).map_err(|what| self.corrupt(entry, what))?)
+            }
+        };
         if let Some(v) = &validity
             && rows - bits::count(v, rows) != self.nulls(column)
         {
-            return Err(corrupt("validity with another number of NULLs"));
+            return Err(self.corrupt(entry, "validity with another number of NULLs"));
         }
+        let column = self.column(entry, t, rows, validity, values)?;
+        if string_bytes(column.values()) > STRING_BYTES_MAX as u64 {
+            return Err(self.corrupt(entry, "strings that are too long in all"));
+        }
+        Ok(column)
+    }
+
+    /// Some rows of the column in `segment`, as [`TablePage::decode`]. Other rows may be left unread, and unchecked.
+    ///
+    /// # Errors
+    /// As [`TablePage::decode`].
+    ///
+    /// # Panics
+    /// When there are fewer rows.
+    pub fn decode_rows(
+        &self,
+        column: usize,
+        segment: PageBuf,
+        rows: Range<usize>,
+    ) -> Result<Column, PageError> {
+        assert!(rows.start <= rows.end && rows.end <= self.rows(), "rows {rows:?} of {}", self.rows());
+        let Checked { entry, data_type, held } = &self.columns[column];
+        let Held::Encoded(encoding) = held else {
+            return Ok(ops::slice(&self.decode(column, segment)?, rows.start, rows.len()));
+        };
+        let Cut { validity, body } = self.cut(entry, segment)?;
+        let shape = self.shape(entry, *data_type);
+        let count = rows.len();
+        let validity = validity.and_then(|v| bits::with_nulls(bits::slice(&v, rows.start, count), count));
+        let values = encoding.range(&shape, body, rows).map_err(|what| self.corrupt(entry, what))?;
+        self.column(entry, *data_type, count, validity, values)
+    }
+
+    /// The value of one row of the column in `segment`; of an encoded one at most 1,024 values are unpacked for it.
+    ///
+    /// # Errors
+    /// As [`TablePage::decode`].
+    ///
+    /// # Panics
+    /// When there are fewer rows.
+    pub fn decode_value(&self, column: usize, segment: PageBuf, row: usize) -> Result<Value, PageError> {
+        assert!(row < self.rows(), "row {row} of {}", self.rows());
+        let Checked { entry, data_type, held } = &self.columns[column];
+        let Held::Encoded(encoding) = held else { return Ok(self.decode(column, segment)?.value(row)) };
+        let Cut { validity, body } = self.cut(entry, segment)?;
+        if validity.is_some_and(|v| !bits::get(&v, row)) {
+            return Ok(Value::Null);
+        }
+        let shape = self.shape(entry, *data_type);
+        encoding.row(&shape, body, row).map_err(|what| self.corrupt(entry, what))
+    }
+
+    fn shape(&self, entry: &Entry, data_type: DataType) -> Shape {
+        Shape { data_type, rows: self.rows(), width: entry.width }
+    }
+
+    fn corrupt(&self, entry: &Entry, what: &'static str) -> PageError {
+        PageError::Corrupt { lpid: self.meta.lpid, what, at: entry.offset as usize }
+    }
+
+    /// A checked column of these values.
+    fn column(
+        &self,
+        entry: &Entry,
+        data_type: DataType,
+        rows: usize,
+        validity: Option<PageBuf>,
+        values: Values,
+    ) -> Result<Column, PageError> {
+        let column = Column::new(data_type, rows, validity, values);
+        column.map_err(|e| self.corrupt(entry, encoding::what(e)))
+    }
+
+    /// The segment, aligned, if it is as long as it should be.
+    fn sized(&self, entry: &Entry, segment: PageBuf) -> Result<PageBuf, PageError> {
+        if segment.len() != entry.bytes as usize {
+            return Err(self.corrupt(entry, "a segment of another length"));
+        }
+        let aligned = segment.as_ptr().addr().is_multiple_of(align_of::<u128>());
+        Ok(if aligned { segment } else { PageBuf::copy_from(&segment) })
+    }
+
+    /// Validity and body of a segment of version 2.
+    fn cut(&self, entry: &Entry, segment: PageBuf) -> Result<Cut, PageError> {
+        let segment = self.sized(entry, segment)?;
+        let (validity, used) = match entry.flags {
+            header::FLAG_VALIDITY => {
+                let bytes = self.rows().div_ceil(8);
+                if segment.len() < bytes {
+                    return Err(self.corrupt(entry, "a segment that ends within its validity"));
+                }
+                (Some(segment.slice(..bytes)), bytes)
+            }
+            header::FLAG_VALIDITY_RUNS => {
+                let (runs, used) =
+                    Runs::parse(&segment, self.rows()).map_err(|what| self.corrupt(entry, what))?;
+                (Some(encoding::bits_of(&runs, 0..self.rows())), used)
+            }
+            _ => (None, 0),
+        };
+        let from = used.next_multiple_of(CELL_BYTES).min(segment.len());
+        Ok(Cut { validity, body: segment.slice(from..) })
+    }
+
+    /// Validity and values of a segment of version 1.
+    fn whole(
+        &self,
+        entry: &Entry,
+        data_type: DataType,
+        encoding: Encoding,
+        segment: PageBuf,
+    ) -> Result<(Option<PageBuf>, Values), PageError> {
+        let parts = entry.parts(encoding, self.rows);
+        let part = |r: &Range<u64>| segment.slice(r.start as usize..r.end as usize);
+        let validity = (entry.flags & header::FLAG_VALIDITY != 0).then(|| part(&parts.validity));
         let fixed = || Values::Fixed { width: entry.width, data: part(&parts.data) };
         let var = || Values::Var { offsets: part(&parts.offsets), data: part(&parts.data) };
         let coded = |values| {
-            let dictionary = Arc::new(Column::new(data_type, dictionary_rows, None, values)?);
+            let dictionary = self.column(entry, data_type, entry.dictionary_rows as usize, None, values)?;
+            let dictionary = Arc::new(dictionary);
             Ok(Values::Dict { code_width: entry.code_width, codes: part(&parts.codes), dictionary })
         };
         let values = match encoding {
-            Encoding::Bits => Ok(Values::Bits(part(&parts.data))),
-            Encoding::Fixed => Ok(fixed()),
-            Encoding::Var => Ok(var()),
-            Encoding::FixedDictionary => coded(fixed()),
-            Encoding::VarDictionary => coded(var()),
+            Encoding::Bits => Values::Bits(part(&parts.data)),
+            Encoding::Fixed => fixed(),
+            Encoding::Var => var(),
+            Encoding::FixedDictionary => coded(fixed())?,
+            Encoding::VarDictionary => coded(var())?,
         };
-        let column = values.and_then(|values| Column::new(data_type, rows, validity, values)).map_err(
-            |e| match e {
-                PageError::BadColumn { what, .. } => corrupt(what),
-                other => other,
-            },
-        )?;
-        if string_bytes(column.values()) > STRING_BYTES_MAX as u64 {
-            return Err(corrupt("strings that are too long in all"));
-        }
-        Ok(column)
+        Ok((validity, values))
     }
 }

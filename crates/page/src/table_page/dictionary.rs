@@ -4,26 +4,26 @@
 //!   values a b a c ─► hash table ─► codes 0 1 0 2, first rows 0 1 3
 //! ```
 //!
-//! Gives up when there are more distinct values than the caller can use, when a sample of the rows is nearly all
-//! distinct, or when the hash is so unlucky that the search would take long (values made to collide).
+//! The search gives up if there are more distinct values than the caller can use, if nearly all rows of a sample are
+//! distinct, or if too many values collide (as an attacker could arrange).
 
 /// A code for each row, and for each code the first row with its value.
-pub(super) struct Interned {
-    pub(super) codes: Vec<u16>,
-    pub(super) first_rows: Vec<u32>,
+pub(crate) struct Interned {
+    pub(crate) codes: Vec<u16>,
+    pub(crate) first_rows: Vec<u32>,
 }
 
-/// Slots looked at for one value before the search is given up.
+/// The most slots that are probed for one value before the search gives up.
 const PROBES_MAX: usize = 64;
 
-/// Rows drawn before the search begins, where there are at least [`SAMPLED_ROWS_MIN`].
+/// The rows of the sample before the search, if there are at least [`SAMPLED_ROWS_MIN`] rows.
 const SAMPLE_ROWS: usize = 1024;
 
 /// Fewer rows than this are searched without a sample.
 const SAMPLED_ROWS_MIN: usize = 8 * SAMPLE_ROWS;
 
 /// The distinct values among `rows` rows (at most `distinct_max`, itself at most 65,536), by hash and equality of rows.
-pub(super) fn intern(
+pub(crate) fn intern(
     rows: usize,
     distinct_max: usize,
     hash_of: impl Fn(usize) -> u64,
@@ -101,13 +101,13 @@ fn grown(len: usize, first_rows: &[u32], hash_of: &impl Fn(usize) -> u64) -> Vec
 }
 
 /// A hash of a number: both halves of its product with an odd constant (2^64 divided by the golden ratio).
-pub(super) fn hash_u64(v: u64) -> u64 {
+pub(crate) fn hash_u64(v: u64) -> u64 {
     let p = u128::from(v ^ 0x243f_6a88_85a3_08d3) * 0x9e37_79b9_7f4a_7c15;
     (p >> 64) as u64 ^ p as u64
 }
 
 /// A hash of bytes, eight at a time.
-pub(super) fn hash_bytes(b: &[u8]) -> u64 {
+pub(crate) fn hash_bytes(b: &[u8]) -> u64 {
     let mut chunks = b.chunks_exact(8);
     let mut h = b.len() as u64;
     for c in &mut chunks {

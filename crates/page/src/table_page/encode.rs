@@ -4,7 +4,7 @@
 //!   column ─► no NULLed values ─► narrowest decimals ─► dictionary, if a quarter smaller ─► parts ─► place ─► page
 //! ```
 //!
-//! Values under NULLs, unused bits and padding are written as zeroes: nothing that is not shown reaches the drive.
+//! Values under NULLs, unused bits and padding are written as zeroes, so that no hidden data reaches the drive.
 
 use std::sync::Arc;
 
@@ -12,10 +12,11 @@ use bytemuck::{Pod, Zeroable};
 use lode_base::{CELL_BYTES, PAGE_BYTES_LIMIT, PageBuf, PageBufMut};
 
 use super::dictionary::{Interned, hash_bytes, hash_u64, intern};
-use super::header::{Encoding, Entry, FLAG_VALIDITY, Header, MAGIC, checksum, kind_tag};
+use super::header::{Encoding, Entry, FLAG_VALIDITY, FLAG_VALIDITY_RUNS, Header, MAGIC, checksum, kind_tag};
 use super::{
     LARGE_SEGMENT_ALIGN, LARGE_SEGMENT_BYTES, PageKind, PageMeta, STRING_BYTES_MAX, TablePage, string_bytes,
 };
+use crate::encoding::{self, EncodingChoice, Input, ROWS_MAX};
 use crate::ops::{fill, narrowed, numbers, plain, take};
 use crate::{Column, PageError, Values, bits};
 
@@ -28,6 +29,22 @@ use crate::{Column, PageError, Values, bits};
 /// # Panics
 /// When the columns have different numbers of rows, or are more than 65,535.
 pub fn encode(meta: &PageMeta, columns: &[Column], limit_bytes: usize) -> Result<PageBuf, PageError> {
+    encode_as(meta, columns, &[], limit_bytes)
+}
+
+/// As [`encode`]; the segments of column pages are encoded as `choices` says column by column, and in whole bytes where it says nothing.
+///
+/// # Errors
+/// As [`encode`].
+///
+/// # Panics
+/// As [`encode`].
+pub fn encode_as(
+    meta: &PageMeta,
+    columns: &[Column],
+    choices: &[EncodingChoice],
+    limit_bytes: usize,
+) -> Result<PageBuf, PageError> {
     let rows = columns.first().map_or(0, Column::rows);
     assert!(columns.iter().all(|c| c.rows() == rows), "columns of one page have as many rows");
     let column_count = u16::try_from(columns.len()).expect("at most 65,535 columns");
@@ -39,7 +56,12 @@ pub fn encode(meta: &PageMeta, columns: &[Column], limit_bytes: usize) -> Result
         }
     };
     columns.iter().try_for_each(|c| short_enough(string_bytes(c.values())))?;
-    let mut segments: Vec<Segment> = columns.iter().map(|c| Segment::of(c, meta.kind)).collect();
+    let choice = |i: usize| match meta.kind {
+        PageKind::Column if rows <= ROWS_MAX => choices.get(i).copied().unwrap_or(EncodingChoice::Plain),
+        _ => EncodingChoice::Plain,
+    };
+    let mut segments: Vec<Segment> =
+        columns.iter().enumerate().map(|(i, c)| Segment::of(c, meta.kind, choice(i))).collect();
 
     segments.iter().try_for_each(|s| short_enough(s.string_bytes))?;
     let needed_bytes = place(&mut segments, meta.kind);
@@ -51,16 +73,28 @@ pub fn encode(meta: &PageMeta, columns: &[Column], limit_bytes: usize) -> Result
     let bytes: &mut [u8] = &mut page;
     for (i, s) in segments.iter().enumerate() {
         let entry = Entry { offset: s.offset as u32, bytes: s.bytes as u32, ..s.entry };
-        let parts = entry.parts(s.encoding, rows as u32);
-        assert_eq!(parts.bytes, s.bytes as u64, "a segment is as long as its parts");
-        let ranges = [parts.validity, parts.codes, parts.offsets, parts.data];
-        for (range, part) in ranges.into_iter().zip(&s.parts) {
-            bytes[s.offset + range.start as usize..s.offset + range.end as usize].copy_from_slice(part);
+        match &s.content {
+            Content::Whole(encoding, parts) => {
+                let places = entry.parts(*encoding, rows as u32);
+                assert_eq!(places.bytes, s.bytes as u64, "a segment is as long as its parts");
+                let ranges = [places.validity, places.codes, places.offsets, places.data];
+                for (range, part) in ranges.into_iter().zip(parts) {
+                    let at = s.offset + range.start as usize..s.offset + range.end as usize;
+                    bytes[at].copy_from_slice(part);
+                }
+            }
+            Content::Encoded { validity, body } => {
+                bytes[s.offset..s.offset + validity.len()].copy_from_slice(validity);
+                bytes[s.offset + s.bytes - body.len()..s.offset + s.bytes].copy_from_slice(body);
+            }
         }
         let at = TablePage::prefix_bytes(i);
         bytes[at..TablePage::prefix_bytes(i + 1)].copy_from_slice(bytemuck::bytes_of(&entry));
     }
-    let (kind, version) = kind_tag(meta.kind);
+    let whole = segments.iter().all(|s| matches!(s.content, Content::Whole(..)));
+    let version = if whole { 1 } else { 2 };
+    let (kind, newest) = kind_tag(meta.kind);
+    assert!(version <= newest, "a row page takes whole bytes");
     let mut header = Header {
         magic: MAGIC,
         kind,
@@ -97,18 +131,92 @@ fn place(segments: &mut [Segment], kind: PageKind) -> usize {
 /// A column as its segment will hold it.
 struct Segment {
     entry: Entry,
-    encoding: Encoding,
-    /// Validity, codes, offsets, data.
-    parts: [PageBuf; 4],
+    content: Content,
     string_bytes: u64,
     offset: usize,
     bytes: usize,
 }
 
+/// The bytes of a segment.
+enum Content {
+    /// Validity, codes, offsets, data.
+    Whole(Encoding, [PageBuf; 4]),
+    Encoded {
+        validity: PageBuf,
+        body: Body,
+    },
+}
+
+/// A body that was just made, or one that goes on as it is.
+enum Body {
+    Made(Vec<u8>),
+    Kept(PageBuf),
+}
+
+impl std::ops::Deref for Body {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Made(b) => b,
+            Self::Kept(b) => b,
+        }
+    }
+}
+
 impl Segment {
-    fn of(c: &Column, kind: PageKind) -> Self {
+    fn of(c: &Column, kind: PageKind, choice: EncodingChoice) -> Self {
         let rows = c.rows();
         let validity = c.validity().and_then(|v| bits::with_nulls(bits::trimmed(v, rows), rows));
+        if choice == EncodingChoice::Plain {
+            return Self::whole(c, kind, validity);
+        }
+        // What is encoded as it may be, goes on as it is.
+        let kept = match c.values() {
+            Values::Packed(p) => Some((p.id(), p.width(), p.body())),
+            Values::Symbols(s) => Some((s.id(), 0, s.body())),
+            _ => None,
+        };
+        if let Some((id, width, body)) = kept
+            && choice.allows(id)
+        {
+            return Self::encoded(c, validity, id, width, Body::Kept(body.clone()));
+        }
+        let plain = plain_values(c);
+        let input = Input::new(c.data_type(), rows, &plain, validity.as_ref());
+        match encoding::choose(&input, choice) {
+            Some((id, encoded)) => Self::encoded(c, validity, id, encoded.width, Body::Made(encoded.body)),
+            None => Self::of_values(c, validity, &plain),
+        }
+    }
+
+    /// An encoded body; validity is runs where these take less.
+    fn encoded(c: &Column, validity: Option<PageBuf>, id: u8, width: u8, body: Body) -> Self {
+        let rows = c.rows();
+        let (mut entry, mut flags) = (Self::entry(c, validity.as_ref()), 0);
+        let validity = validity.map_or(PageBuf::empty(), |bits| {
+            let mut runs = Vec::new();
+            encoding::put_bits(&bits, rows, &mut runs);
+            flags = if runs.len() < bits.len() { FLAG_VALIDITY_RUNS } else { FLAG_VALIDITY };
+            if flags == FLAG_VALIDITY_RUNS { PageBuf::copy_from(&runs) } else { bits }
+        });
+        (entry.encoding, entry.width, entry.flags) = (id, width, flags);
+        let bytes = validity.len().next_multiple_of(CELL_BYTES) + body.len();
+        let string_bytes = if let Values::Symbols(s) = c.values() { s.string_bytes() as u64 } else { 0 };
+        Self { entry, content: Content::Encoded { validity, body }, string_bytes, offset: 0, bytes }
+    }
+
+    /// What an entry says of any column.
+    fn entry(c: &Column, validity: Option<&PageBuf>) -> Entry {
+        let (type_tag, precision, scale) = c.data_type().tag();
+        let nulls = validity.map_or(0, |v| c.rows() - bits::count(v, c.rows())) as u32;
+        let flags = if nulls > 0 { FLAG_VALIDITY } else { 0 };
+        Entry { type_tag, precision, scale, flags, nulls, ..Entry::zeroed() }
+    }
+
+    /// Whole bytes, with a dictionary of whole bytes where that pays.
+    fn whole(c: &Column, kind: PageKind, validity: Option<PageBuf>) -> Self {
+        let rows = c.rows();
         let values = match (kind, c.values()) {
             (PageKind::Column, Values::Dict { code_width, codes, dictionary }) => {
                 recoded(validity.as_ref(), rows, *code_width, codes, dictionary)
@@ -120,18 +228,15 @@ impl Segment {
             let coded = if kind == PageKind::Column { coded(c, rows, &plain) } else { None };
             coded.unwrap_or(plain)
         });
-        let (tag, precision, scale) = c.data_type().tag();
-        let nulls = validity.as_ref().map_or(0, |v| rows - bits::count(v, rows));
-        let mut entry = Entry {
-            type_tag: tag,
-            precision,
-            scale,
-            flags: if nulls > 0 { FLAG_VALIDITY } else { 0 },
-            nulls: nulls as u32,
-            ..Entry::zeroed()
-        };
+        Self::of_values(c, validity, &values)
+    }
+
+    /// Values in whole bytes.
+    fn of_values(c: &Column, validity: Option<PageBuf>, values: &Values) -> Self {
+        let rows = c.rows();
+        let mut entry = Self::entry(c, validity.as_ref());
         let none = PageBuf::empty;
-        let (encoding, codes) = match &values {
+        let (encoding, codes) = match values {
             Values::Bits(_) => (Encoding::Bits, none()),
             Values::Fixed { .. } => (Encoding::Fixed, none()),
             Values::Var { .. } => (Encoding::Var, none()),
@@ -141,8 +246,9 @@ impl Segment {
                 let fixed = matches!(dictionary.values(), Values::Fixed { .. });
                 (if fixed { Encoding::FixedDictionary } else { Encoding::VarDictionary }, codes.clone())
             }
+            Values::Packed(_) | Values::Symbols(_) => unreachable!("values were unpacked"),
         };
-        let held = match &values {
+        let held = match values {
             Values::Dict { dictionary, .. } => dictionary.values(),
             values => values,
         };
@@ -156,12 +262,13 @@ impl Segment {
                 entry.data_bytes = data.len() as u32;
                 (offsets.clone(), data.clone())
             }
-            Values::Dict { .. } => unreachable!("a dictionary is not coded"),
+            _ => unreachable!("a dictionary is fixed or variable"),
         };
         entry.encoding = encoding as u8;
         let bytes = entry.parts(encoding, rows as u32).bytes as usize;
         let parts = [validity.unwrap_or_default(), codes, offsets, data];
-        Self { entry, encoding, parts, string_bytes: string_bytes(&values), offset: 0, bytes }
+        let content = Content::Whole(encoding, parts);
+        Self { entry, content, string_bytes: string_bytes(values), offset: 0, bytes }
     }
 }
 
@@ -215,12 +322,12 @@ fn plain_values(c: &Column) -> Values {
             });
             Values::Var { offsets, data: kept.freeze() }
         }
-        Values::Dict { .. } => unreachable!("plain columns have no dictionary"),
+        _ => unreachable!("plain columns have no dictionary, and are not packed"),
     }
 }
 
-/// Whether a dictionary pays: codes cost a step on reading, so at least a quarter must be saved. Counts the bytes
-/// of the parts, padded as they lie in a segment.
+/// Whether a dictionary pays. Codes cost a step on reading, so it must save at least a quarter of the bytes. Parts
+/// are counted with their padding.
 fn pays(rows: usize, dictionary: &Column, plain_parts: [usize; 2]) -> bool {
     let padded = |bytes: usize| bytes.next_multiple_of(CELL_BYTES);
     let held = match dictionary.values() {
@@ -254,7 +361,7 @@ fn coded(c: &Column, rows: usize, values: &Values) -> Option<Values> {
         let v: &[T] = numbers(data);
         intern(v.len(), max, |row| hash(v[row]), |a, b| v[a] == v[b])
     }
-    // Of `value` bytes a dictionary may have so many before it costs more than it saves, with codes of 2 or of 1 byte.
+    // The most distinct values of `value` bytes for which a dictionary saves bytes, with codes of 2 bytes or of 1.
     let distinct_max = |plain_bytes: usize, value: usize| {
         let with = |code: usize| (plain_bytes / 4 * 3).saturating_sub(rows * code) / value.max(1);
         with(2).min(1 << 16).max(with(1).min(1 << 8))
@@ -262,10 +369,9 @@ fn coded(c: &Column, rows: usize, values: &Values) -> Option<Values> {
     let plain_parts = match values {
         Values::Var { offsets, data } => [offsets.len(), data.len()],
         Values::Fixed { data, .. } => [0, data.len()],
-        Values::Bits(_) | Values::Dict { .. } => return None,
+        _ => return None,
     };
     let found = match values {
-        Values::Bits(_) | Values::Dict { .. } => return None,
         Values::Fixed { width, data } => {
             let max = distinct_max(data.len(), (*width).into());
             match (max, width) {
@@ -287,6 +393,7 @@ fn coded(c: &Column, rows: usize, values: &Values) -> Option<Values> {
             let bytes = |row: usize| &data[o[row] as usize..o[row + 1] as usize];
             intern(rows, max, |row| hash_bytes(bytes(row)), |a, b| bytes(a) == bytes(b))?
         }
+        _ => return None,
     };
     let all = Column::trusted(c.data_type(), rows, None, values.clone());
     let dictionary = take(&all, &found.first_rows);

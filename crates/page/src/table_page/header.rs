@@ -7,10 +7,11 @@
 //!    5  version of that kind         u8          8  type                           u8, see `DataType::tag`
 //!    6  flags, 0                     u16         9  precision of a decimal, or 0   u8
 //!    8  rows                         u32        10  scale of a decimal, or 0       u8
-//!   12  bytes of the page            u32        11  encoding                       u8, see `Encoding`
+//!   12  bytes of the page            u32        11  encoding                       u8, see `Encoding`, `crate::encoding`
 //!   16  LPID                         u64        12  bytes of a fixed value, or 0   u8
 //!   24  commit                       u64        13  bytes of a code, or 0          u8
-//!   32  table                        u32        14  flags: 1 has validity          u8
+//!   32  table                        u32        14  flags: 1 has validity,         u8
+//!                                                   2 has validity as runs
 //!   36  schema version               u32        15  0
 //!   40  columns                      u16        16  NULLs                          u32
 //!   42  0 (18 bytes)                            20  rows of the dictionary, or 0   u32
@@ -19,7 +20,12 @@
 //!       the LPID                                    statistics of 2,048-row blocks
 //! ```
 //!
-//! All little-endian. What is 0 must be 0: a later version that gives it a meaning raises the version byte.
+//! All numbers are little-endian. Fields drawn as 0 must be 0. A later version that gives them a meaning raises the
+//! version byte.
+//!
+//! Row pages have version 1. A column page has version 1 if all its segments have encodings 1 to 5, else version 2. A
+//! segment of encoding 6 and up is | validity | body |; each part starts at a multiple of 64 bytes. Its entry is 0 at 13
+//! and from 20 on.
 
 use std::ops::Range;
 
@@ -28,10 +34,11 @@ use lode_base::checksum::{crc32c_seeded, seed_of};
 use lode_base::{CELL_BYTES, Lpid};
 
 use super::PageKind;
-use crate::DataType;
+use crate::{DataType, encoding};
 
 pub(super) const MAGIC: [u8; 4] = *b"LTAB";
 pub(super) const FLAG_VALIDITY: u8 = 1;
+pub(super) const FLAG_VALIDITY_RUNS: u8 = 2;
 pub(super) const HEADER_BYTES: usize = size_of::<Header>();
 pub(super) const ENTRY_BYTES: usize = size_of::<Entry>();
 const CHECKSUM_AT: usize = 60;
@@ -98,11 +105,27 @@ impl Encoding {
     }
 }
 
+/// Whole bytes, or an encoding of the table.
+#[derive(Clone, Copy)]
+pub(super) enum Held {
+    Whole(Encoding),
+    Encoded(&'static dyn encoding::Encoding),
+}
+
+impl std::fmt::Debug for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Whole(e) => e.fmt(f),
+            Self::Encoded(e) => f.write_str(e.name()),
+        }
+    }
+}
+
 /// The kind byte and the newest version of that kind.
 pub(super) const fn kind_tag(kind: PageKind) -> (u8, u8) {
     match kind {
         PageKind::Row => (1, 1),
-        PageKind::Column => (2, 1),
+        PageKind::Column => (2, 2),
     }
 }
 
@@ -117,7 +140,8 @@ pub(super) struct Parts {
 }
 
 impl Entry {
-    /// The parts that this entry and the page's rows call for. Sums of products of 32-bit numbers: no overflow.
+    /// The parts that follow from this entry and the page's rows. Sums of products of 32-bit numbers cannot overflow
+    /// here.
     pub(super) fn parts(&self, encoding: Encoding, rows: u32) -> Parts {
         let bitmap = u64::from(rows).div_ceil(8);
         let (rows, dictionary, width) =
@@ -145,14 +169,27 @@ impl Entry {
         Parts { validity, codes, offsets, data, bytes: end }
     }
 
-    /// Checks all that an entry says of its own column; where the segment lies is the page's business.
-    pub(super) fn check(&self, rows: u32) -> Result<(DataType, Encoding), &'static str> {
+    /// Checks an entry's own fields, for a page of this version. The page checks the segment's position.
+    pub(super) fn check(&self, rows: u32, version: u8) -> Result<(DataType, Held), &'static str> {
         let require = |ok: bool, what| if ok { Ok(()) } else { Err(what) };
         let t = DataType::from_tag(self.type_tag, self.precision, self.scale).ok_or("an unknown type")?;
-        let encoding = Encoding::from_tag(self.encoding).ok_or("an unknown encoding")?;
-        require(self.flags & !FLAG_VALIDITY == 0 && self.reserved == 0, "unknown flags of a column")?;
-        require(self.statistics == 0, "statistics of a later version")?;
+        require(self.reserved == 0 && self.statistics == 0, "statistics of a later version")?;
         require(self.nulls <= rows, "more NULLs than rows")?;
+        if let Some(encoding) = encoding::of_id(self.encoding).filter(|_| version > 1) {
+            let flags_ok = match self.flags {
+                0 => self.nulls == 0,
+                FLAG_VALIDITY | FLAG_VALIDITY_RUNS => self.nulls > 0,
+                _ => false,
+            };
+            require(flags_ok, "validity does not go with NULLs")?;
+            require(encoding.takes(t), "an encoding or width that the type does not have")?;
+            require(rows as usize <= encoding::ROWS_MAX, "more rows than an encoded column has")?;
+            let zero = u32::from(self.code_width) | self.dictionary_rows | self.data_bytes;
+            require(zero == 0, "unknown flags of a column")?;
+            return Ok((t, Held::Encoded(encoding)));
+        }
+        let encoding = Encoding::from_tag(self.encoding).ok_or("an unknown encoding")?;
+        require(self.flags & !FLAG_VALIDITY == 0, "unknown flags of a column")?;
         require((self.flags & FLAG_VALIDITY != 0) == (self.nulls > 0), "validity does not go with NULLs")?;
         let fixed = matches!(encoding, Encoding::Fixed | Encoding::FixedDictionary);
         let var = matches!(encoding, Encoding::Var | Encoding::VarDictionary);
@@ -177,7 +214,7 @@ impl Entry {
             u64::from(self.bytes) == self.parts(encoding, rows).bytes,
             "a segment not as long as its parts",
         )?;
-        Ok((t, encoding))
+        Ok((t, Held::Whole(encoding)))
     }
 }
 

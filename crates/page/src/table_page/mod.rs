@@ -10,10 +10,12 @@
 //!     var    |    x     |       |    x    |  x   |          rows + 1 offsets into data
 //!     fixed, dictionary  x |  x |         |  x   |          codes of rows, values of the dictionary
 //!     var, dictionary    x |  x |    x    |  x   |          codes of rows, offsets and data of the dictionary
+//!
+//!   segment of a later encoding: | validity | body |         each part starts on 64; `crate::encoding` has the bodies
 //! ```
 //!
-//! A *row page* is small (about 8 KB) and plain; a *column page* holds a row group, with dictionaries where they
-//! are smaller. Both have this one format. Bytes of the header and of a directory entry are drawn in `header`.
+//! A *row page* is small (about 8 KB) and plain; a *column page* holds a row group, whose segments are encoded where that
+//! is smaller. Both have this one format. Bytes of the header and of a directory entry are drawn in `header`.
 //!
 //! Invariants: every segment starts on 64 bytes, so that its parts are read in place; to read some columns, the
 //! first [`TablePage::prefix_bytes`] bytes and those columns' segments are enough; sizes of parts follow from the
@@ -23,14 +25,14 @@
 //! Source: PAX (Ailamaki et al., VLDB 2001); we differ: one page may be a whole row group.
 
 mod decode;
-mod dictionary;
+pub(crate) mod dictionary;
 mod encode;
 mod header;
 
 use lode_base::{CommitNo, Lpid, PageBuf, TableId};
 
 pub use decode::TablePage;
-pub use encode::encode;
+pub use encode::{encode, encode_as};
 
 use crate::ops::numbers;
 use crate::{Column, PageError, Values};
@@ -41,8 +43,8 @@ pub const LARGE_SEGMENT_ALIGN: usize = 4096;
 /// Segments of at least this many bytes start on [`LARGE_SEGMENT_ALIGN`] in column pages.
 pub const LARGE_SEGMENT_BYTES: usize = 4 * LARGE_SEGMENT_ALIGN;
 
-/// Most bytes that a column of strings of one page may take without its dictionary: a few codes into a long string
-/// cannot make a reader run out of memory.
+/// The most bytes of a page's string column without its dictionary. So a few codes for a long string cannot make a
+/// reader run out of memory.
 pub const STRING_BYTES_MAX: usize = 64 << 20;
 
 /// Which of the two shapes a table page has.
@@ -54,7 +56,7 @@ pub enum PageKind {
     Column,
 }
 
-/// What a table page says of itself.
+/// The metadata of a table page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageMeta {
     /// The page's identity; its checksum is seeded with it.
@@ -65,7 +67,7 @@ pub struct PageMeta {
     pub schema_version: u32,
     /// Its shape.
     pub kind: PageKind,
-    /// The last commit that changed it; 0 where commits are not numbered in pages.
+    /// The last commit that changed it; 0 if pages carry no commit numbers.
     pub commit: CommitNo,
 }
 
@@ -92,7 +94,8 @@ pub fn decode_page(lpid: Lpid, page: &PageBuf) -> Result<(TablePage, Vec<Column>
 /// Bytes of strings that these values have row by row.
 fn string_bytes(values: &Values) -> u64 {
     match values {
-        Values::Bits(_) | Values::Fixed { .. } => 0,
+        Values::Bits(_) | Values::Fixed { .. } | Values::Packed(_) => 0,
+        Values::Symbols(s) => s.string_bytes() as u64,
         Values::Var { data, .. } => data.len() as u64,
         Values::Dict { code_width, codes, dictionary } => {
             let Values::Var { offsets, .. } = dictionary.values() else { return 0 };

@@ -1,4 +1,4 @@
-//! Round trips of all types, and bytes from outside that lie.
+//! Round trips of all types, and hostile bytes.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use lode_base::{CommitNo, ExtentId, Lpid, PageBuf, TableId};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{ColumnBuilder, DataType, Value, Values};
+use crate::{ColumnBuilder, DataType, EncodingChoice, Value, Values};
 
 const TYPES: [DataType; 12] = [
     DataType::Boolean,
@@ -78,6 +78,16 @@ fn table() -> impl Strategy<Value = Vec<(DataType, Vec<Value>)>> {
     })
 }
 
+/// Makes the checksum of header and directory right, if the directory is there.
+fn with_checksum(bytes: &mut [u8]) {
+    let mut header: header::Header = bytemuck::pod_read_unaligned(&bytes[..64]);
+    let end = TablePage::prefix_bytes(header.columns.into());
+    if end <= bytes.len() {
+        header.checksum = header::checksum(lpid(), &header, &bytes[64..end]);
+        bytes[..64].copy_from_slice(bytemuck::bytes_of(&header));
+    }
+}
+
 fn built(t: DataType, values: &[Value]) -> Column {
     let mut b = ColumnBuilder::new(t);
     values.iter().for_each(|v| b.push(v).unwrap());
@@ -93,9 +103,27 @@ fn same(c: &Column, values: &[Value]) -> bool {
     c.rows() == values.len() && values.iter().enumerate().all(|(row, v)| equal(&c.value(row), v))
 }
 
+/// The ways in which a page of these columns may be encoded: whole bytes first.
+fn all_choices(columns: &[Column]) -> Vec<(PageKind, Vec<EncodingChoice>)> {
+    let mut all = vec![(PageKind::Row, Vec::new()), (PageKind::Column, Vec::new())];
+    for choice in EncodingChoice::names().map(|n| EncodingChoice::named(n).unwrap()) {
+        let fitting = |c: &Column| if choice.takes(c.data_type()) { choice } else { EncodingChoice::Auto };
+        all.push((PageKind::Column, columns.iter().map(fitting).collect()));
+    }
+    all
+}
+
 /// Encodes, opens by prefix, decodes each column from a buffer that holds only its segment.
 fn round_trip(kind: PageKind, columns: &[Column]) -> (PageBuf, TablePage, Vec<Column>) {
-    let page = encode(&meta(kind), columns, usize::MAX).unwrap();
+    round_trip_as(kind, columns, &[])
+}
+
+fn round_trip_as(
+    kind: PageKind,
+    columns: &[Column],
+    choices: &[EncodingChoice],
+) -> (PageBuf, TablePage, Vec<Column>) {
+    let page = encode_as(&meta(kind), columns, choices, usize::MAX).unwrap();
     assert!(page.len().is_multiple_of(64));
     let prefix = &page[..TablePage::prefix_bytes(columns.len())];
     let opened = TablePage::open(lpid(), page.len() as u32, prefix).unwrap();
@@ -116,6 +144,22 @@ fn round_trip(kind: PageKind, columns: &[Column]) -> (PageBuf, TablePage, Vec<Co
 
 /// A page either is refused, or its columns can be used.
 fn open_hostile(page: &PageBuf) -> Result<(), PageError> {
+    if let Ok(opened) = TablePage::open(lpid(), page.len() as u32, page) {
+        for i in 0..opened.columns() {
+            let segment = || page.slice(opened.segment(i).start as usize..opened.segment(i).end as usize);
+            for row in [0, opened.rows() / 2, opened.rows().saturating_sub(1)] {
+                if row < opened.rows() {
+                    let one = opened.decode_value(i, segment(), row);
+                    let some = opened.decode_rows(i, segment(), row / 2..row + 1);
+                    if let (Ok(all), Ok(one)) = (opened.decode(i, segment()), one) {
+                        assert_eq!(format!("{:?}", all.value(row)), format!("{one:?}"));
+                        let some = some.expect("all rows were decoded");
+                        assert_eq!(format!("{:?}", some.value(row - row / 2)), format!("{one:?}"));
+                    }
+                }
+            }
+        }
+    }
     let (_, columns) = decode_page(lpid(), page)?;
     for c in &columns {
         for row in 0..c.rows() {
@@ -136,16 +180,28 @@ proptest! {
     #[test]
     fn what_was_encoded_is_decoded(table in table()) {
         let columns: Vec<Column> = table.iter().map(|(t, v)| built(*t, v)).collect();
-        for kind in [PageKind::Row, PageKind::Column] {
-            let (_, opened, decoded) = round_trip(kind, &columns);
+        for (kind, choices) in all_choices(&columns) {
+            let (page, opened, decoded) = round_trip_as(kind, &columns, &choices);
             for (i, (t, values)) in table.iter().enumerate() {
-                prop_assert!(same(&decoded[i], values), "{t} as {kind:?}");
+                let how = opened.encoding(i);
+                prop_assert!(same(&decoded[i], values), "{t} as {kind:?}, {how}");
+                prop_assert!(same(&crate::ops::plain(&decoded[i]), values), "{t} as {kind:?}, {how}");
                 prop_assert_eq!(opened.data_type(i), *t);
                 prop_assert_eq!(opened.nulls(i), values.iter().filter(|v| v.is_null()).count());
+                let segment = || page.slice(opened.segment(i).start as usize..opened.segment(i).end as usize);
+                let rows = values.len();
+                for (from, to) in [(0, rows), (rows / 3, rows / 2), (rows / 2, rows / 2), (rows - rows / 5, rows)] {
+                    let some = opened.decode_rows(i, segment(), from..to).unwrap();
+                    prop_assert!(same(&some, &values[from..to]), "rows {from}..{to} of {t} as {how}");
+                }
+                for row in (0..rows).step_by(1 + rows / 7) {
+                    let one = opened.decode_value(i, segment(), row).unwrap();
+                    prop_assert!(same(&built(*t, &[one]), &values[row..=row]), "row {row} of {t} as {how}");
+                }
             }
-            // Decoded columns, dictionaries among them, are encoded again.
-            for kind in [PageKind::Row, PageKind::Column] {
-                let (_, _, twice) = round_trip(kind, &decoded);
+            // Decoded columns, encoded ones among them, are encoded again.
+            for (kind, choices) in all_choices(&columns) {
+                let (_, _, twice) = round_trip_as(kind, &decoded, &choices);
                 prop_assert!(table.iter().zip(&twice).all(|((_, values), c)| same(c, values)));
             }
         }
@@ -154,8 +210,8 @@ proptest! {
     #[test]
     fn a_flipped_bit_is_refused_or_harmless(table in table(), at in any::<prop::sample::Index>(), bit in 0..8u32) {
         let columns: Vec<Column> = table.iter().map(|(t, v)| built(*t, v)).collect();
-        for kind in [PageKind::Row, PageKind::Column] {
-            let page = encode(&meta(kind), &columns, usize::MAX).unwrap();
+        for (kind, choices) in all_choices(&columns) {
+            let page = encode_as(&meta(kind), &columns, &choices, usize::MAX).unwrap();
             let at = at.index(page.len());
             let mut bytes = page.to_vec();
             bytes[at] ^= 1 << bit;
@@ -164,22 +220,36 @@ proptest! {
         }
     }
 
-    /// The checksum is no defence against a writer who means harm: it is made right again here.
+    /// The checksum does not protect against a hostile writer, so it is corrected here.
     #[test]
     fn a_forged_directory_is_refused_or_harmless(
         table in table(),
         lies in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {
         let columns: Vec<Column> = table.iter().map(|(t, v)| built(*t, v)).collect();
-        for kind in [PageKind::Row, PageKind::Column] {
-            let mut bytes = encode(&meta(kind), &columns, usize::MAX).unwrap().to_vec();
+        for (kind, choices) in all_choices(&columns) {
+            let mut bytes = encode_as(&meta(kind), &columns, &choices, usize::MAX).unwrap().to_vec();
             let end = TablePage::prefix_bytes(columns.len());
             lies.iter().for_each(|(at, byte)| bytes[at.index(end)] = *byte);
-            let mut header: header::Header = bytemuck::pod_read_unaligned(&bytes[..64]);
-            if TablePage::prefix_bytes(header.columns.into()) <= bytes.len() {
-                let directory = &bytes[64..TablePage::prefix_bytes(header.columns.into())];
-                header.checksum = header::checksum(lpid(), &header, directory);
-                bytes[..64].copy_from_slice(bytemuck::bytes_of(&header));
+            with_checksum(&mut bytes);
+            let _refused_or_harmless = open_hostile(&PageBuf::copy_from(&bytes));
+        }
+    }
+
+    #[test]
+    fn a_forged_segment_is_refused_or_harmless(
+        table in table(),
+        lies in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+    ) {
+        let columns: Vec<Column> = table.iter().map(|(t, v)| built(*t, v)).collect();
+        for (kind, choices) in all_choices(&columns) {
+            let mut bytes = encode_as(&meta(kind), &columns, &choices, usize::MAX).unwrap().to_vec();
+            let from = TablePage::prefix_bytes(columns.len());
+            if from < bytes.len() {
+                lies.iter().for_each(|(at, byte)| {
+                    let at = from + at.index(bytes.len() - from);
+                    bytes[at] = *byte;
+                });
             }
             let _refused_or_harmless = open_hostile(&PageBuf::copy_from(&bytes));
         }
@@ -289,7 +359,7 @@ fn dictionaries_shed_what_is_not_used() {
     assert!(plain.is_err());
 }
 
-/// Found by thinking of a page of 2 MB whose codes all name one string of 1 MB.
+/// The case: a page of 2 MB whose codes all name one string of 1 MB.
 #[test]
 fn a_long_string_is_not_repeated_without_end() {
     let long = built(DataType::Text, &[Value::text(&"x".repeat(100_000))]);

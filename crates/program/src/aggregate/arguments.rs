@@ -1,7 +1,7 @@
-//! Values of an argument, block by block; arithmetic on decimals that does not fit is told row by row.
+//! Values of an argument, block by block. Decimal arithmetic that overflows is reported row by row.
 //!
-//! Invariant: a row whose value did not fit is an error only where the value is not NULL, as the values under NULLs are
-//! any.
+//! Invariant: an overflow is an error only if the row's value is not NULL, since the bytes under a NULL are
+//! arbitrary.
 
 use std::ops::Range;
 
@@ -30,12 +30,12 @@ impl Inputs {
         &self.columns[at.expect("an aggregation names its columns")].1
     }
 
-    /// Where none of these columns is NULL, 64 rows a word; `None` when that is everywhere.
+    /// A bit for each row in which none of these columns is NULL, 64 rows a word; `None` if that is every row.
     pub(super) fn valid(&self, columns: &[u16]) -> Option<Vec<u64>> {
         bits::valid(columns.iter().map(|&c| self.column(c)), self.rows.div_ceil(64))
     }
 
-    /// The values of these rows, and those (numbered from the first) whose value did not fit.
+    /// The values of these rows, and the rows whose value overflowed, numbered from the first of the block.
     pub(super) fn evaluate(&self, value: &Val, rows: &Range<usize>) -> (Data<'_>, Vec<usize>) {
         let mut unfit = Vec::new();
         let data = self.walk(value, rows, &mut unfit);
@@ -52,7 +52,7 @@ impl Inputs {
                 all if *factor == 1 => Data::I128(all),
                 all => Data::I128(arith(ArithOp::Mul, &all, &Lane::Const(*factor), rows.len(), unfit)),
             },
-            // Below these there is nothing that can pass its bounds.
+            // No other operation can overflow.
             other => evaluate(other, rows, &|c| self.column(c)),
         }
     }

@@ -1,4 +1,4 @@
-//! The group of each row: values become numbers, column by column, and numbers of several columns one.
+//! The group of each row: the values of each column become numbers, and the numbers of several columns become one.
 //!
 //! ```text
 //!   column 0: value ─► number ─┐
@@ -6,8 +6,8 @@
 //!   column 2: value ─► number ─────────────────────────────────┴─► (number, number) ─► group
 //! ```
 //!
-//! Invariant: no table has more entries than there may be groups: rows from the first on that would need one more get
-//! no group.
+//! Invariant: no table has more entries than the limit of groups. If a row needs one more, that row and all rows
+//! behind it get no group.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
@@ -19,7 +19,7 @@ use super::arguments::Inputs;
 use crate::bits;
 use crate::lanes::{Codes, Data, Lane, Strings};
 
-/// Pairs of numbers below this are looked up in an array.
+/// Pairs of numbers that are both below this are looked up in an array.
 const SMALL: u32 = 64;
 const NONE: u32 = u32::MAX;
 
@@ -53,7 +53,7 @@ impl Keys {
         self.columns.iter().map(|c| c.bytes).sum()
     }
 
-    /// The groups of as many rows, from row `from` on, as there is room for.
+    /// The groups of rows from row `from` on, as far as there is room.
     pub(super) fn groups_of(&mut self, inputs: &Inputs, numbers: &[u16], from: usize) -> Vec<u32> {
         let max = self.groups_max;
         let mut columns = self.columns.iter_mut().zip(numbers);
@@ -67,9 +67,9 @@ impl Keys {
         groups
     }
 
-    /// The keys of all groups, as columns in their order; then there are none.
+    /// Takes out the keys of all groups, a list for each column. The table is empty afterwards.
     pub(super) fn drain(&mut self) -> Vec<Vec<Value>> {
-        // From the last column back: a group is a pair of an earlier one and a value.
+        // Goes from the last column back, since a group is a pair of an earlier group and a value.
         let mut at: Vec<u32> = (0..self.groups() as u32).collect();
         let mut keys = Vec::new();
         for i in (0..self.columns.len()).rev() {
@@ -118,7 +118,7 @@ impl KeyColumn {
         (self.null, self.bytes) = (None, 0);
     }
 
-    /// The number of an integer; `None` when it is new and there is no room.
+    /// The number of an integer; `None` if it is new and there is no room.
     fn int(&mut self, v: i128, max: usize) -> Option<u32> {
         if let Some(&n) = self.ints.get(&v) {
             return Some(n);
@@ -158,7 +158,7 @@ impl KeyColumn {
         Some(self.values.len() as u32 - 1)
     }
 
-    /// The numbers of the rows from `from` to `to`, or of those before the first that has no room.
+    /// The numbers of the rows from `from` to `to`, up to the first row without room.
     fn numbers(&mut self, column: &Column, from: usize, to: usize, max: usize) -> Vec<u32> {
         let is_null = |row| column.is_null(row);
         let mut out = Vec::with_capacity(to - from);
@@ -175,21 +175,44 @@ impl KeyColumn {
             }
             // The values of a dictionary are looked up once each.
             Values::Dict { code_width, codes, dictionary } => {
-                let codes = Codes::new(*code_width, codes, 0..column.rows());
                 let mut known = vec![NONE; dictionary.rows()];
-                for row in from..to {
-                    let n = if is_null(row) {
-                        self.nothing(max)
-                    } else {
-                        let code = codes.get(row);
-                        if known[code] == NONE {
-                            let one = self.numbers(dictionary, code, code + 1, max);
-                            known[code] = one.first().copied().unwrap_or(NONE);
-                        }
-                        Some(known[code]).filter(|&n| n != NONE)
+                let mut number = |keys: &mut Self, row: usize, code: usize| {
+                    if column.validity().is_some() && is_null(row) {
+                        return keys.nothing(max);
+                    }
+                    if known[code] == NONE {
+                        let one = keys.numbers(dictionary, code, code + 1, max);
+                        known[code] = one.first().copied().unwrap_or(NONE);
+                    }
+                    Some(known[code]).filter(|&n| n != NONE)
+                };
+                let has =
+                    match Codes::new(*code_width, codes, from..to) {
+                        Codes::Byte(c) => c.iter().enumerate().try_for_each(|(i, &code)| {
+                            number(self, from + i, code.into()).map(|n| out.push(n))
+                        }),
+                        Codes::Short(c) => c.iter().enumerate().try_for_each(|(i, &code)| {
+                            number(self, from + i, code.into()).map(|n| out.push(n))
+                        }),
                     };
-                    let Some(n) = n else { break };
-                    out.push(n);
+                // The first row without room ends it.
+                let _ended_early = has.is_none();
+            }
+            // The value of a run is looked up once.
+            Values::Packed(p) if p.is_runs() && column.validity().is_none() => {
+                let (ends, numbers) = p.runs().expect("they are runs");
+                let values = Values::Fixed { width: p.width(), data: numbers };
+                let each = Column::new(self.data_type, ends.len(), None, values).expect("one number a run");
+                let first = ends.partition_point(|&end| end as usize <= from);
+                let mut row = from;
+                for (run, &end) in ends.iter().enumerate().skip(first) {
+                    if row >= to {
+                        break;
+                    }
+                    let Some(&n) = self.numbers(&each, run, run + 1, max).first() else { break };
+                    let end = (end as usize).min(to);
+                    out.resize(out.len() + (end - row), n);
+                    row = end;
                 }
             }
             _ => match Data::of(column, from..to) {
@@ -218,7 +241,7 @@ impl KeyColumn {
         for (i, &v) in values.iter().enumerate() {
             let n = match last {
                 _ if is_null(from + i) => self.nothing(max),
-                // Values that arrive in order come in runs.
+                // Equal values often follow each other, so the last one is tried first.
                 Some((same, n)) if same == v => Some(n),
                 _ => self.int(wide(v), max).inspect(|&n| last = Some((v, n))),
             };
@@ -268,7 +291,7 @@ impl Pairs {
         self.made.clear();
     }
 
-    /// Replaces the numbers by those of the pairs, up to the first that has no room.
+    /// Replaces the numbers by the numbers of their pairs with `with`, up to the first pair without room.
     fn join(&mut self, numbers: &mut Vec<u32>, with: &[u32], max: usize) {
         if self.small.is_empty() {
             self.small.resize((SMALL * SMALL) as usize, NONE);

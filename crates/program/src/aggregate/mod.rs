@@ -1,17 +1,17 @@
-//! Aggregation: groups of rows and what is known of each, made page by page, merged by whoever asked.
+//! Aggregation: groups of rows and their states, built page by page. The host merges them.
 //!
 //! ```text
 //!   rows that passed ─┬─ keys ──────► group of each row ─┐
 //!                     └─ arguments ─► values ────────────┴─► states ── full, or over ─► partial groups
 //! ```
 //!
-//! What comes out are *partial* groups: a group can come out more than once, and whoever takes them merges counts and
-//! sums by adding, least and greatest by comparing. So the table is bounded: when a group does not fit, all that are
-//! there come out, and it begins anew. AVG is a sum and a count.
+//! The result are *partial* groups: a group can come out more than once. The host merges counts and sums by adding,
+//! least and greatest values by comparing. This bounds the table: when a new group does not fit, all groups come out,
+//! and the table starts empty. AVG is a sum and a count.
 //!
-//! Exactness: nothing wraps. The sum of a BIGINT is a DECIMAL, which has room for it. Arithmetic on decimals within an
-//! argument may need more than 38 digits by its types; a value, or a sum, that does not fit 128 bits is an error. Sums of
-//! floats are added in the order of pages and rows.
+//! Exactness: nothing wraps. The sum of a BIGINT is a DECIMAL, which has room for it. By its types, decimal
+//! arithmetic within an argument may need more than 38 digits; a value or a sum that does not fit 128 bits is an
+//! error. Floats are added in the order of pages and rows.
 
 mod arguments;
 mod keys;
@@ -32,23 +32,23 @@ const LIST_MAX: usize = 256;
 /// Digits of a sum of decimals.
 const SUM_DIGITS: u8 = 38;
 
-/// What to group by, and what to know of each group.
+/// The columns to group by, and the calls to compute for each group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Aggregation {
-    /// Columns whose values make a group, in the order of the answer; with none there is one group. NULLs are equal.
+    /// The columns of the key, in the order of the answer. Without columns there is one group. NULLs are equal.
     pub group_by: Vec<u16>,
-    /// What to know of each group, in the order of the answer, behind the keys.
+    /// The calls, in the order of the answer. Their results follow the keys.
     pub calls: Vec<Call>,
     /// Groups that are kept at a time, 1 to [`GROUPS_MAX`].
     pub groups_max: u32,
 }
 
-/// What to know of a group. NULLs do not count.
+/// An aggregate function of a group. NULLs are ignored.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Call {
-    /// How many rows it has: BIGINT.
+    /// The number of rows: BIGINT.
     CountRows,
-    /// How many of them have a value: BIGINT.
+    /// The number of rows with a value: BIGINT.
     Count(Expr),
     /// The sum: BIGINT of SMALLINT and INTEGER, DECIMAL(38, 0) of BIGINT, DECIMAL(38, s) of decimals of scale s, DOUBLE of
     /// floats; NULL without a value.
@@ -67,14 +67,14 @@ impl Call {
         }
     }
 
-    /// The type of what comes out.
+    /// The type of the result.
     fn result(&self, schema: &Schema) -> Result<DataType, ProgramError> {
         use DataType::{BigInt, Decimal, Double, Integer, Real, SmallInt};
         let Some(e) = self.argument() else { return Ok(BigInt) };
         let t = check::type_of_argument(schema, e)?;
         let ill = |what: &str| Err(ProgramError::Type(format!("{what} of {t}")));
         match (self, t) {
-            // Whether there is one is all that counting asks of a value.
+            // Counting needs only whether there is a value.
             (Self::Count(Expr::Column(_)), DataType::Boolean) => Ok(BigInt),
             (_, DataType::Boolean) => ill("an aggregate"),
             (Self::Count(_), _) | (Self::Sum(_), SmallInt | Integer) => Ok(BigInt),
@@ -94,17 +94,17 @@ pub(crate) struct Checked {
     pub(crate) asked: Aggregation,
     /// Types of the keys, then of the calls' results.
     pub(crate) types: Vec<DataType>,
-    /// The arguments, call by call; `None` for a row count, and for what is NULL whatever the row.
+    /// The argument of each call; `None` for a row count, and for an argument that is always NULL.
     arguments: Vec<Option<Argument>>,
     /// Columns that it reads, ascending and distinct.
     pub(crate) columns: Vec<u16>,
 }
 
-/// An argument as evaluation walks it.
+/// An argument, planned for evaluation.
 #[derive(Clone, Debug)]
 struct Argument {
     value: Val,
-    /// The columns that it reads, ascending and distinct: it is NULL exactly where one of them is.
+    /// The columns that it reads, ascending and distinct. It is NULL exactly where one of them is.
     columns: Vec<u16>,
 }
 
@@ -131,7 +131,7 @@ impl Checked {
             let Some(c) = schema.columns.get(usize::from(column)) else {
                 return Err(ProgramError::NoSuchColumn { column, columns });
             };
-            // Which floats are one value, and which NaN stands for all, is the host's to say.
+            // Only the host decides which floats are equal, and which NaN stands for all.
             if matches!(c.data_type, DataType::Real | DataType::Double) {
                 return Err(ProgramError::Unsupported("groups by floats"));
             }

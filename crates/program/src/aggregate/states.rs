@@ -1,4 +1,4 @@
-//! What is known of each group: one vector a call, one element a group.
+//! The states of groups: one vector for each call, one element for each group.
 
 use lode_base::PageBuf;
 use lode_page::{Column, ColumnBuilder, DataType, Value};
@@ -8,7 +8,7 @@ use crate::lanes::{Data, Lane};
 
 /// The state of one call for all groups.
 #[derive(Debug)]
-pub(super) enum State {
+pub(super) enum CallState {
     /// Rows, or values.
     Count(Vec<i64>),
     Ints(Sums<i64>),
@@ -34,11 +34,11 @@ pub(super) struct Sums<T> {
     seen: Vec<bool>,
 }
 
-/// The rows of a block: the group of each (`None`: all are of the first), and which have a value.
+/// The rows of a block: the group of each row (`None`: all are in the first group), and which rows have a value.
 pub(super) struct Rows<'a> {
     pub(super) groups: Option<&'a [u32]>,
     pub(super) count: usize,
-    /// A bit a row from the block's first on; `None` when all have one.
+    /// A bit for each row of the block that has a value; `None` if all have one.
     pub(super) valid: Option<&'a [u64]>,
 }
 
@@ -56,7 +56,7 @@ impl Rows<'_> {
     }
 }
 
-impl State {
+impl CallState {
     /// The state of a call whose result is of type `t`.
     pub(super) fn new(call: &Call, t: DataType) -> Self {
         match (call, t) {
@@ -100,7 +100,7 @@ impl State {
         }
     }
 
-    /// Takes the values of rows; answers whether all sums fit.
+    /// Takes the values of rows. Returns whether all sums fit.
     #[must_use]
     pub(super) fn take(&mut self, rows: &Rows<'_>, data: &Data<'_>) -> bool {
         match (self, data) {
@@ -135,7 +135,7 @@ impl State {
         true
     }
 
-    /// The results of all groups as a column of type `t`; then there are none.
+    /// Takes out the results of all groups as a column of type `t`. There are no groups afterwards.
     pub(super) fn drain(&mut self, t: DataType) -> Column {
         match self {
             Self::Count(c) => values(t, std::mem::take(c).into_iter().map(Value::Int)),
@@ -163,7 +163,7 @@ impl<T: Copy + Default> Sums<T> {
         self.seen.resize(groups, false);
     }
 
-    /// Adds the values of rows; `add` also says whether the sum did not fit. Answers whether all did.
+    /// Adds the values of rows. `add` returns a sum and whether it overflowed. Returns whether all sums fit.
     fn add<V: Copy>(&mut self, rows: &Rows<'_>, lane: &Lane<'_, V>, add: impl Fn(T, V) -> (T, bool)) -> bool {
         let mut overflow = false;
         match (lane, rows.groups, rows.valid) {
@@ -194,7 +194,8 @@ impl<T: Copy + Default> Sums<T> {
 }
 
 impl Sums<i128> {
-    /// Sums may have more digits than a value of the type: they are sent as they are, and whoever merges them sees to it.
+    /// Sums may have more digits than the type allows. They are sent as they are, and the host checks them when it
+    /// merges.
     fn decimals(&mut self, t: DataType) -> Column {
         let (sums, seen) = (std::mem::take(&mut self.sums), std::mem::take(&mut self.seen));
         let validity = (!seen.iter().all(|&s| s)).then(|| {

@@ -4,12 +4,12 @@ use lode_page::Column;
 
 use super::arguments::Inputs;
 use super::keys::Keys;
-use super::states::{Rows, State, values};
+use super::states::{CallState, Rows, values};
 use crate::eval::fetch;
 use crate::eval::predicate::BLOCK_ROWS;
 use crate::{ColumnSource, EvalError, Program, Selection, compact};
 
-/// Bytes of strings that the table may hold before its groups come out: those of keys, and least and greatest ones.
+/// The most bytes of strings in the table, of keys and of least and greatest values. Beyond it all groups come out.
 const STRING_BYTES_MAX: usize = 1 << 20;
 
 /// The groups of a program's aggregation.
@@ -17,17 +17,17 @@ const STRING_BYTES_MAX: usize = 1 << 20;
 pub struct GroupTable {
     /// `None` without a GROUP BY.
     keys: Option<Keys>,
-    states: Vec<State>,
+    states: Vec<CallState>,
     /// Rows in it.
     rows: u64,
 }
 
 impl GroupTable {
-    /// An empty table; `None` when the program aggregates nothing.
+    /// An empty table; `None` if the program has no aggregation.
     pub fn new(program: &Program) -> Option<Self> {
         let a = program.checked_aggregation()?;
         let (keys, results) = a.types.split_at(a.asked.group_by.len());
-        let states = a.asked.calls.iter().zip(results).map(|(call, &t)| State::new(call, t)).collect();
+        let states = a.asked.calls.iter().zip(results).map(|(call, &t)| CallState::new(call, t)).collect();
         let keys = (!keys.is_empty()).then(|| Keys::new(keys, a.asked.groups_max as usize));
         Some(Self { keys, states, rows: 0 })
     }
@@ -40,12 +40,12 @@ impl GroupTable {
         }
     }
 
-    /// Takes the rows of a page that `selection` selects. When a group finds no room, all groups so far go to `full`
-    /// (keys, then results, a column each, of as many rows as there are groups), and the table begins anew.
+    /// Takes the selected rows of a page. If there is no room for a new group, all groups so far go to `full`, and
+    /// the table starts empty. `full` gets a column for each key and then for each result, with a row for each group.
     ///
     /// # Errors
-    /// Those of the source; [`EvalError::Overflow`] when an argument's value or a sum does not fit 128 bits (64 where the
-    /// sum is a BIGINT). The table is then of no use.
+    /// Those of the source; [`EvalError::Overflow`] when an argument's value or a sum does not fit 128 bits (64 bits
+    /// for a sum that is a BIGINT). The table cannot be used afterwards.
     pub fn take<S: ColumnSource>(
         &mut self,
         program: &Program,
@@ -74,14 +74,14 @@ impl GroupTable {
                     continue;
                 };
                 let valid = inputs.valid(&argument.columns);
-                // Blocks begin at whole words of the rows' bits, but for the first.
+                // All blocks but the first begin at whole words of the rows' bits.
                 let mut start = from;
                 while start < to {
                     let end = ((start / BLOCK_ROWS + 1) * BLOCK_ROWS).min(to);
                     let bits = valid.as_ref().map(|v| shifted(v, start, end));
                     let of = groups.as_ref().map(|g| &g[start - from..end - from]);
                     let rows = Rows { groups: of, count: end - start, valid: bits.as_deref() };
-                    if matches!(state, State::Count(_)) {
+                    if matches!(state, CallState::Count(_)) {
                         state.count(&rows);
                     } else {
                         let (data, unfit) = inputs.evaluate(&argument.value, &(start..end));
@@ -96,7 +96,7 @@ impl GroupTable {
             }
             from = to;
             let bytes = self.keys.as_ref().map_or(0, Keys::bytes)
-                + self.states.iter().map(State::bytes).sum::<usize>();
+                + self.states.iter().map(CallState::bytes).sum::<usize>();
             if from < rows || bytes >= STRING_BYTES_MAX {
                 let (groups, columns) = self.drain(program);
                 full(groups, columns);

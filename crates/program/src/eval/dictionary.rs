@@ -1,10 +1,11 @@
-//! Predicates over one dictionary column: evaluated once a distinct value, then mapped through the codes.
+//! Predicates over one dictionary column. They are evaluated once for each distinct value, and the outcomes are
+//! mapped through the codes.
 
 use lode_base::PageBuf;
 use lode_page::{Column, DataType, Values};
 
 use super::predicate::Run;
-use super::{Meter, One, kernel};
+use super::{Meter, SingleColumn, kernel};
 use crate::bits::{self, Tri};
 use crate::lanes::Codes;
 use crate::plan::Node;
@@ -21,7 +22,7 @@ pub(super) fn evaluate(node: &Node, column: &Column, active: &[u64]) -> Tri {
     let known = values.known.map(|k| mapped(&k, distinct, codes, active));
     let mut tri = Tri { truth, known };
     if let Some(valid) = column.validity() {
-        // A NULL row has no value in the dictionary: its outcome is that of NULL.
+        // A NULL row has no value in the dictionary, so the predicate is evaluated for NULL too.
         let null = over(node, &null_of(column.data_type()));
         let spread = |bit: u64| if bit & 1 == 1 { !0 } else { 0 };
         let (null_truth, null_known) = (spread(null.truth[0]), spread(null.known_word(0)));
@@ -38,7 +39,7 @@ pub(super) fn evaluate(node: &Node, column: &Column, active: &[u64]) -> Tri {
 
 /// The outcomes for each row of one column.
 fn over(node: &Node, column: &Column) -> Tri {
-    let mut run = Run { columns: One(column), rows: column.rows(), meter: &mut Meter::default() };
+    let mut run = Run { columns: SingleColumn(column), rows: column.rows(), meter: &mut Meter::default() };
     let Ok(tri) = run.evaluate(node, &bits::all(column.rows()));
     tri
 }
@@ -88,7 +89,7 @@ fn mapped(of_codes: &[u64], distinct: usize, codes: Codes<'_>, active: &[u64]) -
     out
 }
 
-/// Whether codes lie from `first` to `last`: one comparison a row, many rows at a time.
+/// Whether codes lie from `first` to `last`: one comparison for each row, many rows at a time.
 fn within(codes: Codes<'_>, first: usize, last: usize, active: &[u64], out: &mut [u64]) {
     match codes {
         Codes::Byte(c) => {

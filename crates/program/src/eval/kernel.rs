@@ -1,6 +1,6 @@
-//! Loops over typed slices: 64 rows become 64 bytes of 0 or 1, and those one word.
+//! Loops over typed slices: 64 rows become 64 bytes of 0 or 1, and these become one word.
 //!
-//! Words whose rows are not asked for are passed over.
+//! Words without active rows are skipped.
 
 use crate::CompareOp;
 use crate::bits;
@@ -42,7 +42,7 @@ fn zip<T: Copy>(a: &[T], b: &[T], active: &[u64], out: &mut [u64], f: impl Fn(T,
 }
 
 /// Bits of `f` over rows, only for those that `active` asks for.
-fn rows(active: &[u64], out: &mut [u64], f: impl Fn(usize) -> bool) {
+pub(super) fn rows(active: &[u64], out: &mut [u64], f: impl Fn(usize) -> bool) {
     for (i, (&a, o)) in active.iter().zip(out).enumerate() {
         let mut word = 0;
         bits::each(a, |bit| word |= u64::from(f(i * 64 + bit)) << bit);
@@ -50,7 +50,7 @@ fn rows(active: &[u64], out: &mut [u64], f: impl Fn(usize) -> bool) {
     }
 }
 
-fn invert(out: &mut [u64]) {
+pub(super) fn invert(out: &mut [u64]) {
     out.iter_mut().for_each(|w| *w = !*w);
 }
 
@@ -80,7 +80,7 @@ pub(super) fn test(t: &Test, data: &Data<'_>, active: &[u64], out: &mut [u64]) {
 
 macro_rules! range_of {
     ($lane:expr, $signed:ty, $unsigned:ty, $low:expr, $high:expr, $active:expr, $out:expr, $order:expr) => {{
-        // Bounds beyond the width of the values are moved to its ends; none may be left between them.
+        // Bounds beyond the width of the values are moved to its ends. The range may then be empty.
         let low = $low.max(<$signed>::MIN.into());
         let high = $high.min(<$signed>::MAX.into());
         if low > high {
@@ -167,8 +167,8 @@ fn like(p: &Pattern, strings: &Strings<'_>, active: &[u64], out: &mut [u64]) {
 
 /// Bits of "contains the needle", by one search over the strings of all rows, end to end.
 ///
-/// A hit that reaches over its row's end says that no later hit starts in that row either: the search goes on with the
-/// next row long enough. So no byte is met more than twice, whatever the strings.
+/// If a hit reaches over its row's end, no later hit can start in that row either, and the search continues with the
+/// next row that is long enough. So no byte is searched more than twice, whatever the strings.
 fn contains(finder: &memchr::memmem::Finder<'_>, offsets: &[u32], data: &[u8], out: &mut [u64]) {
     out.fill(0);
     let (rows, needle) = (offsets.len() - 1, finder.needle().len());
@@ -184,7 +184,7 @@ fn contains(finder: &memchr::memmem::Finder<'_>, offsets: &[u32], data: &[u8], o
         let from = offsets[row] as usize;
         let Some(hit) = finder.find(&data[from..end]) else { return };
         let at = from + hit;
-        // Rows before the hit do not contain the needle. Empty rows end where they start, and are passed too.
+        // Rows before the hit do not contain the needle. Empty rows are skipped too.
         while (offsets[row + 1] as usize) <= at && row + 1 < rows {
             row += 1;
         }
@@ -197,7 +197,7 @@ fn contains(finder: &memchr::memmem::Finder<'_>, offsets: &[u32], data: &[u8], o
 
 /// Bits of a comparison of two blocks.
 pub(super) fn compare(op: CompareOp, a: Data<'_>, b: Data<'_>, active: &[u64], out: &mut [u64]) {
-    // a > b is b < a, and a <= b is NOT b < a: two loops a type are enough.
+    // a > b is b < a, and a <= b is NOT b < a, so two loops for each type are enough.
     let (a, b) = if matches!(op, CompareOp::Gt | CompareOp::LtEq) { (b, a) } else { (a, b) };
     let equality = matches!(op, CompareOp::Eq | CompareOp::NotEq);
     macro_rules! lanes {

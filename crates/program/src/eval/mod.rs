@@ -4,14 +4,18 @@
 //!   conjunct by conjunct, cheap ones first; each looks only at rows that are left
 //!     column ─► typed slice ─► test, comparison ─► bits (truth, known) ─► AND, OR, NOT ─► rows left
 //!     dictionary ─► evaluated once a distinct value ─► mapped through the codes
+//!     packed numbers ─► once a run, or the constant less a block's least number ─► compared with packed offsets
+//!     codes of symbols ─► a search looks at codes, and expands only strings that may match
 //! ```
 //!
-//! Columns are asked for when the first predicate needs them, and no more once no row is left.
-//! Invariant: what a source gives is compared with the schema before anything else looks at it.
+//! A column is fetched when the first predicate needs it. Once no row is left, no more columns are fetched.
+//! Invariant: a column from a source is checked against the schema before it is used.
 
 mod dictionary;
+mod encoded;
 mod kernel;
 pub(crate) mod predicate;
+mod symbols;
 pub(crate) mod value;
 
 use std::convert::Infallible;
@@ -21,9 +25,9 @@ use lode_page::{Column, Schema};
 use crate::plan::Pred;
 use crate::{EvalError, Program, RowMask, Selection, bits};
 
-/// Where the columns of a page come from. Columns are asked for as they are needed, each at most once.
+/// A source of a page's columns. Each column is fetched when it is needed, at most once.
 pub trait ColumnSource {
-    /// Why a column can not be had.
+    /// Why a column cannot be read.
     type Error;
 
     /// Rows of the page.
@@ -32,10 +36,10 @@ pub trait ColumnSource {
     /// The column of that number in the schema.
     ///
     /// # Errors
-    /// When it can not be read.
+    /// When it cannot be read.
     fn column(&mut self, column: u16) -> Result<Column, Self::Error>;
 
-    /// These columns are asked for next: a source that reads them may do so together.
+    /// These columns are fetched next. A source may read them together.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -44,7 +48,7 @@ pub trait ColumnSource {
         Ok(())
     }
 
-    /// So many bytes of an answer's columns were made: a source whose answers are bounded refuses.
+    /// Reports bytes of an answer's columns. A source with bounded answers may refuse.
     ///
     /// # Errors
     /// When that is too much.
@@ -53,18 +57,18 @@ pub trait ColumnSource {
         Ok(())
     }
 
-    /// Where the source shows fewer rows than the page has: which row of the page each is.
+    /// The slots of the source's rows, if it shows fewer rows than the page has.
     fn slots(&self) -> Option<&[u32]> {
         None
     }
 }
 
-/// What evaluation took.
+/// Counts of an evaluation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Meter {
     /// Rows met.
     pub rows: u64,
-    /// Values looked at: a row's once for each predicate that reads them.
+    /// Values read: a value counts once for each predicate that reads it.
     pub values_compared: u64,
 }
 
@@ -119,7 +123,7 @@ trait Columns {
     fn get(&mut self, column: u16) -> Result<Column, Self::Error>;
 }
 
-/// The columns of a page: fetched once, kept.
+/// The columns of a page. Each is fetched once and kept.
 struct Page<'a, S> {
     schema: &'a Schema,
     source: &'a mut S,
@@ -140,10 +144,10 @@ impl<S: ColumnSource> Columns for Page<'_, S> {
     }
 }
 
-/// One column in the place of the only one that is read.
-struct One<'a>(&'a Column);
+/// A column that replaces the only column that is read.
+struct SingleColumn<'a>(&'a Column);
 
-impl Columns for One<'_> {
+impl Columns for SingleColumn<'_> {
     type Error = Infallible;
 
     fn get(&mut self, _: u16) -> Result<Column, Infallible> {

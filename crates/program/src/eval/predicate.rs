@@ -1,11 +1,11 @@
-//! The walk over predicates.
+//! Evaluates predicates by a walk over their tree.
 
 use std::ops::Range;
 
 use lode_page::{Column, Values};
 
 use super::value::evaluate;
-use super::{Columns, Meter, dictionary, kernel};
+use super::{Columns, Meter, dictionary, encoded, kernel};
 use crate::CompareOp;
 use crate::bits::{self, Tri};
 use crate::plan::{Node, Pred, Test, Val};
@@ -47,7 +47,7 @@ impl<C: Columns> Run<'_, C> {
                 let (mut all, mut live) = (Tri::constant(Some(true), words), active.to_vec());
                 for t in terms {
                     all.and(&self.evaluate(t, &live)?);
-                    // What is false stays false.
+                    // A false term decides an AND, so such rows are not evaluated again.
                     (0..words).for_each(|i| live[i] &= all.truth[i] | !all.known_word(i));
                     if live.iter().all(|&w| w == 0) {
                         break;
@@ -59,7 +59,7 @@ impl<C: Columns> Run<'_, C> {
                 let (mut any, mut live) = (Tri::constant(Some(false), words), active.to_vec());
                 for t in terms {
                     any.or(&self.evaluate(t, &live)?);
-                    // What is true stays true.
+                    // A true term decides an OR, so such rows are not evaluated again.
                     (0..words).for_each(|i| live[i] &= !any.truth[i]);
                     if live.iter().all(|&w| w == 0) {
                         break;
@@ -130,6 +130,11 @@ impl<C: Columns> Run<'_, C> {
     }
 
     fn test(&self, value: &Val, test: &Test, held: &[(u16, Column)], active: &[u64], truth: &mut [u64]) {
+        if let Val::Column(c) = value
+            && encoded::test(test, find(held, *c), active, truth)
+        {
+            return;
+        }
         let whole = match value {
             Val::Column(c) => !is_coded(find(held, *c)),
             _ => false,
@@ -154,8 +159,9 @@ fn count(words: &[u64]) -> usize {
     words.iter().map(|w| w.count_ones() as usize).sum()
 }
 
+/// Whether values are made for each block, and not borrowed for all of them.
 fn is_coded(c: &Column) -> bool {
-    matches!(c.values(), Values::Dict { .. })
+    matches!(c.values(), Values::Dict { .. } | Values::Packed(_) | Values::Symbols(_))
 }
 
 fn find(held: &[(u16, Column)], column: u16) -> &Column {
@@ -163,7 +169,7 @@ fn find(held: &[(u16, Column)], column: u16) -> &Column {
     &held[at].1
 }
 
-/// The blocks of `rows` rows: one, when nothing is computed.
+/// Divides `rows` rows into blocks. There is one block if no value is computed.
 fn blocks(rows: usize, whole: bool) -> impl Iterator<Item = Range<usize>> {
     let step = if whole { rows.max(1) } else { BLOCK_ROWS };
     (0..rows).step_by(step).map(move |start| start..rows.min(start + step))

@@ -7,7 +7,7 @@ use lode_page::Column;
 use crate::lanes::{self, Data};
 use crate::plan::Val;
 
-/// The value of a block of rows; `column` gives the columns that were checked to be there.
+/// The values of a block of rows. `column` returns a fetched column.
 pub(crate) fn evaluate<'a>(val: &Val, rows: &Range<usize>, column: &impl Fn(u16) -> &'a Column) -> Data<'a> {
     let of = |v: &Val| evaluate(v, rows, column);
     match val {

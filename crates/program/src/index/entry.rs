@@ -1,11 +1,11 @@
-//! Index entries: what is kept of one page, as bytes.
+//! Index entries: the bytes that the index keeps for one page.
 //!
 //! ```text
 //!   | rows 4 | part of the rule's first kind | part of its second kind | ...      (little-endian)
 //! ```
 //!
-//! What is within a part is the kind's own. A rule of the one kind "range" has the entries that there were before
-//! there were kinds.
+//! Each kind defines the bytes of its part. A rule with only the kind "range" has the same entries as before kinds
+//! were introduced.
 
 use lode_page::Column;
 
@@ -18,7 +18,7 @@ pub const ENTRY_BYTES_MAX: usize = 2000;
 /// Bytes of the rows.
 pub(super) const HEADER_BYTES: usize = 4;
 
-/// What is kept of one page: as many bytes as its rule says ([`IndexRule::entry_bytes`]).
+/// The entry of one page. Its rule determines its length ([`IndexRule::entry_bytes`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexEntry {
     bytes: Box<[u8]>,
@@ -69,7 +69,7 @@ impl IndexEntry {
         Ok(entry)
     }
 
-    /// The entry in these bytes, of whatever rule: [`IndexRule::check`] compares it with its own.
+    /// The entry in these bytes, of an unknown rule. [`IndexRule::check`] compares it with a rule.
     ///
     /// # Errors
     /// When no entry has so many bytes.

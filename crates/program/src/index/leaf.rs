@@ -1,4 +1,4 @@
-//! A predicate without AND, OR or NOT, as a kind of index sees it, and what a kind answers.
+//! A predicate without AND, OR or NOT, which an index kind is asked about, and the kind's answer.
 
 use lode_page::{DataType, Value};
 
@@ -13,7 +13,7 @@ pub struct Outcomes {
     pub can_be_true: bool,
     /// Some row may fail.
     pub can_be_false: bool,
-    /// Of some row the outcome may be NULL.
+    /// The outcome of some row may be NULL.
     pub can_be_null: bool,
 }
 
@@ -22,7 +22,7 @@ impl Outcomes {
     pub const ANY: Self = Self { can_be_true: true, can_be_false: true, can_be_null: true };
     pub(super) const NEVER: Self = Self { can_be_true: false, can_be_false: false, can_be_null: false };
 
-    /// What two kinds that looked at the same rows hold possible.
+    /// The outcomes that two kinds, asked about the same rows, both hold possible.
     pub(super) fn and(self, o: Self) -> Self {
         Self {
             can_be_true: self.can_be_true && o.can_be_true,
@@ -50,9 +50,9 @@ impl Leaf<'_> {
         self.program.schema().columns[usize::from(column)].data_type
     }
 
-    /// The only values of a column for which the predicate is true, where it reads one column and there are at most
-    /// `max` such values: `c = 5`, `c IN (5, 7)`, `c BETWEEN 5 AND 7`, a BOOLEAN `c`. Where the column is NULL, so
-    /// is the predicate; for any other value it is false, or with `IN (..., NULL)` NULL.
+    /// The column and the values for which the predicate is true, if it reads one column and there are at most `max`
+    /// such values: `c = 5`, `c IN (5, 7)`, `c BETWEEN 5 AND 7`, a BOOLEAN `c`. The predicate is NULL where the
+    /// column is NULL. For any other value it is false, or NULL for `IN (..., NULL)`.
     pub fn points(&self, max: usize) -> Option<(u16, Vec<Value>)> {
         let (column, test) = match &self.node.pred {
             Pred::Column(c) => return Some((*c, vec![Value::Boolean(true)])),

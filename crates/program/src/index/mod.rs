@@ -1,4 +1,5 @@
-//! The page index: what the drive keeps of each page of a table, so that pages that cannot match stay unread.
+//! The page index: a summary that the drive keeps for each page of a table, so that it can skip pages that cannot
+//! match.
 //!
 //! ```text
 //!   rule of a table     (kind, columns), (kind, columns), ...
@@ -7,8 +8,8 @@
 //!   table planned ───── IndexRule::bounds(entry, column) ─► least and greatest key, whether there is a NULL
 //! ```
 //!
-//! A kind is one file here and one line in [`KINDS`]; `docs/extending.md` tells how, `examples/index_kind.rs` is one.
-//! Everywhere else an entry is bytes of a length that its rule knows.
+//! A kind is one file here and one line in [`KINDS`]; `docs/extending.md` explains it, and `examples/index_kind.rs`
+//! is an example. Elsewhere an entry is only bytes, whose length its rule knows.
 //!
 //! Source: FLIXR's page index; the entry travels with the mapping of the page's version.
 
@@ -28,54 +29,55 @@ pub use verdict::{covers, may_match, verdict};
 /// The kinds of index, by ascending id.
 pub static KINDS: &[&dyn IndexKind] = &[&range::Range];
 
-/// A way to say in few bytes which values the columns of a page have.
+/// A way to summarize in few bytes which values the columns of a page have.
 ///
-/// An entry errs to one side only: an outcome, a value or a NULL that some row of the page has is always possible by
-/// the entry of the page. The bytes of an entry may come from a damaged medium or a hostile peer: a kind answers
-/// something, and does not panic, for any bytes of the right length.
+/// An entry may be imprecise, but only to one side: it never excludes an outcome, a value or a NULL that some row of the page has. The
+/// bytes of an entry may come from a damaged medium or a hostile peer. A kind must not panic for any bytes of the
+/// right length.
 pub trait IndexKind: Sync {
-    /// Names the kind on the medium, forever.
+    /// The kind's number on the medium. It never changes.
     fn id(&self) -> u8;
 
-    /// Names the kind for people.
+    /// The kind's name in messages.
     fn name(&self) -> &'static str;
 
-    /// Whether the kind keeps columns of type `t`.
+    /// Whether the kind can summarize columns of type `t`.
     fn keeps(&self, t: DataType) -> bool;
 
-    /// Bytes of the part of an entry that keeps columns of these types.
+    /// Bytes of the part of an entry that summarizes columns of these types.
     fn entry_bytes(&self, types: &[DataType]) -> usize;
 
-    /// Appends the part of the entry of a page that has these columns: as many bytes as [`IndexKind::entry_bytes`] says.
+    /// Appends the kind's part of the entry of a page with these columns: [`IndexKind::entry_bytes`] bytes.
     fn build(&self, columns: &[Column], out: &mut Vec<u8>);
 
-    /// Looks for bytes that [`IndexKind::build`] never makes.
+    /// Checks for bytes that [`IndexKind::build`] never makes.
     ///
     /// # Errors
-    /// Where the first of them is, counted from the start of the part.
-    fn check(&self, kept: &Kept<'_>) -> Result<(), usize>;
+    /// The position of the first such byte, from the start of the part.
+    fn check(&self, part: &EntryPart<'_>) -> Result<(), usize>;
 
-    /// The outcomes that a predicate without AND, OR or NOT can have on the rows of the page. Of columns that the part
-    /// does not keep nothing is known.
-    fn outcomes(&self, kept: &Kept<'_>, leaf: &Leaf<'_>) -> Outcomes;
+    /// The outcomes that a predicate without AND, OR or NOT can have on the rows of the page. Nothing is known about
+    /// columns that the part does not summarize.
+    fn outcomes(&self, part: &EntryPart<'_>, leaf: &Leaf<'_>) -> Outcomes;
 
-    /// The first column (by its place in the part) of which `kept` denies something that `own`, made of the rows of
-    /// the page, says. An entry that denies nothing is sound; it may say more than the rows do.
-    fn denies(&self, kept: &Kept<'_>, own: &Kept<'_>) -> Option<usize>;
+    /// Compares a stored part with `own`, which is built from the page's rows. Returns the first column (its index in the
+    /// part) for which `part` is wrong: it excludes a value or a NULL that occurs in the page. A part that is less tight
+    /// than `own` is right.
+    fn denies(&self, part: &EntryPart<'_>, own: &EntryPart<'_>) -> Option<usize>;
 
-    /// What is known of the values of the column at `place` of the part, for the planner; `None` when that is nothing.
-    fn bounds(&self, kept: &Kept<'_>, place: usize) -> Option<Bounds> {
-        let _ = (kept, place);
+    /// Bounds of the values of the column at `place` of the part, for the planner; `None` if nothing is known.
+    fn bounds(&self, part: &EntryPart<'_>, place: usize) -> Option<Bounds> {
+        let _ = (part, place);
         None
     }
 }
 
-/// What one kind keeps of one page.
+/// The part of one kind in the entry of one page.
 #[derive(Clone, Copy, Debug)]
-pub struct Kept<'a> {
+pub struct EntryPart<'a> {
     /// Rows of the page.
     pub rows: u32,
-    /// The columns that are kept.
+    /// The summarized columns.
     pub columns: &'a [u16],
     /// Their types.
     pub types: &'a [DataType],
@@ -83,20 +85,20 @@ pub struct Kept<'a> {
     pub bytes: &'a [u8],
 }
 
-impl Kept<'_> {
-    /// The place of a column that is of type `t`, if it is kept.
+impl EntryPart<'_> {
+    /// The index of a column of type `t` in the part, if the part summarizes it.
     pub fn place(&self, column: u16, t: DataType) -> Option<usize> {
         let place = self.columns.iter().position(|&c| c == column)?;
         (self.types[place] == t).then_some(place)
     }
 }
 
-/// What is known of the values of a column in a page.
+/// Bounds of the values of a column in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// A least and a greatest order key ([`key_of`]) between which all values lie; `None` when all are NULL.
+    /// Order keys ([`crate::key_of`]) that enclose all values; `None` if all are NULL.
     pub keys: Option<(u64, u64)>,
-    /// Whether there can be a NULL.
+    /// Whether a NULL is possible.
     pub has_nulls: bool,
 }
 
@@ -116,7 +118,7 @@ mod tests {
             assert_eq!(KINDS.iter().filter(|o| o.name() == k.name()).count(), 1);
             assert_eq!(kind(k.id()).map(|k| k.name()), Some(k.name()));
         }
-        // The ids of images that are there.
+        // Ids on existing images must not change.
         assert_eq!(kind(1).map(|k| k.name()), Some("range"));
         assert!(kind(0).is_none());
     }

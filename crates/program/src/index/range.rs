@@ -6,8 +6,8 @@
 //!   a column without any value that is not NULL has min = 2^64 - 1, max = 0
 //! ```
 //!
-//! A predicate over a column that is not kept can have any outcome. What is computed from columns is followed as an
-//! interval as far as that is exact.
+//! A predicate over a column that is not kept can have any outcome. For values computed from columns, intervals are
+//! computed as far as they are exact.
 //!
 //! Invariant: every value of the page that is not NULL has a key from min to max; keys may reach further than
 //! the values do (a shared dictionary has values that no row of the page has).
@@ -20,7 +20,7 @@ use std::ops::RangeInclusive;
 use lode_page::{Column, DataType};
 
 use self::bounds::bounds;
-use super::{Bounds, IndexKind, Kept, Leaf, Outcomes};
+use super::{Bounds, EntryPart, IndexKind, Leaf, Outcomes};
 use crate::lanes::{Data, Lane};
 use crate::like::Pattern;
 use crate::order_key::{bytes_key, key_span, total32, total64};
@@ -33,7 +33,7 @@ pub struct Range;
 
 const NULLS_BYTES: usize = 4;
 const KEYS_BYTES: usize = 16;
-/// The keys of a column without values.
+/// The keys of a column that has only NULLs.
 const EMPTY: (u64, u64) = (u64::MAX, 0);
 
 impl IndexKind for Range {
@@ -67,14 +67,14 @@ impl IndexKind for Range {
         out[start..start + NULLS_BYTES].copy_from_slice(&nulls.to_le_bytes());
     }
 
-    fn check(&self, kept: &Kept<'_>) -> Result<(), usize> {
-        let count = kept.columns.len();
-        if count < 32 && nulls(kept) >> count != 0 {
+    fn check(&self, part: &EntryPart<'_>) -> Result<(), usize> {
+        let count = part.columns.len();
+        if count < 32 && nulls(part) >> count != 0 {
             return Err(0);
         }
         for i in 0..count {
-            let (min, max) = stored_keys(kept, i);
-            let all_null = kept.rows == 0 || has_nulls(kept, i);
+            let (min, max) = stored_keys(part, i);
+            let all_null = part.rows == 0 || has_nulls(part, i);
             if min > max && !((min, max) == EMPTY && all_null) {
                 return Err(NULLS_BYTES + KEYS_BYTES * i);
             }
@@ -82,57 +82,57 @@ impl IndexKind for Range {
         Ok(())
     }
 
-    fn outcomes(&self, kept: &Kept<'_>, leaf: &Leaf<'_>) -> Outcomes {
-        View { kept, leaf }.outcomes()
+    fn outcomes(&self, part: &EntryPart<'_>, leaf: &Leaf<'_>) -> Outcomes {
+        View { part, leaf }.outcomes()
     }
 
-    fn denies(&self, kept: &Kept<'_>, own: &Kept<'_>) -> Option<usize> {
-        (0..kept.columns.len()).find(|&i| {
-            let reaches = match (keys(kept, i), keys(own, i)) {
+    fn denies(&self, part: &EntryPart<'_>, own: &EntryPart<'_>) -> Option<usize> {
+        (0..part.columns.len()).find(|&i| {
+            let reaches = match (keys(part, i), keys(own, i)) {
                 (_, None) => true,
                 (Some((min, max)), Some((own_min, own_max))) => min <= own_min && own_max <= max,
                 (None, Some(_)) => false,
             };
-            !reaches || has_nulls(own, i) && !has_nulls(kept, i)
+            !reaches || has_nulls(own, i) && !has_nulls(part, i)
         })
     }
 
-    fn bounds(&self, kept: &Kept<'_>, place: usize) -> Option<Bounds> {
-        Some(Bounds { keys: keys(kept, place), has_nulls: has_nulls(kept, place) })
+    fn bounds(&self, part: &EntryPart<'_>, place: usize) -> Option<Bounds> {
+        Some(Bounds { keys: keys(part, place), has_nulls: has_nulls(part, place) })
     }
 }
 
-fn nulls(kept: &Kept<'_>) -> u32 {
-    u32::from_le_bytes(*kept.bytes.first_chunk().expect("a part has its NULLs"))
+fn nulls(part: &EntryPart<'_>) -> u32 {
+    u32::from_le_bytes(*part.bytes.first_chunk().expect("a part has its NULLs"))
 }
 
 /// Whether the column at `place` has a NULL.
-fn has_nulls(kept: &Kept<'_>, place: usize) -> bool {
-    nulls(kept) >> place & 1 == 1
+fn has_nulls(part: &EntryPart<'_>, place: usize) -> bool {
+    nulls(part) >> place & 1 == 1
 }
 
-fn stored_keys(kept: &Kept<'_>, place: usize) -> (u64, u64) {
+fn stored_keys(part: &EntryPart<'_>, place: usize) -> (u64, u64) {
     let at = NULLS_BYTES + KEYS_BYTES * place;
-    let key = |at: usize| u64::from_le_bytes(*kept.bytes[at..].first_chunk().expect("8 bytes a key"));
+    let key = |at: usize| u64::from_le_bytes(*part.bytes[at..].first_chunk().expect("8 bytes a key"));
     (key(at), key(at + 8))
 }
 
 /// The least and the greatest key of the column at `place`; `None` when all its values are NULL.
-fn keys(kept: &Kept<'_>, place: usize) -> Option<(u64, u64)> {
-    Some(stored_keys(kept, place)).filter(|&k| k != EMPTY)
+fn keys(part: &EntryPart<'_>, place: usize) -> Option<(u64, u64)> {
+    Some(stored_keys(part, place)).filter(|&k| k != EMPTY)
 }
 
-/// What is known of a column's values that are not NULL.
+/// The keys of a column's values that are not NULL.
 enum Keys {
     Unknown,
-    /// There are none.
+    /// All values are NULL.
     Empty,
     Between(u64, u64),
 }
 
-/// A predicate and what is kept of the page that it is asked of.
+/// A predicate, and the part of the page that it is asked about.
 struct View<'a> {
-    kept: &'a Kept<'a>,
+    part: &'a EntryPart<'a>,
     leaf: &'a Leaf<'a>,
 }
 
@@ -166,7 +166,8 @@ impl View<'_> {
         }
     }
 
-    /// The outcomes of a predicate that is NULL where one of its columns is, else what is said.
+    /// The outcomes of a predicate that is NULL where one of its columns is, and otherwise can be true or false as
+    /// given.
     fn unless_null(&self, can_be_true: bool, can_be_false: bool) -> Outcomes {
         let some = !self.is_null();
         Outcomes {
@@ -183,22 +184,22 @@ impl View<'_> {
 
     /// Whether one of the predicate's columns can have a NULL.
     fn can_be_null(&self) -> bool {
-        self.leaf.columns().iter().any(|&c| self.place(c).is_none_or(|i| has_nulls(self.kept, i)))
+        self.leaf.columns().iter().any(|&c| self.place(c).is_none_or(|i| has_nulls(self.part, i)))
     }
 
     fn place(&self, column: u16) -> Option<usize> {
-        self.kept.place(column, self.leaf.data_type(column))
+        self.part.place(column, self.leaf.data_type(column))
     }
 
     fn keys(&self, column: u16) -> Keys {
-        match self.place(column).map(|i| keys(self.kept, i)) {
+        match self.place(column).map(|i| keys(self.part, i)) {
             None => Keys::Unknown,
             Some(None) => Keys::Empty,
             Some(Some((min, max))) => Keys::Between(min, max),
         }
     }
 
-    /// The places in the order that have this key.
+    /// The range of places in the type's order that have this key.
     fn span(&self, column: u16, key: u64) -> (i128, i128) {
         key_span(self.leaf.data_type(column), key)
     }
@@ -225,7 +226,7 @@ impl View<'_> {
         }
     }
 
-    /// The places in the order between which the values that are not NULL lie; `None` when that is not known.
+    /// The interval, in places of the order, that encloses the values that are not NULL; `None` if it is unknown.
     fn interval(&self, val: &Val) -> Option<RangeInclusive<i128>> {
         match val {
             Val::Column(c) => match self.keys(*c) {
@@ -246,7 +247,7 @@ impl View<'_> {
                 Some(v..=v)
             }
             Val::ToI32(a) | Val::ToI64(a) => self.interval(a),
-            // The order of floats is not that of the integers or floats they are made of.
+            // The order of the doubles differs from the order of their operands.
             Val::ToDouble(_) => None,
             Val::ToDecimal(a, factor) => {
                 let a = self.interval(a)?;
@@ -269,13 +270,13 @@ impl View<'_> {
                         [ends[0], ends[3]]
                     }
                 };
-                // Decimals beyond their digits wrap.
+                // Decimals with more digits than their type may wrap.
                 (limits.contains(&ends[0]) && limits.contains(&ends[1])).then(|| ends[0]..=ends[1])
             }
         }
     }
 
-    /// The least and the greatest value that the value's type holds; `None` for floats.
+    /// The range of the value's type; `None` for floats.
     fn limits(&self, val: &Val) -> Option<RangeInclusive<i128>> {
         let bits = match val {
             Val::Column(c) => match self.leaf.data_type(*c) {
@@ -317,8 +318,8 @@ fn compared(op: CompareOp, a: &RangeInclusive<i128>, b: &RangeInclusive<i128>) -
     }
 }
 
-/// Whether a test of strings whose keys lie from `min` to `max` can be true, and whether it can be false.
-/// A key stands for all strings that begin alike, so equal keys decide nothing.
+/// Whether a test of strings whose keys lie from `min` to `max` can be true, and whether it can be false. Strings
+/// with the same beginning have the same key, so equal keys decide nothing.
 fn strings(test: &Test, min: u64, max: u64) -> (bool, bool) {
     let within = |key| min <= key && key <= max;
     match test {
@@ -340,8 +341,8 @@ fn strings(test: &Test, min: u64, max: u64) -> (bool, bool) {
     }
 }
 
-/// Whether a text with a key from `min` to `max` can match: those that do lie between its prefix and its prefix
-/// followed by the greatest bytes.
+/// Whether a text with a key from `min` to `max` can match. Matching texts lie between the pattern's prefix and that
+/// prefix followed by the greatest bytes.
 fn begins(pattern: &Pattern, min: u64, max: u64) -> bool {
     let prefix = pattern.prefix();
     let first = bytes_key(prefix);
@@ -357,17 +358,17 @@ mod tests {
     use super::*;
 
     /// The part of a page whose one column has keys from `keys.0` to `keys.1`, and NULLs or not.
-    fn part(keys: Option<(u64, u64)>, has_nulls: bool) -> Vec<u8> {
+    fn bytes_of(keys: Option<(u64, u64)>, has_nulls: bool) -> Vec<u8> {
         let (min, max) = keys.unwrap_or(EMPTY);
         [&u32::from(has_nulls).to_le_bytes()[..], &min.to_le_bytes(), &max.to_le_bytes()].concat()
     }
 
     #[test]
     fn an_entry_denies_what_it_does_not_reach() {
-        let check = |kept: (Option<(u64, u64)>, bool), own: (Option<(u64, u64)>, bool), denied: bool| {
-            let (kept, own) = (part(kept.0, kept.1), part(own.0, own.1));
-            let of = |bytes| Kept { rows: 3, columns: &[4], types: &[DataType::BigInt], bytes };
-            assert_eq!(Range.denies(&of(&kept), &of(&own)), denied.then_some(0), "{kept:?} {own:?}");
+        let check = |part: (Option<(u64, u64)>, bool), own: (Option<(u64, u64)>, bool), denied: bool| {
+            let (part, own) = (bytes_of(part.0, part.1), bytes_of(own.0, own.1));
+            let of = |bytes| EntryPart { rows: 3, columns: &[4], types: &[DataType::BigInt], bytes };
+            assert_eq!(Range.denies(&of(&part), &of(&own)), denied.then_some(0), "{part:?} {own:?}");
         };
         check((Some((3, 9)), false), (Some((3, 9)), false), false);
         check((Some((2, 10)), true), (Some((3, 9)), false), false);

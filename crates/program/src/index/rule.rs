@@ -1,4 +1,4 @@
-//! Index rules: what the drive keeps of each page of a table.
+//! Index rules: which columns of a table's pages are indexed, by which kinds.
 //!
 //! ```text
 //!   bytes of a rule (little-endian):
@@ -8,7 +8,7 @@
 //!   kinds, format 2:   | parts 1 | a part: kind 1, columns 2, a column: number 2, ... | ...
 //! ```
 //!
-//! Invariant: a rule has one form as bytes: a rule of the one kind "range" is of format 1.
+//! Invariant: a rule has exactly one encoding. A rule with only the kind "range" has format 1.
 
 use std::fmt;
 use std::ops::Range;
@@ -16,14 +16,14 @@ use std::ops::Range;
 use lode_page::{ColumnType, DataType, Schema};
 
 use super::entry::{ENTRY_BYTES_MAX, HEADER_BYTES};
-use super::{Bounds, IndexEntry, IndexKind, Kept, kind, range};
+use super::{Bounds, EntryPart, IndexEntry, IndexKind, kind, range};
 use crate::{ColumnSource, EvalError, ProgramError, check};
 
 /// Most columns of one kind in a rule.
 pub const INDEX_COLUMNS_MAX: usize = 32;
-/// Of rules whose one kind is "range".
+/// The format of rules with only the kind "range".
 const FORMAT_RANGE: u8 = 1;
-/// Of all other rules.
+/// The format of all other rules.
 const FORMAT_KINDS: u8 = 2;
 
 /// A kind and the columns that it keeps.
@@ -61,10 +61,10 @@ impl Part {
         &self.bytes
     }
 
-    /// What is kept in `entry`, which is of the length of the rule's entries.
-    pub(super) fn kept<'a>(&'a self, entry: &'a IndexEntry) -> Kept<'a> {
+    /// This part of `entry`, which has the length of the rule's entries.
+    pub(super) fn in_entry<'a>(&'a self, entry: &'a IndexEntry) -> EntryPart<'a> {
         let bytes = &entry.as_bytes()[self.bytes.clone()];
-        Kept { rows: entry.rows(), columns: &self.columns, types: &self.types, bytes }
+        EntryPart { rows: entry.rows(), columns: &self.columns, types: &self.types, bytes }
     }
 }
 
@@ -83,7 +83,7 @@ impl fmt::Debug for Part {
 }
 
 impl IndexRule {
-    /// A rule of the one kind "range" over distinct columns, at most [`INDEX_COLUMNS_MAX`] of them.
+    /// A rule with only the kind "range", over at most [`INDEX_COLUMNS_MAX`] distinct columns.
     ///
     /// # Errors
     /// When a column does not exist or is named twice, or there are too many.
@@ -94,8 +94,9 @@ impl IndexRule {
     /// A rule of distinct kinds, each over distinct columns.
     ///
     /// # Errors
-    /// When there is no kind, a kind or one of its columns is named twice, a column does not exist or is of a type that
-    /// the kind does not keep, there are too many columns, or the entries were longer than [`ENTRY_BYTES_MAX`].
+    /// When there is no kind; when a kind, or a column of one kind, is named twice; when a column does not exist or
+    /// has a type that its kind cannot keep; when there are too many columns; when entries would be longer than
+    /// [`ENTRY_BYTES_MAX`].
     pub fn of_kinds(schema: Schema, kinds: Vec<KindColumns>) -> Result<Self, ProgramError> {
         check::check_schema(&schema)?;
         if kinds.is_empty() {
@@ -152,37 +153,37 @@ impl IndexRule {
         IndexEntry::of(self, source)
     }
 
-    /// Compares an entry with what the rule makes.
+    /// Checks that an entry may be one of this rule.
     ///
     /// # Errors
-    /// When the rule makes no such entry.
+    /// When the rule never makes such an entry.
     pub fn check(&self, entry: &IndexEntry) -> Result<(), ProgramError> {
         if entry.encoded_bytes() != self.entry_bytes() {
             return Err(corrupt("index entry", entry.encoded_bytes()));
         }
         for p in &self.parts {
-            p.kind.check(&p.kept(entry)).map_err(|at| corrupt("index entry", p.bytes.start + at))?;
+            p.kind.check(&p.in_entry(entry)).map_err(|at| corrupt("index entry", p.bytes.start + at))?;
         }
         Ok(())
     }
 
-    /// The first column of which `entry` denies something that `own`, made of the rows of the page, says; `None` where
-    /// the entry is sound.
+    /// The first column for which `entry` excludes something that occurs in the page; `None` if the entry is sound.
+    /// `own` is built from the page's rows.
     ///
     /// # Panics
     /// When one of the two is not of the length of the rule's entries.
     pub fn denied(&self, entry: &IndexEntry, own: &IndexEntry) -> Option<u16> {
-        self.parts.iter().find_map(|p| Some(p.columns[p.kind.denies(&p.kept(entry), &p.kept(own))?]))
+        self.parts.iter().find_map(|p| Some(p.columns[p.kind.denies(&p.in_entry(entry), &p.in_entry(own))?]))
     }
 
-    /// What all kinds together know of the values of a column; `None` when that is nothing.
+    /// The bounds of a column's values by all kinds together; `None` if nothing is known.
     ///
     /// # Panics
     /// When the entry is not of the length of the rule's entries.
     pub fn bounds(&self, entry: &IndexEntry, column: u16) -> Option<Bounds> {
         let of = |p: &Part| {
             let place = p.columns.iter().position(|&c| c == column)?;
-            p.kind.bounds(&p.kept(entry), place)
+            p.kind.bounds(&p.in_entry(entry), place)
         };
         self.parts.iter().filter_map(of).reduce(|a, b| Bounds {
             keys: a.keys.zip(b.keys).map(|(a, b)| (a.0.max(b.0), a.1.min(b.1))),
@@ -261,7 +262,7 @@ impl IndexRule {
     }
 }
 
-/// The types of the columns that a kind is to keep.
+/// Checks the columns that a kind should keep, and returns their types.
 fn kept_types(schema: &Schema, kind: &dyn IndexKind, columns: &[u16]) -> Result<Vec<DataType>, ProgramError> {
     let (got, max) = (columns.len(), INDEX_COLUMNS_MAX);
     if got > max {

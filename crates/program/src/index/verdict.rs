@@ -1,4 +1,4 @@
-//! What an index entry says of a page: whether a row can pass a filter, and whether every row does.
+//! The verdict of an index entry on a page: whether a row can pass a filter, and whether every row does.
 //!
 //! ```text
 //!   filter ─► AND, OR, NOT, IS NULL of predicates, ...     walked here
@@ -14,20 +14,20 @@
 //! Worked example: a page has a from 3 to 9, without NULL, and b is not indexed. `a < 3` is No. `a < 10` is Yes.
 //! `a < 5` is Maybe, and so is `a < 10 AND b = 1`. `a < 3 AND b = 1` is No, `a < 10 OR b = 1` is Yes.
 //!
-//! Invariant: the answer errs to one side only. An outcome that some row of the page has is always possible here.
+//! Invariant: the answer errs to one side only: it never excludes an outcome that some row of the page has.
 
 use super::leaf::{Leaf, Outcomes};
 use super::{IndexEntry, IndexRule};
 use crate::plan::{Node, Pred};
 use crate::{CompareOp, Program, Verdict};
 
-/// What the entry says of the rows of its page and the filter of `p`.
+/// The verdict of the entry on the filter of `p` over the rows of its page.
 pub fn verdict(p: &Program, rule: &IndexRule, entry: &IndexEntry) -> Verdict {
     if entry.rows() == 0 {
         return Verdict::No;
     }
     let Some(plan) = p.plan() else { return Verdict::Yes };
-    // An entry of other columns than the program's, or of another rule, says nothing.
+    // An entry of another schema or another rule proves nothing.
     if rule.schema().version != p.schema().version || rule.entry_bytes() != entry.encoded_bytes() {
         return Verdict::Maybe;
     }
@@ -38,12 +38,13 @@ pub fn verdict(p: &Program, rule: &IndexRule, entry: &IndexEntry) -> Verdict {
     }
 }
 
-/// Whether a row of the page that `entry` describes can pass the filter of `p`: false only when certainly none does.
+/// Whether a row of the page that `entry` describes can pass the filter of `p`. False only if certainly no row does.
 pub fn may_match(p: &Program, rule: &IndexRule, entry: &IndexEntry) -> bool {
     verdict(p, rule, entry) != Verdict::No
 }
 
-/// Whether every row of the page that `entry` describes passes the filter of `p`: true only when certainly each does.
+/// Whether every row of the page that `entry` describes passes the filter of `p`. True only if certainly every row
+/// does.
 pub fn covers(p: &Program, rule: &IndexRule, entry: &IndexEntry) -> bool {
     verdict(p, rule, entry) == Verdict::Yes
 }
@@ -105,21 +106,21 @@ impl View<'_> {
         }
     }
 
-    /// What all kinds hold possible that keep a column of the predicate.
+    /// The outcomes that all kinds hold possible which keep a column of the predicate.
     fn leaf(&self, node: &Node) -> Outcomes {
         let leaf = Leaf { program: self.program, node };
         let mut possible = Outcomes::ANY;
         for part in self.rule.parts() {
             if node.columns.iter().any(|c| part.columns().contains(c)) {
-                possible = possible.and(part.kind().outcomes(&part.kept(self.entry), &leaf));
+                possible = possible.and(part.kind().outcomes(&part.in_entry(self.entry), &leaf));
             }
         }
-        // No outcome at all is one of a damaged entry, since the page has rows.
+        // If no outcome is possible, the entry is damaged, since the page has rows.
         if possible == Outcomes::NEVER { Outcomes::ANY } else { possible }
     }
 }
 
-/// What is not found is NULL.
+/// Turns false into NULL: of `IN` with a NULL in its list.
 fn missing(of: Outcomes) -> Outcomes {
     Outcomes { can_be_false: false, can_be_null: of.can_be_null || of.can_be_false, ..of }
 }

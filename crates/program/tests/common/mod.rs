@@ -1,4 +1,4 @@
-//! What the tests share: random columns and programs, and an evaluator that is as plain as the definition.
+//! Shared by the tests: random columns and programs, and an evaluator that follows the definition literally.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 

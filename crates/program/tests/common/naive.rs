@@ -1,4 +1,4 @@
-//! A row at a time, by the definition: what the fast evaluator is compared with.
+//! An evaluator by the definition, one row at a time, for comparison with the fast evaluator.
 
 use lode_page::{DataType, Schema, Value};
 use lode_program::{ArithOp, CompareOp, Expr, type_of};

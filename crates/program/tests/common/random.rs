@@ -2,31 +2,34 @@
 
 use std::sync::Arc;
 
-use lode_base::PageBuf;
+use lode_base::random::Random;
+use lode_base::{CommitNo, ExtentId, PageBuf, TableId};
 use lode_page::{Column, DataType, Value, Values};
+use lode_page::{EncodingChoice, PageKind, PageMeta, decode_page, encode_as};
 use lode_program::{ArithOp, CompareOp, Expr};
 
-pub(crate) struct Rng(pub(crate) u64);
+/// A seeded [`Random`] that chooses indexes and values.
+pub(crate) struct Rng(Random);
 
 impl Rng {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(Random(seed))
+    }
+
     pub(crate) fn next(&mut self) -> u64 {
-        // SplitMix64.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
+        self.0.next()
     }
 
     pub(crate) fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
+        self.0.below(n as u64) as usize
     }
 
     pub(crate) fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
+        self.0.once_in(n as u64)
     }
 
     pub(crate) fn pick<T: Clone>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())].clone()
+        self.0.pick(of).expect("there is something to choose").clone()
     }
 }
 
@@ -178,9 +181,31 @@ pub(crate) fn column(rng: &mut Rng, t: DataType, rows: usize) -> Column {
         return Column::new(t, rows, validity, Values::Dict { code_width, codes, dictionary })
             .expect("good codes");
     }
-    let values: Vec<Value> = (0..rows).map(|_| one(rng)).collect();
+    let mut values: Vec<Value> = (0..rows).map(|_| one(rng)).collect();
+    if rng.one_in(3) {
+        (1..rows).for_each(|row| {
+            if !rng.one_in(9) {
+                values[row] = values[row - 1].clone();
+            }
+        });
+    }
     let c = plain(rng, t, &values);
-    Column::new(t, rows, validity, c.values().clone()).expect("a good column")
+    let c = Column::new(t, rows, validity, c.values().clone()).expect("a good column");
+    if rng.one_in(2) { encoded(rng, &c) } else { c }
+}
+
+/// The column as it comes out of a page that has it in a random encoding.
+fn encoded(rng: &mut Rng, c: &Column) -> Column {
+    let choices: Vec<EncodingChoice> = EncodingChoice::names()
+        .map(|name| EncodingChoice::named(name).expect("a name of the table"))
+        .filter(|choice| choice.takes(c.data_type()))
+        .collect();
+    let lpid = ExtentId::new(1).expect("an extent").page(0);
+    let (table, kind, commit) = (TableId::new(1), PageKind::Column, CommitNo::new(0));
+    let meta = PageMeta { lpid, table, schema_version: 1, kind, commit };
+    let page =
+        encode_as(&meta, std::slice::from_ref(c), &[rng.pick(&choices)], usize::MAX).expect("it fits a page");
+    decode_page(lpid, &page).expect("what was encoded").1.remove(0)
 }
 
 /// A random predicate over columns of [`TYPES`].
@@ -265,7 +290,7 @@ pub(crate) fn scalar(rng: &mut Rng, t: DataType, depth: usize) -> Expr {
                 let (a, b) = (scalar(rng, of, depth - 1), scalar(rng, of, depth - 1));
                 return Expr::Arith(op, Box::new(a), Box::new(b));
             }
-            // Of scale 2 in the end, as a comparison asks; the digits need not agree.
+            // The result has scale 2, as a comparison needs. The precision may differ.
             Decimal { scale: 2, .. } => {
                 let op = rng.pick(&[ArithOp::Add, ArithOp::Sub]);
                 let (a, b) = (scalar(rng, dec(4, 0), 0), scalar(rng, dec(5, 2), 0));

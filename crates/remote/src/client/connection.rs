@@ -1,4 +1,4 @@
-//! A connection of a client: it never blocks once it is made, but where it is told to wait.
+//! A client's connection. Once it is established, only `wait` and `ask` block.
 
 use std::io::{self, ErrorKind, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -7,25 +7,25 @@ use lode_base::PageBuf;
 use lode_base::wire::{Reader, Writer};
 
 use super::ClientOptions;
-use crate::frame::{Assembler, Came, Frame, Kind, put_frame};
+use crate::frame::{Assembler, Frame, FrameKind, ReadOutcome, put_frame};
 use crate::message::{Hello, Refused, Welcome};
 use crate::socket;
 
-/// Longest payload of a server.
+/// The longest payload that a client accepts.
 const PAYLOAD_BYTES_MAX: usize = 1 << 30;
-/// What was sent of a buffer is cut off from so many bytes on.
+/// The sent part of a buffer is removed once it is this long.
 const SENT_BYTES_MAX: usize = 1 << 20;
-/// A buffer that is longer than this is not kept when it is empty.
+/// An empty buffer with more capacity than this is freed.
 const BUFFER_BYTES_MAX: usize = 8 << 20;
 
-/// Why there is no connection.
+/// Why the client has no connection.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("{0}")]
     Address(String),
     #[error("{0}")]
     Io(#[from] io::Error),
-    #[error("the server refuses: {0:?}")]
+    #[error("the server refused the connection: {0}")]
     Refused(Refused),
 }
 
@@ -41,7 +41,8 @@ fn invalid(what: impl Into<String>) -> io::Error {
 }
 
 impl Connection {
-    /// Connects and greets; answers the welcome, and the highest operation that the server has.
+    /// Connects and sends the hello. Returns the connection, the welcome and the number of the highest operation that
+    /// the server has received.
     pub(crate) fn open(
         addr: &str,
         options: &ClientOptions,
@@ -49,7 +50,7 @@ impl Connection {
         seen: u64,
     ) -> Result<(Self, Welcome, u64), Failure> {
         let all = addr.to_socket_addrs().map_err(|e| Failure::Address(e.to_string()))?;
-        let mut last = Failure::Address("there is no such address".into());
+        let mut last = Failure::Address("the address has no host".into());
         for at in all {
             match TcpStream::connect_timeout(&at, options.patience) {
                 Ok(socket) => return Self::greet(socket, options, hello, seen),
@@ -69,23 +70,23 @@ impl Connection {
         socket.set_nonblocking(true)?;
         let frames = Assembler::new(PAYLOAD_BYTES_MAX);
         let mut c = Self { socket, frames, out: Vec::new(), sent: 0 };
-        put_frame(&mut c.out, Kind::Hello, 0, seen, |w| hello.put(w));
+        put_frame(&mut c.out, FrameKind::Hello, 0, seen, |w| hello.put(w));
         let frame = c.wait_for_frame(options)?;
         let r = &mut Reader::new(&frame.payload);
         match frame.kind {
-            Kind::Welcome => {
+            FrameKind::Welcome => {
                 let welcome = Welcome::take(r).map_err(|e| invalid(e.to_string()))?;
                 Ok((c, welcome, frame.seen))
             }
-            Kind::Refused => {
+            FrameKind::Refused => {
                 let refused = Refused::take(r).map_err(|e| invalid(e.to_string()))?;
                 Err(Failure::Refused(refused))
             }
-            _ => Err(invalid("the server does not greet").into()),
+            _ => Err(invalid("the server answered the hello with another frame").into()),
         }
     }
 
-    /// Where frames are put that are to be sent.
+    /// The buffer of frames to send.
     pub(crate) fn out(&mut self) -> &mut Vec<u8> {
         if self.sent > SENT_BYTES_MAX && self.sent > self.out.len() / 2 {
             self.out.drain(..self.sent);
@@ -94,12 +95,12 @@ impl Connection {
         &mut self.out
     }
 
-    /// Bytes that wait to be sent.
+    /// The number of bytes that are not yet sent.
     pub(crate) fn unsent(&self) -> usize {
         self.out.len() - self.sent
     }
 
-    /// Sends what the socket takes now.
+    /// Sends as much as the socket accepts without blocking.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         while self.sent < self.out.len() {
             match self.socket.write(&self.out[self.sent..]) {
@@ -118,19 +119,19 @@ impl Connection {
         Ok(())
     }
 
-    /// The next frame that came; `None` when there is none for now.
+    /// The next frame that has arrived whole, or `None`.
     pub(crate) fn read(&mut self) -> io::Result<Option<Frame>> {
         loop {
             match self.frames.next(&mut self.socket)? {
-                Came::Frame(frame) => return Ok(Some(frame)),
-                Came::Part { some: true } => {}
-                Came::Part { some: false } => return Ok(None),
-                Came::End => return Err(ErrorKind::UnexpectedEof.into()),
+                ReadOutcome::Frame(frame) => return Ok(Some(frame)),
+                ReadOutcome::Part { some: true } => {}
+                ReadOutcome::Part { some: false } => return Ok(None),
+                ReadOutcome::End => return Err(ErrorKind::UnexpectedEof.into()),
             }
         }
     }
 
-    /// Waits until something came or can be sent; false when the time is over.
+    /// Waits until the socket is readable, or writable if there are unsent bytes. Returns false after `timeout`.
     pub(crate) fn wait(&self, timeout: std::time::Duration) -> io::Result<bool> {
         socket::wait(&self.socket, self.unsent() > 0, timeout)
     }
@@ -147,18 +148,18 @@ impl Connection {
         }
     }
 
-    /// Says something, and waits for what it answers.
+    /// Sends a frame and waits for its answer.
     pub(crate) fn ask(
         &mut self,
-        kind: Kind,
+        kind: FrameKind,
         put: impl FnOnce(&mut Writer<'_>),
         options: &ClientOptions,
     ) -> io::Result<PageBuf> {
         put_frame(self.out(), kind, 0, 0, put);
         let frame = self.wait_for_frame(options)?;
         match frame.kind {
-            Kind::Worked => Ok(frame.payload),
-            _ => Err(invalid("the server answers something else")),
+            FrameKind::Worked => Ok(frame.payload),
+            _ => Err(invalid("the server answered with an unexpected frame")),
         }
     }
 }

@@ -1,12 +1,12 @@
-//! The device that a host holds.
+//! The host's side: a [`Device`] whose drive is behind a TCP connection.
 //!
 //! ```text
-//!   connect ─► control connection: who is the client; background work; farewell
+//!   connect ─► control connection: the client's name; background work; farewell
 //!   open_queue ─► a connection and a channel of its own
 //! ```
 //!
-//! A connection that breaks is made again, with pauses that double, by whoever needs it. Threads there are none: a queue's
-//! connection is read and written by the thread that calls `complete`.
+//! The first caller that needs a broken connection establishes it again. It waits twice as long after each failed try.
+//! The client has no threads: the thread that calls `complete` reads and writes the queue's connection.
 
 mod connection;
 mod numbering;
@@ -25,29 +25,31 @@ use lode_command::{Budget, Device, DeviceError, Identity, Progress, Queue};
 use parking_lot::Mutex;
 
 use crate::RemoteError;
-use crate::frame::Kind;
+use crate::frame::FrameKind;
 use crate::message::{Hello, OWN_COMMANDS, Refusal, Refused, Welcome, take_progress};
 use connection::{Connection, Failure};
 use queue::RemoteQueue;
 use views::Views;
 
-/// How a client goes about broken connections.
+/// How a client handles broken connections.
 #[derive(Clone)]
 pub struct ClientOptions {
-    /// Tries to connect, one after the other, before the device counts as gone.
+    /// The number of failed tries to connect after which the device counts as gone.
     pub tries: u32,
-    /// The first pause between two tries; each is twice the one before, up to a second.
+    /// The first pause between two tries. Each later pause is twice as long, up to a second.
     pub pause: Duration,
-    /// Most time for a connection to be made, and for an answer to its first word.
+    /// The longest time that a connection may take to be established, and that the server may take to answer the
+    /// hello.
     pub patience: Duration,
-    /// After so long without a word the server is asked whether it is there, and after as long again it is not.
+    /// After this time without a frame from the server, the client sends a ping. After the same time again, the
+    /// connection counts as broken.
     pub silence: Duration,
-    /// Sleeps: the root has the clock.
+    /// Sleeps. The caller passes it in, because this crate reads no clock.
     pub sleep: Arc<dyn Fn(Duration) + Send + Sync>,
 }
 
 impl ClientOptions {
-    /// What goes for most: a server may be away for about 40 seconds.
+    /// The defaults: a server may be away for about 40 seconds.
     pub fn new(sleep: Arc<dyn Fn(Duration) + Send + Sync>) -> Self {
         Self {
             tries: 48,
@@ -59,12 +61,13 @@ impl ClientOptions {
     }
 }
 
-/// Longest pause between two tries.
+/// The longest pause between two tries.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Tries of a new client: that another was killed may not have been noticed yet.
+/// The number of tries of a new client. One is not enough, because the server may not have noticed yet that the
+/// previous client was killed.
 const FIRST_TRIES: u32 = 12;
 
-/// What all queues of a device share.
+/// The state that all queues of a device share.
 struct Shared {
     addr: String,
     options: ClientOptions,
@@ -76,7 +79,7 @@ struct Shared {
     gone: OnceLock<String>,
 }
 
-/// A drive behind a TCP connection. Dropped, its views and sessions are closed.
+/// A drive behind a TCP connection. Dropping it closes its views and sessions.
 pub struct RemoteDevice {
     shared: Arc<Shared>,
 }
@@ -91,7 +94,7 @@ impl RemoteDevice {
     /// Connects to the drive that is served at `addr` (`host:port`).
     ///
     /// # Errors
-    /// When nobody answers there, or another client is connected.
+    /// If no drive answers at that address, or another client is connected.
     pub fn connect(addr: &str, options: ClientOptions) -> Result<Self, RemoteError> {
         let hello = Hello::Control { client: None };
         let mut pauses = Pauses { left: FIRST_TRIES, ..Pauses::new(&options) };
@@ -103,7 +106,7 @@ impl RemoteDevice {
                 }
                 Err(e) => e,
             };
-            // Where nobody listens, nobody is waited for.
+            // The client does not retry if no server listens there.
             let is_nobody = match &error {
                 Failure::Address(_) => true,
                 Failure::Io(e) => matches!(e.kind(), ErrorKind::ConnectionRefused | ErrorKind::InvalidData),
@@ -145,7 +148,8 @@ impl Device for RemoteDevice {
         Ok(Box::new(RemoteQueue::open(self.shared.clone(), depth)?))
     }
 
-    /// A step of the drive's own work; nothing when the server does not answer: it works by itself, too.
+    /// Asks the drive for a step of background work. If the server does not answer, nothing is lost, because the server
+    /// also does background work by itself.
     fn work(&self, at: VirtualTime, budget: Budget) -> Progress {
         let mut control = self.shared.control.lock();
         if control.is_none() {
@@ -156,7 +160,7 @@ impl Device for RemoteDevice {
                 w.u64(at.as_ps());
                 w.u64(budget.write_bytes);
             };
-            c.ask(Kind::Work, put, &self.shared.options)
+            c.ask(FrameKind::Work, put, &self.shared.options)
         });
         match asked {
             Some(Ok(payload)) => take_progress(&mut Reader::new(&payload)).unwrap_or(Progress::Idle),
@@ -170,12 +174,12 @@ impl Device for RemoteDevice {
 }
 
 impl Shared {
-    /// The device is gone for good.
+    /// Records that the device is gone for good, and returns that error.
     fn is_gone(&self, why: impl Into<String>) -> DeviceError {
         DeviceError::Gone(self.gone.get_or_init(|| why.into()).clone())
     }
 
-    /// Why the device is gone, if it is.
+    /// Returns the error if the device is gone.
     fn check(&self) -> Result<(), DeviceError> {
         match self.gone.get() {
             Some(why) => Err(DeviceError::Gone(why.clone())),
@@ -183,7 +187,7 @@ impl Shared {
         }
     }
 
-    /// One try to have a control connection again.
+    /// Tries once to establish the control connection again.
     fn control_again(&self) -> Option<Connection> {
         self.check().ok()?;
         let hello = Hello::Control { client: Some(self.client) };
@@ -200,7 +204,7 @@ impl Shared {
         }
     }
 
-    /// What a refusal means for the device: `None` when it may go better another time.
+    /// The device error that a refusal stands for, or `None` if a later try may succeed.
     fn refused(&self, why: &Refused) -> Option<DeviceError> {
         Some(match why {
             Refused::Refusal(Refusal::Full | Refusal::Busy | Refusal::NoChannel(_)) => return None,
@@ -213,11 +217,11 @@ impl Shared {
         })
     }
 
-    /// Takes note of which opening of the drive a connection is to; an error when it is to one that is over already.
+    /// Records which opening of the drive a connection leads to. Fails if a later opening is known already.
     fn meet(&self, welcome: &Welcome) -> Result<(), ()> {
         let same = Identity { queue_depth_max: self.identity.queue_depth_max, ..welcome.identity.clone() };
         if format!("{same:?}") != format!("{:?}", self.identity) {
-            drop(self.is_gone(format!("{}: another drive is served there now", self.addr)));
+            drop(self.is_gone(format!("{}: this address now serves another drive", self.addr)));
             return Err(());
         }
         self.views.lock().meet(welcome.opening, welcome.recovered)
@@ -226,14 +230,14 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // A server that is not told finds out by itself.
+        // If the goodbye does not arrive, the server notices the broken connection.
         if let Some(c) = self.control.get_mut() {
-            let _ = c.ask(Kind::Bye, |w| w.flag(false), &self.options);
+            let _ = c.ask(FrameKind::Bye, |w| w.flag(false), &self.options);
         }
     }
 }
 
-/// Pauses between tries.
+/// The pauses between tries.
 struct Pauses<'a> {
     options: &'a ClientOptions,
     left: u32,
@@ -245,7 +249,7 @@ impl<'a> Pauses<'a> {
         Self { options, left: options.tries, pause: options.pause }
     }
 
-    /// Waits before the next try; false when there is none.
+    /// Waits before the next try. Returns false if no try is left.
     fn wait(&mut self) -> bool {
         self.left = self.left.saturating_sub(1);
         if self.left == 0 {

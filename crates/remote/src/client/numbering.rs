@@ -1,23 +1,24 @@
 //! The numbers of a queue's batches in its session.
 //!
 //! ```text
-//!   None ─► opening ─► open: take 1, 2, 3, ...     a number failed: none is taken before all are answered,
-//!     ▲                  │                         then they go on behind the last that was applied
-//!     └── a number could mean two things
+//!   None ─► opening ─► open: take 1, 2, 3, ...     a batch failed: no number is taken until all are answered,
+//!     ▲                  │                         then the numbers continue after the last applied one
+//!     └── a failed batch may have been applied
 //! ```
 //!
-//! Batches get a number when they are sent. Where one fails, those sent behind it are refused by the drive, which takes numbers in
-//! order: they wait until all are answered, and are sent again with numbers of their own, in their order. A batch that may be
-//! there although it failed takes the session with it.
+//! A batch gets its number when it is sent. The drive applies numbers in order, so if a batch fails, the drive
+//! refuses the batches sent after it. The client waits until every batch under way is answered. Then it sends the
+//! refused batches again, in the same order, with new numbers. If a failed batch may have been applied despite its
+//! error, the client abandons the session.
 //!
-//! Invariant: a number stands for one batch, until the drive said that it was not applied.
+//! Invariant: a number stands for one batch until the drive has said that it did not apply that batch.
 
 use std::collections::BTreeSet;
 
 use lode_base::SessionId;
 use lode_command::{CommandError, Reply, SessionWrite};
 
-/// The session that batches are numbered in.
+/// The session in which batches are numbered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Session {
     #[default]
@@ -30,41 +31,41 @@ enum Session {
     },
 }
 
-/// What a batch may do that wants a number.
+/// What to do with a batch that needs a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Numbered {
-    /// Have this one.
+    /// Send it with this number.
     As(SessionWrite),
-    /// Wait for answers to others.
+    /// Wait until other batches are answered.
     Wait,
-    /// Have none before a session is open, which is asked for now.
+    /// Open a session first. The caller sends that command now.
     OpenSession,
 }
 
-/// What follows from the answer to a batch.
+/// What the client does after the answer to a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answered {
-    /// It was refused for the sake of one before it, and is sent again: it has no answer yet.
+    /// Whether the batch was refused because an earlier one failed. The client sends it again, so it has no answer yet.
     pub(super) again: bool,
-    /// Those that are sent again now, in order, before all others.
+    /// The tags of the batches to send again now, in this order, before all others.
     pub(super) resent: Vec<u64>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Numbering {
     session: Session,
-    /// Numbers under way.
+    /// The numbers of the batches under way.
     under_way: BTreeSet<u64>,
-    /// A number failed: no further one is given before all are answered.
+    /// Whether a batch failed. If so, no number is assigned until every batch under way is answered.
     drains: bool,
-    /// And then the session is another.
+    /// Whether a new session is needed once every batch under way is answered.
     abandons: bool,
-    /// Batches that were refused for the sake of one before them.
+    /// The tags of the batches that were refused because an earlier one failed.
     again: BTreeSet<u64>,
 }
 
 impl Numbering {
-    /// The next number, if there is one to be had.
+    /// Takes the next number, if one can be assigned now.
     pub(super) fn take(&mut self) -> Numbered {
         match &mut self.session {
             Session::None => {
@@ -82,12 +83,12 @@ impl Numbering {
         }
     }
 
-    /// The session that was asked for is there, or is not.
+    /// Records the answer to opening a session: its id, or `None` if the drive opened none.
     pub(super) fn opened(&mut self, id: Option<SessionId>) {
         self.session = id.map_or(Session::None, |id| Session::Open { id, applied: 0, next: 1 });
     }
 
-    /// The session, if one is open.
+    /// The open session, if there is one.
     pub(super) fn session(&self) -> Option<SessionId> {
         match self.session {
             Session::Open { id, .. } => Some(id),
@@ -95,7 +96,7 @@ impl Numbering {
         }
     }
 
-    /// Batch `tag`, which had this number, was answered.
+    /// Records the answer to batch `tag`, which had the number `wsn`.
     pub(super) fn answered(&mut self, tag: u64, wsn: u64, result: &Result<Reply, CommandError>) -> Answered {
         self.under_way.remove(&wsn);
         let again = matches!(result, Err(CommandError::WrongSequence { .. }));
@@ -122,7 +123,8 @@ impl Numbering {
         Answered { again, resent: self.drained() }
     }
 
-    /// Once no number is under way any more, numbers go on behind the last that was applied.
+    /// If no batch is under way, continues the numbers after the last that was applied, and returns the batches to
+    /// send again.
     fn drained(&mut self) -> Vec<u64> {
         if !self.drains || !self.under_way.is_empty() {
             return Vec::new();
@@ -137,14 +139,15 @@ impl Numbering {
         std::mem::take(&mut self.again).into_iter().collect()
     }
 
-    /// The drive was opened anew: nothing is under way. The session is asked how far it is, if there is one.
+    /// Starts over after the drive was opened anew. No batch is under way. The caller then resumes the session, if
+    /// there still is one.
     pub(super) fn start_over(&mut self) {
         let keeps = !self.abandons && self.session != Session::Opening;
         let session = if keeps { self.session } else { Session::None };
         *self = Self { session, ..Self::default() };
     }
 
-    /// How far the session is, now that it was asked; `None` when it is not open any more.
+    /// Records the highest number that the resumed session has applied, or `None` if the session is no longer open.
     pub(super) fn resumed(&mut self, applied: Option<u64>) {
         if let Session::Open { id, .. } = self.session {
             let open = |applied| Session::Open { id, applied, next: applied + 1 };
@@ -184,7 +187,7 @@ mod tests {
         assert_eq!(n.take(), Numbered::Wait);
         assert_eq!(n.answered(13, 4, &behind), Answered { again: true, resent: vec![] });
         assert_eq!(n.answered(12, 3, &behind), Answered { again: true, resent: vec![12, 13] });
-        assert_eq!(number(&mut n), 2, "the number of the one that was not applied");
+        assert_eq!(number(&mut n), 2, "the number of the batch that was not applied");
     }
 
     #[test]
@@ -206,6 +209,6 @@ mod tests {
         n.resumed(None);
         assert_eq!(n.take(), Numbered::OpenSession);
         n.start_over();
-        assert_eq!(n.take(), Numbered::OpenSession, "nobody answers what was asked before");
+        assert_eq!(n.take(), Numbered::OpenSession, "the request from before the reopening has no answer");
     }
 }

@@ -1,14 +1,14 @@
-//! A queue behind a connection.
+//! The queue of a remote drive.
 //!
 //! ```text
 //!   submit ─► unsent ─► operations (numbered, until the server has them) ─► ... answers (numbered) ─► complete
 //!                       pending: every command until its final answer, so that it can be sent again
 //! ```
 //!
-//! Batches get the session of the queue, and a number, when they are sent ([`Numbering`]).
+//! A batch gets the queue's session and a number when it is sent ([`Numbering`]).
 //!
-//! Invariants: batches take effect in the order in which they were submitted; what is under way fits what the server agreed to
-//! hold.
+//! Invariants: batches take effect in the order of submission; the commands under way fit the limits that the server
+//! set.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -29,16 +29,16 @@ use super::Shared;
 use super::connection::Connection;
 use super::numbering::{Numbered, Numbering};
 use super::views::Closing;
-use crate::frame::{Frame, Kind, put_frame};
+use crate::frame::{Frame, FrameKind, put_frame};
 use crate::message::{OWN_COMMANDS, WAITING_BYTES_MAX, put_session};
 
-/// Bytes of answers that the server may keep before it is told that they came.
+/// After this many bytes of answers, the client tells the server that they arrived, so that the server can drop them.
 const UNTOLD_BYTES_MAX: usize = 256 << 10;
 
-/// Bytes of operations that are sent although nobody waits.
+/// Once this many bytes of operations are collected, they are sent without waiting for a call of `complete`.
 const TOGETHER_BYTES: usize = 64 << 10;
 
-/// What goes down a channel.
+/// What the client sends down a channel.
 #[derive(Clone, Debug)]
 pub(super) enum Operation {
     Submit(u64),
@@ -46,7 +46,7 @@ pub(super) enum Operation {
     Cancel(u64),
 }
 
-/// A command of the queue's own.
+/// A command that the queue itself sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Own {
     OpenSession,
@@ -54,19 +54,19 @@ pub(super) enum Own {
     CloseView,
 }
 
-/// A command that is not answered to its end.
+/// A command without its final answer.
 pub(super) struct Pending {
     pub(super) command: Command,
     pub(super) at: VirtualTime,
     pub(super) own: Option<Own>,
     pub(super) sent: bool,
-    /// Bytes that it was sent in, and programs behind it.
+    /// The size of the command's operation, plus the sizes of later programs for it, in bytes.
     bytes: usize,
-    /// Names that the drive knows it by.
+    /// The drive's names for the command's view and session. They replace the client's names.
     pub(super) instead: Instead,
-    /// The number that it was sent with in the session of the queue.
+    /// The number in the queue's session with which it was sent.
     pub(super) wsn: Option<SessionWrite>,
-    /// A part of the answer was passed on.
+    /// Whether the caller has already received a part of the answer.
     pub(super) partly: bool,
     pub(super) cancelled: bool,
 }
@@ -81,7 +81,7 @@ impl Pending {
         matches!(&self.command, Command::Write(b) if b.pin)
     }
 
-    /// The view that it is at.
+    /// The view that the command reads.
     fn view(&self) -> Option<ViewId> {
         match &self.command {
             Command::Read { view, .. } => *view,
@@ -98,36 +98,36 @@ pub(super) struct RemoteQueue {
     pub(super) depth: u32,
     pub(super) connection: Option<Connection>,
     pub(super) opening: u64,
-    /// 0 when there is none.
+    /// The number of the channel, or 0 if there is none.
     pub(super) channel: u64,
     tags: u64,
     pub(super) pending: BTreeMap<u64, Pending>,
-    /// Commands of the host among them.
+    /// The number of pending commands that the host submitted.
     asked: u32,
     pub(super) unsent: VecDeque<u64>,
     pub(super) operations: VecDeque<(u64, Operation)>,
     pub(super) operated: u64,
     pub(super) answered: u64,
-    /// Bytes of answers that the server does not know to have come.
+    /// Bytes of received answers that the client has not acknowledged to the server.
     pub(super) untold: usize,
     pub(super) under_way: u32,
     pub(super) under_way_bytes: usize,
     pub(super) numbering: Numbering,
-    /// Sessions that were asked for and not answered; nothing else is sent meanwhile.
+    /// The number of sessions whose resumption the server has not answered. Meanwhile, the client sends nothing else.
     pub(super) resuming: u32,
-    /// What was answered: how far each is; nothing when it is not open.
+    /// The resumed sessions with the highest number that each has applied, or `None` if the session is not open.
     pub(super) resumed: BTreeMap<u64, Option<u64>>,
-    /// Answers of this side.
+    /// Completions made on this side, without the server.
     pub(super) ready: VecDeque<Completion>,
-    /// The server was asked whether it is there.
+    /// Whether a ping was sent.
     pub(super) pinged: bool,
 }
 
-/// Why a queue can not go on with its connection.
+/// Why a queue cannot continue with its connection.
 pub(super) enum Trouble {
-    /// Another may do.
+    /// A new connection may work.
     Connection,
-    /// None will.
+    /// The device is gone.
     Gone(DeviceError),
 }
 
@@ -138,7 +138,7 @@ impl From<io::Error> for Trouble {
 }
 
 impl RemoteQueue {
-    /// A queue with a channel.
+    /// Opens a queue and its channel.
     pub(super) fn open(shared: Arc<Shared>, depth: u32) -> Result<Self, DeviceError> {
         let (id, opening) = {
             let mut views = shared.views.lock();
@@ -176,7 +176,7 @@ impl RemoteQueue {
         self.tags
     }
 
-    /// Sends a command of the queue's own before all others.
+    /// Sends one of the queue's own commands before all others.
     pub(super) fn send_own(&mut self, command: Command, own: Own, instead: Instead) {
         let tag = self.tag();
         let mut p = Pending::new(command, VirtualTime::ZERO, Some(own));
@@ -185,7 +185,7 @@ impl RemoteQueue {
         self.unsent.push_front(tag);
     }
 
-    /// An answer of this side.
+    /// Answers a command on this side.
     pub(super) fn answer(&mut self, tag: u64, outcome: Result<Reply, CommandError>) {
         let Some(p) = self.pending.remove(&tag) else { return };
         if p.own.is_none() {
@@ -198,13 +198,13 @@ impl RemoteQueue {
         }
     }
 
-    /// Tells the device whether a batch is under way that asked for a view.
+    /// Tells the view table whether this queue has a batch under way that asked for a view.
     pub(super) fn tell_pins(&self) {
         let some = self.pending.values().any(Pending::pins);
         self.shared.views.lock().pins(self.id, some);
     }
 
-    /// Sends what may be sent now.
+    /// Sends as many commands as the limits allow.
     fn pump(&mut self) {
         let (opening, left) = {
             let mut views = self.shared.views.lock();
@@ -212,7 +212,7 @@ impl RemoteQueue {
             (views.opening(), if is_newest { views.take_left() } else { None })
         };
         if opening != self.opening {
-            // Another queue knows already that the drive was opened anew.
+            // Another queue has already found that the drive was opened anew.
             self.connection = None;
         }
         if let Some(view) = left {
@@ -247,9 +247,9 @@ impl RemoteQueue {
         }
     }
 
-    /// Finds what the drive knows a command by.
+    /// Translates the client's names in a command into the drive's, and says whether the command can be sent.
     fn prepare(&mut self, tag: u64) -> Prepared {
-        let p = self.pending.get_mut(&tag).expect("what is not sent is pending");
+        let p = self.pending.get_mut(&tag).expect("an unsent command is pending");
         if p.cancelled {
             return Prepared::Answer(Err(CommandError::Cancelled));
         }
@@ -299,32 +299,32 @@ impl RemoteQueue {
         self.under_way_bytes += bytes;
     }
 
-    /// Puts an operation into the connection's buffer; answers its bytes.
+    /// Puts an operation into the connection's buffer and returns its size in bytes.
     pub(super) fn write(&mut self, number: u64, operation: &Operation) -> usize {
         let Some(connection) = &mut self.connection else { return 0 };
         let before = connection.unsent();
         let (out, seen) = (connection.out(), self.answered);
         match operation {
             Operation::Submit(tag) => {
-                // What was answered was received.
+                // An operation whose command is answered has arrived.
                 let Some(p) = self.pending.get(tag) else { return 0 };
-                put_frame(out, Kind::Submit, number, seen, |w| {
+                put_frame(out, FrameKind::Submit, number, seen, |w| {
                     w.u64(p.at.as_ps());
                     w.u64(*tag);
                     put_command(w, &p.command, p.instead);
                 });
             }
-            Operation::Narrow(tag, program) => put_frame(out, Kind::Narrow, number, seen, |w| {
+            Operation::Narrow(tag, program) => put_frame(out, FrameKind::Narrow, number, seen, |w| {
                 w.u64(*tag);
                 put_program(w, program);
             }),
-            Operation::Cancel(tag) => put_frame(out, Kind::Cancel, number, seen, |w| w.u64(*tag)),
+            Operation::Cancel(tag) => put_frame(out, FrameKind::Cancel, number, seen, |w| w.u64(*tag)),
         }
         self.untold = 0;
         connection.unsent() - before
     }
 
-    /// Numbers an operation and sends it.
+    /// Numbers an operation and sends it. Returns its size in bytes.
     fn operate(&mut self, operation: Operation) -> usize {
         self.operated += 1;
         let bytes = self.write(self.operated, &operation);
@@ -332,17 +332,18 @@ impl RemoteQueue {
         bytes
     }
 
-    /// Sends and takes what can be sent and taken now.
+    /// Sends and receives until the socket would block.
     fn turn(&mut self, out: &mut Vec<Completion>) -> Result<(), Trouble> {
         loop {
             self.pump();
-            // Before what is read next: batches that were found applied are answered before those behind them.
+            // Batches that were found applied are answered before the batches behind them. The answers of the latter
+            // may be read next.
             out.extend(self.ready.drain(..));
             let Some(connection) = &mut self.connection else { return Ok(()) };
             if self.untold >= UNTOLD_BYTES_MAX {
                 self.untold = 0;
                 let seen = self.answered;
-                put_frame(connection.out(), Kind::Seen, 0, seen, |_| {});
+                put_frame(connection.out(), FrameKind::Seen, 0, seen, |_| {});
             }
             connection.flush()?;
             let Some(frame) = connection.read()? else { return Ok(()) };
@@ -352,7 +353,9 @@ impl RemoteQueue {
     }
 
     fn nonsense(&self, what: &str) -> Trouble {
-        Trouble::Gone(self.shared.is_gone(format!("{}: the server {what}", self.shared.addr)))
+        Trouble::Gone(
+            self.shared.is_gone(format!("{}: the server violated the protocol: {what}", self.shared.addr)),
+        )
     }
 
     fn take(&mut self, frame: &Frame, out: &mut Vec<Completion>) -> Result<(), Trouble> {
@@ -360,27 +363,27 @@ impl RemoteQueue {
             self.operations.pop_front();
         }
         match frame.kind {
-            Kind::Pong => return Ok(()),
-            Kind::Answer if frame.number <= self.answered => return Ok(()),
-            Kind::Answer if frame.number == self.answered + 1 => {}
-            Kind::Answer => return Err(self.nonsense("leaves answers out")),
-            _ => return Err(self.nonsense("says what no server says")),
+            FrameKind::Pong => return Ok(()),
+            FrameKind::Answer if frame.number <= self.answered => return Ok(()),
+            FrameKind::Answer if frame.number == self.answered + 1 => {}
+            FrameKind::Answer => return Err(self.nonsense("an answer is missing")),
+            _ => return Err(self.nonsense("a server does not send such a frame")),
         }
         self.answered = frame.number;
         self.untold += frame.payload.len();
         let r = &mut Reader::new(&frame.payload);
         let taken = take_completion(r, &self.shared.identity.geometry).and_then(|c| r.end().map(|()| c));
-        let c = taken.map_err(|e| self.nonsense(&format!("answers nonsense: {e}")))?;
+        let c = taken.map_err(|e| self.nonsense(&format!("a malformed answer: {e}")))?;
         let Some(p) = self.pending.get_mut(&c.tag.0) else {
-            return Err(self.nonsense("answers what nobody asked"));
+            return Err(self.nonsense("an answer to an unknown command"));
         };
         match c.outcome {
             Outcome::Unit(unit) => {
                 let Command::Scan(task) = &p.command else {
-                    return Err(self.nonsense("answers with a part of something else"));
+                    return Err(self.nonsense("a part of a scan's answer to another command"));
                 };
                 if !fits(task, &unit) {
-                    return Err(self.nonsense("answers a task with what it does not ask for"));
+                    return Err(self.nonsense("a unit that does not have the shape that the scan asks for"));
                 }
                 p.partly = true;
                 out.push(Completion { outcome: Outcome::Unit(unit), ..c });
@@ -393,7 +396,7 @@ impl RemoteQueue {
         Ok(())
     }
 
-    /// A command came to its end, or so the server says.
+    /// Handles a final answer of the server.
     fn done(
         &mut self,
         c: Completion,
@@ -426,7 +429,7 @@ impl RemoteQueue {
         Ok(())
     }
 
-    /// An answer in the client's own names.
+    /// Translates the drive's names in an answer into the client's.
     fn named(&self, p: &Pending, result: Result<Reply, CommandError>) -> Result<Reply, CommandError> {
         let mut views = self.shared.views.lock();
         match (result, p.view()) {
@@ -450,10 +453,10 @@ impl RemoteQueue {
             (Own::OpenSession, Ok(Reply::Session { session, .. })) => {
                 self.numbering.opened(Some(session));
             }
-            (Own::OpenSession, Ok(_)) => return Err(self.nonsense("opens no session")),
+            (Own::OpenSession, Ok(_)) => return Err(self.nonsense("no session in the answer to opening one")),
             (Own::OpenSession, Err(e)) => {
                 self.numbering.opened(None);
-                // The batch that waits for it is told; the next one tries again.
+                // The batch that waits for the session gets the error. The next batch asks for a session again.
                 let waits = self.unsent.iter().copied().find(|t| {
                     matches!(&self.pending[t].command, Command::Write(b) if b.session.is_none() && !b.is_empty())
                 });
@@ -478,7 +481,7 @@ impl RemoteQueue {
         Ok(())
     }
 
-    /// Takes the queue's leave: the server need not keep the channel.
+    /// Says goodbye, so that the server drops the channel.
     fn farewell(&mut self) -> io::Result<()> {
         if self.connection.is_none() && !self.try_again() {
             return Ok(());
@@ -486,13 +489,13 @@ impl RemoteQueue {
         let session = self.numbering.session();
         let silence = self.shared.options.silence;
         let Some(connection) = &mut self.connection else { return Ok(()) };
-        put_frame(connection.out(), Kind::Bye, 0, 0, |w| put_session(w, session));
+        put_frame(connection.out(), FrameKind::Bye, 0, 0, |w| put_session(w, session));
         loop {
             connection.flush()?;
             if connection.unsent() == 0 {
                 return Ok(());
             }
-            // What comes is not wanted any more.
+            // Frames that still arrive are ignored.
             while connection.read()?.is_some() {}
             if !connection.wait(silence)? {
                 return Ok(());
@@ -508,7 +511,7 @@ enum Prepared {
     OpenSession,
 }
 
-/// Whether a unit answers what the task asks for.
+/// Whether a unit has the shape that the task asks for.
 fn fits(task: &ScanTask, unit: &ScanUnit) -> bool {
     let p = &task.program;
     let are = |columns: &[Column], types: &mut dyn Iterator<Item = lode_page::DataType>| {
@@ -544,7 +547,7 @@ impl Queue for RemoteQueue {
             self.tell_pins();
         }
         self.pump();
-        // Short ones go together, once somebody waits for them.
+        // Short commands are collected and sent together by the next call of `complete`.
         if let Some(c) = &mut self.connection
             && c.unsent() >= TOGETHER_BYTES
             && c.flush().is_err()
@@ -593,7 +596,7 @@ impl Queue for RemoteQueue {
                 Ok(true) => {}
                 Ok(false) if !self.pinged => {
                     self.pinged = true;
-                    put_frame(connection.out(), Kind::Ping, 0, self.answered, |_| {});
+                    put_frame(connection.out(), FrameKind::Ping, 0, self.answered, |_| {});
                 }
                 Ok(false) | Err(_) => self.connection = None,
             }
@@ -610,7 +613,7 @@ impl Queue for RemoteQueue {
             && old.aggregation() == program.aggregation();
         assert!(same, "a running task may change its filter and nothing else");
         t.program = program.clone();
-        // A filter that finds no room on its way is left out: all that it does is save time.
+        // A narrower filter only saves time, so it is not sent if it would exceed the limit.
         if p.sent && self.under_way_bytes + program.link_bytes() <= WAITING_BYTES_MAX {
             let bytes = self.operate(Operation::Narrow(task.0, program));
             if let Some(p) = self.pending.get_mut(&task.0) {
@@ -638,7 +641,7 @@ impl Drop for RemoteQueue {
                 views.leave(view);
             }
         }
-        // A server that is not told finds out by itself.
+        // If the goodbye does not arrive, the server notices the broken connection.
         let _ = self.farewell();
     }
 }

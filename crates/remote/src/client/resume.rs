@@ -1,21 +1,21 @@
-//! How a queue goes on when its connection broke.
+//! How a queue recovers from a broken connection.
 //!
 //! ```text
 //!   the same opening of the drive: the channel is still there ─► operations that did not arrive are sent again;
 //!                                                               answers that did not arrive come again
-//!   a later opening: nothing is there but what is durable ─► ask how far the sessions are, then
-//!       a batch whose number was applied          is answered with the commit that the drive was found at, and its view
-//!       a batch whose number was not              is sent again
-//!       a task that answered something            ends: its view is closed ("snapshot too old")
-//!       all else                                  is sent again, or ends so where its view is gone
+//!   a later opening: only the durable state is left ─► ask for the highest number that each session applied, then
+//!       a batch whose number was applied          is answered with the recovered commit and the recovered view
+//!       a batch whose number was not applied      is sent again
+//!       a task with a partial answer              ends with the error that its view is closed ("snapshot too old")
+//!       any other command                         is sent again, or gets that error if its view is closed
 //! ```
 //!
-//! Why an applied batch may be answered with a later commit than its own: between the two lie only batches that were under way
-//! together with it, and no view is left that shows one but not the other, since all views closed with the drive. So nobody
-//! can tell that it was not the last of them.
+//! An applied batch may be answered with a later commit than its own. This is safe: between the two commits lie only
+//! batches that were under way together with it. No view is left that shows one commit but not the other, because all
+//! views closed with the drive. So no caller can tell the difference.
 //!
-//! Extents that were handed out to a command whose answer was lost are handed out anew: the first ones have an owner that
-//! does not know of them, and are found when the database is opened next.
+//! If the answer to an allocation is lost, the allocation is repeated with new extents. The first extents then have
+//! an owner that does not know of them; the next opening of the database finds and frees them.
 
 use lode_command::wire::Instead;
 use lode_command::{Command, CommandError, DeviceError, Reply, SessionWrite};
@@ -25,15 +25,15 @@ use super::connection::{Connection, Failure};
 use super::queue::{Own, RemoteQueue};
 use crate::message::{Hello, OWN_COMMANDS, Refusal, Refused, Welcome};
 
-/// Why a try failed.
+/// Why a try to reconnect failed.
 enum Failed {
-    /// The next may not.
+    /// A later try may succeed.
     Later(String),
     Gone(DeviceError),
 }
 
 impl RemoteQueue {
-    /// Has a connection again, or the device is gone.
+    /// Tries to connect until the queue has a connection again or the device counts as gone.
     pub(super) fn reconnect(&mut self) -> Result<(), DeviceError> {
         let shared = self.shared.clone();
         let mut pauses = Pauses::new(&shared.options);
@@ -50,7 +50,7 @@ impl RemoteQueue {
         }
     }
 
-    /// One try to have the same channel again; for a queue that ends.
+    /// Tries once to attach to the same channel. A queue that ends calls this.
     pub(super) fn try_again(&mut self) -> bool {
         self.channel != 0 && self.shared.check().is_ok() && self.try_to_connect().is_ok()
     }
@@ -71,7 +71,10 @@ impl RemoteQueue {
                 Ok(open) => open,
                 Err(Failure::Refused(Refused::Refusal(Refusal::NoChannel(opening)))) => {
                     if opening == self.opening && self.pending.values().any(|p| p.sent) {
-                        let what = format!("{}: the server has given up the queue", shared.addr);
+                        let what = format!(
+                            "{}: the server has dropped this queue while commands were under way",
+                            shared.addr
+                        );
                         return Err(Failed::Gone(shared.is_gone(what)));
                     }
                     self.channel = 0;
@@ -100,7 +103,7 @@ impl RemoteQueue {
         }
     }
 
-    /// Sends the operations that did not arrive.
+    /// Sends the operations that the server did not receive.
     fn send_missed(&mut self, received: u64) {
         self.operations.retain(|(n, _)| *n > received);
         let missed = std::mem::take(&mut self.operations);
@@ -110,7 +113,7 @@ impl RemoteQueue {
         self.operations = missed;
     }
 
-    /// A new channel. Where the drive was opened anew, the sessions are asked how far they are first.
+    /// Starts on a new channel. If the drive was opened anew, it resumes the sessions first.
     fn start_over(&mut self, welcome: &Welcome) -> Result<(), DeviceError> {
         self.channel = welcome.channel;
         self.operations.clear();
@@ -144,19 +147,20 @@ impl RemoteQueue {
         }
     }
 
-    /// All sessions have answered: what became of what was under way is known.
+    /// Decides about every pending command, once all sessions have answered.
     pub(super) fn resolve(&mut self) -> Result<(), DeviceError> {
         let shared = self.shared.clone();
         let unknown = |what: &str| {
-            shared.is_gone(format!("{}: the drive was opened anew, and nobody knows {what}", shared.addr))
+            shared.is_gone(format!("{}: the drive was opened anew, and it is not known {what}", shared.addr))
         };
         if let Some(id) = self.numbering.session() {
-            // One that is not open any more matters only to batches that were under way in it, which are told below.
+            // If the session is no longer open, only the batches under way in it are affected. The loop below answers
+            // them.
             self.numbering.resumed(self.resumed.get(&id.raw()).copied().flatten());
         }
         let tags: Vec<u64> = self.pending.keys().copied().collect();
         for tag in tags {
-            let p = self.pending.get_mut(&tag).expect("nobody takes it away");
+            let p = self.pending.get_mut(&tag).expect("the command is still pending");
             let at = place(p.sent, p.wsn, &p.command);
             let is_applied = match at {
                 None => false,
@@ -176,7 +180,7 @@ impl RemoteQueue {
                 Command::Write(b) if p.sent && at.is_none() && !b.is_empty() => {
                     return Err(unknown("whether a batch was applied"));
                 }
-                // Their views went with the drive.
+                // The view closed with the drive.
                 Command::CloseView(_) if p.sent => Some(Ok(Reply::Done)),
                 _ if p.cancelled => Some(Err(CommandError::Cancelled)),
                 Command::Scan(t) if p.partly => Some(Err(CommandError::ViewClosed(t.view))),
@@ -202,7 +206,7 @@ impl RemoteQueue {
     }
 }
 
-/// The place of a batch that was sent in a session.
+/// The session and number with which a batch was sent.
 fn place(sent: bool, wsn: Option<SessionWrite>, c: &Command) -> Option<SessionWrite> {
     match c {
         Command::Write(b) if sent => wsn.or(b.session),
@@ -225,10 +229,10 @@ mod tests {
     use lode_firmware::Drive;
 
     use super::super::{ClientOptions, RemoteDevice};
-    use crate::frame::{Assembler, Came, Frame, Kind, put_frame};
+    use crate::frame::{Assembler, Frame, FrameKind, ReadOutcome, put_frame};
     use crate::message::{Hello, Recovered, Refusal, Refused, Welcome};
 
-    /// The server's side of a connection, that says what the test wants it to.
+    /// The server's side of a connection, controlled by the test.
     struct Peer {
         socket: TcpStream,
         frames: Assembler,
@@ -240,7 +244,7 @@ mod tests {
             let socket = listener.accept().unwrap().0;
             let mut p = Self { socket, frames: Assembler::new(1 << 20), out: Vec::new() };
             let hello = p.read();
-            assert_eq!(hello.kind, Kind::Hello);
+            assert_eq!(hello.kind, FrameKind::Hello);
             let hello = Hello::take(&mut Reader::new(&hello.payload)).unwrap();
             (p, hello)
         }
@@ -248,31 +252,31 @@ mod tests {
         fn read(&mut self) -> Frame {
             loop {
                 match self.frames.next(&mut self.socket).unwrap() {
-                    Came::Frame(frame) => return frame,
-                    Came::Part { .. } => {}
-                    Came::End => panic!("the client went"),
+                    ReadOutcome::Frame(frame) => return frame,
+                    ReadOutcome::Part { .. } => {}
+                    ReadOutcome::End => panic!("the client went"),
                 }
             }
         }
 
-        /// The tag of the next command.
+        /// Receives the next command and returns its tag.
         fn submitted(&mut self) -> u64 {
             let frame = self.read();
-            assert_eq!(frame.kind, Kind::Submit);
+            assert_eq!(frame.kind, FrameKind::Submit);
             u64::from_le_bytes(frame.payload[8..16].try_into().unwrap())
         }
 
         fn welcome(&mut self, opening: u64, recovered: Option<Recovered>, identity: &Identity) {
             let (client, identity) = (SessionId::new(9), identity.clone());
             let welcome = Welcome { opening, client, channel: opening, recovered, identity };
-            put_frame(&mut self.out, Kind::Welcome, 0, 0, |w| welcome.put(w));
+            put_frame(&mut self.out, FrameKind::Welcome, 0, 0, |w| welcome.put(w));
             self.send();
         }
 
         fn answer(&mut self, number: u64, tag: u64, reply: Reply) {
             let (at, split) = (VirtualTime::ZERO, Split::default());
             let c = Completion { tag: Tag(tag), at, split, outcome: Outcome::Done(Ok(reply)) };
-            put_frame(&mut self.out, Kind::Answer, number, number, |w| put_completion(w, &c));
+            put_frame(&mut self.out, FrameKind::Answer, number, number, |w| put_completion(w, &c));
         }
 
         fn send(&mut self) {
@@ -280,8 +284,9 @@ mod tests {
         }
     }
 
-    /// Seed 1 of `drives_are_opened_anew_and_nothing_is_lost_or_done_twice`, on a slow machine: the answer to a batch that was
-    /// sent again was there when the client looked, and was passed on before those of batches found applied.
+    /// Found by seed 1 of `drives_are_opened_anew_and_nothing_is_lost_or_done_twice` on a slow machine. The client sent
+    /// a batch again, and its answer arrived before the client next read. The client returned this answer before the
+    /// answers of batches that were found applied.
     #[test]
     fn batches_found_applied_are_answered_before_one_whose_answer_is_there_at_once() {
         let identity = Drive::in_memory(1 << 30).identity().clone();
@@ -303,7 +308,7 @@ mod tests {
             let (mut queue, hello) = Peer::accept(&listener);
             assert!(matches!(hello, Hello::Attach { .. }));
             let no = Refused::Refusal(Refusal::NoChannel(2));
-            put_frame(&mut queue.out, Kind::Refused, 0, 0, |w| no.put(w));
+            put_frame(&mut queue.out, FrameKind::Refused, 0, 0, |w| no.put(w));
             queue.send();
             let (mut queue, hello) = Peer::accept(&listener);
             assert!(matches!(hello, Hello::Open { .. }));
@@ -311,7 +316,7 @@ mod tests {
             queue.welcome(2, Some(recovered), &identity);
             let resume = queue.submitted();
             queue.answer(1, resume, Reply::Session { session, highest: 1 });
-            // The drive is so fast that its answer is there as soon as the batch was sent.
+            // The drive is fast: its answer is there as soon as the batch is sent.
             queue.answer(2, batches[1], Reply::Committed { commit: CommitNo::new(2), view: None });
             queue.send();
             let _closes_the_recovered_view = queue.submitted();

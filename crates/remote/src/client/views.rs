@@ -1,16 +1,17 @@
-//! Views, by names of the client's own: those of the drive begin anew when it is opened again.
+//! The table of views. The client names views itself, because the drive's names start over with each opening.
 //!
 //! ```text
 //!   view 7 of the client ─► view 3 of opening 12, at commit 90
-//!   the drive is opened anew (13), its newest commit is 90 ─► view 7 is view 1 of opening 13: the state is the same
-//!                                                     is 91 ─► view 7 is closed
+//!   the drive is opened anew (13); its newest commit is 90 ─► view 7 is view 1 of opening 13: the state is the same
+//!                                  its newest commit is 91 ─► view 7 is closed
 //! ```
 //!
-//! The server pins the state that it found the drive in. A view that showed just that goes on as that one, and so may several:
-//! it is closed for good when the last of them is. A batch that was applied although its answer was lost is answered with it,
-//! too: its own commit is that one or before it, and no view that is still open shows less.
+//! The server opens a view of the state in which it found the drive: the recovered view. Every client view of exactly
+//! that commit continues as the recovered view. The drive closes the recovered view when the last of them is closed. A
+//! batch that was applied although its answer was lost is answered with the recovered view, too. This is safe: the
+//! batch's own commit is that commit or an earlier one, and no open view shows an earlier commit.
 //!
-//! Invariant: a name stands for one commit for ever.
+//! Invariant: a name stands for one commit, forever.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,39 +19,40 @@ use lode_base::{CommitNo, ViewId};
 
 use crate::message::Recovered;
 
-/// A name that no drive gives to a view.
+/// A name that a drive never gives to a view.
 const CLOSED: ViewId = ViewId::new(u64::MAX);
 
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct OpenView {
     opening: u64,
     view: ViewId,
     commit: CommitNo,
-    /// It stands for the recovered state, as others may.
+    /// Whether the name stands for the recovered view. Other names may stand for it, too.
     shared: bool,
 }
 
-/// What to do about a view that is closed.
+/// What to do when the host closes a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closing {
-    /// The drive closes it.
+    /// Tell the drive to close this view.
     Send(ViewId),
-    /// Others stand for the same view of the drive.
+    /// Nothing: other names still stand for the drive's view.
     Done,
-    /// It is not open.
+    /// Fail: the view is not open.
     Closed,
 }
 
 pub(crate) struct Views {
     opening: u64,
     named: u64,
-    open: BTreeMap<u64, Seen>,
+    open: BTreeMap<u64, OpenView>,
     recovered: Option<Recovered>,
-    /// Those that stand for the recovered state, and queues that may still come to.
+    /// The number of names that stand for the recovered view.
     shared: u32,
-    /// Queues with a batch under way that asked for a view.
+    /// The queues with a batch under way that asked for a view.
     pinning: BTreeSet<u64>,
-    /// Of those, which were so when the drive was opened, and have not looked what became of their batches.
+    /// The queues that were in `pinning` when the drive was opened anew and have not yet resolved their batches. They
+    /// may still need the recovered view.
     asking: BTreeSet<u64>,
     queues: u64,
     left: Option<(u64, ViewId)>,
@@ -71,18 +73,18 @@ impl Views {
         }
     }
 
-    /// A number for a queue.
+    /// Assigns a number to a queue.
     pub(crate) fn queue(&mut self) -> u64 {
         self.queues += 1;
         self.queues
     }
 
-    /// Which opening of the drive is the newest.
+    /// The newest known opening of the drive.
     pub(crate) fn opening(&self) -> u64 {
         self.opening
     }
 
-    /// A connection is to this opening of the drive; an error when a later one is known.
+    /// Records that a connection leads to this opening of the drive. Fails if a later opening is known.
     pub(crate) fn meet(&mut self, opening: u64, recovered: Option<Recovered>) -> Result<(), ()> {
         if opening < self.opening {
             return Err(());
@@ -96,36 +98,36 @@ impl Views {
         self.asking = self.pinning.clone();
         if let Some(r) = recovered {
             for seen in self.open.values_mut().filter(|s| s.opening == before && s.commit == r.commit) {
-                *seen = Seen { opening, view: r.view, commit: r.commit, shared: true };
+                *seen = OpenView { opening, view: r.view, commit: r.commit, shared: true };
                 self.shared += 1;
             }
         }
         Ok(())
     }
 
-    /// A view that the drive opened, in this opening of it, which may be over meanwhile.
+    /// Names a view that the drive opened in `opening`, which may no longer be the newest.
     pub(crate) fn opened(&mut self, opening: u64, view: ViewId, commit: CommitNo) -> ViewId {
         match self.recovered {
             Some(r) if opening < self.opening && r.commit == commit && r.view != CLOSED => {
                 self.shared += 1;
-                self.name(Seen { opening: self.opening, view: r.view, commit, shared: true })
+                self.name(OpenView { opening: self.opening, view: r.view, commit, shared: true })
             }
-            _ => self.name(Seen { opening, view, commit, shared: false }),
+            _ => self.name(OpenView { opening, view, commit, shared: false }),
         }
     }
 
-    fn name(&mut self, seen: Seen) -> ViewId {
+    fn name(&mut self, seen: OpenView) -> ViewId {
         self.named += 1;
         self.open.insert(self.named, seen);
         ViewId::new(self.named)
     }
 
-    /// The drive's name of a view, in its newest opening; `None` when it is closed.
+    /// The drive's name of a view in its newest opening, or `None` if the view is closed.
     pub(crate) fn of_drive(&self, view: ViewId) -> Option<ViewId> {
         self.open.get(&view.raw()).filter(|s| s.opening == self.opening).map(|s| s.view)
     }
 
-    /// Who closes a view asks this, once.
+    /// Closes a view and returns what the queue must do next.
     pub(crate) fn close(&mut self, view: ViewId) -> Closing {
         let newest = self.opening;
         match self.open.remove(&view.raw()) {
@@ -139,7 +141,7 @@ impl Views {
         }
     }
 
-    /// The drive says that a view is closed.
+    /// Records that the drive has closed a view.
     pub(crate) fn is_closed(&mut self, view: ViewId) {
         if let Some(s) = self.open.remove(&view.raw())
             && s.shared
@@ -149,7 +151,7 @@ impl Views {
         }
     }
 
-    /// A queue has a batch under way that asked for a view, or none any more.
+    /// Records whether a queue has a batch under way that asked for a view.
     pub(crate) fn pins(&mut self, queue: u64, some: bool) {
         match some {
             true => self.pinning.insert(queue),
@@ -157,24 +159,25 @@ impl Views {
         };
     }
 
-    /// What is answered for a batch that was applied before the drive was opened: a commit, and the view if it asked for one.
-    /// Nothing when the server did not say what it found.
+    /// The answer to a batch that was applied before the drive was opened anew: a commit, and a view if the batch
+    /// asked for one. `None` if the server did not say in which state it found the drive.
     pub(crate) fn applied(&mut self, pin: bool) -> Option<(CommitNo, Option<ViewId>)> {
         let r = self.recovered?;
         let view = pin.then(|| {
             self.shared += 1;
-            self.name(Seen { opening: self.opening, view: r.view, commit: r.commit, shared: true })
+            self.name(OpenView { opening: self.opening, view: r.view, commit: r.commit, shared: true })
         });
         Some((r.commit, view))
     }
 
-    /// A queue knows what became of its batches, or is gone. Answers the recovered view if nobody needs it any more.
+    /// Records that a queue has resolved its batches, or is gone. Returns the recovered view if it is no longer
+    /// needed.
     pub(crate) fn looked(&mut self, queue: u64) -> Option<ViewId> {
         self.asking.remove(&queue);
         self.unused()
     }
 
-    /// A view of the drive that whoever comes next closes: who found that nobody needs it could not.
+    /// Leaves a view for another queue to close, because the queue that found it unused is going away.
     pub(crate) fn leave(&mut self, view: ViewId) {
         self.left = Some((self.opening, view));
     }
@@ -185,13 +188,13 @@ impl Views {
         self.left.take().filter(|(o, _)| *o == opening).map(|(_, v)| v)
     }
 
-    /// The recovered view, once nobody stands for it or may come to: it is to be closed.
+    /// Returns the recovered view, for closing, if no name stands for it and no queue may still need it.
     fn unused(&mut self) -> Option<ViewId> {
         if self.shared > 0 || !self.asking.is_empty() {
             return None;
         }
         let r = self.recovered.as_mut()?;
-        // Its commit is still what applied batches are answered with.
+        // The entry stays: applied batches are still answered with its commit.
         let view = std::mem::replace(&mut r.view, CLOSED);
         (view != CLOSED).then_some(view)
     }

@@ -1,12 +1,12 @@
-//! A channel: operations in, answers out, whatever becomes of connections.
+//! A channel: operations in, answers out. It outlives its connections.
 //!
 //! ```text
 //!   connection ── push ─► inbox (by number, each once) ── take ─► executor ── answer ─► outbox ─► connection
-//!                         seen by the client: dropped ◄───────────────────── kept ◄──┘
+//!                       received by the client: dropped ◄─────────────────── kept ◄──┘
 //! ```
 //!
-//! Invariants: operations are taken in the order of their numbers, each once; an answer is kept until the client has it;
-//! only the newest connection is written to.
+//! Invariants: operations are executed in the order of their numbers, each once; an answer is kept until the client
+//! has it; the channel writes only to its newest connection.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -18,13 +18,13 @@ use lode_command::Command;
 use lode_program::Program;
 use parking_lot::{Condvar, Mutex};
 
-use crate::frame::{Kind, put_frame};
+use crate::frame::{FrameKind, put_frame};
 use crate::message::WAITING_BYTES_MAX;
 
-/// Frames that are shorter are sent together.
+/// Shorter frames are sent together.
 const TOGETHER_BYTES: usize = 64 << 10;
 
-/// What a client asks of its queue.
+/// What a client asks its queue to do.
 #[derive(Debug)]
 pub(crate) enum Operation {
     Submit { at: VirtualTime, tag: u64, command: Command },
@@ -34,23 +34,24 @@ pub(crate) enum Operation {
 
 #[derive(Default)]
 struct Inbox {
-    /// Operations and the bytes that they came in.
+    /// The waiting operations with their sizes in bytes.
     waiting: VecDeque<(Operation, usize)>,
     bytes: usize,
     received: u64,
-    /// Nothing more is taken from it.
+    /// No more operations are taken from it.
     ended: bool,
-    /// The client's own farewell: the session that was the queue's.
+    /// The queue's session, if the client said goodbye.
     farewell: Option<SessionId>,
 }
 
 #[derive(Default)]
 struct Outbox {
-    /// Answers that the client may not have, by number.
+    /// The answers that the client may not have yet, with their numbers.
     kept: VecDeque<(u64, Vec<u8>)>,
     bytes: usize,
     answered: u64,
-    /// The newest that was sent, or that a later connection begins with.
+    /// The highest number that was sent. Without a connection, the highest number that the next connection sends when
+    /// it attaches.
     sent: u64,
     unsent: usize,
     connection: Option<Connection>,
@@ -68,18 +69,18 @@ pub(crate) struct Channel {
     came: Condvar,
     outbox: Mutex<Outbox>,
     seen: Condvar,
-    /// The socket that the outbox may be blocked on, to free it.
+    /// A handle of the socket on which a sender may be blocked. Shutting it down unblocks the sender.
     blocked: Mutex<Option<TcpStream>>,
 }
 
-/// Why an operation was not taken.
+/// Why an operation was refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unwanted {
     /// The channel has ended.
     Ended,
-    /// One before it is missing.
+    /// An earlier operation is missing.
     Gap,
-    /// There are too many.
+    /// Too many bytes of operations wait.
     TooMuch,
 }
 
@@ -95,7 +96,8 @@ impl Channel {
         }
     }
 
-    /// Puts an operation in, once. No client of ours has more than it may under way.
+    /// Adds an operation, unless it was added before. Fails if the client exceeds its limits. A correct client never
+    /// does.
     pub(crate) fn push(&self, number: u64, operation: Operation, bytes: usize) -> Result<(), Unwanted> {
         let mut inbox = self.inbox.lock();
         if inbox.ended {
@@ -117,7 +119,8 @@ impl Channel {
         Ok(())
     }
 
-    /// All operations that wait; with `idle` it waits for one. `None` once the channel has ended.
+    /// Takes all waiting operations. With `idle`, it waits for at least one. Returns `None` once the channel has
+    /// ended.
     pub(crate) fn take(&self, idle: bool) -> Option<Vec<Operation>> {
         let mut inbox = self.inbox.lock();
         while idle && inbox.waiting.is_empty() && !inbox.ended {
@@ -130,12 +133,12 @@ impl Channel {
         Some(inbox.waiting.drain(..).map(|(o, _)| o).collect())
     }
 
-    /// Whether less than this is kept.
+    /// Whether fewer bytes of answers than this are kept.
     pub(crate) fn has_room(&self, bytes_max: usize) -> bool {
         self.outbox.lock().bytes < bytes_max
     }
 
-    /// Waits until the client has so much of what was answered that less than this is kept; false once the channel ended.
+    /// Waits until fewer bytes of answers than this are kept. Returns false once the channel has ended.
     pub(crate) fn wait_for_room(&self, bytes_max: usize) -> bool {
         let mut outbox = self.outbox.lock();
         while outbox.bytes >= bytes_max && !outbox.ended {
@@ -144,21 +147,21 @@ impl Channel {
         !outbox.ended
     }
 
-    /// Keeps an answer; answers the bytes that are kept and not sent.
+    /// Adds an answer and returns the number of bytes that are not yet sent.
     pub(crate) fn answer(&self, put: impl FnOnce(&mut lode_base::wire::Writer<'_>)) -> usize {
         let received = self.inbox.lock().received;
         let mut outbox = self.outbox.lock();
         outbox.answered += 1;
         let number = outbox.answered;
         let mut frame = Vec::new();
-        put_frame(&mut frame, Kind::Answer, number, received, put);
+        put_frame(&mut frame, FrameKind::Answer, number, received, put);
         outbox.bytes += frame.len();
         outbox.unsent += frame.len();
         outbox.kept.push_back((number, frame));
         outbox.unsent
     }
 
-    /// Sends the answers that were not sent, if there is a connection; short ones together.
+    /// Sends the unsent answers if there is a connection. Short ones are sent together.
     pub(crate) fn send(&self) {
         let mut outbox = self.outbox.lock();
         let Outbox { kept, connection, sent, .. } = &mut *outbox;
@@ -194,12 +197,12 @@ impl Channel {
 
     fn drop_connection(outbox: &mut Outbox) {
         if let Some(c) = outbox.connection.take() {
-            // Its reader finds out, too.
+            // This also ends the thread that reads the connection.
             let _ = c.socket.shutdown(Shutdown::Both);
         }
     }
 
-    /// Drops the answers up to this one: the client has them.
+    /// Drops the answers up to this number, because the client has them.
     pub(crate) fn saw(&self, number: u64) {
         let mut outbox = self.outbox.lock();
         while let Some((n, _)) = outbox.kept.front()
@@ -211,8 +214,8 @@ impl Channel {
         self.seen.notify_all();
     }
 
-    /// Sends a frame that is not numbered.
-    pub(crate) fn say(&self, kind: Kind) {
+    /// Sends a frame without a number.
+    pub(crate) fn say(&self, kind: FrameKind) {
         let received = self.inbox.lock().received;
         let mut outbox = self.outbox.lock();
         let mut frame = Vec::new();
@@ -224,8 +227,9 @@ impl Channel {
         }
     }
 
-    /// Another connection takes over: `welcome` makes what it begins with of the highest operation that was received, then
-    /// come the answers behind `saw`. The old one is closed first, in case somebody waits for it.
+    /// Replaces the connection. The old connection is closed first, because a sender may be blocked on it. The new
+    /// connection gets the frame that `welcome` makes from the number of the highest received operation, and then the
+    /// answers after `saw`.
     pub(crate) fn attach(
         &self,
         number: u64,
@@ -254,7 +258,7 @@ impl Channel {
         Ok(())
     }
 
-    /// A connection is over; nothing is sent to it any more.
+    /// Detaches a connection that has ended.
     pub(crate) fn detach(&self, number: u64) {
         let mut outbox = self.outbox.lock();
         if outbox.connection.as_ref().is_some_and(|c| c.number == number) {
@@ -263,7 +267,7 @@ impl Channel {
         }
     }
 
-    /// Ends the channel: operations that were not taken are forgotten.
+    /// Ends the channel and drops the waiting operations.
     pub(crate) fn end(&self, farewell: Option<SessionId>) {
         {
             let mut inbox = self.inbox.lock();
@@ -284,7 +288,7 @@ impl Channel {
         self.seen.notify_all();
     }
 
-    /// The session that the client closes with the channel.
+    /// The session that ends with the channel.
     pub(crate) fn farewell(&self) -> Option<SessionId> {
         self.inbox.lock().farewell
     }

@@ -1,4 +1,4 @@
-//! The thread of a connection: greets, then serves what the connection is for.
+//! The thread of a connection: it reads the hello, then serves the purpose of the connection.
 
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
@@ -12,18 +12,18 @@ use lode_command::wire::take_command;
 use lode_program::wire::take_program;
 
 use super::channel::{Channel, Operation, Unwanted};
-use super::owner::Live;
+use super::owner::ClientConnection;
 use super::shared::Shared;
-use crate::frame::{Assembler, Came, Frame, Kind, put_frame};
+use crate::frame::{Assembler, Frame, FrameKind, ReadOutcome, put_frame};
 use crate::message::{Hello, Refusal, Refused, Welcome, put_progress, take_session};
 use crate::socket;
 
-/// How often a connection that says nothing looks whether the server ends.
+/// How often the thread of a silent connection checks whether the server stops.
 const TICK: Duration = Duration::from_millis(500);
-/// Longest payload before the hello.
+/// The longest payload of a hello.
 const HELLO_BYTES_MAX: usize = 1024;
 
-/// Serves a connection to its end.
+/// Serves a connection until it ends.
 pub(super) fn serve(shared: &Arc<Shared>, socket: TcpStream, number: u64) {
     let patience = Some(shared.options.patience);
     let prepared = socket::prepare(&socket)
@@ -32,11 +32,11 @@ pub(super) fn serve(shared: &Arc<Shared>, socket: TcpStream, number: u64) {
     if prepared.is_err() {
         return;
     }
-    let mut from = From { shared, socket: &socket, frames: Assembler::new(HELLO_BYTES_MAX) };
+    let mut from = Frames { shared, socket: &socket, frames: Assembler::new(HELLO_BYTES_MAX) };
     let Some(frame) = from.next(true) else { return };
     let hello = match frame.kind {
-        Kind::Hello => Hello::take(&mut Reader::new(&frame.payload)),
-        _ => Err(Malformed { what: "no hello", at: 0 }),
+        FrameKind::Hello => Hello::take(&mut Reader::new(&frame.payload)),
+        _ => Err(Malformed { what: "the first frame is not a hello", at: 0 }),
     };
     let served = match hello {
         Err(e) => Err(Refused::Refusal(Refusal::Protocol(e.to_string()))),
@@ -69,35 +69,36 @@ pub(super) fn serve(shared: &Arc<Shared>, socket: TcpStream, number: u64) {
     }
 }
 
-/// Says why not, and closes.
+/// Sends the refusal and closes.
 pub(super) fn refuse(mut socket: TcpStream, why: &Refused) {
     let mut out = Vec::new();
-    put_frame(&mut out, Kind::Refused, 0, 0, |w| why.put(w));
-    // Whoever does not listen is not told.
+    put_frame(&mut out, FrameKind::Refused, 0, 0, |w| why.put(w));
+    // A client that does not read misses the reason.
     if socket.write_all(&out).is_ok() {
         let _ = socket.shutdown(Shutdown::Write);
     }
 }
 
-/// Frames that come.
-struct From<'a> {
+/// The frames that arrive on a connection.
+struct Frames<'a> {
     shared: &'a Arc<Shared>,
     socket: &'a TcpStream,
     frames: Assembler,
 }
 
-impl From<'_> {
-    /// The next frame; `None` when the connection is over. One that has begun, or is `awaited`, must be whole in time.
+impl Frames<'_> {
+    /// The next frame, or `None` if the connection has ended. A frame that has begun or is `awaited` must be complete
+    /// within the server's patience.
     fn next(&mut self, awaited: bool) -> Option<Frame> {
         let mut socket = self.socket;
         let mut since = awaited.then(|| self.shared.now());
         loop {
             match self.frames.next(&mut socket) {
-                Ok(Came::Frame(frame)) => return Some(frame),
-                // What is wrong with it, its sender can not be told by number.
-                Ok(Came::End) | Err(_) => return None,
-                Ok(Came::Part { .. }) if self.shared.is_stopping() => return None,
-                Ok(Came::Part { .. }) => {}
+                Ok(ReadOutcome::Frame(frame)) => return Some(frame),
+                // A malformed frame has no trustworthy number to answer, so the connection ends.
+                Ok(ReadOutcome::End) | Err(_) => return None,
+                Ok(ReadOutcome::Part { .. }) if self.shared.is_stopping() => return None,
+                Ok(ReadOutcome::Part { .. }) => {}
             }
             if self.frames.is_begun() {
                 let now = self.shared.now();
@@ -114,7 +115,7 @@ impl From<'_> {
     }
 }
 
-fn welcome(shared: &Shared, live: &Live, channel: u64, seen: u64) -> Vec<u8> {
+fn welcome(shared: &Shared, live: &ClientConnection, channel: u64, seen: u64) -> Vec<u8> {
     let welcome = Welcome {
         opening: shared.opening,
         client: live.owner.session,
@@ -123,11 +124,11 @@ fn welcome(shared: &Shared, live: &Live, channel: u64, seen: u64) -> Vec<u8> {
         identity: shared.device.identity().clone(),
     };
     let mut out = Vec::new();
-    put_frame(&mut out, Kind::Welcome, 0, seen, |w| welcome.put(w));
+    put_frame(&mut out, FrameKind::Welcome, 0, seen, |w| welcome.put(w));
     out
 }
 
-fn control(from: &mut From<'_>, live: &Live) {
+fn control(from: &mut Frames<'_>, live: &ClientConnection) {
     let shared = from.shared;
     let mut socket = from.socket;
     if socket.write_all(&welcome(shared, live, 0, 0)).is_err() {
@@ -136,8 +137,8 @@ fn control(from: &mut From<'_>, live: &Live) {
     while let Some(frame) = from.next(false) {
         let mut out = Vec::new();
         match frame.kind {
-            Kind::Ping => put_frame(&mut out, Kind::Pong, 0, 0, |_| {}),
-            Kind::Work => {
+            FrameKind::Ping => put_frame(&mut out, FrameKind::Pong, 0, 0, |_| {}),
+            FrameKind::Work => {
                 let r = &mut Reader::new(&frame.payload);
                 let work = |r: &mut Reader<'_>| {
                     let at = VirtualTime::from_ps(r.u64()?);
@@ -146,22 +147,28 @@ fn control(from: &mut From<'_>, live: &Live) {
                 };
                 let Ok((at, budget)) = work(r) else { return };
                 let progress = shared.device.work(at, budget);
-                put_frame(&mut out, Kind::Worked, 0, 0, |w: &mut Writer<'_>| put_progress(w, progress));
+                put_frame(&mut out, FrameKind::Worked, 0, 0, |w: &mut Writer<'_>| put_progress(w, progress));
             }
-            Kind::Bye => {
+            FrameKind::Bye => {
                 shared.owners.farewell(&live.owner);
                 let done = lode_command::Progress::Done;
-                put_frame(&mut out, Kind::Worked, 0, 0, |w: &mut Writer<'_>| put_progress(w, done));
+                put_frame(&mut out, FrameKind::Worked, 0, 0, |w: &mut Writer<'_>| put_progress(w, done));
             }
             _ => return,
         }
-        if socket.write_all(&out).is_err() || frame.kind == Kind::Bye {
+        if socket.write_all(&out).is_err() || frame.kind == FrameKind::Bye {
             return;
         }
     }
 }
 
-fn serve_channel(from: &mut From<'_>, live: &Live, channel: &Arc<Channel>, number: u64, saw: u64) {
+fn serve_channel(
+    from: &mut Frames<'_>,
+    live: &ClientConnection,
+    channel: &Arc<Channel>,
+    number: u64,
+    saw: u64,
+) {
     let shared = from.shared;
     let Ok(socket) = from.socket.try_clone() else { return };
     let begin = |seen| welcome(shared, live, channel.id, seen);
@@ -172,24 +179,24 @@ fn serve_channel(from: &mut From<'_>, live: &Live, channel: &Arc<Channel>, numbe
     channel.detach(number);
 }
 
-fn operations(from: &mut From<'_>, channel: &Channel) {
+fn operations(from: &mut Frames<'_>, channel: &Channel) {
     while let Some(frame) = from.next(false) {
         channel.saw(frame.seen);
         let operation = match frame.kind {
-            Kind::Seen => continue,
-            Kind::Ping => {
-                channel.say(Kind::Pong);
+            FrameKind::Seen => continue,
+            FrameKind::Ping => {
+                channel.say(FrameKind::Pong);
                 continue;
             }
-            Kind::Bye => {
+            FrameKind::Bye => {
                 let r = &mut Reader::new(&frame.payload);
                 channel.end(take_session(r).ok().flatten());
                 return;
             }
-            Kind::Submit | Kind::Narrow | Kind::Cancel => operation(frame.kind, &frame),
-            _ => Err(Malformed { what: "not from a client", at: 0 }),
+            FrameKind::Submit | FrameKind::Narrow | FrameKind::Cancel => operation(frame.kind, &frame),
+            _ => Err(Malformed { what: "a client does not send such a frame", at: 0 }),
         };
-        // The checksums were right: whoever sent this does not speak our language, and is not listened to any more.
+        // The checksums are right but the payload is not, so the sender does not speak the protocol. The channel ends.
         let Ok(operation) = operation else { return channel.end(None) };
         match channel.push(frame.number, operation, frame.payload.len()) {
             Ok(()) => {}
@@ -199,13 +206,13 @@ fn operations(from: &mut From<'_>, channel: &Channel) {
     }
 }
 
-fn operation(kind: Kind, frame: &Frame) -> Result<Operation, Malformed> {
+fn operation(kind: FrameKind, frame: &Frame) -> Result<Operation, Malformed> {
     let r = &mut Reader::new(&frame.payload);
     let operation = match kind {
-        Kind::Submit => {
+        FrameKind::Submit => {
             Operation::Submit { at: VirtualTime::from_ps(r.u64()?), tag: r.u64()?, command: take_command(r)? }
         }
-        Kind::Narrow => Operation::Narrow { tag: r.u64()?, program: Arc::new(take_program(r)?) },
+        FrameKind::Narrow => Operation::Narrow { tag: r.u64()?, program: Arc::new(take_program(r)?) },
         _ => Operation::Cancel { tag: r.u64()? },
     };
     r.end().map(|()| operation)

@@ -1,13 +1,13 @@
-//! The thread that carries out what a channel asks for, on a queue of the drive.
+//! The thread that executes the operations of a channel on a queue of the drive.
 //!
 //! ```text
 //!   inbox ─► submit, narrow, cancel ─► complete, one step ─► answers
 //! ```
 //!
-//! Commands run as they come, up to what the client's window has room for: writes that came together share a sync.
+//! Commands run as they arrive, as long as the client has room for answers. Writes that arrive together share a sync.
 //!
-//! Extents that are handed out count as durable only with the next action of the drive. The client may outlive the drive, so
-//! the answer waits for one: a session is opened, or closed, for no other reason.
+//! An allocation of extents becomes durable only with the next action of the drive. The client may outlive the drive,
+//! so the server performs such an action before it answers: it opens or closes a session that has no other purpose.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,20 +23,20 @@ use super::channel::{Channel, Operation};
 use super::owner::{Admin, Owner};
 use crate::frame::HEADER_BYTES;
 
-/// Longest payload of an answer: its pages, and what frames them.
+/// The longest payload of an answer: its pages and their framing.
 const PAYLOAD_BYTES_MAX: u64 = 1 << 30;
 const _: () = assert!(ANSWER_BYTES_MAX + HEADER_BYTES as u64 + (64 << 20) <= PAYLOAD_BYTES_MAX);
 
-/// Bytes of answers that are sent although more come at once.
+/// Once this many bytes of answers are collected, they are sent even if more answers follow at once.
 const UNSENT_BYTES_MAX: usize = 64 << 10;
 
-/// What is under way, by the drive's tag.
-struct Job {
+/// A command under way. The map of them is keyed by the drive's tag; `tag` is the client's.
+struct RunningCommand {
     tag: u64,
-    what: What,
+    what: CommandKind,
 }
 
-enum What {
+enum CommandKind {
     /// A task and its program.
     Scan(Arc<Program>),
     Allocation,
@@ -57,16 +57,16 @@ pub(super) struct Executor {
 impl Executor {
     /// Runs until the channel ends.
     pub(super) fn run(mut self) {
-        let mut jobs: HashMap<Tag, Job> = HashMap::new();
+        let mut running: HashMap<Tag, RunningCommand> = HashMap::new();
         let mut now = VirtualTime::ZERO;
         let mut out = Vec::new();
-        while let Some(operations) = self.channel.take(jobs.is_empty()) {
+        while let Some(operations) = self.channel.take(running.is_empty()) {
             for operation in operations {
-                if self.begin(operation, &mut jobs, &mut now).is_err() {
+                if self.begin(operation, &mut running, &mut now).is_err() {
                     self.channel.end(None);
                 }
             }
-            if jobs.is_empty() {
+            if running.is_empty() {
                 continue;
             }
             if !self.channel.has_room(self.answer_bytes) {
@@ -78,52 +78,57 @@ impl Executor {
             if self.queue.complete(now, Until::One, &mut out).is_err() {
                 self.channel.end(None);
             }
-            // What takes no time is answered together with what comes next.
+            // The answers of reads, which take no time, are sent together with the next answers.
             let takes_time = out.iter().any(|c| !matches!(c.outcome, Outcome::Done(Ok(Reply::Pages(_)))));
-            let unsent = out.drain(..).map(|c| self.answer(c, &mut jobs)).last().unwrap_or(0);
-            if takes_time || unsent >= UNSENT_BYTES_MAX || jobs.is_empty() {
+            let unsent = out.drain(..).map(|c| self.answer(c, &mut running)).last().unwrap_or(0);
+            if takes_time || unsent >= UNSENT_BYTES_MAX || running.is_empty() {
                 self.channel.send();
             }
         }
         if let Some(session) = self.channel.farewell() {
-            // One that can not be closed is, when the next client comes.
+            // If the session cannot be closed now, it is closed when the next client connects.
             let _ = self.admin.call(Command::CloseSession(session));
             self.owner.sessions.lock().remove(&session.raw());
         }
     }
 
-    /// Begins an operation; an error when no client of ours would have sent it.
+    /// Begins an operation. Fails if it violates the protocol.
     fn begin(
         &mut self,
         operation: Operation,
-        jobs: &mut HashMap<Tag, Job>,
+        running: &mut HashMap<Tag, RunningCommand>,
         now: &mut VirtualTime,
     ) -> Result<(), ()> {
-        let find = |jobs: &HashMap<Tag, Job>, tag| jobs.iter().find(|(_, j)| j.tag == tag).map(|(t, _)| *t);
+        let find = |running: &HashMap<Tag, RunningCommand>, tag| {
+            running.iter().find(|(_, j)| j.tag == tag).map(|(t, _)| *t)
+        };
         match operation {
             Operation::Submit { at, tag, command } => {
                 let what = match &command {
-                    Command::Scan(ScanTask { program, .. }) => What::Scan(program.clone()),
-                    Command::AllocateExtents { .. } => What::Allocation,
-                    Command::CloseView(view) => What::CloseView(*view),
-                    Command::OpenSession => What::OpenSession,
-                    Command::CloseSession(session) => What::CloseSession(*session),
-                    _ => What::Other,
+                    Command::Scan(ScanTask { program, .. }) => CommandKind::Scan(program.clone()),
+                    Command::AllocateExtents { .. } => CommandKind::Allocation,
+                    Command::CloseView(view) => CommandKind::CloseView(*view),
+                    Command::OpenSession => CommandKind::OpenSession,
+                    Command::CloseSession(session) => CommandKind::CloseSession(*session),
+                    _ => CommandKind::Other,
                 };
-                // One that no device begins a command at is refused, and moves nothing on.
+                // The device refuses a later time, so such a time does not move the clock.
                 if at <= VirtualTime::BEGIN_MAX {
                     *now = (*now).max(at);
                 }
                 match self.queue.submit(at, command) {
-                    Ok(drives) => drop(jobs.insert(drives, Job { tag, what })),
-                    // More than the depth that it asked for.
+                    Ok(drives) => drop(running.insert(drives, RunningCommand { tag, what })),
+                    // The client exceeds the depth that it asked for.
                     Err(Refused(_)) => return Err(()),
                 }
             }
             Operation::Narrow { tag, program } => {
-                // A task that just ended is not there any more.
-                let Some(drives) = find(jobs, tag) else { return Ok(()) };
-                let Some(Job { what: What::Scan(old), .. }) = jobs.get_mut(&drives) else { return Err(()) };
+                // The task may just have ended.
+                let Some(drives) = find(running, tag) else { return Ok(()) };
+                let Some(RunningCommand { what: CommandKind::Scan(old), .. }) = running.get_mut(&drives)
+                else {
+                    return Err(());
+                };
                 let same = old.schema() == program.schema()
                     && old.projection() == program.projection()
                     && old.slots() == program.slots()
@@ -135,7 +140,7 @@ impl Executor {
                 self.queue.narrow(drives, program);
             }
             Operation::Cancel { tag } => {
-                if let Some(drives) = find(jobs, tag) {
+                if let Some(drives) = find(running, tag) {
                     self.queue.cancel(drives);
                 }
             }
@@ -143,42 +148,42 @@ impl Executor {
         Ok(())
     }
 
-    /// Keeps an answer; answers the bytes that were not sent yet.
-    fn answer(&self, mut c: Completion, jobs: &mut HashMap<Tag, Job>) -> usize {
-        let job = match &c.outcome {
-            Outcome::Unit(_) => Job { tag: jobs[&c.tag].tag, what: What::Other },
-            Outcome::Done(_) => jobs.remove(&c.tag).expect("a command is answered once"),
+    /// Adds an answer to the channel and returns the number of bytes that are not yet sent.
+    fn answer(&self, mut c: Completion, running: &mut HashMap<Tag, RunningCommand>) -> usize {
+        let command = match &c.outcome {
+            Outcome::Unit(_) => RunningCommand { tag: running[&c.tag].tag, what: CommandKind::Other },
+            Outcome::Done(_) => running.remove(&c.tag).expect("a command is answered once"),
         };
         if let Outcome::Done(Ok(reply)) = &c.outcome {
-            self.note(reply, &job.what);
-            if matches!(job.what, What::Allocation)
+            self.note(reply, &command.what);
+            if matches!(command.what, CommandKind::Allocation)
                 && let Err(e) = self.admin.anchor()
             {
                 c.outcome = Outcome::Done(Err(e));
             }
         }
-        // The drive refuses what is longer before it reads it; other devices may not.
+        // A drive refuses a command with a longer answer before it reads the pages. Other devices may not.
         if let Err(e) = check_answer(c.link_bytes()) {
             c.outcome = Outcome::Done(Err(e));
         }
-        c.tag = Tag(job.tag);
+        c.tag = Tag(command.tag);
         self.channel.answer(|w| put_completion(w, &c))
     }
 
-    /// What a client has, and leaves behind when it goes.
-    fn note(&self, reply: &Reply, what: &What) {
+    /// Records the views and sessions of the client. The server closes them when the client leaves.
+    fn note(&self, reply: &Reply, what: &CommandKind) {
         match (reply, what) {
             (Reply::View { view, .. } | Reply::Committed { view: Some(view), .. }, _) => {
                 self.owner.views.lock().insert(view.raw());
             }
-            (Reply::Session { session, .. }, What::OpenSession) => {
+            (Reply::Session { session, .. }, CommandKind::OpenSession) => {
                 self.owner.sessions.lock().insert(session.raw());
             }
             (Reply::Session { session, .. }, _) => {
                 self.owner.unclaimed.lock().remove(&session.raw());
             }
-            (Reply::Done, What::CloseView(view)) => drop(self.owner.views.lock().remove(&view.raw())),
-            (Reply::Done, What::CloseSession(session)) => {
+            (Reply::Done, CommandKind::CloseView(view)) => drop(self.owner.views.lock().remove(&view.raw())),
+            (Reply::Done, CommandKind::CloseSession(session)) => {
                 self.owner.sessions.lock().remove(&session.raw());
             }
             _ => {}

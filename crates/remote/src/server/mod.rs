@@ -1,16 +1,16 @@
-//! The serving loop.
+//! The server.
 //!
 //! ```text
 //!   listener ─► a thread a connection: hello ─► control: work, farewell
 //!                                           └► channel: reads operations ─► inbox ─► executor ─► outbox ─► connection
 //! ```
 //!
-//! A channel outlives its connection. Its executor is a thread of its own: it runs the drive's commands as they come.
+//! A channel outlives its connection. Its executor is a separate thread, which runs the commands as they arrive.
 //!
-//! Invariants: one client at a time; nothing of a client runs any more once another is let in; connections, channels, bytes
-//! that wait to be carried out and answers that wait to be taken are bounded; a connection that says nothing whole for too
-//! long, or takes nothing, is closed, and a client without connections is forgotten after a while. A panic ends the channel or
-//! the connection in which it happens: the others, and the listener, go on.
+//! Invariants: there is one client at a time; no command of a client runs once another client is admitted;
+//! connections, channels, waiting operations and kept answers are bounded; a connection that does not complete a
+//! frame in time, or does not read, is closed; a client without connections is forgotten after a while. A panic ends
+//! the channel or the connection in which it happens; the others and the listener continue.
 
 mod channel;
 mod connection;
@@ -37,10 +37,10 @@ pub use options::ServerOptions;
 use owner::Owners;
 use shared::{Shared, join};
 
-/// How often the listener looks whether it is to end.
+/// How often the listener checks whether to stop.
 const TICK: Duration = Duration::from_millis(50);
 
-/// A drive that is served.
+/// A server of one drive.
 pub struct Server {
     shared: Arc<Shared>,
     addr: SocketAddr,
@@ -48,11 +48,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves a drive to whoever comes to `listener`. `opening` says which opening of the drive this is: it is higher than
-    /// at every opening before. `sessions` are those that were open when the drive was opened: of clients that may return.
+    /// Serves a drive to the clients that connect to `listener`. `opening` numbers this opening of the drive; it is
+    /// higher than the number of every earlier opening. `sessions` are the sessions that were open when the drive was
+    /// opened; their clients may return.
     ///
     /// # Errors
-    /// When threads can not be started.
+    /// If threads cannot be started.
     pub fn start(
         listener: TcpListener,
         device: Arc<dyn Device>,
@@ -80,23 +81,23 @@ impl Server {
         Ok(Self { shared, addr, listener })
     }
 
-    /// Where it listens.
+    /// The address at which the server listens.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Connections that are open.
+    /// The number of open connections.
     pub fn connections(&self) -> u32 {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
-    /// Closes every connection, as a broken network would; clients come back.
+    /// Closes every connection, as a broken network would. Clients reconnect.
     pub fn drop_connections(&self) {
-        // One that is gone already can not be shut down.
+        // A connection that is gone already cannot be shut down.
         self.shared.sockets.lock().values().for_each(|s| drop(s.shutdown(Shutdown::Both)));
     }
 
-    /// Ends: nothing that was not acknowledged is waited for. The drive is let go of.
+    /// Stops without waiting for unacknowledged commands, and drops the drive.
     pub fn stop(mut self) {
         self.end();
     }
@@ -110,7 +111,7 @@ impl Server {
         self.shared.owners.end_channels();
         let threads = std::mem::take(&mut *self.shared.threads.lock());
         threads.into_iter().for_each(join);
-        // A connection may have made a channel meanwhile.
+        // A connection may have opened a channel meanwhile.
         self.shared.owners.end_channels();
     }
 }
@@ -132,10 +133,10 @@ fn listen(shared: &Arc<Shared>, listener: &TcpListener) {
             Err(e) if e.kind() == ErrorKind::WouldBlock => {
                 shared.threads.lock().retain(|t| !t.is_finished());
                 shared.owners.expire(shared);
-                // Whatever is wrong with the listener, it is asked again.
+                // Whatever the error of the listener is, the loop calls it again.
                 let _ = socket::wait(listener, false, TICK);
             }
-            // A connection that was gone before it was taken, or too many open files: the next may go better.
+            // The connection may be gone already, or too many files may be open. The next call may succeed.
             Err(_) => drop(socket::wait(listener, false, TICK)),
         }
     }
@@ -151,7 +152,7 @@ fn accept(shared: &Arc<Shared>, socket: TcpStream, number: u64) {
     shared.sockets.lock().insert(number, handle);
     let run = shared.clone();
     let serve = move || {
-        // A panic ends the connection that it came with, and has been told on its way.
+        // A panic ends this connection only. The panic hook has printed it.
         drop(catch_unwind(AssertUnwindSafe(|| connection::serve(&run, socket, number))));
         run.sockets.lock().remove(&number);
         run.connections.fetch_sub(1, Ordering::SeqCst);

@@ -6,21 +6,21 @@ use std::time::Duration;
 /// How a drive is served.
 #[derive(Clone)]
 pub struct ServerOptions {
-    /// Most connections, and most channels of a client.
+    /// The most connections, and the most channels of a client.
     pub connections_max: u32,
-    /// Most time for a hello, for the rest of a frame that has begun (a second more for each MB), and for a client to take
-    /// what is sent to it.
+    /// The longest time to wait for a hello, for the rest of a frame that has begun (a second more for each MB), and
+    /// for a client to read what is sent to it.
     pub patience: Duration,
-    /// How long a client without a connection is waited for.
+    /// How long the server waits for a client without a connection.
     pub lease: Duration,
-    /// Bytes of answers that a client has not taken, beyond which nothing more is carried out for its channel.
+    /// The bytes of answers not yet received by the client, beyond which a channel executes nothing more.
     pub answer_bytes: usize,
-    /// Time since some moment: the root has the clock.
+    /// The time since some moment. The caller passes the clock in, because this crate reads none.
     pub now: Arc<dyn Fn() -> Duration + Send + Sync>,
 }
 
 impl ServerOptions {
-    /// What goes for most, with a clock.
+    /// The defaults, with a clock.
     pub fn new(now: Arc<dyn Fn() -> Duration + Send + Sync>) -> Self {
         Self {
             connections_max: 256,

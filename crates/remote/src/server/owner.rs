@@ -1,16 +1,18 @@
-//! Who the drive belongs to: one client at a time.
+//! The client that owns the drive. There is one at a time.
 //!
 //! ```text
 //!   nobody ── a new client ─► owner ── farewell, or away for longer than the lease, or another client while away ─► nobody
-//!   nobody, the drive was opened anew ── the client from before returns ─► owner, with the recovered state pinned
+//!   nobody, the drive was opened anew ── the previous client returns ─► owner, with the recovered state pinned
 //! ```
 //!
-//! A client is named by a session of the drive. Whoever is let in anew finds all sessions of others closed, durably: one that
-//! returns after that is told that it was replaced, also when the drive was opened anew in between.
+//! A session of the drive names the client. Before the server admits a new client, it durably closes all sessions of
+//! other clients. A client that returns after that gets the answer that it was replaced, even if the drive was opened
+//! anew in between.
 //!
-//! Invariants: before anyone is let in, all threads of the one before have ended, so that nothing of it takes effect later;
-//! views and sessions of a client that left are closed. A panic in an executor, or in a command of the server itself, ends the
-//! channel, or the command, and nothing else; whoever asks for the channel again is told why it is gone.
+//! Invariants: before a client is admitted, all threads of the previous client have ended, so that none of its
+//! commands takes effect later; the views and sessions of a client that left are closed. A panic in an executor ends
+//! only its channel. A client that attaches to such a channel again gets the reason. A panic in one of the server's own
+//! commands ends only that command.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -29,25 +31,26 @@ use super::executor::Executor;
 use super::shared::{Shared, join};
 use crate::message::{Recovered, Refusal, Refused};
 
-/// Channels that failed, of which the client can be told why; of older ones it is told that they are gone.
+/// The number of failed channels whose reasons are kept. A client that asks for an older one gets the answer that the
+/// channel does not exist.
 const FAILED_MAX: usize = 256;
-/// Most characters of a panic that a client is told.
+/// The longest panic message that a client gets, in characters.
 const PANIC_CHARS_MAX: usize = 300;
 
-/// What a panic says.
+/// The message of a panic.
 fn told(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("it does not say why");
+    let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message");
     text.chars().take(PANIC_CHARS_MAX).collect()
 }
 
 /// The server's own commands.
 pub(super) struct Admin {
     device: Arc<dyn Device>,
-    /// None once a command panicked in it: the next command gets another.
+    /// `None` after a command panicked in the queue. The next command opens another queue.
     queue: Mutex<Option<Box<dyn Queue>>>,
     has_sessions: bool,
-    /// A session that is opened and closed for the sake of what becomes durable with it.
+    /// A session that is opened and closed only to make earlier allocations durable.
     anchor: Mutex<Option<SessionId>>,
 }
 
@@ -58,7 +61,7 @@ impl Admin {
         Ok(Self { device: device.clone(), queue, has_sessions, anchor: Mutex::new(None) })
     }
 
-    /// Carries out a command of one answer. One that panics is answered with an error.
+    /// Executes a command that has one answer. A panic becomes an error.
     pub(super) fn call(&self, c: Command) -> Result<Reply, CommandError> {
         let mut kept = self.queue.lock();
         let called = catch_unwind(AssertUnwindSafe(|| {
@@ -87,7 +90,7 @@ impl Admin {
         }
     }
 
-    /// An action of the drive that changes nothing: what was done before it is durable after it.
+    /// Performs an action of the drive that makes all earlier allocations durable and has no other purpose.
     pub(super) fn anchor(&self) -> Result<(), CommandError> {
         if !self.has_sessions {
             return Ok(());
@@ -105,25 +108,25 @@ impl Admin {
     }
 }
 
-/// A client that has the drive.
+/// A client that owns the drive.
 pub(super) struct Owner {
     pub(super) session: SessionId,
     pub(super) recovered: Option<Recovered>,
-    /// Its connections.
+    /// The number of the client's connections.
     live: AtomicU32,
     away_since: Mutex<Duration>,
     channels: Mutex<Channels>,
-    /// What is to be closed when it goes.
+    /// The views to close when the client leaves.
     pub(super) views: Mutex<BTreeSet<u64>>,
     pub(super) sessions: Mutex<BTreeSet<u64>>,
-    /// Those from before the drive was opened that it has not asked for since.
+    /// The sessions from before the drive was opened that the client has not resumed.
     pub(super) unclaimed: Mutex<BTreeSet<u64>>,
 }
 
 #[derive(Default)]
 struct Channels {
     open: HashMap<u64, (Arc<Channel>, JoinHandle<()>)>,
-    /// Why channels are gone whose executors panicked.
+    /// The panic messages of channels whose executors panicked.
     failed: BTreeMap<u64, String>,
     numbered: u64,
     ended: bool,
@@ -143,11 +146,11 @@ impl Owner {
         }
     }
 
-    /// A new channel for a queue of this depth.
+    /// Opens a channel for a queue of this depth.
     pub(super) fn open(self: &Arc<Self>, shared: &Shared, depth: u32) -> Result<Arc<Channel>, Refused> {
         let queue = shared.device.open_queue(depth).map_err(Refused::Device)?;
         let mut channels = self.channels.lock();
-        // Of those that ended only the threads are left.
+        // Removes the channels that have ended.
         channels.open.retain(|_, (_, thread)| !thread.is_finished());
         if channels.ended {
             return Err(Refused::Refusal(Refusal::Replaced));
@@ -177,7 +180,7 @@ impl Owner {
         Ok(channel)
     }
 
-    /// The channel of this number; `None` where there is none, or an error that says how it failed.
+    /// The channel with this number, `None` if there is none, or an error that says how it failed.
     pub(super) fn channel(&self, id: u64) -> Result<Option<Arc<Channel>>, DeviceError> {
         let channels = self.channels.lock();
         match channels.failed.get(&id) {
@@ -186,7 +189,7 @@ impl Owner {
         }
     }
 
-    /// The executor of a channel panicked: the channel ends, and its client is told when it asks for the channel again.
+    /// Ends a channel whose executor panicked, and keeps the reason for the client that attaches to it again.
     fn channel_failed(&self, channel: &Channel, panic: &(dyn Any + Send)) {
         {
             let mut channels = self.channels.lock();
@@ -198,7 +201,7 @@ impl Owner {
         channel.end(None);
     }
 
-    /// Ends all channels, and waits until nothing runs in them.
+    /// Ends all channels and waits for their threads.
     fn end_channels(&self) {
         let open = {
             let mut channels = self.channels.lock();
@@ -210,13 +213,13 @@ impl Owner {
     }
 }
 
-/// A connection of a client.
-pub(super) struct Live {
+/// An open connection of a client.
+pub(super) struct ClientConnection {
     pub(super) owner: Arc<Owner>,
     shared: Arc<Shared>,
 }
 
-impl Drop for Live {
+impl Drop for ClientConnection {
     fn drop(&mut self) {
         *self.owner.away_since.lock() = self.shared.now();
         self.owner.live.fetch_sub(1, Ordering::SeqCst);
@@ -226,15 +229,15 @@ impl Drop for Live {
 #[derive(Default)]
 struct State {
     owner: Option<Arc<Owner>>,
-    /// Sessions of the client from before the drive was opened, which may return; one of them names it.
+    /// The sessions from before the drive was opened. Their client may return. One of the sessions names it.
     before: BTreeSet<u64>,
     recovered: Option<Recovered>,
 }
 
 pub(super) struct Owners {
     pub(super) admin: Arc<Admin>,
-    /// Held while somebody leaves and another is let in: the drive is asked meanwhile, and connections of the owner are not
-    /// held up by it.
+    /// Held while one client leaves and another is admitted. This runs commands of the drive. Meanwhile, `state` stays
+    /// unlocked, so that connections of the owner do not wait.
     admission: Mutex<()>,
     state: Mutex<State>,
     began: Duration,
@@ -259,13 +262,13 @@ impl Owners {
         Ok(Self { admin, admission, state: Mutex::new(state), began: now, unnamed: AtomicU64::new(0) })
     }
 
-    fn live(owner: &Arc<Owner>, shared: &Arc<Shared>) -> Live {
+    fn live(owner: &Arc<Owner>, shared: &Arc<Shared>) -> ClientConnection {
         owner.live.fetch_add(1, Ordering::SeqCst);
-        Live { owner: owner.clone(), shared: shared.clone() }
+        ClientConnection { owner: owner.clone(), shared: shared.clone() }
     }
 
-    /// A connection of the client of this name.
-    pub(super) fn same(&self, shared: &Arc<Shared>, client: SessionId) -> Result<Live, Refused> {
+    /// Admits a connection of the client with this name.
+    pub(super) fn same(&self, shared: &Arc<Shared>, client: SessionId) -> Result<ClientConnection, Refused> {
         let mut state = self.state.lock();
         if state.owner.is_none() && state.before.remove(&client.raw()) {
             let others = std::mem::take(&mut state.before);
@@ -277,8 +280,8 @@ impl Owners {
         }
     }
 
-    /// A client that was not here before.
-    pub(super) fn new_client(&self, shared: &Arc<Shared>) -> Result<Live, Refused> {
+    /// Admits a new client.
+    pub(super) fn new_client(&self, shared: &Arc<Shared>) -> Result<ClientConnection, Refused> {
         let _admission = self.admission.lock();
         let old = {
             let mut state = self.state.lock();
@@ -290,7 +293,7 @@ impl Owners {
         self.leave(old);
         let session = match self.admin.call(Command::OpenSession) {
             Ok(Reply::Session { session, .. }) => session,
-            // A drive without sessions, or one that takes no writes: then there is nothing to be named durably for.
+            // The drive has no sessions or takes no writes, so the client needs no durable name.
             _ => {
                 let n = self.unnamed.fetch_add(1, Ordering::SeqCst);
                 SessionId::new(1 << 63 | (shared.opening & 0x7FFF_FFFF) << 32 | n & 0xFFFF_FFFF)
@@ -302,7 +305,7 @@ impl Owners {
         Ok(live)
     }
 
-    /// The client says that it goes.
+    /// Releases the drive from a client that said goodbye.
     pub(super) fn farewell(&self, owner: &Arc<Owner>) {
         let _admission = self.admission.lock();
         let old = {
@@ -315,7 +318,7 @@ impl Owners {
         self.leave(old);
     }
 
-    /// Forgets a client that has been away for longer than the lease.
+    /// Releases the drive from a client that has been disconnected for longer than the lease.
     pub(super) fn expire(&self, shared: &Shared) {
         let Some(_admission) = self.admission.try_lock() else { return };
         let over = |since: Duration| shared.now().saturating_sub(since) > shared.options.lease;
@@ -324,7 +327,8 @@ impl Owners {
             && over(self.began)
             && owner.unclaimed.lock().len() > shared.device.identity().sessions_max as usize / 2
         {
-            // Their openings were never answered, or nobody needs them: they would crowd out others.
+            // The client never got the answer that opened these sessions, or does not need them. They would leave no
+            // room for other sessions.
             for s in std::mem::take(&mut *owner.unclaimed.lock()) {
                 drop(self.admin.call(Command::CloseSession(SessionId::new(s))));
                 owner.sessions.lock().remove(&s);
@@ -344,7 +348,8 @@ impl Owners {
         self.leave(old);
     }
 
-    /// Ends everything of who had the drive. What can not be closed, of a drive that takes no writes, goes with it.
+    /// Closes everything of the client that owned the drive. A drive that takes no writes cannot close sessions, so
+    /// they remain.
     fn leave(&self, old: State) {
         let close = |c| drop(self.admin.call(c));
         if let Some(owner) = &old.owner {
@@ -362,7 +367,7 @@ impl Owners {
         old.before.into_iter().for_each(|s| close(Command::CloseSession(SessionId::new(s))));
     }
 
-    /// Ends the channels and leaves all else as it is: the client may come back to the drive when it is served again.
+    /// Ends the channels and changes nothing else, because the client may return when the drive is served again.
     pub(super) fn end_channels(&self) {
         let owner = self.state.lock().owner.clone();
         if let Some(owner) = owner {

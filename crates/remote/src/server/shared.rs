@@ -1,4 +1,4 @@
-//! What all threads of a server share.
+//! The state that all threads of a server share.
 
 use std::collections::HashMap;
 use std::net::TcpStream;
@@ -13,17 +13,17 @@ use parking_lot::Mutex;
 use super::options::ServerOptions;
 use super::owner::Owners;
 
-/// What all threads of a server share.
+/// The state that all threads of a server share.
 pub(super) struct Shared {
     pub(super) device: Arc<dyn Device>,
     pub(super) opening: u64,
     pub(super) options: ServerOptions,
     pub(super) owners: Owners,
     pub(super) connections: AtomicU32,
-    /// The sockets of connections, to end them.
+    /// The sockets of the connections, to shut them down.
     pub(super) sockets: Mutex<HashMap<u64, TcpStream>>,
     pub(super) stopping: AtomicBool,
-    /// Threads of connections.
+    /// The threads of the connections.
     pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -36,7 +36,7 @@ impl Shared {
         self.stopping.load(Ordering::SeqCst)
     }
 
-    /// Longest payload that a client may send.
+    /// The longest payload that a client may send.
     pub(super) fn payload_bytes_max(&self) -> usize {
         const BESIDE: u64 = 16 << 20;
         let most = self.device.identity().batch_bytes_max.saturating_add(BESIDE);
@@ -44,7 +44,7 @@ impl Shared {
     }
 }
 
-/// Waits for a thread; its panic goes on.
+/// Waits for a thread and passes its panic on.
 pub(super) fn join(thread: JoinHandle<()>) {
     if let Err(panic) = thread.join()
         && !std::thread::panicking()

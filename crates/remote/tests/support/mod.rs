@@ -1,4 +1,4 @@
-//! What the tests share: a served drive, a clock, and a network that fails as a seed says.
+//! Helpers of the tests: a served drive, a clock, and a network whose failures a seed determines.
 
 #![allow(dead_code, unreachable_pub)]
 
@@ -8,28 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
+pub use lode_base::random::Random;
 use lode_base::{SessionId, VirtualTime};
 use lode_command::{
     Budget, Command, CommandError, Completion, Device, DeviceError, Identity, Outcome, Progress, Queue,
     Reply, Until,
 };
 use lode_remote::{ClientOptions, RemoteDevice, Server, ServerOptions};
-
-/// Seeded randomness: xorshift64*.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % n
-    }
-}
 
 pub fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
@@ -54,7 +39,7 @@ pub fn connect(addr: SocketAddr) -> RemoteDevice {
     RemoteDevice::connect(&addr.to_string(), client_options()).unwrap()
 }
 
-/// A device behind a connection, with its server.
+/// A device behind a connection, together with its server.
 struct Carried {
     device: Option<RemoteDevice>,
     _server: Server,
@@ -80,14 +65,14 @@ impl Device for Carried {
     }
 }
 
-/// The same device, over the loopback.
+/// Serves a device over the loopback and connects to it.
 pub fn carry(device: Arc<dyn Device>) -> Arc<dyn Device> {
     let server = serve(device, 1, Vec::new());
     let device = Some(connect(server.addr()));
     Arc::new(Carried { device, _server: server })
 }
 
-/// Runs one command to its end; its parts, and how it ended.
+/// Runs one command to its end. Returns its parts and its outcome.
 pub fn run(q: &mut dyn Queue, c: Command) -> (Vec<Completion>, Result<Reply, CommandError>) {
     let tag = q.submit(VirtualTime::ZERO, c).unwrap();
     let (mut parts, mut out) = (Vec::new(), Vec::new());
@@ -107,16 +92,17 @@ pub fn ask(q: &mut dyn Queue, c: Command) -> Result<Reply, CommandError> {
     run(q, c).1
 }
 
-/// A network between clients and a server that cuts each connection after a random number of bytes either way.
+/// A network between clients and a server. It cuts each connection after a random number of bytes in either
+/// direction.
 pub struct Network {
     pub addr: SocketAddr,
     target: Arc<AtomicU64>,
-    /// About how many bytes a connection lives; 0: for ever.
+    /// About how many bytes a connection lives. 0 means forever.
     pub bytes: Arc<AtomicU64>,
     pub cuts: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     sockets: Arc<Mutex<Vec<Weak<TcpStream>>>>,
-    /// What servers say is lost on its way.
+    /// The bytes that servers send are lost.
     mute: Arc<AtomicBool>,
 }
 
@@ -137,19 +123,19 @@ impl Network {
         let (target, bytes) = (network.target.clone(), network.bytes.clone());
         let (cuts, stop) = (network.cuts.clone(), network.stop.clone());
         std::thread::spawn(move || {
-            let mut random = Random::new(seed);
+            let mut random = Random::of_seed(seed);
             for client in listener.incoming().map_while(Result::ok) {
                 if stop.load(Ordering::SeqCst) {
                     return;
                 }
                 let to = ("127.0.0.1", target.load(Ordering::SeqCst) as u16);
-                // Nobody there: the client finds its connection closed.
+                // No server is there: the client's connection is closed.
                 let Ok(server) = TcpStream::connect(to) else { continue };
                 let [client, server] = [client, server].map(Arc::new);
                 for s in [&client, &server] {
                     s.set_nodelay(true).unwrap();
                 }
-                // The last look at whether the network is there: from now on it is cut with the others.
+                // The last check whether the network is still up. From now on, `cut` cuts this connection, too.
                 {
                     let mut sockets = sockets.lock().unwrap();
                     if u64::from(to.1) != target.load(Ordering::SeqCst) {
@@ -173,12 +159,12 @@ impl Network {
         network
     }
 
-    /// Nothing that servers say passes, until the network is cut: what they do is not known to anyone.
+    /// Drops all bytes that servers send until the network is cut, so no client learns what the servers did.
     pub fn mute(&self) {
         self.mute.store(true, Ordering::SeqCst);
     }
 
-    /// Nothing passes any more.
+    /// Cuts all connections and refuses new ones.
     pub fn cut(&self) {
         let mut sockets = self.sockets.lock().unwrap();
         self.target.store(1, Ordering::SeqCst);
@@ -187,7 +173,7 @@ impl Network {
         }
     }
 
-    /// Connections from now on go there.
+    /// Leads later connections to this server.
     pub fn lead_to(&self, to: SocketAddr) {
         self.mute.store(false, Ordering::SeqCst);
         self.target.store(to.port().into(), Ordering::SeqCst);

@@ -1,47 +1,47 @@
-//! What can be wrong with a history, in Adya's and Elle's words, and how it is told.
+//! The anomalies of histories, with Adya's and Elle's names, and their descriptions.
 
 use std::fmt;
 
 use super::graph::EdgeKind;
 use super::model::{Object, TxnIndex};
 
-/// Anomalies of one kind that are told; the others are counted.
+/// The most anomalies of one kind that are described. The others are counted.
 const TOLD_MAX: usize = 4;
 
-/// What is wrong.
+/// The kind of an anomaly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AnomalyKind {
-    /// A transaction does not see what it wrote or read before.
+    /// A transaction does not see a value that it wrote or read before.
     Internal,
-    /// A value is read that nobody wrote.
+    /// A value is read that was never written.
     Unwritten,
-    /// G1a: a value is read whose transaction aborted.
+    /// G1a: a value is read that an aborted transaction wrote.
     AbortedRead,
-    /// A committed write rests on one whose transaction aborted.
+    /// A committed write is based on a write of an aborted transaction.
     DirtyUpdate,
-    /// G1b: a value is read that its transaction itself wrote over.
+    /// G1b: a value is read that its own transaction overwrote.
     IntermediateRead,
     /// A value is in a list twice.
     Duplicate,
-    /// Two reads of an object can not both be of one order of versions.
+    /// Two reads of an object contradict each other about the order of its versions.
     IncompatibleOrders,
-    /// A committed append is not in a list that was read later.
+    /// A committed append is missing from a later read of the list.
     LostAppend,
     /// Two transactions read the same version of an object, and both replaced it.
     LostUpdate,
-    /// G0: a cycle of writes over writes.
+    /// G0: a cycle of write dependencies.
     G0,
-    /// G1c: a cycle of writes and reads.
+    /// G1c: a cycle of write and read dependencies.
     G1c,
     /// G-single: a cycle with one anti-dependency: read skew.
     GSingle,
-    /// G-nonadjacent: a cycle with anti-dependencies of which no two follow each other: a long fork, for one.
+    /// G-nonadjacent: a cycle with several anti-dependencies, no two of them adjacent. A long fork is an example.
     GNonadjacent,
     /// G-SI(a): a dependency on a transaction that had not committed when the snapshot was taken.
     GSIa,
-    /// G-SI(b): a cycle with one anti-dependency, where the order of snapshots and commits counts as well.
+    /// G-SI(b): a cycle with one anti-dependency, if the order of snapshots and commits is added to the dependencies.
     GSIb,
-    /// G2-item: a cycle with anti-dependencies in a row: write skew, which snapshot isolation permits.
+    /// G2-item: a cycle with adjacent anti-dependencies: write skew, which snapshot isolation permits.
     G2Item,
 }
 
@@ -66,7 +66,7 @@ impl AnomalyKind {
         Self::G2Item,
     ];
 
-    /// What people call it.
+    /// Its common name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Internal => "internal inconsistency",
@@ -89,35 +89,35 @@ impl AnomalyKind {
     }
 }
 
-/// One thing that is wrong.
+/// An anomaly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anomaly {
-    /// Of which kind.
+    /// Its kind.
     pub kind: AnomalyKind,
-    /// The transactions that it takes, in the order of the cycle if it is one.
+    /// The transactions involved. Those of a cycle are in the order of the cycle.
     pub transactions: Vec<TxnIndex>,
-    /// What happened, a sentence a line.
+    /// What happened, one sentence per line.
     pub story: Vec<String>,
 }
 
-/// What is wrong with a history.
+/// The anomalies of a history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What must not be.
+    /// The anomalies that the level forbids.
     pub forbidden: Vec<Anomaly>,
-    /// What the level permits and a serial order does not.
+    /// The anomalies that the isolation level permits but a serial order does not.
     pub permitted: Vec<Anomaly>,
-    /// Anomalies beyond the first few of their kind, which are not told one by one.
+    /// The number of further anomalies, which are not described.
     pub untold: usize,
 }
 
 impl Report {
-    /// Whether nothing is there that must not be.
+    /// Whether there is no forbidden anomaly.
     pub fn is_clean(&self) -> bool {
         self.forbidden.is_empty()
     }
 
-    /// The kinds of what must not be, each once.
+    /// The kinds of the forbidden anomalies, each once.
     pub fn kinds(&self) -> Vec<AnomalyKind> {
         let mut kinds: Vec<_> = self.forbidden.iter().map(|a| a.kind).collect();
         kinds.sort_unstable();
@@ -125,7 +125,7 @@ impl Report {
         kinds
     }
 
-    /// Whether as many of this kind were told as are told.
+    /// Whether enough anomalies of this kind are described.
     pub(super) fn is_full(&self, kind: AnomalyKind) -> bool {
         self.forbidden.iter().filter(|a| a.kind == kind).count() >= TOLD_MAX
     }
@@ -181,7 +181,7 @@ impl fmt::Display for Object {
     }
 }
 
-/// How one transaction of a cycle comes before the next.
+/// Describes why one transaction comes before another.
 pub(super) fn tell(from: TxnIndex, to: TxnIndex, kind: EdgeKind, about: &About) -> String {
     let on = |o: &Option<Object>| o.map(|o| format!(" in {o}")).unwrap_or_default();
     let value = |v: Option<u64>| v.map_or("nothing".into(), |v| v.to_string());
@@ -196,7 +196,7 @@ pub(super) fn tell(from: TxnIndex, to: TxnIndex, kind: EdgeKind, about: &About) 
     }
 }
 
-/// What a dependency is about.
+/// The object and value of a dependency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct About {
     pub(super) object: Option<Object>,

@@ -6,8 +6,9 @@
 //!                                      rw rw ...         G2-item: what snapshot isolation permits
 //! ```
 //!
-//! Whether anything is forbidden is one pass over the graph; only then are cycles looked for, first among dependencies
-//! alone, then with the orders of sessions, of real time and of snapshots: the first that has some is told.
+//! One pass over the graph tells whether there is a forbidden cycle. If there is one, a search finds it. The first
+//! search uses dependencies alone. The next ones add the orders of sessions, of real time and of snapshots. The first
+//! search that finds cycles reports them.
 
 use std::collections::BTreeSet;
 
@@ -23,10 +24,10 @@ const REAL_TIME: Mask = EdgeKind::RealTime.bit();
 const START: Mask = EdgeKind::Start.bit();
 const ALL: Mask = WW | WR | RW | SESSION | REAL_TIME | START;
 
-/// Orders that are known, and count for the cycles of dependencies, one more each time.
+/// The known orders that each search adds to the dependencies.
 const ORDERS: [Mask; 4] = [0, SESSION, SESSION | REAL_TIME, SESSION | REAL_TIME | START];
 
-/// Cycles of a part that are looked at to find a short one.
+/// The most cycles of a component to try in the search for a short one.
 const TRIED_MAX: usize = 32;
 
 pub(super) fn find(history: &History, options: &Options, graph: &Graph, report: &mut Report) {
@@ -49,7 +50,7 @@ pub(super) fn find(history: &History, options: &Options, graph: &Graph, report: 
     }
 }
 
-/// Dependencies on what had not committed when the snapshot was taken.
+/// Finds dependencies on transactions that had not committed when the snapshot was taken.
 fn interference(history: &History, graph: &Graph, report: &mut Report) -> bool {
     let mut found = false;
     for e in graph.all().iter().filter(|e| e.kind.bit() & (WW | WR) != 0) {
@@ -66,7 +67,7 @@ fn interference(history: &History, graph: &Graph, report: &mut Report) -> bool {
     found
 }
 
-/// Forbidden cycles of dependencies and these orders: whether there are some.
+/// Finds forbidden cycles of dependencies and these orders. Returns whether there are any.
 fn find_with(graph: &Graph, orders: Mask, report: &mut Report) -> bool {
     let before = report.forbidden.len() + report.untold;
     let numbers = orders & START != 0;
@@ -91,7 +92,7 @@ fn find_with(graph: &Graph, orders: Mask, report: &mut Report) -> bool {
             None => longer.push(e),
         }
     }
-    // One for each anti-dependency would tell the same cycle several times.
+    // With a report per anti-dependency, the same cycle would be reported several times.
     let mut seen: BTreeSet<usize> = BTreeSet::new();
     for e in longer {
         let kind = AnomalyKind::GNonadjacent;
@@ -99,10 +100,11 @@ fn find_with(graph: &Graph, orders: Mask, report: &mut Report) -> bool {
             break;
         }
         let way = graph.way_apart(e.to, e.from, WW | WR | RW | orders);
-        let cycle = cycle_of(e, way.expect("it is on such a cycle"));
+        let cycle = cycle_of(e, way.expect("the edge is on such a cycle"));
         let new = !cycle.iter().all(|e| seen.contains(&e.from));
         seen.extend(cycle.iter().map(|e| e.from));
-        // A cycle that only passes an anti-dependency of a shorter one is told there.
+        // A cycle of transactions that are all in earlier cycles is not reported again. Cycles with a single
+        // anti-dependency were reported above.
         if new && cycle.iter().filter(|e| e.kind == EdgeKind::Rw).count() > 1 {
             tell_cycle(graph, kind, &cycle, report);
         }
@@ -110,8 +112,8 @@ fn find_with(graph: &Graph, orders: Mask, report: &mut Report) -> bool {
     report.forbidden.len() + report.untold > before
 }
 
-/// For each part of the graph that has cycles of these kinds, a short one through an edge of a kind; none that passes
-/// what was told.
+/// For each component with cycles of these kinds, finds a short cycle through an edge of the kind `through`. Cycles
+/// through reported transactions are left out.
 fn shortest_by_part(graph: &Graph, mask: Mask, through: EdgeKind, told: &BTreeSet<usize>) -> Vec<Vec<Edge>> {
     let parts = graph.parts(mask);
     let mut found: Vec<(usize, usize, Vec<Edge>)> = Vec::new();
@@ -136,7 +138,7 @@ fn shortest_by_part(graph: &Graph, mask: Mask, through: EdgeKind, told: &BTreeSe
     cycles.filter(|c| !c.iter().any(|e| told.contains(&e.from))).collect()
 }
 
-/// A cycle with two anti-dependencies in a row, for each part of the graph that has one.
+/// Finds a cycle with two adjacent anti-dependencies in each component that has one.
 fn skew(graph: &Graph, mask: Mask, mut tell: impl FnMut(&[Edge])) {
     let parts = graph.parts(mask);
     let mut tried: Vec<(usize, usize)> = Vec::new();
@@ -173,10 +175,10 @@ fn transactions(graph: &Graph, cycle: &[Edge]) -> Vec<TxnIndex> {
     cycle.iter().map(|e| e.from).filter(|&n| n < graph.transactions).collect()
 }
 
-/// A sentence for each dependency; moments are passed over.
+/// A sentence for each dependency. Moments are skipped.
 fn story(graph: &Graph, cycle: &[Edge]) -> Vec<String> {
     let is_txn = |n: usize| n < graph.transactions;
-    let first = cycle.iter().position(|e| is_txn(e.from)).expect("moments alone make no cycle");
+    let first = cycle.iter().position(|e| is_txn(e.from)).expect("a cycle contains a transaction");
     let mut lines = Vec::new();
     let mut from = 0;
     for e in cycle[first..].iter().chain(&cycle[..first]) {

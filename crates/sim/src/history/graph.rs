@@ -1,11 +1,11 @@
-//! The dependencies of a history as a graph, its strongly connected parts, and shortest ways.
+//! The dependencies of a history as a graph, its strongly connected components, and shortest paths.
 //!
 //! ```text
 //!   transactions 0 .. n      moments n ..: a chain; a transaction leads to the moment of its commit (or return), and the
 //!                            moment of a snapshot (or begin) leads to its transaction
 //! ```
 //!
-//! So orders by number and by time take a few edges a transaction, not one for each pair.
+//! With moments, an order by number or by time needs a few edges per transaction, and not one per pair.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,17 +16,17 @@ use super::values::Values;
 /// Why one transaction comes before another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum EdgeKind {
-    /// It wrote the version before.
+    /// The first transaction wrote the version that the second one replaced.
     Ww,
-    /// It wrote the version that the other read.
+    /// The first transaction wrote the version that the second one read.
     Wr,
-    /// It read the version before the one that the other wrote.
+    /// The first transaction read the version that the second one replaced.
     Rw,
-    /// They are of one session.
+    /// Both are in the same session.
     Session,
-    /// It had returned when the other began.
+    /// The first transaction had returned when the second one began.
     RealTime,
-    /// It had committed when the other took its snapshot.
+    /// The first transaction had committed when the second one took its snapshot.
     Start,
 }
 
@@ -48,11 +48,11 @@ pub(super) struct Edge {
 }
 
 pub(super) struct Graph {
-    /// Nodes below this are transactions.
+    /// The number of transactions. Nodes below it are transactions.
     pub(super) transactions: usize,
-    /// By where they begin.
+    /// The edges, sorted by their start.
     edges: Vec<Edge>,
-    /// Where the edges of each node begin; one more at the end.
+    /// The index of each node's first edge, and one more at the end.
     starts: Vec<usize>,
 }
 
@@ -67,7 +67,7 @@ impl Graph {
         let mut nodes = n;
         if options.real_time {
             let ends = txns().filter_map(|(t, x)| Some((x.returned.filter(|_| values.committed[t])?, t)));
-            // To have returned when another begins is to have returned before.
+            // A transaction that returned at the moment at which another begins does not count as returned before it.
             let begins = txns().filter_map(|(t, x)| Some((x.invoked?.checked_sub(1)?, t)));
             nodes = moments(nodes, ends.collect(), begins.collect(), EdgeKind::RealTime, &mut all);
         }
@@ -100,8 +100,7 @@ impl Graph {
         edges.iter().filter(move |e| e.kind.bit() & mask != 0)
     }
 
-    /// The shortest way by edges of these kinds, `to` being reached by at least one; `may` says which nodes it may
-    /// pass.
+    /// The shortest path over edges of these kinds, with at least one edge. `may` says which nodes it may pass.
     pub(super) fn way(
         &self,
         from: usize,
@@ -112,7 +111,8 @@ impl Graph {
         shortest(from, to, self.nodes(), |n| self.from(n, mask).filter(|e| may(e.to)).map(|e| (e.to, *e)))
     }
 
-    /// As [`Graph::way`], with no two anti-dependencies in a row, neither the one before it and the first.
+    /// As [`Graph::way`], but no two anti-dependencies may be adjacent. The edge before the path counts as an
+    /// anti-dependency.
     pub(super) fn way_apart(&self, from: usize, to: usize, mask: Mask) -> Option<Vec<Edge>> {
         shortest(2 * from + 1, 2 * to, 2 * self.nodes(), |s| {
             self.from(s / 2, mask)
@@ -121,20 +121,21 @@ impl Graph {
         })
     }
 
-    /// Whether there is a cycle of these kinds in which no two anti-dependencies follow each other.
+    /// Whether there is a cycle of these kinds without adjacent anti-dependencies.
     pub(super) fn has_cycle_apart(&self, mask: Mask) -> bool {
         let parts = self.parts_apart(mask);
         (0..2 * self.nodes()).any(|s| parts.is_with_others(s))
     }
 
-    /// The anti-dependencies that are on such a cycle.
+    /// The anti-dependencies on such cycles.
     pub(super) fn anti_dependencies_apart(&self, mask: Mask) -> Vec<&Edge> {
         let parts = self.parts_apart(mask);
         let on = |e: &&Edge| e.kind == EdgeKind::Rw && parts.are_together(2 * e.from, 2 * e.to + 1);
         self.edges.iter().filter(on).collect()
     }
 
-    /// The parts of the graph of states: `2n` where any edge may follow, `2n + 1` after an anti-dependency.
+    /// The components of the graph of states. At state `2n`, any edge may follow; state `2n + 1` is node n after an
+    /// anti-dependency.
     fn parts_apart(&self, mask: Mask) -> Parts {
         parts(2 * self.nodes(), |s, i| {
             let e = self.nth(s / 2, i)?;
@@ -144,7 +145,7 @@ impl Graph {
         })
     }
 
-    /// The parts of the graph within which every node reaches every other, by edges of these kinds.
+    /// The strongly connected components of the graph with edges of these kinds.
     pub(super) fn parts(&self, mask: Mask) -> Parts {
         parts(self.nodes(), |n, i| self.nth(n, i).map(|e| (e.kind.bit() & mask != 0).then_some(e.to)))
     }
@@ -154,11 +155,11 @@ impl Graph {
     }
 }
 
-/// Strongly connected parts, by node.
+/// Strongly connected components.
 pub(super) struct Parts {
-    /// Of each node, which part it is in.
+    /// The component of each node.
     pub(super) of: Vec<usize>,
-    /// Of each part, how many nodes are in it.
+    /// The number of nodes in each component.
     sizes: Vec<usize>,
 }
 
@@ -168,14 +169,14 @@ impl Parts {
         self.sizes[self.of[node]] > 1
     }
 
-    /// Whether a cycle goes through both.
+    /// Whether a cycle goes through both nodes.
     pub(super) fn are_together(&self, a: usize, b: usize) -> bool {
         self.of[a] == self.of[b]
     }
 }
 
-/// Tarjan's algorithm without recursion. `next` says where the `i`-th edge of a node leads: `None` after the last,
-/// `Some(None)` for one that does not count.
+/// Tarjan's algorithm without recursion. `next` returns the end of a node's `i`-th edge: `None` after the last edge,
+/// `Some(None)` for an edge that does not count.
 fn parts(nodes: usize, next: impl Fn(usize, usize) -> Option<Option<usize>>) -> Parts {
     const NEW: usize = usize::MAX;
     let mut order = vec![NEW; nodes];
@@ -218,7 +219,7 @@ fn parts(nodes: usize, next: impl Fn(usize, usize) -> Option<Option<usize>>) -> 
     Parts { of, sizes }
 }
 
-/// The shortest way between two nodes, of at least one edge.
+/// The shortest path between two nodes, with at least one edge.
 fn shortest<I: Iterator<Item = (usize, Edge)>>(
     from: usize,
     to: usize,
@@ -252,9 +253,9 @@ fn shortest<I: Iterator<Item = (usize, Edge)>>(
     Some(way)
 }
 
-/// Each transaction of a session that took effect, or read, comes after the one before it.
+/// Adds the order of sessions: a transaction comes after the one before it in its session.
 fn session_edges(history: &History, values: &Values<'_>, edges: &mut Vec<Edge>) {
-    // What aborted is after what committed before it; nothing is after it.
+    // An aborted transaction comes after the committed ones before it. No transaction comes after an aborted one.
     let mut last: BTreeMap<u32, TxnIndex> = BTreeMap::new();
     for (t, txn) in history.transactions.iter().enumerate() {
         if let Some(&from) = last.get(&txn.session) {
@@ -266,7 +267,8 @@ fn session_edges(history: &History, values: &Values<'_>, edges: &mut Vec<Edge>) 
     }
 }
 
-/// A chain of moments from node `first` on: what ended at one is before what begins then or later. The next free node.
+/// Adds a chain of moments as nodes from `first` on. A transaction that ended at a moment comes before those that
+/// begin then or later. Returns the next free node.
 fn moments(
     first: usize,
     ends: Vec<(u64, TxnIndex)>,
@@ -282,7 +284,7 @@ fn moments(
         edges.push(Edge { from: first + i - 1, to: first + i, kind, about });
     }
     for (time, t) in ends {
-        let at = times.binary_search(&time).expect("it is among them");
+        let at = times.binary_search(&time).expect("every moment is in the list");
         edges.push(Edge { from: t, to: first + at, kind, about });
     }
     for (time, t) in begins {

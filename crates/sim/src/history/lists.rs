@@ -1,8 +1,8 @@
-//! Lists: the longest read is the order of versions, and every other read is its beginning.
+//! Lists. The longest read gives the order of versions, and every other read must be a prefix of it.
 //!
 //! ```text
 //!   [1]  [1 2]  [1 2 3 4]          appended, and in no read: 5
-//!    └────┴───── prefixes ─────┘   so 5 comes after 4, or is lost where a later read lacks it
+//!    └────┴───── prefixes ─────┘   so 5 comes after 4, or is lost if a later read lacks it
 //! ```
 
 use std::borrow::Cow;
@@ -14,7 +14,7 @@ use super::model::{Object, TxnIndex};
 use super::values::ListUse;
 use super::versions::Inferred;
 
-/// A read without what must not be in it.
+/// A read without its forbidden values.
 type Read<'a> = (TxnIndex, Cow<'a, [u64]>);
 
 pub(super) fn infer(found: &mut Inferred<'_>, report: &mut Report) {
@@ -22,7 +22,7 @@ pub(super) fn infer(found: &mut Inferred<'_>, report: &mut Report) {
     for (list, of) in &values.lists {
         let mut counted: Vec<(TxnIndex, &[u64])> =
             of.reads.iter().filter(|r| found.counts(r.0)).copied().collect();
-        // The longest first: most others are a beginning of it, and sound if it is.
+        // The longest read comes first. Most others are prefixes of it, so they need no check of their own.
         counted.sort_by_key(|r| std::cmp::Reverse(r.1.len()));
         let mut sound: &[u64] = &[];
         let mut reads: Vec<Read<'_>> = Vec::with_capacity(counted.len());
@@ -45,7 +45,7 @@ pub(super) fn infer(found: &mut Inferred<'_>, report: &mut Report) {
     }
 }
 
-/// A read without values that must not be in it, which are told.
+/// Removes the forbidden values from a read and reports them.
 fn clean<'a>(
     found: &Inferred<'_>,
     list: u64,
@@ -60,7 +60,7 @@ fn clean<'a>(
     for (i, v) in values.iter().enumerate() {
         let writer = of.writers.get(v);
         let fault = match writer {
-            None => Some((AnomalyKind::Unwritten, vec![reader], format!("{v} was appended by nobody"))),
+            None => Some((AnomalyKind::Unwritten, vec![reader], format!("no transaction appended {v}"))),
             Some(w) if found.is_aborted(w.txn) => {
                 let on_top = values[i + 1..]
                     .iter()
@@ -99,7 +99,7 @@ fn clean<'a>(
     if keep.is_empty() { values.into() } else { keep.into_iter().flatten().collect() }
 }
 
-/// Whether a read ends with the last value of a transaction; told if not.
+/// Whether a read ends with the last append of a transaction. If not, it is reported.
 fn ends_whole(list: u64, of: &ListUse<'_>, reader: TxnIndex, values: &[u64], report: &mut Report) -> bool {
     let Some((last, w)) = values.last().map(|v| (v, of.writers[v])) else { return true };
     if !w.is_last {
@@ -132,7 +132,7 @@ fn infer_one(found: &mut Inferred<'_>, list: u64, of: &ListUse<'_>, reads: &[Rea
         .filter(|a| found.is_committed(a.0) && !in_trace.contains(&a.1) && !found.is_loser(object, a.0))
         .copied()
         .filter(|&(writer, value)| {
-            // Whether a later read lacks it.
+            // A later read that lacks the value.
             let lacks = reads.iter().find(|r| r.0 != writer && found.is_before(writer, r.0));
             if let Some((reader, values)) = lacks {
                 let story = vec![
@@ -169,7 +169,7 @@ fn infer_one(found: &mut Inferred<'_>, list: u64, of: &ListUse<'_>, reads: &[Rea
     }
 }
 
-/// Transactions that read the same version and appended to it.
+/// Finds transactions that read the same version and appended to it.
 fn lost_updates(
     found: &mut Inferred<'_>,
     object: Object,

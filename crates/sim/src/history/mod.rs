@@ -1,4 +1,4 @@
-//! Whether a history of transactions could have come from snapshot isolation, or from a serial order.
+//! Checks whether a history of transactions is possible under snapshot isolation, or in a serial order.
 //!
 //! ```text
 //!   History ─► values ─► versions ─► dependencies ─► cycles ─► Report { forbidden, permitted }
@@ -6,18 +6,18 @@
 //!              final ones   registers  orders known    anomalies
 //! ```
 //!
-//! A value is written to an object at most once, so that a reader tells whose version it saw. Lists are appended to, so
-//! that one read tells the order of all versions before it. Registers are overwritten: the order of their versions is
-//! known from commit numbers, or in part from who read before writing.
+//! A value is written to an object at most once, so the value of a read tells which transaction wrote the version that
+//! it saw. Lists are appended to, so one read tells the order of all versions before it. Registers are overwritten. The
+//! order of their versions is known from commit numbers, or partly from transactions that read before they wrote.
 //!
-//! What is known beside the operations is used, and nothing is supposed that is not said: the order of each session, when
-//! calls began and returned (real time), the commit number of a snapshot and of a commit. A transaction whose end is
-//! unknown, as after a crash, counts as committed once another one read what it wrote. What a transaction read that
-//! aborted is held to the same rules, unless `aborted_reads` is off.
+//! Apart from the operations, the check uses only given facts: the order of each session, the real times at which
+//! calls began and returned, and the commit numbers of snapshots and commits. A transaction with an unknown end, for
+//! example because of a crash, counts as committed once another transaction has read its writes. The reads of aborted
+//! transactions must follow the same rules, unless `aborted_reads` is off.
 //!
-//! Nothing here knows a database, a clock or a thread.
-//! Source: Adya, "Weak Consistency" (1999), for the anomalies; Kingsbury and Alvaro, "Elle" (VLDB 2020), for finding
-//! them; Cerone and Gotsman (JACM 2018): snapshot isolation is that every cycle has two anti-dependencies in a row.
+//! This module uses no database, clock or thread. Source: Adya, "Weak Consistency" (1999), for the anomalies;
+//! Kingsbury and Alvaro, "Elle" (VLDB 2020), for finding them; Cerone and Gotsman (JACM 2018): a history is one of
+//! snapshot isolation if every cycle has two adjacent anti-dependencies.
 
 mod anomaly;
 mod cycles;
@@ -36,10 +36,10 @@ use values::Values;
 use versions::Inferred;
 
 impl History {
-    /// What is wrong with this history; nothing if it could be one of the level asked for.
+    /// Finds the anomalies of this history. The report is clean if the history is possible at the chosen level.
     ///
     /// # Panics
-    /// Panics if two operations write the same value to the same object: then nothing can be told.
+    /// Panics if two operations write the same value to the same object, because then reads are ambiguous.
     pub fn check(&self, options: &Options) -> Report {
         let mut report = Report::default();
         let values = Values::of(self, &mut report);

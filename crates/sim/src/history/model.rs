@@ -1,84 +1,84 @@
-//! What a history says: transactions, what they did and saw, and how they ended.
+//! A history: transactions with their operations, answers and outcomes.
 
-/// A transaction, by its place in [`History::transactions`].
+/// The index of a transaction in [`History::transactions`].
 pub type TxnIndex = usize;
 
-/// What transactions did, those of a session in the order of the session.
+/// A history. The transactions of a session are in the session's order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// All of them.
+    /// All transactions.
     pub transactions: Vec<Transaction>,
 }
 
-/// One transaction.
+/// A transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
-    /// Whose it is: sessions begin one transaction after the end of the other.
+    /// Its session. A session begins a transaction only after its previous transaction has ended.
     pub session: u32,
-    /// What it did, in order.
+    /// Its operations, in order.
     pub ops: Vec<Op>,
-    /// How it ended.
+    /// How the transaction ended.
     pub outcome: Outcome,
-    /// The newest commit that its snapshot shows, if the database says so.
+    /// The newest commit that its snapshot shows, if the database reports it.
     pub snapshot: Option<u64>,
-    /// The number of its commit, if the database says so.
+    /// The number of its commit, if the database reports it.
     pub commit: Option<u64>,
-    /// When it was begun, in real time.
+    /// The real time of its begin.
     pub invoked: Option<u64>,
-    /// When its end was told, in real time.
+    /// The real time at which the call that ended it returned.
     pub returned: Option<u64>,
 }
 
 /// How a transaction ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was told to be committed.
+    /// It was acknowledged as committed.
     Committed,
-    /// It was told not to be.
+    /// It was reported as aborted.
     Aborted,
-    /// Nobody was told, as when power went.
+    /// Its end is unknown, for example because of a power cut.
     Unknown,
 }
 
-/// One operation of a transaction, and what it answered.
+/// An operation of a transaction with its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// A value at the end of a list.
+    /// Appends a value to a list.
     Append {
-        /// Which list.
+        /// The list.
         list: u64,
-        /// A value that nobody else puts there.
+        /// The value. No other operation writes it to this object.
         value: u64,
     },
-    /// A list was read.
+    /// Reads a list.
     ReadList {
-        /// Which list.
+        /// The list.
         list: u64,
-        /// What was in it.
+        /// The answer.
         values: Vec<u64>,
     },
-    /// A value in place of the one before.
+    /// Overwrites a register.
     Write {
-        /// Which register.
+        /// The register.
         register: u64,
-        /// A value that nobody else puts there.
+        /// The value. No other operation writes it to this object.
         value: u64,
     },
-    /// A register holds nothing again.
+    /// Deletes the value of a register.
     Delete {
-        /// Which register.
+        /// The register.
         register: u64,
     },
-    /// A register was read.
+    /// Reads a register.
     Read {
-        /// Which register.
+        /// The register.
         register: u64,
-        /// What was in it.
+        /// The answer.
         value: Option<u64>,
     },
 }
 
-/// What an operation is about.
+/// The object of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Object {
     /// A list.
@@ -87,25 +87,25 @@ pub enum Object {
     Register(u64),
 }
 
-/// What a history is held to.
+/// The isolation level of the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// Write skew is permitted, and told apart.
+    /// Write skew is permitted and reported separately.
     SnapshotIsolation,
     /// No cycle is permitted.
     Serializable,
 }
 
-/// What is held, and which orders count.
+/// Options of the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// What is permitted.
+    /// The isolation level.
     pub level: Level,
-    /// A transaction comes after those before it in its session.
+    /// Whether a transaction comes after those before it in its session.
     pub session_order: bool,
-    /// A transaction that was begun after another one had returned comes after it.
+    /// Whether a transaction that began after another one had returned comes after it.
     pub real_time: bool,
-    /// Transactions that aborted, or whose end is unknown, read what a committed one could have read.
+    /// Whether reads of aborted transactions, and of those with an unknown end, are checked.
     pub aborted_reads: bool,
 }
 
@@ -116,7 +116,7 @@ impl Default for Options {
 }
 
 impl Transaction {
-    /// One of which nothing is known but what it did.
+    /// A transaction without a snapshot, a commit number and times.
     pub fn new(session: u32, ops: Vec<Op>, outcome: Outcome) -> Self {
         Self { session, ops, outcome, snapshot: None, commit: None, invoked: None, returned: None }
     }

@@ -1,12 +1,13 @@
-//! Registers: the order of versions by commit numbers where they are known, else by who read one before writing another.
+//! Registers. The order of their versions comes from commit numbers if they are known, otherwise from transactions
+//! that read one version before they wrote another.
 //!
 //! ```text
-//!   nothing ─► 4 ─► 9 ─► deleted ─► 2      by commit number; what has none is placed behind the version that its
-//!                   └─► 7                  transaction read
+//!   nothing ─► 4 ─► 9 ─► deleted ─► 2      by commit number; a version without one is placed behind the version that
+//!                   └─► 7                  its transaction read
 //! ```
 //!
-//! A register that holds nothing was never written, or was deleted: which of them a reader saw is known where its snapshot
-//! and all numbers are, or where nobody deleted it.
+//! An empty register was never written, or was deleted. The checker knows which of the two a reader saw if the reader's
+//! snapshot and all commit numbers are known, or if no transaction deleted the register.
 
 use std::collections::BTreeMap;
 
@@ -16,19 +17,19 @@ use super::model::{Object, TxnIndex};
 use super::values::RegisterUse;
 use super::versions::Inferred;
 
-/// A version: the first one, or the one that a transaction left.
+/// A version: `None` for the initial one, or the transaction that wrote it.
 type Version = Option<TxnIndex>;
 
 struct Register<'a> {
     object: Object,
     of: &'a RegisterUse,
-    /// Versions that took effect, and their values.
+    /// The committed versions with their values.
     versions: BTreeMap<TxnIndex, Option<u64>>,
-    /// Those with a commit number, in that order.
+    /// The versions with a commit number, in the order of the numbers.
     numbered: Vec<(u64, TxnIndex)>,
-    /// What each transaction read that is to be trusted.
+    /// The versions read by transactions whose reads count.
     reads: Vec<(TxnIndex, Version)>,
-    /// Versions, and those that come right after them as far as is known.
+    /// The known direct successors of each version.
     next: BTreeMap<Version, Vec<TxnIndex>>,
 }
 
@@ -50,7 +51,7 @@ pub(super) fn infer(found: &mut Inferred<'_>, report: &mut Report) {
 }
 
 impl Register<'_> {
-    /// Which version each reader saw, where it may have seen one.
+    /// Determines the version that each reader saw, and reports forbidden reads.
     fn take_reads(&mut self, found: &Inferred<'_>, report: &mut Report) {
         for &(reader, value) in self.of.reads.iter().filter(|r| found.counts(r.0)) {
             let Some(value) = value else {
@@ -59,7 +60,7 @@ impl Register<'_> {
             };
             let shown = format!("T{reader} read {} = {value}", self.object);
             let (kind, why, transactions) = match self.of.writers.get(&value) {
-                None => (AnomalyKind::Unwritten, "nobody wrote it".into(), vec![reader]),
+                None => (AnomalyKind::Unwritten, "no transaction wrote it".into(), vec![reader]),
                 Some(w) if found.is_aborted(w.txn) => {
                     let on_top = self.versions.contains_key(&reader);
                     let kind = if on_top { AnomalyKind::DirtyUpdate } else { AnomalyKind::AbortedRead };
@@ -80,7 +81,7 @@ impl Register<'_> {
         }
     }
 
-    /// The version that a reader of nothing saw, if there is no doubt.
+    /// The version that a reader of an empty register saw, if it is certain.
     fn absence(&self, found: &Inferred<'_>, reader: TxnIndex) -> Option<Version> {
         let deletes = || self.of.writes.iter().filter(|w| w.1.is_none() && !found.is_aborted(w.0));
         if deletes().next().is_none() {
@@ -90,12 +91,13 @@ impl Register<'_> {
         if self.numbered.len() < self.versions.len() || !deletes().all(|w| found.is_committed(w.0)) {
             return None;
         }
-        // The newest absence that it may have seen: if a value came after it, that one was missed.
+        // The newest empty version that the reader may have seen. If a value followed that version, the reader missed
+        // the value.
         let seen = self.numbered.iter().rev().filter(|n| n.0 <= snapshot);
         Some(seen.map(|n| n.1).find(|t| self.versions[t].is_none()))
     }
 
-    /// Transactions that read the same version and wrote the register.
+    /// Finds transactions that read the same version and wrote the register.
     fn lost_updates(&self, found: &mut Inferred<'_>, report: &mut Report) {
         let mut by_version: BTreeMap<Version, Vec<TxnIndex>> = BTreeMap::new();
         for (reader, version) in self.reads.iter().filter(|r| self.versions.contains_key(&r.0)) {
@@ -114,7 +116,7 @@ impl Register<'_> {
         version.and_then(|t| self.versions[&t])
     }
 
-    /// What is known of the order of versions.
+    /// Collects what is known about the order of versions.
     fn order(&mut self, found: &Inferred<'_>, report: &mut Report) {
         let mut before: Version = None;
         for &(_, t) in &self.numbered {
@@ -124,7 +126,7 @@ impl Register<'_> {
         let number = |t: TxnIndex| found.txn(t).commit;
         let mut placed: Vec<TxnIndex> = self.numbered.iter().map(|n| n.1).collect();
         for &(writer, version) in self.reads.iter().filter(|r| self.versions.contains_key(&r.0)) {
-            // Of two numbers the order is known, and a contradiction to it shows as a dependency.
+            // If both versions have commit numbers, their order is known, and a contradiction shows as a dependency.
             let known = number(writer).is_some() && version.is_none_or(|v| number(v).is_some());
             if !known {
                 self.next.entry(version).or_default().push(writer);
@@ -142,7 +144,7 @@ impl Register<'_> {
         }
     }
 
-    /// Versions that come before each other.
+    /// A cycle in the order of versions.
     fn cycle(&self) -> Option<Vec<TxnIndex>> {
         let mut waits: BTreeMap<TxnIndex, usize> = self.versions.keys().map(|&t| (t, 0)).collect();
         self.next.values().flatten().for_each(|t| *waits.get_mut(t).expect("it is a version") += 1);

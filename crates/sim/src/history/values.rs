@@ -1,9 +1,9 @@
-//! What transactions showed each other: each one's writes by object, and its first read of each object that it had not
-//! written, beside which its later reads are checked.
+//! The data flow between transactions: the writes of each transaction by object, and its first read of each object
+//! that it had not written. The later reads of the transaction are checked against these.
 //!
 //! ```text
 //!   append 7 to x   read x = [1 2 7]   append 8 to x   read x = [1 2 7 8]
-//!                   └ from others: [1 2]               └ follows from the rest, or is an internal inconsistency
+//!                   └ from others: [1 2]               └ must follow from the above; if not, an internal inconsistency
 //! ```
 
 use std::collections::{BTreeMap, HashMap};
@@ -11,45 +11,46 @@ use std::collections::{BTreeMap, HashMap};
 use super::anomaly::{AnomalyKind, Report};
 use super::model::{History, Object, Op, Outcome, TxnIndex};
 
-/// Who wrote a value.
+/// The writer of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Writer {
     pub(super) txn: TxnIndex,
-    /// Whether it is the last that its transaction wrote to the object.
+    /// Whether it is its transaction's last write to the object.
     pub(super) is_last: bool,
 }
 
-/// All that happened to a list.
+/// The operations on a list.
 #[derive(Default)]
 pub(super) struct ListUse<'a> {
     pub(super) writers: HashMap<u64, Writer>,
-    /// Appended values in the order of transactions, and within them.
+    /// The appended values, in the order of transactions and of operations within them.
     pub(super) appends: Vec<(TxnIndex, u64)>,
-    /// What was read from others.
+    /// The reads of values that other transactions wrote.
     pub(super) reads: Vec<(TxnIndex, &'a [u64])>,
 }
 
-/// All that happened to a register.
+/// The operations on a register.
 #[derive(Default)]
 pub(super) struct RegisterUse {
     pub(super) writers: HashMap<u64, Writer>,
-    /// What each transaction left there; `None` if it deleted it.
+    /// The last value that each transaction wrote, or `None` if the transaction deleted the value.
     pub(super) writes: Vec<(TxnIndex, Option<u64>)>,
-    /// What was read from others.
+    /// The reads of values that other transactions wrote.
     pub(super) reads: Vec<(TxnIndex, Option<u64>)>,
 }
 
 pub(super) struct Values<'a> {
     pub(super) lists: BTreeMap<u64, ListUse<'a>>,
     pub(super) registers: BTreeMap<u64, RegisterUse>,
-    /// Whether each transaction is known to have committed: because it was told, or because it was seen.
+    /// Whether each transaction is known to have committed: it was acknowledged, or another transaction saw its
+    /// writes.
     pub(super) committed: Vec<bool>,
 }
 
-/// What one transaction knows of a list.
+/// What a transaction knows about a list.
 #[derive(Default)]
 struct ListState<'a> {
-    /// What others had put there, once it was read.
+    /// The values of other transactions, once the list was read.
     others: Option<&'a [u64]>,
     own: Vec<u64>,
 }
@@ -65,14 +66,15 @@ impl<'a> Values<'a> {
         values
     }
 
-    /// What was seen by another transaction is committed, if it is not known to be aborted.
+    /// Marks a transaction as committed if another one saw its writes, unless it is known to be aborted.
     fn promote(&mut self, history: &History) {
         let seen_in_lists = self.lists.values().flat_map(|l| {
             let seen = |(reader, values): &(TxnIndex, &'a [u64])| {
                 let reader = *reader;
                 values.iter().filter_map(|v| l.writers.get(v)).filter(move |w| w.txn != reader).map(|w| w.txn)
             };
-            // Reads are mostly beginnings of each other: the last value tells, and what is before it is looked at once.
+            // Most reads are prefixes of each other. So only the last value of each read is checked, and all values of
+            // the longest read.
             let longest = l.reads.iter().max_by_key(|r| r.1.len()).copied();
             let others = l.reads.iter().filter(move |r| longest.is_none_or(|x| !x.1.starts_with(r.1)));
             longest.into_iter().chain(others.copied()).flat_map(move |r| seen(&r).collect::<Vec<_>>())
@@ -89,10 +91,10 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Takes one transaction apart.
+    /// Processes the operations of a transaction.
     fn take(&mut self, history: &'a History, t: TxnIndex, report: &mut Report) {
         let mut lists: Vec<(u64, ListState<'a>)> = Vec::new();
-        // What a register must hold, and whether the transaction wrote that.
+        // The expected value of each register, and whether the transaction wrote it.
         let mut registers: Vec<(u64, Option<u64>, bool)> = Vec::new();
         for op in &history.transactions[t].ops {
             match op {
@@ -169,7 +171,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// A write, of which it is not known yet whether it is the last.
+    /// Records a write, which may not be the transaction's last one to the register.
     fn write(&mut self, register: u64, t: TxnIndex, value: Option<u64>) {
         let of = self.registers.entry(register).or_default();
         if let Some(value) = value {
@@ -191,7 +193,7 @@ fn state_of<'s, 'a>(lists: &'s mut Vec<(u64, ListState<'a>)>, list: u64) -> &'s 
     &mut lists[at].1
 }
 
-/// A transaction writes a register, as `write` notes.
+/// Sets what a transaction must see in a register.
 fn set(
     registers: &mut Vec<(u64, Option<u64>, bool)>,
     register: u64,

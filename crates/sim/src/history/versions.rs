@@ -1,4 +1,4 @@
-//! What is found out about versions, as it is found out: dependencies, and pairs that are told already.
+//! The inferences about versions so far: dependencies, and transactions whose lost updates were reported already.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ pub(super) struct Inferred<'a> {
     pub(super) values: &'a Values<'a>,
     pub(super) options: &'a Options,
     pub(super) edges: Vec<Edge>,
-    /// Transactions that lost an update of an object to each other: what follows from that is not told again.
+    /// Transactions with a reported lost update of an object. Anomalies that follow from it are not reported again.
     losers: BTreeSet<(Object, TxnIndex)>,
 }
 
@@ -25,17 +25,17 @@ impl<'a> Inferred<'a> {
         &self.history.transactions[t]
     }
 
-    /// Whether it took effect, as far as anyone knows.
+    /// Whether a transaction is known to have committed.
     pub(super) fn is_committed(&self, t: TxnIndex) -> bool {
         self.values.committed[t]
     }
 
-    /// Whether it is known to have taken no effect.
+    /// Whether a transaction is known to have aborted.
     pub(super) fn is_aborted(&self, t: TxnIndex) -> bool {
         self.txn(t).outcome == Outcome::Aborted
     }
 
-    /// Whether what it read must have been right.
+    /// Whether the reads of a transaction are checked.
     pub(super) fn counts(&self, reader: TxnIndex) -> bool {
         self.options.aborted_reads || self.is_committed(reader)
     }
@@ -48,7 +48,7 @@ impl<'a> Inferred<'a> {
         self.losers.contains(&(object, t))
     }
 
-    /// One transaction comes before another, because of an object.
+    /// Adds a dependency between two transactions because of an object.
     pub(super) fn edge(&mut self, from: TxnIndex, to: TxnIndex, kind: EdgeKind, about: About) {
         let told = about.object.is_some_and(|o| match kind {
             EdgeKind::Ww => self.is_loser(o, from) && self.is_loser(o, to),
@@ -60,7 +60,7 @@ impl<'a> Inferred<'a> {
         }
     }
 
-    /// Whether one transaction surely was visible to another: its snapshot says so, or one came after the other.
+    /// Whether one transaction was certainly visible to another: by its snapshot, or by the order of the two.
     pub(super) fn is_before(&self, first: TxnIndex, then: TxnIndex) -> bool {
         let (a, b) = (self.txn(first), self.txn(then));
         let known = |x: Option<u64>, y: Option<u64>| x.zip(y);

@@ -1,4 +1,4 @@
-//! Keys and values: a key from its number, a value from its number and its length.
+//! Keys and values. A key is generated from its number, a value from its number and its length.
 //!
 //! ```text
 //!   register keys   value: | number: 8 | bytes that follow from it ...
@@ -7,18 +7,18 @@
 
 use crate::random::{mix, nth};
 
-/// One key in so many holds a list, which grows and never goes.
+/// One key in this many holds a list, which grows and is never deleted.
 const LIST_EVERY: u32 = 8;
-/// None from here on, so that nodes there can become empty.
+/// Keys from this number on hold no lists, so that nodes there can become empty.
 const LISTS_END: u32 = 64;
-/// Longest key that is made.
+/// The longest key.
 const KEY_BYTES_MAX: u64 = 200;
 
-/// Bytes of a key's number; keys of a row of numbers share their beginnings.
+/// The key with this number. Keys of consecutive numbers share prefixes.
 pub(super) fn key(seed: u64, n: u32) -> Vec<u8> {
     let group = n / 16;
     let m = nth(seed, u64::from(group));
-    // Some groups have long keys, which only differ at their ends.
+    // Some groups have long keys that differ only at their ends.
     let long = if m.is_multiple_of(4) { (m >> 8) % KEY_BYTES_MAX } else { (m >> 8) % 12 };
     let mut key = group.to_be_bytes()[2..].to_vec();
     key.extend((0..long).map(|i| (m >> (i % 8 * 4)) as u8 & 3));
@@ -34,7 +34,7 @@ pub(super) fn is_list(n: u32) -> bool {
     n < LISTS_END && n % LIST_EVERY == 3
 }
 
-/// The value of this number and about this length.
+/// The value with this number and about this length.
 pub(super) fn value(number: u64, bytes: u32) -> Vec<u8> {
     let mut value = number.to_le_bytes().to_vec();
     let mut at = number;
@@ -46,12 +46,12 @@ pub(super) fn value(number: u64, bytes: u32) -> Vec<u8> {
     value
 }
 
-/// The number of a value.
+/// The number in a value.
 pub(super) fn number(value: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(value.get(..8)?.try_into().ok()?))
 }
 
-/// The numbers of a list.
+/// The numbers in a list.
 pub(super) fn numbers(value: &[u8]) -> Vec<u64> {
     value.chunks_exact(8).map(|c| u64::from_le_bytes(c.try_into().expect("8 bytes"))).collect()
 }

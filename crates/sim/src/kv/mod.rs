@@ -1,5 +1,5 @@
-//! A database of trees on a drive in one thread from one seed: transactions that run into each other, a medium that
-//! fails, and a model that knows what each of them must see.
+//! A database of trees on a drive, in one thread, from one seed: conflicting transactions, a faulty medium, and a
+//! model that knows what each transaction must see.
 //!
 //! ```text
 //!   seed ─► KvScenario ─► steps ─► world { database on a drive on a medium that fails, model, history } ─► failure?
@@ -7,22 +7,25 @@
 //!
 //! # What is allowed
 //!
-//! 1. **A read**, by key or by scan, answers what the newest commit before the transaction's snapshot left there, or the
-//!    transaction's own newest write; for as long as the transaction is open, whatever is written back or evicted. Only a
-//!    view that the drive had to close is "too old", and only where so many are open.
-//! 2. **A commit** is refused as a conflict exactly if another one wrote one of its keys since its snapshot. Commit numbers
-//!    rise. A commit that is refused, or that a full drive or a fault fails, changes nothing until the next opening.
-//! 3. **After a power cut** every commit that was acknowledged as durable is there, whole; those after it, which returned
-//!    before they were durable, up to some commit and none after that; the one under way whole or not at all.
-//! 4. **A tree** that was created, loaded or dropped stays so; what is under way at a power cut did or did not happen, and of a
-//!    load that was given up nothing is there. What happens to a loaded tree is held to the model, and no part of the history.
-//! 5. **The database opens** after any power cut, also after cuts in the recoveries before; its check and the drive's find
-//!    nothing: order, fences, levels, values, and exactly the pages in use that something names.
-//! 6. **The history** of all transactions, those before a crash included, is one of snapshot isolation, as
-//!    [`crate::history`] sees it, which knows nothing of the model.
+//! 1. **A read**, by key or by scan, answers the value of the newest commit in the transaction's snapshot, or the
+//!    transaction's own newest write. This holds as long as the transaction is open, whatever is written back or
+//!    evicted. A snapshot may be "too old" only if the drive had to close its view, and only if that many views are
+//!    open.
+//! 2. **A commit** is refused as a conflict if, and only if, another commit wrote one of its keys since its snapshot.
+//!    Commit numbers increase. A commit that is refused, or that fails because of a full drive or a fault, changes
+//!    nothing until the next opening.
+//! 3. **After a power cut**, every commit that was acknowledged as durable is there, whole. Of the later commits,
+//!    which returned before they were durable, a prefix is there. The commit under way is there whole or not at all.
+//! 4. **A tree** that was created, loaded or dropped stays so. Such a change under way at a power cut happened or did
+//!    not happen, and nothing remains of an abandoned load. Operations on a loaded tree are compared with the model
+//!    and are not part of the history.
+//! 5. **The database opens** after any power cut, also after cuts during earlier recoveries. Its check and the
+//!    drive's find no error in order, fences, levels and values, and exactly the pages in use are referenced.
+//! 6. **The history** of all transactions, including those before a crash, satisfies snapshot isolation.
+//!    [`crate::history`] checks this without the model.
 //!
-//! A fault excuses that the command which meets it fails by name, and that the database takes no writes until it is opened
-//! again; never a wrong answer, nor the loss of what was durable.
+//! After a fault, the affected command may fail with a named error, and the database may be read-only until it is
+//! opened again. A fault never excuses a wrong answer or the loss of durable data.
 
 mod content;
 mod model;

@@ -1,62 +1,63 @@
-//! What every key must hold at every commit, and which commits a crash may take.
+//! The model: the value of every key at every commit, and the commits that a crash may lose.
 //!
 //! ```text
-//!   commits   1 2 3 4 5 | 6?        durable up to 3: a crash leaves 1-3, 1-4, 1-5, or all and the one under way
+//!   commits   1 2 3 4 5 | 6?        durable up to 3: a crash leaves 1-3, 1-4, 1-5, or all with the commit under way
 //! ```
 
 use std::collections::BTreeMap;
 
-/// A tree of the model: trees of the same name that come one after the other are told apart.
+/// The number of a tree in the model. Successive trees with the same name have different numbers.
 pub(super) type Serial = u32;
 /// A key of a tree.
 pub(super) type Key = (Serial, Vec<u8>);
-/// What transactions write; `None` deletes.
+/// The writes of a transaction. `None` deletes a key.
 pub(super) type Writes = BTreeMap<Key, Option<Vec<u8>>>;
-/// Commits so far: a place in the order.
-pub(super) type Place = usize;
-/// What a commit left in a key.
-type Version = (Place, Option<Vec<u8>>);
+/// A position in the order of commits: the number of commits so far.
+pub(super) type Position = usize;
+/// The value that a commit wrote to a key.
+type Version = (Position, Option<Vec<u8>>);
 
 #[derive(Default)]
 pub(super) struct Model {
-    /// Versions of each key, by the commit that made them.
+    /// The versions of each key, in the order of their commits.
     versions: BTreeMap<Key, Vec<Version>>,
     /// The number that the database gave each commit.
     csns: Vec<u64>,
-    /// Commits that no crash may take.
-    durable: Place,
-    /// Commits of which nobody knows what became.
+    /// The number of commits that no crash may lose.
+    durable: Position,
+    /// The writes of commits whose outcome is unknown.
     unknown: Vec<Writes>,
 }
 
-/// Where a crash left the order.
+/// The last commit that survived a crash.
 pub(super) enum Settled {
-    /// After this commit.
-    At(Place),
-    /// After the one under way, which is number this one of [`Model::unknown`].
+    /// The commit at this position.
+    At(Position),
+    /// The commit under way with this index in [`Model::unknown`].
     Unknown(usize),
 }
 
 impl Model {
-    /// Commits so far.
-    pub(super) fn place(&self) -> Place {
+    /// The number of commits so far.
+    pub(super) fn place(&self) -> Position {
         self.csns.len()
     }
 
-    /// The number of the newest commit; 0 without any.
+    /// The number of the newest commit, or 0.
     pub(super) fn newest_csn(&self) -> u64 {
         self.csns.last().copied().unwrap_or(0)
     }
 
-    pub(super) fn csn(&self, place: Place) -> u64 {
+    pub(super) fn csn(&self, place: Position) -> u64 {
         place.checked_sub(1).map_or(0, |i| self.csns[i])
     }
 
-    pub(super) fn durable(&self) -> Place {
+    pub(super) fn durable(&self) -> Position {
         self.durable
     }
 
-    /// All so far is durable; what nobody knew of has not happened, since something later has.
+    /// Marks all commits so far as durable. Commits with an unknown outcome are dropped: a later commit took effect, so
+    /// they did not.
     pub(super) fn is_durable(&mut self) {
         self.durable = self.place();
         self.unknown.clear();
@@ -70,42 +71,42 @@ impl Model {
         }
     }
 
-    /// A new tree holds this from the start: no transaction that began before sees the tree.
+    /// Sets the initial content of a new tree. Transactions that began before do not see the tree.
     pub(super) fn load(&mut self, tree: Serial, entries: Vec<(Vec<u8>, Vec<u8>)>) {
         for (key, value) in entries {
             self.versions.entry((tree, key)).or_default().push((0, Some(value)));
         }
     }
 
-    /// Whether there is a commit of which nobody knows.
+    /// Whether there is a commit with an unknown outcome.
     pub(super) fn has_unknown(&self) -> bool {
         !self.unknown.is_empty()
     }
 
-    /// A commit failed so that it may be there after the next opening.
+    /// Records a failed commit that may have taken effect after the next opening.
     pub(super) fn may_commit(&mut self, writes: Writes) {
         self.unknown.push(writes);
     }
 
-    pub(super) fn at(&self, place: Place, key: &Key) -> Option<&Vec<u8>> {
+    pub(super) fn at(&self, place: Position, key: &Key) -> Option<&Vec<u8>> {
         let versions = self.versions.get(key)?;
         let newest = versions.iter().rev().find(|v| v.0 <= place)?;
         newest.1.as_ref()
     }
 
-    /// All keys of a tree, and what they hold.
-    pub(super) fn all(&self, place: Place, tree: Serial) -> BTreeMap<&[u8], &[u8]> {
+    /// All keys of a tree with their values.
+    pub(super) fn all(&self, place: Position, tree: Serial) -> BTreeMap<&[u8], &[u8]> {
         let keys = self.versions.range((tree, Vec::new())..(tree + 1, Vec::new()));
         keys.filter_map(|(k, _)| self.at(place, k).map(|v| (&k.1[..], &v[..]))).collect()
     }
 
-    /// Whether another transaction wrote one of these keys after this place.
-    pub(super) fn conflicts(&self, place: Place, writes: &Writes) -> bool {
+    /// Whether another transaction wrote one of these keys after this position.
+    pub(super) fn conflicts(&self, place: Position, writes: &Writes) -> bool {
         let newer = |k: &Key| self.versions.get(k).and_then(|v| v.last()).is_some_and(|v| v.0 > place);
         writes.keys().any(newer)
     }
 
-    /// Which commit a crash left as the newest, by its number.
+    /// Finds the last commit that survived a crash by its number.
     pub(super) fn settle(&self, csn: u64) -> Result<Settled, String> {
         if let Some(place) = (0..=self.place()).rev().find(|&p| self.csn(p) == csn) {
             return match place >= self.durable {
@@ -116,7 +117,7 @@ impl Model {
         match self.unknown.len().checked_sub(1) {
             Some(last) if csn > self.newest_csn() => Ok(Settled::Unknown(last)),
             _ => Err(format!(
-                "commit {csn} is the newest, which nobody made; {} of {} commits were durable, the last was {}",
+                "commit {csn} is the newest, but no such commit was made; {} of {} commits were durable, the last was {}",
                 self.durable,
                 self.place(),
                 self.newest_csn()
@@ -124,8 +125,8 @@ impl Model {
         }
     }
 
-    /// What came after a place has never been.
-    pub(super) fn cut(&mut self, place: Place) {
+    /// Removes all commits after a position.
+    pub(super) fn cut(&mut self, place: Position) {
         self.csns.truncate(place);
         for versions in self.versions.values_mut() {
             versions.retain(|v| v.0 <= place);
@@ -134,7 +135,7 @@ impl Model {
         self.unknown.clear();
     }
 
-    /// A commit of which nobody knew is there.
+    /// Records that a commit with an unknown outcome took effect.
     pub(super) fn turned_out(&mut self, which: usize, csn: u64) {
         let writes = self.unknown[which].clone();
         self.commit(csn, &writes);

@@ -1,4 +1,4 @@
-//! What a seed stands for: a drive, a database of trees on it, and the work and the faults that they meet.
+//! The scenario of a seed: a drive, a database of trees on it, and its work and faults.
 
 use std::fmt;
 
@@ -17,41 +17,42 @@ use crate::scenario::tag_cache_bytes;
 use crate::simulated::{self, Simulated};
 use crate::step::Cut;
 
-/// Transactions that may be open at a time.
+/// The most transactions open at a time.
 pub(super) const SLOTS: usize = 6;
-/// Trees that may be there at a time.
+/// The most trees at a time.
 pub(super) const TREES: u32 = 4;
-/// Transactions that are committed together at most.
+/// The most transactions that are committed together.
 const TOGETHER_MAX: u64 = 4;
-/// Keys that are written, and later deleted, in a row at most.
+/// The most consecutive keys that are written and later deleted.
 const STRETCH_MAX: u64 = 150;
-/// Where trees are loaded, about one step in so many is followed by a load.
+/// In runs with loads, about one step in this many is followed by a load.
 const LOAD_EVERY: u64 = 12;
-/// Where transactions go back to savepoints often, about one step in so many is followed by one that does.
+/// In runs with many savepoints, about one step in this many is followed by a transaction that rolls back to
+/// savepoints.
 const SAVEPOINTS_EVERY: u64 = 15;
-/// Bytes of the medium, unless it is to be full.
+/// The capacity of the medium, unless it should become full.
 const CAPACITY_BYTES: u64 = 32 << 20;
 
-/// What is done most of the time.
+/// The kind of work that dominates a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KvMix {
-    /// A little of everything.
+    /// All kinds of work.
     All,
     /// Trees that grow and shrink.
     Growth,
     /// A few keys that all transactions write.
     Contention,
-    /// Values that are pages of their own.
+    /// Values that are stored in separate pages.
     Values,
     /// Transactions that stay open while pages are written and evicted.
     Pinned,
     /// Commits that return before they are durable.
     Relaxed,
-    /// Trees that come and go.
+    /// Trees that are created and dropped often.
     Trees,
     /// A drive that becomes full.
     Full,
-    /// Power that seldom lasts.
+    /// Frequent power cuts.
     Cuts,
 }
 
@@ -67,8 +68,8 @@ const MIXES: [KvMix; 9] = [
     KvMix::Cuts,
 ];
 
-/// Faults that a database over trees meets here: those that lose nothing that was synced. What comes of bytes that change
-/// on the medium is the drive's to tell, and is simulated there.
+/// The faults of this simulation: those that lose no synced data. The drive's simulation covers bytes that change on
+/// the medium.
 pub const KV_FAULTS: [FaultKind; 10] = [
     FaultKind::PowerCut,
     FaultKind::TornProgram,
@@ -82,7 +83,7 @@ pub const KV_FAULTS: [FaultKind; 10] = [
     FaultKind::SyncError,
 ];
 
-/// What runs can meet; write skew is too rare here to be asked for.
+/// The events that runs can meet. Write skew is too rare here to be required.
 const NAMES: Names = Names {
     steps: &KV_STEP_KINDS,
     events: &[
@@ -127,34 +128,34 @@ const NAMES: Names = Names {
     rare: ("write skew", "commits", u64::MAX),
 };
 
-/// A database and what happens to it, chosen by a seed.
+/// A database and the circumstances of its run, chosen by a seed.
 #[derive(Clone, Debug)]
 pub struct KvScenario {
     /// The seed.
     pub seed: u64,
     /// The medium's shape.
     pub geometry: Geometry,
-    /// What the medium's power-protected buffer takes, in bytes: 0 where there is none.
+    /// The size of the medium's power-protected buffer in bytes, or 0.
     pub protected_bytes: u32,
-    /// What the drive is opened with.
+    /// The options of the drive.
     pub drive: DriveOptions,
-    /// What the database is opened with.
+    /// The options of the database.
     pub database: DatabaseOptions,
-    /// What is done most of the time.
+    /// The kind of work that dominates a run.
     pub mix: KvMix,
-    /// Steps of a run that is not told how many.
+    /// The default number of steps.
     pub steps: usize,
-    /// Keys of each tree that are used.
+    /// The number of keys used in each tree.
     pub keys: u32,
-    /// Keys that a transaction writes at most.
+    /// The most keys that a transaction writes.
     pub keys_written_max: u32,
-    /// Longest ordinary value, in bytes.
+    /// The longest ordinary value, in bytes.
     pub value_bytes: u32,
-    /// The mode that commits begin in.
+    /// The number of the first durability mode.
     pub durability: u64,
     /// Faults that may strike.
     pub faults: FaultSet,
-    /// About one step in so many comes with a fault.
+    /// About one step in this many comes with a fault.
     pub fault_every: u64,
 }
 
@@ -180,7 +181,7 @@ impl Simulated for KvScenario {
     }
 
     fn from_seed(seed: u64, allowed: &FaultSet) -> Self {
-        let mut r = Random::new(seed ^ 0x7EEE);
+        let mut r = Random::of_seed(seed ^ 0x7EEE);
         let mix = *r.pick(&MIXES).expect("there are some");
         let channels = *r.pick(&[1, 1, 1, 2, 4]).expect("there are some");
         let wblock = 4096 * *r.pick(&[1, 1, 2]).expect("there are some");
@@ -265,9 +266,9 @@ impl Simulated for KvScenario {
     fn steps(&self, count: usize) -> Vec<Step> {
         let mut g = Generator {
             s: self,
-            r: Random::new(self.seed ^ 0x5EED5),
+            r: Random::of_seed(self.seed ^ 0x5EED5),
             grown: None,
-            aside: Random::new(self.seed ^ 0x10AD5),
+            aside: Random::of_seed(self.seed ^ 0x10AD5),
         };
         let mut steps = vec![Step::SetDurability { mode: self.durability }, Step::CreateTree { tree: 0 }];
         while steps.len() < count {
@@ -309,9 +310,9 @@ impl fmt::Display for KvScenario {
 struct Generator<'a> {
     s: &'a KvScenario,
     r: Random,
-    /// A stretch of keys that was written, and is to go.
+    /// A range of keys that was written and will be deleted.
     grown: Option<Work>,
-    /// What decides on loads and on work around savepoints, in the runs that have some.
+    /// The random numbers for loads and for work around savepoints, in runs that have such work.
     aside: Random,
 }
 
@@ -367,7 +368,7 @@ const DRAWS: [(Draw, u64); 22] = [
     (Draw::Disarm, 3),
 ];
 
-/// How much more often than usual a mix draws a kind.
+/// How much more often than usual a mix draws a kind of step.
 fn favours(mix: KvMix, draw: Draw) -> u64 {
     match (mix, draw) {
         (KvMix::Growth, Draw::Whole) => 2,
@@ -406,7 +407,7 @@ impl Generator<'_> {
         }
     }
 
-    /// A transaction writes the same few keys before a savepoint, after it, and after it went back there.
+    /// Adds a transaction that writes the same few keys before a savepoint, after it, and after the rollback to it.
     fn around_savepoints(&mut self, steps: &mut Vec<Step>) {
         let slot = self.r.below(SLOTS as u64) as usize;
         let work = |g: &mut Self| Work { keys_at: KeysAt::Hot, ..g.work(g.s.keys_written_max.min(12)) };
@@ -426,7 +427,8 @@ impl Generator<'_> {
 
     fn step(&mut self, draw: Draw) -> Step {
         let r = &mut self.r;
-        // The first slots most of the time, so that what is begun is also committed; the last ones stay open for long.
+        // Steps mostly choose the first slots, so that transactions there are also committed. Those in the last
+        // slots stay open for long.
         let slot = r.skewed(0, SLOTS as u64 - 1) as usize;
         match draw {
             Draw::Begin => Step::Begin { slot },
@@ -446,7 +448,8 @@ impl Generator<'_> {
                 Step::Together { works: (0..works).map(|_| self.small_work()).collect() }
             }
             Draw::Stretch => {
-                // All of a stretch of keys is there at once, and later most of it goes: nodes become small beside each other.
+                // First a whole range of keys is written, and later most of it is deleted, so that adjacent nodes
+                // become small.
                 let work = match self.grown.take() {
                     Some(grown) => Work { deletes_percent: 97, ..grown },
                     None => {
@@ -490,7 +493,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Work of which as many as are committed together fit one batch, however small a drive's are.
+    /// Work that is so small that the most transactions that are committed together fit in one batch of any drive.
     fn small_work(&mut self) -> Work {
         let work = self.work(self.s.keys_written_max.min(6));
         Work { value_bytes_max: work.value_bytes_max.min(1500), ..work }

@@ -1,7 +1,7 @@
-//! The steps of a run over trees: what transactions, the host, the power and the medium do.
+//! The steps of a run over trees: actions of transactions, the host, the power and the medium.
 //!
-//! A step names a slot of the open transactions, and carries seeds and sizes; with nothing there to act on it does
-//! nothing. So any step can be left out, and the rest still means something.
+//! A step names a slot of the open transactions and carries seeds and sizes. A step that finds nothing to act on does
+//! nothing. So any step can be left out, and the remaining steps are still a valid run.
 
 use std::fmt;
 
@@ -9,171 +9,171 @@ use lode_flash::FaultKind;
 
 use crate::step::Cut;
 
-/// One step.
+/// A step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A transaction begins in a slot, if none is open there.
+    /// Begins a transaction in a slot, if none is open there.
     Begin {
-        /// Which slot.
+        /// The slot.
         slot: usize,
     },
-    /// Keys are read by the transaction of a slot, or by one of its own.
+    /// Reads keys in the transaction of a slot, or in a separate one.
     Read {
-        /// Which slot.
+        /// The slot.
         slot: usize,
-        /// Which keys.
+        /// Selects the keys.
         seed: u64,
-        /// How many.
+        /// The number of keys.
         keys: u32,
     },
-    /// Keys are written or deleted by the transaction of a slot.
+    /// Writes or deletes keys in the transaction of a slot.
     Write {
-        /// Which slot.
+        /// The slot.
         slot: usize,
-        /// What.
+        /// The writes.
         work: Work,
     },
-    /// A part of a tree is scanned, by the transaction of a slot.
+    /// Scans a part of a tree in the transaction of a slot.
     Scan {
-        /// Which slot.
+        /// The slot.
         slot: usize,
-        /// From where to where.
+        /// Selects the range.
         seed: u64,
     },
-    /// A savepoint is set.
+    /// Sets a savepoint.
     Savepoint {
-        /// In which slot.
+        /// The slot.
         slot: usize,
     },
-    /// What was done since a savepoint is undone.
+    /// Rolls back to a savepoint.
     RollbackTo {
-        /// In which slot.
+        /// The slot.
         slot: usize,
-        /// To which of its savepoints.
+        /// Selects the savepoint.
         which: u64,
     },
-    /// The transaction of a slot is committed.
+    /// Commits the transaction of a slot.
     Commit {
-        /// Which slot.
+        /// The slot.
         slot: usize,
     },
-    /// The transaction of a slot is rolled back, or dropped.
+    /// Rolls back or drops the transaction of a slot.
     Rollback {
-        /// Which slot.
+        /// The slot.
         slot: usize,
     },
-    /// A transaction begins, writes and commits.
+    /// Runs a whole transaction: it begins, writes and commits.
     Whole {
-        /// What.
+        /// The writes.
         work: Work,
     },
-    /// Transactions that begin together, and are committed with one batch.
+    /// Runs transactions that begin together and are committed in one batch.
     Together {
-        /// What each writes.
+        /// The writes of each.
         works: Vec<Work>,
     },
-    /// What must be refused, and change nothing.
+    /// Runs a command that must be refused and change nothing.
     Refused {
-        /// What.
+        /// Selects the command.
         seed: u64,
     },
-    /// All that was committed so far is made durable.
+    /// Makes all commits so far durable.
     Sync,
-    /// All changed pages are written.
+    /// Writes all changed pages.
     Flush,
-    /// The engine, or the drive alone, gets time for background work.
+    /// Gives the engine, or only the drive, time for background work.
     Work {
-        /// How often.
+        /// The number of times.
         times: u32,
         /// Bytes that may be written each time.
         bytes: u64,
-        /// The drive's work alone.
+        /// Whether only the drive works.
         drive: bool,
     },
-    /// Commits from now on return so.
+    /// Sets the durability mode of later commits.
     SetDurability {
-        /// Number of a mode.
+        /// The number of the mode.
         mode: u64,
     },
-    /// A tree is created.
+    /// Creates a tree.
     CreateTree {
         /// Its number.
         tree: u32,
     },
-    /// A tree is loaded: its keys come in order, and show once it is finished.
+    /// Loads a tree. Its keys come in order and become visible when the load is finished.
     Load {
         /// Its number.
         tree: u32,
-        /// Which keys, which values, and whether it is given up in the end.
+        /// Selects the keys and values, and whether the load is abandoned at the end.
         seed: u64,
-        /// How many keys at most.
+        /// The most keys.
         keys: u32,
         /// Longest value, in bytes.
         value_bytes_max: u32,
     },
-    /// A tree is dropped.
+    /// Drops a tree.
     DropTree {
-        /// Which of those that are there.
+        /// Selects the tree.
         which: u64,
     },
-    /// All is compared.
+    /// Compares everything.
     Check,
-    /// The database and its drive are closed in order and opened again.
+    /// Closes the database and its drive in order and opens them again.
     Close {
-        /// How power comes back.
+        /// How the power comes back.
         cut: Cut,
     },
-    /// Power goes now.
+    /// Cuts the power now.
     Crash(Cut),
-    /// Power goes after so many operations of the medium.
+    /// Cuts the power after a number of operations of the medium.
     CutAfter {
-        /// How many.
+        /// The number of operations.
         operations: u64,
-        /// How it comes back.
+        /// How the power comes back.
         cut: Cut,
     },
-    /// A fault is armed.
+    /// Arms a fault.
     Arm {
-        /// Which.
+        /// The kind of fault.
         kind: FaultKind,
-        /// After how many operations that it could strike.
+        /// The number of operations to skip that it could strike.
         after: u64,
-        /// What it does.
+        /// Selects the details of the fault.
         seed: u64,
     },
-    /// Nothing strikes that did not strike yet.
+    /// Disarms all faults that have not struck yet.
     Disarm,
 }
 
-/// What a transaction writes.
+/// The writes of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// Which keys, and what.
+    /// Selects the keys and values.
     pub seed: u64,
-    /// How many keys.
+    /// The number of keys.
     pub keys: u32,
-    /// How many of a hundred are deleted.
+    /// The percentage of keys that are deleted.
     pub deletes_percent: u32,
-    /// How many of a hundred are read first.
+    /// The percentage of keys that are read first.
     pub reads_percent: u32,
     /// Longest value, in bytes.
     pub value_bytes_max: u32,
-    /// Which keys are met.
+    /// How keys are selected.
     pub keys_at: KeysAt,
 }
 
-/// Which keys are met.
+/// How keys are selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeysAt {
-    /// Any.
+    /// Random keys.
     Anywhere,
-    /// A few, again and again.
+    /// A few keys, repeatedly.
     Hot,
-    /// One after the other, from somewhere.
+    /// Consecutive keys from a random one on.
     InARow,
 }
 
-/// Kinds of steps.
+/// The kinds of steps.
 pub const KV_STEP_KINDS: [&str; 23] = [
     "begin",
     "read",
@@ -207,7 +207,7 @@ impl fmt::Display for Step {
 }
 
 impl Step {
-    /// Which of [`KV_STEP_KINDS`] it is.
+    /// Its index in [`KV_STEP_KINDS`].
     pub fn kind(&self) -> usize {
         match self {
             Self::Begin { .. } => 0,

@@ -1,4 +1,4 @@
-//! A database on a drive, its medium and the model, and the steps that all take together.
+//! The world of a run: a database on a drive, its medium and the model. It executes the steps.
 //!
 //! ```text
 //!   step ─► database ─► answer ─► model: exactly this?
@@ -21,19 +21,20 @@ use lode_flash::{FaultKind, Faults, Medium};
 
 use self::crowd::{Crowd, Moment};
 use super::content;
-use super::model::{Model, Place, Serial, Writes};
+use super::model::{Model, Position, Serial, Writes};
 use super::scenario::{KvScenario, SLOTS};
 use super::step::Step;
 use crate::coverage::Coverage;
-use crate::failure::{Kind, Wrong, wrong};
+use crate::failure::{FailureKind, Wrong, wrong};
 use crate::history::{History, Op, Options};
 use crate::simulated::{self, Simulated};
 use crate::step::Cut;
 
-/// A read unit that can not be read so often in a row may be given up.
+/// The drive may give up a read unit after this many failed reads in a row.
 const READS: u64 = 4;
 
-/// Views that the engine holds beside those of transactions: that of the newest commit, and the one that replaces it.
+/// The views that the engine holds in addition to those of transactions: the view of the newest commit and its
+/// replacement.
 const ENGINE_VIEWS: usize = 2;
 
 const TRANSIENT: [FaultKind; 3] =
@@ -43,73 +44,74 @@ const MEDIUM: [FaultKind; 2] = [FaultKind::ProgramFails, FaultKind::EraseFails];
 
 type Done<T = ()> = Result<T, Wrong>;
 
-/// A tree that is there, or was.
+/// A tree that exists or existed.
 #[derive(Clone)]
 struct KnownTree {
     serial: Serial,
     name: String,
     tree: Tree,
-    /// It began with what no transaction wrote: what is done to it is held to the model, and no part of the history.
+    /// Whether it was loaded. No transaction wrote its first content, so operations on it are compared with the model
+    /// and are not part of the history.
     loaded: bool,
 }
 
-/// A transaction that is open.
-struct Open {
-    /// A session of its own for each slot, and one for those that are in none.
+/// An open transaction.
+struct OpenTxn {
+    /// The session in the history. Each slot has its own; transactions outside of slots share one.
     session: u32,
     txn: Transaction,
     durability: Durability,
-    /// Commits that it sees.
-    place: Place,
-    /// Trees that it sees.
+    /// The position in the order of commits that the transaction sees.
+    place: Position,
+    /// The trees that the transaction sees.
     trees: Vec<KnownTree>,
     writes: Writes,
-    /// With the writes and the number of operations of that moment.
+    /// The savepoints, each with the writes and the number of operations at that time.
     savepoints: Vec<(Savepoint, Writes, usize)>,
     ops: Vec<Op>,
     invoked: u64,
-    /// Write-backs when it began.
+    /// The number of write-backs when the transaction began.
     flushes: u64,
-    /// Its place in [`Crowd`].
+    /// The moment in [`Crowd`] at which the transaction began.
     began: Moment,
 }
 
 pub(super) struct World<'a> {
     scenario: &'a KvScenario,
     drive: Drive,
-    /// None only while it is being reopened.
+    /// `None` only during a reopen.
     database: Option<Database>,
     faults: Faults,
-    /// What becomes of the cut that is to come.
+    /// How the power comes back after the armed cut.
     due: Cut,
     durability: Durability,
     model: Model,
     trees: Vec<KnownTree>,
-    /// Names of trees that may be there or not.
+    /// The change of the catalog whose outcome is unknown.
     doubtful: Option<Doubt>,
     next_serial: Serial,
-    open: Vec<Option<Open>>,
+    open: Vec<Option<OpenTxn>>,
     crowd: Crowd,
     history: History,
-    /// Numbers values, and moments.
+    /// A counter that numbers values and moments.
     clock: u64,
     flushes: u64,
     keys: Vec<Vec<u8>>,
     numbers: BTreeMap<Vec<u8>, u32>,
-    /// How often each kind of fault struck up to the last reopen.
+    /// How often each kind of fault struck before the last reopen.
     struck_before: BTreeMap<FaultKind, u64>,
-    /// How often each struck when the step began.
+    /// How often each kind of fault had struck when the step began.
     struck_at_step: BTreeMap<FaultKind, u64>,
-    /// In some step since the drive was opened it may have given up a read.
+    /// Whether the drive may have given up a read since it was opened.
     gave_up: bool,
-    /// The database takes no writes any more.
+    /// Whether the database has stopped taking writes.
     halted: bool,
-    /// The drive has used up its spares, and takes no writes any more: there is nothing more to do.
+    /// Whether the drive has used up its spares and is read-only. The run then has nothing more to do.
     over: bool,
     coverage: Coverage,
 }
 
-/// A change of the catalog that was under way when power went.
+/// A change of the catalog that was under way at a power cut.
 enum Doubt {
     Created(String),
     Loaded(String, Vec<(Vec<u8>, Vec<u8>)>),
@@ -117,13 +119,13 @@ enum Doubt {
 }
 
 impl<'a> World<'a> {
-    /// A new database on a new drive.
+    /// Makes a new database on a new drive.
     pub(super) fn new(scenario: &'a KvScenario) -> Done<Self> {
         let (medium, faults) = Medium::simulated(scenario.geometry);
         let medium = medium.with_protected_buffer(scenario.protected_bytes);
         let drive = match Drive::format(medium, scenario.drive.clone()) {
             Ok(drive) => drive,
-            Err(e) => return wrong(Kind::NotOpened, format!("a new drive can not be made: {e}")),
+            Err(e) => return wrong(FailureKind::NotOpened, format!("a new drive cannot be made: {e}")),
         };
         let keys: Vec<Vec<u8>> = (0..scenario.keys).map(|n| content::key(scenario.seed, n)).collect();
         let numbers = keys.iter().cloned().zip(0..).collect();
@@ -154,7 +156,7 @@ impl<'a> World<'a> {
         };
         match Database::open(Arc::new(world.drive.clone()), scenario.database.clone()) {
             Ok(database) => world.database = Some(database),
-            Err(e) => return wrong(Kind::NotOpened, format!("a new database can not be made: {e}")),
+            Err(e) => return wrong(FailureKind::NotOpened, format!("a new database cannot be made: {e}")),
         }
         Ok(world)
     }
@@ -163,7 +165,7 @@ impl<'a> World<'a> {
         self.database.as_ref().expect("it is open")
     }
 
-    /// Adds up what the database did since it was opened.
+    /// Adds the database's counts since it was opened to the coverage.
     fn count(&mut self) {
         if let Some(database) = &self.database {
             let stats = database.tree_stats();
@@ -183,32 +185,32 @@ impl<'a> World<'a> {
         all
     }
 
-    /// How often these struck since the drive was opened.
+    /// How often these faults have struck since the drive was opened.
     fn struck(&self, kinds: &[FaultKind]) -> u64 {
         self.faults.fired().iter().filter(|f| kinds.contains(&f.0)).map(|f| f.1).sum()
     }
 
-    /// How often these struck since the step began.
+    /// How often these faults have struck since the step began.
     fn struck_now(&self, kinds: &[FaultKind]) -> u64 {
         let before: u64 = kinds.iter().filter_map(|k| self.struck_at_step.get(k)).sum();
         self.struck(kinds) - before
     }
 
-    /// Whether the drive may take no writes any more.
+    /// Checks that the drive has a reason to be read-only.
     fn excused_halt(&self) -> Done {
         let in_all = self.struck_in_all();
         let medium = MEDIUM.iter().any(|k| in_all.contains_key(k));
-        // Nobody knows what became of a batch for which the drive gave up a read. Where that was a write-back, whoever commits in a
-        // later step is the first to be told.
+        // The outcome of a batch is unknown if the drive gave up a read for it. If the batch was a write-back, the
+        // first call that gets the error is the next commit, in a later step.
         let gave_up = self.gave_up || self.struck_now(&TRANSIENT) >= READS;
         if self.struck(&HOST) > 0 || medium || gave_up {
             return Ok(());
         }
         let why = self.drive.info().read_only.unwrap_or_else(|| "the engine stopped".into());
-        wrong(Kind::ReadOnly, why)
+        wrong(FailureKind::ReadOnly, why)
     }
 
-    /// Holds an error that only a fault, or a full drive, excuses. Answers whether a change may have taken effect.
+    /// Checks an error that only a fault or a full drive excuses. Returns whether a change may have taken effect.
     fn excused(&mut self, what: &str, e: &EngineError) -> Done<bool> {
         let in_all = self.struck_in_all();
         let host = self.struck(&HOST) > 0 || MEDIUM.iter().any(|k| in_all.contains_key(k));
@@ -221,7 +223,7 @@ impl<'a> World<'a> {
             EngineError::Drive(CommandError::OutOfSpace { .. }) => {
                 let info = self.drive.info();
                 if info.free_bytes > info.usable_bytes / 2 && !host {
-                    return wrong(Kind::Full, format!("{what}: {e}; {info:?}"));
+                    return wrong(FailureKind::Full, format!("{what}: {e}; {info:?}"));
                 }
                 Ok(false)
             }
@@ -235,11 +237,11 @@ impl<'a> World<'a> {
                 Ok(true)
             }
             EngineError::Drive(CommandError::Uncorrectable { .. }) if transient => Ok(false),
-            e => wrong(Kind::Answer, format!("{what} failed: {e}")),
+            e => wrong(FailureKind::Answer, format!("{what} failed: {e}")),
         }
     }
 
-    /// Everything that is read now is as it was written, by scans and by keys.
+    /// Compares all trees with the model, by scans and by keys.
     fn compare_all(&mut self) -> Done {
         let place = self.model.place();
         let began = self.crowd.enter();
@@ -248,7 +250,7 @@ impl<'a> World<'a> {
         compared
     }
 
-    fn compare_at(&mut self, place: Place, began: Moment) -> Done {
+    fn compare_at(&mut self, place: Position, began: Moment) -> Done {
         let txn = match self.database().begin() {
             Ok(txn) => txn,
             Err(e) => return self.excused("a beginning", &e).map(drop),
@@ -265,7 +267,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn compare_tree(&self, txn: &Transaction, place: Place, known: &KnownTree) -> Result<(), Read> {
+    fn compare_tree(&self, txn: &Transaction, place: Position, known: &KnownTree) -> Result<(), Read> {
         let expected = self.model.all(place, known.serial);
         let mut rows = txn.scan::<Vec<u8>>(&known.tree, ..).map_err(Read::Failed)?;
         let mut expected = expected.into_iter();
@@ -273,8 +275,8 @@ impl<'a> World<'a> {
             let row = rows.next().map_err(Read::Failed)?;
             let (got, want) = (row.as_ref().map(|(k, v)| (*k, &v[..])), expected.next());
             if got != want {
-                let what = format!("{}: {} is there, and should be {}", known.name, shown(got), shown(want));
-                let kind = if want.is_some() { Kind::Lost } else { Kind::WrongBytes };
+                let what = format!("{}: found {} instead of {}", known.name, shown(got), shown(want));
+                let kind = if want.is_some() { FailureKind::Lost } else { FailureKind::WrongBytes };
                 return Err(Read::Wrong(Wrong { kind, what }));
             }
             if got.is_none() {
@@ -283,13 +285,14 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Holds an error of a read by a transaction that is counted from `began` on; answers whether the reader must begin anew.
+    /// Checks an error of a read by a transaction that began at `began`. Returns whether the reader must start again.
     fn excused_read(&mut self, what: &str, began: Moment, e: &EngineError) -> Done<bool> {
         if matches!(e, EngineError::SnapshotTooOld) {
-            // Views that were closed since count, too: the drive closed that of the reader while they were open.
+            // Views that were closed since then count, too, because the drive may have closed the reader's view while
+            // they were open.
             let views = self.crowd.most_since(began) + ENGINE_VIEWS;
             if views <= self.scenario.drive.views_max as usize {
-                return wrong(Kind::Answer, format!("{what}: {e}, with {views} views at most"));
+                return wrong(FailureKind::Answer, format!("{what}: {e}, with {views} views at most"));
             }
             self.coverage.met("snapshots too old");
             return Ok(true);
@@ -300,7 +303,7 @@ impl<'a> World<'a> {
         self.excused(what, e).map(|_| false)
     }
 
-    /// The engine's own check, and the drive's.
+    /// Runs the engine's own check and the drive's own check.
     fn checks_itself(&mut self) -> Done {
         if self.faults.is_cut() {
             return Ok(());
@@ -311,20 +314,20 @@ impl<'a> World<'a> {
         self.crowd.leave();
         match checked {
             Ok(problems) => match problems.first() {
-                // It tells of pages that it could not read, too.
+                // The check also reports pages that it could not read.
                 Some(_) if self.struck_now(&TRANSIENT) >= READS => Ok(()),
-                Some(first) => wrong(Kind::Check, format!("{} problems: {first}", problems.len())),
+                Some(first) => wrong(FailureKind::Check, format!("{} problems: {first}", problems.len())),
                 None => Ok(()),
             },
             Err(e) => self.excused_read("a check", began, &e).map(drop),
         }
     }
 
-    /// What transactions saw is snapshot isolation.
+    /// Checks that the history satisfies snapshot isolation.
     fn check_history(&mut self) -> Done {
         let report = self.history.check(&Options::default());
         if !report.is_clean() {
-            return wrong(Kind::Isolation, report.to_string());
+            return wrong(FailureKind::Isolation, report.to_string());
         }
         self.coverage.met_times("write skew", report.permitted.len() as u64);
         Ok(())
@@ -356,7 +359,7 @@ impl simulated::World for World<'_> {
         Ok(())
     }
 
-    /// Everything is compared once more.
+    /// Compares everything at the end of the run.
     fn end(&mut self) -> Done {
         self.compare_all()?;
         self.checks_itself()?;
@@ -377,7 +380,7 @@ enum Read {
     Wrong(Wrong),
 }
 
-/// A row, for a message.
+/// The text of a row in a message.
 fn shown(row: Option<(&[u8], &[u8])>) -> String {
     match row {
         None => "nothing".into(),

@@ -1,4 +1,4 @@
-//! The words of the scenario and the steps of a database of trees.
+//! The record format of the scenario and the steps of a database of trees.
 
 use lode_engine::DatabaseOptions;
 
@@ -21,7 +21,7 @@ words_of_struct!(KvScenario {
     fault_every,
 });
 
-// A simulation has neither a clock nor a modelled host.
+// A simulation has no clock and no modelled host.
 words_of_options!(DatabaseOptions {
     pool_bytes,
     key_check_bytes,

@@ -1,4 +1,4 @@
-//! A run as a file: the scenario and the steps themselves, so that it replays whatever becomes of the generator.
+//! A run as a file. It holds the scenario and the steps themselves, so its replay does not depend on the generator.
 //!
 //! ```text
 //!   lode-sim record 1 drive
@@ -9,12 +9,13 @@
 //!   end 2
 //! ```
 //!
-//! One line a step: its number in the run that it was taken from, its name, its fields by name. The last line counts them.
+//! Each step has a line with its number in the original run, its name, and its fields by name. The last line has the
+//! number of steps.
 //!
-//! A step draws nothing from the generator when its turn comes. It carries a seed, and picks among the pages, keys and
-//! transactions that are there by that seed alone; so the seed is all that a record needs. Whoever changes what a step
-//! makes of its seed (`world/`, `kv/world/`, `content.rs`, `random.rs`, the faults of `lode-flash`) gives old records
-//! another meaning, and must count [`VERSION`] up.
+//! A step draws nothing from the generator when it is executed. It carries a seed and selects among the existing
+//! pages, keys and transactions only by that seed, so a record needs nothing else. A change to how steps use their
+//! seeds (`world/`, `kv/world/`, `content.rs`, `random.rs`, the faults of `lode-flash`) changes the meaning of old
+//! records and must increase [`VERSION`].
 
 mod kv;
 mod scenario;
@@ -26,40 +27,40 @@ use crate::run::{Outcome, Replay, take_steps};
 use crate::simulated::Simulated;
 use crate::words::{Line, Words, Writer};
 
-/// Version of the format, and of what steps make of their seeds.
+/// The version of the format and of the steps' use of their seeds.
 pub const VERSION: u32 = 1;
-/// How a record begins.
+/// The first words of a record.
 const MAGIC: &str = "lode-sim record";
 
-/// A scenario and steps, which need no generator.
+/// A scenario and its steps.
 #[derive(Clone, Debug)]
 pub struct Record<S: Simulated> {
-    /// What went wrong, in a line; may be empty.
+    /// The failure in one line. It may be empty.
     pub about: String,
-    /// What the steps happen to.
+    /// The scenario of the steps.
     pub scenario: S,
-    /// The steps, with their numbers in the run that they were taken from, in rising order.
+    /// The steps with their numbers in the original run, in increasing order.
     pub steps: Vec<(usize, S::Step)>,
 }
 
-/// Why a text is no record that can be replayed.
+/// Why a text cannot be replayed as a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordError {
-    /// It does not begin as one.
+    /// The text does not begin like a record.
     NotARecord,
-    /// It is of another version, in which steps mean something else.
+    /// The record has another version, in which steps have another meaning.
     Version {
         /// What it says.
         got: String,
     },
-    /// It is of another simulation.
+    /// The record belongs to another simulation.
     Simulation {
         /// What it says.
         got: String,
-        /// What was asked for.
+        /// The requested one.
         expected: &'static str,
     },
-    /// A line makes no sense.
+    /// A line is wrong.
     Line {
         /// Its number, from 1.
         line: usize,
@@ -88,7 +89,7 @@ impl fmt::Display for RecordError {
 impl std::error::Error for RecordError {}
 
 impl<S: Simulated> Record<S> {
-    /// The steps of a run; up to the one that failed, where one did.
+    /// The record of a run. If a step failed, the record ends with it.
     pub fn of_outcome(outcome: &Outcome<S>) -> Self {
         let last = outcome.failure.as_ref().map_or(usize::MAX, |f| f.step);
         Self {
@@ -98,7 +99,7 @@ impl<S: Simulated> Record<S> {
         }
     }
 
-    /// The steps of the shortest replay of a failure.
+    /// The record of the shortest replay of a failure.
     pub fn of_replay(replay: &Replay<S>) -> Self {
         Self {
             about: replay.failure.to_string(),
@@ -107,7 +108,7 @@ impl<S: Simulated> Record<S> {
         }
     }
 
-    /// Takes the steps again.
+    /// Replays the steps.
     pub fn run(&self) -> Outcome<S> {
         let (failure, coverage): (_, Coverage) = take_steps(&self.scenario, &self.steps, S::CLEAR);
         Outcome { scenario: self.scenario.clone(), steps: self.steps.clone(), failure, coverage }
@@ -132,10 +133,11 @@ impl<S: Simulated> Record<S> {
         w.finish()
     }
 
-    /// The record that a text holds.
+    /// Parses a record.
     ///
     /// # Errors
-    /// When it is none, of another version, or of another simulation; the first line that makes no sense.
+    /// If the text is not a record, or is one of another version or simulation. Otherwise the error names the first
+    /// wrong line.
     pub fn from_text(text: &str) -> Result<Self, RecordError> {
         let mut lines = text.lines().enumerate().map(|(i, text)| (i + 1, text));
         let (_, first) = lines.next().ok_or(RecordError::NotARecord)?;
@@ -192,7 +194,7 @@ mod tests {
     use crate::fault::FaultSet;
     use crate::{KvOptions, KvScenario, RunOptions, Scenario, Step, run};
 
-    /// Records of many seeds come back; every scenario and every kind of step is among them.
+    /// Checks that records of many seeds can be parsed again. Every kind of scenario and step occurs.
     fn comes_back<S: Simulated>(kind: fn(&S::Step) -> usize) {
         let mut kinds = vec![0; S::NAMES.steps.len()];
         for seed in 0..150 {

@@ -1,4 +1,4 @@
-//! The words of a drive's scenario and steps.
+//! The record format of a drive's scenario and steps.
 
 use lode_firmware::{DriveOptions, GcPolicy, ScanPlacement};
 

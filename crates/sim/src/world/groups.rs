@@ -1,4 +1,4 @@
-//! Groups of a scan: how many rows, the sum of the keys, the least value, by value or of all.
+//! Groups of a scan: the number of rows, the sum of keys and the least value, per value or for all rows.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use lode_program::{Aggregation, Call, Expr};
 
 use crate::content::{Row, integer};
 
-/// Rows, sum of keys, least value.
+/// The number of rows, the sum of keys, the least value.
 type Group = (i64, i128, Option<i64>);
-/// By value where there are groups.
+/// The groups by value. The key is `None` for the only group of all rows.
 type Groups = BTreeMap<Option<Option<i64>>, Group>;
 
 pub(super) fn aggregation(by_value: bool, groups_max: u32) -> Aggregation {
@@ -19,7 +19,7 @@ pub(super) fn aggregation(by_value: bool, groups_max: u32) -> Aggregation {
     Aggregation { group_by, calls, groups_max }
 }
 
-/// What the groups of these rows are.
+/// The groups of these rows.
 pub(super) fn of_rows(by_value: bool, rows: impl Iterator<Item = Row>) -> Groups {
     let mut groups = Groups::new();
     for (key, value) in rows {
@@ -28,7 +28,7 @@ pub(super) fn of_rows(by_value: bool, rows: impl Iterator<Item = Row>) -> Groups
     groups
 }
 
-/// What partial groups come to; `None` when they are not of the form that was asked for.
+/// Merges partial groups. Returns `None` if they do not have the requested form.
 pub(super) fn of_parts(by_value: bool, groups_max: u32, parts: &[GroupRows]) -> Option<Groups> {
     let mut groups = Groups::new();
     let keys = usize::from(by_value);

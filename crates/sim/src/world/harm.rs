@@ -1,7 +1,7 @@
-//! What was done to the medium, and what that excuses: nothing is excused that no injected fault hit.
+//! Records the injected faults that hit the medium, and decides what they excuse. Without a hit, nothing is excused.
 //!
 //! ```text
-//!   Faults ── hits, counts ─► Harm ◄── "may this answer be?" ── the judge of an answer
+//!   Faults ── hits, counts ─► Harm ◄── "is this answer excused?" ── check of an answer
 //! ```
 
 use std::collections::BTreeMap;
@@ -12,20 +12,20 @@ use lode_flash::{FaultKind, Faults, FlashError, Hit};
 
 #[derive(Debug, Default)]
 pub(super) struct Harm {
-    /// What was hit, since the drive was made.
+    /// The hits since the drive was made.
     hits: Vec<Hit>,
-    /// Of those, how many the faults of now have told.
+    /// The number of hits that were taken from the current `Faults`.
     told: usize,
-    /// How often each kind struck, up to the last reopen.
+    /// How often each kind struck before the last reopen.
     before: BTreeMap<FaultKind, u64>,
-    /// How often each kind struck since.
+    /// How often each kind has struck since the last reopen.
     since: BTreeMap<FaultKind, u64>,
     /// `since`, as it was when the step began.
     at_step: BTreeMap<FaultKind, u64>,
 }
 
 impl Harm {
-    /// Takes note of what struck up to now.
+    /// Takes over the hits and counts so far.
     pub(super) fn look(&mut self, faults: &Faults) {
         let hits = faults.hits();
         self.hits.extend(hits.get(self.told..).unwrap_or_default());
@@ -33,12 +33,12 @@ impl Harm {
         self.since = faults.fired().into_iter().collect();
     }
 
-    /// A step begins.
+    /// Begins a step.
     pub(super) fn step_begins(&mut self) {
         self.at_step.clone_from(&self.since);
     }
 
-    /// The medium was opened anew: the count of what strikes begins again.
+    /// Records that the medium was reopened, which resets its counts.
     pub(super) fn reopened(&mut self) {
         for (kind, n) in std::mem::take(&mut self.since) {
             *self.before.entry(kind).or_default() += n;
@@ -47,45 +47,45 @@ impl Harm {
         self.at_step.clear();
     }
 
-    /// How often each kind struck, in all.
+    /// How often each kind has struck in total.
     pub(super) fn struck_in_all(&self) -> BTreeMap<FaultKind, u64> {
         let mut all = self.before.clone();
         self.since.iter().for_each(|(kind, n)| *all.entry(*kind).or_default() += n);
         all
     }
 
-    /// Whether one of these struck since the drive was opened.
+    /// Whether one of these kinds has struck since the drive was opened.
     pub(super) fn struck(&self, kinds: &[FaultKind]) -> bool {
         kinds.iter().any(|k| self.since.contains_key(k))
     }
 
-    /// How often these struck since the step began.
+    /// How often these kinds have struck since the step began.
     pub(super) fn times_now(&self, kinds: &[FaultKind]) -> u64 {
         let times = |k| self.since.get(k).unwrap_or(&0) - self.at_step.get(k).unwrap_or(&0);
         kinds.iter().map(times).sum()
     }
 
-    /// Whether one of these struck since the step began.
+    /// Whether one of these kinds has struck since the step began.
     pub(super) fn struck_now(&self, kinds: &[FaultKind]) -> bool {
         kinds.iter().any(|k| self.since.get(k) > self.at_step.get(k))
     }
 
-    /// Whether anything struck since the step began.
+    /// Whether any fault has struck since the step began.
     pub(super) fn strikes_now(&self) -> bool {
         self.since != self.at_step
     }
 
-    /// How often these struck in all.
+    /// How often these kinds have struck in total.
     pub(super) fn struck_ever(&self, kinds: &[FaultKind]) -> u64 {
         self.struck_in_all().into_iter().filter(|(k, _)| kinds.contains(k)).map(|(_, n)| n).sum()
     }
 
-    /// Whether anything that was programmed is not what it was, or can not be read.
+    /// Whether programmed data was changed or cannot be read.
     pub(super) fn hit_data(&self) -> bool {
         self.hits.iter().any(|h| matches!(h, Hit::Wblocks { .. }))
     }
 
-    /// How much was hit so far.
+    /// The number of hits so far.
     pub(super) fn hits(&self) -> usize {
         self.hits.len()
     }
@@ -108,13 +108,13 @@ impl Harm {
         })
     }
 
-    /// Whether both copies of something were hit that the drive keeps two of.
+    /// Whether both copies of a structure were hit, given that the drive keeps two copies of it.
     fn both_copies(&self, of: impl Fn(&Hit) -> Option<(usize, usize)>) -> bool {
         let hit: Vec<(usize, usize)> = self.hits.iter().filter_map(of).collect();
         hit.iter().any(|&(what, copy)| hit.contains(&(what, 1 - copy)))
     }
 
-    /// Whether the image may be refused in this way.
+    /// Whether the hits excuse that the image is refused with this error.
     pub(super) fn excuses_refusal(&self, e: &FirmwareError) -> bool {
         let superblocks = |h: &Hit| match h {
             Hit::Superblock { copy } => Some((0, *copy)),
@@ -134,9 +134,7 @@ impl Harm {
     }
 }
 
-/// Whether a message tells of bytes that are not those that were written.
+/// Whether a message reports damaged data.
 pub(super) fn is_damage(text: &str) -> bool {
-    ["damaged", "checksum mismatch", "wrong generation", "cannot be read", "can not be read"]
-        .iter()
-        .any(|t| text.contains(t))
+    ["damaged", "checksum mismatch", "wrong generation", "cannot be read"].iter().any(|t| text.contains(t))
 }

@@ -1,12 +1,12 @@
-//! A drive, its medium and the oracle, and the steps that all three take together.
+//! The world of a run: a drive, its medium and the oracle. It executes the steps.
 //!
 //! ```text
 //!   step ─► drive (through a lens) ─► answer ─► oracle: allowed?
 //!        └► power, faults ─► cut? ─► reopen ─► everything compared
 //! ```
 //!
-//! After each step the drive's invariants are checked; a power cut that struck within it, or a drive that became
-//! read-only, is followed by a reopen at once.
+//! After each step, the drive's invariants are checked. If the power was cut during the step, or the drive became
+//! read-only, it is reopened at once.
 
 mod groups;
 mod harm;
@@ -26,7 +26,7 @@ use lode_firmware::Drive;
 use lode_flash::{FaultKind, Faults, Medium};
 
 use crate::coverage::Coverage;
-use crate::failure::{Kind, Wrong, wrong};
+use crate::failure::{FailureKind, Wrong, wrong};
 use crate::host;
 use crate::oracle::{Extent, Oracle};
 use crate::random::Random;
@@ -40,17 +40,17 @@ const PLAIN: OwnerId = OwnerId::new(3);
 /// The owner of table pages.
 const ROWS: OwnerId = OwnerId::new(9);
 
-/// A read unit that can not be read so often in a row may be given up.
+/// The drive may give up a read unit after this many failed reads in a row.
 const READS: u64 = 4;
 
-/// Faults of one read, which another read does not meet.
+/// Faults that affect one read and not its retry.
 const TRANSIENT: [FaultKind; 3] =
     [FaultKind::ReadFailsOnce, FaultKind::StaleRead, FaultKind::MisdirectedRead];
 
-/// Counts commands that were refused since the drive was full.
+/// Counts commands that were refused because the drive was full.
 const REFUSED_FULL: &str = "refused, full";
 
-/// What lies between the host and the drive: nothing, or something that a test made to lie.
+/// A layer between the host and the drive. Tests use lenses that falsify answers.
 pub type Lens = fn(Drive) -> Arc<dyn Device>;
 
 /// No lens.
@@ -65,19 +65,19 @@ pub(crate) struct World<'a> {
     device: Arc<dyn Device>,
     faults: Faults,
     harm: Harm,
-    /// What becomes of the cut that is to come.
+    /// How the power comes back after the armed cut.
     due: Cut,
-    /// A bit that changes before the drive is opened again: of what, and which.
+    /// A bit to change before the drive is opened again: the kind of data and a seed.
     due_flip: Option<(FaultKind, u64)>,
-    /// The drive was closed in order before one of its checkpoint records was lost.
+    /// Whether the drive was closed in order before one of its checkpoint records was lost.
     closed_whole: bool,
-    /// Why the drive takes no writes any more.
+    /// Why the drive is read-only.
     read_only: Option<String>,
-    /// Whether the image was refused, as it may be: there is nothing more to do.
+    /// Whether the image was refused and the refusal was excused. The run then has nothing more to do.
     over: bool,
-    /// EBLOCKs that failed since the drive was opened: they are never used again.
+    /// The number of EBLOCKs that failed since the drive was opened. They are never used again.
     retired: u32,
-    /// Erasures of the most worn EBLOCK, at the end of the last step that had power.
+    /// The erase count of the most worn EBLOCK, at the end of the last step with power.
     worn: u32,
     oracle: Oracle,
     coverage: Coverage,
@@ -92,7 +92,7 @@ impl<'a> World<'a> {
         let medium = medium.with_protected_buffer(scenario.protected_bytes);
         let drive = match Drive::format(medium, scenario.options.clone()) {
             Ok(drive) => drive,
-            Err(e) => return wrong(Kind::NotOpened, format!("a new drive can not be made: {e}")),
+            Err(e) => return wrong(FailureKind::NotOpened, format!("a new drive cannot be made: {e}")),
         };
         Ok(Self {
             scenario,
@@ -186,12 +186,15 @@ impl<'a> World<'a> {
         let now = Rc::make_mut(&mut self.oracle.now);
         for e in extents {
             let before = now.extents.insert(e, Extent { owner, written: false });
-            // Where the list of extents could not be read, nobody knows which were forgotten.
+            // If the list of extents could not be read, it is unknown which allocations were lost.
             if before.is_some_and(|x| x.written || !self.harm.hit_data()) {
-                return wrong(Kind::Answer, format!("{e:?} is handed out twice"));
+                return wrong(FailureKind::Answer, format!("{e:?} is allocated twice"));
             }
             if self.oracle.views.iter().any(|(_, shown)| shown.pages_of(e).next().is_some()) {
-                return wrong(Kind::Answer, format!("{e:?} is handed out while a view shows its pages"));
+                return wrong(
+                    FailureKind::Answer,
+                    format!("{e:?} is allocated while a view shows its pages"),
+                );
             }
         }
         Ok(())
@@ -209,13 +212,13 @@ impl<'a> World<'a> {
                     && !self.harm.hit_any()
                     && self.harm.times_now(&TRANSIENT) < READS =>
             {
-                wrong(Kind::Check, format!("a scrub finds {lost}, which nothing hit"))
+                wrong(FailureKind::Check, format!("a scrub finds {lost}, which no fault hit"))
             }
             _ => self.scrub_told(&report.lost),
         }
     }
 
-    /// A page that can not be read was told by the scrub that came before.
+    /// Checks that the preceding scrub reported all unreadable pages.
     fn scrub_told(&mut self, lost: &[String]) -> Done {
         let pages: Vec<Lpid> = match self.harm.hit_data() && !self.faults.is_cut() {
             true => self.oracle.now.pages.keys().copied().collect(),
@@ -225,7 +228,7 @@ impl<'a> World<'a> {
             let pages = vec![ReadRequest { lpid, range: None }];
             let answer = self.run(Command::Read { view: None, pages })?;
             self.harm.look(&self.faults);
-            // What strikes only now was not there to be found.
+            // The scrub could not find a fault that strikes only now.
             if self.faults.is_cut() || self.harm.strikes_now() {
                 return Ok(());
             }
@@ -233,7 +236,7 @@ impl<'a> World<'a> {
             if let Err(e @ CommandError::Uncorrectable { .. }) = answer
                 && !lost.iter().any(told)
             {
-                return wrong(Kind::Check, format!("a scrub does not tell: {e}"));
+                return wrong(FailureKind::Check, format!("a scrub does not report: {e}"));
             }
         }
         Ok(())
@@ -253,8 +256,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Something was answered that makes all batches durable that were answered before; unless power went meanwhile, and
-    /// nobody heard it.
+    /// Records an answer that makes all earlier answered batches durable, unless the power was cut before the answer.
     fn was_forced(&mut self) -> Done {
         if !self.faults.is_cut() {
             self.oracle.forced();
@@ -274,17 +276,17 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Something did not go as asked: allowed when a fault struck it.
+    /// Checks a failed command. A fault may excuse the failure.
     fn failed(&mut self, what: &str, answer: Result<Reply, CommandError>) -> Done {
         match answer {
-            // Whatever a drive says after its power went, nobody hears it.
+            // After a power cut, the host does not get the drive's answer.
             Err(_) if self.faults.is_cut() => Ok(()),
             Err(e) => self.excused(what, &e),
-            Ok(reply) => wrong(Kind::Answer, format!("{what} was answered with {reply:?}")),
+            Ok(reply) => wrong(FailureKind::Answer, format!("{what} was answered with {reply:?}")),
         }
     }
 
-    /// Holds an error of a command that only an injected fault excuses.
+    /// Checks an error that only an injected fault excuses.
     fn excused(&mut self, what: &str, e: &CommandError) -> Done {
         const READ_ONLY: [FaultKind; 3] = [FaultKind::NoSpace, FaultKind::WriteError, FaultKind::SyncError];
         self.harm.look(&self.faults);
@@ -294,7 +296,7 @@ impl<'a> World<'a> {
                 let hit = harm.hit_at(&self.scenario.geometry, *ppa, self.longest(*lpid))
                     || harm.times_now(&TRANSIENT) >= READS;
                 if !hit {
-                    return wrong(Kind::Lost, format!("{what}: {e}, which nothing hit"));
+                    return wrong(FailureKind::Lost, format!("{what}: {e}, which no fault hit"));
                 }
                 self.coverage.met("page that a fault hit, uncorrectable");
                 Ok(())
@@ -307,11 +309,11 @@ impl<'a> World<'a> {
                     FaultKind::WriteError,
                 ]);
                 let no_spares = info.spares == 0 && failed > 0;
-                let dead = why.contains("the log can not go on")
+                let dead = why.contains("the log cannot go on")
                     && harm.struck_in_all().into_iter().any(|(k, n)| k == FaultKind::ProgramFails && n >= 3);
                 let damage = harm.hit_data() && is_damage(why);
                 if !(harm.struck(&READ_ONLY) || no_spares || dead || damage) {
-                    return wrong(Kind::ReadOnly, format!("{what}: {e}"));
+                    return wrong(FailureKind::ReadOnly, format!("{what}: {e}"));
                 }
                 self.coverage.met_times("became read-only", self.read_only.is_none().into());
                 self.read_only = Some(why.clone());
@@ -329,20 +331,21 @@ impl<'a> World<'a> {
             {
                 Ok(())
             }
-            // The list of extents could not be read after the last reopen, so that nobody knew.
+            // The list of extents could not be read after the last reopen. So the oracle did not know that this
+            // allocation was lost.
             CommandError::NoSuchExtent(e) if harm.hit_data() && self.oracle.forgets(*e) => Ok(()),
-            e => wrong(Kind::Answer, format!("{what} failed: {e}")),
+            e => wrong(FailureKind::Answer, format!("{what} failed: {e}")),
         }
     }
 
-    /// The length of the longest version of a page that is needed, or was a moment ago.
+    /// The length of the longest needed version of a page, including those of batches under way.
     fn longest(&self, lpid: Lpid) -> u32 {
         let states =
             self.oracle.views.iter().map(|v| &v.1).chain([&self.oracle.now]).chain(&self.oracle.beside);
         states.filter_map(|s| s.pages.get(&lpid)).map(|p| p.len).max().unwrap_or(0)
     }
 
-    /// What the drive says of its own structures, all of which are in memory.
+    /// Checks the invariants of the drive's structures in memory.
     fn invariants(&mut self) -> Done {
         self.drive.check_invariants();
         let info = self.drive.info();
@@ -352,35 +355,35 @@ impl<'a> World<'a> {
             && info.sessions != sessions
         {
             let (got, expected) = (info.sessions, sessions);
-            return wrong(Kind::Answer, format!("{got} sessions are open, and should be {expected}"));
+            return wrong(FailureKind::Answer, format!("{got} sessions are open instead of {expected}"));
         }
         if let Some(why) = &info.read_only {
             self.excused("the drive", &CommandError::ReadOnly(why.clone()))?;
         }
         if self.read_only.is_none() && info.commit.raw() != self.oracle.now.commit {
             let (got, expected) = (info.commit.raw(), self.oracle.now.commit);
-            return wrong(Kind::Answer, format!("the newest commit is {got}, and should be {expected}"));
+            return wrong(FailureKind::Answer, format!("the newest commit is {got} instead of {expected}"));
         }
         if info.eblocks_retired < self.retired {
             let (got, before) = (info.eblocks_retired, self.retired);
-            return wrong(Kind::Answer, format!("{got} EBLOCKs are retired; {before} were before"));
+            return wrong(FailureKind::Answer, format!("{got} EBLOCKs are retired; {before} were before"));
         }
         let spares = self.scenario.options.spare_eblocks;
         if spares.is_some_and(|spares| info.eblocks_retired > spares) && info.read_only.is_none() {
             let what = format!("{} EBLOCKs are retired, and it takes writes still", info.eblocks_retired);
-            return wrong(Kind::ReadOnly, what);
+            return wrong(FailureKind::ReadOnly, what);
         }
         self.retired = info.eblocks_retired;
         self.worn = info.erase_counts.1;
         if info.views as usize != self.oracle.views.len() {
             let (got, expected) = (info.views, self.oracle.views.len());
-            return wrong(Kind::Answer, format!("{got} views are open, and should be {expected}"));
+            return wrong(FailureKind::Answer, format!("{got} views are open instead of {expected}"));
         }
         Ok(())
     }
 
     fn random(seed: u64) -> Random {
-        Random::new(seed)
+        Random::of_seed(seed)
     }
 }
 
@@ -408,7 +411,7 @@ impl simulated::World for World<'_> {
         if self.over { Ok(()) } else { self.invariants() }
     }
 
-    /// Everything is compared once more.
+    /// Compares everything at the end of the run.
     fn end(&mut self) -> Done {
         if !self.over {
             self.compare_all()?;

@@ -1,4 +1,4 @@
-//! Power cuts, closing, and what must be there when the drive is opened again.
+//! Power cuts and closing, and the checks after the drive is opened again.
 
 use std::rc::Rc;
 
@@ -7,12 +7,12 @@ use lode_firmware::{Drive, FirmwareError, RecoveryReport, Unrecovered};
 use lode_flash::FaultKind;
 
 use super::{Done, READS, TRANSIENT, World};
-use crate::failure::{Kind, wrong};
+use crate::failure::{FailureKind, wrong};
 use crate::random::nth;
 use crate::step::Cut;
 
 impl World<'_> {
-    /// Power goes, if it is not gone yet, and comes back, more than once where `cut` says so.
+    /// Cuts the power, if it is not cut already, and reopens. `cut` may cut the power again during recoveries.
     pub(super) fn reopen(&mut self, cut: &Cut) -> Done {
         if !self.faults.is_cut() {
             self.faults.cut();
@@ -35,14 +35,14 @@ impl World<'_> {
                         && self.harm.struck(&host)
                         && !matches!(e, FirmwareError::Damaged { .. })
                     {
-                        // It is opened again once the host is well.
+                        // The next try opens the drive without the host's fault.
                         self.coverage.met("recoveries that the host failed");
                         continue;
                     }
-                    // Of a drive that was closed in order either slot is enough.
+                    // After an orderly close, either slot of the superblock is enough.
                     let whole = self.closed_whole && !self.harm.hit_data();
                     if whole || !self.harm.excuses_refusal(&e) {
-                        return wrong(Kind::NotOpened, e.to_string());
+                        return wrong(FailureKind::NotOpened, e.to_string());
                     }
                     self.coverage.met("image that faults hit, refused");
                     self.over = true;
@@ -50,23 +50,24 @@ impl World<'_> {
                 }
             }
         }
-        unreachable!("cuts are finite in number")
+        unreachable!("the number of cuts is finite")
     }
 
-    /// Erasures are remembered, but for those that no log page came to tell, as while the host takes none: two where the
-    /// log let an EBLOCK go that was taken again before the next group.
+    /// Checks that erase counts survive, except for erasures that no log page recorded. While the host fails, any
+    /// number of erasures may be unrecorded. Otherwise at most two may be, if the log freed an EBLOCK that was used
+    /// again before the next group.
     fn is_worn(&self, before: u32) -> Done {
         let now = self.drive.info().erase_counts.1;
         let host =
             self.harm.struck_ever(&[FaultKind::NoSpace, FaultKind::WriteError, FaultKind::SyncError]) > 0;
         if now + 2 < before && !self.harm.hit_any() && !host && !self.over {
-            let what = format!("an EBLOCK was erased {before} times, and none is said to be more than {now}");
-            return wrong(Kind::Lost, what);
+            let what = format!("an EBLOCK was erased {before} times, and the greatest erase count is {now}");
+            return wrong(FailureKind::Lost, what);
         }
         Ok(())
     }
 
-    /// One attempt; `None` when power went in the middle of it.
+    /// Tries to open. Returns `None` if the power was cut meanwhile.
     fn open(
         &mut self,
         seed: u64,
@@ -93,12 +94,13 @@ impl World<'_> {
         if self.faults.is_cut() {
             return Ok(None);
         }
-        // What was not used up by the recovery strikes nobody else.
+        // Faults that were meant for the recovery must not strike later.
         self.faults.disarm_all();
         drive.map(Some)
     }
 
-    /// Every acknowledged batch is there, those under way are there whole or not at all, and all is as it was written.
+    /// Checks that all acknowledged batches survived, that those under way survived whole or not at all, and that all
+    /// contents are right.
     fn recovered(&mut self, drive: Drive) -> Done {
         self.device = (self.lens)(drive.clone());
         self.drive = drive;
@@ -109,7 +111,7 @@ impl World<'_> {
         self.find_state(recovery)
     }
 
-    /// Which of the states that it may be in the drive is in.
+    /// Finds the state of the drive among the possible ones.
     fn find_state(&mut self, recovery: RecoveryReport) -> Done {
         let commit = self.drive.info().commit.raw();
         for kind in recovery.last_kinds() {
@@ -118,7 +120,8 @@ impl World<'_> {
         let (before, pending) = (self.oracle.now.commit, self.oracle.pending.len());
         let unforced = self.oracle.unforced.len() as u64;
         let states = self.oracle.settle(commit);
-        // What hit the end of the log, or the data of the batches there, looks as if they were never finished.
+        // A hit at the end of the log, or in the data of the last batches, makes these batches look as if they were
+        // never finished.
         if states.is_empty() && self.harm.hit_data() && self.oracle.loses_tail(commit) {
             self.coverage.met("last batches that a fault hit, gone");
             return self.is_there(true);
@@ -152,17 +155,17 @@ impl World<'_> {
                     0 => format!("the newest commit is {commit}; {before} was acknowledged"),
                     n => format!("the newest commit is {commit}; {before} was acknowledged, {n} unforced"),
                 };
-                wrong(Kind::Lost, what)
+                wrong(FailureKind::Lost, what)
             }
             None => {
                 let what =
                     format!("the newest commit is {commit}; {before} and {pending} more were submitted");
-                wrong(Kind::NotAtomic, what)
+                wrong(FailureKind::NotAtomic, what)
             }
         }
     }
 
-    /// All is there, and nothing else.
+    /// Checks that the drive holds the expected state and nothing else.
     fn is_there(&mut self, lost_tail: bool) -> Done {
         self.oracle.found();
         let indexed = std::mem::take(&mut self.oracle.indexed_last);
@@ -176,7 +179,7 @@ impl World<'_> {
         }
         if let Some(why) = self.drive.info().read_only {
             self.excused("opening it", &CommandError::ReadOnly(why))?;
-            // It will not take writes again.
+            // The drive stays read-only.
             self.over = true;
         }
         self.forget_extents()?;
@@ -185,14 +188,14 @@ impl World<'_> {
         self.checks_itself()
     }
 
-    /// Adds up what the drive did since it was opened.
+    /// Adds the drive's counts since it was opened to the coverage.
     pub(super) fn count(&mut self) {
         let info = self.drive.info();
         self.coverage.met_times("EBLOCKs emptied by GC", info.gc_victims);
         self.coverage.met_times("checkpoints", info.checkpoints);
     }
 
-    /// Closes the drive in order, and opens it again.
+    /// Closes the drive in order and opens it again.
     pub(super) fn close(&mut self, cut: &Cut) -> Done {
         let closed = self.drive.clone().close();
         let flips = self.due_flip.map(|(kind, _)| kind);
@@ -211,15 +214,15 @@ impl World<'_> {
         if info.recovery.clean && info.eblocks_retired < retired {
             let got = info.eblocks_retired;
             return wrong(
-                Kind::Lost,
+                FailureKind::Lost,
                 format!("{got} EBLOCKs are retired; {retired} were when it was closed"),
             );
         }
         Ok(())
     }
 
-    /// Closes the drive in order; a bit changes, or one of the two checkpoint records is lost, while
-    /// it is closed, and it is opened again.
+    /// Closes the drive in order, changes a bit or loses one of the two checkpoint records, and opens the drive
+    /// again.
     pub(super) fn close_damaged(&mut self, kind: FaultKind, seed: u64, cut: &Cut) -> Done {
         self.due_flip = Some((kind, seed));
         let closed = self.close(cut);
@@ -227,30 +230,30 @@ impl World<'_> {
         closed
     }
 
-    /// A drive that takes no writes answers reads as before.
+    /// Checks that a read-only drive still answers reads.
     pub(super) fn reads_go_on(&mut self) -> Done {
         self.drive.check_invariants();
         self.compare_all()
     }
 
-    /// The drive's own check.
+    /// Runs the drive's own check.
     pub(super) fn checks_itself(&mut self) -> Done {
         if self.faults.is_cut() {
             return Ok(());
         }
         let report = self.drive.check();
         self.harm.look(&self.faults);
-        // What was read wrongly as often as it is read counts as damaged.
+        // Data whose reads all fail counts as damaged.
         if self.faults.is_cut() || self.harm.hit_any() || self.harm.times_now(&TRANSIENT) >= READS {
             return Ok(());
         }
-        // A record that the host did not take whole is written anew by the next checkpoint.
+        // The next checkpoint replaces a record that the host wrote only in part.
         let host =
             self.harm.struck_ever(&[FaultKind::NoSpace, FaultKind::WriteError, FaultKind::SyncError]) > 0;
         let torn = |p: &str| host && p.starts_with("checkpoint slot");
         let problems = report.problems.iter().filter(|p| !torn(p));
         match problems.clone().next() {
-            Some(first) => wrong(Kind::Check, format!("{} problems: {first}", problems.count())),
+            Some(first) => wrong(FailureKind::Check, format!("{} problems: {first}", problems.count())),
             None => Ok(()),
         }
     }

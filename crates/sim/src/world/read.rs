@@ -9,14 +9,14 @@ use lode_command::{Command, CommandError, PageRange, ReadRequest, Reply};
 
 use super::resolve::any_page;
 use super::{Done, REFUSED_FULL, ROWS, World};
-use crate::failure::{Kind, wrong};
+use crate::failure::{FailureKind, wrong};
 use crate::oracle::{Page, State};
 
-/// Pages that are compared with one command.
+/// The number of pages that are compared with one command.
 const PAGES_AT_A_TIME: usize = 16;
 
 impl World<'_> {
-    /// Pages at the newest commit and at views: whole, in part, and beyond their end.
+    /// Reads pages at the newest commit and in views: whole, in part, and beyond their end.
     pub(super) fn read(&mut self, seed: u64, pages: u32) -> Done {
         let mut r = Self::random(seed);
         for _ in 0..pages {
@@ -53,12 +53,12 @@ impl World<'_> {
         Ok(())
     }
 
-    /// A page that begins on a read unit is read in as few of them as it fills.
+    /// Checks that a page that begins on a read unit is read with as few read units as it fills.
     fn is_aligned(&mut self, view: Option<ViewId>, lpid: Lpid, len: u32) -> Done {
         let unit = self.scenario.geometry.rblock_bytes();
         let fewest = u64::from(len.next_multiple_of(unit));
         let mut got = 0;
-        // A read that was tried again says nothing, nor one that found the mapping page elsewhere than the one before.
+        // Reads with retries do not count. Nor do reads that had to read a mapping page from another place.
         for _ in 0..4 {
             let nothing = self.bytes_read(view, lpid, 0)?;
             got = self.bytes_read(view, lpid, len)?.saturating_sub(nothing);
@@ -67,19 +67,22 @@ impl World<'_> {
                 return Ok(());
             }
         }
-        wrong(Kind::Answer, format!("reading page {lpid} takes {got} bytes; it is aligned, and has {len}"))
+        wrong(
+            FailureKind::Answer,
+            format!("reading page {lpid} takes {got} bytes; it is aligned, and has {len}"),
+        )
     }
 
-    /// Bytes that reading a part of a page takes from the medium.
+    /// The bytes read from the medium for a read of a page.
     fn bytes_read(&self, view: Option<ViewId>, lpid: Lpid, len: u32) -> Done<u64> {
         let before = self.drive.info().media_bytes_read;
         let pages = vec![ReadRequest { lpid, range: Some(0..len) }];
-        // What it answers was looked at before.
+        // The answer was checked before.
         let _ = self.run(Command::Read { view, pages })?;
         Ok(self.drive.info().media_bytes_read - before)
     }
 
-    /// One page or a part of one, as `state` has it.
+    /// Reads a page or a part of one, and compares it with `state`.
     fn read_one(
         &mut self,
         view: Option<ViewId>,
@@ -101,22 +104,26 @@ impl World<'_> {
             (Ok(Reply::Pages(got)), Some(page)) => {
                 let range = range.unwrap_or(0..page.len);
                 if range.end > page.len {
-                    return wrong(Kind::Answer, format!("{}: bytes {range:?} of {}", at(), page.len));
+                    return wrong(FailureKind::Answer, format!("{}: bytes {range:?} of {}", at(), page.len));
                 }
                 match got.len() == 1 && page.content.is(lpid, page.owner, range.clone(), &got[0]) {
                     true => Ok(()),
-                    false => wrong(Kind::WrongBytes, format!("{}, bytes {range:?}", at())),
+                    false => wrong(FailureKind::WrongBytes, format!("{}, bytes {range:?}", at())),
                 }
             }
-            (Ok(Reply::Pages(_)), None) => wrong(Kind::WrongBytes, format!("{} is there", at())),
+            (Ok(Reply::Pages(_)), None) => {
+                wrong(FailureKind::WrongBytes, format!("{} exists, and should not", at()))
+            }
             (Err(CommandError::Unmapped(l)), None) if l == lpid => Ok(()),
-            (Err(CommandError::Unmapped(_)), Some(_)) => wrong(Kind::Lost, format!("{} is gone", at())),
+            (Err(CommandError::Unmapped(_)), Some(_)) => {
+                wrong(FailureKind::Lost, format!("{} is missing", at()))
+            }
             (Err(CommandError::Invalid(_)), Some(page)) if range.is_some_and(|r| r.end > page.len) => Ok(()),
             (answer, _) => self.failed(&format!("reading {}", at()), answer),
         }
     }
 
-    /// Every page of a state, whole.
+    /// Compares all pages of a state.
     fn compare(&mut self, view: Option<ViewId>, state: &State) -> Done {
         let all: Vec<(&Lpid, &Page)> = state.pages.iter().collect();
         for some in all.chunks(PAGES_AT_A_TIME) {
@@ -130,14 +137,14 @@ impl World<'_> {
                     && some.iter().zip(got).all(|((l, p), got)| p.content.is(**l, p.owner, 0..p.len, got))
             };
             if !matches!(answer, Ok(Reply::Pages(ref got)) if same(got)) {
-                // One by one, to tell which.
+                // Reads the pages one by one to find the wrong one.
                 some.iter().try_for_each(|(l, _)| self.read_one(view, state, **l, None))?;
             }
         }
         Ok(())
     }
 
-    /// Every page, at the newest commit and at every view; every extent and what it holds.
+    /// Compares all pages at the newest commit and in all views, and all extents.
     pub(super) fn compare_all(&mut self) -> Done {
         let now = self.oracle.now.clone();
         self.compare(None, &now)?;
@@ -147,7 +154,7 @@ impl World<'_> {
         self.extents()
     }
 
-    /// The list of extents: owners, and how many pages each has.
+    /// Compares the list of extents with their owners and numbers of pages.
     pub(super) fn extents(&mut self) -> Done {
         let list = match self.run(Command::ListExtents)? {
             Ok(Reply::ExtentList(list)) => list,
@@ -168,17 +175,17 @@ impl World<'_> {
                 .is_some_and(|(owner, pages)| owner == info.owner && counted.is_none_or(|n| n == pages));
             if !(told && right) {
                 let what = format!("{info:?}; expected owner and pages: {expected:?}");
-                return wrong(Kind::WrongBytes, what);
+                return wrong(FailureKind::WrongBytes, what);
             }
             listed.insert(info.extent, ());
         }
         match now.extents.keys().find(|e| !listed.contains_key(e)) {
-            Some(e) => wrong(Kind::Lost, format!("{e:?} has no owner")),
+            Some(e) => wrong(FailureKind::Lost, format!("{e:?} has no owner")),
             None => Ok(()),
         }
     }
 
-    /// After a reopen, extents that were handed out and never written to may be forgotten, or not.
+    /// After a reopen, finds out which allocations of unwritten extents were lost.
     pub(super) fn forget_extents(&mut self) -> Done {
         let list = match self.run(Command::ListExtents)? {
             Ok(Reply::ExtentList(list)) => list,
@@ -195,7 +202,10 @@ impl World<'_> {
             Ok(Reply::View { view, commit }) => {
                 let expected = self.oracle.now.commit;
                 if commit.raw() != expected {
-                    return wrong(Kind::Answer, format!("a view shows commit {commit}, not {expected}"));
+                    return wrong(
+                        FailureKind::Answer,
+                        format!("a view shows commit {commit}, not {expected}"),
+                    );
                 }
                 self.opened(view)
             }
@@ -203,7 +213,7 @@ impl World<'_> {
         }
     }
 
-    /// A view was opened at the newest commit; past the limit, the oldest is not there any more.
+    /// Records a view opened at the newest commit. Beyond the limit, the oldest is closed.
     pub(super) fn opened(&mut self, view: ViewId) -> Done {
         if self.oracle.views.len() == self.device.identity().views_max as usize {
             let oldest = (0..self.oracle.views.len())
@@ -216,7 +226,7 @@ impl World<'_> {
                     Err(CommandError::ViewClosed(v)) if v == oldest => {}
                     answer => {
                         let what = format!("a view past the limit answered {answer:?}");
-                        return wrong(Kind::Answer, what);
+                        return wrong(FailureKind::Answer, what);
                     }
                 }
             }
@@ -264,7 +274,7 @@ impl World<'_> {
         }
     }
 
-    /// The index entries of an extent at a view: none where there is no rule, those of the pages where there is.
+    /// Checks the index entries of an extent in a view: without a rule there are none, otherwise those of the pages.
     pub(super) fn read_index(&mut self, seed: u64) -> Done {
         let mut r = Self::random(seed);
         let at = r.below(self.oracle.views.len() as u64 + 1) as usize;
@@ -287,7 +297,7 @@ impl World<'_> {
         let shown: Vec<(Lpid, &Page)> = state.pages_of(extent).collect();
         if !entries.iter().map(|e| e.0).eq(shown.iter().map(|p| p.0)) {
             return wrong(
-                Kind::WrongBytes,
+                FailureKind::WrongBytes,
                 format!("the index of {extent:?} is not of the pages that it has"),
             );
         }
@@ -303,11 +313,11 @@ impl World<'_> {
             match entry {
                 Some(e) if !fits(e) => {
                     let what = format!("the index entry of page {lpid} at commit {}", state.commit);
-                    return wrong(Kind::WrongBytes, what);
+                    return wrong(FailureKind::WrongBytes, what);
                 }
                 None if sure => {
                     let what = format!("page {lpid} at commit {} has no index entry", state.commit);
-                    return wrong(Kind::Lost, what);
+                    return wrong(FailureKind::Lost, what);
                 }
                 _ => {}
             }

@@ -1,4 +1,4 @@
-//! From a plan to a batch: picks pages and extents among those that are there.
+//! Makes a batch from a plan. It selects among the existing pages and extents.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,12 @@ use crate::random::{Random, nth};
 use crate::scenario::Scenario;
 use crate::step::{AlignPlan, BatchPlan, RulePlan, Spread};
 
-/// Rows of a table page, at most.
+/// The most rows of a table page.
 const ROWS_MAX: u64 = 120;
 
-/// The batch that a plan means, and what it makes of `state`.
+/// The batch of a plan, and the change that it makes to `state`.
 pub(super) fn resolve(plan: &BatchPlan, state: &State, s: &Scenario, id: &Identity) -> (Batch, Change) {
-    let mut r = Random::new(plan.seed);
+    let mut r = Random::of_seed(plan.seed);
     let mut change = Change { unforced: plan.unforced, ..Change::default() };
     let mut batch = Batch { pin: plan.pin, unforced: plan.unforced, ..Batch::default() };
     let extents: Vec<(ExtentId, OwnerId)> = state.extents.iter().map(|(e, x)| (*e, x.owner)).collect();
@@ -87,7 +87,7 @@ pub(super) fn resolve(plan: &BatchPlan, state: &State, s: &Scenario, id: &Identi
     (batch, change)
 }
 
-/// A page of these extents.
+/// A random page of these extents.
 fn pick(extents: &[(ExtentId, OwnerId)], slots: u16, hot: bool, r: &mut Random) -> Option<(Lpid, OwnerId)> {
     let (extents_in, slots_in) = match hot && r.below(5) > 0 {
         true => (extents.len().div_ceil(3), slots.div_ceil(3)),
@@ -97,7 +97,7 @@ fn pick(extents: &[(ExtentId, OwnerId)], slots: u16, hot: bool, r: &mut Random) 
     Some((extent.page(r.below(slots_in.into()) as u16), owner))
 }
 
-/// Walks over the pages that are not mapped.
+/// Iterates over unmapped pages.
 struct Fresh {
     extent: usize,
     page: u16,
@@ -124,7 +124,7 @@ impl Fresh {
     }
 }
 
-/// A page for a plain owner or for rows, wherever there is one.
+/// A random page of any extent.
 pub(super) fn any_page(state: &State, slots: u16, r: &mut Random) -> Option<Lpid> {
     let extents: Vec<_> = state.extents.iter().map(|(e, x)| (*e, x.owner)).collect();
     pick(&extents, slots, false, r).map(|p| p.0)

@@ -1,4 +1,4 @@
-//! Scans, held against the same program evaluated over the rows that the oracle knows.
+//! Scans, compared with the same program evaluated over the oracle's rows.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use lode_program::{CompareOp, Expr, Program};
 
 use super::{Done, ROWS, World, groups};
 use crate::content::{KEYS, Row, VALUES, integer, schema};
-use crate::failure::{Kind, wrong};
+use crate::failure::{FailureKind, wrong};
 use crate::oracle::{Page, State};
 use crate::random::Random;
 
-/// `low <= key <= high`, and `value < below` where asked for.
+/// `low <= key <= high`, and optionally `value < below`.
 struct Filter {
     low: i64,
     high: i64,
@@ -41,16 +41,16 @@ impl Filter {
     }
 }
 
-/// A scan, as it was asked for.
+/// The request of a scan.
 struct Asked {
     filter: Filter,
     projection: Vec<u16>,
     slots: bool,
     answer: Answer,
     limit_rows: Option<u64>,
-    /// Of an aggregation: whether by value, and how many groups at a time.
+    /// For an aggregation: whether it groups by value, and the most groups at a time.
     groups: Option<(bool, u32)>,
-    /// Rows that do not come out.
+    /// Rows that the scan must not show.
     hidden: Arc<HiddenRows>,
 }
 
@@ -130,7 +130,7 @@ impl World<'_> {
     }
 }
 
-/// Rows of some pages, and numbers that no row has.
+/// Draws rows to hide of some pages, and numbers that no row has.
 fn hidden(state: &State, extents: &[ExtentId], r: &mut Random) -> HiddenRows {
     let mut hidden = HiddenRows::default();
     let mut pages: Vec<(Lpid, usize)> = Vec::new();
@@ -149,7 +149,7 @@ fn hidden(state: &State, extents: &[ExtentId], r: &mut Random) -> HiddenRows {
     hidden
 }
 
-/// Whole extents, and parts of them, each page once.
+/// Selects whole extents and parts of them, each page at most once.
 fn ranges(extents: &[ExtentId], slots: u16, r: &mut Random) -> Vec<PageRange> {
     let mut ranges = Vec::new();
     for &extent in extents {
@@ -189,15 +189,21 @@ impl Asked {
         match self.answer {
             Answer::Mapped => {
                 if !got.iter().eq(mapped.iter().map(|p| &p.0)) {
-                    return wrong(Kind::WrongBytes, format!("{at} names other pages than are mapped"));
+                    return wrong(FailureKind::WrongBytes, format!("{at} names other pages than are mapped"));
                 }
             }
             Answer::Index => {
                 if let Some((l, _)) = mapped.iter().find(|(l, p)| passing(p) && !got.contains(l)) {
-                    return wrong(Kind::Lost, format!("{at} leaves page {l} out, which has rows that pass"));
+                    return wrong(
+                        FailureKind::Lost,
+                        format!("{at} leaves page {l} out, which has rows that pass"),
+                    );
                 }
                 if let Some(l) = got.iter().find(|l| !mapped.iter().any(|(m, _)| m == *l)) {
-                    return wrong(Kind::WrongBytes, format!("{at} names page {l}, which is not mapped"));
+                    return wrong(
+                        FailureKind::WrongBytes,
+                        format!("{at} names page {l}, which is not mapped"),
+                    );
                 }
             }
             Answer::Pages | Answer::Rows => return self.rows_hold(&at, &mapped, answered),
@@ -209,7 +215,10 @@ impl Asked {
                 });
                 let expected = groups::of_rows(by_value, rows);
                 if groups::of_parts(by_value, groups_max, parts).is_none_or(|got| got != expected) {
-                    return wrong(Kind::WrongBytes, format!("{at} answers other groups than its rows make"));
+                    return wrong(
+                        FailureKind::WrongBytes,
+                        format!("{at} answers other groups than its rows make"),
+                    );
                 }
             }
         }
@@ -231,20 +240,20 @@ impl Asked {
             }
             let Some(got) = answered.next_if(|p| p.lpid == *lpid) else {
                 return wrong(
-                    Kind::Lost,
+                    FailureKind::Lost,
                     format!("{at} does not answer page {lpid}, which has rows that pass"),
                 );
             };
             let shown = (0..rows.len()).filter(|&i| !self.is_hidden(*lpid, i));
             let expected = if self.answer == Answer::Rows { passed } else { shown.collect() };
             rows_seen += u64::from(got.rows);
-            // A limit may end a page's rows before their end.
+            // A limit may cut the rows of a page short.
             let cut = self.limit_rows.is_some_and(|limit| rows_seen >= limit) && answered.peek().is_none();
             let as_many =
                 if cut { got.rows as usize <= expected.len() } else { got.rows as usize == expected.len() };
             if !as_many || got.columns.len() != self.projection.len() {
                 let what = format!("{at}: page {lpid} answers {} rows of {}", got.rows, expected.len());
-                return wrong(Kind::WrongBytes, what);
+                return wrong(FailureKind::WrongBytes, what);
             }
             for (i, &row) in expected.iter().take(got.rows as usize).enumerate() {
                 let same = |(&c, column): (&u16, &lode_page::Column)| {
@@ -257,14 +266,15 @@ impl Asked {
                     (None, false) => true,
                 };
                 if !slot || !self.projection.iter().zip(&got.columns).all(same) {
-                    return wrong(Kind::WrongBytes, format!("{at}: row {row} of page {lpid}"));
+                    return wrong(FailureKind::WrongBytes, format!("{at}: row {row} of page {lpid}"));
                 }
             }
         }
         match answered.next() {
-            Some(p) => {
-                wrong(Kind::WrongBytes, format!("{at} answers page {}, of which no row passes", p.lpid))
-            }
+            Some(p) => wrong(
+                FailureKind::WrongBytes,
+                format!("{at} answers page {}, of which no row passes", p.lpid),
+            ),
             None => Ok(()),
         }
     }

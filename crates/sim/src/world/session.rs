@@ -1,4 +1,4 @@
-//! Sessions: opened, resumed, closed; batches of theirs that come in order, twice, too early.
+//! Sessions: opening, resuming, closing, and batches that come in order, twice or too early.
 
 use std::rc::Rc;
 
@@ -6,7 +6,7 @@ use lode_base::SessionId;
 use lode_command::{Command, CommandError, Reply};
 
 use super::{Done, World};
-use crate::failure::{Kind, wrong};
+use crate::failure::{FailureKind, wrong};
 use crate::oracle::Pending;
 
 impl World<'_> {
@@ -14,7 +14,7 @@ impl World<'_> {
         let open = self.oracle.now.sessions.len() as u32 + self.oracle.unknown_sessions;
         let answer = self.run(Command::OpenSession)?;
         if self.faults.is_cut() {
-            // It may be there; if its number is known, it is asked for after the reopen.
+            // The session may exist. If its id is known, it is resumed after the reopen.
             if let Ok(Reply::Session { session, .. }) = answer {
                 self.oracle.doubtful_sessions.push(session);
             }
@@ -26,11 +26,11 @@ impl World<'_> {
                 self.oracle.forced();
                 self.oracle.fresh_sessions.push(session);
                 if Rc::make_mut(&mut self.oracle.now).sessions.insert(session, 0).is_some() {
-                    return wrong(Kind::Answer, format!("{session} is opened twice"));
+                    return wrong(FailureKind::Answer, format!("{session} is opened twice"));
                 }
                 match open < self.device.identity().sessions_max {
                     true => Ok(()),
-                    false => wrong(Kind::Answer, format!("{session} is one too many")),
+                    false => wrong(FailureKind::Answer, format!("{session} is opened beyond the limit")),
                 }
             }
             Err(CommandError::TooManySessions(max)) if open + self.oracle.sessions_in_doubt >= max => Ok(()),
@@ -79,23 +79,25 @@ impl World<'_> {
     fn has_session(&mut self, session: SessionId, highest: u64) -> Done {
         match self.run(Command::ResumeSession(session))? {
             Ok(Reply::Session { session: s, highest: h }) if s == session && h == highest => Ok(()),
-            Err(CommandError::NoSuchSession(_)) => wrong(Kind::Lost, format!("{session} is not open")),
-            Ok(reply) => {
-                wrong(Kind::WrongBytes, format!("{session}, of which {highest} were applied: {reply:?}"))
-            }
+            Err(CommandError::NoSuchSession(_)) => wrong(FailureKind::Lost, format!("{session} is not open")),
+            Ok(reply) => wrong(
+                FailureKind::WrongBytes,
+                format!("{session}, of which {highest} were applied: {reply:?}"),
+            ),
             answer => self.failed("resuming a session", answer),
         }
     }
 
-    /// After a reopen: those that were opened are open, with the numbers that the batches say. Those that were being opened
-    /// or closed are asked for; `all` of them where the last that was written is lost.
+    /// After a reopen, checks that opened sessions are open, with the numbers of their batches. Sessions that were
+    /// being opened or closed are resumed, to find out whether they are open. With `all`, all sessions are resumed,
+    /// because the last writes were lost.
     pub(super) fn sessions_are_there(&mut self, all: bool) -> Done {
         let now = self.oracle.now.clone();
         let mut doubtful = self.oracle.doubtful_sessions.clone();
         if all {
             doubtful.extend(now.sessions.keys());
         }
-        // A fault that hit the end of the log took them along.
+        // A hit at the end of the log may have lost these sessions.
         if self.harm.hit_data() {
             doubtful.extend(&self.oracle.fresh_sessions);
         }
@@ -123,7 +125,7 @@ impl World<'_> {
         let o = &mut self.oracle;
         let unknown = got.checked_sub(expected);
         let Some(unknown) = unknown.filter(|u| all || *u <= o.unknown_sessions + o.sessions_in_doubt) else {
-            return wrong(Kind::NotAtomic, format!("{got} sessions are open, and should be {expected}"));
+            return wrong(FailureKind::NotAtomic, format!("{got} sessions are open instead of {expected}"));
         };
         (o.unknown_sessions, o.sessions_in_doubt) = (unknown, 0);
         o.doubtful_sessions.clear();
@@ -131,11 +133,11 @@ impl World<'_> {
         Ok(())
     }
 
-    /// A batch of a session was refused since its number is not the next.
+    /// Checks that a batch was rightly refused because its number is not the next of its session.
     pub(super) fn out_of_order(&mut self, session: SessionId, wsn: u64, highest: u64) -> Done {
         let applied = self.oracle.now.sessions.get(&session).copied();
         self.coverage.met("batch of a session out of its order, refused");
-        // One that was under way had the number, and failed.
+        // A failed batch under way may have taken the number.
         let taken = |p: &Pending| p.change.session == Some((session, wsn)) && p.failed;
         match applied {
             Some(_) if self.oracle.pending.iter().any(taken) => Ok(()),
@@ -144,7 +146,7 @@ impl World<'_> {
                 let what = format!(
                     "write {wsn} of {session} is refused, since {highest} is the last; it is {applied:?}"
                 );
-                wrong(Kind::Answer, what)
+                wrong(FailureKind::Answer, what)
             }
         }
     }

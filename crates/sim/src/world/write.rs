@@ -1,4 +1,4 @@
-//! Batches: one, several in flight, many in a row; refused ones; and what is done when there is no room.
+//! Batches: single ones, several in flight, many in a row, refused ones; and freeing space on a full drive.
 
 use std::rc::Rc;
 
@@ -8,26 +8,27 @@ use lode_command::{Align, Batch, Command, CommandError, PageWrite, ReadRequest, 
 use super::harm::is_damage;
 use super::resolve::{any_page, resolve};
 use super::{Done, PLAIN, REFUSED_FULL, ROWS, World};
-use crate::failure::{Kind, wrong};
+use crate::failure::{FailureKind, wrong};
 use crate::host;
 use crate::oracle::{Change, Pending, State};
 use crate::step::{AlignPlan, BatchPlan, Spread};
 
-/// A drive may say that it is full once what is held takes all of its room but this part, and an EBLOCK a channel: the
-/// drive's own pages, and open EBLOCKs, weigh much where there are few.
+/// A drive may be full once the needed data takes its usable space, less a fraction of 1 / this number and an EBLOCK
+/// per channel. On a small drive, the drive's own pages and open EBLOCKs take a large part.
 const FULL_FROM: u64 = 2;
 
-/// What became of a submitted batch.
+/// The outcome of a submitted batch.
 enum Fate {
     /// It was acknowledged while there was power.
     Committed(CommitNo, Option<ViewId>),
-    /// It was refused, and nothing of it is there.
+    /// It was refused and had no effect.
     Refused(CommandError),
-    /// It may be there after the next open.
+    /// It may have taken effect after the next open.
     Open,
 }
 
-/// Whether a batch that failed so can be there after the next open: not when something could not be read that it needs.
+/// Whether a batch that failed with this error can take effect after the next open. It cannot if the drive could not
+/// read something that the batch needs.
 fn may_be_logged(e: &CommandError) -> bool {
     match e {
         CommandError::Medium(text) => !is_damage(text),
@@ -36,7 +37,7 @@ fn may_be_logged(e: &CommandError) -> bool {
 }
 
 impl World<'_> {
-    /// Batches in flight together.
+    /// Writes batches that are in flight together.
     pub(super) fn write(&mut self, plans: &[BatchPlan], reads: u32) -> Done {
         let mut after = self.oracle.now.clone();
         let mut states = vec![after.clone()];
@@ -102,10 +103,11 @@ impl World<'_> {
             }
         })?;
         if let Some((_, answer)) = answers.pop() {
-            return wrong(Kind::Answer, format!("a batch was answered with {answer:?}"));
+            return wrong(FailureKind::Answer, format!("a batch was answered with {answer:?}"));
         }
         self.oracle.beside = states.to_vec();
-        // One that a session takes because the one before it failed is in none of the states.
+        // A session may have accepted a batch because the batch before it failed. Such a batch is in none of the
+        // states.
         let committed =
             |(c, f): (_, &(_, Option<Fate>))| matches!(f.1, Some(Fate::Committed(..))).then_some(c);
         let committed: Vec<&Change> = changes.iter().zip(&fates).filter_map(committed).collect();
@@ -117,7 +119,7 @@ impl World<'_> {
         self.settle(changes, fates)
     }
 
-    /// A read beside batches sees its page before or after any of them.
+    /// Checks a read between batches: it returns its page as of before or after any of the batches.
     fn read_between(
         &mut self,
         lpid: Lpid,
@@ -137,7 +139,7 @@ impl World<'_> {
                 let is = |p: &crate::oracle::Page| p.content.is(lpid, p.owner, 0..p.len, &got[0]);
                 match versions.iter().flatten().any(is) {
                     true => Ok(()),
-                    false => wrong(Kind::WrongBytes, format!("page {lpid}, read beside batches")),
+                    false => wrong(FailureKind::WrongBytes, format!("page {lpid}, read beside batches")),
                 }
             }
             Err(CommandError::Unmapped(_)) if versions.contains(&None) => Ok(()),
@@ -145,12 +147,13 @@ impl World<'_> {
         }
     }
 
-    /// Takes note of what became of batches, in the order in which they were submitted.
+    /// Records the outcomes of batches, in the order of submission.
     fn settle(&mut self, changes: Vec<Change>, fates: Vec<Fate>) -> Done {
         let mut full = None;
-        // What a batch beside it gave up may have been there still when one was refused.
+        // When the drive refused a batch, space that another batch in flight frees may not have been free yet.
         let mut held = self.oracle.needed_bytes();
-        // Batches behind which nothing whole follows: a fault that struck these, too, may have taken them all along.
+        // A fault that also hit these batches may lose the batches before them, too, because no complete batch
+        // follows.
         let before = self.harm.hits();
         self.harm.look(&self.faults);
         let untouched = self.harm.hits() == before;
@@ -165,13 +168,13 @@ impl World<'_> {
                     if !self.oracle.now.takes(&change) {
                         let what =
                             format!("commit {commit} is not the next of its session: {:?}", change.session);
-                        return wrong(Kind::NotAtomic, what);
+                        return wrong(FailureKind::NotAtomic, what);
                     }
                     if commit.raw() != expected {
-                        let what = format!("a batch became commit {commit}, and should be {expected}");
-                        return wrong(Kind::NotAtomic, what);
+                        let what = format!("a batch became commit {commit} instead of {expected}");
+                        return wrong(FailureKind::NotAtomic, what);
                     }
-                    // The drive goes on, so that nothing of those that failed before took effect.
+                    // The drive continued, so the batches that failed before had no effect.
                     self.oracle.pending.clear();
                     self.coverage.met("batches acknowledged");
                     self.coverage.met_times("unforced batches acknowledged", change.unforced.into());
@@ -185,7 +188,7 @@ impl World<'_> {
                     let bytes = change.writes.iter().map(|w| u64::from(w.1.media_bytes)).sum();
                     full = Some((free_bytes, needed_bytes, bytes));
                 }
-                // Nobody hears of it, and nothing of it is logged.
+                // The host does not get this answer, and nothing of the batch is logged.
                 Fate::Refused(e) if self.faults.is_cut() && !may_be_logged(&e) => {}
                 Fate::Refused(CommandError::WrongSequence { session, wsn, highest }) => {
                     self.out_of_order(session, wsn, highest)?;
@@ -211,11 +214,11 @@ impl World<'_> {
         }
     }
 
-    /// Whether a drive may say that it is full while that much is needed.
+    /// Checks that the drive is really full, given the needed bytes.
     fn is_full(&self, free_bytes: u64, needed_bytes: u64, batch_bytes: u64, held: u64) -> Done {
         if free_bytes >= needed_bytes {
             let what = format!("{needed_bytes} bytes are refused, with {free_bytes} free");
-            return wrong(Kind::Full, what);
+            return wrong(FailureKind::Full, what);
         }
         let usable = self.drive.info().usable_bytes;
         let g = &self.scenario.geometry;
@@ -224,12 +227,12 @@ impl World<'_> {
             let what = format!(
                 "a batch of {batch_bytes} bytes needs {needed_bytes}, with {free_bytes} free; {held} of {usable} are held"
             );
-            return wrong(Kind::Full, what);
+            return wrong(FailureKind::Full, what);
         }
         Ok(())
     }
 
-    /// Closes all views, and trims about half of what there is: a full drive must take that.
+    /// Closes all views and trims about half of the pages. A full drive must accept that.
     pub(super) fn make_room(&mut self) -> Done {
         while !self.oracle.views.is_empty() {
             self.close_view(0)?;
@@ -249,7 +252,7 @@ impl World<'_> {
                     return Ok(());
                 }
                 Err(CommandError::OutOfSpace { .. }) => {
-                    return wrong(Kind::Full, "a full drive refuses a batch of trims");
+                    return wrong(FailureKind::Full, "a full drive refuses a batch of trims");
                 }
                 Ok(Reply::Committed { commit, view }) => {
                     self.settle(vec![change], vec![Fate::Committed(commit, view)])?
@@ -260,17 +263,17 @@ impl World<'_> {
             if self.faults.is_cut() || self.read_only.is_some() {
                 return Ok(());
             }
-            assert_eq!(self.coverage.times(REFUSED_FULL), before, "trims are never refused for want of room");
+            assert_eq!(self.coverage.times(REFUSED_FULL), before, "a full drive never refuses trims");
         }
         Ok(())
     }
 
-    /// New pages, until the drive is `percent` full or refuses.
+    /// Writes new pages until the drive is `percent` full or refuses.
     pub(super) fn fill(&mut self, seed: u64, percent: u32, unforced: bool) -> Done {
         let target = self.scenario.geometry.capacity_bytes() * u64::from(percent) / 100;
         let refused = self.coverage.times(REFUSED_FULL);
         let mut r = Self::random(seed);
-        // Pages are as long as it takes to come there with the pages that there are.
+        // The length of pages is chosen so that the existing pages suffice.
         let pages = (self.oracle.now.extents.len() as u64 * u64::from(self.scenario.slots)).max(1);
         let max = self.device.identity().page_bytes_max;
         let longest = (target / pages * 2).clamp(1000, max.into()) as u32;
@@ -301,7 +304,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Pages that are there, written again.
+    /// Overwrites existing pages.
     pub(super) fn overwrite(&mut self, seed: u64, batches: u32, hot: bool, unforced: bool) -> Done {
         let mut r = Self::random(seed);
         let spread = if hot { Spread::Hot } else { Spread::Uniform };
@@ -327,7 +330,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// A batch that contradicts itself or the drive's limits: refused whole.
+    /// Writes a batch that contradicts itself or exceeds the drive's limits, which must be refused as a whole.
     pub(super) fn refused(&mut self, seed: u64) -> Done {
         let mut r = Self::random(seed);
         let Some(lpid) = any_page(&self.oracle.now, self.scenario.slots, &mut r) else { return Ok(()) };
@@ -357,7 +360,7 @@ impl World<'_> {
                 let Some(extent) = extent.filter(|_| self.oracle.now.rules.contains_key(&ROWS)) else {
                     return Ok(());
                 };
-                // A page that is no table page has no index entry.
+                // A page that is not a table page has no index entry.
                 Batch { writes: vec![sound, page(extent.page(0), 500)], ..Batch::default() }
             }
         };
@@ -366,13 +369,13 @@ impl World<'_> {
                 Ok(())
             }
             _ if self.faults.is_cut() => {
-                // Should it be there after all, the number of commits tells.
+                // If it took effect after all, the commit number shows it.
                 Ok(())
             }
             Ok(answer) => {
-                wrong(Kind::Answer, format!("a batch that makes no sense was answered with {answer:?}"))
+                wrong(FailureKind::Answer, format!("an invalid batch was answered with {answer:?}"))
             }
-            answer => self.failed("a batch that makes no sense", answer),
+            answer => self.failed("an invalid batch", answer),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the tests over seeds share: many seeds on all cores, one of them, and faults that are planted.
+//! Helpers of the tests over seeds: many seeds on all cores, a single seed, and planted faults.
 #![allow(dead_code, unreachable_pub)]
 
 use std::fmt::Debug;
@@ -7,23 +7,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use lode_sim::{Failure, Found, Options, Simulated, parse_ranges, run, search, shrink};
 
-/// Seeds of an ordinary run of the tests.
+/// The number of seeds in an ordinary run of the tests.
 pub const SEEDS: u64 = 2000;
-/// Runs that the search for a short replay may take.
+/// The most runs in the search for a short replay.
 const SHRINK_RUNS: u32 = 400;
-/// Characters of a failure in the table of planted faults.
+/// The most characters of a failure in the table of planted faults.
 const FAILURE_CHARS: usize = 110;
 
 pub fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// `LODE_SEEDS`, or as many as in an ordinary run.
+/// `LODE_SEEDS`, or the number of an ordinary run.
 pub fn seeds() -> u64 {
     number("LODE_SEEDS").unwrap_or(SEEDS)
 }
 
-/// `LODE_SEED` alone if there is one, else so many seeds, of which the ordinary ones must meet all that there is.
+/// Runs only `LODE_SEED` if it is set, otherwise many seeds. An ordinary run must meet everything in the coverage.
 pub fn no_seed_fails<S: Simulated>() {
     if let Some(seed) = number("LODE_SEED") {
         return one::<S>(seed);
@@ -34,7 +34,7 @@ pub fn no_seed_fails<S: Simulated>() {
     }
 }
 
-/// One seed, of which `LODE_ONLY` may name the steps.
+/// Runs one seed. `LODE_ONLY` may select its steps.
 fn one<S: Simulated>(seed: u64) {
     let only = std::env::var("LODE_ONLY").ok().map(|list| parse_ranges(&list).expect("a list of steps"));
     let options = Options::<S> { only, ..Options::default() };
@@ -43,7 +43,7 @@ fn one<S: Simulated>(seed: u64) {
     }
 }
 
-/// Seeds on all cores; panics with the shortest replay of one that fails.
+/// Runs seeds on all cores. If one fails, it panics with the shortest replay.
 pub fn many<S: Simulated>(begin: u64, end: u64) -> Found<S> {
     let options = Options::<S>::default();
     let (next, failed) = (AtomicU64::new(begin), AtomicBool::new(false));
@@ -68,17 +68,18 @@ fn on_all_cores(work: impl Fn() + Sync) {
     std::thread::scope(|s| (0..threads).for_each(|_| drop(s.spawn(&work))));
 }
 
-/// Faults that can be planted in a crate, and how.
+/// The faults that can be planted in a crate, and how to plant them.
 pub struct Planting<F: 'static> {
     pub all: &'static [(F, &'static str)],
     pub plant: fn(Option<F>),
-    /// Those that no seed can show, which tests of their own find.
+    /// The faults that no seed can show. Separate tests find them.
     pub elsewhere: &'static [F],
 }
 
 impl<F: Copy + Debug + PartialEq + Send + Sync> Planting<F> {
-    /// Each of them is found within the seeds of an ordinary run, and nothing is found there without it; and there are
-    /// `least` at least. With `LODE_PLANTED` that one alone, and its shortest replay.
+    /// Checks that each fault is found within the seeds of an ordinary run, and that its seed passes without the
+    /// fault. There must be at least `least` faults. With `LODE_PLANTED`, it runs only that fault and prints its
+    /// shortest replay.
     pub fn every_fault_is_found<S: Simulated>(&self, least: usize) {
         if let Ok(name) = std::env::var("LODE_PLANTED") {
             return self.replay::<S>(&name);
@@ -95,7 +96,7 @@ impl<F: Copy + Debug + PartialEq + Send + Sync> Planting<F> {
         for ((fault, about), found) in self.all.iter().zip(&found) {
             let (seeds, how) = match found {
                 Some((seed, failure)) => ((seed + 1).to_string(), failure.to_string()),
-                None if self.elsewhere.contains(fault) => ("-".into(), "a test of its own finds it".into()),
+                None if self.elsewhere.contains(fault) => ("-".into(), "a separate test finds it".into()),
                 None => (format!("> {}", seeds()), "not found".into()),
             };
             let how: String = how.chars().take(FAILURE_CHARS).collect();
@@ -112,7 +113,7 @@ impl<F: Copy + Debug + PartialEq + Send + Sync> Planting<F> {
         Some((at, self.all.get(at)?))
     }
 
-    /// The first seed that fails with the fault, and not without it; and how.
+    /// The first seed that fails with the fault but not without it, and its failure.
     fn find<S: Simulated>(&self, fault: F) -> Option<(u64, Failure)> {
         let options = Options::<S>::default();
         let fails = |fault: Option<F>, seed| {
@@ -125,7 +126,7 @@ impl<F: Copy + Debug + PartialEq + Send + Sync> Planting<F> {
         (0..seeds()).find_map(found)
     }
 
-    /// The shortest replay of one fault.
+    /// Prints the shortest replay of a fault.
     fn replay<S: Simulated>(&self, name: &str) {
         let of = |f: &&(F, &str)| format!("{:?}", f.0) == name;
         let (fault, _) = self.all.iter().find(of).expect("LODE_PLANTED names a fault");

@@ -11,7 +11,7 @@ use std::io::BufRead;
 
 use super::format::CsvFormat;
 
-/// Bytes that one record may have: beyond it, a quote was most likely left open.
+/// Most bytes of one record. A longer one most likely has a quote that is never closed.
 const RECORD_BYTES_MAX: usize = 64 << 20;
 
 /// Why a CSV file cannot be split.
@@ -57,13 +57,13 @@ impl Records {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum State {
+enum ParserState {
     /// Before a record's first byte.
     RecordStart,
     FieldStart,
     Unquoted,
     Quoted,
-    /// Behind a quote within a quoted field: its end, or the first of two that mean one.
+    /// Behind a quote within a quoted field. The quote ends the field, or is the first of two that stand for one.
     QuoteInQuoted,
 }
 
@@ -83,7 +83,7 @@ impl<R: BufRead> CsvReader<R> {
     }
 
     /// Reads up to `rows_max` records of `fields` fields each into `records`; none at the end of the file. Empty
-    /// lines are passed over, except where a record has one field: there they are that field.
+    /// lines are skipped, unless a record has one field: then an empty line is an empty field.
     pub(super) fn read(
         &mut self,
         fields: usize,
@@ -92,17 +92,17 @@ impl<R: BufRead> CsvReader<R> {
     ) -> Result<(), CsvError> {
         records.clear();
         self.skip_byte_order_mark()?;
-        let mut state = State::RecordStart;
+        let mut state = ParserState::RecordStart;
         let mut quote_line = self.line;
         let mut record_start = 0;
-        while records.lines.len() < rows_max || state != State::RecordStart {
+        while records.lines.len() < rows_max || state != ParserState::RecordStart {
             let buffer = self.input.fill_buf().map_err(CsvError::Io)?;
             if buffer.is_empty() {
                 return self.finish(fields, state, quote_line, records);
             }
             let mut used = 0;
             for &b in buffer {
-                if state == State::RecordStart {
+                if state == ParserState::RecordStart {
                     if records.lines.len() == rows_max {
                         break;
                     }
@@ -113,15 +113,15 @@ impl<R: BufRead> CsvReader<R> {
                     }
                     records.lines.push(self.line);
                     record_start = records.bytes.len();
-                    state = State::FieldStart;
+                    state = ParserState::FieldStart;
                 }
                 used += 1;
                 let ends_field = match state {
-                    State::FieldStart if b == self.quote => {
-                        (state, quote_line) = (State::Quoted, self.line);
+                    ParserState::FieldStart if b == self.quote => {
+                        (state, quote_line) = (ParserState::Quoted, self.line);
                         false
                     }
-                    State::FieldStart | State::Unquoted => {
+                    ParserState::FieldStart | ParserState::Unquoted => {
                         if b == self.quote {
                             return Err(malformed(
                                 self.line,
@@ -133,48 +133,49 @@ impl<R: BufRead> CsvReader<R> {
                         let ends = b == self.delimiter || b == b'\n';
                         if !ends {
                             records.bytes.push(b);
-                            state = State::Unquoted;
+                            state = ParserState::Unquoted;
                         }
                         ends
                     }
-                    State::Quoted if b == self.quote => {
-                        state = State::QuoteInQuoted;
+                    ParserState::Quoted if b == self.quote => {
+                        state = ParserState::QuoteInQuoted;
                         false
                     }
-                    State::Quoted => {
+                    ParserState::Quoted => {
                         records.bytes.push(b);
                         false
                     }
-                    State::QuoteInQuoted if b == self.quote => {
+                    ParserState::QuoteInQuoted if b == self.quote => {
                         records.bytes.push(b);
-                        state = State::Quoted;
+                        state = ParserState::Quoted;
                         false
                     }
-                    State::QuoteInQuoted if b == self.delimiter || b == b'\n' => true,
-                    State::QuoteInQuoted if b == b'\r' => false,
-                    State::QuoteInQuoted => {
+                    ParserState::QuoteInQuoted if b == self.delimiter || b == b'\n' => true,
+                    ParserState::QuoteInQuoted if b == b'\r' => false,
+                    ParserState::QuoteInQuoted => {
                         return Err(malformed(self.line, fields, records, "text behind the closing quote"));
                     }
-                    State::RecordStart => unreachable!("a record has begun"),
+                    ParserState::RecordStart => unreachable!("a record has begun"),
                 };
                 if ends_field {
-                    let was_quoted = state == State::QuoteInQuoted;
+                    let was_quoted = state == ParserState::QuoteInQuoted;
                     if b == b'\n' && !was_quoted && records.bytes.len() > field_start(records) {
                         // \r\n ends a line as \n does.
                         records.bytes.pop_if(|last| *last == b'\r');
                     }
                     records.ends.push(records.bytes.len());
                     records.quoted.push(was_quoted);
-                    state = State::FieldStart;
+                    state = ParserState::FieldStart;
                     if b == b'\n' {
                         check_fields(fields, records)?;
-                        state = State::RecordStart;
+                        state = ParserState::RecordStart;
                     } else if records.ends.len() == records.lines.len() * fields {
                         return Err(wrong_count(fields, records, "more"));
                     }
                 }
                 self.line += u64::from(b == b'\n');
-                if records.bytes.len() - record_start > RECORD_BYTES_MAX && state != State::RecordStart {
+                if records.bytes.len() - record_start > RECORD_BYTES_MAX && state != ParserState::RecordStart
+                {
                     return Err(malformed(quote_line, fields, records, "a record of more than 64 MB"));
                 }
             }
@@ -183,26 +184,26 @@ impl<R: BufRead> CsvReader<R> {
         Ok(())
     }
 
-    /// The file ends: maybe within a record whose last line has no line break.
+    /// Ends the file, whose last record may have no line break.
     fn finish(
         &mut self,
         fields: usize,
-        state: State,
+        state: ParserState,
         quote_line: u64,
         records: &mut Records,
     ) -> Result<(), CsvError> {
         match state {
-            State::RecordStart => return Ok(()),
-            State::Quoted => {
+            ParserState::RecordStart => return Ok(()),
+            ParserState::Quoted => {
                 return Err(malformed(quote_line, fields, records, "a quote that is never closed"));
             }
-            State::FieldStart | State::Unquoted | State::QuoteInQuoted => {}
+            ParserState::FieldStart | ParserState::Unquoted | ParserState::QuoteInQuoted => {}
         }
-        if state != State::QuoteInQuoted && records.bytes.len() > field_start(records) {
+        if state != ParserState::QuoteInQuoted && records.bytes.len() > field_start(records) {
             records.bytes.pop_if(|last| *last == b'\r');
         }
         records.ends.push(records.bytes.len());
-        records.quoted.push(state == State::QuoteInQuoted);
+        records.quoted.push(state == ParserState::QuoteInQuoted);
         check_fields(fields, records)
     }
 
@@ -217,7 +218,7 @@ impl<R: BufRead> CsvReader<R> {
     }
 }
 
-/// Where the field that is being read begins.
+/// Where the field under way begins.
 fn field_start(records: &Records) -> usize {
     records.ends.last().copied().unwrap_or(0)
 }

@@ -6,9 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, BinaryViewBuilder, RecordBatch, StringBuilder, StringViewBuilder, new_null_array,
+    ArrayRef, AsArray, BinaryViewBuilder, RecordBatch, StringBuilder, StringViewBuilder, new_null_array,
 };
-use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{DataType as Arrow, SchemaRef};
 use lode_engine::{ColumnDef, Table};
 use lode_page::DataType;
@@ -17,6 +16,8 @@ use super::csv_reader::{CsvError, CsvReader, Records};
 use super::format::CsvFormat;
 use crate::SqlError;
 use crate::arrow_convert::arrow_type;
+use crate::error::state;
+use crate::semantics::{cast_or_null, unfit};
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 8192;
@@ -36,7 +37,7 @@ pub(super) struct CsvRows {
 }
 
 impl CsvRows {
-    /// Opens `path`, whose fields are for `columns` of `table`. A header is passed over.
+    /// Opens `path`, whose fields are for `columns` of `table`. A header is skipped.
     pub(super) fn open(
         path: &Path,
         format: &CsvFormat,
@@ -44,7 +45,7 @@ impl CsvRows {
         schema: SchemaRef,
         columns: Vec<u16>,
     ) -> Result<Self, SqlError> {
-        let file = File::open(path).map_err(|e| SqlError::file(path, e))?;
+        let file = File::open(path).map_err(|e| SqlError::io(path, &e))?;
         let reader = CsvReader::new(BufReader::with_capacity(1 << 18, file), format);
         let mut rows = Self {
             path: path.display().to_string(),
@@ -80,13 +81,14 @@ impl CsvRows {
 
     fn read(&mut self, rows_max: usize) -> Result<(), SqlError> {
         self.reader.read(self.columns.len(), rows_max, &mut self.records).map_err(|e| match e {
-            CsvError::Io(e) => SqlError::file(&self.path, e),
+            CsvError::Io(e) => SqlError::io(&self.path, &e),
             CsvError::Malformed { line, field, message } => {
                 let column = match self.columns.get(field) {
                     Some(&c) => self.table.def().columns[usize::from(c)].name.clone(),
                     None => (field + 1).to_string(),
                 };
-                SqlError::Malformed { path: self.path.clone(), line, column, message }
+                let (state, path) = (state::BAD_COPY_FILE_FORMAT, self.path.clone());
+                SqlError::Malformed { state, path, line, column, message }
             }
         })
     }
@@ -109,7 +111,7 @@ impl CsvRows {
                 && text.chars().count() > max as usize
             {
                 let message = format!("{} is longer than {}", shown(text), def.declared);
-                return Err(self.malformed(r, def, message));
+                return Err(self.malformed(r, def, state::STRING_DATA_RIGHT_TRUNCATION, message));
             }
             builder.append_option(value);
         }
@@ -126,7 +128,7 @@ impl CsvRows {
                     None => {
                         let message =
                             format!("{} is not of type BYTEA (\\x and hexadecimal digits)", shown(text));
-                        return Err(self.malformed(r, def, message));
+                        return Err(self.malformed(r, def, state::INVALID_TEXT_REPRESENTATION, message));
                     }
                 },
             }
@@ -140,15 +142,13 @@ impl CsvRows {
         for r in 0..self.records.lines.len() {
             builder.append_option(self.value(r, field, def)?);
         }
-        let texts = builder.finish();
-        let values = cast_with_options(&texts, to, &CastOptions { safe: true, ..CastOptions::default() })?;
-        if values.null_count() > texts.null_count()
-            && let Some(r) = (0..texts.len()).find(|&r| values.is_null(r) && texts.is_valid(r))
-        {
-            let message = format!("{} is not of type {}", shown(texts.value(r)), def.declared);
-            return Err(self.malformed(r, def, message));
-        }
-        Ok(values)
+        let texts: ArrayRef = Arc::new(builder.finish());
+        let (values, first_unfit) = cast_or_null(&texts, to)?;
+        let Some(row) = first_unfit else { return Ok(values) };
+        let state = unfit(&texts, row, to).sqlstate();
+        let message =
+            format!("{} is not of type {}", shown(texts.as_string::<i32>().value(row)), def.declared);
+        Err(self.malformed(row, def, state, message))
     }
 
     /// The text of a field; `None` for NULL.
@@ -156,18 +156,23 @@ impl CsvRows {
         let (bytes, quoted) = self.records.field(row * self.columns.len() + field);
         if !quoted && bytes == self.null.as_bytes() {
             if !def.ty.nullable {
-                return Err(self.malformed(row, def, "NULL in a column that is NOT NULL".into()));
+                let message = "NULL in a column that is NOT NULL".into();
+                return Err(self.malformed(row, def, state::NOT_NULL_VIOLATION, message));
             }
             return Ok(None);
         }
         match std::str::from_utf8(bytes) {
             Ok(text) => Ok(Some(text)),
-            Err(_) => Err(self.malformed(row, def, "the value is not UTF-8".into())),
+            Err(_) => {
+                let message = "the value is not UTF-8".into();
+                Err(self.malformed(row, def, state::CHARACTER_NOT_IN_REPERTOIRE, message))
+            }
         }
     }
 
-    fn malformed(&self, row: usize, def: &ColumnDef, message: String) -> SqlError {
+    fn malformed(&self, row: usize, def: &ColumnDef, state: &'static str, message: String) -> SqlError {
         SqlError::Malformed {
+            state,
             path: self.path.clone(),
             line: self.records.lines[row],
             column: def.name.clone(),

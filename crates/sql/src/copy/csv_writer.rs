@@ -74,7 +74,7 @@ impl<W: Write> CsvWriter<W> {
         Ok(())
     }
 
-    /// The output, everything written.
+    /// The output, with everything written.
     pub(super) fn into_inner(self) -> W {
         self.output
     }

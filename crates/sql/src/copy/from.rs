@@ -1,4 +1,4 @@
-//! COPY FROM: a file's rows, read on one thread and loaded on another, all or none.
+//! COPY FROM: a file's rows are read on one thread and loaded on another. All of them are loaded, or none.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use super::csv_rows::CsvRows;
 use super::format::Format;
 use crate::arrow_convert::arrow_type;
 use crate::dml::{Change, Checks, Unfit, column_numbers, load, to_array};
+use crate::error::state;
 use crate::statement::table_name;
 use crate::threads::blocking;
 use crate::types::arrow_schema;
@@ -23,7 +24,7 @@ use crate::{Session, SqlError};
 /// Batches that wait between the reader and the loader.
 const WAITING_BATCHES: usize = 2;
 
-/// Loads a file into a table; the number of rows.
+/// Loads a file into a table. Returns the number of rows.
 pub(super) async fn copy_from(
     session: &Session,
     name: &ObjectName,
@@ -38,7 +39,7 @@ pub(super) async fn copy_from(
         column_numbers(&table, columns)?
     };
     if let Some(i) = (1..numbers.len()).find(|&i| numbers[..i].contains(&numbers[i])) {
-        return Err(SqlError::Invalid(format!("column \"{}\" is named twice", columns[i])));
+        return Err(SqlError::ColumnTwice { column: columns[i].clone(), how: "named" });
     }
     let schema = arrow_schema(table.def());
     let mut rows = open(path, format, table.clone(), schema.clone(), numbers).await?;
@@ -46,7 +47,7 @@ pub(super) async fn copy_from(
     let sender = builder.tx();
     builder.spawn_blocking(move || {
         while let Some(batch) = rows.next_batch()? {
-            // The receiver is gone when the load failed, or was given up.
+            // The receiver is gone if the load failed or was cancelled.
             if sender.blocking_send(Ok(batch)).is_err() {
                 break;
             }
@@ -91,12 +92,16 @@ impl FileRows {
     }
 }
 
+fn bad_file(path: impl AsRef<Path>, error: impl std::fmt::Display) -> SqlError {
+    SqlError::file(state::BAD_COPY_FILE_FORMAT, path, error)
+}
+
 /// A Parquet file whose columns are matched by name.
 struct ParquetRows {
     path: String,
     table: Arc<Table>,
     schema: SchemaRef,
-    /// For each column of the table, the file's, unless it is left NULL.
+    /// For each column of the table, the column of the file; `None` if it is left NULL.
     sources: Vec<Option<usize>>,
     reader: ParquetRecordBatchReader,
     row: u64,
@@ -104,35 +109,36 @@ struct ParquetRows {
 
 impl ParquetRows {
     fn open(path: &Path, table: Arc<Table>, schema: SchemaRef, columns: &[u16]) -> Result<Self, SqlError> {
-        let file = File::open(path).map_err(|e| SqlError::file(path, e))?;
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| SqlError::file(path, e))?;
+        let file = File::open(path).map_err(|e| SqlError::io(path, &e))?;
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| bad_file(path, e))?;
         let fields = builder.schema().clone();
         if fields.fields().len() != columns.len() {
             let message =
                 format!("the file has {} columns, COPY takes {}", fields.fields().len(), columns.len());
-            return Err(SqlError::file(path, message));
+            return Err(bad_file(path, message));
         }
         let mut sources = vec![None; table.def().columns.len()];
         for &c in columns {
             let name = &table.def().columns[usize::from(c)].name;
             let at = fields.fields().iter().position(|f| f.name() == name);
-            let at = at.ok_or_else(|| SqlError::file(path, format!("the file has no column \"{name}\"")))?;
+            let at = at.ok_or_else(|| bad_file(path, format!("the file has no column \"{name}\"")))?;
             sources[usize::from(c)] = Some(at);
         }
-        let reader = builder.build().map_err(|e| SqlError::file(path, e))?;
+        let reader = builder.build().map_err(|e| bad_file(path, e))?;
         Ok(Self { path: path.display().to_string(), table, schema, sources, reader, row: 0 })
     }
 
     fn next_batch(&mut self) -> Result<Option<RecordBatch>, SqlError> {
         let Some(batch) = self.reader.next() else { return Ok(None) };
-        let batch = batch.map_err(|e| SqlError::file(&self.path, e))?;
+        let batch = batch.map_err(|e| bad_file(&self.path, e))?;
         let mut arrays = Vec::with_capacity(self.sources.len());
         for (c, source) in self.sources.iter().enumerate() {
             let def = &self.table.def().columns[c];
             arrays.push(match source {
                 None => new_null_array(&arrow_type(def.ty.data_type), batch.num_rows()),
                 Some(i) => to_array(self.table.def(), c as u16, batch.column(*i)).map_err(
-                    |Unfit { row, message, .. }| SqlError::Malformed {
+                    |Unfit { row, state, message }| SqlError::Malformed {
+                        state,
                         path: self.path.clone(),
                         line: self.row + row as u64 + 1,
                         column: def.name.clone(),

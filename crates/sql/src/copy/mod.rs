@@ -5,8 +5,8 @@
 //!   COPY t [(columns)] | (query) TO 'file' [(...)]
 //! ```
 //!
-//! Without FORMAT, the name's ending decides: `.parquet`, else CSV. CSV is as PostgreSQL's: an unquoted empty field
-//! is NULL, a quoted one is the empty text.
+//! Without FORMAT, the name's ending decides: `.parquet` is Parquet, anything else is CSV. CSV is as PostgreSQL's: an
+//! unquoted empty field is NULL, a quoted one is the empty text.
 
 mod csv_reader;
 mod csv_rows;
@@ -22,10 +22,11 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use self::format::{CsvFormat, Format};
+use crate::error::state;
 use crate::statement::{StatementResult, fold};
 use crate::{Session, SqlError};
 
-/// A COPY statement, understood.
+/// A COPY statement, parsed and checked.
 #[derive(Debug)]
 pub(crate) struct Copy {
     source: Source,
@@ -99,11 +100,11 @@ fn parse_format(path: &std::path::Path, options: &[CopyOption]) -> Result<Format
     }
     match (parquet, csv_option) {
         (true, Some(option)) => {
-            Err(SqlError::Invalid(format!("{option} is an option of CSV, not of Parquet")))
+            Err(SqlError::Unsupported(format!("{option} with Parquet: it is an option of CSV")))
         }
         (true, None) => Ok(Format::Parquet),
         (false, _) if csv.delimiter == csv.quote => {
-            Err(SqlError::Invalid("DELIMITER and QUOTE cannot be the same".into()))
+            Err(SqlError::failed(state::INVALID_PARAMETER_VALUE, "DELIMITER and QUOTE cannot be the same"))
         }
         (false, _) => Ok(Format::Csv(csv)),
     }
@@ -112,7 +113,9 @@ fn parse_format(path: &std::path::Path, options: &[CopyOption]) -> Result<Format
 fn one_byte(option: &str, c: char) -> Result<u8, SqlError> {
     match u8::try_from(c) {
         Ok(b) if b.is_ascii() && b != b'\n' && b != b'\r' => Ok(b),
-        _ => Err(SqlError::Invalid(format!("{option} is one ASCII character that does not end a line"))),
+        _ => Err(SqlError::Unsupported(format!(
+            "{option} of {c:?}: expected an ASCII character that does not end a line"
+        ))),
     }
 }
 
@@ -123,7 +126,9 @@ pub(crate) async fn run(session: &Session, copy: Copy) -> Result<StatementResult
             from::copy_from(session, &name, &columns, copy.path, copy.format).await?
         }
         (true, source) => to::copy_to(session, source, copy.path, copy.format).await?,
-        (false, Source::Query(_)) => return Err(SqlError::Invalid("COPY of a query goes TO a file".into())),
+        (false, Source::Query(_)) => {
+            return Err(SqlError::failed(state::SYNTAX_ERROR, "COPY of a query goes TO a file"));
+        }
     };
     Ok(StatementResult::Count { verb: "COPY", rows })
 }

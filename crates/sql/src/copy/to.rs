@@ -16,11 +16,12 @@ use futures::StreamExt;
 use super::Source;
 use super::csv_writer::CsvWriter;
 use super::format::Format;
+use crate::error::state;
 use crate::statement::{Statement, StatementResult};
 use crate::threads::blocking;
 use crate::{Session, SqlError};
 
-/// Writes a table or the rows of a query to a file; the number of rows.
+/// Writes a table or the rows of a query to a file. Returns the number of rows.
 pub(super) async fn copy_to(
     session: &Session,
     source: Source,
@@ -60,7 +61,7 @@ fn select(name: &ObjectName, columns: &[String]) -> Result<Box<Query>, SqlError>
     }
 }
 
-/// A file that is being written, beside its final place until it is whole.
+/// A file under way. It is written beside its final place, and moved there once it is whole.
 struct Output {
     writer: Option<Writer>,
     written: Written,
@@ -71,7 +72,7 @@ enum Writer {
     Parquet(Box<ArrowWriter<File>>),
 }
 
-/// Where the bytes go. Dropped before it is published, the unfinished file goes away.
+/// Where the bytes go. If this is dropped before the file is published, the unfinished file is removed.
 struct Written {
     /// The unfinished file; `None` where the target is written in place (a device, a pipe).
     unfinished: Option<PathBuf>,
@@ -80,15 +81,17 @@ struct Written {
 
 impl Output {
     fn create(path: &Path, format: Format, schema: &SchemaRef) -> Result<Self, SqlError> {
-        let failed = |e: &dyn std::fmt::Display| SqlError::file(path, e);
+        let failed = |e: &dyn std::fmt::Display| unwritable(path, e);
         let in_place = fs::metadata(path).is_ok_and(|m| !m.is_file());
         let (file, unfinished) = if in_place {
-            (File::options().write(true).open(path).map_err(|e| failed(&e))?, None)
+            (File::options().write(true).open(path).map_err(|e| SqlError::io(path, &e))?, None)
         } else {
-            let name = path.file_name().ok_or_else(|| failed(&"not the name of a file"))?;
+            let name = path.file_name();
+            let is_none = || SqlError::file(state::WRONG_OBJECT_TYPE, path, "not the name of a file");
+            let name = name.ok_or_else(is_none)?;
             let hidden = format!(".{}.{}.unfinished", name.to_string_lossy(), std::process::id());
             let unfinished = path.with_file_name(hidden);
-            (File::create(&unfinished).map_err(|e| failed(&e))?, Some(unfinished))
+            (File::create(&unfinished).map_err(|e| SqlError::io(path, &e))?, Some(unfinished))
         };
         // From here on, a failure removes the file.
         let written = Written { unfinished, path: path.to_owned() };
@@ -108,31 +111,35 @@ impl Output {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), SqlError> {
         let path = &self.written.path;
         match self.writer.as_mut().expect("not finished yet") {
-            Writer::Csv(writer) => writer.write(batch).map_err(|e| SqlError::file(path, e)),
-            Writer::Parquet(writer) => writer.write(batch).map_err(|e| SqlError::file(path, e)),
+            Writer::Csv(writer) => writer.write(batch).map_err(|e| unwritable(path, e)),
+            Writer::Parquet(writer) => writer.write(batch).map_err(|e| unwritable(path, e)),
         }
     }
 
     fn finish(mut self) -> Result<(), SqlError> {
         let path = self.written.path.clone();
         match self.writer.take().expect("not finished yet") {
-            Writer::Csv(writer) => writer.into_inner().flush().map_err(|e| SqlError::file(&path, e))?,
+            Writer::Csv(writer) => writer.into_inner().flush().map_err(|e| SqlError::io(&path, &e))?,
             Writer::Parquet(writer) => {
-                writer.close().map_err(|e| SqlError::file(&path, e))?;
+                writer.close().map_err(|e| unwritable(&path, e))?;
             }
         }
         if let Some(unfinished) = &self.written.unfinished {
-            fs::rename(unfinished, &path).map_err(|e| SqlError::file(&path, e))?;
+            fs::rename(unfinished, &path).map_err(|e| SqlError::io(&path, &e))?;
             self.written.unfinished = None;
         }
         Ok(())
     }
 }
 
+fn unwritable(path: &Path, error: impl std::fmt::Display) -> SqlError {
+    SqlError::file(state::IO_ERROR, path, error)
+}
+
 impl Drop for Written {
     fn drop(&mut self) {
         if let Some(unfinished) = &self.unfinished {
-            // What cannot be removed is left under a name that says what it is.
+            // A file that cannot be removed stays under a name that says that it is unfinished.
             let _ = fs::remove_file(unfinished);
         }
     }

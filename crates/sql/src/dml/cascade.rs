@@ -1,4 +1,4 @@
-//! `ON DELETE CASCADE` and `ON DELETE SET NULL`: what becomes of rows that reference rows which a statement deleted.
+//! `ON DELETE CASCADE` and `ON DELETE SET NULL`: changes rows that reference rows which a statement deleted.
 //!
 //! ```text
 //!   rows gone, by what others may reference ─► for each foreign key on them that acts:
@@ -6,10 +6,10 @@
 //!                                           └─ SET NULL ─► the key's columns are NULL; CHECKs are asked
 //! ```
 //!
-//! Each step sees what the steps before did, so that tables that reference themselves, or each other, come to an end: a row is
-//! deleted once. What references a row without an action must be gone by the commit. So must what someone else commits meanwhile;
-//! that is a conflict, and the statement runs again.
-//! Source: SQL:2016, part 2, 4.19.3; PostgreSQL's documentation, 5.5.5.
+//! Each step sees what the steps before it did. So a row is deleted once, and a cycle of tables that reference each
+//! other ends. At the commit, no row may be left that references a deleted one without an action. If another
+//! transaction commits such a row meanwhile, that is a conflict, and the statement runs again. Source: SQL:2016, part
+//! 2, 4.19.3; PostgreSQL's documentation, 5.5.5.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -26,33 +26,33 @@ use lode_engine::{OnDelete, RowAddress, Rule, Snapshot, Table};
 use super::{Checks, find_table, load, plan_query, rewrite, row_identities, run_to_end};
 use crate::arrow_convert::arrow_type;
 use crate::threads::blocking;
-use crate::transaction::Work;
+use crate::transaction::StatementTxn;
 use crate::{Session, SqlError};
 
 /// Rows that a statement deleted from a table.
-pub(super) struct Gone {
+pub(super) struct DeletedRows {
     table: String,
-    /// What foreign keys that act reference, and the values of it.
+    /// The columns that acting foreign keys reference, and their values in the deleted rows.
     values: BTreeMap<u16, ArrayRef>,
 }
 
-/// A foreign key that acts when rows of its parent are deleted.
-struct Acting {
+/// A foreign key with an action (CASCADE or SET NULL) for rows of its parent that are deleted.
+struct ForeignKeyAction {
     child: String,
     columns: Vec<u16>,
     parent_columns: Vec<u16>,
     on_delete: OnDelete,
 }
 
-impl Gone {
-    /// Of a batch of row identities and these columns.
+impl DeletedRows {
+    /// From a batch of row identities, followed by these columns.
     pub(super) fn of(table: &str, columns: Vec<u16>, batch: &RecordBatch) -> Self {
         let values = columns.into_iter().zip(batch.columns()[1..].iter().cloned()).collect();
         Self { table: table.into(), values }
     }
 
-    /// The rows of `child` that reference them: those of its query whose first columns have the values of one.
-    fn matching(&self, rows: LogicalPlan, of: &Acting) -> Result<LogicalPlan, SqlError> {
+    /// The rows of the child that reference them: `rows`, semi-joined on its first columns.
+    fn matching(&self, rows: LogicalPlan, of: &ForeignKeyAction) -> Result<LogicalPlan, SqlError> {
         let values: Vec<ArrayRef> = of.parent_columns.iter().map(|c| self.values[c].clone()).collect();
         let name = |i: usize| format!("__lode_gone_{i}");
         let fields = values.iter().enumerate().map(|(i, v)| Field::new(name(i), v.data_type().clone(), true));
@@ -68,15 +68,20 @@ impl Gone {
     }
 }
 
-/// The foreign keys on a table that act.
-fn acting(snapshot: &Snapshot, parent: &str) -> Vec<Acting> {
+/// The foreign keys to a table that have an action.
+fn acting(snapshot: &Snapshot, parent: &str) -> Vec<ForeignKeyAction> {
     let of = |t: &Arc<Table>| {
         let acts = |rule: &Rule| match rule {
             Rule::ForeignKey { columns, parent: of, parent_columns, on_delete }
                 if of == parent && *on_delete != OnDelete::NoAction =>
             {
                 let (columns, parent_columns) = (columns.clone(), parent_columns.clone());
-                Some(Acting { child: t.name().into(), columns, parent_columns, on_delete: *on_delete })
+                Some(ForeignKeyAction {
+                    child: t.name().into(),
+                    columns,
+                    parent_columns,
+                    on_delete: *on_delete,
+                })
             }
             _ => None,
         };
@@ -85,20 +90,24 @@ fn acting(snapshot: &Snapshot, parent: &str) -> Vec<Acting> {
     snapshot.tables().flat_map(of).collect()
 }
 
-/// The columns of a table that foreign keys which act reference.
+/// The columns of a table that foreign keys with an action reference.
 pub(super) fn referenced(snapshot: &Snapshot, table: &Table) -> Vec<u16> {
     let columns: BTreeSet<u16> =
         acting(snapshot, table.name()).into_iter().flat_map(|a| a.parent_columns).collect();
     columns.into_iter().collect()
 }
 
-/// Another table of which a foreign key on this one acts.
+/// Another table with a foreign key to this one that has an action.
 pub(super) fn acts_for_other(snapshot: &Snapshot, table: &str) -> Option<String> {
     acting(snapshot, table).into_iter().map(|a| a.child).find(|child| child != table)
 }
 
-/// Does what foreign keys say of rows that reference those which are gone, and so on.
-pub(super) async fn follow(session: &Session, mut work: Work, gone: Gone) -> Result<Work, SqlError> {
+/// Carries out the actions of all foreign keys to deleted rows, until no more rows are deleted.
+pub(super) async fn follow(
+    session: &Session,
+    mut work: StatementTxn,
+    gone: DeletedRows,
+) -> Result<StatementTxn, SqlError> {
     let mut all = VecDeque::from([gone]);
     while let Some(gone) = all.pop_front() {
         if gone.values.is_empty() {
@@ -115,14 +124,14 @@ pub(super) async fn follow(session: &Session, mut work: Work, gone: Gone) -> Res
     Ok(work)
 }
 
-/// Does what one foreign key says; answers the rows that are gone by it.
+/// Carries out the action of one foreign key. Returns the rows that it deleted.
 async fn act(
     session: &Session,
-    work: Work,
-    gone: &Gone,
-    of: &Acting,
-) -> Result<(Work, Option<Gone>), SqlError> {
-    // What was deleted so far is not seen any more.
+    work: StatementTxn,
+    gone: &DeletedRows,
+    of: &ForeignKeyAction,
+) -> Result<(StatementTxn, Option<DeletedRows>), SqlError> {
+    // The query must not see rows that were deleted so far.
     let (mut work, snapshot) = work.snapshot().await?;
     let child = find_table(&snapshot, &of.child)?;
     let state = session.state_at(snapshot.clone(), Some(child.clone()));
@@ -145,7 +154,7 @@ async fn act(
     let values: BTreeMap<u16, ArrayRef> =
         others.into_iter().zip(batch.columns()[1 + of.columns.len()..].iter().cloned()).collect();
     if of.on_delete == OnDelete::Cascade {
-        let gone = Gone { table: of.child.clone(), values };
+        let gone = DeletedRows { table: of.child.clone(), values };
         let work = blocking(move || {
             work.txn.delete(child.name(), &rows)?;
             Ok(work)

@@ -1,12 +1,13 @@
-//! CHECK: expressions that are false for no row. The catalog keeps them as SQL; who makes rows evaluates them.
+//! CHECK: an expression that must not be false for any row. The catalog keeps it as SQL. Statements that make rows
+//! evaluate it.
 //!
 //! ```text
 //!   INSERT, COPY, loads ─► all columns of the new rows ────────────────┐
 //!   UPDATE ─► new values, and the old ones of what a CHECK looks at ───┴─► expression ─► false for a row? refused
 //! ```
 //!
-//! A row is checked by the statement that makes it. That is enough: a CHECK looks at one row alone, and a row that someone else
-//! changed meanwhile is a conflict.
+//! The statement that makes a row checks it. That is enough, since a CHECK looks at one row alone, and a row that
+//! another transaction changed meanwhile is a conflict.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,12 +15,14 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions, new_null_array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::DFSchema;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, ExprSchemable};
 use datafusion::physical_expr::PhysicalExpr;
 use lode_engine::{ColumnDef, Rule, TableDef};
 
 use crate::arrow_convert::arrow_type;
+use crate::error::state;
 use crate::{SqlError, semantics};
 
 /// The CHECKs of one table.
@@ -42,22 +45,24 @@ impl Checks {
     /// The CHECKs of `table`.
     ///
     /// # Errors
-    /// When an expression is none, looks beyond the row, or is not a condition.
-    pub(crate) fn of(state: &SessionState, table: &TableDef) -> Result<Self, SqlError> {
-        // Nullable all of them: NOT NULL is told by its own name.
+    /// When an expression cannot be planned, looks beyond the row, or is not a condition.
+    pub(crate) fn of(session: &SessionState, table: &TableDef) -> Result<Self, SqlError> {
+        // All columns are nullable here: NOT NULL has an error of its own.
         let field = |c: &ColumnDef| Field::new(&c.name, arrow_type(c.ty.data_type), true);
         let schema = Arc::new(Schema::new(table.columns.iter().map(field).collect::<Vec<_>>()));
         let df = DFSchema::try_from(schema.as_ref().clone())?;
         let mut checks = Vec::new();
         for c in &table.constraints {
             let Rule::Check { expression } = &c.rule else { continue };
-            let expr = state.create_logical_expr(expression, &df)?;
-            let bad = |what: &str| SqlError::Invalid(format!("the check constraint \"{}\" {what}", c.name));
-            if expr.is_volatile() || looks_further(&expr)? {
-                return Err(bad("must look at nothing but its row"));
+            let expr = session.create_logical_expr(expression, &df)?;
+            let bad = |state, what: &str| {
+                SqlError::failed(state, format!("the check constraint \"{}\" {what}", c.name))
+            };
+            if let Some(state) = looks_further(&expr)? {
+                return Err(bad(state, "must look at nothing but its row"));
             }
             if !matches!(expr.get_type(&df)?, DataType::Boolean | DataType::Null) {
-                return Err(bad("is not a condition"));
+                return Err(bad(state::DATATYPE_MISMATCH, "is not a condition"));
             }
             let mut columns: Vec<u16> = expr
                 .column_refs()
@@ -66,13 +71,14 @@ impl Checks {
                 .map(|i| i as u16)
                 .collect();
             columns.sort_unstable();
-            let expression = state.create_physical_expr(semantics::expression(expr, &df)?, &df)?;
+            let expression = session.create_physical_expr(semantics::expression(expr, &df)?, &df)?;
             checks.push(Check { name: c.name.clone(), columns, expression });
         }
         Ok(Self { table: table.name.clone(), schema, checks })
     }
 
-    /// Columns that some CHECK of these looks at that also looks at one of `assigned`, without those.
+    /// The other columns that are needed to check an UPDATE of `assigned`: those of each CHECK that looks at an
+    /// assigned column.
     pub(crate) fn others(&self, assigned: &[u16]) -> Vec<u16> {
         let concerned = self.checks.iter().filter(|c| c.columns.iter().any(|n| assigned.contains(n)));
         let mut columns: Vec<u16> = concerned.flat_map(|c| c.columns.iter().copied()).collect();
@@ -82,7 +88,7 @@ impl Checks {
         columns
     }
 
-    /// Checks rows of which these columns are known; CHECKs that look at others are passed over.
+    /// Checks rows of which only some columns are known. A CHECK that looks at an unknown column is skipped.
     pub(crate) fn verify(&self, known: &BTreeMap<u16, ArrayRef>, rows: usize) -> Result<(), SqlError> {
         if self.checks.is_empty() || rows == 0 {
             return Ok(());
@@ -107,19 +113,21 @@ impl Checks {
     }
 }
 
-/// Whether an expression needs more than a row.
-fn looks_further(expr: &Expr) -> Result<bool, SqlError> {
-    use datafusion::common::tree_node::TreeNode;
-    Ok(expr.exists(|e| {
-        Ok(matches!(
-            e,
-            Expr::AggregateFunction(_)
-                | Expr::WindowFunction(_)
-                | Expr::ScalarSubquery(_)
-                | Expr::InSubquery(_)
-                | Expr::Exists(_)
-                | Expr::OuterReferenceColumn(..)
-                | Expr::Placeholder(_)
-        ))
-    })?)
+/// The SQLSTATE of an expression that needs more than a row.
+fn looks_further(expr: &Expr) -> Result<Option<&'static str>, SqlError> {
+    let mut found = expr.is_volatile().then_some(state::FEATURE_NOT_SUPPORTED);
+    expr.apply(|e| {
+        found = match e {
+            Expr::AggregateFunction(_) => Some(state::GROUPING_ERROR),
+            Expr::WindowFunction(_) => Some(state::WINDOWING_ERROR),
+            Expr::ScalarSubquery(_)
+            | Expr::InSubquery(_)
+            | Expr::Exists(_)
+            | Expr::OuterReferenceColumn(..)
+            | Expr::Placeholder(_) => Some(state::FEATURE_NOT_SUPPORTED),
+            _ => return Ok(TreeNodeRecursion::Continue),
+        };
+        Ok(TreeNodeRecursion::Stop)
+    })?;
+    Ok(found)
 }

@@ -1,4 +1,4 @@
-//! INSERT: few rows go to row pages in one call; many are loaded as they come.
+//! INSERT: few rows go to row pages in one call; many rows are loaded in bulk as they come.
 
 use std::sync::Arc;
 
@@ -15,14 +15,15 @@ use lode_engine::TableDef;
 
 use super::load::conform;
 use super::{Change, Checks, check_assignable, load};
+use crate::error::state;
 use crate::options::LodeOptions;
-use crate::session::start;
-use crate::statement::{StatementResult, table_name};
+use crate::session::{plan, start};
+use crate::statement::{StatementResult, column_count, table_name};
 use crate::threads::blocking;
-use crate::transaction::Work;
+use crate::transaction::StatementTxn;
 use crate::{Session, SqlError};
 
-/// Bytes of rows that an INSERT holds before it loads them in bulk, however few they are.
+/// An INSERT buffers at most this many bytes; then it loads in bulk, however few rows there are.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
 /// `INSERT INTO t [(columns)] VALUES ... | SELECT ...`. Columns that are not named become NULL.
@@ -32,8 +33,9 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
     };
     let name = table_name(name)?;
     let Change { mut work, snapshot, table } = Change::begin(session, &name).await?;
+    check_count(statement, table.def())?;
     let state = session.state_at(snapshot, None);
-    let plan = state.statement_to_plan(Parsed::Statement(Box::new(Sql::Insert(statement.clone())))).await?;
+    let plan = plan(&state, Parsed::Statement(Box::new(Sql::Insert(statement.clone())))).await?;
     let LogicalPlan::Dml(DmlStatement { op: WriteOp::Insert(InsertOp::Append), input, .. }) = plan else {
         return Err(SqlError::Unsupported("INSERT that overwrites or replaces".into()));
     };
@@ -44,7 +46,7 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
 
     let (schema, mut rows) = start(&state, &input).await?;
     let bulk_rows = LodeOptions::of(state.config_options()).bulk_rows;
-    let mut held = Held::default();
+    let mut held = BufferedRows::default();
     while let Some(batch) = rows.next().await {
         held.push(batch?);
         if held.rows > bulk_rows || held.bytes > HELD_BYTES_MAX {
@@ -66,7 +68,25 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
     .await
 }
 
-async fn finish(work: Work, rows: u64) -> Result<StatementResult, SqlError> {
+/// The source has as many columns as the INSERT names, or the table has.
+fn check_count(statement: &Insert, table: &TableDef) -> Result<(), SqlError> {
+    let targets = match statement.columns.len() {
+        0 => table.columns.len(),
+        named => named,
+    };
+    let message = match statement.source.as_deref().and_then(column_count) {
+        Some(n) if n > targets => {
+            format!("INSERT has more expressions than target columns: {n} and {targets}")
+        }
+        Some(n) if n < targets => {
+            format!("INSERT has more target columns than expressions: {targets} and {n}")
+        }
+        _ => return Ok(()),
+    };
+    Err(SqlError::failed(state::SYNTAX_ERROR, message))
+}
+
+async fn finish(work: StatementTxn, rows: u64) -> Result<StatementResult, SqlError> {
     blocking(move || {
         work.finish()?;
         Ok(StatementResult::Count { verb: "INSERT", rows })
@@ -75,13 +95,13 @@ async fn finish(work: Work, rows: u64) -> Result<StatementResult, SqlError> {
 }
 
 #[derive(Default)]
-struct Held {
+struct BufferedRows {
     batches: Vec<RecordBatch>,
     rows: usize,
     bytes: usize,
 }
 
-impl Held {
+impl BufferedRows {
     fn push(&mut self, batch: RecordBatch) {
         self.rows += batch.num_rows();
         self.bytes += batch.get_array_memory_size();
@@ -93,8 +113,8 @@ impl Held {
     }
 }
 
-/// Refuses numbers for dates and the like, which DataFusion casts silently: in the projection that it puts over the
-/// source, and in VALUES, which it casts in place.
+/// Refuses values that are not assignable, such as numbers for dates. DataFusion casts them silently: in the
+/// projection that it puts over the source, and in VALUES itself.
 fn check_inserted(input: &LogicalPlan, table: &TableDef) -> Result<(), SqlError> {
     let LogicalPlan::Projection(projection) = input else { return Ok(()) };
     for (i, expr) in projection.expr.iter().enumerate() {
@@ -103,7 +123,7 @@ fn check_inserted(input: &LogicalPlan, table: &TableDef) -> Result<(), SqlError>
         check(table, i, &from)?;
     }
     let LogicalPlan::Values(values) = projection.input.as_ref() else { return Ok(()) };
-    // Which column of VALUES feeds which of the table.
+    // Finds which column of VALUES feeds which column of the table.
     for (i, expr) in projection.expr.iter().enumerate() {
         let source = match unaliased(expr) {
             Expr::Cast(cast) => cast.expr.as_ref(),
@@ -120,8 +140,8 @@ fn check_inserted(input: &LogicalPlan, table: &TableDef) -> Result<(), SqlError>
     Ok(())
 }
 
-/// Lets VALUES have NULL where a column may not: DataFusion gives them the table's types, and refuses such a row in words that name
-/// no column of the table. The engine does so afterwards, and names it.
+/// Makes the columns of VALUES nullable. DataFusion takes NOT NULL over from the table, and its error for a NULL does
+/// not name the column. The engine checks NOT NULL afterwards, and names it.
 fn with_nullable_values(input: LogicalPlan) -> Result<LogicalPlan, SqlError> {
     let (expr, source) = match input {
         LogicalPlan::Projection(p) if matches!(*p.input, LogicalPlan::Values(_)) => (p.expr, p.input),

@@ -1,7 +1,7 @@
-//! Bulk loads: batches are made on one thread and encoded on another, a few at a time, and published together.
+//! Bulk loads: one thread makes and casts batches while another encodes them. The commit publishes all rows together.
 //!
 //! ```text
-//!   stream of batches ─► 2 waiting ─► cast ─► columns ─► WriteTxn::load ─► (commit publishes all)
+//!   stream of batches ─► cast ─► columns ─► 2 waiting ─► WriteTxn::load ─► (commit publishes all)
 //! ```
 
 use std::collections::BTreeMap;
@@ -9,8 +9,6 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
-use datafusion::arrow::compute::{CastOptions, cast_with_options};
-use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::error::DataFusionError;
 use futures::{Stream, StreamExt};
@@ -20,9 +18,10 @@ use tokio::sync::mpsc;
 
 use super::{Change, Checks};
 use crate::arrow_convert::{ConvertError, arrow_type, from_arrow};
-use crate::semantics::to_column_type;
+use crate::error::state;
+use crate::semantics::{cast_or_null, to_column_type, unfit};
 use crate::threads::blocking;
-use crate::transaction::Work;
+use crate::transaction::StatementTxn;
 use crate::types::assignable;
 use crate::{Session, SqlError};
 
@@ -30,12 +29,13 @@ use crate::{Session, SqlError};
 const WAITING_BATCHES: usize = 2;
 
 impl Session {
-    /// Appends all batches to a table, in column pages (or as the table's layout says), in the open transaction or
-    /// in one of its own: its rows appear together, or not at all. Columns are matched by name when the batches have all of the table's names,
-    /// else by position; values are cast to the columns' types. Dropping the future undoes the load.
+    /// Appends all batches to a table, in the open transaction or in one of its own. All rows appear together, or
+    /// none. Rows go to column pages, unless the table's layout says otherwise. Columns are matched by name if the
+    /// batches have all names of the table, else by position. Values are cast to the columns' types. Dropping the
+    /// future undoes the load.
     ///
-    /// Batches are taken on the calling task while earlier ones are encoded on another thread. An iterator becomes
-    /// a stream by `futures::stream::iter(batches.map(Ok))`.
+    /// The calling task takes and casts batches while another thread encodes earlier ones.
+    /// `futures::stream::iter(batches.map(Ok))` makes a stream of an iterator.
     ///
     /// # Errors
     /// What the stream reports; values that do not fit; NULL in a NOT NULL column; duplicate keys; a full drive.
@@ -54,19 +54,20 @@ impl Session {
 
 /// Loads `batches` within `work`, which the caller finishes.
 pub(crate) async fn load<S>(
-    mut work: Work,
+    mut work: StatementTxn,
     table: Arc<TableDef>,
     checks: Checks,
     batches: S,
-) -> Result<(Work, u64), SqlError>
+) -> Result<(StatementTxn, u64), SqlError>
 where
     S: Stream<Item = Result<RecordBatch, DataFusionError>> + Send,
 {
-    let (sender, mut receiver) = mpsc::channel::<RecordBatch>(WAITING_BATCHES);
+    let (sender, mut receiver) = mpsc::channel::<Vec<Column>>(WAITING_BATCHES);
+    let name = table.name.clone();
     let worker = tokio::spawn(blocking(move || {
         let mut rows = 0;
-        while let Some(batch) = receiver.blocking_recv() {
-            rows += work.txn.load(&table.name, conform(&batch, &table, &checks)?)?;
+        while let Some(columns) = receiver.blocking_recv() {
+            rows += work.txn.load(&name, columns)?;
         }
         Ok((work, rows))
     }));
@@ -75,12 +76,18 @@ where
     while let Some(batch) = batches.next().await {
         match batch {
             Ok(batch) if batch.num_rows() == 0 => {}
-            // The worker only goes away with an error of its own, which is told below.
-            Ok(batch) => {
-                if sender.send(batch).await.is_err() {
+            Ok(batch) => match conform(&batch, &table, &checks) {
+                // The worker ends early only with an error of its own, which is returned below.
+                Ok(columns) => {
+                    if sender.send(columns).await.is_err() {
+                        break;
+                    }
+                }
+                Err(e) => {
+                    failure = Some(e);
                     break;
                 }
-            }
+            },
             Err(e) => {
                 failure = Some(SqlError::from(e));
                 break;
@@ -91,7 +98,7 @@ where
     let loaded = match worker.await {
         Ok(loaded) => loaded,
         Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
-        Err(_) => Err(SqlError::Invalid("the database is shutting down".into())),
+        Err(_) => Err(SqlError::shutting_down()),
     };
     match failure {
         None => loaded,
@@ -99,10 +106,12 @@ where
     }
 }
 
-/// The table's columns of `batch`: by name when it has them all, else by position; cast to their types.
+/// The columns of `batch` as the table's, cast to their types: matched by name if the batch has all names, else by
+/// position.
 ///
 /// # Errors
-/// When columns are missing or left over, or a value does not fit: the message names the column. When a CHECK is false.
+/// When columns are missing or left over; when a value does not fit (the message names the column); when a
+/// CHECK is false.
 pub(crate) fn conform(
     batch: &RecordBatch,
     table: &TableDef,
@@ -110,12 +119,9 @@ pub(crate) fn conform(
 ) -> Result<Vec<Column>, SqlError> {
     let names = || table.columns.iter().map(|c| c.name.as_str());
     if batch.num_columns() != table.columns.len() {
-        return Err(SqlError::Invalid(format!(
-            "table \"{}\" has {} columns, the data {}",
-            table.name,
-            table.columns.len(),
-            batch.num_columns()
-        )));
+        let (expected, got) = (table.columns.len(), batch.num_columns());
+        let message = format!("table \"{}\" has {expected} columns, the data {got}", table.name);
+        return Err(SqlError::failed(state::SYNTAX_ERROR, message));
     }
     let by_name: Option<Vec<&ArrayRef>> = names().map(|name| batch.column_by_name(name)).collect();
     let arrays = by_name.unwrap_or_else(|| batch.columns().iter().collect());
@@ -125,7 +131,7 @@ pub(crate) fn conform(
     arrays.iter().map(|(&i, array)| column_of(table, i, array)).collect()
 }
 
-/// An array of the column's own type as its values.
+/// An array of the column's own type as a column of the engine.
 pub(crate) fn column_of(table: &TableDef, column: u16, array: &ArrayRef) -> Result<Column, SqlError> {
     let data_type = table.columns[usize::from(column)].ty.data_type;
     let failed = |e: ConvertError| Unfit { row: 0, state: e.sqlstate(), message: e.to_string() };
@@ -158,7 +164,7 @@ pub(crate) fn cast_to(table: &TableDef, column: u16, array: &ArrayRef) -> Result
     to_array(table, column, array).map_err(|e| e.of(table, column))
 }
 
-/// `array` cast to the type of column `column` of `table`, or the first row that cannot be and why.
+/// `array` cast to the type of column `column` of `table`; or the first row that cannot be cast, and why.
 pub(crate) fn to_array(table: &TableDef, column: u16, array: &ArrayRef) -> Result<ArrayRef, Unfit> {
     let def = &table.columns[usize::from(column)];
     let to = arrow_type(def.ty.data_type);
@@ -168,20 +174,14 @@ pub(crate) fn to_array(table: &TableDef, column: u16, array: &ArrayRef) -> Resul
     if !assignable(array.data_type(), &to) {
         let from = array.data_type();
         let message = format!("values of type {from} are not of type {}", def.declared);
-        return Err(Unfit { row: 0, state: "42804", message });
+        return Err(Unfit { row: 0, state: state::DATATYPE_MISMATCH, message });
     }
     if let Some(rounded) = to_column_type(array, &to) {
         return rounded.map_err(|e| Unfit::first(&e));
     }
-    let options = CastOptions { safe: true, ..CastOptions::default() };
-    let failed = |e: ArrowError| Unfit::first(&e.into());
-    let values = cast_with_options(array, &to, &options).map_err(failed)?;
-    if values.null_count() > array.null_count()
-        && let Some(row) = (0..array.len()).find(|&r| values.is_null(r) && !array.is_null(r))
-    {
-        let text = array_value_to_string(array, row).unwrap_or_default();
-        let message = format!("'{}' is not of type {}", text.escape_debug(), def.declared);
-        return Err(Unfit { row, state: "22P02", message });
-    }
-    Ok(values)
+    let (values, first_unfit) = cast_or_null(array, &to).map_err(|e| Unfit::first(&e))?;
+    let Some(row) = first_unfit else { return Ok(values) };
+    let text = array_value_to_string(array, row).unwrap_or_default();
+    let message = format!("'{}' is not of type {}", text.escape_debug(), def.declared);
+    Err(Unfit { row, state: unfit(array, row, &to).sqlstate(), message })
 }

@@ -4,9 +4,9 @@
 //!   work ─► plan at what it sees ─► run the query to its end ─► insert | update | delete ─► finish: commit, or go on
 //! ```
 //!
-//! Invariants: a query is done before its first change, so no statement sees its own changes (but for `cascade.rs`, which goes on
-//! from what was deleted); a row is changed once;
-//! the transaction is dropped, and nothing happened, whatever fails before the commit; an open one has failed then.
+//! Invariants: a query ends before the first change, so no statement sees its own changes (except in `cascade.rs`,
+//! which continues from deleted rows); a row is changed once; if anything fails before the commit, the transaction is
+//! dropped without effect, and an open transaction counts as failed.
 
 mod cascade;
 mod checks;
@@ -31,22 +31,23 @@ pub(crate) use insert::insert;
 pub(crate) use load::{Unfit, load, to_array};
 
 use crate::arrow_convert::arrow_type;
-use crate::session::start;
+use crate::error::state as sqlstate;
+use crate::session::{plan, start};
 use crate::statement::StatementResult;
 use crate::threads::blocking;
-use crate::transaction::Work;
+use crate::transaction::StatementTxn;
 use crate::types::assignable;
 use crate::{Session, SqlError};
 
 /// A change of one table.
 pub(crate) struct Change {
-    pub(crate) work: Work,
+    pub(crate) work: StatementTxn,
     pub(crate) snapshot: Snapshot,
     pub(crate) table: Arc<Table>,
 }
 
 impl Change {
-    /// Begins. All that the statement reads, it reads at the snapshot of this moment.
+    /// Begins a change. The statement reads everything at the snapshot of this moment.
     pub(crate) async fn begin(session: &Session, table: &str) -> Result<Self, SqlError> {
         let (work, snapshot) = session.work().await?.snapshot().await?;
         let table = find_table(&snapshot, table)?;
@@ -83,7 +84,7 @@ pub(crate) async fn truncate(session: &Session, statement: &Truncate) -> Result<
 
 async fn delete_found(
     session: &Session,
-    mut found: rewrite::Found,
+    mut found: rewrite::RowQuery,
     verb: &'static str,
 ) -> Result<StatementResult, SqlError> {
     let Change { mut work, snapshot, table } = Change::begin(session, &found.table).await?;
@@ -93,7 +94,7 @@ async fn delete_found(
     let plan = plan_query(&state, found.query).await?;
     let batch = run_to_end(&state, &plan).await?;
     let mut rows = row_identities(&batch).values().to_vec();
-    let gone = cascade::Gone::of(&found.table, referenced, &batch);
+    let gone = cascade::DeletedRows::of(&found.table, referenced, &batch);
     drop(batch);
     // USING may find a row more than once.
     rows.sort_unstable();
@@ -116,8 +117,8 @@ async fn delete_found(
     .await
 }
 
-/// `UPDATE t SET c = e, ... [FROM ...] [WHERE ...]`. A FROM that matches a row of `t` more than once is refused:
-/// which of the new values would hold is anybody's guess.
+/// `UPDATE t SET c = e, ... [FROM ...] [WHERE ...]`. A FROM that matches a row of `t` more than once is refused,
+/// since it is undefined which new value would win.
 pub(crate) async fn update(
     session: &Session,
     statement: &Update,
@@ -144,10 +145,11 @@ pub(crate) async fn update(
         let batch = take_record_batch(&batch, &order)?;
         let rows = row_identities(&batch).values();
         if rows.windows(2).any(|pair| pair[0] == pair[1]) {
-            return Err(SqlError::Invalid(format!(
+            let message = format!(
                 "UPDATE of \"{}\" finds more than one new value for a row: FROM must match each row once",
                 found.table
-            )));
+            );
+            return Err(SqlError::failed(sqlstate::CARDINALITY_VIOLATION, message));
         }
         let rows: Vec<RowAddress> = rows.iter().copied().map(RowAddress::from_raw).collect();
         let given = columns.iter().chain(&others).zip(&batch.columns()[1..]);
@@ -181,7 +183,7 @@ pub(crate) fn explain_delete(
     Ok((found.query, find_table(snapshot, &found.table)?))
 }
 
-/// The numbers of a table's columns of these names.
+/// The numbers of the columns with these names.
 pub(crate) fn column_numbers(table: &Table, names: &[String]) -> Result<Vec<u16>, SqlError> {
     names
         .iter()
@@ -194,11 +196,11 @@ pub(crate) fn column_numbers(table: &Table, names: &[String]) -> Result<Vec<u16>
 }
 
 async fn plan_query(state: &SessionState, query: Box<Query>) -> Result<LogicalPlan, SqlError> {
-    Ok(state.statement_to_plan(Parsed::Statement(Box::new(Sql::Query(query)))).await?)
+    plan(state, Parsed::Statement(Box::new(Sql::Query(query)))).await
 }
 
-/// Casts the new values, which follow the row identity, to the types of the columns they are for. The cast goes
-/// directly over a value's expression where it can: a literal is then stored as its own digits say.
+/// Casts the new values, which follow the row identity, to the types of their columns. Where possible the cast is put
+/// directly over a value's expression, so that a literal is converted from its own digits.
 fn cast_assigned(plan: LogicalPlan, table: &Table, columns: &[u16]) -> Result<LogicalPlan, SqlError> {
     let (input, values): (LogicalPlan, Vec<(Expr, String)>) = match plan {
         LogicalPlan::Projection(projection) => {
@@ -228,7 +230,7 @@ fn cast_assigned(plan: LogicalPlan, table: &Table, columns: &[u16]) -> Result<Lo
     Ok(LogicalPlanBuilder::from(input).project(exprs)?.build()?)
 }
 
-/// Refuses values that cannot be meant for a column declared as `declared`.
+/// Refuses values of a type that is not assignable to the column.
 fn check_assignable(
     from: &datafusion::arrow::datatypes::DataType,
     to: &datafusion::arrow::datatypes::DataType,
@@ -239,7 +241,8 @@ fn check_assignable(
         return Ok(());
     }
     let from = crate::types::column_type(from).map_or_else(|| from.to_string(), |t| t.to_string());
-    Err(SqlError::Invalid(format!("column \"{column}\" is {declared}; a value of type {from} needs a CAST")))
+    let message = format!("column \"{column}\" is {declared}; a value of type {from} needs a CAST");
+    Err(SqlError::failed(sqlstate::DATATYPE_MISMATCH, message))
 }
 
 async fn run_to_end(state: &SessionState, plan: &LogicalPlan) -> Result<RecordBatch, SqlError> {

@@ -5,11 +5,11 @@
 //!   UPDATE t SET c = e FROM u WHERE p       ─►  SELECT t.__lode_row, e FROM __lode_target AS t, u WHERE p
 //! ```
 //!
-//! Only the changed table's own scan is renamed: `t` inside a subquery is still the plain table. All that SQL lets
-//! the statement say about which rows it means stays a query, planned whole; nothing is extracted from it.
+//! Only the changed table's own scan is renamed: `t` inside a subquery is still the plain table. The clauses that
+//! choose rows stay one query, which is planned as a whole.
 //!
-//! Why not DataFusion's `delete_from` and `update`: they hand over only those filters that could be pushed to the
-//! scan; after `IN (SELECT ...)` or LIMIT that list can be empty, which would mean every row.
+//! DataFusion's `delete_from` and `update` are not used: they pass only the filters that could be pushed to the scan.
+//! After `IN (SELECT ...)` or LIMIT that list can be empty, which would mean every row.
 
 use datafusion::sql::sqlparser::ast::{
     AssignmentTarget, Delete, Expr, FromTable, Ident, LimitClause, ObjectName, OrderBy, OrderByExpr,
@@ -20,23 +20,24 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::SqlError;
+use crate::error::state;
 use crate::names::TARGET;
 use crate::provider::ROW_IDENTITY;
 use crate::statement::{fold, table_name};
 
-/// A change, and the query that finds what it changes.
+/// A change as a query that finds the rows to change.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct RowQuery {
     /// The changed table's name.
     pub(crate) table: String,
-    /// The names of the assigned columns (UPDATE): the query's columns from the second on are their new values.
+    /// UPDATE: the names of the assigned columns. Their new values are the query's columns from the second on.
     pub(crate) assigned: Vec<String>,
     /// Its first column is the row identity.
     pub(crate) query: Box<Query>,
 }
 
-impl Found {
-    /// Adds columns of the changed table to what the query answers.
+impl RowQuery {
+    /// Adds columns of the changed table to the query's result.
     pub(crate) fn also_select<'a>(&mut self, columns: impl Iterator<Item = &'a str>) {
         let SetExpr::Select(select) = self.query.body.as_mut() else { unreachable!("it was made so") };
         let TableFactor::Table { alias: Some(alias), .. } = &select.from[0].relation else {
@@ -51,7 +52,7 @@ impl Found {
 }
 
 /// What `delete` deletes.
-pub(crate) fn delete(delete: &Delete) -> Result<Found, SqlError> {
+pub(crate) fn delete(delete: &Delete) -> Result<RowQuery, SqlError> {
     let Delete {
         tables, from, using, selection, returning, output, order_by, limit, optimizer_hints, ..
     } = delete;
@@ -67,7 +68,7 @@ pub(crate) fn delete(delete: &Delete) -> Result<Found, SqlError> {
 }
 
 /// What `update` updates, and to which values.
-pub(crate) fn update(update: &Update) -> Result<Found, SqlError> {
+pub(crate) fn update(update: &Update) -> Result<RowQuery, SqlError> {
     let Update {
         table,
         assignments,
@@ -100,9 +101,13 @@ pub(crate) fn update(update: &Update) -> Result<Found, SqlError> {
             [part] => part.as_ident().map(fold),
             _ => None,
         }
-        .ok_or_else(|| SqlError::Invalid(format!("SET takes the column's bare name, not {name}")))?;
+        .ok_or_else(|| {
+            let message = format!("SET takes the column's bare name, not {name}");
+            SqlError::failed(state::UNDEFINED_COLUMN, message)
+        })?;
         if sets.iter().any(|(c, _)| *c == column) {
-            return Err(SqlError::ColumnTwice { column, what: "set" });
+            let message = format!("multiple assignments to the column \"{column}\"");
+            return Err(SqlError::failed(state::SYNTAX_ERROR, message));
         }
         sets.push((column, assignment.value.clone()));
     }
@@ -110,14 +115,14 @@ pub(crate) fn update(update: &Update) -> Result<Found, SqlError> {
 }
 
 /// All rows of a table.
-pub(crate) fn all_of(table: &str) -> Result<Found, SqlError> {
+pub(crate) fn all_of(table: &str) -> Result<RowQuery, SqlError> {
     let name = ObjectName::from(vec![Ident::with_quote('"', table)]);
     let target = TableWithJoins { relation: named(name, None)?, joins: Vec::new() };
     find("DELETE", &target, Vec::new(), Vec::new(), &None, &[], &None)
 }
 
 /// All rows of a truncated table.
-pub(crate) fn truncate(truncate: &Truncate) -> Result<Found, SqlError> {
+pub(crate) fn truncate(truncate: &Truncate) -> Result<RowQuery, SqlError> {
     let Truncate { table_names, partitions, if_exists, identity, cascade, on_cluster, .. } = truncate;
     let unusual =
         partitions.is_some() || *if_exists || identity.is_some() || cascade.is_some() || on_cluster.is_some();
@@ -137,12 +142,13 @@ fn find(
     selection: &Option<Expr>,
     order_by: &[OrderByExpr],
     limit: &Option<Expr>,
-) -> Result<Found, SqlError> {
+) -> Result<RowQuery, SqlError> {
     refuse(&format!("{verb} of a join: name the other tables in USING or FROM"), !target.joins.is_empty())?;
     // A LIMIT would count joined rows, not rows of the table.
     refuse(&format!("{verb} with LIMIT over several tables"), limit.is_some() && !others.is_empty())?;
     let TableFactor::Table { name, alias, .. } = &target.relation else {
-        return Err(SqlError::Invalid(format!("{verb} takes the name of a table, not {}", target.relation)));
+        let message = format!("{verb} takes the name of a table, not {}", target.relation);
+        return Err(SqlError::failed(state::SYNTAX_ERROR, message));
     };
     let table = table_name(name)?;
     let plain = named(name.clone(), alias.clone())?;
@@ -181,14 +187,14 @@ fn find(
         query.limit_clause =
             Some(LimitClause::LimitOffset { limit: Some(limit.clone()), offset: None, limit_by: Vec::new() });
     }
-    Ok(Found { table, assigned, query })
+    Ok(RowQuery { table, assigned, query })
 }
 
 fn aliased(expr: Expr, alias: String) -> SelectItem {
     SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', alias) }
 }
 
-/// `name [AS alias]` and nothing else that SQL allows there.
+/// `name [AS alias]`, without anything else that SQL allows there.
 fn named(name: ObjectName, alias: Option<TableAlias>) -> Result<TableFactor, SqlError> {
     Ok(TableFactor::Table {
         name,
@@ -222,7 +228,7 @@ mod tests {
     use super::*;
     use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 
-    fn rewrite(sql: &str) -> Result<Found, SqlError> {
+    fn rewrite(sql: &str) -> Result<RowQuery, SqlError> {
         match Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap().remove(0) {
             Statement::Delete(d) => delete(&d),
             Statement::Update(u) => update(&u),
@@ -262,7 +268,7 @@ mod tests {
         };
         check("DELETE FROM t RETURNING a", "RETURNING");
         check("UPDATE t SET a = 1 RETURNING a", "RETURNING");
-        check("UPDATE t SET a = 1, a = 2", "set twice");
+        check("UPDATE t SET a = 1, a = 2", "multiple assignments");
         check("UPDATE t SET (a, b) = (1, 2)", "assign each column");
         check("UPDATE t SET t.a = 1", "bare name");
         check("DELETE FROM t USING u WHERE t.a = u.a LIMIT 1", "LIMIT over several tables");

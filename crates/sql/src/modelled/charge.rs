@@ -1,11 +1,11 @@
-//! An operator whose rows take time of the host.
+//! An operator that charges the modelled host for each of its rows.
 //!
 //! ```text
 //!   FilterExec                 takes in a row: filter
 //!     Charged(LodeScanExec)    ▲ each batch that leaves: rows x what the operator above takes for one
 //! ```
 //!
-//! Invariant: to whoever looks at the plan it is the operator itself: its name, its inputs, its text, its metrics, its type.
+//! Invariant: it looks like the operator that it wraps: the same name, inputs, text, metrics and type.
 
 use std::fmt;
 use std::sync::Arc;
@@ -36,12 +36,12 @@ pub(super) struct Charged {
 }
 
 impl Charged {
-    /// `inner`, each of whose rows the host does `work` for.
+    /// Wraps `inner`: the host does `work` for each of its rows.
     pub(super) fn new(inner: Arc<dyn ExecutionPlan>, work: Vec<HostWork>, host: Arc<HostClock>) -> Self {
         Self { inner, work, host }
     }
 
-    /// The same around another operator.
+    /// The same wrapper around another operator.
     fn around(&self, inner: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
         Arc::new(Self::new(inner, self.work.clone(), self.host.clone()))
     }
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(plan.downcast_ref::<GlobalLimitExec>().unwrap().skip(), 1);
         assert_eq!(displayable(plan.as_ref()).indent(true).to_string(), text);
         assert_eq!((plan.name(), plan.fetch()), ("GlobalLimitExec", Some(2)));
-        // With other inputs, and run anew, it still charges.
+        // A plan with other inputs, or one that runs again, still charges.
         let anew = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
         let renewed = [plan.clone().replace_children(vec![leaf], anew), plan.reset_state()];
         for plan in renewed {

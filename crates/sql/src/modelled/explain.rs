@@ -1,4 +1,4 @@
-//! What EXPLAIN ANALYZE shows of modelled time.
+//! The modelled time in EXPLAIN ANALYZE.
 //!
 //! ```text
 //!   Plan with Metrics   (DataFusion's)
@@ -7,7 +7,7 @@
 //!                       energy 31.204 mJ = array reads .. + channels .. + ..
 //! ```
 //!
-//! Invariant: the numbers of a line add up to what stands before the `=`, as they are printed.
+//! Invariant: the printed numbers of a line add up exactly to the sum before the `=`.
 
 use std::sync::Arc;
 
@@ -17,13 +17,15 @@ use futures::{StreamExt, stream};
 use lode_base::{Part, Profile, VirtualDuration};
 use lode_engine::{HostWork, ModelledTime};
 
+use crate::error::state;
 use crate::{Session, SqlError, StatementResult};
 
-/// The rows of EXPLAIN ANALYZE; once they are taken, one more with the modelled time of the statement.
+/// The rows of EXPLAIN ANALYZE, followed by one row with the modelled time of the statement.
 pub(crate) fn explained(session: &Session, result: StatementResult) -> Result<StatementResult, SqlError> {
     let (StatementResult::Rows { schema, stream }, Some(host)) = (result, session.database().host().cloned())
     else {
-        return Err(SqlError::Invalid("EXPLAIN ANALYZE of a modelled device without rows".into()));
+        let message = "EXPLAIN ANALYZE of a modelled device without rows";
+        return Err(SqlError::failed(state::INTERNAL_ERROR, message));
     };
     let (session, of) = (session.clone(), schema.clone());
     let last = stream::once(async move {
@@ -52,7 +54,8 @@ fn describe(time: &ModelledTime, profile: &Profile) -> String {
     text
 }
 
-/// Times as milliseconds to the nanosecond, and their sum. Each is rounded so that all up to it are: then they add up.
+/// Times in milliseconds with six digits, and their sum. The running sums are rounded, not the times, so that the
+/// printed times add up.
 fn sum(parts: &[(&str, VirtualDuration)]) -> String {
     let ms = |ns: u64| format!("{}.{:06}", ns / 1_000_000, ns % 1_000_000);
     let (mut before, mut total) = (0, VirtualDuration::ZERO);

@@ -1,4 +1,4 @@
-//! The rule that has operators charge the host: the last of the physical rules.
+//! The last physical rule: it wraps operators so that they charge the host.
 //!
 //! ```text
 //!   SortExec                      SortExec
@@ -7,8 +7,8 @@
 //!       LodeScanExec                  Charged(LodeScanExec): join
 //! ```
 //!
-//! A row is charged where it enters an operator, by what that operator does. Scans charge what they do themselves: they know
-//! how many rows came from the drive, and which of those the host had to filter.
+//! A row is charged where it enters an operator, at the cost of that operator. Scans charge for their own work: they
+//! know how many rows came from the drive, and which of those the host had to filter.
 
 use std::sync::Arc;
 
@@ -66,14 +66,14 @@ impl PhysicalOptimizerRule for ChargeHost {
 }
 
 impl ChargeHost {
-    /// `plan`, each of whose rows the operator above it does `above` for.
+    /// `plan`, wrapped so that its rows are charged with `above`, the work of the operator above it.
     fn charged(
         &self,
         plan: Arc<dyn ExecutionPlan>,
         above: Option<HostWork>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let is_leaf = plan.children().is_empty();
-        // What only hands batches on is no work of its own.
+        // An operator that only passes batches on does no work.
         let takes = if hands_on(&*plan) { above } else { Some(work_of(&*plan)) };
         let inputs = plan.children().into_iter().map(|input| self.charged(Arc::clone(input), takes));
         let inputs = inputs.collect::<Result<Vec<_>>>()?;

@@ -1,22 +1,23 @@
-//! Answers of pages, as batches of a good size for the operators above.
+//! Rows of pages, gathered or cut into batches of a good size for the operators above.
 //!
 //! ```text
 //!   few rows   ─► gathered until a batch is full
 //!   a batch    ─► passed through
-//!   many rows  ─► slices that share their buffers
+//!   many rows  ─► kept as columns; a batch is made of some of them when it is asked for, so that it is still in the CPU's cache
 //! ```
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
 use datafusion::arrow::compute::BatchCoalescer;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
 use lode_command::PageRows;
 use lode_engine::Table;
 
-use crate::arrow_convert::to_arrow;
+use crate::arrow_convert::Pieces;
 
 /// Batches under way from pages to the plan.
 pub(super) struct Batches {
@@ -25,43 +26,66 @@ pub(super) struct Batches {
     output: Vec<Option<u16>>,
     coalescer: BatchCoalescer,
     ready: VecDeque<RecordBatch>,
+    pages: VecDeque<Page>,
     batch_rows: usize,
+}
+
+/// A page that answered many rows, of which some are batches already.
+struct Page {
+    /// Column by column; `None` is the row's address.
+    columns: Vec<Option<Pieces>>,
+    addresses: Option<ArrayRef>,
+    rows: usize,
+    /// Batches that it makes, and that it made.
+    pieces: usize,
+    made: usize,
 }
 
 impl Batches {
     pub(super) fn new(schema: SchemaRef, output: Vec<Option<u16>>, batch_rows: usize) -> Self {
         let coalescer = BatchCoalescer::new(schema.clone(), batch_rows)
             .with_biggest_coalesce_batch_size(Some(batch_rows / 2));
-        Self { schema, output, coalescer, ready: VecDeque::new(), batch_rows }
+        Self { schema, output, coalescer, ready: VecDeque::new(), pages: VecDeque::new(), batch_rows }
     }
 
-    /// Adds what one page answers. `page.columns` are the table's columns among the output, in its order.
+    /// Adds the rows of one page. `page.columns` are the table's columns among the output, in the output's order.
     pub(super) fn push(&mut self, table: &Table, page: &PageRows) -> Result<()> {
         let rows = page.rows as usize;
         if rows == 0 {
             return Ok(());
         }
         let mut columns = page.columns.iter();
-        let arrays = self.output.iter().map(|c| match c {
-            Some(_) => Ok(to_arrow(columns.next().expect("a page answers each column of the projection"))?),
-            None => Ok(addresses(table, page)),
-        });
-        let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
-        let batch = self.batch(arrays, rows)?;
+        let column = |c: &Option<u16>| match c {
+            Some(_) => {
+                let column = columns.next().expect("a page answers each column of the projection");
+                Pieces::new(column.clone()).map(Some)
+            }
+            None => Ok(None),
+        };
+        let columns = self.output.iter().map(column).collect::<Result<Vec<_>, _>>()?;
+        let addresses = self.output.contains(&None).then(|| addresses(table, page));
+        let many = rows >= 2 * self.batch_rows && !columns.is_empty();
+        let pieces = if many { rows.div_ceil(self.batch_rows) } else { 1 };
+        let mut page = Page { columns, addresses, rows, pieces, made: 0 };
+        if many {
+            self.pages.push_back(page);
+            return Ok(());
+        }
+        let batch = self.batch(page.next()?, rows)?;
         if batch.num_columns() == 0 {
             self.ready.push_back(batch);
-        } else if rows >= 2 * self.batch_rows {
-            self.push_large(&batch);
         } else {
             self.coalescer.push_batch(batch)?;
         }
         Ok(())
     }
 
-    /// Adds rows that came together, as groups do: few of them are not worth gathering.
+    /// Adds rows that came together, such as groups. They are passed on at once, however few they are.
     pub(super) fn push_together(&mut self, arrays: Vec<ArrayRef>, rows: usize) -> Result<()> {
         let batch = self.batch(arrays, rows)?;
-        self.push_large(&batch);
+        let pieces = (rows / self.batch_rows).max(1);
+        let cut = |i| i * rows / pieces;
+        self.ready.extend((0..pieces).map(|i| batch.slice(cut(i), cut(i + 1) - cut(i))));
         Ok(())
     }
 
@@ -70,26 +94,49 @@ impl Batches {
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)?)
     }
 
-    /// Slices of a batch that are about as large as batches are to be.
-    fn push_large(&mut self, batch: &RecordBatch) {
-        let rows = batch.num_rows();
-        let pieces = (rows / self.batch_rows).max(1);
-        let cut = |i| i * rows / pieces;
-        self.ready.extend((0..pieces).map(|i| batch.slice(cut(i), cut(i + 1) - cut(i))));
-    }
-
     /// The next batch that is full.
-    pub(super) fn pop(&mut self) -> Option<RecordBatch> {
-        self.ready.pop_front().or_else(|| self.coalescer.next_completed_batch())
+    pub(super) fn pop(&mut self) -> Result<Option<RecordBatch>> {
+        if let Some(batch) = self.ready.pop_front() {
+            return Ok(Some(batch));
+        }
+        let Some(page) = self.pages.front_mut() else { return Ok(self.coalescer.next_completed_batch()) };
+        let rows = page.next_rows().len();
+        let arrays = page.next()?;
+        if page.made == page.pieces {
+            self.pages.pop_front();
+        }
+        self.batch(arrays, rows).map(Some)
     }
 
-    /// After the last page: what was gathered becomes a batch, however small.
+    /// After the last page: the gathered rows become a batch, however few they are.
     pub(super) fn finish(&mut self) -> Result<()> {
         Ok(self.coalescer.finish_buffered_batch()?)
     }
 }
 
-/// The addresses of the rows that a page answers.
+impl Page {
+    /// The rows of the next batch.
+    fn next_rows(&self) -> Range<usize> {
+        let cut = |i| i * self.rows / self.pieces;
+        cut(self.made)..cut(self.made + 1)
+    }
+
+    /// The arrays of the next batch.
+    fn next(&mut self) -> Result<Vec<ArrayRef>> {
+        let rows = self.next_rows();
+        self.made += 1;
+        let array = |column: &Option<Pieces>| match (column, &self.addresses) {
+            (Some(pieces), _) => Ok(pieces.piece(rows.clone())?),
+            (None, addresses) => {
+                let addresses = addresses.as_ref().expect("addresses were made where they come out");
+                Ok(addresses.slice(rows.start, rows.len()))
+            }
+        };
+        self.columns.iter().map(array).collect()
+    }
+}
+
+/// The addresses of a page's rows.
 fn addresses(table: &Table, page: &PageRows) -> ArrayRef {
     // Addresses of consecutive slots are consecutive.
     let first = table.row_address(page.lpid, 0).raw();

@@ -1,14 +1,14 @@
-//! What the planner is told of a scan: rows, bytes, bounds; and how many rows a filter lets through, by trying it on
-//! a few pages.
+//! Statistics of a scan for the planner: rows, bytes and bounds. A filter's selectivity is estimated by running it
+//! over a few pages.
 //!
 //! ```text
 //!   page index ─► rows (exact), min and max (bounds) ─► Statistics
 //!   filter ─► run over pages spread over the table ─► part that passes ─► rows (estimated)
 //! ```
 //!
-//! Invariant: only the row count of an unfiltered scan, and "no NULLs" of a NOT NULL column, are called exact;
-//! DataFusion answers queries from exact values without a scan.
-//! Source: the sampler is YourSQL's, §4: early filtering is worth it only when the filter keeps much back.
+//! Invariant: only the row count of an unfiltered scan, and "no NULLs" of a NOT NULL column, are declared exact:
+//! DataFusion answers queries from exact values without a scan. Source: the sampler of YourSQL, §4: early filtering
+//! pays only if the filter excludes many rows.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -25,15 +25,15 @@ use lode_program::{Aggregation, Expr, Program};
 use super::{ScanSpec, engine_error, program_error};
 use crate::StatementCounts;
 
-/// Rows that a sample should hold: enough to tell 1% from 2%.
+/// The rows of a sample: enough to distinguish 1% from 2%.
 const SAMPLE_ROWS: u64 = 50_000;
-/// Pages of a sample, at least where the table has them, and at most.
+/// The least pages of a sample (if the table has them), and the most.
 const SAMPLE_PAGES_MIN: u64 = 2;
 const SAMPLE_PAGES_MAX: u64 = 32;
-/// Bytes that a string is taken to have in memory: its view, and some text beside it.
+/// The assumed bytes of a string in memory: its view, and some text beside it.
 const STRING_BYTES: usize = 32;
 
-/// The part of the table's rows that passes `filter`, 0 to 1, from running it over a few pages.
+/// The share of the table's rows that pass `filter`, 0 to 1, estimated by running it over a few pages.
 pub(crate) fn sample(
     snapshot: &Snapshot,
     table: &Table,
@@ -51,20 +51,22 @@ pub(crate) fn sample(
     Ok(part_passed(&taken))
 }
 
-/// Whether groups from the drive take less time than its rows and their groups in the host, on a modelled device: the
-/// time of the resources that they would take, which overlap elsewhere. Where nothing is modelled they do.
+/// On a modelled device: whether aggregating in the drive takes less time than sending rows and aggregating in the
+/// host. It compares the time of the resources that each would use, although some of it overlaps. Without a modelled
+/// device the answer is yes.
 pub(crate) fn groups_pay(spec: &ScanSpec, of: &Aggregation) -> bool {
     let Some(host) = spec.snapshot.host() else { return true };
     let p = host.profile();
     let rows = (spec.table.rows() as f64 * spec.selectivity).ceil() as u64;
-    // Scan units add up; groups are looked up by the cores.
+    // Scan units compute sums without groups; groups are looked up by the cores.
     let cycles = if of.group_by.is_empty() { 0 } else { u64::from(p.cores.aggregate_cycles) };
     let in_drive = p.cores.clock.time(rows * cycles / u64::from(p.cores.count));
     let in_host = (p.host.scan + p.host.aggregate) * rows + p.link.up.time(bytes_of(spec, rows));
     in_drive <= in_host
 }
 
-/// Bytes that so many rows of the scan take on the link: their columns' share of the table's, as wide as they are in memory.
+/// The bytes of `rows` rows of the scan on the link: the scanned columns' share of the table's bytes, by their width
+/// in memory.
 fn bytes_of(spec: &ScanSpec, rows: u64) -> u64 {
     let width = |columns: &mut dyn Iterator<Item = Option<u16>>| -> u64 {
         columns.map(|c| column_bytes(spec, c) as u64).sum()
@@ -75,15 +77,14 @@ fn bytes_of(spec: &ScanSpec, rows: u64) -> u64 {
     (table * u128::from(wanted) / u128::from(all)) as u64
 }
 
-/// Whether the rows of a few pages that pass the scan's filter meet in groups of at least `rows_a_group` on average; so
-/// if none passes.
+/// Whether the groups of a sample have at least `rows_a_group` rows on average. True if no row passes.
 pub(crate) fn sample_groups(spec: &ScanSpec, of: &Aggregation, rows_a_group: u64) -> Result<bool> {
     let pages = sample_pages(&spec.snapshot.page_ranges(&spec.table), spec.table.rows());
     if pages.is_empty() {
         return Ok(true);
     }
     let program = spec.program()?.with_aggregation(of.clone()).map_err(program_error)?;
-    // A group comes out once of each of the scan's tasks, of which there is one unless the device is modelled.
+    // Each task sends a group once. There is one task unless the device is modelled.
     let is_one_task = spec.snapshot.host().is_none();
     let mut keys = HashSet::new();
     let taken = run(&spec.snapshot, &spec.table, pages, program, Answer::Aggregate, &spec.counts, |unit| {
@@ -120,7 +121,7 @@ fn run(
     Ok(taken)
 }
 
-/// Skipped pages are taken to have as many rows as those that were read.
+/// The share of rows that passed. Skipped pages are assumed to have as many rows as the pages that were read.
 fn part_passed(c: &ScanCounts) -> f64 {
     if c.pages_read == 0 || c.rows_in == 0 {
         return if c.pages == 0 { 1.0 } else { 0.0 };
@@ -208,7 +209,7 @@ fn bound(t: DataType, v: &Value) -> Precision<ScalarValue> {
     scalar(t, v).map_or(Precision::Absent, Precision::Inexact)
 }
 
-/// A value as DataFusion has it.
+/// A value as DataFusion's scalar.
 fn scalar(t: DataType, v: &Value) -> Option<ScalarValue> {
     Some(match (t, v) {
         (DataType::Boolean, Value::Boolean(b)) => ScalarValue::Boolean(Some(*b)),

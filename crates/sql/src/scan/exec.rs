@@ -5,8 +5,8 @@
 //!   running:  each partition on its own thread, batch by batch
 //! ```
 //!
-//! Invariants: a scan with a limit takes no run-time filter (it would change which rows the limit sees); run-time
-//! filters are taken as hints, so whoever made them still applies them.
+//! Invariants: a scan with a limit takes no run-time filter, which would change the rows that the limit counts;
+//! run-time filters are hints, and the operators that make them still apply them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -78,7 +78,8 @@ impl LodeScanExec {
         }
     }
 
-    /// The same scan answering groups in the place of rows, each at most once a partition and full table of groups.
+    /// The same scan, answering partial groups instead of rows. A partition may answer a group once for each full
+    /// group table.
     pub(crate) fn grouped(&self, form: GroupForm) -> Self {
         let spec = ScanSpec { groups: Some(form), ..ScanSpec::clone(&self.spec) };
         let statistics = Statistics::new_unknown(&spec.schema());
@@ -86,7 +87,7 @@ impl LodeScanExec {
         Self { runtime: self.runtime.clone(), ..scan }
     }
 
-    /// The same scan, which ends once those above have the first rows of some orders. It has one partition.
+    /// The same scan, ending once the operators above have the first rows of the orders. It has one partition.
     pub(crate) fn in_order(&self, ordered: Ordered) -> Self {
         let spec = ScanSpec { ordered: Some(Arc::new(ordered)), ..ScanSpec::clone(&self.spec) };
         let pages = self.partitions.iter().flatten().copied().collect();
@@ -94,7 +95,7 @@ impl LodeScanExec {
         Self { runtime: self.runtime.clone(), ..scan }
     }
 
-    /// Whether it ends early.
+    /// Whether the scan may end early.
     pub fn is_in_order(&self) -> bool {
         self.spec.ordered.is_some()
     }
@@ -103,7 +104,7 @@ impl LodeScanExec {
         &self.spec
     }
 
-    /// Whether the drive aggregates for it.
+    /// Whether the drive aggregates for the scan.
     pub fn answers_groups(&self) -> bool {
         self.spec.groups.is_some()
     }
@@ -130,7 +131,7 @@ impl fmt::Debug for LodeScanExec {
     }
 }
 
-/// Characters of run-time filters that a plan shows: a list of join keys has as many as it has keys.
+/// The most characters of run-time filters in a shown plan: a list of join keys can be very long.
 const RUNTIME_CHARS_MAX: usize = 300;
 
 fn shortened(text: &str) -> std::borrow::Cow<'_, str> {
@@ -214,8 +215,8 @@ impl ExecutionPlan for LodeScanExec {
         Ok(self)
     }
 
-    /// Run again from the start (recursive queries): the operators above make new run-time filters, which the scan
-    /// does not know; the old ones would hold back rows.
+    /// The scan runs again from the start (recursive queries). The operators above make new run-time filters, which
+    /// the scan does not know. The old ones would exclude rows, so they are dropped.
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         let mut scan = Arc::unwrap_or_clone(self);
         scan.runtime.clear();
@@ -273,7 +274,7 @@ impl ExecutionPlan for LodeScanExec {
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
-        // A limit of rows says nothing of partial groups, nor of an order.
+        // A limit on rows does not apply to partial groups, nor to a scan in order.
         if self.spec.groups.is_some() || self.spec.ordered.is_some() {
             return None;
         }
@@ -292,8 +293,8 @@ impl ExecutionPlan for LodeScanExec {
         pushed: ChildPushdownResult,
         _: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
-        // Filters with a subquery's value come first, those that operators make as they run come last; either may be
-        // only partly evaluated here, so none leaves its place in the plan.
+        // DataFusion offers filters with a subquery's value in the first phase, and those that operators make as they
+        // run in the last. The scan may evaluate only parts of them, so all of them also stay in the plan.
         let wanted = |e: &Arc<dyn PhysicalExpr>| match phase {
             FilterPushdownPhase::Pre => is_runtime(e) && !is_dynamic(e),
             FilterPushdownPhase::Post => is_dynamic(e),

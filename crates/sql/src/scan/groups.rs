@@ -1,4 +1,4 @@
-//! Groups that the drive answers, in the form in which DataFusion's final aggregate takes them.
+//! Partial groups from the drive, converted to the columns that DataFusion's final aggregate expects.
 //!
 //! ```text
 //!   keys | counts, sums, least, greatest ─► keys | states, as each aggregate function wants its own
@@ -16,29 +16,29 @@ use lode_program::Aggregation;
 
 use crate::arrow_convert::to_arrow;
 
-/// What the drive aggregates, and the form that it comes out in.
+/// An aggregation in the drive, and the columns of its partial groups.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupForm {
     pub(crate) aggregation: Aggregation,
     /// Keys and states, as a partial aggregate of DataFusion has them.
     pub(crate) schema: SchemaRef,
-    /// For each column behind the keys, where it comes from.
+    /// The source of each column behind the keys.
     pub(crate) states: Vec<StateColumn>,
     /// For EXPLAIN.
     pub(crate) text: String,
 }
 
-/// Where a state comes from: the result of a call of the aggregation.
+/// The source of a state column: the result of one call of the aggregation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StateColumn {
-    /// As it is.
+    /// The result itself.
     Result(usize),
-    /// A count, NULL where it is 0: AVG takes a group as one without values only so.
+    /// A count, with NULL instead of 0: only then AVG treats the group as one without values.
     CountOrNull(usize),
 }
 
 impl GroupForm {
-    /// Groups as arrays of the form.
+    /// Groups as arrays of these columns.
     ///
     /// # Errors
     /// When a sum has more digits than its type.

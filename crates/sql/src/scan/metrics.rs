@@ -1,4 +1,4 @@
-//! What EXPLAIN ANALYZE shows of a scan, and the sums of its statement.
+//! The counters of a scan for EXPLAIN ANALYZE, and the sums of its statement.
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::physical_plan::metrics::{
@@ -8,7 +8,7 @@ use lode_command::ScanCounts;
 
 use crate::StatementCounts;
 
-/// The counters of one partition; a clone counts to the same.
+/// The counters of one partition. Clones share them.
 #[derive(Clone)]
 pub(super) struct ScanMetrics {
     pub(super) baseline: BaselineMetrics,
@@ -38,7 +38,7 @@ impl ScanMetrics {
         }
     }
 
-    /// What one unit of a task took.
+    /// Counts one unit of a task.
     pub(super) fn task(&self, c: &ScanCounts, sums: &StatementCounts) {
         self.pages.add(c.pages as usize);
         self.pages_skipped.add(c.pages_skipped as usize);
@@ -49,13 +49,13 @@ impl ScanMetrics {
         sums.add_task(c);
     }
 
-    /// A page that the host read.
+    /// Counts a page that the host read.
     pub(super) fn page_read(&self, sums: &StatementCounts) {
         self.pages_read.add(1);
         sums.with(|q| q.pages_read += 1);
     }
 
-    /// Bytes that crossed the link.
+    /// Counts bytes that crossed the link.
     pub(super) fn link(&self, down: u64, up: u64, sums: &StatementCounts) {
         self.link_bytes.add((down + up) as usize);
         sums.with(|q| {
@@ -64,13 +64,13 @@ impl ScanMetrics {
         });
     }
 
-    /// Run-time filters reached the scan.
+    /// Counts run-time filters that reached the scan.
     pub(super) fn narrowed(&self, sums: &StatementCounts) {
         self.narrowed.add(1);
         sums.with(|q| q.narrowed += 1);
     }
 
-    /// A batch leaves.
+    /// Counts a batch that leaves the scan.
     pub(super) fn leaves(&self, batch: RecordBatch, sums: &StatementCounts) -> RecordBatch {
         sums.with(|q| q.rows_out += batch.num_rows() as u64);
         batch.record_output(&self.baseline)

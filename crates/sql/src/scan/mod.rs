@@ -6,8 +6,9 @@
 //! ```
 //!
 //! Invariants: all scans of a statement read one snapshot; each page of the table belongs to exactly one partition;
-//! nothing is asked of the drive before a partition is first polled, since run-time filters may still come.
+//! no command is sent before a partition is first polled, since run-time filters may still come.
 
+mod access;
 mod batches;
 pub(crate) mod estimate;
 mod exec;
@@ -25,6 +26,7 @@ use lode_command::PageRange;
 use lode_engine::{EngineError, HostWork, Snapshot, Table};
 use lode_program::{Expr, Program};
 
+pub(crate) use access::Access;
 pub use exec::LodeScanExec;
 pub(crate) use groups::{GroupForm, StateColumn};
 pub(crate) use ordered::{FirstRows, Ordered};
@@ -44,17 +46,18 @@ pub(crate) struct ScanSpec {
     pub(crate) output: Vec<Option<u16>>,
     /// The Arrow schema of these columns.
     pub(crate) schema: SchemaRef,
-    /// What rows must pass: exactly if the level filters exactly, else a hint on pages.
+    /// The condition on rows. If the level filters exactly, only rows that pass come out; else it is a hint for
+    /// skipping pages.
     pub(crate) filter: Option<Expr>,
     /// The filter as SQL, for EXPLAIN.
     pub(crate) filter_text: String,
-    /// The part of the rows that is expected to pass, 0 to 1.
+    /// The share of the rows that is expected to pass, 0 to 1.
     pub(crate) selectivity: f64,
     /// The B+-tree index that named the pages, and how many they are.
     pub(crate) index: Option<(String, u64)>,
-    /// Which rows come first, and may be all that come out.
+    /// The orders whose first rows are enough, if the scan may end early.
     pub(crate) ordered: Option<Arc<Ordered>>,
-    /// What comes out in the place of rows, if the drive aggregates.
+    /// The partial groups that come out instead of rows, if the drive aggregates.
     pub(crate) groups: Option<GroupForm>,
 }
 
@@ -77,7 +80,7 @@ impl ScanSpec {
         self.groups.as_ref().map_or(&self.schema, |form| &form.schema).clone()
     }
 
-    /// With a modelled device: its host does something for so many rows.
+    /// With a modelled device: charges the host for `work` on this many rows.
     pub(crate) fn computes(&self, work: HostWork, rows: u64) {
         if let Some(host) = self.snapshot.host() {
             host.computes(work, rows);
@@ -94,13 +97,14 @@ pub(crate) fn program_error(e: lode_program::ProgramError) -> DataFusionError {
     DataFusionError::External(Box::new(e))
 }
 
-/// Most pages that follow each other in one partition.
+/// The most consecutive pages in one chunk.
 const CHUNK_PAGES_MAX: u32 = 64;
-/// Chunks that each partition gets at least, where there are as many pages: so that none ends long before the others.
+/// Each partition gets at least this many chunks if there are enough pages, so that no partition ends long before the
+/// others.
 const CHUNKS_MIN: u32 = 8;
 
-/// The pages dealt out to at most `partitions` partitions, evenly, in interleaved chunks; at least one partition.
-pub(crate) fn deal(ranges: &[PageRange], partitions: usize) -> Vec<Vec<PageRange>> {
+/// Deals the pages out evenly to at most `partitions` partitions (at least one), in interleaved chunks.
+fn deal(ranges: &[PageRange], partitions: usize) -> Vec<Vec<PageRange>> {
     let pages: u32 = ranges.iter().map(|r| u32::from(r.count)).sum();
     let partitions = partitions.min(pages as usize).max(1);
     let chunk = (pages / (partitions as u32 * CHUNKS_MIN)).clamp(1, CHUNK_PAGES_MAX);

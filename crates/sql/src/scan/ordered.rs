@@ -1,17 +1,18 @@
 //! Scans in the order of a B+-tree index, which end once the operators above have the first rows.
 //!
 //! ```text
-//!   walk along the index ─► pages, twice as many each time ─► PartitionScan ─► batches ─► whoever sorts them
+//!   walk along the index ─► pages, twice as many each time ─► PartitionScan ─► batches ─► sort, MIN or MAX
 //!        ▲ not yet                                                 │
 //!        └─ the n first rows so far come before all other pages? ◄─┘ keys of rows that pass
 //! ```
 //!
-//! Rows are emitted page by page: more than the limit, and not in order. A sort with a limit, or MIN and MAX, stays above.
-//! The rest of the table is not read. If the walk names more than a quarter of the pages (few rows pass, or they lie
-//! anywhere), or the index was dropped meanwhile, all other pages follow as in any scan.
+//! The scan emits all rows of each page that the walk names: more rows than the limit, and not in order. So the sort
+//! with a limit, or MIN and MAX, stays in the plan. The rest of the table is not read. If the walk names more than a
+//! quarter of the pages and more than 16 (few rows pass, or they are scattered), or the index was dropped meanwhile, the scan reads
+//! all other pages too.
 //!
-//! Invariant: when a walk ends early, every row that was not emitted sorts, in the order of that walk, behind at least as
-//! many emitted rows as its limit.
+//! Invariant: when a walk ends early, at least `rows` emitted rows that pass the predicates sort before every row that was
+//! not emitted, or equal to it, in the order of that walk.
 
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -30,16 +31,18 @@ use super::runtime::RuntimeFilters;
 use super::{ScanSpec, engine_error};
 use crate::arrow_convert::from_arrow;
 
-/// A walk may name one page in so many of those of the scan, and so many in any case.
+/// A walk may name at most one of so many pages of the scan.
 const PAGES_PART_MAX: u64 = 4;
+/// A walk may always name so many pages.
 const PAGES_MIN: u64 = 16;
 
-/// The orders in which a scan has to answer first rows.
+/// Orders. The scan must emit the first rows of each.
 #[derive(Clone, Debug)]
 pub(crate) struct Ordered {
-    /// One after the other; the rows of all of them come out.
+    /// The orders are walked one after the other. The rows of all walks are emitted.
     pub(crate) walks: Vec<FirstRows>,
-    /// What those above filter by, over the columns that come out: rows that fail do not count.
+    /// The filters of the operators above, over the emitted columns. Rows that fail them do not count towards a
+    /// limit.
     pub(crate) predicates: Vec<Arc<dyn PhysicalExpr>>,
 }
 
@@ -47,9 +50,9 @@ pub(crate) struct Ordered {
 #[derive(Clone, Debug)]
 pub(crate) struct FirstRows {
     pub(crate) order: IndexOrder,
-    /// Where its columns are among those that come out.
+    /// The positions of the order's columns among the emitted columns.
     pub(crate) columns: Vec<usize>,
-    /// How many are asked for.
+    /// How many rows are needed.
     pub(crate) rows: usize,
 }
 
@@ -79,9 +82,9 @@ pub(super) struct OrderedScan {
     batch_rows: usize,
     metrics: ScanMetrics,
     walks: Vec<Walk>,
-    /// The walk that is under way.
+    /// The number of the walk under way.
     at: usize,
-    /// Every page came out, or is about to.
+    /// Whether all pages are read, because the walk was given up.
     is_whole: bool,
     /// The pages of the last step.
     pages: Option<PartitionScan>,
@@ -89,11 +92,12 @@ pub(super) struct OrderedScan {
 
 struct Walk {
     of: FirstRows,
-    /// Once it has begun.
+    /// The walk along the index; `None` before it begins.
     along: Option<IndexWalk>,
-    /// Once it has begun: where pages begin that were not given.
+    /// No row of a page that the walk has not named sorts before this bound. `None` before the walk begins, and after
+    /// its end.
     bound: Option<OrderBound>,
-    /// The first rows so far, the last of them on top.
+    /// The first rows so far, as a heap with the last of them on top.
     first: BinaryHeap<OrderKey>,
     /// Entries that the next step looks at.
     entries: u64,
@@ -105,7 +109,7 @@ impl Walk {
         Self { of, along: None, bound: None, first: BinaryHeap::new(), entries }
     }
 
-    /// Of one that has begun: whether no other page has a row that comes before the first rows so far.
+    /// For a walk that has begun: whether no other page can have a row that sorts before the last of the first rows.
     fn is_done(&self) -> bool {
         let enough = self.first.len() >= self.of.rows;
         let Some(bound) = &self.bound else { return true };
@@ -156,7 +160,7 @@ impl OrderedScan {
         }
     }
 
-    /// The pages that come next; `None` when those above have what they asked for.
+    /// The next pages to read; `None` when the operators above have the rows that they need.
     fn step(&mut self) -> Result<Option<Vec<PageRange>>> {
         let spec = &self.spec;
         while let Some(walk) = self.walks.get_mut(self.at).filter(|_| !self.is_whole) {
@@ -177,7 +181,8 @@ impl OrderedScan {
             };
             let Some(next) = next else {
                 self.is_whole = true;
-                // What came out for another order comes once more, which changes no least and no greatest value.
+                // Rows that an earlier walk emitted are emitted again. Only MIN and MAX have several walks, and a row that is
+                // emitted twice does not change their result.
                 return Ok(Some(along.others(&self.planned)));
             };
             walk.entries *= 2;
@@ -189,7 +194,7 @@ impl OrderedScan {
         Ok(None)
     }
 
-    /// Looks at rows that come out. Filters that know of them hold back the same rows later, so they count in all orders.
+    /// Counts emitted rows towards the first rows of the current walk and of those that follow.
     fn count(&mut self, batch: &RecordBatch) -> Result<()> {
         if self.is_whole {
             return Ok(());

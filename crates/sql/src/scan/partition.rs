@@ -5,8 +5,8 @@
 //!                                             └─ pool: unit ─► pages' names ─► columns ─► filter ─► batches
 //! ```
 //!
-//! Invariants: where the level filters exactly, no row comes out that fails the filter, whichever way it came;
-//! dropping a partition cancels its task.
+//! Invariants: if the level filters exactly, no row comes out that fails the filter, neither from the drive nor from
+//! the pool; dropping a partition cancels its task.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use super::runtime::RuntimeFilters;
 use super::{ScanSpec, engine_error};
 use crate::offload::{Choice, ScanView};
 
-/// A partition that runs on the thread that polls it.
+/// A partition of a scan. It runs on the thread that polls it.
 pub(super) struct PartitionScan {
     spec: Arc<ScanSpec>,
     pages: Vec<PageRange>,
@@ -34,10 +34,10 @@ pub(super) struct PartitionScan {
     rows_left: Option<usize>,
     batches: Batches,
     metrics: ScanMetrics,
-    state: State,
+    state: ScanState,
 }
 
-enum State {
+enum ScanState {
     Waiting,
     Running(Box<Running>),
     Done,
@@ -47,9 +47,9 @@ struct Running {
     scan: Scan,
     program: Arc<Program>,
     choice: Choice,
-    /// Pages that the drive named and the host has not read yet.
+    /// Pages that the drive has named and the host has not read yet.
     named: VecDeque<Lpid>,
-    /// With a modelled device: reads of pages that were named.
+    /// With a modelled device: reads ahead of named pages.
     ahead: Option<ReadAhead>,
     link_bytes_down: u64,
     link_bytes_up: u64,
@@ -61,7 +61,7 @@ impl Running {
         self.named.len() < self.ahead.as_ref().map_or(1, ReadAhead::depth)
     }
 
-    /// The drive named these pages.
+    /// Adds pages that the drive named.
     fn name(&mut self, pages: &[PageRows]) {
         self.named.extend(pages.iter().map(|p| p.lpid));
         if let Some(ahead) = &mut self.ahead {
@@ -69,7 +69,7 @@ impl Running {
         }
     }
 
-    /// Counts what crossed the link since it was last counted.
+    /// Counts the bytes that crossed the link since the last call.
     fn count_link(&mut self, metrics: &ScanMetrics, spec: &ScanSpec) {
         let (down, up) = (self.scan.link_bytes_down(), self.scan.link_bytes_up());
         metrics.link(down - self.link_bytes_down, up - self.link_bytes_up, &spec.counts);
@@ -88,7 +88,7 @@ impl PartitionScan {
     ) -> Result<Self> {
         let base = Arc::new(spec.program()?);
         let batches = Batches::new(spec.schema(), spec.output.clone(), batch_rows);
-        Ok(Self { spec, pages, base, runtime, rows_left: fetch, batches, metrics, state: State::Waiting })
+        Ok(Self { spec, pages, base, runtime, rows_left: fetch, batches, metrics, state: ScanState::Waiting })
     }
 
     /// The next batch, or `None` after the last.
@@ -97,7 +97,7 @@ impl PartitionScan {
         let _timer = time.timer();
         let next = self.advance();
         if !matches!(next, Ok(Some(_))) {
-            self.state = State::Done;
+            self.state = ScanState::Done;
         }
         next
     }
@@ -107,17 +107,17 @@ impl PartitionScan {
             if self.rows_left == Some(0) {
                 return Ok(None);
             }
-            if let Some(batch) = self.batches.pop() {
+            if let Some(batch) = self.batches.pop()? {
                 let rows = self.rows_left.map_or(batch.num_rows(), |left| left.min(batch.num_rows()));
                 self.rows_left = self.rows_left.map(|left| left - rows);
                 return Ok(Some(self.metrics.leaves(batch.slice(0, rows), &self.spec.counts)));
             }
             match self.state {
-                State::Done => return Ok(None),
-                State::Waiting => self.state = State::Running(Box::new(self.begin()?)),
-                State::Running(_) => {
+                ScanState::Done => return Ok(None),
+                ScanState::Waiting => self.state = ScanState::Running(Box::new(self.begin()?)),
+                ScanState::Running(_) => {
                     if !self.step()? {
-                        self.state = State::Done;
+                        self.state = ScanState::Done;
                         self.batches.finish()?;
                     }
                 }
@@ -125,7 +125,7 @@ impl PartitionScan {
         }
     }
 
-    /// Decides how the pages are read, now that the run-time filters are as complete as they will be by the first poll.
+    /// Decides how to read the pages. This happens at the first poll, when most run-time filters are known.
     fn begin(&mut self) -> Result<Running> {
         let spec = &self.spec;
         let program = self.runtime.start(spec, &self.base);
@@ -157,9 +157,9 @@ impl PartitionScan {
         Ok(Running { scan, program, choice, named, ahead, link_bytes_down: 0, link_bytes_up: 0 })
     }
 
-    /// One page of the pool or one unit of the drive; false after the last.
+    /// Takes one page from the pool, or one unit from the drive. False after the last.
     fn step(&mut self) -> Result<bool> {
-        let State::Running(running) = &mut self.state else { return Ok(false) };
+        let ScanState::Running(running) = &mut self.state else { return Ok(false) };
         let spec = &self.spec;
         if let Some(program) = self.runtime.changed(spec, &self.base) {
             running.program = program.clone();
@@ -205,7 +205,8 @@ impl PartitionScan {
     }
 }
 
-/// Reads a page through the buffer pool; with `exact`, only its rows that pass the program. `None` if none does.
+/// Reads a page through the buffer pool. With `exact`, only the rows that pass the program are kept; `None` if no row
+/// passes.
 fn read_page(
     spec: &ScanSpec,
     program: &Program,
@@ -233,7 +234,7 @@ fn read_page(
     passed.rows_of(program, lpid, &mut page).map(Some)
 }
 
-/// A page that is read through the buffer pool, columns that are needed together by one read.
+/// A page that is read through the buffer pool. Columns that are needed together are read together.
 struct PoolPage<'a> {
     spec: &'a ScanSpec,
     metrics: &'a ScanMetrics,

@@ -1,4 +1,4 @@
-//! Run-time filters of one partition: what they say now, and whether that has changed.
+//! Run-time filters of one partition: their current values, and whether these have changed.
 //!
 //! ```text
 //!   hash join, TopK, aggregate ─ update ─► filter ─ tracker: changed? ─► weak translation ─► narrower program
@@ -48,11 +48,11 @@ fn contains(e: &Arc<dyn PhysicalExpr>, is: impl Fn(&Arc<dyn PhysicalExpr>) -> bo
     found
 }
 
-/// The run-time filters of a running partition.
+/// The run-time filters of a partition that runs.
 pub(super) struct RuntimeFilters {
     filters: Vec<Arc<dyn PhysicalExpr>>,
     tracking: Vec<DynamicFilterTracking>,
-    /// What they said last.
+    /// Their translation when they were last read.
     said: Option<Expr>,
 }
 
@@ -61,15 +61,15 @@ impl RuntimeFilters {
         Self { filters, tracking: Vec::new(), said: None }
     }
 
-    /// The program with what the filters say at the start of the scan.
+    /// The program, narrowed by the filters' values at the start of the scan.
     pub(super) fn start(&mut self, spec: &ScanSpec, base: &Arc<Program>) -> Arc<Program> {
-        // Watched before read: an update in between is seen twice rather than never.
+        // The filters are tracked before they are read, so that an update in between is seen twice rather than never.
         self.tracking = self.filters.iter().map(DynamicFilterTracking::classify).collect();
         self.said = self.now(spec);
         narrowed(base, self.said.as_ref())
     }
 
-    /// The program with what the filters say now, if that has changed since it was last asked.
+    /// The program, narrowed by the filters' current values, if these have changed since the last call.
     pub(super) fn changed(&mut self, spec: &ScanSpec, base: &Arc<Program>) -> Option<Arc<Program>> {
         let mut changed = false;
         for t in &mut self.tracking {
@@ -86,7 +86,7 @@ impl RuntimeFilters {
         Some(narrowed(base, self.said.as_ref()))
     }
 
-    /// Whether they say anything.
+    /// Whether the filters exclude anything.
     pub(super) fn narrow(&self) -> bool {
         self.said.is_some()
     }
@@ -108,11 +108,11 @@ impl RuntimeFilters {
     }
 }
 
-/// A bound that cuts off at most this part of the column's range is not worth looking at each row.
+/// A bound that excludes at most this part of the column's range is not worth an evaluation of each row.
 const CUT_MIN: f64 = 0.02;
 
-/// Whether a bound or a list lets through nearly every value that the column has: then looking costs more than it
-/// finds. What comes through too much, NULLs too, meets whoever made the filter, who still applies it.
+/// Whether a bound or a list lets nearly every value of the column through: then evaluating it costs more than it
+/// saves. Skipping it is safe, since the operator that made the filter still applies it.
 fn says_nothing(e: &Expr, known: &TableStatistics) -> bool {
     let range = |column: &Expr| match column {
         Expr::Column(c) => known.columns.get(usize::from(*c))?.as_ref(),
@@ -130,7 +130,7 @@ fn says_nothing(e: &Expr, known: &TableStatistics) -> bool {
         Expr::In { value, list } => match range(value) {
             Some((Value::Int(min), Value::Int(max))) => {
                 let span = i128::from(*max) - i128::from(*min);
-                // A join sends its keys with their duplicates: only distinct ones are counted.
+                // A join sends its keys with duplicates, so only distinct keys are counted.
                 let within = |v: &Value| match v {
                     Value::Int(i) if min <= i && i <= max => Some(*i),
                     _ => None,
@@ -144,13 +144,12 @@ fn says_nothing(e: &Expr, known: &TableStatistics) -> bool {
     }
 }
 
-/// The base program and `more`; the base alone where both together pass a bound of programs.
+/// The base program with `more` as another condition; the base alone if both together exceed a limit of programs.
 fn narrowed(base: &Arc<Program>, more: Option<&Expr>) -> Arc<Program> {
     more.and_then(|m| base.with_filter(m.clone()).ok()).map_or_else(|| base.clone(), Arc::new)
 }
 
-/// The part of the way from one end of a range to the other that lies before `v`; all of it where values have no
-/// distance.
+/// The part of a range from `from` to `to` that lies before `v`; the whole range if its values have no distance.
 fn cut(from: &Value, v: &Value, to: &Value) -> f64 {
     let number = |v: &Value| match v {
         Value::Int(i) => Some(*i as f64),

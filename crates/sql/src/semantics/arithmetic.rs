@@ -1,10 +1,10 @@
-//! Arithmetic on integers that does not fit its type is an error: SQLSTATE 22003.
+//! Integer arithmetic whose result does not fit its type is an error: SQLSTATE 22003.
 //!
 //! ```text
 //!   a + b, a - b, a * b, -a over integers ─► checked_add(a, b) ... after coercion: both sides are of the result's type
 //! ```
 //!
-//! DataFusion wraps around. Division and remainder are checked by Arrow itself.
+//! DataFusion wraps around. Arrow itself checks division and remainder.
 
 use datafusion::arrow::compute::kernels::numeric;
 use datafusion::arrow::datatypes::DataType;
@@ -37,7 +37,8 @@ enum Operation {
 
 pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let is_integer = |e: &Expr| match e {
-        // What was rewritten knows its type: to ask a deep sum for it walks all that is below.
+        // A rewritten operation is known to be an integer. Asking a deep sum for its type would walk everything below
+        // it.
         Expr::ScalarFunction(f) if f.func.inner().downcast_ref::<Checked>().is_some() => true,
         e => matches!(e.get_type(schema), Ok(t) if t.is_signed_integer()),
     };

@@ -1,4 +1,4 @@
-//! Casts of numbers to integers round, and say what does not fit.
+//! Casts of numbers to integers round. A number that does not fit is an error.
 //!
 //! ```text
 //!   2.5::int     NUMERIC: half away from zero      ─►  3
@@ -6,7 +6,7 @@
 //!   1e10::int    out of range                      ─►  SQLSTATE 22003
 //! ```
 //!
-//! DataFusion cuts what stands behind the point. Casts that PostgreSQL does not have are refused.
+//! DataFusion truncates. Casts that PostgreSQL does not have are refused.
 
 use std::sync::Arc;
 
@@ -22,6 +22,7 @@ use datafusion::logical_expr::{
 
 use super::arithmetic::type_name;
 use super::kernel::through_array;
+use super::text::is_bytes;
 use crate::SqlError;
 
 pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -41,14 +42,15 @@ pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
     Ok(Transformed::no(Expr::Cast(Cast { expr: inner, field })))
 }
 
-/// Whether a cast is from a number with a point to an integer, or to a REAL that may be too small for it.
+/// Whether a cast rounds: from NUMERIC or a float to an integer, or from a wider type to REAL.
 fn rounds(from: &DataType, to: &DataType) -> bool {
     let to_integer =
         to.is_signed_integer() && (from.is_floating() || matches!(from, DataType::Decimal128(..)));
     to_integer || *to == DataType::Float32 && matches!(from, DataType::Float64 | DataType::Decimal128(..))
 }
 
-/// Whether PostgreSQL knows a cast from one type to the other. Text, NULL and types that it lacks are none of this check's.
+/// Whether PostgreSQL has a cast from one type to the other. Text, NULL and types that PostgreSQL lacks are not
+/// checked here.
 fn is_castable(from: &DataType, to: &DataType) -> bool {
     let (a, b) = (Family::of(from), Family::of(to));
     match (a, b) {
@@ -61,7 +63,7 @@ fn is_castable(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// Types that go together.
+/// Types that are cast to one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Family {
     Boolean,
@@ -69,6 +71,7 @@ enum Family {
     Date,
     Timestamp,
     Interval,
+    Bytes,
 }
 
 impl Family {
@@ -79,6 +82,7 @@ impl Family {
             DataType::Date32 | DataType::Date64 => Self::Date,
             DataType::Timestamp(..) => Self::Timestamp,
             DataType::Interval(_) | DataType::Duration(_) => Self::Interval,
+            t if is_bytes(t) => Self::Bytes,
             _ => return None,
         })
     }
@@ -132,7 +136,7 @@ impl ScalarUDFImpl for Rounded {
     }
 }
 
-/// Numbers with a point as integers of type `to`, or as REAL.
+/// NUMERIC or floats, rounded to integers of type `to`, or to REAL.
 ///
 /// # Errors
 /// [`SqlError::OutOfRange`] where one does not fit.
@@ -153,7 +157,7 @@ fn rounded(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, SqlError> {
             let doubles = arrow_cast(array, &DataType::Float64)?;
             doubles.as_primitive::<Float64Type>().try_unary(|v| {
                 let v = v.round_ties_even();
-                // 2^63 itself is one too many.
+                // 2^63 itself is out of range.
                 let fits = (-(2f64.powi(63))..2f64.powi(63)).contains(&v);
                 if fits { Ok(v as i64) } else { Err(SqlError::OutOfRange(type_name(to))) }
             })?
@@ -180,7 +184,7 @@ fn half_away(v: i128, unit: i128) -> i128 {
     if rest.abs() * 2 >= unit { whole + v.signum() } else { whole }
 }
 
-/// Values that are assigned to a column of type `to`: `None` where Arrow's own cast does as PostgreSQL does.
+/// Values as they are assigned to a column of type `to`; `None` if Arrow's own cast is the same as PostgreSQL's.
 pub(crate) fn to_column_type(array: &ArrayRef, to: &DataType) -> Option<Result<ArrayRef, SqlError>> {
     if super::text::is_text(array.data_type()) && *to == DataType::BinaryView {
         return Some(super::text::bytes_of_text(array).and_then(|b| Ok(arrow_cast(&b, to)?)));

@@ -1,4 +1,4 @@
-//! Comparisons of types that have nothing to do with each other are refused: SQLSTATE 42883.
+//! Comparisons of unrelated types are refused: SQLSTATE 42883.
 //!
 //! ```text
 //!   d = 1        DATE and number          ─►  operator does not exist: date = integer
@@ -6,18 +6,21 @@
 //!   '1' = i      a literal of no type yet ─►  takes the other side's type
 //! ```
 //!
-//! DataFusion turns both sides into text, or a date into days.
+//! DataFusion would compare both sides as text, or a date as a number of days.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::expr::Case;
+use datafusion::logical_expr::type_coercion::binary::{like_coercion, type_union_coercion};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, cast};
 
 use super::cast::sql_name;
 use super::text::{is_bytes, is_text};
 use crate::SqlError;
+use crate::error::state;
 
-/// Types of which one may be compared with another.
+/// Families of types that are comparable with each other.
 #[derive(Clone, Copy, PartialEq)]
 enum Comparable {
     Boolean,
@@ -47,8 +50,49 @@ pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
             }
             Ok(Transformed::new_transformed(Expr::InList(l), changed))
         }
+        Expr::Like(l) => {
+            if let (Ok(of), Ok(pattern)) = (l.expr.get_type(schema), l.pattern.get_type(schema))
+                && like_coercion(&of, &pattern).is_none()
+            {
+                let op = if l.case_insensitive { "ILIKE" } else { "LIKE" };
+                let types = format!("{} {op} {}", sql_name(&of), sql_name(&pattern));
+                return Err(SqlError::NoOperator(types).into());
+            }
+            Ok(Transformed::no(Expr::Like(l)))
+        }
+        Expr::Case(c) => {
+            check_case(&c, schema)?;
+            Ok(Transformed::no(Expr::Case(c)))
+        }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// Results of CASE have a type in common, and its conditions are conditions.
+fn check_case(case: &Case, schema: &DFSchema) -> Result<(), SqlError> {
+    let mut common: Option<DataType> = None;
+    for result in case.when_then_expr.iter().map(|(_, then)| then).chain(&case.else_expr) {
+        let Ok(t) = result.get_type(schema) else { return Ok(()) };
+        common = Some(match common {
+            None => t,
+            Some(before) => type_union_coercion(&before, &t).ok_or_else(|| {
+                SqlError::NoMatch(format!("CASE types {} and {}", sql_name(&before), sql_name(&t)))
+            })?,
+        });
+    }
+    if case.expr.is_none() {
+        for (when, _) in &case.when_then_expr {
+            match when.get_type(schema) {
+                Ok(t) if t.is_numeric() || comparable(&t) == Some(Comparable::Moment) => {
+                    let message =
+                        format!("argument of CASE/WHEN must be type boolean, not type {}", sql_name(&t));
+                    return Err(SqlError::failed(state::DATATYPE_MISMATCH, message));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn is_comparison(op: Operator) -> bool {
@@ -56,7 +100,7 @@ pub(super) fn is_comparison(op: Operator) -> bool {
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
-/// Gives a literal without a type that of the other side; answers whether it did.
+/// Gives an untyped literal the type of the other side. Returns whether it did.
 fn settle(a: &mut Expr, b: &mut Expr, op: Operator, schema: &DFSchema) -> Result<bool> {
     let (Ok(ta), Ok(tb)) = (a.get_type(schema), b.get_type(schema)) else { return Ok(false) };
     let (Some(fa), Some(fb)) = (comparable(&ta), comparable(&tb)) else { return Ok(false) };
@@ -78,8 +122,8 @@ fn settle(a: &mut Expr, b: &mut Expr, op: Operator, schema: &DFSchema) -> Result
     Err(SqlError::NoOperator(format!("{} {op} {}", sql_name(&ta), sql_name(&tb))).into())
 }
 
-/// Whether an expression is a quoted literal, which has the type that its place asks for.
-fn is_untyped(e: &Expr) -> bool {
+/// Whether an expression is a quoted literal, whose type depends on its context.
+pub(super) fn is_untyped(e: &Expr) -> bool {
     match e {
         Expr::Literal(value, _) => matches!(value.data_type(), DataType::Utf8),
         Expr::Alias(alias) => is_untyped(&alias.expr),

@@ -1,11 +1,11 @@
-//! Arithmetic on NUMERIC: what needs more than 38 digits is an error, and quotients have digits to show.
+//! Arithmetic on NUMERIC: a result of more than 38 digits is an error, and quotients have at least 16 decimal places.
 //!
 //! ```text
 //!   a + b, a - b, a * b     where the result's type has 38 digits and might need more  ─►  checked, SQLSTATE 22003
 //!   1 / 3.0                 ─►  0.3333333333333333, rounded
 //! ```
 //!
-//! DataFusion wraps around beyond 38 digits, and cuts quotients at four digits more than the dividend has.
+//! DataFusion wraps around beyond 38 digits, and truncates quotients at four decimal places more than the dividend's.
 
 use std::sync::Arc;
 
@@ -22,9 +22,9 @@ use crate::SqlError;
 
 /// Most digits of a NUMERIC.
 const DIGITS_MAX: u8 = 38;
-/// Least digits behind the point of a quotient, as PostgreSQL has it.
+/// The least decimal places of a quotient, as in PostgreSQL.
 const QUOTIENT_SCALE_MIN: i8 = 16;
-/// Most digits behind the point of a product; beyond it the product is rounded.
+/// The most decimal places of a product. A product with more is rounded.
 const PRODUCT_SCALE_MAX: i8 = 24;
 
 /// After the coercion of types: both sides are NUMERIC.
@@ -44,14 +44,14 @@ pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
     })
 }
 
-/// One operation and the digits of its result behind the point.
+/// One operation, and the decimal places of its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Operation {
     op: Operator,
     scale: i8,
 }
 
-/// The operation that a function of this name checks, for the drive, which checks it too.
+/// The operator that a function of this name checks. The drive checks it as well.
 pub(crate) fn checked_operator(name: &str) -> Option<Operator> {
     match name {
         "checked_numeric_add" => Some(Operator::Plus),
@@ -62,7 +62,7 @@ pub(crate) fn checked_operator(name: &str) -> Option<Operator> {
 }
 
 impl Operation {
-    /// `None` where the result's type has all the digits that there can be.
+    /// `None` if the result's type has room for all digits, so that nothing needs checking.
     fn of(op: Operator, (p1, s1): (u8, i8), (p2, s2): (u8, i8)) -> Option<Self> {
         let (whole1, whole2) = (i32::from(p1) - i32::from(s1), i32::from(p2) - i32::from(s2));
         let scale = s1.max(s2);

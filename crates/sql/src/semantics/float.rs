@@ -1,4 +1,4 @@
-//! Floats that overflow are errors; a division by zero is one; functions have the domains of PostgreSQL's.
+//! Overflow of floats and division by zero are errors. Functions have the domains of PostgreSQL's.
 //!
 //! ```text
 //!   d / 0               ─►  SQLSTATE 22012            1e308::float8 * 10   ─►  SQLSTATE 22003
@@ -6,7 +6,7 @@
 //!   round(2.5::float8)  ─►  2: halves to even
 //! ```
 //!
-//! DataFusion answers infinities and NaN, and computes REAL with INTEGER as REAL.
+//! DataFusion returns infinities and NaN, and computes REAL with INTEGER as REAL.
 
 use std::sync::Arc;
 
@@ -28,11 +28,12 @@ use datafusion::physical_expr_common::datum::apply;
 
 use super::kernel::through_array;
 use crate::SqlError;
+use crate::error::state;
 
 /// Functions that have a domain, or whose result may be too large.
 const MATH: [&str; 8] = ["exp", "ln", "log", "log10", "log2", "power", "sqrt", "cbrt"];
 
-/// Before the coercion of types: what a REAL becomes beside other numbers, and as an argument.
+/// Before the coercion of types: makes a REAL a DOUBLE beside exact numbers, and as an argument.
 pub(super) fn widen(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let is_real = |e: &Expr| matches!(e.get_type(schema), Ok(DataType::Float32));
     match expr {
@@ -65,7 +66,7 @@ fn as_double(e: Expr, schema: &DFSchema) -> Expr {
     }
 }
 
-/// After it: both sides have their type.
+/// After the coercion of types: both sides have the operator's type.
 pub(super) fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let is_float = |e: &Expr| matches!(e.get_type(schema), Ok(t) if t.is_floating());
     match expr {
@@ -74,7 +75,7 @@ pub(super) fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> 
         {
             Ok(Transformed::yes(call(Function::Arithmetic(op), vec![*left, *right])))
         }
-        // -0 and 0 are one of the distinct values, NaN is the greatest.
+        // -0 and 0 are one distinct value, and NaN is the greatest.
         Expr::AggregateFunction(mut f)
             if (matches!(f.func.name(), "min" | "max") || f.params.distinct)
                 && f.params.args.first().is_some_and(&is_float) =>
@@ -83,7 +84,7 @@ pub(super) fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> 
             f.params.args[0] = call(Function::Order, vec![inner]);
             Ok(Transformed::yes(Expr::AggregateFunction(f)))
         }
-        // Minus NaN is NaN, not less than all numbers.
+        // -NaN is NaN. In Arrow's order it would be less than all numbers.
         Expr::Negative(inner) if is_float(&inner) => Ok(Transformed::yes(match *inner {
             Expr::Literal(value, metadata) if let Ok(negated) = value.arithmetic_negate() => {
                 Expr::Literal(negated, metadata)
@@ -119,7 +120,7 @@ fn is_math(name: &str) -> bool {
 enum Function {
     /// `a op b`.
     Arithmetic(Operator),
-    /// The function's result, then its arguments.
+    /// Checks a function. Its arguments are the function's result, then the function's arguments.
     Math(String),
     /// Halves to even.
     Round,
@@ -167,7 +168,7 @@ impl ScalarUDFImpl for CheckedFloat {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        // Of no rows a scalar still has a value.
+        // A scalar has a value even if there are no rows.
         let is_scalar = args.args.iter().all(|a| matches!(a, ColumnarValue::Scalar(_)));
         let rows = if is_scalar { 1 } else { args.number_rows };
         match &self.function {
@@ -210,7 +211,7 @@ impl ScalarUDFImpl for CheckedFloat {
     }
 }
 
-/// A function of each value, in the type that it has.
+/// Applies `f` to each value, and keeps the type.
 fn each(value: &ColumnarValue, rows: usize, f: impl Fn(f64) -> f64) -> Result<ColumnarValue> {
     through_array(value, rows, |array| {
         let doubles = arrow_cast(array, &DataType::Float64)?;
@@ -219,7 +220,7 @@ fn each(value: &ColumnarValue, rows: usize, f: impl Fn(f64) -> f64) -> Result<Co
     })
 }
 
-/// Orders of floats.
+/// Makes sorts and windows order floats as PostgreSQL does.
 #[derive(Debug)]
 pub(super) struct OrderOfFloats;
 
@@ -322,23 +323,26 @@ fn math_fits(name: &str, result: &ArrayRef, inputs: &[ArrayRef]) -> Result<(), S
         let last = inputs.last().map_or(0.0, |input| value(input, i));
         match name {
             "ln" | "log" | "log10" | "log2" if last == 0.0 => {
-                return Err(SqlError::Domain { state: "2201E", message: "cannot take logarithm of zero" });
+                return Err(SqlError::failed(
+                    state::INVALID_ARGUMENT_FOR_LOGARITHM,
+                    "cannot take logarithm of zero",
+                ));
             }
             "ln" | "log" | "log10" | "log2" if last < 0.0 => {
                 let message = "cannot take logarithm of a negative number";
-                return Err(SqlError::Domain { state: "2201E", message });
+                return Err(SqlError::failed(state::INVALID_ARGUMENT_FOR_LOGARITHM, message));
             }
             "sqrt" if last < 0.0 => {
                 let message = "cannot take square root of a negative number";
-                return Err(SqlError::Domain { state: "2201F", message });
+                return Err(SqlError::failed(state::INVALID_ARGUMENT_FOR_POWER, message));
             }
             "power" if result.value(i).is_nan() && inputs.iter().all(|x| !value(x, i).is_nan()) => {
                 let message = "a negative number raised to a non-integer power yields a complex result";
-                return Err(SqlError::Domain { state: "2201F", message });
+                return Err(SqlError::failed(state::INVALID_ARGUMENT_FOR_POWER, message));
             }
             "power" if value(&inputs[0], i) == 0.0 && last < 0.0 => {
                 let message = "zero raised to a negative power is undefined";
-                return Err(SqlError::Domain { state: "2201F", message });
+                return Err(SqlError::failed(state::INVALID_ARGUMENT_FOR_POWER, message));
             }
             _ => {}
         }
@@ -349,7 +353,7 @@ fn math_fits(name: &str, result: &ArrayRef, inputs: &[ArrayRef]) -> Result<(), S
     Ok(())
 }
 
-/// Casts to REAL whose value is too large, or too small.
+/// Casts to REAL. A value that is too large or too small is an error.
 pub(super) fn narrowed(array: &ArrayRef) -> Result<ArrayRef, SqlError> {
     let doubles = arrow_cast(array, &DataType::Float64)?;
     let reals: PrimitiveArray<Float32Type> = doubles.as_primitive::<Float64Type>().try_unary(|v| {

@@ -1,7 +1,8 @@
-//! Aggregates of floats as PostgreSQL has them: NaN is the greatest value, and a sum over a moving frame is that of its values.
+//! Aggregates of floats as in PostgreSQL: NaN is the greatest value, and a sum over a moving frame is the sum of the
+//! frame's values.
 //!
-//! DataFusion compares groups' values so that NaN is neither less nor greater, and subtracts from a sum what leaves its frame:
-//! once NaN or an infinity was in it, it stays.
+//! In DataFusion's groups NaN is neither less nor greater than a number. Its sums over moving frames subtract the
+//! values that leave; so once NaN or an infinity was in the frame, the sum never recovers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -139,7 +140,7 @@ impl Accumulator for Extreme {
     }
 }
 
-/// The values of a window's frame, whose sum is made anew for each row: what left leaves no trace.
+/// The values of a window's frame. Their sum is computed anew for each row, so that values which left have no effect.
 #[derive(Debug)]
 struct Frame {
     values: VecDeque<f64>,

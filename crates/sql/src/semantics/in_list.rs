@@ -1,13 +1,14 @@
-//! `x IN (...)` is unknown where x is NULL, also beside another list over the same x.
+//! `x IN (...)` is NULL where x is NULL, even beside another list over the same x.
 //!
 //! ```text
 //!   x NOT IN (1, NULL)               ─►  x NOT IN (1) AND NULL
 //!   x NOT IN (1) OR x NOT IN (2)     ─►  same(x) NOT IN (1) OR same(x) NOT IN (2), two functions of that name
 //! ```
 //!
-//! DataFusion joins two lists over one expression: what is left of them it takes for the whole truth, so that
-//! `x NOT IN (1) OR x NOT IN (2)` is true where x is NULL, and `x IN (1, 2) AND x NOT IN (2, NULL)` where x is 1. `same` is the
-//! identity by another name, which keeps the lists apart: only where x, or a value of a list, may be NULL.
+//! DataFusion merges two lists over one expression, and loses NULL doing so: `x NOT IN (1) OR x NOT IN (2)` becomes
+//! true where x is NULL, and `x IN (1, 2) AND x NOT IN (2, NULL)` becomes true where x is 1. `same` is an identity
+//! function. It makes the expressions differ, so that the lists are not merged. It is used only where x, or a value
+//! of a list, may be NULL.
 
 use std::collections::HashMap;
 
@@ -52,7 +53,7 @@ fn without_null(mut list: InList) -> Expr {
     if list.list.is_empty() { unknown } else { Expr::InList(list).and(unknown) }
 }
 
-/// Gives the expression of each list a name of its own, where several look at the same one.
+/// Wraps the expression of each list in an identity of its own, if several lists have the same expression.
 fn keep_apart(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let mut lists: HashMap<Expr, usize> = HashMap::new();
     expr.apply(|e| {
@@ -77,7 +78,7 @@ fn keep_apart(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     })
 }
 
-/// What a list, or an equality that DataFusion makes a list of, looks at.
+/// The expression of a list, or of an equality that DataFusion turns into a list.
 fn listed(e: &Expr) -> Option<&Expr> {
     match e {
         Expr::InList(l) => Some(&l.expr),
@@ -92,7 +93,7 @@ fn listed(e: &Expr) -> Option<&Expr> {
     }
 }
 
-/// The identity of this number.
+/// The identity function with this number.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Same {
     number: usize,

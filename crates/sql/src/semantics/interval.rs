@@ -1,11 +1,12 @@
-//! Intervals compare by how long they are: a month is 30 days, a day 24 hours.
+//! Intervals compare by their length: a month is 30 days, a day is 24 hours.
 //!
 //! ```text
 //!   INTERVAL '1 day' = INTERVAL '24 hours'   ─►  interval_span(...) = interval_span(...): true
 //!   ORDER BY i                               ─►  ORDER BY interval_span(i)
 //! ```
 //!
-//! DataFusion compares months, then days, then the rest. Groups, DISTINCT, least and greatest of intervals are refused.
+//! DataFusion compares months, then days, then the rest. GROUP BY, DISTINCT, least and greatest of intervals are
+//! refused.
 
 use std::sync::Arc;
 
@@ -75,7 +76,7 @@ fn span(of: Expr) -> Expr {
     ScalarUDF::from(Span { signature }).call(vec![of])
 }
 
-/// Orders and groups of intervals.
+/// Makes sorts order intervals by their length, and refuses groups of intervals.
 #[derive(Debug)]
 pub(super) struct OrderOfIntervals;
 
@@ -110,7 +111,7 @@ impl AnalyzerRule for OrderOfIntervals {
     }
 }
 
-/// How long an interval is, in nanoseconds.
+/// The length of an interval, in nanoseconds.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Span {
     signature: Signature,

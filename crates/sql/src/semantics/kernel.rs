@@ -1,10 +1,10 @@
-//! Kernels over arrays as functions of arguments that may be scalars.
+//! Applies kernels over arrays to arguments that may be scalars.
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::ColumnarValue;
 
-/// What a kernel over arrays makes of an argument of a function; a scalar stays one, also where there are no rows.
+/// Applies a kernel to an argument of a function. A scalar stays a scalar, even if there are no rows.
 pub(super) fn through_array(
     value: &ColumnarValue,
     rows: usize,

@@ -1,4 +1,4 @@
-//! `x IN (SELECT y ...)` is unknown, not false, when only a NULL keeps it from being decided.
+//! `x IN (SELECT y ...)` is NULL, not false, if a NULL leaves it undecided.
 //!
 //! ```text
 //!   x NOT IN (SELECT y ...)  ─►  CASE WHEN x IN (SELECT y ...) THEN false
@@ -7,10 +7,10 @@
 //!                                     ELSE true END
 //! ```
 //!
-//! DataFusion keeps to that only where `NOT IN` is a whole condition of a WHERE and the subquery names no outer
-//! column. Beside an OR, below a NOT or in a CASE its answer is false instead of unknown, and with outer columns it
-//! refuses; there it also forgets that `SELECT count(*) ...` has a row where nothing matches. The rule rewrites what
-//! it would get wrong, and only that: not where neither side can be NULL, nor where unknown and false are the same.
+//! DataFusion does so only if `NOT IN` is a whole condition of a WHERE and the subquery names no outer column. Beside
+//! an OR, below a NOT or in a CASE it answers false instead of NULL. With outer columns it refuses, and it loses the
+//! row that `SELECT count(*) ...` has if nothing matches. The rule rewrites only these cases: not if neither side can
+//! be NULL, nor where NULL and false have the same effect.
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue};
@@ -23,7 +23,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 const COLUMN: &str = "__list";
 
-/// The rule; it runs before DataFusion's own coercion of types.
+/// The rule. It runs before DataFusion's own coercion of types.
 #[derive(Debug)]
 pub(crate) struct UnknownMembership;
 
@@ -40,31 +40,33 @@ impl AnalyzerRule for UnknownMembership {
 fn analyze_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Filter(mut filter) = plan else { return Ok(Transformed::no(plan)) };
     let predicate = std::mem::replace(&mut filter.predicate, lit(true));
-    let rewritten = settle(predicate, Place::Condition, filter.input.schema())?;
+    let rewritten = settle(predicate, ConditionPosition::Condition, filter.input.schema())?;
     Ok(rewritten.update_data(|predicate| {
         filter.predicate = predicate;
         LogicalPlan::Filter(filter)
     }))
 }
 
-/// Where in a WHERE an expression stands.
+/// The position of an expression in a WHERE.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum ConditionPosition {
     /// A whole condition, or one of those joined by AND.
     Condition,
-    /// Below ANDs and ORs alone: unknown counts as false.
+    /// Below nothing but ANDs and ORs: NULL has the effect of false.
     Certain,
     /// Anywhere else.
     Deep,
 }
 
-fn settle(expr: Expr, place: Place, schema: &DFSchema) -> Result<Transformed<Expr>> {
+fn settle(expr: Expr, place: ConditionPosition, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let below = match &expr {
         Expr::BinaryExpr(BinaryExpr { op: Operator::And, .. }) => place,
-        Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) if place == Place::Condition => Place::Certain,
+        Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) if place == ConditionPosition::Condition => {
+            ConditionPosition::Certain
+        }
         Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) => place,
         Expr::Not(inner) if matches!(inner.as_ref(), Expr::InSubquery(_)) => place,
-        _ => Place::Deep,
+        _ => ConditionPosition::Deep,
     };
     let (expr, negated) = match expr {
         Expr::Not(inner) if matches!(inner.as_ref(), Expr::InSubquery(_)) => (*inner, true),
@@ -80,11 +82,11 @@ fn settle(expr: Expr, place: Place, schema: &DFSchema) -> Result<Transformed<Exp
                 _ => {}
             }
             let decided = match place {
-                Place::Condition => !e.negated || !correlated,
-                Place::Certain => !e.negated,
-                Place::Deep => false,
+                ConditionPosition::Condition => !e.negated || !correlated,
+                ConditionPosition::Certain => !e.negated,
+                ConditionPosition::Deep => false,
             };
-            if place != Place::Condition || !decided {
+            if place != ConditionPosition::Condition || !decided {
                 name_column(&mut e.subquery)?;
             }
             if decided { Ok(Transformed::yes(Expr::InSubquery(e))) } else { three_valued(e, schema) }
@@ -98,9 +100,9 @@ fn settle(expr: Expr, place: Place, schema: &DFSchema) -> Result<Transformed<Exp
 
 /// How many rows a subquery has.
 enum Rows {
-    /// An aggregate over all rows, of none too.
+    /// One row: an aggregate over all rows, even if there are none.
     One,
-    /// The same with a condition or a limit above it.
+    /// At most one row: such an aggregate below a condition or a limit.
     OneOrNone,
     Many,
 }
@@ -121,14 +123,14 @@ fn rows(list: &LogicalPlan) -> Rows {
     }
 }
 
-/// `x = (SELECT y ...)`: as a join, the one row of an aggregate over nothing would be missed.
+/// `x = (SELECT y ...)`. A join would lose the one row of an aggregate over no rows.
 fn against_one(e: InSubquery) -> Expr {
     let one = Expr::ScalarSubquery(e.subquery);
     let op = if e.negated { Operator::NotEq } else { Operator::Eq };
     Expr::BinaryExpr(BinaryExpr::new(e.expr, op, Box::new(one)))
 }
 
-/// Names the list's column where it is no table's: DataFusion would take it twice.
+/// Names the subquery's column if it is no table's column: otherwise DataFusion would have it twice.
 fn name_column(subquery: &mut Subquery) -> Result<()> {
     let list = subquery.subquery.as_ref();
     let (table, field) = list.schema().qualified_field(0);
@@ -141,7 +143,7 @@ fn name_column(subquery: &mut Subquery) -> Result<()> {
 
 fn three_valued(e: InSubquery, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let list = &e.subquery.subquery;
-    // What cannot be told may be NULL.
+    // If it is not known whether the expression may be NULL, it may.
     let tested_may_be_null = e.expr.nullable(schema).unwrap_or(true);
     let list_may_be_null = list.schema().fields().first().is_none_or(|f| f.is_nullable());
     let mut unknown = None;

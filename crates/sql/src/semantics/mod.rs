@@ -1,4 +1,4 @@
-//! What an expression means: PostgreSQL's answer where DataFusion's is another one.
+//! The meaning of expressions: PostgreSQL's answer where DataFusion's differs.
 //!
 //! ```text
 //!   statement's tree ─► prepare (types of literals, rows, casts to VARCHAR(n)) ─► plan
@@ -7,21 +7,24 @@
 //!        ─► orders of intervals and floats ─► AFTER_COERCION: both sides of an operator have their type
 //! ```
 //!
-//! An expression outside a plan (CHECK) goes the same way by [`expression`].
+//! [`expression`] does the same for an expression outside a plan (CHECK).
 //!
-//! Invariant: what DataFusion would answer otherwise than PostgreSQL is either made right here or refused.
+//! Invariant: an expression that DataFusion would answer differently from PostgreSQL is either corrected or refused.
 
 mod arithmetic;
 mod cast;
+mod checked_cast;
 mod compare;
 mod decimal;
 mod float;
 mod float_aggregate;
+mod guarded;
 mod in_list;
 mod interval;
 mod kernel;
 mod membership;
 mod numeric;
+mod operands;
 mod set_operations;
 mod sum;
 mod text;
@@ -43,22 +46,23 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 
 pub(crate) use cast::to_column_type;
+pub(crate) use checked_cast::{cast_or_null, unfit};
 pub(crate) use decimal::checked_operator;
 pub(crate) use in_list::SAME;
 pub(crate) use sum::CHECKED_SUM;
 
 use membership::UnknownMembership;
 
-/// A rule over every expression of a plan.
+/// A rule that rewrites every expression of a plan.
 struct ExpressionRule {
     name: &'static str,
     reach: Reach,
-    /// Families of types that it has to do with.
+    /// The families of types that it concerns.
     of: u8,
     rewrite: fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
 }
 
-/// What a rule is shown.
+/// What a rule is applied to.
 enum Reach {
     /// Each expression and each part of one, from the leaves up.
     Parts,
@@ -88,7 +92,7 @@ static BEFORE_COERCION: [ExpressionRule; 8] = [
     },
 ];
 
-static AFTER_COERCION: [ExpressionRule; 5] = [
+static AFTER_COERCION: [ExpressionRule; 7] = [
     ExpressionRule {
         name: "aggregates_of_floats",
         reach: Reach::Parts,
@@ -99,17 +103,19 @@ static AFTER_COERCION: [ExpressionRule; 5] = [
     ExpressionRule { name: "checked_numerics", reach: Reach::Parts, of: NUMERICS, rewrite: decimal::rewrite },
     ExpressionRule { name: "intervals", reach: Reach::Parts, of: MOMENTS, rewrite: interval::rewrite },
     ExpressionRule { name: "checked_arithmetic", reach: Reach::Parts, of: ANY, rewrite: arithmetic::rewrite },
+    ExpressionRule { name: "guarded_functions", reach: Reach::Parts, of: ANY, rewrite: guarded::rewrite },
+    ExpressionRule { name: "checked_casts", reach: Reach::Parts, of: ANY, rewrite: checked_cast::rewrite },
 ];
 
 /// Families of types, a bit each.
 const FLOATS: u8 = 1;
 const NUMERICS: u8 = 2;
 const MOMENTS: u8 = 4;
-/// Of a rule that has to do with types of no family, too: it sees every expression.
+/// For a rule that also concerns types of no family: it is applied to every expression.
 const ANY: u8 = u8::MAX;
 
-/// The families that an expression's leaves are of. To ask a deep expression for its type walks all that is below: rules ask
-/// for types at every level, so those that have nothing to do are passed over.
+/// The families of an expression's leaves. Rules ask for types at every level, and each question walks everything
+/// below. So a rule is skipped if no leaf concerns it.
 fn families(expr: &Expr, schema: &DFSchema) -> u8 {
     let of = |t: &DataType| match t {
         t if t.is_floating() => FLOATS,
@@ -146,8 +152,8 @@ fn families(expr: &Expr, schema: &DFSchema) -> u8 {
     all
 }
 
-/// Rules that follow each other at every expression, from the leaves of a plan up: one walk of the plan for all of them, since
-/// a node's schema costs more than its expressions.
+/// Several rules that share one walk of the plan, from its leaves up, since computing a node's schema costs more than
+/// rewriting its expressions. All rules are applied to an expression, one after the other.
 #[derive(Debug)]
 struct ExpressionRules {
     name: &'static str,
@@ -199,7 +205,7 @@ impl ExpressionRules {
 }
 
 impl ExpressionRule {
-    /// Rewrites one expression, where it has leaves that the rule has to do with.
+    /// Rewrites one expression, if the rule concerns one of its leaves.
     fn apply(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         if self.of != ANY && families(&expr, schema) & self.of == 0 {
             return Ok(Transformed::no(expr));
@@ -211,7 +217,7 @@ impl ExpressionRule {
     }
 }
 
-/// DataFusion's rules among Lode's.
+/// Lode's rules with DataFusion's between them.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
         Arc::new(UnknownMembership),
@@ -226,10 +232,10 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     rules
 }
 
-/// An expression outside a plan over the columns of `schema`, with its types.
+/// Rewrites and types an expression outside a plan, over the columns of `schema`.
 ///
 /// # Errors
-/// Types that do not go together.
+/// When types do not match.
 pub(crate) fn expression(mut expr: Expr, schema: &DFSchema) -> Result<Expr> {
     for rule in &BEFORE_COERCION {
         expr = rule.apply(expr, schema)?.data;
@@ -242,9 +248,10 @@ pub(crate) fn expression(mut expr: Expr, schema: &DFSchema) -> Result<Expr> {
     Ok(expr)
 }
 
-/// Puts PostgreSQL's functions in the place of DataFusion's of the same name.
-pub(crate) fn register_functions(state: &mut SessionState) -> Result<()> {
+/// Replaces DataFusion's functions by PostgreSQL's of the same name, and adds the check of operands to the planner.
+pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     use datafusion::execution::FunctionRegistry;
     state.register_udf(Arc::new(to_char::ToChar::default().into()))?;
+    state.register_expr_planner(Arc::new(operands::Operands))?;
     Ok(())
 }

@@ -1,13 +1,13 @@
-//! DOUBLE meets DECIMAL: both become DOUBLE, as in PostgreSQL.
+//! DOUBLE beside DECIMAL: both become DOUBLE, as in PostgreSQL.
 //!
 //! ```text
 //!   f > 0.5       f DOUBLE, 0.5 a decimal literal     ─►  f > DOUBLE 0.5
 //!   CASE WHEN c THEN f ELSE 0.0 END                   ─►  CASE WHEN c THEN f ELSE DOUBLE 0.0 END
 //! ```
 //!
-//! DataFusion would make a DECIMAL(30, 15) of the DOUBLE, which fails for NaN and large values and rounds small ones.
-//! Decimal literals become the nearest DOUBLE to their digits, also where a value is stored: the detour over the
-//! unscaled integer rounds twice.
+//! DataFusion would convert the DOUBLE to DECIMAL(30, 15), which fails for NaN and large values and rounds small
+//! ones. A decimal literal becomes the DOUBLE nearest to its digits, also if it is stored in a column. DataFusion's
+//! way over the unscaled integer rounds twice.
 
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType};
 use datafusion::common::tree_node::Transformed;
@@ -76,7 +76,7 @@ fn is_numeric(op: Operator) -> bool {
 fn unify<'a>(exprs: impl IntoIterator<Item = &'a mut Expr>, schema: &DFSchema) -> bool {
     let (mut floats, mut decimals) = (false, Vec::new());
     for expr in exprs {
-        // What has no type yet is none of ours.
+        // An expression without a type yet is left alone.
         match expr.get_type(schema) {
             Ok(t) if t.is_floating() => floats = true,
             Ok(t) if t.is_decimal() => decimals.push(expr),
@@ -135,7 +135,7 @@ mod tests {
         check(col("f").eq(col("d")), col("f").eq(cast(col("d"), DataType::Float64)));
         check(col("f").between(decimal(1, 2, 1), decimal(2, 2, 1)), col("f").between(lit(0.1), lit(0.2)));
         check(col("f").in_list(vec![decimal(7, 1, 1)], true), col("f").in_list(vec![lit(0.7)], true));
-        // 17 digits: over the unscaled integer it would be the next double.
+        // With 17 digits, the way over the unscaled integer would give the next double.
         check(cast(decimal(12_345_678_901_234_567, 17, 16), DataType::Float64), lit(1.234_567_890_123_456_7));
     }
 }

@@ -5,8 +5,8 @@
 //!   (1), (1), (2) EXCEPT ALL (1)   ─►  (1, #1), (1, #2), (2, #1) without (1, #1)   ─►  (1), (2)
 //! ```
 //!
-//! DataFusion makes an anti join or a semi join of them, in which one row on the right stands for all copies on the left, and whose
-//! result has the left side's types.
+//! DataFusion plans them as an anti join or a semi join. In it, one row on the right matches all copies on the left,
+//! and the result has the left side's types.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
@@ -23,10 +23,10 @@ use super::cast::sql_name;
 use super::text::is_text;
 use crate::SqlError;
 
-/// Which copy of its row a row is.
+/// The column with the number of a copy.
 const COPY: &str = "__copy";
 
-/// The rule. Before the optimizer, nothing else makes such joins in which NULL equals NULL.
+/// The rule. Before the optimizer, no other clause makes a join of these kinds in which NULL equals NULL.
 #[derive(Debug)]
 pub(super) struct CountedSetOperations;
 
@@ -49,7 +49,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         return Ok(Transformed::no(LogicalPlan::Join(join)));
     }
     let Join { left, right, on, join_type, .. } = join;
-    // Of a left side without copies, the copies on the right do not matter.
+    // If the left side has no copies, the copies on the right do not matter.
     let counts = !matches!(*left, LogicalPlan::Distinct(_));
     let types: Vec<Option<DataType>> = left
         .schema()
@@ -88,7 +88,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(plan))
 }
 
-/// Unions of columns of which one is a quoted literal, which takes the others' type, or has nothing to do with them.
+/// Unions with unequal types: a quoted literal takes the type of the others, and types that do not match are refused.
 #[derive(Debug)]
 pub(super) struct TypedUnions;
 
@@ -111,6 +111,14 @@ fn type_union(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             .iter()
             .filter_map(|i| i.schema().fields().get(column).map(|f| f.data_type().clone()))
             .collect();
+        let unmatched = types.windows(2).find(|pair| {
+            let texts = pair.iter().filter(|t| is_text(t)).count();
+            texts != 1 && type_union_coercion(&pair[0], &pair[1]).is_none()
+        });
+        if let Some([a, b]) = unmatched {
+            let types = format!("UNION types {} and {}", sql_name(a), sql_name(b));
+            return Err(SqlError::NoMatch(types).into());
+        }
         let is_other = |t: &&DataType| !is_text(t) && **t != DataType::Null;
         let Some(other) = types.iter().find(is_other) else { continue };
         for (input, t) in union.inputs.iter_mut().zip(&types).filter(|(_, t)| is_text(t)) {

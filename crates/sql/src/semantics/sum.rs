@@ -5,7 +5,8 @@
 //!   sum(n)      n NUMERIC of more than 28 digits  ─►  checked_sum(n): more than 38 digits are SQLSTATE 22003
 //! ```
 //!
-//! DataFusion wraps around at 64 bits, and at 128 where a NUMERIC has so many digits that ten more do not fit.
+//! DataFusion wraps around at 64 bits. A NUMERIC with more than 28 digits has no room for ten more digits, and wraps
+//! around at 128 bits.
 
 use std::sync::{Arc, LazyLock};
 
@@ -27,7 +28,7 @@ use crate::SqlError;
 pub(crate) const CHECKED_SUM: &str = "checked_sum";
 /// Digits of a BIGINT.
 const BIGINT_DIGITS: u8 = 19;
-/// Digits of a NUMERIC whose sums DataFusion gives ten more.
+/// The most digits of a NUMERIC to whose sum DataFusion can add ten digits.
 const DIGITS_MAX: u8 = 28;
 /// The first number that has more digits than a NUMERIC.
 const BOUND: i128 = 10i128.pow(38);
@@ -59,7 +60,7 @@ pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
     }
 }
 
-/// Makes a NUMERIC of a BIGINT that is summed; answers whether it did, and the function that adds such values, if it is another one.
+/// Makes a summed BIGINT a NUMERIC. Returns whether it did, and the function that must replace `sum`, if any.
 fn widen(argument: &mut Expr, schema: &DFSchema) -> (bool, Option<Arc<AggregateUDF>>) {
     match argument.get_type(schema) {
         Ok(DataType::Int64 | DataType::UInt64) => {
@@ -77,7 +78,7 @@ static FUNCTION: LazyLock<Arc<AggregateUDF>> = LazyLock::new(|| {
     Arc::new(AggregateUDF::from(CheckedSum { signature }))
 });
 
-/// The sum of NUMERICs of so many digits that it may have more than 38.
+/// `sum` for NUMERICs whose sum may need more than 38 digits.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CheckedSum {
     signature: Signature,
@@ -132,7 +133,7 @@ fn added(a: i128, b: i128) -> Result<i128> {
 #[derive(Debug)]
 struct Total {
     sum: Option<i128>,
-    /// Values that are in it.
+    /// The number of values in the sum.
     count: u64,
     data_type: DataType,
 }

@@ -6,7 +6,7 @@
 //!   concat(true)         ─►  t              '\x61'::bytea::text  ─►  \x61
 //! ```
 //!
-//! DataFusion spells floats and timestamps as Rust and ISO 8601 do, and takes each byte of a text for one of a BYTEA.
+//! DataFusion spells floats as Rust does and timestamps as ISO 8601 does, and copies the bytes of a text to a BYTEA.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -29,6 +29,7 @@ use datafusion::logical_expr::{
 use super::cast::sql_name;
 use super::kernel::through_array;
 use crate::SqlError;
+use crate::error::state;
 
 pub(super) fn is_text(t: &DataType) -> bool {
     matches!(t, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
@@ -38,7 +39,7 @@ pub(super) fn is_bytes(t: &DataType) -> bool {
     matches!(t, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
-/// Types that DataFusion spells otherwise.
+/// Types that DataFusion spells differently.
 fn is_spelled_otherwise(t: &DataType) -> bool {
     t.is_floating() || is_bytes(t) || matches!(t, DataType::Timestamp(_, None) | DataType::Interval(_))
 }
@@ -88,7 +89,7 @@ pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
             }
             Ok(Transformed::new_transformed(Expr::ScalarFunction(f), changed))
         }
-        // A negative length is none; DataFusion panics at it where what fills up is NULL.
+        // A negative length is 0. DataFusion panics if the length is negative and the fill is NULL.
         Expr::ScalarFunction(mut f) if matches!(f.func.name(), "lpad" | "rpad") && f.args.len() > 1 => {
             let length = f.args[1].clone();
             if matches!(length.get_type(schema), Ok(t) if t.is_integer()) {
@@ -101,7 +102,7 @@ pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
     }
 }
 
-/// What a value becomes.
+/// What a value is converted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Form {
     Text {
@@ -212,7 +213,7 @@ fn spelled(array: &ArrayRef, booleans_short: bool) -> Result<ArrayRef> {
     Ok(Arc::new(out.finish()))
 }
 
-/// A float whose shortest digits `scientific` has: with an exponent below -4 and from `digits` on.
+/// Spells a float from its shortest `scientific` form: with an exponent if that is below -4 or at least `digits`.
 fn float(scientific: &str, v: f64, digits: i32, out: &mut String) {
     if !v.is_finite() {
         out.push_str(match (v.is_nan(), v > 0.0) {
@@ -320,9 +321,9 @@ pub(super) fn bytes_of_text(array: &ArrayRef) -> Result<ArrayRef, SqlError> {
 }
 
 fn bytes(text: &str) -> Result<Vec<u8>, SqlError> {
-    let hex = |message| SqlError::Domain { state: "22023", message };
+    let hex = |message| SqlError::failed(state::INVALID_PARAMETER_VALUE, message);
     if let Some(digits) = text.strip_prefix("\\x") {
-        let digit = |c: char| c.to_digit(16).map(|d| d as u8).ok_or(hex("invalid hexadecimal digit"));
+        let digit = |c: char| c.to_digit(16).map(|d| d as u8).ok_or_else(|| hex("invalid hexadecimal digit"));
         let mut digits = digits.chars();
         let mut out = Vec::new();
         while let Some(high) = digits.next() {
@@ -330,12 +331,13 @@ fn bytes(text: &str) -> Result<Vec<u8>, SqlError> {
                 continue;
             }
             let high = digit(high)?;
-            let low = digits.next().ok_or(hex("invalid hexadecimal data: odd number of digits"))?;
+            let low = digits.next();
+            let low = low.ok_or_else(|| hex("invalid hexadecimal data: odd number of digits"))?;
             out.push(high << 4 | digit(low)?);
         }
         return Ok(out);
     }
-    let bad = || SqlError::BadInput { of: "bytea", value: text.to_owned() };
+    let bad = || SqlError::bad_input("bytea", text);
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {

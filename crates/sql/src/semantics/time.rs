@@ -1,4 +1,4 @@
-//! Moments: what a DATE and an INTERVAL make, and seconds with their fraction.
+//! Dates and times: the type of DATE with INTERVAL, and seconds with their fraction.
 //!
 //! ```text
 //!   DATE '1999-12-31' + INTERVAL '36 hours'    ─►  a TIMESTAMP, 2000-01-01 12:00:00
@@ -6,7 +6,7 @@
 //!   extract(second FROM ts)                    ─►  5.123456
 //! ```
 //!
-//! DataFusion drops the time of day, and the fraction.
+//! DataFusion loses the time of day, and the fraction of a second.
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::Transformed;
@@ -28,6 +28,9 @@ const OF_DAY: [&str; 10] = [
     "microsecond",
     "microseconds",
 ];
+
+/// Fields that PostgreSQL has and DataFusion lacks.
+const REFUSED: [&str; 4] = ["julian", "timezone", "timezone_hour", "timezone_minute"];
 
 pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
@@ -51,11 +54,11 @@ pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
                 Ok(DataType::Date32) if OF_DAY.contains(&part.as_str()) => {
                     Err(SqlError::Unsupported(format!("unit {part:?} of type date")).into())
                 }
-                Ok(DataType::Interval(_)) if part == "epoch" => {
-                    Err(SqlError::Unsupported("extract(epoch FROM interval)".into()).into())
-                }
-                Ok(DataType::Interval(_)) if part.starts_with("milli") || part.starts_with("second") => {
+                Ok(DataType::Interval(_)) if is_refused_of_intervals(&part) => {
                     Err(SqlError::Unsupported(format!("extract({part} FROM interval)")).into())
+                }
+                Ok(_) if REFUSED.contains(&part.as_str()) => {
+                    Err(SqlError::Unsupported(format!("extract({part} FROM ...)")).into())
                 }
                 Ok(DataType::Timestamp(..)) if matches!(part.as_str(), "second" | "seconds") => {
                     Ok(Transformed::yes(fraction(f, 6)))
@@ -73,6 +76,12 @@ pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
     }
 }
 
+/// Fields of an interval that DataFusion lacks, or computes differently from PostgreSQL.
+fn is_refused_of_intervals(part: &str) -> bool {
+    let of_a_date = matches!(part, "dow" | "doy" | "isodow" | "isoyear" | "julian");
+    of_a_date || part == "epoch" || part.starts_with("milli") || part.starts_with("second")
+}
+
 fn text_of(e: &Expr) -> Option<Option<&str>> {
     match e {
         Expr::Literal(value, _) => value.try_as_str(),
@@ -88,7 +97,7 @@ fn fraction(mut f: datafusion::logical_expr::expr::ScalarFunction, digits: u8) -
     Expr::BinaryExpr(BinaryExpr::new(Box::new(micros), Operator::Multiply, Box::new(unit)))
 }
 
-/// Whether an expression is an interval that is not known to be of whole days.
+/// Whether an expression is an interval that may have a time of day.
 fn has_time_of_day(e: &Expr, schema: &DFSchema) -> bool {
     match e {
         Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(i)), _) => i.nanoseconds != 0,

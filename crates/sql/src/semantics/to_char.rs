@@ -4,9 +4,9 @@
 //!   to_char(TIMESTAMP '2024-02-29 07:05:09', 'FMDay, DD Mon YYYY HH12:MI:SS AM')   ─►  Thursday, 29 Feb 2024 07:05:09 AM
 //! ```
 //!
-//! DataFusion's function of this name has patterns of `strftime`, and answers PostgreSQL's as they are. Patterns of numbers and
-//! intervals, and those that depend on a locale or an era, are refused.
-//! Source: PostgreSQL 15, table 9.27, "Template Patterns for Date/Time Formatting".
+//! DataFusion's `to_char` has the patterns of `strftime`, and returns PostgreSQL's patterns unchanged. Patterns for
+//! numbers and intervals, and those that depend on a locale or an era, are refused. Source: PostgreSQL 15, table
+//! 9.27, "Template Patterns for Date/Time Formatting".
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl ScalarUDFImpl for ToChar {
         let patterns = arrow_cast(&patterns, &DataType::Utf8)?;
         let patterns = patterns.as_string::<i32>();
         let mut out = StringBuilder::new();
-        // Most often one pattern is for all rows.
+        // Usually all rows have the same pattern.
         let mut known: Option<(String, Vec<Piece>)> = None;
         for row in 0..moments.len() {
             // An empty pattern makes NULL, as in PostgreSQL.
@@ -91,9 +91,9 @@ enum Piece {
     Literal(String),
     Field {
         field: Field,
-        /// `FM`: neither blanks nor zeroes that fill up.
+        /// Whether to fill up with blanks or zeroes; `FM` turns it off.
         fill: bool,
-        /// `th` or `TH` behind it.
+        /// An ordinal suffix: `th` or `TH`.
         ordinal: Option<Case>,
     },
 }
@@ -107,7 +107,7 @@ enum Case {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Field {
-    /// The last so many digits of the year, or of the ISO year.
+    /// The last digits of the year, or of the ISO year.
     Year {
         digits: u32,
         iso: bool,
@@ -136,7 +136,7 @@ enum Field {
     Hour12,
     Minute,
     Second,
-    /// The first so many digits of the fraction.
+    /// The first digits of the fraction.
     Fraction(u32),
     SecondsOfDay,
     Meridiem {
@@ -145,7 +145,7 @@ enum Field {
     },
 }
 
-/// Patterns, the longest first where one begins with another. Those of numbers match in any case.
+/// Patterns. If one begins with another, the longer comes first. Patterns for numbers match in any case.
 const FIELDS: [(&str, Field); 62] = [
     ("Y,YYY", Field::YearWithComma),
     ("YYYY", Field::Year { digits: 4, iso: false }),
@@ -205,7 +205,7 @@ const FIELDS: [(&str, Field); 62] = [
     ("PM", Field::Meridiem { upper: true, points: false }),
     ("am", Field::Meridiem { upper: false, points: false }),
     ("pm", Field::Meridiem { upper: false, points: false }),
-    // What the table's spellings in lower case stand for.
+    // Lower-case spellings.
     ("mi", Field::Minute),
     ("mm", Field::Month),
     ("dd", Field::DayOfMonth),
@@ -223,7 +223,7 @@ fn is_number(field: Field) -> bool {
     )
 }
 
-/// A pattern in pieces.
+/// Splits a pattern into pieces.
 fn pieces(pattern: &str) -> Result<Vec<Piece>, SqlError> {
     let mut pieces = Vec::new();
     let mut literal = String::new();
@@ -247,7 +247,7 @@ fn pieces(pattern: &str) -> Result<Vec<Piece>, SqlError> {
             false => at.starts_with(text),
         });
         let Some(&(text, field)) = found else {
-            // FM before what is no pattern stands for nothing.
+            // FM before something that is no pattern has no effect.
             let mut chars = at.chars();
             literal.extend(chars.next());
             rest = chars.as_str();
@@ -291,7 +291,7 @@ const MONTHS: [&str; 12] = [
 ];
 const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const ROMAN: [&str; 12] = ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"];
-/// Days from the begin of the Julian calendar to 0001-01-01.
+/// Days from the beginning of the Julian calendar to 0001-01-01.
 const JULIAN_OF_YEAR_1: i64 = 1_721_425;
 
 impl Piece {

@@ -1,7 +1,7 @@
-//! How deep the tree of a statement will be, told from its tokens, before anything recurses over it.
+//! The depth of a statement's tree, bounded from its tokens before anything recurses over it.
 //!
-//! `a OR b OR c` is a tree as deep as it has operators: planner, optimizer and evaluator recurse over it, and a stack
-//! that runs out ends the process. So statements have a bound, and deep ones get a stack of their own
+//! `a OR b OR c` is a tree as deep as it has operators. Planner, optimizer and evaluator recurse over it, and a stack
+//! overflow ends the process. So the depth is limited, and deep statements run on a stack of their own
 //! ([`crate::threads::on_deep_stack`]).
 
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use crate::SqlError;
 
-/// The deepest tree that Lode takes.
+/// The deepest tree that Lode accepts.
 pub(crate) const DEPTH_MAX: usize = 1000;
 
 /// One pair of parentheses, or the statement itself.
@@ -83,7 +83,7 @@ pub(super) fn depth(tokens: &[TokenWithSpan]) -> Result<usize, SqlError> {
             | Token::RParen
             | Token::RBracket
             | Token::EOF => {}
-            // Whatever is left is an operator, or as rare as one.
+            // All other tokens are operators, or count as one.
             _ => level.run += 1,
         }
         let now = below + open.last().map_or(0, Level::depth);

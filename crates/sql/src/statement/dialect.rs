@@ -1,10 +1,10 @@
-//! PostgreSQL's dialect, in which IS DISTINCT FROM binds as PostgreSQL has it.
+//! PostgreSQL's dialect, with the right precedence of IS DISTINCT FROM.
 //!
 //! ```text
 //!   a IS DISTINCT FROM b AND c   ─►   (a IS DISTINCT FROM b) AND c
 //! ```
 //!
-//! sqlparser takes all that follows FROM for the right side, down to AND and OR.
+//! sqlparser takes everything after FROM for the right side, including AND and OR.
 
 use std::any::TypeId;
 
@@ -19,7 +19,7 @@ pub(super) struct LodeDialect;
 
 const BASE: PostgreSqlDialect = PostgreSqlDialect {};
 
-/// Methods that PostgreSQL's dialect has of its own.
+/// Methods that PostgreSQL's dialect overrides.
 macro_rules! as_postgresql {
     ($($name:ident($($argument:ident: $of:ty),*) -> $result:ty;)*) => {
         $(fn $name(&self $(, $argument: $of)*) -> $result { BASE.$name($($argument),*) })*
@@ -27,7 +27,7 @@ macro_rules! as_postgresql {
 }
 
 impl Dialect for LodeDialect {
-    /// The parser asks at some places which dialect it is.
+    /// The parser checks the dialect's type at some places.
     fn dialect(&self) -> TypeId {
         TypeId::of::<PostgreSqlDialect>()
     }

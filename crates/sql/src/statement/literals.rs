@@ -1,4 +1,4 @@
-//! Which type a number has that is written down: PostgreSQL's rule.
+//! The type of a number literal: PostgreSQL's rule.
 //!
 //! ```text
 //!   5              INTEGER, where its type matters: operands, results of CASE, columns of a SELECT, arguments of aggregates
@@ -7,8 +7,9 @@
 //!   1e300          DOUBLE; without an exponent, a number with a point is a NUMERIC
 //! ```
 //!
-//! DataFusion takes each integer for a BIGINT, so that `2147483647 + 1` had an answer, and `sum(1) / 2` a fraction. Where the
-//! neighbours decide anyway (comparisons, lists, LIMIT, most functions) literals stay as they are.
+//! DataFusion makes every integer literal a BIGINT, so that `2147483647 + 1` has an answer and `sum(1) / 2` has a
+//! fraction. Where the type follows from the context (comparisons, lists, LIMIT, most functions) literals are left
+//! alone.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
@@ -21,7 +22,7 @@ const TYPED_BY_ARGUMENTS: [&str; 10] =
 /// Most digits of a NUMERIC.
 const DIGITS_MAX: usize = 38;
 
-/// Gives the integers directly below `expr` their type, and `expr` itself where no BIGINT holds it.
+/// Gives the integers directly below `expr` their type; and `expr` itself, if it is too large for a BIGINT.
 pub(super) fn give_types(expr: &mut Expr) {
     use BinaryOperator::{Divide, Minus, Modulo, Multiply, PGBitwiseShiftLeft, PGBitwiseShiftRight, Plus};
     match expr {
@@ -64,7 +65,7 @@ pub(super) fn give_types_to_values(body: &mut SetExpr) {
     }
 }
 
-/// Makes an INTEGER of a literal that fits one.
+/// Makes a literal an INTEGER if it fits.
 pub(super) fn integer(expr: &mut Expr) {
     if is_small_integer(expr) {
         let literal = std::mem::replace(expr, Expr::value(Value::Null));
@@ -88,7 +89,7 @@ fn is_small_integer(expr: &Expr) -> bool {
     }
 }
 
-/// The type of a number that neither an INTEGER nor a BIGINT nor DataFusion's reading of decimals is right for.
+/// The type of a number that is neither an INTEGER, nor a BIGINT, nor a decimal as DataFusion reads it.
 fn wide_type(n: &str) -> Option<DataType> {
     if n.starts_with("0x") {
         return None;

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use datafusion::sql::parser::{DFParserBuilder, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Statement as Sql};
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Word};
 
 use super::depth;
 use super::dialect::LodeDialect;
 use crate::SqlError;
+use crate::error::state;
 use crate::names::{CATALOG, SCHEMA};
 
 /// One statement of a script, parsed.
 #[derive(Clone, Debug)]
 pub struct Statement {
-    /// Shared, since to clone it recurses.
+    /// Shared, since cloning recurses over the tree.
     pub(crate) parsed: Arc<Parsed>,
     /// How deep its tree is, at most.
     pub(crate) depth: usize,
@@ -30,7 +30,7 @@ impl fmt::Display for Statement {
 }
 
 impl Statement {
-    /// Whether it begins or ends a transaction, or something in one.
+    /// Whether it begins or ends a transaction or a savepoint.
     pub(crate) fn is_control(&self) -> bool {
         matches!(
             self.sql(),
@@ -62,7 +62,7 @@ impl Statement {
     /// [`SqlError::Syntax`] with the line and column in the script.
     pub fn parse(script: &str) -> Result<Vec<Self>, SqlError> {
         let dialect = LodeDialect;
-        let tokens = Tokenizer::new(&dialect, script).tokenize_with_location().map_err(ParserError::from)?;
+        let tokens = Tokenizer::new(&dialect, script).tokenize_with_location()?;
         let depth = depth::depth(&tokens)?;
         let mut parser = DFParserBuilder::new(tokens).with_dialect(&dialect).build()?;
         let mut statements = Vec::new();
@@ -86,7 +86,7 @@ impl Statement {
                     let _ = parser.parser.parse_one_of_keywords(&[Keyword::TRANSACTION, Keyword::WORK]);
                     Parsed::Statement(Box::new(Sql::Rollback { chain: false, savepoint: None }))
                 }
-                // DataFusion's own COPY knows no FROM.
+                // DataFusion's own COPY has no FROM.
                 Token::Word(Word { keyword: Keyword::COPY, .. }) => {
                     let copy = parser.parser.parse_statement().map_err(|e| placed(e.into(), script))?;
                     Parsed::Statement(Box::new(copy))
@@ -98,7 +98,7 @@ impl Statement {
     }
 }
 
-/// The parser tells no place when it runs into the end of the script.
+/// Adds the end of the script as the place of an error for which the parser names none.
 fn placed(e: SqlError, script: &str) -> SqlError {
     match e {
         SqlError::Syntax { line: 0, message, .. } => {
@@ -111,7 +111,7 @@ fn placed(e: SqlError, script: &str) -> SqlError {
     }
 }
 
-/// An identifier as the catalog knows it: in lower case unless it was quoted.
+/// An identifier as in the catalog: in lower case unless it was quoted.
 pub(crate) fn fold(ident: &Ident) -> String {
     match ident.quote_style {
         Some(_) => ident.value.clone(),
@@ -130,7 +130,8 @@ pub(crate) fn table_name(name: &ObjectName) -> Result<String, SqlError> {
     match parts.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [table] | [SCHEMA, table] | [CATALOG, SCHEMA, table] => Ok((*table).to_owned()),
         _ => {
-            Err(SqlError::Invalid(format!("there is no schema for {name}: tables are in {CATALOG}.{SCHEMA}")))
+            let message = format!("there is no schema for {name}: tables are in {CATALOG}.{SCHEMA}");
+            Err(SqlError::failed(state::INVALID_SCHEMA_NAME, message))
         }
     }
 }

@@ -1,10 +1,11 @@
-//! What Lode reads into a parsed statement before DataFusion plans it.
+//! What Lode checks and changes in a parsed statement before DataFusion plans it.
 //!
+//! - Mistakes that the tree shows by itself are errors (`shape.rs`).
 //! - Numbers have PostgreSQL's types (`literals.rs`), rows are compared column by column (`rows.rs`).
 //! - TIMESTAMP is TIMESTAMP(6).
-//! - `CAST(x AS VARCHAR(n))` cuts what is longer, as an explicit cast does in PostgreSQL.
-//! - Columns of a SELECT without a name may be equal, `SELECT 0, 0`: DataFusion wants names that differ, so a repeated
-//!   one is told apart by a number.
+//! - `CAST(x AS VARCHAR(n))` truncates, as an explicit cast does in PostgreSQL.
+//! - A SELECT may repeat an unnamed column, as in `SELECT 0, 0`. DataFusion needs distinct names, so a repeated
+//!   column gets a number.
 //! - Clauses that DataFusion ignores are refused.
 
 use std::collections::HashMap;
@@ -18,17 +19,21 @@ use datafusion::sql::sqlparser::ast::{
     VisitorMut,
 };
 
+use super::shape::Shape;
 use super::{literals, rows};
 use crate::SqlError;
 
 /// Prepares a statement. Recurses over it.
 ///
 /// # Errors
-/// What is parsed and not carried out.
+/// When the tree shows a mistake by itself; when a clause would be ignored.
 pub(crate) fn prepare(parsed: &mut Parsed) -> Result<(), SqlError> {
     match parsed {
         Parsed::Explain(explain) => prepare(&mut explain.statement),
         Parsed::Statement(sql) => {
+            if let ControlFlow::Break(e) = Visit::visit(sql.as_ref(), &mut Shape) {
+                return Err(e);
+            }
             let is_insert = matches!(sql.as_ref(), Sql::Insert(_));
             let mut preparer = Preparer { next_values_are_inserted: is_insert };
             if let ControlFlow::Break(e) = sql.visit(&mut preparer) {
@@ -44,7 +49,7 @@ pub(crate) fn prepare(parsed: &mut Parsed) -> Result<(), SqlError> {
 }
 
 struct Preparer {
-    /// The statement is an INSERT whose source has not come yet: the table's columns give its VALUES their types.
+    /// The next VALUES are the source of an INSERT: they get their types from the table's columns.
     next_values_are_inserted: bool,
 }
 
@@ -99,7 +104,7 @@ impl VisitorMut for Preparer {
     }
 }
 
-/// What must not be left once a statement is prepared.
+/// Refuses expressions that may not be left in a prepared statement.
 struct Leftovers;
 
 impl Visitor for Leftovers {
@@ -152,7 +157,7 @@ fn microseconds(expr: &mut Expr) {
     }
 }
 
-/// `CAST(x AS VARCHAR(n))` becomes `left(CAST(x AS VARCHAR), n)`: DataFusion forgets n.
+/// `CAST(x AS VARCHAR(n))` becomes `left(CAST(x AS VARCHAR), n)`: DataFusion ignores n.
 fn cut_casts(expr: &mut Expr) {
     let Expr::Cast { data_type, .. } = expr else { return };
     let chars = match data_type {

@@ -11,7 +11,7 @@ pub enum StatementResult {
     Rows {
         /// Names and types of the columns.
         schema: SchemaRef,
-        /// The rows; its errors become [`crate::SqlError`] by `From`.
+        /// The rows. Its errors convert to [`crate::SqlError`] by `From`.
         stream: SendableRecordBatchStream,
     },
     /// Rows were changed or copied.
@@ -21,7 +21,7 @@ pub enum StatementResult {
         /// How many rows.
         rows: u64,
     },
-    /// It is done.
+    /// The statement is done, and has no rows.
     Done {
         /// The statement's verb, such as `CREATE TABLE`.
         verb: String,

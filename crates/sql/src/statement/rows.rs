@@ -7,13 +7,14 @@
 //!   ROW(a, b) IS NULL            ─►  a IS NULL AND b IS NULL
 //! ```
 //!
-//! DataFusion makes structs of rows, which it compares as values: never unknown. A row anywhere else is refused.
+//! DataFusion compares rows as structs, so that the result is never NULL. Rows anywhere else are refused.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator, Value,
 };
 
 use crate::SqlError;
+use crate::error::state;
 
 /// Rewrites `expr` if it compares rows.
 ///
@@ -71,7 +72,7 @@ pub(super) fn expand(expr: &mut Expr) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Refuses a row that is left.
+/// Refuses a row that was not expanded.
 ///
 /// # Errors
 /// [`SqlError::Unsupported`].
@@ -117,7 +118,7 @@ fn compare(a: Vec<Expr>, op: &BinaryOperator, b: Vec<Expr>) -> Result<Expr, SqlE
         )),
         Lt | LtEq | Gt | GtEq => {
             let strict = if matches!(op, Lt | LtEq) { Lt } else { Gt };
-            // From the last column to the first: the last decides alone, each before it where those before are equal.
+            // Built from the last column to the first: a column decides if all columns before it are equal.
             let mut pairs = pairs.into_iter().rev();
             let (a, b) = pairs.next().expect("a row has columns");
             let last = joined(a, op.clone(), b);
@@ -138,8 +139,7 @@ fn not_distinct(a: Vec<Expr>, b: Vec<Expr>) -> Result<Expr, SqlError> {
 
 fn paired(a: Vec<Expr>, b: Vec<Expr>) -> Result<Vec<(Expr, Expr)>, SqlError> {
     if a.len() != b.len() || a.is_empty() {
-        let message = "unequal number of entries in row expressions".to_owned();
-        return Err(SqlError::Syntax { line: 0, column: 0, message });
+        return Err(SqlError::failed(state::SYNTAX_ERROR, "unequal number of entries in row expressions"));
     }
     Ok(a.into_iter().zip(b).collect())
 }

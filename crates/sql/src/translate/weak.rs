@@ -1,19 +1,19 @@
-//! Run-time filters, weakened to what a program can say.
+//! Weakens run-time filters to expressions that programs have.
 //!
 //! ```text
 //!   bounds AND hash_lookup(k)                  ─► bounds
 //!   CASE hash(k) % 2 WHEN 0 THEN a ELSE b END  ─► a OR b, or the hull of both where they are ranges and lists
 //! ```
 //!
-//! Invariant: the result is true wherever the filter is true. Nothing is ever negated here: a weaker expression under
-//! a NOT would be a stronger one.
+//! Invariant: the result is true wherever the filter is true. Nothing is negated here, since a weakened expression
+//! becomes too strong under a NOT.
 
 use super::{
     Arc, BinaryExpr, CaseExpr, CompareOp, DataType, DynamicFilterPhysicalExpr, Expr, Literal, Operator,
     PhysicalExpr, ScalarValue, Translator, Value, type_of,
 };
 
-/// Longest list made of the lists of several partitions; beyond it their bounds remain.
+/// The longest list that is merged from the lists of several partitions. Longer ones are reduced to their bounds.
 const LIST_MAX: usize = 32_768;
 
 pub(super) fn translate(t: &Translator<'_>, e: &Arc<dyn PhysicalExpr>) -> Option<Expr> {
@@ -29,7 +29,7 @@ fn walk(t: &Translator<'_>, e: &Arc<dyn PhysicalExpr>, depth: usize) -> Option<E
         return walk(t, &d.current().ok()?, depth + 1);
     }
     if let Some(l) = e.downcast_ref::<Literal>() {
-        // A filter that is true says nothing; one that is false or NULL lets no row through.
+        // A filter that is true excludes nothing; one that is false or NULL excludes every row.
         let passes = matches!(l.value(), ScalarValue::Boolean(Some(true)));
         return (!passes).then_some(Expr::Const(Value::Boolean(false), DataType::Boolean));
     }
@@ -66,7 +66,7 @@ fn all_of(mut terms: Vec<Expr>) -> Expr {
     if terms.len() == 1 { terms.remove(0) } else { Expr::And(terms) }
 }
 
-/// True wherever one of the branches is.
+/// An expression that is true wherever one of the branches is.
 fn union(mut branches: Vec<Expr>) -> Option<Expr> {
     let nothing = Expr::Const(Value::Boolean(false), DataType::Boolean);
     branches.retain(|b| *b != nothing);
@@ -77,8 +77,9 @@ fn union(mut branches: Vec<Expr>) -> Option<Expr> {
     }
 }
 
-/// One range and one list for each value, around those of all branches: as good as their union, since the partitions
-/// of a hash cover the same range, and cheaper to evaluate. `None` when a branch is anything else.
+/// For each value, one range and one list that enclose those of all branches. This is nearly as tight as their union,
+/// since the partitions of a hash cover the same range, and it is cheaper to evaluate. `None` if a branch is anything
+/// else.
 fn hull(branches: &[Expr]) -> Option<Expr> {
     let mut sides = branches.iter().map(|b| terms(b.clone()));
     let mut hull: Vec<Expr> = sides.next()?.into_iter().filter(is_bound).collect();
@@ -104,7 +105,7 @@ fn is_bound(e: &Expr) -> bool {
     }
 }
 
-/// The bound around two bounds of one kind on one value.
+/// The weaker of two bounds of one kind on one value.
 fn around(a: &Expr, b: &Expr) -> Option<Expr> {
     match (a, b) {
         (Expr::Compare(op, x, low), Expr::Compare(op_b, y, other)) if op == op_b && x == y => {

@@ -1,6 +1,7 @@
-//! Random conditions in SQL over the columns of a random table, all of which DataFusion evaluates without an error.
+//! Generates random SQL conditions over the columns of a random table. DataFusion evaluates all of them without an
+//! error.
 
-use super::random::Random;
+use super::random::{Choices, Random};
 
 /// A generator of conditions.
 pub(crate) struct Conditions<'a> {
@@ -13,12 +14,12 @@ impl<'a> Conditions<'a> {
         Self { random, table: "" }
     }
 
-    /// Names columns as those of `table`.
+    /// Qualifies columns with `table`.
     pub(crate) fn of(self, table: &'static str) -> Self {
         Self { table, ..self }
     }
 
-    /// A condition of at most `depth` nested connectives.
+    /// A condition with at most `depth` nested connectives.
     pub(crate) fn condition(&mut self, depth: u32) -> String {
         if depth == 0 || self.random.once_in(3) {
             return self.leaf();
@@ -33,37 +34,36 @@ impl<'a> Conditions<'a> {
     fn leaf(&mut self) -> String {
         let name = *self
             .random
-            .pick(&["id", "si", "i", "l", "r", "d", "n", "w", "s", "x", "dt", "ts", "b", "id", "s"]);
+            .one(&["id", "si", "i", "l", "r", "d", "n", "w", "s", "x", "dt", "ts", "b", "id", "s"]);
         let c = self.column(name);
-        let op = *self.random.pick(&["=", "<>", "<", "<=", ">", ">="]);
+        let op = *self.random.one(&["=", "<>", "<", "<=", ">", ">="]);
         match self.random.below(12) {
             0 => format!("{c} IS NULL"),
             1 => format!("{c} IS NOT NULL"),
             2 => {
-                let distinct = *self.random.pick(&["IS DISTINCT FROM", "IS NOT DISTINCT FROM"]);
+                let distinct = *self.random.one(&["IS DISTINCT FROM", "IS NOT DISTINCT FROM"]);
                 format!("({c} {distinct} {})", self.value(name))
             }
             3 => {
-                let not = *self.random.pick(&["", "NOT "]);
+                let not = *self.random.one(&["", "NOT "]);
                 format!("{c} {not}BETWEEN {} AND {}", self.value(name), self.value(name))
             }
             4 | 5 => {
-                let not = *self.random.pick(&["", "NOT "]);
-                let mut list: Vec<String> =
-                    (0..self.random.between(1, 7)).map(|_| self.value(name)).collect();
+                let not = *self.random.one(&["", "NOT "]);
+                let mut list: Vec<String> = (0..self.random.signed(1, 7)).map(|_| self.value(name)).collect();
                 if self.random.once_in(5) {
                     list.push("NULL".into());
                 }
                 format!("{c} {not}IN ({})", list.join(", "))
             }
             6 if name == "s" => {
-                let not = *self.random.pick(&["", "NOT "]);
+                let not = *self.random.one(&["", "NOT "]);
                 format!("{c} {not}LIKE '{}'", self.pattern())
             }
             7 => self.arithmetic(op),
             8 if name == "b" => {
                 let is =
-                    *self.random.pick(&["IS TRUE", "IS NOT TRUE", "IS FALSE", "IS NOT FALSE", "IS UNKNOWN"]);
+                    *self.random.one(&["IS TRUE", "IS NOT TRUE", "IS FALSE", "IS NOT FALSE", "IS UNKNOWN"]);
                 format!("{c} {is}")
             }
             9 if name == "b" => c,
@@ -78,15 +78,15 @@ impl<'a> Conditions<'a> {
         if self.table.is_empty() { name.to_owned() } else { format!("{}.{name}", self.table) }
     }
 
-    /// A constant that a column of this name is likely to hold.
+    /// A constant that the column with this name is likely to contain.
     fn value(&mut self, name: &str) -> String {
-        let spread = *self.random.pick(&[4, 20, 400]);
-        let v = self.random.between(-spread, spread);
+        let spread = *self.random.one(&[4, 20, 400]);
+        let v = self.random.signed(-spread, spread);
         match name {
-            "id" => self.random.between(-5, 1100).to_string(),
-            "si" => (*self.random.pick(&[v, v, v, 32_767, -32_768])).to_string(),
-            "i" => (*self.random.pick(&[v, v, v, 2_147_483_647])).to_string(),
-            "l" => (*self.random.pick(&[v, v, v, i64::MAX])).to_string(),
+            "id" => self.random.signed(-5, 1100).to_string(),
+            "si" => (*self.random.one(&[v, v, v, 32_767, -32_768])).to_string(),
+            "i" => (*self.random.one(&[v, v, v, 2_147_483_647])).to_string(),
+            "l" => (*self.random.one(&[v, v, v, i64::MAX])).to_string(),
             "r" => format!("CAST('{}' AS REAL)", self.float(v)),
             "d" => format!("CAST('{}' AS DOUBLE)", self.float(v)),
             "n" | "w" => format!("{}.{:02}", v / 100, v.abs() % 100),
@@ -97,14 +97,14 @@ impl<'a> Conditions<'a> {
                 let micros = v.unsigned_abs();
                 format!("TIMESTAMP '1970-01-01 00:00:00.{micros:06}'")
             }
-            "b" => (*self.random.pick(&["true", "false"])).to_owned(),
+            "b" => (*self.random.one(&["true", "false"])).to_owned(),
             other => unreachable!("no column {other}"),
         }
     }
 
     fn float(&mut self, v: i64) -> String {
         match self.random.below(6) {
-            0 => (*self.random.pick(&["NaN", "-0", "0", "Infinity", "-Infinity"])).to_owned(),
+            0 => (*self.random.one(&["NaN", "-0", "0", "Infinity", "-Infinity"])).to_owned(),
             _ => (v as f64 / 4.0).to_string(),
         }
     }
@@ -112,33 +112,34 @@ impl<'a> Conditions<'a> {
     fn text(&mut self) -> String {
         let texts =
             ["", "a", "ab", "aab", "ä%", "b_aab", "\\a", "日本a", "a longer text of more than twelve bytes"];
-        format!("'{}'", self.random.pick(&texts))
+        format!("'{}'", self.random.one(&texts))
     }
 
     fn pattern(&mut self) -> String {
         let parts = ["a", "b", "ab", "%", "_", "%", "ä", "\\%", "\\_", "\\\\", "日", "text"];
-        (0..self.random.between(0, 4)).map(|_| *self.random.pick(&parts)).collect()
+        (0..self.random.signed(0, 4)).map(|_| *self.random.one(&parts)).collect()
     }
 
     fn arithmetic(&mut self, op: &str) -> String {
-        let a = *self.random.pick(&["+", "-", "*"]);
-        let k = self.random.between(-3, 3);
+        let a = *self.random.one(&["+", "-", "*"]);
+        let k = self.random.signed(-3, 3);
         let (i, l, n, d, w) =
             (self.column("i"), self.column("l"), self.column("n"), self.column("d"), self.column("w"));
         match self.random.below(6) {
-            // What could overflow has room: rows that one level evaluates and another skips must not fail.
+            // Types are wide enough not to overflow, because a row that one level evaluates and another skips must
+            // not fail.
             0 => format!("CAST({l} AS DECIMAL(19, 0)) {a} {k} {op} {l}"),
             1 => format!("{n} {a} {n} {op} {}", self.value("n")),
             2 => format!("{n} * (1 - {n}) {op} {}", self.value("n")),
-            3 => format!("{d} {} 1e0 {op} {}", self.random.pick(&["+", "-"]), self.value("d")),
-            4 => format!("{w} {} {n} {op} {}", self.random.pick(&["+", "-"]), self.value("w")),
+            3 => format!("{d} {} 1e0 {op} {}", self.random.one(&["+", "-"]), self.value("d")),
+            4 => format!("{w} {} {n} {op} {}", self.random.one(&["+", "-"]), self.value("w")),
             _ => format!("CAST({i} AS BIGINT) {a} {k} {op} {l}"),
         }
     }
 
-    /// What the drive declines.
+    /// A condition that the drive declines.
     fn beyond(&mut self, op: &str) -> String {
-        let k = self.random.between(-3, 3);
+        let k = self.random.signed(-3, 3);
         match self.random.below(4) {
             0 => format!("{} % 3 {op} {k}", self.column("l")),
             1 => format!("char_length({}) {op} {k}", self.column("s")),

@@ -1,35 +1,21 @@
-//! A small generator of numbers, so that one seed replays a whole test.
+//! Signed numbers and choices from a seeded [`Random`], so that one seed replays a whole test.
 
-/// SplitMix64.
-pub(crate) struct Random(u64);
+pub(crate) use lode_base::random::Random;
 
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def1)
-    }
+pub(crate) trait Choices {
+    /// A number from `low` to `high`, both included.
+    fn signed(&mut self, low: i64, high: i64) -> i64;
 
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
+    /// One of these, of which there is at least one.
+    fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T;
+}
 
-    /// A number below `n`.
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-
-    /// True once in `n` times.
-    pub(crate) fn once_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-
-    pub(crate) fn between(&mut self, low: i64, high: i64) -> i64 {
+impl Choices for Random {
+    fn signed(&mut self, low: i64, high: i64) -> i64 {
         low + self.below((high - low + 1) as u64) as i64
     }
 
-    pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
-        &of[self.below(of.len() as u64) as usize]
+    fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        self.pick(of).expect("there is something to choose")
     }
 }

@@ -1,5 +1,5 @@
-//! Random tables: all types, NULLs, extreme values; column pages from loads and row pages from inserts. `id` rises
-//! over the table, so that a page index has something to skip by.
+//! Random tables: all types, NULLs, extreme values; column pages from loads and row pages from inserts. `id`
+//! increases over the table, so that the page index can skip pages.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use datafusion::arrow::array::{
 };
 use lode_sql::Session;
 
-use super::random::Random;
+use super::random::{Choices, Random};
 
 const LOADS: usize = 4;
 const ROWS_A_LOAD: i64 = 220;
@@ -45,17 +45,17 @@ async fn run(session: &Session, sql: &str) {
     }
 }
 
-/// Values in a column follow few patterns, so that equalities and joins hit; extremes are mixed in.
+/// The values of a column follow a few patterns, so that equalities and joins match. Extreme values are mixed in.
 fn rows(ids: std::ops::Range<i64>, random: &mut Random) -> RecordBatch {
     let n = ids.clone().count();
-    let nulls = *random.pick(&[1_000_000, 20, 4]);
-    let spread = *random.pick(&[3, 20, 400]);
+    let nulls = *random.one(&[1_000_000, 20, 4]);
+    let spread = *random.one(&[3, 20, 400]);
     let mut ints = |low: i64, high: i64, extremes: &[i64]| -> Vec<Option<i64>> {
         (0..n)
             .map(|_| match random.below(nulls) {
                 0 => None,
-                _ if !extremes.is_empty() && random.once_in(40) => Some(*random.pick(extremes)),
-                _ => Some(random.between(low.max(-spread), high.min(spread))),
+                _ if !extremes.is_empty() && random.once_in(40) => Some(*random.one(extremes)),
+                _ => Some(random.signed(low.max(-spread), high.min(spread))),
             })
             .collect()
     };
@@ -73,7 +73,7 @@ fn rows(ids: std::ops::Range<i64>, random: &mut Random) -> RecordBatch {
     let doubles = ints(-400, 400, &[]);
     let mut special = |v: Option<i64>| {
         let odd = [f64::NAN, -0.0, 0.0, f64::INFINITY, f64::NEG_INFINITY, f64::MIN_POSITIVE];
-        v.map(|v| if random.once_in(8) { *random.pick(&odd) } else { v as f64 / 4.0 })
+        v.map(|v| if random.once_in(8) { *random.one(&odd) } else { v as f64 / 4.0 })
     };
     let reals: Vec<Option<f32>> = reals.into_iter().map(|v| special(v).map(|f| f as f32)).collect();
     let doubles: Vec<Option<f64>> = doubles.into_iter().map(&mut special).collect();
@@ -107,7 +107,7 @@ fn decimals(v: impl Iterator<Item = Option<i128>>, precision: u8, scale: i8) -> 
     Arc::new(array.with_precision_and_scale(precision, scale).expect("digits fit"))
 }
 
-/// Short and long strings, with LIKE's own characters and more than ASCII among them.
+/// Short and long strings, some with LIKE's wildcards and non-ASCII characters.
 fn text(v: i64) -> String {
     let stems =
         ["", "a", "ab", "ä%", "b_a", "\\a", "ab%b", "a longer text of more than twelve bytes", "日本", "A"];

@@ -1,4 +1,4 @@
-//! The recorded cases: a statement, and what PostgreSQL 15 answers.
+//! The recorded cases: statements with PostgreSQL 15's answers.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ pub(crate) struct Case {
     pub(crate) answer: Answer,
 }
 
-/// What PostgreSQL answers.
+/// PostgreSQL's answer.
 pub(crate) enum Answer {
     /// An error, by its SQLSTATE.
     Error(String),

@@ -1,17 +1,17 @@
-//! Is Lode's value PostgreSQL's?
+//! Compares a value of Lode with PostgreSQL's.
 
 use super::values::{Interval, Value};
 
-/// How two values of one place compare.
+/// The result of comparing two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
-    /// One value of one type.
+    /// The same value and type.
     Same,
-    /// One value, of types that differ by more than their width: NUMERIC and DOUBLE PRECISION.
+    /// The same value, but the types differ by more than their width: NUMERIC and DOUBLE PRECISION.
     OtherType,
     /// Only blanks at the end differ.
     Blanks,
-    /// Lode's decimal is PostgreSQL's, rounded or cut off at fewer places.
+    /// Lode's decimal is PostgreSQL's, rounded or truncated to fewer places.
     FewerDigits,
     /// Numbers that agree to about 15 digits.
     Inexact,
@@ -19,7 +19,7 @@ pub(crate) enum Verdict {
     Wrong,
 }
 
-/// Functions of doubles whose last digits depend on the library of the machine.
+/// Functions of doubles whose last digits depend on the machine's library.
 const TRANSCENDENTAL: [&str; 22] = [
     "exp(",
     "ln(",
@@ -48,11 +48,12 @@ const TRANSCENDENTAL: [&str; 22] = [
 const AGGREGATES: [&str; 9] =
     ["sum(", "avg(", "stddev", "variance(", "var_", "corr(", "covar_", "regr_", "percentile_cont("];
 
-/// Where either of 0 and -0 may stand for both.
+/// Functions that may return either 0 or -0 if both occur.
 const PICKS_ONE: [&str; 9] =
     ["min(", "max(", "greatest(", "least(", "group by", "distinct ", "union", "intersect", "except"];
 
-/// The relative error of a double that `sql` may have; the smallest positive one where only the sign of 0 is free.
+/// The relative error of doubles that `sql` may have. If only the sign of 0 is free, it is the smallest positive
+/// number.
 pub(crate) fn tolerance(sql: &str) -> f64 {
     let sql = sql.to_ascii_lowercase();
     let any = |names: &[&str]| names.iter().any(|n| sql.contains(n));
@@ -107,7 +108,7 @@ fn exact(same: bool) -> Verdict {
     if same { Verdict::Same } else { Verdict::Wrong }
 }
 
-/// Values of types of two classes.
+/// Compares values whose types are of two classes.
 fn across(pg_type: &str, pg: &str, lode: &Value, tolerance: f64) -> Verdict {
     let equal = match (pg_type, lode) {
         ("interval", Value::Duration(v)) => {
@@ -141,14 +142,14 @@ fn across_numbers(pg_type: &str, pg: &str, lode: &Value, tolerance: f64) -> Verd
     };
     match () {
         () if same_double(pg, lode, tolerance.max(f64::EPSILON)) => Verdict::OtherType,
-        // More digits than a REAL has.
+        // Lode's value has more digits than a REAL.
         () if real.is_some_and(|pg| pg.to_bits() == (lode as f32).to_bits()) => Verdict::OtherType,
         () if same_double(pg, lode, 1e-14) => Verdict::Inexact,
         () => Verdict::Wrong,
     }
 }
 
-/// Two doubles: their bits, but for NaN and within the relative error.
+/// Whether two doubles are equal: by their bits, both NaN, or within the relative error.
 fn same_double(a: f64, b: f64, tolerance: f64) -> bool {
     if a.is_nan() || b.is_nan() {
         return a.is_nan() && b.is_nan();
@@ -157,7 +158,8 @@ fn same_double(a: f64, b: f64, tolerance: f64) -> bool {
         || (a.is_finite() && b.is_finite() && tolerance > 0.0 && (a - b).abs() <= tolerance * a.abs())
 }
 
-/// The sign and the digits before and behind the point, without zeros at the ends; none when that is no decimal.
+/// The sign and the digits before and after the point, without leading and trailing zeros. `None` if the text is not
+/// a decimal.
 fn digits(text: &str) -> Option<(bool, String, String)> {
     let (negative, unsigned) = text.strip_prefix('-').map_or((false, text), |t| (true, t));
     let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
@@ -196,7 +198,7 @@ fn numeric(pg: &str, lode: &str) -> Verdict {
     if lode_digits == text(&kept) || lode_digits == text(&up) { Verdict::FewerDigits } else { Verdict::Wrong }
 }
 
-/// PostgreSQL's style: `1 year 2 mons -3 days 04:05:06.789`.
+/// Parses an interval in PostgreSQL's style: `1 year 2 mons -3 days 04:05:06.789`.
 fn interval(text: &str) -> Option<Interval> {
     let mut i = Interval { months: 0, days: 0, microseconds: 0 };
     let mut words = text.split(' ');

@@ -1,4 +1,4 @@
-//! `differs.txt`: where Lode answers otherwise than PostgreSQL on purpose.
+//! `differs.txt`: the cases in which Lode deliberately differs from PostgreSQL.
 //!
 //! ```text
 //!   = the reason, one line
@@ -41,7 +41,7 @@ impl Differs {
         Self(entries)
     }
 
-    /// Is this difference on purpose?
+    /// Whether this difference is deliberate.
     pub(crate) fn has(&self, theme: &str, kind: &str, sql: &str) -> bool {
         let mut found = false;
         for e in &self.0 {
@@ -59,7 +59,7 @@ impl Differs {
     }
 }
 
-/// Does `text` match, `*` for any characters?
+/// Whether `text` matches the pattern, in which `*` stands for any characters.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((head, tail)) = pattern.split_once('*') else { return pattern == text };
     let Some(rest) = text.strip_prefix(head) else { return false };

@@ -1,4 +1,4 @@
-//! Makes the tables, and fills them with the rows that PostgreSQL recorded of its own: no expression of Lode has a part in it.
+//! Makes the tables and fills them with the rows recorded from PostgreSQL, without evaluating any expression in Lode.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::cases::{Answer, Case};
 /// The kinds of tables: `e_int` and its twin `x_int`, and so on.
 pub(crate) const NAMES: [&str; 6] = ["int", "flt", "num", "text", "time", "bool"];
 
-/// `x_` tables by a load, in column pages; `e_` tables by INSERT, in row pages.
+/// Fills `x_` tables by a load, in column pages, and `e_` tables by INSERT, in row pages.
 pub(crate) async fn load(session: &Session, cases: &[Case]) {
     for statement in include_str!("tables.sql").split(";\n").filter(|s| s.contains("CREATE ")) {
         session.execute(statement).await.unwrap_or_else(|e| panic!("{statement}\nfails: {e}"));

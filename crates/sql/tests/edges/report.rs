@@ -1,4 +1,4 @@
-//! What the cases came to, for people.
+//! The report of all cases.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -44,7 +44,7 @@ impl<'a> Report<'a> {
         report
     }
 
-    /// Counts a case; how it is listed.
+    /// Counts a case and returns how it is listed.
     fn count(&mut self, case: &'a Case, outcome: &'a Outcome, differs: &Differs) -> Option<&'static str> {
         let mut counts = Counts { cases: 1, ..Counts::default() };
         let word = match outcome {
@@ -81,6 +81,11 @@ impl<'a> Report<'a> {
 
     pub(crate) fn wrong(&self) -> usize {
         self.wrong.len()
+    }
+
+    /// The number of errors whose SQLSTATE differs from PostgreSQL's.
+    pub(crate) fn other_state(&self) -> usize {
+        self.total.other_state
     }
 
     /// The first wrong answers.

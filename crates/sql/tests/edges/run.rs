@@ -1,4 +1,4 @@
-//! Runs the cases on a database in memory, and compares.
+//! Runs the cases on a database in memory and compares the answers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ const CASE_SECONDS_MAX: u64 = 60;
 /// Statements over tables run at each of these.
 const LEVELS: [Offload; 3] = [Offload::Off, Offload::Index, Offload::Aggregate];
 
-/// What came out of a case.
+/// The outcome of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
     /// The same answer, or an error with the same SQLSTATE.
@@ -32,12 +32,12 @@ pub(crate) enum Outcome {
     OtherState { state: String, message: String },
     /// PostgreSQL answers, Lode has an error.
     Refused { state: String, message: String },
-    /// Something else than PostgreSQL's answer.
+    /// Another answer than PostgreSQL's.
     Wrong { kind: &'static str, lode: String },
 }
 
 impl Outcome {
-    /// How far it is from PostgreSQL's answer: of the levels, the farthest counts.
+    /// How far it is from PostgreSQL's answer. Of the offload levels, the farthest counts.
     fn rank(&self) -> u8 {
         match self {
             Self::Same => 0,
@@ -189,7 +189,7 @@ fn verdict(sql: &str, types: &[String], rows: &[Vec<Option<String>>], got: &Got)
     let in_order: Vec<Verdict> = rows.iter().zip(&got.rows).map(|(pg, lode)| compare_row(pg, lode)).collect();
     let mut worst = in_order.iter().copied().max().unwrap_or(Verdict::Same);
     if worst > Verdict::OtherType && rows.len() > 1 {
-        // The same rows in another order? That matters only where the statement has one.
+        // Without an ORDER BY, the rows may be in another order.
         let mut left: Vec<&Vec<Value>> = got.rows.iter().collect();
         let mut loosest = Verdict::Same;
         let all = rows.iter().all(|pg| {
@@ -227,7 +227,7 @@ fn verdict(sql: &str, types: &[String], rows: &[Vec<Option<String>>], got: &Got)
     }
 }
 
-/// Has the statement an ORDER BY that is not within parentheses?
+/// Whether the statement has an ORDER BY outside of parentheses.
 fn ordered(sql: &str) -> bool {
     let mut depth = 0;
     sql.char_indices().any(|(at, c)| {

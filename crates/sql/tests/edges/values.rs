@@ -1,4 +1,4 @@
-//! Lode's values, out of Arrow's arrays.
+//! Lode's values, from Arrow arrays.
 
 use std::fmt;
 
@@ -27,13 +27,13 @@ pub(crate) enum Value {
     /// Microseconds from 1970-01-01 00:00:00.
     Timestamp(i64),
     Interval(Interval),
-    /// Microseconds between two times, which Arrow keeps without days.
+    /// Microseconds between two times. Arrow has no days in this type.
     Duration(i64),
-    /// Whatever else: its text.
+    /// The text of any other value.
     Other(String),
 }
 
-/// An interval as PostgreSQL keeps it.
+/// An interval in PostgreSQL's representation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interval {
     pub(crate) months: i64,
@@ -143,8 +143,8 @@ fn timestamp(microseconds: i64) -> String {
     format!("{date} {:02}:{:02}:{:02}{fraction}{era}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-/// Year, month and day of the Gregorian calendar, which both databases reckon by at all times.
-/// Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
+/// Year, month and day of the Gregorian calendar, which both databases use for all dates. Source: Howard Hinnant,
+/// "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
 fn civil(days: i64) -> (i64, i64, i64) {
     let z = days + 719_468;
     let era = z.div_euclid(146_097);

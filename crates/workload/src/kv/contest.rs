@@ -1,4 +1,4 @@
-//! A store in the races: loads, and slices of each case.
+//! A store in the races: it loads data and runs slices of each case.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -11,32 +11,32 @@ use crate::random::Random;
 use crate::store::{KeyValue, Reader, StoreError, StoreResult, WriteBatch};
 use crate::zipf::{Scatter, Zipf};
 
-/// Operations of a commit of B.
+/// The operations per commit of case B.
 const ZIPF_COMMIT: u64 = 512;
-/// Of a hundred operations of B, how many write.
+/// The percentage of writes among the operations of case B.
 const ZIPF_WRITES: u64 = 95;
-/// Reads of C on one state: then the reader begins anew.
+/// After this many reads of case C, the reader starts on a new state.
 const READS_A_STATE: u64 = 1000;
-/// Reads of C that one latency is taken of, so that clocks do not count.
+/// The reads of case C per measured latency, so that reading the clock does not matter.
 const READS_A_LATENCY: u64 = 100;
-/// Bytes of a record of E.
+/// The bytes of a record of case E.
 const SMALL_BYTES: usize = 100;
-/// Records of a commit of a load.
+/// The records per commit of a load.
 const LOAD_RECORDS: u64 = 1000;
 
-/// What was done in a slice, or in all.
+/// The work done in a slice or in total.
 #[derive(Default)]
 pub struct Done {
-    /// What the case counts, or bytes for D.
+    /// The amount in the case's unit, or in bytes for case D.
     pub amount: u64,
-    /// Bytes of keys and values that were written, or read.
+    /// Bytes of keys and values written or read.
     pub bytes: u64,
-    /// By operation: a batch, a commit, a read, a scan.
+    /// The latencies of operations: batches, commits, reads or scans.
     pub latencies: Latencies,
 }
 
 impl Done {
-    /// Adds what another thread did meanwhile.
+    /// Adds the work of another thread.
     pub fn add(&mut self, other: &Self) {
         self.amount += other.amount;
         self.bytes += other.bytes;
@@ -44,62 +44,62 @@ impl Done {
     }
 }
 
-/// Something that can be raced.
+/// A contestant of a race.
 #[expect(clippy::missing_errors_doc, reason = "all fail when the store does")]
 pub trait Contestant {
     /// Whether it takes part.
     fn takes(&self, case: Case) -> bool;
 
-    /// Loads what a case works on, once for all cases that work on the same.
+    /// Loads the data of a case, once for all cases with the same data.
     fn load(&mut self, case: Case) -> StoreResult;
 
-    /// Runs until `end`; adds what it did to `done`.
+    /// Runs until `end` and adds its work to `done`.
     fn slice(&mut self, case: Case, end: Instant, done: &mut Done) -> StoreResult;
 
-    /// Does, or waits for, the background work that is left.
+    /// Does the remaining background work, or waits for it.
     fn settle(&mut self) -> StoreResult;
 
-    /// Bytes written by cause, where it tells.
+    /// The bytes written by cause, if the store reports them.
     fn causes(&self) -> Option<Causes>;
 }
 
 /// A store that takes part.
 pub struct Contest<S: KeyValue> {
     store: S,
-    work: Work,
-    /// The letter of what was loaded.
+    work: CaseState,
+    /// The letter of the case whose data is loaded.
     loaded: Option<char>,
 }
 
-/// What is done next.
-struct Work {
+/// The state of the cases' work.
+struct CaseState {
     sizes: Sizes,
     source: Vec<u8>,
     pages: PageBatches,
     zipf: (Zipf, Scatter),
-    /// One a thread.
+    /// The random numbers, a sequence per thread.
     randoms: Vec<Random>,
 }
 
-/// Most threads of a case.
+/// The most threads of a case.
 const THREADS_MAX: usize = 64;
 
 impl<S: KeyValue> Contest<S> {
-    /// With an empty store.
+    /// A contest with an empty store.
     pub fn new(store: S, sizes: Sizes, seed: u64) -> Self {
         let mut random = Random(seed);
         let zipf = (Zipf::new(sizes.records, THETA), Scatter::new(sizes.records, &mut random));
         let randoms = (0..THREADS_MAX).map(|_| Random(random.next_u64())).collect();
         let pages = PageBatches::new(sizes.pages, random.next_u64());
-        let work = Work { sizes, source: noise(SOURCE_BYTES, seed), pages, zipf, randoms };
+        let work = CaseState { sizes, source: noise(SOURCE_BYTES, seed), pages, zipf, randoms };
         Self { store, work, loaded: None }
     }
 }
 
-impl Work {
+impl CaseState {
     fn load_records<S: KeyValue>(&self, store: &S, count: u64, bytes: usize) -> StoreResult {
         let mut random = Random(count);
-        // In an order that is not the keys', as stores meet them.
+        // Records are loaded in another order than that of their keys, as is usual for stores.
         let scatter = Scatter::new(count, &mut random);
         for first in (0..count).step_by(LOAD_RECORDS as usize) {
             let mut batch = store.batch()?;
@@ -149,7 +149,7 @@ impl Work {
         store.reader()?.scan(&[], |key, value| {
             records += 1;
             bytes += (key.len() + value.len()) as u64;
-            // Every cache line of a value is touched, so that none is handed over unread.
+            // Touches every cache line of a value, so that the value is really read.
             sum ^= value.iter().step_by(64).fold(0, |sum, b| sum ^ b);
             !records.is_multiple_of(1024) || Instant::now() < end
         })?;
@@ -200,7 +200,7 @@ impl Work {
     }
 }
 
-/// One of the values that the source has of a length.
+/// A random value of this length from the source.
 fn any<'s>(source: &'s [u8], random: &mut Random, len: usize) -> &'s [u8] {
     let at = random.below((source.len() - len) as u64) as usize;
     &source[at..at + len]
@@ -209,7 +209,7 @@ fn any<'s>(source: &'s [u8], random: &mut Random, len: usize) -> &'s [u8] {
 fn expect(len: Option<usize>, expected: usize) -> StoreResult {
     match len {
         Some(len) if len == expected => Ok(()),
-        Some(_) => Err(StoreError::Damaged("a record of another length")),
+        Some(_) => Err(StoreError::Damaged("a record has the wrong length")),
         None => Err(StoreError::Missing("a record")),
     }
 }
@@ -222,7 +222,7 @@ fn reads<S: KeyValue>(store: &S, sizes: &Sizes, random: &mut Random, end: Instan
         for _ in 0..READS_A_STATE / READS_A_LATENCY {
             for _ in 0..READS_A_LATENCY {
                 let key = random.below(sizes.records).to_be_bytes();
-                // The first and the last byte are touched, so that the value was really fetched.
+                // Touches the first and the last byte, so that the value is really fetched.
                 let len = reader.get(&key, |v| {
                     std::hint::black_box((v.first().copied(), v.last().copied()));
                     v.len()
@@ -249,7 +249,7 @@ fn commits<S: KeyValue>(
     let mut done = Done::default();
     let mut begun = Instant::now();
     while begun < end {
-        // Each thread has records of its own: conflicts are not what is measured.
+        // Each thread has its own records, because conflicts are not measured.
         let n = random.below(sizes.small_records / threads) * threads + thread;
         let mut batch = store.batch()?;
         batch.put(&n.to_be_bytes(), any(source, random, SMALL_BYTES))?;

@@ -1,4 +1,4 @@
-//! Page batches straight to a drive: no engine, no keys; a page's number is its LPID.
+//! Writes page batches directly to a drive, without an engine and keys. A page's number is its LPID.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use crate::measure::Causes;
 use crate::store::{StoreError, StoreResult};
 use crate::upkeep::Upkeep;
 
-/// A drive that takes part where pages are written.
+/// A drive in the cases that write pages.
 pub struct DeviceContest<U> {
     queue: Box<dyn Queue>,
     upkeep: U,
@@ -24,10 +24,10 @@ pub struct DeviceContest<U> {
 }
 
 impl<U: Upkeep> DeviceContest<U> {
-    /// With an empty drive.
+    /// A contest with an empty drive.
     ///
     /// # Errors
-    /// When it can not be used.
+    /// If the drive cannot be used.
     pub fn new(device: &Arc<dyn Device>, upkeep: U, sizes: Sizes, seed: u64) -> StoreResult<Self> {
         let queue = device.open_queue(1).map_err(StoreError::failed)?;
         let pages = PageBatches::new(sizes.pages, seed);
@@ -47,7 +47,7 @@ impl<U: Upkeep> DeviceContest<U> {
         }
     }
 
-    /// Gets room for all pages, once.
+    /// Allocates the extents for all pages, once.
     fn allocate(&mut self) -> StoreResult {
         let count = self.sizes.pages.div_ceil(EXTENT_PAGES as u64) as u32;
         match self.run(Command::AllocateExtents { owner: OwnerId::new(1), count })? {

@@ -1,20 +1,20 @@
-//! Races of key-value stores: the same work, store after store, round by round.
+//! Races of key-value stores: all stores do the same work, one after the other, round by round.
 //!
 //! | case | work | unit |
 //! |---|---|---|
-//! | A random | batches of some 1 MiB, of pages of 64 to 3,760 bytes, any of all pages | pages |
-//! | A in turn | such batches, page after page, from the first again after the last | pages |
-//! | B | 512 operations a commit, 95 of 100 writes of a record, the others reads, records by Zipf's law with 0.99 | operations |
+//! | A random | batches of some 1 MiB, of random pages of 64 to 3,760 bytes | pages | | A in turn | such batches, of
+//! consecutive pages in a cycle | pages | | B | 512 operations a commit; 95 of 100 write a record, the others read
+//! one; records by Zipf's law with 0.99 | operations |
 //! | C | reads of a record at random, all cached, on 1 and on 2 threads | reads |
 //! | D | all records in order, on one thread | MB |
 //! | E | commits of one record of 100 bytes at random, on 1 and on 8 threads | commits |
 //!
 //! ```text
-//!   round: store 1: slice ─► settle (the background work that is left) ─► disk counted | store 2: ... | store 1 again ...
+//!   round: store 1: slice ─► settle (the remaining background work) ─► disk counted | store 2: ... | store 1 again ...
 //! ```
 //!
-//! Every commit is durable when it returns. Rates count the time in which a store settles; `burst` does not. Pages are TPC-C's
-//! of 4 KB, compressed (ELEOS, Table II), records of B are YCSB's of 1,000 bytes.
+//! Every commit is durable when it returns. Rates include the time in which a store settles; `burst` does not. Pages
+//! are compressed TPC-C pages of 4 KB (ELEOS, Table II). The records of case B are those of YCSB, of 1,000 bytes.
 
 mod contest;
 mod device;
@@ -32,26 +32,26 @@ pub use report::{Options, run, table};
 
 use serde::Serialize;
 
-/// What stores are raced in.
+/// A case of the races.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Case {
-    /// Page batches, of pages at random.
+    /// Batches of random pages.
     PagesRandom,
-    /// Page batches, page after page.
+    /// Batches of consecutive pages.
     PagesInTurn,
     /// Updates and reads by Zipf's law.
     Zipf,
-    /// Point reads on so many threads.
+    /// Point reads on this many threads.
     Reads(u16),
     /// A scan.
     Scan,
-    /// Durable commits on so many threads.
+    /// Durable commits on this many threads.
     Commits(u16),
 }
 
 impl Case {
-    /// All of them; each group works on one store after the other cases of it.
+    /// All cases, in groups. The cases of a group use the same store, one after the other.
     pub const GROUPS: [&'static [Self]; 3] = [
         &[Self::PagesInTurn, Self::PagesRandom],
         &[Self::Zipf, Self::Reads(1), Self::Reads(2), Self::Scan],
@@ -69,10 +69,10 @@ impl Case {
         }
     }
 
-    /// Letters of cases, in capitals; none are all.
+    /// Parses letters of cases into capitals. No letters stand for all cases.
     ///
     /// # Errors
-    /// What letters there are.
+    /// A message with the letters that exist.
     pub fn parse_letters(text: &str) -> Result<String, String> {
         let letters = text.to_ascii_uppercase();
         let is_one = |c: char| Self::GROUPS.concat().iter().any(|case| case.letter() == c);
@@ -94,7 +94,7 @@ impl Case {
         }
     }
 
-    /// What is counted.
+    /// The unit of its amount.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::PagesRandom | Self::PagesInTurn => "pages",
@@ -111,21 +111,21 @@ impl Case {
     }
 }
 
-/// How much there is.
+/// The amounts of data.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Sizes {
-    /// Pages of A.
+    /// The pages of case A.
     pub pages: u64,
-    /// Records of B to D.
+    /// The records of cases B to D.
     pub records: u64,
-    /// Bytes of such a record.
+    /// The bytes of such a record.
     pub record_bytes: u32,
-    /// Records of E.
+    /// The records of case E.
     pub small_records: u64,
 }
 
 impl Sizes {
-    /// About so many bytes of pages, and of records.
+    /// Sizes with about this many bytes of pages, and as many of records.
     pub const fn of_bytes(bytes: u64) -> Self {
         let record_bytes = 1000;
         Self {

@@ -1,43 +1,43 @@
-//! Batches of pages: which, and their bytes.
+//! Batches of pages with their bytes.
 
 use crate::random::Random;
 
-/// Pages are of 64 to 3,760 bytes, 1,912 in mean: TPC-C pages of 4 KB, compressed (ELEOS, Table II).
+/// Pages have 64 to 3,760 bytes, 1,912 on average: TPC-C pages of 4 KB, compressed (ELEOS, Table II).
 const PAGE_BYTES: [u64; 2] = [64, 3760];
 /// Their mean.
 pub(super) const PAGE_BYTES_MEAN: u64 = (PAGE_BYTES[0] + PAGE_BYTES[1]) / 2;
-/// Pages that are a mebibyte in mean.
+/// The number of pages in a batch: a mebibyte on average.
 pub const BATCH_PAGES: u64 = 548;
-/// Bytes that pages are cut from: more than fits a core's cache.
+/// The size of the source of page contents. It is larger than a core's cache.
 pub(super) const SOURCE_BYTES: usize = 4 << 20;
-/// What pages begin at a multiple of, in the source.
+/// In the source, pages begin at multiples of this.
 const CELL: u64 = 64;
 
-/// Which pages come next.
+/// The order in which pages are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// One after the other, from the first again after the last.
+    /// Consecutive pages, in a cycle.
     InTurn,
-    /// Any; a batch has each once.
+    /// Random pages. A batch has each page at most once.
     Random,
 }
 
-/// Batches, one after the other.
+/// Generates batches.
 pub struct PageBatches {
     random: Random,
     pages: u64,
     next: u64,
-    /// Pages of the batch: which, and where in the source they lie.
+    /// The pages of the batch with the ranges of their bytes in the source.
     batch: Vec<(u64, std::ops::Range<usize>)>,
 }
 
 impl PageBatches {
-    /// Batches over so many pages.
+    /// Batches over this many pages.
     pub fn new(pages: u64, seed: u64) -> Self {
         Self { random: Random(seed), pages, next: 0, batch: Vec::new() }
     }
 
-    /// The next batch: pages and where in the source they lie.
+    /// The next batch: pages with the ranges of their bytes in the source.
     pub fn next(&mut self, order: Order) -> &[(u64, std::ops::Range<usize>)] {
         self.batch.clear();
         let count = BATCH_PAGES.min(self.pages);
@@ -60,7 +60,7 @@ impl PageBatches {
     }
 }
 
-/// Bytes that do not compress.
+/// Incompressible bytes.
 pub(super) fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut random = Random(seed);
     (0..len.div_ceil(8)).flat_map(|_| random.next_u64().to_le_bytes()).take(len).collect()

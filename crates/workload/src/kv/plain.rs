@@ -1,5 +1,5 @@
-//! A plain file that batches are written to, one behind the other: it finds nothing again and tears on a crash. What it
-//! comes to is what the file system and the disk allow.
+//! A plain file to which batches are appended. It has no index and no atomic writes, so its rate is the limit that
+//! the file system and the disk set.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -16,14 +16,14 @@ use crate::store::{StoreError, StoreResult};
 struct Plain {
     file: File,
     at: u64,
-    /// Where it begins again, once the file was written whole.
+    /// The end of the file, once it was loaded. A batch that would pass it is written at the beginning instead.
     end: Option<u64>,
     source: Vec<u8>,
     pages: PageBatches,
     sizes: Sizes,
 }
 
-/// The plain file, where pages are written.
+/// The plain file, for the cases that write pages.
 pub fn plain(sizes: Sizes, seed: u64) -> Entry {
     let make = move |dir: &Path| {
         let options = File::options().read(true).write(true).create_new(true).open(dir.join("plain"));
@@ -33,7 +33,7 @@ pub fn plain(sizes: Sizes, seed: u64) -> Entry {
     };
     Entry {
         name: "plain file".into(),
-        settings: "batches behind each other, written over once the file is whole; fdatasync".into(),
+        settings: "batches appended; once the file has its full length, they overwrite it; fdatasync".into(),
         make: Box::new(make),
     }
 }

@@ -1,4 +1,4 @@
-//! Rounds: each store's slice, its background work, what the disk was given.
+//! Runs the rounds of a race. A store's turn is a slice, its background work, and a reading of the disk's counter.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -15,15 +15,15 @@ use crate::harness::RunError;
 use crate::measure::{Causes, Percentiles};
 use crate::store::StoreError;
 
-/// Whether stores write on space that was written before.
+/// The space on which stores write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Space {
-    /// The file system's space was written before, and stores have written their data set several times over.
+    /// The file system's space was written before, and stores have overwritten their data several times.
     Recycled,
-    /// Stores are new, and so may their space be.
+    /// Stores are new, and the file system may never have written their space before.
     Fresh,
-    /// As recycled, on a drive that is served elsewhere: what its disk is given can not be told here.
+    /// As recycled, on a drive behind a remote server. The writes to its disk are not known here.
     Served,
 }
 
@@ -42,68 +42,69 @@ impl Space {
 pub struct Entry {
     /// Its name.
     pub name: String,
-    /// How it is set, for durability above all.
+    /// Its settings, mainly for durability.
     pub settings: String,
-    /// What makes it, in an empty directory of its own.
+    /// Makes it in an empty directory.
     #[expect(clippy::type_complexity, reason = "it is named once")]
     pub make: Box<dyn Fn(&Path) -> Result<Box<dyn Contestant>, StoreError>>,
 }
 
-/// What a store came to in a case.
+/// The result of a store in a case.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// The case.
     pub case: String,
-    /// On what space.
+    /// The space.
     pub space: Space,
     /// The store.
     pub store: String,
-    /// How it is set.
+    /// Its settings.
     pub settings: String,
-    /// What is counted.
+    /// The unit of the rates.
     pub unit: &'static str,
-    /// Of that a second, the time in which the store settles included: the median of the rounds.
+    /// The rate per second, including the time in which the store settles: the median of the rounds.
     pub rate: f64,
-    /// The same without that time.
+    /// The rate without that time.
     pub burst: f64,
-    /// Megabytes of keys and values a second, as `rate`.
+    /// Megabytes of keys and values per second, as in `rate`.
     pub mb_a_second: f64,
     /// Latencies of all rounds together.
     pub latencies: Percentiles,
-    /// Bytes given to the disk for each of keys and values that was written, until the store was at rest; where the disk can
-    /// be told. Whatever else writes to the disk counts.
+    /// Bytes written to the disk, until the store was at rest, per byte of keys and values written. `None` if the
+    /// disk's counter is not known. Writes of other processes are included.
     pub write_amplification: Option<f64>,
-    /// Bytes that the store says it programmed for each of keys and values; nobody else's writes count.
+    /// Bytes that the store reports as programmed per byte of keys and values. Writes of other processes are not
+    /// included.
     pub programmed: Option<f64>,
-    /// Bytes that the store says it programmed, by cause.
+    /// Bytes that the store reports as programmed, by cause.
     pub causes: Option<Causes>,
 }
 
-/// How it is run.
+/// How to run a race.
 #[derive(Clone, Debug)]
 pub struct Plan<'a> {
-    /// Where stores lie.
+    /// The directory of the stores.
     pub dir: &'a Path,
-    /// On what space.
+    /// The space.
     pub space: Space,
-    /// How much there is.
+    /// The amounts of data.
     pub sizes: Sizes,
-    /// How long a slice is.
+    /// The length of a slice.
     pub slice: Duration,
-    /// Rounds that count.
+    /// The number of measured rounds.
     pub rounds: u32,
-    /// How often a store's data set is written over before its writes are measured, on recycled space.
+    /// On recycled space, how often a store's data is overwritten before its writes are measured.
     pub age: u32,
 }
 
-/// A store at work.
+/// A store during a race.
 struct Side<'e> {
     entry: &'e Entry,
     contestant: Box<dyn Contestant>,
     of: Sums,
 }
 
-/// What counts.
+/// The sums over the measured rounds.
 #[derive(Default)]
 struct Sums {
     rates: Vec<[f64; 3]>,
@@ -112,12 +113,11 @@ struct Sums {
     causes: Option<Causes>,
 }
 
-/// Writes files of `bytes` in all to `dir`, and removes them: what is written there next most likely comes where they were.
-/// File systems give new blocks out more slowly than they write over old ones, and disks that are thin provisioned even
-/// more so.
+/// Writes files of `bytes` in total to `dir` and removes them, so that later files most likely get the same blocks.
+/// File systems are slower with new blocks than with blocks written before, especially on thinly provisioned disks.
 ///
 /// # Errors
-/// When the file system has no room, or fails.
+/// If the file system is full or fails.
 pub fn recycle(dir: &Path, bytes: u64, stop: &dyn Fn() -> bool) -> std::io::Result<()> {
     const FILE_BYTES: u64 = 256 << 20;
     let data = noise(1 << 20, 9);
@@ -145,10 +145,10 @@ pub fn recycle(dir: &Path, bytes: u64, stop: &dyn Fn() -> bool) -> std::io::Resu
     filled.and(removed)
 }
 
-/// Races stores in the cases of a group, in turn; tells each row as it comes.
+/// Races stores in the cases of a group and passes each row to `each`.
 ///
 /// # Errors
-/// When a store fails, when `each` does, or [`RunError::Stopped`].
+/// If a store or `each` fails; [`RunError::Stopped`].
 pub fn race(
     cases: &[Case],
     entries: &[Entry],
@@ -192,7 +192,7 @@ pub fn race(
 }
 
 impl Side<'_> {
-    /// Writes the data set over so often before it is measured, or reads for a slice, so that it is cached.
+    /// Prepares a measurement: it overwrites the data several times, or reads for a slice to fill the cache.
     fn age(&mut self, case: Case, plan: &Plan<'_>, stop: &dyn Fn() -> bool) -> Result<(), RunError> {
         let data_bytes = match case.letter() {
             'A' => plan.sizes.pages * super::pages::PAGE_BYTES_MEAN,
@@ -229,7 +229,7 @@ impl Side<'_> {
         if let Some((now, before)) = self.contestant.causes().zip(causes) {
             of.causes = Some(of.causes.unwrap_or_default().plus(now.since(before)));
         }
-        // A scan counts bytes, of which a million are a MB.
+        // A scan counts bytes; its unit is MB of a million bytes.
         let amount = if case == Case::Scan { done.amount as f64 / 1e6 } else { done.amount as f64 };
         of.rates.push([amount / seconds, amount / burst.as_secs_f64(), done.bytes as f64 / 1e6 / seconds]);
         of.all.add(&done);
@@ -264,7 +264,7 @@ impl Side<'_> {
 }
 
 impl Plan<'_> {
-    /// Writes out what the file system that is measured still holds back, as far as one can ask it to.
+    /// Asks the measured file system to write out its cached data.
     fn sync(&self) -> Result<(), StoreError> {
         if self.space == Space::Served {
             return Ok(());

@@ -1,4 +1,4 @@
-//! All races of a report, and their table.
+//! Runs all races and formats their table.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -9,33 +9,33 @@ use super::{Case, Sizes};
 use crate::harness::RunError;
 use crate::store::StoreError;
 
-/// What is run.
+/// What to run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whose file system is measured: stores lie in a directory in it, which goes away.
+    /// The directory whose file system is measured. Stores are made in a temporary directory in it.
     pub dir: PathBuf,
-    /// How much there is.
+    /// The amounts of data.
     pub sizes: Sizes,
-    /// How long a slice is.
+    /// The length of a slice.
     pub slice: Duration,
-    /// Rounds that count.
+    /// The number of measured rounds.
     pub rounds: u32,
-    /// How often a store's data set is written over before its writes are measured, on recycled space.
+    /// On recycled space, how often a store's data is overwritten before its writes are measured.
     pub age: u32,
-    /// On what space.
+    /// The spaces.
     pub spaces: Vec<Space>,
-    /// Letters of the cases; none are all.
+    /// The letters of the cases. No letters stand for all cases.
     pub cases: String,
 }
 
-/// Space that is written and given back before stores are made, for each store: as often its data.
+/// Before the stores are made, this many times their data is written and removed, for each store.
 const RECYCLED: u64 = 2;
 
-/// Runs all races; tells each row as it comes. Fresh space is a matter of page batches alone: other cases work on what was
-/// loaded.
+/// Runs all races and passes each row to `each`. Only page batches run on fresh space, because other cases work on
+/// loaded data.
 ///
 /// # Errors
-/// When a store fails, when `each` does, or [`RunError::Stopped`].
+/// If a store or `each` fails; [`RunError::Stopped`].
 pub fn run(
     options: &Options,
     entries: &[Entry],
@@ -44,7 +44,7 @@ pub fn run(
 ) -> Result<(), RunError> {
     let asked = |c: &&Case| options.cases.is_empty() || options.cases.contains(c.letter());
     if options.spaces == [Space::Fresh] && !asked(&&Case::PagesInTurn) {
-        return Err(StoreError::Failed("on fresh space page batches (A) alone are measured".into()).into());
+        return Err(StoreError::Failed("only page batches (A) are measured on fresh space".into()).into());
     }
     for space in &options.spaces {
         if *space == Space::Recycled {
@@ -72,7 +72,7 @@ pub fn run(
     Ok(())
 }
 
-/// Rows as a table for people, case by case, the best rate first.
+/// Formats rows as a table, case by case, the best rate first.
 pub fn table(rows: &[Row]) -> String {
     let mut out = String::new();
     let mut groups: Vec<(&str, Space)> = Vec::new();
@@ -85,7 +85,7 @@ pub fn table(rows: &[Row]) -> String {
         let mut of: Vec<&Row> = rows.iter().filter(|r| r.case == case && r.space == space).collect();
         of.sort_by(|a, b| b.rate.total_cmp(&a.rate));
         let unit = of.first().map_or("", |r| r.unit);
-        // Writing to a String can not fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(
             out,
             "{:<32}{:>12} {:>12} {:>9} {:>9} {:>9} {:>7} {:>7}  of it GC, log and the rest",

@@ -70,7 +70,7 @@ fn it_stops_when_it_is_told_to() {
     assert!(matches!(stopped, Err(RunError::Stopped)));
 }
 
-/// Forgets every tenth record.
+/// A store that loses every tenth record.
 struct Forgetful;
 struct Nothing(u64);
 

@@ -11,11 +11,11 @@
 //! | 7 | a line has no delivery date if, and only if, its order has no carrier |
 //! | 8, 9 | W_YTD, and D_YTD, are the sums of H_AMOUNT |
 //! | 10 | C_BALANCE is the sum of the customer's delivered lines less that of its payments |
-//! | 11 | orders less new orders of a district are 2,100, and what was delivered since (by C_DELIVERY_CNT) |
+//! | 11 | orders less new orders of a district are 2,100 plus the orders delivered since (by C_DELIVERY_CNT) |
 //! | 12 | C_BALANCE + C_YTD_PAYMENT is the sum of the customer's delivered lines |
 //!
-//! The standard asks 11 of the first population only; what is delivered later is added here, so that it holds always.
-//! Beyond these, the secondary indexes hold as many entries as there are customers and orders.
+//! The standard requires condition 11 only of the first population. Here the condition counts later deliveries, so it
+//! holds at any time. In addition, the secondary indexes must have as many entries as there are customers and orders.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -24,15 +24,15 @@ use super::rows::{C, D, O, W};
 use super::store::{Intent, Terminal, TpccStore, TpccTxn};
 use crate::store::StoreResult;
 
-/// Violations that are told at most; the rest are counted.
+/// The most violations that are described. All violations are counted.
 const TOLD_MAX: usize = 20;
 
-/// What does not hold.
+/// The violated conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Violations {
-    /// The first of them, a line each, with the number of the condition.
+    /// The first violations, a line each, with the number of the condition.
     pub told: Vec<String>,
-    /// How many there are.
+    /// The number of violations.
     pub count: u64,
 }
 
@@ -47,7 +47,7 @@ impl Violations {
     }
 }
 
-/// What is known of a district.
+/// The sums of a district.
 #[derive(Default)]
 struct District {
     ytd: i64,
@@ -59,7 +59,7 @@ struct District {
     customers: u64,
 }
 
-/// What is known of an order.
+/// The facts about an order that conditions need.
 struct Order {
     c: C,
     says: u8,
@@ -69,7 +69,7 @@ struct Order {
     delivered_amount: i64,
 }
 
-/// Checks a store at one state of it.
+/// Checks one state of a store.
 ///
 /// # Errors
 /// When the store fails.
@@ -82,7 +82,8 @@ pub fn check(store: &impl TpccStore, sizes: &Sizes) -> StoreResult<Violations> {
     found.unless(warehouses.len() == usize::from(sizes.warehouses), || {
         format!("there are {} warehouses, not {}", warehouses.len(), sizes.warehouses)
     });
-    // Payments, by the district that took them and by the customer who made them, who may be of another warehouse.
+    // The payments by the district that took them and by the customer who made them. The customer may belong to
+    // another warehouse.
     let (mut paid_at, mut paid_by) = (HashMap::<(W, D), i64>::new(), HashMap::<(W, D, C), i64>::new());
     for w in warehouses.keys() {
         txn.each_history(*w, &mut |h| {
@@ -145,13 +146,13 @@ fn collect(txn: &mut impl TpccTxn, w: W, found: &mut Violations) -> StoreResult<
             }
         }
         None => found.unless(false, || {
-            format!("condition 4: a line of order {w} {} {}, which is not there", l.d, l.o)
+            format!("condition 4: a line of order {w} {} {}, which does not exist", l.d, l.o)
         }),
     })?;
     Ok(all)
 }
 
-/// Conditions 10 and 12, and what 11 needs.
+/// Checks conditions 10 and 12, and collects the data for 11.
 fn customers(
     txn: &mut impl TpccTxn,
     w: W,
@@ -218,7 +219,7 @@ fn check_district(w: W, d: D, it: &District, sizes: &Sizes, found: &mut Violatio
         });
     }
     for o in new.iter().filter(|o| !it.orders.contains_key(o)) {
-        found.unless(false, || format!("condition 5: the new order {w} {d} {o} is no order"));
+        found.unless(false, || format!("condition 5: the new order {w} {d} {o} has no order"));
     }
     found.unless(it.ytd == it.history, || {
         format!("condition 9: district {w} {d} has D_YTD {}, its history {}", it.ytd, it.history)

@@ -1,20 +1,20 @@
-//! Rows as values under keys that keep their order.
+//! Encodes rows as values under keys that keep their order.
 //!
 //! ```text
-//!   key:   numbers of a fixed width, the highest byte first; text filled up with 0 to its longest
-//!   value: numbers of 7 bits a byte, the lowest first (signed ones zigzag), text and bytes behind their length
+//!   key:   numbers of a fixed width, the highest byte first; text padded with 0 to its longest
+//!   value: numbers with 7 bits per byte, the lowest first (signed ones in zigzag); text and bytes after their length
 //! ```
 //!
 //! | tree | key | value |
 //! |---|---|---|
-//! | warehouse | w | all else |
+//! | warehouse | w | all other columns |
 //! | district | w d | |
 //! | customer | w d c | |
 //! | customer_name | w d last(16) first(16) c | nothing |
 //! | history | w d date terminal | |
 //! | new_order | w d o | nothing |
 //! | orders | w d o | |
-//! | orders_customer | w d c !o | nothing: the newest comes first |
+//! | orders_customer | w d c !o | nothing; the complement sorts the newest order first |
 //! | order_line | w d o number | |
 //! | item | i | |
 //! | stock | w i | |
@@ -25,7 +25,7 @@ use super::rows::{
 };
 use crate::store::{StoreError, StoreResult};
 
-/// Longest C_LAST and C_FIRST.
+/// The greatest length of C_LAST and C_FIRST.
 const NAME_BYTES: usize = 16;
 
 /// A key under construction.
@@ -83,7 +83,7 @@ impl Key {
         &self.0
     }
 
-    /// The first key behind all that begin with this one.
+    /// The first key after all keys that begin with this one.
     pub(super) fn past(mut self) -> Self {
         while self.0.pop_if(|b| *b == u8::MAX).is_some() {}
         match self.0.last_mut() {
@@ -106,10 +106,10 @@ impl Key {
     }
 }
 
-/// Takes keys and values apart.
+/// Parses keys and values.
 struct Parser<'a>(&'a [u8]);
 
-const ENDS: StoreError = StoreError::Damaged("it ends too early");
+const ENDS: StoreError = StoreError::Damaged("the row ends too early");
 
 impl<'a> Parser<'a> {
     fn take(&mut self, n: usize) -> StoreResult<&'a [u8]> {
@@ -170,7 +170,7 @@ macro_rules! key_fields {
 }
 key_fields!(u8, u16, u32, i64);
 
-/// Numbers that are written as one of another type, which their values fit.
+/// Fields whose numbers are written as another type that holds their values.
 macro_rules! number_fields {
     ($($number:ty as $wide:ty),*) => {$(
         impl Field for $number {
@@ -222,7 +222,7 @@ impl Field for bool {
     }
 }
 
-/// None is 0: carriers are from 1 to 10, dates are after 1970.
+/// `None` is written as 0. Carriers are from 1 to 10, and dates are after 1970.
 impl<T: Field + Copy + Default + PartialEq> Field for Option<T> {
     fn write(&self, to: &mut Vec<u8>) {
         self.unwrap_or_default().write(to);
@@ -293,7 +293,8 @@ pub(super) trait Row: Sized {
     fn parse(key: &[u8], value: &[u8]) -> StoreResult<Self>;
 }
 
-/// Which fields of a row make its key, and how, and which its value of about so many bytes; all in their order.
+/// Implements `Row` from the fields of the key, the fields of the value and the value's approximate length. The
+/// fields are written in this order.
 macro_rules! row {
     ($row:ident: Key::$make:ident($($k:ident),*) => $bytes:literal: $($v:ident)*) => {
         impl Row for $row {
@@ -325,7 +326,7 @@ row!(OrderLine: Key::line(w, d, o, number) => 48: delivered i supply_w quantity 
 row!(Item: Key::item(i) => 96: price image name data);
 row!(Stock: Key::stock(w, i) => 320: quantity ytd order_cnt remote_cnt dist data);
 
-/// Sizes and a seed as a value.
+/// Encodes sizes and a seed as a value.
 pub(super) fn about_value(s: &Sizes, seed: u64) -> Vec<u8> {
     let mut value = Vec::new();
     s.warehouses.write(&mut value);
@@ -336,7 +337,7 @@ pub(super) fn about_value(s: &Sizes, seed: u64) -> Vec<u8> {
     value
 }
 
-/// Sizes and a seed from a value.
+/// Decodes sizes and a seed from a value.
 pub(super) fn about(value: &[u8]) -> StoreResult<(Sizes, u64)> {
     let mut v = Parser(value);
     let sizes =
@@ -344,7 +345,7 @@ pub(super) fn about(value: &[u8]) -> StoreResult<(Sizes, u64)> {
     Ok((sizes, v.field()?))
 }
 
-/// The quantity in a value of STOCK alone.
+/// Decodes only the quantity from a value of STOCK.
 pub(super) fn stock_quantity(value: &[u8]) -> StoreResult<i64> {
     Parser(value).field()
 }

@@ -1,4 +1,4 @@
-//! What terminals ask for. Source: TPC-C 5.11, clauses 2.4.1, 2.5.1, 2.6.1, 2.7.1, 2.8.1 and 5.2.4.2.
+//! The inputs of terminals. Source: TPC-C 5.11, clauses 2.4.1, 2.5.1, 2.6.1, 2.7.1, 2.8.1 and 5.2.4.2.
 
 use super::Sizes;
 use super::names::{Constants, Dice, last_name};
@@ -16,14 +16,14 @@ pub enum Input {
     StockLevel { w: W, d: D, threshold: i16 },
 }
 
-/// An item that is ordered.
+/// An ordered item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ordered {
-    /// Which; one that does not exist makes the order roll back.
+    /// The item. If it does not exist, the order is rolled back.
     pub i: I,
-    /// From which warehouse.
+    /// The warehouse that supplies it.
     pub supply_w: W,
-    /// How many.
+    /// The quantity.
     pub quantity: u8,
 }
 
@@ -35,24 +35,24 @@ pub enum Who {
     Name(String),
 }
 
-/// Of a deck of 23 cards, how many are of each kind, in the order of [`Input`]. Source: clause 5.2.4.2.
+/// The number of cards of each kind in a deck of 23, in the order of [`Input`]. Source: clause 5.2.4.2.
 const DECK: [u8; 5] = [10, 10, 1, 1, 1];
 
-/// A terminal's inputs, one after the other.
+/// Generates the inputs of a terminal.
 pub struct Inputs {
     sizes: Sizes,
     constants: Constants,
     dice: Dice,
     terminal: u16,
     home: W,
-    /// The district that Stock-Level asks of.
+    /// The district of Stock-Level.
     district: D,
     deck: Vec<u8>,
     date: i64,
 }
 
 impl Inputs {
-    /// Those of a terminal; `seed` is the load's, `run` differs from run to run.
+    /// The inputs of a terminal. `seed` is that of the load; `run` differs for each run.
     pub fn new(sizes: Sizes, seed: u64, run: u64, terminal: u16) -> Self {
         let mut r = Random(seed ^ run.rotate_left(32) ^ u64::from(terminal) << 48);
         let home = terminal % sizes.warehouses + 1;
@@ -62,7 +62,8 @@ impl Inputs {
         Self { sizes, constants, dice, terminal, home, district, deck: Vec::new(), date: 0 }
     }
 
-    /// The next input, at a date; that of inputs of a terminal grows, whatever the clock does.
+    /// The next input. Its date is `now`, or later if the clock did not advance: the dates of a terminal's inputs
+    /// always increase.
     pub fn next(&mut self, now: i64) -> Input {
         self.date = now.max(self.date + 1);
         match self.card() {
@@ -95,17 +96,17 @@ impl Inputs {
         self.dice.skewed(1023, self.constants.customer, 1, self.sizes.customers.into()) as C
     }
 
-    /// Six of ten by last name.
+    /// Six of ten customers are named by last name.
     fn who(&mut self) -> Who {
         if !self.dice.percent(60) {
             return Who::Number(self.any_customer());
         }
-        // Where there are fewer customers than names, the first names are all there is.
+        // With fewer customers than names, only the first names exist.
         let names = u32::from(self.sizes.customers).min(1000);
         Who::Name(last_name(self.dice.skewed(255, self.constants.run, 0, names - 1)))
     }
 
-    /// Another warehouse than home, if there is one.
+    /// A warehouse other than the terminal's, if there is one.
     fn another(&mut self) -> W {
         match u32::from(self.sizes.warehouses) {
             1 => self.home,

@@ -1,4 +1,4 @@
-//! TPC-C over trees of bytes: rows by [`super::codec`], secondary indexes as trees of their own.
+//! TPC-C over trees of bytes. [`super::codec`] encodes the rows; each secondary index is a separate tree.
 //!
 //! ```text
 //!   statement ─► get row, change, put        customer by last name, order by customer ─► scan the index's tree
@@ -10,10 +10,10 @@ use super::rows::{C, Customer, D, District, History, I, Item, O, Order, OrderLin
 use super::store::{Each, Intent, Terminal, TpccStore, TpccTxn};
 use crate::store::{StoreError, StoreResult, Transactional, Txn};
 
-/// Orders that Stock-Level looks back.
+/// The number of recent orders in Stock-Level.
 const RECENT_ORDERS: O = 20;
 
-/// The tree, and its only key, of what was loaded.
+/// The tree, and its only key, that describes the loaded data.
 const ABOUT: &str = "tpcc_about";
 
 /// TPC-C on a store with transactions.
@@ -38,7 +38,7 @@ struct Trees<T> {
 }
 
 impl<S: Transactional> KvTpcc<S> {
-    /// The trees on a store, which are made if there are none.
+    /// TPC-C on a store. The trees are made if they do not exist.
     ///
     /// # Errors
     /// When the store fails.
@@ -65,7 +65,7 @@ impl<S: Transactional> KvTpcc<S> {
         &self.store
     }
 
-    /// How much was loaded, and by which seed, if all of it was.
+    /// The sizes and the seed of the load, if it was completed.
     ///
     /// # Errors
     /// When the store fails.
@@ -74,7 +74,7 @@ impl<S: Transactional> KvTpcc<S> {
         self.store.begin()?.get(&about, ABOUT.as_bytes(), codec::about)?.transpose()
     }
 
-    /// Notes that all was loaded.
+    /// Records that the load is complete.
     ///
     /// # Errors
     /// When the store fails.
@@ -130,7 +130,7 @@ impl<'t, S: Transactional> KvTxn<'t, S> {
         self.txn.put(tree, row.key().bytes(), &row.value())
     }
 
-    /// All keys and values that begin with `prefix`.
+    /// Passes all keys with this prefix and their values to `f`.
     fn each(
         &mut self,
         tree: &S::Tree,

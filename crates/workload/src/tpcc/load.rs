@@ -13,14 +13,14 @@ use super::store::{Intent, Terminal, TpccStore, TpccTxn};
 use crate::random::Random;
 use crate::store::StoreResult;
 
-/// Rows of a transaction of the load, about.
+/// About how many rows a transaction of the load has.
 const ROWS_A_COMMIT: u32 = 2000;
-/// Customers that get each last name once, before names are drawn.
+/// The number of the first customers. They get each last name once. Later names are drawn.
 const NAMES: u32 = 1000;
-/// The terminal that the first history is of.
+/// The terminal of the first history.
 const LOADER: u16 = u16::MAX;
 
-/// Loads `sizes` with what `seed` makes of it; `date` is when.
+/// Loads data of these sizes, generated from `seed`, with this date.
 ///
 /// # Errors
 /// When the store fails.
@@ -50,7 +50,7 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    /// Whether enough rows came for a commit.
+    /// Whether there are enough rows for a commit.
     fn is_due(&mut self) -> bool {
         self.rows += 1;
         let due = self.rows >= ROWS_A_COMMIT;
@@ -74,7 +74,7 @@ impl Loader<'_> {
         }
         txn.commit()?;
         (1..=self.sizes.districts).try_for_each(|d| self.district(terminal, dice, w, d))?;
-        // The warehouse comes last: where it is, all of it is.
+        // The row of the warehouse is added last. If it exists, all its data exists.
         let mut txn = terminal.begin(Intent::Write)?;
         let ytd = i64::from(self.sizes.districts) * self.district_ytd();
         let (name, address) = (dice.text(6, 10), address(dice));
@@ -82,7 +82,7 @@ impl Loader<'_> {
         txn.commit()
     }
 
-    /// D_YTD: what the first payments of its customers add up to, 30,000.00 by the standard.
+    /// D_YTD: the sum of its customers' first payments, by the standard 30,000.00.
     fn district_ytd(&self) -> i64 {
         i64::from(self.sizes.customers) * FIRST_PAYMENT
     }
@@ -95,7 +95,7 @@ impl Loader<'_> {
         txn.add_district(&District { w, d, name, address, tax, ytd, next_o })?;
         for c in 1..=self.sizes.customers {
             txn.add_customer(&self.customer(dice, w, d, c))?;
-            // Dates tell rows of a district apart.
+            // The rows of a district have different dates.
             let date = self.date + i64::from(c);
             let data = dice.text(12, 24);
             let amount = FIRST_PAYMENT;

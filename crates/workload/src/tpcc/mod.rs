@@ -5,10 +5,10 @@
 //!                                                     check: consistency conditions 1 to 12 over all rows
 //! ```
 //!
-//! As the standard says: the mix by a deck of cards, NURand, one of a hundred New-Orders rolled back, one of a hundred
-//! items from another warehouse, 15 of a hundred payments for a customer of another one. Not as it says: there are no
-//! think and keying times and no terminals that wait, a delivery is carried out at once, and figures are no tpmC that may
-//! be published as such.
+//! As in the standard: the mix by a deck of cards, NURand, 1 % of New-Orders rolled back, 1 % of items from another
+//! warehouse, 15 % of payments for a customer of another warehouse. Different from the standard: there are no think
+//! and keying times, terminals do not wait, and a delivery runs at once. So the figures must not be published as
+//! tpmC.
 
 mod check;
 mod codec;
@@ -24,31 +24,31 @@ mod transactions;
 pub use check::{Violations, check};
 pub use kv::{KvTerminal, KvTpcc, KvTxn};
 pub use load::load;
-pub use run::{Acknowledged, Kind, Plan, Report, run};
+pub use run::{Acknowledged, Plan, Report, TransactionKind, run};
 pub use transactions::{Outcome, execute};
 
 use rows::{C, D, I, W};
 
-/// How much there is of everything.
+/// The sizes of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Sizes {
     /// Warehouses.
     pub warehouses: W,
-    /// Districts of a warehouse: 10, at least 1.
+    /// Districts of a warehouse: by the standard 10, at least 1.
     pub districts: D,
-    /// Customers of a district, and orders at the beginning: 3,000.
+    /// Customers of a district, and orders at the beginning: by the standard 3,000.
     pub customers: C,
-    /// Items: 100,000.
+    /// Items: by the standard 100,000.
     pub items: I,
 }
 
 impl Sizes {
-    /// The standard's, with so many warehouses.
+    /// The standard's sizes with this many warehouses.
     pub const fn standard(warehouses: W) -> Self {
         Self { warehouses, districts: 10, customers: 3000, items: 100_000 }
     }
 
-    /// Orders of a district that are delivered at the beginning: the first seven of ten.
+    /// The number of a district's orders that are delivered at the beginning: the first 70 %.
     pub const fn delivered(&self) -> C {
         (self.customers as u32 * 7 / 10) as C
     }

@@ -1,4 +1,4 @@
-//! What rows and inputs are made of: NURand, last names, random texts. Source: TPC-C 5.11, clauses 2.1.6 and 4.3.2.
+//! The random values of rows and inputs: NURand, last names, texts. Source: TPC-C 5.11, clauses 2.1.6 and 4.3.2.
 
 use crate::random::Random;
 
@@ -6,17 +6,17 @@ use crate::random::Random;
 const SYLLABLES: [&str; 10] =
     ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
 
-/// The last name of a number below 1,000.
+/// The last name for a number below 1,000.
 pub fn last_name(n: u32) -> String {
     [n / 100, n / 10 % 10, n % 10].iter().map(|i| SYLLABLES[*i as usize % 10]).collect()
 }
 
-/// The constants C of NURand, chosen once a run. Source: clause 2.1.6.1.
+/// The constants C of NURand, chosen once per run. Source: clause 2.1.6.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Constants {
-    /// For last names, when they are loaded.
+    /// For last names in the load.
     pub load: u32,
-    /// For last names, when they are asked for.
+    /// For last names in inputs.
     pub run: u32,
     /// For customers.
     pub customer: u32,
@@ -25,7 +25,7 @@ pub struct Constants {
 }
 
 impl Constants {
-    /// Those that a seed chooses; the two for last names differ as they must.
+    /// The constants of a seed. The two for last names differ as the standard requires.
     pub fn new(seed: u64) -> Self {
         let mut r = Random(seed);
         let load = r.below(256) as u32;
@@ -50,7 +50,7 @@ impl Dice {
         low + self.0.below(u64::from(high - low) + 1) as u32
     }
 
-    /// Whether something happens that happens so often in a hundred.
+    /// Returns true with this probability, in percent.
     pub fn percent(&mut self, of_a_hundred: u32) -> bool {
         self.range(1, 100) <= of_a_hundred
     }
@@ -65,17 +65,17 @@ impl Dice {
         (0..len).map(|_| char::from(alphabet[self.0.below(alphabet.len() as u64) as usize])).collect()
     }
 
-    /// Letters and digits, so many of them.
+    /// A text of `low` to `high` letters and digits.
     pub fn text(&mut self, low: u32, high: u32) -> String {
         self.of(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", low, high)
     }
 
-    /// Digits, so many of them.
+    /// A text of `len` digits.
     pub fn digits(&mut self, len: u32) -> String {
         self.of(b"0123456789", len, len)
     }
 
-    /// I_DATA and S_DATA: one of ten holds "ORIGINAL".
+    /// I_DATA or S_DATA. One of ten contains "ORIGINAL".
     pub fn data(&mut self) -> String {
         const ORIGINAL: &str = "ORIGINAL";
         let mut text = self.text(26, 50);
@@ -118,7 +118,7 @@ mod tests {
         (0..300_000).for_each(|_| met[dice.skewed(1023, 5, 1, 3000) as usize] += 1);
         assert_eq!(met[0], 0);
         let most = *met.iter().max().unwrap();
-        assert!(most > 300, "100 would be even: {most}");
+        assert!(most > 300, "an even distribution has 100: {most}");
         assert!((0..1000).all(|_| (1..=30).contains(&dice.skewed(1023, 200, 1, 30))));
     }
 

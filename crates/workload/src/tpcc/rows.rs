@@ -13,7 +13,7 @@ pub type O = u32;
 /// An item's number, from 1.
 pub type I = u32;
 
-/// Where a warehouse, a district or a customer is.
+/// The address of a warehouse, a district or a customer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the standard's")]
 pub struct Address {
@@ -61,7 +61,7 @@ pub struct Customer {
     pub address: Address,
     pub phone: String,
     pub since: i64,
-    /// Whether C_CREDIT is "BC", else "GC".
+    /// Whether C_CREDIT is "BC". If not, it is "GC".
     pub bad_credit: bool,
     pub credit_lim: i64,
     pub discount: u16,
@@ -72,7 +72,7 @@ pub struct Customer {
     pub data: String,
 }
 
-/// A row of HISTORY. It has no key by the standard; here date and terminal tell rows of a district apart.
+/// A row of HISTORY. In the standard, the table has no key. Here the key has the district, the date and the terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the standard's")]
 pub struct History {
@@ -154,7 +154,8 @@ impl Stock {
 }
 
 impl Customer {
-    /// Takes a payment at a district, as clause 2.5.2.2 says: who has bad credit has it noted in C_DATA.
+    /// Takes a payment at a district, as clause 2.5.2.2 says. For a customer with bad credit, C_DATA records the
+    /// payment.
     pub fn pay(&mut self, w: W, d: D, amount: i64) {
         const DATA_CHARS_MAX: usize = 500;
         self.balance -= amount;

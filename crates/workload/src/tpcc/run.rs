@@ -1,4 +1,4 @@
-//! A run: terminals, a thread each, with no think time.
+//! A run: terminals, each on its thread, without think time.
 //!
 //! ```text
 //!   terminal: next input ─► (its turn at hot rows) ─► execute ─┬─ Conflict ─► again, with the same input
@@ -23,7 +23,7 @@ use crate::store::{StoreError, StoreResult};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "the names are the standard's")]
-pub enum Kind {
+pub enum TransactionKind {
     NewOrder,
     Payment,
     OrderStatus,
@@ -31,7 +31,7 @@ pub enum Kind {
     StockLevel,
 }
 
-impl Kind {
+impl TransactionKind {
     /// All of them.
     pub const ALL: [Self; 5] =
         [Self::NewOrder, Self::Payment, Self::OrderStatus, Self::Delivery, Self::StockLevel];
@@ -58,40 +58,40 @@ impl Kind {
     }
 }
 
-/// What is run.
+/// What to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// How much there is.
+    /// The sizes.
     pub sizes: Sizes,
-    /// Terminals, a thread each.
+    /// The number of terminals. Each has a thread.
     pub terminals: u16,
-    /// When what is counted.
+    /// The times of the run.
     pub schedule: Schedule,
     /// The seed of the load.
     pub seed: u64,
-    /// Another number for each run on the same rows.
+    /// The number of the run. It differs for each run on the same rows.
     pub run: u64,
-    /// Whether terminals wait for their turn at a warehouse's and a district's row before they begin, as
-    /// `SELECT ... FOR UPDATE` would have them; else they meet there, and all but one try again.
+    /// Whether terminals wait for their turn at the rows of a warehouse and a district before they begin, as with
+    /// `SELECT ... FOR UPDATE`. Otherwise they conflict there, and all but one retry.
     pub queue_at_hot_rows: bool,
 }
 
-/// Told of each New-Order that was committed, once it is.
+/// Called for each New-Order after its commit.
 pub type Acknowledged<'a> = &'a (dyn Fn((W, D, O)) + Sync);
 
-/// What a run came to. Latencies are from the first try on, the wait for its turn included.
+/// The result of a run. A latency begins at the first try and includes the wait for the turn.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// New-Orders that were committed, or rolled back as asked, a minute.
+    /// New-Orders per minute that were committed, or rolled back because their input requires it.
     pub new_orders_a_minute: f64,
-    /// New-Orders that were rolled back as asked.
+    /// New-Orders that were rolled back because their input requires it.
     pub rolled_back: u64,
-    /// All transactions; latencies are in the order of [`Kind::ALL`].
+    /// All transactions; latencies are in the order of [`TransactionKind::ALL`].
     #[serde(flatten)]
     pub measured: Measured,
 }
 
-/// Rows that one transaction at a time can change.
+/// Locks of the rows that only one transaction at a time can change.
 struct HotRows {
     warehouses: Vec<Mutex<()>>,
     districts: Vec<Mutex<()>>,
@@ -106,7 +106,7 @@ impl HotRows {
         Self { warehouses: locks(w), districts: locks(w * each), deliveries: locks(w), each }
     }
 
-    /// Waits for a transaction's turn. Always in the same order: the warehouse, then the district.
+    /// Waits for a transaction's turn. It always locks in the same order: first the warehouse, then the district.
     fn turn(&self, input: &Input) -> [Option<MutexGuard<'_, ()>>; 2] {
         let of = |w: W| usize::from(w) - 1;
         let district = |w: W, d: D| self.districts[of(w) * self.each + usize::from(d) - 1].lock();
@@ -122,7 +122,7 @@ impl HotRows {
     }
 }
 
-/// Runs terminals for as long as the plan says.
+/// Runs the terminals for the time in the plan.
 ///
 /// # Errors
 /// When the store fails, or [`RunError::Stopped`].
@@ -139,8 +139,8 @@ pub fn run(
         rolled_back.fetch_add(rolled, Ordering::Relaxed);
         Ok(())
     };
-    let measured = harness::run(plan.terminals, Kind::ALL.len(), &plan.schedule, probes, work)?;
-    let new_orders = measured.latencies[Kind::NewOrder as usize].count;
+    let measured = harness::run(plan.terminals, TransactionKind::ALL.len(), &plan.schedule, probes, work)?;
+    let new_orders = measured.latencies[TransactionKind::NewOrder as usize].count;
     Ok(Report {
         new_orders_a_minute: new_orders as f64 * 60.0 / measured.seconds,
         rolled_back: rolled_back.into_inner(),
@@ -148,7 +148,7 @@ pub fn run(
     })
 }
 
-/// Answers how many New-Orders that count were rolled back.
+/// Runs a terminal. Returns how many New-Orders in the measured time were rolled back.
 fn terminal(
     store: &impl TpccStore,
     plan: &Plan,
@@ -180,7 +180,7 @@ fn terminal(
         if let Outcome::Ordered { order, .. } = outcome {
             acknowledged(order);
         }
-        if tally.ends(Kind::of(&input) as usize, begun, conflicts) {
+        if tally.ends(TransactionKind::of(&input) as usize, begun, conflicts) {
             rolled_back += u64::from(outcome == Outcome::RolledBack);
         }
     }

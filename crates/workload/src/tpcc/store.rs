@@ -1,18 +1,18 @@
-//! What TPC-C asks of a store: statements, as its transactions are made of.
+//! The interface between TPC-C and a store: the statements of its transactions.
 //!
 //! ```text
 //!   TpccStore ── terminal ─► Terminal ── begin ─► TpccTxn: statements ─► commit | dropped: rolled back
 //! ```
 //!
-//! A statement is what one SQL statement would be, so that a SQL database answers each with a prepared one, and a
-//! key-value store with gets and puts.
+//! Each statement corresponds to one SQL statement. A SQL database runs it as a prepared statement, a key-value store
+//! as gets and puts.
 
 use super::rows::{C, Customer, D, District, History, I, Item, O, Order, OrderLine, Stock, W, Warehouse};
 use crate::store::StoreResult;
 
 /// A store that holds TPC-C.
 pub trait TpccStore: Send + Sync {
-    /// One terminal's way to it, for one thread.
+    /// A terminal's connection to the store, for one thread.
     type Terminal<'a>: Terminal
     where
         Self: 'a;
@@ -24,7 +24,7 @@ pub trait TpccStore: Send + Sync {
     fn terminal(&self) -> StoreResult<Self::Terminal<'_>>;
 }
 
-/// What a transaction is going to do, so that a store can begin it accordingly.
+/// Tells a store at the beginning of a transaction what the transaction will do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
     /// It reads.
@@ -33,7 +33,7 @@ pub enum Intent {
     Write,
 }
 
-/// One terminal's way to a store.
+/// A terminal's connection to a store.
 pub trait Terminal {
     /// A transaction.
     type Txn<'t>: TpccTxn
@@ -47,11 +47,11 @@ pub trait Terminal {
     fn begin(&mut self, intent: Intent) -> StoreResult<Self::Txn<'_>>;
 }
 
-/// What a look at all rows of a table is shown.
+/// A function that gets all rows of a table.
 pub type Each<'f, R> = &'f mut dyn FnMut(R);
 
-/// A transaction; dropping it rolls it back. Every statement fails when the store does, and with
-/// [`StoreError::Missing`](crate::store::StoreError::Missing) when a row that must be there is not.
+/// A transaction. Dropping it rolls it back. Every statement fails if the store fails. It fails with
+/// [`StoreError::Missing`](crate::store::StoreError::Missing) if a required row is missing.
 #[expect(clippy::missing_errors_doc, reason = "all fail as the trait says")]
 pub trait TpccTxn {
     /// A warehouse.
@@ -62,11 +62,11 @@ pub trait TpccTxn {
     fn district(&mut self, w: W, d: D) -> StoreResult<District>;
     /// Adds a payment to a district.
     fn pay_district(&mut self, w: W, d: D, amount: i64) -> StoreResult<District>;
-    /// Takes the next order's number of a district: the row as it was before.
+    /// Increments the next order's number of a district. Returns the row as it was before.
     fn take_order_number(&mut self, w: W, d: D) -> StoreResult<District>;
     /// A customer.
     fn customer(&mut self, w: W, d: D, c: C) -> StoreResult<Customer>;
-    /// Customers of a last name, by first name.
+    /// The customers with a last name, ordered by first name.
     fn customers_named(&mut self, w: W, d: D, last: &str) -> StoreResult<Vec<C>>;
     /// Stores what [`Customer::pay`] changed.
     fn store_payment(&mut self, c: &Customer) -> StoreResult;
@@ -74,7 +74,7 @@ pub trait TpccTxn {
     fn deliver_to(&mut self, w: W, d: D, c: C, amount: i64) -> StoreResult;
     /// An item, if there is one.
     fn item(&mut self, i: I) -> StoreResult<Option<Item>>;
-    /// Takes from the stock, as [`Stock::take`] does, for an order of a district: its S_DIST.
+    /// Takes from the stock for an order of a district, as [`Stock::take`] does. Returns the S_DIST of the district.
     fn take_stock(&mut self, w: W, i: I, d: D, quantity: u8, remote: bool) -> StoreResult<[u8; 24]>;
     /// The newest order of a customer.
     fn last_order(&mut self, w: W, d: D, c: C) -> StoreResult<Option<Order>>;
@@ -82,13 +82,13 @@ pub trait TpccTxn {
     fn order(&mut self, w: W, d: D, o: O) -> StoreResult<Option<Order>>;
     /// Lines of an order.
     fn lines(&mut self, w: W, d: D, o: O) -> StoreResult<Vec<OrderLine>>;
-    /// The oldest order of a district that was not delivered.
+    /// The oldest undelivered order of a district.
     fn oldest_new_order(&mut self, w: W, d: D) -> StoreResult<Option<O>>;
-    /// Removes an order from those that were not delivered.
+    /// Removes an order from the undelivered orders.
     fn remove_new_order(&mut self, w: W, d: D, o: O) -> StoreResult;
-    /// Notes who carries an order: its customer.
+    /// Records the carrier of an order. Returns its customer.
     fn carry(&mut self, w: W, d: D, o: O, carrier: u8) -> StoreResult<C>;
-    /// Notes when an order's lines were delivered: the sum of their amounts.
+    /// Records the delivery date of an order's lines. Returns the sum of their amounts.
     fn deliver_lines(&mut self, w: W, d: D, o: O, date: i64) -> StoreResult<i64>;
     /// How many items of a district's 20 orders before `next` are low in stock.
     fn low_stock(&mut self, w: W, d: D, next: O, threshold: i16) -> StoreResult<u32>;
@@ -103,7 +103,7 @@ pub trait TpccTxn {
     fn add_history(&mut self, row: &History) -> StoreResult;
     /// Adds an order.
     fn add_order(&mut self, row: &Order) -> StoreResult;
-    /// Adds an order to those that were not delivered.
+    /// Adds an order to the undelivered orders.
     fn add_new_order(&mut self, w: W, d: D, o: O) -> StoreResult;
     /// Adds a line.
     fn add_line(&mut self, row: &OrderLine) -> StoreResult;
@@ -122,13 +122,13 @@ pub trait TpccTxn {
     fn each_history(&mut self, w: W, f: Each<'_, History>) -> StoreResult;
     /// All orders of a warehouse.
     fn each_order(&mut self, w: W, f: Each<'_, Order>) -> StoreResult;
-    /// All orders of a warehouse that were not delivered.
+    /// All undelivered orders of a warehouse.
     fn each_new_order(&mut self, w: W, f: Each<'_, (D, O)>) -> StoreResult;
     /// All lines of a warehouse, by district, order and number.
     fn each_line(&mut self, w: W, f: Each<'_, OrderLine>) -> StoreResult;
-    /// How many names of customers, and how many orders of customers, the secondary indexes of a warehouse hold.
+    /// The numbers of entries in a warehouse's secondary indexes: customers by name, and orders by customer.
     fn index_entries(&mut self, w: W) -> StoreResult<(u64, u64)>;
 
-    /// Makes its writes durable, all or none.
+    /// Makes the writes of the transaction durable, all or none.
     fn commit(self) -> StoreResult;
 }

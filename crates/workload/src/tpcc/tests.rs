@@ -1,4 +1,4 @@
-//! TPC-C on the reference store: conditions hold after runs, and each breach of one is found.
+//! TPC-C on the reference store: the conditions hold after runs, and the check finds each violation.
 
 use std::time::Duration;
 
@@ -109,7 +109,7 @@ fn a_run_ends_when_it_is_told_to() {
     assert!(matches!(stopped, Err(RunError::Stopped)), "{stopped:?}");
 }
 
-/// Breaks something in a transaction, and tells which conditions are found not to hold.
+/// Breaks something in a transaction and returns the conditions that the check finds violated.
 fn broken(breach: impl FnOnce(&mut KvTxn<'_, MemoryStore>) -> StoreResult) -> Vec<String> {
     let store = loaded();
     let mut terminal = store.terminal().unwrap();
@@ -161,7 +161,7 @@ fn each_breach_is_found() {
     assert_eq!(broken(|t| t.add_order(&order)), ["11", "2", "5"]);
 }
 
-/// A store whose commits forget one tree's writes now and then: what a broken store looks like from above.
+/// A broken store: its commits sometimes lose the writes of one tree.
 struct Forgetful(MemoryStore);
 
 struct ForgetfulTxn<'a>(<MemoryStore as Transactional>::Txn<'a>);
@@ -206,7 +206,7 @@ impl Txn for ForgetfulTxn<'_> {
 
     fn commit(self) -> StoreResult {
         match self.0.commit() {
-            // Writes of who lost are not there, and yet it says that they are.
+            // A transaction that conflicts reports success, although its writes are lost.
             Err(StoreError::Conflict) => Ok(()),
             other => other,
         }
@@ -219,7 +219,8 @@ fn lost_commits_are_noticed() {
     load(&store, &SMALL, 7, 1_700_000_000_000_000).unwrap();
     let orders = parking_lot::Mutex::new(Vec::new());
     let acknowledged = |o| orders.lock().push(o);
-    // Orders whose numbers are given twice show in acknowledgements; the rows stay consistent, since all or none is lost.
+    // An order number that was assigned twice shows in the acknowledgements. The rows stay consistent, because all
+    // writes of a transaction are lost or none.
     for attempt in 0..20 {
         run(&store, &Plan { run: attempt, ..plan(8, false) }, &Probes::NONE, &acknowledged).unwrap();
         let all = orders.lock();

@@ -1,4 +1,4 @@
-//! The paper's B-tree: a cache of pages above a write buffer, updates in place, nothing durable but what was flushed.
+//! The paper's B-tree: a cache of pages above a write buffer, updates in place. Only flushed pages are durable.
 //!
 //! ```text
 //!   key ─► leaf (inner nodes stay in memory) ─► frame ─ hit ─► update in place
@@ -6,13 +6,14 @@
 //!                                                        └► write buffer, or one read of the drive
 //! ```
 //!
-//! "We modified the original Bw-tree to simply perform updates in-place"; "the maximum Bw-tree page size was set to 4KB, and the
-//! write buffer size used in the Bw-tree flush operation was set to 1MB"; no checkpoints and no log of its own (section IX).
-//! Leaves are made by inserting the keys in random order, so they are full by ln 2 on average: that is what variable pages save.
-//! A frame takes 4 KB of the cache, whatever its leaf holds.
+//! "We modified the original Bw-tree to simply perform updates in-place"; "the maximum Bw-tree page size was set to
+//! 4KB, and the write buffer size used in the Bw-tree flush operation was set to 1MB". The tree has no checkpoints
+//! and no log of its own (section IX). Leaves are made by inserting the keys in random order, so they are ln 2 full
+//! on average. Variable pages save the free space of the leaves. A frame takes 4 KB of the cache, however full its
+//! leaf is.
 //!
-//! Host time, on a modelled device: an operation finds its leaf by some 20 comparisons (the profile's `sort`), looks up its frame
-//! (`join`) and changes a record (`other`). One thread, which waits for each read and each flush.
+//! Host time, on a modelled device: an operation finds its leaf by some 20 comparisons (the profile's `sort`), looks
+//! up the leaf's frame (`join`) and changes a record (`other`). One thread waits for each read and each flush.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,30 +23,30 @@ use super::rig::Rig;
 use crate::drive_host::DriveError;
 use crate::random::Random;
 
-/// Bytes of a record's key and of the rest.
+/// Bytes of a record's key.
 pub const KEY_BYTES: usize = 8;
-/// See [`KEY_BYTES`].
+/// Bytes of a record's value.
 pub const VALUE_BYTES: usize = 100;
 /// Bytes of a record.
 pub const RECORD_BYTES: usize = KEY_BYTES + VALUE_BYTES;
-/// Longest page.
+/// The size of the longest page.
 const PAGE_BYTES: usize = 4096;
-/// Number of records, and zeroes.
+/// Bytes of a page's header: the number of records, and zeroes.
 const HEADER_BYTES: usize = 16;
 const RECORDS_MAX: usize = (PAGE_BYTES - HEADER_BYTES) / RECORD_BYTES;
 /// Bytes of the write buffer.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// What the tree did.
+/// Counts of the tree's work.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Reads of the drive.
     pub reads: u64,
     /// Flushes of the buffer.
     pub flushes: u64,
-    /// Pages in them.
+    /// Pages in the flushes.
     pub pages: u64,
-    /// Bytes that were handed to the drive in them, as the system stores pages.
+    /// Bytes that the flushes handed to the drive, as the system stores pages.
     pub bytes: u64,
 }
 
@@ -78,7 +79,8 @@ pub struct BTree {
 
 const NO_FRAME: u32 = u32::MAX;
 
-/// Leaves of a tree into which keys 0 to `records` - 1 were inserted in random order: least key and number of each, in order.
+/// The leaves of a tree into which keys 0 to `records` - 1 were inserted in random order. Each leaf has its least key
+/// and its number of keys.
 pub fn leaves(records: u64, seed: u64) -> Vec<(u64, u32)> {
     let mut order: Vec<u64> = (0..records).collect();
     let mut random = Random(seed);
@@ -99,7 +101,8 @@ pub fn leaves(records: u64, seed: u64) -> Vec<(u64, u32)> {
 }
 
 impl BTree {
-    /// A tree of `leaves`, written to a system in order, a buffer at a time; the cache is empty and takes `cache_bytes`.
+    /// A tree of `leaves`. They are written to the system in order, a buffer at a time. The cache is empty and takes
+    /// `cache_bytes`.
     ///
     /// # Errors
     /// When the drive fails.
@@ -144,7 +147,7 @@ impl BTree {
         &self.rig
     }
 
-    /// What it did since it was loaded.
+    /// The counts since the tree was loaded.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -174,7 +177,7 @@ impl BTree {
         Ok(())
     }
 
-    /// The frame of a record, and where in it.
+    /// The frame of a record, and the record's place in the frame.
     fn find(&mut self, key: u64) -> Result<(usize, usize), DriveError> {
         self.rig.computes(self.operation);
         let leaf = self.leaves[self.firsts.partition_point(|f| *f <= key) - 1];
@@ -203,7 +206,7 @@ impl BTree {
     /// Brings a leaf into the cache.
     fn fetch(&mut self, leaf: u32) -> Result<usize, DriveError> {
         let free = self.free_frame()?;
-        // What was evicted and not flushed yet comes back from the buffer, as dirty as it was.
+        // A leaf that was evicted but not flushed is taken from the buffer, and is still dirty.
         let (data, dirty) = match self.buffered.remove(&leaf) {
             Some(at) => {
                 let page = std::mem::replace(&mut self.buffer[at].1, PageBuf::empty());
@@ -232,7 +235,7 @@ impl BTree {
         Ok(at)
     }
 
-    /// A frame whose leaf was evicted; none where there is still memory.
+    /// A frame whose leaf was evicted, or `None` if the cache still has memory for a new frame.
     fn free_frame(&mut self) -> Result<Option<usize>, DriveError> {
         if self.frames.len() < self.frames_max {
             return Ok(None);

@@ -1,15 +1,16 @@
-//! Pages of TPC-C: B+-tree leaves of 4 KB with the rows that the running phase writes, and the same compressed.
+//! Pages of TPC-C: B+-tree leaves of 4 KB with the rows that the running phase writes, plain and compressed.
 //!
 //! ```text
 //!   table (by how often its pages are written) ─► rows (TPC-C clause 1.3, 4.3) ─► a leaf, filled as B+-trees are ─► Snappy
 //! ```
 //!
 //! The paper replays an I/O trace of AsterixDB under TPC-C, which is not published: "the average size of compressed pages was
-//! 1.91KB". So pages are made here: rows as TPC-C fills them, in leaves between half full and full, compressed by Snappy,
-//! AsterixDB's own default. How often pages of a table are written follows from the mix of transactions (clause 5.2.3) and the
-//! rows that each changes, hot tables (warehouse, district) aside, which stay cached. The mean of 1.91 KB is the one thing that is
-//! set: letters of a-strings are drawn from so few that it comes out (TPC-C asks for 128 characters with no letter favoured;
-//! with all letters and digits Snappy finds nothing to compress in them).
+//! 1.91KB". So this module generates pages: rows as TPC-C fills them, in leaves between half full and full,
+//! compressed by Snappy, the default of AsterixDB. How often pages of a table are written follows from the mix of
+//! transactions (clause 5.2.3) and the rows that each transaction changes. Hot tables (warehouse, district) stay
+//! cached and are left out. Only the mean of 1.91 KB is fitted: the letters of a-strings come from an alphabet that
+//! is small enough for this mean. (TPC-C requires 128 characters with no letter favoured. With all letters and
+//! digits, Snappy finds nothing to compress.)
 
 use lode_base::{PageBuf, PageBufMut};
 
@@ -17,21 +18,21 @@ use crate::random::Random;
 
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
-/// What compressed pages have on average in the paper: 1.91 KB.
+/// The mean size of compressed pages in the paper: 1.91 KB.
 pub const PACKED_BYTES_MEAN: f64 = 1.91 * 1024.0;
-/// Different pages: writes take them in turn.
+/// The number of different pages. Writes take them in turn.
 pub const POOL: usize = 4096;
 
 /// A page as it is written.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// Compressed.
+    /// The compressed page.
     pub packed: PageBuf,
-    /// The same at the beginning of 4 KB.
+    /// The same bytes at the beginning of a page of 4 KB.
     pub whole: PageBuf,
 }
 
-/// A table, and how often a page of it is written for each transaction.
+/// A table. Each variant says which rows a transaction writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Table {
     /// Ten rows of New-Order, each on a page of its own.
@@ -42,11 +43,11 @@ enum Table {
     OrderLine,
     Orders,
     NewOrder,
-    /// A row of Payment, behind all others: a page in some eighty.
+    /// A row of Payment, appended behind all others: a new page for every eighty rows or so.
     History,
 }
 
-/// New-Order is 45 % of the mix, Payment 43, Delivery 4: pages written in a thousand transactions.
+/// The number of pages written in a thousand transactions. New-Order is 45 % of the mix, Payment 43 %, Delivery 4 %.
 const WRITTEN: [(Table, u64); 6] = [
     (Table::Stock, 4500),
     (Table::Customer, 430 + 400),
@@ -71,7 +72,7 @@ pub fn pool(seed: u64) -> Vec<Page> {
         let leaf = leaf(table.map_or(Table::Stock, |t| t.0), &mut random);
         let mut packed = encoder.compress_vec(&leaf).expect("4 KB can be compressed");
         if packed.len() >= PAGE_BYTES {
-            // As AsterixDB: what gains nothing is kept as it is.
+            // As in AsterixDB, a page that does not shrink is stored uncompressed.
             packed = leaf;
         }
         let mut whole = PageBufMut::zeroed(PAGE_BYTES);
@@ -82,14 +83,15 @@ pub fn pool(seed: u64) -> Vec<Page> {
     (0..POOL).map(page).collect()
 }
 
-/// Bytes of the compressed pages, on average.
+/// The mean size of the compressed pages, in bytes.
 pub fn mean_bytes(pool: &[Page]) -> f64 {
     pool.iter().map(|p| p.packed.len()).sum::<usize>() as f64 / pool.len() as f64
 }
 
 /// A leaf: a header, rows by key, free space, offsets of the rows from the end.
 fn leaf(table: Table, random: &mut Random) -> Vec<u8> {
-    // Between half full and full with a density of 1 / x^2, so ln 2 on average: what random insertion leaves (Yao, 1978).
+    // Random insertion makes leaves between half full and full with a density of 1 / x^2, so they are ln 2 full on
+    // average (Yao, 1978).
     let fill = 1.0 / (2.0 - random.fraction());
     let most = (PAGE_BYTES as f64 * fill) as usize;
     let mut page = vec![0u8; PAGE_BYTES];
@@ -122,7 +124,7 @@ fn long(row: &mut Vec<u8>, v: u64) {
     row.extend(v.to_le_bytes());
 }
 
-/// A string of random length, its length before it.
+/// A string of random length, after its length.
 fn text(row: &mut Vec<u8>, random: &mut Random, from: u64, to: u64) {
     const LETTERS: &[u8] = b"ETAOIN";
     let len = from + random.below(to - from + 1);

@@ -1,55 +1,67 @@
-//! Recovery: what is found after a power cut, and how soon.
+//! Recovery: the state after a power cut, and the time until it is available.
 //!
-//! The paper describes it (section VIII) and publishes no figure. Setup: the platform in modelled time; buffers of TPC-C pages are
-//! written after a checkpoint of everything, then the power goes within one. Held: what was acknowledged is there, byte for byte; the
-//! buffer that was under way is there whole or not at all. Told: how long it takes until the host can go on: the drive's own two
-//! passes, and above blocks the store's replay. Expected: with batches the time grows with the log; above blocks it is
-//! the drive's for many more commits, plus reading all that the store wrote since its checkpoint.
+//! Claim, setup and expected shape: [`FIGURE`].
 
 use std::collections::HashMap;
 
 use super::pages::{Page, pool};
 use super::rig::{Rig, Setup, System};
+use super::shared::row;
 use super::table2::SEEDS;
 use super::workload::Writes;
-use super::{Experiment, row};
+use crate::BenchError;
 use crate::drive_host::DriveError;
-use crate::paper::report::{Row, X};
+use crate::paper::figure::Figure;
+use crate::paper::row::{Row, X};
+use crate::paper::run::Run;
+
+/// The figure.
+pub const FIGURE: Figure = Figure {
+    name: "recovery",
+    about: "Section VIII: the state after a power cut, and the time of recovery",
+    claim: "After a power cut, every acknowledged buffer is intact, byte for byte, and the buffer that was under way is \
+            stored as a whole or not at all. The paper describes recovery and publishes no figure.",
+    setup: "The platform in modelled time. Buffers of TPC-C pages are written after a checkpoint of everything, then the power \
+            is cut within a buffer. The time counts until the host can continue: the drive's own two passes, and above \
+            blocks the store's replay.",
+    expected: "Nothing is lost and nothing is torn. With batches the time grows with the log. Above blocks the drive has many \
+               more commits to replay, and the store reads everything that it wrote since its checkpoint.",
+    differs: "",
+    sizes: &[],
+    rows,
+    plot: None,
+};
 
 const SYSTEMS: [System; 4] =
     [System::BatchVariable, System::BatchFixed, System::BlockPipelined, System::Block];
 const PAGES: u64 = 8192;
 const BUFFER: usize = 1 << 20;
-/// Buffers between the checkpoint and the cut.
+/// The numbers of buffers between the checkpoint and the cut.
 const BUFFERS: [u64; 3] = [8, 32, 96];
 const BUFFERS_QUICK: [u64; 1] = [4];
 
-/// Runs it.
-///
-/// # Errors
-/// When the drive fails, or something is lost.
-pub fn rows(x: &Experiment<'_>) -> Result<Vec<Row>, DriveError> {
+fn rows(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
     let pool: Vec<Page> = pool(SEEDS.0);
     let mut rows = Vec::new();
-    let buffers: &[u64] = if x.scale.quick { &BUFFERS_QUICK } else { &BUFFERS };
+    let buffers: &[u64] = if run.quick() { &BUFFERS_QUICK } else { &BUFFERS };
     for system in SYSTEMS {
         for &n in buffers {
-            x.go_on()?;
-            rows.extend(one(x, &pool, system, n)?);
+            run.go_on()?;
+            rows.extend(one(run, &pool, system, n)?);
         }
     }
     Ok(rows)
 }
 
-fn one(x: &Experiment<'_>, pool: &[Page], system: System, buffers: u64) -> Result<Vec<Row>, DriveError> {
+fn one(run: &Run<'_>, pool: &[Page], system: System, buffers: u64) -> Result<Vec<Row>, DriveError> {
     let setup = Setup {
-        profile: x.profile.clone(),
+        profile: run.profile().clone(),
         modelled: true,
         eblock_count: 128,
-        eblock_bytes: x.profile.geometry.eblock_bytes(),
+        eblock_bytes: run.profile().geometry.eblock_bytes(),
         pages: PAGES,
         segment_blocks: 1020,
-        // The one checkpoint is that before.
+        // The only checkpoint is the one before the buffers.
         store_cleans: false,
         power: true,
         loopback: false,
@@ -66,13 +78,13 @@ fn one(x: &Experiment<'_>, pool: &[Page], system: System, buffers: u64) -> Resul
         rig.write(&buffer)?;
         there.extend(buffer);
     }
-    // Somewhere within the next buffer.
+    // The cut comes within the next buffer.
     rig.cut_after(3 + buffers % 7);
     let last = writes.buffer(BUFFER, whole);
-    // What is answered after the power went reaches nobody.
+    // The host does not get an answer after the power cut.
     let acknowledged = rig.write(&last).is_ok() && !rig.is_cut();
     let found = rig.recover(buffers)?;
-    // The last buffer is there or not: its first page decides, and all others must agree.
+    // The last buffer must be stored as a whole or not at all.
     let same = |rig: &mut Rig, n: u64, p: &Page| -> Result<bool, DriveError> {
         let expected = if whole { &p.whole } else { &p.packed };
         match rig.read(n) {
@@ -94,7 +106,7 @@ fn one(x: &Experiment<'_>, pool: &[Page], system: System, buffers: u64) -> Resul
         lost += u64::from(!same(&mut rig, *n, p)?);
     }
     if !applied {
-        // Pages that happen to be as before do not count.
+        // Pages whose content did not change do not count.
         let new = |(n, p): &&(u64, &Page)| there.get(n).is_none_or(|old| !std::ptr::eq(*old, *p));
         for (n, p) in last.iter().filter(new) {
             torn += u64::from(same(&mut rig, *n, p)?);

@@ -1,17 +1,17 @@
-//! The systems that the paper compares, ready to be written to: one drive, four ways to it.
+//! The systems that the paper compares, and three of ours: one drive, and seven ways to write to it.
 //!
 //! ```text
 //!   batch, variable size    pages as they are ─────────────────────────► batches ─► drive
 //!   batch, fixed size       each page padded to 4 KB, at a read unit ──► batches ─► drive
 //!   block                   log-structured store in the host, pages of 4 KB ─► packets of 15 blocks, one by one ─► drive
 //!   block, packed           the same with pages of any size packed into its segments
-//!   block, pipelined        packed, packets side by side, and cleaning that knows what is current: the best of blocks
+//!   block, pipelined        packed, packets side by side, and cleaning by cost and benefit: the best of blocks
 //!   block, page by page     no store: a page is a block, written in place, a command each
-//!   block, in sequence      no store, and nothing but its next blocks: what the block interface takes at most
+//!   block, in sequence      no store, always the next blocks: the highest rate of the block interface
 //! ```
 //!
-//! All have the same medium, the same firmware and the same options. The host may be any `Device`'s: in the process, modelled,
-//! or at the other end of a socket.
+//! All systems have the same medium, firmware and options. The device may be in the process, modelled, or behind a
+//! socket.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -30,9 +30,10 @@ use lode_remote::{ClientOptions, RemoteDevice, Server, ServerOptions};
 use super::pages::Page;
 use crate::drive_host::{DriveError, nth};
 
-/// Packets of a write of 1 MB that the pipelined host has under way.
+/// The number of packets of a write of 1 MB that the pipelined host has under way.
 const IN_FLIGHT: u32 = 18;
-/// Share of the drive that a store on blocks takes: the drive needs the rest for its own cleaning. That of `BlockDrive`.
+/// The share of the drive that a store on blocks takes, as in `BlockDrive`. The drive needs the rest for its own
+/// cleaning.
 const STORE_EIGHTHS: u64 = 7;
 
 /// A way to the drive.
@@ -42,11 +43,11 @@ pub enum System {
     BatchVariable,
     /// Batches of pages of 4 KB.
     BatchFixed,
-    /// A log-structured store above blocks, as the paper has it.
+    /// A log-structured store above blocks, as in the paper.
     Block,
-    /// The same, with pages packed.
+    /// The same store with packed pages.
     BlockPacked,
-    /// As good as we can make it.
+    /// The best store above blocks that we can make.
     BlockPipelined,
     /// Pages in place, each a command.
     BlockPages,
@@ -68,7 +69,7 @@ impl System {
         }
     }
 
-    /// Whether a page takes 4 KB, whatever is in it.
+    /// Whether each page takes 4 KB, however full it is.
     pub fn whole_pages(self) -> bool {
         matches!(self, Self::BatchFixed | Self::Block | Self::BlockPages | Self::BlockSequence)
     }
@@ -78,10 +79,10 @@ impl System {
     }
 }
 
-/// What the systems run on.
+/// The setup on which the systems run.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The device; its time is modelled, or nothing is.
+    /// The device. Its time is modelled if `modelled` is set.
     pub profile: Profile,
     /// Whether there is modelled time.
     pub modelled: bool,
@@ -93,22 +94,22 @@ pub struct Setup {
     pub pages: u64,
     /// Blocks of a segment of the store.
     pub segment_blocks: u32,
-    /// Whether the store cleans and writes checkpoints as they are due; the drive always does.
+    /// Whether the store cleans and writes checkpoints when they are due. The drive always does both.
     pub store_cleans: bool,
     /// Whether the power of the device may be cut.
     pub power: bool,
-    /// Whether host and drive speak over TCP, on the loopback.
+    /// Whether host and drive communicate over TCP, on the loopback.
     pub loopback: bool,
 }
 
-/// What finding everything again took.
+/// The cost of a recovery.
 #[derive(Clone, Copy, Debug)]
 pub struct Recovered {
-    /// The drive, in modelled time.
+    /// The time of the drive's recovery, in modelled time.
     pub drive: VirtualDuration,
-    /// The store in the host above it, in modelled time.
+    /// The time of the recovery of the store in the host, in modelled time.
     pub store: VirtualDuration,
-    /// Bytes that the drive read from its medium, the store's reads included.
+    /// Bytes that the drive read from its medium, including the store's reads.
     pub media_bytes_read: u64,
     /// Records of the drive's log that were replayed.
     pub log_records: u64,
@@ -118,7 +119,7 @@ pub struct Recovered {
 
 /// A system with its drive.
 pub struct Rig {
-    /// Which it is.
+    /// The system.
     pub system: System,
     drive: Drive,
     model: Option<Arc<Model>>,
@@ -134,12 +135,11 @@ pub struct Rig {
     command_cost: VirtualDuration,
     now: VirtualTime,
     next_lba: u64,
-    padded: PageBuf,
-    /// What serves the drive, where it is served: ends when everything that speaks to it has.
+    /// The server of a drive on the loopback. It ends when its clients have ended.
     server: Option<Server>,
 }
 
-/// Serves a drive on the loopback, and goes to it.
+/// Serves a drive on the loopback, and connects to it.
 fn over_loopback(drive: &Drive) -> Result<(Server, RemoteDevice), DriveError> {
     let gone = |what: String| DriveError::Device(lode_command::DeviceError::Gone(what));
     let listener = TcpListener::bind("127.0.0.1:0").map_err(|e| gone(e.to_string()))?;
@@ -162,8 +162,8 @@ fn store_error(e: LssError) -> DriveError {
     }
 }
 
-/// The firmware's options, the same for all: the log is written once, as ELEOS does, and GC begins when a tenth of the device is
-/// free (section IX-C2), not sooner to keep a file short.
+/// The firmware's options. They are the same for all systems. The log has one copy, as in ELEOS. GC begins when a
+/// tenth of the device is free (section IX-C2). It does not begin earlier to keep an image file short.
 pub fn drive_options() -> DriveOptions {
     DriveOptions {
         log_copies: 1,
@@ -240,7 +240,6 @@ impl Rig {
             command_cost: command,
             now,
             next_lba: 0,
-            padded: PageBuf::empty(),
             server: None,
         };
         it.attach(true)?;
@@ -250,7 +249,7 @@ impl Rig {
         Ok(it)
     }
 
-    /// What stands between the host and the drive: new, or found again.
+    /// Makes the layers between host and drive, or opens them again.
     fn attach(&mut self, new: bool) -> Result<(), DriveError> {
         let device: Arc<dyn Device> = match self.loopback {
             true => {
@@ -291,12 +290,12 @@ impl Rig {
         Ok(())
     }
 
-    /// The time, on a modelled device.
+    /// The time of a modelled device.
     pub fn now(&self) -> VirtualTime {
         self.now
     }
 
-    /// The host computes.
+    /// Adds time that the host computes.
     pub fn computes(&mut self, time: VirtualDuration) {
         self.now += time;
     }
@@ -311,9 +310,9 @@ impl Rig {
         self.lss.as_ref()
     }
 
-    /// One command, which the host waits for.
+    /// Runs one command and waits for its answer.
     fn run(&mut self, c: Command) -> Result<Reply, DriveError> {
-        // Those of a store are charged where they are sent.
+        // A store charges the cost of its commands itself.
         if self.lss.is_none() {
             self.now += self.command_cost;
         }
@@ -329,12 +328,12 @@ impl Rig {
         }
     }
 
-    /// Where page `n` is.
+    /// The LPID of page `n`.
     pub fn lpid(&self, n: u64) -> Lpid {
         nth(&self.extents, n)
     }
 
-    /// Writes a buffer of pages; each `n` once. Durable on return.
+    /// Writes a buffer of pages with distinct numbers `n`. They are durable on return.
     ///
     /// # Errors
     /// When the drive fails.
@@ -378,7 +377,7 @@ impl Rig {
         }
     }
 
-    /// Writes a buffer of pages of any contents, for those with a table of pages of their own.
+    /// Writes a buffer of pages of any contents, for a host that maps pages itself.
     ///
     /// # Errors
     /// When the drive fails.
@@ -392,7 +391,7 @@ impl Rig {
     /// Reads a page.
     ///
     /// # Errors
-    /// When it is not there, or the drive fails.
+    /// When the page is missing, or the drive fails.
     pub fn read(&mut self, n: u64) -> Result<PageBuf, DriveError> {
         let lpid = self.lpid(n);
         match self.run(Command::Read { view: None, pages: vec![ReadRequest { lpid, range: None }] })? {
@@ -401,7 +400,7 @@ impl Rig {
         }
     }
 
-    /// Cuts the power after so many operations of the medium from now on.
+    /// Cuts the power after this many operations of the medium from now on.
     pub fn cut_after(&self, operations: u64) {
         self.power.as_ref().expect("a device whose power may be cut").cut_after(operations);
     }
@@ -411,10 +410,10 @@ impl Rig {
         self.power.as_ref().is_some_and(Power::is_cut)
     }
 
-    /// Finds everything again after the power was cut; what had not been synced is kept or not as `seed` says.
+    /// Recovers after the power was cut. `seed` decides which unsynced writes survive.
     ///
     /// # Errors
-    /// When it is not found.
+    /// When recovery fails.
     pub fn recover(&mut self, seed: u64) -> Result<Recovered, DriveError> {
         (self.queue, self.lss, self.blocks) = (None, None, None);
         let restored = self.power.as_ref().expect("a device whose power may be cut").restored(seed);
@@ -439,7 +438,7 @@ impl Rig {
         })
     }
 
-    /// A checkpoint of the drive, and of the store.
+    /// Writes a checkpoint of the drive, and of the store if there is one.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -453,16 +452,5 @@ impl Rig {
             self.now = self.now.max(out.pop().expect("a command was under way").at);
         }
         Ok(())
-    }
-}
-
-/// The same page for all, when only its size matters.
-impl Rig {
-    /// `len` bytes of nothing in particular.
-    pub fn bytes(&mut self, len: usize) -> PageBuf {
-        if self.padded.len() < len {
-            self.padded = PageBuf::copy_from(&vec![0x5A; len.max(1 << 16)]);
-        }
-        self.padded.slice(..len)
     }
 }

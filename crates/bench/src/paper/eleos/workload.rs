@@ -1,22 +1,23 @@
 //! Page writes as TPC-C's running phase makes them, a write buffer at a time.
 //!
 //! ```text
-//!   pages at random, none twice in a buffer ─► buffer of so many bytes ─► system
+//!   pages at random, none twice in a buffer ─► buffer of a given size ─► system
 //! ```
 //!
-//! A buffer is full by what its pages take as the system stores them: of 4 KB pages 1 MB has 256, of compressed ones some 530.
+//! The size of a buffer counts pages as the system stores them: 1 MB holds 256 pages of 4 KB, or some 530 compressed
+//! ones.
 
 use super::pages::{PAGE_BYTES, Page};
 use super::rig::Rig;
 use crate::drive_host::DriveError;
 use crate::random::Random;
 
-/// Writes without an end.
+/// An endless sequence of writes.
 pub struct Writes<'a> {
     pool: &'a [Page],
     random: Random,
     pages: u64,
-    /// The buffer in which each page was last, so that none is twice in one.
+    /// The last buffer that held each page, so that no buffer holds a page twice.
     last: Vec<u32>,
     buffer: u32,
 }
@@ -27,7 +28,7 @@ impl<'a> Writes<'a> {
         Self { pool, random: Random(seed), pages, last: vec![0; pages as usize], buffer: 0 }
     }
 
-    /// The next buffer of `bytes`, of pages of 4 KB or of their own sizes.
+    /// The next buffer of `bytes`. With `whole`, its pages have 4 KB, otherwise their own sizes.
     pub fn buffer(&mut self, bytes: usize, whole: bool) -> Vec<(u64, &'a Page)> {
         self.buffer += 1;
         let (mut pages, mut taken) = (Vec::new(), 0);
@@ -48,7 +49,7 @@ impl<'a> Writes<'a> {
     }
 }
 
-/// Writes `pages` pages or a few more in buffers of `bytes`; says how many, and how many bytes they had themselves.
+/// Writes `pages` pages or a few more, in buffers of `bytes`. Returns their number and the sum of their own sizes.
 ///
 /// # Errors
 /// When the drive fails.

@@ -5,19 +5,20 @@
 //!                                          └─(5) embedded CPU       cpu-ISP (6), hw-ISP (8), IHP (9)
 //! ```
 //!
-//! Times are seconds. Phases are added up, never overlapped; within one, the slower of two parts counts.
+//! Times are in seconds. Phases are added up and never overlap. Within a phase, the slower of two parts counts.
 //!
-//! Two readings. P is 65,536 bytes: a page of each way of a channel. Table 1 says 8,192, with which (1) would wait for tR
-//! once a page; then 8 channels at 100 MB/s would read 497 MB/s, where the text has 743. And what (2) and (7) take to write
-//! to DRAM counts all channels, which share it: the text's limit of 2,664 MB/s for 16 channels at 200 MB/s says so.
+//! We interpret the text in two places. P is 65,536 bytes: a page of each way of a channel. With the 8,192 of Table
+//! 1, equation (1) would wait for tR once per page, and 8 channels of 100 MB/s would read 497 MB/s, where the text
+//! has 743. The DRAM writes of (2) and (7) count all channels, because the channels share the DRAM. The text's limit
+//! of 2,664 MB/s for 16 channels of 200 MB/s confirms this.
 //!
-//! Source: ADMS'11, sections 4.1 to 4.4. Nothing here knows the event model: the two share the profile alone.
+//! Source: ADMS'11, sections 4.1 to 4.4. This module does not use the event model: the two share only the profile.
 
 use lode_base::Profile;
 
 use super::experiment::{Experiment, RECORD_BYTES, System};
 
-/// What the equations are about: a profile's figures with an experiment's in their place.
+/// The variables of the equations. They come from the profile, unless the experiment replaces them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameters {
     /// L_page.
@@ -30,15 +31,15 @@ pub struct Parameters {
     pub transfer_bytes: u64,
     /// tR.
     pub read_s: f64,
-    /// Of a channel's bus.
+    /// The rate of a channel's bus.
     pub bus_bytes_per_s: f64,
-    /// Of the device's memory.
+    /// The rate of the device's memory.
     pub dram_bytes_per_s: f64,
-    /// Of the link, to the host.
+    /// The rate of the link to the host.
     pub up_bytes_per_s: f64,
-    /// Of the link, to the device.
+    /// The rate of the link to the device.
     pub down_bytes_per_s: f64,
-    /// Of the embedded CPU's bus.
+    /// The clock rate of the embedded CPU's bus.
     pub cycles_per_s: f64,
     /// t_comp, in those cycles.
     pub compare_cycles: f64,
@@ -54,7 +55,7 @@ pub struct Parameters {
     pub records: f64,
 }
 
-/// The time of a scan, by what takes it: the four components of Fig. 6.
+/// The time of a scan by component: the four components of Fig. 6.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Breakdown {
     /// From the flash controllers to DRAM.
@@ -68,14 +69,14 @@ pub struct Breakdown {
 }
 
 impl Breakdown {
-    /// All of it.
+    /// The sum of the components.
     pub fn total(&self) -> f64 {
         self.fmc_to_dram + self.embedded_cpu + self.dram_to_host + self.host_cpu
     }
 }
 
 impl Parameters {
-    /// A profile under an experiment.
+    /// The variables of a profile in an experiment.
     pub fn new(profile: &Profile, experiment: &Experiment) -> Self {
         let page_bytes = u64::from(profile.geometry.rblock_bytes());
         let ways = u64::from(profile.geometry.ways());
@@ -99,17 +100,17 @@ impl Parameters {
         }
     }
 
-    /// t_page: a page over the bus of its channel.
+    /// t_page: the transfer of a page over the bus of its channel.
     fn page_transfer(&self) -> f64 {
         self.page_bytes as f64 / self.bus_bytes_per_s
     }
 
-    /// So many bytes into DRAM, or out of it.
+    /// The transfer of `bytes` into DRAM or out of it.
     fn dram(&self, bytes: f64) -> f64 {
         bytes / self.dram_bytes_per_s
     }
 
-    /// P bytes of each channel into the DRAM that they share.
+    /// The transfer of P bytes of each channel into the shared DRAM.
     fn dram_write_of_all_channels(&self) -> f64 {
         self.dram((self.channels * self.transfer_bytes) as f64)
     }
@@ -132,7 +133,7 @@ impl Parameters {
         (bytes / self.up_bytes_per_s).max(self.dram(bytes))
     }
 
-    /// Equation (4), t_Host→DRAM: P bytes from the host. No scan needs it.
+    /// Equation (4), t_Host→DRAM: P bytes from the host. A scan does not need it.
     pub fn host_to_dram(&self) -> f64 {
         let bytes = self.transfer_bytes as f64;
         (bytes / self.down_bytes_per_s).max(self.dram(bytes))
@@ -143,12 +144,12 @@ impl Parameters {
         self.records * self.record_cycles() / self.cycles_per_s
     }
 
-    /// Cycles of the embedded CPU for a record, in mean: the bracket of equation (5).
+    /// Cycles of the embedded CPU for a record, on average: the bracket of equation (5).
     pub fn record_cycles(&self) -> f64 {
         self.compare_cycles + self.selectivity * self.emit_cycles
     }
 
-    /// Equation (6): the table through DRAM, then the embedded CPU, then what matches to the host.
+    /// Equation (6): the table goes to DRAM, the embedded CPU filters it, and the matching records go to the host.
     pub fn cpu_isp(&self) -> Breakdown {
         Breakdown {
             fmc_to_dram: self.rounds() * self.fmc_to_dram(),
@@ -158,12 +159,12 @@ impl Parameters {
         }
     }
 
-    /// Equation (7), t^S_FMC→DRAM: P bytes of each channel, of which only what matches goes on to DRAM.
+    /// Equation (7), t^S_FMC→DRAM: P bytes of each channel, of which only the matching records go to DRAM.
     pub fn fmc_to_dram_filtered(&self) -> f64 {
         self.flash_read().max(self.selectivity * self.dram_write_of_all_channels())
     }
 
-    /// Equation (8): the controllers filter, and no CPU has a part in it.
+    /// Equation (8): the controllers filter, without any CPU.
     pub fn hw_isp(&self) -> Breakdown {
         Breakdown {
             fmc_to_dram: self.rounds() * self.fmc_to_dram_filtered(),
@@ -173,7 +174,7 @@ impl Parameters {
         }
     }
 
-    /// Equation (9): the whole table to the host, which filters.
+    /// Equation (9): the whole table goes to the host, which filters it.
     pub fn ihp(&self) -> Breakdown {
         Breakdown {
             fmc_to_dram: self.rounds() * self.fmc_to_dram(),
@@ -183,7 +184,7 @@ impl Parameters {
         }
     }
 
-    /// The system's equation.
+    /// The time of a scan by the equation of a system.
     pub fn scan(&self, system: System) -> Breakdown {
         match system {
             System::Ihp => self.ihp(),
@@ -192,12 +193,12 @@ impl Parameters {
         }
     }
 
-    /// Records that a system scans in a second.
+    /// Records that a system scans per second.
     pub fn records_per_s(&self, system: System) -> f64 {
         self.records / self.scan(system).total()
     }
 
-    /// What all channels read together in a second: P bytes each in the time of (1).
+    /// Bytes that all channels together read per second: P bytes each in the time of (1).
     pub fn array_bytes_per_s(&self) -> f64 {
         (self.channels * self.transfer_bytes) as f64 / self.flash_read()
     }
@@ -227,14 +228,14 @@ mod tests {
         Parameters::new(&profile, &e)
     }
 
-    /// Equal to as many digits as are written.
+    /// Checks that the two are equal to this many digits.
     #[track_caller]
     fn check(ours: f64, expected: f64, digits: i32) {
         let unit = 10f64.powi(expected.abs().log10().floor() as i32 + 1 - digits);
         assert!((ours - expected).abs() <= unit / 2.0 * (1.0 + 1e-9), "{ours} is not {expected}");
     }
 
-    /// Nanoseconds a record of a system.
+    /// Nanoseconds per record of a system.
     fn ns(p: &Parameters, system: System) -> f64 {
         1e9 / p.records_per_s(system)
     }
@@ -251,7 +252,8 @@ mod tests {
         check(given(16, 400, |_| ()).array_bytes_per_s() / 128.0, 3.83e7, 3);
         let all = given(16, 400, |e| e.selectivity = 1.0);
         check(all.records / all.scan_cpu(), 2.34e5, 3);
-        // The paper's 7.06e7 has digits that the 0.0142 us of its Table 2 lost: those give 7.02e7 to 7.07e7.
+        // The paper's 7.06e7 has digits that the 0.0142 us of its Table 2 lost by rounding. Values that round to it
+        // give 7.02e7 to 7.07e7.
         check(1.0 / all.host_record_s, 7.04e7, 3);
         assert!((1e6 / 0.01425..1e6 / 0.01415).contains(&7.06e7));
         for (mb, records) in [(375, 2.93e6), (750, 5.86e6), (8000, 6.25e7)] {
@@ -266,7 +268,7 @@ mod tests {
         check(ns(&p, System::CpuIsp) / ns(&p, System::HwIsp), 11.3, 3);
     }
 
-    /// What the report says of the published 13.9: a DRAM at 70 % of its peak would make it, over IHP alone.
+    /// Checks the report's note on the published 13.9: a DRAM at 70 % of its peak would give it, but only over IHP.
     #[test]
     fn a_dram_below_its_peak_would_make_the_published_ratio() {
         let p = given(16, 400, |e| e.dram = mb_per_s(2664 * 7 / 10));
@@ -287,12 +289,13 @@ mod tests {
         };
         check(lead(5328, 375), 1.04, 3);
         check(lead(5328, 750), 1.07, 3);
-        // By (3) the DRAM, at 5.3 GB/s, holds up a link of 8 GB/s; were it faster than the link, the lead would be 1.34.
+        // By (3), the DRAM at 5.3 GB/s limits a link of 8 GB/s. With a DRAM that is faster than the link, the lead
+        // would be 1.34.
         check(lead(5328, 8000), 1.28, 3);
         check(lead(8000, 8000), 1.34, 3);
     }
 
-    /// Nanoseconds a record at 8 x 100 and at 16 x 400, each worked out by hand.
+    /// Nanoseconds per record at 8 x 100 and at 16 x 400, each worked out by hand.
     ///
     /// 8 x 100: (1) 8 x 81.92 + 50 = 705.36 us for 4,096 records: 172.207 ns. Link 128 / 375 MB/s = 341.333 ns.
     /// 16 x 400: (1) 8 x 20.48 + 50 = 213.84 us for 8,192 records: 26.104 ns; DRAM 128 / 2,664 MB/s = 48.048 ns.
@@ -319,7 +322,7 @@ mod tests {
             let saved = 25_000.0 / (f64::from(channels) * 512.0);
             check(ns(&slow, System::HwIsp) - ns(&fast, System::HwIsp), saved, 6);
             for system in [System::CpuIsp, System::Ihp] {
-                // At 16 x 400 the DRAM bounds them, with either tR.
+                // At 16 x 400, the DRAM bounds both systems, with either tR.
                 let expected = if channels == 8 { saved } else { 0.0 };
                 assert!((ns(&slow, system) - ns(&fast, system) - expected).abs() < 1e-9, "{system:?}");
             }
@@ -350,8 +353,8 @@ mod tests {
         check(change(System::HwIsp), 0.013 * 341.333 / 2.0, 5);
     }
 
-    /// Controllers that pass everything on, and a host that filters: (8) at selectivity 1 and the host's time are (9).
-    /// With the embedded CPU in the place of the comparators, (8) is (6) wherever the DRAM does not bound.
+    /// If the controllers pass every record on and the host filters, (8) at selectivity 1 plus the host's time equals
+    /// (9). With the embedded CPU in the place of the comparators, (8) equals (6) unless the DRAM is the bound.
     #[test]
     fn switching_the_comparators_off_leaves_ihp_or_cpu_isp() {
         for (channels, nand) in [(8, 100), (8, 400), (16, 200), (16, 400)] {

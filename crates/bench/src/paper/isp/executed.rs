@@ -1,17 +1,17 @@
-//! The three systems, executed: a drive in modelled time, a table of records in it, and a host that wants those that match.
+//! The three systems, executed: a drive in modelled time holds a table, and a host asks for the records that match.
 //!
 //! ```text
 //!   records ─► pages of 8 KB, dealt over the channels ─► drive on the modelled device
 //!   IHP:      read commands ─► the host looks at each record         cpu-ISP, hw-ISP: scan tasks ─► the records that match
 //! ```
 //!
-//! Each run stores the table, scans it, and is held to the number of records that match. In phases a system has one command
-//! under way and nothing overlaps within it, as in the equations; overlapped, which is ours, it has several, and each page
-//! goes on as soon as it can.
+//! Each run stores the table, scans it, and must find exactly the records that match. In phases, as in the equations,
+//! a system has one command under way, and nothing overlaps within the command. Overlapped, which is our addition, a
+//! system has several commands under way, and each page moves on as soon as it can.
 //!
-//! A record is 128 bytes with its share of its page's header: `l_quantity`, `l_extendedprice`, `l_discount`, `l_shipdate` of
-//! TPC-H, and a comment that fills it up. Those match that pass Q6's predicate, its bounds moved as the selectivity asks.
-//! Nothing here knows the equations: the two share the profile, and the experiment.
+//! A record takes 128 bytes, including its share of the page's header: `l_quantity`, `l_extendedprice`, `l_discount`,
+//! `l_shipdate` of TPC-H, and a comment that fills the rest. The predicate is that of Q6, with bounds that give the
+//! selectivity. This module does not use the equations: the two share only the profile and the experiment.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -38,6 +38,7 @@ use super::experiment::{Experiment, RECORD_BYTES, System};
 use super::predicate::{Numbers, Predicate};
 use crate::BenchError;
 use crate::drive_host::{DriveError, Host, alone, nth, reply_of};
+use crate::paper::run::{Run, Stop};
 
 /// The place of the comment, behind the numbers.
 const COMMENT_COLUMN: usize = 4;
@@ -45,42 +46,42 @@ const COMMENT_COLUMN: usize = 4;
 const BATCH_PAGES: usize = 16_384;
 /// Pages of a read command.
 const READ_PAGES: usize = 1024;
-/// Pages of a unit of a task, at most: it ends before when a megabyte matches.
+/// The most pages of a unit of a task. The unit ends earlier when a megabyte of records matches.
 const UNIT_PAGES: u32 = 8192;
 /// Commands, or tasks, under way when they overlap.
 const OVERLAPPED_DEPTH: usize = 4;
-/// What the drive keeps beside the table, in bytes: the log, checkpoints, and what GC needs.
+/// Bytes of the drive in addition to the table: the log, checkpoints, and the space that GC needs.
 const SPARE_BYTES: u64 = 2 << 30;
 
-/// A table that is stored anew for each run.
+/// A table, which each run stores on a new drive.
 pub struct Table {
     pages: Vec<(Lpid, PageBuf)>,
     numbers: Vec<Numbers>,
     schema: Schema,
 }
 
-/// What a scan took.
+/// The result and the cost of a scan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scan {
     /// Records of the table.
     pub records: u64,
-    /// Those that matched.
+    /// Records that matched.
     pub matched: u64,
     /// The modelled time.
     pub took: VirtualDuration,
-    /// What the time of the commands, and the host's, was spent on. Adds up to `took` when nothing overlaps.
+    /// The time of the commands and the host, by what it was spent on. The parts add up to `took` if nothing overlaps.
     pub split: Split,
-    /// The energy of it.
+    /// The energy of the scan.
     pub energy: EnergyUse,
 }
 
 impl Scan {
-    /// Records scanned in a second.
+    /// Records scanned per second.
     pub fn records_per_s(&self) -> f64 {
         self.records as f64 / self.took.as_secs_f64()
     }
 
-    /// The components of Fig. 6, of a table of so many records.
+    /// The components of Fig. 6, scaled to a table of `records` records.
     pub fn breakdown(&self, records: u64) -> Breakdown {
         let scale = records as f64 / self.records as f64;
         let of = |parts: &[Part]| parts.iter().map(|&p| self.split.of(p).as_secs_f64()).sum::<f64>() * scale;
@@ -94,15 +95,15 @@ impl Scan {
 }
 
 impl Table {
-    /// A table of at least so many records of `lineitem` at scale 1, in pages of a read unit each.
+    /// A table of at least `records` records of `lineitem` at scale 1, in pages of a read unit each.
     ///
     /// # Errors
-    /// When no drive takes it.
+    /// If a drive cannot store the table.
     pub fn new(profile: &Profile, records: u64) -> Result<Self, DriveError> {
         let page_bytes = profile.geometry.rblock_bytes() as usize;
         let rows = page_bytes / RECORD_BYTES as usize;
         let count = records.div_ceil(rows as u64);
-        // A fresh drive hands out the same extents each time; a page names its own.
+        // A fresh drive allocates the same extents each time. So each page can name its LPID now.
         let extents = Host::new(&Drive::in_memory(1 << 30), 1)?.extents_for(count)?;
         let column = |data_type| ColumnType { data_type, nullable: false };
         let integers = [column(DataType::BigInt); COMMENT_COLUMN];
@@ -111,7 +112,7 @@ impl Table {
             Self { pages: Vec::new(), numbers: Vec::new(), schema: Schema { version: 1, columns } };
         let generator = LineItemGenerator::new(1.0, 1, 1);
         let mut items = generator.iter();
-        // As long a comment as leaves the page its header.
+        // The longest comment that leaves room for the page's header.
         let mut comment_bytes = RECORD_BYTES as usize - COMMENT_COLUMN * 8;
         for n in 0..count {
             let rows: Vec<_> = items.by_ref().take(rows).map(|item| Record::of(&item)).collect();
@@ -128,7 +129,7 @@ impl Table {
         Ok(table)
     }
 
-    /// A page of these records; none when they do not fit.
+    /// A page of these records, or `None` if they do not fit.
     fn page(&self, lpid: Lpid, rows: &[Record], comment_bytes: usize, page_bytes: usize) -> Option<PageBuf> {
         let types = self.schema.columns.iter().map(|c| c.data_type);
         let mut columns: Vec<_> = types.map(ColumnBuilder::new).collect();
@@ -136,7 +137,7 @@ impl Table {
             for (c, n) in columns.iter_mut().zip(record.numbers) {
                 c.push(&Value::Int(n)).expect("an integer");
             }
-            // TPC-H's comments are shorter than what the paper's records have room for.
+            // TPC-H's comments are shorter than the room in the paper's records.
             let comment: String = record.comment.chars().cycle().take(comment_bytes).collect();
             columns[COMMENT_COLUMN].push(&Value::text(&comment)).expect("a text");
         }
@@ -164,7 +165,7 @@ impl Table {
     ) -> Result<Scan, DriveError> {
         let predicate = Predicate::with_selectivity(&self.numbers, experiment.selectivity);
         let expected = self.numbers.iter().filter(|r| predicate.passes(r)).count() as u64;
-        let scan = Run::new(self, device(profile, experiment)?, system, overlap)?.scan(&predicate)?;
+        let scan = Loaded::new(self, device(profile, experiment)?, system, overlap)?.scan(&predicate)?;
         match scan.matched == expected {
             true => Ok(scan),
             false => Err(DriveError::Differs { got: scan.matched, expected }),
@@ -172,24 +173,33 @@ impl Table {
     }
 }
 
-/// Runs experiments, each once.
+/// The number of records of the scanned table.
+const RECORDS: u64 = 1 << 18;
+/// The number of records in a quick run.
+const RECORDS_QUICK: u64 = 1 << 15;
+
+/// Runs each experiment once and keeps its result.
 pub struct Executor {
     profile: Profile,
     table: Table,
+    stop: Stop,
     done: Vec<(System, Experiment, Overlap, Scan)>,
 }
 
 impl Executor {
-    /// With a table of at least so many records.
+    /// The executor of a run. All figures of the paper share it.
     ///
     /// # Errors
     /// As [`Table::new`].
-    pub fn new(profile: &Profile, records: u64) -> Result<Self, BenchError> {
-        let table = Table::new(profile, records).map_err(BenchError::Drive)?;
-        Ok(Self { profile: profile.clone(), table, done: Vec::new() })
+    pub fn of<'r>(run: &'r mut Run<'_>) -> Result<&'r mut Self, BenchError> {
+        run.shared(|run| {
+            let records = if run.quick() { RECORDS_QUICK } else { RECORDS };
+            let table = Table::new(run.profile(), records)?;
+            Ok(Self { profile: run.profile().clone(), table, stop: run.stop().clone(), done: Vec::new() })
+        })
     }
 
-    /// What is modelled, before an experiment changes it.
+    /// The modelled profile, before an experiment changes it.
     pub fn profile(&self) -> &Profile {
         &self.profile
     }
@@ -197,18 +207,19 @@ impl Executor {
     /// Scans the table under an experiment, whose number of records is the table's.
     ///
     /// # Errors
-    /// As [`Table::scan`].
+    /// As [`Table::scan`], or if the user asked to stop.
     pub fn scan(&mut self, system: System, e: &Experiment, overlap: Overlap) -> Result<Scan, BenchError> {
+        self.stop.go_on()?;
         let e = Experiment { records: self.table.records(), ..*e };
         if let Some(done) = self.done.iter().find(|d| (d.0, d.1, d.2) == (system, e, overlap)) {
             return Ok(done.3.clone());
         }
-        let scan = self.table.scan(&self.profile, &e, system, overlap).map_err(BenchError::Drive)?;
+        let scan = self.table.scan(&self.profile, &e, system, overlap)?;
         self.done.push((system, e, overlap, scan.clone()));
         Ok(scan)
     }
 
-    /// In phases, as the paper has it.
+    /// Scans in phases, as in the paper.
     ///
     /// # Errors
     /// As [`Executor::scan`].
@@ -217,7 +228,7 @@ impl Executor {
     }
 }
 
-/// What of a line item a record has.
+/// The part of a line item that a record keeps.
 struct Record {
     numbers: Numbers,
     comment: String,
@@ -231,12 +242,12 @@ impl Record {
     }
 }
 
-/// The profile with what an experiment varies.
+/// The profile with the changes of an experiment.
 fn device(profile: &Profile, e: &Experiment) -> Result<Profile, DriveError> {
     let g = &profile.geometry;
     let eblock = u64::from(g.eblock_bytes());
     let bytes = e.records * RECORD_BYTES + SPARE_BYTES;
-    // As many EBLOCKs for each channel, and no more than are written to.
+    // Each channel has the same number of EBLOCKs, and no more than it needs.
     let count = (bytes / eblock).next_multiple_of(e.channels.into()) as u32;
     let (rblock, wblock) = (g.rblock_bytes(), g.wblock_bytes());
     let geometry = Geometry::new(e.channels, g.ways(), g.planes(), rblock, wblock, g.eblock_bytes(), count);
@@ -249,7 +260,7 @@ fn device(profile: &Profile, e: &Experiment) -> Result<Profile, DriveError> {
 }
 
 /// A drive with the table in it.
-struct Run<'a> {
+struct Loaded<'a> {
     table: &'a Table,
     drive: Drive,
     model: Arc<Model>,
@@ -258,20 +269,20 @@ struct Run<'a> {
     depth: usize,
 }
 
-/// The host's clock, and what its time and that of its commands was spent on.
+/// The host's clock, and the time of the host and its commands by what it was spent on.
 struct Clock {
     now: VirtualTime,
     split: Split,
 }
 
 impl Clock {
-    /// Takes a completion: the host waited for it.
+    /// Takes a completion for which the host waited.
     fn takes(&mut self, c: &Completion) {
         self.now = self.now.max(c.at);
         self.split += c.split;
     }
 
-    /// Computes.
+    /// Adds time that the host computes.
     fn computes(&mut self, model: &Model, time: VirtualDuration) {
         model.host_computes(time);
         self.now += time;
@@ -279,7 +290,7 @@ impl Clock {
     }
 }
 
-impl<'a> Run<'a> {
+impl<'a> Loaded<'a> {
     fn new(table: &'a Table, device: Profile, system: System, overlap: Overlap) -> Result<Self, DriveError> {
         let scan_placement = match system {
             System::CpuIsp => ScanPlacement::Core,
@@ -290,13 +301,13 @@ impl<'a> Run<'a> {
         let options = DriveOptions { scan_placement, log_copies: 1, ..DriveOptions::default() };
         let drive = Drive::format(medium, options)?;
         let depth = if overlap == Overlap::Phases { 1 } else { OVERLAPPED_DEPTH };
-        let run = Self { table, drive, model, system, depth };
-        run.load()?;
-        Ok(run)
+        let loaded = Self { table, drive, model, system, depth };
+        loaded.load()?;
+        Ok(loaded)
     }
 
-    /// Stores the table, evenly over the channels: a batch is dealt to them in stretches, so each stretch is made of pages
-    /// that lie apart.
+    /// Stores the table, evenly over the channels. The drive assigns consecutive stretches of a batch to its
+    /// channels. So each stretch of a batch here takes pages that lie apart in the table.
     fn load(&self) -> Result<(), DriveError> {
         let run = |c| alone(&self.drive, &self.model, c);
         let pages = &self.table.pages;
@@ -421,10 +432,10 @@ mod tests {
     const RECORDS: u64 = 1 << 17;
 
     fn profile() -> Profile {
-        Profile::find(super::super::PROFILE).unwrap()
+        Profile::find("isp-adms11").unwrap()
     }
 
-    /// What was executed, and the equations for the same table.
+    /// The executed scan, and the time by the equations for the same table.
     fn both(p: &Profile, table: &Table, e: Experiment, system: System) -> (Scan, f64) {
         let e = Experiment { records: table.records(), ..e };
         let scan = table.scan(p, &e, system, Overlap::Phases).unwrap();
@@ -450,7 +461,8 @@ mod tests {
         }
     }
 
-    /// Prediction, not fit: what is changed moves what was executed as it moves the equations.
+    /// A change of the device changes the executed times as it changes those of the equations. So the executed times
+    /// are a prediction and not a fit.
     #[test]
     fn a_change_moves_what_is_executed_as_the_equations_say() {
         let p = profile();
@@ -481,7 +493,7 @@ mod tests {
             }
         }
         assert!(moved >= 4, "{moved} of 9 figures move by more than 5 %");
-        // The mechanism switched off.
+        // The comparators are switched off: the embedded CPU filters instead.
         let [ihp, cpu, hw] = before;
         check("hw-ISP for IHP", hw.0 / ihp.0, hw.1 / ihp.1);
         check("hw-ISP for cpu-ISP", hw.0 / cpu.0, hw.1 / cpu.1);

@@ -1,6 +1,6 @@
-//! What the paper varies, and the three systems that it compares.
+//! The parameters that the paper varies, and the three systems that it compares.
 //!
-//! Whoever runs an experiment, the equations or the modelled drive, is given these and the profile.
+//! The equations and the modelled drive both take an experiment and the profile.
 
 use lode_base::Profile;
 use lode_base::profile::Rate;
@@ -16,7 +16,7 @@ pub const CHANNELS: [u32; 2] = [8, 16];
 /// Speeds of a channel's bus, in MB/s (Table 1).
 pub const NAND_MB_PER_S: [u64; 3] = [100, 200, 400];
 
-/// Who filters.
+/// The part that filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
     /// In-host processing: the host's CPU.
@@ -40,7 +40,7 @@ impl System {
         }
     }
 
-    /// The name of one with so many channels, as in the legends of Fig. 5 and 6: `hw-ch8`.
+    /// Its name with this number of channels, as in the legends of Fig. 5 and 6: `hw-ch8`.
     pub fn with_channels(self, channels: u32) -> String {
         let prefix = match self {
             Self::Ihp => "IHP",
@@ -51,7 +51,7 @@ impl System {
     }
 }
 
-/// What an experiment varies.
+/// The parameters that an experiment varies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Experiment {
     /// Channels.
@@ -68,7 +68,7 @@ pub struct Experiment {
     pub records: u64,
 }
 
-/// The profile as it is, with the paper's table and predicate.
+/// The unchanged profile, with the paper's table and predicate.
 pub fn of_the_paper(profile: &Profile) -> Experiment {
     Experiment {
         channels: profile.geometry.channels(),
@@ -80,7 +80,7 @@ pub fn of_the_paper(profile: &Profile) -> Experiment {
     }
 }
 
-/// A rate in megabytes a second.
+/// A rate of this many megabytes per second.
 pub fn mb_per_s(mb: u64) -> Rate {
     Rate::from_bytes_per_s(mb * 1_000_000)
 }

@@ -1,23 +1,39 @@
 //! Fig. 6: the latency of a scan, by component.
 //!
-//! Claim: IHP is bound by the link, cpu-ISP by the embedded CPU, and both by the DRAM from 16 channels of 200 MB/s on; hw-ISP
-//! by nothing but the flash. Setup as in Fig. 5. Expected shape: more than half of cpu-ISP is the embedded CPU, the largest
-//! part of IHP the link; with 16 channels, 200 and 400 MB/s take the same but in hw-ISP.
-//!
-//! The bandwidth of section 5.2.3 is here too.
+//! Claim, setup and expected shape: [`FIGURE`]. The bandwidth of section 5.2.3 is here too.
 
 use lode_base::Profile;
 
 use super::equations::{Breakdown, Parameters};
 use super::executed::Executor;
 use super::experiment::{CHANNELS, Experiment, NAND_MB_PER_S, System, mb_per_s, of_the_paper};
-use super::{mb, row, told};
+use super::shared::{mb, row, told};
 use crate::BenchError;
+use crate::paper::figure::{Figure, Plot};
 use crate::paper::plot::{Axis, BarPlot, Group, Heading, colour};
-use crate::paper::report::{Method, Row, X};
+use crate::paper::row::{Method, Row, X};
+use crate::paper::run::Run;
 
-/// Its name on the command line.
-pub const NAME: &str = "fig6";
+/// The figure.
+pub const FIGURE: Figure = Figure {
+    name: "fig6",
+    about: "Fig. 6: where the time of a scan goes",
+    claim: "IHP is bound by the link and cpu-ISP by the embedded CPU. Both are bound by the DRAM from 16 channels of 200 MB/s \
+            on. hw-ISP is bound by the flash alone.",
+    setup: "8 and 16 channels of 100, 200 and 400 MB/s; DRAM at 667 MHz, SATA 2, selectivity 0.013. Phases are added up.",
+    expected: "The embedded CPU is more than half of cpu-ISP. The link is the largest part of IHP. With 16 channels, IHP and \
+               cpu-ISP take as long at 200 as at 400 MB/s.",
+    differs: "",
+    sizes: &[],
+    rows,
+    plot: Some(Plot { draw: plot, by: &[Method::Executed, Method::Equations] }),
+};
+
+fn rows(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
+    let mut rows = by_equations(run.profile());
+    rows.extend(executed(Executor::of(run)?)?);
+    Ok(rows)
+}
 
 /// The four components, from below.
 const PARTS: [&str; 4] = ["FMC to DRAM", "embedded CPU", "DRAM to host", "host CPU"];
@@ -26,11 +42,11 @@ fn parts(b: &Breakdown) -> [f64; 4] {
     [b.fmc_to_dram, b.embedded_cpu, b.dram_to_host, b.host_cpu]
 }
 
-/// The rows of the figure, from whatever tells how long a scan takes, by component.
+/// The rows of the figure by one method. `scan` returns how long a scan takes, by component.
 ///
 /// # Errors
-/// What `scan` answers.
-pub fn rows<E>(
+/// The errors of `scan`.
+fn rows_by<E>(
     profile: &Profile,
     by: Method,
     mut scan: impl FnMut(System, &Experiment) -> Result<Breakdown, E>,
@@ -47,14 +63,7 @@ pub fn rows<E>(
                 let e = Experiment { channels, nand, ..paper };
                 for (part, seconds) in PARTS.into_iter().zip(parts(&scan(system, &e)?)) {
                     let ns = seconds * 1e9 / e.records as f64;
-                    let r = row(
-                        NAME,
-                        &system.with_channels(channels),
-                        X::Number(mb(nand)),
-                        part,
-                        "ns/record",
-                        ns,
-                    );
+                    let r = row(&system.with_channels(channels), X::Number(mb(nand)), part, "ns/record", ns);
                     rows.push(Row { by, note: note.clone(), ..r });
                 }
             }
@@ -66,22 +75,22 @@ pub fn rows<E>(
 /// The figure by the equations, and the bandwidth of section 5.2.3.
 pub fn by_equations(profile: &Profile) -> Vec<Row> {
     let calculated = |system, e: &Experiment| Ok(Parameters::new(profile, e).scan(system));
-    let Ok::<_, std::convert::Infallible>(mut rows) = rows(profile, Method::Equations, calculated);
+    let Ok::<_, std::convert::Infallible>(mut rows) = rows_by(profile, Method::Equations, calculated);
     let e = Experiment { channels: 16, nand: mb_per_s(200), ..of_the_paper(profile) };
     let rate = Parameters::new(profile, &e).array_bytes_per_s() / 1e6;
-    let array = row(NAME, "flash, 16 channels", X::Number(200.0), "bandwidth", "MB/s", rate);
+    let array = row("flash, 16 channels", X::Number(200.0), "bandwidth", "MB/s", rate);
     let note = "section 5.2.3: (1) with P of 65,536 bytes per channel; above the DRAM's 2,664".into();
     rows.push(Row { published: Some(2776.0), note, ..array });
     rows
 }
 
-/// The figure executed.
+/// The executed figure.
 ///
 /// # Errors
 /// When a run fails.
 pub fn executed(x: &mut Executor) -> Result<Vec<Row>, BenchError> {
     let profile = x.profile().clone();
-    rows(&profile, Method::Executed, |s, e| Ok(x.in_phases(s, e)?.breakdown(e.records)))
+    rows_by(&profile, Method::Executed, |s, e| Ok(x.in_phases(s, e)?.breakdown(e.records)))
 }
 
 /// Its plot.
@@ -154,7 +163,7 @@ mod tests {
                 host_cpu: 4.0 * s,
             })
         };
-        let rows = rows(&profile, Method::Executed, one).unwrap();
+        let rows = rows_by(&profile, Method::Executed, one).unwrap();
         assert_eq!(rows.len(), 72);
         let first: Vec<f64> = rows[..4].iter().map(|r| r.ours.round()).collect();
         assert_eq!(first, [1.0, 2.0, 3.0, 4.0]);

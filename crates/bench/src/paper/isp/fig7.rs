@@ -1,20 +1,37 @@
 //! Fig. 7: throughput over selectivity, for three links.
 //!
-//! Claim: hw-ISP nears IHP as selectivity nears 1, with every link. Setup: DRAM at 1,333 MHz, 16 channels of 400 MB/s; SATA 2,
-//! SATA 3 and PCIe x16. Expected shape: IHP does not know selectivity; hw-ISP falls, never to IHP: the host's CPU remains.
+//! Claim, setup and expected shape: [`FIGURE`].
 
 use lode_base::Profile;
 
 use super::equations::Parameters;
 use super::executed::Executor;
 use super::experiment::{Experiment, System, mb_per_s, of_the_paper};
-use super::{THROUGHPUT, row, throughput, throughput_axis, told};
+use super::shared::{THROUGHPUT, row, throughput, throughput_axis, told};
 use crate::BenchError;
+use crate::paper::figure::{Figure, Plot};
 use crate::paper::plot::{Axis, Heading, LinePlot, Series, colour};
-use crate::paper::report::{Method, Row, X};
+use crate::paper::row::{Method, Row, X};
+use crate::paper::run::Run;
 
-/// Its name on the command line.
-pub const NAME: &str = "fig7";
+/// The figure.
+pub const FIGURE: Figure = Figure {
+    name: "fig7",
+    about: "Fig. 7: throughput over selectivity and host link",
+    claim: "hw-ISP nears IHP as selectivity nears 1, with every link.",
+    setup: "DRAM at 1,333 MHz, 16 channels of 400 MB/s; SATA 2, SATA 3 and PCIe x16; selectivity 0 to 1.",
+    expected: "IHP does not depend on selectivity. hw-ISP falls and stays above IHP, which also needs the host's CPU.",
+    differs: "The paper says that hw-ISP converges to IHP. It stays above, because IHP also needs the host's CPU for every record.",
+    sizes: &[],
+    rows,
+    plot: Some(Plot { draw: plot, by: &[Method::Executed, Method::Equations] }),
+};
+
+fn rows(run: &mut Run<'_>) -> Result<Vec<Row>, BenchError> {
+    let mut rows = by_equations(run.profile());
+    rows.extend(executed(Executor::of(run)?)?);
+    Ok(rows)
+}
 
 /// The links, with their rates in MB/s.
 pub const LINKS: [(&str, u64); 3] = [("SATA 2", 375), ("SATA 3", 750), ("PCIe x16", 8000)];
@@ -32,11 +49,11 @@ pub(super) fn fastest(profile: &Profile, link: u64) -> Experiment {
     Experiment { channels: 16, nand, dram, link, ..of_the_paper(profile) }
 }
 
-/// The rows of the figure, from whatever tells how many records a system scans in a second.
+/// The rows of the figure by one method. `records_per_s` returns how many records a system scans per second.
 ///
 /// # Errors
-/// What `records_per_s` answers.
-pub fn rows<E>(
+/// The errors of `records_per_s`.
+fn rows_by<E>(
     profile: &Profile,
     by: Method,
     mut records_per_s: impl FnMut(System, &Experiment) -> Result<f64, E>,
@@ -48,8 +65,7 @@ pub fn rows<E>(
             for selectivity in SELECTIVITIES {
                 let e = Experiment { selectivity, ..fastest(profile, mb) };
                 *last = records_per_s(system, &e)?;
-                let r =
-                    row(NAME, &name(system, link), X::Number(selectivity), THROUGHPUT, "records/s", *last);
+                let r = row(&name(system, link), X::Number(selectivity), THROUGHPUT, "records/s", *last);
                 let note = format!(
                     "records scanned per second over selectivity, {} channels of {}, DRAM {}, link {}; published as a plot",
                     e.channels, e.nand, e.dram, e.link
@@ -57,7 +73,7 @@ pub fn rows<E>(
                 rows.push(Row { by, note, ..r });
             }
         }
-        let lead = row(NAME, link, X::Number(1.0), "hw-ISP to IHP", "x", last[0] / last[1]);
+        let lead = row(link, X::Number(1.0), "hw-ISP to IHP", "x", last[0] / last[1]);
         let mut note =
             "at selectivity 1. The paper says that the two converge; what keeps them apart here is the host's CPU"
                 .to_string();
@@ -73,17 +89,17 @@ pub fn rows<E>(
 /// The figure by the equations.
 pub fn by_equations(profile: &Profile) -> Vec<Row> {
     let calculated = |system, e: &Experiment| Ok(Parameters::new(profile, e).records_per_s(system));
-    let Ok::<_, std::convert::Infallible>(rows) = rows(profile, Method::Equations, calculated);
+    let Ok::<_, std::convert::Infallible>(rows) = rows_by(profile, Method::Equations, calculated);
     rows
 }
 
-/// The figure executed.
+/// The executed figure.
 ///
 /// # Errors
 /// When a run fails.
 pub fn executed(x: &mut Executor) -> Result<Vec<Row>, BenchError> {
     let profile = x.profile().clone();
-    rows(&profile, Method::Executed, |s, e| Ok(x.in_phases(s, e)?.records_per_s()))
+    rows_by(&profile, Method::Executed, |s, e| Ok(x.in_phases(s, e)?.records_per_s()))
 }
 
 /// Its plot.
@@ -137,7 +153,7 @@ mod tests {
             assert_eq!((hw.len(), ihp.len()), (SELECTIVITIES.len(), SELECTIVITIES.len()));
             assert!(ihp.windows(2).all(|w| w[0] == w[1]), "{ihp:?}");
             assert!(hw.windows(2).all(|w| w[0] > w[1]) && hw[SELECTIVITIES.len() - 1] > ihp[0], "{hw:?}");
-            // Without a match only the flash counts, whatever the link.
+            // Without a match, only the flash counts, with any link.
             assert!((hw[0] / 3.83e7 - 1.0).abs() < 0.001, "{hw:?}");
         }
         let leads: Vec<f64> = rows.iter().filter(|r| r.unit == "x").map(|r| r.ours).collect();

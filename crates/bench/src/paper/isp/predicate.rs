@@ -1,11 +1,12 @@
-//! Q6's predicate, at a selectivity that is asked for.
+//! Q6's predicate, with a requested selectivity.
 //!
 //! ```text
 //!   l_shipdate >= 1994-01-01 and l_shipdate < END and l_discount between 0.05 and 0.07 and l_quantity < 24
-//!   more than 1/8 of the records: any quantity; more than 3/11: any discount; and END as late as it takes
+//!   above 1/8 of the records: any quantity; above 3/11: any discount; END is as late as the selectivity requires
 //! ```
 //!
-//! TPC-H's own END is 1995-01-01, and lets 0.019 through. Where the last day is not late enough, the first becomes earlier.
+//! TPC-H's own END is 1995-01-01, with a selectivity of 0.019. If even the last day as END is not enough, the period
+//! begins earlier.
 
 use lode_page::{DataType, Value};
 use lode_program::{CompareOp, Expr};
@@ -19,7 +20,7 @@ const SHIPDATE: u16 = 3;
 /// 1994-01-01.
 const FROM: i64 = 8766;
 
-/// The predicate, bounds included where it does not say below.
+/// The predicate. Bounds are inclusive, except those called `before` and `below`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Predicate {
     from: i64,
@@ -29,15 +30,15 @@ pub struct Predicate {
 }
 
 impl Predicate {
-    /// The predicate that lets the share of the records through that is nearest to the one asked for: the length of its
-    /// period is a number of days.
+    /// The predicate whose selectivity is nearest to `share`. It cannot be exact, because the period is a number of
+    /// days.
     pub fn with_selectivity(records: &[Numbers], share: f64) -> Self {
         let wanted = (share * records.len() as f64).round() as usize;
         let last = records.iter().map(|r| r[3]).max().unwrap_or(FROM);
         let stages = [(24, (5, 7)), (51, (5, 7)), (51, (0, 10))];
         for (quantity_below, discount) in stages {
             let all = Self { from: i64::MIN, before: i64::MAX, discount, quantity_below };
-            // Days in the order in which they are taken: from the first on, then those before it.
+            // Days are taken in this order: from the first day on, then the days before it.
             let after = last.max(FROM) - FROM;
             let order = |day: i64| if day >= FROM { day - FROM } else { after + FROM - day };
             let mut days: Vec<i64> = records.iter().filter(|r| all.passes(r)).map(|r| order(r[3])).collect();
@@ -45,7 +46,7 @@ impl Predicate {
                 continue;
             }
             days.sort_unstable();
-            // As many as come up to some day: those up to the day before the wanted one, or with it.
+            // The period ends on the day of the wanted record or on the day before, whichever gives the nearer number.
             let upto = |day: i64| days.partition_point(|&d| d <= day);
             let day = match wanted.min(days.len()).checked_sub(1) {
                 None => -1,
@@ -65,7 +66,7 @@ impl Predicate {
             && r[0] < self.quantity_below
     }
 
-    /// As the drive evaluates it.
+    /// The expression that the drive evaluates.
     pub fn expr(&self) -> Expr {
         let int = |v: i64| Expr::Const(Value::Int(v), DataType::BigInt);
         let compare = |op, column, v| Expr::compare(op, Expr::Column(column), int(v));

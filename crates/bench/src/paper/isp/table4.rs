@@ -1,18 +1,31 @@
-//! Table 4: records a second that each part could take if it were alone.
+//! Table 4: records per second that each part could process alone.
 //!
-//! Setup: 16 channels of 400 MB/s, as in Fig. 7; the embedded CPU puts out every record (selectivity 1).
+//! Claim, setup and expected shape: [`FIGURE`].
 
 use lode_base::Profile;
 
 use super::equations::Parameters;
 use super::experiment::Experiment;
-use super::{fig7, row};
-use crate::paper::report::{Row, X};
+use super::fig7;
+use super::shared::row;
+use crate::paper::figure::Figure;
+use crate::paper::row::{Row, X};
+use crate::paper::run::Run;
 
-/// Its name on the command line.
-pub const NAME: &str = "table4";
+/// The table.
+pub const FIGURE: Figure = Figure {
+    name: "table4",
+    about: "Table 4: what each part could do alone",
+    claim: "The embedded CPU is the slowest part by far, then the links. Comparators and the host's CPU are not the bound.",
+    setup: "16 channels of 400 MB/s, as in Fig. 7. The embedded CPU emits every record (selectivity 1).",
+    expected: "The published digits: each rate follows from one parameter, or from equation (1) or (5).",
+    differs: "",
+    sizes: &[],
+    rows: |run: &mut Run<'_>| Ok(by_equations(run.profile())),
+    plot: None,
+};
 
-/// What the paper says of its links, in the order of Fig. 7.
+/// The published rates of the links, in the order of Fig. 7.
 const PUBLISHED_LINKS: [f64; 3] = [2.93e6, 5.86e6, 6.25e7];
 
 /// The table by the equations.
@@ -22,7 +35,7 @@ pub fn by_equations(profile: &Profile) -> Vec<Row> {
     let rate = |series: &str, x, published, ours, note: &str| Row {
         published: Some(published),
         note: note.into(),
-        ..row(NAME, series, x, "processing rate", "records/s", ours)
+        ..row(series, x, "processing rate", "records/s", ours)
     };
     let mut rows = vec![
         rate(
@@ -72,7 +85,7 @@ mod tests {
         let rows = by_equations(&profile);
         let digits = |v: f64| format!("{v:.2e}");
         let found: Vec<_> = rows.iter().map(|r| (digits(r.ours), digits(r.published.unwrap()))).collect();
-        // The host's CPU differs by what rounding took from Table 2.
+        // The host's CPU differs because the value in Table 2 is rounded.
         assert_eq!(found[0], ("7.04e7".into(), "7.06e7".into()));
         assert!(found[1..].iter().all(|(ours, published)| ours == published), "{found:?}");
         assert_eq!(digits(1.0 / 0.01416e-6), "7.06e7");

@@ -8,7 +8,7 @@
 use super::super::{Op, Request, TraceTime};
 use super::{ReplayError, Tag};
 
-/// How many missing requests an error names.
+/// The most missing requests that an error names.
 const NAMED_MAX: usize = 8;
 
 /// A request in flight.
@@ -17,9 +17,9 @@ pub(super) struct InFlight {
     pub(super) line: u64,
     pub(super) op: Op,
     pub(super) len: u64,
-    /// When it was made.
+    /// When it arrived at the host.
     pub(super) arrival: TraceTime,
-    /// When the device got it.
+    /// When it was submitted to the device.
     pub(super) submitted: TraceTime,
 }
 
@@ -29,7 +29,7 @@ struct Slot {
     request: Option<InFlight>,
 }
 
-/// All of them.
+/// All requests in flight.
 #[derive(Default)]
 pub(super) struct Flight {
     slots: Vec<Slot>,
@@ -37,7 +37,7 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// How many there are.
+    /// The number of requests in flight.
     pub(super) fn count(&self) -> u32 {
         (self.slots.len() - self.free.len()) as u32
     }
@@ -54,7 +54,7 @@ impl Flight {
         Tag(u64::from(slot.generation) << 32 | u64::from(index))
     }
 
-    /// Takes a request out, if it is there.
+    /// Removes a request, if it is in flight.
     pub(super) fn end(&mut self, tag: Tag) -> Option<InFlight> {
         let index = tag.0 as u32;
         let slot = self.slots.get_mut(index as usize)?;
@@ -67,7 +67,7 @@ impl Flight {
         Some(ended)
     }
 
-    /// The error that says which requests are still here.
+    /// The error that names the requests that never completed.
     pub(super) fn missing(&self) -> ReplayError {
         let mut lines: Vec<u64> = self.slots.iter().filter_map(|s| s.request).map(|r| r.line).collect();
         lines.sort_unstable();

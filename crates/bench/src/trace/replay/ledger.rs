@@ -1,11 +1,11 @@
-//! What happened, added up as it happens, and checked at the end.
+//! The sums of a replay, which are added up as it runs and checked at the end.
 //!
 //! ```text
 //!   submissions, completions ─► number in flight, integrated over time ──────┐
 //!                            └► for each kind: count, bytes, latencies ─► Report ─► equal, by Little's law
 //! ```
 //!
-//! Sums are whole picoseconds; only percentiles are rounded, to three digits.
+//! Sums are in whole picoseconds. Only percentiles are rounded, to three digits.
 
 use hdrhistogram::Histogram;
 
@@ -14,13 +14,13 @@ use super::flight::InFlight;
 use super::report::{Figures, Latency, Report, Use};
 use super::{Busy, ReplayError};
 
-/// Decimal digits of a percentile.
+/// The decimal digits of a percentile.
 const DIGITS: u8 = 3;
-/// How far apart the two sides of Little's law may be, relatively: what rounding of 64-bit floats can do, no more.
+/// The largest relative difference of the two sides of Little's law: as much as rounding of 64-bit floats can cause.
 const LITTLE_MAX: f64 = 1e-9;
 
-/// The requests of a kind that ended.
-struct Kind {
+/// The sums over the ended requests of an operation.
+struct OpSums {
     bytes: u128,
     latency_ps: u128,
     min_ps: u64,
@@ -28,14 +28,14 @@ struct Kind {
     latencies: Histogram<u64>,
 }
 
-impl Default for Kind {
+impl Default for OpSums {
     fn default() -> Self {
         let latencies = Histogram::new(DIGITS).expect("the number of digits is in range");
         Self { bytes: 0, latency_ps: 0, min_ps: u64::MAX, max_ps: 0, latencies }
     }
 }
 
-impl Kind {
+impl OpSums {
     fn add(&mut self, bytes: u64, latency_ps: u64) {
         self.bytes += u128::from(bytes);
         self.latency_ps += u128::from(latency_ps);
@@ -55,7 +55,7 @@ impl Kind {
     fn figures(&self, span_ps: u64) -> Figures {
         let requests = self.latencies.len();
         let a_second = |n: f64| (span_ps > 0).then(|| n * 1e12 / span_ps as f64);
-        // A percentile is that of a range of values; none lies outside of what was measured.
+        // A percentile stands for a range of values, so it is limited to the measured values.
         let at = |q| self.latencies.value_at_quantile(q).clamp(self.min_ps, self.max_ps);
         let latency = (requests > 0).then(|| Latency {
             mean_ps: self.latency_ps as f64 / requests as f64,
@@ -77,21 +77,21 @@ impl Kind {
     }
 }
 
-/// What happened.
+/// The sums of a replay.
 #[derive(Default)]
 pub(super) struct Ledger {
     now: TraceTime,
     start: Option<TraceTime>,
     in_flight: u64,
-    /// The number in flight, integrated over time.
+    /// The number of requests in flight, integrated over time.
     in_flight_ps: u128,
-    /// From submission to completion, of all together.
+    /// The sum of all times from submission to completion.
     at_device_ps: u128,
-    kinds: [Kind; Op::ALL.len()],
+    kinds: [OpSums; Op::ALL.len()],
 }
 
 impl Ledger {
-    /// The last instant at which anything happened.
+    /// The time of the last submission or completion.
     pub(super) fn now(&self) -> TraceTime {
         self.now
     }
@@ -102,14 +102,14 @@ impl Ledger {
         self.now = to;
     }
 
-    /// A request was submitted.
+    /// Records a submission.
     pub(super) fn submitted(&mut self, at: TraceTime) {
         self.advance(at);
         self.start.get_or_insert(at);
         self.in_flight += 1;
     }
 
-    /// A request ended.
+    /// Records a completion.
     pub(super) fn ended(&mut self, r: &InFlight, at: TraceTime) {
         self.advance(at);
         self.in_flight -= 1;
@@ -117,11 +117,11 @@ impl Ledger {
         self.kinds[r.op as usize].add(r.len, at.as_ps() - r.arrival.as_ps());
     }
 
-    /// The report, if its figures agree.
+    /// Makes the report, if its figures agree.
     pub(super) fn finish(self, busy: Vec<Busy>) -> Result<Report, ReplayError> {
         assert_eq!(self.in_flight, 0, "a replay ends when all ended");
         let span_ps = self.now.as_ps() - self.start.unwrap_or_default().as_ps();
-        let mut all = Kind::default();
+        let mut all = OpSums::default();
         self.kinds.iter().for_each(|k| all.merge(k));
         let figures = |op: Op| self.kinds[op as usize].figures(span_ps);
         let requests = all.latencies.len();
@@ -143,7 +143,7 @@ impl Ledger {
     }
 }
 
-/// Little's law: the mean number in flight is the rate times the mean latency.
+/// Checks Little's law: the mean number in flight is the rate times the mean latency.
 fn little(report: &Report) -> Result<(), ReplayError> {
     let Some(law) = report.littles_law() else { return Ok(()) };
     let (in_flight, expected) = (law.in_flight, law.iops_times_latency);
@@ -153,7 +153,7 @@ fn little(report: &Report) -> Result<(), ReplayError> {
     }
 }
 
-/// A resource's share of its time in use, which is at most 1.
+/// The share of time in which a resource was used. It must be at most 1.
 fn used(busy: &Busy) -> Result<Use, ReplayError> {
     let Busy { resource, busy_ps, of_ps } = busy;
     let utilisation = if *busy_ps == 0 { 0.0 } else { *busy_ps as f64 / *of_ps as f64 };
@@ -177,7 +177,8 @@ mod tests {
             arrival: at(1000),
             submitted: at(submitted),
         };
-        // One from 1000 to 4000, a second, which arrived with it, from 2000 to 5000.
+        // One request is at the device from 1000 to 4000. A second one arrives at the same time and is there from
+        // 2000 to 5000.
         ledger.submitted(at(1000));
         ledger.submitted(at(2000));
         ledger.ended(&flying(1000), at(4000));
@@ -188,7 +189,7 @@ mod tests {
     #[test]
     fn figures_are_those_of_what_happened() {
         let report = ledger().finish(Vec::new()).unwrap();
-        // Six thousand in four thousand; latencies of 3000 and 4000 from arrival, 3000 both at the device.
+        // 6000 in flight over a span of 4000. The latencies from arrival are 3000 and 4000, both 3000 at the device.
         assert_eq!((report.span_ps, report.mean_in_flight), (4000, Some(1.5)));
         assert_eq!((report.at_device_ps_mean, report.at_host_ps_mean), (3000.0, 500.0));
         assert_eq!((report.reads.requests, report.reads.bytes), (2, 1024));

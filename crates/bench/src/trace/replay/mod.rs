@@ -1,4 +1,4 @@
-//! Replays requests on a device that keeps virtual time, and accounts for every one of them.
+//! Replays requests on a device with virtual time, and accounts for every one of them.
 //!
 //! ```text
 //!   requests ─► pace ─► in flight, at most the depth ─► Target ─► completions ─► ledger ─► Report
@@ -6,10 +6,10 @@
 //!                └ closed loop: the next one when one of those in flight ends
 //! ```
 //!
-//! What must hold, or the replay fails: each request completes exactly once and not before it was submitted; time
-//! never goes back; Little's law, with the number in flight integrated over time on one side and the reported rate and
-//! latency on the other; no resource was busy for longer than it was there. There is no clock and no randomness here:
-//! the same requests on the same target give the same report.
+//! The replay fails unless all of these hold: each request completes exactly once and not before its submission; time
+//! never goes back; Little's law holds, with the integrated number in flight on one side and the reported rate and
+//! latency on the other; no resource is busy for more than the whole time. The replay uses no clock and no
+//! randomness, so the same requests on the same target give the same report.
 
 mod flight;
 mod ledger;
@@ -30,22 +30,22 @@ use ledger::Ledger;
 /// When requests are submitted.
 #[derive(Clone, Copy, Debug)]
 pub enum Pace {
-    /// Each at its time stamp times `scale`, or when one of `depth` ends if as many are in flight: its latency counts
-    /// from the time stamp all the same.
+    /// Each request at its time stamp times `scale`. If `depth` requests are in flight, it waits until one ends; its
+    /// latency still counts from the time stamp.
     Open {
-        /// 1/2 replays a trace in half the time.
+        /// The factor of the time stamps. 1/2 replays a trace in half the time.
         scale: Scale,
-        /// How many may be in flight.
+        /// The most requests in flight.
         depth: NonZeroU32,
     },
-    /// As soon as fewer than `depth` are in flight; time stamps do not count.
+    /// Each request as soon as fewer than `depth` are in flight. Time stamps are ignored.
     Closed {
-        /// How many are kept in flight.
+        /// The number of requests to keep in flight.
         depth: NonZeroU32,
     },
 }
 
-/// A factor of time: a fraction, so that scaled stamps are the same everywhere.
+/// A factor of time. It is a fraction, so that scaled time stamps are the same on every machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
     times: u64,
@@ -53,15 +53,15 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// As it was recorded.
+    /// The recorded speed.
     pub const ONE: Self = Self { times: 1, by: 1 };
 
-    /// `times / by`; none if `by` is 0. With `times` 0 all arrive at the beginning.
+    /// The factor `times / by`, or `None` if `by` is 0. With `times` 0, all requests arrive at the beginning.
     pub fn new(times: u64, by: u64) -> Option<Self> {
         (by > 0).then_some(Self { times, by })
     }
 
-    /// A factor as people write it: `2`, `0.25`; none if it is not one, or has more than nine places.
+    /// Parses a factor such as `2` or `0.25`. `None` if it is not a number, or has more than nine decimal places.
     pub fn parse(text: &str) -> Option<Self> {
         let (whole, places) = text.split_once('.').unwrap_or((text, ""));
         let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
@@ -74,12 +74,12 @@ impl Scale {
         Self::new(times, by)
     }
 
-    /// As a number, for reports.
+    /// The factor as a number, for reports.
     pub fn factor(self) -> f64 {
         self.times as f64 / self.by as f64
     }
 
-    /// A time stamp scaled, rounded down; none if it is out of range.
+    /// Scales a time stamp and rounds it down. `None` if the result is out of range.
     fn apply(self, at: TraceTime) -> Option<TraceTime> {
         let ps = u128::from(at.as_ps()) * u128::from(self.times) / u128::from(self.by);
         ps.try_into().ok().map(TraceTime::from_ps)
@@ -92,74 +92,75 @@ pub enum ReplayError {
     /// The user asked to stop.
     #[error("interrupted")]
     Stopped,
-    /// The trace is not what it must be.
+    /// The trace is wrong.
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// The device refused a request.
     #[error("line {line}: the device refused the request: {source}")]
     Refused {
-        /// Of the trace.
+        /// The line of the trace.
         line: u64,
-        /// Why.
+        /// The reason.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The device failed a request.
     #[error("line {line}: the request failed: {source}")]
     Failed {
-        /// Of the trace.
+        /// The line of the trace.
         line: u64,
-        /// Why.
+        /// The reason.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The device failed as a whole.
     #[error("the device failed: {0}")]
     Device(Box<dyn std::error::Error + Send + Sync>),
-    /// Requests that never completed.
+    /// Some requests never completed.
     #[error("{count} requests never completed: {}", list(lines, *count))]
     Missing {
-        /// How many.
+        /// Their number.
         count: u64,
         /// The lines of the first of them.
         lines: Vec<u64>,
     },
-    /// A completion of nothing that is in flight: a second one of the same request, or of none.
+    /// A completion belongs to no request in flight. It is a second completion of a request, or its request was never
+    /// submitted.
     #[error("the device completed a request that was not in flight, at {at}")]
     NotInFlight {
         /// When.
         at: TraceTime,
     },
     /// Time went back.
-    #[error("line {line}: the device completed the request at {at}, after it had come to {now}")]
+    #[error("line {line}: the device completed the request at {at}, although the time had reached {now}")]
     Backwards {
-        /// Of the trace.
+        /// The line of the trace.
         line: u64,
         /// When it completed.
         at: TraceTime,
-        /// What had already been.
+        /// The time that had been reached.
         now: TraceTime,
     },
-    /// A scaled time stamp that is too large.
+    /// A scaled time stamp is too large.
     #[error("line {line}: the scaled time is out of range: more than 213 days after the beginning")]
     TimeRange {
-        /// Of the trace.
+        /// The line of the trace.
         line: u64,
     },
-    /// The figures contradict one another.
+    /// The figures contradict each other.
     #[error(
         "Little's law does not hold: {in_flight} in flight on average, but rate times latency is {expected}"
     )]
     Little {
-        /// Integrated over time.
+        /// The number in flight, integrated over time.
         in_flight: f64,
-        /// Requests a second times mean seconds at the device.
+        /// Requests per second times mean seconds at the device.
         expected: f64,
     },
-    /// A resource that did more than it can.
-    #[error("{resource} was busy for {utilisation} of the time")]
+    /// A resource was used for more than the whole time.
+    #[error("{resource} was busy for {utilisation} times the whole time")]
     Overused {
-        /// Which.
+        /// The resource.
         resource: String,
-        /// Above 1.
+        /// Its utilisation, above 1.
         utilisation: f64,
     },
 }
@@ -171,10 +172,10 @@ fn list(lines: &[u64], count: u64) -> String {
     format!("of lines {}{more}", shown.join(", "))
 }
 
-/// How often a replay looks whether it is to stop, in requests.
+/// After how many requests the replay calls `stop`.
 const STOP_INTERVAL: u64 = 4096;
 
-/// Replays requests on a target. `stop` is asked every few thousand requests.
+/// Replays requests on a target. It calls `stop` every few thousand requests.
 pub fn replay<T: Target>(
     requests: impl IntoIterator<Item = Result<Request, TraceError>>,
     pace: Pace,
@@ -191,7 +192,7 @@ pub fn replay<T: Target>(
         let arrival = match pace {
             Pace::Open { scale, .. } => {
                 let at = scale.apply(request.at).ok_or(ReplayError::TimeRange { line: request.line })?;
-                // What ends by then ends before it is submitted.
+                // Requests that end by then are completed before this one is submitted.
                 while run.end_one(Some(at))? {}
                 Some(at)
             }
@@ -227,7 +228,7 @@ impl<T: Target> Run<'_, T> {
             .map_err(|e| ReplayError::Refused { line: request.line, source: Box::new(e) })
     }
 
-    /// Takes the next completion, by `until` if that is given; false if there is none by then.
+    /// Takes the next completion, up to `until` if that is given. Returns false if there is none.
     fn end_one(&mut self, until: Option<TraceTime>) -> Result<bool, ReplayError> {
         let next = self.target.complete(until).map_err(|e| ReplayError::Device(Box::new(e)))?;
         let Some(Completion { tag, at, outcome }) = next else {

@@ -1,49 +1,49 @@
-//! What a replay measured.
+//! The measurements of a replay.
 
 use serde::Serialize;
 
-/// What a replay measured. The same requests on the same target give the same, to the last digit.
+/// The measurements of a replay. The same requests on the same target give the same report, to the last digit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// From the first submission to the last completion.
+    /// The time from the first submission to the last completion.
     pub span_ps: u64,
-    /// At the device, integrated over the span; none if no time passed.
+    /// The mean number in flight at the device over the span. `None` if no time passed.
     pub mean_in_flight: Option<f64>,
-    /// From submission to completion, on average.
+    /// The mean time from submission to completion.
     pub at_device_ps_mean: f64,
-    /// From time stamp to submission, on average: 0 in a closed loop.
+    /// The mean time from the time stamp to submission. It is 0 in a closed loop.
     pub at_host_ps_mean: f64,
-    /// Of all requests.
+    /// The figures of all requests.
     pub all: Figures,
-    /// Of the reads among them.
+    /// The figures of reads.
     pub reads: Figures,
-    /// Of the writes.
+    /// The figures of writes.
     pub writes: Figures,
-    /// Of the trims.
+    /// The figures of trims.
     pub trims: Figures,
-    /// Of the flushes.
+    /// The figures of flushes.
     pub flushes: Figures,
-    /// Of the device, in its order.
+    /// The utilisation of the device's resources, in its order.
     pub resources: Vec<Use>,
 }
 
-/// Both sides of Little's law, which a replay fails without.
+/// Both sides of Little's law. A replay fails if they differ.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LittlesLaw {
-    /// The number in flight, integrated over time, divided by the time.
+    /// The number in flight, integrated over time and divided by the time.
     pub in_flight: f64,
     /// Requests a second times mean seconds at the device.
     pub iops_times_latency: f64,
 }
 
 impl Report {
-    /// Both sides of Little's law; none if no time passed.
+    /// Both sides of Little's law, or `None` if no time passed.
     pub fn littles_law(&self) -> Option<LittlesLaw> {
         let iops_times_latency = self.all.iops? * self.at_device_ps_mean / 1e12;
         Some(LittlesLaw { in_flight: self.mean_in_flight?, iops_times_latency })
     }
 
-    /// The figures of each kind of request, and of all, by name.
+    /// The figures of each operation and of all requests, by name.
     pub fn kinds(&self) -> [(&'static str, &Figures); 5] {
         [
             ("reads", &self.reads),
@@ -55,23 +55,23 @@ impl Report {
     }
 }
 
-/// Of requests of a kind.
+/// The figures of an operation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figures {
-    /// How many completed.
+    /// The number of completed requests.
     pub requests: u64,
-    /// How many bytes they were of.
+    /// The bytes of these requests.
     pub bytes: u128,
-    /// Requests a second of the span; none if no time passed.
+    /// Requests per second of the span, or `None` if no time passed.
     pub iops: Option<f64>,
-    /// Bytes a second of the span; none if no time passed.
+    /// Bytes per second of the span, or `None` if no time passed.
     pub bytes_a_second: Option<f64>,
-    /// How long they took; none if there were none.
+    /// Their latency, or `None` if there were none.
     pub latency: Option<Latency>,
 }
 
-/// How long requests took, from time stamp (open loop) or submission (closed loop) to completion. Mean, least and most
-/// are exact; a percentile is at most a thousandth above the true one.
+/// The latency from the time stamp (open loop) or submission (closed loop) to completion. Mean, minimum and maximum
+/// are exact. A percentile is at most 0.1 % above the true one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Latency {
@@ -85,11 +85,11 @@ pub struct Latency {
     pub max_ps: u64,
 }
 
-/// How much of its time a resource was in use.
+/// The utilisation of a resource.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Use {
-    /// Such as `bus 3`.
+    /// Its name, such as `bus 3`.
     pub resource: String,
-    /// From 0 to 1.
+    /// The share of time in use, from 0 to 1.
     pub utilisation: f64,
 }

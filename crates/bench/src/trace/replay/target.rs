@@ -1,49 +1,50 @@
-//! What a replay needs of a device.
+//! The interface of a device that a replay runs on.
 
 use super::super::{Request, TraceTime};
 
-/// A device that keeps virtual time.
+/// A device with virtual time.
 ///
-/// A replay submits in order of time, never more than its depth at once, and takes completions in order of time. So a
-/// device that knows at submission when a request will end keeps those ends in a heap; one that has to be driven does
-/// its work up to the time that it is asked for.
+/// A replay submits requests in the order of time, never has more than its depth in flight, and takes completions in
+/// the order of time. A device that knows the end of a request at its submission can keep the ends in a heap. A
+/// device that must be driven does its work up to the requested time.
 pub trait Target {
-    /// What may go wrong.
+    /// The error of a request.
     type Error: std::error::Error + Send + Sync + 'static;
 
-    /// Takes a request at `at`, which is not before any instant that it was given or gave.
+    /// Submits a request at `at`. Earlier submissions and returned completions are not later than `at`.
     fn submit(&mut self, at: TraceTime, tag: Tag, request: &Request) -> Result<(), Self::Error>;
 
-    /// The next completion, if one comes by `until`; without `until` the next one however late, and none only if
-    /// nothing is in flight. Nothing submitted later ends before it.
+    /// Returns the next completion up to `until`. Without `until`, it returns the next one however late, and `None`
+    /// only if nothing is in flight. No request submitted later may end before it.
     fn complete(&mut self, until: Option<TraceTime>) -> Result<Option<Completion<Self::Error>>, Self::Error>;
 
-    /// How much of its time each resource was in use since the first request.
+    /// The time for which each resource was used since the first request.
     fn busy(&self) -> Vec<Busy>;
 }
 
-/// By which a completion names its request. The device gives it back as it got it.
+/// Identifies a request in its completion. The device returns it unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub(super) u64);
 
-/// The end of a request.
+/// The completion of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion<E> {
-    /// Of which.
+    /// The tag of the request.
     pub tag: Tag,
-    /// When.
+    /// The time of its end.
     pub at: TraceTime,
-    /// How.
+    /// Success or the error.
     pub outcome: Result<(), E>,
 }
 
-/// How much a resource was used.
+/// The use of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Busy {
-    /// Such as `bus 3` or `dies`.
+    /// Its name, such as `bus 3` or `dies`.
     pub resource: String,
-    /// Time in use, of all its equal parts together, in ps.
+    /// The time in use of all its equal parts together, in ps.
     pub busy_ps: u128,
-    /// Time from the first request until the end of its last use or of the replay, times its equal parts, in ps.
+    /// The time from the first request until the end of its last use or of the replay, times the number of its equal
+    /// parts, in ps.
     pub of_ps: u128,
 }

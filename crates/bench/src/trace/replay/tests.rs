@@ -1,4 +1,4 @@
-//! Replays on servers whose figures are known by arithmetic, and on targets that do wrong.
+//! Replays on servers whose figures follow from arithmetic, and on faulty targets.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -11,23 +11,23 @@ use super::*;
 
 const US: u64 = 1_000_000;
 
-/// What a target does wrong.
+/// The fault of a target.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fault {
     None,
-    /// Loses every so many-th request.
+    /// Loses every nth request.
     Loses(u64),
     /// Completes the third request twice.
     Twice,
     /// Completes the third request before it was submitted.
     Early,
-    /// Gives the completion of the third request though it ends later than asked for.
+    /// Returns the completion of the third request although it ends after the requested time.
     Late,
     /// Refuses the third request.
     Refuses,
     /// Fails the third request.
     Fails,
-    /// Says of itself that it did more than it can.
+    /// Reports more time in use than there was.
     Boasts,
 }
 
@@ -35,9 +35,10 @@ enum Fault {
 #[error("no")]
 struct No;
 
-/// So many servers, which take each request, in order of arrival, for a time that depends on nothing else.
+/// A number of servers that serve requests in the order of arrival. The service time of a request depends on nothing
+/// else.
 struct Servers {
-    /// When each is free.
+    /// When each server is free.
     free: BinaryHeap<Reverse<u64>>,
     service_ps: Box<dyn Fn(u64) -> u64>,
     pending: BinaryHeap<Reverse<(TraceTime, u64, Tag)>>,
@@ -46,7 +47,7 @@ struct Servers {
     busy_ps: u128,
     start: Option<u64>,
     fault: Fault,
-    /// From submission to completion, of each request.
+    /// The time from submission to completion of each request.
     stays: RefCell<Vec<u64>>,
 }
 
@@ -116,7 +117,7 @@ impl Target for Servers {
     }
 }
 
-/// So many reads of 4 KB, so far apart.
+/// `count` reads of 4 KB, `apart_ps` apart.
 fn reads(count: u64, apart_ps: u64) -> impl Iterator<Item = Result<Request, TraceError>> + Clone {
     (1..=count).map(move |line| Ok(request((line - 1) * apart_ps, Op::Read, 0, 4096, line)))
 }
@@ -136,7 +137,8 @@ where
     replay(requests, pace, target, &|| false)
 }
 
-/// n in flight on k servers of time S: min(n, k) / S requests a second, each taking S, or S times n / k when all wait.
+/// With n requests in flight on k servers of time S, there are min(n, k) / S requests per second. Each takes S, or S
+/// times n / k if requests wait.
 #[test]
 fn a_closed_loop_is_as_fast_as_servers_and_depth_allow() {
     const REQUESTS: u64 = 8 * 3 * 5 * 7 * 16;
@@ -146,7 +148,7 @@ fn a_closed_loop_is_as_fast_as_servers_and_depth_allow() {
             let busy = f64::from(depth.min(servers as u32));
             let expected = busy / 10e-6;
             let name = format!("{servers} servers, depth {depth}");
-            // At the end, when nothing follows, servers idle: less than a round of them.
+            // At the end, no requests follow and servers idle, for less than one round.
             let got = report.all.iops.unwrap();
             assert!(
                 got <= expected * (1.0 + 1e-12) && got > expected * 0.995,
@@ -163,7 +165,8 @@ fn a_closed_loop_is_as_fast_as_servers_and_depth_allow() {
     }
 }
 
-/// What is exact: one server, one in flight; and a depth that is a multiple of the servers and divides the requests.
+/// The exact cases: one server with one request in flight, and a depth that is a multiple of the servers and divides
+/// the requests.
 #[test]
 fn a_closed_loop_to_the_picosecond() {
     let report = run(reads(1000, 77), closed(1), &mut Servers::new(1, 12_345_678)).unwrap();
@@ -179,7 +182,8 @@ fn a_closed_loop_to_the_picosecond() {
     assert_eq!((report.all.iops, report.all.bytes_a_second), (Some(4e6), Some(4e6 * 4096.0)));
 }
 
-/// Arrivals T apart on one server of time S: each takes S if S is at most T; else the i-th, from 0, S + i (S - T).
+/// Requests arrive T apart at one server of time S. Each takes S if S is at most T. Otherwise the i-th, counted from
+/// 0, takes S + i (S - T).
 #[test]
 fn an_open_loop_keeps_the_time_stamps() {
     let report = run(reads(100, 15 * US), open(Scale::ONE, 1000), &mut Servers::new(1, 10 * US)).unwrap();
@@ -194,7 +198,7 @@ fn an_open_loop_keeps_the_time_stamps() {
     assert_eq!((latency.min_ps, latency.max_ps), (10 * US, (10 + 99 * 2) * US));
     assert_eq!(latency.mean_ps, (10.0 + 99.0) * US as f64);
     assert_eq!((deep.span_ps, deep.at_host_ps_mean), (1000 * US, 0.0));
-    // With one in flight the same wait is at the host, and counts.
+    // With one request in flight, the same wait happens at the host and counts in the latency.
     assert_eq!((&shallow.all, shallow.span_ps), (&deep.all, deep.span_ps));
     assert_eq!((shallow.at_device_ps_mean, shallow.at_host_ps_mean), (10.0 * US as f64, 99.0 * US as f64));
     assert_eq!(shallow.mean_in_flight, Some(1.0));
@@ -245,7 +249,7 @@ fn requests_that_are_lost_are_named() {
     let mut servers = Servers::wrong(2, Fault::Loses(10));
     let error = run(reads(1000, 0), open(Scale::ONE, 1000), &mut servers).unwrap_err().to_string();
     assert_eq!(error, "100 requests never completed: of lines 10, 20, 30, 40, 50, 60, 70, 80 and 92 more");
-    // A queue that they fill ends it at once.
+    // If the missing requests fill the queue, the replay ends at once.
     let mut servers = Servers::wrong(2, Fault::Loses(10));
     let error = run(reads(1000, 0), closed(3), &mut servers).unwrap_err();
     assert_eq!(error.to_string(), "3 requests never completed: of lines 10, 20, 30");
@@ -263,16 +267,16 @@ fn what_a_target_does_wrong_is_an_error() {
         (
             Fault::Early,
             closed(1),
-            "line 3: the device completed the request at 0.000001999999 s, after it had come to 0.000002000000 s",
+            "line 3: the device completed the request at 0.000001999999 s, although the time had reached 0.000002000000 s",
         ),
         (
             Fault::Late,
             open(Scale::ONE, 9),
-            "line 3: the device completed the request at 0.000002500000 s, after it had come to 0.000001500000 s",
+            "line 3: the device completed the request at 0.000002500000 s, although the time had reached 0.000001500000 s",
         ),
         (Fault::Refuses, closed(1), "line 3: the device refused the request: no"),
         (Fault::Fails, closed(1), "line 3: the request failed: no"),
-        (Fault::Boasts, closed(1), "servers was busy for 2 of the time"),
+        (Fault::Boasts, closed(1), "servers was busy for 2 times the whole time"),
     ] {
         let servers = if fault == Fault::Twice { 2 } else { 1 };
         let mut target = Servers::wrong(servers, fault);
@@ -308,7 +312,7 @@ fn a_report_is_the_same_on_each_run() {
 }
 
 proptest! {
-    /// Whatever the load, the report is what the target itself saw.
+    /// For any load, the report agrees with what the target itself measured.
     #[test]
     fn reports_agree_with_the_target(
         gaps in prop::collection::vec(0u64..3000, 1..200),

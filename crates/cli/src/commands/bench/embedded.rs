@@ -1,4 +1,5 @@
-//! The embedded API over an image file or a served drive, for workloads: opened, worked for beside them, closed.
+//! The embedded API over an image file or a served drive, for workloads. It opens the database, does background work
+//! while the workload runs, and closes it.
 //!
 //! ```text
 //!   --drive FILE or ADDRESS, which stays | one that goes away ─► drive ─► Database ─► LodeStore, with its background work on a thread
@@ -24,9 +25,9 @@ use crate::error::{CliError, CliResult};
 use crate::interrupt;
 use crate::table::{bytes, parse_bytes};
 
-/// Where a workload's database lies, and what it may use.
+/// The place of a workload's database, and its memory.
 #[derive(clap::Args, Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct DatabasePlace {
     /// A drive to use, or to make and keep, or tcp://HOST:PORT; by default a temporary one
     #[arg(long, value_name = "FILE")]
     drive: Option<PathBuf>,
@@ -41,14 +42,14 @@ pub(super) struct Place {
     pub(super) memory: u64,
 }
 
-/// How long a workload runs.
+/// The times of a workload.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub(super) struct Times {
     /// Seconds to measure
     #[arg(long, value_name = "S", default_value = "10", value_parser = parse_seconds, allow_negative_numbers = true)]
     seconds: Duration,
 
-    /// Seconds before that, which are not measured
+    /// Seconds to run before the measurement
     #[arg(long, value_name = "S", default_value = "2", value_parser = parse_seconds, allow_negative_numbers = true)]
     warm_up: Duration,
 
@@ -59,7 +60,7 @@ pub(super) struct Times {
 
 impl Times {
     pub(super) fn schedule(&self) -> Schedule {
-        // A measurement of no time has no rate, and an interval of none no end.
+        // A measurement of zero length has no rate, and with a zero interval there would be infinitely many.
         let least = Duration::from_millis(1);
         Schedule {
             warm_up: self.warm_up,
@@ -69,7 +70,7 @@ impl Times {
     }
 }
 
-/// A time as on the command line.
+/// Parses a time of the command line.
 pub(super) fn parse_seconds(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(s) if (0.0..=86_400.0).contains(&s) => Ok(Duration::from_secs_f64(s)),
@@ -82,13 +83,13 @@ pub(super) struct Embedded {
     drive: AnyDrive,
     pub(super) store: LodeStore,
     pub(super) path: PathBuf,
-    /// Goes away with this.
+    /// The directory of a temporary drive. It is removed when this is dropped.
     dir: Option<tempfile::TempDir>,
 }
 
 impl Embedded {
-    /// Opens the drive that was named, or makes one.
-    pub(super) fn open(place: &Place) -> CliResult<Self> {
+    /// Opens the named drive, or makes one.
+    pub(super) fn open(place: &DatabasePlace) -> CliResult<Self> {
         let memory = Memory::within(place.memory);
         memory.limit_process();
         allocator::keep_to_a_limit();
@@ -105,11 +106,11 @@ impl Embedded {
             false => AnyDrive::Local(format_with(&path, CAPACITY_BYTES, memory.drive)?),
         };
         let options = DatabaseOptions { now: Some(Instant::now), ..memory.database };
-        let database = Database::open(drive.device(), options).map_err(|e| CliError::file(&path, e))?;
+        let database = Database::open(drive.device(), options).map_err(|e| CliError::database(&path, e))?;
         Ok(Self { drive, store: LodeStore(database), path, dir })
     }
 
-    /// Runs something with background work beside it, and probes of the disk and the drive.
+    /// Runs `work` with probes of the disk and the drive, while a thread does background work.
     pub(super) fn run<R>(&self, work: impl FnOnce(&Probes<'_>) -> Result<R, RunError>) -> CliResult<R> {
         let (upkeep, over) = (self.store.upkeep(causes(self.drive.local())), AtomicBool::new(false));
         let disk = self
@@ -132,7 +133,7 @@ impl Embedded {
         })
     }
 
-    /// Writes what makes the next opening fast, and lets go of the image.
+    /// Closes the database and the drive, so that the next opening is fast.
     pub(super) fn close(self) -> CliResult {
         let Self { drive, store, path, dir } = self;
         store.0.flush()?;
@@ -145,16 +146,16 @@ impl Embedded {
         }
     }
 
-    /// What is not measured of a drive that is served elsewhere.
+    /// The note on what is not measured, if the drive is served elsewhere.
     pub(super) fn note(&self) -> Option<&'static str> {
         self.drive.local().is_none().then_some(SERVED)
     }
 }
 
-/// What is said below the figures of a drive that is served elsewhere.
+/// The note below the figures of a drive that is served elsewhere.
 pub(super) const SERVED: &str = "The drive is served elsewhere: what it programmed, its disk, and the memory of its server, are not measured here.";
 
-/// What a drive says it programmed, and why; nothing of one that this process has not opened.
+/// A probe of the bytes that a drive programmed, by cause. It answers `None` if the drive is not in this process.
 pub(super) fn causes(drive: Option<&Drive>) -> impl Fn() -> Option<Causes> + Send + Sync + use<> {
     let drive = drive.cloned();
     move || {
@@ -175,7 +176,7 @@ pub(super) fn run_failed(e: RunError) -> CliError {
     }
 }
 
-/// Bytes by cause in a few words.
+/// Formats bytes by cause.
 pub(super) fn causes_text(c: Option<Causes>) -> String {
     c.map_or_else(
         || "-".into(),

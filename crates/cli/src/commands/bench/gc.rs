@@ -1,4 +1,4 @@
-//! `lode bench gc`: what garbage collection costs, beside theory.
+//! `lode bench gc`: the cost of garbage collection, compared with theory.
 
 use lode_bench::BenchError;
 use lode_bench::gc::run::{Plan, Row, Theory, run as run_one};
@@ -10,18 +10,19 @@ use crate::interrupt;
 use crate::script::println_quietly;
 use crate::table::{TextTable, bytes, parse_bytes};
 
-/// What garbage collection costs, beside theory
+/// Measure the cost of garbage collection, and compare it with theory
 #[derive(clap::Args)]
 #[command(
-    long_about = "What garbage collection costs, beside theory.\n\n\
+    long_about = "Measure the cost of garbage collection, and compare it with theory.\n\n\
         A drive in memory is filled, and then overwritten 20 times its size, page by page, once for each policy and skew. \
         The skews are: uniform; four fifths of the writes to a fifth of the pages; YCSB's zipf distribution. Write \
-        amplification is what host and collector write per byte of the host, measured in the second half. Beside it \
-        stand a model of the same policies without bytes, and what analysis says for the space that the drive uses \
-        for data.",
+        amplification is the number of bytes that host and collector write per byte of the host, measured in the \
+        second half. It is compared with a model of the same policies without bytes, and with analysis for the \
+        space that the drive uses for data.",
     after_long_help = "EXAMPLES\n    lode bench gc\n    lode bench gc --policy greedy --capacity 64MiB\n    \
-        lode bench gc --json > gc.jsonl\n\nJSON ROWS\n    One object a line for each policy and skew: space (programmed \
-        bytes of data for each live one), write_amplification, model, theory, theory_is (\"equal\", or \"lower bound\"), \
+        lode bench gc --json > gc.jsonl\n\nJSON ROWS\n    One object per line for each policy and skew: space \
+        (programmed bytes of data per live byte), write_amplification, model, theory, theory_is (\"equal\", or \
+        \"lower bound\"), \
         ratio (measured to theory), host_bytes, gc_bytes, media_bytes."
 )]
 pub(super) struct Args {
@@ -42,7 +43,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// The least capacity, in bytes: below it a drive is mostly reserve, and no measure of a policy.
+/// The least capacity, in bytes. A smaller drive is mostly reserve, so it cannot measure a policy.
 const CAPACITY_BYTES_MIN: u64 = 64 << 20;
 
 fn parse_capacity(text: &str) -> Result<u64, String> {
@@ -57,7 +58,7 @@ pub(crate) fn parse_policy(name: &str) -> Result<GcPolicy, String> {
     GcPolicy::named(name).ok_or_else(|| format!("the policies are {}", names()))
 }
 
-/// The names of all policies as a sentence has them, `note` behind that of the default.
+/// The names of all policies as part of a sentence, with `note` after the default one.
 pub(crate) fn policy_names(note: &str) -> String {
     let names: Vec<_> = POLICIES.iter().map(|p| p.name).collect();
     let [first, more @ .., last] = &names[..] else { return names.concat() };

@@ -1,4 +1,5 @@
-//! `lode bench kv`: page batches, updates, reads, scans and commits, through Lode alone or beside other stores.
+//! `lode bench kv`: page batches, updates, reads, scans and commits, through Lode alone or together with other
+//! stores.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,27 +25,27 @@ use crate::error::{CliError, CliResult};
 use crate::interrupt;
 use crate::script::println_quietly;
 
-/// Page batches, updates, reads, scans and commits, beside other stores
+/// Race page batches, updates, reads, scans and commits with other stores
 #[derive(clap::Args)]
 #[command(
     long_about = "Races of key-value stores, in wall time: (A) batches of 1 MiB of pages of 64 to 3,760 bytes, in turn and \
         at random; (B) 95 % updates and 5 % reads, records by Zipf's law with 0.99, 512 per commit; (C) cached point reads \
         on 1 and 2 threads; (D) a scan; (E) durable commits of 100 bytes on 1 and 8 threads. Every commit is durable \
-        when it returns. Rates count the time until a store's background work is done; what the disk was given is read \
-        from /proc/diskstats.\n\n\
+        when it returns. Rates include the time until a store's background work is done. The bytes written to the \
+        disk come from /proc/diskstats.\n\n\
         On recycled space, the file system's space was written before, and each store's data was overwritten several \
         times. On fresh space (A only), stores are new.\n\n\
-        Lode takes part twice in A: its drive, which gets batches, and its embedded API. With --peers RocksDB, LMDB, \
-        redb, fjall and SQLite run beside them in the same process, in turn (lode-peers, which scripts/build_peers.sh \
+        Lode takes part twice in A: its drive, which gets batches, and its embedded API. With --peers, RocksDB, \
+        LMDB, redb, fjall and SQLite take their turns in the same process (lode-peers, which scripts/build_peers.sh \
         builds).\n\n\
-        With --drive only the embedded API runs, in a tree of its own on a drive that is served elsewhere. The tree is \
-        dropped afterwards. What the drive programs, and what its disk is given, is not known there.",
+        With --drive, only the embedded API runs, in a new tree on a drive that is served elsewhere. The tree is \
+        dropped afterwards. The bytes that the drive programs and the bytes written to its disk are then not known.",
     after_long_help = "EXAMPLES\n    lode bench kv\n    lode bench kv --peers --data 512 --seconds 5\n    \
         lode bench kv --cases AB --space recycled --json\n    \
         lode bench kv --drive tcp://127.0.0.1:4780\n\nJSON ROWS\n    \
-        One object a line for each case and store: rate (of the case's unit, a second), burst (without the background work \
-        that was left), mb_a_second, latencies (microseconds), write_amplification (at the disk; whatever \
-        else writes there counts), programmed (as the store tells), causes, settings."
+        One object per line for each case and store: rate (in the case's unit, per second), burst (without the \
+        remaining background work), mb_a_second, latencies (microseconds), write_amplification (at the disk, \
+        including writes of other processes), programmed (as the store reports), causes, settings."
 )]
 pub(super) struct Args {
     /// The directory whose file system is measured
@@ -59,11 +60,11 @@ pub(super) struct Args {
     #[arg(long, value_name = "MB", default_value = "256", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     data: u64,
 
-    /// Seconds of a slice
+    /// Seconds of a store's turn in a round
     #[arg(long, value_name = "S", default_value = "3", value_parser = parse_seconds)]
     seconds: Duration,
 
-    /// Rounds that count
+    /// Measured rounds
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
 
@@ -75,15 +76,15 @@ pub(super) struct Args {
     #[arg(long, value_name = "MB", default_value = "2048", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     cache: u64,
 
-    /// Letters of the cases; all without it
+    /// Letters of the cases to run; by default all
     #[arg(long, value_name = "LETTERS", default_value = "", hide_default_value = true, value_parser = Case::parse_letters)]
     cases: String,
 
-    /// On what space: recycled, fresh or both
+    /// The space to write to: recycled, fresh or both
     #[arg(long, value_name = "SPACE", default_value = "both", value_parser = ["recycled", "fresh", "both"])]
     space: String,
 
-    /// Run other stores too
+    /// Also run other stores
     #[arg(long)]
     peers: bool,
 
@@ -92,11 +93,11 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Decides all that is random.
+/// The seed of all random choices.
 const SEED: u64 = 42;
-/// What a step of background work may write, in bytes, about.
+/// About how many bytes a step of background work may write.
 const STEP_BYTES: u64 = 1 << 20;
-/// The tree on a drive that is served: nobody else's.
+/// The name of the benchmark's tree on a served drive.
 const SERVED_TREE: &str = "lode bench kv";
 
 pub(super) fn run(args: &Args) -> CliResult {
@@ -133,14 +134,14 @@ pub(super) fn run(args: &Args) -> CliResult {
     if args.json { Ok(()) } else { println_quietly(SERVED) }
 }
 
-/// Runs the races, and tells their rows.
+/// Runs the races and prints their rows.
 fn tell(args: &Args, options: &Options, entries: &[Entry]) -> CliResult {
     let mut rows = Vec::new();
     race(options, entries, &|| interrupt::signal().is_some(), &mut |row| {
         if args.json {
             let mut json = serde_json::to_value(row).unwrap_or_default();
             json["workload"] = "kv".into();
-            // A reader that went away ends it, as an interrupt does.
+            // If the reader of the output is gone, the race ends, as after an interrupt.
             return println_quietly(&json.to_string()).map_err(|_| RunError::Stopped);
         }
         rows.push(row.clone());
@@ -179,7 +180,7 @@ fn tree(sizes: Sizes, cache_bytes: u64) -> Entry {
     Entry { name: "Lode".into(), settings, make: Box::new(make) }
 }
 
-/// The database on a drive that is served.
+/// Opens the database on a served drive.
 fn database(drive: &AnyDrive, cache_bytes: u64) -> Result<Database, EngineError> {
     Database::open(drive.device(), options(cache_bytes))
 }

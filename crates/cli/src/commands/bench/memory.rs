@@ -1,4 +1,4 @@
-//! `lode bench memory`: whether a mixed run stays within its memory.
+//! `lode bench memory`: checks that a mixed run stays within its memory.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,16 +9,16 @@ use lode_workload::measure::resident_bytes;
 use lode_workload::tpcc::{self, KvTpcc, Sizes, check, load, run as run_tpcc};
 use lode_workload::ycsb::{self, Mix, Ycsb};
 
-use super::embedded::{Embedded, Place, failed, parse_seconds};
+use super::embedded::{DatabasePlace, Embedded, failed, parse_seconds};
 use crate::error::{CliError, CliResult};
 use crate::interrupt;
 use crate::script::println_quietly;
 use crate::table::{bytes, count};
 
-/// Whether a mixed run keeps to its memory, and does not grow
+/// Check that a mixed run stays within its memory and does not grow
 #[derive(clap::Args)]
 #[command(
-    long_about = "Whether a mixed run keeps to its memory, and does not grow: TPC-C terminals and YCSB A (half reads, \
+    long_about = "Check that a mixed run stays within its memory and does not grow: TPC-C terminals and YCSB A (half reads, \
         half updates) at the same time on one database, whose records take several times the memory.\n\n\
         The resident memory of this process is read while it runs. The run fails if that exceeds the limit of --memory by \
         more than a fifth, or if the last quarter of the run needs over 5 % more than the second quarter.",
@@ -42,14 +42,14 @@ pub(super) struct Args {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    place: DatabasePlace,
 }
 
-/// Bytes of a record, in ten fields.
+/// The bytes of a record, which has ten fields.
 const RECORD_BYTES: u64 = 1000;
-/// What may be resident beyond the limit.
+/// The largest allowed ratio of resident memory to the limit.
 const BEYOND: f64 = 1.2;
-/// What the last quarter may need of the second.
+/// The largest allowed ratio of memory in the last quarter to memory in the second.
 const GROWTH_MAX: f64 = 1.05;
 const SEED: u64 = 1;
 
@@ -68,7 +68,7 @@ pub(super) fn run(args: &Args) -> CliResult {
         ));
     }
     let result = bench(args, &opened);
-    // A run that was interrupted does not wait for that. What went wrong first is what is told.
+    // An interrupted run does not drop its trees, which takes time. The first error is the one to report.
     let dropped = if interrupt::signal().is_none() { drop_trees(&opened) } else { Ok(()) };
     result.and(dropped).and(opened.close())
 }
@@ -108,7 +108,7 @@ fn bench(args: &Args, opened: &Embedded) -> CliResult {
         let (over, broken) = (&AtomicBool::new(false), &AtomicBool::new(false));
         std::thread::scope(|s| {
             let sampler = s.spawn(move || sample(over));
-            // Only one of the two asks for signals and settles; where one ends early, so does the other.
+            // Only YCSB checks for signals and settles. If one workload ends early, so does the other.
             let (tpcc, terminals) = (&tpcc, &terminals);
             let beside = s.spawn(move || {
                 let stop = || broken.load(Ordering::Relaxed);
@@ -123,7 +123,7 @@ fn bench(args: &Args, opened: &Embedded) -> CliResult {
             over.store(true, Ordering::Relaxed);
             let samples = sampler.join().expect("reading memory does not panic");
             match (tpcc, ycsb) {
-                // It was stopped by the other's end.
+                // The other workload's end stopped it.
                 (Err(RunError::Stopped), Err(e)) | (Err(e), _) | (_, Err(e)) => Err(e),
                 (Ok(tpcc), Ok(ycsb)) => Ok((samples, tpcc.measured.operations, ycsb.measured.operations)),
             }
@@ -136,7 +136,7 @@ fn bench(args: &Args, opened: &Embedded) -> CliResult {
     verdict(args, &samples, transactions, operations, opened.note())
 }
 
-/// Memory, now and then, until it is over.
+/// Samples the resident memory until `over` is set.
 fn sample(over: &AtomicBool) -> Vec<u64> {
     const INTERVAL: Duration = Duration::from_millis(100);
     let mut all = Vec::new();
@@ -179,7 +179,11 @@ fn verdict(
         note.map_or(Ok(()), println_quietly)?;
     }
     if most as f64 > limit as f64 * BEYOND {
-        return Err(CliError::Failed(format!("{} are resident, the limit is {}", bytes(most), bytes(limit))));
+        return Err(CliError::Failed(format!(
+            "{} are resident, but the limit is {}",
+            bytes(most),
+            bytes(limit)
+        )));
     }
     if growth > GROWTH_MAX {
         return Err(CliError::Failed(format!(

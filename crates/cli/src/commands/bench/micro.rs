@@ -1,4 +1,4 @@
-//! `lode bench micro`: what this machine's host takes for a row, as the `[host]` table of a profile.
+//! `lode bench micro`: the time of this machine per row, as the `[host]` table of a profile.
 
 use lode_bench::micro::{Cost, Plan, machine, run as run_plan};
 
@@ -6,22 +6,23 @@ use crate::error::{CliError, CliResult};
 use crate::interrupt;
 use crate::script::println_quietly;
 
-/// What this machine takes per row, operator by operator: the host of a profile
+/// Measure this machine's time per row, operator by operator: the host of a profile
 #[derive(clap::Args)]
 #[command(
-    long_about = "What this machine takes per row, operator by operator: the host of a profile.\n\n\
+    long_about = "Measure this machine's time per row, operator by operator: the host of a profile.\n\n\
         Each operator of DataFusion runs over rows of TPC-H in memory, in one thread. Its bare source runs in turn with it, \
         and that time is subtracted. The median of 15 rounds counts. Scanning is measured over table pages as they come \
-        from the drive, and a command over a drive in memory. A row counts where an operator takes it in. Other work on \
-        the machine distorts the figures: leave the machine alone meanwhile.",
+        from the drive, and a command over a drive in memory. The rows are an operator's input rows. Other load \
+        distorts the figures, so leave the machine alone meanwhile.",
     after_long_help = "EXAMPLES\n    lode bench micro\n    lode bench micro --quick --json\n\n\
-        OUTPUT\n    The [host] table of a profile, each value with its source: put it into a profile in place of its own.\n\n\
+        OUTPUT\n    The [host] table of a profile, each value with its source. Put it into a profile in place of \
+        its own table.\n\n\
         JSON\n    One object: machine, optimised (false: not built with --release, and slow), scale, rounds; \
         command_ns, scan_ns, filter_ns, project_ns, aggregate_ns, join_ns, sort_ns, other_ns; costs: of each key what was \
         measured, ns, ns_min and ns_max of the rounds, rows."
 )]
 pub(super) struct Args {
-    /// Done in seconds, and less exact: 60,000 rows and 5 rounds instead of 600,000 and 15
+    /// Measure for seconds, less exactly: 60,000 rows and 5 rounds instead of 600,000 and 15
     #[arg(long)]
     quick: bool,
 
@@ -30,14 +31,14 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Columns of `key = value` before its comment.
+/// The width of `key = value` before the comment.
 const VALUE_WIDTH: usize = 26;
-/// Decimal places of nanoseconds: picoseconds are what a profile counts.
+/// The decimal places of nanoseconds. A profile has picoseconds.
 const PLACES: usize = 3;
 
 pub(super) fn run(args: Args) -> CliResult {
     let plan = if args.quick { Plan::QUICK } else { Plan::FULL };
-    // One thread: what a row takes, not what many threads make of it.
+    // One thread, because the result is the time per row and not the throughput of many threads.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .map_err(|e| CliError::Failed(format!("cannot start a runtime: {e}")))?;
@@ -46,7 +47,7 @@ pub(super) fn run(args: Args) -> CliResult {
     println_quietly(text.trim_end())
 }
 
-/// Whether this build is one to measure.
+/// Whether this build is optimised, so that measurements make sense.
 const OPTIMISED: bool = !cfg!(debug_assertions);
 
 fn table(costs: &[Cost]) -> String {

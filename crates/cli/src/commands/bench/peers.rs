@@ -1,4 +1,4 @@
-//! Runs `lode-peers`, a binary of its own since RocksDB takes so long to compile.
+//! Runs `lode-peers`. It is a separate binary because RocksDB takes long to compile.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,10 +8,12 @@ use crate::error::{CliError, CliResult};
 
 const NAME: &str = "lode-peers";
 
-/// Runs one of its commands with these arguments.
+/// Runs a command of `lode-peers` with these arguments.
 pub(super) fn run(command: &str, args: impl Iterator<Item = OsString>) -> CliResult {
     let path = beside().filter(|p| p.is_file()).ok_or_else(|| {
-        CliError::Failed(format!("{NAME} is not beside this binary: scripts/build_peers.sh builds it"))
+        CliError::Failed(format!(
+            "{NAME} is not in the folder of this binary: scripts/build_peers.sh builds it"
+        ))
     })?;
     let status =
         Command::new(&path).arg(command).args(args).status().map_err(|e| CliError::file(&path, e))?;

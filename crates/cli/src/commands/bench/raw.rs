@@ -1,4 +1,4 @@
-//! `lode bench raw`: the drive beside plain file I/O, and how fast a modelled drive is simulated.
+//! `lode bench raw`: the drive compared with plain file I/O, and the speed of simulating a modelled drive.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,29 +13,29 @@ use crate::interrupt;
 use crate::script::println_quietly;
 use crate::table::TextTable;
 
-/// The drive beside plain file I/O, and the speed of its simulation
+/// Compare the drive with plain file I/O, and measure the speed of its simulation
 #[derive(clap::Args)]
 #[command(
-    long_about = "The drive beside plain file I/O on the same file system, and the speed of its simulation.\n\n\
+    long_about = "Compare the drive with plain file I/O on the same file system, and measure the speed of its \
+        simulation.\n\n\
         Files: batches of a megabyte on new and on recycled space, small commits at several threads and queue depths, \
         reads of 4 KB, and batches while garbage is collected. Each is compared with a plain file that is written and synced \
-        (fdatasync), or read, in the same way, in alternation. Rates are medians of the rounds. The plain file checks \
-        nothing and tears on a crash, so it is the ceiling.\n\n\
+        (fdatasync), or read, in the same way, in alternation. Rates are medians of the rounds. The plain file has \
+        no checksums and no atomic writes, so it is the ceiling.\n\n\
         Simulator: requests of 4 KB on a modelled drive of 8 channels and 4 ways that keeps no data, 64 at a time on one \
         thread. The cases are: filling a large drive (for the memory that it takes), reads, half reads and half writes, and \
         overwrites under garbage collection at 20 % over-provisioning.",
     after_long_help = "EXAMPLES\n    lode bench raw\n    lode bench raw --seconds 20 --dir /mnt/ssd --json > raw.jsonl\n    \
         lode bench raw --only simulator\n\n\
-        JSON ROWS\n    One object a line for each case and side: rate (MB/s or operations a second), p50_ms, p99_ms, \
-        write_amplification (bytes given to the disk for each byte of the host; null where the disk is unknown; \
-        whatever else writes to the disk counts), ratio (the median of the rounds' ratios, with Lode's side). Of the \
-        simulator (side: simulator): rate (requests a second of wall time), core_rate (of the time that its thread was \
-        on a core), modelled_rate (of the device's time), write_amplification, mapped_blocks, peak_bytes (of the \
-        process), bytes_a_block (what of that the drive \
-        brought, for each mapped block of the large drive)."
+        JSON ROWS\n    One object per line for each case and side: rate (MB/s or operations per second), p50_ms, \
+        p99_ms, write_amplification (bytes written to the disk, by any process, per byte of the host; null if the \
+        disk is unknown), ratio (the median of the rounds' ratios, in Lode's rows). For the simulator (side: \
+        simulator): rate (requests per second of wall time), core_rate (per second of CPU time), modelled_rate (per \
+        second of modelled time), write_amplification, mapped_blocks, peak_bytes (of the process), bytes_a_block \
+        (the large drive's memory per mapped block)."
 )]
 pub(super) struct Args {
-    /// How long to measure files, about; making them takes extra time
+    /// About how long to measure files; making them takes additional time
     #[arg(long, value_name = "S", default_value = "60", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     seconds: u32,
 
@@ -47,7 +47,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "PART")]
     only: Option<Part>,
 
-    /// To see that it runs: two seconds of files, and small modelled drives
+    /// A quick check that it runs: two seconds of files, and small modelled drives
     #[arg(long)]
     quick: bool,
 
@@ -133,7 +133,7 @@ fn files(args: &Args) -> CliResult {
     ]);
     let each = |r: &Row| {
         if args.json {
-            // A reader that went away ends it, as an interrupt does.
+            // If the reader of the output is gone, the benchmark ends, as after an interrupt.
             return print_json(r).map_err(|_| DriveError::Stopped);
         }
         let lode = r.lode.as_ref().map_or_else(|why| [why.clone(), "".into(), "".into(), "".into()], cells);

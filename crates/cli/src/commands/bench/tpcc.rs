@@ -4,32 +4,35 @@ use std::io::Write;
 use std::time::SystemTime;
 
 use lode_workload::tpcc::rows::{C, D, I, O, W};
-use lode_workload::tpcc::{Kind, KvTpcc, Plan, Report, Sizes, check, load, run as run_tpcc};
+use lode_workload::tpcc::{KvTpcc, Plan, Report, Sizes, TransactionKind, check, load, run as run_tpcc};
 
-use super::embedded::{Embedded, Place, Times, causes_text, failed};
+use super::embedded::{DatabasePlace, Embedded, Times, causes_text, failed};
 use super::peers;
 use crate::error::{CliError, CliResult};
 use crate::script::println_quietly;
 use crate::table::{TextTable, bytes, count};
 
-/// TPC-C through the embedded API, its consistency checked afterwards
+/// Run TPC-C through the embedded API, and check its consistency afterwards
 #[derive(clap::Args)]
 #[command(
-    long_about = "TPC-C through the embedded API, in wall time: the five transactions with the standard's mix, terminals \
-        without think times, one thread each, every commit durable. Rows are values under order-preserving keys, and \
+    long_about = "Run TPC-C through the embedded API, in wall time: the five transactions with the standard's mix, \
+        terminals without think times, one thread each, every commit durable. Rows are values under \
+        order-preserving keys, and \
         secondary indexes are trees.\n\n\
-        Loads the warehouses first, unless the drive that --drive names holds them. Afterwards the twelve consistency \
-        conditions of the standard are checked over all rows; one that does not hold is a failure. The figures are not \
-        audited, and are not tpmC.\n\n\
-        With --peers the same driver runs Lode and SQLite in turn (lode-peers, which scripts/build_peers.sh builds).",
+        Loads the warehouses first, unless the drive that --drive names holds them. Afterwards the twelve \
+        consistency conditions of the standard are checked over all rows; a violation is a failure. The figures are \
+        not audited, and are not tpmC.\n\n\
+        With --peers, the same driver runs Lode and SQLite in turn (lode-peers, which scripts/build_peers.sh \
+        builds).",
     after_long_help = "EXAMPLES\n    lode bench tpcc --warehouses 4 --terminals 16 --seconds 30\n    \
         lode bench tpcc --drive tpcc.lode --warehouses 1 --json\n    lode bench tpcc --drive tpcc.lode --check-only\n    \
         lode bench tpcc --drive tcp://127.0.0.1:4780\n    \
         lode bench tpcc --peers --warehouses 4\n\nJSON\n    \
-        One object: rate (transactions a second), new_orders_a_minute, rolled_back, conflicts, latencies (by kind, in \
-        microseconds), timeline (rates of intervals), disk_bytes_an_operation (given to the disk per transaction, \
-        background work included; whatever else writes to the disk counts too), causes (bytes that the drive programmed). \
-        Both are null for a drive that is served elsewhere. Also resident_bytes (at the beginning, the end, and at the most), consistent."
+        One object: rate (transactions per second), new_orders_a_minute, rolled_back, conflicts, latencies (by \
+        kind, in microseconds), timeline (rates of intervals), disk_bytes_an_operation (bytes written to the disk, \
+        by any process, per transaction, including background work), causes (bytes that the drive programmed), \
+        resident_bytes (at the beginning, at the end, and the maximum), consistent. For a drive that is served \
+        elsewhere, disk_bytes_an_operation and causes are null."
 )]
 pub(super) struct Args {
     /// Warehouses
@@ -52,11 +55,11 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(I).range(1..=10_000_000))]
     items: I,
 
-    /// Decides everything that is random: the data and the requests
+    /// The seed of all random choices: of the data and of the requests
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
 
-    /// Terminals do not wait for their turn at the row of a warehouse or district: all but one retry
+    /// Do not queue terminals at the rows of warehouses and districts: they conflict, and all but one retry
     #[arg(long)]
     retry: bool,
 
@@ -80,7 +83,7 @@ pub(super) struct Args {
     times: Times,
 
     #[command(flatten)]
-    place: Place,
+    place: DatabasePlace,
 }
 
 pub(super) fn run(args: &Args) -> CliResult {
@@ -90,7 +93,7 @@ pub(super) fn run(args: &Args) -> CliResult {
     }
     let opened = Embedded::open(&args.place)?;
     let result = bench(args, &opened);
-    // Holding the data is what a drive that was named is for.
+    // A drive named by the user keeps the data.
     match result {
         Ok(()) => opened.close(),
         Err(e) => Err(e),
@@ -120,7 +123,7 @@ fn bench(args: &Args, opened: &Embedded) -> CliResult {
         if args.acknowledge {
             let (w, d, o) = order;
             let mut out = std::io::stdout().lock();
-            // Whoever read them went away: the run ends soon all the same.
+            // If the reader of the lines is gone, the run continues to its end.
             let _ = out.write_all(format!("{w} {d} {o}\n").as_bytes()).and_then(|()| out.flush());
         }
     };
@@ -141,7 +144,7 @@ fn bench(args: &Args, opened: &Embedded) -> CliResult {
     println_quietly(&(text(args, &sizes, &report) + &note))
 }
 
-/// Loads what the arguments say.
+/// Loads the data that the arguments describe.
 fn prepare(
     args: &Args,
     opened: &Embedded,
@@ -181,7 +184,7 @@ fn text(args: &Args, sizes: &Sizes, r: &Report) -> String {
     let m = &r.measured;
     let mut table =
         TextTable::new(&["transaction", ">count", ">p50 ms", ">p90 ms", ">p99 ms", ">p99.9 ms", ">most ms"]);
-    for (kind, p) in Kind::ALL.iter().zip(&m.latencies) {
+    for (kind, p) in TransactionKind::ALL.iter().zip(&m.latencies) {
         let ms = |us: f64| format!("{:.3}", us / 1e3);
         table.row([
             kind.name().into(),

@@ -3,20 +3,21 @@
 use lode_workload::choose::Distribution;
 use lode_workload::ycsb::{Mix, Op, Plan, Report, Ycsb};
 
-use super::embedded::{Embedded, Place, Times, failed};
+use super::embedded::{DatabasePlace, Embedded, Times, failed};
 use crate::error::CliResult;
 use crate::script::println_quietly;
 use crate::table::{TextTable, bytes, count};
 
-/// YCSB A to F through the embedded API
+/// Run YCSB A to F through the embedded API
 #[derive(clap::Args)]
 #[command(
-    long_about = "YCSB A to F through the embedded API, in wall time: each operation is a transaction, and every commit is \
-        durable. The records are loaded first. Every record carries its number, which each read checks.",
+    long_about = "Run YCSB A to F through the embedded API, in wall time: each operation is a transaction, and \
+        every commit is durable. The records are loaded first. Every record contains its number, which each read \
+        checks.",
     after_long_help = "EXAMPLES\n    lode bench ycsb --records 1000000 --threads 8\n    \
         lode bench ycsb --mixes AF --distribution uniform --json\n\nJSON ROWS\n    \
-        One object a line for each mix: rate (operations a second), conflicts, latencies (by kind of operation, in \
-        microseconds), timeline, disk_bytes_an_operation, causes, resident_bytes, as of lode bench tpcc."
+        One object per line for each mix: rate (operations per second), conflicts, latencies (by kind of operation, \
+        in microseconds), timeline, disk_bytes_an_operation, causes, resident_bytes, as in lode bench tpcc."
 )]
 pub(super) struct Args {
     /// Mixes to run, in this order
@@ -43,7 +44,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME", value_parser = parse_distribution)]
     distribution: Option<Distribution>,
 
-    /// Decides everything that is random
+    /// The seed of all random choices
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
 
@@ -55,7 +56,7 @@ pub(super) struct Args {
     times: Times,
 
     #[command(flatten)]
-    place: Place,
+    place: DatabasePlace,
 }
 
 #[derive(Clone, Debug)]

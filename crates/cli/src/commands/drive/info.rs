@@ -1,4 +1,4 @@
-//! `lode drive info`: an image in a page of text, for people.
+//! `lode drive info`: describes an image in a page of text.
 
 use std::fmt::Write as _;
 use std::os::unix::fs::MetadataExt;
@@ -10,10 +10,10 @@ use lode_firmware::DriveInfo;
 use crate::error::CliResult;
 use crate::table::{TextTable, bytes, count};
 
-/// Widest name of a line.
+/// The width of the column of names.
 const NAME_WIDTH: usize = 10;
 
-/// What an image is and holds, its tables included.
+/// Describes an image, including its tables.
 pub(super) fn describe(path: &Path, info: &DriveInfo, database: &lode_engine::Database) -> CliResult<String> {
     let on_disk = std::fs::metadata(path).map_or(0, |m| m.blocks() * 512);
     let mut text = format!("{}\n", path.display());
@@ -24,7 +24,7 @@ pub(super) fn describe(path: &Path, info: &DriveInfo, database: &lode_engine::Da
     Ok(text + &tables(database)?)
 }
 
-/// The same of a drive that is served elsewhere: what a host knows of it.
+/// Describes a drive that is served elsewhere, as far as a host can see it.
 pub(super) fn describe_served(
     path: &Path,
     i: &Identity,
@@ -133,12 +133,12 @@ fn tables(database: &lode_engine::Database) -> CliResult<String> {
     Ok(format!("\n{}", out.render().trim_end()))
 }
 
-/// So many things, in the singular for one.
+/// A count with its noun, in the singular for one.
 fn some(n: u64, thing: &str) -> String {
     format!("{} {thing}{}", count(n), if n == 1 { "" } else { "s" })
 }
 
-/// Bytes that are a power of two, or near one: `8 MiB`.
+/// Formats bytes with binary units: `8 MiB`.
 pub(super) fn binary(n: u64) -> String {
     const UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match UNITS.into_iter().find(|(_, unit)| n >= *unit) {

@@ -1,4 +1,5 @@
-//! `lode drive replay`: a trace, or a workload from a seed, on a drive of a profile, in modelled time.
+//! `lode drive replay`: replays a trace, or a workload generated from a seed, on a drive with a profile, in modelled
+//! time.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -32,11 +33,12 @@ use crate::table::{TextTable, bytes, count, parse_bytes};
         A new drive in memory, on the device of a profile, takes the requests of a trace as a conventional SSD with blocks \
         of 4 KB would. All times are those of the modelled device. In an open loop, requests come at their time stamps, \
         and a request that waits because the queue is full counts its wait. In a closed loop, a request comes as soon as \
-        fewer than --depth are under way. With --synthetic they come from a seed instead of a trace.\n\n\
-        A new drive is empty, and reads of what was never written read no flash. --fill and --overwrite first make a used \
-        drive of it; that work does not count. The drive keeps where data lies, but not its bytes.\n\n\
-        The command fails, and says why, unless every request ends exactly once, Little's law holds, and no part of the \
-        device works for longer than the run takes.",
+        fewer than --depth are under way. With --synthetic, they are generated from a seed.\n\n\
+        A new drive is empty, and reads of blocks that were never written read no flash. --fill and --overwrite \
+        first make it a used drive; that work is not measured. The drive keeps only metadata in memory, not the \
+        data.\n\n\
+        The command checks itself: it fails unless every request ends exactly once, Little's law holds, and no part \
+        of the device is busy for longer than the run.",
     after_long_help = "EXAMPLES\n    lode drive replay trace.csv\n    \
         lode drive replay --capacity 4GB --fill 90 --overwrite 2 --depth 32 trace.csv\n    \
         lode drive replay --scale 0.5 --device 8,0 --wrap --json trace.blkparse > replay.json\n    \
@@ -48,7 +50,7 @@ use crate::table::{TextTable, bytes, count, parse_bytes};
         JSON\n    One object: trace, profile, seed and the other options; span_ps, mean_in_flight; all, reads, writes, trims, \
         flushes (requests, bytes, iops, bytes_a_second, latency: mean_ps, min_ps, p50_ps, p95_ps, p99_ps, p99_9_ps, \
         p99_99_ps, max_ps); resources (utilisation of each); littles_law; device (write_amplification, gc_share, \
-        erase_count_min and _max, energy_j by part). The same command line gives the same, to the last digit."
+        erase_count_min and _max, energy_j by part). The same command line gives the same output, to the last digit."
 )]
 pub(super) struct Args {
     /// The trace, or - for standard input
@@ -69,15 +71,15 @@ pub(super) struct Args {
     over_provisioning: u32,
 
     #[arg(long, value_name = "POLICY", value_parser = parse_policy,
-          help = format!("What GC goes by: {}", policy_names(" (the default)")))]
+          help = format!("The GC policy: {}", policy_names(" (the default)")))]
     gc: Option<GcPolicy>,
 
-    /// Share of the drive that is filled before, in percent
+    /// Share of the drive to fill before the replay, in percent
     #[arg(long, value_name = "P", default_value = "0", value_parser = clap::value_parser!(u32).range(0..=100),
           allow_negative_numbers = true)]
     fill: u32,
 
-    /// How many times what was filled is then overwritten, at random
+    /// How many times to overwrite the filled part before the replay, at random
     #[arg(long, value_name = "TIMES", default_value = "0", requires = "fill", value_parser = parse_times,
           allow_negative_numbers = true)]
     overwrite: f64,
@@ -145,15 +147,15 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// The profile of a replay that is not told which.
+/// The default profile.
 const DEFAULT_PROFILE: &str = "isp-adms11";
-/// Most times that what is filled is overwritten.
+/// The largest value of `--overwrite`.
 const OVERWRITES_MAX: f64 = 1000.0;
-/// Picoseconds of a second.
+/// Picoseconds per second.
 const SECOND_PS: u64 = 1_000_000_000_000;
-/// Widest name of a line below the table.
+/// The width of the column of names below the table.
 const NAME_WIDTH: usize = 12;
-/// Columns of text.
+/// The width of the text.
 const WIDTH: usize = 110;
 
 #[derive(Clone, Copy, Debug)]
@@ -203,7 +205,7 @@ pub(super) fn run(args: Args) -> CliResult {
         return Err(CliError::Usage(format!("{}: {what}", addr.display())));
     }
     let plan = plan(&args)?;
-    // What is wrong with the requests is told of the trace; the rest is the device's.
+    // Errors of requests name the trace. Other errors are the device's.
     let name = args.trace.clone().unwrap_or_else(|| PathBuf::from("the workload"));
     let display = Display::new()?;
     let stop = |p: Progress| {
@@ -275,7 +277,7 @@ fn source(args: &Args) -> CliResult<Source<Box<dyn BufRead>>> {
     Ok(Source::Trace(reader, options))
 }
 
-/// Standard input: nothing is in hand while it is waited for, and an interrupt ends the command at once.
+/// Standard input. While the command waits for it, no work is in hand, so an interrupt ends the process at once.
 struct Waiting(io::Stdin);
 
 impl Read for Waiting {
@@ -284,7 +286,7 @@ impl Read for Waiting {
     }
 }
 
-/// An error of the requests names the trace, and says which option helps.
+/// Turns an error of the requests into one that names the trace and the option that helps.
 fn failed(name: &Path, device: Option<&str>, e: BenchError) -> CliError {
     let BenchError::Replay(replay) = &e else { return e.into() };
     if let (ReplayError::Trace(TraceError::Empty { lines }), Some(device)) = (replay, device) {
@@ -301,7 +303,7 @@ fn failed(name: &Path, device: Option<&str>, e: BenchError) -> CliError {
     CliError::file(name, format!("{e}{help}"))
 }
 
-/// A bar on a terminal, or a count where nobody knows how many requests come.
+/// A progress bar on a terminal. If the number of requests is unknown, it shows a count.
 struct Display(Option<RefCell<Bar>>);
 
 struct Bar {
@@ -380,10 +382,10 @@ fn describe(name: &Path, o: &Outcome) -> String {
     out
 }
 
-/// Between a number and its unit: no line breaks there.
+/// Stands between a number and its unit, where a line must not break.
 const NO_BREAK: char = '\u{a0}';
 
-/// A name and what is to be said of it, broken between words.
+/// A name and a text, wrapped between words.
 fn line(name: &str, text: &str) -> String {
     let mut out = format!("{name:NAME_WIDTH$}");
     let mut column = NAME_WIDTH;
@@ -483,7 +485,7 @@ fn cells(name: &str, f: &Figures) -> [String; 11] {
     ]
 }
 
-/// What is said below the table.
+/// The lines below the table.
 fn lines(o: &Outcome) -> Vec<(&'static str, String)> {
     let (r, d) = (&o.report, &o.device);
     let percent = |v: f64| format!("{:.1}{NO_BREAK}%", v * 100.0);
@@ -551,7 +553,7 @@ fn lines(o: &Outcome) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// A time with a unit that fits.
+/// Formats a time with a suitable unit.
 fn seconds(s: f64) -> String {
     match s {
         s if s >= 1.0 => format!("{s:.3} s"),

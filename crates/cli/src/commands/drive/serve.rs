@@ -1,4 +1,4 @@
-//! `lode drive serve`: a drive for a host on the other side of a connection.
+//! `lode drive serve`: serves a drive to a host over TCP.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -17,17 +17,17 @@ use crate::error::{CliError, CliResult};
 use crate::interrupt;
 use crate::script::println_quietly;
 
-/// How often a signal is looked for.
+/// How often the command checks for a signal.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Serve the drive in an image over TCP, until it is interrupted
 #[derive(clap::Args)]
 #[command(
     long_about = "Serve the drive in an image over TCP, until it is interrupted.\n\n\
-        Wherever a command takes a drive, tcp://HOST:PORT names this one. It has one client at a time. A client whose \
-        connection breaks reconnects by itself and goes on, even if this server was killed and started again: what \
-        was acknowledged is there, and nothing is done twice.\n\n\
-        There is no encryption and no password: whoever reaches the address has the drive.",
+        Wherever a command takes a drive, tcp://HOST:PORT names this one. It has one client at a time. A client \
+        whose connection breaks reconnects by itself and continues, even if this server was killed and started \
+        again. All acknowledged writes are there, and none is executed twice.\n\n\
+        There is no encryption and no password: anyone who can reach the address can use the drive.",
     after_long_help = "EXAMPLES\n    lode drive serve my.lode --listen 127.0.0.1:4780\n    \
         lode sql tcp://127.0.0.1:4780 -c 'SHOW TABLES'"
 )]
@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args) -> CliResult {
     let (opening, sessions) = (drive.info().open_epoch.into(), drive.sessions());
     let server =
         Server::start(listener, Arc::new(drive.clone()), opening, sessions, options).map_err(of_address)?;
-    // A modelled device works when its batches need it, as it does without a connection.
+    // A modelled device does its background work between commands, as it does without a connection.
     let worker = match profile {
         Some(_) => None,
         None => Some(Worker::start(Served(drive.clone())).map_err(|e| CliError::file(path, e))?),
@@ -68,15 +68,15 @@ pub(super) fn run(args: &Args) -> CliResult {
     }
     server.stop();
     if let Some(worker) = worker {
-        worker.finish().map_err(|e| CliError::file(path, e))?;
+        worker.finish().map_err(|e| CliError::database(path, e))?;
     }
     match drive.info().read_only {
         Some(_) => Ok(()),
-        None => drive.close().map_err(|e| CliError::file(path, e)),
+        None => drive.close().map_err(CliError::drive(path)),
     }
 }
 
-/// A drive whose background work is done here, whoever has the database on it.
+/// A drive whose background work this process does. The client opens the database on it.
 struct Served(Drive);
 
 impl Upkeep for Served {

@@ -17,7 +17,7 @@ pub(crate) struct Chain {
     answer: Answer,
     screens: Vec<Box<dyn Screen>>,
     end: End,
-    /// Rows that pass or not, and do not come out.
+    /// Rows that do not come out, whether they pass or not.
     hidden: Option<Arc<HiddenRows>>,
 }
 
@@ -95,7 +95,7 @@ impl Chain {
         Ok(Self { program, answer, screens, end, hidden: None })
     }
 
-    /// The same chain, which lets none of these rows out.
+    /// The same chain, which hides these rows.
     pub(crate) fn hiding(self, hidden: Option<Arc<HiddenRows>>) -> Self {
         Self { hidden, ..self }
     }
@@ -190,6 +190,7 @@ impl Chain {
                 End::Rows(_) | End::Names => answer = Some(passed.rows_of(program, at.lpid, columns)?),
             }
         }
+        cost.unpacked_bytes = columns.unpacked_bytes();
         unit.counts.media_bytes += media_bytes;
         unit.counts.rows_in += rows as u64;
         unit.counts.values_compared += meter.values_compared;
@@ -209,7 +210,7 @@ impl Chain {
     }
 }
 
-/// The rows of a page that have one of these numbers; `None` where none has.
+/// A mask of the rows of a page with these numbers; `None` if the page has none of them.
 fn mask_of(numbers: &[u32], rows: usize) -> Option<RowMask> {
     let numbers = &numbers[..numbers.partition_point(|n| (*n as usize) < rows)];
     if numbers.is_empty() {

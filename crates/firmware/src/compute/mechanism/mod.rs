@@ -35,104 +35,13 @@ mod aggregate;
 mod chain;
 mod filter;
 mod page_index;
+mod stage;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
-use lode_command::{CommandError, ScanUnit};
-use lode_program::answer::Member;
-use lode_program::{Meter, Passed, Program, Verdict};
-
-use super::columns::{Fetch, PageColumns};
-use super::{Located, PageAccess, PageCost};
-
 pub(crate) use chain::{Chain, PageAnswer};
+pub(crate) use stage::{Columns, Exact, Fold, Mechanism, Page, Screen, Stage};
 
 /// The mechanisms, in the order in which a page meets them.
 pub(crate) static MECHANISMS: &[&dyn Mechanism] =
     &[&page_index::PageIndex, &filter::Filter, &aggregate::Aggregate];
-
-/// A way to answer less than a page.
-pub(crate) trait Mechanism: Sync {
-    /// The name by which answers and levels of offload ask for it.
-    fn member(&self) -> Member;
-
-    /// What it does for a program; `None` when it can do nothing.
-    fn compile(&self, p: &Arc<Program>) -> Option<Stage>;
-}
-
-/// A compiled mechanism, by what it may say.
-pub(crate) enum Stage {
-    /// May say Maybe.
-    Screen(Box<dyn Screen>),
-    /// Knows of each row.
-    Exact(Box<dyn Exact>),
-    /// Makes something else of the rows that pass.
-    Fold(Box<dyn Fold>),
-}
-
-/// A page before its columns are read.
-pub(crate) struct Page<'a> {
-    /// Which.
-    pub(crate) at: &'a Located,
-    /// The drive: the index entry, and bytes of the page.
-    pub(crate) access: &'a dyn PageAccess,
-}
-
-/// The columns of a page, read as they are needed.
-pub(crate) type Columns<'a> = PageColumns<&'a mut Fetch<'a>>;
-
-/// Says of a page, without reading its columns, whether rows of it can pass, or all do.
-pub(crate) trait Screen: Send {
-    /// No and Yes are certain.
-    ///
-    /// # Errors
-    /// When what it looks at cannot be read.
-    fn verdict(&self, page: &Page<'_>) -> Result<Verdict, CommandError>;
-
-    /// Adds what asking it of a page costs.
-    fn cost(&self, cost: &mut PageCost);
-}
-
-/// Says of each row whether it passes.
-pub(crate) trait Exact: Send {
-    /// The rows that pass, hidden or not.
-    ///
-    /// # Errors
-    /// When the page cannot be read, or is not what the program names.
-    fn passed(
-        &self,
-        at: &Located,
-        columns: &mut Columns<'_>,
-        meter: &mut Meter,
-    ) -> Result<Passed, CommandError>;
-
-    /// Adds what reading a page of `rows` rows and looking at them costs.
-    fn cost(&self, rows: u64, cost: &mut PageCost);
-}
-
-/// Takes rows that pass, and answers something else now and then.
-pub(crate) trait Fold: Send {
-    /// Takes the rows of a page.
-    ///
-    /// # Errors
-    /// When the page cannot be read, or a result has no room in its type. The fold is then of no use.
-    fn take(
-        &mut self,
-        p: &Program,
-        at: &Located,
-        passed: &Passed,
-        columns: &mut Columns<'_>,
-        unit: &mut ScanUnit,
-    ) -> Result<(), CommandError>;
-
-    /// Whether there is something left to answer.
-    fn holds(&self) -> bool;
-
-    /// Answers what is left.
-    fn end(&mut self, p: &Program, unit: &mut ScanUnit);
-
-    /// Adds what taking `rows` rows costs.
-    fn cost(&self, rows: u64, cost: &mut PageCost);
-}

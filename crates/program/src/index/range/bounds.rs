@@ -8,7 +8,7 @@ use crate::order_key::{bytes_key, order_key};
 use crate::order_key::{total32, total64};
 use lode_page::Values;
 
-/// The least and the greatest key of what is not NULL, if there is such a value, and whether there is a NULL.
+/// The least and the greatest key of the values that are not NULL, if any, and whether there is a NULL.
 pub(super) fn bounds(c: &Column) -> (Option<(u64, u64)>, bool) {
     let t = c.data_type();
     let mut valid = bits::all(c.rows());
@@ -75,7 +75,7 @@ fn of_data(t: DataType, data: &Data<'_>, rows: &[u64], all: bool) -> Option<(u64
     }
 }
 
-/// Keys are monotone: the least key is the least string's.
+/// Keys are monotone, so the least string has the least key.
 fn strings(s: &Strings<'_>, rows: &[u64]) -> Option<(u64, u64)> {
     let mut found: Option<(u64, u64)> = None;
     each_row(rows, |row| {

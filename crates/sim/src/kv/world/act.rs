@@ -1,11 +1,11 @@
-//! Each step, and what its answer must be.
+//! Executes each step and checks its answer.
 
 use lode_base::VirtualTime;
 use lode_command::{Budget, Device, Progress};
 use lode_engine::{Durability, EngineError, KEY_BYTES_MAX, Tree};
 
-use super::{Done, Doubt, KnownTree, Open, World};
-use crate::failure::{Kind, wrong};
+use super::{Done, Doubt, KnownTree, OpenTxn, World};
+use crate::failure::{FailureKind, wrong};
 use crate::history::Outcome;
 use crate::kv::model::Serial;
 use crate::kv::scenario::TREES;
@@ -95,13 +95,13 @@ impl World<'_> {
         }
     }
 
-    /// Does something with the transaction of a slot, or with one of its own where `alone` says so. One that can not go on
+    /// Runs `f` with the transaction of a slot, or with a separate one if `alone`. A transaction that cannot continue
     /// is rolled back.
     fn in_slot(
         &mut self,
         slot: usize,
         alone: bool,
-        act: impl FnOnce(&mut Self, &mut Open) -> Done<bool>,
+        act: impl FnOnce(&mut Self, &mut OpenTxn) -> Done<bool>,
     ) -> Done {
         let taken = self.open[slot].take();
         let own = taken.is_none();
@@ -121,14 +121,14 @@ impl World<'_> {
     }
 
     /// Rolls a transaction back.
-    pub(super) fn abandon(&mut self, open: Open) {
+    pub(super) fn abandon(&mut self, open: OpenTxn) {
         let snapshot = self.model.csn(open.place);
         open.txn.rollback();
         self.crowd.leave();
         self.note((open.session, open.invoked), snapshot, open.ops, Outcome::Aborted, None);
     }
 
-    /// After this everything so far is durable, if it went well.
+    /// Checks the result of an operation that makes all commits so far durable.
     fn durable_after(&mut self, what: &str, cut: &'static str, result: Result<(), EngineError>) -> Done {
         if self.faults.is_cut() {
             self.coverage.met(cut);
@@ -175,7 +175,7 @@ impl World<'_> {
             return Ok(());
         }
         match result {
-            Ok(_) if there => wrong(Kind::Answer, format!("{name} was created twice")),
+            Ok(_) if there => wrong(FailureKind::Answer, format!("{name} was created twice")),
             Ok(tree) => {
                 self.has_tree(name, tree, false);
                 Ok(())
@@ -190,7 +190,7 @@ impl World<'_> {
         }
     }
 
-    /// A tree that nobody had before; answers its serial number.
+    /// Records a new tree and returns its number in the model.
     pub(super) fn has_tree(&mut self, name: String, tree: Tree, loaded: bool) -> Serial {
         let serial = self.next_serial;
         self.next_serial += 1;
@@ -199,7 +199,7 @@ impl World<'_> {
     }
 
     fn drop_tree(&mut self, which: u64) -> Done {
-        // One tree stays, so that there is work.
+        // One tree always remains, so that transactions have work.
         if self.trees.len() < 2 {
             return Ok(());
         }
@@ -218,7 +218,9 @@ impl World<'_> {
                 self.model.is_durable();
                 Ok(())
             }
-            Ok(false) => wrong(Kind::Answer, format!("{name} was there, and is said not to have been")),
+            Ok(false) => {
+                wrong(FailureKind::Answer, format!("{name} was there, and is said not to have been"))
+            }
             Err(e) => {
                 if self.excused("the drop of a tree", &e)? {
                     self.doubtful = Some(Doubt::Dropped(name));
@@ -228,9 +230,9 @@ impl World<'_> {
         }
     }
 
-    /// What makes no sense is refused, and changes nothing.
+    /// Runs an invalid command, which must be refused and change nothing.
     fn refused(&mut self, seed: u64) -> Done {
-        let mut r = Random::new(seed);
+        let mut r = Random::of_seed(seed);
         let Some(mut open) = self.new_transaction()? else { return Ok(()) };
         let Some(tree) = r.pick(&open.trees).cloned() else {
             self.abandon(open);
@@ -248,7 +250,7 @@ impl World<'_> {
             }
         };
         if !refused && !self.faults.is_cut() {
-            return wrong(Kind::Answer, "what makes no sense was not refused");
+            return wrong(FailureKind::Answer, "an invalid command was not refused");
         }
         self.commit(open)
     }

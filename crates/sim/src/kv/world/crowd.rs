@@ -1,28 +1,28 @@
-//! How many transactions were open at once, at any moment since one of them began.
+//! Counts how many transactions were open at the same time, at any moment since one of them began.
 //!
 //! ```text
 //!   enter  enter  leave  enter  leave  leave
 //!     1      2      1      2      1      0        the most since the third moment: 2
 //! ```
 
-/// When a transaction began.
+/// The moment at which a transaction began.
 pub(super) type Moment = usize;
 
-/// Transactions that are open, and how many were at each moment.
+/// The number of open transactions at each moment.
 #[derive(Default)]
 pub(super) struct Crowd {
-    /// Open transactions after each beginning and each end.
+    /// The number of open transactions after each begin and each end.
     open: Vec<usize>,
 }
 
 impl Crowd {
-    /// A transaction begins; answers the moment.
+    /// Records the begin of a transaction and returns the moment.
     pub(super) fn enter(&mut self) -> Moment {
         self.open.push(self.now() + 1);
         self.open.len() - 1
     }
 
-    /// A transaction ended.
+    /// Records the end of a transaction.
     pub(super) fn leave(&mut self) {
         let left = self.now().checked_sub(1).expect("each transaction that ends has begun");
         self.open.push(left);
@@ -33,7 +33,7 @@ impl Crowd {
         self.open.last().copied().unwrap_or(0)
     }
 
-    /// The most that were open at any moment since this one.
+    /// The maximum of open transactions since this moment.
     pub(super) fn most_since(&self, began: Moment) -> usize {
         self.open[began..].iter().copied().max().unwrap_or(0)
     }

@@ -1,25 +1,25 @@
-//! Trees that are loaded, key after key, and show whole or not at all.
+//! Loads of trees. A loaded tree is visible as a whole or not at all.
 
 use lode_engine::{EngineError, Tree};
 
 use super::{Done, Doubt, World};
-use crate::failure::{Kind, wrong};
+use crate::failure::{FailureKind, wrong};
 use crate::kv::content;
 use crate::kv::scenario::TREES;
 use crate::random::Random;
 
-/// One load in so many is given up before its end.
+/// One load in this many is abandoned before its end.
 const GIVEN_UP: u64 = 5;
 
 impl World<'_> {
     pub(super) fn load_tree(&mut self, n: u32, seed: u64, keys: u32, value_bytes_max: u32) -> Done {
         let name = format!("tree {}", n % TREES);
         let there = self.trees.iter().any(|t| t.name == name);
-        let mut r = Random::new(seed);
+        let mut r = Random::of_seed(seed);
         let mut entries = Vec::new();
         for _ in 0..keys {
             let key = r.below(self.scenario.keys.into()) as u32;
-            // A list begins with nothing.
+            // A list begins empty.
             if !content::is_list(key) {
                 let bytes = r.skewed(8, u64::from(value_bytes_max).max(9)) as u32;
                 self.clock += 1;
@@ -39,7 +39,9 @@ impl World<'_> {
         }
         match loaded {
             Ok(None) => self.coverage.met("loads given up"),
-            Ok(Some(_)) if there => return wrong(Kind::Answer, format!("{name} was loaded over another")),
+            Ok(Some(_)) if there => {
+                return wrong(FailureKind::Answer, format!("{name} was loaded over another"));
+            }
             Ok(Some(tree)) => {
                 let serial = self.has_tree(name, tree, true);
                 self.model.load(serial, entries);
@@ -55,7 +57,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Loads a tree; `None` where it is given up in the end.
+    /// Loads a tree. Returns `None` if the load is abandoned at the end.
     fn load(
         &self,
         name: &str,

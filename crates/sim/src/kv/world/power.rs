@@ -1,4 +1,4 @@
-//! Power cuts, closing, and what must be there when the database is opened again.
+//! Power cuts and closing, and the checks after the database is opened again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use lode_engine::{Database, EngineError};
 use lode_firmware::{Drive, FirmwareError, Unrecovered};
 
 use super::{Done, Doubt, KnownTree, World};
-use crate::failure::{Kind, wrong};
-use crate::kv::model::{Place, Settled};
+use crate::failure::{FailureKind, wrong};
+use crate::kv::model::{Position, Settled};
 use crate::random::nth;
 use crate::step::Cut;
 
@@ -19,7 +19,7 @@ enum NotOpened {
 }
 
 impl World<'_> {
-    /// Power goes, if it is not gone yet, and comes back, more than once where `cut` says so.
+    /// Cuts the power, if it is not cut already, and reopens. `cut` may cut the power again during recoveries.
     pub(super) fn reopen(&mut self, cut: &Cut) -> Done {
         if !self.faults.is_cut() {
             self.faults.cut();
@@ -29,7 +29,7 @@ impl World<'_> {
     }
 
     fn reopen_after(&mut self, cut: &Cut) -> Done {
-        // What open transactions saw was right, whatever comes.
+        // The reads of open transactions must have been right, so they join the history.
         for slot in 0..self.open.len() {
             if let Some(open) = self.open[slot].take() {
                 self.abandon(open);
@@ -48,16 +48,16 @@ impl World<'_> {
                     return self.recovered(old);
                 }
                 Ok(None) => self.coverage.met("recoveries cut"),
-                Err(NotOpened::Drive(e)) => return wrong(Kind::NotOpened, e.to_string()),
+                Err(NotOpened::Drive(e)) => return wrong(FailureKind::NotOpened, e.to_string()),
                 Err(NotOpened::Database(e)) => {
-                    return wrong(Kind::NotOpened, format!("the database: {e}"));
+                    return wrong(FailureKind::NotOpened, format!("the database: {e}"));
                 }
             }
         }
         unreachable!("cuts are finite in number")
     }
 
-    /// One attempt; `None` when power went in the middle of it.
+    /// Tries to open. Returns `None` if the power was cut meanwhile.
     fn open(&mut self, seed: u64, cut_after: Option<u64>) -> Result<Option<Database>, NotOpened> {
         for (kind, n) in self.fired() {
             *self.struck_before.entry(kind).or_default() += n;
@@ -83,7 +83,7 @@ impl World<'_> {
         database.map(Some).map_err(NotOpened::Database)
     }
 
-    /// Every commit that was durable is there, those after it up to some moment, and all is as it was written.
+    /// Checks that all durable commits are there, and a prefix of the later ones, with the right contents.
     fn recovered(&mut self, old: BTreeMap<String, KnownTree>) -> Done {
         self.database().set_durability(self.durability);
         let stats = self.database().tree_stats();
@@ -94,11 +94,11 @@ impl World<'_> {
         self.trees_are_there(old)?;
         let csn = match self.database().snapshot() {
             Ok(snapshot) => snapshot.csn().raw(),
-            Err(e) => return wrong(Kind::Answer, format!("a snapshot after opening: {e}")),
+            Err(e) => return wrong(FailureKind::Answer, format!("a snapshot after opening: {e}")),
         };
         let (place, durable) = (self.model.place(), self.model.durable());
         match self.model.settle(csn) {
-            Err(what) => return wrong(Kind::Lost, what),
+            Err(what) => return wrong(FailureKind::Lost, what),
             Ok(Settled::At(at)) => {
                 self.coverage.met_times("relaxed commits that were lost", (place - at) as u64);
                 self.coverage.met_times("relaxed commits that were kept", (at - durable) as u64);
@@ -121,15 +121,15 @@ impl World<'_> {
         Ok(())
     }
 
-    /// What came after a commit has never been, nor those that saw it.
-    fn forget_after(&mut self, place: Place) {
+    /// Forgets everything after a commit, including the transactions that saw it.
+    fn forget_after(&mut self, place: Position) {
         let csn = self.model.csn(place);
         let lost = |n: Option<u64>| n.is_some_and(|n| n > csn);
         self.history.transactions.retain(|t| !lost(t.snapshot) && !lost(t.commit));
         self.model.cut(place);
     }
 
-    /// The trees that should be there are, and no others.
+    /// Checks that exactly the expected trees exist.
     fn trees_are_there(&mut self, old: BTreeMap<String, KnownTree>) -> Done {
         let doubt = self.doubtful.take();
         let mut trees = Vec::new();
@@ -151,15 +151,17 @@ impl World<'_> {
                 }
                 (None, Some(_), Some(Doubt::Dropped(dropped))) if *dropped == name => {}
                 (None, None, _) => {}
-                (Some(_), None, _) => return wrong(Kind::WrongBytes, format!("{name} is there again")),
-                (None, Some(_), _) => return wrong(Kind::Lost, format!("{name} is gone")),
+                (Some(_), None, _) => {
+                    return wrong(FailureKind::WrongBytes, format!("{name} exists again"));
+                }
+                (None, Some(_), _) => return wrong(FailureKind::Lost, format!("{name} is missing")),
             }
         }
         self.trees = trees;
         Ok(())
     }
 
-    /// Closes the database and its drive in order, and opens them again.
+    /// Closes the database and its drive in order and opens them again.
     pub(super) fn close(&mut self, cut: &Cut) -> Done {
         let flushed = self.database().flush();
         if !self.faults.is_cut() {
@@ -179,7 +181,7 @@ impl World<'_> {
                 && !self.faults.is_cut()
                 && self.excused_halt().is_err()
             {
-                return wrong(Kind::ReadOnly, format!("closing the drive: {e}"));
+                return wrong(FailureKind::ReadOnly, format!("closing the drive: {e}"));
             }
         }
         self.coverage.met("reopens in order");

@@ -1,35 +1,35 @@
-//! What transactions do, beside what the model says that they must see.
+//! The operations of transactions, compared with the model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use lode_engine::{Csn, Durability, EngineError, Transaction};
 
-use super::{Done, KnownTree, Open, World, shown};
-use crate::failure::{Kind, wrong};
+use super::{Done, KnownTree, OpenTxn, World, shown};
+use crate::failure::{FailureKind, wrong};
 use crate::history::{self, Op, Outcome};
 use crate::kv::content;
-use crate::kv::model::{Key, Place, Writes};
+use crate::kv::model::{Key, Position, Writes};
 use crate::kv::scenario::SLOTS;
 use crate::kv::step::{KeysAt, Work};
 use crate::random::Random;
 
-/// Values of a list at most.
+/// The most values of a list.
 const LIST_MAX: usize = 60;
-/// Keys that a short scan goes over, about.
+/// About how many keys a short scan reads.
 const SCAN_KEYS: u64 = 40;
 
 impl World<'_> {
-    /// A transaction begins in a slot; nothing if one is open there.
+    /// Begins a transaction in a slot, if none is open there.
     pub(super) fn begin(&mut self, slot: usize) -> Done {
         if self.open[slot].is_none() {
             let open = self.new_transaction()?;
-            self.open[slot] = open.map(|open| Open { session: slot as u32, ..open });
+            self.open[slot] = open.map(|open| OpenTxn { session: slot as u32, ..open });
         }
         Ok(())
     }
 
-    /// A transaction at the newest commit.
-    pub(super) fn new_transaction(&mut self) -> Done<Option<Open>> {
+    /// Begins a transaction at the newest commit.
+    pub(super) fn new_transaction(&mut self) -> Done<Option<OpenTxn>> {
         let began = self.crowd.enter();
         let mut txn = match self.database().begin() {
             Ok(txn) => txn,
@@ -41,10 +41,13 @@ impl World<'_> {
         };
         let (shown, newest) = (txn.snapshot().csn().raw(), self.model.newest_csn());
         if shown != newest && !self.faults.is_cut() {
-            return wrong(Kind::Answer, format!("a snapshot shows commit {shown}, and should show {newest}"));
+            return wrong(
+                FailureKind::Answer,
+                format!("a snapshot shows commit {shown}, and should show {newest}"),
+            );
         }
         txn.set_durability(self.durability);
-        Ok(Some(Open {
+        Ok(Some(OpenTxn {
             session: SLOTS as u32,
             txn,
             durability: self.durability,
@@ -59,16 +62,16 @@ impl World<'_> {
         }))
     }
 
-    /// What a transaction must see of a key.
-    fn expected(&self, open: &Open, key: &Key) -> Option<Vec<u8>> {
+    /// The value that a transaction must see under a key.
+    fn expected(&self, open: &OpenTxn, key: &Key) -> Option<Vec<u8>> {
         match open.writes.get(key) {
             Some(own) => own.clone(),
             None => self.model.at(open.place, key).cloned(),
         }
     }
 
-    /// Reads a key, holds what it must be, and notes it; `None` when the transaction can not go on.
-    fn read_one(&mut self, open: &mut Open, tree: &KnownTree, n: u32) -> Done<Option<Option<Vec<u8>>>> {
+    /// Reads a key, checks the value and records the read. Returns `None` if the transaction cannot continue.
+    fn read_one(&mut self, open: &mut OpenTxn, tree: &KnownTree, n: u32) -> Done<Option<Option<Vec<u8>>>> {
         let key = self.keys[n as usize].clone();
         let read = match n % 2 {
             0 => open.txn.get(&tree.tree, &key).map(|got| got.map(|v| v.to_vec())),
@@ -85,8 +88,8 @@ impl World<'_> {
         if got != want && !self.faults.is_cut() {
             let row = |v: &Option<Vec<u8>>| shown(v.as_ref().map(|v| (&key[..], &v[..])));
             let (csn, got, want) = (self.model.csn(open.place), row(&got), row(&want));
-            let what = format!("{}, at commit {csn}: {got} was read, and should be {want}", tree.name);
-            return wrong(Kind::Isolation, what);
+            let what = format!("{}, at commit {csn}: {got} was read instead of {want}", tree.name);
+            return wrong(FailureKind::Isolation, what);
         }
         if got.as_ref().is_some_and(|v| v.len() >= self.scenario.database.value_page_bytes_min) {
             self.coverage.met("reads of values that are pages");
@@ -101,7 +104,7 @@ impl World<'_> {
         Ok(Some(got))
     }
 
-    /// Some keys of a tree.
+    /// Selects keys of a tree.
     fn pick_keys(&self, r: &mut Random, at: KeysAt, count: u32) -> Vec<u32> {
         let all = u64::from(self.scenario.keys);
         let from = r.below(all);
@@ -113,9 +116,9 @@ impl World<'_> {
         (0..u64::from(count)).map(one).map(|n| n as u32).collect()
     }
 
-    /// A transaction reads keys. False when it can not go on.
-    pub(super) fn read(&mut self, open: &mut Open, seed: u64, count: u32) -> Done<bool> {
-        let mut r = Random::new(seed);
+    /// Reads keys in a transaction. Returns false if it cannot continue.
+    pub(super) fn read(&mut self, open: &mut OpenTxn, seed: u64, count: u32) -> Done<bool> {
+        let mut r = Random::of_seed(seed);
         let Some(tree) = r.pick(&open.trees).cloned() else { return Ok(true) };
         let at = if r.once_in(2) { KeysAt::Hot } else { KeysAt::Anywhere };
         for n in self.pick_keys(&mut r, at, count) {
@@ -126,16 +129,16 @@ impl World<'_> {
         Ok(true)
     }
 
-    /// A transaction writes keys of one tree or more. False when it can not go on.
-    pub(super) fn write(&mut self, open: &mut Open, work: &Work) -> Done<bool> {
-        let mut r = Random::new(work.seed);
+    /// Writes keys of one or more trees in a transaction. Returns false if it cannot continue.
+    pub(super) fn write(&mut self, open: &mut OpenTxn, work: &Work) -> Done<bool> {
+        let mut r = Random::of_seed(work.seed);
         let keys = self.pick_keys(&mut r, work.keys_at, work.keys);
         let Some(mut tree) = r.pick(&open.trees).cloned() else { return Ok(true) };
         for n in keys {
             if r.once_in(8) {
                 tree = r.pick(&open.trees).cloned().expect("there was one");
             }
-            // What was dropped since can be read, and takes no writes that would be committed.
+            // A tree that was dropped since can still be read, but a transaction that writes to it cannot commit.
             if !self.write_one(open, &tree, n, work, &mut r)? {
                 return Ok(false);
             }
@@ -145,7 +148,7 @@ impl World<'_> {
 
     fn write_one(
         &mut self,
-        open: &mut Open,
+        open: &mut OpenTxn,
         tree: &KnownTree,
         n: u32,
         work: &Work,
@@ -180,16 +183,19 @@ impl World<'_> {
             None => open.txn.delete(&tree.tree, &key),
         };
         if let Err(e) = written {
-            return wrong(Kind::Answer, format!("a write of {} bytes: {e}", value.map_or(0, |v| v.len())));
+            return wrong(
+                FailureKind::Answer,
+                format!("a write of {} bytes: {e}", value.map_or(0, |v| v.len())),
+            );
         }
         open.writes.insert((tree.serial, key), value);
         open.ops.extend((!tree.loaded).then_some(op));
         Ok(true)
     }
 
-    /// A transaction scans a part of a tree. False when it can not go on.
-    pub(super) fn scan(&mut self, open: &mut Open, seed: u64) -> Done<bool> {
-        let mut r = Random::new(seed);
+    /// Scans a part of a tree in a transaction. Returns false if it cannot continue.
+    pub(super) fn scan(&mut self, open: &mut OpenTxn, seed: u64) -> Done<bool> {
+        let mut r = Random::of_seed(seed);
         let Some(tree) = r.pick(&open.trees).cloned() else { return Ok(true) };
         let all = u64::from(self.scenario.keys);
         let from = r.below(all) as usize;
@@ -225,9 +231,9 @@ impl World<'_> {
                 got.len(),
                 want.len()
             );
-            return wrong(Kind::Isolation, what);
+            return wrong(FailureKind::Isolation, what);
         }
-        // What is within the range and was not answered was read as nothing.
+        // The scan read the keys in its range that it did not return as missing.
         for n in self.keys.iter().filter(|k| **k >= low && **k <= high).map(|k| self.numbers[k]) {
             let value = want.get(&self.keys[n as usize]);
             open.ops.extend((!tree.loaded).then(|| note_read(&tree, n, value.map(|v| &v[..]))));
@@ -235,8 +241,8 @@ impl World<'_> {
         Ok(true)
     }
 
-    /// Goes back to a savepoint.
-    pub(super) fn rollback_to(&mut self, open: &mut Open, which: u64) {
+    /// Rolls back to a savepoint.
+    pub(super) fn rollback_to(&mut self, open: &mut OpenTxn, which: u64) {
         if open.savepoints.is_empty() {
             return;
         }
@@ -245,13 +251,13 @@ impl World<'_> {
         open.savepoints.truncate(at + 1);
         open.txn.rollback_to(savepoint);
         open.writes = writes;
-        // A history knows no savepoints: what came after this one has not been.
+        // A history has no savepoints, so the operations after this one are removed.
         open.ops.truncate(ops);
         self.coverage.met("savepoints gone back to");
     }
 
-    /// Ends a transaction by a commit.
-    pub(super) fn commit(&mut self, open: Open) -> Done {
+    /// Commits a transaction.
+    pub(super) fn commit(&mut self, open: OpenTxn) -> Done {
         let (ending, txn) = self.ending(open, &BTreeSet::new());
         let result = txn.commit();
         let mut unknown = Writes::new();
@@ -260,13 +266,13 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Transactions that begin together are committed together: all that is refused of them is what conflicts, or writes to
-    /// a tree that is gone; the others take effect together or not at all.
+    /// Commits transactions that began together as one group. Only transactions that conflict, or write to a dropped
+    /// tree, are refused. The others take effect together or not at all.
     pub(super) fn together(&mut self, works: &[Work]) -> Done {
         let mut all = Vec::new();
         for session in SLOTS as u32 + 1..SLOTS as u32 + 1 + works.len() as u32 {
             let Some(open) = self.new_transaction()? else { continue };
-            all.push(Open { session, ..open });
+            all.push(OpenTxn { session, ..open });
         }
         let (mut endings, mut txns, mut taken) = (Vec::new(), Vec::new(), BTreeSet::new());
         for (mut open, work) in all.into_iter().zip(works) {
@@ -296,30 +302,32 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Of these writes, together, nobody knows whether they took effect.
+    /// Records writes that took effect together or not at all. Which of the two is unknown.
     fn may_have_committed(&mut self, unknown: Writes) {
         if !unknown.is_empty() {
             self.model.may_commit(unknown);
         }
     }
 
-    /// What is known of a transaction before its commit; keys that those wrote which go before it in its group are `taken`.
-    fn ending(&self, open: Open, taken: &BTreeSet<Key>) -> (Ending, Transaction) {
-        let Open { session, txn, durability, place, writes, ops, invoked, .. } = open;
+    /// Collects the facts about a transaction before its commit. `taken` are the keys that earlier transactions of its
+    /// group write.
+    fn ending(&self, open: OpenTxn, taken: &BTreeSet<Key>) -> (Ending, Transaction) {
+        let OpenTxn { session, txn, durability, place, writes, ops, invoked, .. } = open;
         let conflicts = self.model.conflicts(place, &writes) || writes.keys().any(|k| taken.contains(k));
         let gone = |serial: &u32| !self.trees.iter().any(|t| t.serial == *serial);
         let dropped = writes.keys().any(|k| gone(&k.0));
         (Ending { session, durability, place, writes, ops, invoked, conflicts, dropped }, txn)
     }
 
-    /// Holds what a commit was answered; what may or may not have taken effect joins `unknown`.
+    /// Checks the answer to a commit. Writes that may have taken effect are added to `unknown`.
     fn ended(&mut self, ending: Ending, result: Result<Csn, EngineError>, unknown: &mut Writes) -> Done {
         let Ending { session, durability, place, writes, ops, invoked, conflicts, dropped } = ending;
         self.crowd.leave();
         let snapshot = self.model.csn(place);
         let bytes: usize = writes.iter().map(|(k, v)| k.1.len() + v.as_ref().map_or(0, Vec::len)).sum();
         let drive = &self.scenario.drive;
-        // Where keys are as long as nodes, each splits nodes up to the root, whose images are in the redo.
+        // With very long keys, each key splits nodes up to the root, and the redo log holds the images of all split
+        // nodes.
         let images = writes.len() << 14;
         let large = bytes.max(images / 8) as u64 > drive.batch_bytes_max / 8
             || writes.len() > drive.batch_pages_max as usize / 8;
@@ -334,18 +342,21 @@ impl World<'_> {
             }
             Ok(csn) if writes.is_empty() => {
                 if csn.raw() != snapshot && !cut {
-                    return wrong(Kind::Answer, format!("a commit of nothing is {csn}, at {snapshot}"));
+                    return wrong(
+                        FailureKind::Answer,
+                        format!("a commit without writes is {csn}, at {snapshot}"),
+                    );
                 }
                 (Outcome::Committed, None)
             }
             Ok(csn) => {
                 if conflicts || dropped {
                     let why = if conflicts { "another one was first" } else { "its tree is gone" };
-                    return wrong(Kind::Isolation, format!("commit {csn} was accepted, and {why}"));
+                    return wrong(FailureKind::Isolation, format!("commit {csn} was accepted, and {why}"));
                 }
                 if csn.raw() <= self.model.newest_csn() {
                     let newest = self.model.newest_csn();
-                    return wrong(Kind::Answer, format!("commit {csn} comes after commit {newest}"));
+                    return wrong(FailureKind::Answer, format!("commit {csn} comes after commit {newest}"));
                 }
                 self.model.commit(csn.raw(), &writes);
                 if durability == Durability::Commit {
@@ -379,7 +390,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Puts a transaction that ended to the history.
+    /// Adds an ended transaction to the history.
     pub(super) fn note(
         &mut self,
         (session, invoked): (u32, u64),
@@ -418,13 +429,13 @@ fn note_read(tree: &KnownTree, n: u32, value: Option<&[u8]>) -> Op {
 struct Ending {
     session: u32,
     durability: Durability,
-    place: Place,
+    place: Position,
     writes: Writes,
     ops: Vec<Op>,
     invoked: u64,
-    /// Another one was first.
+    /// Whether another transaction committed first.
     conflicts: bool,
-    /// A tree that it writes to is gone.
+    /// Whether a tree that it writes to was dropped.
     dropped: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The five transactions, each in a file of its own. Source: TPC-C 5.11, clauses 2.4 to 2.8.
+//! The five transactions, each in its own file. Source: TPC-C 5.11, clauses 2.4 to 2.8.
 
 mod customer;
 mod delivery;
@@ -14,10 +14,10 @@ use super::store::{Intent, Terminal, TpccTxn};
 use crate::store::StoreResult;
 pub use outcome::Outcome;
 
-/// Carries out one transaction, once.
+/// Executes a transaction once.
 ///
 /// # Errors
-/// [`StoreError::Conflict`] when it is to be tried again, any other when the store fails.
+/// [`StoreError::Conflict`] if it must be tried again, another error if the store fails.
 pub fn execute<T: Terminal>(terminal: &mut T, input: &Input, sizes: &Sizes) -> StoreResult<Outcome> {
     let mut txn = terminal.begin(match input {
         Input::OrderStatus { .. } | Input::StockLevel { .. } => Intent::Read,

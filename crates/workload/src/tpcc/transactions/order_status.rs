@@ -12,7 +12,7 @@ pub(super) fn run(txn: &mut impl TpccTxn, w: W, d: D, who: &Who) -> StoreResult<
     let order = txn.last_order(w, d, customer.c)?.ok_or(StoreError::Missing("an order of the customer"))?;
     let lines = txn.lines(w, d, order.o)?;
     if lines.len() != usize::from(order.lines) {
-        return Err(StoreError::Damaged("an order has other lines than it says"));
+        return Err(StoreError::Damaged("the number of an order's lines is not its O_OL_CNT"));
     }
     Ok(Outcome::Status(order.lines))
 }

@@ -1,25 +1,25 @@
-//! What a transaction came to.
+//! The outcomes of transactions.
 
 use crate::tpcc::rows::{D, O, W};
 
-/// What a transaction came to.
+/// The outcome of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// An order was entered.
     Ordered {
         /// Its number.
         order: (W, D, O),
-        /// What it costs, taxes and discount included.
+        /// Its total price, with taxes and discount.
         total: i64,
     },
-    /// An order named an item that does not exist: nothing was entered.
+    /// An order was rolled back because it names an item that does not exist.
     RolledBack,
-    /// A payment was made; the customer's balance after it.
+    /// A payment was made. This is the customer's balance after it.
     Paid(i64),
-    /// The lines of the customer's last order.
+    /// The number of lines of the customer's last order.
     Status(u8),
-    /// Orders delivered, and districts that had none to deliver.
+    /// The number of delivered orders, and of districts without an order to deliver.
     Delivered(u8, u8),
-    /// Items that are low in stock.
+    /// The number of items that are low in stock.
     Low(u32),
 }

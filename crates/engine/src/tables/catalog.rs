@@ -1,0 +1,172 @@
+//! The tables' part of the catalog.
+//!
+//! ```text
+//!   root page ─► section "tables": a descriptor page for each table (in catalog extents) ─► the table's extents
+//! ```
+//!
+//! A commit that changes a table writes the table's descriptor in the same batch as its pages. The root changes only when tables
+//! come or go. A descriptor has version 2 if its table has constraints or B+-tree indexes, 3 if it has ON DELETE CASCADE or SET NULL.
+//! Invariants: names are unique; an extent has one owner; descriptors are in catalog extents.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lode_base::{EXTENT_PAGES, ExtentId, Lpid, TableId};
+use lode_command::{ExtentInfo, PageWrite, ReadRequest};
+
+use super::definition::{Constraint, IndexKind, OnDelete, Rule};
+use super::snapshot::TablesState;
+use super::table::{Table, TableDescriptor};
+use crate::EngineError;
+use crate::storage::catalog::{PageKind, Root, VERSION_PLAIN, decode, encode, root_lpid};
+use crate::storage::view::View;
+use crate::trees::{Above, Catalog, Snapshot};
+
+const SECTION: &str = "tables";
+/// Descriptors read by one command.
+const READ_PAGES: usize = 256;
+/// A Lode that knows neither constraints nor trees of indexes would not keep them.
+const VERSION_CONSTRAINTS: u8 = 2;
+const VERSION_ON_DELETE: u8 = 3;
+
+/// The catalog as a transaction has it: the tables, and where catalog pages lie.
+#[derive(Clone, Debug)]
+pub(super) struct TableCatalog {
+    /// By name.
+    pub(super) tables: BTreeMap<String, Arc<Table>>,
+    /// Extents of the catalog itself. The root's is the first.
+    pub(super) extents: Vec<ExtentId>,
+    /// The number of the next table or tree.
+    pub(super) next_owner: u32,
+}
+
+/// The root of a database without tables.
+pub(crate) fn empty_root() -> Root {
+    let mut root = Root::empty();
+    root.sections.insert(SECTION.into(), serde_json::json!([]));
+    root
+}
+
+/// The tables that a root names, at a view.
+pub(crate) fn read(view: &View, root: &Root) -> Result<Above, EngineError> {
+    let bad = |what: String| EngineError::BadCatalog { lpid: root_lpid(), what };
+    let listed: Option<Vec<u64>> = root.section(SECTION)?;
+    let listed = listed.ok_or_else(|| bad(format!("missing field `{SECTION}`")))?;
+    let mut owned: BTreeSet<ExtentId> = root.extents.iter().copied().collect();
+    let lpids = listed.into_iter().map(|raw| {
+        let known = Lpid::from_raw(raw).filter(|l| owned.contains(&l.extent()));
+        known.ok_or_else(|| bad(format!("page {raw} is outside the catalog")))
+    });
+    let lpids = lpids.collect::<Result<Vec<_>, _>>()?;
+    let mut tables: BTreeMap<String, Arc<Table>> = BTreeMap::new();
+    for chunk in lpids.chunks(READ_PAGES) {
+        let requests = chunk.iter().map(|&lpid| ReadRequest { lpid, range: None }).collect();
+        let (pages, _) = view.read(requests)?;
+        for (&lpid, page) in chunk.iter().zip(&pages) {
+            let bad = |what: String| EngineError::BadCatalog { lpid, what };
+            let descriptor: TableDescriptor = decode(PageKind::Table, lpid, page)?;
+            let table = Table::from_descriptor(descriptor, lpid).map_err(bad)?;
+            if table.id().raw() >= root.next_owner {
+                return Err(bad(format!("table {} was never created", table.id())));
+            }
+            if let Some(e) = table.extents.iter().find(|e| !owned.insert(e.id)) {
+                return Err(bad(format!("extent {} has two owners", e.id)));
+            }
+            if let Some(other) = tables.insert(table.name().into(), Arc::new(table)) {
+                return Err(bad(format!("two tables are called \"{}\"", other.name())));
+            }
+        }
+    }
+    Ok(Above::new(TablesState::new(tables, None)))
+}
+
+/// Whether a catalog knows an extent: it names the extent, or trees have its owner.
+pub(crate) fn known_extents(catalog: &Catalog) -> impl Fn(&ExtentInfo) -> bool {
+    let state: &TablesState = catalog.above();
+    let of_tables = state.tables().values().flat_map(|t| t.extents.iter().map(|e| e.id));
+    let named: BTreeSet<ExtentId> = catalog.root().extents.iter().copied().chain(of_tables).collect();
+    let owners = catalog.tree_owners();
+    move |e| named.contains(&e.extent) || owners.contains(&e.owner)
+}
+
+impl TableCatalog {
+    /// The catalog that a snapshot shows.
+    pub(super) fn of(snapshot: &Snapshot) -> Self {
+        let root = snapshot.catalog().root();
+        let tables = snapshot.tables_state().tables().clone();
+        Self { tables, extents: root.extents.clone(), next_owner: root.next_owner }
+    }
+
+    /// The table of this name.
+    pub(super) fn table(&self, name: &str) -> Result<&Arc<Table>, EngineError> {
+        self.tables.get(name).ok_or_else(|| EngineError::NoSuchTable(name.into()))
+    }
+
+    /// The table of this number.
+    pub(super) fn table_of_id(&self, id: TableId) -> Option<&Arc<Table>> {
+        self.tables.values().find(|t| t.id() == id)
+    }
+
+    /// Extents that it names.
+    pub(super) fn named_extents(&self) -> BTreeSet<ExtentId> {
+        let of_tables = self.tables.values().flat_map(|t| t.extents.iter().map(|e| e.id));
+        self.extents.iter().copied().chain(of_tables).collect()
+    }
+
+    /// A page of the catalog's extents that no table uses; `None` when another extent is needed.
+    pub(super) fn free_page(&self) -> Option<Lpid> {
+        let mut used = descriptors(&self.tables);
+        used.insert(root_lpid());
+        let mut pages = self.extents.iter().flat_map(|e| (0..EXTENT_PAGES as u16).map(|p| e.page(p)));
+        pages.find(|p| !used.contains(p))
+    }
+
+    /// This catalog, with the trees of a snapshot.
+    pub(super) fn published(&self, snapshot: &Snapshot) -> Catalog {
+        let listed: Vec<u64> = self.tables.values().map(|t| t.descriptor.raw()).collect();
+        let mut root = snapshot.catalog().root().clone();
+        (root.next_owner, root.extents) = (self.next_owner, self.extents.clone());
+        root.sections.insert(SECTION.into(), listed.into());
+        snapshot.catalog().with_above(root, Above::new(TablesState::new(self.tables.clone(), None)))
+    }
+
+    /// Pages to write and to trim so that the drive's catalog, which a snapshot shows, becomes this one.
+    pub(super) fn changes_from(
+        &self,
+        snapshot: &Snapshot,
+        page_bytes_max: usize,
+    ) -> Result<(Vec<PageWrite>, Vec<Lpid>), EngineError> {
+        let old = snapshot.tables_state().tables();
+        let mut writes = Vec::new();
+        for t in self.tables.values() {
+            if old.get(t.name()).is_some_and(|o| Arc::ptr_eq(o, t)) {
+                continue;
+            }
+            let write = encode(PageKind::Table, version_of(t), t.descriptor, &t.to_descriptor());
+            if write.data.len() > page_bytes_max {
+                let bytes = write.data.len();
+                let what = format!("its description takes {bytes} bytes, a page holds {page_bytes_max}");
+                return Err(EngineError::invalid(t.name(), what));
+            }
+            writes.push(write);
+        }
+        let trims = descriptors(old).difference(&descriptors(&self.tables)).copied().collect();
+        writes.extend(self.published(snapshot).root_page(snapshot.catalog(), page_bytes_max)?);
+        Ok((writes, trims))
+    }
+}
+
+fn descriptors(tables: &BTreeMap<String, Arc<Table>>) -> BTreeSet<Lpid> {
+    tables.values().map(|t| t.descriptor).collect()
+}
+
+/// The version of a table's descriptor.
+fn version_of(t: &Table) -> u8 {
+    let acts = |c: &Constraint| matches!(c.rule, Rule::ForeignKey { on_delete, .. } if on_delete != OnDelete::NoAction);
+    let plain = t.def().constraints.is_empty() && t.indexes().iter().all(|i| i.kind == IndexKind::Page);
+    match plain {
+        true => VERSION_PLAIN,
+        false if t.def().constraints.iter().any(acts) => VERSION_ON_DELETE,
+        false => VERSION_CONSTRAINTS,
+    }
+}

@@ -1,0 +1,69 @@
+//! Statistics of a table at a snapshot, from the drive's page index: no page is read for them.
+
+use super::own::OwnChanges;
+use super::read::{Whole, own_columns};
+use super::statistics::TableStatistics;
+use super::table::Table;
+use crate::EngineError;
+use crate::trees::Snapshot;
+
+/// Extents whose entries are read by one command.
+const READ_EXTENTS: usize = 16;
+
+impl Snapshot {
+    /// Rows, sizes, bounds of values. They are collected from the page index once for each version of a table.
+    pub fn statistics(&self, t: &Table) -> Result<TableStatistics, EngineError> {
+        if let Some(known) = t.statistics.get() {
+            return Ok(known.clone());
+        }
+        let collected = match self.own() {
+            Some(own) if own.changes_table(t.id()) => with_own(self, own, t)?,
+            _ => collect(self, t)?,
+        };
+        Ok(t.statistics.get_or_init(|| collected).clone())
+    }
+}
+
+fn unknown(t: &Table) -> TableStatistics {
+    TableStatistics::unknown(t.schema(), t.size())
+}
+
+fn collect(snapshot: &Snapshot, t: &Table) -> Result<TableStatistics, EngineError> {
+    let mut stats = TableStatistics::none(t.schema(), t.size());
+    let rule = t.index_rule()?;
+    for ranges in t.page_ranges().chunks(READ_EXTENTS) {
+        for (_, entry) in snapshot.view().read_index(ranges.to_vec())? {
+            // A page without an entry may hold anything.
+            let Some(entry) = entry else { return Ok(unknown(t)) };
+            rule.check(&entry)?;
+            if !stats.widen(&rule, &entry) {
+                return Ok(unknown(t));
+            }
+        }
+    }
+    stats.name_bounds(t.schema(), rule.columns());
+    Ok(stats)
+}
+
+/// The statistics of a table that the reading transaction changed: those at its begin, widened by what it put in.
+fn with_own(snapshot: &Snapshot, own: &OwnChanges, t: &Table) -> Result<TableStatistics, EngineError> {
+    let base = match own.base().tables().find(|b| b.id() == t.id()) {
+        // The drive's entries are those of the index at the begin.
+        Some(base) if base.index_columns() != t.index_columns() => return Ok(unknown(t)),
+        Some(base) => own.base().statistics(base)?,
+        None => TableStatistics::none(t.schema(), t.size()),
+    };
+    if t.extents.iter().any(|e| own.is_loaded(e.id)) {
+        return Ok(unknown(t));
+    }
+    let rule = t.index_rule()?;
+    let all: Vec<u16> = (0..t.schema().columns.len() as u16).collect();
+    let mut entries = Vec::new();
+    for lpid in own.pages_in_memory(t.id()).chain(own.edited_pages(t)) {
+        let page = own_columns(snapshot, own, lpid, &all)?;
+        if page.rows > 0 {
+            entries.extend(rule.entry(&mut Whole(&page.columns)));
+        }
+    }
+    Ok(base.grown(t.schema(), t.size(), &rule, &entries).unwrap_or_else(|| unknown(t)))
+}

@@ -1,0 +1,353 @@
+//! Definitions of tables, constraints and indexes, as they were declared.
+
+use std::collections::BTreeMap;
+
+use lode_page::{ColumnType, DataType, EncodingChoice};
+use serde::{Deserialize, Serialize};
+
+use crate::EngineError;
+
+/// The maximum number of columns of a table.
+pub const COLUMNS_MAX: usize = 1000;
+/// The maximum number of columns that a page index has by default.
+pub const INDEX_COLUMNS_DEFAULT: usize = 8;
+
+/// A column as it was declared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ColumnDef {
+    /// Its name, in the case that SQL gave it.
+    pub name: String,
+    /// Type and nullability of its values.
+    pub ty: ColumnType,
+    /// Maximum length of its strings, in characters. `None`: no limit.
+    pub max_chars: Option<u32>,
+    /// The type in SQL, for example `VARCHAR(44)`.
+    pub declared: String,
+}
+
+/// A table as it was declared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableDef {
+    /// Its name, in the case that SQL gave it.
+    pub name: String,
+    /// Its columns, 1 to [`COLUMNS_MAX`].
+    pub columns: Vec<ColumnDef>,
+    /// The columns of its primary key, in the key's order; empty without one.
+    pub primary_key: Vec<u16>,
+    /// What `WITH (...)` said.
+    pub options: TableOptions,
+    /// What its rows must satisfy beside NOT NULL and the primary key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub constraints: Vec<Constraint>,
+}
+
+/// A constraint of a table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Constraint {
+    /// Its name, unique in the table.
+    pub name: String,
+    /// What it says.
+    pub rule: Rule,
+}
+
+/// What a constraint says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    /// No two rows have equal values in these columns. Rows with a NULL in one of them are exempt.
+    Unique {
+        /// The columns, in the constraint's order.
+        columns: Vec<u16>,
+    },
+    /// An SQL expression that is false for no row; NULL passes. The caller that makes rows evaluates it.
+    Check {
+        /// The expression.
+        expression: String,
+    },
+    /// These values, unless one is NULL, are those of a row of another table, or of this one.
+    ForeignKey {
+        /// The columns, in the constraint's order.
+        columns: Vec<u16>,
+        /// The other table's name.
+        parent: String,
+        /// Its columns: its primary key, or those of one of its UNIQUE constraints.
+        parent_columns: Vec<u16>,
+        /// What happens to rows that reference a row of the other table which is deleted.
+        #[serde(default, skip_serializing_if = "OnDelete::is_no_action")]
+        on_delete: OnDelete,
+    },
+}
+
+/// What becomes of rows that reference a row which is deleted. The caller that deletes rows must do this. The commit checks that no
+/// remaining row references a deleted row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnDelete {
+    /// At the commit, none may still reference the deleted row.
+    #[default]
+    NoAction,
+    /// They are deleted too.
+    Cascade,
+    /// The columns that reference it become NULL.
+    SetNull,
+}
+
+impl OnDelete {
+    fn is_no_action(&self) -> bool {
+        *self == Self::NoAction
+    }
+}
+
+/// The options of a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableOptions {
+    /// The kind of its pages.
+    pub layout: Layout,
+    /// The columns of its page index. A table that is created without any gets the default columns.
+    pub page_index: Vec<u16>,
+    /// How the columns of its column pages are encoded.
+    #[serde(default, skip_serializing_if = "Encodings::is_auto")]
+    pub encoding: Encodings,
+}
+
+/// How the columns of column pages are encoded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Encodings {
+    /// The encoding of all columns that [`columns`](Self::columns) does not name.
+    pub all: EncodingChoice,
+    /// Encodings of single columns, by column number.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub columns: BTreeMap<u16, EncodingChoice>,
+}
+
+impl Encodings {
+    /// The encoding of one column.
+    pub fn of(&self, column: u16) -> EncodingChoice {
+        self.columns.get(&column).copied().unwrap_or(self.all)
+    }
+
+    fn is_auto(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Which kind of pages a table has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layout {
+    /// Row pages only.
+    Row,
+    /// Column pages for loads, row pages for inserts.
+    Column,
+    /// Currently the same as `Column`.
+    #[default]
+    Auto,
+}
+
+/// What an index made by CREATE INDEX is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IndexKind {
+    /// Columns of the drive's page index.
+    #[default]
+    Page,
+    /// A B+-tree from values to the pages that have them.
+    Btree {
+        /// Whether no two rows may have the same values, unless one is NULL.
+        unique: bool,
+    },
+}
+
+impl IndexKind {
+    pub(super) fn is_page(&self) -> bool {
+        *self == Self::Page
+    }
+}
+
+/// An index made by CREATE INDEX.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexDef {
+    /// Its name, unique in the database.
+    pub name: String,
+    /// The table's name.
+    pub table: String,
+    /// Its columns.
+    pub columns: Vec<u16>,
+    /// Its kind.
+    #[serde(default, skip_serializing_if = "IndexKind::is_page")]
+    pub kind: IndexKind,
+}
+
+impl TableDef {
+    /// Checks names, counts and column numbers.
+    pub(super) fn check(&self) -> Result<(), EngineError> {
+        let columns = self.columns.len();
+        if !(1..=COLUMNS_MAX).contains(&columns) {
+            let what = format!("{columns} columns; a table has 1 to {COLUMNS_MAX}");
+            return Err(EngineError::invalid(&self.name, what));
+        }
+        let mut names: Vec<&str> = self.columns.iter().map(|c| c.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|p| p[0] == p[1]) {
+            return Err(EngineError::DuplicateColumn { table: self.name.clone(), column: pair[0].into() });
+        }
+        for (what, list) in
+            [("the primary key", &self.primary_key), ("the page index", &self.options.page_index)]
+        {
+            check_columns(&self.name, what, list, columns)?;
+        }
+        let encodings = &self.options.encoding;
+        let listed: Vec<u16> = encodings.columns.keys().copied().collect();
+        check_columns(&self.name, "the encoding", &listed, columns)?;
+        for (i, c) in (0u16..).zip(&self.columns) {
+            if !encodings.of(i).takes(c.ty.data_type) {
+                let (name, t) = (encodings.of(i).name(), c.ty.data_type);
+                let what = format!("column \"{}\" is {t}, which cannot have the encoding {name}", c.name);
+                return Err(EngineError::invalid(&self.name, what));
+            }
+        }
+        for (i, c) in self.constraints.iter().enumerate() {
+            let what = format!("the constraint \"{}\"", c.name);
+            if self.constraints[..i].iter().any(|other| other.name == c.name) {
+                return Err(EngineError::invalid(&self.name, format!("{what} is there twice")));
+            }
+            match &c.rule {
+                Rule::Check { .. } => {}
+                Rule::Unique { columns: list } | Rule::ForeignKey { columns: list, .. }
+                    if list.is_empty() =>
+                {
+                    return Err(EngineError::invalid(&self.name, format!("{what} has no columns")));
+                }
+                Rule::Unique { columns: list } | Rule::ForeignKey { columns: list, .. } => {
+                    check_columns(&self.name, &what, list, columns)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The keys: columns in which no two rows have the same values. The primary key, which has no name, comes first, then the UNIQUE
+    /// constraints.
+    pub(super) fn keys(&self) -> impl Iterator<Item = (Option<&str>, &[u16])> {
+        let primary = (!self.primary_key.is_empty()).then_some((None, &self.primary_key[..]));
+        let unique = self.constraints.iter().filter_map(|c| match &c.rule {
+            Rule::Unique { columns } => Some((Some(c.name.as_str()), &columns[..])),
+            _ => None,
+        });
+        primary.into_iter().chain(unique)
+    }
+
+    /// Checks a foreign key against the table that it references.
+    pub(super) fn check_parent(
+        &self,
+        c: &Constraint,
+        columns: &[u16],
+        parent: &TableDef,
+        parent_columns: &[u16],
+    ) -> Result<(), EngineError> {
+        let what = |s: &str| EngineError::invalid(&self.name, format!("the constraint \"{}\" {s}", c.name));
+        if !parent.keys().any(|(_, key)| key == parent_columns) {
+            let s = format!(
+                "references columns of \"{}\" that are neither its PRIMARY KEY nor UNIQUE",
+                parent.name
+            );
+            return Err(what(&s));
+        }
+        let types = |def: &TableDef, list: &[u16]| -> Vec<DataType> {
+            list.iter().map(|&c| def.columns[usize::from(c)].ty.data_type).collect()
+        };
+        match types(self, columns) == types(parent, parent_columns) {
+            true => Ok(()),
+            false => Err(what(&format!("references columns of \"{}\" of other types", parent.name))),
+        }
+    }
+
+    /// The definition with its defaults: primary key columns are NOT NULL, an empty page index gets the default columns.
+    pub(super) fn completed(mut self) -> Self {
+        for &c in &self.primary_key {
+            self.columns[usize::from(c)].ty.nullable = false;
+        }
+        if self.options.page_index.is_empty() {
+            self.options.page_index = self.index_columns_default();
+        }
+        self
+    }
+
+    /// The primary key first, then columns of constraints, dates and timestamps, and all other columns of a fixed width.
+    fn index_columns_default(&self) -> Vec<u16> {
+        let all = || (0u16..).zip(&self.columns).map(|(i, c)| (i, c.ty.data_type));
+        let dates = all().filter(|(_, t)| matches!(t, DataType::Date | DataType::Timestamp));
+        let fixed = all().filter(|(_, t)| !t.is_variable());
+        let mut columns = Vec::new();
+        let constrained = self.constraints.iter().flat_map(|c| match &c.rule {
+            Rule::Unique { columns } | Rule::ForeignKey { columns, .. } => &columns[..],
+            Rule::Check { .. } => &[],
+        });
+        for c in self.primary_key.iter().chain(constrained).copied().chain(dates.chain(fixed).map(|(i, _)| i))
+        {
+            if columns.len() < INDEX_COLUMNS_DEFAULT && !columns.contains(&c) {
+                columns.push(c);
+            }
+        }
+        columns
+    }
+}
+
+/// Checks a list of column numbers of a table with so many columns. `what`: which list it is.
+pub(super) fn check_columns(
+    table: &str,
+    what: &str,
+    list: &[u16],
+    columns: usize,
+) -> Result<(), EngineError> {
+    for (i, &c) in list.iter().enumerate() {
+        if usize::from(c) >= columns {
+            return Err(EngineError::invalid(table, format!("{what} names column {c} of {columns}")));
+        }
+        if list[..i].contains(&c) {
+            return Err(EngineError::invalid(table, format!("{what} names a column twice")));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn def(types: &[DataType], primary_key: &[u16]) -> TableDef {
+        let column = |(i, &data_type): (usize, &DataType)| ColumnDef {
+            name: format!("c{i}"),
+            ty: ColumnType { data_type, nullable: true },
+            max_chars: None,
+            declared: data_type.to_string(),
+        };
+        TableDef {
+            name: "t".into(),
+            columns: types.iter().enumerate().map(column).collect(),
+            primary_key: primary_key.into(),
+            options: TableOptions::default(),
+            constraints: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_default_index_has_keys_then_dates_then_fixed_widths() {
+        use DataType::*;
+        let d = def(&[Text, BigInt, Double, Date, Text, Timestamp, Boolean], &[4, 1]).completed();
+        assert_eq!(d.options.page_index, [4, 1, 3, 5, 2, 6]);
+        assert!(!d.columns[4].ty.nullable && d.columns[0].ty.nullable);
+        assert_eq!(def(&[Integer; 20], &[]).completed().options.page_index.len(), INDEX_COLUMNS_DEFAULT);
+    }
+
+    #[test]
+    fn definitions_that_contradict_themselves_are_refused() {
+        let mut twice = def(&[DataType::Text; 2], &[]);
+        twice.columns[1].name = "c0".into();
+        assert_eq!(twice.check().unwrap_err().to_string(), "table \"t\": column \"c0\" is named twice");
+        assert!(def(&[], &[]).check().is_err());
+        assert!(def(&[DataType::Text; 1001], &[]).check().is_err());
+        assert!(def(&[DataType::Text], &[1]).check().is_err());
+        assert!(def(&[DataType::Text; 2], &[1, 1]).check().is_err());
+    }
+}

@@ -1,0 +1,454 @@
+//! B+-tree indexes: trees from the values of columns to the pages that have them.
+//!
+//! ```text
+//!   filter ─► ranges of keys ─► tree at the snapshot ─► pages ─► scanned by the drive with the same filter
+//!
+//!   an entry's key:  for each column  1, then the value as `key.rs` writes it, or 2 for NULL  │  page, 8 bytes
+//! ```
+//!
+//! Invariant: for each row that a snapshot shows, the tree at that snapshot has an entry with the row's values and page. An entry
+//! without such a row costs a look at a page, never an answer. So entries may come before their rows, and go after them. Keys that
+//! are too long for the tree are truncated, which only makes ranges wider.
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+use lode_base::Lpid;
+use lode_command::PageRange;
+use lode_page::{Column, ColumnBuilder, DataType, Value};
+use lode_program::{CompareOp, Expr};
+
+use super::definition::{IndexDef, IndexKind};
+use super::key::KeyReader;
+use super::table::Table;
+use crate::EngineError;
+use crate::trees::{KEY_BYTES_MAX, Snapshot, Tree};
+
+/// How the names of trees begin that belong to indexes.
+const TREE_PREFIX: &str = "__lode_index_";
+pub(super) const PAGE_BYTES: usize = 8;
+/// Bytes of values in a key, at most.
+pub(super) const VALUE_BYTES_MAX: usize = KEY_BYTES_MAX - PAGE_BYTES;
+pub(super) const PRESENT: u8 = 1;
+pub(super) const NULL: u8 = 2;
+/// Ranges that one scan looks up, at most.
+const RANGES_MAX: usize = 4096;
+
+/// What a B+-tree index says of a scan.
+#[derive(Clone, Debug)]
+pub struct IndexedPages {
+    /// The index.
+    pub index: String,
+    /// Pages that can have rows that pass, including those that the reading transaction changed.
+    pub pages: Vec<PageRange>,
+    /// How many pages.
+    pub count: u64,
+}
+
+/// The name of the tree of an index.
+pub(super) fn tree_name(index: &str) -> String {
+    format!("{TREE_PREFIX}{index}")
+}
+
+/// Whether a tree is that of an index, which may not exist any more.
+pub(super) fn is_of_index(tree: &Tree) -> bool {
+    tree.name().starts_with(TREE_PREFIX)
+}
+
+/// The distinct keys of some rows, without their page.
+pub(super) fn keys(columns: &[Column]) -> BTreeSet<Vec<u8>> {
+    let rows = RowKeys::new(columns);
+    rows.keys(0..rows.rows())
+}
+
+/// The index keys of rows, without their page.
+struct RowKeys<'a> {
+    columns: &'a [Column],
+    reader: KeyReader<'a>,
+}
+
+impl<'a> RowKeys<'a> {
+    fn new(columns: &'a [Column]) -> Self {
+        Self { columns, reader: KeyReader::new(columns) }
+    }
+
+    fn rows(&self) -> usize {
+        self.columns.first().map_or(0, Column::rows)
+    }
+
+    /// Replaces `key` by the key of row `row`.
+    fn read(&self, row: usize, key: &mut Vec<u8>) {
+        key.clear();
+        for (i, c) in self.columns.iter().enumerate() {
+            match c.is_null(row) {
+                true => key.push(NULL),
+                false => {
+                    key.push(PRESENT);
+                    self.reader.append(i, row, key);
+                }
+            }
+        }
+        key.truncate(VALUE_BYTES_MAX);
+    }
+
+    /// The distinct keys of `rows`.
+    fn keys(&self, rows: impl Iterator<Item = usize>) -> BTreeSet<Vec<u8>> {
+        let (mut keys, mut key) = (BTreeSet::new(), Vec::new());
+        for row in rows {
+            self.read(row, &mut key);
+            if !keys.contains(&key) {
+                keys.insert(key.clone());
+            }
+        }
+        keys
+    }
+}
+
+/// The keys that a page loses and gains by a rewrite. Only the keys of rows that differ are put in order: a rewrite changes few
+/// rows of a page with many.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct KeyChanges {
+    pub(super) lost: BTreeSet<Vec<u8>>,
+    pub(super) gained: BTreeSet<Vec<u8>>,
+}
+
+impl KeyChanges {
+    /// Between the rows of a page before and after.
+    pub(super) fn between(old: &[Column], new: &[Column]) -> Self {
+        let (old, new) = (RowKeys::new(old), RowKeys::new(new));
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        let mut equal = |i, j| {
+            old.read(i, &mut a);
+            new.read(j, &mut b);
+            a == b
+        };
+        // An update keeps the rows where they are. A delete or an insert moves the rows behind it.
+        let (mut old_rows, mut new_rows, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+        if old.rows() == new.rows() {
+            for row in 0..new.rows() {
+                if equal(row, row) { kept.push(row) } else { new_rows.push(row) }
+            }
+            old_rows.clone_from(&new_rows);
+        } else {
+            let most = old.rows().min(new.rows());
+            let first = (0..most).take_while(|&i| equal(i, i)).count();
+            let (ends, most) = ((old.rows(), new.rows()), most - first);
+            let last = (1..=most).take_while(|&i| equal(ends.0 - i, ends.1 - i)).count();
+            old_rows.extend(first..ends.0 - last);
+            new_rows.extend(first..ends.1 - last);
+            kept.extend((0..first).chain(ends.1 - last..ends.1));
+        }
+        let (was, is) = (old.keys(old_rows.into_iter()), new.keys(new_rows.into_iter()));
+        let mut changes = Self { lost: &was - &is, gained: &is - &was };
+        // Another row may have had the key all along.
+        for row in kept {
+            if changes.lost.is_empty() && changes.gained.is_empty() {
+                break;
+            }
+            new.read(row, &mut a);
+            changes.lost.remove(&a);
+            changes.gained.remove(&a);
+        }
+        changes
+    }
+}
+
+/// The key of an entry.
+pub(super) fn entry(mut key: Vec<u8>, page: Lpid) -> Vec<u8> {
+    key.extend_from_slice(&page.raw().to_be_bytes());
+    key
+}
+
+pub(super) fn page_of(entry: &[u8]) -> Option<Lpid> {
+    let at = entry.len().checked_sub(PAGE_BYTES)?;
+    Lpid::from_raw(u64::from_be_bytes(entry[at..].try_into().ok()?))
+}
+
+/// A range of keys, by prefixes: no key is below `low`, and every key begins with `high` or is below it.
+#[derive(Clone, Debug)]
+pub(super) struct KeyRange {
+    pub(super) low: Vec<u8>,
+    pub(super) high: Vec<u8>,
+}
+
+impl KeyRange {
+    /// Where the range ends.
+    pub(super) fn end(&self) -> Bound<Vec<u8>> {
+        let mut end = self.high.clone();
+        while let Some(last) = end.pop() {
+            if last < u8::MAX {
+                end.push(last + 1);
+                return Bound::Excluded(end);
+            }
+        }
+        Bound::Unbounded
+    }
+}
+
+impl Snapshot {
+    /// The pages of a table that can have rows that pass `filter`, from the B+-tree index of which the filter restricts the most
+    /// columns. `None` if it restricts none, or if there would be more than `most` pages.
+    ///
+    /// # Errors
+    /// When the drive fails.
+    pub fn index_pages(
+        &self,
+        t: &Table,
+        filter: &Expr,
+        most: u64,
+    ) -> Result<Option<IndexedPages>, EngineError> {
+        let terms = match filter {
+            Expr::And(terms) => &terms[..],
+            one => std::slice::from_ref(one),
+        };
+        let mut best: Option<(usize, &IndexDef, Vec<KeyRange>)> = None;
+        for index in t.indexes().iter().filter(|i| i.kind != IndexKind::Page) {
+            if let Some((columns, ranges)) = ranges(t, index, terms)
+                && best.as_ref().is_none_or(|(most, ..)| columns > *most)
+            {
+                best = Some((columns, index, ranges));
+            }
+        }
+        let Some((_, index, ranges)) = best else { return Ok(None) };
+        let Some(tree) = self.catalog().tree(&tree_name(&index.name)) else { return Ok(None) };
+        let found = self.look_up(tree, &ranges, most);
+        // Asked last: what was read of the tree before it was dropped is right.
+        if self.is_dropped(tree) {
+            return Ok(None);
+        }
+        let Some(found) = found? else { return Ok(None) };
+        let pages = self.with_own_pages(t, found);
+        let count = pages.iter().map(|r| u64::from(r.count)).sum();
+        Ok(Some(IndexedPages { index: index.name.clone(), pages, count }))
+    }
+
+    /// The pages that can have a row with one of the keys that `filter` looks for in the columns `key`. `None` if no index says.
+    pub(super) fn pages_of_keys(
+        &self,
+        t: &Table,
+        key: &[u16],
+        filter: &Expr,
+    ) -> Result<Option<Vec<PageRange>>, EngineError> {
+        let knows = |i: &IndexDef| i.kind != IndexKind::Page && key.contains(&i.columns[0]);
+        if !t.indexes().iter().any(knows) {
+            return Ok(None);
+        }
+        Ok(self.index_pages(t, filter, t.pages() / 2 + 1)?.map(|found| found.pages))
+    }
+
+    fn look_up(
+        &self,
+        tree: &Tree,
+        ranges: &[KeyRange],
+        most: u64,
+    ) -> Result<Option<BTreeSet<Lpid>>, EngineError> {
+        let mut found = BTreeSet::new();
+        for r in ranges {
+            let end = r.end();
+            let end = end.as_ref().map(|e| &e[..]);
+            let mut cursor = self.range(tree, Bound::Included(&r.low), end)?;
+            while let Some((key, _)) = cursor.next()? {
+                found.extend(page_of(key));
+                if found.len() as u64 > most {
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(found))
+    }
+
+    /// Those of the pages that belong to the table at this snapshot, and all pages that the reading transaction changed.
+    pub(super) fn with_own_pages(&self, t: &Table, mut found: BTreeSet<Lpid>) -> Vec<PageRange> {
+        found.retain(|l| {
+            let extent = t.extent_index(l.extent()).map(|i| t.extents[i as usize]);
+            extent.is_some_and(|e| l.page() < e.used)
+        });
+        let mut ranges = Vec::new();
+        if let Some(own) = self.own() {
+            found.extend(own.all_edited_pages(t));
+            ranges.extend(t.page_ranges().into_iter().filter(|r| own.is_own_extent(r.extent)));
+            found.retain(|l| !own.is_own_extent(l.extent()));
+        }
+        ranges.extend(ranges_of(&found));
+        ranges
+    }
+}
+
+/// Pages as ranges.
+pub(super) fn ranges_of(pages: &BTreeSet<Lpid>) -> Vec<PageRange> {
+    let mut ranges = Vec::new();
+    let mut pages = pages.iter().peekable();
+    while let Some(first) = pages.next() {
+        let mut count = 1;
+        while pages.next_if(|l| l.extent() == first.extent() && l.page() == first.page() + count).is_some() {
+            count += 1;
+        }
+        ranges.push(PageRange { extent: first.extent(), first: first.page(), count });
+    }
+    ranges
+}
+
+/// How many columns of an index the terms restrict, and the ranges of keys that they leave.
+fn ranges(t: &Table, index: &IndexDef, terms: &[Expr]) -> Option<(usize, Vec<KeyRange>)> {
+    let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
+    let mut used = 0;
+    for &c in &index.columns {
+        let data_type = t.schema().columns[usize::from(c)].data_type;
+        if let Some(values) = equal_to(terms, c, data_type) {
+            if prefixes.len() * values.len() > RANGES_MAX {
+                break;
+            }
+            let with = |p: &Vec<u8>, v: &Vec<u8>| [&p[..], &[PRESENT], v].concat();
+            prefixes = prefixes.iter().flat_map(|p| values.iter().map(move |v| with(p, v))).collect();
+            used += 1;
+            continue;
+        }
+        let (low, high) = bounds(terms, c, data_type);
+        if low.is_none() && high.is_none() {
+            break;
+        }
+        let end = |p: &[u8], v: &Option<Vec<u8>>| {
+            let mut key = [p, &[PRESENT], v.as_deref().unwrap_or_default()].concat();
+            key.truncate(VALUE_BYTES_MAX);
+            key
+        };
+        let ranges = prefixes.iter().map(|p| KeyRange { low: end(p, &low), high: end(p, &high) });
+        return Some((used + 1, ranges.collect()));
+    }
+    if used == 0 {
+        return None;
+    }
+    let cut = |mut p: Vec<u8>| {
+        p.truncate(VALUE_BYTES_MAX);
+        KeyRange { low: p.clone(), high: p }
+    };
+    Some((used, prefixes.into_iter().map(cut).collect()))
+}
+
+/// A constant as a value of a key; `None` for NULL and for other types.
+fn constant(e: &Expr, data_type: DataType) -> Option<Value> {
+    let Expr::Const(v, t) = e else { return None };
+    let same = match (*t, data_type) {
+        (DataType::Decimal { scale: a, .. }, DataType::Decimal { scale: b, .. }) => a == b,
+        (a, b) => a == b,
+    };
+    (same && *v != Value::Null).then(|| v.clone())
+}
+
+fn bytes_of(v: &Value, data_type: DataType) -> Option<Vec<u8>> {
+    let mut b = ColumnBuilder::new(match data_type {
+        // A constant may have more digits than the column.
+        DataType::Decimal { scale, .. } => DataType::Decimal { precision: 38, scale },
+        t => t,
+    });
+    b.push(v).ok()?;
+    let column = [b.finish()];
+    let mut out = Vec::new();
+    KeyReader::new(&column).append(0, 0, &mut out);
+    Some(out)
+}
+
+/// The values of column `c` that a row that passes can have, if the terms list them.
+pub(super) fn equal_to(terms: &[Expr], c: u16, data_type: DataType) -> Option<Vec<Vec<u8>>> {
+    terms.iter().find_map(|term| match term {
+        Expr::Compare(CompareOp::Eq, a, b) => {
+            let v = match (&**a, &**b) {
+                (Expr::Column(n), v) | (v, Expr::Column(n)) if *n == c => constant(v, data_type)?,
+                _ => return None,
+            };
+            Some(vec![bytes_of(&v, data_type)?])
+        }
+        Expr::In { value, list } if **value == Expr::Column(c) => {
+            let values: BTreeSet<Vec<u8>> = list
+                .iter()
+                .filter(|v| **v != Value::Null)
+                .map(|v| bytes_of(v, data_type))
+                .collect::<Option<_>>()?;
+            Some(values.into_iter().collect())
+        }
+        _ => None,
+    })
+}
+
+/// The least and the greatest value that a row that passes can have in column `c`.
+pub(super) fn bounds(terms: &[Expr], c: u16, data_type: DataType) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+    let (mut low, mut high): (Option<Vec<u8>>, Option<Vec<u8>>) = (None, None);
+    for term in terms.iter().flat_map(|t| match t {
+        Expr::And(terms) => &terms[..],
+        one => std::slice::from_ref(one),
+    }) {
+        let Expr::Compare(op, a, b) = term else { continue };
+        let (v, upwards) = match (&**a, &**b, op) {
+            (Expr::Column(n), v, CompareOp::Gt | CompareOp::GtEq) if *n == c => (v, true),
+            (Expr::Column(n), v, CompareOp::Lt | CompareOp::LtEq) if *n == c => (v, false),
+            (v, Expr::Column(n), CompareOp::Gt | CompareOp::GtEq) if *n == c => (v, false),
+            (v, Expr::Column(n), CompareOp::Lt | CompareOp::LtEq) if *n == c => (v, true),
+            _ => continue,
+        };
+        let Some(key) = constant(v, data_type).and_then(|v| bytes_of(&v, data_type)) else { continue };
+        match upwards {
+            true => low = Some(low.map_or(key.clone(), |l| l.max(key))),
+            false => high = Some(high.map_or(key.clone(), |h| h.min(key))),
+        }
+    }
+    (low, high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_end_behind_all_that_begins_so() {
+        let end = |high: &[u8]| KeyRange { low: Vec::new(), high: high.into() }.end();
+        assert_eq!(end(&[1, 2]), Bound::Excluded(vec![1, 3]));
+        assert_eq!(end(&[1, 255]), Bound::Excluded(vec![2]));
+        assert_eq!(end(&[255, 255]), Bound::Unbounded);
+    }
+
+    #[test]
+    fn keys_tell_nulls_apart_and_are_cut() {
+        let mut b = ColumnBuilder::new(DataType::Text);
+        for v in
+            [Value::text("a"), Value::Null, Value::text(""), Value::text("a"), Value::text(&"x".repeat(5000))]
+        {
+            b.push(&v).unwrap();
+        }
+        let keys: Vec<Vec<u8>> = keys(&[b.finish()]).into_iter().collect();
+        assert_eq!(keys.len(), 4);
+        assert_eq!(keys[0], [PRESENT, 0, 0]);
+        assert_eq!(keys[1], [PRESENT, b'a', 0, 0]);
+        assert_eq!(keys[2].len(), VALUE_BYTES_MAX);
+        assert_eq!(keys[3], [NULL]);
+        let page = Lpid::from_raw(77).unwrap();
+        assert_eq!(page_of(&entry(keys[1].clone(), page)), Some(page));
+    }
+
+    proptest::proptest! {
+        /// A page loses the keys that none of its rows has any more, and gains those that none had.
+        #[test]
+        fn a_rewrite_changes_the_keys_that_differ(
+            old in proptest::collection::vec(0i64..8, 0..20),
+            edits in proptest::collection::vec((0usize..20, 0i64..8), 0..4),
+            cut in 0usize..6,
+            add in proptest::collection::vec(0i64..8, 0..3),
+        ) {
+            let mut new = old.clone();
+            edits.into_iter().filter(|e| e.0 < old.len()).for_each(|(at, v)| new[at] = v);
+            if cut < new.len() {
+                new.remove(cut);
+            }
+            new.extend(add);
+            let column = |values: &[i64]| {
+                let mut b = ColumnBuilder::new(DataType::BigInt);
+                let value = |v: i64| if v == 0 { Value::Null } else { Value::Int(v) };
+                values.iter().for_each(|&v| b.push(&value(v)).unwrap());
+                [b.finish()]
+            };
+            let (old, new) = (column(&old), column(&new));
+            let (was, is) = (keys(&old), keys(&new));
+            let expected = KeyChanges { lost: &was - &is, gained: &is - &was };
+            proptest::prop_assert_eq!(KeyChanges::between(&old, &new), expected);
+        }
+    }
+}

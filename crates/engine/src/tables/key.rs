@@ -1,0 +1,293 @@
+//! Keys of rows as bytes that compare as the keys do.
+//!
+//! ```text
+//!   integers, dates, floats   big-endian, sign bit flipped (floats in IEEE total order)
+//!   decimals                  the unscaled value, 16 bytes
+//!   strings                   0 becomes 0 255; ended by 0 0
+//! ```
+//!
+//! Invariant: two keys compare as their bytes do. Key columns have no NULL.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::hash::Hasher;
+
+use lode_base::PageBuf;
+use lode_page::{Column, DataType, Value, Values};
+
+/// Characters or bytes of a string that a message shows.
+const SHOWN_MAX: usize = 64;
+
+/// Key columns of some rows, ready to be read row by row.
+pub(super) struct KeyReader<'a> {
+    parts: Vec<Part<'a>>,
+}
+
+enum Part<'a> {
+    Bits(&'a [u8]),
+    Fixed { data_type: DataType, width: usize, data: PageBuf },
+    Var { offsets: Cow<'a, [u32]>, data: Cow<'a, [u8]> },
+    Dict { code_width: u8, codes: &'a [u8], dictionary: Box<Part<'a>> },
+}
+
+impl<'a> KeyReader<'a> {
+    pub(super) fn new(columns: &'a [Column]) -> Self {
+        Self { parts: columns.iter().map(Part::new).collect() }
+    }
+
+    /// Adds the value of the `i`-th column in row `row`, which is not NULL.
+    pub(super) fn append(&self, i: usize, row: usize, out: &mut Vec<u8>) {
+        self.parts[i].append(row, out);
+    }
+
+    /// Puts the key of row `row` in `out`; answers where its first column's value ends.
+    pub(super) fn read(&self, row: usize, out: &mut Vec<u8>) -> usize {
+        out.clear();
+        let mut first_end = 0;
+        for (i, p) in self.parts.iter().enumerate() {
+            p.append(row, out);
+            if i == 0 {
+                first_end = out.len();
+            }
+        }
+        first_end
+    }
+}
+
+impl<'a> Part<'a> {
+    fn new(c: &'a Column) -> Self {
+        match c.values() {
+            Values::Bits(b) => Self::Bits(b),
+            Values::Fixed { width, data } => {
+                Self::Fixed { data_type: c.data_type(), width: (*width).into(), data: data.clone() }
+            }
+            Values::Var { offsets, data } => {
+                let offsets: &[u32] = offsets.try_values().expect("offsets were checked to be aligned");
+                Self::Var { offsets: offsets.into(), data: Cow::Borrowed(data) }
+            }
+            Values::Symbols(s) => {
+                let (offsets, data) = s.strings(0..s.rows());
+                Self::Var { offsets: offsets.into(), data: data.into() }
+            }
+            Values::Packed(p) => {
+                let data = p.unpack(0..p.rows());
+                Self::Fixed { data_type: c.data_type(), width: p.width().into(), data }
+            }
+            Values::Dict { code_width, codes, dictionary } => {
+                Self::Dict { code_width: *code_width, codes, dictionary: Box::new(Self::new(dictionary)) }
+            }
+        }
+    }
+
+    fn append(&self, row: usize, out: &mut Vec<u8>) {
+        match self {
+            Self::Bits(b) => out.push(b[row / 8] >> (row % 8) & 1),
+            Self::Fixed { data_type, width, data } => {
+                append_number(*data_type, &data[row * width..(row + 1) * width], out);
+            }
+            Self::Var { offsets, data } => {
+                for &b in &data[offsets[row] as usize..offsets[row + 1] as usize] {
+                    out.push(b);
+                    if b == 0 {
+                        out.push(255);
+                    }
+                }
+                out.extend_from_slice(&[0, 0]);
+            }
+            Self::Dict { code_width: 1, codes, dictionary } => dictionary.append(codes[row].into(), out),
+            Self::Dict { codes, dictionary, .. } => {
+                let code = u16::from_le_bytes([codes[2 * row], codes[2 * row + 1]]);
+                dictionary.append(code.into(), out);
+            }
+        }
+    }
+}
+
+/// Adds the number in these little-endian bytes.
+fn append_number(t: DataType, b: &[u8], out: &mut Vec<u8>) {
+    match t {
+        DataType::Decimal { .. } => {
+            let flipped = signed(b) as u128 ^ 1 << 127;
+            out.extend_from_slice(&flipped.to_be_bytes());
+        }
+        t => {
+            let floats = matches!(t, DataType::Real | DataType::Double);
+            let start = out.len();
+            out.extend(b.iter().rev());
+            let negative = out[start] & 0x80 != 0;
+            match floats && negative {
+                true => out[start..].iter_mut().for_each(|b| *b = !*b),
+                false => out[start] ^= 0x80,
+            }
+        }
+    }
+}
+
+/// The sign-extended little-endian integer in 4, 8 or 16 bytes.
+fn signed(b: &[u8]) -> i128 {
+    let mut wide = [if b[b.len() - 1] & 0x80 != 0 { 255 } else { 0 }; 16];
+    wide[..b.len()].copy_from_slice(b);
+    i128::from_le_bytes(wide)
+}
+
+/// The hash of a key, the same in every run.
+pub(super) fn hash(key: &[u8]) -> u64 {
+    let mut h = std::hash::DefaultHasher::new();
+    h.write(key);
+    h.finish()
+}
+
+/// A key as SQL writes it: `(1, 'a')`.
+pub(super) fn show(columns: &[Column], row: usize) -> String {
+    let mut s = String::from("(");
+    for (i, c) in columns.iter().enumerate() {
+        if i > 0 {
+            s.push_str(", ");
+        }
+        show_value(c.data_type(), &c.value(row), &mut s);
+    }
+    s.push(')');
+    s
+}
+
+fn show_value(t: DataType, v: &Value, s: &mut String) {
+    match (v, t) {
+        (Value::Null, _) => s.push_str("NULL"),
+        (Value::Boolean(b), _) => s.push_str(if *b { "true" } else { "false" }),
+        (Value::Int(days), DataType::Date) => {
+            let (y, m, d) = civil(*days);
+            let _ = write!(s, "{y:04}-{m:02}-{d:02}");
+        }
+        (Value::Int(us), DataType::Timestamp) => {
+            const DAY_US: i64 = 86_400_000_000;
+            let (y, m, d) = civil(us.div_euclid(DAY_US));
+            let us = us.rem_euclid(DAY_US);
+            let (hours, minutes, seconds) = (us / 3_600_000_000, us / 60_000_000 % 60, us / 1_000_000 % 60);
+            let _ = write!(s, "{y:04}-{m:02}-{d:02} {hours:02}:{minutes:02}:{seconds:02}");
+            if us % 1_000_000 != 0 {
+                let _ = write!(s, ".{:06}", us % 1_000_000);
+            }
+        }
+        (Value::Int(v), _) => {
+            let _ = write!(s, "{v}");
+        }
+        (Value::Real(v), _) => {
+            let _ = write!(s, "{v}");
+        }
+        (Value::Double(v), _) => {
+            let _ = write!(s, "{v}");
+        }
+        (Value::Decimal(v), DataType::Decimal { scale: 1.., .. }) => {
+            let DataType::Decimal { scale, .. } = t else { unreachable!("matched above") };
+            let one = 10u128.pow(scale.into());
+            let sign = if *v < 0 { "-" } else { "" };
+            let (whole, part) = (v.unsigned_abs() / one, v.unsigned_abs() % one);
+            let _ = write!(s, "{sign}{whole}.{part:0width$}", width = usize::from(scale));
+        }
+        (Value::Decimal(v), _) => {
+            let _ = write!(s, "{v}");
+        }
+        (Value::Bytes(b), DataType::Text) => {
+            s.push('\'');
+            for c in String::from_utf8_lossy(b).chars().take(SHOWN_MAX) {
+                match c {
+                    '\'' => s.push_str("''"),
+                    c if c.is_control() => s.extend(c.escape_default()),
+                    c => s.push(c),
+                }
+            }
+            s.push_str(if b.len() > SHOWN_MAX { "...'" } else { "'" });
+        }
+        (Value::Bytes(b), _) => {
+            s.push_str("'\\x");
+            b.iter().take(SHOWN_MAX).for_each(|b| {
+                let _ = write!(s, "{b:02x}");
+            });
+            s.push_str(if b.len() > SHOWN_MAX { "...'" } else { "'" });
+        }
+    }
+}
+
+/// Year, month and day of a day counted from 1970-01-01, in the proleptic Gregorian calendar.
+fn civil(days: i64) -> (i64, i64, i64) {
+    // Count years from March, in eras of 400 years: the leap day is the last of its year.
+    let z = days + 719_468;
+    let era = z.div_euclid(146_097);
+    let day = z.rem_euclid(146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let d = day - (153 * month + 2) / 5 + 1;
+    let m = if month < 10 { month + 3 } else { month - 9 };
+    (year + era * 400 + i64::from(m <= 2), m, d)
+}
+
+#[cfg(test)]
+mod tests {
+    use lode_page::ColumnBuilder;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn column(t: DataType, values: &[Value]) -> Column {
+        let mut b = ColumnBuilder::new(t);
+        values.iter().for_each(|v| b.push(v).unwrap());
+        b.finish()
+    }
+
+    fn orders_alike(t: DataType, values: &[Value]) {
+        let columns = [column(t, values)];
+        let reader = KeyReader::new(&columns);
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        for i in 0..values.len() {
+            for j in 0..values.len() {
+                reader.read(i, &mut a);
+                reader.read(j, &mut b);
+                assert_eq!(values[i].compare(&values[j]), Some(a.cmp(&b)), "{:?} {:?}", values[i], values[j]);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_compare_as_keys_do(
+            ints: Vec<i64>, doubles: Vec<f64>, reals: Vec<f32>, decimals: Vec<i64>, strings: Vec<Vec<u8>>,
+        ) {
+            orders_alike(DataType::BigInt, &ints.iter().map(|&v| Value::Int(v)).collect::<Vec<_>>());
+            orders_alike(DataType::Double, &doubles.iter().map(|&v| Value::Double(v)).collect::<Vec<_>>());
+            orders_alike(DataType::Real, &reals.iter().map(|&v| Value::Real(v)).collect::<Vec<_>>());
+            let wide = DataType::Decimal { precision: 38, scale: 2 };
+            orders_alike(wide, &decimals.iter().map(|&v| Value::Decimal(v.into())).collect::<Vec<_>>());
+            let strings: Vec<_> = strings.into_iter().map(|v| Value::Bytes(v.into())).collect();
+            orders_alike(DataType::Bytea, &strings);
+        }
+
+        #[test]
+        fn composite_keys_differ_where_a_part_does(a: Vec<u8>, b: Vec<u8>, c: Vec<u8>, d: Vec<u8>) {
+            let bytes = |v: &[Vec<u8>]| {
+                let values: Vec<_> = v.iter().map(|v| Value::Bytes(v.clone().into())).collect();
+                column(DataType::Bytea, &values)
+            };
+            let columns = [bytes(&[a.clone(), c.clone()]), bytes(&[b.clone(), d.clone()])];
+            let reader = KeyReader::new(&columns);
+            let (mut x, mut y) = (Vec::new(), Vec::new());
+            reader.read(0, &mut x);
+            reader.read(1, &mut y);
+            prop_assert_eq!((a, b).cmp(&(c, d)), x.cmp(&y));
+        }
+    }
+
+    #[test]
+    fn keys_are_shown_as_sql_writes_them() {
+        let check = |t, v, expected: &str| assert_eq!(show(&[column(t, &[v])], 0), expected);
+        check(DataType::Date, Value::Int(0), "(1970-01-01)");
+        check(DataType::Date, Value::Int(-1), "(1969-12-31)");
+        check(DataType::Date, Value::Int(11_016), "(2000-02-29)");
+        check(DataType::Timestamp, Value::Int(86_399_000_001), "(1970-01-01 23:59:59.000001)");
+        check(DataType::Decimal { precision: 5, scale: 2 }, Value::Decimal(-5), "(-0.05)");
+        check(DataType::Text, Value::text("it's"), "('it''s')");
+        check(DataType::Bytea, Value::Bytes([0, 255].into()), "('\\x00ff')");
+        let two = [column(DataType::Integer, &[Value::Int(7)]), column(DataType::Text, &[Value::text("a")])];
+        assert_eq!(show(&two, 0), "(7, 'a')");
+    }
+}

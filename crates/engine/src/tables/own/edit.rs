@@ -1,0 +1,153 @@
+//! Edits: changes to rows that are in pages. They are kept by page until the commit, which applies them.
+//!
+//! A slot always means the page as it was at the transaction's begin, or as the transaction made it. So several statements of one
+//! transaction can name rows by what they read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use lode_base::Lpid;
+use lode_page::{Column, ops};
+
+use crate::tables::table::{RowAddress, Table};
+use crate::{EngineError, Set};
+
+/// What happens to one page.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PageEdit {
+    pub(crate) deleted: Set<u32>,
+    pub(crate) updates: Vec<Update>,
+}
+
+/// New values of some columns of some rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Update {
+    pub(crate) columns: Arc<[u16]>,
+    pub(crate) slots: Vec<u32>,
+    pub(crate) values: Vec<Column>,
+}
+
+/// Edits by page. What a transaction's reads see shares them.
+pub(crate) type Edits = BTreeMap<Lpid, Arc<PageEdit>>;
+
+/// Marks rows deleted; answers how many were not before.
+pub(crate) fn delete(edits: &mut Edits, t: &Table, rows: &[RowAddress]) -> u64 {
+    let mut deleted = 0;
+    for &address in rows {
+        let lpid = t.page_of(address).expect("addresses were checked");
+        let edit = Arc::make_mut(edits.entry(lpid).or_default());
+        deleted += u64::from(edit.deleted.insert(address.slot()));
+    }
+    deleted
+}
+
+/// Notes new values for rows.
+pub(crate) fn update(edits: &mut Edits, t: &Table, rows: &[RowAddress], columns: &[u16], values: &[Column]) {
+    let mut order: Vec<u32> = (0..rows.len() as u32).collect();
+    // A stable sort, so that of two updates of one row the later one still comes later.
+    order.sort_by_key(|&i| rows[i as usize].raw() >> 32);
+    let columns: Arc<[u16]> = columns.into();
+    for group in order.chunk_by(|&a, &b| rows[a as usize].raw() >> 32 == rows[b as usize].raw() >> 32) {
+        let lpid = t.page_of(rows[group[0] as usize]).expect("addresses were checked");
+        let slots = group.iter().map(|&i| rows[i as usize].slot()).collect();
+        let values = values.iter().map(|v| ops::take(v, group)).collect();
+        let edit = Arc::make_mut(edits.entry(lpid).or_default());
+        edit.updates.push(Update { columns: columns.clone(), slots, values });
+    }
+}
+
+/// Checks that every address is of a row; `rows_of` says how many rows a page has.
+pub(crate) fn check_addresses(
+    t: &Table,
+    rows: &[RowAddress],
+    mut rows_of: impl FnMut(Lpid) -> Result<usize, EngineError>,
+) -> Result<(), EngineError> {
+    let mut last: Option<(Lpid, usize)> = None;
+    for &address in rows {
+        let lpid = t.page_of(address).ok_or_else(|| no_such_row(t, address))?;
+        let count = match last {
+            Some((page, count)) if page == lpid => count,
+            _ => rows_of(lpid)?,
+        };
+        if address.slot() as usize >= count {
+            return Err(no_such_row(t, address));
+        }
+        last = Some((lpid, count));
+    }
+    Ok(())
+}
+
+fn no_such_row(t: &Table, a: RowAddress) -> EngineError {
+    EngineError::NoSuchRow { table: t.name().into(), address: a.raw() }
+}
+
+impl PageEdit {
+    /// Those of the page's `rows` rows that are not deleted; `None` if none is deleted.
+    pub(crate) fn kept(&self, rows: usize) -> Option<Vec<u32>> {
+        let kept = || (0..rows as u32).filter(|slot| !self.deleted.contains(slot)).collect();
+        (!self.deleted.is_empty()).then(kept)
+    }
+
+    /// Rows that are deleted.
+    pub(crate) fn deleted_rows(&self) -> u64 {
+        self.deleted.len() as u64
+    }
+
+    /// Every slot that is deleted or updated.
+    pub(crate) fn touched(&self) -> Vec<u32> {
+        let updated = self.updates.iter().flat_map(|u| u.slots.iter().copied());
+        let mut slots: Vec<u32> = self.deleted.iter().copied().chain(updated).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        slots
+    }
+
+    /// The page's columns `numbers` after the change.
+    pub(crate) fn apply(&self, numbers: &[u16], columns: Vec<Column>) -> Vec<Column> {
+        let Some(rows) = columns.first().map(Column::rows) else { return columns };
+        let kept = self.kept(rows);
+        let changed = numbers.iter().zip(columns).map(|(&n, column)| {
+            let column = self.updated(n, column);
+            match &kept {
+                Some(kept) => ops::take(&column, kept),
+                None => column,
+            }
+        });
+        changed.collect()
+    }
+
+    fn updated(&self, number: u16, mut column: Column) -> Column {
+        for u in &self.updates {
+            if let Some(at) = u.columns.iter().position(|&c| c == number) {
+                column = ops::scatter(&column, &u.slots, &u.values[at]);
+            }
+        }
+        column
+    }
+
+    /// Rows whose values in one of these columns were set and that were not deleted.
+    pub(crate) fn rekeyed(&self, key: &[u16]) -> Vec<u32> {
+        let mut slots: Vec<u32> = self.rekeyed_ever(key).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        slots.retain(|s| !self.deleted.contains(s));
+        slots
+    }
+
+    /// Rows whose values in one of these columns were set. Rows may appear more than once, and may be deleted.
+    pub(crate) fn rekeyed_ever(&self, key: &[u16]) -> impl Iterator<Item = u32> {
+        let touching = self.updates.iter().filter(|u| u.columns.iter().any(|c| key.contains(c)));
+        touching.flat_map(|u| u.slots.iter().copied())
+    }
+
+    /// The new keys of the rows of [`PageEdit::rekeyed`], given the page's key columns.
+    pub(crate) fn new_keys(&self, key: &[u16], columns: Vec<Column>) -> Vec<Column> {
+        let slots = self.rekeyed(key);
+        key.iter().zip(columns).map(|(&c, column)| ops::take(&self.updated(c, column), &slots)).collect()
+    }
+
+    /// Rows whose old keys are free: deleted, or with a new key.
+    pub(crate) fn freed(&self, key: &[u16]) -> Set<u32> {
+        self.deleted.iter().copied().chain(self.rekeyed(key)).collect()
+    }
+}

@@ -1,0 +1,283 @@
+//! Scans: a program over pages of one table at one snapshot, run in the drive unit by unit.
+//!
+//! ```text
+//!   wall time:  all pages ─► one task, whose units come one by one
+//!   modelled:   part │ part │ part │ part │ ...       a task each; the host takes the units of the first, and as many as
+//!               ▲ first      └─ under way ─┘           its queue is deep are under way behind it
+//! ```
+//!
+//! Nothing is submitted before the first [`Scan::next`], since a run-time filter may still come. Dropping a scan cancels its tasks.
+//! Units come in the order of the pages, however many tasks there are. Pages that the reading transaction changed come last: first
+//! those that it loaded, by a task at another view, then the others, from the host.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use lode_base::{Lpid, ViewId};
+use lode_command::{
+    Answer, Command, CommandError, Completion, Outcome, PageRange, Queue, Reply, ScanCounts, ScanTask,
+    ScanUnit, Tag,
+};
+use lode_program::Program;
+
+use super::evaluate::evaluate;
+use super::table::Table;
+use crate::trees::Snapshot;
+use crate::{EngineError, LinkStats};
+
+/// Pages of a unit: few enough that a run-time filter soon takes effect, many enough that units cost little.
+const UNIT_PAGES: u32 = 16;
+/// Parts of a modelled scan for each task that may be under way, if there are enough pages. So it is only at the end of the scan
+/// that few tasks are under way.
+const PARTS_A_TASK: u32 = 4;
+
+/// A running scan. Dropping it cancels the drive's tasks.
+pub struct Scan {
+    snapshot: Snapshot,
+    /// What all tasks have in common. Its pages are those that no task has yet.
+    task: ScanTask,
+    /// Pages of a task, and tasks under way, at most.
+    part_pages: u32,
+    depth: usize,
+    /// Tasks that came to their end.
+    ended: usize,
+    queue: Option<Box<dyn Queue>>,
+    tasks: VecDeque<Task>,
+    /// Pages that the transaction loaded, and the view that shows them.
+    loaded: Option<(ViewId, Vec<PageRange>)>,
+    /// Pages that the host evaluates.
+    own: VecDeque<Lpid>,
+    counts: ScanCounts,
+    link: LinkStats,
+}
+
+/// A task of a scan, and what it answered.
+struct Task {
+    tag: Tag,
+    ready: VecDeque<ScanUnit>,
+    over: bool,
+}
+
+impl Snapshot {
+    /// A scan of these pages in the drive. It submits nothing before its first [`Scan::next`].
+    ///
+    /// # Errors
+    /// When the program is for another schema than the table's.
+    pub fn scan(
+        &self,
+        t: &Table,
+        pages: Vec<PageRange>,
+        program: Arc<Program>,
+        answer: Answer,
+        limit: Option<u64>,
+    ) -> Result<Scan, EngineError> {
+        if program.schema() != t.schema() {
+            return Err(EngineError::invalid(t.name(), "the program is for another schema"));
+        }
+        let limit_rows = limit.filter(|_| answer == Answer::Rows);
+        let view = self.view_id();
+        let task =
+            ScanTask { view, pages, program, answer, unit_pages: UNIT_PAGES, limit_rows, hidden: None };
+        Ok(Scan::new(self.clone(), task))
+    }
+}
+
+impl Scan {
+    fn new(snapshot: Snapshot, mut task: ScanTask) -> Self {
+        let (mut loaded, mut host_pages) = (None, Vec::new());
+        if let Some(own) = snapshot.own() {
+            let parts = own.split(std::mem::take(&mut task.pages));
+            (task.pages, host_pages) = (parts.drive, parts.host);
+            loaded = own.loaded_view().filter(|_| !parts.loaded.is_empty()).map(|v| (v.id(), parts.loaded));
+        }
+        let (mut part_pages, mut depth) = (u32::MAX, 1);
+        if let Some(host) = snapshot.host() {
+            let pages: u32 = task.pages.iter().map(|r| u32::from(r.count)).sum();
+            depth = host.depth().min(snapshot.storage().store().identity().queue_depth_max);
+            // Each part answers its own groups, so fewer parts answer fewer groups.
+            let parts = if task.program.aggregation().is_some() { 1 } else { PARTS_A_TASK };
+            part_pages = (pages / (depth * parts)).clamp(1, UNIT_PAGES);
+        }
+        // Parts are taken from the end.
+        task.pages.reverse();
+        let depth = depth as usize;
+        let (counts, link) = (ScanCounts::default(), LinkStats::default());
+        Self {
+            snapshot,
+            task,
+            part_pages,
+            depth,
+            ended: 0,
+            queue: None,
+            tasks: VecDeque::new(),
+            loaded,
+            own: host_pages.into(),
+            counts,
+            link,
+        }
+    }
+
+    /// The next unit; `None` after the last one. After an error the scan is over.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Result<Option<ScanUnit>, EngineError> {
+        let next = self.advance();
+        if next.is_err() {
+            // Tasks that are under way end with their queue.
+            self.task.pages.clear();
+            (self.loaded, self.own) = (None, VecDeque::new());
+            self.tasks.clear();
+            self.queue = None;
+        }
+        next
+    }
+
+    fn advance(&mut self) -> Result<Option<ScanUnit>, EngineError> {
+        loop {
+            self.submit_more()?;
+            let Some(first) = self.tasks.front_mut() else {
+                if let Some((view, mut pages)) = self.loaded.take() {
+                    pages.reverse();
+                    (self.task.view, self.task.pages) = (view, pages);
+                    continue;
+                }
+                if let (Some(queue), 1) = (self.queue.take(), self.depth) {
+                    self.snapshot.storage().store().give_back(queue);
+                }
+                return self.next_own();
+            };
+            if let Some(unit) = first.ready.pop_front() {
+                return Ok(Some(unit));
+            }
+            match first.over {
+                true => drop(self.tasks.pop_front()),
+                false => self.take()?,
+            }
+        }
+    }
+
+    /// A unit of pages that the transaction changed.
+    fn next_own(&mut self) -> Result<Option<ScanUnit>, EngineError> {
+        let Some(own) = self.snapshot.own().filter(|_| !self.own.is_empty()) else { return Ok(None) };
+        let pages: Vec<Lpid> = self.own.drain(..self.own.len().min(UNIT_PAGES as usize)).collect();
+        let unit = evaluate(&self.snapshot, own, &pages, &self.task.program, self.task.answer)?;
+        self.counts += unit.counts;
+        Ok(Some(unit))
+    }
+
+    /// Submits tasks for the next pages, as many as may be under way. With a limit of rows, one task is submitted at first, and one
+    /// more for each that has ended.
+    fn submit_more(&mut self) -> Result<(), EngineError> {
+        let most = match self.task.limit_rows {
+            Some(_) => self.depth.min(self.ended + 1),
+            None => self.depth,
+        };
+        while self.tasks.len() < most && !self.task.pages.is_empty() {
+            let pages = self.next_part();
+            let store = self.snapshot.storage().store();
+            let queue = match &mut self.queue {
+                Some(queue) => queue,
+                None if self.depth == 1 => self.queue.insert(store.queue()?),
+                None => self.queue.insert(store.deep_queue(self.depth as u32)?),
+            };
+            let task = &self.task;
+            let hidden = task.hidden.clone();
+            let command = Command::Scan(ScanTask { pages, program: task.program.clone(), hidden, ..*task });
+            let link = LinkStats { commands: 1, bytes_down: command.link_bytes(), bytes_up: 0 };
+            let tag = store.submit(&mut **queue, command)?;
+            self.tasks.push_back(Task { tag, ready: VecDeque::new(), over: false });
+            self.count(link);
+        }
+        Ok(())
+    }
+
+    /// The pages of the next task.
+    fn next_part(&mut self) -> Vec<PageRange> {
+        let (mut part, mut room) = (Vec::new(), self.part_pages);
+        while let Some(next) = self.task.pages.pop() {
+            let count = u32::from(next.count).min(room) as u16;
+            part.push(PageRange { count, ..next });
+            room -= u32::from(count);
+            if count < next.count {
+                let (first, left) = (next.first + count, next.count - count);
+                self.task.pages.push(PageRange { extent: next.extent, first, count: left });
+            }
+            if room == 0 {
+                break;
+            }
+        }
+        part
+    }
+
+    /// Takes what is answered next, of whichever task.
+    fn take(&mut self) -> Result<(), EngineError> {
+        let mut out: Vec<Completion> = Vec::with_capacity(1);
+        let queue = self.queue.as_mut().expect("tasks are in a queue");
+        self.snapshot.storage().store().take(&mut **queue, &mut out)?;
+        for c in out {
+            self.count(LinkStats { commands: 0, bytes_down: 0, bytes_up: c.link_bytes() });
+            let Some(task) = self.tasks.iter_mut().find(|t| t.tag == c.tag) else { continue };
+            match c.outcome {
+                Outcome::Unit(unit) => {
+                    self.counts += unit.counts;
+                    task.ready.push_back(unit);
+                }
+                Outcome::Done(Ok(Reply::Scanned(_))) => {
+                    task.over = true;
+                    self.ended += 1;
+                }
+                Outcome::Done(Ok(_)) => return Err(EngineError::Protocol { command: "a scan" }),
+                Outcome::Done(Err(e)) => {
+                    if matches!(e, CommandError::ViewClosed(_)) {
+                        self.snapshot.view().mark_stale();
+                    }
+                    return Err(e.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces the program, from the next unit on, by one that filters more.
+    pub fn narrow(&mut self, program: Arc<Program>) {
+        let bytes_down = program.link_bytes() as u64;
+        let mut link = LinkStats::default();
+        if let Some(queue) = &mut self.queue {
+            for task in self.tasks.iter().filter(|t| !t.over) {
+                queue.narrow(task.tag, program.clone());
+                link += LinkStats { commands: 1, bytes_down, bytes_up: 0 };
+            }
+        }
+        self.task.program = program;
+        self.count(link);
+    }
+
+    /// What the units so far took, added up.
+    pub fn counts(&self) -> ScanCounts {
+        self.counts
+    }
+
+    /// Bytes that came up the link for this scan so far.
+    pub fn link_bytes_up(&self) -> u64 {
+        self.link.bytes_up
+    }
+
+    /// Bytes that went down the link for this scan so far.
+    pub fn link_bytes_down(&self) -> u64 {
+        self.link.bytes_down
+    }
+
+    fn count(&mut self, l: LinkStats) {
+        self.link += l;
+        self.snapshot.storage().store().count(l);
+    }
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        if let Some(queue) = &mut self.queue {
+            for task in self.tasks.iter().filter(|t| !t.over) {
+                queue.cancel(task.tag);
+            }
+        }
+    }
+}

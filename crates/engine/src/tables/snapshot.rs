@@ -1,0 +1,79 @@
+//! What a snapshot shows of tables.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use lode_base::Lpid;
+use lode_command::PageRange;
+
+use super::own::OwnChanges;
+use super::table::Table;
+use crate::EngineError;
+use crate::storage::columns::{PageOwner, PageOwners};
+use crate::trees::{Above, Catalog, Snapshot};
+
+/// The tables' part of a state, which trees carry.
+pub(super) struct TablesState {
+    tables: BTreeMap<String, Arc<Table>>,
+    /// Within a transaction, its own changes.
+    own: Option<OwnChanges>,
+}
+
+impl TablesState {
+    pub(super) fn new(tables: BTreeMap<String, Arc<Table>>, own: Option<OwnChanges>) -> Self {
+        Self { tables, own }
+    }
+
+    /// The tables, by name.
+    pub(super) fn tables(&self) -> &BTreeMap<String, Arc<Table>> {
+        &self.tables
+    }
+
+    /// The table that a page belongs to.
+    pub(super) fn table_of(&self, lpid: Lpid) -> Result<&Arc<Table>, EngineError> {
+        let owner = self.tables.values().find(|t| t.extent_index(lpid.extent()).is_some());
+        owner.ok_or_else(|| EngineError::invalid("", format!("page {lpid} belongs to no table")))
+    }
+}
+
+impl PageOwners for TablesState {
+    fn owner_of(&self, lpid: Lpid) -> Result<PageOwner<'_>, EngineError> {
+        self.table_of(lpid).map(|t| t.page_owner())
+    }
+}
+
+/// The catalog of trees with these tables, whose section of the root is not changed.
+pub(super) fn shown(catalog: &Catalog, state: TablesState) -> Catalog {
+    catalog.with_above(catalog.root().clone(), Above::new(state))
+}
+
+impl Snapshot {
+    pub(super) fn tables_state(&self) -> &TablesState {
+        self.catalog().above()
+    }
+
+    /// The reading transaction's own changes.
+    pub(super) fn own(&self) -> Option<&OwnChanges> {
+        self.tables_state().own.as_ref()
+    }
+
+    /// Whether a table has changes that only the reading transaction sees.
+    pub fn has_own_changes(&self, t: &Table) -> bool {
+        self.own().is_some_and(|own| own.changes_table(t.id()))
+    }
+
+    /// The tables, by name.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.tables_state().tables.values()
+    }
+
+    /// The table of this name.
+    pub fn table(&self, name: &str) -> Option<Arc<Table>> {
+        self.tables_state().tables.get(name).cloned()
+    }
+
+    /// The pages of a table of this snapshot. A partition may take any part of them.
+    pub fn page_ranges(&self, t: &Table) -> Vec<PageRange> {
+        t.page_ranges()
+    }
+}

@@ -1,0 +1,328 @@
+//! A table at one commit: its definition, and which pages it has.
+//!
+//! ```text
+//!   RowAddress (64 bits)   | extent's index in the table: 22 | page: 10 | slot: 32 |
+//! ```
+//!
+//! A `Table` is immutable: a commit that changes one makes a new one.
+//! Invariants: an extent belongs to one table and appears in it once. Of its pages, those below `used` were written at some time,
+//! and `live` of them are mapped.
+
+use std::sync::OnceLock;
+
+use lode_base::{EXTENT_PAGES, ExtentId, Lpid, TableId};
+use lode_command::PageRange;
+use lode_page::Schema;
+use lode_program::IndexRule;
+use serde::{Deserialize, Serialize};
+
+use super::definition::{IndexDef, IndexKind, TableDef};
+use super::statistics::{TableSize, TableStatistics};
+use crate::storage::columns::PageOwner;
+use crate::{EngineError, Map};
+
+/// Most extents of a table: what a row address can count.
+pub(super) const EXTENTS_MAX: usize = 1 << 22;
+/// The only version of a table's schema so far.
+const SCHEMA_VERSION: u32 = 1;
+
+/// The address of a row at one snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RowAddress(u64);
+
+impl RowAddress {
+    /// The address of slot `slot` of page `page` of the table's `extent_index`-th extent.
+    ///
+    /// # Panics
+    /// When `extent_index` or `page` does not fit its bits.
+    pub const fn from_parts(extent_index: u32, page: u16, slot: u32) -> Self {
+        assert!((extent_index as usize) < EXTENTS_MAX && (page as usize) < EXTENT_PAGES);
+        Self((extent_index as u64) << 42 | (page as u64) << 32 | slot as u64)
+    }
+
+    /// The address with this number. Every number is an address, though perhaps of no row.
+    pub const fn from_raw(raw: u64) -> Self {
+        Self(raw)
+    }
+
+    /// Its number. The addresses of a page's rows are consecutive.
+    pub const fn raw(self) -> u64 {
+        self.0
+    }
+
+    /// Which extent of the table, counted from 0.
+    pub const fn extent_index(self) -> usize {
+        (self.0 >> 42) as usize
+    }
+
+    /// The page within the extent.
+    pub const fn page(self) -> u16 {
+        (self.0 >> 32) as u16 & (EXTENT_PAGES as u16 - 1)
+    }
+
+    /// The row within the page.
+    pub const fn slot(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+/// An extent of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TableExtent {
+    pub(super) id: ExtentId,
+    /// Pages, from the first on, that were written at some time.
+    pub(super) used: u16,
+    /// Of those, pages that are mapped.
+    pub(super) live: u16,
+}
+
+/// A table at one commit.
+#[derive(Debug)]
+pub struct Table {
+    id: TableId,
+    def: TableDef,
+    indexes: Vec<IndexDef>,
+    schema: Schema,
+    pub(super) extents: Vec<TableExtent>,
+    by_extent: Map<ExtentId, u32>,
+    pub(super) rows: u64,
+    pub(super) bytes: u64,
+    /// The row page that inserts fill first.
+    pub(super) tail: Option<Lpid>,
+    /// Whether entries of the page index may be missing, since its rule was registered after the pages were written.
+    pub(super) index_pending: bool,
+    /// Its descriptor page in the catalog.
+    pub(super) descriptor: Lpid,
+    pub(super) statistics: OnceLock<TableStatistics>,
+}
+
+/// What the catalog keeps of a table. Extents are (number, used, live).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct TableDescriptor {
+    pub(super) id: u32,
+    pub(super) def: TableDef,
+    pub(super) indexes: Vec<IndexDef>,
+    pub(super) extents: Vec<(u64, u16, u16)>,
+    pub(super) rows: u64,
+    pub(super) bytes: u64,
+    pub(super) tail: Option<u64>,
+    pub(super) index_pending: bool,
+}
+
+impl Table {
+    /// The table that a descriptor describes, or what is wrong with the descriptor.
+    pub(super) fn from_descriptor(d: TableDescriptor, descriptor: Lpid) -> Result<Self, String> {
+        d.def.check().map_err(|e| e.to_string())?;
+        let columns = d.def.columns.len();
+        let in_range = |list: &[u16]| list.iter().all(|&c| usize::from(c) < columns);
+        if !d.indexes.iter().all(|i| in_range(&i.columns)) {
+            return Err("an index names a column that does not exist".into());
+        }
+        if d.id == 0 {
+            return Err("table 0 is the catalog itself".into());
+        }
+        let mut extents = Vec::with_capacity(d.extents.len());
+        for (raw, used, live) in d.extents {
+            let id = ExtentId::new(raw).ok_or_else(|| format!("extent {raw} is out of range"))?;
+            if usize::from(used) > EXTENT_PAGES || live > used {
+                return Err(format!("extent {raw} has {live} of {used} pages"));
+            }
+            extents.push(TableExtent { id, used, live });
+        }
+        let tail = match d.tail {
+            None => None,
+            Some(raw) => Some(Lpid::from_raw(raw).ok_or_else(|| format!("page {raw} is out of range"))?),
+        };
+        let table = Self::new(TableId::new(d.id), d.def, d.indexes, extents, descriptor).with_contents(
+            d.rows,
+            d.bytes,
+            tail,
+            d.index_pending,
+        );
+        if table.by_extent.len() != table.extents.len() {
+            return Err("an extent is listed twice".into());
+        }
+        if tail.is_some_and(|t| table.extent_index(t.extent()).is_none()) {
+            return Err("the last row page is in no extent of the table".into());
+        }
+        Ok(table)
+    }
+
+    pub(super) fn new(
+        id: TableId,
+        def: TableDef,
+        indexes: Vec<IndexDef>,
+        extents: Vec<TableExtent>,
+        descriptor: Lpid,
+    ) -> Self {
+        let schema = Schema { version: SCHEMA_VERSION, columns: def.columns.iter().map(|c| c.ty).collect() };
+        let by_extent = extents.iter().enumerate().map(|(i, e)| (e.id, i as u32)).collect();
+        Self {
+            id,
+            def,
+            indexes,
+            schema,
+            extents,
+            by_extent,
+            rows: 0,
+            bytes: 0,
+            tail: None,
+            index_pending: false,
+            descriptor,
+            statistics: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn with_contents(
+        mut self,
+        rows: u64,
+        bytes: u64,
+        tail: Option<Lpid>,
+        index_pending: bool,
+    ) -> Self {
+        self.rows = rows;
+        self.bytes = bytes;
+        self.tail = tail;
+        self.index_pending = index_pending;
+        self
+    }
+
+    /// A copy of the table, without its statistics.
+    pub(super) fn same(&self) -> Self {
+        Self::new(self.id, self.def.clone(), self.indexes.clone(), self.extents.clone(), self.descriptor)
+            .with_contents(self.rows, self.bytes, self.tail, self.index_pending)
+    }
+
+    pub(super) fn to_descriptor(&self) -> TableDescriptor {
+        TableDescriptor {
+            id: self.id.raw(),
+            def: self.def.clone(),
+            indexes: self.indexes.clone(),
+            extents: self.extents.iter().map(|e| (e.id.raw(), e.used, e.live)).collect(),
+            rows: self.rows,
+            bytes: self.bytes,
+            tail: self.tail.map(Lpid::raw),
+            index_pending: self.index_pending,
+        }
+    }
+
+    /// Its number, which is never used again.
+    pub fn id(&self) -> TableId {
+        self.id
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.def.name
+    }
+
+    /// Its definition, with the default page index filled in.
+    pub fn def(&self) -> &TableDef {
+        &self.def
+    }
+
+    /// The indexes made by CREATE INDEX.
+    pub fn indexes(&self) -> &[IndexDef] {
+        &self.indexes
+    }
+
+    /// Types of its columns, as pages and programs have them.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// What the pages of the table must agree with.
+    pub(super) fn page_owner(&self) -> PageOwner<'_> {
+        PageOwner { id: self.id, name: self.name(), schema: &self.schema }
+    }
+
+    /// Whether entries of its page index may be missing.
+    pub(super) fn lacks_index_entries(&self) -> bool {
+        self.index_pending
+    }
+
+    pub(super) fn size(&self) -> TableSize {
+        TableSize { rows: self.rows, pages: self.pages(), bytes: self.bytes }
+    }
+
+    /// Rows, exactly.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Bytes of its pages.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Mapped pages.
+    pub fn pages(&self) -> u64 {
+        self.extents.iter().map(|e| u64::from(e.live)).sum()
+    }
+
+    /// Columns of the page index: those of the table's options, then those of its indexes.
+    pub fn index_columns(&self) -> Vec<u16> {
+        let mut columns = self.def.options.page_index.clone();
+        for &c in self.indexes.iter().filter(|i| i.kind.is_page()).flat_map(|i| &i.columns) {
+            if !columns.contains(&c) {
+                columns.push(c);
+            }
+        }
+        columns
+    }
+
+    /// The keys: those of the definition, and unique indexes.
+    pub(super) fn keys(&self) -> impl Iterator<Item = (Option<&str>, &[u16])> {
+        let unique = self.indexes.iter().filter(|i| i.kind == IndexKind::Btree { unique: true });
+        self.def.keys().chain(unique.map(|i| (Some(i.name.as_str()), &i.columns[..])))
+    }
+
+    /// The rule of the entry that the drive's page index keeps of each page.
+    pub fn index_rule(&self) -> Result<IndexRule, EngineError> {
+        Ok(IndexRule::new(self.schema.clone(), self.index_columns())?)
+    }
+
+    /// The number of the column with this name.
+    pub fn column(&self, name: &str) -> Option<u16> {
+        self.def.columns.iter().position(|c| c.name == name).map(|c| c as u16)
+    }
+
+    /// The address of a row of one of the table's pages. Addresses of consecutive slots are consecutive.
+    ///
+    /// # Panics
+    /// When the page is not one of the table's.
+    pub fn row_address(&self, lpid: Lpid, slot: u32) -> RowAddress {
+        let index = self.extent_index(lpid.extent()).expect("the page lies in an extent of the table");
+        RowAddress::from_parts(index, lpid.page(), slot)
+    }
+
+    /// The page of a row address; `None` when it lies outside the table.
+    pub fn page_of(&self, address: RowAddress) -> Option<Lpid> {
+        let e = self.extents.get(address.extent_index())?;
+        (address.page() < e.used).then(|| e.id.page(address.page()))
+    }
+
+    pub(super) fn extent_index(&self, e: ExtentId) -> Option<u32> {
+        self.by_extent.get(&e).copied()
+    }
+
+    pub(super) fn page_ranges(&self) -> Vec<PageRange> {
+        let ranges = self.extents.iter().filter(|e| e.live > 0);
+        ranges.map(|e| PageRange { extent: e.id, first: 0, count: e.used }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_come_apart_again() {
+        let a = RowAddress::from_parts((1 << 22) - 1, 1023, u32::MAX);
+        assert_eq!((a.extent_index(), a.page(), a.slot()), ((1 << 22) - 1, 1023, u32::MAX));
+        assert_eq!(a.raw(), u64::MAX);
+        let a = RowAddress::from_parts(3, 5, 7);
+        assert_eq!((a.extent_index(), a.page(), a.slot()), (3, 5, 7));
+        assert_eq!(RowAddress::from_raw(a.raw() + 1), RowAddress::from_parts(3, 5, 8));
+    }
+}

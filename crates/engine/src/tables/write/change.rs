@@ -1,0 +1,216 @@
+//! What a transaction has done to one table so far.
+
+use std::collections::BTreeMap;
+
+use lode_base::{Lpid, TableId};
+use lode_page::{Column, PageKind};
+
+use super::cutter::{Cutter, Shape};
+use super::held_rows::HeldRows;
+use super::key_check::{EachKey, NewKeys, visit_rows};
+use super::key_order::KeyOrder;
+use super::stream::{Io, Stream};
+use crate::EngineError;
+use crate::storage::columns::unpublished;
+use crate::tables::own::Edits;
+use crate::tables::read;
+use crate::tables::table::Table;
+use crate::trees::Snapshot;
+
+/// The changes of a transaction, by table.
+pub(super) type Changes = BTreeMap<TableId, TableChange>;
+
+/// Inserted rows of more bytes than this become a load.
+const INSERT_BYTES_MAX: usize = 4 << 20;
+
+#[derive(Clone, Default)]
+pub(super) struct TableChange {
+    /// Of pages of the table, of held rows, and of loaded pages.
+    pub(super) edits: Edits,
+    /// Rows for row pages, held until the commit.
+    pub(super) held: HeldRows,
+    pub(super) load: Option<Load>,
+    /// Pages of the load that are full, in fresh extents.
+    pub(super) stream: Stream,
+    /// At the commit: the held rows, after their edits.
+    pub(super) inserts: Option<Cutter>,
+}
+
+/// A load that is under way.
+#[derive(Clone)]
+pub(super) struct Load {
+    /// Rows that do not fill a page yet.
+    pub(super) cutter: Cutter,
+    /// Watches the keys, if there is a primary key.
+    order: Option<KeyOrder>,
+}
+
+impl TableChange {
+    pub(super) fn insert(
+        &mut self,
+        io: &mut Io<'_>,
+        t: &Table,
+        columns: Vec<Column>,
+    ) -> Result<(), EngineError> {
+        self.held.push(t, &mut self.edits, columns);
+        if self.held.bytes() > INSERT_BYTES_MAX {
+            for part in self.held.take(t, &mut self.edits) {
+                self.load(io, t, part)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The table with these changes, as the transaction sees it.
+    pub(super) fn visible(&self, t: &Table) -> Table {
+        let mut extents = t.extents.clone();
+        extents.extend(self.held.extent(t));
+        extents.extend(&self.stream.extents);
+        let deleted: u64 = self.edits.values().map(|e| e.deleted_rows()).sum();
+        let rows = t.rows + self.stream.rows + self.held.rows() - deleted;
+        let bytes = t.bytes + self.stream.bytes + self.held.bytes() as u64;
+        Table::new(t.id(), t.def().clone(), t.indexes().to_vec(), extents, t.descriptor).with_contents(
+            rows,
+            bytes,
+            None,
+            t.index_pending,
+        )
+    }
+
+    /// Gives pages to the rows of a load that fill no page yet, so that all rows can be read. If the load has not written a page, the
+    /// rows become held rows.
+    pub(super) fn settle(&mut self, io: &mut Io<'_>, t: &Table) -> Result<(), EngineError> {
+        if self.stream.is_empty() {
+            for part in self.load.take().iter().flat_map(|l| l.cutter.parts()) {
+                self.held.push(t, &mut self.edits, part);
+            }
+            return Ok(());
+        }
+        self.finish_load(io, t)?;
+        self.stream.flush(io.store)
+    }
+
+    /// Before the commit: applies the edits of held rows and of loaded pages. Edits of pages of the table are left.
+    pub(super) fn finish(&mut self, io: &mut Io<'_>, t: &Table) -> Result<(), EngineError> {
+        let page_bytes_max = io.store.identity().page_bytes_max as usize;
+        let mut inserts = Cutter::new(Shape::new(t, PageKind::Row, page_bytes_max));
+        self.held.take(t, &mut self.edits).into_iter().for_each(|part| inserts.push(part));
+        self.inserts = Some(inserts).filter(|i| i.rows() > 0);
+        self.finish_load(io, t)?;
+        let loaded: Vec<Lpid> = self.edits.keys().copied().filter(|l| self.stream.holds(*l)).collect();
+        if !loaded.is_empty() {
+            self.stream.flush(io.store)?;
+            let shape = Shape::of_loads(t, page_bytes_max);
+            for lpid in loaded {
+                let edit = self.edits.remove(&lpid).expect("it was just found");
+                self.stream.edit(io, t, lpid, &edit, &shape)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn load(
+        &mut self,
+        io: &mut Io<'_>,
+        t: &Table,
+        columns: Vec<Column>,
+    ) -> Result<(), EngineError> {
+        let key = &t.def().primary_key;
+        let page_bytes_max = io.store.identity().page_bytes_max as usize;
+        let load = self.load.get_or_insert_with(|| Load {
+            cutter: Cutter::new(Shape::of_loads(t, page_bytes_max)),
+            order: (!key.is_empty()).then(KeyOrder::new),
+        });
+        if let Some(order) = &mut load.order {
+            order.push(&chosen(&columns, key));
+        }
+        load.cutter.push(columns);
+        while load.cutter.has_full() {
+            cut_page(io, t, &mut load.cutter, &mut self.stream)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the last rows of a load that already wrote pages. A small load stays for the final batch.
+    pub(super) fn finish_load(&mut self, io: &mut Io<'_>, t: &Table) -> Result<(), EngineError> {
+        if let Some(load) = self.load.as_mut().filter(|_| !self.stream.is_empty()) {
+            while load.cutter.rows() > 0 {
+                cut_page(io, t, &mut load.cutter, &mut self.stream)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no two rows of the table will have the same key.
+    pub(super) fn check_keys(
+        &mut self,
+        io: &mut Io<'_>,
+        snapshot: &Snapshot,
+        key_check_bytes: usize,
+        base: Option<&Table>,
+        t: &Table,
+    ) -> Result<(), EngineError> {
+        self.stream.flush(io.store)?;
+        for (constraint, key) in t.keys() {
+            let mut held: Vec<Vec<Column>> = Vec::new();
+            for part in self.inserts.iter().flat_map(Cutter::parts) {
+                held.push(chosen(&part, key));
+            }
+            for (&lpid, edit) in self.edits.iter().filter(|(_, e)| !e.rekeyed(key).is_empty()) {
+                held.push(edit.new_keys(key, read::columns(snapshot, lpid, key)?.columns));
+            }
+            let held_is_load = held.is_empty();
+            for part in self.load.iter().flat_map(|l| l.cutter.parts()) {
+                held.push(chosen(&part, key));
+            }
+            let order = self.load.as_mut().and_then(|l| l.order.as_mut()).filter(|_| constraint.is_none());
+            let new_keys = NewKeys {
+                snapshot,
+                key_check_bytes,
+                base,
+                table: t,
+                constraint,
+                key,
+                edits: &self.edits,
+                held,
+                held_is_load,
+                loaded: self.stream.lpids().collect(),
+                loaded_rows: self.stream.rows,
+                order,
+            };
+            new_keys.check()?;
+        }
+        Ok(())
+    }
+
+    /// Visits every key that these changes put in, except those with a NULL. Held rows are in `inserts`, loads are flushed.
+    pub(super) fn visit_new(
+        &self,
+        snapshot: &Snapshot,
+        t: &Table,
+        key: &[u16],
+        each: &mut EachKey<'_>,
+    ) -> Result<(), EngineError> {
+        let load = self.load.iter().map(|l| &l.cutter);
+        for part in self.inserts.iter().chain(load).flat_map(Cutter::parts) {
+            visit_rows(&chosen(&part, key), each)?;
+        }
+        for (&lpid, edit) in self.edits.iter().filter(|(_, e)| !e.rekeyed(key).is_empty()) {
+            visit_rows(&edit.new_keys(key, read::columns(snapshot, lpid, key)?.columns), each)?;
+        }
+        for lpid in self.stream.lpids() {
+            visit_rows(&unpublished(snapshot.storage().store(), t.page_owner(), lpid, key)?, each)?;
+        }
+        Ok(())
+    }
+}
+
+fn cut_page(io: &mut Io<'_>, t: &Table, cutter: &mut Cutter, stream: &mut Stream) -> Result<(), EngineError> {
+    let lpid = stream.next_lpid(io, t.id())?;
+    let cut = cutter.cut(lpid)?;
+    stream.put(io, lpid, cut.data, cut.rows, cutter.shape.align())
+}
+
+fn chosen(columns: &[Column], numbers: &[u16]) -> Vec<Column> {
+    numbers.iter().map(|&c| columns[usize::from(c)].clone()).collect()
+}

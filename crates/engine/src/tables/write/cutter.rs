@@ -1,0 +1,365 @@
+//! Cuts rows into pages of about the wanted size.
+//!
+//! ```text
+//!   parts ─► as many rows as should fit (by the bytes a row of the page before) ─► encode ─► too large? fewer
+//! ```
+//!
+//! Row pages are filled to about 8 KB (more for tables with very many columns), column pages to about 1 MB. A single row that is longer
+//! gets a page of its own, up to the largest page of the drive.
+
+use std::collections::VecDeque;
+
+use lode_base::{CommitNo, Lpid, PageBuf, TableId};
+use lode_command::Align;
+use lode_page::encoding::ROWS_MAX;
+use lode_page::packed::BLOCK_ROWS;
+use lode_page::{Column, EncodingChoice, PageError, PageKind, PageMeta, TablePage, encode_as, ops};
+
+use crate::EngineError;
+use crate::tables::definition::Layout;
+use crate::tables::table::Table;
+
+/// Bytes of a row page, unless its directory needs more.
+const ROW_PAGE_BYTES: usize = 8 << 10;
+/// Bytes of a column page.
+const COLUMN_PAGE_BYTES: usize = 1 << 20;
+
+/// Largest size in memory of the rows of an encoded page. A loader holds that many, however small the page becomes.
+const ENCODED_MEMORY_BYTES: usize = 16 << 20;
+
+/// What pages are cut to.
+#[derive(Clone, Debug)]
+pub(super) struct Shape {
+    table: TableId,
+    name: String,
+    schema_version: u32,
+    types: Vec<lode_page::DataType>,
+    /// How columns are encoded, in their order; empty where all take whole bytes.
+    encodings: Vec<EncodingChoice>,
+    pub(super) kind: PageKind,
+    pub(super) limit_bytes: usize,
+    page_bytes_max: usize,
+}
+
+impl Shape {
+    pub(super) fn new(t: &Table, kind: PageKind, page_bytes_max: usize) -> Self {
+        let types: Vec<_> = t.schema().columns.iter().map(|c| c.data_type).collect();
+        let wanted = match kind {
+            PageKind::Row => ROW_PAGE_BYTES.max(4 * TablePage::prefix_bytes(types.len())),
+            PageKind::Column => COLUMN_PAGE_BYTES,
+        };
+        let mut encodings: Vec<_> = (0..types.len() as u16).map(|c| t.def().options.encoding.of(c)).collect();
+        if kind == PageKind::Row || encodings.iter().all(|&e| e == EncodingChoice::Plain) {
+            encodings.clear();
+        }
+        Self {
+            table: t.id(),
+            name: t.name().into(),
+            schema_version: t.schema().version,
+            types,
+            encodings,
+            kind,
+            limit_bytes: wanted.min(page_bytes_max),
+            page_bytes_max,
+        }
+    }
+
+    /// The kind of page that loads into this table make.
+    pub(super) fn of_loads(t: &Table, page_bytes_max: usize) -> Self {
+        let kind = if t.def().options.layout == Layout::Row { PageKind::Row } else { PageKind::Column };
+        Self::new(t, kind, page_bytes_max)
+    }
+
+    pub(super) fn align(&self) -> Align {
+        match self.kind {
+            PageKind::Row => Align::Cell,
+            PageKind::Column => Align::ReadUnit,
+        }
+    }
+
+    pub(super) fn encode(
+        &self,
+        lpid: Lpid,
+        columns: &[Column],
+        limit_bytes: usize,
+    ) -> Result<PageBuf, PageError> {
+        let (table, schema_version) = (self.table, self.schema_version);
+        let meta = PageMeta { lpid, table, schema_version, kind: self.kind, commit: CommitNo::new(0) };
+        encode_as(&meta, columns, &self.encodings, limit_bytes)
+    }
+}
+
+/// Rows on their way into pages.
+#[derive(Clone, Debug)]
+pub(super) struct Cutter {
+    pub(super) shape: Shape,
+    /// All columns of some rows each.
+    parts: VecDeque<Vec<Column>>,
+    /// Rows of the first part that were cut already.
+    front_rows: usize,
+    rows: usize,
+    /// Bytes per row of the last page; 0 before the first.
+    row_bytes: f64,
+    /// Cut pages of about this many rows, whatever their bytes.
+    page_rows: Option<usize>,
+}
+
+/// A page that was cut.
+pub(super) struct Cut {
+    pub(super) data: PageBuf,
+    pub(super) rows: usize,
+}
+
+impl Cutter {
+    pub(super) fn new(shape: Shape) -> Self {
+        Self { shape, parts: VecDeque::new(), front_rows: 0, rows: 0, row_bytes: 0.0, page_rows: None }
+    }
+
+    /// Cuts the rows of a page that grew to `needed_bytes` into pages of about the same size.
+    pub(super) fn evenly(shape: Shape, columns: Vec<Column>, needed_bytes: usize) -> Self {
+        let pages = needed_bytes / (shape.limit_bytes * 7 / 8) + 1;
+        let mut cutter = Self::new(shape);
+        cutter.page_rows = Some(columns[0].rows().div_ceil(pages));
+        cutter.push(columns);
+        cutter
+    }
+
+    pub(super) fn push(&mut self, columns: Vec<Column>) {
+        let rows = columns[0].rows();
+        if rows > 0 {
+            self.rows += rows;
+            self.parts.push_back(columns);
+        }
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The rows, in parts.
+    pub(super) fn parts(&self) -> impl Iterator<Item = Vec<Column>> + '_ {
+        self.parts.iter().enumerate().map(|(i, part)| match i {
+            0 if self.front_rows > 0 => without(part, self.front_rows),
+            _ => part.clone(),
+        })
+    }
+
+    /// Whether there are rows enough for a full page.
+    pub(super) fn has_full(&self) -> bool {
+        self.rows > 0 && self.rows >= self.target_rows()
+    }
+
+    fn target_rows(&self) -> usize {
+        if let Some(rows) = self.page_rows {
+            return rows;
+        }
+        let row_bytes = match self.parts.front() {
+            Some(_) if self.row_bytes > 0.0 => self.row_bytes,
+            Some(part) => bytes_of(part) as f64 / part[0].rows() as f64,
+            None => 1.0,
+        };
+        let room = self.shape.limit_bytes
+            - TablePage::prefix_bytes(self.shape.types.len()).min(self.shape.limit_bytes / 2);
+        // An estimate that is a little low costs less than a page that must be cut again.
+        let rows = ((room as f64 * 0.92 / row_bytes.max(0.01)) as usize).max(1);
+        match self.shape.encodings.is_empty() {
+            true => rows,
+            false => self.encoded_rows(rows),
+        }
+    }
+
+    /// Limits `rows` to what an encoded page may have. Whole blocks leave no lines half empty.
+    fn encoded_rows(&self, rows: usize) -> usize {
+        let memory = self.parts.front().map_or(1, |part| bytes_of(part) / part[0].rows());
+        let rows = rows.min(ROWS_MAX).min(ENCODED_MEMORY_BYTES / memory.max(1)).max(1);
+        if rows < 4 * BLOCK_ROWS { rows } else { rows / BLOCK_ROWS * BLOCK_ROWS }
+    }
+
+    /// Cuts the first page.
+    ///
+    /// # Panics
+    /// When there are no rows.
+    pub(super) fn cut(&mut self, lpid: Lpid) -> Result<Cut, EngineError> {
+        let target = self.target_rows();
+        let mut columns = self.take(target.min(self.rows));
+        loop {
+            let rows = columns[0].rows();
+            let limit_bytes = if rows == 1 { self.shape.page_bytes_max } else { self.shape.limit_bytes };
+            match self.shape.encode(lpid, &columns, limit_bytes) {
+                Ok(data) => {
+                    if rows * 2 > target {
+                        self.row_bytes = data.len() as f64 / rows as f64;
+                    }
+                    return Ok(Cut { data, rows });
+                }
+                Err(PageError::TooLarge { needed_bytes, limit_bytes, .. }) if rows == 1 => {
+                    let table = self.shape.name.clone();
+                    return Err(EngineError::RowTooLong { table, row_bytes: needed_bytes, limit_bytes });
+                }
+                Err(PageError::TooLarge { needed_bytes, limit_bytes, .. }) => {
+                    let fitting = rows as f64 * limit_bytes as f64 / needed_bytes as f64 * 0.95;
+                    let keep = (fitting as usize).clamp(1, rows - 1);
+                    self.put_back(columns.iter().map(|c| ops::slice(c, keep, rows - keep)).collect());
+                    columns = columns.iter().map(|c| ops::slice(c, 0, keep)).collect();
+                }
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+
+    /// The first `rows` rows, as one part.
+    fn take(&mut self, rows: usize) -> Vec<Column> {
+        assert!(rows > 0, "a page has rows");
+        let mut taken: Vec<Vec<Column>> = Vec::new();
+        let mut missing = rows;
+        while missing > 0 {
+            let part = self.parts.front().expect("the rows are there");
+            let (from, left) = (self.front_rows, part[0].rows() - self.front_rows);
+            let rows = left.min(missing);
+            missing -= rows;
+            if rows < left {
+                taken.push(part.iter().map(|c| ops::slice(c, from, rows)).collect());
+                self.front_rows += rows;
+                continue;
+            }
+            let part = self.parts.pop_front().expect("it was just looked at");
+            self.front_rows = 0;
+            taken.push(if from > 0 { without(&part, from) } else { part });
+        }
+        self.rows -= rows;
+        concat(&self.shape.types, taken)
+    }
+
+    fn put_back(&mut self, part: Vec<Column>) {
+        if self.front_rows > 0 {
+            let front = self.parts.pop_front().expect("rows of it were cut");
+            let rest = without(&front, std::mem::take(&mut self.front_rows));
+            self.parts.push_front(rest);
+        }
+        self.rows += part[0].rows();
+        self.parts.push_front(part);
+    }
+}
+
+/// A part without its first `rows` rows.
+fn without(part: &[Column], rows: usize) -> Vec<Column> {
+    part.iter().map(|c| ops::slice(c, rows, c.rows() - rows)).collect()
+}
+
+/// Bytes of rows in memory, about.
+pub(super) fn bytes_of(columns: &[Column]) -> usize {
+    columns.iter().map(Column::link_bytes).sum()
+}
+
+/// Rows of several parts, end to end.
+pub(super) fn concat(types: &[lode_page::DataType], mut parts: Vec<Vec<Column>>) -> Vec<Column> {
+    if parts.len() == 1 {
+        return parts.remove(0);
+    }
+    let column = |(c, &t): (usize, &lode_page::DataType)| {
+        let parts: Vec<Column> = parts.iter().map(|p| p[c].clone()).collect();
+        ops::concat(t, &parts)
+    };
+    types.iter().enumerate().map(column).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use lode_page::{ColumnBuilder, ColumnType, DataType, Value, decode_page};
+
+    use super::*;
+
+    fn plain() -> Encodings {
+        Encodings { all: EncodingChoice::Plain, ..Encodings::default() }
+    }
+    use crate::storage::catalog::root_lpid;
+    use crate::tables::definition::{ColumnDef, Encodings, TableDef, TableOptions};
+
+    fn table(layout: Layout) -> Table {
+        let column = |name: &str, data_type| ColumnDef {
+            name: name.into(),
+            ty: ColumnType { data_type, nullable: true },
+            max_chars: None,
+            declared: String::new(),
+        };
+        let def = TableDef {
+            name: "t".into(),
+            columns: vec![column("k", DataType::BigInt), column("s", DataType::Text)],
+            primary_key: Vec::new(),
+            options: TableOptions { layout, encoding: plain(), ..TableOptions::default() },
+            constraints: Vec::new(),
+        };
+        Table::new(TableId::new(1), def, Vec::new(), Vec::new(), root_lpid())
+    }
+
+    fn rows(keys: std::ops::Range<i64>, width: usize) -> Vec<Column> {
+        let (mut k, mut s) = (ColumnBuilder::new(DataType::BigInt), ColumnBuilder::new(DataType::Text));
+        for key in keys {
+            k.push(&Value::Int(key)).unwrap();
+            s.push(&Value::text(&format!("{key}{}", "x".repeat(width)))).unwrap();
+        }
+        vec![k.finish(), s.finish()]
+    }
+
+    /// Cuts all, and checks that the rows come out in order; answers the bytes of the pages.
+    fn cut_all(mut cutter: Cutter, total: i64) -> Vec<usize> {
+        let (mut sizes, mut next) = (Vec::new(), 0);
+        let lpid = Lpid::from_raw(5000).unwrap();
+        while cutter.rows() > 0 {
+            let held: usize = cutter.parts().map(|p| p[0].rows()).sum();
+            assert_eq!(held, cutter.rows());
+            let cut = cutter.cut(lpid).unwrap();
+            let (page, columns) = decode_page(lpid, &cut.data).unwrap();
+            assert_eq!(page.rows(), cut.rows);
+            for row in 0..cut.rows {
+                assert_eq!(columns[0].value(row), Value::Int(next));
+                next += 1;
+            }
+            sizes.push(cut.data.len());
+        }
+        assert_eq!(next, total);
+        sizes
+    }
+
+    #[test]
+    fn pages_are_nearly_full_and_never_too_full() {
+        for (kind, limit) in [(PageKind::Row, ROW_PAGE_BYTES), (PageKind::Column, COLUMN_PAGE_BYTES)] {
+            let mut cutter = Cutter::new(Shape::new(&table(Layout::Auto), kind, 1 << 20));
+            for part in 0..30 {
+                // Rows grow, so that the estimate is too low again and again.
+                cutter.push(rows(part * 1000..(part + 1) * 1000, 20 + 10 * part as usize));
+            }
+            let sizes = cut_all(cutter, 30_000);
+            assert!(sizes.iter().all(|&s| s <= limit), "{sizes:?}");
+            let full: usize = sizes.iter().sum();
+            assert!(full >= limit * sizes.len() * 3 / 5, "{full} bytes in {} pages", sizes.len());
+        }
+    }
+
+    #[test]
+    fn a_long_row_has_a_page_of_its_own() {
+        let shape = || Shape::new(&table(Layout::Row), PageKind::Row, 100_000);
+        let mut cutter = Cutter::new(shape());
+        cutter.push(rows(0..3, 10));
+        cutter.push(rows(3..5, 50_000));
+        cutter.push(rows(5..8, 10));
+        let sizes = cut_all(cutter, 8);
+        assert_eq!(sizes.iter().filter(|&&s| s > 50_000).count(), 2, "{sizes:?}");
+        let mut cutter = Cutter::new(shape());
+        cutter.push(rows(0..2, 100_001));
+        let e = cutter.cut(Lpid::from_raw(1).unwrap()).err().unwrap();
+        assert!(matches!(e, EngineError::RowTooLong { limit_bytes: 100_000, .. }), "{e}");
+    }
+
+    #[test]
+    fn an_even_cut_leaves_no_crumb() {
+        let columns = rows(0..1000, 40);
+        let shape = Shape::new(&table(Layout::Row), PageKind::Row, 1 << 20);
+        let needed = match shape.encode(Lpid::from_raw(1).unwrap(), &columns, shape.limit_bytes) {
+            Err(PageError::TooLarge { needed_bytes, .. }) => needed_bytes,
+            r => panic!("{r:?}"),
+        };
+        let sizes = cut_all(Cutter::evenly(shape, columns, needed), 1000);
+        assert!(sizes.iter().min().unwrap() * 5 > sizes.iter().max().unwrap() * 4, "{sizes:?}");
+    }
+}

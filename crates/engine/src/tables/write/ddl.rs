@@ -1,0 +1,132 @@
+//! Tables and indexes that a transaction creates and drops.
+
+use super::WriteTxn;
+use super::foreign::check_unreferenced;
+use super::indexes::check_index;
+use super::key_check::check_key;
+use crate::EngineError;
+use crate::storage::catalog::root_lpid;
+use crate::tables::catalog::TableCatalog;
+use crate::tables::definition::{IndexDef, IndexKind, Rule, TableDef};
+use crate::tables::index::tree_name;
+use crate::tables::table::Table;
+use crate::trees::Tree;
+
+impl WriteTxn {
+    /// Creates a table; answers whether it did (`false`: it was there, and `if_not_exists`). Rows can be inserted into
+    /// it in the same transaction.
+    pub fn create_table(&mut self, def: TableDef, if_not_exists: bool) -> Result<bool, EngineError> {
+        if self.catalog.tables.contains_key(&def.name) {
+            return if if_not_exists { Ok(false) } else { Err(EngineError::TableExists(def.name)) };
+        }
+        def.check()?;
+        for c in &def.constraints {
+            if let Rule::ForeignKey { columns, parent, parent_columns, .. } = &c.rule {
+                let own = (*parent == def.name).then_some(&def);
+                let parent = match own {
+                    Some(own) => own,
+                    None => self.catalog.table(parent)?.def(),
+                };
+                def.check_parent(c, columns, parent, parent_columns)?;
+            }
+        }
+        let id = self.snapshot.storage().extents().new_owner();
+        // The commit decides where its descriptor lies.
+        let table = Table::new(id, def.completed(), Vec::new(), Vec::new(), root_lpid());
+        let rule = table.index_rule()?;
+        self.index_rules.insert(id, Some(rule));
+        self.put_table(table);
+        Ok(true)
+    }
+
+    /// Drops a table and its indexes; answers whether it did.
+    pub fn drop_table(&mut self, name: &str, if_exists: bool) -> Result<bool, EngineError> {
+        check_unreferenced(&self.catalog, name)?;
+        let Some(table) = self.catalog.tables.remove(name) else {
+            return if if_exists { Ok(false) } else { Err(EngineError::NoSuchTable(name.into())) };
+        };
+        self.changes.remove(&table.id());
+        self.changes();
+        match self.base(table.id()) {
+            Some(_) => self.index_rules.insert(table.id(), None),
+            None => self.index_rules.remove(&table.id()),
+        };
+        Ok(true)
+    }
+
+    /// Creates an index: adds columns to the page index of a table, of which the commit makes the missing entries, or makes a B+-tree
+    /// of the rows that are there. Answers whether it did.
+    pub fn create_index(&mut self, def: IndexDef, if_not_exists: bool) -> Result<bool, EngineError> {
+        let table = self.catalog.table(&def.table)?.clone();
+        let exists = self.catalog.tables.values().any(|t| t.indexes().iter().any(|i| i.name == def.name));
+        if exists {
+            return if if_not_exists { Ok(false) } else { Err(EngineError::IndexExists(def.name)) };
+        }
+        check_index(&table, &def)?;
+        if def.kind != IndexKind::Page {
+            self.create_btree(&table, def)?;
+            return Ok(true);
+        }
+        let indexes = table.indexes().iter().cloned().chain([def]).collect();
+        self.reindex(&table, indexes)?;
+        Ok(true)
+    }
+
+    /// Drops an index; answers whether it did. The page index that the table was created with stays.
+    pub fn drop_index(&mut self, name: &str, if_exists: bool) -> Result<bool, EngineError> {
+        let has = |t: &Table| t.indexes().iter().any(|i| i.name == name);
+        let Some(table) = self.catalog.tables.values().find(|t| has(t)).cloned() else {
+            return if if_exists { Ok(false) } else { Err(EngineError::NoSuchIndex(name.into())) };
+        };
+        let indexes = table.indexes().iter().filter(|i| i.name != name).cloned().collect();
+        self.reindex(&table, indexes)?;
+        Ok(true)
+    }
+
+    fn reindex(&mut self, t: &Table, indexes: Vec<IndexDef>) -> Result<(), EngineError> {
+        let remade = Table::new(t.id(), t.def().clone(), indexes, t.extents.clone(), t.descriptor);
+        let differs = remade.index_columns() != t.index_columns();
+        let remade = remade.with_contents(t.rows, t.bytes, t.tail, t.index_pending || differs);
+        if differs {
+            self.index_rules.insert(t.id(), Some(remade.index_rule()?));
+        }
+        self.put_table(remade);
+        Ok(())
+    }
+
+    /// Makes a B+-tree index of the rows that are there. The transaction does nothing else, and has the right to write.
+    fn create_btree(&mut self, table: &Table, def: IndexDef) -> Result<(), EngineError> {
+        if !self.is_unchanged() || self.permit.is_none() {
+            let what = "a B+-tree index is made by a transaction of its own";
+            return Err(EngineError::invalid(table.name(), what));
+        }
+        let name = tree_name(&def.name);
+        let trees = self.trees.clone();
+        let committer = trees.committer();
+        if let Some(left) = self.snapshot.tree(&name) {
+            // The tree of an index that could not be finished.
+            committer.writer().drop_tree(&left)?;
+        }
+        let tree = committer.writer().create(&name)?;
+        let made = self.fill_btree(table, &def, &tree);
+        self.snapshot = trees.heads().refreshed()?;
+        self.catalog = TableCatalog::of(&self.snapshot);
+        if let Err(e) = made {
+            committer.writer().drop_tree(&tree)?;
+            return Err(e);
+        }
+        let table = self.catalog.table(table.name())?.clone();
+        let indexes = table.indexes().iter().cloned().chain([def]).collect();
+        let named =
+            Table::new(table.id(), table.def().clone(), indexes, table.extents.clone(), table.descriptor);
+        self.put_table(named.with_contents(table.rows, table.bytes, table.tail, table.index_pending));
+        Ok(())
+    }
+
+    fn fill_btree(&self, table: &Table, def: &IndexDef, tree: &Tree) -> Result<(), EngineError> {
+        if let IndexKind::Btree { unique: true } = def.kind {
+            check_key(&self.snapshot, self.key_check_bytes, table, Some(&def.name), &def.columns)?;
+        }
+        self.indexes().fill(table, def, tree)
+    }
+}

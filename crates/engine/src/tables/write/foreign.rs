@@ -1,0 +1,273 @@
+//! FOREIGN KEY: once the transaction is committed, every row of a child references a row of its parent.
+//!
+//! ```text
+//!   new or changed child rows ─► their keys ─► among the parent's new rows? ─► in the parent? ─► else: no such row
+//!   parent rows gone ──────────► their keys ─► among the parent's new rows? ─► in the child? ──► then: still referenced
+//! ```
+//!
+//! Both are looked up in the state that the commit follows, with the right to write. So no parent that another transaction deleted
+//! meanwhile is missed, and no child that another one inserted. Rows with a NULL among the columns reference nothing.
+
+use std::sync::Arc;
+
+use lode_base::TableId;
+use lode_page::{Column, ops};
+use lode_program::Expr;
+
+use super::change::{Changes, TableChange};
+use super::key_check::{EachKey, looking_for, visit_rows, visit_table};
+use crate::tables::catalog::TableCatalog;
+use crate::tables::definition::{Constraint, OnDelete, Rule};
+use crate::tables::key::show;
+use crate::tables::read;
+use crate::tables::table::Table;
+use crate::trees::Snapshot;
+use crate::{EngineError, Map, Set};
+
+/// Keys that are looked up at a time.
+const LOOKUP_KEYS_MAX: usize = 1 << 17;
+
+/// A foreign key of a table of the transaction's catalog.
+struct Foreign<'a> {
+    constraint: &'a Constraint,
+    child: &'a Table,
+    columns: &'a [u16],
+    parent: &'a Table,
+    parent_columns: &'a [u16],
+    /// Whether ON DELETE does something with the children of a deleted parent.
+    acts: bool,
+}
+
+/// Keys that are looked for, each with a row that a message can show.
+#[derive(Default)]
+struct Wanted {
+    keys: Map<Vec<u8>, (usize, usize)>,
+    parts: Vec<Vec<Column>>,
+}
+
+/// The foreign keys of a transaction at its commit.
+pub(super) struct ForeignKeys<'a> {
+    /// The state that the commit follows.
+    pub(super) snapshot: &'a Snapshot,
+    /// The tables as the transaction has them.
+    pub(super) catalog: &'a TableCatalog,
+    /// Its changes: held rows are in `inserts`, loads are flushed.
+    pub(super) changes: &'a Changes,
+}
+
+impl ForeignKeys<'_> {
+    /// Checks the foreign keys that the changes could break.
+    pub(super) fn check(&self) -> Result<(), EngineError> {
+        for child in self.catalog.tables.values() {
+            for constraint in &child.def().constraints {
+                let Rule::ForeignKey { columns, parent, parent_columns, on_delete } = &constraint.rule else {
+                    continue;
+                };
+                let parent = self.catalog.table(parent)?;
+                let acts = *on_delete != OnDelete::NoAction;
+                let f = Foreign { constraint, child, columns, parent, parent_columns, acts };
+                if let Some(change) = self.changes.get(&child.id()) {
+                    self.check_children(&f, change)?;
+                }
+                if let Some(change) = self.changes.get(&parent.id()).filter(|c| !c.edits.is_empty()) {
+                    self.check_parents(&f, change)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that every row that new rows of the child reference is there.
+    fn check_children(&self, f: &Foreign<'_>, change: &TableChange) -> Result<(), EngineError> {
+        let mut wanted = Wanted::default();
+        let check = |wanted: &mut Wanted| -> Result<(), EngineError> {
+            if wanted.keys.is_empty() {
+                return Ok(());
+            }
+            self.strike_new(f, wanted)?;
+            let parent = self.committed(f.parent.id());
+            let filter = looking_for_all(&wanted.parts, f.parent, f.parent_columns);
+            let strike = &mut |_: &[Column], _: usize, key: &[u8]| wanted.strike(key);
+            self.visit_committed(
+                parent.as_deref(),
+                f.parent_columns,
+                filter,
+                self.changes.get(&f.parent.id()),
+                strike,
+            )?;
+            match wanted.keys.values().next() {
+                None => wanted.parts.clear(),
+                Some(&(part, row)) => {
+                    return Err(f.broken(&wanted.parts[part], row, "is not in its parent"));
+                }
+            }
+            Ok(())
+        };
+        change.visit_new(self.snapshot, f.child, f.columns, &mut |columns, row, key| {
+            wanted.add(columns, row, key);
+            if wanted.keys.len() < LOOKUP_KEYS_MAX { Ok(()) } else { check(&mut wanted) }
+        })?;
+        check(&mut wanted)
+    }
+
+    /// Checks that no row references a row of the parent that is gone. If ON DELETE made the transaction delete or change the children of a row
+    /// that it deleted, a child that is there now was inserted by another transaction meanwhile: a conflict.
+    fn check_parents(&self, f: &Foreign<'_>, change: &TableChange) -> Result<(), EngineError> {
+        let (Some(child), Some(_)) = (self.committed(f.child.id()), self.committed(f.parent.id())) else {
+            return Ok(());
+        };
+        let (mut wanted, mut acted_on) = (Wanted::default(), Set::default());
+        let check = |wanted: &mut Wanted, acted_on: &Set<Vec<u8>>| -> Result<(), EngineError> {
+            self.strike_new(f, wanted)?;
+            if wanted.keys.is_empty() {
+                return Ok(());
+            }
+            let filter = looking_for_all(&wanted.parts, f.child, f.columns);
+            let found = &mut |columns: &[Column], row: usize, key: &[u8]| match wanted.keys.contains_key(key)
+            {
+                true if acted_on.contains(key) => Err(f.missed(columns, row)),
+                true => Err(f.broken(columns, row, "is still referenced")),
+                false => Ok(()),
+            };
+            self.visit_committed(Some(&child), f.columns, filter, self.changes.get(&f.child.id()), found)?;
+            *wanted = Wanted::default();
+            Ok(())
+        };
+        for (&lpid, edit) in &change.edits {
+            let mut freed: Vec<u32> = edit.freed(f.parent_columns).into_iter().collect();
+            if freed.is_empty() {
+                continue;
+            }
+            freed.sort_unstable();
+            let page = read::columns(self.snapshot, lpid, f.parent_columns)?;
+            let gone: Vec<Column> = page.columns.iter().map(|c| ops::take(c, &freed)).collect();
+            let moved: Set<u32> = edit.rekeyed_ever(f.parent_columns).collect();
+            visit_rows(&gone, &mut |columns, row, key| {
+                wanted.add(columns, row, key);
+                if f.acts && !moved.contains(&freed[row]) {
+                    acted_on.insert(key.to_vec());
+                }
+                Ok(())
+            })?;
+            if wanted.keys.len() >= LOOKUP_KEYS_MAX {
+                check(&mut wanted, &acted_on)?;
+                acted_on.clear();
+            }
+        }
+        check(&mut wanted, &acted_on)
+    }
+
+    /// The table of this number in the state that the commit follows.
+    fn committed(&self, id: TableId) -> Option<Arc<Table>> {
+        self.snapshot.tables().find(|t| t.id() == id).cloned()
+    }
+
+    /// Takes out the keys that new rows of the parent have.
+    fn strike_new(&self, f: &Foreign<'_>, wanted: &mut Wanted) -> Result<(), EngineError> {
+        let Some(change) = self.changes.get(&f.parent.id()) else { return Ok(()) };
+        change.visit_new(self.snapshot, f.parent, f.parent_columns, &mut |_, _, key| wanted.strike(key))
+    }
+
+    /// Visits the keys of a table's rows in the state that the commit follows, except those that `change` frees.
+    fn visit_committed(
+        &self,
+        table: Option<&Table>,
+        columns: &[u16],
+        filter: Expr,
+        change: Option<&TableChange>,
+        each: &mut EachKey<'_>,
+    ) -> Result<(), EngineError> {
+        let Some(t) = table.filter(|t| t.rows() > 0) else { return Ok(()) };
+        visit_table(self.snapshot, t, columns, Some(filter), change.map(|c| &c.edits), each)
+    }
+}
+
+/// Refuses to drop a table that others reference.
+pub(super) fn check_unreferenced(catalog: &TableCatalog, name: &str) -> Result<(), EngineError> {
+    let references = |t: &Table| {
+        t.name() != name
+            && t.def()
+                .constraints
+                .iter()
+                .any(|c| matches!(&c.rule, Rule::ForeignKey { parent, .. } if parent == name))
+    };
+    match catalog.tables.values().find(|t| references(t)) {
+        Some(t) => Err(EngineError::Referenced { table: name.into(), by: t.name().into() }),
+        None => Ok(()),
+    }
+}
+
+impl Wanted {
+    fn strike(&mut self, key: &[u8]) -> Result<(), EngineError> {
+        self.keys.remove(key);
+        Ok(())
+    }
+
+    fn add(&mut self, columns: &[Column], row: usize, key: &[u8]) {
+        if self.keys.contains_key(key) {
+            return;
+        }
+        let one: Vec<Column> = columns.iter().map(|c| ops::slice(c, row, 1)).collect();
+        self.keys.insert(key.into(), (self.parts.len(), 0));
+        self.parts.push(one);
+    }
+}
+
+impl Foreign<'_> {
+    fn missed(&self, columns: &[Column], row: usize) -> EngineError {
+        let what = format!(
+            "table \"{}\": a row that references {} of \"{}\" came meanwhile",
+            self.child.name(),
+            show(columns, row),
+            self.parent.name()
+        );
+        EngineError::Conflict { what }
+    }
+
+    fn broken(&self, columns: &[Column], row: usize, how: &str) -> EngineError {
+        EngineError::ForeignKey {
+            table: self.child.name().into(),
+            constraint: self.constraint.name.clone(),
+            parent: self.parent.name().into(),
+            what: format!("{} {how}", show(columns, row)),
+        }
+    }
+}
+
+fn looking_for_all(parts: &[Vec<Column>], t: &Table, columns: &[u16]) -> Expr {
+    let data_type = |c: u16| t.schema().columns[usize::from(c)].data_type;
+    Expr::And(columns.iter().enumerate().map(|(i, &c)| looking_for(parts, i, c, data_type(c))).collect())
+}
+
+/// Checks the foreign keys of a table at a snapshot, for the check of a whole database.
+pub(crate) fn check_table(snapshot: &Snapshot, t: &Table) -> Result<(), EngineError> {
+    let catalog = TableCatalog::of(snapshot);
+    for constraint in &t.def().constraints {
+        let Rule::ForeignKey { columns, parent, parent_columns, .. } = &constraint.rule else { continue };
+        let parent = catalog.table(parent)?;
+        let f = Foreign { constraint, child: t, columns, parent, parent_columns, acts: false };
+        let mut wanted = Wanted::default();
+        let all = |wanted: &mut Wanted| -> Result<(), EngineError> {
+            if wanted.keys.is_empty() {
+                return Ok(());
+            }
+            let filter = looking_for_all(&wanted.parts, parent, parent_columns);
+            visit_table(snapshot, parent, parent_columns, Some(filter), None, &mut |_, _, key| {
+                wanted.strike(key)
+            })?;
+            match wanted.keys.values().next() {
+                None => wanted.parts.clear(),
+                Some(&(part, row)) => {
+                    return Err(f.broken(&wanted.parts[part], row, "is not in its parent"));
+                }
+            }
+            Ok(())
+        };
+        visit_table(snapshot, t, columns, None, None, &mut |columns, row, key| {
+            wanted.add(columns, row, key);
+            if wanted.keys.len() < LOOKUP_KEYS_MAX { Ok(()) } else { all(&mut wanted) }
+        })?;
+        all(&mut wanted)?;
+    }
+    Ok(())
+}

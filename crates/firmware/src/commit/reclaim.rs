@@ -1,0 +1,94 @@
+//! Space that comes back: EBLOCKs that nobody needs any more, and the proof that they may be reused.
+//!
+//! ```text
+//!   last view closed, last page replaced ─► EBLOCK empty ─► released at the installed LSN
+//!                                                             └─ that LSN proven, reads ended ─► free
+//! ```
+
+use super::committer::Committer;
+use crate::FirmwareError;
+
+/// Turns that are given to reads under way, so that they end.
+const TURNS_FOR_READS: u32 = 10_000;
+
+impl Committer<'_> {
+    /// Frees EBLOCKs that nobody needs and nobody reads. Answers whether any is free, or waits, that was not before.
+    pub(crate) fn reclaim(self) -> Result<bool, FirmwareError> {
+        let (env, epochs) = (self.env(), self.env().epochs());
+        let mut state = self.state();
+        for old in self.pages().versions().take_freed() {
+            state.eblocks.unpin(old);
+            self.pages().inlined().forget_entries(epochs, std::iter::once(old));
+        }
+        let before = state.eblocks.free_eblocks();
+        // A recovery that is cut begins again with the same log.
+        let lsn = if state.recovering { 0 } else { state.log.installed() };
+        let released = state.eblocks.release_empty(epochs, lsn);
+        let proven = state.log.proven();
+        state.eblocks.free_released(self.medium(), epochs, proven, env.options().erased_kept)?;
+        Ok(released || state.eblocks.free_eblocks() > before)
+    }
+
+    /// If EBLOCKs wait for it, writes a group that proves the one before it durable.
+    pub(crate) fn prove(self) -> Result<(), FirmwareError> {
+        let waits = || {
+            let state = self.state();
+            (!state.recovering && state.eblocks.waits_for_proof(state.log.proven())).then_some(state)
+        };
+        if waits().is_none() {
+            return Ok(());
+        }
+        self.flush()?;
+        if let Some(state) = waits() {
+            self.log_nothing(state)?;
+        }
+        self.reclaim().map(drop)
+    }
+
+    /// The same for the newest group of a drive at rest; answers whether there was one.
+    pub(crate) fn prove_newest(self) -> Result<bool, FirmwareError> {
+        let unproven = || {
+            let state = self.state();
+            state.log.newest_is_unproven().then_some(state)
+        };
+        if unproven().is_none() {
+            return Ok(false);
+        }
+        self.flush()?;
+        let newest = unproven();
+        let proves = newest.is_some();
+        if let Some(state) = newest {
+            self.log_nothing(state)?;
+        }
+        Ok(proves)
+    }
+
+    /// Waits, a while, until reads of EBLOCKs that nobody needs have ended, or of `all` of them: answers whether one is free
+    /// now that was not.
+    pub(crate) fn wait_for_reads(self, all: bool) -> Result<bool, FirmwareError> {
+        let before = self.state().eblocks.free_eblocks();
+        self.prove()?;
+        for _ in 0..TURNS_FOR_READS {
+            {
+                let eblocks = &self.state().eblocks;
+                if eblocks.released() == 0 || (!all && eblocks.free_eblocks() > before) {
+                    break;
+                }
+            }
+            std::thread::yield_now();
+            self.reclaim()?;
+        }
+        Ok(self.state().eblocks.free_eblocks() > before)
+    }
+
+    /// Gives the space of what holds nothing back to the file system, once nothing more will be written.
+    pub(crate) fn discard_free(self) -> Result<(), FirmwareError> {
+        let medium = self.medium();
+        let log = self.commits.log.lock();
+        self.state().eblocks.discard_all(medium)?;
+        // A candidate whose program failed has ended.
+        let candidates = log.position().candidates;
+        let mut ahead = candidates.iter().filter(|c| medium.next_wblock(c.eblock) <= c.wblock);
+        ahead.try_for_each(|c| Ok(medium.discard_behind(c.eblock, c.wblock)?))
+    }
+}

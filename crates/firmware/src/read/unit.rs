@@ -1,0 +1,135 @@
+//! What a unit of a scan task sees of the drive.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use lode_base::epochs::Epoch;
+use lode_base::{Lpid, PageBuf, ViewId};
+use lode_command::{CommandError, PageRange};
+use lode_flash::timing::Sink;
+use lode_program::{IndexEntry, IndexRule};
+
+use super::reader::Reader;
+use crate::ScanPlacement;
+use crate::compute::{Located, PageAccess, PageCost};
+use crate::entry::Entry;
+use crate::pages::OldIndex;
+
+/// What a unit of a scan task sees of the drive. EBLOCKs that it reads are not programmed again before it ended.
+pub(crate) struct UnitAccess<'a> {
+    reader: Reader<'a>,
+    _epoch: Epoch<'a>,
+    /// Pages that were found in the version table, with their index entries.
+    old: RefCell<HashMap<Lpid, Option<Arc<OldIndex>>>>,
+    view: ViewId,
+}
+
+impl<'a> UnitAccess<'a> {
+    pub(crate) fn new(reader: Reader<'a>, view: ViewId, placement: ScanPlacement) -> Self {
+        if let Some(m) = reader.env().medium().model() {
+            m.read_into(match placement {
+                ScanPlacement::ScanUnit => Sink::ScanUnit,
+                ScanPlacement::Core => Sink::Dram,
+            });
+        }
+        Self { reader, _epoch: reader.env().epochs().enter(), old: RefCell::default(), view }
+    }
+
+    fn decode(
+        rule: Arc<IndexRule>,
+        lpid: Lpid,
+        bytes: &[u8],
+    ) -> Result<(Arc<IndexRule>, IndexEntry), CommandError> {
+        let entry = IndexEntry::decode(&rule, bytes)
+            .map_err(|e| CommandError::Medium(format!("the index entry of page {lpid}: {e}")))?;
+        Ok((rule, entry))
+    }
+}
+
+impl PageAccess for UnitAccess<'_> {
+    fn mapped(&self, view: ViewId, range: PageRange) -> Result<Vec<Located>, CommandError> {
+        let (env, pages) = (self.reader.env(), self.reader.pages());
+        assert_eq!(view, self.view, "a unit reads at one view");
+        let commit = self.reader.view_commit(view)?;
+        let page = pages.map_page(env, range.extent)?;
+        let mut found = Vec::with_capacity(range.count.into());
+        let mut old = self.old.borrow_mut();
+        for p in range.first..range.first + range.count {
+            let lpid = range.extent.page(p);
+            let mut entry = page.as_ref().and_then(|m| m.load(p));
+            if let Some(v) = pages.versions().find(lpid, commit) {
+                entry = v.entry;
+                old.insert(lpid, v.index);
+            }
+            if let Some(e) = entry {
+                found.push(Located { lpid, entry: e });
+            }
+        }
+        self.reader.view_commit(view)?;
+        Ok(found)
+    }
+
+    fn charge(&self, placement: ScanPlacement, cost: &PageCost) {
+        let Some(m) = self.reader.env().medium().model() else { return };
+        let c = &m.profile().cores;
+        m.unpack(cost.unpacked_bytes);
+        let mut cycles = u64::from(if cost.looked_up { c.lookup_cycles } else { 0 });
+        cycles += u64::from(if cost.index { c.index_cycles } else { 0 });
+        cycles += u64::from(if cost.read { c.page_cycles } else { 0 });
+        match placement {
+            // The scan unit filters and adds up rows as they pass. The result goes to the memory of the device. Groups lie
+            // there, too: a core looks each group up.
+            ScanPlacement::ScanUnit => {
+                if cost.grouped {
+                    m.compute_rows(cost.rows_aggregated * u64::from(c.aggregate_cycles));
+                }
+                m.dram(cost.bytes_out);
+            }
+            ScanPlacement::Core => {
+                let (compare, emit) = (u64::from(c.compare_cycles), u64::from(c.emit_cycles));
+                let add = u64::from(c.aggregate_cycles);
+                m.compute_rows(cost.rows_in * compare + cost.rows_out * emit + cost.rows_aggregated * add);
+                m.dram(cost.bytes_out);
+            }
+        }
+        m.compute(cycles);
+    }
+
+    fn index_entry(&self, at: &Located) -> Result<Option<(Arc<IndexRule>, IndexEntry)>, CommandError> {
+        let (env, pages) = (self.reader.env(), self.reader.pages());
+        if let Some(old) = self.old.borrow().get(&at.lpid) {
+            return old.as_ref().map(|o| Self::decode(o.rule.clone(), at.lpid, &o.bytes)).transpose();
+        }
+        let (extent, page) = (at.lpid.extent(), at.lpid.page());
+        let Some(map) = pages.map_page(env, extent)? else { return Ok(None) };
+        let is_it = |e: Entry| !e.redo() && e.same_place(at.entry);
+        let Some(before) = map.load(page).filter(|e| is_it(*e)) else { return Ok(None) };
+        let rules = pages.rules().get();
+        let Some(rule) = pages.extents().owner(extent).and_then(|o| rules.get(o).cloned()) else {
+            return Ok(None);
+        };
+        let Some(index) = pages.index_page(env, extent)? else { return Ok(None) };
+        let Some(bytes) = index.get(rule.number, page) else { return Ok(None) };
+        // The index entry may be of a newer version: then the mapping has that version by now. The mapping page is looked up
+        // again, since the one at hand may have been evicted, and a newer copy of it changed.
+        let map = pages.map_page(env, extent)?;
+        if map.and_then(|m| m.load(page)) != Some(before) {
+            return Ok(None);
+        }
+        Self::decode(rule.rule, at.lpid, &bytes).map(Some)
+    }
+
+    fn read(&self, at: &Located, range: Range<u32>) -> Result<(PageBuf, u64), CommandError> {
+        if range.start > range.end || range.end > at.len_bytes() {
+            let what = format!("it has {} bytes, and its directory names {range:?}", at.len_bytes());
+            return Err(CommandError::BadPage { lpid: at.lpid, what });
+        }
+        // The bytes are pinned while the view is open, and the epoch keeps them if it closes meanwhile.
+        let cells = self.reader.cells_of(at.entry, &range);
+        let media_bytes =
+            cells.map_or(0, |(from, len, _)| self.reader.env().medium().read_units_bytes(from, len));
+        Ok((self.reader.read_range(at.lpid, at.entry, range)?, media_bytes))
+    }
+}

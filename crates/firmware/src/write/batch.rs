@@ -1,0 +1,315 @@
+//! A batch, which is one system action: from its beginning to its end.
+//!
+//! Invariants: what was programmed for a batch that failed is needed by nobody. If rules or owners change while pages are
+//! programmed, only index entries are made anew. A small batch programs nothing: its record has the pages (inlined).
+
+use std::sync::Arc;
+
+use lode_base::{CELL_BYTES, CommitNo, EblockId, OwnerId, Ppa};
+use lode_command::{Batch, CommandError, PageWrite, Reply};
+
+use super::allocate::ALLOCATED_BYTES;
+use super::check::check;
+use super::writer::Writer;
+use crate::FirmwareError;
+use crate::commit::{CommitState, Slot};
+use crate::pages::{Pins, Rules, by_extent, pages_bytes};
+use crate::planted::{self, Planted, at};
+use crate::space::{EBLOCKS_FEW, Item, PageName, Provision, Purpose};
+use crate::stream::Stream;
+
+/// Hot and cold pages of a batch go to EBLOCKs of their own when each are this many WBLOCKs a channel.
+const SPLIT_WBLOCKS: u64 = 16;
+
+/// The index entries of a batch, and what they were made from.
+pub(super) struct Prepared {
+    pub(super) rules: Arc<Rules>,
+    pub(super) owners: Vec<Option<OwnerId>>,
+    pub(super) entries: Vec<Option<Box<[u8]>>>,
+}
+
+/// A batch that was begun: staged, or answered at once.
+pub(crate) enum Begun {
+    Staged(Arc<Slot>),
+    Answered(Reply),
+}
+
+/// The pages of a batch that go to one stream, each with its number in the batch.
+type Part<'a> = (Stream, Vec<(usize, &'a PageWrite)>);
+
+/// Where the pages of a batch lie, and what is to be undone if the batch is given up.
+pub(super) struct Placed {
+    /// Of each page its address; none of an inlined one.
+    pub(super) places: Vec<Option<Ppa>>,
+    pub(super) pins: Pins,
+    /// EBLOCKs that count the batch as under way.
+    pub(super) eblocks: Vec<EblockId>,
+    inlined: bool,
+}
+
+impl Writer<'_> {
+    /// Carries out a batch.
+    pub(crate) fn write(self, batch: Batch) -> Result<Reply, CommandError> {
+        let begun = self.begin(batch)?;
+        self.end(begun)
+    }
+
+    /// Carries a batch out up to its staging. Others may be begun before it is ended.
+    pub(crate) fn begin(self, mut batch: Batch) -> Result<Begun, CommandError> {
+        let _span = tracing::trace_span!("batch", pages = batch.writes.len()).entered();
+        self.env().check_writable()?;
+        check(&batch, self.env().identity())?;
+        if !batch.index_rules.is_empty() {
+            self.env().check_content()?;
+        }
+        if batch.is_empty() {
+            let versions = self.pages().versions();
+            let (view, commit) = match batch.pin.then(|| versions.open()) {
+                Some((view, commit)) => (Some(view), commit),
+                None => (None, versions.newest()),
+            };
+            return Ok(Begun::Answered(Reply::Committed { commit, view }));
+        }
+        batch.trims.retain(|l| !batch.releases.contains(&l.extent()));
+        let mut prepared = self.prepare(&batch)?;
+        {
+            let state = self.state();
+            self.check_order(&state, &batch)?;
+        }
+        let pins = self.pin(&batch, &prepared)?;
+        self.state().begin_action();
+        self.place(&batch, &prepared, pins)
+            .and_then(|placed| self.stage_current(&batch, &mut prepared, placed))
+            .inspect_err(|_| self.state().give_up_action())
+            .map(Begun::Staged)
+    }
+
+    /// Waits until a begun batch is durable; of one that is unforced, until it is in the log.
+    pub(crate) fn end(self, begun: Begun) -> Result<Reply, CommandError> {
+        let slot = match begun {
+            Begun::Answered(reply) => return Ok(reply),
+            Begun::Staged(slot) => slot,
+        };
+        let done = self.committer().finish(&slot)?;
+        self.env().beside(|| self.upkeep().maintain(done.bytes));
+        Ok(Reply::Committed { commit: CommitNo::new(done.commit), view: done.view })
+    }
+
+    fn pin(self, batch: &Batch, prepared: &Prepared) -> Result<Pins, FirmwareError> {
+        let writes = batch.writes.iter().zip(&prepared.entries).map(|(p, e)| (p.lpid, e.is_some()));
+        let trims = batch.trims.iter().map(|l| l.extent());
+        self.pages().pin(self.env(), writes, trims.chain(batch.releases.iter().copied()))
+    }
+
+    /// The index entries of a batch, by the rules that are in force once all that is staged is installed.
+    fn prepare(self, batch: &Batch) -> Result<Prepared, CommandError> {
+        let rules = self.state().staged_rules().clone();
+        // The number of a rule does not matter here: the entry is set under the number that it is staged with.
+        let with = match batch.index_rules.is_empty() {
+            true => rules.clone(),
+            false => Arc::new(rules.with(&batch.index_rules, 0)),
+        };
+        let owners = self.owners(batch);
+        let entry = |(p, owner): (&PageWrite, &Option<OwnerId>)| {
+            let Some(r) = owner.and_then(|o| with.get(o)) else { return Ok(None) };
+            Ok(Some(self.make_entry(&r.rule, p.lpid, &p.data)?.into_bytes()))
+        };
+        let entries = batch.writes.iter().zip(&owners).map(entry).collect::<Result<_, CommandError>>()?;
+        Ok(Prepared { rules, owners, entries })
+    }
+
+    fn owners(self, batch: &Batch) -> Vec<Option<OwnerId>> {
+        let extents = self.pages().extents();
+        let mut owner = by_extent(|e| extents.owner(e));
+        batch.writes.iter().map(|p| owner(p.lpid.extent())).collect()
+    }
+
+    fn is_current(self, state: &CommitState, batch: &Batch, p: &Prepared) -> bool {
+        Arc::ptr_eq(&p.rules, state.staged_rules()) && p.owners == self.owners(batch)
+    }
+
+    /// Whether the batch may come next: its extents have owners, and its session is that far.
+    fn check_order(self, state: &CommitState, batch: &Batch) -> Result<(), CommandError> {
+        if let Some(s) = batch.session {
+            state.check_not_closing(s.session)?;
+            at!(SessionNotChecked => Ok(()), state.sessions().check(s))?;
+        }
+        let extents = self.pages().extents();
+        let mut touched = batch.writes.iter().map(|p| p.lpid.extent()).chain(batch.releases.iter().copied());
+        let mut is_gone = by_extent(|e| extents.owner(e).is_none() || state.is_released(e));
+        match touched.find(|&e| is_gone(e)) {
+            Some(e) => Err(CommandError::NoSuchExtent(e)),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives the pages of a batch their places, and programs them; or reserves memory for them, if they are inlined.
+    fn place(self, batch: &Batch, prepared: &Prepared, pins: Pins) -> Result<Placed, CommandError> {
+        let inlined = self.inlines(batch);
+        let parts = if inlined { Vec::new() } else { self.parts(batch, &pins) };
+        let record_bytes = self.record_bytes(batch, prepared) + if inlined { pages_bytes(batch) } else { 0 };
+        let places = vec![None; batch.writes.len()];
+        let mut placed = Placed { places, pins, eblocks: Vec::new(), inlined };
+        let done = match parts.is_empty() {
+            true => self.upkeep().log_room(record_bytes),
+            false => self.append(batch, parts, record_bytes, &mut placed).map_err(CommandError::from),
+        };
+        match done {
+            Ok(()) => {
+                assert!(inlined || placed.places.iter().all(Option::is_some), "every page has a place");
+                Ok(placed)
+            }
+            Err(e) => {
+                self.give_up(batch, placed);
+                Err(e)
+            }
+        }
+    }
+
+    /// Appends the pages of a batch.
+    fn append(
+        self,
+        batch: &Batch,
+        parts: Vec<Part<'_>>,
+        record_bytes: usize,
+        placed: &mut Placed,
+    ) -> Result<(), FirmwareError> {
+        for (stream, pages) in parts {
+            let item = |&(_, p): &(usize, &PageWrite)| Item {
+                len: p.data.len(),
+                align: p.align,
+                word: PageName::User(p.lpid).aligned_word(p.align),
+            };
+            let items: Vec<Item> = pages.iter().map(item).collect();
+            let data: Vec<&[u8]> = pages.iter().map(|(_, p)| &p.data[..]).collect();
+            let append = |shrinks| {
+                let make_room = &mut || self.upkeep().make_room(record_bytes);
+                let purpose = Purpose::Batch { shrinks };
+                self.appender().append_in(stream, &items, &data, purpose, record_bytes, make_room)
+            };
+            let Provision { places, eblocks, .. } = append(false).or_else(|e| match e {
+                FirmwareError::Refused(CommandError::OutOfSpace { .. }) if shrinks(batch, &placed.pins) => {
+                    append(true)
+                }
+                e => Err(e),
+            })?;
+            placed.eblocks.extend(eblocks);
+            pages.iter().zip(places).for_each(|(&(at, _), place)| placed.places[at] = Some(place));
+        }
+        Ok(())
+    }
+
+    /// A begun batch is given up before it was staged.
+    fn give_up(self, batch: &Batch, placed: Placed) {
+        self.pages().unpin(&placed.pins);
+        if placed.inlined {
+            self.pages().inlined().give_up(batch.writes.iter().map(|p| &p.data));
+        }
+        planted::unless(Planted::GivenUpNotLeft, || self.appender().leave(placed.eblocks));
+    }
+
+    /// Stages a batch by the rules and owners that are in force then.
+    fn stage_current(
+        self,
+        batch: &Batch,
+        prepared: &mut Prepared,
+        mut placed: Placed,
+    ) -> Result<Arc<Slot>, CommandError> {
+        loop {
+            let mut state = self.state();
+            let writable = self.env().check_writable().map_err(CommandError::from);
+            if let Err(e) = writable.and_then(|()| self.check_order(&state, batch)) {
+                drop(state);
+                self.give_up(batch, placed);
+                return Err(e);
+            }
+            if self.is_current(&state, batch, prepared) {
+                return Ok(self.stage(&mut state, batch, prepared, placed));
+            }
+            drop(state);
+            // Rules or owners changed while the pages were programmed.
+            let again = self.prepare(batch).and_then(|p| Ok((self.pin(batch, &p)?, p)));
+            self.pages().unpin(&std::mem::take(&mut placed.pins));
+            match again {
+                Ok((pins, made)) => (placed.pins, *prepared) = (pins, made),
+                Err(e) => {
+                    self.give_up(batch, placed);
+                    return Err(e);
+                }
+            }
+        }
+    }
+
+    /// Whether a batch is inlined; then memory is reserved for it.
+    fn inlines(self, batch: &Batch) -> bool {
+        let (inlined, bytes) = (self.pages().inlined(), pages_bytes(batch));
+        if !inlined.takes(batch) {
+            return false;
+        }
+        let state = self.state();
+        // There must be space to move it to, whatever comes between.
+        let budget = state.budget(self.env(), self.pages());
+        let free = state.eblocks().free_eblocks() >= budget.reserve_eblocks();
+        let fits = free && budget.held_bytes() + bytes as u64 <= budget.usable_bytes();
+        // Without pages there is nothing to inline.
+        fits && bytes > 0 && inlined.reserve(batch.writes.iter().map(|p| &p.data))
+    }
+
+    /// The pages of a batch by stream.
+    fn parts<'a>(self, batch: &'a Batch, pins: &Pins) -> Vec<Part<'a>> {
+        let mut pinned = by_extent(|e| pins[&e].map());
+        if let [only] = &batch.writes[..] {
+            let len = only.data.len() as u64;
+            let hot = pinned(only.lpid.extent()).load(only.lpid.page()).is_some();
+            return vec![(self.stream_of(if hot { len } else { 0 }, len), vec![(0, only)])];
+        }
+        let is_hot = |(_, p): &(usize, &PageWrite)| pinned(p.lpid.extent()).load(p.lpid.page()).is_some();
+        let (hot, cold): (Vec<_>, Vec<_>) = batch.writes.iter().enumerate().partition(is_hot);
+        let bytes =
+            |pages: &[(usize, &PageWrite)]| pages.iter().map(|(_, p)| p.data.len() as u64).sum::<u64>();
+        let (hot_bytes, cold_bytes) = (bytes(&hot), bytes(&cold));
+        let g = self.env().geometry();
+        let split = SPLIT_WBLOCKS * u64::from(g.wblock_bytes()) * u64::from(g.channels());
+        if hot_bytes.min(cold_bytes) >= split && g.eblock_count() >= EBLOCKS_FEW {
+            return vec![(Stream::UserHot, hot), (Stream::UserCold, cold)];
+        }
+        if batch.writes.is_empty() {
+            return Vec::new();
+        }
+        let stream = self.stream_of(hot_bytes, hot_bytes + cold_bytes);
+        vec![(stream, batch.writes.iter().enumerate().collect())]
+    }
+
+    /// The stream of pages of which `replaced` of `written` bytes replace others: what is overwritten is hot.
+    fn stream_of(self, replaced: u64, written: u64) -> Stream {
+        let hot = replaced * 2 >= written || self.env().geometry().eblock_count() < EBLOCKS_FEW;
+        if hot { Stream::UserHot } else { Stream::UserCold }
+    }
+
+    /// Bytes that the record of a batch takes in the log, about.
+    fn record_bytes(self, batch: &Batch, prepared: &Prepared) -> usize {
+        let index: usize = prepared.entries.iter().flatten().map(|e| e.len() + 8).sum();
+        let rule = |r: &Option<lode_program::IndexRule>| r.as_ref().map_or(0, |r| r.to_bytes().len()) + 8;
+        let rules: usize = batch.index_rules.iter().map(|(_, r)| rule(r)).sum();
+        let allocated = self.pages().extents().unlogged_count();
+        256 + 26 * batch.writes.len()
+            + index
+            + 16 * (batch.trims.len() + batch.releases.len())
+            + rules
+            + ALLOCATED_BYTES * allocated
+    }
+}
+
+/// Whether a batch frees at least what it takes: pages that it replaces, trims or releases.
+fn shrinks(batch: &Batch, pins: &Pins) -> bool {
+    let cells = |bytes: usize| bytes.next_multiple_of(CELL_BYTES) as u64;
+    let taken: u64 = batch.writes.iter().map(|p| cells(p.data.len())).sum();
+    let replaced = batch.writes.iter().map(|p| p.lpid).chain(batch.trims.iter().copied());
+    let replaced: u64 = replaced
+        .filter_map(|l| pins.get(&l.extent())?.map().load(l.page()))
+        .map(|e| cells(e.len_bytes()))
+        .sum();
+    let released = batch.releases.iter().filter_map(|e| pins.get(e));
+    let released: u64 = released.flat_map(|p| p.map().mapped()).map(|(_, e)| cells(e.len_bytes())).sum();
+    replaced + released >= taken
+}

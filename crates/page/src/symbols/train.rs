@@ -1,0 +1,121 @@
+//! Finds the symbols of strings: those that save most on a sample of them.
+//!
+//! ```text
+//!   no symbols ─► write the sample ─► count pieces, and pairs that follow each other ─► the 255 best of both ─► again, five times
+//! ```
+//!
+//! A piece is a symbol, or a byte that has none. A piece or a pair is as good as the bytes that it stood for, all in all.
+//!
+//! Source: FSST, section 4, and its code for the weight of single bytes. We differ: the sample is the same in every run.
+
+use super::matcher::{Matcher, word_of};
+use super::table::{SYMBOL_BYTES_MAX, SYMBOLS_MAX, SymbolTable};
+
+/// Parts of the sample, in 128ths, that the rounds look at: what symbols begin with shows soon.
+const ROUNDS: [usize; 5] = [8, 38, 68, 98, 128];
+/// Numbers of pieces: bytes from 0 on, symbols from 256 on.
+const PIECES: usize = 512;
+/// What a symbol of the last round must save: more than it takes in the table, in each page.
+const PLACE_BYTES: u64 = 2;
+
+/// What a byte's own symbol saves, each time.
+const SINGLE_GAIN: u64 = 8;
+
+/// A string of 1 to 8 bytes, as a number, with its length.
+type Piece = (u64, u8);
+
+/// The symbols that save most on these strings; of `text` only whole characters, so that what is made of them is text.
+pub(super) fn train(sample: &[&[u8]], text: bool) -> SymbolTable {
+    let mut table = SymbolTable::new(std::iter::empty());
+    let mut pairs = vec![0u16; PIECES * PIECES];
+    for part in ROUNDS {
+        // Characters grow out of bytes: only the last round asks for whole ones.
+        let last = part == 128;
+        let sample = &sample[..(sample.len() * part).div_ceil(128)];
+        let may_be = |s: &[u8]| !(last && text) || std::str::from_utf8(s).is_ok();
+        let least = if last { PLACE_BYTES * (SYMBOL_BYTES_MAX as u64 + 1) } else { 0 };
+        table = better(sample, &table, &mut pairs, least, may_be);
+    }
+    table
+}
+
+/// The next table: the best pieces and pairs of this one that save more than `least` bytes and may be symbols. `pairs` is zero
+/// before and after.
+fn better(
+    sample: &[&[u8]],
+    table: &SymbolTable,
+    pairs: &mut [u16],
+    least: u64,
+    may_be: impl Fn(&[u8]) -> bool,
+) -> SymbolTable {
+    let matcher = Matcher::new(table);
+    let mut pieces = [0u32; PIECES];
+    let mut met: Vec<u32> = Vec::new();
+    for string in sample {
+        let mut before: Option<usize> = None;
+        let mut rest = *string;
+        while let Some(&first) = rest.first() {
+            let word = match rest.first_chunk() {
+                Some(eight) => u64::from_le_bytes(*eight),
+                None => word_of(rest),
+            };
+            let (piece, length) = match matcher.find(word, rest.len()) {
+                Some(found) => (256 + usize::from(found.code), found.length),
+                None => (usize::from(first), 1),
+            };
+            pieces[piece] += 1;
+            // Bytes on their own stay in the race: strings that share nothing longer are written with them.
+            if length > 1 {
+                pieces[usize::from(first)] += 1;
+            }
+            if let Some(before) = before {
+                let count = &mut pairs[before * PIECES + piece];
+                if *count == 0 {
+                    met.push((before * PIECES + piece) as u32);
+                }
+                *count = count.saturating_add(1);
+            }
+            before = Some(piece);
+            rest = &rest[length..];
+        }
+    }
+    let string = |piece: usize| -> Piece {
+        match piece.checked_sub(256) {
+            None => (piece as u64, 1),
+            Some(code) => (word_of(table.symbol(code as u8)), table.symbol(code as u8).len() as u8),
+        }
+    };
+    let gain = |(_, length): Piece, count: u64| match length {
+        // Where a byte has no symbol it takes two codes, and whoever reads it a branch.
+        1 => count * SINGLE_GAIN,
+        length => count * u64::from(length),
+    };
+    let mut candidates: Vec<(Piece, u64)> = (0..PIECES)
+        .filter(|&p| pieces[p] > 0)
+        .map(|p| (string(p), gain(string(p), pieces[p].into())))
+        .collect();
+    for at in met {
+        let count = std::mem::take(&mut pairs[at as usize]);
+        let (a, b) = (string(at as usize / PIECES), string(at as usize % PIECES));
+        let length = a.1 + b.1;
+        if usize::from(length) <= SYMBOL_BYTES_MAX {
+            let joined = (a.0 | b.0 << (8 * a.1), length);
+            candidates.push((joined, gain(joined, count.into())));
+        }
+    }
+    candidates.sort_unstable();
+    candidates.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        kept.1 += if same { next.1 } else { 0 };
+        same
+    });
+    candidates.retain(|((word, length), gain)| {
+        *gain > least && may_be(&word.to_le_bytes()[..usize::from(*length)])
+    });
+    // The same order in every run: gain, then length, then bytes.
+    candidates.sort_unstable_by_key(|((word, length), gain)| (std::cmp::Reverse((*gain, *length)), *word));
+    candidates.truncate(SYMBOLS_MAX);
+    let bytes: Vec<_> =
+        candidates.iter().map(|((word, length), _)| (word.to_le_bytes(), usize::from(*length))).collect();
+    SymbolTable::new(bytes.iter().map(|(word, length)| &word[..*length]))
+}

@@ -1,0 +1,89 @@
+//! The SQLSTATEs of Lode's errors, by PostgreSQL's names of their conditions (PostgreSQL 15, appendix A).
+
+macro_rules! states {
+    ($($name:ident = $code:literal;)+) => {
+        $(pub(crate) const $name: &str = $code;)+
+
+        #[cfg(test)]
+        const ALL: &[&str] = &[$($code),+];
+    };
+}
+
+states! {
+    FEATURE_NOT_SUPPORTED = "0A000";
+    CARDINALITY_VIOLATION = "21000";
+    DATA_EXCEPTION = "22000";
+    STRING_DATA_RIGHT_TRUNCATION = "22001";
+    NUMERIC_VALUE_OUT_OF_RANGE = "22003";
+    INVALID_DATETIME_FORMAT = "22007";
+    DATETIME_FIELD_OVERFLOW = "22008";
+    SUBSTRING_ERROR = "22011";
+    DIVISION_BY_ZERO = "22012";
+    INVALID_PRECEDING_OR_FOLLOWING_SIZE = "22013";
+    INVALID_ARGUMENT_FOR_NTILE = "22014";
+    INVALID_ARGUMENT_FOR_LOGARITHM = "2201E";
+    INVALID_ARGUMENT_FOR_POWER = "2201F";
+    INVALID_REGULAR_EXPRESSION = "2201B";
+    INVALID_ROW_COUNT_IN_LIMIT = "2201W";
+    INVALID_ROW_COUNT_IN_OFFSET = "2201X";
+    CHARACTER_NOT_IN_REPERTOIRE = "22021";
+    INVALID_PARAMETER_VALUE = "22023";
+    INVALID_ESCAPE_SEQUENCE = "22025";
+    INVALID_TEXT_REPRESENTATION = "22P02";
+    BAD_COPY_FILE_FORMAT = "22P04";
+    NOT_NULL_VIOLATION = "23502";
+    FOREIGN_KEY_VIOLATION = "23503";
+    UNIQUE_VIOLATION = "23505";
+    CHECK_VIOLATION = "23514";
+    READ_ONLY_TRANSACTION = "25006";
+    NO_ACTIVE_TRANSACTION = "25P01";
+    FAILED_TRANSACTION = "25P02";
+    DEPENDENT_OBJECTS_STILL_EXIST = "2BP01";
+    INVALID_SAVEPOINT = "3B001";
+    INVALID_SCHEMA_NAME = "3F000";
+    SERIALIZATION_FAILURE = "40001";
+    SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION = "42000";
+    SYNTAX_ERROR = "42601";
+    INVALID_NAME = "42602";
+    DUPLICATE_COLUMN = "42701";
+    AMBIGUOUS_COLUMN = "42702";
+    UNDEFINED_COLUMN = "42703";
+    UNDEFINED_OBJECT = "42704";
+    DUPLICATE_OBJECT = "42710";
+    DUPLICATE_ALIAS = "42712";
+    AMBIGUOUS_FUNCTION = "42725";
+    GROUPING_ERROR = "42803";
+    DATATYPE_MISMATCH = "42804";
+    WRONG_OBJECT_TYPE = "42809";
+    CANNOT_COERCE = "42846";
+    UNDEFINED_FUNCTION = "42883";
+    RESERVED_NAME = "42939";
+    UNDEFINED_TABLE = "42P01";
+    UNDEFINED_PARAMETER = "42P02";
+    DUPLICATE_TABLE = "42P07";
+    INVALID_COLUMN_REFERENCE = "42P10";
+    INVALID_TABLE_DEFINITION = "42P16";
+    WINDOWING_ERROR = "42P20";
+    INSUFFICIENT_RESOURCES = "53000";
+    DISK_FULL = "53100";
+    OUT_OF_MEMORY = "53200";
+    PROGRAM_LIMIT_EXCEEDED = "54000";
+    STATEMENT_TOO_COMPLEX = "54001";
+    ADMIN_SHUTDOWN = "57P01";
+    IO_ERROR = "58030";
+    UNDEFINED_FILE = "58P01";
+    SNAPSHOT_TOO_OLD = "72000";
+    INTERNAL_ERROR = "XX000";
+    DATA_CORRUPTED = "XX001";
+}
+
+#[test]
+fn a_state_is_five_characters_and_has_one_name() {
+    for (i, code) in ALL.iter().enumerate() {
+        assert!(
+            code.len() == 5 && code.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_uppercase()),
+            "{code}"
+        );
+        assert!(!ALL[..i].contains(code), "{code} has two names");
+    }
+}

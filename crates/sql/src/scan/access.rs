@@ -1,0 +1,124 @@
+//! What a scan reads: its filter as a program, and the pages that may have rows which pass.
+//!
+//! ```text
+//!   filters ─► programs, joined by AND ─┬─► a B+-tree index on their columns names few pages? ─► those pages
+//!                                       │                                                  no ─► all pages
+//!                                       └─► share of the rows that passes ─► the planner's estimate
+//! ```
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::Schema;
+use datafusion::common::internal_err;
+use datafusion::error::Result;
+use datafusion::logical_expr::Expr;
+use datafusion::prelude::SessionConfig;
+use lode_command::PageRange;
+use lode_engine::{IndexedPages, Snapshot, Table};
+use lode_program as program;
+
+use super::{deal, engine_error, estimate};
+use crate::translate::translate_filter;
+use crate::{Offload, StatementCounts};
+
+/// A B+-tree index is used if it leaves at most this fraction (1/n) of the pages.
+const INDEX_PART_MAX: u64 = 4;
+/// Estimate: one in this many rows passes on a page that an index names.
+const ROWS_A_PAGE_PASS: u64 = 16;
+/// Up to this many pages of an index are read by one thread.
+const FEW_PAGES_MAX: u64 = 16;
+
+/// The filter of a scan, and the pages that it reads.
+pub(crate) struct Access {
+    /// The condition on rows. If the offload level filters exactly, only rows that pass come out; else it is a hint
+    /// for skipping pages.
+    pub(crate) filter: Option<program::Expr>,
+    /// The filter as SQL, for EXPLAIN.
+    pub(crate) filter_text: String,
+    /// The share of the table's rows that is expected to pass, 0 to 1.
+    pub(crate) selectivity: f64,
+    pub(crate) pages: Pages,
+}
+
+/// The pages that may have rows which pass: those that an index names, or all.
+pub(crate) struct Pages(Option<IndexedPages>);
+
+impl Access {
+    /// Decides how to find the rows of `table` that pass `filters`. `schema` names the columns of the filters. The
+    /// reads of the estimate are added to `counts`.
+    ///
+    /// # Errors
+    /// When the drive fails; when a filter that the scan promised to apply does not translate.
+    pub(crate) fn of(
+        snapshot: &Snapshot,
+        table: &Table,
+        schema: &Schema,
+        offload: Offload,
+        filters: &[Expr],
+        counts: &Arc<StatementCounts>,
+    ) -> Result<Self> {
+        let (filter, filter_text) = pushed(table, schema, offload, filters)?;
+        let indexed = match &filter {
+            Some(filter) => {
+                let pages_max = table.pages() / INDEX_PART_MAX;
+                snapshot.index_pages(table, filter, pages_max).map_err(engine_error)?
+            }
+            None => None,
+        };
+        let selectivity = match (&filter, &indexed) {
+            (Some(_), Some(indexed)) => {
+                indexed.count as f64 / (table.pages() * ROWS_A_PAGE_PASS).max(1) as f64
+            }
+            (Some(f), None) if offload.filters_exactly() => estimate::sample(snapshot, table, f, counts)?,
+            _ => 1.0,
+        };
+        Ok(Self { filter, filter_text, selectivity, pages: Pages(indexed) })
+    }
+
+    /// The B+-tree index that names the pages, and how many they are.
+    pub(crate) fn index(&self) -> Option<(String, u64)> {
+        self.pages.0.as_ref().map(|i| (i.index.clone(), i.count))
+    }
+}
+
+impl Pages {
+    /// The pages dealt out to as many threads as a table of `rows` rows is worth.
+    pub(crate) fn dealt(
+        self,
+        snapshot: &Snapshot,
+        table: &Table,
+        rows: u64,
+        config: &SessionConfig,
+    ) -> Vec<Vec<PageRange>> {
+        // What fits one batch, or a few pages of an index, is not worth a second thread.
+        let is_small =
+            rows as usize <= config.batch_size() || self.0.as_ref().is_some_and(|i| i.count <= FEW_PAGES_MAX);
+        let partitions = if is_small { 1 } else { config.target_partitions() };
+        let ranges = self.0.map_or_else(|| snapshot.page_ranges(table), |i| i.pages);
+        deal(&ranges, partitions)
+    }
+}
+
+/// The filters that translate, as one expression of a program and as EXPLAIN shows them.
+fn pushed(
+    table: &Table,
+    schema: &Schema,
+    offload: Offload,
+    filters: &[Expr],
+) -> Result<(Option<program::Expr>, String)> {
+    let mut terms = Vec::new();
+    let mut texts = Vec::new();
+    for f in filters {
+        match translate_filter(table.schema(), schema, f) {
+            Some(e) => {
+                terms.push(e);
+                texts.push(f.human_display().to_string());
+            }
+            // The plan no longer has the filter, since `supports_filters_pushdown` said that the scan applies it.
+            None if offload.filters_exactly() => return internal_err!("filter {f} no longer translates"),
+            None => {}
+        }
+    }
+    let filter = if terms.len() > 1 { Some(program::Expr::And(terms)) } else { terms.pop() };
+    Ok((filter, texts.join(" AND ")))
+}
