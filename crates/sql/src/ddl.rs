@@ -266,6 +266,9 @@ fn encodings(
     };
     let mut encodings = Encodings::default();
     let parts: Vec<&str> = value.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() {
+        return Err(named("").unwrap_err());
+    }
     for part in &parts {
         match part.rsplit_once(char::is_whitespace) {
             None if parts.len() == 1 => encodings.all = named(part)?,

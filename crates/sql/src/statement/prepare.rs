@@ -4,8 +4,8 @@
 //! - Numbers have PostgreSQL's types (`literals.rs`), rows are compared column by column (`rows.rs`).
 //! - TIMESTAMP is TIMESTAMP(6).
 //! - `CAST(x AS VARCHAR(n))` truncates, as an explicit cast does in PostgreSQL.
-//! - A SELECT may repeat an unnamed column, as in `SELECT 0, 0`. DataFusion needs distinct names, so a repeated
-//!   column gets a number.
+//! - A SELECT may repeat an unnamed column, as in `SELECT 0, 0`, and have several subqueries. DataFusion needs distinct
+//!   names, so a repeated column gets a number.
 //! - Clauses that DataFusion ignores are refused.
 
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CharacterLength, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, ObjectName, Query, Select, SelectItem,
     SetExpr, Statement as Sql, TableFactor, TypedString, UnaryOperator, Value, Visit, VisitMut, Visitor,
-    VisitorMut,
+    VisitorMut, visit_expressions,
 };
 
 use super::shape::Shape;
@@ -200,7 +200,7 @@ fn tell_names_apart(select: &mut Select) {
     let mut seen: HashMap<String, usize> = HashMap::new();
     for item in &mut select.projection {
         let SelectItem::UnnamedExpr(expr) = item else { continue };
-        let name = expr.to_string();
+        let name = if has_subquery(expr) { SUBQUERY.into() } else { expr.to_string() };
         let before = seen.entry(name.clone()).or_default();
         if *before > 0 {
             let alias = Ident::with_quote('"', format!("{name}:{before}"));
@@ -209,6 +209,19 @@ fn tell_names_apart(select: &mut Select) {
         }
         *before += 1;
     }
+}
+
+/// DataFusion's name of every subquery in an expression, whatever it selects.
+const SUBQUERY: &str = "(<subquery>)";
+
+fn has_subquery(expr: &Expr) -> bool {
+    let is_subquery =
+        |e: &Expr| matches!(e, Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. });
+    let found = visit_expressions(expr, |e| match is_subquery(e) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    });
+    found.is_break()
 }
 
 #[cfg(test)]
