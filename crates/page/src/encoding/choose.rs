@@ -1,13 +1,14 @@
-//! Which encoding a segment gets.
+//! Chooses the encoding of a segment.
 //!
-//! Each encoding says from a sample what it would take. The one whose bytes and time to unpack cost least is carried out. What it took
-//! in the end must still be less than the values as they are.
+//! Each encoding estimates its cost from a sample of the values. The cost covers the bytes and the time to unpack
+//! them. The cheapest encoding then encodes all values. Its result is used only if it is smaller than the plain
+//! values.
 
 use super::contract::{BYTE_PS, Cost, Encoded, Encoding};
 use super::input::Input;
 use super::{ENCODINGS, EncodingChoice, EncodingId, of_id};
 
-/// The encoding for these values and their body; `None` where they are best left as they are.
+/// Returns the id of the chosen encoding and the encoded body. Returns `None` if the values are to stay plain.
 pub(crate) fn choose(input: &Input<'_>, choice: EncodingChoice) -> Option<(u8, Encoded)> {
     let asked = match choice {
         EncodingChoice::Plain => return None,
@@ -20,11 +21,12 @@ pub(crate) fn choose(input: &Input<'_>, choice: EncodingChoice) -> Option<(u8, E
     pays.then(|| (encoding.id(), encoded))
 }
 
-/// The encoding that costs least, if that is less than the values as they are.
+/// Returns the encoding of the lowest cost, or `None` if the plain values cost less.
 fn best(input: &Input<'_>) -> Option<&'static dyn Encoding> {
     let mut best: (u64, Option<&'static dyn Encoding>) =
         (Cost { bytes: input.plain_bytes(), unpack_ps: 0 }.total(), None);
-    // Symbols are found at last: a good dictionary spares the search.
+    // Training symbols is slow. The loop skips it if a cheaper encoding already costs less than a quarter of the
+    // plain values.
     for &encoding in ENCODINGS.iter().filter(|e| e.takes(input.data_type)) {
         let plenty = best.0 < input.plain_bytes() as u64 / 4 * BYTE_PS;
         if encoding.is_slow_to_estimate() && plenty {

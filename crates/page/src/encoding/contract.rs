@@ -1,4 +1,4 @@
-//! What every encoding must do, and what it is given and returns.
+//! The trait that every encoding implements, and the types that it takes and returns.
 
 use std::ops::Range;
 
@@ -7,44 +7,46 @@ use lode_base::PageBuf;
 use super::input::Input;
 use crate::{Column, DataType, PageError, Value, Values};
 
-/// A way to hold values in fewer bytes.
+/// An encoding: stores the values of a segment in fewer bytes.
 pub(crate) trait Encoding: Sync {
-    /// What a directory entry calls it.
+    /// Returns the id of the encoding in directory entries.
     fn id(&self) -> u8;
 
-    /// What a table's option calls it.
+    /// Returns the name of the encoding in table options.
     fn name(&self) -> &'static str;
 
-    /// Whether columns of type `t` can have it.
+    /// Returns whether columns of type `t` can have this encoding.
     fn takes(&self, t: DataType) -> bool;
 
-    /// What it would take, about; `None` where it cannot hold these values, or is not worth a try.
+    /// Estimates the cost of the encoded values. Returns `None` if the encoding cannot hold these values, or is
+    /// unlikely to save bytes.
     fn estimate(&self, input: &Input<'_>) -> Option<Cost>;
 
-    /// Whether an estimate takes so long that it is not made where another encoding already takes a quarter of the bytes.
+    /// Returns whether [`Encoding::estimate`] is slow. A slow estimate is skipped if another encoding already costs
+    /// less than a quarter of the plain values.
     fn is_slow_to_estimate(&self) -> bool {
         false
     }
 
-    /// The body of a segment; `None` where it cannot hold these values.
+    /// Encodes the values as the body of a segment. Returns `None` if the encoding cannot hold these values.
     fn encode(&self, input: &Input<'_>) -> Option<Encoded>;
 
-    /// All values of a body. What is read often may stay encoded.
+    /// Decodes all values of a body. The values may stay encoded in memory.
     ///
     /// # Errors
-    /// What is wrong with the body.
+    /// Returns what is wrong with the body.
     fn open(&self, shape: &Shape, body: PageBuf) -> Result<Values, &'static str>;
 
-    /// The values of some rows, which there are. It need not look at the body of others.
+    /// Decodes the values of `rows`, which must exist. The encoding may leave the bytes of other rows unchecked.
     ///
     /// # Errors
-    /// What is wrong with the body.
+    /// Returns what is wrong with the body.
     fn range(&self, shape: &Shape, body: PageBuf, rows: Range<usize>) -> Result<Values, &'static str>;
 
-    /// The value of one row, which there is, of at most 1,024 that are unpacked.
+    /// Decodes the value of `row`, which must exist. Unpacks at most 1,024 values.
     ///
     /// # Errors
-    /// What is wrong with the body.
+    /// Returns what is wrong with the body.
     fn row(&self, shape: &Shape, body: PageBuf, row: usize) -> Result<Value, &'static str> {
         let values = self.range(shape, body, row..row + 1)?;
         let one = Column::new(shape.data_type, 1, None, values).map_err(what)?;
@@ -52,41 +54,41 @@ pub(crate) trait Encoding: Sync {
     }
 }
 
-/// What a column costs: its bytes, and the time to unpack all of it.
+/// The cost of a column: its bytes, and the time to unpack all values, in picoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     pub(crate) bytes: usize,
     pub(crate) unpack_ps: u64,
 }
 
-/// What a byte costs, in the time of a reader: it is kept, read, checked and sent.
+/// The cost of one byte, in picoseconds of a reader's time. A byte is stored, read, checksummed and sent.
 pub(super) const BYTE_PS: u64 = 2000;
 
 impl Cost {
-    /// All of it, in picoseconds.
+    /// Returns the total cost in picoseconds.
     pub(super) fn total(self) -> u64 {
         self.bytes as u64 * BYTE_PS + self.unpack_ps
     }
 }
 
-/// The body of a segment, and what its directory entry says of it.
+/// The body of a segment, and the value width for its directory entry.
 pub(crate) struct Encoded {
     pub(crate) body: Vec<u8>,
-    /// Bytes of a number in memory; 0 for bits and strings.
+    /// Bytes of one number in memory; 0 for bits and strings.
     pub(crate) width: u8,
 }
 
-/// What is known of a segment beside its body.
+/// The facts about a segment that its body does not contain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) data_type: DataType,
     pub(crate) rows: usize,
-    /// Bytes of a number in memory; 0 for bits and strings.
+    /// Bytes of one number in memory; 0 for bits and strings.
     pub(crate) width: u8,
 }
 
 impl Shape {
-    /// Whether numbers of the type may be so wide.
+    /// Returns whether the type allows numbers of this width.
     pub(crate) fn is_of_type(&self) -> bool {
         match self.data_type {
             DataType::Decimal { .. } => matches!(self.width, 4 | 8 | 16),
@@ -95,7 +97,7 @@ impl Shape {
     }
 }
 
-/// What a column's error says is wrong.
+/// Returns the description in a column's error.
 pub(crate) fn what(e: PageError) -> &'static str {
     match e {
         PageError::BadColumn { what, .. } => what,

@@ -1,4 +1,4 @@
-//! Deltas: for numbers that ascend. `packed::vector` draws the bytes.
+//! The delta encoding, for numbers that ascend. `packed::vector` draws the bytes.
 
 use std::ops::Range;
 
@@ -9,10 +9,10 @@ use super::input::Input;
 use super::numbers::{self, is_exact};
 use crate::{DataType, Values};
 
-/// The member of the table.
+/// The entry in [`super::ENCODINGS`].
 pub(super) struct Delta;
 
-/// What unpacking a number takes, and adding it up.
+/// The time to unpack one delta and add it, in picoseconds.
 const UNPACK_PS: u64 = 250;
 
 impl Encoding for Delta {

@@ -1,18 +1,19 @@
-//! A dictionary of distinct values, and packed codes into it.
+//! The dictionary encoding: the distinct values, and for each row a packed code that names one of them.
 //!
 //! ```text
 //!    0  encoding of the values: 2 fixed, 3 variable, or 10, 11 of strings   u8
 //!    1  encoding of the codes: 6 frames of reference, 8 runs                u8
 //!    2  0                                                                   u16
 //!    4  values                                                              u32
-//!    8  bytes of the values, as they lie                                    u32
+//!    8  bytes of the values, as stored                                      u32
 //!   12  0                                                                   u32
-//!   64  values: fixed ones end to end; variable ones as offsets (one more than values, u32), then bytes; others as a body of theirs
+//!   64  values: fixed ones end to end; variable ones as offsets (one more than values, u32), then bytes;
+//!       values of encoding 10 or 11 as a body of that encoding
 //!       zeroes up to a multiple of 64
-//!       codes: a body of theirs
+//!       codes: a body of their encoding
 //! ```
 //!
-//! In memory codes take 1 or 2 bytes a row. Row n takes one code, then one value.
+//! In memory a code takes 1 or 2 bytes. Reading row n reads one code and then one value.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,10 +28,10 @@ use crate::packed::vector::{self, Vector};
 use crate::packed::{Number, Scratch};
 use crate::{Column, DataType, Value, Values, ops};
 
-/// The member of the table.
+/// The entry in [`super::ENCODINGS`].
 pub(super) struct Dictionary;
 
-/// What a code takes.
+/// The time to unpack one code, in picoseconds.
 const CODE_PS: u64 = 100;
 const FIXED: u8 = 2;
 const VARIABLE: u8 = 3;
@@ -52,7 +53,7 @@ impl Encoding for Dictionary {
     }
 
     fn estimate(&self, input: &Input<'_>) -> Option<Cost> {
-        // A dictionary is searched for only where there may be less of it than of the numbers.
+        // Interning is slow, so numbers are interned only if a sample of them has few distinct ones.
         if let Some(numbers) = input.numbers()
             && !numbers.are_few()
         {
@@ -142,7 +143,7 @@ impl Encoding for Dictionary {
     }
 }
 
-/// Appends distinct values, as they take least; answers how.
+/// Appends the distinct values in the encoding that takes the fewest bytes. Returns the id of that encoding.
 fn put_values(values: &Column, out: &mut Vec<u8>) -> u8 {
     match values.values() {
         Values::Fixed { data, .. } => {
@@ -172,9 +173,9 @@ fn put_values(values: &Column, out: &mut Vec<u8>) -> u8 {
     }
 }
 
-/// A body in its parts.
+/// The parts of a body.
 struct Parts {
-    /// Of the values.
+    /// The shape of the distinct values.
     shape: Shape,
     rows: usize,
     values_id: u8,
@@ -215,13 +216,13 @@ impl Parts {
             rows: shape.rows,
             values_id,
             codes_id,
-            // A copy: a few values do not keep the bytes of all codes in memory.
+            // The values are copied. Otherwise these few bytes would keep the whole segment in memory.
             values: PageBuf::copy_from(&body[CELL_BYTES..values_end]),
             codes: body.slice(codes..),
         })
     }
 
-    /// Offsets and bytes of variable values as they are.
+    /// Returns the offsets and the bytes of values of variable length that are stored plain.
     fn variable(&self) -> Result<(PageBuf, PageBuf), &'static str> {
         let end = (self.shape.rows + 1) * 4;
         match end <= self.values.len() {
@@ -230,7 +231,7 @@ impl Parts {
         }
     }
 
-    /// The distinct values.
+    /// Returns the distinct values.
     fn all_values(&self) -> Result<Column, &'static str> {
         let (t, distinct) = (self.shape.data_type, self.shape.rows);
         let values = match self.values_id {
@@ -244,7 +245,7 @@ impl Parts {
         Column::new(t, distinct, None, values).map_err(what)
     }
 
-    /// The codes of some rows, as wide as the caller has them.
+    /// Reads the codes of `rows` into `out`, at the width of `N`.
     fn codes<N: Number>(&self, rows: Range<usize>, out: &mut [N]) -> Result<(), &'static str> {
         let scratch = &mut Scratch::default();
         let used = match self.codes_id {

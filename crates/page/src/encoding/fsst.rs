@@ -1,4 +1,4 @@
-//! Strings as codes of symbols. `symbols` draws the bytes.
+//! The FSST encoding: strings as codes of symbols. `symbols` draws the bytes.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use super::input::Input;
 use crate::symbols::{self, Symbols};
 use crate::{DataType, Value, Values};
 
-/// The member of the table.
+/// The entry in [`super::ENCODINGS`].
 pub(super) struct Fsst;
 
-/// What a byte takes that is written out, and a row.
+/// The time to expand one byte of a string, and the extra time for each row, in picoseconds.
 const BYTE_PS: u64 = 450;
 const ROW_PS: u64 = 1000;
-/// Bytes of a symbol table, and of the index, about.
+/// The approximate bytes of the symbol table and the index.
 const TABLE_BYTES: usize = 1500;
 
 impl Encoding for Fsst {
@@ -36,7 +36,7 @@ impl Encoding for Fsst {
         let (_, data) = input.strings()?;
         let trained = input.trained()?;
         let codes = (data.len() as u64 * trained.codes as u64 / trained.strings as u64) as usize;
-        // A byte a row for the number of its codes.
+        // The number of codes of each row takes approximately one byte.
         let bytes = codes + input.rows + TABLE_BYTES;
         Some(Cost { bytes, unpack_ps: data.len() as u64 * BYTE_PS + input.rows as u64 * ROW_PS })
     }
@@ -56,7 +56,7 @@ impl Encoding for Fsst {
         let symbols = opened(self.id(), shape, body)?;
         match shape.data_type != DataType::Text || symbols.are_text() {
             true => Ok(Values::Symbols(Arc::new(symbols))),
-            // Whether it is text shows only in the strings, which whoever makes a column of them checks.
+            // The codes alone do not show that the strings are UTF-8. `Column::new` checks the expanded strings.
             false => Ok(symbols.expand(0..shape.rows)),
         }
     }
@@ -75,7 +75,7 @@ impl Encoding for Fsst {
     }
 }
 
-/// Whether the type can be codes of symbols.
+/// Returns an error unless the type and width can have this encoding.
 fn checked(shape: &Shape) -> Result<(), &'static str> {
     match shape.data_type.is_variable() && shape.width == 0 {
         true => Ok(()),

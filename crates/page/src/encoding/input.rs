@@ -1,4 +1,5 @@
-//! A column on its way into a segment, and what encodings find out about it, each once.
+//! A column that is to be encoded, and facts that several encodings need. Each fact is computed once, at its first
+//! use.
 
 use std::cell::OnceCell;
 
@@ -13,12 +14,12 @@ use crate::symbols::{self, Trained};
 use crate::table_page::dictionary::{Interned, hash_bytes, hash_u64, intern};
 use crate::{DataType, Values, bits};
 
-/// Blocks that estimates look at.
+/// The most blocks that an estimate samples.
 const SAMPLE_BLOCKS: usize = 8;
-/// Numbers whose distinct ones are counted before a dictionary is tried.
+/// The numbers in the sample whose distinct ones are counted before a dictionary is tried.
 const DISTINCT_SAMPLE: usize = 1024;
 
-/// A column, plain, with nothing under its NULLs.
+/// A plain column, whose values under NULLs are zero or empty.
 pub(crate) struct Input<'a> {
     pub(super) data_type: DataType,
     pub(super) rows: usize,
@@ -30,7 +31,8 @@ pub(crate) struct Input<'a> {
     interned: OnceCell<Option<Interned>>,
 }
 
-/// Numbers, less the least of them. NULLs repeat their neighbour, so that they make neither a span nor a run longer.
+/// The numbers of a column, each less the least one. A NULL repeats a neighbouring number, so it widens no span and
+/// splits no run.
 pub(crate) struct Numbers {
     pub(super) base: i128,
     pub(super) offsets: Offsets,
@@ -41,7 +43,7 @@ pub(crate) enum Offsets {
     Wide(Vec<u64>),
 }
 
-/// Does the same for narrow and for wide offsets.
+/// Evaluates one expression for narrow or for wide offsets.
 macro_rules! of_offsets {
     ($offsets:expr, $v:ident => $e:expr) => {
         match $offsets {
@@ -53,7 +55,7 @@ macro_rules! of_offsets {
 pub(super) use of_offsets;
 
 impl<'a> Input<'a> {
-    /// Of plain values, which are zero or empty under NULLs.
+    /// Makes the input of plain values, which are zero or empty under NULLs.
     pub(crate) fn new(
         data_type: DataType,
         rows: usize,
@@ -72,12 +74,12 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Bytes of a number in memory; 0 for bits and strings.
+    /// Returns the bytes of one number in memory; 0 for bits and strings.
     pub(super) fn width(&self) -> u8 {
         if let Values::Fixed { width, .. } = self.values { *width } else { 0 }
     }
 
-    /// Bytes of the values as they are.
+    /// Returns the bytes of the plain values.
     pub(super) fn plain_bytes(&self) -> usize {
         match self.values {
             Values::Bits(b) => b.len(),
@@ -87,7 +89,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The strings: offsets and bytes.
+    /// Returns the offsets and the bytes of the strings; `None` for other values.
     pub(super) fn strings(&self) -> Option<(&[u32], &[u8])> {
         match self.values {
             Values::Var { offsets, data } => Some((numbers(offsets), data)),
@@ -95,25 +97,25 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The numbers; `None` for strings, and where they lie further apart than 64 bits.
+    /// Returns the numbers; `None` for strings, and for numbers whose span exceeds 64 bits.
     pub(super) fn numbers(&self) -> Option<&Numbers> {
         self.numbers.get_or_init(|| Numbers::of(self.values, self.rows, self.validity)).as_ref()
     }
 
-    /// Bytes that the numbers take as frames of reference, about.
+    /// Returns the approximate bytes of the numbers as frames of reference.
     pub(super) fn frame_bytes(&self) -> Option<usize> {
         let numbers = self.numbers()?;
         Some(*self.frame_bytes.get_or_init(|| numbers.sampled(|block| block_bytes(block, false))))
     }
 
-    /// Symbols for the strings.
+    /// Returns symbols trained on the strings; `None` if the column has no bytes of strings.
     pub(super) fn trained(&self) -> Option<&Trained> {
         let (offsets, data) = self.strings()?;
         let text = self.data_type == DataType::Text;
         self.trained.get_or_init(|| symbols::train(offsets, data, text)).as_ref()
     }
 
-    /// The distinct values, where they are few.
+    /// Returns the distinct values and the codes; `None` if there are too many distinct values.
     pub(super) fn interned(&self) -> Option<&Interned> {
         self.interned.get_or_init(|| self.intern()).as_ref()
     }
@@ -127,7 +129,7 @@ impl<'a> Input<'a> {
             let v: &[T] = numbers(data);
             intern(v.len(), max, |row| hash(v[row]), |a, b| v[a] == v[b])
         }
-        // More values than this cost more than they save, at the bytes that a value takes: half of what is there.
+        // The distinct values may take at most half of the plain bytes, and a code has at most 16 bits.
         let max = |value: usize| (self.plain_bytes() / 2 / value.max(1)).min(1 << 16);
         match self.values {
             Values::Fixed { width, data } => {
@@ -183,7 +185,7 @@ impl Numbers {
             }
         };
         let (low, high): (i128, i128) = (low.into(), high.into());
-        // The bits of a difference are right whatever wraps between: it is known to fit.
+        // Wrapping arithmetic is exact here, because the difference fits the narrower type.
         let offsets = match high.checked_sub(low)? {
             0..=0xffff_ffff => {
                 let low = low as u32;
@@ -200,7 +202,7 @@ impl Numbers {
         Some(Self { base: low, offsets })
     }
 
-    /// `of_block` of all blocks, about: of some of them.
+    /// Estimates the sum of `of_block` over all blocks from a sample of blocks.
     pub(super) fn sampled(&self, of_block: impl Fn(&dyn Blocks) -> usize) -> usize {
         let blocks = of_offsets!(&self.offsets, v => v.len().div_ceil(BLOCK_ROWS));
         let step = blocks.div_ceil(SAMPLE_BLOCKS).max(1);
@@ -216,7 +218,7 @@ impl Numbers {
         bytes * of_offsets!(&self.offsets, v => v.len()) / rows.max(1)
     }
 
-    /// Whether so few of some numbers are distinct that a dictionary may pay.
+    /// Returns whether a sample has so few distinct numbers that a dictionary may save bytes.
     pub(super) fn are_few(&self) -> bool {
         let count = of_offsets!(&self.offsets, v => v.len());
         if count < 8 * DISTINCT_SAMPLE {
@@ -231,19 +233,19 @@ impl Numbers {
     }
 }
 
-/// A block of numbers, narrow or wide.
+/// A block of narrow or wide numbers.
 pub(crate) trait Blocks {
-    /// Bytes as a vector without its header.
+    /// Returns the bytes of the block in a vector, without the vector's header.
     fn vector_bytes(&self, delta: bool) -> usize;
 
-    /// How many runs they are.
+    /// Returns the number of runs.
     fn runs(&self) -> usize;
 
-    /// Bytes as runs without their headers.
+    /// Returns the bytes of the block as runs, without the headers.
     fn run_bytes(&self) -> usize;
 }
 
-/// Bytes of an entry of a block.
+/// Bytes of a block's entry in a vector.
 const ENTRY_BYTES: usize = 16;
 const DELTA_ENTRY_BYTES: usize = 32;
 
@@ -260,18 +262,19 @@ impl<S: Source + PartialEq> Blocks for &[S] {
     fn run_bytes(&self) -> usize {
         let (lengths, each) = crate::packed::runs::runs_of(self);
         let numbers = (&each[..]).vector_bytes(false).min((&each[..]).vector_bytes(true));
-        // Where runs are short, many blocks of rows make a block of runs, which is full there.
+        // The runs of one sampled block may fill only a part of a line. In the whole column, the runs of many blocks
+        // of rows share full lines. So the estimate leaves out the unused part of the line.
         let full = |bytes: usize| bytes * lengths.len() / lengths.len().next_multiple_of(BLOCK_ROWS / 8);
         full((&lengths[..]).vector_bytes(false) + numbers) + 8
     }
 }
 
-/// Bytes of a block as a vector.
+/// Returns the bytes of a block in a vector.
 pub(super) fn block_bytes(block: &dyn Blocks, delta: bool) -> usize {
     block.vector_bytes(delta)
 }
 
-/// Numbers whose NULLs repeat the number before them, or the first one behind them.
+/// Replaces each NULL by the number before it. NULLs at the start are replaced by the first number.
 fn filled<T: Copy + Default>(mut numbers: Vec<T>, validity: Option<&PageBuf>) -> Vec<T> {
     let Some(v) = validity else { return numbers };
     let first = (0..numbers.len()).find(|&row| bits::get(v, row));

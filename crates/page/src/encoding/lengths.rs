@@ -1,11 +1,12 @@
-//! Strings end to end, with packed lengths.
+//! The `lengths` encoding: the bytes of the strings end to end, and their lengths as packed numbers.
 //!
 //! ```text
-//!   | for each block of 1,024 rows: where its strings begin u32 | a vector: lengths of the rows | strings, row after row |
-//!     each part starts on 64
+//!   | for each block of 1,024 rows: where its strings begin u32 |
+//!   | a vector: lengths of the rows | strings, row after row |
+//!     each part starts at a multiple of 64 bytes
 //! ```
 //!
-//! In memory they have offsets, as any strings. Row n takes the lengths of its block.
+//! In memory the strings have plain offsets. Reading one row adds up the lengths before it in its block.
 
 use std::ops::Range;
 
@@ -17,10 +18,10 @@ use crate::packed::vector::{self, Vector};
 use crate::packed::{BLOCK_ROWS, Scratch};
 use crate::{DataType, Values};
 
-/// The member of the table.
+/// The entry in [`super::ENCODINGS`].
 pub(super) struct Lengths;
 
-/// What adding up a length takes.
+/// The time to unpack one length and add it, in picoseconds.
 const ROW_PS: u64 = 500;
 
 impl Encoding for Lengths {

@@ -1,25 +1,28 @@
-//! How segments of column pages hold their values in fewer bytes: encodings, as members of a table.
+//! The encodings of segments of column pages. An encoding stores values in fewer bytes.
 //!
 //! ```text
-//!   column ─► Input ─► each encoding: estimate from a sample ─► the cheapest: encode ─► body of a segment
-//!   segment ─► body ─► the encoding of its id: open ─► Values      range: some rows      row: one value, of at most 1,024 unpacked
+//!   column ─► Input ─► each encoding estimates its cost from a sample ─► the cheapest one encodes ─► body of a segment
+//!   segment ─► body ─► the encoding of its id ─┬─ open  ─► Values of all rows
+//!                                              ├─ range ─► Values of some rows
+//!                                              └─ row   ─► one value; unpacks at most 1,024
 //! ```
 //!
 //! | id | name | types | values in memory |
 //! |---|---|---|---|
 //! | 6 | `for` | integers, DATE, TIMESTAMP, DECIMAL | packed: frames of reference |
-//! | 7 | `delta` | the same | packed: differences of numbers that lie a line apart |
+//! | 7 | `delta` | the same | packed: differences of numbers one line of words apart |
 //! | 8 | `rle` | all but TEXT and BYTEA | packed: runs; BOOLEAN as bits |
-//! | 9 | `dictionary` | all but BOOLEAN | a dictionary; its codes are packed, or runs |
-//! | 10 | `lengths` | TEXT, BYTEA | strings; their lengths are packed |
+//! | 9 | `dictionary` | all but BOOLEAN | distinct values; the codes are unpacked to 1 or 2 bytes |
+//! | 10 | `lengths` | TEXT, BYTEA | strings with plain offsets |
 //! | 11 | `fsst` | TEXT, BYTEA | codes of symbols |
 //!
-//! Ids 1 to 5 are those of pages of version 1, whose values take whole bytes (`plain`; `table_page` draws them).
+//! Ids 1 to 5 belong to pages of version 1, whose values take whole bytes (`plain`; `table_page` draws them).
 //!
-//! What must hold: an encoding gives back each value, NULLs apart; bytes from anywhere are refused, or make values that are of the
-//! type; nothing is allocated beyond 8 times the bytes of a segment, or 16 bytes a row, and a page has at most [`ROWS_MAX`] rows.
+//! Invariants: decoding returns each value that is not NULL as it was encoded. Decoding arbitrary bytes either fails
+//! or yields values that are valid for the type. Decoding allocates at most 8 times the bytes of a segment, or 16
+//! bytes a row. A page with these encodings has at most [`ROWS_MAX`] rows.
 //!
-//! An encoding is one file here and one line in [`ENCODINGS`]; `docs/extending.md` tells how.
+//! An encoding is one file here and one line in [`ENCODINGS`]; `docs/extending.md` explains how to add one.
 
 mod choose;
 mod contract;
@@ -40,32 +43,34 @@ pub(crate) use rle::{bits_of, put_bits};
 
 use crate::DataType;
 
-/// Most rows of a page with encodings of this table: a few bytes do not make a reader run out of memory.
+/// The most rows of a page with encodings of this table. The limit bounds the memory that a small forged page can
+/// make a reader allocate.
 pub const ROWS_MAX: usize = 128 << 10;
 
-/// The encodings.
+/// All encodings.
 pub(crate) static ENCODINGS: &[&dyn Encoding] =
     &[&numbers::Frames, &delta::Delta, &rle::Rle, &dictionary::Dictionary, &lengths::Lengths, &fsst::Fsst];
 
-/// The encoding of this id.
+/// Returns the encoding with this id.
 pub(crate) fn of_id(id: u8) -> Option<&'static dyn Encoding> {
     ENCODINGS.iter().copied().find(|e| e.id() == id)
 }
 
-/// How the segments of a column are to be encoded. As text it is its name.
+/// How the segments of a column are to be encoded. It is serialized as its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum EncodingChoice {
-    /// By what takes least, segment by segment.
+    /// Each segment gets the encoding of the lowest estimated cost.
     #[default]
     Auto,
-    /// In whole bytes, as pages of version 1 have them: fixed widths, offsets, and dictionaries where they save a quarter.
+    /// Values take whole bytes, as in pages of version 1: fixed widths, offsets, and dictionaries that save at least
+    /// a quarter.
     Plain,
-    /// By one encoding, wherever it can hold the values.
+    /// Each segment gets this encoding if the encoding can hold its values.
     Only(EncodingId),
 }
 
-/// An encoding that can be asked for.
+/// An encoding that a table option can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncodingId(u8);
 
@@ -84,7 +89,7 @@ impl TryFrom<String> for EncodingChoice {
 }
 
 impl EncodingChoice {
-    /// The choice of this name.
+    /// Returns the choice with this name.
     pub fn named(name: &str) -> Option<Self> {
         let only = || ENCODINGS.iter().find(|e| e.name() == name).map(|e| Self::Only(EncodingId(e.id())));
         match name {
@@ -94,7 +99,7 @@ impl EncodingChoice {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the choice.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -103,12 +108,12 @@ impl EncodingChoice {
         }
     }
 
-    /// All names.
+    /// Returns the names of all choices.
     pub fn names() -> impl Iterator<Item = &'static str> {
         ["auto", "plain"].into_iter().chain(ENCODINGS.iter().map(|e| e.name()))
     }
 
-    /// Whether a segment of encoding `id` is as is asked for.
+    /// Returns whether a segment that already has encoding `id` satisfies the choice.
     pub(crate) fn allows(self, id: u8) -> bool {
         match self {
             Self::Auto => true,
@@ -117,7 +122,7 @@ impl EncodingChoice {
         }
     }
 
-    /// Whether columns of type `t` can have it.
+    /// Returns whether columns of type `t` can have this choice.
     pub fn takes(self, t: DataType) -> bool {
         match self {
             Self::Auto | Self::Plain => true,

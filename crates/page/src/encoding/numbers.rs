@@ -1,4 +1,5 @@
-//! Frames of reference: each block of 1,024 numbers at the bits that its span needs. `packed::vector` draws the bytes.
+//! The `for` encoding, frames of reference. Each block of 1,024 numbers is packed with the bits that its span needs.
+//! `packed::vector` draws the bytes.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,10 +12,10 @@ use crate::packed::vector::{self, Vector};
 use crate::packed::{Form, Packed};
 use crate::{DataType, Values};
 
-/// The member of the table.
+/// The entry in [`super::ENCODINGS`].
 pub(super) struct Frames;
 
-/// What unpacking a number takes.
+/// The time to unpack one number, in picoseconds.
 const UNPACK_PS: u64 = 150;
 
 impl Encoding for Frames {
@@ -47,13 +48,13 @@ impl Encoding for Frames {
     }
 }
 
-/// Whether values of the type are numbers whose order is that of their bits.
+/// Returns whether values of the type are integers in memory, as opposed to bits, floats and strings.
 pub(super) fn is_exact(t: DataType) -> bool {
     use DataType::{BigInt, Date, Decimal, Integer, SmallInt, Timestamp};
     matches!(t, SmallInt | Integer | BigInt | Date | Timestamp | Decimal { .. })
 }
 
-/// The numbers as a vector.
+/// Encodes the numbers as a vector.
 pub(super) fn vector(input: &Input<'_>, delta: bool) -> Option<Encoded> {
     let numbers = input.numbers()?;
     let mut body = Vec::new();
@@ -61,12 +62,12 @@ pub(super) fn vector(input: &Input<'_>, delta: bool) -> Option<Encoded> {
     Some(Encoded { body, width: input.width() })
 }
 
-/// Bytes of the numbers as a vector with deltas, about.
+/// Returns the approximate bytes of the numbers as a vector with deltas.
 pub(super) fn delta_bytes(input: &Input<'_>) -> Option<usize> {
     Some(input.numbers()?.sampled(|block| block_bytes(block, true)))
 }
 
-/// A vector, with deltas or without, as a column.
+/// Opens a body that is a vector, with deltas or without, as packed numbers.
 pub(super) fn open(id: u8, shape: &Shape, body: PageBuf, delta: bool) -> Result<Values, &'static str> {
     if !is_exact(shape.data_type) || !shape.is_of_type() {
         return Err("an encoding or width that the type does not have");
@@ -82,7 +83,7 @@ pub(super) fn open(id: u8, shape: &Shape, body: PageBuf, delta: bool) -> Result<
     Ok(Values::Packed(Arc::new(packed)))
 }
 
-/// Some rows of packed numbers.
+/// Unpacks some rows of packed numbers.
 pub(super) fn range(values: Values, rows: Range<usize>) -> Result<Values, &'static str> {
     match values {
         Values::Packed(p) => Ok(Values::Fixed { width: p.width(), data: p.unpack(rows) }),

@@ -1,4 +1,5 @@
-//! Runs of equal values. `packed::runs` draws the bytes; floats are runs of their bits, BOOLEAN of 0 and 1.
+//! The `rle` encoding: runs of equal values. `packed::runs` draws the bytes. Floats are compared by their bits.
+//! BOOLEAN values are the numbers 0 and 1.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,10 +14,10 @@ use crate::packed::runs::{self, Runs};
 use crate::packed::{self, Form, Packed, Scratch};
 use crate::{DataType, Value, Values};
 
-/// The member of the table.
+/// The entry in [`super::ENCODINGS`].
 pub(super) struct Rle;
 
-/// What a row takes, and a run.
+/// The time to unpack one row, and the extra time for each run, in picoseconds.
 const ROW_PS: u64 = 100;
 const RUN_PS: u64 = 3000;
 
@@ -79,7 +80,7 @@ impl Encoding for Rle {
     }
 }
 
-/// Whether the type can be runs.
+/// Returns an error unless the type and width can have this encoding.
 fn checked_shape(shape: &Shape) -> Result<(), &'static str> {
     match !shape.data_type.is_variable() && shape.is_of_type() {
         true => Ok(()),
@@ -87,7 +88,7 @@ fn checked_shape(shape: &Shape) -> Result<(), &'static str> {
     }
 }
 
-/// The runs that are the whole body.
+/// Parses a body that contains runs and nothing else.
 fn whole(shape: &Shape, body: &PageBuf) -> Result<Runs, &'static str> {
     checked_shape(shape)?;
     let (runs, used) = Runs::parse(body, shape.rows)?;
@@ -97,7 +98,7 @@ fn whole(shape: &Shape, body: &PageBuf) -> Result<Runs, &'static str> {
     }
 }
 
-/// Runs of 0 and 1 as bits, one a row.
+/// Unpacks runs of 0 and 1 into bits, one a row.
 pub(crate) fn bits_of(runs: &Runs, rows: Range<usize>) -> PageBuf {
     let mut out = PageBufMut::zeroed(rows.len().div_ceil(8));
     let mut at = 0;
@@ -110,7 +111,7 @@ pub(crate) fn bits_of(runs: &Runs, rows: Range<usize>) -> PageBuf {
     out.freeze()
 }
 
-/// Bits as runs, as a part of a segment.
+/// Appends bits, one a row, as runs.
 pub(crate) fn put_bits(bits: &[u8], rows: usize, out: &mut Vec<u8>) {
     let each: Vec<u32> = (0..rows).map(|row| crate::bits::get(bits, row).into()).collect();
     runs::encode(&each, 0, out);

@@ -1,4 +1,4 @@
-//! Lines: numbers of a few bits each, side by side, so that one instruction unpacks many of them.
+//! Lines: packed numbers of a few bits each, laid out so that one instruction unpacks many of them.
 //!
 //! ```text
 //!   a block is 1,024 numbers; a line is 128 bytes: one word in each of its lanes
@@ -13,38 +13,41 @@
 //!            | n0 | n128 | n256 (2 ... | 1) | n384 | n512 | n640 (1 ...
 //! ```
 //!
-//! All lanes shift by the same number of bits, so a loop over lanes becomes vector instructions of whatever width the
-//! machine has. A block of 1,024 numbers of `width` bits takes `width` lines; a shorter block takes fewer.
+//! All lanes shift by the same number of bits. So the compiler turns a loop over lanes into vector instructions of
+//! the width that the machine has. A block of 1,024 numbers of `width` bits takes `width` lines. A shorter block
+//! takes fewer.
 //!
-//! *Example.* Number 300 of a block of width 3: lane 300 % 128 = 44, the third number of the lane (300 / 128 = 2), so
-//! bits 6 to 8 of the lane: two bits in line 0, one in line 1.
+//! *Example.* Number 300 of a block of width 3 is in lane 300 % 128 = 44. It is the third number of the lane, since
+//! 300 / 128 = 2. It takes bits 6 to 8 of the lane: two bits in line 0, one bit in line 1.
 //!
-//! Source: the interleaved layout of FastLanes (Afroozeh and Boncz, PVLDB 16, 2023), section 3. We differ: numbers keep their order.
+//! Source: the interleaved layout of FastLanes (Afroozeh and Boncz, PVLDB 16, 2023), section 3. We differ: numbers
+//! keep their order.
 
 use bytemuck::Pod;
 
-/// Numbers of a block.
+/// Numbers in a block.
 pub const BLOCK_ROWS: usize = 1024;
-/// Bytes of a line.
+/// Bytes in a line.
 pub(crate) const LINE_BYTES: usize = 128;
 
-/// A word of a lane.
+/// An unsigned integer that is one word of a lane.
 pub(crate) trait Word: Pod {
-    /// Its bits.
+    /// Bits in a word.
     const BITS: u32;
-    /// Words of a line.
+    /// Lanes of a line: one word each.
     const LANES: usize = LINE_BYTES * 8 / Self::BITS as usize;
 
-    /// The low bits of a number.
+    /// Returns the low bits of a number as a word.
     fn low_bits_of(v: u64) -> Self;
 
-    /// The word as a number.
+    /// Returns the word as a number.
     fn number(self) -> u64;
 
-    /// Unpacks the first `out.len() / LANES` numbers of each lane. `out` is whole lines long.
+    /// Unpacks the first `out.len() / LANES` numbers of each lane. The length of `out` must be a multiple of `LANES`.
     fn unpack(words: &[Self], width: u32, out: &mut [Self]);
 
-    /// Packs numbers below 2^`width`, whole lines of them, into words that are 0.
+    /// Packs numbers below 2^`width` into `words`, which must be 0. The length of `numbers` must be a multiple of
+    /// `LANES`.
     fn pack(numbers: &[Self], width: u32, words: &mut [Self]);
 }
 
@@ -114,7 +117,7 @@ word!(u16);
 word!(u32);
 word!(u64);
 
-/// Bits of the words that numbers of `width` bits lie in.
+/// Returns the bits of the words that hold packed numbers of `width` bits.
 pub(crate) const fn word_bits(width: u32) -> u32 {
     match width {
         0..=8 => 8,
@@ -124,13 +127,13 @@ pub(crate) const fn word_bits(width: u32) -> u32 {
     }
 }
 
-/// Lines that `numbers` numbers of `width` bits take, in words of `word_bits` bits.
+/// Returns the lines that `numbers` numbers of `width` bits take, in words of `word_bits` bits.
 pub(crate) const fn lines(numbers: usize, width: u32, word_bits: u32) -> usize {
     let lanes = LINE_BYTES * 8 / word_bits as usize;
     (numbers.div_ceil(lanes) * width as usize).div_ceil(word_bits as usize)
 }
 
-/// Number `i` of a block, out of its words.
+/// Returns number `i` of a block from its words.
 pub(crate) fn get<W: Word>(words: &[W], width: u32, i: usize) -> u64 {
     if width == 0 {
         return 0;
@@ -145,7 +148,7 @@ pub(crate) fn get<W: Word>(words: &[W], width: u32, i: usize) -> u64 {
     }
 }
 
-/// Bits that hold `v`.
+/// Returns the bits that `v` needs; 0 for 0.
 pub(crate) const fn bits_of(v: u64) -> u32 {
     64 - v.leading_zeros()
 }
@@ -192,7 +195,7 @@ mod tests {
         assert_eq!((bits_of(0), bits_of(1), bits_of(u64::MAX)), (0, 1, 64));
     }
 
-    /// The example of the header.
+    /// The example of the module's documentation.
     #[test]
     fn number_300_of_width_3() {
         let mut words = [0u8; 3 * 128];

@@ -1,12 +1,15 @@
-//! Packed numbers: a column of fixed width as it lies on the medium, unpacked where it is looked at.
+//! Packed numbers: a column of fixed width in the same bytes as on the medium. A reader unpacks the numbers that it
+//! needs.
 //!
 //! ```text
-//!   Packed ─┬─ blocks of 1,024, each with its least number and its span ─► a filter decides on the span, or unpacks 1,024 offsets
-//!           └─ runs ─► a filter decides once a run
+//!   Packed ─┬─ blocks of 1,024, each with its least number and its span
+//!           │    ─► a filter decides by the span, or unpacks the 1,024 offsets
+//!           └─ runs ─► a filter decides once for each run
 //! ```
 //!
-//! `lines` packs bits, `vector` makes blocks of them, `runs` repeats numbers. What all of them share: row n is found by unpacking at
-//! most 1,024 numbers, and any range of rows by unpacking the blocks that it touches.
+//! `lines` packs bits, `vector` packs blocks of numbers, and `runs` stores each run of equal numbers once. In all of
+//! them, reading one row unpacks at most 1,024 numbers. Reading a range of rows unpacks only the blocks that the
+//! range touches.
 
 pub(crate) mod lines;
 mod number;
@@ -23,7 +26,7 @@ pub(crate) use runs::Runs;
 pub(crate) use vector::Vector;
 pub use vector::{Block, Offsets, Scratch};
 
-/// A packed column of numbers. A number is what its bits are as an integer with sign; so are the bits of a REAL or DOUBLE.
+/// A packed column of numbers. A number is a signed integer. For REAL and DOUBLE it is the bits of the float.
 #[derive(Clone, Debug)]
 pub struct Packed {
     id: u8,
@@ -40,37 +43,38 @@ pub(crate) enum Form {
 }
 
 impl Packed {
-    /// The numbers in `body`, which are `width` bytes each in memory; `id` names their encoding on the medium.
+    /// Makes a packed column of the numbers in `body`, which take `width` bytes each when unpacked. `id` is the id of
+    /// their encoding on the medium.
     pub(crate) fn new(id: u8, width: u8, rows: usize, form: Form, body: PageBuf) -> Self {
         Self { id, width, rows, form, body }
     }
 
-    /// Rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Bytes of a number when it is unpacked: 2, 4, 8 or 16.
+    /// Returns the bytes of one unpacked number: 2, 4, 8 or 16.
     pub fn width(&self) -> u8 {
         self.width
     }
 
-    /// The number of its encoding.
+    /// Returns the id of the encoding on the medium.
     pub(crate) fn id(&self) -> u8 {
         self.id
     }
 
-    /// Its bytes, as they lie on the medium.
+    /// Returns the bytes as they are on the medium.
     pub(crate) fn body(&self) -> &PageBuf {
         &self.body
     }
 
-    /// Bytes that it takes.
+    /// Returns the number of packed bytes.
     pub fn bytes(&self) -> usize {
         self.body.len()
     }
 
-    /// Its blocks of [`BLOCK_ROWS`] rows; 0 where it is runs.
+    /// Returns the number of blocks of [`BLOCK_ROWS`] rows; 0 if the column is runs.
     pub fn blocks(&self) -> usize {
         match &self.form {
             Form::Vector(v) => v.blocks(),
@@ -78,10 +82,10 @@ impl Packed {
         }
     }
 
-    /// Block `block`.
+    /// Returns block `block`.
     ///
     /// # Panics
-    /// When it is not below [`Packed::blocks`].
+    /// When `block` is not below [`Packed::blocks`].
     pub fn block(&self, block: usize) -> Block<'_> {
         match &self.form {
             Form::Vector(v) => v.block(block),
@@ -89,7 +93,8 @@ impl Packed {
         }
     }
 
-    /// The runs that it is: the row behind the last of each, and their numbers, one a run; `None` where it is blocks.
+    /// Returns for each run the row after its last row, and its number, [`Packed::width`] bytes each. Returns `None`
+    /// if the column is blocks.
     pub fn runs(&self) -> Option<(Vec<u32>, PageBuf)> {
         let Form::Runs(runs) = &self.form else { return None };
         let scratch = &mut Scratch::default();
@@ -102,12 +107,12 @@ impl Packed {
         Some((runs.ends(&mut Scratch::default()), numbers))
     }
 
-    /// Whether it is runs.
+    /// Returns whether the column is runs.
     pub fn is_runs(&self) -> bool {
         matches!(self.form, Form::Runs(_))
     }
 
-    /// The number of row `row`: the low [`Packed::width`] bytes of it are the value's.
+    /// Returns the number of row `row`, as its low [`Packed::width`] bytes, sign-extended.
     ///
     /// # Panics
     /// When `row` is not below [`Packed::rows`].
@@ -120,10 +125,11 @@ impl Packed {
         cut(number, self.width)
     }
 
-    /// The numbers of rows from `from` on, as wide as the caller has them: numbers narrower than [`Packed::width`] lose bits.
+    /// Reads the numbers of rows `from..from + out.len()` into `out`. If `N` is narrower than [`Packed::width`],
+    /// numbers lose their high bits.
     ///
     /// # Panics
-    /// When there are fewer rows.
+    /// When the column has fewer rows.
     pub fn read<N: Number>(&self, from: usize, out: &mut [N], scratch: &mut Scratch) {
         match &self.form {
             Form::Vector(v) => v.read(from, out, scratch),
@@ -131,10 +137,10 @@ impl Packed {
         }
     }
 
-    /// The numbers of these rows, [`Packed::width`] bytes each.
+    /// Unpacks the numbers of these rows, [`Packed::width`] bytes each.
     ///
     /// # Panics
-    /// When there are fewer rows.
+    /// When the column has fewer rows.
     pub fn unpack(&self, rows: Range<usize>) -> PageBuf {
         let scratch = &mut Scratch::default();
         unpacked(self.width, rows.len(), |out| match out {
@@ -146,7 +152,7 @@ impl Packed {
     }
 }
 
-/// The number that the low `width` bytes are.
+/// Sign-extends the low `width` bytes of a number.
 pub(crate) fn cut(number: i128, width: u8) -> i128 {
     match width {
         2 => (number as i16).into(),
@@ -163,7 +169,7 @@ enum Out<'a> {
     Sixteen(&'a mut [i128]),
 }
 
-/// A buffer of `rows` numbers of `width` bytes, which `read` fills.
+/// Returns a buffer of `rows` numbers of `width` bytes, which `read` fills.
 fn unpacked(width: u8, rows: usize, read: impl FnOnce(Out<'_>)) -> PageBuf {
     let mut out = PageBufMut::scratch(rows * usize::from(width));
     match width {

@@ -1,13 +1,13 @@
-//! A number of a column in memory, as packed numbers are added to.
+//! The integers that packed numbers are unpacked to.
 
 use bytemuck::Pod;
 
-/// A number as a column has it in memory: 2, 4, 8 or 16 bytes.
+/// A number of a column in memory: 2, 4, 8 or 16 bytes. Codes of a dictionary may also take 1 byte.
 pub trait Number: Pod {
-    /// The low bits of a number.
+    /// Returns the low bits of `v`.
     fn of(v: i128) -> Self;
 
-    /// The number so much greater; it wraps.
+    /// Returns the sum of the number and `offset`. The addition wraps.
     fn plus(self, offset: u64) -> Self;
 }
 

@@ -3,16 +3,18 @@
 //! ```text
 //!    0  runs                                                 u32
 //!    4  0                                                    12 bytes
-//!   16  for each block of 1,024 rows: the run that its first row is in u32, rows of that run before it u32
+//!   16  for each block of 1,024 rows: the run of its first row u32, rows of that run before the block u32
 //!       zeroes up to a multiple of 64
-//!       a vector: lengths of the runs, less 1
-//!       a vector: numbers of the runs
+//!       a vector: length of each run, less 1
+//!       a vector: number of each run
 //! ```
 //!
-//! *Example.* Rows 0 to 1,999 have 5, rows 2,000 to 2,999 have 8: two runs, lengths 1,999 and 999, numbers 5 and 8. The blocks begin
-//! in run 0 with 0 rows before, in run 0 with 1,024 before, and in run 1 with 48 before.
+//! *Example.* Rows 0 to 1,999 have 5, and rows 2,000 to 2,999 have 8. These are two runs, stored as lengths 1,999 and
+//! 999 and numbers 5 and 8. Block 0 begins in run 0 with 0 rows before it. Block 1 begins in run 0 with 1,024 rows
+//! before it. Block 2 begins in run 1 with 48 rows before it.
 //!
-//! Invariants: lengths add up to the rows, and blocks begin where the lengths say; checked by [`Runs::parse`].
+//! Invariants, which [`Runs::parse`] checks: the lengths add up to the rows, and the start of each block agrees with
+//! the lengths.
 
 use std::ops::Range;
 
@@ -24,10 +26,10 @@ use super::vector::{self, Scratch, Source, Vector};
 
 const HEADER_BYTES: usize = 16;
 
-/// Where a block begins: in which run, and how many rows of the run come before.
+/// Where a block begins: its run, and the rows of that run before the block.
 type Start = [u32; 2];
 
-/// Runs of equal numbers, checked.
+/// Runs of equal numbers. [`Runs::parse`] checks them all; [`Runs::open`] does not check their lengths.
 #[derive(Clone, Debug)]
 pub(crate) struct Runs {
     rows: usize,
@@ -37,20 +39,21 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// The runs of `rows` rows at the start of `bytes`, and the bytes that they take.
+    /// Parses the runs of `rows` rows at the start of `bytes`. Returns the runs and the bytes that they take.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// Returns what is wrong with the runs.
     pub(crate) fn parse(bytes: &PageBuf, rows: usize) -> Result<(Self, usize), &'static str> {
         let (runs, used) = Self::open(bytes, rows)?;
         runs.check()?;
         Ok((runs, used))
     }
 
-    /// As [`Runs::parse`], without a look at the lengths: only [`Runs::find`] may be asked then.
+    /// Parses runs as [`Runs::parse`] does, but does not check the lengths. The caller may use only [`Runs::find`] on
+    /// the result.
     ///
     /// # Errors
-    /// What is wrong with what was looked at.
+    /// Returns what is wrong with the checked parts.
     pub(crate) fn open(bytes: &PageBuf, rows: usize) -> Result<(Self, usize), &'static str> {
         let require = |ok: bool, what| if ok { Ok(()) } else { Err(what) };
         let blocks = rows.div_ceil(BLOCK_ROWS);
@@ -68,7 +71,7 @@ impl Runs {
         Ok((Self { rows, starts, lengths, numbers }, at + used))
     }
 
-    /// Holds the lengths against the rows and the starts of blocks.
+    /// Checks that the lengths agree with the rows and with the starts of blocks.
     fn check(&self) -> Result<(), &'static str> {
         let (rows, blocks) = (self.rows, self.rows.div_ceil(BLOCK_ROWS));
         let mut lengths = vec![0u64; self.len()];
@@ -96,12 +99,13 @@ impl Runs {
         bytemuck::pod_read_unaligned(&self.starts[block * size_of::<Start>()..][..size_of::<Start>()])
     }
 
-    /// How many they are.
+    /// Returns the number of runs.
     pub(crate) fn len(&self) -> usize {
         self.numbers.len()
     }
 
-    /// The runs that rows of `rows` are in, and how many rows of the first come before. There is such a row.
+    /// Returns the runs of the blocks that `rows` touches, and the rows of the first such run before `rows`. `rows`
+    /// must not be empty.
     fn of(&self, rows: &Range<usize>) -> (Range<usize>, usize) {
         let (first, last) = (rows.start / BLOCK_ROWS, (rows.end - 1) / BLOCK_ROWS);
         let [run, before] = self.start(first);
@@ -112,7 +116,7 @@ impl Runs {
         (run as usize..end, before as usize + rows.start % BLOCK_ROWS)
     }
 
-    /// Calls `f` with the number of rows of each run within `rows`, and its number, in order.
+    /// Calls `f` for each run within `rows`, in order, with the run's length within `rows` and its number.
     pub(crate) fn each<N: Number>(
         &self,
         rows: &Range<usize>,
@@ -144,13 +148,13 @@ impl Runs {
         }
     }
 
-    /// The number of row `row`, which there is.
+    /// Returns the number of row `row`, which must exist.
     ///
     /// # Errors
-    /// When the runs contradict themselves, which checked ones never do.
+    /// When the runs contradict themselves. Runs that [`Runs::parse`] has checked never do.
     pub(crate) fn find(&self, row: usize, scratch: &mut Scratch) -> Result<i128, &'static str> {
         let (runs, mut skip) = self.of(&(row..row + 1));
-        // A block has at most as many runs as rows.
+        // A block has at most as many runs as rows. One more run may be the first of the next block.
         if runs.start >= runs.end || runs.end > self.len() || runs.len() > BLOCK_ROWS + 1 {
             return Err("a block that begins elsewhere");
         }
@@ -166,7 +170,7 @@ impl Runs {
         Err("runs of fewer rows than there are")
     }
 
-    /// The numbers of rows `from..from + out.len()`.
+    /// Reads the numbers of rows `from..from + out.len()` into `out`.
     pub(crate) fn read<N: Number>(&self, from: usize, out: &mut [N], scratch: &mut Scratch) {
         let rows = from..from + out.len();
         assert!(rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
@@ -178,7 +182,7 @@ impl Runs {
         });
     }
 
-    /// The row behind the last of each run.
+    /// Returns for each run the row after its last row.
     pub(crate) fn ends(&self, scratch: &mut Scratch) -> Vec<u32> {
         let mut ends = vec![0u32; self.len()];
         self.lengths.read(0, &mut ends, scratch);
@@ -190,13 +194,13 @@ impl Runs {
         ends
     }
 
-    /// The number of each run.
+    /// Returns the number of each run.
     pub(crate) fn numbers(&self) -> &Vector {
         &self.numbers
     }
 }
 
-/// Lengths, less 1, and numbers of the runs of these.
+/// Splits numbers into runs. Returns for each run its length, less 1, and its number.
 pub(crate) fn runs_of<S: Source + PartialEq>(numbers: &[S]) -> (Vec<u32>, Vec<S>) {
     let (mut lengths, mut each) = (Vec::new(), Vec::new());
     for run in numbers.chunk_by(|a, b| a == b) {
@@ -206,7 +210,7 @@ pub(crate) fn runs_of<S: Source + PartialEq>(numbers: &[S]) -> (Vec<u32>, Vec<S>
     (lengths, each)
 }
 
-/// Bytes that these take as runs.
+/// Returns the bytes that these numbers take as runs.
 pub(crate) fn bytes_for<S: Source + PartialEq>(numbers: &[S]) -> usize {
     let (lengths, each) = runs_of(numbers);
     let index = HEADER_BYTES + numbers.len().div_ceil(BLOCK_ROWS) * size_of::<Start>();
@@ -215,7 +219,7 @@ pub(crate) fn bytes_for<S: Source + PartialEq>(numbers: &[S]) -> usize {
         + vector::bytes_for(&each, false).min(vector::bytes_for(&each, true))
 }
 
-/// Appends these as runs, `base` added to each; `out` is at a multiple of 64.
+/// Appends these numbers as runs, and adds `base` to each number. The length of `out` must be a multiple of 64.
 pub(crate) fn encode<S: Source + PartialEq>(numbers: &[S], base: i128, out: &mut Vec<u8>) {
     let (lengths, each) = runs_of(numbers);
     out.extend((lengths.len() as u32).to_le_bytes());

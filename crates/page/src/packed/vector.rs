@@ -1,4 +1,4 @@
-//! A vector: numbers in blocks of 1,024, each block packed at the width that it needs.
+//! A vector: numbers in blocks of 1,024. Each block is packed with the bits that its span needs.
 //!
 //! ```text
 //!    0  kind: 1 frames of reference, 2 with deltas   u8      entry of a block, kind 1 (16 bytes) and 2 (32 bytes)
@@ -11,18 +11,20 @@
 //!       zeroes up to a multiple of 64                        24  (kind 2) step: the least delta               u64
 //!       lines of 128 bytes, block after block (`lines`)
 //!
-//!   number i of a packed block = base + reference + packed number i
-//!   of a block of deltas: the first line has numbers 0 to 31 as they are (words of 32 bits; 0 to 15 of 64 bits), less base and
-//!   reference. Behind it: number i - number i - 32, less the step, packed in words of the same bits.
+//!   Number i of a packed block is base + reference + packed number i.
+//!   A block of deltas begins with one line of numbers, less base and reference: numbers 0 to 31 in words of 32 bits,
+//!   or 0 to 15 in words of 64 bits. The lines after it hold the deltas, packed in words of the same bits:
+//!   number i - number i - 32, less the step (or number i - number i - 16, less the step).
 //! ```
 //!
-//! A delta reaches back by a whole line of words, so all lanes add at once; keys that ascend by a constant step have deltas of
-//! width 0. A single number takes the sum of at most 64 deltas.
+//! A delta is the difference to the number one line of words before. So all lanes add at once. Keys that ascend by a
+//! constant step have deltas of width 0. Reading a single number adds at most 64 words.
 //!
-//! *Example.* 1, 2, 3, ... 1024: base 1, reference 0, step 32, width 0. The block is one line of 32 words: 0 to 31.
+//! *Example.* The numbers 1, 2, 3, ... 1024 have base 1, reference 0, step 32 and width 0. The block takes one line
+//! of 32 words: 0 to 31.
 //!
-//! Invariants: entries name the lines of their blocks in order, without gaps; all of this is checked by [`Vector::parse`]. Sums
-//! wrap: a forged base makes other numbers, and nothing worse.
+//! Invariants, which [`Vector::parse`] checks: the entries name the lines of their blocks in order and without gaps.
+//! Sums wrap. So a forged base yields other numbers, but never a panic.
 
 use bytemuck::{Pod, Zeroable};
 use lode_base::PageBuf;
@@ -65,7 +67,7 @@ struct Deltas {
 const _: () = assert!(size_of::<Header>() == 32 && std::mem::offset_of!(Header, base) == 16);
 const _: () = assert!(size_of::<Entry>() == 16 && size_of::<Deltas>() == 16);
 
-/// Numbers in blocks, checked.
+/// A checked vector.
 #[derive(Clone, Debug)]
 pub(crate) struct Vector {
     numbers: usize,
@@ -75,7 +77,7 @@ pub(crate) struct Vector {
     lines: PageBuf,
 }
 
-/// Room for the packed numbers of a block.
+/// A buffer for the unpacked offsets of one block.
 #[derive(Debug)]
 pub struct Scratch([u64; BLOCK_ROWS]);
 
@@ -91,16 +93,16 @@ impl Default for Scratch {
     }
 }
 
-/// The numbers of a block, less its least one.
+/// The numbers of a block, each less the least number of the block.
 #[derive(Clone, Copy, Debug)]
 pub enum Offsets<'a> {
-    /// Of at most 8 bits.
+    /// Offsets of at most 8 bits.
     U8(&'a [u8]),
-    /// Of at most 16 bits.
+    /// Offsets of at most 16 bits.
     U16(&'a [u16]),
-    /// Of at most 32 bits.
+    /// Offsets of at most 32 bits.
     U32(&'a [u32]),
-    /// Of at most 64 bits.
+    /// Offsets of at most 64 bits.
     U64(&'a [u64]),
 }
 
@@ -116,10 +118,11 @@ pub struct Block<'a> {
 }
 
 impl Vector {
-    /// The vector of `numbers` numbers at the start of `bytes`, and the bytes that it takes.
+    /// Parses the vector of `numbers` numbers at the start of `bytes`. Returns the vector and the bytes that it
+    /// takes.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns what is wrong with the vector.
     pub(crate) fn parse(bytes: &PageBuf, numbers: usize) -> Result<(Self, usize), &'static str> {
         let require = |ok: bool, what| if ok { Ok(()) } else { Err(what) };
         require(bytes.len() >= HEADER_BYTES, "the bytes end within a vector's header")?;
@@ -163,12 +166,12 @@ impl Vector {
         self.numbers
     }
 
-    /// Blocks in it.
+    /// Returns the number of blocks.
     pub(crate) fn blocks(&self) -> usize {
         self.numbers.div_ceil(BLOCK_ROWS)
     }
 
-    /// Whether its blocks may be of deltas.
+    /// Returns whether blocks of the vector may hold deltas.
     pub(crate) fn has_deltas(&self) -> bool {
         self.kind == DELTAS
     }
@@ -184,7 +187,7 @@ impl Vector {
         (bytemuck::pod_read_unaligned(&bytes[..16]), deltas)
     }
 
-    /// Block `block`, which is below [`Vector::blocks`].
+    /// Returns block `block`, which must be below [`Vector::blocks`].
     pub(crate) fn block(&self, block: usize) -> Block<'_> {
         let (entry, deltas) = self.entry(block);
         let rows = self.block_rows(block);
@@ -201,13 +204,13 @@ impl Vector {
         }
     }
 
-    /// Number `i`.
+    /// Returns number `i`.
     pub(crate) fn get(&self, i: usize) -> i128 {
         let block = self.block(i / BLOCK_ROWS);
         block.low.wrapping_add(block.get(i % BLOCK_ROWS).into())
     }
 
-    /// Numbers `from..from + out.len()`.
+    /// Reads numbers `from..from + out.len()` into `out`.
     pub(crate) fn read<N: Number>(&self, from: usize, out: &mut [N], scratch: &mut Scratch) {
         assert!(from + out.len() <= self.numbers, "{} numbers from {from} of {}", out.len(), self.numbers);
         let (mut at, mut out) = (from, out);
@@ -217,7 +220,7 @@ impl Vector {
             let (here, rest) = out.split_at_mut(count);
             let low = N::of(block.low);
             match here {
-                // One of a block: less than unpacking all of it.
+                // Reading a single number of a block is cheaper than unpacking the whole block.
                 [one] => *one = low.plus(block.get(skip)),
                 here => match block.offsets(scratch) {
                     Offsets::U8(v) => plus(low, &v[skip..], here),
@@ -241,7 +244,7 @@ const fn entry_bytes(kind: u8) -> usize {
     if kind == DELTAS { size_of::<Entry>() + size_of::<Deltas>() } else { size_of::<Entry>() }
 }
 
-/// Lines that a block of `rows` numbers takes.
+/// Returns the lines that a block of `rows` numbers takes.
 fn block_lines(rows: usize, entry: &Entry) -> usize {
     let width = u32::from(entry.width);
     match entry.delta_bits {
@@ -259,12 +262,12 @@ impl<'a> Block<'a> {
         self.rows
     }
 
-    /// The least number.
+    /// Returns the least number. No number of the block is below it.
     pub fn low(&self) -> i128 {
         self.low
     }
 
-    /// No number is greater than [`Block::low`] and this.
+    /// Returns the span. No number is greater than [`Block::low`] plus the span.
     pub fn span(&self) -> u64 {
         self.high
     }
@@ -285,7 +288,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// All numbers, less the least one.
+    /// Unpacks all numbers, each less the least number of the block.
     pub fn offsets<'s>(&self, scratch: &'s mut Scratch) -> Offsets<'s> {
         let width = self.entry.width.into();
         match self.entry.delta_bits {
@@ -320,7 +323,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Number `i` of a block of deltas, less the least one.
+/// Returns number `i` of a block of deltas, less the least number of the block.
 fn sum<W: Word + Delta>(words: &[W], width: u32, step: u64, i: usize) -> u64 {
     let (first, deltas) = words.split_at(W::LANES);
     let lane = i % W::LANES;
@@ -333,16 +336,16 @@ fn sum<W: Word + Delta>(words: &[W], width: u32, step: u64, i: usize) -> u64 {
         .number()
 }
 
-/// A word that deltas are added up in.
+/// A word of deltas.
 trait Delta: Sized {
     fn wrapping_plus(self, other: Self) -> Self;
 
     fn wrapping_less(self, other: Self) -> Self;
 
-    /// Whether the difference `self`, signed, is less than `other`.
+    /// Returns whether `self` is less than `other`, both as signed differences.
     fn signed_below(self, other: Self) -> bool;
 
-    /// Adds to each word, from the second line on, the one a line before it and `step`.
+    /// Adds to each word from the second line on: the word one line before it, and `step`.
     fn add_up(out: &mut [Self], step: Self);
 }
 
@@ -377,14 +380,15 @@ macro_rules! delta {
 delta!(u32, i32);
 delta!(u64, i64);
 
-/// What a block would take.
+/// How a block is to be packed.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     entry: Entry,
     deltas: Deltas,
 }
 
-/// How a block of numbers, less the base of all, is packed best; with deltas if `delta` and they take less.
+/// Plans the packing of a block of numbers, less the base of the vector. Uses deltas if `delta` is set and they take
+/// fewer lines.
 fn plan<S: Source>(numbers: &[S], delta: bool) -> Plan {
     let (low, high) = S::bounds(numbers);
     let (low, span) = (low.number(), high.number() - low.number());
@@ -404,7 +408,7 @@ fn plan<S: Source>(numbers: &[S], delta: bool) -> Plan {
     }
 }
 
-/// The entry and the step of a block of deltas in words `W` of `bits` bits.
+/// Returns the entry and the step of a block of deltas in words `W` of `bits` bits.
 fn deltas_of<S: Source, W: Word + Delta>(numbers: &[S], low: u64, bits: u8) -> (Entry, u64) {
     let word = |v: &S| W::low_bits_of(v.number());
     let mut pairs = numbers.iter().zip(numbers.get(W::LANES..).unwrap_or_default());
@@ -423,9 +427,9 @@ fn deltas_of<S: Source, W: Word + Delta>(numbers: &[S], low: u64, bits: u8) -> (
     (entry, least.number())
 }
 
-/// A number on its way into a vector, less the base.
+/// A number, less the base, that is to be packed into a vector.
 pub(crate) trait Source: Word {
-    /// The least and the greatest of some; of none 0.
+    /// Returns the least and the greatest number; 0 and 0 if there are none.
     fn bounds(numbers: &[Self]) -> (Self, Self);
 }
 
@@ -442,29 +446,29 @@ macro_rules! source {
 source!(u32);
 source!(u64);
 
-/// Lines that a vector of these numbers takes.
+/// Returns the lines that a vector of these numbers takes.
 pub(crate) fn lines_for<S: Source>(numbers: &[S], delta: bool) -> usize {
     numbers.chunks(BLOCK_ROWS).map(|block| block_lines(block.len(), &plan(block, delta).entry)).sum()
 }
 
-/// Bytes that a vector of these numbers takes.
+/// Returns the bytes that a vector of these numbers takes.
 pub(crate) fn bytes_for<S: Source>(numbers: &[S], delta: bool) -> usize {
     let kind = if delta { DELTAS } else { PACKED };
     index_bytes(numbers.len(), kind) + lines_for(numbers, delta) * LINE_BYTES
 }
 
-/// Bits of a packed number up to `v`.
+/// Returns the bits of packed numbers of which `v` is the greatest.
 pub(crate) const fn bits_for(v: u64) -> u32 {
     bits_of(v)
 }
 
-/// Bytes before the lines.
+/// Returns the bytes before the lines: header, entries and padding.
 fn index_bytes(numbers: usize, kind: u8) -> usize {
     let entries = numbers.div_ceil(BLOCK_ROWS) * entry_bytes(kind);
     (HEADER_BYTES + entries).next_multiple_of(lode_base::CELL_BYTES)
 }
 
-/// Appends the vector of these numbers, to each of which `base` is added; `out` is at a multiple of 64.
+/// Appends these numbers as a vector, and adds `base` to each number. The length of `out` must be a multiple of 64.
 pub(crate) fn encode<S: Source>(numbers: &[S], base: i128, delta: bool, out: &mut Vec<u8>) {
     let kind = if delta { DELTAS } else { PACKED };
     let start = out.len();
@@ -535,7 +539,7 @@ fn pack_deltas<S: Source, W: Word + Delta>(
     pack_words(deltas, plan, lines);
 }
 
-/// The lines need not be aligned.
+/// Packs words into lines, which need not be aligned in memory.
 fn pack_words<W: Word>(words: &[W], plan: &Plan, lines: &mut [u8]) {
     let width = plan.entry.width.into();
     match bytemuck::try_cast_slice_mut(lines) {
