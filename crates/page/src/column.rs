@@ -6,7 +6,7 @@
 //!              Fixed : `width` bytes a row, little-endian (decimals: 4, 8 or 16, sign-extended on reading)
 //!              Var   : rows + 1 offsets (u32) into data
 //!              Dict  : one code (1 or 2 bytes) a row into a small column of distinct values without NULLs
-//!              Packed, Symbols : numbers and strings as they lie on the medium, unpacked where they are looked at
+//!              Packed, Symbols : numbers and strings as on the medium; a reader unpacks the rows that it needs
 //! ```
 //!
 //! A `Column` is checked when it is made ([`Column::new`]); after that its accessors cannot go out of bounds.
@@ -31,7 +31,7 @@ pub struct Column {
     values: Values,
 }
 
-/// How a column's values are laid out.
+/// The layout of a column's values.
 #[derive(Clone, Debug)]
 pub enum Values {
     /// One bit a row (BOOLEAN).
@@ -66,10 +66,11 @@ pub enum Values {
 }
 
 impl Column {
-    /// A checked column of `rows` rows. `validity` has one bit a row, 1 where the value is not NULL.
+    /// Makes a checked column of `rows` rows. `validity` has one bit a row, 1 where the value is not NULL.
     ///
     /// # Errors
-    /// [`PageError::BadColumn`] when a buffer is too short or misaligned, an offset, a code or the text is wrong.
+    /// [`PageError::BadColumn`] when a buffer is too short or misaligned, or when an offset, a code or the text is
+    /// wrong.
     pub fn new(
         data_type: DataType,
         rows: usize,
@@ -80,7 +81,7 @@ impl Column {
         Ok(Self { data_type, rows, validity, values })
     }
 
-    /// A column made out of checked ones: not checked again, except in debug builds.
+    /// Makes a column out of parts of checked columns. Only debug builds check it again.
     pub(crate) fn trusted(
         data_type: DataType,
         rows: usize,
@@ -91,27 +92,27 @@ impl Column {
         Self { data_type, rows, validity, values }
     }
 
-    /// The type of the values.
+    /// Returns the type of the values.
     pub fn data_type(&self) -> DataType {
         self.data_type
     }
 
-    /// Rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// One bit a row, 1 where the value is not NULL; `None` when no value is NULL.
+    /// Returns one bit a row, 1 where the value is not NULL; `None` if no value is NULL.
     pub fn validity(&self) -> Option<&PageBuf> {
         self.validity.as_ref()
     }
 
-    /// The values' layout.
+    /// Returns the values in their layout.
     pub fn values(&self) -> &Values {
         &self.values
     }
 
-    /// Bytes that the column takes on the link: its buffers, a dictionary included.
+    /// Returns the bytes that the column takes on the link: all its buffers, including those of a dictionary.
     pub fn link_bytes(&self) -> usize {
         let values = match &self.values {
             Values::Bits(b) => b.len(),
@@ -124,7 +125,8 @@ impl Column {
         values + self.validity.as_ref().map_or(0, |v| v.len())
     }
 
-    /// Bytes of memory that it keeps in use, decoded from `segment`: the segment, if a part of it is shared, and all that is not.
+    /// Returns the bytes of memory that the column keeps in use, if it was decoded from `segment`: the whole segment
+    /// if the column shares any part of it, plus all buffers outside it.
     pub fn memory_bytes(&self, segment: &PageBuf) -> usize {
         let (mut shared, mut own) = (false, 0);
         self.each_buffer(&mut |b| match segment.as_ptr_range().contains(&b.as_ptr()) {
@@ -153,7 +155,7 @@ impl Column {
         }
     }
 
-    /// Bytes of the column once it is unpacked.
+    /// Returns the bytes of the values after unpacking. For layouts that need no unpacking, these are the link bytes.
     pub fn unpacked_bytes(&self) -> usize {
         match &self.values {
             Values::Packed(p) => self.rows * usize::from(p.width()),
@@ -162,7 +164,7 @@ impl Column {
         }
     }
 
-    /// Whether row `row` is NULL.
+    /// Returns whether row `row` is NULL.
     ///
     /// # Panics
     /// When `row` is not below [`Column::rows`].
@@ -171,7 +173,7 @@ impl Column {
         self.validity.as_ref().is_some_and(|v| v[row / 8] >> (row % 8) & 1 == 0)
     }
 
-    /// The value of row `row`: for messages, keys and tests; loops work on the buffers.
+    /// Returns the value of row `row`. It serves messages, keys and tests; loops read the buffers instead.
     ///
     /// # Panics
     /// When `row` is not below [`Column::rows`].
@@ -202,7 +204,7 @@ impl Column {
     }
 }
 
-/// The value whose bits are these.
+/// Returns the value of type `t` whose bits are `number`.
 pub(crate) fn number_value(t: DataType, number: i128) -> Value {
     match t {
         DataType::Real => Value::Real(f32::from_bits(number as u32)),
@@ -212,7 +214,7 @@ pub(crate) fn number_value(t: DataType, number: i128) -> Value {
     }
 }
 
-/// The value in these little-endian bytes (2, 4, 8 or 16; decimals are sign-extended).
+/// Returns the value in these little-endian bytes (2, 4, 8 or 16; decimals are sign-extended).
 fn fixed_value(t: DataType, b: &[u8]) -> Value {
     let int = match *b {
         [a, b] => i128::from(i16::from_le_bytes([a, b])),

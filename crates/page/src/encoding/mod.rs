@@ -1,7 +1,7 @@
 //! The encodings of segments of column pages. An encoding stores values in fewer bytes.
 //!
 //! ```text
-//!   column ─► Input ─► each encoding estimates its cost from a sample ─► the cheapest one encodes ─► body of a segment
+//!   column ─► Input ─► each encoding estimates its cost ─► the cheapest one encodes ─► body of a segment
 //!   segment ─► body ─► the encoding of its id ─┬─ open  ─► Values of all rows
 //!                                              ├─ range ─► Values of some rows
 //!                                              └─ row   ─► one value; unpacks at most 1,024

@@ -161,7 +161,7 @@ impl Vector {
         Ok((vector, end as usize))
     }
 
-    /// Numbers in it.
+    /// Returns the number of numbers in the vector.
     pub(crate) fn len(&self) -> usize {
         self.numbers
     }
@@ -257,7 +257,7 @@ fn block_lines(rows: usize, entry: &Entry) -> usize {
 }
 
 impl<'a> Block<'a> {
-    /// Numbers in it.
+    /// Returns the number of numbers in the block.
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -272,7 +272,7 @@ impl<'a> Block<'a> {
         self.high
     }
 
-    /// Number `i`, less the least one.
+    /// Returns number `i`, less the least number of the block.
     pub fn get(&self, i: usize) -> u64 {
         assert!(i < self.rows, "number {i} of {}", self.rows);
         let width = self.entry.width.into();

@@ -1,45 +1,45 @@
-//! Writes strings as codes: at each place the longest symbol that fits.
+//! Writes strings as codes. At each position the matcher picks the longest of its symbols that fits.
 //!
 //! ```text
 //!   next 8 bytes ─┬─ hash of the first 3 ─► slot: a symbol of 3 to 8 bytes? ─┐
 //!                 └─ first 2 ─► the symbol of 2 bytes, or of 1, or none ─────┴─► code
 //! ```
 //!
-//! A slot has one symbol: of those that meet in one the better (longer and more frequent) stays, the other is never written.
-//!
-//! A place is known only when the code before it is. So [`Matcher::write_all`] writes strings in several places of a column by turns:
-//! the CPU looks for the next codes of all of them at the same time.
+//! A slot holds one symbol. If several symbols hash to the same slot, the slot keeps the one that comes first in the
+//! table, which has the greatest gain. The matcher never uses the others.
+//! The position of a code depends on the length of the symbol before it. So [`Matcher::write_all`] writes the strings
+//! of several parts of a column in turns. The CPU then overlaps the lookups of these parts.
 
 use super::table::{ESCAPE, SYMBOL_BYTES_MAX, SymbolTable};
 
 const SLOTS: usize = 2048;
-/// In `short`: no symbol; the byte stands for itself.
+/// The entry of a byte without a symbol: the escape code, and a length of 1.
 const NONE: u16 = 1 << 8 | ESCAPE as u16;
-/// Strings that are written by turns.
+/// Parts of a column that are written in turns.
 const LANES: usize = 4;
 
 #[derive(Clone, Copy)]
 struct Slot {
     word: u64,
-    /// Bits of a word beyond the symbol.
+    /// Bits of `word` that are not bits of the symbol.
     beyond: u8,
     length: u8,
     code: u8,
 }
 
-/// No word ends in so many bits of it.
+/// A slot without a symbol. Its length is greater than that of any symbol.
 const FREE: Slot = Slot { word: 1, beyond: 0, length: u8::MAX, code: 0 };
 
-/// A table, prepared for writing.
+/// A symbol table, indexed for writing.
 pub(super) struct Matcher {
     slots: Box<[Slot; SLOTS]>,
-    /// By the next two bytes: length and code of the symbol of 1 or 2 bytes.
+    /// Length and code of the symbol of 1 or 2 bytes, indexed by the next two bytes.
     short: Vec<u16>,
-    /// By the next byte alone.
+    /// Length and code of the symbol of 1 byte, indexed by the next byte. It serves the last byte of a string.
     single: [u16; 256],
 }
 
-/// A symbol that was found.
+/// A symbol that fits at a position.
 #[derive(Clone, Copy)]
 pub(super) struct Found {
     pub(super) code: u8,
@@ -51,7 +51,7 @@ fn slot_of(word: u64) -> usize {
     (three.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 53) as usize % SLOTS
 }
 
-/// The bytes of a symbol as a number, the first byte lowest.
+/// Returns the bytes of a symbol as a number, with the first byte lowest.
 pub(super) fn word_of(symbol: &[u8]) -> u64 {
     let mut word = [0; 8];
     word[..symbol.len()].copy_from_slice(symbol);
@@ -59,7 +59,7 @@ pub(super) fn word_of(symbol: &[u8]) -> u64 {
 }
 
 impl Matcher {
-    /// Of this table, whose better symbols come first.
+    /// Makes the matcher of a table in which symbols of greater gain come first.
     pub(super) fn new(table: &SymbolTable) -> Self {
         let mut m = Self { slots: Box::new([FREE; SLOTS]), short: vec![NONE; 1 << 16], single: [NONE; 256] };
         let entry = |code: usize, length: usize| (length << 8 | code) as u16;
@@ -87,8 +87,9 @@ impl Matcher {
         m
     }
 
-    /// Length and code of the longest symbol at the start of `word`, of which `left` bytes count (the others are 0); [`NONE`] where
-    /// there is none. Which of the two tables has it is chance: there is no branch on it.
+    /// Returns length and code of the longest symbol at the start of `word`, or [`NONE`]. Only the first `left` bytes
+    /// of the string remain; the other bytes of `word` are 0. Which of the two tables has the symbol is
+    /// unpredictable, so the code selects without a branch.
     #[inline]
     fn entry(&self, word: u64, left: usize) -> u16 {
         let slot = &self.slots[slot_of(word)];
@@ -103,14 +104,14 @@ impl Matcher {
         long & mask | short & !mask
     }
 
-    /// The longest symbol at the start of `word`, of which `left` bytes count (the others are 0); `None` where there is none.
+    /// Returns the longest symbol at the start of `word`, or `None`. Only `left` bytes of the string remain.
     #[inline]
     pub(super) fn find(&self, word: u64, left: usize) -> Option<Found> {
         let entry = self.entry(word, left);
         (entry != NONE).then_some(Found { code: entry as u8, length: usize::from(entry >> 8) })
     }
 
-    /// Appends the codes of a string.
+    /// Appends the codes of one string.
     pub(super) fn write(&self, string: &[u8], out: &mut Vec<u8>) {
         let mut lane = Lane { rows: &[0, string.len() as u32], ..Lane::default() };
         lane.to.resize(2 * string.len() + 2, 0);
@@ -118,17 +119,18 @@ impl Matcher {
         out.extend_from_slice(&lane.to[..lane.written]);
     }
 
-    /// The codes of all strings, `offsets` into `data`, and how many each string takes.
+    /// Returns the codes of all strings, and the number of bytes of codes of each string. `offsets` are those of the
+    /// strings in `data`.
     pub(super) fn write_all(&self, offsets: &[u32], data: &[u8]) -> (Vec<u8>, Vec<u32>) {
         let rows = offsets.len() - 1;
         let mut lanes: [Lane<'_>; LANES] = std::array::from_fn(|i| {
             let rows = &offsets[rows * i / LANES..=rows * (i + 1) / LANES];
             let at = rows[0] as usize;
-            // No string takes more than two codes a byte.
+            // Each byte of a string takes at most two bytes of codes.
             let most = 2 * (rows[rows.len() - 1] as usize - at) + 2;
             Lane { rows, at, to: vec![0; most], lengths: Vec::with_capacity(rows.len()), ..Lane::default() }
         });
-        // By turns as long as all have something to write, then what is left of each.
+        // The lanes take turns while all of them have strings left. Then each lane writes its rest.
         while lanes.iter_mut().fold(true, |all, lane| all & lane.step(self, data)) {}
         lanes.iter_mut().for_each(|lane| while lane.step(self, data) {});
         let mut codes = Vec::with_capacity(lanes.iter().map(|lane| lane.written).sum());
@@ -137,22 +139,22 @@ impl Matcher {
     }
 }
 
-/// Some strings of a column on their way into codes.
+/// The state of writing one part of a column.
 #[derive(Default)]
 struct Lane<'a> {
-    /// Where they begin and end, those that are left.
+    /// The offsets of the strings that are left.
     rows: &'a [u32],
-    /// Where the next symbol begins.
+    /// The position in the data of the next symbol.
     at: usize,
     to: Vec<u8>,
     written: usize,
-    /// Codes written before the string that is under way.
+    /// Bytes of codes written before the current string.
     before: usize,
     lengths: Vec<u32>,
 }
 
 impl Lane<'_> {
-    /// Writes a code, or goes on to the next string; false where there is none.
+    /// Writes one code, or goes on to the next string. Returns false if no string is left.
     #[inline]
     fn step(&mut self, m: &Matcher, data: &[u8]) -> bool {
         let [_, end, ..] = *self.rows else { return false };

@@ -1,17 +1,17 @@
-//! Strings as codes of symbols, expanded where they are looked at.
+//! Strings as codes of symbols. A reader expands the strings that it needs.
 //!
 //! ```text
 //!   | bytes of all strings u32 | 0 u32 | symbols | for each block of 1,024 rows: its first code u32
-//!   | a vector: codes of each row | codes, row after row |
-//!     blocks, vector and codes start on 64; `table` draws the symbols
+//!   | a vector: bytes of codes of each row | codes, row after row |
+//!     blocks, vector and codes start at multiples of 64 bytes; `table` draws the symbols
 //! ```
 //!
-//! A string is expanded alone: row n takes the numbers of codes of its block (a sum of at most 1,024), and then its own codes. A search
-//! may look at codes alone: see `lode_program`.
+//! Each string can be expanded alone. Reading one row adds up at most 1,024 lengths of its block, and then expands
+//! the row's own codes. Some searches need only the codes: see `lode_program`.
 //!
-//! Invariants: blocks begin where the numbers of codes say; checked by [`Symbols::parse`]. Strings of TEXT are held so only where that
-//! they are UTF-8 shows without expanding them ([`Symbols::are_text`]). A code stands for at most 8 bytes, so no string is more
-//! than 8 times as long as its codes.
+//! Invariants: the start of each block agrees with the lengths; [`Symbols::parse`] checks it. A TEXT column stays in
+//! this form only if its codes prove that all strings are UTF-8 ([`Symbols::are_text`]). A code stands for at most 8
+//! bytes. So a string is at most 8 times as long as its codes.
 
 mod matcher;
 mod table;
@@ -30,10 +30,10 @@ use matcher::Matcher;
 use table::SYMBOL_BYTES_MAX;
 
 const HEADER_BYTES: usize = 8;
-/// Bytes of the strings that symbols are found in.
+/// Approximate bytes of the sample that symbols are trained on.
 const SAMPLE_BYTES: usize = 16 << 10;
 
-/// A column of strings as codes.
+/// A column of strings, stored as codes of symbols.
 #[derive(Clone, Debug)]
 pub struct Symbols {
     id: u8,
@@ -47,20 +47,21 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// The strings of `rows` rows in `body`; `id` is the number of their encoding.
+    /// Parses the strings of `rows` rows in `body`. `id` is the id of their encoding.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// Returns what is wrong with the body.
     pub(crate) fn parse(id: u8, body: PageBuf, rows: usize) -> Result<Self, &'static str> {
         let symbols = Self::open(id, body, rows)?;
         symbols.check()?;
         Ok(symbols)
     }
 
-    /// As [`Symbols::parse`], without a look at the numbers of codes: only [`Symbols::find`] may be asked then.
+    /// Parses strings as [`Symbols::parse`] does, but does not check the lengths. The caller may use only
+    /// [`Symbols::find`] on the result.
     ///
     /// # Errors
-    /// What is wrong with what was looked at.
+    /// Returns what is wrong with the checked parts.
     pub(crate) fn open(id: u8, body: PageBuf, rows: usize) -> Result<Self, &'static str> {
         let (header, rest) =
             body.split_first_chunk::<HEADER_BYTES>().ok_or("the bytes end within a header")?;
@@ -84,7 +85,7 @@ impl Symbols {
         Ok(Self { id, rows, string_bytes, table, starts, lengths, codes, body })
     }
 
-    /// Holds the numbers of codes against the codes and the starts of blocks.
+    /// Checks that the lengths agree with the codes and with the starts of blocks.
     fn check(&self) -> Result<(), &'static str> {
         let mut room = [0u32; BLOCK_ROWS];
         let (mut end, scratch) = (0u64, &mut Scratch::default());
@@ -102,22 +103,23 @@ impl Symbols {
         }
     }
 
-    /// Rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The symbols that codes stand for.
+    /// Returns the symbols that the codes stand for.
     pub fn table(&self) -> &SymbolTable {
         &self.table
     }
 
-    /// Bytes of all strings, as whoever wrote them says.
+    /// Returns the bytes of all expanded strings, as stored by the writer. The number is not checked against the
+    /// strings.
     pub(crate) fn string_bytes(&self) -> usize {
         self.string_bytes
     }
 
-    /// Bytes that it takes.
+    /// Returns the bytes of the encoded column.
     pub fn bytes(&self) -> usize {
         self.body.len()
     }
@@ -130,7 +132,8 @@ impl Symbols {
         &self.body
     }
 
-    /// Whether all strings are known to be UTF-8: symbols and what stands between them are whole characters.
+    /// Returns whether the codes prove that all strings are UTF-8. They do if each symbol, and each sequence of
+    /// escaped bytes, is whole characters.
     pub(crate) fn are_text(&self) -> bool {
         let escapes = || {
             let mut text = true;
@@ -145,10 +148,10 @@ impl Symbols {
         u32::from_le_bytes(bytes.try_into().expect("four bytes")) as usize
     }
 
-    /// Calls `f` with the codes of each of these rows, in order.
+    /// Calls `f` with each of these rows and its codes, in order.
     ///
     /// # Panics
-    /// When there are fewer rows.
+    /// When the column has fewer rows.
     pub fn each(&self, rows: Range<usize>, mut f: impl FnMut(usize, &[u8])) {
         self.each_block(rows, |first, codes, ends| {
             let mut at = 0;
@@ -159,11 +162,11 @@ impl Symbols {
         });
     }
 
-    /// Calls `f` for each block that these rows lie in: with the first of them in it, the codes of all of them in it, end to end,
-    /// and where the codes of each end.
+    /// Calls `f` for each block that contains some of these rows. `f` gets the first of the rows in the block, the
+    /// codes of the rows in the block end to end, and the end of each row's codes.
     ///
     /// # Panics
-    /// When there are fewer rows.
+    /// When the column has fewer rows.
     pub fn each_block(&self, rows: Range<usize>, mut f: impl FnMut(usize, &[u8], &[u32])) {
         assert!(rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
         let (mut room, scratch) = ([0u32; BLOCK_ROWS], &mut Scratch::default());
@@ -185,10 +188,10 @@ impl Symbols {
         }
     }
 
-    /// The string of row `row`, which there is.
+    /// Returns the string of row `row`, which must exist.
     ///
     /// # Errors
-    /// When the codes contradict themselves, which checked ones never do.
+    /// When the lengths contradict the codes. Lengths that [`Symbols::parse`] has checked never do.
     pub(crate) fn find(&self, row: usize) -> Result<Box<[u8]>, &'static str> {
         let (block, place) = (row / BLOCK_ROWS, row % BLOCK_ROWS);
         let mut room = [0u32; BLOCK_ROWS];
@@ -204,16 +207,16 @@ impl Symbols {
         Ok(out.into())
     }
 
-    /// The string of row `row`.
+    /// Returns the string of row `row`.
     ///
     /// # Panics
-    /// When there are fewer rows.
+    /// When the column has fewer rows.
     pub fn get(&self, row: usize) -> Box<[u8]> {
         assert!(row < self.rows, "row {row} of {}", self.rows);
         self.find(row).expect("the numbers of codes were checked")
     }
 
-    /// Appends the string of these codes.
+    /// Appends the string that these codes stand for.
     pub fn append(&self, codes: &[u8], out: &mut Vec<u8>) {
         let at = out.len();
         out.resize(at + (codes.len() + 1) * SYMBOL_BYTES_MAX, 0);
@@ -221,7 +224,7 @@ impl Symbols {
         out.truncate(end);
     }
 
-    /// The strings of these rows, as a column has them.
+    /// Expands the strings of these rows into plain values.
     pub(crate) fn expand(&self, rows: Range<usize>) -> Values {
         let mut offsets = PageBufMut::scratch((rows.len() + 1) * 4);
         let mut data = PageBufMut::with_capacity(self.share(&rows));
@@ -230,22 +233,22 @@ impl Symbols {
         Values::Var { offsets: offsets.freeze(), data: data.freeze() }
     }
 
-    /// The strings of these rows: offsets, one more than rows, and bytes.
+    /// Expands the strings of these rows. Returns their offsets, one more than rows, and their bytes.
     ///
     /// # Panics
-    /// When there are fewer rows.
+    /// When the column has fewer rows.
     pub fn strings(&self, rows: Range<usize>) -> (Vec<u32>, Vec<u8>) {
         let (mut ends, mut data) = (vec![0; rows.len() + 1], Vec::with_capacity(self.share(&rows)));
         self.write(rows, &mut ends, |strings| data.extend_from_slice(strings));
         (ends, data)
     }
 
-    /// Bytes that strings of some rows take, about.
+    /// Estimates the bytes of the strings of these rows.
     fn share(&self, rows: &Range<usize>) -> usize {
         (self.string_bytes as u64 * rows.len() as u64 / self.rows.max(1) as u64) as usize + 64
     }
 
-    /// Writes offsets of these rows, and gives the strings to `put`, block by block.
+    /// Writes the offsets of these rows to `ends`, and passes the strings of each block to `put`.
     fn write(&self, rows: Range<usize>, ends: &mut [u32], mut put: impl FnMut(&[u8])) {
         ends[0] = 0;
         let (mut room, mut at, first) = (Vec::new(), 0, rows.start);
@@ -266,7 +269,7 @@ impl Symbols {
         }
     }
 
-    /// Codes of these rows.
+    /// Returns the bytes of the codes of these rows.
     fn codes_of(&self, rows: &Range<usize>) -> usize {
         let place = |row: usize| match row % BLOCK_ROWS {
             0 if row == self.rows => self.codes.len(),
@@ -284,22 +287,23 @@ impl Symbols {
     }
 }
 
-/// Symbols for strings, and how many bytes of codes a byte of a string takes.
+/// A trained symbol table, and the bytes of the sample before and after it is written as codes.
 pub(crate) struct Trained {
     table: SymbolTable,
-    /// Codes and strings of a sample, in bytes.
+    /// Bytes of the codes of the sample.
     pub(crate) codes: usize,
     pub(crate) strings: usize,
 }
 
-/// Finds symbols for some of these strings, `offsets` into `data`; `None` where they are empty.
+/// Trains symbols on a sample of the strings, which are given as `offsets` into `data`. Returns `None` if all strings
+/// are empty.
 pub(crate) fn train(offsets: &[u32], data: &[u8], text: bool) -> Option<Trained> {
     let rows = offsets.len() - 1;
     let total = offsets[rows] as usize;
     if total == 0 {
         return None;
     }
-    // Strings from all over, whole unless one is longer than its share.
+    // The sample takes every `step`-th row. A string longer than a quarter of the sample is cut.
     let step = (total / SAMPLE_BYTES).max(1);
     let mut sample: Vec<&[u8]> = Vec::new();
     let (mut row, mut bytes) = (0, 0);
@@ -317,7 +321,7 @@ pub(crate) fn train(offsets: &[u32], data: &[u8], text: bool) -> Option<Trained>
     Some(Trained { table, codes: codes.len(), strings: bytes })
 }
 
-/// Appends these strings as codes; `out` is at a multiple of 64.
+/// Appends these strings as codes. The length of `out` must be a multiple of 64.
 pub(crate) fn encode(trained: &Trained, offsets: &[u32], data: &[u8], out: &mut Vec<u8>) {
     let rows = offsets.len() - 1;
     let (codes, lengths) = Matcher::new(&trained.table).write_all(offsets, data);

@@ -1,37 +1,37 @@
-//! The symbols of a column of strings: up to 255 byte strings of 1 to 8 bytes, each written as one code.
+//! The symbol table of a column of strings: up to 255 byte strings of 1 to 8 bytes. One code stands for one symbol.
 //!
 //! ```text
 //!   | symbols 1 | 0 (7 bytes) | length of each symbol 1 | the symbols' bytes, end to end |       on the medium
 //! ```
 //!
-//! Codes are the symbols' numbers. Code 255 is followed by a byte that stands for itself; at the end of a string it stands for
-//! nothing.
+//! The code of a symbol is its number in the table. Code 255, the escape, means that the next byte stands for itself.
+//! An escape at the end of a string stands for nothing.
 //!
 //! Source: FSST (Boncz, Neumann and Leis, PVLDB 13, 2020).
 
-/// Longest symbol, in bytes.
+/// The most bytes of a symbol.
 pub(crate) const SYMBOL_BYTES_MAX: usize = 8;
-/// Most symbols.
+/// The most symbols of a table.
 pub(crate) const SYMBOLS_MAX: usize = 255;
-/// The code of a byte that stands for itself, which follows.
+/// The escape code. The byte after it stands for itself.
 pub const ESCAPE: u8 = 255;
 const HEADER_BYTES: usize = 8;
 
-/// Symbols by code.
+/// The symbols of a column, by code.
 #[derive(Clone, Debug)]
 pub struct SymbolTable {
-    /// Eight bytes each, zeroes behind the symbol.
+    /// Eight bytes for each code: the symbol, then zeroes.
     words: Box<[[u8; SYMBOL_BYTES_MAX]; 256]>,
-    /// 0 where there is no symbol.
+    /// Bytes of each symbol; 0 for codes without a symbol.
     lengths: Box<[u8; 256]>,
     count: usize,
 }
 
 impl SymbolTable {
-    /// A table of these symbols.
+    /// Makes a table of these symbols.
     ///
     /// # Panics
-    /// When they are more than [`SYMBOLS_MAX`], or one is empty or too long.
+    /// When there are more than [`SYMBOLS_MAX`] symbols, or a symbol is empty or too long.
     pub(crate) fn new<'a>(symbols: impl Iterator<Item = &'a [u8]>) -> Self {
         let (mut words, mut lengths, mut count) = (Box::new([[0; 8]; 256]), Box::new([0; 256]), 0);
         for (code, s) in symbols.enumerate() {
@@ -46,19 +46,19 @@ impl SymbolTable {
         Self { words, lengths, count }
     }
 
-    /// A table of these symbols, for tests of what reads codes.
+    /// Makes a table of these symbols, for tests of code that reads codes.
     ///
     /// # Panics
-    /// When they are more than 255, or one is empty or longer than 8 bytes.
+    /// When there are more than 255 symbols, or a symbol is empty or longer than 8 bytes.
     #[doc(hidden)]
     pub fn of<'a>(symbols: impl Iterator<Item = &'a [u8]>) -> Self {
         Self::new(symbols)
     }
 
-    /// The table at the start of these bytes, and the bytes that it takes.
+    /// Parses the table at the start of `bytes`. Returns the table and the bytes that it takes.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns what is wrong with the table.
     pub(crate) fn parse(bytes: &[u8]) -> Result<(Self, usize), &'static str> {
         let short = "the bytes end within the symbols";
         let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(short)?;
@@ -87,25 +87,26 @@ impl SymbolTable {
         (0..self.count).for_each(|code| out.extend_from_slice(self.symbol(code as u8)));
     }
 
-    /// Symbols in it: codes below this have one.
+    /// Returns the number of symbols. Every code below it has a symbol.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there are no symbols.
+    /// Returns whether the table has no symbols.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The symbol of a code; empty where it has none.
+    /// Returns the symbol of a code; an empty slice if the code has none.
     pub fn symbol(&self, code: u8) -> &[u8] {
         &self.words[usize::from(code)][..self.lengths[usize::from(code)].into()]
     }
 
-    /// Writes the string of these codes from `out[at]` on, and answers where it ends. What lies up to 8 bytes behind is overwritten.
+    /// Writes the string of these codes to `out` from `at` on. Returns the end of the string. Up to 8 bytes after the
+    /// end are overwritten.
     ///
     /// # Panics
-    /// When `out` has no room of 8 bytes a code.
+    /// When `out` has room for fewer than 8 bytes a code.
     #[inline]
     pub(crate) fn expand(&self, codes: &[u8], out: &mut [u8], mut at: usize) -> usize {
         let mut codes = codes.iter();
@@ -123,24 +124,24 @@ impl SymbolTable {
         at
     }
 
-    /// Whether each symbol is of whole characters.
+    /// Returns whether each symbol is whole UTF-8 characters.
     pub(crate) fn is_of_text(&self) -> bool {
         (0..self.count).all(|code| std::str::from_utf8(self.symbol(code as u8)).is_ok())
     }
 }
 
-/// Whether the bytes that stand for themselves in these codes are whole characters, wherever strings of them end: they are if all
-/// are ASCII.
+/// Returns whether all escaped bytes in these codes are ASCII. If so, they are whole characters wherever the strings
+/// end.
 pub(crate) fn escapes_are_ascii(codes: &[u8]) -> bool {
     memchr::memchr_iter(ESCAPE, codes).all(|at| codes.get(at + 1).is_none_or(u8::is_ascii))
 }
 
-/// Whether the bytes that stand for themselves in the codes of one string are whole characters.
+/// Returns whether the escaped bytes in the codes of one string are whole UTF-8 characters.
 pub(crate) fn escapes_are_text(codes: &[u8]) -> bool {
     let mut character = Vec::new();
     let mut codes = codes.iter();
     loop {
-        // Escapes that follow each other may be one character; a symbol, or the end, comes after a whole one.
+        // Consecutive escapes may spell one character. It must be complete before a symbol or the end of the string.
         match codes.next() {
             Some(&ESCAPE) => character.extend(codes.next()),
             other => {

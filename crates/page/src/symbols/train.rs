@@ -1,35 +1,41 @@
-//! Finds the symbols of strings: those that save most on a sample of them.
+//! Trains the symbols of strings: finds the symbols that save the most bytes on a sample.
 //!
 //! ```text
-//!   no symbols ─► write the sample ─► count pieces, and pairs that follow each other ─► the 255 best of both ─► again, five times
+//!   no symbols ─► write the sample ─► count pieces and pairs of adjacent pieces
+//!              ─► the 255 best of both are the next symbols ─► repeat, five times
 //! ```
 //!
-//! A piece is a symbol, or a byte that has none. A piece or a pair is as good as the bytes that it stood for, all in all.
+//! A piece is a symbol, or a byte without a symbol. The gain of a piece or pair is approximately the bytes that it
+//! stood for in the whole sample.
 //!
-//! Source: FSST, section 4, and its code for the weight of single bytes. We differ: the sample is the same in every run.
+//! Source: FSST, section 4, and its code for the weight of single bytes. We differ: the sample is the same in every
+//! run.
 
 use super::matcher::{Matcher, word_of};
 use super::table::{SYMBOL_BYTES_MAX, SYMBOLS_MAX, SymbolTable};
 
-/// Parts of the sample, in 128ths, that the rounds look at: what symbols begin with shows soon.
+/// The part of the sample that each round reads, in 128ths. The early rounds find only the beginnings of symbols,
+/// which needs few strings.
 const ROUNDS: [usize; 5] = [8, 38, 68, 98, 128];
-/// Numbers of pieces: bytes from 0 on, symbols from 256 on.
+/// The most pieces. Numbers 0 to 255 are bytes; numbers from 256 on are symbols.
 const PIECES: usize = 512;
-/// What a symbol of the last round must save: more than it takes in the table, in each page.
+/// The weight of a byte in the symbol table. In the last round, a symbol must gain more than the bytes of its table
+/// entry, times this weight.
 const PLACE_BYTES: u64 = 2;
 
-/// What a byte's own symbol saves, each time.
+/// The gain of a symbol of a single byte, for each use.
 const SINGLE_GAIN: u64 = 8;
 
-/// A string of 1 to 8 bytes, as a number, with its length.
+/// A string of 1 to 8 bytes: its bytes as a number, and its length.
 type Piece = (u64, u8);
 
-/// The symbols that save most on these strings; of `text` only whole characters, so that what is made of them is text.
+/// Trains symbols on these strings. If `text` is set, each symbol is whole UTF-8 characters, so that codes can prove
+/// that strings are UTF-8.
 pub(super) fn train(sample: &[&[u8]], text: bool) -> SymbolTable {
     let mut table = SymbolTable::new(std::iter::empty());
     let mut pairs = vec![0u16; PIECES * PIECES];
     for part in ROUNDS {
-        // Characters grow out of bytes: only the last round asks for whole ones.
+        // Early rounds build characters from single bytes. So only the last round requires whole characters.
         let last = part == 128;
         let sample = &sample[..(sample.len() * part).div_ceil(128)];
         let may_be = |s: &[u8]| !(last && text) || std::str::from_utf8(s).is_ok();
@@ -39,8 +45,8 @@ pub(super) fn train(sample: &[&[u8]], text: bool) -> SymbolTable {
     table
 }
 
-/// The next table: the best pieces and pairs of this one that save more than `least` bytes and may be symbols. `pairs` is zero
-/// before and after.
+/// Returns the table of the next round. Its symbols are the pieces and pairs of the greatest gain, among those that
+/// gain more than `least` and that `may_be` allows. `pairs` must be zero, and is zero afterwards.
 fn better(
     sample: &[&[u8]],
     table: &SymbolTable,
@@ -64,7 +70,8 @@ fn better(
                 None => (usize::from(first), 1),
             };
             pieces[piece] += 1;
-            // Bytes on their own stay in the race: strings that share nothing longer are written with them.
+            // The first byte of a symbol is counted as well. Otherwise single bytes would lose their symbols, and
+            // strings without longer symbols would need escapes.
             if length > 1 {
                 pieces[usize::from(first)] += 1;
             }
@@ -86,7 +93,7 @@ fn better(
         }
     };
     let gain = |(_, length): Piece, count: u64| match length {
-        // Where a byte has no symbol it takes two codes, and whoever reads it a branch.
+        // A byte without a symbol takes two bytes of codes, and costs the reader a branch.
         1 => count * SINGLE_GAIN,
         length => count * u64::from(length),
     };
@@ -112,7 +119,7 @@ fn better(
     candidates.retain(|((word, length), gain)| {
         *gain > least && may_be(&word.to_le_bytes()[..usize::from(*length)])
     });
-    // The same order in every run: gain, then length, then bytes.
+    // The order is the same in every run: by gain, then length, then bytes.
     candidates.sort_unstable_by_key(|((word, length), gain)| (std::cmp::Reverse((*gain, *length)), *word));
     candidates.truncate(SYMBOLS_MAX);
     let bytes: Vec<_> =

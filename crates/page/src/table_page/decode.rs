@@ -1,4 +1,4 @@
-//! Opens table pages and decodes their segments. All bytes are untrusted until they are checked here.
+//! Opens table pages and decodes their segments. All bytes are untrusted until this module has checked them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::encoding::{self, Shape};
 use crate::packed::Runs;
 use crate::{Column, DataType, PageError, Value, Values, bits, ops};
 
-/// The header and directory of a table page, checked.
+/// The checked header and directory of a table page.
 #[derive(Clone, Debug)]
 pub struct TablePage {
     meta: PageMeta,
@@ -29,23 +29,24 @@ struct Checked {
     held: Held,
 }
 
-/// What a segment is cut into.
+/// The parts of a segment of an encoded column.
 struct Cut {
     validity: Option<PageBuf>,
     body: PageBuf,
 }
 
 impl TablePage {
-    /// Bytes at the start of a page of `columns` columns that [`TablePage::open`] needs.
+    /// Returns the bytes at the start of a page of `columns` columns that [`TablePage::open`] needs.
     pub const fn prefix_bytes(columns: usize) -> usize {
         HEADER_BYTES + columns * ENTRY_BYTES
     }
 
-    /// Checks header and directory. `prefix` is the start of the page, at least [`TablePage::prefix_bytes`] of it;
-    /// `page_bytes` is the page's length as the mapping has it.
+    /// Checks header and directory. `prefix` is the start of the page: at least [`TablePage::prefix_bytes`] bytes.
+    /// `page_bytes` is the page's length in the mapping.
     ///
     /// # Errors
-    /// [`PageError::Corrupt`] or [`PageError::NewerVersion`]; it never panics, and allocates no more than `prefix`.
+    /// [`PageError::Corrupt`] or [`PageError::NewerVersion`]. The function never panics. It allocates only in
+    /// proportion to the directory.
     pub fn open(lpid: Lpid, page_bytes: u32, prefix: &[u8]) -> Result<Self, PageError> {
         let require =
             |ok: bool, what, at| if ok { Ok(()) } else { Err(PageError::Corrupt { lpid, what, at }) };
@@ -97,7 +98,8 @@ impl TablePage {
         Ok(Self { meta, rows: h.rows, page_bytes, columns })
     }
 
-    /// As [`TablePage::open`], for a reader that has no mapping: the page is as long as its header says.
+    /// Opens a page as [`TablePage::open`] does, for a reader without a mapping. The length of the page is taken from
+    /// its header.
     ///
     /// # Errors
     /// As [`TablePage::open`].
@@ -107,40 +109,40 @@ impl TablePage {
         Self::open(lpid, bytemuck::pod_read_unaligned::<Header>(header).page_bytes, prefix)
     }
 
-    /// The page's metadata.
+    /// Returns the page's metadata.
     pub fn meta(&self) -> &PageMeta {
         &self.meta
     }
 
-    /// Rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows as usize
     }
 
-    /// Columns.
+    /// Returns the number of columns.
     pub fn columns(&self) -> usize {
         self.columns.len()
     }
 
-    /// Bytes of the whole page.
+    /// Returns the bytes of the whole page.
     pub fn page_bytes(&self) -> u32 {
         self.page_bytes
     }
 
-    /// The type of a column.
+    /// Returns the type of a column.
     ///
     /// # Panics
-    /// When `column` is not below [`TablePage::columns`]. The same holds for the methods below.
+    /// When `column` is not below [`TablePage::columns`]. The methods below panic likewise.
     pub fn data_type(&self, column: usize) -> DataType {
         self.columns[column].data_type
     }
 
-    /// NULLs in a column.
+    /// Returns the number of NULLs in a column.
     pub fn nulls(&self, column: usize) -> usize {
         self.columns[column].entry.nulls as usize
     }
 
-    /// Whether a column is a dictionary and codes.
+    /// Returns whether a column is stored as a dictionary and codes.
     pub fn is_dictionary(&self, column: usize) -> bool {
         match self.columns[column].held {
             Held::Whole(e) => matches!(e, Encoding::FixedDictionary | Encoding::VarDictionary),
@@ -148,7 +150,8 @@ impl TablePage {
         }
     }
 
-    /// The name of a column's encoding, as [`crate::EncodingChoice`] has it: `plain` where its values take whole bytes.
+    /// Returns the name of a column's encoding, as [`crate::EncodingChoice`] spells it: `plain` if the values take
+    /// whole bytes.
     pub fn encoding(&self, column: usize) -> &'static str {
         match self.columns[column].held {
             Held::Whole(_) => "plain",
@@ -156,8 +159,8 @@ impl TablePage {
         }
     }
 
-    /// Bytes that whoever decodes this column has to unpack: those of the values in memory, or 0 where they take whole bytes. `c` is
-    /// the column.
+    /// Returns the bytes that decoding unpacks: the unpacked values of the decoded column `c`, or 0 if the page
+    /// stores the values in whole bytes.
     pub fn unpacked_bytes(&self, column: usize, c: &Column) -> u64 {
         match self.columns[column].held {
             Held::Whole(_) => 0,
@@ -165,18 +168,19 @@ impl TablePage {
         }
     }
 
-    /// The bytes of the page that [`TablePage::decode`] needs for this column; they start on 64.
+    /// Returns the bytes of the page that [`TablePage::decode`] needs for this column. They start at a multiple of
+    /// 64.
     pub fn segment(&self, column: usize) -> Range<u32> {
         let e = &self.columns[column].entry;
         e.offset..e.offset + e.bytes
     }
 
-    /// The column in `segment`, which holds exactly the bytes [`TablePage::segment`] of the page. If the bytes are
-    /// 64-byte aligned in memory, the column shares them without a copy. A slice of a larger read at the segment's
-    /// offset is aligned. Other bytes are copied once.
+    /// Decodes the column in `segment`, which must hold exactly the bytes [`TablePage::segment`] of the page. If the
+    /// bytes are aligned in memory, the column shares them without a copy. A slice of a larger read, cut at the
+    /// segment's offset, is aligned. Unaligned bytes are copied once.
     ///
     /// # Errors
-    /// [`PageError::Corrupt`] when the bytes are no such column; it never panics.
+    /// [`PageError::Corrupt`] when the bytes are not such a column. The function never panics.
     pub fn decode(&self, column: usize, segment: PageBuf) -> Result<Column, PageError> {
         let Checked { entry, data_type, held } = &self.columns[column];
         let (rows, t) = (self.rows(), *data_type);
@@ -200,13 +204,14 @@ impl TablePage {
         Ok(column)
     }
 
-    /// Some rows of the column in `segment`, as [`TablePage::decode`]. Other rows may be left unread, and unchecked.
+    /// Decodes some rows of the column in `segment`, as [`TablePage::decode`] does. The bytes of other rows may stay
+    /// unread and unchecked.
     ///
     /// # Errors
     /// As [`TablePage::decode`].
     ///
     /// # Panics
-    /// When there are fewer rows.
+    /// When the page has fewer rows.
     pub fn decode_rows(
         &self,
         column: usize,
@@ -226,13 +231,14 @@ impl TablePage {
         self.column(entry, *data_type, count, validity, values)
     }
 
-    /// The value of one row of the column in `segment`; of an encoded one at most 1,024 values are unpacked for it.
+    /// Decodes the value of one row of the column in `segment`. For an encoded column, this unpacks at most 1,024
+    /// values.
     ///
     /// # Errors
     /// As [`TablePage::decode`].
     ///
     /// # Panics
-    /// When there are fewer rows.
+    /// When the page has fewer rows.
     pub fn decode_value(&self, column: usize, segment: PageBuf, row: usize) -> Result<Value, PageError> {
         assert!(row < self.rows(), "row {row} of {}", self.rows());
         let Checked { entry, data_type, held } = &self.columns[column];
@@ -253,7 +259,7 @@ impl TablePage {
         PageError::Corrupt { lpid: self.meta.lpid, what, at: entry.offset as usize }
     }
 
-    /// A checked column of these values.
+    /// Makes a checked column of these values.
     fn column(
         &self,
         entry: &Entry,
@@ -266,7 +272,7 @@ impl TablePage {
         column.map_err(|e| self.corrupt(entry, encoding::what(e)))
     }
 
-    /// The segment, aligned, if it is as long as it should be.
+    /// Returns the segment, aligned in memory. Fails if its length differs from the entry's.
     fn sized(&self, entry: &Entry, segment: PageBuf) -> Result<PageBuf, PageError> {
         if segment.len() != entry.bytes as usize {
             return Err(self.corrupt(entry, "a segment of another length"));
@@ -275,7 +281,7 @@ impl TablePage {
         Ok(if aligned { segment } else { PageBuf::copy_from(&segment) })
     }
 
-    /// Validity and body of a segment of version 2.
+    /// Splits a segment of an encoded column into validity and body.
     fn cut(&self, entry: &Entry, segment: PageBuf) -> Result<Cut, PageError> {
         let segment = self.sized(entry, segment)?;
         let (validity, used) = match entry.flags {
@@ -297,7 +303,7 @@ impl TablePage {
         Ok(Cut { validity, body: segment.slice(from..) })
     }
 
-    /// Validity and values of a segment of version 1.
+    /// Splits a segment of whole bytes into validity and values.
     fn whole(
         &self,
         entry: &Entry,

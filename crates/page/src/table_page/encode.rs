@@ -1,7 +1,10 @@
 //! Encodes columns into a table page.
 //!
 //! ```text
-//!   column ─► no NULLed values ─► narrowest decimals ─► dictionary, if a quarter smaller ─► parts ─► place ─► page
+//!   column ─► values under NULLs zeroed ─► narrowest decimals ─► dictionary, if it saves a quarter, or another encoding
+//! ```
+//!
+//!          ─► parts ─► place ─► page
 //! ```
 //!
 //! Values under NULLs, unused bits and padding are written as zeroes, so that no hidden data reaches the drive.
@@ -20,19 +23,20 @@ use crate::encoding::{self, EncodingChoice, Input, ROWS_MAX};
 use crate::ops::{fill, narrowed, numbers, plain, take};
 use crate::{Column, PageError, Values, bits};
 
-/// The page of these columns: a multiple of 64 bytes long, at most `limit_bytes` and less than 2 MB.
+/// Encodes these columns as a page. Its length is a multiple of 64, at most `limit_bytes`, and less than 2 MB.
 ///
 /// # Errors
-/// [`PageError::TooLarge`] when they do not fit, with the bytes that they need (or, when one column's strings are
-/// more than [`STRING_BYTES_MAX`] row by row, those).
+/// [`PageError::TooLarge`] when the columns do not fit, with the bytes that they need. If the strings of one column
+/// exceed [`STRING_BYTES_MAX`], counted row by row, the error has the bytes of these strings instead.
 ///
 /// # Panics
-/// When the columns have different numbers of rows, or are more than 65,535.
+/// When the columns have different numbers of rows, or there are more than 65,535 columns.
 pub fn encode(meta: &PageMeta, columns: &[Column], limit_bytes: usize) -> Result<PageBuf, PageError> {
     encode_as(meta, columns, &[], limit_bytes)
 }
 
-/// As [`encode`]; the segments of column pages are encoded as `choices` says column by column, and in whole bytes where it says nothing.
+/// Encodes a page as [`encode`] does. In a column page, `choices` gives the encoding of each column. Columns without
+/// a choice take whole bytes.
 ///
 /// # Errors
 /// As [`encode`].
@@ -114,7 +118,7 @@ pub fn encode_as(
     Ok(page.freeze())
 }
 
-/// Places small segments behind the directory, then large ones on read units; returns the page's bytes.
+/// Places small segments after the directory, and then large segments on read units. Returns the page's bytes.
 fn place(segments: &mut [Segment], kind: PageKind) -> usize {
     let mut end = TablePage::prefix_bytes(segments.len());
     for large in [false, true] {
@@ -128,7 +132,7 @@ fn place(segments: &mut [Segment], kind: PageKind) -> usize {
     end.next_multiple_of(CELL_BYTES)
 }
 
-/// A column as its segment will hold it.
+/// A column in the form of its segment.
 struct Segment {
     entry: Entry,
     content: Content,
@@ -139,7 +143,7 @@ struct Segment {
 
 /// The bytes of a segment.
 enum Content {
-    /// Validity, codes, offsets, data.
+    /// The four parts: validity, codes, offsets, data.
     Whole(Encoding, [PageBuf; 4]),
     Encoded {
         validity: PageBuf,
@@ -147,7 +151,7 @@ enum Content {
     },
 }
 
-/// A body that was just made, or one that goes on as it is.
+/// A newly encoded body, or the body of a column that was already encoded.
 enum Body {
     Made(Vec<u8>),
     Kept(PageBuf),
@@ -171,7 +175,7 @@ impl Segment {
         if choice == EncodingChoice::Plain {
             return Self::whole(c, kind, validity);
         }
-        // What is encoded as it may be, goes on as it is.
+        // A column that already has an allowed encoding keeps its body.
         let kept = match c.values() {
             Values::Packed(p) => Some((p.id(), p.width(), p.body())),
             Values::Symbols(s) => Some((s.id(), 0, s.body())),
@@ -190,7 +194,7 @@ impl Segment {
         }
     }
 
-    /// An encoded body; validity is runs where these take less.
+    /// Makes a segment of an encoded body. Validity is stored as runs if they take fewer bytes than bits.
     fn encoded(c: &Column, validity: Option<PageBuf>, id: u8, width: u8, body: Body) -> Self {
         let rows = c.rows();
         let (mut entry, mut flags) = (Self::entry(c, validity.as_ref()), 0);
@@ -206,7 +210,7 @@ impl Segment {
         Self { entry, content: Content::Encoded { validity, body }, string_bytes, offset: 0, bytes }
     }
 
-    /// What an entry says of any column.
+    /// Returns the fields of a directory entry that every column has.
     fn entry(c: &Column, validity: Option<&PageBuf>) -> Entry {
         let (type_tag, precision, scale) = c.data_type().tag();
         let nulls = validity.map_or(0, |v| c.rows() - bits::count(v, c.rows())) as u32;
@@ -214,7 +218,7 @@ impl Segment {
         Entry { type_tag, precision, scale, flags, nulls, ..Entry::zeroed() }
     }
 
-    /// Whole bytes, with a dictionary of whole bytes where that pays.
+    /// Makes a segment of values in whole bytes, with a dictionary if that pays.
     fn whole(c: &Column, kind: PageKind, validity: Option<PageBuf>) -> Self {
         let rows = c.rows();
         let values = match (kind, c.values()) {
@@ -231,7 +235,7 @@ impl Segment {
         Self::of_values(c, validity, &values)
     }
 
-    /// Values in whole bytes.
+    /// Makes a segment of these values in whole bytes.
     fn of_values(c: &Column, validity: Option<PageBuf>, values: &Values) -> Self {
         let rows = c.rows();
         let mut entry = Self::entry(c, validity.as_ref());
@@ -272,7 +276,8 @@ impl Segment {
     }
 }
 
-/// The values without a dictionary, zero or empty under NULLs, cut to the rows, decimals at their narrowest.
+/// Returns the values without a dictionary and cut to the rows. Values under NULLs are zero or empty. Decimals have
+/// their narrowest width.
 fn plain_values(c: &Column) -> Values {
     let c = plain(c);
     let rows = c.rows();
@@ -309,7 +314,7 @@ fn plain_values(c: &Column) -> Values {
             if !hidden {
                 return Values::Var { offsets: offsets.clone(), data: data.slice(..o[rows] as usize) };
             }
-            // Values under NULLs are dropped: NULLs go to an empty string put behind the others.
+            // Drops the values under NULLs: a NULL becomes an empty string.
             let shown = |row: usize| validity.is_none_or(|v| bits::get(v, row));
             let mut kept = PageBufMut::with_capacity(data.len());
             let offsets = fill(rows + 1, |out: &mut [u32]| {
@@ -326,8 +331,8 @@ fn plain_values(c: &Column) -> Values {
     }
 }
 
-/// Whether a dictionary pays. Codes cost a step on reading, so it must save at least a quarter of the bytes. Parts
-/// are counted with their padding.
+/// Returns whether a dictionary pays. Decoding codes costs time, so a dictionary must save at least a quarter of the
+/// bytes. The padding of the parts counts.
 fn pays(rows: usize, dictionary: &Column, plain_parts: [usize; 2]) -> bool {
     let padded = |bytes: usize| bytes.next_multiple_of(CELL_BYTES);
     let held = match dictionary.values() {
@@ -351,7 +356,7 @@ fn with_dictionary(rows: usize, codes: &[u16], dictionary: Column) -> Values {
     Values::Dict { code_width, codes, dictionary: Arc::new(dictionary) }
 }
 
-/// `values` (plain, of the type of `c`) as codes into a dictionary, if that pays.
+/// Encodes the plain `values` of `c` as codes into a dictionary, if that pays.
 fn coded(c: &Column, rows: usize, values: &Values) -> Option<Values> {
     fn intern_fixed<T: Pod + PartialEq>(
         data: &PageBuf,
@@ -361,7 +366,8 @@ fn coded(c: &Column, rows: usize, values: &Values) -> Option<Values> {
         let v: &[T] = numbers(data);
         intern(v.len(), max, |row| hash(v[row]), |a, b| v[a] == v[b])
     }
-    // The most distinct values of `value` bytes for which a dictionary saves bytes, with codes of 2 bytes or of 1.
+    // Returns the most distinct values of `value` bytes with which a dictionary can still save a quarter, with codes
+    // of 2 bytes or of 1 byte.
     let distinct_max = |plain_bytes: usize, value: usize| {
         let with = |code: usize| (plain_bytes / 4 * 3).saturating_sub(rows * code) / value.max(1);
         with(2).min(1 << 16).max(with(1).min(1 << 8))
@@ -400,7 +406,7 @@ fn coded(c: &Column, rows: usize, values: &Values) -> Option<Values> {
     pays(rows, &dictionary, plain_parts).then(|| with_dictionary(rows, &found.codes, dictionary))
 }
 
-/// A column that comes with a dictionary, coded again with only the values that it uses, if that pays.
+/// Encodes a column that has a dictionary again, with only the values that its rows use, if that pays.
 fn recoded(
     validity: Option<&PageBuf>,
     rows: usize,

@@ -20,12 +20,12 @@
 //!       the LPID                                    statistics of 2,048-row blocks
 //! ```
 //!
-//! All numbers are little-endian. Fields drawn as 0 must be 0. A later version that gives them a meaning raises the
-//! version byte.
+//! All numbers are little-endian. Fields drawn as 0 must be 0. A later version that gives such a field a meaning
+//! raises the version byte.
 //!
-//! Row pages have version 1. A column page has version 1 if all its segments have encodings 1 to 5, else version 2. A
-//! segment of encoding 6 and up is | validity | body |; each part starts at a multiple of 64 bytes. Its entry is 0 at 13
-//! and from 20 on.
+//! Row pages have version 1. A column page has version 1 if all its segments have encodings 1 to 5. Otherwise it has
+//! version 2. A segment of encoding 6 or above is | validity | body |. Each of these parts starts at a multiple of 64
+//! bytes. In its directory entry, byte 13 and the bytes from 20 on are 0.
 
 use std::ops::Range;
 
@@ -87,7 +87,7 @@ const _: () = assert!(size_of::<Entry>() == 32 && std::mem::offset_of!(Entry, nu
 const _: () =
     assert!(std::mem::offset_of!(Entry, type_tag) == 8 && std::mem::offset_of!(Entry, statistics) == 28);
 
-/// How a segment holds its values.
+/// How a segment stores values in whole bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
     Bits = 1,
@@ -105,7 +105,7 @@ impl Encoding {
     }
 }
 
-/// Whole bytes, or an encoding of the table.
+/// How a segment stores its values: in whole bytes, or with a member of [`encoding::ENCODINGS`].
 #[derive(Clone, Copy)]
 pub(super) enum Held {
     Whole(Encoding),
@@ -121,7 +121,7 @@ impl std::fmt::Debug for Held {
     }
 }
 
-/// The kind byte and the newest version of that kind.
+/// Returns the kind byte and the newest version of that kind.
 pub(super) const fn kind_tag(kind: PageKind) -> (u8, u8) {
     match kind {
         PageKind::Row => (1, 1),
@@ -129,7 +129,7 @@ pub(super) const fn kind_tag(kind: PageKind) -> (u8, u8) {
     }
 }
 
-/// Where the four parts of a segment lie in it, as bytes; an absent part is empty.
+/// The byte ranges of the four parts within a segment. The range of an absent part is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Parts {
     pub(super) validity: Range<u64>,
@@ -140,8 +140,8 @@ pub(super) struct Parts {
 }
 
 impl Entry {
-    /// The parts that follow from this entry and the page's rows. Sums of products of 32-bit numbers cannot overflow
-    /// here.
+    /// Returns the parts that follow from this entry and the page's rows. Sums and products of 32-bit fields cannot
+    /// overflow here, since they are computed in 64 bits.
     pub(super) fn parts(&self, encoding: Encoding, rows: u32) -> Parts {
         let bitmap = u64::from(rows).div_ceil(8);
         let (rows, dictionary, width) =
@@ -169,7 +169,7 @@ impl Entry {
         Parts { validity, codes, offsets, data, bytes: end }
     }
 
-    /// Checks an entry's own fields, for a page of this version. The page checks the segment's position.
+    /// Checks the fields of an entry, for a page of this version. The page checks the position of the segment.
     pub(super) fn check(&self, rows: u32, version: u8) -> Result<(DataType, Held), &'static str> {
         let require = |ok: bool, what| if ok { Ok(()) } else { Err(what) };
         let t = DataType::from_tag(self.type_tag, self.precision, self.scale).ok_or("an unknown type")?;
@@ -218,7 +218,7 @@ impl Entry {
     }
 }
 
-/// The checksum that the header of a page must carry.
+/// Computes the checksum that the header of a page must carry.
 pub(super) fn checksum(lpid: Lpid, header: &Header, directory: &[u8]) -> u32 {
     let header = bytemuck::bytes_of(header);
     crc32c_seeded(crc32c_seeded(seed_of(lpid.raw()), &header[..CHECKSUM_AT]), directory)
