@@ -9,10 +9,11 @@
 //!              Packed, Symbols : numbers and strings as on the medium; a reader unpacks the rows that it needs
 //! ```
 //!
-//! A `Column` is checked when it is made ([`Column::new`]); after that its accessors cannot go out of bounds.
-//! Invariants: buffers are as long as `rows` needs; offsets rise from 0 and end within data; codes are below the
-//! dictionary's length; TEXT data is UTF-8 and its offsets lie on character boundaries; the value under a NULL
-//! is unspecified but in bounds; the dictionary is itself Fixed or Var.
+//! [`Column::new`] checks a column. So the accessors of a column cannot go out of bounds.
+//!
+//! Invariants: each buffer is as long as `rows` needs. Offsets start at 0, never fall, and end within the data. Codes
+//! are below the dictionary's length. TEXT data is UTF-8, and its offsets are on character boundaries. The value
+//! under a NULL is unspecified, but within bounds. A dictionary is itself Fixed or Var.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! `compact`: makes a column of the selected rows of a column.
 //!
-//! Rows are copied in runs of neighbours. Packed numbers are unpacked a block at a time; if all rows of a page are
-//! selected, the column stays as it is. A dictionary is kept and shared, unless the plain values are smaller: the goal
-//! is few bytes on the link.
+//! Adjacent selected rows are copied together. Packed numbers are unpacked one block at a time. If all rows of a page
+//! are selected, the column keeps its layout. A dictionary is kept and shared, unless the plain values are smaller.
+//! The goal is few bytes on the link.
 
 use lode_base::{PageBuf, PageBufMut};
 use lode_page::packed::{BLOCK_ROWS, Number, Packed, Scratch};
@@ -13,7 +13,7 @@ use crate::bits;
 use crate::lanes::Codes;
 use crate::{RowMask, Selection};
 
-/// The rows of `c` that `s` selects.
+/// Returns a column of the rows of `c` that `s` selects.
 ///
 /// # Panics
 /// When `s` is a mask of another number of rows.
@@ -48,7 +48,7 @@ pub fn compact(c: &Column, s: &Selection) -> Column {
     Column::new(c.data_type(), mask.count(), validity, values).expect("rows of a checked column")
 }
 
-/// A column without rows.
+/// Returns a column without rows.
 fn empty(t: DataType) -> Column {
     let values = match t {
         DataType::Boolean => Values::Bits(PageBuf::empty()),
@@ -77,7 +77,7 @@ fn copy_fixed(data: &PageBuf, width: u8, mask: &RowMask) -> PageBuf {
     }
 }
 
-/// Numbers that are looked up one by one, where a block has at most so many selected.
+/// The most selected numbers of a block that are read one by one. If more are selected, the block is unpacked.
 const LOOKED_UP_MAX: usize = 16;
 
 fn copy_packed(p: &Packed, mask: &RowMask) -> PageBuf {
@@ -136,7 +136,7 @@ fn copy_symbols(s: &Symbols, mask: &RowMask) -> Values {
     Values::Var { offsets: PageBuf::from_values(&ends), data: PageBuf::copy_from(&data) }
 }
 
-/// The values whose bits are set, 64 a word; there are as many as `to` is long.
+/// Copies the values whose bits in `words` are set. The length of `to` is the number of set bits.
 fn pick<T: Copy>(from: &[T], words: &[u64], to: &mut [T]) {
     let mut at = 0;
     for (i, &word) in words.iter().enumerate() {
@@ -145,7 +145,8 @@ fn pick<T: Copy>(from: &[T], words: &[u64], to: &mut [T]) {
         match (n, rest.first_chunk::<64>()) {
             (0, _) => {}
             (64, Some(all)) => to[at..at + 64].copy_from_slice(all),
-            // Few are missing: all are copied, and what follows a missing one once more, a place lower.
+            // At most four values are not selected. The code copies all 64 values. For each value that is not
+            // selected, it copies the values after it again, one position lower.
             (60..64, _) if rest.len() >= 128 && at + 64 <= to.len() => {
                 let (mut missing, mut end) = (!word, at);
                 let mut next = 0;
@@ -167,7 +168,7 @@ fn pick<T: Copy>(from: &[T], words: &[u64], to: &mut [T]) {
                     next = gap + 1;
                 }
             }
-            // Each value is written where the next selected one goes: no branch depends on the bits.
+            // Each value is written to the position of the next selected value, so no branch depends on the bits.
             (17.., Some(all)) if at + n < to.len() => {
                 let mut end = at;
                 for (i, v) in all.iter().enumerate() {
@@ -224,7 +225,7 @@ fn copy_bits(data: &[u8], mask: &RowMask) -> PageBuf {
     out.freeze().slice(..mask.count().div_ceil(8))
 }
 
-/// The plain values, if they take fewer bytes than codes and dictionary.
+/// Returns the plain values if they take fewer bytes than codes and dictionary.
 fn looked_up(code_width: u8, codes: &PageBuf, dictionary: &Column, rows: usize) -> Option<Values> {
     let limit = codes.len() + dictionary.link_bytes();
     let codes = Codes::new(code_width, codes, 0..rows);

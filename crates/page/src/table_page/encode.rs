@@ -1,10 +1,9 @@
 //! Encodes columns into a table page.
 //!
 //! ```text
-//!   column ─► values under NULLs zeroed ─► narrowest decimals ─► dictionary, if it saves a quarter, or another encoding
-//! ```
-//!
+//!   column ─► values under NULLs zeroed ─► narrowest decimals ─► dictionary, if it saves a quarter, or an encoding
 //!          ─► parts ─► place ─► page
+//! ```
 //! ```
 //!
 //! Values under NULLs, unused bits and padding are written as zeroes, so that no hidden data reaches the drive.

@@ -1,4 +1,5 @@
-//! The group of each row: the values of each column become numbers, and the numbers of several columns become one.
+//! Finds the group of each row. The values of each column become numbers, and the numbers of several columns become
+//! one.
 //!
 //! ```text
 //!   column 0: value ─► number ─┐
@@ -6,8 +7,8 @@
 //!   column 2: value ─► number ─────────────────────────────────┴─► (number, number) ─► group
 //! ```
 //!
-//! Invariant: no table has more entries than the limit of groups. If a row needs one more, that row and all rows
-//! behind it get no group.
+//! Invariant: no table has more entries than the limit of groups. If a row needs one entry more, that row and all
+//! rows after it get no group.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
@@ -19,11 +20,11 @@ use super::arguments::Inputs;
 use crate::bits;
 use crate::lanes::{Codes, Data, Lane, Strings};
 
-/// Pairs of numbers that are both below this are looked up in an array.
+/// Pairs of numbers that are both below this limit are looked up in an array.
 const SMALL: u32 = 64;
 const NONE: u32 = u32::MAX;
 
-/// Values of the keys, and groups by them.
+/// The values of the keys, and the groups.
 #[derive(Debug)]
 pub(super) struct Keys {
     columns: Vec<KeyColumn>,
@@ -40,7 +41,7 @@ impl Keys {
         }
     }
 
-    /// Groups so far.
+    /// Returns the number of groups so far.
     pub(super) fn groups(&self) -> usize {
         match self.pairs.last() {
             Some(last) => last.made.len(),
@@ -48,12 +49,12 @@ impl Keys {
         }
     }
 
-    /// Bytes of the strings among the values.
+    /// Returns the bytes of the strings among the values.
     pub(super) fn bytes(&self) -> usize {
         self.columns.iter().map(|c| c.bytes).sum()
     }
 
-    /// The groups of rows from row `from` on, as far as there is room.
+    /// Returns the groups of the rows from row `from` on. The list ends at the first row without room.
     pub(super) fn groups_of(&mut self, inputs: &Inputs, numbers: &[u16], from: usize) -> Vec<u32> {
         let max = self.groups_max;
         let mut columns = self.columns.iter_mut().zip(numbers);
@@ -67,9 +68,9 @@ impl Keys {
         groups
     }
 
-    /// Takes out the keys of all groups, a list for each column. The table is empty afterwards.
+    /// Removes and returns the keys of all groups, as one list for each column. The tables are empty afterwards.
     pub(super) fn drain(&mut self) -> Vec<Vec<Value>> {
-        // Goes from the last column back, since a group is a pair of an earlier group and a value.
+        // The loop runs from the last column to the first, since a group is a pair of an earlier group and a value.
         let mut at: Vec<u32> = (0..self.groups() as u32).collect();
         let mut keys = Vec::new();
         for i in (0..self.columns.len()).rev() {
@@ -87,12 +88,12 @@ impl Keys {
     }
 }
 
-/// The values of one key, numbered in the order in which they came.
+/// The distinct values of one key column, numbered in order of first appearance.
 #[derive(Debug)]
 struct KeyColumn {
     data_type: DataType,
     ints: HashMap<i128, u32, BuildHasherDefault<Mix>>,
-    /// A hash that is the same on every run.
+    /// The hasher gives the same hashes on every run.
     strings: HashMap<Box<[u8]>, u32, BuildHasherDefault<DefaultHasher>>,
     null: Option<u32>,
     values: Vec<Value>,
@@ -118,7 +119,7 @@ impl KeyColumn {
         (self.null, self.bytes) = (None, 0);
     }
 
-    /// The number of an integer; `None` if it is new and there is no room.
+    /// Returns the number of an integer; `None` if the integer is new and there is no room.
     fn int(&mut self, v: i128, max: usize) -> Option<u32> {
         if let Some(&n) = self.ints.get(&v) {
             return Some(n);
@@ -158,7 +159,7 @@ impl KeyColumn {
         Some(self.values.len() as u32 - 1)
     }
 
-    /// The numbers of the rows from `from` to `to`, up to the first row without room.
+    /// Returns the numbers of the rows `from..to`, up to the first row without room.
     fn numbers(&mut self, column: &Column, from: usize, to: usize, max: usize) -> Vec<u32> {
         let is_null = |row| column.is_null(row);
         let mut out = Vec::with_capacity(to - from);
@@ -173,7 +174,7 @@ impl KeyColumn {
                     out.push(n);
                 }
             }
-            // The values of a dictionary are looked up once each.
+            // Each value of a dictionary is looked up once.
             Values::Dict { code_width, codes, dictionary } => {
                 let mut known = vec![NONE; dictionary.rows()];
                 let mut number = |keys: &mut Self, row: usize, code: usize| {
@@ -195,10 +196,10 @@ impl KeyColumn {
                             number(self, from + i, code.into()).map(|n| out.push(n))
                         }),
                     };
-                // The first row without room ends it.
+                // The loop has ended at the first row without room.
                 let _ended_early = has.is_none();
             }
-            // The value of a run is looked up once.
+            // The value of each run is looked up once.
             Values::Packed(p) if p.is_runs() && column.validity().is_none() => {
                 let (ends, numbers) = p.runs().expect("they are runs");
                 let values = Values::Fixed { width: p.width(), data: numbers };
@@ -241,7 +242,7 @@ impl KeyColumn {
         for (i, &v) in values.iter().enumerate() {
             let n = match last {
                 _ if is_null(from + i) => self.nothing(max),
-                // Equal values often follow each other, so the last one is tried first.
+                // Equal values are often adjacent, so the previous value is compared first.
                 Some((same, n)) if same == v => Some(n),
                 _ => self.int(wide(v), max).inspect(|&n| last = Some((v, n))),
             };
@@ -275,10 +276,10 @@ impl KeyColumn {
     }
 }
 
-/// Pairs of numbers, numbered in the order in which they came.
+/// Distinct pairs of numbers, numbered in order of first appearance.
 #[derive(Debug, Default)]
 struct Pairs {
-    /// By `SMALL * first + second`, for numbers below [`SMALL`].
+    /// The number of each pair of numbers below [`SMALL`], indexed by `SMALL * first + second`.
     small: Vec<u32>,
     map: HashMap<u64, u32, BuildHasherDefault<Mix>>,
     made: Vec<(u32, u32)>,
@@ -291,7 +292,7 @@ impl Pairs {
         self.made.clear();
     }
 
-    /// Replaces the numbers by the numbers of their pairs with `with`, up to the first pair without room.
+    /// Replaces each number by the number of its pair with the number in `with`, up to the first pair without room.
     fn join(&mut self, numbers: &mut Vec<u32>, with: &[u32], max: usize) {
         if self.small.is_empty() {
             self.small.resize((SMALL * SMALL) as usize, NONE);
@@ -329,7 +330,7 @@ impl Pairs {
     }
 }
 
-/// A hash of integers that is the same on every run and machine.
+/// A hasher of integers that gives the same hashes on every run and machine.
 #[derive(Debug, Default)]
 struct Mix(u64);
 

@@ -1,14 +1,17 @@
-//! Tests of one encoded column: on its packed numbers, its runs, or its codes, where that is less work than on its values.
+//! Tests of one encoded column. A test reads packed numbers, runs or codes where that is cheaper than unpacking the
+//! values.
 //!
 //! ```text
-//!   block of 1,024: least number, span ─┬─ outside of what is asked for ─► none of it
-//!                                       ├─ within ───────────────────────► all of it
-//!                                       └─ else: unpacked offsets of 8, 16, 32 or 64 bits, compared with the constant less the least
-//!   runs ─► one outcome a run ─► spread over its rows
+//!   block of 1,024: least number and span ─┬─ outside the tested range ─► no row passes
+//!                                          ├─ within the tested range ──► all rows pass
+//!                                          └─ otherwise ─► the offsets are unpacked at 8, 16, 32 or 64 bits,
+//!                                                          and compared with the constants less the least number
+//!   runs ─► one outcome for each run ─► copied to all its rows
 //! ```
 //!
-//! *Example.* `d BETWEEN 9000 AND 9100` over a block whose least number is 8,036 and whose span is 4,095 (12 bits): offsets are 16 bits,
-//! compared with 964 and 1,064, eight of them by one instruction.
+//! *Example.* `d BETWEEN 9000 AND 9100` is tested on a block whose least number is 8,036 and whose span is 4,095 (12
+//! bits). The offsets take 16 bits. They are compared with 964 and 1,064. One 128-bit instruction compares eight of
+//! them.
 
 use lode_page::packed::{Block, Offsets, Packed, Scratch};
 use lode_page::{Column, DataType, Values};
@@ -19,10 +22,11 @@ use crate::lanes::Data;
 use crate::plan::Test;
 use crate::sets::{FEW, IntSet};
 
-/// Words of bits of a block.
+/// Words of 64 bits that hold one bit for each row of a block.
 const BLOCK_WORDS: usize = lode_page::packed::BLOCK_ROWS / 64;
 
-/// Bits of a test over all rows of a column; false when it is made on values as well.
+/// Writes one bit for each row of the column to `out`: whether the row passes the test. Returns false if the test is
+/// as cheap on plain values; `out` is then unchanged.
 pub(super) fn test(t: &Test, column: &Column, active: &[u64], out: &mut [u64]) -> bool {
     match column.values() {
         Values::Packed(p) if p.is_runs() => runs(t, column.data_type(), p, out),
@@ -33,7 +37,7 @@ pub(super) fn test(t: &Test, column: &Column, active: &[u64], out: &mut [u64]) -
     true
 }
 
-/// One outcome a run.
+/// Tests each run once.
 fn runs(t: &Test, data_type: DataType, p: &Packed, out: &mut [u64]) {
     let (ends, numbers) = p.runs().expect("the caller looked");
     let values = Values::Fixed { width: p.width(), data: numbers };
@@ -51,7 +55,7 @@ fn runs(t: &Test, data_type: DataType, p: &Packed, out: &mut [u64]) {
     }
 }
 
-/// Sets bits `from..to`.
+/// Sets bits `from..to`, which must not be empty.
 fn set(out: &mut [u64], from: usize, to: usize) {
     let (first, last) = (from / 64, (to - 1) / 64);
     let head = !0 << (from % 64);
@@ -85,7 +89,7 @@ fn numbers(t: &Test, p: &Packed, active: &[u64], out: &mut [u64]) {
     }
 }
 
-/// Does the same for offsets of all widths, as `$v`, of which `$t` is the type.
+/// Evaluates one expression for offsets `$v` of any width, whose type is `$t`.
 macro_rules! of_offsets {
     ($offsets:expr, $v:ident: $t:ident => $e:expr) => {
         match $offsets {
@@ -110,7 +114,7 @@ fn range(block: &Block<'_>, low: i128, high: i128, active: &[u64], out: &mut [u6
     if low <= least && most <= high {
         return out.fill(!0);
     }
-    // Both lie within the span, which the offsets have the bits for.
+    // Both bounds are within the span, so they fit the type of the offsets.
     let low = low.saturating_sub(least).clamp(0, span) as u64;
     let high = high.saturating_sub(least).clamp(0, span) as u64;
     of_offsets!(block.offsets(scratch), v: T => {

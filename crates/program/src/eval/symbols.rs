@@ -1,17 +1,20 @@
-//! Tests of strings that are codes of symbols.
+//! Tests of strings that are stored as codes of symbols.
 //!
 //! ```text
-//!   LIKE '%a%b%' ─► the codes of a block are searched for those that may lie on a place of "a" ─► before and behind them: is it "a"?
-//!                   ─► behind it in the row: is there "b"?                                   no string is expanded
-//!   other LIKE, = ─► the codes of a row: may they lie on up to 15 places of the literals? ─► expand ─► compare
+//!   LIKE '%a%b%' ─► search the codes of a block for symbols that may cover the anchor, one position of "a"
+//!                ─► compare the symbols around the hit with the rest of "a"
+//!                ─► search the later codes of the row for "b" likewise             no string is expanded
+//!   other LIKE, = ─► may the codes of a row cover up to 15 positions of the literals? ─► expand ─► compare
 //! ```
 //!
-//! A string that has a literal in it has each place of the literal in a symbol, or in a byte that stands for itself. So no string that
-//! matches is passed over. A row with a byte that stands for itself is expanded.
+//! A string that contains a literal has each position of the literal either in a symbol or in an escaped byte. So the
+//! search misses no string that matches. A row with an escaped byte is expanded, unless the row is decided before
+//! that byte.
 //!
-//! *Example.* `%special%` over symbols `special `, `spec`, `ial`, `re`, `c`. On place 3 ("c") may lie `special `, `spec` and `c`, since
-//! around their "c" they agree with the literal; `re` lies nowhere. In the codes `re`, `spec`, `ial` the second is found; before its
-//! "spec" nothing is asked for, and "ial" follows.
+//! *Example.* `%special%` is searched for with the symbols `special `, `spec`, `ial`, `re` and `c`. The symbols
+//! `special `, `spec` and `c` may cover position 3, the "c", since they agree with the literal around it. The symbol
+//! `re` covers no position. In the codes `re`, `spec`, `ial` the search finds the second code. Nothing of the literal
+//! is before "spec", and "ial" follows it, so the row matches.
 
 use lode_page::packed::BLOCK_ROWS;
 use lode_page::symbols::{ESCAPE, SymbolTable, Symbols};
@@ -20,18 +23,20 @@ use crate::CompareOp;
 use crate::like::Pattern;
 use crate::plan::Test;
 
-/// Places that are looked at in a row, all literals together: bits of a word, less one.
+/// The most positions that are checked in a row, of all literals together. Each takes a bit of a 16-bit word, whose
+/// last bit is [`EXPAND`].
 const PLACES_MAX: usize = 15;
-/// Longest literal that codes are searched for.
+/// The most bytes of a literal that codes are searched for.
 const LITERAL_BYTES_MAX: usize = 64;
-/// A byte stands for itself: the string is expanded.
+/// The bit of the escape code: a string with escaped bytes is expanded.
 const EXPAND: u16 = 1 << PLACES_MAX;
 
-/// Bits of a test over all rows; false when it gains nothing from codes.
+/// Writes one bit for each row to `out`: whether the row passes the test. Returns false if codes do not help the
+/// test; `out` is then unchanged.
 pub(super) fn test(t: &Test, s: &Symbols, active: &[u64], out: &mut [u64]) -> bool {
     let (literals, outside) = match t {
         Test::Like(p) => match p.sequence() {
-            // What surrounds a code is compared at most once for each byte of a literal: short ones keep the time linear.
+            // Each code may be compared once for each byte of a literal. Short literals keep the time linear.
             Some(literals) if literals.iter().all(|l| (1..=LITERAL_BYTES_MAX).contains(&l.len())) => {
                 contains(p, &literals, s, active, out);
                 return true;
@@ -67,13 +72,13 @@ pub(super) fn test(t: &Test, s: &Symbols, active: &[u64], out: &mut [u64]) -> bo
     true
 }
 
-/// The blocks in which a row is asked for.
+/// Returns the row ranges of the blocks that have an active row.
 fn blocks(active: &[u64], rows: usize) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
     let asked = active.chunks(BLOCK_ROWS / 64).enumerate().filter(|(_, words)| words.iter().any(|&w| w != 0));
     asked.map(move |(i, _)| i * BLOCK_ROWS..((i + 1) * BLOCK_ROWS).min(rows))
 }
 
-/// Bits of a pattern that asks for literals one behind the other.
+/// Tests a pattern that requires literals one after another, with anything between them.
 fn contains(p: &Pattern, literals: &[&[u8]], s: &Symbols, active: &[u64], out: &mut [u64]) {
     out.fill(0);
     let mut counts = [0u32; 256];
@@ -82,7 +87,7 @@ fn contains(p: &Pattern, literals: &[&[u8]], s: &Symbols, active: &[u64], out: &
     let spelled: Vec<Spelled<'_>> = literals.iter().map(|l| Spelled::new(l, s.table(), &counts)).collect();
     let mut string = Vec::new();
     let mut row_matches = |codes: &[u8], hit: usize| {
-        // Before the hit there is neither an anchor of the first literal nor an escape.
+        // No code before the hit covers the anchor of the first literal, and none is an escape.
         let (mut from, mut code) = (Place::default(), hit);
         for literal in &spelled {
             match literal.end_in(codes, from, code) {
@@ -116,25 +121,25 @@ fn contains(p: &Pattern, literals: &[&[u8]], s: &Symbols, active: &[u64], out: &
     }
 }
 
-/// A place in a string: a code, and how many bytes of its symbol come before.
+/// A position in an encoded string: the index of a code, and the bytes of its symbol before the position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     code: usize,
     byte: usize,
 }
 
-/// A literal, as codes may spell it.
+/// A literal, and the codes that may spell its anchor.
 struct Spelled<'a> {
     literal: &'a [u8],
     table: &'a SymbolTable,
-    /// The place of the literal that is looked for: the one on which the fewest codes may lie.
+    /// The position of the literal that the search looks for: the one that the fewest codes may cover.
     anchor: usize,
-    /// Whether the symbol of a code may lie on it; true of an escape.
+    /// Whether the symbol of a code may cover the anchor; true for the escape.
     may: Box<[bool; 256]>,
 }
 
 impl<'a> Spelled<'a> {
-    /// `counts` says how often each code comes, about.
+    /// Prepares a search for `literal`. `counts` has the approximate frequency of each code.
     fn new(literal: &'a [u8], table: &'a SymbolTable, counts: &[u32; 256]) -> Self {
         let covering = |anchor: usize| {
             (0..table.len()).filter(move |&c| may_cover(table.symbol(c as u8), literal, anchor))
@@ -147,12 +152,12 @@ impl<'a> Spelled<'a> {
         Self { literal, table, anchor, may }
     }
 
-    /// The first code that may lie on the anchor.
+    /// Returns the index of the first code that may cover the anchor.
     fn first(&self, codes: &[u8]) -> Option<usize> {
         let may = |&c: &u8| self.may[usize::from(c)];
         let (eights, rest) = codes.as_chunks::<8>();
         for (i, eight) in eights.iter().enumerate() {
-            // Without a branch on each: few may.
+            // Few codes may cover the anchor, so eight codes are checked with one branch.
             if eight.iter().fold(false, |any, c| any | may(c)) {
                 return eight.iter().position(may).map(|at| i * 8 + at);
             }
@@ -160,8 +165,9 @@ impl<'a> Spelled<'a> {
         rest.iter().position(may).map(|at| eights.len() * 8 + at)
     }
 
-    /// Where the leftmost occurrence at or behind `from` ends, in the codes of a row, of those whose anchor is in a code from `code`
-    /// on. No escape lies before that.
+    /// Returns the end of the leftmost occurrence of the literal in the codes of a row. It starts at `from` or later,
+    /// and its anchor is in code `code` or a later one. No code before `code` may be an escape that the occurrence
+    /// could touch.
     fn end_in(&self, codes: &[u8], from: Place, mut code: usize) -> Result<Option<Place>, Escaped> {
         while let Some(hit) = codes.get(code..).and_then(|codes| self.first(codes)) {
             code += hit;
@@ -182,14 +188,14 @@ impl<'a> Spelled<'a> {
         Ok(None)
     }
 
-    /// Where the literal begins whose anchor lies at `at`, if what is before it is the literal's. No escape lies before it: it would
-    /// have been found first.
+    /// Returns the start of the literal whose anchor is at `at`, if the bytes before the anchor agree. No escape is
+    /// before `at`, since the search would have stopped there.
     fn begins(&self, codes: &[u8], at: Place) -> Option<Place> {
         let (mut code, mut rest) = (at.code, &self.literal[..self.anchor]);
         let mut have = &self.table.symbol(codes[code])[..at.byte];
         loop {
             let both = rest.len().min(have.len());
-            // Most differ in the first byte that is compared.
+            // Most candidates differ in the first byte that is compared.
             if rest.iter().rev().zip(have.iter().rev()).any(|(a, b)| a != b) {
                 return None;
             }
@@ -202,7 +208,7 @@ impl<'a> Spelled<'a> {
         }
     }
 
-    /// Where the literal ends whose anchor lies at `at`, if what is behind it is the literal's.
+    /// Returns the end of the literal whose anchor is at `at`, if the bytes from the anchor on agree.
     fn ends(&self, codes: &[u8], at: Place) -> Result<Option<Place>, Escaped> {
         let (mut code, mut byte, mut rest) = (at.code, at.byte, &self.literal[self.anchor..]);
         loop {
@@ -224,15 +230,15 @@ impl<'a> Spelled<'a> {
     }
 }
 
-/// A byte stands for itself where a literal may be: the string tells.
+/// An escaped byte may be part of the literal, so the string must be expanded.
 #[derive(Debug, PartialEq, Eq)]
 struct Escaped;
 
-/// Places in literals, and what may lie on them.
+/// Positions in literals, and the symbols that may cover them.
 struct Places {
-    /// For each code the places that its symbol may lie on.
+    /// For each code, the positions that its symbol may cover.
     covers: [u16; 256],
-    /// All places.
+    /// The bits of all positions.
     all: u16,
 }
 
@@ -241,7 +247,7 @@ impl Places {
         let each = (PLACES_MAX / literals.len()).max(1);
         let (mut covers, mut all) = ([0; 256], 0u16);
         for literal in literals.iter().filter(|l| !l.is_empty()).take(PLACES_MAX) {
-            // Evenly, the ends among them.
+            // The positions are spaced evenly and include both ends of the literal.
             let count = each.min(literal.len());
             for i in 0..count {
                 let (place, bit) = (i * (literal.len() - 1) / (count - 1).max(1), all + 1);
@@ -257,17 +263,19 @@ impl Places {
         Self { covers, all }
     }
 
-    /// Whether these codes may lie on all places.
+    /// Returns whether these codes may cover all positions, or contain an escape.
     fn are_covered(&self, codes: &[u8]) -> bool {
         let covered = codes.iter().fold(0, |covered, &c| covered | self.covers[usize::from(c)]);
         covered & self.all == self.all || covered & EXPAND != 0
     }
 }
 
-/// Whether a symbol, somewhere over a literal and beyond, can lie on this place of it.
+/// Returns whether the symbol can cover position `place` of the literal. The symbol may extend beyond either end of
+/// the literal.
 fn may_cover(symbol: &[u8], literal: &[u8], place: usize) -> bool {
     (0..symbol.len()).any(|at| {
-        // Byte `at` of the symbol lies on the place; the others on what is beside it, as far as there is something.
+        // Byte `at` of the symbol is at `place`. Its other bytes must agree with the literal wherever they overlap
+        // it.
         symbol.iter().enumerate().all(|(i, byte)| {
             let on = (place + i).checked_sub(at);
             on.and_then(|on| literal.get(on)).is_none_or(|l| l == byte)
@@ -301,7 +309,7 @@ mod tests {
         check("l d", 6, true);
     }
 
-    /// All ways in which codes may spell a text.
+    /// Returns all sequences of codes that spell a text.
     fn spellings(table: &SymbolTable, text: &[u8]) -> Vec<Vec<u8>> {
         if text.is_empty() {
             return vec![Vec::new()];
@@ -350,7 +358,8 @@ mod tests {
         }
     }
 
-    /// Rows of words, some with bytes that no symbol has, and patterns that lie within words, across them, and in an order.
+    /// Checks rows of words, some with bytes that have no symbol. The patterns are within words, across words, and
+    /// sequences.
     #[test]
     fn rows_match_as_their_strings_do() {
         let words =
