@@ -1,9 +1,9 @@
-//! Hidden rows: rows of pages that a scan does not show, because the host holds newer versions of them, or knows that they
-//! are gone.
+//! Hidden rows: rows of pages that a scan does not show. Either the host holds newer versions of these rows, or it
+//! knows that they are deleted.
 //!
 //! ```text
 //!   numbers:  | 4 9 70 | 0 | 5 6 7 8 |        row numbers within a page, ascending
-//!   pages:    5:1 -> 3   5:2 -> 4  7:0 -> 8   each with the end of its numbers
+//!   pages:    5:1 -> 3   5:2 -> 4  7:0 -> 8   each page with the end of its row numbers in the list above
 //! ```
 //!
 //! Invariants: pages ascend. The row numbers of a page ascend. Every page in the list hides at least one row.
@@ -12,7 +12,7 @@ use lode_base::Lpid;
 
 use crate::PageRange;
 
-/// Row numbers that a scan does not show, by page. A number that the page does not have hides nothing.
+/// The row numbers that a scan does not show, by page. A row number that its page does not have hides nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HiddenRows {
     pages: Vec<(Lpid, u32)>,
@@ -20,10 +20,10 @@ pub struct HiddenRows {
 }
 
 impl HiddenRows {
-    /// Hides rows of one more page.
+    /// Adds a page, and hides some of its rows.
     ///
     /// # Panics
-    /// When the page does not follow the last one, or the numbers do not ascend.
+    /// When the page is not above the last one, or the numbers do not ascend.
     pub fn push(&mut self, lpid: Lpid, numbers: impl IntoIterator<Item = u32>) {
         assert!(self.pages.last().is_none_or(|(last, _)| *last < lpid), "pages that hide rows ascend");
         let from = self.numbers.len();
@@ -36,27 +36,27 @@ impl HiddenRows {
         }
     }
 
-    /// Whether no row is hidden.
+    /// Returns whether no row is hidden.
     pub fn is_empty(&self) -> bool {
         self.pages.is_empty()
     }
 
-    /// The number of hidden rows of all pages.
+    /// Returns the number of hidden rows of all pages.
     pub fn rows(&self) -> usize {
         self.numbers.len()
     }
 
-    /// The hidden row numbers of a page, ascending.
+    /// Returns the hidden row numbers of a page, ascending.
     pub fn of(&self, lpid: Lpid) -> &[u32] {
         self.pages.binary_search_by_key(&lpid, |(at, _)| *at).map_or(&[], |at| self.numbers_at(at))
     }
 
-    /// The pages with hidden rows, ascending, each with the row numbers.
+    /// Returns the pages with hidden rows, ascending, and their row numbers.
     pub fn iter(&self) -> impl Iterator<Item = (Lpid, &[u32])> {
         (0..self.pages.len()).map(|at| (self.pages[at].0, self.numbers_at(at)))
     }
 
-    /// The hidden rows of these pages.
+    /// Returns the hidden rows of the pages in these ranges.
     pub fn within(&self, ranges: &[PageRange]) -> Self {
         let mut found: Vec<usize> = Vec::new();
         for r in ranges.iter().filter(|r| r.count > 0) {
@@ -73,7 +73,7 @@ impl HiddenRows {
         part
     }
 
-    /// Bytes on the link: 12 per page and 4 per row.
+    /// Returns the bytes on the link: 12 per page and 4 per row.
     pub fn link_bytes(&self) -> usize {
         self.pages.len() * 12 + self.numbers.len() * 4
     }

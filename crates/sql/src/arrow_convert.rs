@@ -1,17 +1,19 @@
-//! Columns of pages to Arrow arrays, and back.
+//! Converts columns of pages to Arrow arrays, and back.
 //!
 //! ```text
 //!   Bits            ─► Boolean                the page's bits
 //!   Fixed           ─► Int16 ... Timestamp    the page's bytes
-//!   Fixed decimal   ─► Decimal128             the page's bytes at width 16, widened below it
+//!   Fixed decimal   ─► Decimal128             the page's bytes at width 16; narrower ones are widened
 //!   Var             ─► Utf8View, BinaryView   one view a row into the page's data
 //!   Dict            ─► the dictionary's array once, then gathered by code
-//!   Packed          ─► unpacked into the array, decimals at their 16 bytes at once
+//!   Packed          ─► unpacked into the array, decimals directly to 16 bytes
 //!   Symbols         ─► expanded once, then one view a row
 //! ```
 //!
-//! Where Arrow's width is the page's, an array shares the page's buffer, which lives as long as the array.
-//! Invariants: NULLs are the same on both sides; decimals keep their scale; text keeps its bytes.
+//! If the width of the values is the same on both sides, the array shares the page's buffer, which then lives as long
+//! as the array.
+//!
+//! Invariants: NULLs are the same on both sides. Decimals keep their scale. Text keeps its bytes.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,7 +36,7 @@ use lode_page::{Column, DataType, PageError, Values, ops};
 
 use crate::error::{arrow_sqlstate, state};
 
-/// Why an array is not a column.
+/// Why an array cannot become a column.
 #[derive(Debug, thiserror::Error)]
 pub enum ConvertError {
     /// Arrow cannot convert the values.
@@ -43,7 +45,7 @@ pub enum ConvertError {
     /// The buffers do not make a column.
     #[error(transparent)]
     Page(#[from] PageError),
-    /// More bytes of text than one column holds.
+    /// The strings have more bytes than one column can hold.
     #[error("{bytes} bytes of {data_type} are too many for one column; insert fewer rows at a time")]
     TooLong {
         /// The column's type.
@@ -63,7 +65,7 @@ impl ConvertError {
     }
 }
 
-/// The Arrow type that columns of type `t` have in queries.
+/// Returns the Arrow type that columns of type `t` have in queries.
 pub fn arrow_type(t: DataType) -> ArrowType {
     match t {
         DataType::Boolean => ArrowType::Boolean,
@@ -80,26 +82,28 @@ pub fn arrow_type(t: DataType) -> ArrowType {
     }
 }
 
-/// The column as an Arrow array of [`arrow_type`]. Shares the column's buffers where the layouts agree.
+/// Converts the column to an Arrow array of [`arrow_type`]. The array shares the column's buffers if the layouts
+/// agree.
 ///
 /// # Errors
-/// When Arrow refuses the buffers, which a checked column never causes.
+/// When Arrow refuses the buffers. A checked column never causes this.
 pub fn to_arrow(column: &Column) -> Result<ArrayRef, ArrowError> {
     Pieces::new(column.clone())?.piece(0..column.rows())
 }
 
-/// A column on its way to Arrow arrays, some rows at a time: what is unpacked stays in the CPU's cache until it is used.
+/// A column that is converted to Arrow arrays some rows at a time. So the unpacked values are still in the CPU's
+/// cache when they are used.
 pub(crate) struct Pieces {
     column: Column,
-    /// That of a dictionary.
+    /// The array of the dictionary's values, if the column has a dictionary.
     values: Option<ArrayRef>,
 }
 
 impl Pieces {
-    /// The pieces of a column.
+    /// Prepares a column to be converted in pieces.
     ///
     /// # Errors
-    /// As [`to_arrow`].
+    /// The errors of [`to_arrow`].
     pub(crate) fn new(column: Column) -> Result<Self, ArrowError> {
         let values = match column.values() {
             Values::Dict { dictionary, .. } => Some(to_arrow(dictionary)?),
@@ -108,10 +112,10 @@ impl Pieces {
         Ok(Self { column, values })
     }
 
-    /// These rows, which there are.
+    /// Converts these rows, which must exist.
     ///
     /// # Errors
-    /// As [`to_arrow`].
+    /// The errors of [`to_arrow`].
     pub(crate) fn piece(&self, rows: Range<usize>) -> Result<ArrayRef, ArrowError> {
         let (c, t) = (&self.column, self.column.data_type());
         let nulls = || c.validity().map(|v| NullBuffer::new(bits(v, &rows)));
@@ -141,7 +145,7 @@ impl Pieces {
     }
 }
 
-/// Values that are neither packed nor coded.
+/// Converts values that are neither packed, nor symbols, nor a dictionary.
 fn plain_to_arrow(
     t: DataType,
     rows: usize,
@@ -176,7 +180,7 @@ fn plain_to_arrow(
     }
 }
 
-/// Rows of packed numbers.
+/// Unpacks rows of packed numbers into an array.
 fn packed_to_arrow(
     t: DataType,
     p: &Packed,
@@ -190,7 +194,7 @@ fn packed_to_arrow(
         DataType::BigInt => numbers::<Int64Type>(p, rows, nulls),
         DataType::Timestamp => numbers::<TimestampMicrosecondType>(p, rows, nulls),
         DataType::Decimal { .. } => decimals(t, unpacked(p, rows), nulls),
-        // Their numbers are their bits.
+        // The packed numbers are the bits of the floats.
         DataType::Real | DataType::Double => {
             let plain = Values::Fixed { width: p.width(), data: p.unpack(rows.clone()) };
             plain_to_arrow(t, rows.len(), &plain, nulls)
@@ -211,7 +215,7 @@ fn decimals(
     Ok(Arc::new(array.with_precision_and_scale(precision, scale as i8)?))
 }
 
-/// The bytes as an Arrow buffer, without a copy.
+/// Returns the bytes as an Arrow buffer, without a copy.
 fn shared(b: &PageBuf) -> Buffer {
     Buffer::from(Bytes::from_owner(b.clone()))
 }
@@ -225,7 +229,7 @@ fn widen<T: Copy + Into<i128>>(narrow: Option<&[T]>) -> ScalarBuffer<i128> {
     narrow.iter().map(|&v| v.into()).collect::<Vec<i128>>().into()
 }
 
-/// Offsets and bytes of strings as an array of views.
+/// Makes an array of views from offsets and bytes of strings.
 fn views(
     t: DataType,
     offsets: Buffer,
@@ -242,7 +246,7 @@ fn views(
     }
 }
 
-/// Packed numbers at the width that Arrow has.
+/// Unpacks numbers at the width of the Arrow type.
 fn unpacked<N: Number + ArrowNativeType>(p: &Packed, rows: &Range<usize>) -> ScalarBuffer<N> {
     let mut out = vec![N::zeroed(); rows.len()];
     p.read(rows.start, &mut out, &mut Scratch::default());
@@ -261,10 +265,11 @@ fn fixed<T: ArrowPrimitiveType>(data: &PageBuf, nulls: Option<NullBuffer>) -> Re
     Ok(Arc::new(PrimitiveArray::<T>::try_new(shared(data).into(), nulls)?))
 }
 
-/// The array as a column of type `t`. An array of another type is cast first; a value that does not fit is an error.
+/// Converts the array to a column of type `t`. An array of another type is cast first. A value that does not fit is
+/// an error.
 ///
 /// # Errors
-/// [`ConvertError::Arrow`] when a value cannot be cast, [`ConvertError::TooLong`] from 4 GB of text on.
+/// [`ConvertError::Arrow`] when a value cannot be cast. [`ConvertError::TooLong`] when the text has 4 GB or more.
 pub fn from_arrow(array: &ArrayRef, t: DataType) -> Result<Column, ConvertError> {
     let wanted = arrow_type(t);
     let same_kind = match t {
@@ -321,7 +326,7 @@ fn from_same(array: &ArrayRef, t: DataType) -> Result<Column, ConvertError> {
     Ok(Column::new(t, rows, validity, values)?)
 }
 
-/// The bits from bit 0 of the first byte on.
+/// Copies the bits, so that the first bit is bit 0 of the first byte.
 fn packed(bits: &BooleanBuffer) -> PageBuf {
     PageBuf::copy_from(bits.sliced().as_slice())
 }
@@ -334,7 +339,7 @@ fn of_fixed<T: ArrowPrimitiveType>(array: &ArrayRef) -> Values {
     }
 }
 
-/// Strings end to end; a NULL is an empty string.
+/// Copies the strings end to end. A NULL becomes an empty string.
 fn of_strings<'a>(
     t: DataType,
     strings: impl ExactSizeIterator<Item = Option<&'a [u8]>> + Clone,

@@ -1,14 +1,15 @@
-//! B+-tree indexes: trees from the values of columns to the pages that have them.
+//! B+-tree indexes: trees that map values of columns to the pages with these values.
 //!
 //! ```text
-//!   filter ─► ranges of keys ─► tree at the snapshot ─► pages ─► scanned by the drive with the same filter
+//!   filter ─► ranges of keys ─► tree at the snapshot ─► pages ─► the drive scans them with the same filter
 //!
 //!   an entry's key:  for each column  1, then the value as `key.rs` writes it, or 2 for NULL  │  page, 8 bytes
 //! ```
 //!
-//! Invariant: for each row that a snapshot shows, the tree at that snapshot has an entry with the row's values and page. An entry
-//! without such a row costs a look at a page, never an answer. So entries may come before their rows, and go after them. Keys that
-//! are too long for the tree are truncated, which only makes ranges wider.
+//! Invariant: for each row that a snapshot shows, the tree at that snapshot has an entry with the row's values and
+//! page. An entry without such a row makes a scan read a page in vain, but never changes a result. So an entry may be
+//! added before its row, and removed after its row. A key that is too long for the tree is truncated. This only
+//! widens the ranges.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -24,38 +25,38 @@ use super::table::Table;
 use crate::EngineError;
 use crate::trees::{KEY_BYTES_MAX, Snapshot, Tree};
 
-/// How the names of trees begin that belong to indexes.
+/// The prefix of the names of trees of indexes.
 const TREE_PREFIX: &str = "__lode_index_";
 pub(super) const PAGE_BYTES: usize = 8;
-/// Bytes of values in a key, at most.
+/// The most bytes of values in a key.
 pub(super) const VALUE_BYTES_MAX: usize = KEY_BYTES_MAX - PAGE_BYTES;
 pub(super) const PRESENT: u8 = 1;
 pub(super) const NULL: u8 = 2;
-/// Ranges that one scan looks up, at most.
+/// The most ranges that one scan looks up.
 const RANGES_MAX: usize = 4096;
 
-/// What a B+-tree index says of a scan.
+/// The pages that a B+-tree index finds for a scan.
 #[derive(Clone, Debug)]
 pub struct IndexedPages {
-    /// The index.
+    /// The name of the index.
     pub index: String,
-    /// Pages that can have rows that pass, including those that the reading transaction changed.
+    /// The pages that may have rows that pass the filter, including the pages that the reading transaction changed.
     pub pages: Vec<PageRange>,
-    /// How many pages.
+    /// The number of pages.
     pub count: u64,
 }
 
-/// The name of the tree of an index.
+/// Returns the name of the tree of an index.
 pub(super) fn tree_name(index: &str) -> String {
     format!("{TREE_PREFIX}{index}")
 }
 
-/// Whether a tree is that of an index, which may not exist any more.
+/// Returns whether a tree belongs to an index. The index may have been dropped.
 pub(super) fn is_of_index(tree: &Tree) -> bool {
     tree.name().starts_with(TREE_PREFIX)
 }
 
-/// The distinct keys of some rows, without their page.
+/// Returns the distinct keys of some rows, without their page.
 pub(super) fn keys(columns: &[Column]) -> BTreeSet<Vec<u8>> {
     let rows = RowKeys::new(columns);
     rows.keys(0..rows.rows())
@@ -91,7 +92,7 @@ impl<'a> RowKeys<'a> {
         key.truncate(VALUE_BYTES_MAX);
     }
 
-    /// The distinct keys of `rows`.
+    /// Returns the distinct keys of `rows`.
     fn keys(&self, rows: impl Iterator<Item = usize>) -> BTreeSet<Vec<u8>> {
         let (mut keys, mut key) = (BTreeSet::new(), Vec::new());
         for row in rows {
@@ -104,8 +105,8 @@ impl<'a> RowKeys<'a> {
     }
 }
 
-/// The keys that a page loses and gains by a rewrite. Only the keys of rows that differ are put in order: a rewrite changes few
-/// rows of a page with many.
+/// The keys that a page loses and gains by a rewrite. Only the keys of rows that differ are sorted, because a rewrite
+/// changes few of a page's many rows.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct KeyChanges {
     pub(super) lost: BTreeSet<Vec<u8>>,
@@ -113,7 +114,7 @@ pub(super) struct KeyChanges {
 }
 
 impl KeyChanges {
-    /// Between the rows of a page before and after.
+    /// Compares the rows of a page before and after a rewrite.
     pub(super) fn between(old: &[Column], new: &[Column]) -> Self {
         let (old, new) = (RowKeys::new(old), RowKeys::new(new));
         let (mut a, mut b) = (Vec::new(), Vec::new());
@@ -122,7 +123,7 @@ impl KeyChanges {
             new.read(j, &mut b);
             a == b
         };
-        // An update keeps the rows where they are. A delete or an insert moves the rows behind it.
+        // An update keeps the position of each row. A delete or an insert moves the rows after it.
         let (mut old_rows, mut new_rows, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         if old.rows() == new.rows() {
             for row in 0..new.rows() {
@@ -140,7 +141,7 @@ impl KeyChanges {
         }
         let (was, is) = (old.keys(old_rows.into_iter()), new.keys(new_rows.into_iter()));
         let mut changes = Self { lost: &was - &is, gained: &is - &was };
-        // Another row may have had the key all along.
+        // A row that the rewrite kept may have the same key. Then the page neither loses nor gains this key.
         for row in kept {
             if changes.lost.is_empty() && changes.gained.is_empty() {
                 break;
@@ -153,7 +154,7 @@ impl KeyChanges {
     }
 }
 
-/// The key of an entry.
+/// Returns the key of an entry: the key of the values, then the page.
 pub(super) fn entry(mut key: Vec<u8>, page: Lpid) -> Vec<u8> {
     key.extend_from_slice(&page.raw().to_be_bytes());
     key
@@ -164,7 +165,8 @@ pub(super) fn page_of(entry: &[u8]) -> Option<Lpid> {
     Lpid::from_raw(u64::from_be_bytes(entry[at..].try_into().ok()?))
 }
 
-/// A range of keys, by prefixes: no key is below `low`, and every key begins with `high` or is below it.
+/// A range of keys, given by prefixes. Each key of the range is not below `low`, and begins with `high` or is below
+/// `high`.
 #[derive(Clone, Debug)]
 pub(super) struct KeyRange {
     pub(super) low: Vec<u8>,
@@ -172,7 +174,7 @@ pub(super) struct KeyRange {
 }
 
 impl KeyRange {
-    /// Where the range ends.
+    /// Returns the bound at which the range ends.
     pub(super) fn end(&self) -> Bound<Vec<u8>> {
         let mut end = self.high.clone();
         while let Some(last) = end.pop() {
@@ -186,8 +188,9 @@ impl KeyRange {
 }
 
 impl Snapshot {
-    /// The pages of a table that can have rows that pass `filter`, from the B+-tree index of which the filter restricts the most
-    /// columns. `None` if it restricts none, or if there would be more than `most` pages.
+    /// Returns the pages of a table that may have rows that pass `filter`. The function uses the B+-tree index with
+    /// the most columns that the filter restricts. It returns `None` if the filter restricts no index, or if there
+    /// are more than `most` pages.
     ///
     /// # Errors
     /// When the drive fails.
@@ -212,7 +215,7 @@ impl Snapshot {
         let Some((_, index, ranges)) = best else { return Ok(None) };
         let Some(tree) = self.catalog().tree(&tree_name(&index.name)) else { return Ok(None) };
         let found = self.look_up(tree, &ranges, most);
-        // Asked last: what was read of the tree before it was dropped is right.
+        // This check comes after the look-up. If the tree still exists now, the look-up has read a whole tree.
         if self.is_dropped(tree) {
             return Ok(None);
         }
@@ -222,7 +225,8 @@ impl Snapshot {
         Ok(Some(IndexedPages { index: index.name.clone(), pages, count }))
     }
 
-    /// The pages that can have a row with one of the keys that `filter` looks for in the columns `key`. `None` if no index says.
+    /// Returns the pages that may have a row with one of the keys that `filter` requires in the columns `key`.
+    /// Returns `None` if no index can tell.
     pub(super) fn pages_of_keys(
         &self,
         t: &Table,
@@ -257,7 +261,8 @@ impl Snapshot {
         Ok(Some(found))
     }
 
-    /// Those of the pages that belong to the table at this snapshot, and all pages that the reading transaction changed.
+    /// Returns those pages of `found` that belong to the table at this snapshot, and all pages that the reading
+    /// transaction changed.
     pub(super) fn with_own_pages(&self, t: &Table, mut found: BTreeSet<Lpid>) -> Vec<PageRange> {
         found.retain(|l| {
             let extent = t.extent_index(l.extent()).map(|i| t.extents[i as usize]);
@@ -274,7 +279,7 @@ impl Snapshot {
     }
 }
 
-/// Pages as ranges.
+/// Merges consecutive pages into ranges.
 pub(super) fn ranges_of(pages: &BTreeSet<Lpid>) -> Vec<PageRange> {
     let mut ranges = Vec::new();
     let mut pages = pages.iter().peekable();
@@ -288,7 +293,7 @@ pub(super) fn ranges_of(pages: &BTreeSet<Lpid>) -> Vec<PageRange> {
     ranges
 }
 
-/// How many columns of an index the terms restrict, and the ranges of keys that they leave.
+/// Returns how many columns of an index the terms restrict, and the ranges of keys that satisfy them.
 fn ranges(t: &Table, index: &IndexDef, terms: &[Expr]) -> Option<(usize, Vec<KeyRange>)> {
     let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
     let mut used = 0;
@@ -325,7 +330,7 @@ fn ranges(t: &Table, index: &IndexDef, terms: &[Expr]) -> Option<(usize, Vec<Key
     Some((used, prefixes.into_iter().map(cut).collect()))
 }
 
-/// A constant as a value of a key; `None` for NULL and for other types.
+/// Returns a constant as a value of a key; `None` for NULL and for constants of another type.
 fn constant(e: &Expr, data_type: DataType) -> Option<Value> {
     let Expr::Const(v, t) = e else { return None };
     let same = match (*t, data_type) {
@@ -348,7 +353,7 @@ fn bytes_of(v: &Value, data_type: DataType) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The values of column `c` that a row that passes can have, if the terms list them.
+/// Returns the values that column `c` may have in a row that passes, if the terms list them.
 pub(super) fn equal_to(terms: &[Expr], c: u16, data_type: DataType) -> Option<Vec<Vec<u8>>> {
     terms.iter().find_map(|term| match term {
         Expr::Compare(CompareOp::Eq, a, b) => {
@@ -370,7 +375,7 @@ pub(super) fn equal_to(terms: &[Expr], c: u16, data_type: DataType) -> Option<Ve
     })
 }
 
-/// The least and the greatest value that a row that passes can have in column `c`.
+/// Returns the least and the greatest value that column `c` may have in a row that passes.
 pub(super) fn bounds(terms: &[Expr], c: u16, data_type: DataType) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
     let (mut low, mut high): (Option<Vec<u8>>, Option<Vec<u8>>) = (None, None);
     for term in terms.iter().flat_map(|t| match t {
@@ -425,7 +430,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// A page loses the keys that none of its rows has any more, and gains those that none had.
+        /// A page loses the keys that none of its rows still has. It gains the keys that none of its rows had before.
         #[test]
         fn a_rewrite_changes_the_keys_that_differ(
             old in proptest::collection::vec(0i64..8, 0..20),

@@ -4,7 +4,6 @@
 //!   column ─► values under NULLs zeroed ─► narrowest decimals ─► dictionary, if it saves a quarter, or an encoding
 //!          ─► parts ─► place ─► page
 //! ```
-//! ```
 //!
 //! Values under NULLs, unused bits and padding are written as zeroes, so that no hidden data reaches the drive.
 

@@ -1,9 +1,9 @@
-//! Rows of pages, gathered or cut into batches of a good size for the operators above.
+//! Gathers or cuts the rows of pages into batches of a good size for the operators above.
 //!
 //! ```text
 //!   few rows   ─► gathered until a batch is full
 //!   a batch    ─► passed through
-//!   many rows  ─► kept as columns; a batch is made of some of them when it is asked for, so that it is still in the CPU's cache
+//!   many rows  ─► kept as columns; each batch is made when the plan asks for it, so that it is still in the CPU's cache
 //! ```
 
 use std::collections::VecDeque;
@@ -19,10 +19,10 @@ use lode_engine::Table;
 
 use crate::arrow_convert::Pieces;
 
-/// Batches under way from pages to the plan.
+/// Turns the rows of pages into batches for the plan.
 pub(super) struct Batches {
     schema: SchemaRef,
-    /// The columns that come out; `None` is the row's address.
+    /// The output columns; `None` is the row's address.
     output: Vec<Option<u16>>,
     coalescer: BatchCoalescer,
     ready: VecDeque<RecordBatch>,
@@ -30,13 +30,13 @@ pub(super) struct Batches {
     batch_rows: usize,
 }
 
-/// A page that answered many rows, of which some are batches already.
+/// A page that returned many rows. Some of them may already be batches.
 struct Page {
-    /// Column by column; `None` is the row's address.
+    /// One entry for each output column; `None` is the row's address.
     columns: Vec<Option<Pieces>>,
     addresses: Option<ArrayRef>,
     rows: usize,
-    /// Batches that it makes, and that it made.
+    /// The number of batches that the page makes.
     pieces: usize,
     made: usize,
 }
@@ -48,7 +48,7 @@ impl Batches {
         Self { schema, output, coalescer, ready: VecDeque::new(), pages: VecDeque::new(), batch_rows }
     }
 
-    /// Adds the rows of one page. `page.columns` are the table's columns among the output, in the output's order.
+    /// Adds the rows of one page. `page.columns` must be the table's columns of the output, in the output's order.
     pub(super) fn push(&mut self, table: &Table, page: &PageRows) -> Result<()> {
         let rows = page.rows as usize;
         if rows == 0 {
@@ -80,7 +80,7 @@ impl Batches {
         Ok(())
     }
 
-    /// Adds rows that came together, such as groups. They are passed on at once, however few they are.
+    /// Adds rows that arrived together, such as groups. They are passed on at once, even if they are few.
     pub(super) fn push_together(&mut self, arrays: Vec<ArrayRef>, rows: usize) -> Result<()> {
         let batch = self.batch(arrays, rows)?;
         let pieces = (rows / self.batch_rows).max(1);
@@ -94,7 +94,7 @@ impl Batches {
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)?)
     }
 
-    /// The next batch that is full.
+    /// Returns the next batch that is ready.
     pub(super) fn pop(&mut self) -> Result<Option<RecordBatch>> {
         if let Some(batch) = self.ready.pop_front() {
             return Ok(Some(batch));
@@ -108,20 +108,20 @@ impl Batches {
         self.batch(arrays, rows).map(Some)
     }
 
-    /// After the last page: the gathered rows become a batch, however few they are.
+    /// Makes a batch of the gathered rows, even if they are few. The caller calls it after the last page.
     pub(super) fn finish(&mut self) -> Result<()> {
         Ok(self.coalescer.finish_buffered_batch()?)
     }
 }
 
 impl Page {
-    /// The rows of the next batch.
+    /// Returns the rows of the next batch.
     fn next_rows(&self) -> Range<usize> {
         let cut = |i| i * self.rows / self.pieces;
         cut(self.made)..cut(self.made + 1)
     }
 
-    /// The arrays of the next batch.
+    /// Makes the arrays of the next batch.
     fn next(&mut self) -> Result<Vec<ArrayRef>> {
         let rows = self.next_rows();
         self.made += 1;
@@ -136,9 +136,9 @@ impl Page {
     }
 }
 
-/// The addresses of a page's rows.
+/// Returns the addresses of a page's rows.
 fn addresses(table: &Table, page: &PageRows) -> ArrayRef {
-    // Addresses of consecutive slots are consecutive.
+    // Consecutive slots have consecutive addresses.
     let first = table.row_address(page.lpid, 0).raw();
     let addresses: Vec<u64> = match &page.slots {
         Some(slots) => slots.iter().map(|&s| first + u64::from(s)).collect(),

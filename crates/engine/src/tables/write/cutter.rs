@@ -1,11 +1,11 @@
-//! Cuts rows into pages of about the wanted size.
+//! Cuts rows into pages of approximately the wanted size.
 //!
 //! ```text
-//!   parts ─► as many rows as should fit (by the bytes a row of the page before) ─► encode ─► too large? fewer
+//!   parts ─► as many rows as should fit (by the bytes a row of the page before) ─► encode ─► too large? encode fewer
 //! ```
 //!
-//! Row pages are filled to about 8 KB (more for tables with very many columns), column pages to about 1 MB. A single row that is longer
-//! gets a page of its own, up to the largest page of the drive.
+//! Row pages are filled to approximately 8 KB, or more for tables with very many columns. Column pages are filled to
+//! approximately 1 MB. A single row that is longer gets a page of its own, up to the largest page of the drive.
 
 use std::collections::VecDeque;
 
@@ -19,22 +19,23 @@ use crate::EngineError;
 use crate::tables::definition::Layout;
 use crate::tables::table::Table;
 
-/// Bytes of a row page, unless its directory needs more.
+/// The most bytes of a row page, unless its directory needs more.
 const ROW_PAGE_BYTES: usize = 8 << 10;
-/// Bytes of a column page.
+/// The most bytes of a column page.
 const COLUMN_PAGE_BYTES: usize = 1 << 20;
 
-/// Largest size in memory of the rows of an encoded page. A loader holds that many, however small the page becomes.
+/// The most memory for the rows of one encoded page. A loader holds these rows in memory, however small the page
+/// becomes.
 const ENCODED_MEMORY_BYTES: usize = 16 << 20;
 
-/// What pages are cut to.
+/// The kind, size and encodings of the pages to cut.
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
     table: TableId,
     name: String,
     schema_version: u32,
     types: Vec<lode_page::DataType>,
-    /// How columns are encoded, in their order; empty where all take whole bytes.
+    /// The encoding of each column, in column order; empty if all columns take whole bytes.
     encodings: Vec<EncodingChoice>,
     pub(super) kind: PageKind,
     pub(super) limit_bytes: usize,
@@ -64,7 +65,7 @@ impl Shape {
         }
     }
 
-    /// The kind of page that loads into this table make.
+    /// Returns the shape of the pages that loads into this table make.
     pub(super) fn of_loads(t: &Table, page_bytes_max: usize) -> Self {
         let kind = if t.def().options.layout == Layout::Row { PageKind::Row } else { PageKind::Column };
         Self::new(t, kind, page_bytes_max)
@@ -89,22 +90,22 @@ impl Shape {
     }
 }
 
-/// Rows on their way into pages.
+/// Rows that are to be cut into pages.
 #[derive(Clone, Debug)]
 pub(super) struct Cutter {
     pub(super) shape: Shape,
-    /// All columns of some rows each.
+    /// Each part has all columns of some of the rows.
     parts: VecDeque<Vec<Column>>,
-    /// Rows of the first part that were cut already.
+    /// Rows of the first part that were already cut.
     front_rows: usize,
     rows: usize,
-    /// Bytes per row of the last page; 0 before the first.
+    /// Bytes per row of the last page; 0 before the first page.
     row_bytes: f64,
-    /// Cut pages of about this many rows, whatever their bytes.
+    /// If present, pages are cut to this many rows, whatever their bytes; a page may still get fewer.
     page_rows: Option<usize>,
 }
 
-/// A page that was cut.
+/// A cut page.
 pub(super) struct Cut {
     pub(super) data: PageBuf,
     pub(super) rows: usize,
@@ -115,7 +116,7 @@ impl Cutter {
         Self { shape, parts: VecDeque::new(), front_rows: 0, rows: 0, row_bytes: 0.0, page_rows: None }
     }
 
-    /// Cuts the rows of a page that grew to `needed_bytes` into pages of about the same size.
+    /// Makes a cutter for the rows of a page that grew to `needed_bytes`. It cuts pages of approximately equal size.
     pub(super) fn evenly(shape: Shape, columns: Vec<Column>, needed_bytes: usize) -> Self {
         let pages = needed_bytes / (shape.limit_bytes * 7 / 8) + 1;
         let mut cutter = Self::new(shape);
@@ -136,7 +137,7 @@ impl Cutter {
         self.rows
     }
 
-    /// The rows, in parts.
+    /// Returns the rows that are left, in parts.
     pub(super) fn parts(&self) -> impl Iterator<Item = Vec<Column>> + '_ {
         self.parts.iter().enumerate().map(|(i, part)| match i {
             0 if self.front_rows > 0 => without(part, self.front_rows),
@@ -144,7 +145,7 @@ impl Cutter {
         })
     }
 
-    /// Whether there are rows enough for a full page.
+    /// Returns whether the rows that are left are enough for a full page.
     pub(super) fn has_full(&self) -> bool {
         self.rows > 0 && self.rows >= self.target_rows()
     }
@@ -160,7 +161,7 @@ impl Cutter {
         };
         let room = self.shape.limit_bytes
             - TablePage::prefix_bytes(self.shape.types.len()).min(self.shape.limit_bytes / 2);
-        // An estimate that is a little low costs less than a page that must be cut again.
+        // A low estimate costs less than a page that must be encoded again.
         let rows = ((room as f64 * 0.92 / row_bytes.max(0.01)) as usize).max(1);
         match self.shape.encodings.is_empty() {
             true => rows,
@@ -168,17 +169,17 @@ impl Cutter {
         }
     }
 
-    /// Limits `rows` to what an encoded page may have. Whole blocks leave no lines half empty.
+    /// Limits `rows` to what an encoded page may have. Large pages get whole blocks of rows, which fill their lines.
     fn encoded_rows(&self, rows: usize) -> usize {
         let memory = self.parts.front().map_or(1, |part| bytes_of(part) / part[0].rows());
         let rows = rows.min(ROWS_MAX).min(ENCODED_MEMORY_BYTES / memory.max(1)).max(1);
         if rows < 4 * BLOCK_ROWS { rows } else { rows / BLOCK_ROWS * BLOCK_ROWS }
     }
 
-    /// Cuts the first page.
+    /// Cuts the next page.
     ///
     /// # Panics
-    /// When there are no rows.
+    /// When no rows are left.
     pub(super) fn cut(&mut self, lpid: Lpid) -> Result<Cut, EngineError> {
         let target = self.target_rows();
         let mut columns = self.take(target.min(self.rows));
@@ -207,7 +208,7 @@ impl Cutter {
         }
     }
 
-    /// The first `rows` rows, as one part.
+    /// Removes and returns the first `rows` rows, as one part.
     fn take(&mut self, rows: usize) -> Vec<Column> {
         assert!(rows > 0, "a page has rows");
         let mut taken: Vec<Vec<Column>> = Vec::new();
@@ -241,17 +242,17 @@ impl Cutter {
     }
 }
 
-/// A part without its first `rows` rows.
+/// Returns a part without its first `rows` rows.
 fn without(part: &[Column], rows: usize) -> Vec<Column> {
     part.iter().map(|c| ops::slice(c, rows, c.rows() - rows)).collect()
 }
 
-/// Bytes of rows in memory, about.
+/// Returns the approximate bytes of rows in memory.
 pub(super) fn bytes_of(columns: &[Column]) -> usize {
     columns.iter().map(Column::link_bytes).sum()
 }
 
-/// Rows of several parts, end to end.
+/// Concatenates the rows of several parts.
 pub(super) fn concat(types: &[lode_page::DataType], mut parts: Vec<Vec<Column>>) -> Vec<Column> {
     if parts.len() == 1 {
         return parts.remove(0);
@@ -301,7 +302,7 @@ mod tests {
         vec![k.finish(), s.finish()]
     }
 
-    /// Cuts all, and checks that the rows come out in order; answers the bytes of the pages.
+    /// Cuts all rows, and checks that the pages hold them in order. Returns the bytes of the pages.
     fn cut_all(mut cutter: Cutter, total: i64) -> Vec<usize> {
         let (mut sizes, mut next) = (Vec::new(), 0);
         let lpid = Lpid::from_raw(5000).unwrap();
@@ -326,7 +327,7 @@ mod tests {
         for (kind, limit) in [(PageKind::Row, ROW_PAGE_BYTES), (PageKind::Column, COLUMN_PAGE_BYTES)] {
             let mut cutter = Cutter::new(Shape::new(&table(Layout::Auto), kind, 1 << 20));
             for part in 0..30 {
-                // Rows grow, so that the estimate is too low again and again.
+                // The rows grow, so the estimate is too low repeatedly.
                 cutter.push(rows(part * 1000..(part + 1) * 1000, 20 + 10 * part as usize));
             }
             let sizes = cut_all(cutter, 30_000);
