@@ -269,7 +269,7 @@ fn fixed<T: ArrowPrimitiveType>(data: &PageBuf, nulls: Option<NullBuffer>) -> Re
 /// an error.
 ///
 /// # Errors
-/// [`ConvertError::Arrow`] when a value cannot be cast. [`ConvertError::TooLong`] when the text has 4 GB or more.
+/// [`ConvertError::Arrow`] when a value cannot be cast. [`ConvertError::TooLong`] when the text has 2 GB or more.
 pub fn from_arrow(array: &ArrayRef, t: DataType) -> Result<Column, ConvertError> {
     let wanted = arrow_type(t);
     let same_kind = match t {

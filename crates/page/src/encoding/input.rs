@@ -218,7 +218,7 @@ impl Numbers {
         bytes * of_offsets!(&self.offsets, v => v.len()) / rows.max(1)
     }
 
-    /// Returns whether a sample has so few distinct numbers that a dictionary may save bytes.
+    /// Returns whether a sample has few enough distinct numbers that a dictionary may save bytes.
     pub(super) fn are_few(&self) -> bool {
         let count = of_offsets!(&self.offsets, v => v.len());
         if count < 8 * DISTINCT_SAMPLE {

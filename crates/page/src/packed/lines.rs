@@ -6,7 +6,7 @@
 //!     bits of a word        8     16      32      64
 //!     lanes               128     64      32      16
 //!
-//!   number i lies in lane i % lanes. The numbers of a lane lie end to end in its words, the low bits first:
+//!   Number i is in lane i % lanes. The numbers of a lane are packed end to end in its words, from the low bits up:
 //!
 //!            line 0, lane 0            line 1, lane 0            width 3, words of 8 bits, 128 lanes
 //!     bit    0   3     6               8 9  12    15

@@ -276,7 +276,7 @@ mod tests {
         }
     }
 
-    /// The example of the header, and others.
+    /// The example of the module's documentation, and others.
     #[test]
     fn runs_come_back() {
         check(&(0..3000).map(|i| if i < 2000 { 5 } else { 8 }).collect::<Vec<_>>(), 0);

@@ -19,8 +19,8 @@ use super::table::{SYMBOL_BYTES_MAX, SYMBOLS_MAX, SymbolTable};
 const ROUNDS: [usize; 5] = [8, 38, 68, 98, 128];
 /// The most pieces. Numbers 0 to 255 are bytes; numbers from 256 on are symbols.
 const PIECES: usize = 512;
-/// The weight of a byte in the symbol table. In the last round, a symbol must gain more than the bytes of its table
-/// entry, times this weight.
+/// The weight of a byte in the symbol table. In the last round, a symbol must gain more than the bytes of the largest
+/// table entry (8 bytes and a length), times this weight.
 const PLACE_BYTES: u64 = 2;
 
 /// The gain of a symbol of a single byte, for each use.

@@ -102,7 +102,7 @@ impl TablePage {
     /// its header.
     ///
     /// # Errors
-    /// As [`TablePage::open`].
+    /// The errors of [`TablePage::open`].
     pub fn open_prefix(lpid: Lpid, prefix: &[u8]) -> Result<Self, PageError> {
         let what = "the bytes end within the header";
         let header = prefix.get(..HEADER_BYTES).ok_or(PageError::Corrupt { lpid, what, at: prefix.len() })?;
@@ -208,7 +208,7 @@ impl TablePage {
     /// unread and unchecked.
     ///
     /// # Errors
-    /// As [`TablePage::decode`].
+    /// The errors of [`TablePage::decode`].
     ///
     /// # Panics
     /// When the page has fewer rows.
@@ -235,7 +235,7 @@ impl TablePage {
     /// values.
     ///
     /// # Errors
-    /// As [`TablePage::decode`].
+    /// The errors of [`TablePage::decode`].
     ///
     /// # Panics
     /// When the page has fewer rows.

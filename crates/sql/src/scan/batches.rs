@@ -3,7 +3,7 @@
 //! ```text
 //!   few rows   ─► gathered until a batch is full
 //!   a batch    ─► passed through
-//!   many rows  ─► kept as columns; each batch is made when the plan asks for it, so that it is still in the CPU's cache
+//!   many rows  ─► kept as columns; each batch is made on demand, so that it is still in the CPU's cache
 //! ```
 
 use std::collections::VecDeque;

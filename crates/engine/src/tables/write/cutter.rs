@@ -19,9 +19,9 @@ use crate::EngineError;
 use crate::tables::definition::Layout;
 use crate::tables::table::Table;
 
-/// The most bytes of a row page, unless its directory needs more.
+/// Bytes that a row page is filled to, unless its directory needs more.
 const ROW_PAGE_BYTES: usize = 8 << 10;
-/// The most bytes of a column page.
+/// Bytes that a column page is filled to.
 const COLUMN_PAGE_BYTES: usize = 1 << 20;
 
 /// The most memory for the rows of one encoded page. A loader holds these rows in memory, however small the page
