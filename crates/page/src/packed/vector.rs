@@ -13,8 +13,8 @@
 //!
 //!   Number i of a packed block is base + reference + packed number i.
 //!   A block of deltas begins with one line of unpacked numbers, less base and reference: numbers 0 to 31 in words of
-//!   32 bits, or 0 to 15 in words of 64 bits. The lines after it hold packed deltas in words of the same bits. The delta
-//!   of number i is: number i, less number i - 32 (words of 32 bits) or i - 16 (words of 64 bits), less the step.
+//!   32 bits, or 0 to 15 in words of 64 bits. The lines after it hold packed deltas in words of the same bits.
+//!   The delta of number i is: number i, less number i - 32 (of 64 bits: i - 16), less the step.
 //! ```
 //!
 //! A delta is the difference to the number one line of words before. So all lanes add at once. Keys that ascend by a

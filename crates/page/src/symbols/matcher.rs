@@ -87,9 +87,9 @@ impl Matcher {
         m
     }
 
-    /// Returns length and code of the longest symbol at the start of `word`, or [`NONE`]. Only the first `left` bytes
-    /// of the string remain; the other bytes of `word` are 0. Which of the two tables has the symbol is
-    /// unpredictable, so the code selects without a branch.
+    /// Returns length and code of the longest symbol at the start of `word`, or [`NONE`]. The string has `left` more
+    /// bytes; the bytes of `word` after them are 0. Which of the two tables has the symbol is unpredictable, so the
+    /// code selects without a branch.
     #[inline]
     fn entry(&self, word: u64, left: usize) -> u16 {
         let slot = &self.slots[slot_of(word)];
@@ -104,7 +104,7 @@ impl Matcher {
         long & mask | short & !mask
     }
 
-    /// Returns the longest symbol at the start of `word`, or `None`. Only `left` bytes of the string remain.
+    /// Returns the longest symbol at the start of `word`, or `None`. The string has `left` more bytes.
     #[inline]
     pub(super) fn find(&self, word: u64, left: usize) -> Option<Found> {
         let entry = self.entry(word, left);

@@ -7,7 +7,7 @@
 //!    5  version of that kind         u8          8  type                           u8, see `DataType::tag`
 //!    6  flags, 0                     u16         9  precision of a decimal, or 0   u8
 //!    8  rows                         u32        10  scale of a decimal, or 0       u8
-//!   12  bytes of the page            u32        11  encoding                       u8, see `Encoding`, `encoding`
+//!   12  bytes of the page            u32        11  encoding                       u8, see `Held`
 //!   16  LPID                         u64        12  bytes of a fixed value, or 0   u8
 //!   24  commit                       u64        13  bytes of a code, or 0          u8
 //!   32  table                        u32        14  flags: 1 has validity,         u8
