@@ -94,8 +94,9 @@ impl Matcher {
     fn entry(&self, word: u64, left: usize) -> u16 {
         let slot = &self.slots[slot_of(word)];
         let long = u16::from(slot.length) << 8 | u16::from(slot.code);
-        let fits =
-            u16::from((word ^ slot.word) << slot.beyond == 0) & u16::from(usize::from(slot.length) <= left);
+        // A free slot is longer than any symbol, so it never fits.
+        let is_there = usize::from(slot.length) <= left.min(SYMBOL_BYTES_MAX);
+        let fits = u16::from((word ^ slot.word) << slot.beyond == 0) & u16::from(is_there);
         let mut short = self.short[word as usize & 0xffff];
         if left == 1 {
             short = self.single[word as usize & 0xff];
@@ -175,5 +176,25 @@ impl Lane<'_> {
         self.written += 1 + usize::from(entry as u8 == ESCAPE);
         self.at += usize::from(entry >> 8);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_free_slot_fits_no_string_however_long() {
+        // Regression: a free slot had a word and a length. If 255 or more bytes were left, and the next eight were that word, one
+        // code of another symbol took the place of 255 bytes.
+        let matcher = Matcher::new(&SymbolTable::new([&b"abc"[..]].into_iter()));
+        for tail in [0, 7, 246, 247, 248, 600] {
+            let mut string = FREE.word.to_le_bytes().to_vec();
+            string.resize(8 + tail, b'z');
+            let mut codes = Vec::new();
+            matcher.write(&string, &mut codes);
+            let escaped: Vec<u8> = string.iter().flat_map(|&b| [ESCAPE, b]).collect();
+            assert_eq!(codes, escaped, "{tail} bytes behind it");
+        }
     }
 }

@@ -425,10 +425,27 @@ mod tests {
         }
 
         #[test]
+        fn long_strings_of_few_bytes_come_back(
+            alphabet in proptest::collection::vec(prop_oneof![Just(0u8), Just(1), Just(255), any::<u8>()], 1..5),
+            draws in proptest::collection::vec((any::<prop::sample::Index>(), 1usize..40), 1..200),
+            cuts in proptest::collection::vec(0usize..3000, 0..6),
+        ) {
+            let all: Vec<u8> =
+                draws.iter().flat_map(|(at, count)| vec![alphabet[at.index(alphabet.len())]; *count]).collect();
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|c| c.min(all.len())).chain([0, all.len()]).collect();
+            cuts.sort_unstable();
+            check(&cuts.windows(2).map(|w| all[w[0]..w[1]].to_vec()).collect::<Vec<_>>());
+        }
+
+        #[test]
         fn forged_symbols_are_refused_or_harmless(
             rows in 1usize..1500, lies in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         ) {
-            let mut bytes = encoded(&sentences(rows)).unwrap();
+            let whole = encoded(&sentences(rows)).unwrap();
+            for cut in [0, 7, whole.len() / 2, whole.len() - 1] {
+                prop_assert!(Symbols::parse(13, PageBuf::copy_from(&whole[..cut]), rows).is_err());
+            }
+            let mut bytes = whole;
             lies.iter().for_each(|(at, to)| { let at = at.index(bytes.len()); bytes[at] = *to });
             if let Ok(symbols) = Symbols::parse(13, PageBuf::copy_from(&bytes), rows) {
                 let all = strings_of(&symbols.expand(0..rows));
@@ -438,9 +455,6 @@ mod tests {
             }
             if let Ok(symbols) = Symbols::open(13, PageBuf::copy_from(&bytes), rows) {
                 (0..rows).step_by(7).for_each(|row| drop(symbols.find(row)));
-            }
-            for cut in [0, 7, bytes.len() / 2, bytes.len() - 1] {
-                prop_assert!(Symbols::parse(13, PageBuf::copy_from(&bytes[..cut]), rows).is_err());
             }
         }
     }
