@@ -144,7 +144,7 @@ impl Store {
         let bytes: u64 = items.iter().map(|i| self.space_of(i)).sum();
         let commits = answers.iter().zip(&batches).filter(|(a, b)| a.is_ok() && !b.is_empty()).count() as u64;
         if items.len() > told || told > 0 {
-            // Trims are accepted even if the store is full.
+            // Up to 4 KB are not checked against the usable space, so that small trims succeed in a full store.
             let done = self
                 .make_room(&mut w, clock, bytes)
                 .and_then(|()| self.append(&mut w, clock, &items, commits));
@@ -287,7 +287,7 @@ impl Store {
     /// Writes items at the head, in as many units as needed, and waits until all are durable. Returns their places.
     ///
     /// # Errors
-    /// If the drive fails. The store is then read-only until it is opened again.
+    /// If the drive fails: the store is then read-only until it is opened again. If no segment is free.
     pub(crate) fn append(
         &self,
         w: &mut Writer,

@@ -22,7 +22,7 @@
 //! or yields values that are valid for the type. Decoding allocates at most 8 times the bytes of a segment, or 16
 //! bytes a row. A page with these encodings has at most [`ROWS_MAX`] rows.
 //!
-//! An encoding is one file here and one line in [`ENCODINGS`]; `docs/extending.md` explains how to add one.
+//! An encoding is one file here and one line in `ENCODINGS`; `docs/extending.md` explains how to add one.
 
 mod choose;
 mod contract;

@@ -9,8 +9,8 @@
 //! Each string can be expanded alone. Reading one row adds up at most 1,024 lengths of its block, and then expands
 //! the row's own codes. Some searches need only the codes: see `lode_program`.
 //!
-//! Invariants: the start of each block agrees with the lengths; [`Symbols::parse`] checks it. A TEXT column stays in
-//! this form only if its codes prove that all strings are UTF-8 ([`Symbols::are_text`]). A code stands for at most 8
+//! Invariants: the start of each block agrees with the lengths; `Symbols::parse` checks it. A TEXT column stays in
+//! this form only if its codes prove that all strings are UTF-8 (`Symbols::are_text`). A code stands for at most 8
 //! bytes. So a string is at most 8 times as long as its codes.
 
 mod matcher;

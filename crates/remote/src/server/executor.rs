@@ -4,10 +4,10 @@
 //!   inbox ─► submit, narrow, cancel ─► complete, one step ─► answers
 //! ```
 //!
-//! Commands run as they arrive, as long as the client has room for answers. Writes that arrive together share a sync.
+//! Commands run as they arrive. The executor pauses while too many bytes of answers are unacknowledged. Writes that arrive together share a sync.
 //!
-//! An allocation of extents becomes durable only with the next action of the drive. The client may outlive the drive,
-//! so the server performs such an action before it answers: it opens or closes a session that has no other purpose.
+//! An allocation of extents becomes durable only with the next action of the drive. The client may still run when the server
+//! is restarted, so the server performs such an action before it answers: it opens or closes a session that has no other purpose.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -65,7 +65,7 @@ pub(crate) struct World<'a> {
     device: Arc<dyn Device>,
     faults: Faults,
     harm: Harm,
-    /// How the power comes back after the armed cut.
+    /// Which writes survive the armed power cut, and the faults of the recovery after it.
     due: Cut,
     /// A bit to change before the drive is opened again: the kind of data and a seed.
     due_flip: Option<(FaultKind, u64)>,
@@ -73,9 +73,9 @@ pub(crate) struct World<'a> {
     closed_whole: bool,
     /// Why the drive is read-only.
     read_only: Option<String>,
-    /// Whether the image was refused and the refusal was excused. The run then has nothing more to do.
+    /// Whether the run is over: faults explain why the drive could not be opened, or why it is read-only afterwards.
     over: bool,
-    /// The number of EBLOCKs that failed since the drive was opened. They are never used again.
+    /// The number of retired EBLOCKs at the last check. It may not decrease while the drive is open.
     retired: u32,
     /// The erase count of the most worn EBLOCK, at the end of the last step with power.
     worn: u32,
