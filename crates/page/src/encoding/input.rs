@@ -11,7 +11,7 @@ use crate::packed::BLOCK_ROWS;
 use crate::packed::lines::Word;
 use crate::packed::vector::{self, Source};
 use crate::symbols::{self, Trained};
-use crate::table_page::dictionary::{Interned, hash_bytes, hash_u64, intern};
+use crate::table_page::dictionary::{Interned, hash_u64, intern_values};
 use crate::{DataType, Values, bits};
 
 /// The most blocks that an estimate samples.
@@ -117,42 +117,9 @@ impl<'a> Input<'a> {
 
     /// Returns the distinct values and the codes; `None` if there are too many distinct values.
     pub(super) fn interned(&self) -> Option<&Interned> {
-        self.interned.get_or_init(|| self.intern()).as_ref()
-    }
-
-    fn intern(&self) -> Option<Interned> {
-        fn fixed<T: Pod + PartialEq>(
-            data: &PageBuf,
-            max: usize,
-            hash: impl Fn(T) -> u64,
-        ) -> Option<Interned> {
-            let v: &[T] = numbers(data);
-            intern(v.len(), max, |row| hash(v[row]), |a, b| v[a] == v[b])
-        }
         // The distinct values may take at most half of the plain bytes, and a code has at most 16 bits.
         let max = |value: usize| (self.plain_bytes() / 2 / value.max(1)).min(1 << 16);
-        match self.values {
-            Values::Fixed { width, data } => {
-                let max = max((*width).into());
-                match (max, width) {
-                    (0, _) => None,
-                    (_, 2) => fixed(data, max, |v: u16| hash_u64(v.into())),
-                    (_, 4) => fixed(data, max, |v: u32| hash_u64(v.into())),
-                    (_, 8) => fixed(data, max, hash_u64),
-                    _ => fixed(data, max, |v: u128| hash_u64(v as u64 ^ hash_u64((v >> 64) as u64))),
-                }
-            }
-            Values::Var { offsets, data } => {
-                let max = max(4 + data.len().checked_div(self.rows)?);
-                if max == 0 {
-                    return None;
-                }
-                let (o, data): (&[u32], &[u8]) = (numbers(offsets), data);
-                let bytes = |row: usize| &data[o[row] as usize..o[row + 1] as usize];
-                intern(self.rows, max, |row| hash_bytes(bytes(row)), |a, b| bytes(a) == bytes(b))
-            }
-            _ => None,
-        }
+        self.interned.get_or_init(|| intern_values(self.values, self.rows, max)).as_ref()
     }
 }
 

@@ -7,6 +7,12 @@
 //! The search gives up if there are more distinct values than the caller can use, if nearly all rows of a sample are
 //! distinct, or if too many values collide (as an attacker could arrange).
 
+use bytemuck::Pod;
+use lode_base::PageBuf;
+
+use crate::Values;
+use crate::ops::numbers;
+
 /// A code for each row, and for each code the first row with its value.
 pub(crate) struct Interned {
     pub(crate) codes: Vec<u16>,
@@ -98,6 +104,41 @@ fn grown(len: usize, first_rows: &[u32], hash_of: &impl Fn(usize) -> u64) -> Vec
         slots[at] = hash & !0xffff_ffff | (code as u64 + 1);
     }
     slots
+}
+
+/// Finds the distinct values of plain numbers or strings of `rows` rows. `distinct_max` returns how many distinct values
+/// of so many bytes each are worth a dictionary. `None` if there are more, and for other values.
+pub(crate) fn intern_values(
+    values: &Values,
+    rows: usize,
+    distinct_max: impl Fn(usize) -> usize,
+) -> Option<Interned> {
+    fn fixed<T: Pod + PartialEq>(data: &PageBuf, max: usize, hash: impl Fn(T) -> u64) -> Option<Interned> {
+        let v: &[T] = numbers(data);
+        intern(v.len(), max, |row| hash(v[row]), |a, b| v[a] == v[b])
+    }
+    match values {
+        Values::Fixed { width, data } => {
+            let max = distinct_max((*width).into());
+            match (max, width) {
+                (0, _) => None,
+                (_, 2) => fixed(data, max, |v: u16| hash_u64(v.into())),
+                (_, 4) => fixed(data, max, |v: u32| hash_u64(v.into())),
+                (_, 8) => fixed(data, max, hash_u64),
+                _ => fixed(data, max, |v: u128| hash_u64(v as u64 ^ hash_u64((v >> 64) as u64))),
+            }
+        }
+        Values::Var { offsets, data } => {
+            let max = distinct_max(4 + data.len().checked_div(rows)?);
+            if max == 0 {
+                return None;
+            }
+            let (o, data): (&[u32], &[u8]) = (numbers(offsets), data);
+            let bytes = |row: usize| &data[o[row] as usize..o[row + 1] as usize];
+            intern(rows, max, |row| hash_bytes(bytes(row)), |a, b| bytes(a) == bytes(b))
+        }
+        _ => None,
+    }
 }
 
 /// A hash of a number: both halves of its product with an odd constant (2^64 divided by the golden ratio).

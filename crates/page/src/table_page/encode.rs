@@ -9,10 +9,10 @@
 
 use std::sync::Arc;
 
-use bytemuck::{Pod, Zeroable};
+use bytemuck::Zeroable;
 use lode_base::{CELL_BYTES, PAGE_BYTES_LIMIT, PageBuf, PageBufMut};
 
-use super::dictionary::{Interned, hash_bytes, hash_u64, intern};
+use super::dictionary::intern_values;
 use super::header::{Encoding, Entry, FLAG_VALIDITY, FLAG_VALIDITY_RUNS, Header, MAGIC, checksum, kind_tag};
 use super::{
     LARGE_SEGMENT_ALIGN, LARGE_SEGMENT_BYTES, PageKind, PageMeta, STRING_BYTES_MAX, TablePage, string_bytes,
@@ -356,49 +356,19 @@ fn with_dictionary(rows: usize, codes: &[u16], dictionary: Column) -> Values {
 
 /// Encodes the plain `values` of `c` as codes into a dictionary, if that pays.
 fn coded(c: &Column, rows: usize, values: &Values) -> Option<Values> {
-    fn intern_fixed<T: Pod + PartialEq>(
-        data: &PageBuf,
-        max: usize,
-        hash: impl Fn(T) -> u64,
-    ) -> Option<Interned> {
-        let v: &[T] = numbers(data);
-        intern(v.len(), max, |row| hash(v[row]), |a, b| v[a] == v[b])
-    }
-    // Returns the most distinct values of `value` bytes with which a dictionary can still save a quarter, with codes
-    // of 2 bytes or of 1 byte.
-    let distinct_max = |plain_bytes: usize, value: usize| {
-        let with = |code: usize| (plain_bytes / 4 * 3).saturating_sub(rows * code) / value.max(1);
-        with(2).min(1 << 16).max(with(1).min(1 << 8))
-    };
     let plain_parts = match values {
         Values::Var { offsets, data } => [offsets.len(), data.len()],
         Values::Fixed { data, .. } => [0, data.len()],
         _ => return None,
     };
-    let found = match values {
-        Values::Fixed { width, data } => {
-            let max = distinct_max(data.len(), (*width).into());
-            match (max, width) {
-                (0, _) => return None,
-                (_, 2) => intern_fixed(data, max, |v: u16| hash_u64(v.into()))?,
-                (_, 4) => intern_fixed(data, max, |v: u32| hash_u64(v.into()))?,
-                (_, 8) => intern_fixed(data, max, hash_u64)?,
-                _ => intern_fixed(data, max, |v: u128| hash_u64(v as u64 ^ hash_u64((v >> 64) as u64)))?,
-            }
-        }
-        Values::Var { offsets, data } => {
-            let mean = data.len().checked_div(rows)?;
-            let max = distinct_max(offsets.len() + data.len(), 4 + mean);
-            if max == 0 {
-                return None;
-            }
-            let o: &[u32] = numbers(offsets);
-            let data: &[u8] = data;
-            let bytes = |row: usize| &data[o[row] as usize..o[row + 1] as usize];
-            intern(rows, max, |row| hash_bytes(bytes(row)), |a, b| bytes(a) == bytes(b))?
-        }
-        _ => return None,
+    let plain_bytes: usize = plain_parts.iter().sum();
+    // Returns the most distinct values of `value` bytes with which a dictionary can still save a quarter, with codes
+    // of 2 bytes or of 1 byte.
+    let distinct_max = |value: usize| {
+        let with = |code: usize| (plain_bytes / 4 * 3).saturating_sub(rows * code) / value.max(1);
+        with(2).min(1 << 16).max(with(1).min(1 << 8))
     };
+    let found = intern_values(values, rows, distinct_max)?;
     let all = Column::trusted(c.data_type(), rows, None, values.clone());
     let dictionary = take(&all, &found.first_rows);
     pays(rows, &dictionary, plain_parts).then(|| with_dictionary(rows, &found.codes, dictionary))
