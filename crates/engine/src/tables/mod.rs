@@ -10,7 +10,7 @@
 //! - `definition.rs`, `table.rs`: what was declared, and a table at one commit
 //! - `catalog.rs`: the tables' part of the catalog
 //! - `snapshot.rs`: what a snapshot shows of tables; `own/`: what its transaction changed itself
-//! - `scan.rs`, `evaluate.rs`: scans by the drive, and by the host; `read.rs`: single columns
+//! - `scan.rs`, `evaluate.rs`: scans by the drive, and by the host; `read.rs`: single columns; `point.rs`: single rows by their key
 //! - `statistics.rs`, `collect.rs`: what is known of values without reading them
 //! - `key.rs`, `index.rs`, `index_order.rs`: keys as bytes, B+-tree indexes, and their order
 //! - `write/`: transactions
@@ -25,6 +25,7 @@ mod index;
 mod index_order;
 mod key;
 mod own;
+mod point;
 mod read;
 mod scan;
 mod snapshot;

@@ -1,0 +1,359 @@
+//! Point lookups: the row that has a key, and its columns, without a scan task as a rule.
+//!
+//! ```text
+//!   key ─► B+-tree index on it? ─► pages that it names ─┐
+//!      └─► page index: bounds of each page, kept ───────┴─► few pages ─► key columns, packed ─► row
+//!                                                       └─► many pages, or a new table version ─► one scan task
+//! ```
+//!
+//! The bounds of all pages are read by the second lookup in a version of a table, and kept for that version. The first lookup is a scan
+//! task, which takes less than reading all bounds. So a table that is written between any two lookups costs no more than scans do.
+//!
+//! Invariant: a page that may hold the key is looked at. The order of rows within a page is only a hint: a row is answered only after
+//! its key was compared, and a key is missing only after all rows of a page were filtered.
+
+use std::cmp::Ordering;
+use std::convert::Infallible;
+use std::sync::{Arc, Weak};
+
+use lode_base::Lpid;
+use lode_command::{Answer, CommandError, PageRange};
+use lode_page::{Column, DataType, Value, ops};
+use lode_program::{ColumnSource, CompareOp, Expr, Meter, Passed, Program, key_of};
+use parking_lot::Mutex;
+
+use super::table::{RowAddress, Table};
+use crate::EngineError;
+use crate::storage::columns::PageColumns;
+use crate::trees::Snapshot;
+
+/// Extents whose index entries are read by one command.
+const READ_EXTENTS: usize = 16;
+/// More pages than this are searched by the drive.
+const PAGES_MAX: u64 = 4;
+/// Versions of tables whose bounds are kept.
+const VERSIONS_MAX: usize = 64;
+
+/// The bounds of the pages of tables, by version of the table and by key, the last used one last.
+static KNOWN: Mutex<Vec<Version>> = Mutex::new(Vec::new());
+
+/// A version of a table that was looked up in.
+struct Version {
+    /// As long as this is here, no other table has the same address.
+    table: Weak<Table>,
+    key: Vec<u16>,
+    /// `None` after the first lookup.
+    bounds: Option<Arc<PageBounds>>,
+}
+
+/// For some key columns, the bounds of their values in each page.
+struct PageBounds {
+    /// The key columns that are in the page index, by their position in the key.
+    columns: Vec<usize>,
+    /// Pages by the least value of the first of these columns.
+    pages: Vec<BoundedPage>,
+    /// Up to each of these pages, the greatest value of that column.
+    max: Vec<u64>,
+    /// Pages without an entry.
+    unknown: Vec<Lpid>,
+}
+
+struct BoundedPage {
+    lpid: Lpid,
+    /// For each column, the least and the greatest order key. A page without values holds no key and is not listed.
+    bounds: Vec<(u64, u64)>,
+}
+
+impl PageBounds {
+    /// The pages that may hold this key.
+    fn candidates(&self, values: &[Value], types: &[DataType]) -> Vec<Lpid> {
+        let wanted: Vec<Option<u64>> = self.columns.iter().map(|&i| key_of(types[i], &values[i])).collect();
+        let mut found = self.unknown.clone();
+        // A value without an order key may be anywhere.
+        let holds = |page: &&BoundedPage| {
+            let each = page.bounds.iter().zip(&wanted);
+            each.into_iter().all(|(&(min, max), v)| v.is_none_or(|v| (min..=max).contains(&v)))
+        };
+        let range = match wanted[0] {
+            Some(v) => {
+                let end = self.pages.partition_point(|p| p.bounds[0].0 <= v);
+                self.max[..end].partition_point(|&max| max < v)..end
+            }
+            None => 0..self.pages.len(),
+        };
+        found.extend(self.pages[range].iter().filter(holds).map(|p| p.lpid));
+        found
+    }
+}
+
+impl Snapshot {
+    /// The row of a table with these values in the columns of a PRIMARY KEY or UNIQUE key, as the reading transaction sees it. There is
+    /// one value for each column of `key`, not NULL, which fits the column.
+    ///
+    /// # Errors
+    /// As [`Snapshot::rows_by_key`].
+    pub fn row_by_key(
+        &self,
+        t: &Table,
+        key: &[u16],
+        values: &[Value],
+    ) -> Result<Option<RowAddress>, EngineError> {
+        Ok(self.rows_by_key(t, key, values, 1)?.pop())
+    }
+
+    /// The same, up to `most` rows: a transaction may have put in a key twice, which its commit will refuse.
+    ///
+    /// # Errors
+    /// [`EngineError::Invalid`] for values that do not fit, and for REAL and DOUBLE, whose equal values differ in their bits; or when
+    /// the drive fails.
+    pub fn rows_by_key(
+        &self,
+        t: &Table,
+        key: &[u16],
+        values: &[Value],
+        most: usize,
+    ) -> Result<Vec<RowAddress>, EngineError> {
+        let types = check_key(t, key, values)?;
+        let terms = key.iter().zip(values).zip(&types).map(|((&c, v), &data_type)| {
+            Expr::compare(CompareOp::Eq, Expr::Column(c), Expr::Const(v.clone(), data_type))
+        });
+        let filter = Expr::And(terms.collect());
+        let pages = match self.index_pages(t, &filter, PAGES_MAX)? {
+            Some(found) => found.pages,
+            None => match self.bounded_pages(t, key, values, &types)? {
+                Some(pages) => pages,
+                None => return self.rows_by_scan(t, t.page_ranges(), filter, most),
+            },
+        };
+        if pages.iter().map(|r| u64::from(r.count)).sum::<u64>() > PAGES_MAX {
+            return self.rows_by_scan(t, pages, filter, most);
+        }
+        let lpids = pages.iter().flat_map(|r| (r.first..r.first + r.count).map(|p| r.extent.page(p)));
+        let mut rows = Vec::new();
+        for lpid in lpids {
+            let slots = self.slots_by_key(t, lpid, key, values, &filter, most - rows.len())?;
+            rows.extend(slots.into_iter().map(|slot| t.row_address(lpid, slot)));
+            if rows.len() >= most {
+                break;
+            }
+        }
+        rows.truncate(most);
+        Ok(rows)
+    }
+
+    /// Columns of one row, as columns of one row each. What is packed stays packed, but for this row.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchRow`], or when the drive fails.
+    pub fn row_columns(
+        &self,
+        t: &Table,
+        row: RowAddress,
+        columns: &[u16],
+    ) -> Result<Vec<Column>, EngineError> {
+        let missing = || EngineError::NoSuchRow { table: t.name().into(), address: row.raw() };
+        let lpid = t.page_of(row).ok_or_else(missing)?;
+        let page = self.read_columns(lpid, columns)?;
+        let at = match &page.slots {
+            Some(slots) => slots.binary_search(&row.slot()).map_err(|_| missing())?,
+            None => row.slot() as usize,
+        };
+        if at >= page.rows {
+            return Err(missing());
+        }
+        // A column of one row that shares a dictionary would carry all of it along.
+        Ok(page.columns.iter().map(|c| ops::plain(&ops::take(c, &[at as u32]))).collect())
+    }
+
+    /// The pages that may hold a key by the page index, and those that the reading transaction changed. `None` if the bounds of the
+    /// pages are not known, or not worth reading yet.
+    fn bounded_pages(
+        &self,
+        t: &Table,
+        key: &[u16],
+        values: &[Value],
+        types: &[DataType],
+    ) -> Result<Option<Vec<PageRange>>, EngineError> {
+        // The drive's entries are those of the pages as they were when the transaction began.
+        let base = match self.own() {
+            Some(own) => own.base().tables().find(|b| b.id() == t.id()),
+            None => self.tables().find(|b| std::ptr::eq(b.as_ref(), t)),
+        };
+        let Some(base) = base else { return Ok(None) };
+        let Some(bounds) = self.bounds(base, key)? else { return Ok(None) };
+        let found = bounds.candidates(values, types).into_iter().collect();
+        Ok(Some(self.with_own_pages(t, found)))
+    }
+
+    /// The bounds of all pages of this version of a table, from the second lookup on.
+    fn bounds(&self, t: &Arc<Table>, key: &[u16]) -> Result<Option<Arc<PageBounds>>, EngineError> {
+        let is_it = |v: &Version| std::ptr::eq(v.table.as_ptr(), Arc::as_ptr(t)) && v.key == key;
+        {
+            let mut known = KNOWN.lock();
+            match known.iter().rposition(is_it) {
+                Some(at) => {
+                    if let Some(bounds) = &known[at].bounds {
+                        return Ok(Some(bounds.clone()));
+                    }
+                }
+                None => {
+                    known.retain(|v| v.table.strong_count() > 0);
+                    if known.len() == VERSIONS_MAX {
+                        known.remove(0);
+                    }
+                    known.push(Version { table: Arc::downgrade(t), key: key.into(), bounds: None });
+                    return Ok(None);
+                }
+            }
+        }
+        let Some(read) = self.read_bounds(t, key)?.map(Arc::new) else { return Ok(None) };
+        if let Some(version) = KNOWN.lock().iter_mut().rfind(|v| is_it(v)) {
+            version.bounds = Some(read.clone());
+        }
+        Ok(Some(read))
+    }
+
+    /// Reads the bounds of all pages of a table; `None` if no key column is in the page index.
+    fn read_bounds(&self, t: &Table, key: &[u16]) -> Result<Option<PageBounds>, EngineError> {
+        let rule = t.index_rule()?;
+        let columns: Vec<usize> = (0..key.len()).filter(|&i| rule.columns().contains(&key[i])).collect();
+        if columns.is_empty() {
+            return Ok(None);
+        }
+        let (mut pages, mut unknown) = (Vec::new(), Vec::new());
+        for ranges in t.page_ranges().chunks(READ_EXTENTS) {
+            'pages: for (lpid, entry) in self.view().read_index(ranges.to_vec())? {
+                let Some(entry) = entry else {
+                    unknown.push(lpid);
+                    continue;
+                };
+                rule.check(&entry)?;
+                let mut bounds = Vec::with_capacity(columns.len());
+                for &i in &columns {
+                    match rule.bounds(&entry, key[i]) {
+                        Some(of) => match of.keys {
+                            Some(keys) => bounds.push(keys),
+                            None => continue 'pages,
+                        },
+                        None => bounds.push((0, u64::MAX)),
+                    }
+                }
+                pages.push(BoundedPage { lpid, bounds });
+            }
+        }
+        pages.sort_by_key(|p| p.bounds[0].0);
+        let max = pages.iter().scan(0, |max: &mut u64, p| {
+            *max = p.bounds[0].1.max(*max);
+            Some(*max)
+        });
+        let max = max.collect();
+        Ok(Some(PageBounds { columns, pages, max, unknown }))
+    }
+
+    /// The drive looks for the rows.
+    fn rows_by_scan(
+        &self,
+        t: &Table,
+        pages: Vec<PageRange>,
+        filter: Expr,
+        most: usize,
+    ) -> Result<Vec<RowAddress>, EngineError> {
+        let program = Program::check(t.schema().clone(), Some(filter), Vec::new(), true)?;
+        let mut scan = self.scan(t, pages, Arc::new(program), Answer::Rows, Some(most as u64))?;
+        let mut rows = Vec::new();
+        while rows.len() < most
+            && let Some(unit) = scan.next()?
+        {
+            for page in &unit.pages {
+                let slot = |row: u32| page.slots.as_ref().map_or(row, |slots| slots[row as usize]);
+                rows.extend((0..page.rows).map(|row| t.row_address(page.lpid, slot(row))));
+            }
+        }
+        rows.truncate(most);
+        Ok(rows)
+    }
+
+    /// The slots of the rows of a page that have this key: all, or with `most` 1 any of them.
+    fn slots_by_key(
+        &self,
+        t: &Table,
+        lpid: Lpid,
+        key: &[u16],
+        values: &[Value],
+        filter: &Expr,
+        most: usize,
+    ) -> Result<Vec<u32>, EngineError> {
+        let page = match self.read_columns(lpid, key) {
+            // An entry of an index may be removed after its page.
+            Err(EngineError::Drive(CommandError::Unmapped(_))) => return Ok(Vec::new()),
+            page => page?,
+        };
+        let slot = |row: u32| page.slots.as_ref().map_or(row, |slots| slots[row as usize]);
+        if most == 1
+            && let Some(row) = ascending_search(&page, values)
+        {
+            return Ok(vec![slot(row)]);
+        }
+        let program = Program::check(t.schema().clone(), Some(filter.clone()), Vec::new(), true)?;
+        let rows = page.rows;
+        let mut source = KeyColumns { key, page: &page };
+        let passed = Passed::of(&program, &mut source, &mut Meter::default())
+            .map_err(|e| EngineError::invalid(t.name(), e.to_string()))?;
+        Ok(passed.selection().slots(rows).into_iter().map(slot).collect())
+    }
+}
+
+/// The types of the key's columns, if the values fit them.
+fn check_key(t: &Table, key: &[u16], values: &[Value]) -> Result<Vec<DataType>, EngineError> {
+    let invalid = |what: &str| EngineError::invalid(t.name(), format!("a lookup {what}"));
+    if key.is_empty() || key.len() != values.len() {
+        return Err(invalid("needs one value for each column of the key"));
+    }
+    let of = |(&c, v): (&u16, &Value)| {
+        let column = t.schema().columns.get(usize::from(c)).ok_or_else(|| invalid("names no column"))?;
+        match column.data_type {
+            DataType::Real | DataType::Double => Err(invalid("by REAL or DOUBLE is not exact")),
+            data_type if v.is_null() || !v.fits(data_type) => Err(invalid("needs values of the key's types")),
+            data_type => Ok(data_type),
+        }
+    };
+    key.iter().zip(values).map(of).collect()
+}
+
+/// The row with this key, if the keys of the page ascend as far as this meets them.
+fn ascending_search(page: &PageColumns, values: &[Value]) -> Option<u32> {
+    let compare = |row: usize| {
+        let each = page.columns.iter().zip(values);
+        let mut parts = each.map(|(c, v)| c.value(row).compare(v));
+        parts.find(|o| *o != Some(Ordering::Equal)).unwrap_or(Some(Ordering::Equal))
+    };
+    let (mut low, mut high) = (0, page.rows);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match compare(middle)? {
+            Ordering::Equal => return Some(middle as u32),
+            Ordering::Less => low = middle + 1,
+            Ordering::Greater => high = middle,
+        }
+    }
+    None
+}
+
+/// The key columns of a page, by their numbers in the table.
+struct KeyColumns<'a> {
+    key: &'a [u16],
+    page: &'a PageColumns,
+}
+
+impl ColumnSource for KeyColumns<'_> {
+    type Error = Infallible;
+
+    fn rows(&self) -> usize {
+        self.page.rows
+    }
+
+    fn column(&mut self, column: u16) -> Result<Column, Infallible> {
+        let at = self.key.iter().position(|&c| c == column).expect("the filter is on the key");
+        Ok(self.page.columns[at].clone())
+    }
+}
