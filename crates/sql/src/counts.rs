@@ -30,6 +30,8 @@ pub struct QueryCounts {
     pub groups: u64,
     /// Run-time filters handed to running scans.
     pub narrowed: u64,
+    /// Whether the statement was a short one: its scan is then a lookup of one row, which counts no pages.
+    pub short: bool,
 }
 
 /// The sums of a statement while it runs. Its scans share them, and the session reads them.

@@ -10,17 +10,21 @@
 use std::fmt;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::ScalarValue;
 use datafusion::sql::parser::{ExplainStatement, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::{Insert, Query, Set, SetExpr, Statement as Sql, With};
-use lode_engine::{EngineError, Table};
+use futures::future::BoxFuture;
+use lode_engine::{EngineError, Snapshot, Table};
 use tracing::Instrument;
 
 use crate::session::{plan, start};
+use crate::short::Shape;
 use crate::statement::{Statement, StatementResult, prepare};
 use crate::threads::on_deep_stack;
 use crate::transaction::TransactionStatus;
-use crate::{Session, SqlError, copy, ddl, dml, modelled, show};
+use crate::{Prepared, Session, SqlError, copy, ddl, dml, modelled, short, show};
 
 /// A deeper statement runs on a stack of its own. A statement of this depth fits 2 MB in a debug build too.
 const SHALLOW_DEPTH_MAX: usize = 32;
@@ -56,7 +60,38 @@ impl Session {
     /// # Errors
     /// As [`Session::execute`].
     pub async fn run(&self, statement: &Statement) -> Result<StatementResult, SqlError> {
+        self.run_in_turn(Work::Statement(statement)).await
+    }
+
+    /// Runs a prepared statement with these values of its parameters. A value of a related type is converted: another
+    /// number, a date for a timestamp.
+    ///
+    /// # Errors
+    /// A wrong number of values (SQLSTATE 42601), a value of an unrelated type (42804), one that does not fit (22003), a
+    /// result whose columns have changed since (0A000); and those of [`Session::execute`].
+    pub async fn execute_prepared(
+        &self,
+        prepared: &Prepared,
+        values: &[ScalarValue],
+    ) -> Result<StatementResult, SqlError> {
+        self.run_in_turn(Work::Prepared(prepared, values)).await
+    }
+
+    /// Prepares a statement at its turn within the open transaction.
+    pub(crate) async fn prepare_in_turn(&self, statement: Statement) -> Result<Prepared, SqlError> {
+        let transactions = self.transactions();
+        let within = transactions.status() != TransactionStatus::Idle;
+        let _turn = if within { Some(transactions.turn().await) } else { None };
+        if transactions.status() == TransactionStatus::Failed && !statement.ends_failure() {
+            return Err(SqlError::TransactionFailed);
+        }
+        let prepared = self.prepared("", statement, &[]).await;
+        prepared.inspect_err(|_| transactions.fail())
+    }
+
+    async fn run_in_turn(&self, work: Work<'_>) -> Result<StatementResult, SqlError> {
         self.begin_counts();
+        let statement = work.statement();
         let transactions = self.transactions();
         let within = transactions.status() != TransactionStatus::Idle;
         let _turn = if within || statement.is_control() { Some(transactions.turn().await) } else { None };
@@ -64,7 +99,7 @@ impl Session {
         if status == TransactionStatus::Failed && !statement.ends_failure() {
             return Err(SqlError::TransactionFailed);
         }
-        let mut result = self.run_once(statement).await;
+        let mut result = self.run_once(work).await;
         let mut runs = 1;
         while status == TransactionStatus::Idle
             && transactions.status() == TransactionStatus::Idle
@@ -72,11 +107,8 @@ impl Session {
             && matches!(result, Err(SqlError::Engine(EngineError::Conflict { .. })))
         {
             runs += 1;
-            result = if runs == RUNS_MAX {
-                self.alone().run_once(statement).await
-            } else {
-                self.run_once(statement).await
-            };
+            result =
+                if runs == RUNS_MAX { self.alone().run_once(work).await } else { self.run_once(work).await };
         }
         if result.is_err() {
             transactions.fail();
@@ -84,7 +116,49 @@ impl Session {
         result
     }
 
-    async fn run_once(&self, statement: &Statement) -> Result<StatementResult, SqlError> {
+    async fn run_once(&self, work: Work<'_>) -> Result<StatementResult, SqlError> {
+        match work {
+            Work::Statement(statement) => {
+                if statement.depth <= SHALLOW_DEPTH_MAX
+                    && let Some(shape) = statement.shape()
+                    && let Some(done) = self.run_short(statement, shape, shape.values()).await?
+                {
+                    return Ok(done);
+                }
+                self.run_generally(statement).await
+            }
+            Work::Prepared(prepared, values) => self.run_prepared(prepared, &prepared.values(values)?).await,
+        }
+    }
+
+    /// Runs a prepared statement with values of its parameters' types. It is boxed, since EXECUTE is a statement too.
+    fn run_prepared<'a>(
+        &'a self,
+        prepared: &'a Prepared,
+        values: &'a [ScalarValue],
+    ) -> BoxFuture<'a, Result<StatementResult, SqlError>> {
+        Box::pin(async move {
+            prepared.check_result(self).await?;
+            if let Some(shape) = prepared.shape()
+                && let Some(done) = self.run_short(prepared.statement(), shape, values).await?
+            {
+                return Ok(done);
+            }
+            self.run_generally(&prepared.with_values(values)?).await
+        })
+    }
+
+    async fn run_short(
+        &self,
+        statement: &Statement,
+        shape: &Arc<Shape>,
+        values: &[ScalarValue],
+    ) -> Result<Option<StatementResult>, SqlError> {
+        let span = tracing::info_span!("statement", sql = %TracedSql(statement));
+        short::run(self, shape, values).instrument(span).await
+    }
+
+    async fn run_generally(&self, statement: &Statement) -> Result<StatementResult, SqlError> {
         let span = tracing::info_span!("statement", sql = %TracedSql(statement));
         if statement.depth <= SHALLOW_DEPTH_MAX {
             return run(self, statement).instrument(span).await;
@@ -103,6 +177,22 @@ impl Session {
                 Ok(datafusion::physical_plan::common::collect(stream).await?)
             }
             _ => Ok(Vec::new()),
+        }
+    }
+}
+
+/// What a session runs.
+#[derive(Clone, Copy)]
+enum Work<'a> {
+    Statement(&'a Statement),
+    Prepared(&'a Prepared, &'a [ScalarValue]),
+}
+
+impl<'a> Work<'a> {
+    fn statement(&self) -> &'a Statement {
+        match self {
+            Self::Statement(statement) => statement,
+            Self::Prepared(prepared, _) => prepared.statement(),
         }
     }
 }
@@ -127,11 +217,23 @@ impl fmt::Display for TracedSql<'_> {
 
 /// Runs one statement of `session`.
 async fn run(session: &Session, statement: &Statement) -> Result<StatementResult, SqlError> {
+    // A statement that is prepared has parameters.
+    if let Some(Sql::Prepare { name, data_types, statement: prepared }) = statement.sql() {
+        let prepared = Statement::new(Parsed::Statement(prepared.clone()), statement.depth);
+        return session.prepare_named(name, data_types, prepared).await;
+    }
     let mut parsed = (*statement.parsed).clone();
     prepare(&mut parsed)?;
     match &parsed {
         Parsed::Statement(sql) => run_sql(session, sql).await,
-        Parsed::Explain(explain) => run_explain(session, explain).await,
+        Parsed::Explain(explain) => {
+            let result = run_explain(session, explain).await?;
+            match (explain.options.analyze, statement.parsed.as_ref()) {
+                // EXPLAIN ANALYZE runs the plan that it shows.
+                (false, Parsed::Explain(given)) => short::explained(session, &given.statement, result).await,
+                _ => Ok(result),
+            }
+        }
         Parsed::Reset(reset) => show::reset(session, reset),
         Parsed::CreateExternalTable(_) => Err(SqlError::Unsupported(
             "CREATE EXTERNAL TABLE: create a table and fill it by COPY t FROM 'file'".into(),
@@ -159,6 +261,20 @@ async fn run_sql(session: &Session, sql: &Sql) -> Result<StatementResult, SqlErr
         Sql::CreateTable(create) => ddl::create_table(session, create).await,
         Sql::CreateIndex(create) => ddl::create_index(session, create).await,
         Sql::Drop { .. } => ddl::drop(session, sql).await,
+        Sql::Execute {
+            name: Some(name),
+            parameters,
+            immediate: false,
+            into,
+            using,
+            output: false,
+            default: false,
+            ..
+        } if into.is_empty() && using.is_empty() => {
+            let (prepared, values) = session.named(name, parameters).await?;
+            session.run_prepared(&prepared, &values).await
+        }
+        Sql::Deallocate { name, .. } => session.deallocate(name),
         Sql::Set(Set::SetTransaction { modes, snapshot: None, session: false }) => {
             session.set_transaction(modes)
         }
@@ -175,6 +291,44 @@ async fn run_sql(session: &Session, sql: &Sql) -> Result<StatementResult, SqlErr
         | Sql::ReleaseSavepoint { .. } => session.control(sql).await,
         other => Err(SqlError::Unsupported(verb(other, 2))),
     }
+}
+
+/// Plans a statement at `snapshot` without running it. Returns the columns of its rows, if it is a query.
+///
+/// # Errors
+/// Those of planning it.
+pub(crate) async fn planned_schema(
+    session: &Session,
+    snapshot: Snapshot,
+    statement: &Statement,
+) -> Result<Option<SchemaRef>, SqlError> {
+    let mut parsed = (*statement.parsed).clone();
+    prepare(&mut parsed)?;
+    let Parsed::Statement(sql) = parsed else { return Ok(None) };
+    let of = |sql: Sql| Parsed::Statement(Box::new(sql));
+    let is_query = matches!(sql.as_ref(), Sql::Query(query) if change_with(query)?.is_none());
+    let (query, target) = match sql.as_ref() {
+        Sql::Query(query) if !is_query => match change_with(query)? {
+            Some((_, Sql::Update(update))) => some_target(dml::explain_update(&snapshot, update)?),
+            Some((_, Sql::Delete(delete))) => some_target(dml::explain_delete(&snapshot, delete)?),
+            _ => return Ok(None),
+        },
+        Sql::Update(update) => some_target(dml::explain_update(&snapshot, update)?),
+        Sql::Delete(delete) => some_target(dml::explain_delete(&snapshot, delete)?),
+        sql_statement => {
+            if let Sql::Insert(insert) = sql_statement {
+                dml::check_insert(&snapshot, insert)?;
+            }
+            let state = session.state_at(snapshot, None);
+            let plan = plan(&state, of(*sql)).await?;
+            let plan = state.optimize(&plan)?;
+            return Ok(is_query.then(|| Arc::new(plan.schema().as_arrow().clone())));
+        }
+    };
+    let state = session.state_at(snapshot, target);
+    let plan = plan(&state, of(Sql::Query(query))).await?;
+    state.optimize(&plan)?;
+    Ok(None)
 }
 
 /// The parts of `WITH ... INSERT | UPDATE | DELETE`, which the parser takes for a query.

@@ -23,11 +23,13 @@ mod modelled;
 mod names;
 pub mod offload;
 pub mod options;
+mod prepared;
 pub mod provider;
 mod queries;
 pub mod scan;
 mod semantics;
 pub mod session;
+mod short;
 mod show;
 pub mod statement;
 mod threads;
@@ -37,12 +39,15 @@ mod types;
 
 /// Arrow, in the version in which rows come.
 pub use datafusion::arrow;
+/// A value of a parameter.
+pub use datafusion::common::ScalarValue;
 
 pub use counts::{QueryCounts, StatementCounts};
 pub use error::SqlError;
 pub use lode_engine::ModelledTime;
 pub use offload::Offload;
 pub use options::{CommitDurability, LodeOptions};
+pub use prepared::Prepared;
 pub use queries::Queries;
 pub use session::{Session, SessionOptions};
 pub use statement::{Statement, StatementResult};

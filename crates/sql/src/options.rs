@@ -26,6 +26,8 @@ pub struct LodeOptions {
     pub queue_depth: u32,
     /// `lode.durability`: when commits are durable.
     pub durability: CommitDurability,
+    /// `lode.short_statements`: whether statements by a key run without DataFusion.
+    pub short_statements: bool,
 }
 
 /// When a commit of a session is durable, as `SET lode.durability` says it.
@@ -95,6 +97,7 @@ impl Default for LodeOptions {
             profile: "none".into(),
             queue_depth: 32,
             durability: CommitDurability::default(),
+            short_statements: true,
         }
     }
 }
@@ -142,6 +145,13 @@ impl ExtensionOptions for LodeOptions {
                     .parse()
                     .map_err(|()| bad(key, value, "commit, group(milliseconds, from 1 to 60000) or none"))?;
             }
+            "short_statements" => {
+                self.short_statements = match value.to_ascii_lowercase().as_str() {
+                    "on" | "true" => true,
+                    "off" | "false" => false,
+                    _ => return Err(bad(key, value, "on or off")),
+                };
+            }
             "profile" if value == self.profile => {}
             "profile" => return Err(bad(key, value, "a choice when the drive is opened, by --profile")),
             _ => return Err(DataFusionError::Configuration(format!("there is no setting lode.{key}"))),
@@ -180,6 +190,11 @@ impl ExtensionOptions for LodeOptions {
                 "queue_depth",
                 self.queue_depth.to_string(),
                 "Tasks of a scan under way at a time on a modelled device, at most",
+            ),
+            entry(
+                "short_statements",
+                if self.short_statements { "on" } else { "off" }.into(),
+                "Whether statements by a key run without DataFusion's planner: on or off",
             ),
         ]
     }

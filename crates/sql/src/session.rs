@@ -30,6 +30,8 @@ use crate::config::configure;
 use crate::modelled::physical_rules;
 use crate::names::{CATALOG, SCHEMA};
 use crate::options::{CommitDurability, LodeOptions};
+use crate::prepared::PreparedStatements;
+use crate::short::{ShortPlans, ShortSettings};
 use crate::statement::{StatementResult, check_names};
 use crate::transaction::{TransactionStatus, Transactions};
 use crate::{Offload, QueryCounts, SqlError, StatementCounts, semantics};
@@ -63,6 +65,8 @@ pub struct Session {
     /// With a modelled device: when the last statement began.
     begun: Arc<Mutex<Option<ClockReading>>>,
     transactions: Transactions,
+    short_plans: ShortPlans,
+    prepared_statements: PreparedStatements,
     /// With `lode.durability = group(..)`: makes the database sync that often.
     syncs: Arc<Mutex<Option<SyncEvery>>>,
     /// Whether its statements exclude the commits of others: set in the clone that runs a statement for the last
@@ -112,6 +116,8 @@ impl Session {
             counts: Arc::default(),
             begun: Arc::default(),
             transactions: Transactions::default(),
+            short_plans: ShortPlans::default(),
+            prepared_statements: PreparedStatements::default(),
             syncs: Arc::default(),
             alone: false,
         })
@@ -131,6 +137,14 @@ impl Session {
     pub fn set_offload(&self, offload: Offload) {
         self.with_config(|c| {
             let options = LodeOptions { offload, ..LodeOptions::of(c) };
+            c.extensions.insert(options);
+        });
+    }
+
+    /// `SET lode.short_statements`.
+    pub fn set_short_statements(&self, short_statements: bool) {
+        self.with_config(|c| {
+            let options = LodeOptions { short_statements, ..LodeOptions::of(c) };
             c.extensions.insert(options);
         });
     }
@@ -175,7 +189,31 @@ impl Session {
     }
 
     pub(crate) fn with_config<T>(&self, change: impl FnOnce(&mut ConfigOptions) -> T) -> T {
-        change(self.state.write().config_mut().options_mut())
+        let changed = change(self.state.write().config_mut().options_mut());
+        self.short_plans.clear();
+        changed
+    }
+
+    /// What of the settings concerns short statements.
+    pub(crate) fn short_settings(&self) -> ShortSettings {
+        let state = self.state.read();
+        match state.config_options().extensions.get::<LodeOptions>() {
+            Some(options) => ShortSettings { on: options.short_statements, bulk_rows: options.bulk_rows },
+            None => ShortSettings { on: false, bulk_rows: 0 },
+        }
+    }
+
+    pub(crate) fn prepared_statements(&self) -> &PreparedStatements {
+        &self.prepared_statements
+    }
+
+    pub(crate) fn short_plans(&self) -> &ShortPlans {
+        &self.short_plans
+    }
+
+    /// The counts of the statement that runs.
+    pub(crate) fn statement_counts(&self) -> Arc<StatementCounts> {
+        self.counts.lock().clone()
     }
 
     /// DataFusion's state for one statement at `snapshot`. `target` is the table that the statement changes, if any.

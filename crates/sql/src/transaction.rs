@@ -82,7 +82,7 @@ impl Transactions {
     }
 
     /// Takes the engine's transaction, if one is open.
-    fn take(&self, to_change: bool) -> Result<Option<WriteTxn>, SqlError> {
+    pub(crate) fn take(&self, to_change: bool) -> Result<Option<WriteTxn>, SqlError> {
         let mut slot = self.slot.lock();
         let Some(open) = &mut *slot else { return Ok(None) };
         if open.failed {
@@ -95,7 +95,8 @@ impl Transactions {
         Ok(open.txn.take())
     }
 
-    fn give_back(&self, txn: WriteTxn) {
+    /// The statement that took the transaction has ended well, or has changed nothing.
+    pub(crate) fn give_back(&self, txn: WriteTxn) {
         if let Some(open) = &mut *self.slot.lock() {
             (open.txn, open.failed) = (Some(txn), false);
         }
@@ -152,6 +153,15 @@ impl Session {
         }
         let db = self.database().clone();
         blocking(move || Ok(db.snapshot()?)).await
+    }
+
+    /// The same on the calling thread: it sends no command, unless the open transaction loads rows.
+    pub(crate) fn snapshot_now(&self) -> Result<Snapshot, SqlError> {
+        let transactions = self.transactions();
+        let Some(mut txn) = transactions.take(false)? else { return Ok(self.database().snapshot()?) };
+        let snapshot = txn.current()?;
+        transactions.give_back(txn);
+        Ok(snapshot)
     }
 
     /// The transaction for a statement that changes something.

@@ -99,6 +99,26 @@ pub(crate) fn column_type(t: &Arrow) -> Option<DataType> {
     })
 }
 
+/// How SQL writes a column type.
+pub(crate) fn sql_type(t: DataType) -> Sql {
+    match t {
+        DataType::Boolean => Sql::Boolean,
+        DataType::SmallInt => Sql::SmallInt(None),
+        DataType::Integer => Sql::Int(None),
+        DataType::BigInt => Sql::BigInt(None),
+        DataType::Real => Sql::Real,
+        DataType::Double => Sql::DoublePrecision,
+        DataType::Decimal { precision, scale } => {
+            Sql::Numeric(ExactNumberInfo::PrecisionAndScale(precision.into(), scale.into()))
+        }
+        DataType::Text => Sql::Text,
+        DataType::Bytea => Sql::Bytea,
+        DataType::Date => Sql::Date,
+        // Without digits, DataFusion's has nanoseconds.
+        DataType::Timestamp => Sql::Timestamp(Some(6), TimezoneInfo::None),
+    }
+}
+
 /// The schema of a table's rows in queries.
 pub(crate) fn arrow_schema(def: &TableDef) -> SchemaRef {
     let field = |c: &ColumnDef| Field::new(&c.name, arrow_type(c.ty.data_type), c.ty.nullable);

@@ -97,6 +97,11 @@ pub(super) fn referenced(snapshot: &Snapshot, table: &Table) -> Vec<u16> {
     columns.into_iter().collect()
 }
 
+/// Whether a foreign key with an action references the table.
+pub(crate) fn is_referenced(snapshot: &Snapshot, table: &Table) -> bool {
+    !acting(snapshot, table.name()).is_empty()
+}
+
 /// Another table with a foreign key to this one that has an action.
 pub(super) fn acts_for_other(snapshot: &Snapshot, table: &str) -> Option<String> {
     acting(snapshot, table).into_iter().map(|a| a.child).find(|child| child != table)

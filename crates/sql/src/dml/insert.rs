@@ -11,10 +11,10 @@ use datafusion::logical_expr::{DmlStatement, Expr, ExprSchemable, LogicalPlan, P
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{Insert, Statement as Sql, TableObject};
 use futures::{StreamExt, stream};
-use lode_engine::TableDef;
+use lode_engine::{Snapshot, TableDef};
 
 use super::load::conform;
-use super::{Change, Checks, check_assignable, load};
+use super::{Change, Checks, check_assignable, find_table, load};
 use crate::error::state;
 use crate::options::LodeOptions;
 use crate::session::{plan, start};
@@ -66,6 +66,12 @@ pub(crate) async fn insert(session: &Session, statement: &Insert) -> Result<Stat
         Ok(StatementResult::Count { verb: "INSERT", rows })
     })
     .await
+}
+
+/// Checks what planning an INSERT does not: its table, and how many columns its source has.
+pub(crate) fn check_insert(snapshot: &Snapshot, statement: &Insert) -> Result<(), SqlError> {
+    let TableObject::TableName(name) = &statement.table else { return Ok(()) };
+    check_count(statement, find_table(snapshot, &table_name(name)?)?.def())
 }
 
 /// The source has as many columns as the INSERT names, or the table has.

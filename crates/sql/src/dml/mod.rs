@@ -13,6 +13,7 @@ mod checks;
 mod insert;
 mod load;
 mod rewrite;
+mod values;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,9 +27,12 @@ use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{Delete, Query, Statement as Sql, Truncate, Update, With};
 use lode_engine::{EngineError, RowAddress, Snapshot, Table};
 
+pub(crate) use cascade::is_referenced;
 pub(crate) use checks::Checks;
-pub(crate) use insert::insert;
-pub(crate) use load::{Unfit, load, to_array};
+pub(crate) use insert::{check_insert, insert};
+pub(crate) use load::{Unfit, column_of, load, to_array};
+pub(crate) use rewrite::{delete as rewrite_delete, empty_select, update as rewrite_update};
+pub(crate) use values::ValuesQuery;
 
 use crate::arrow_convert::arrow_type;
 use crate::error::state as sqlstate;
@@ -171,7 +175,9 @@ pub(crate) fn explain_update(
     update: &Update,
 ) -> Result<(Box<Query>, Arc<Table>), SqlError> {
     let found = rewrite::update(update)?;
-    Ok((found.query, find_table(snapshot, &found.table)?))
+    let table = find_table(snapshot, &found.table)?;
+    column_numbers(&table, &found.assigned)?;
+    Ok((found.query, table))
 }
 
 /// The query that EXPLAIN DELETE shows, and the table it changes.
@@ -201,7 +207,11 @@ async fn plan_query(state: &SessionState, query: Box<Query>) -> Result<LogicalPl
 
 /// Casts the new values, which follow the row identity, to the types of their columns. Where possible the cast is put
 /// directly over a value's expression, so that a literal is converted from its own digits.
-fn cast_assigned(plan: LogicalPlan, table: &Table, columns: &[u16]) -> Result<LogicalPlan, SqlError> {
+pub(crate) fn cast_assigned(
+    plan: LogicalPlan,
+    table: &Table,
+    columns: &[u16],
+) -> Result<LogicalPlan, SqlError> {
     let (input, values): (LogicalPlan, Vec<(Expr, String)>) = match plan {
         LogicalPlan::Projection(projection) => {
             let names = projection.schema.fields().iter().map(|f| f.name().clone());

@@ -190,7 +190,7 @@ fn find(
     Ok(RowQuery { table, assigned, query })
 }
 
-fn aliased(expr: Expr, alias: String) -> SelectItem {
+pub(super) fn aliased(expr: Expr, alias: String) -> SelectItem {
     SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', alias) }
 }
 
@@ -211,7 +211,7 @@ fn named(name: ObjectName, alias: Option<TableAlias>) -> Result<TableFactor, Sql
 }
 
 /// `SELECT 1`, to be filled in.
-fn empty_select() -> Box<Query> {
+pub(crate) fn empty_select() -> Box<Query> {
     let statements = Parser::parse_sql(&GenericDialect {}, "SELECT 1").expect("SELECT 1 is SQL");
     match statements.into_iter().next() {
         Some(Statement::Query(query)) => query,

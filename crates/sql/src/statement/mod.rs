@@ -17,6 +17,6 @@ mod shape;
 pub(crate) use names::check_names;
 pub use parse::Statement;
 pub(crate) use parse::{fold, table_name};
-pub(crate) use prepare::prepare;
+pub(crate) use prepare::{prepare, prepare_with_parameters};
 pub use result::StatementResult;
 pub(crate) use shape::column_count;

@@ -1,7 +1,7 @@
 //! From a script's text to statements: PostgreSQL's dialect, with DataFusion's additions (EXPLAIN's options).
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use datafusion::sql::parser::{DFParserBuilder, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Statement as Sql};
@@ -13,6 +13,7 @@ use super::dialect::LodeDialect;
 use crate::SqlError;
 use crate::error::state;
 use crate::names::{CATALOG, SCHEMA};
+use crate::short::Shape;
 
 /// One statement of a script, parsed.
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub struct Statement {
     pub(crate) parsed: Arc<Parsed>,
     /// How deep its tree is, at most.
     pub(crate) depth: usize,
+    /// Its shape, once it is known, if it can be short.
+    shape: Arc<OnceLock<Option<Arc<Shape>>>>,
 }
 
 impl fmt::Display for Statement {
@@ -30,6 +33,15 @@ impl fmt::Display for Statement {
 }
 
 impl Statement {
+    pub(crate) fn new(parsed: Parsed, depth: usize) -> Self {
+        Self { parsed: Arc::new(parsed), depth, shape: Arc::default() }
+    }
+
+    /// Its shape, if it can be short.
+    pub(crate) fn shape(&self) -> Option<&Arc<Shape>> {
+        self.shape.get_or_init(|| Shape::of(&self.parsed).map(Arc::new)).as_ref()
+    }
+
     /// Whether it begins or ends a transaction or a savepoint.
     pub(crate) fn is_control(&self) -> bool {
         matches!(
@@ -49,7 +61,7 @@ impl Statement {
         matches!(self.sql(), Some(Sql::Commit { .. } | Sql::Rollback { .. }))
     }
 
-    fn sql(&self) -> Option<&Sql> {
+    pub(crate) fn sql(&self) -> Option<&Sql> {
         match &*self.parsed {
             Parsed::Statement(sql) => Some(sql),
             _ => None,
@@ -93,7 +105,7 @@ impl Statement {
                 }
                 _ => parser.parse_statement().map_err(|e| placed(e.into(), script))?,
             };
-            statements.push(Self { parsed: Arc::new(parsed), depth });
+            statements.push(Self::new(parsed, depth));
         }
     }
 }

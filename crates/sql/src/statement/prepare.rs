@@ -28,10 +28,22 @@ use crate::SqlError;
 /// # Errors
 /// When the tree shows a mistake by itself; when a clause would be ignored.
 pub(crate) fn prepare(parsed: &mut Parsed) -> Result<(), SqlError> {
+    prepare_as(parsed, Shape { parameters: false })
+}
+
+/// Prepares a statement that may have parameters.
+///
+/// # Errors
+/// As [`prepare`].
+pub(crate) fn prepare_with_parameters(parsed: &mut Parsed) -> Result<(), SqlError> {
+    prepare_as(parsed, Shape { parameters: true })
+}
+
+fn prepare_as(parsed: &mut Parsed, mut shape: Shape) -> Result<(), SqlError> {
     match parsed {
-        Parsed::Explain(explain) => prepare(&mut explain.statement),
+        Parsed::Explain(explain) => prepare_as(&mut explain.statement, shape),
         Parsed::Statement(sql) => {
-            if let ControlFlow::Break(e) = Visit::visit(sql.as_ref(), &mut Shape) {
+            if let ControlFlow::Break(e) = Visit::visit(sql.as_ref(), &mut shape) {
                 return Err(e);
             }
             let is_insert = matches!(sql.as_ref(), Sql::Insert(_));

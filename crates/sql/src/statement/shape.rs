@@ -28,7 +28,10 @@ use crate::SqlError;
 use crate::error::state;
 
 /// Finds the first mistake of a tree that it visits.
-pub(super) struct Shape;
+pub(super) struct Shape {
+    /// Whether the statement may have parameters.
+    pub(super) parameters: bool,
+}
 
 type Flow = ControlFlow<SqlError>;
 
@@ -97,7 +100,7 @@ impl Visitor for Shape {
 
     fn pre_visit_value(&mut self, value: &ValueWithSpan) -> Flow {
         match &value.value {
-            Value::Placeholder(name) => {
+            Value::Placeholder(name) if !self.parameters => {
                 wrong(state::UNDEFINED_PARAMETER, format!("there is no parameter for the placeholder {name}"))
             }
             _ => Flow::Continue(()),

@@ -1,0 +1,268 @@
+//! Short statements: SELECT, UPDATE and DELETE by a whole key, and INSERT of a few VALUES, without DataFusion's planner
+//! and executor.
+//!
+//! ```text
+//!   statement ─► shape.rs: could it be short? literals become parameters ─► cache, by key
+//!                   │ no                                                      │ miss, or another definition
+//!                   ▼                                                         ▼
+//!              general path ◄── not certain ── run.rs: the engine ◄── plan.rs: DataFusion's plan, taken apart
+//! ```
+//!
+//! Invariant: a short statement has the answer, the message and the SQLSTATE of the general path. What cannot be told
+//! exactly goes to the general path, before anything has changed.
+
+mod explain;
+mod plan;
+mod run;
+mod shape;
+mod values;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::ScalarValue;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::stream;
+use lode_engine::{Database, Snapshot, Table, WriteTxn};
+use parking_lot::Mutex;
+
+use crate::statement::StatementResult;
+use crate::threads::blocking;
+use crate::{Session, SqlError};
+pub(crate) use explain::explained;
+pub(crate) use plan::is_same_definition;
+use plan::{Action, Planned, ShortPlan, planned};
+use run::Outcome;
+pub(crate) use shape::{Shape, literal_value, number};
+
+/// Plans that a session keeps.
+const PLANS_MAX: usize = 256;
+/// A statement whose table changes its definition as often as this while it runs takes the general path.
+const PLANNED_MAX: u32 = 3;
+
+/// The plans of a session, by the key of their shape. Shared by the session's clones.
+#[derive(Clone, Default)]
+pub(crate) struct ShortPlans(Arc<Mutex<Kept>>);
+
+#[derive(Default)]
+struct Kept {
+    plans: HashMap<String, Entry>,
+    /// Counts uses.
+    clock: u64,
+    /// Counts changes of settings, on which plans depend.
+    settings: u64,
+}
+
+struct Entry {
+    what: Known,
+    used: u64,
+}
+
+/// What is known of the statements of one key.
+#[derive(Clone)]
+enum Known {
+    Short(Arc<ShortPlan>),
+    /// Not short, as long as its table has this definition.
+    Not(Arc<Table>),
+    /// The plan depends on the literals.
+    ByLiterals(Arc<Table>),
+}
+
+impl ShortPlans {
+    fn get(&self, key: &str) -> Option<Known> {
+        let mut kept = self.0.lock();
+        kept.clock += 1;
+        let clock = kept.clock;
+        let entry = kept.plans.get_mut(key)?;
+        entry.used = clock;
+        Some(entry.what.clone())
+    }
+
+    fn settings(&self) -> u64 {
+        self.0.lock().settings
+    }
+
+    /// Keeps a plan, unless the settings have changed since `settings` was read. The one that was not used for the
+    /// longest time makes room.
+    fn put(&self, key: &str, what: Known, settings: u64) {
+        let mut kept = self.0.lock();
+        if kept.settings != settings {
+            return;
+        }
+        if kept.plans.len() >= PLANS_MAX && !kept.plans.contains_key(key) {
+            let oldest = kept.plans.iter().min_by_key(|(_, e)| e.used).map(|(k, _)| k.clone());
+            oldest.and_then(|k| kept.plans.remove(&k));
+        }
+        let used = kept.clock;
+        kept.plans.insert(key.to_owned(), Entry { what, used });
+    }
+
+    /// Forgets a plan whose table has another definition.
+    fn forget(&self, key: &str) {
+        self.0.lock().plans.remove(key);
+    }
+
+    /// The settings have changed.
+    pub(crate) fn clear(&self) {
+        let mut kept = self.0.lock();
+        kept.settings += 1;
+        kept.plans.clear();
+    }
+}
+
+/// What of the session's settings concerns short statements.
+#[derive(Clone, Copy)]
+pub(crate) struct ShortSettings {
+    /// `lode.short_statements`.
+    pub(crate) on: bool,
+    /// `lode.bulk_rows`.
+    pub(crate) bulk_rows: usize,
+}
+
+/// Whether the session has short statements. Modelled time is that of the general path.
+fn is_on(session: &Session) -> bool {
+    session.short_settings().on && session.database().host().is_none()
+}
+
+/// Runs a statement of this shape; `None` if the general path must run it. `values` are those of its parameters.
+pub(crate) async fn run(
+    session: &Session,
+    shape: &Arc<Shape>,
+    values: &[ScalarValue],
+) -> Result<Option<StatementResult>, SqlError> {
+    if !is_on(session) {
+        return Ok(None);
+    }
+    let settings = session.short_settings();
+    for _ in 0..PLANNED_MAX {
+        let (plan, literal) = match plan_of(session, shape).await {
+            Some(found) => found,
+            None => return Ok(None),
+        };
+        let values = match literal {
+            true => &[],
+            false => values,
+        };
+        let done = match plan.action {
+            Action::Select { .. } => select(session, &plan, values)?,
+            _ => change(session, &plan, values, settings).await?,
+        };
+        match done {
+            Outcome::Done(result) => {
+                session.statement_counts().with(|q| q.short = true);
+                return Ok(Some(result));
+            }
+            Outcome::General => break,
+            Outcome::Stale => {
+                let stale = if literal { shape.with_literals() } else { Some(shape) };
+                stale.iter().for_each(|shape| session.short_plans().forget(&shape.key));
+            }
+        }
+    }
+    // The general path counts anew.
+    session.begin_counts();
+    Ok(None)
+}
+
+/// The plan for a shape, and whether it is that of the statement with its literals.
+async fn plan_of(session: &Session, shape: &Arc<Shape>) -> Option<(Arc<ShortPlan>, bool)> {
+    match known(session, shape).await? {
+        Known::Short(plan) => Some((plan, false)),
+        Known::Not(_) => None,
+        Known::ByLiterals(_) => match known(session, shape.with_literals()?).await? {
+            Known::Short(plan) => Some((plan, true)),
+            Known::Not(_) | Known::ByLiterals(_) => None,
+        },
+    }
+}
+
+/// What is known of a shape at this moment. `None` if nothing can be known: the general path reports what is wrong.
+async fn known(session: &Session, shape: &Shape) -> Option<Known> {
+    let plans = session.short_plans();
+    let known = plans.get(&shape.key);
+    // Whether the plan fits its table is found out where it runs.
+    if let Some(Known::Short(_)) = known {
+        return known;
+    }
+    let settings = plans.settings();
+    let snapshot = session.snapshot_now().ok()?;
+    let table = snapshot.table(&shape.table)?;
+    if let Some(Known::Not(of) | Known::ByLiterals(of)) = &known
+        && is_same_definition(of, &table)
+    {
+        return known;
+    }
+    let what = match planned(session, &snapshot, &table, shape).await {
+        Ok(Planned::Short(plan)) => Known::Short(plan),
+        Ok(Planned::Not) => Known::Not(table),
+        // What is an error with parameters may be right with literals, which have no type yet.
+        Ok(Planned::ByLiterals) | Err(_) => Known::ByLiterals(table),
+    };
+    plans.put(&shape.key, what.clone(), settings);
+    Some(what)
+}
+
+fn select(
+    session: &Session,
+    plan: &ShortPlan,
+    values: &[ScalarValue],
+) -> Result<Outcome<StatementResult>, SqlError> {
+    let Action::Select { schema } = &plan.action else { return Ok(Outcome::General) };
+    let snapshot: Snapshot = session.snapshot_now()?;
+    Ok(match plan.select(&snapshot, values, &session.statement_counts())? {
+        Outcome::Done(batch) => Outcome::Done(rows(schema.clone(), batch)),
+        Outcome::Stale => Outcome::Stale,
+        Outcome::General => Outcome::General,
+    })
+}
+
+fn rows(schema: SchemaRef, batch: Option<RecordBatch>) -> StatementResult {
+    let batches = stream::iter(batch.map(Ok));
+    let stream = Box::pin(RecordBatchStreamAdapter::new(schema.clone(), batches));
+    StatementResult::Rows { schema, stream }
+}
+
+async fn change(
+    session: &Session,
+    plan: &Arc<ShortPlan>,
+    values: &[ScalarValue],
+    settings: ShortSettings,
+) -> Result<Outcome<StatementResult>, SqlError> {
+    let verb = match plan.action {
+        Action::Insert { .. } => "INSERT",
+        Action::Update { .. } => "UPDATE",
+        Action::Delete => "DELETE",
+        Action::Select { .. } => return Ok(Outcome::General),
+    };
+    let counts = session.statement_counts();
+    let transactions = session.transactions();
+    let outcome = match transactions.take(true)? {
+        Some(mut txn) => {
+            let outcome = plan.change(&mut txn, values, settings.bulk_rows, &counts)?;
+            transactions.give_back(txn);
+            outcome
+        }
+        None => {
+            let (db, alone): (Database, bool) = (session.database().clone(), session.commits_alone());
+            let durability = session.durability().of_engine();
+            let (plan, values) = (plan.clone(), values.to_vec());
+            blocking(move || {
+                let mut txn: WriteTxn = if alone { db.begin_exclusive()? } else { db.begin_write()? };
+                txn.set_durability(durability);
+                let outcome = plan.change(&mut txn, &values, settings.bulk_rows, &counts)?;
+                if let Outcome::Done(_) = outcome {
+                    txn.commit()?;
+                }
+                Ok(outcome)
+            })
+            .await?
+        }
+    };
+    Ok(match outcome {
+        Outcome::Done(rows) => Outcome::Done(StatementResult::Count { verb, rows }),
+        Outcome::Stale => Outcome::Stale,
+        Outcome::General => Outcome::General,
+    })
+}

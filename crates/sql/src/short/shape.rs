@@ -1,0 +1,450 @@
+//! Short statements by their tree alone: whether one may be short, its literals as parameters, and the query of its
+//! values.
+//!
+//! ```text
+//!   UPDATE t SET v = v + 5 WHERE id = 7   ─►  UPDATE t SET v = v + $1 WHERE id = $2    INTEGER 5, BIGINT 7
+//!                                         ─►  the same key in the cache, whatever the numbers are
+//! ```
+//!
+//! A literal becomes a parameter of the type that the planner would give it, so that the plan is the same. A statement
+//! whose plan depends on the literal itself (`id = '7'` with an INTEGER `id`) keeps its literals:
+//! [`Shape::with_literals`].
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use datafusion::sql::parser::Statement as Parsed;
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, CastKind, DataType as SqlType, Delete, Expr, FromTable, Insert, OnInsert, Query, SetExpr,
+    Statement as Sql, TableFactor, TableObject, TableWithJoins, UnaryOperator, Update, Value,
+};
+use lode_page::DataType as LodeType;
+
+use crate::SqlError;
+use crate::arrow_convert::arrow_type;
+use crate::statement::{prepare, prepare_with_parameters, table_name};
+
+/// An INSERT of more rows is planned as all others.
+const ROWS_MAX: usize = 64;
+/// Most digits of a decimal.
+const DIGITS_MAX: usize = 38;
+
+/// A statement that may be short.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    /// The table that it reads or changes.
+    pub(super) table: String,
+    /// The statement, prepared, with parameters.
+    pub(super) statement: Sql,
+    /// The types of its parameters, from `$1` on.
+    pub(super) types: Vec<LodeType>,
+    /// Literals that became parameters. None in a statement with parameters of its own.
+    pub(super) values: Vec<ScalarValue>,
+    /// Statements with the same key have the same plan.
+    pub(super) key: String,
+    /// The same statement with its literals, if some became parameters.
+    literal: Option<(Sql, OnceLock<Arc<Shape>>)>,
+}
+
+impl Shape {
+    /// The values of the parameters that were literals.
+    pub(crate) fn values(&self) -> &[ScalarValue] {
+        &self.values
+    }
+
+    /// The shape of a parsed statement, whose literals become parameters. `None` if it cannot be short.
+    pub(crate) fn of(parsed: &Parsed) -> Option<Self> {
+        let table = candidate(parsed)?;
+        let prepared = prepared(parsed, prepare).ok()?;
+        let mut statement = prepared.clone();
+        let mut literals = Literals::default();
+        literals.take_from(&mut statement);
+        let Literals { types, values } = literals;
+        let literal = (!values.is_empty()).then(|| (prepared, OnceLock::new()));
+        Some(Self { key: key(&statement, &types), table, statement, types, values, literal })
+    }
+
+    /// The shape of a statement with parameters of these types.
+    pub(crate) fn with_parameters(parsed: &Parsed, types: Vec<LodeType>) -> Option<Self> {
+        let table = candidate(parsed)?;
+        let statement = prepared(parsed, prepare_with_parameters).ok()?;
+        Some(Self {
+            key: key(&statement, &types),
+            table,
+            statement,
+            types,
+            values: Vec::new(),
+            literal: None,
+        })
+    }
+
+    /// The same statement, none of whose literals is a parameter; `None` if none is.
+    pub(super) fn with_literals(&self) -> Option<&Arc<Self>> {
+        let (statement, made) = self.literal.as_ref()?;
+        Some(made.get_or_init(|| {
+            Arc::new(Self {
+                table: self.table.clone(),
+                key: key(statement, &[]),
+                statement: statement.clone(),
+                types: Vec::new(),
+                values: Vec::new(),
+                literal: None,
+            })
+        }))
+    }
+}
+
+fn prepared(
+    parsed: &Parsed,
+    prepare: impl FnOnce(&mut Parsed) -> Result<(), SqlError>,
+) -> Result<Sql, SqlError> {
+    let mut parsed = parsed.clone();
+    prepare(&mut parsed)?;
+    match parsed {
+        Parsed::Statement(sql) => Ok(*sql),
+        _ => unreachable!("a candidate is a plain statement"),
+    }
+}
+
+fn key(statement: &Sql, types: &[LodeType]) -> String {
+    use std::fmt::Write;
+    let mut key = statement.to_string();
+    for t in types {
+        // Writing to a string does not fail.
+        let _ = write!(key, "|{t}");
+    }
+    key
+}
+
+/// The table of a statement that may be short.
+fn candidate(parsed: &Parsed) -> Option<String> {
+    let Parsed::Statement(sql) = parsed else { return None };
+    match sql.as_ref() {
+        Sql::Query(query) => of_query(query),
+        Sql::Insert(insert) => of_insert(insert),
+        Sql::Update(update) => of_update(update),
+        Sql::Delete(delete) => of_delete(delete),
+        _ => None,
+    }
+}
+
+fn of_query(query: &Query) -> Option<String> {
+    let plain = query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none();
+    let SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let [from] = select.from.as_slice() else { return None };
+    (plain && select.into.is_none() && is_by_key(select.selection.as_ref()?)).then(|| of_table(from))?
+}
+
+fn of_update(update: &Update) -> Option<String> {
+    let plain = update.from.is_none() && update.limit.is_none();
+    (plain && is_by_key(update.selection.as_ref()?)).then(|| of_table(&update.table))?
+}
+
+fn of_delete(delete: &Delete) -> Option<String> {
+    let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+    let [from] = from.as_slice() else { return None };
+    let plain = delete.using.is_none() && delete.limit.is_none();
+    (plain && is_by_key(delete.selection.as_ref()?)).then(|| of_table(from))?
+}
+
+/// Only the clauses that an INSERT of VALUES needs: the planner refuses others, or gives them a meaning.
+fn of_insert(insert: &Insert) -> Option<String> {
+    let source = insert.source.as_ref()?;
+    let SetExpr::Values(values) = source.body.as_ref() else { return None };
+    let plain_query = source.with.is_none() && source.order_by.is_none() && source.limit_clause.is_none();
+    let plain = insert.optimizer_hints.is_empty()
+        && insert.or.is_none()
+        && !insert.ignore
+        && insert.table_alias.is_none()
+        && !insert.overwrite
+        && insert.assignments.is_empty()
+        && insert.partitioned.is_none()
+        && insert.after_columns.is_empty()
+        && !insert.has_table_keyword
+        && matches!(insert.on, None::<OnInsert>)
+        && insert.returning.is_none()
+        && insert.output.is_none()
+        && !insert.replace_into
+        && insert.priority.is_none()
+        && insert.insert_alias.is_none()
+        && insert.settings.is_none()
+        && insert.format_clause.is_none()
+        && insert.multi_table_insert_type.is_none();
+    let TableObject::TableName(name) = &insert.table else { return None };
+    let few = (1..=ROWS_MAX).contains(&values.rows.len());
+    let cells = values.rows.iter().flat_map(|row| &row.content);
+    (plain && plain_query && few && cells.into_iter().all(|e| is_value(e))).then(|| table_name(name).ok())?
+}
+
+fn of_table(from: &TableWithJoins) -> Option<String> {
+    match &from.relation {
+        TableFactor::Table { name, args: None, .. } if from.joins.is_empty() => table_name(name).ok(),
+        _ => None,
+    }
+}
+
+/// Whether a condition is `column = value AND ...`.
+fn is_by_key(condition: &Expr) -> bool {
+    match condition {
+        Expr::Nested(inner) => is_by_key(inner),
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => is_by_key(left) && is_by_key(right),
+        Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => {
+            is_column(left) && is_value(right) || is_value(left) && is_column(right)
+        }
+        _ => false,
+    }
+}
+
+fn is_column(e: &Expr) -> bool {
+    matches!(e, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+}
+
+/// Whether an expression is a value by itself.
+fn is_value(e: &Expr) -> bool {
+    match e {
+        Expr::Value(_) | Expr::TypedString(_) => true,
+        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr }
+        | Expr::Cast { expr, .. }
+        | Expr::Nested(expr) => is_value(expr),
+        Expr::BinaryOp { left, op, right } => is_arithmetic(op) && is_value(left) && is_value(right),
+        _ => false,
+    }
+}
+
+fn is_arithmetic(op: &BinaryOperator) -> bool {
+    matches!(op, BinaryOperator::Plus | BinaryOperator::Minus | BinaryOperator::Multiply)
+}
+
+/// Literals that become parameters.
+#[derive(Default)]
+struct Literals {
+    types: Vec<LodeType>,
+    values: Vec<ScalarValue>,
+}
+
+impl Literals {
+    fn take_from(&mut self, statement: &mut Sql) {
+        match statement {
+            Sql::Query(query) => {
+                if let SetExpr::Select(select) = query.body.as_mut() {
+                    select.selection.iter_mut().for_each(|e| self.condition(e));
+                }
+            }
+            Sql::Update(update) => {
+                update.assignments.iter_mut().for_each(|a| self.value(&mut a.value));
+                update.selection.iter_mut().for_each(|e| self.condition(e));
+            }
+            Sql::Delete(delete) => delete.selection.iter_mut().for_each(|e| self.condition(e)),
+            Sql::Insert(insert) => {
+                let Some(source) = &mut insert.source else { return };
+                if let SetExpr::Values(values) = source.body.as_mut() {
+                    let cells = values.rows.iter_mut().flat_map(|row| row.content.iter_mut());
+                    cells.for_each(|e| self.value(e));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn condition(&mut self, e: &mut Expr) {
+        match e {
+            Expr::Nested(inner) => self.condition(inner),
+            Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+                self.condition(left);
+                self.condition(right);
+            }
+            Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => {
+                self.value(left);
+                self.value(right);
+            }
+            _ => {}
+        }
+    }
+
+    /// A value: a string by itself, or numbers.
+    fn value(&mut self, e: &mut Expr) {
+        let text = match e {
+            Expr::Value(v) => match &v.value {
+                Value::SingleQuotedString(s) => Some(s.clone()),
+                _ => None,
+            },
+            _ => None,
+        };
+        match text {
+            Some(text) => self.put(e, LodeType::Text, ScalarValue::Utf8View(Some(text))),
+            None => self.numbers(e),
+        }
+    }
+
+    fn numbers(&mut self, e: &mut Expr) {
+        if let Some((t, value)) = number(e) {
+            self.put(e, t, value);
+            return;
+        }
+        match e {
+            Expr::Nested(inner) => self.numbers(inner),
+            Expr::BinaryOp { left, op, right } if is_arithmetic(op) => {
+                self.numbers(left);
+                self.numbers(right);
+            }
+            _ => {}
+        }
+    }
+
+    fn put(&mut self, e: &mut Expr, t: LodeType, value: ScalarValue) {
+        self.types.push(t);
+        self.values.push(value);
+        *e = Expr::value(Value::Placeholder(format!("${}", self.values.len())));
+    }
+}
+
+/// The value of a literal: a number, a string, a truth value or NULL.
+pub(crate) fn literal_value(e: &Expr) -> Option<ScalarValue> {
+    if let Some((_, value)) = number(e) {
+        return Some(value);
+    }
+    let Expr::Value(v) = e else { return None };
+    match &v.value {
+        Value::SingleQuotedString(s) => Some(ScalarValue::Utf8View(Some(s.clone()))),
+        Value::Boolean(b) => Some(ScalarValue::Boolean(Some(*b))),
+        Value::Null => Some(ScalarValue::Null),
+        _ => None,
+    }
+}
+
+/// The type and the value of a number as the planner reads it.
+pub(crate) fn number(e: &Expr) -> Option<(LodeType, ScalarValue)> {
+    match e {
+        // Where the type of an integer matters, the preparation has cast it.
+        Expr::Cast {
+            kind: CastKind::Cast,
+            expr,
+            data_type: SqlType::Int(None),
+            array: false,
+            format: None,
+        } => {
+            let n: i32 = signed(expr)?.parse().ok()?;
+            Some((LodeType::Integer, ScalarValue::Int32(Some(n))))
+        }
+        _ => {
+            let text = signed(e)?;
+            match text.parse::<i64>() {
+                Ok(n) => Some((LodeType::BigInt, ScalarValue::Int64(Some(n)))),
+                Err(_) => decimal(&text),
+            }
+        }
+    }
+}
+
+/// The digits of a number, with its sign.
+fn signed(e: &Expr) -> Option<Cow<'_, str>> {
+    match e {
+        Expr::Value(v) => match &v.value {
+            Value::Number(n, false) => Some(n.as_str().into()),
+            _ => None,
+        },
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match expr.as_ref() {
+            Expr::Value(v) => match &v.value {
+                Value::Number(n, false) => Some(format!("-{n}").into()),
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// `12.50` is a DECIMAL(4, 2); `0.05` a DECIMAL(2, 2).
+fn decimal(text: &str) -> Option<(LodeType, ScalarValue)> {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, text),
+    };
+    let (whole, part) = digits.split_once('.')?;
+    if !whole.bytes().chain(part.bytes()).all(|b| b.is_ascii_digit()) || digits.len() < 2 {
+        return None;
+    }
+    let all = format!("{whole}{part}");
+    let all = all.trim_start_matches('0');
+    let precision = all.len().max(1).max(part.len());
+    if precision > DIGITS_MAX {
+        return None;
+    }
+    let value: i128 = if all.is_empty() { 0 } else { all.parse().ok()? };
+    let (precision, scale) = (precision as u8, part.len() as u8);
+    let t = LodeType::Decimal { precision, scale };
+    debug_assert_eq!(arrow_type(t), DataType::Decimal128(precision, scale as i8));
+    Some((t, ScalarValue::Decimal128(Some(sign * value), precision, scale as i8)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statement::Statement;
+
+    fn shape(sql: &str) -> Option<Shape> {
+        Shape::of(&Statement::parse(sql).unwrap().remove(0).parsed)
+    }
+
+    #[test]
+    fn literals_become_parameters_of_their_types() {
+        let check = |sql: &str, expected: &str| assert_eq!(shape(sql).unwrap().key, expected);
+        check("SELECT a, 1 FROM t WHERE id = 7", "SELECT a, CAST(1 AS INT) FROM t WHERE id = $1|BIGINT");
+        check(
+            "DELETE FROM t WHERE a = -1.50 AND 'x' = b",
+            "DELETE FROM t WHERE a = $1 AND $2 = b|DECIMAL(3,2)|TEXT",
+        );
+        check(
+            "UPDATE t SET v = v + 5, w = -7, x = NULL WHERE id = 3000000000",
+            "UPDATE t SET v = v + $1, w = $2, x = NULL WHERE id = $3|INTEGER|BIGINT|BIGINT",
+        );
+        check(
+            "INSERT INTO t VALUES (1, 0.05, 'a'), (DATE '2020-01-01', true, 1e3)",
+            "INSERT INTO t VALUES ($1, $2, $3), (DATE '2020-01-01', true, CAST('1e3' AS DOUBLE))\
+             |BIGINT|DECIMAL(2,2)|TEXT",
+        );
+        let shape = shape("SELECT a FROM t WHERE id = '7'").unwrap();
+        assert_eq!(shape.with_literals().unwrap().key, "SELECT a FROM t WHERE id = '7'");
+        assert_eq!(shape.values, [ScalarValue::Utf8View(Some("7".into()))]);
+    }
+
+    #[test]
+    fn other_statements_are_no_candidates() {
+        let check = |sql: &str| assert!(shape(sql).is_none(), "{sql}");
+        check("SELECT 1");
+        check("SELECT * FROM t");
+        check("SELECT * FROM t WHERE a > 1");
+        check("SELECT * FROM t WHERE a = 1 OR b = 2");
+        check("SELECT * FROM t WHERE a = b");
+        check("SELECT * FROM t, u WHERE a = 1");
+        check("SELECT * FROM t JOIN u ON true WHERE a = 1");
+        check("SELECT * FROM t WHERE a = 1 ORDER BY b");
+        check("SELECT * FROM t WHERE a = 1 LIMIT 1");
+        check("SELECT * FROM t WHERE a = (SELECT 1)");
+        check("UPDATE t SET a = 1");
+        check("UPDATE t SET a = 1 FROM u WHERE a = 1");
+        check("DELETE FROM t USING u WHERE a = 1");
+        check("INSERT INTO t SELECT 1");
+        check("INSERT INTO t VALUES (now())");
+        check("INSERT INTO t VALUES (DEFAULT)");
+        check("INSERT INTO t VALUES (1) RETURNING a");
+        check("INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING");
+    }
+
+    #[test]
+    fn decimals_have_the_digits_that_the_planner_counts() {
+        let check = |text: &str, p: u8, s: u8, v: i128| {
+            let got = decimal(text).map(|(_, v)| v);
+            assert_eq!(got, Some(ScalarValue::Decimal128(Some(v), p, s as i8)), "{text}");
+        };
+        check("0.05", 2, 2, 5);
+        check("-12.50", 4, 2, -1250);
+        check("100.00", 5, 2, 10_000);
+        check("0.0", 1, 1, 0);
+        check(".5", 1, 1, 5);
+        check("007.1", 2, 1, 71);
+        assert!(decimal("1e5").is_none());
+    }
+}

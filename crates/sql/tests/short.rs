@@ -1,0 +1,463 @@
+//! Short statements have the answers, the messages and the SQLSTATEs of the general path: every statement runs in two
+//! databases, with `lode.short_statements` on and off, and the results are compared.
+
+#[path = "short/pair.rs"]
+mod pair;
+
+use pair::{Pair, Took};
+
+const TABLES: &str = "
+CREATE TABLE t (id INT PRIMARY KEY, small SMALLINT, big BIGINT UNIQUE, r REAL, d DOUBLE, n DECIMAL(6, 2),
+    s VARCHAR(5) NOT NULL DEFAULT_TEXT, c CHAR(3), b BYTEA, day DATE, at TIMESTAMP, ok BOOLEAN, CHECK (small < 100));
+CREATE TABLE keys (big BIGINT, n DECIMAL(10, 2), s VARCHAR(8), day DATE, at TIMESTAMP, b BYTEA, ok BOOLEAN, v INT,
+    UNIQUE (big), UNIQUE (n), UNIQUE (s), UNIQUE (day), UNIQUE (at), UNIQUE (b), UNIQUE (ok, v));
+CREATE TABLE two (a INT, b TEXT, v INT, w BIGINT, PRIMARY KEY (a, b));
+CREATE TABLE float (d DOUBLE PRIMARY KEY, v INT);
+CREATE TABLE parent (id INT PRIMARY KEY, v INT);
+CREATE TABLE child (id INT PRIMARY KEY, parent INT REFERENCES parent (id) ON DELETE CASCADE);
+CREATE TABLE strict (id INT PRIMARY KEY, parent INT REFERENCES two_parent (id));
+";
+
+fn tables() -> String {
+    TABLES.replace(" DEFAULT_TEXT", "").replace(
+        "CREATE TABLE strict",
+        "CREATE TABLE two_parent (id INT PRIMARY KEY, v INT);\nCREATE TABLE strict",
+    )
+}
+
+const ROWS: &str = r"
+INSERT INTO t VALUES (1, 1, 1, 1.5, 2.5, 3.25, 'one', 'a', '\x01', '2020-01-01', '2020-01-01 12:00:00', true);
+INSERT INTO t VALUES (2, NULL, NULL, NULL, NULL, NULL, 'two', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO t VALUES (-2147483648, -32768, -9223372036854775808, -0.0, 'NaN', -9999.99, '', '', '', '0001-01-01', '0001-01-01', false);
+INSERT INTO t VALUES (2147483647, 99, 9223372036854775807, 3e38, 1e308, 9999.99, 'äöüßx', 'äöü', '\xff00', '9999-12-31', '9999-12-31 23:59:59.999999', true);
+INSERT INTO keys VALUES (1, 1.5, 'a', '2020-01-01', '2020-01-01', '\x01', true, 1), (2, 2.5, 'b', '2021-01-01', '2021-01-01', '\x02', false, 1);
+INSERT INTO keys VALUES (9223372036854775807, 99999999.99, '', NULL, NULL, '', NULL, NULL), (NULL, NULL, NULL, '0001-01-01', NULL, NULL, true, 2);
+INSERT INTO two VALUES (1, 'a', 1, 1), (1, 'b', 2, 2), (2, 'a', 3, 3), (2, '', 4, 4);
+INSERT INTO float VALUES (0.0, 1), (1.5, 2);
+INSERT INTO parent VALUES (1, 1), (2, 2); INSERT INTO child VALUES (1, 1), (2, 1), (3, 2);
+INSERT INTO two_parent VALUES (1, 1), (2, 2); INSERT INTO strict VALUES (1, 1);
+";
+
+async fn filled() -> Pair {
+    let pair = Pair::new();
+    for statement in tables().split(';').chain(ROWS.split(';')) {
+        pair.same(statement, Took::Either).await;
+    }
+    pair
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn selects_answer_the_same() {
+    let pair = filled().await;
+    for columns in [
+        "*",
+        "id",
+        "s, id, n",
+        "id, id",
+        "t.id AS x, n + 1, small",
+        "1, id, ok",
+        "id + 1",
+        "big + 1",
+        "small * 2",
+    ] {
+        for id in ["1", "2", "-2147483648", "2147483647", "7", "+1", "(1)"] {
+            let may_fail = id == "+1" || columns.contains(" + 1") || columns.contains(" * 2");
+            let took = if may_fail { Took::Either } else { Took::Short };
+            pair.same(&format!("SELECT {columns} FROM t WHERE id = {id}"), took).await;
+        }
+    }
+    let short = [
+        "SELECT * FROM t WHERE 1 = id",
+        "SELECT * FROM T AS x WHERE x.ID = 1",
+        "SELECT * FROM public.t WHERE (t.id = 1)",
+        "SELECT v FROM two WHERE a = 1 AND b = 'b'",
+        "SELECT v FROM two WHERE b = 'b' AND a = 1",
+        "SELECT v FROM two WHERE b = '' AND (a = 2)",
+        "SELECT v FROM two WHERE a = 1 AND b = 'c'",
+        "SELECT * FROM t WHERE big = 9223372036854775807",
+        "SELECT * FROM t WHERE big = -9223372036854775807",
+        "SELECT * FROM keys WHERE big = 1",
+        "SELECT * FROM keys WHERE n = 1.5",
+        "SELECT * FROM keys WHERE n = 1.50",
+        "SELECT * FROM keys WHERE n = 2",
+        "SELECT * FROM keys WHERE s = 'a'",
+        "SELECT * FROM keys WHERE s = ''",
+        "SELECT * FROM keys WHERE s = 'nothing there'",
+        "SELECT * FROM keys WHERE day = '2020-01-01'",
+        "SELECT * FROM keys WHERE day = DATE '2021-01-01'",
+        "SELECT * FROM keys WHERE at = '2020-01-01'",
+        "SELECT * FROM keys WHERE at = TIMESTAMP '2021-01-01 00:00:00'",
+        "SELECT * FROM keys WHERE b = '\\x01'",
+        "SELECT id FROM t WHERE id = '1'",
+        "SELECT id FROM t WHERE id = 1.0",
+        "SELECT id FROM t WHERE id = 1 + 1",
+        "SELECT id FROM t WHERE id = 3 - 1",
+    ];
+    for sql in short {
+        pair.same(sql, Took::Short).await;
+    }
+    let either = [
+        "SELECT id FROM t WHERE id = 1e0",
+        "SELECT id FROM t WHERE id = 1.5",
+        "SELECT id FROM t WHERE id = 3000000000",
+        "SELECT id FROM t WHERE id = 99999999999999999999",
+        "SELECT id FROM t WHERE id = 2147483647 + 1",
+        "SELECT id FROM t WHERE id = NULL",
+        "SELECT id FROM t WHERE id = CAST(1 AS BIGINT)",
+        "SELECT id FROM t WHERE id = '1'::int",
+        "SELECT id FROM t WHERE id = 'x'",
+        "SELECT id FROM t WHERE id = ''",
+        "SELECT id FROM t WHERE id = '99999999999'",
+        "SELECT id FROM t WHERE id = true",
+        "SELECT id FROM t WHERE id = DATE '2020-01-01'",
+        "SELECT * FROM keys WHERE n = 1.505",
+        "SELECT * FROM keys WHERE n = 99999999.99",
+        "SELECT * FROM keys WHERE n = 999999999.99",
+        "SELECT * FROM keys WHERE n = '1.5'",
+        "SELECT * FROM keys WHERE s = 1",
+        "SELECT * FROM keys WHERE day = '2020-02-30'",
+        "SELECT * FROM keys WHERE day = 'x'",
+        "SELECT * FROM keys WHERE day = 1",
+        "SELECT * FROM keys WHERE day = '2020-01-01 12:00:00'::timestamp",
+        "SELECT * FROM keys WHERE ok = true AND v = 1",
+        "SELECT * FROM keys WHERE ok = true AND v = 2",
+        "SELECT * FROM keys WHERE ok = 'true' AND v = 1",
+        "SELECT * FROM float WHERE d = 0.0",
+        "SELECT * FROM float WHERE d = -0.0",
+        "SELECT * FROM float WHERE d = 1.5",
+        "SELECT * FROM two WHERE a = 1 AND b = 'a' AND a = 1",
+        "SELECT * FROM two WHERE a = 1 AND a = 2 AND b = 'a'",
+        "SELECT * FROM t WHERE id = 1 FOR UPDATE",
+        "SELECT big + 1 FROM t WHERE id = 2147483647",
+        "SELECT small / 0 FROM t WHERE id = 1",
+        "SELECT 1 / 0 FROM t WHERE id = 7",
+        "SELECT nothing FROM t WHERE id = 1",
+        "SELECT * FROM t WHERE nothing = 1",
+        "SELECT * FROM t WHERE u.id = 1",
+        "SELECT * FROM nowhere WHERE id = 1",
+        "SELECT * FROM elsewhere.t WHERE id = 1",
+        "SELECT nofunc(id) FROM t WHERE id = 1",
+        "SELECT upper(s) FROM t WHERE id = 1",
+        "SELECT s || 'x', CASE WHEN ok THEN 1 ELSE 2 END FROM t WHERE id = 1",
+        "SELECT id FROM t WHERE id = $1",
+        "SELECT DISTINCT id FROM t WHERE id = 1",
+        "SELECT count(*) FROM t WHERE id = 1",
+        "SELECT sum(big) FROM t WHERE id = 1",
+        "SELECT id FROM t WHERE id = 1 GROUP BY id HAVING id = 2",
+        "SELECT (SELECT 1) FROM t WHERE id = 1",
+        "SELECT s::int FROM t WHERE id = 1",
+        "SELECT n::int, d::text, day::text, id::smallint FROM t WHERE id = 1",
+        "SELECT id::smallint FROM t WHERE id = 2147483647",
+        "SELECT r, d, -r, -d, r + d FROM t WHERE id = -2147483648",
+    ];
+    for sql in either {
+        pair.same(sql, Took::Either).await;
+    }
+    let general = [
+        "SELECT * FROM two WHERE a = 1",
+        "SELECT * FROM t WHERE s = 'one'",
+        "SELECT id FROM t WHERE id = 1 AND s = 'one'",
+        "SELECT random() IS NULL FROM t WHERE id = 1",
+        "SELECT now() IS NULL FROM t WHERE id = 1",
+    ];
+    for sql in general {
+        pair.same(sql, Took::General).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_have_the_same_effects_and_messages() {
+    let pair = filled().await;
+    let changes = [
+        "UPDATE t SET s = 'new' WHERE id = 1",
+        "UPDATE t SET small = small + 1 WHERE id = 1",
+        "UPDATE t SET big = big - 1 WHERE id = 1",
+        "UPDATE t SET small = 99, n = n * 2, s = s || '!' WHERE id = 1",
+        "UPDATE t SET n = 1.005 WHERE id = 1",
+        "UPDATE t SET n = -1.005 WHERE id = 1",
+        "UPDATE t SET n = 12345.6 WHERE id = 1",
+        "UPDATE t SET n = n + 0.1 WHERE id = 2147483647",
+        "UPDATE t SET n = 7 WHERE id = 1",
+        "INSERT INTO t (id, s, n) VALUES (90, 'x', 1638.35)",
+        "UPDATE t SET big = n, small = n / 100, d = n WHERE id = 90",
+        "UPDATE t SET small = 100 WHERE id = 1",
+        "UPDATE t SET small = small + 32767 WHERE id = 1",
+        "UPDATE t SET small = 40000 WHERE id = 1",
+        "UPDATE t SET small = 40000 WHERE id = 77",
+        "UPDATE t SET small = 1.5 WHERE id = 1",
+        "UPDATE t SET small = 2.5 WHERE id = 1",
+        "UPDATE t SET small = '12' WHERE id = 1",
+        "UPDATE t SET small = 'x' WHERE id = 1",
+        "UPDATE t SET small = 'x' WHERE id = 77",
+        "UPDATE t SET small = small + 'x' WHERE id = 77",
+        "UPDATE t SET small = NULL WHERE id = 1",
+        "UPDATE t SET small = true WHERE id = 1",
+        "UPDATE t SET small = day WHERE id = 1",
+        "UPDATE t SET id = id + 1 WHERE id = 2147483647",
+        "UPDATE t SET big = big + 1 WHERE id = 2147483647",
+        "UPDATE t SET id = 5 WHERE id = 2",
+        "UPDATE t SET id = 1 WHERE id = 5",
+        "UPDATE t SET id = 2 WHERE id = 5",
+        "UPDATE t SET s = NULL WHERE id = 1",
+        "UPDATE t SET s = 'toolong' WHERE id = 1",
+        "UPDATE t SET s = 'toolong' WHERE id = 77",
+        "UPDATE t SET s = 'äöüßx' WHERE id = 1",
+        "UPDATE t SET c = 'abcd' WHERE id = 1",
+        "UPDATE t SET c = 7 WHERE id = 1",
+        "UPDATE t SET c = small WHERE id = 1",
+        "UPDATE t SET b = '\\xzz' WHERE id = 1",
+        "UPDATE t SET b = '\\x0102', c = 'x' WHERE id = 1",
+        "UPDATE t SET b = 'abc\\000' WHERE id = 1",
+        "UPDATE t SET day = '2021-02-29' WHERE id = 1",
+        "UPDATE t SET day = '2021-02-28', at = '2021-02-28 01:02:03.000004' WHERE id = 1",
+        "UPDATE t SET day = 5 WHERE id = 1",
+        "UPDATE t SET at = day WHERE id = 1",
+        "UPDATE t SET ok = NOT ok WHERE id = 1",
+        "UPDATE t SET ok = 'yes' WHERE id = 1",
+        "UPDATE t SET ok = 1 WHERE id = 1",
+        "UPDATE t SET r = 0.1, d = 0.1 WHERE id = 1",
+        "UPDATE t SET r = 1e39 WHERE id = 1",
+        "UPDATE t SET d = d * 10 WHERE id = 2147483647",
+        "UPDATE t SET d = 'Infinity', r = '-0' WHERE id = 1",
+        "UPDATE t SET nothing = 1 WHERE id = 1",
+        "UPDATE t SET small = nothing WHERE id = 1",
+        "UPDATE t SET small = 1, small = 2 WHERE id = 1",
+        "UPDATE t SET t.small = 1 WHERE id = 1",
+        "UPDATE t SET small = (SELECT 3) WHERE id = 1",
+        "UPDATE t SET small = 1 WHERE id = 1 RETURNING id",
+        "UPDATE nowhere SET small = 1 WHERE id = 1",
+        "UPDATE two SET v = v + w, w = w + v WHERE a = 1 AND b = 'a'",
+        "UPDATE two SET v = v * 1000000000 WHERE a = 1 AND b = 'b'",
+        "UPDATE two SET v = v - 5 WHERE a = 9 AND b = 'a'",
+        "UPDATE two AS x SET v = x.v + 1 WHERE x.a = 1 AND x.b = 'a'",
+        "UPDATE two SET b = 'b' WHERE a = 1 AND b = 'a'",
+        "UPDATE keys SET s = 'b' WHERE big = 1",
+        "UPDATE keys SET v = 9 WHERE s = 'a'",
+        "UPDATE parent SET id = 3 WHERE id = 1",
+        "UPDATE two_parent SET id = 3 WHERE id = 1",
+        "UPDATE two_parent SET id = 3 WHERE id = 2",
+        "UPDATE strict SET parent = 9 WHERE id = 1",
+        "UPDATE float SET v = 3 WHERE d = -0.0",
+        "DELETE FROM two WHERE a = 2 AND b = 'a'",
+        "DELETE FROM two WHERE a = 2 AND b = 'a'",
+        "DELETE FROM two WHERE a = 2 AND b = NULL",
+        "DELETE FROM t WHERE id = 3000000000",
+        "DELETE FROM t WHERE id = -2147483648",
+        "DELETE FROM t WHERE big = 9223372036854775807",
+        "DELETE FROM parent WHERE id = 1",
+        "DELETE FROM two_parent WHERE id = 1",
+        "DELETE FROM two_parent WHERE id = 3",
+        "DELETE FROM child WHERE id = 3",
+        "DELETE FROM nowhere WHERE id = 3",
+        "DELETE FROM child WHERE id = 'x'",
+        "INSERT INTO two VALUES (7, 'x', 1, 2)",
+        "INSERT INTO two VALUES (7, 'x', 1, 2)",
+        "INSERT INTO two VALUES (8, 'x', 1, 2), (8, 'x', 1, 2)",
+        "INSERT INTO two VALUES (8, 'x', 1, 2), (9, 'y', -1, 9223372036854775807)",
+        "INSERT INTO two (b, a) VALUES ('q', 11)",
+        "INSERT INTO two (B, \"a\") VALUES ('r', '12'), ('s', 13)",
+        "INSERT INTO two (a, a) VALUES (1, 2)",
+        "INSERT INTO two (a, nothing) VALUES (1, 2)",
+        "INSERT INTO two (a) VALUES (1)",
+        "INSERT INTO two VALUES (1, 2)",
+        "INSERT INTO two VALUES (1, 'z', 2, 3, 4)",
+        "INSERT INTO two VALUES (1, 'z', 2), (1, 'z', 2, 3)",
+        "INSERT INTO two VALUES (NULL, 'z', 2, 3)",
+        "INSERT INTO two VALUES (14, 15, 16.5, '17')",
+        "INSERT INTO two VALUES (15, '', 2147483647 + 1, 0)",
+        "INSERT INTO two VALUES (15, '', 1 + 1, 3000000000 * 2)",
+        "INSERT INTO two VALUES (3000000000, '', 1, 1)",
+        "INSERT INTO two VALUES ('x', '', 1, 1)",
+        "INSERT INTO two VALUES (DATE '2020-01-01', '', 1, 1)",
+        "INSERT INTO two VALUES (true, '', 1, 1)",
+        "INSERT INTO two VALUES (16, true, 1, 1)",
+        "INSERT INTO two VALUES (17, DATE '2020-01-01', 1e0, -(-1))",
+        "INSERT INTO two VALUES (1.5, '', 1, 1), (2.5, '', 1, 1)",
+        "INSERT INTO two VALUES (18, 'a', 1, 1), (19, 2, 2.5, NULL), (20, NULL, 1, 1)",
+        "INSERT INTO two VALUES (18, 'a', 1, 1), (19, 2, 2.5, NULL)",
+        "INSERT INTO two VALUES (-21, 'a', -1, -9223372036854775808)",
+        "INSERT INTO t (id, s, n) VALUES (100, 'x', 0.005), (101, 'y', -0.005), (102, 'z', '7.777')",
+        "INSERT INTO t (id, s, n) VALUES (103, 'x', 10000)",
+        "INSERT INTO t (id, s, small) VALUES (103, 'x', 100)",
+        "INSERT INTO t (id, s, small) VALUES (103, 'x', 99), (104, 'x', 101)",
+        "INSERT INTO t (id, s) VALUES (105, 'toolong')",
+        "INSERT INTO t (id, s, c) VALUES (105, 'x', 'abc   ')",
+        "INSERT INTO t (id) VALUES (105)",
+        "INSERT INTO t (id, s, day, at, b, ok) VALUES (106, '', '2020-02-29', '2020-02-29 23:59:59.999999', '\\x00', 'f')",
+        "INSERT INTO t (id, s, day) VALUES (107, '', '2019-02-29')",
+        "INSERT INTO t (id, s, at) VALUES (107, '', 'yesterday-ish')",
+        "INSERT INTO t (id, s, r, d) VALUES (108, '', 1e-50, '1e400')",
+        "INSERT INTO t (id, s, r, d) VALUES (108, '', 16777217, 9007199254740993)",
+        "INSERT INTO child VALUES (9, 99)",
+        "INSERT INTO child VALUES (9, 2)",
+        "INSERT INTO nowhere VALUES (1)",
+        "INSERT INTO keys (big) VALUES (1)",
+        "INSERT INTO keys (big, n) VALUES (77, 1.501)",
+    ];
+    let mut shorts = 0;
+    for sql in changes {
+        shorts += u32::from(pair.same(sql, Took::Either).await);
+        pair.same_tables().await;
+    }
+    assert!(shorts >= 50, "{shorts} of {} were short", changes.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn transactions_see_their_own_changes() {
+    let pair = filled().await;
+    let script = [
+        "BEGIN",
+        "INSERT INTO two VALUES (50, 'x', 1, 1)",
+        "SELECT * FROM two WHERE a = 50 AND b = 'x'",
+        "UPDATE two SET v = v + 1 WHERE a = 50 AND b = 'x'",
+        "UPDATE two SET v = v + 1 WHERE a = 50 AND b = 'x'",
+        "SELECT * FROM two WHERE a = 50 AND b = 'x'",
+        "SAVEPOINT s",
+        "DELETE FROM two WHERE a = 50 AND b = 'x'",
+        "SELECT * FROM two WHERE a = 50 AND b = 'x'",
+        "ROLLBACK TO s",
+        "SELECT * FROM two WHERE a = 50 AND b = 'x'",
+        "UPDATE two SET a = 51 WHERE a = 1 AND b = 'a'",
+        "SELECT * FROM two WHERE a = 51 AND b = 'a'",
+        "SELECT * FROM two WHERE a = 1 AND b = 'a'",
+        // A key that is there twice until the commit refuses it.
+        "INSERT INTO two VALUES (50, 'x', 7, 7)",
+        "SELECT * FROM two WHERE a = 50 AND b = 'x'",
+        "UPDATE two SET v = v + 1 WHERE a = 50 AND b = 'x'",
+        "DELETE FROM two WHERE a = 50 AND b = 'x'",
+        "SELECT * FROM two WHERE a = 50 AND b = 'x'",
+        "COMMIT",
+        "SELECT * FROM two WHERE a = 51 AND b = 'a'",
+        "BEGIN",
+        "INSERT INTO two VALUES (60, 'x', 1, 1), (60, 'x', 2, 2)",
+        "COMMIT",
+        "BEGIN",
+        "UPDATE two SET v = 2147483647 WHERE a = 2 AND b = ''",
+        "UPDATE two SET v = v + 1 WHERE a = 2 AND b = ''",
+        "SELECT * FROM two WHERE a = 2 AND b = ''",
+        "COMMIT",
+        "SELECT * FROM two WHERE a = 2 AND b = ''",
+        "BEGIN",
+        "SELECT * FROM nowhere WHERE a = 2",
+        "SELECT * FROM two WHERE a = 2 AND b = ''",
+        "INSERT INTO two VALUES (70, '', 1, 1)",
+        "ROLLBACK",
+        "BEGIN READ ONLY",
+        "SELECT * FROM two WHERE a = 2 AND b = ''",
+        "UPDATE two SET v = 1 WHERE a = 2 AND b = ''",
+        "SELECT * FROM two WHERE a = 2 AND b = ''",
+        "ROLLBACK",
+        "BEGIN READ ONLY",
+        "INSERT INTO two VALUES (71, '', 1, 1)",
+        "ROLLBACK",
+        "BEGIN READ ONLY",
+        "DELETE FROM two WHERE a = 2 AND b = ''",
+        "ROLLBACK",
+        "BEGIN",
+        "CREATE TABLE inner_t (id INT PRIMARY KEY, v INT)",
+        "INSERT INTO inner_t VALUES (1, 1)",
+        "SELECT v FROM inner_t WHERE id = 1",
+        "UPDATE inner_t SET v = 2 WHERE id = 1",
+        "SELECT v FROM inner_t WHERE id = 1",
+        "ROLLBACK",
+        "SELECT v FROM inner_t WHERE id = 1",
+        "BEGIN",
+        "UPDATE t SET s = 'toolong' WHERE id = 1",
+        "SELECT s FROM t WHERE id = 1",
+        "ROLLBACK",
+    ];
+    for sql in script {
+        pair.same(sql, Took::Either).await;
+    }
+    pair.same_tables().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plans_follow_the_definitions_of_their_tables() {
+    let pair = Pair::new();
+    let script = [
+        ("CREATE TABLE d (id INT PRIMARY KEY, v INT, w INT)", Took::Either),
+        ("INSERT INTO d VALUES (1, 10, 100), (2, 20, 200)", Took::Either),
+        ("SELECT * FROM d WHERE id = 1", Took::Short),
+        ("SELECT * FROM d WHERE v = 10", Took::General),
+        ("CREATE UNIQUE INDEX dv ON d (v)", Took::Either),
+        ("SELECT * FROM d WHERE v = 10", Took::Short),
+        ("SELECT * FROM d WHERE id = 1", Took::Short),
+        ("UPDATE d SET w = w + 1 WHERE v = 10", Took::Short),
+        ("DROP INDEX dv", Took::Either),
+        ("INSERT INTO d VALUES (3, 10, 300)", Took::Short),
+        ("SELECT * FROM d WHERE v = 10", Took::General),
+        ("UPDATE d SET w = 0 WHERE v = 10", Took::General),
+        ("DROP TABLE d", Took::Either),
+        ("SELECT * FROM d WHERE id = 1", Took::General),
+        ("UPDATE d SET w = 0 WHERE id = 1", Took::General),
+        ("INSERT INTO d VALUES (3, 10, 300)", Took::General),
+        ("CREATE TABLE d (w TEXT, id BIGINT PRIMARY KEY, v INT NOT NULL, CHECK (v < 5))", Took::Either),
+        ("INSERT INTO d VALUES ('x', 1, 1)", Took::Either),
+        ("INSERT INTO d VALUES (3, 10, 300)", Took::General),
+        ("INSERT INTO d VALUES (1, 10, 3)", Took::Either),
+        ("SELECT * FROM d WHERE id = 1", Took::Short),
+        ("UPDATE d SET w = 0 WHERE id = 1", Took::Either),
+        ("UPDATE d SET v = v + 4 WHERE id = 1", Took::General),
+        ("CREATE TABLE e (id BIGINT PRIMARY KEY REFERENCES d (id) ON DELETE CASCADE)", Took::Either),
+        ("INSERT INTO e VALUES (1)", Took::Short),
+        ("DELETE FROM d WHERE id = 1", Took::General),
+        ("SELECT count(*) FROM e", Took::General),
+        ("DROP TABLE e", Took::Either),
+        ("DELETE FROM d WHERE id = 10", Took::Short),
+        ("DROP TABLE d", Took::Either),
+        ("CREATE TABLE d (id BIGINT, v INT)", Took::Either),
+        ("INSERT INTO d VALUES (1, 10), (1, 11)", Took::Short),
+        ("SELECT * FROM d WHERE id = 1", Took::General),
+        ("DELETE FROM d WHERE id = 1", Took::General),
+    ];
+    for (sql, took) in script {
+        pair.same(sql, took).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_statements_do_not_fill_the_memory_with_plans() {
+    let pair = filled().await;
+    for i in 0..600 {
+        pair.same(&format!("SELECT v AS column_{i} FROM two WHERE a = 1 AND b = 'a'"), Took::Short).await;
+    }
+    pair.same("SELECT v AS column_0 FROM two WHERE a = 1 AND b = 'a'", Took::Short).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_setting_turns_short_statements_off() {
+    let pair = filled().await;
+    let sql = "SELECT v FROM two WHERE a = 1 AND b = 'a'";
+    pair.same(sql, Took::Short).await;
+    pair.same("SET lode.short_statements = maybe", Took::Either).await;
+    pair.both("SET lode.short_statements = off").await;
+    pair.same(sql, Took::General).await;
+    pair.same("SHOW lode.short_statements", Took::Either).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn explain_names_the_short_way_beside_the_plan() {
+    let pair = filled().await;
+    let explained = async |session: &lode_sql::Session, sql: &str| {
+        let shown = pair::shown(session.execute(&format!("EXPLAIN {sql}")).await).await;
+        let (plan, short) = shown.split_once("\"short_statement\", ").unwrap_or((&shown, ""));
+        (plan.to_owned(), short.trim().trim_matches('"').to_owned())
+    };
+    for (sql, expected) in [
+        ("SELECT v FROM two WHERE b = 'a' AND a = 1", "point lookup: table=two, key=[b, a]"),
+        ("SELECT id FROM t WHERE id = '1'", "point lookup: table=t, key=[id]"),
+        ("UPDATE two SET v = 1 WHERE a = 1 AND b = 'a'", "point lookup: table=two, key=[a, b]"),
+        ("DELETE FROM two WHERE a = 1 AND b = 'a'", "point lookup: table=two, key=[a, b]"),
+        ("INSERT INTO two VALUES (1, 'a', 1, 1), (2, 'a', 1, 1)", "insert: table=two, rows=2"),
+        ("SELECT v FROM two WHERE a = 1", ""),
+        ("ANALYZE SELECT v FROM two WHERE b = 'a' AND a = 1", ""),
+    ] {
+        let (plan, short) = explained(&pair.short, sql).await;
+        let (general, none) = explained(&pair.general, sql).await;
+        assert_eq!((short.as_str(), none.as_str()), (expected, ""), "{sql}");
+        if !sql.starts_with("ANALYZE") {
+            assert_eq!(plan, general, "{sql}");
+        }
+    }
+}
