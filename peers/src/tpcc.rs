@@ -87,6 +87,7 @@ pub(crate) fn run(args: &Args, stop: &dyn Fn() -> bool) -> Result<(), Failure> {
                     seed: SEED,
                     run: u64::from(round) << 16 | u64::from(*terminals),
                     queue_at_hot_rows: true,
+                    arrivals_a_second: None,
                 };
                 let settle = || if which == 0 { upkeep.settle() } else { Ok(()) };
                 let probes = Probes {

@@ -8,9 +8,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::measure::{Causes, Latencies, Percentiles, Timeline, resident_bytes};
+use crate::random::Random;
 use crate::store::{StoreError, StoreResult};
 
 /// How often the harness checks for a stop and samples the memory.
@@ -84,7 +86,7 @@ impl Tally {
 /// The measurements of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
-    /// The measured time, in seconds.
+    /// The measured time, in seconds. It is shorter than was asked for if a thread ended the run.
     pub seconds: f64,
     /// Operations.
     pub operations: u64,
@@ -94,6 +96,8 @@ pub struct Measured {
     pub conflicts: u64,
     /// The latencies, by kind of operation.
     pub latencies: Vec<Percentiles>,
+    /// The latencies of all kinds together.
+    pub latency: Percentiles,
     /// The operations per second of each interval.
     pub timeline: Vec<f64>,
     /// The interval's length, in seconds.
@@ -106,7 +110,8 @@ pub struct Measured {
     pub resident_bytes: Option<[u64; 3]>,
 }
 
-/// Runs threads that repeat operations of `kinds` kinds until the time is over.
+/// Runs threads that repeat operations of `kinds` kinds until the time is over, or until one of them sets the flag because
+/// it has nothing left to do.
 ///
 /// # Errors
 /// The first error of a thread, or [`RunError::Stopped`].
@@ -127,7 +132,7 @@ pub fn run(
         start,
         end,
     };
-    let (mut before, mut stopped) = (None, false);
+    let (mut before, mut stopped, mut ended) = (None, false, end);
     let mut resident = resident_bytes().map(|r| [r; 3]);
     let thread = |t| {
         let mut tally = tally();
@@ -155,6 +160,7 @@ pub fn run(
             }
         }
         over.store(true, Ordering::Relaxed);
+        ended = ended.min(Instant::now());
         threads.into_iter().map(|t| t.join().expect("a thread of a run does not panic")).collect()
     });
     let mut sum = tally();
@@ -171,19 +177,54 @@ pub fn run(
     let (disk, causes) = before.unwrap_or_default();
     let operations: u64 = sum.latencies.iter().map(Latencies::count).sum();
     let disk = (probes.disk)().zip(disk).map(|(now, before)| now - before);
-    let seconds = schedule.length.as_secs_f64();
+    let length = ended.saturating_duration_since(start).max(Duration::from_millis(1));
+    let seconds = length.as_secs_f64();
+    let mut together = Latencies::default();
+    sum.latencies.iter().for_each(|l| together.add(l));
     Ok(Measured {
         seconds,
         operations,
         rate: operations as f64 / seconds,
         conflicts: sum.conflicts,
         latencies: sum.latencies.iter().map(Latencies::percentiles).collect(),
-        timeline: sum.timeline.rates(schedule.length),
+        latency: together.percentiles(),
+        timeline: sum.timeline.rates(length),
         interval_seconds: schedule.interval.as_secs_f64(),
         disk_bytes_an_operation: disk.map(|b| b as f64 / operations.max(1) as f64),
         causes: (probes.causes)().zip(causes).map(|(now, before)| now.since(before)),
         resident_bytes: resident,
     })
+}
+
+/// Operations that arrive at a rate, whether earlier ones are done or not (an open loop). The gaps between arrivals are
+/// exponentially distributed.
+pub struct Arrivals {
+    next: Mutex<(Random, Instant)>,
+    gap_seconds: f64,
+}
+
+impl Arrivals {
+    /// Arrivals from now on, with this many a second on average, which must be above 0.
+    pub fn new(rate: f64, seed: u64) -> Self {
+        Self { next: Mutex::new((Random(seed), Instant::now())), gap_seconds: 1.0 / rate }
+    }
+
+    /// Takes the next arrival, and waits for it unless `over` is set. Returns when it was due.
+    pub fn wait(&self, over: &AtomicBool) -> Instant {
+        let due = {
+            let (random, next) = &mut *self.next.lock();
+            let gap = -libm::log(1.0 - random.fraction()) * self.gap_seconds;
+            *next += Duration::from_secs_f64(gap);
+            *next
+        };
+        loop {
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() || over.load(Ordering::Relaxed) {
+                return due;
+            }
+            std::thread::sleep(left.min(LOOK));
+        }
+    }
 }
 
 /// Waits before the next try, longer after each failure, because the transaction that committed first may not be
@@ -224,6 +265,36 @@ mod tests {
         assert_eq!(done.timeline.len(), 2);
         let counted: f64 = done.timeline.iter().map(|r| r * 0.05).sum();
         assert!((counted - done.operations as f64).abs() < 1e-6, "{done:?}");
+    }
+
+    #[test]
+    fn a_thread_with_nothing_left_ends_the_run() {
+        let work = |_: u16, tally: &mut Tally, over: &AtomicBool| {
+            let begun = Instant::now();
+            while begun.elapsed() < Duration::from_millis(60) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            tally.ends(0, begun, 0);
+            over.store(true, Ordering::Relaxed);
+            Ok(())
+        };
+        let schedule = Schedule { warm_up: Duration::ZERO, length: Duration::from_secs(60), ..SCHEDULE };
+        let done = run(1, 1, &schedule, &Probes::NONE, work).unwrap();
+        assert!(done.operations == 1 && (0.05..10.0).contains(&done.seconds), "{done:?}");
+        assert_eq!(done.latency, done.latencies[0]);
+    }
+
+    #[test]
+    fn arrivals_come_at_their_rate_and_do_not_wait_for_what_is_late() {
+        let (arrivals, over) = (Arrivals::new(2000.0, 1), AtomicBool::new(false));
+        let begun = Instant::now();
+        std::thread::sleep(Duration::from_millis(50));
+        let due: Vec<Instant> = (0..400).map(|_| arrivals.wait(&over)).collect();
+        assert!(due.is_sorted() && due[0] < begun + Duration::from_millis(20));
+        let all = (due[399] - begun).as_secs_f64();
+        assert!((0.15..0.25).contains(&all), "400 arrivals at 2,000 a second took {all} s");
+        over.store(true, Ordering::Relaxed);
+        (0..10_000).for_each(|_| _ = arrivals.wait(&over));
     }
 
     #[test]

@@ -43,6 +43,15 @@ impl StoreError {
 /// The result of every operation of a store.
 pub type StoreResult<T = ()> = Result<T, StoreError>;
 
+/// Tells a store at the beginning of a transaction what the transaction will do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intent {
+    /// It reads.
+    Read,
+    /// It writes.
+    Write,
+}
+
 /// A store with transactions over several trees.
 pub trait Transactional: Send + Sync {
     /// A tree: a small handle.

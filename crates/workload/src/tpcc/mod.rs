@@ -23,7 +23,7 @@ mod transactions;
 
 pub use check::{Violations, check};
 pub use kv::{KvTerminal, KvTpcc, KvTxn};
-pub use load::load;
+pub use load::{Take, load, population};
 pub use run::{Acknowledged, Plan, Report, TransactionKind, run};
 pub use transactions::{Outcome, execute};
 

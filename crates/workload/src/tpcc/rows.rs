@@ -142,6 +142,21 @@ pub struct Stock {
     pub data: String,
 }
 
+/// A row of any table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the type says it")]
+pub enum TableRow {
+    Warehouse(Warehouse),
+    District(District),
+    Customer(Customer),
+    History(History),
+    NewOrder(W, D, O),
+    Order(Order),
+    OrderLine(OrderLine),
+    Item(Item),
+    Stock(Stock),
+}
+
 impl Stock {
     /// Takes `quantity` for an order, as clause 2.4.2.2 says.
     pub fn take(&mut self, quantity: u8, remote: bool) {

@@ -1,8 +1,8 @@
 //! A run: terminals, each on its thread, without think time.
 //!
 //! ```text
-//!   terminal: next input ─► (its turn at hot rows) ─► execute ─┬─ Conflict ─► again, with the same input
-//!                                                             └─ done ─► latency, timeline, acknowledgement
+//!   terminal: (an arrival) ─► next input ─► (its turn at hot rows) ─► execute ─┬─ Conflict ─► again, with the same input
+//!                                                                              └─ done ─► latency, timeline, acknowledgement
 //! ```
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use super::input::{Input, Inputs};
 use super::rows::{D, O, W};
 use super::store::TpccStore;
 use super::transactions::{Outcome, execute};
-use crate::harness::{self, Measured, Probes, RunError, Schedule, Tally};
+use crate::harness::{self, Arrivals, Measured, Probes, RunError, Schedule, Tally};
 use crate::store::{StoreError, StoreResult};
 
 /// A kind of transaction.
@@ -74,6 +74,9 @@ pub struct Plan {
     /// Whether terminals wait for their turn at the rows of a warehouse and a district before they begin, as with
     /// `SELECT ... FOR UPDATE`. Otherwise they conflict there, and all but one retry.
     pub queue_at_hot_rows: bool,
+    /// How many transactions arrive in a second, whether earlier ones are done or not; `None`: each terminal begins one when
+    /// its last one is done. A latency begins at the arrival.
+    pub arrivals_a_second: Option<f64>,
 }
 
 /// Called for each New-Order after its commit.
@@ -134,8 +137,10 @@ pub fn run(
 ) -> Result<Report, RunError> {
     let hot = plan.queue_at_hot_rows.then(|| HotRows::new(&plan.sizes));
     let rolled_back = AtomicU64::new(0);
+    let arrivals = plan.arrivals_a_second.map(|rate| Arrivals::new(rate, plan.seed ^ plan.run));
+    let pace = Pace { hot: hot.as_ref(), arrivals: arrivals.as_ref() };
     let work = |number: u16, tally: &mut Tally, over: &AtomicBool| {
-        let rolled = terminal(store, plan, number, tally, over, hot.as_ref(), acknowledged)?;
+        let rolled = terminal(store, plan, number, tally, over, pace, acknowledged)?;
         rolled_back.fetch_add(rolled, Ordering::Relaxed);
         Ok(())
     };
@@ -148,6 +153,13 @@ pub fn run(
     })
 }
 
+/// What a terminal waits for before a transaction.
+#[derive(Clone, Copy)]
+struct Pace<'a> {
+    hot: Option<&'a HotRows>,
+    arrivals: Option<&'a Arrivals>,
+}
+
 /// Runs a terminal. Returns how many New-Orders in the measured time were rolled back.
 fn terminal(
     store: &impl TpccStore,
@@ -155,16 +167,19 @@ fn terminal(
     number: u16,
     tally: &mut Tally,
     over: &AtomicBool,
-    hot: Option<&HotRows>,
+    pace: Pace<'_>,
     acknowledged: Acknowledged<'_>,
 ) -> StoreResult<u64> {
     let mut terminal = store.terminal()?;
     let mut inputs = Inputs::new(plan.sizes, plan.seed, plan.run, number);
     let mut rolled_back = 0;
     while !over.load(Ordering::Relaxed) {
+        let begun = match pace.arrivals {
+            Some(arrivals) => arrivals.wait(over),
+            None => Instant::now(),
+        };
         let input = inputs.next(now_us());
-        let begun = Instant::now();
-        let turn = hot.map(|h| h.turn(&input));
+        let turn = pace.hot.map(|h| h.turn(&input));
         let mut conflicts = 0;
         let outcome = loop {
             match execute(&mut terminal, &input, &plan.sizes) {

@@ -8,6 +8,7 @@
 //! as gets and puts.
 
 use super::rows::{C, Customer, D, District, History, I, Item, O, Order, OrderLine, Stock, W, Warehouse};
+pub use crate::store::Intent;
 use crate::store::StoreResult;
 
 /// A store that holds TPC-C.
@@ -22,15 +23,6 @@ pub trait TpccStore: Send + Sync {
     /// # Errors
     /// When the store fails.
     fn terminal(&self) -> StoreResult<Self::Terminal<'_>>;
-}
-
-/// Tells a store at the beginning of a transaction what the transaction will do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Intent {
-    /// It reads.
-    Read,
-    /// It writes.
-    Write,
 }
 
 /// A terminal's connection to a store.

@@ -33,6 +33,7 @@ fn plan(terminals: u16, queue_at_hot_rows: bool) -> Plan {
         seed: 7,
         run: 1,
         queue_at_hot_rows,
+        arrivals_a_second: None,
     }
 }
 

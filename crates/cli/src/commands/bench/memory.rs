@@ -102,8 +102,15 @@ fn bench(args: &Args, opened: &Embedded) -> CliResult {
         load(&tpcc, &sizes, SEED, 1)?;
         ycsb.load(probes.stop)
     })?;
-    let terminals =
-        tpcc::Plan { sizes, terminals: args.threads, schedule, seed: SEED, run: 1, queue_at_hot_rows: true };
+    let terminals = tpcc::Plan {
+        sizes,
+        terminals: args.threads,
+        schedule,
+        seed: SEED,
+        run: 1,
+        queue_at_hot_rows: true,
+        arrivals_a_second: None,
+    };
     let (samples, transactions, operations) = opened.run(|probes| {
         let (over, broken) = (&AtomicBool::new(false), &AtomicBool::new(false));
         std::thread::scope(|s| {

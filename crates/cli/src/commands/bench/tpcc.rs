@@ -118,6 +118,7 @@ fn bench(args: &Args, opened: &Embedded) -> CliResult {
         seed,
         run: now.as_nanos() as u64,
         queue_at_hot_rows: !args.retry,
+        arrivals_a_second: None,
     };
     let acknowledged = |order: (W, D, O)| {
         if args.acknowledge {
