@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   tpch:  generate ─► load ─► 22 queries ─► compare with shipped answers, with another offload level, with Parquet
+//!   sql:   Lode's SQL behind the trait of workloads: statements by key, TPC-B, TPC-C, CH-benCHmark
 //!   gc:    fill ─► overwrite many times ─► write amplification: measured, modelled, by theory
 //!   raw:   the drive and plain file I/O in alternation
 //!   micro: operators over TPC-H in memory ─► what the host of this machine takes for a row
@@ -16,6 +17,7 @@ pub mod micro;
 pub mod paper;
 pub mod raw;
 pub mod replay;
+pub mod sql;
 pub mod text_table;
 pub mod tpch;
 pub mod trace;

@@ -33,7 +33,8 @@ mod tests {
 
     #[test]
     fn words_are_replaced() {
-        let text = "CREATE TABLE t (a {timestamp}, PRIMARY KEY (a, b)){clustered}; CREATE INDEX i ON t {btree}(a)";
+        let text =
+            "CREATE TABLE t (a {timestamp}, PRIMARY KEY (a, b)){clustered}; CREATE INDEX i ON t {btree}(a)";
         assert_eq!(
             Dialect::LODE.render(text),
             "CREATE TABLE t (a TIMESTAMP, PRIMARY KEY (a, b)); CREATE INDEX i ON t USING btree (a)"

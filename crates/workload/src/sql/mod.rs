@@ -19,7 +19,7 @@ pub mod tpcc;
 mod value;
 
 pub use dialect::Dialect;
-pub use text::{Statement, Style, Template};
+pub use text::{Statement, Style, Template, time_text};
 pub use value::{Answer, Row, Value};
 
 use crate::store::{Intent, StoreResult};
@@ -63,8 +63,9 @@ pub trait SqlConnection {
     /// Rolls the transaction back.
     fn rollback(&mut self) -> StoreResult;
 
-    /// Begins a load in bulk, whose rows are there when it is finished.
-    fn loader(&mut self) -> StoreResult<Box<dyn Loader + '_>>;
+    /// Begins a load in bulk, whose rows are there when it is finished. The tables are filled in this order, so one to which
+    /// others refer comes before them.
+    fn loader(&mut self, tables: &[&'static str]) -> StoreResult<Box<dyn Loader + '_>>;
 }
 
 /// A load of rows into any number of tables.
@@ -88,4 +89,3 @@ pub fn execute_all(connection: &mut dyn SqlConnection, script: &str) -> StoreRes
     }
     Ok(())
 }
-

@@ -41,14 +41,8 @@ pub enum Kind {
 
 impl Kind {
     /// All of them, in the order in which they run.
-    pub const ALL: [Self; 6] = [
-        Self::SelectMain,
-        Self::Insert,
-        Self::Update,
-        Self::UpdateIndexed,
-        Self::SelectDelta,
-        Self::Delete,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::SelectMain, Self::Insert, Self::Update, Self::UpdateIndexed, Self::SelectDelta, Self::Delete];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -153,7 +147,7 @@ fn load(database: &impl SqlDatabase, plan: &Plan) -> StoreResult {
     let mut connection = database.connect()?;
     connection.execute_text(TABLE)?;
     let mut random = Random(plan.seed);
-    let mut loader = connection.loader()?;
+    let mut loader = connection.loader(&["small_rows"])?;
     for id in 1..=plan.rows {
         loader.add("small_rows", &row(&mut random, id))?;
     }
@@ -302,7 +296,8 @@ impl State {
             return Err(StoreError::Damaged("the number of rows is not what was inserted and deleted"));
         }
         // Deleted rows take their updates along.
-        let updates_hold = if of(&self.deleted) == 0 { sum == of(&self.updated) } else { sum <= of(&self.updated) };
+        let updates_hold =
+            if of(&self.deleted) == 0 { sum == of(&self.updated) } else { sum <= of(&self.updated) };
         if !updates_hold {
             return Err(StoreError::Damaged("the sum of the rows is not the number of updates"));
         }

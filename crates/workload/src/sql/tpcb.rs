@@ -63,7 +63,7 @@ pub fn load(database: &impl SqlDatabase, sizes: &Sizes) -> StoreResult {
     let mut connection = database.connect()?;
     execute_all(&mut *connection, &database.dialect().render(TABLES))?;
     let filler = |bytes: usize| Value::Text(" ".repeat(bytes));
-    let mut loader = connection.loader()?;
+    let mut loader = connection.loader(&["pgbench_branches", "pgbench_tellers", "pgbench_accounts"])?;
     for bid in 1..=sizes.branches {
         loader.add("pgbench_branches", &[bid.into(), Value::Int(0), filler(88)])?;
     }
@@ -155,8 +155,10 @@ struct Statements([Statement; 5]);
 
 impl Statements {
     fn new(connection: &mut dyn SqlConnection, style: Style) -> StoreResult<Self> {
-        let all: Vec<Statement> =
-            STATEMENTS.iter().map(|sql| Statement::new(connection, style, sql)).collect::<StoreResult<_>>()?;
+        let all: Vec<Statement> = STATEMENTS
+            .iter()
+            .map(|sql| Statement::new(connection, style, sql))
+            .collect::<StoreResult<_>>()?;
         Ok(Self(all.try_into().expect("there are five")))
     }
 

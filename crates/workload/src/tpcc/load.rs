@@ -124,8 +124,7 @@ impl Population<'_> {
     }
 
     fn district(&mut self, w: W, d: D) -> StoreResult {
-        let (name, address, ytd) =
-            (self.dice.text(6, 10), address(&mut self.dice), self.district_ytd());
+        let (name, address, ytd) = (self.dice.text(6, 10), address(&mut self.dice), self.district_ytd());
         let tax = self.dice.range(0, 2000) as u16;
         let next_o = O::from(self.sizes.customers) + 1;
         self.push(TableRow::District(District { w, d, name, address, tax, ytd, next_o }));

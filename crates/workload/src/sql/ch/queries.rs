@@ -1,7 +1,8 @@
 //! The queries. Each is TPC-H's query of the same number, asked of TPC-C's tables.
 //!
 //! A supplier delivers the items of a warehouse whose product of numbers, modulo 10,000, is the supplier's number. The
-//! first character of a customer's state names its nation.
+//! first character of a customer's state names its nation. Query 8 divides by a sum that may be 0, since the lines of the
+//! first population that are delivered cost nothing; its quotient is then NULL.
 
 /// A query.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +69,7 @@ queries! {
         GROUP BY su_nationkey, substr(c_state, 1, 1), extract(YEAR FROM o_entry_d) \
         ORDER BY su_nationkey, cust_nation, l_year",
     8: "SELECT extract(YEAR FROM o_entry_d) AS l_year, \
-            sum(CASE WHEN n2.n_name = 'Germany' THEN ol_amount ELSE 0 END) / sum(ol_amount) AS mkt_share \
+            sum(CASE WHEN n2.n_name = 'Germany' THEN ol_amount ELSE 0 END) / nullif(sum(ol_amount), 0) AS mkt_share \
         FROM item, supplier, stock, order_line, orders, customer, nation n1, nation n2, region \
         WHERE i_id = s_i_id AND ol_i_id = s_i_id AND ol_supply_w_id = s_w_id \
             AND (s_w_id * s_i_id) % 10000 = su_suppkey AND ol_w_id = o_w_id AND ol_d_id = o_d_id \

@@ -23,21 +23,54 @@ const REGIONS: [&str; 5] = ["Africa", "America", "Asia", "Australia", "Europe"];
 /// The nations of each region. There are 62, one for each letter in both cases and each digit.
 const NATIONS: [&[&str]; 5] = [
     &[
-        "Algeria", "Angola", "Botswana", "Cameroon", "Egypt", "Ethiopia", "Ghana", "Kenya", "Morocco", "Mozambique",
-        "Nigeria", "Senegal", "Tanzania",
+        "Algeria",
+        "Angola",
+        "Botswana",
+        "Cameroon",
+        "Egypt",
+        "Ethiopia",
+        "Ghana",
+        "Kenya",
+        "Morocco",
+        "Mozambique",
+        "Nigeria",
+        "Senegal",
+        "Tanzania",
     ],
     &[
-        "Argentina", "Bolivia", "Brazil", "Canada", "Chile", "Colombia", "Cuba", "Ecuador", "Jamaica", "Mexico",
-        "Peru", "United States", "Uruguay",
+        "Argentina",
+        "Bolivia",
+        "Brazil",
+        "Canada",
+        "Chile",
+        "Colombia",
+        "Cuba",
+        "Ecuador",
+        "Jamaica",
+        "Mexico",
+        "Peru",
+        "United States",
+        "Uruguay",
     ],
     &[
-        "Cambodia", "China", "India", "Indonesia", "Iran", "Iraq", "Japan", "Jordan", "Korea", "Malaysia", "Nepal",
-        "Thailand", "Vietnam",
+        "Cambodia",
+        "China",
+        "India",
+        "Indonesia",
+        "Iran",
+        "Iraq",
+        "Japan",
+        "Jordan",
+        "Korea",
+        "Malaysia",
+        "Nepal",
+        "Thailand",
+        "Vietnam",
     ],
     &["Australia", "Fiji", "Nauru", "New Zealand", "Samoa", "Tonga", "Tuvalu", "Vanuatu"],
     &[
-        "Austria", "Belgium", "Denmark", "Finland", "France", "Germany", "Greece", "Hungary", "Italy", "Norway",
-        "Poland", "Portugal", "Romania", "Spain", "Sweden",
+        "Austria", "Belgium", "Denmark", "Finland", "France", "Germany", "Greece", "Hungary", "Italy",
+        "Norway", "Poland", "Portugal", "Romania", "Spain", "Sweden",
     ],
 ];
 
@@ -54,7 +87,7 @@ pub fn load(database: &impl SqlDatabase, seed: u64) -> StoreResult {
     let mut connection = database.connect()?;
     execute_all(&mut *connection, &database.dialect().render(TABLES))?;
     let mut dice = Dice(Random(seed ^ 0xC4));
-    let mut loader = connection.loader()?;
+    let mut loader = connection.loader(&["region", "nation", "supplier"])?;
     let mut keys = KEYS.iter();
     for (region, (name, nations)) in (0u32..).zip(REGIONS.iter().zip(NATIONS)) {
         loader.add("region", &[region.into(), (*name).into(), Value::Text(dice.text(30, 100))])?;
@@ -66,7 +99,8 @@ pub fn load(database: &impl SqlDatabase, seed: u64) -> StoreResult {
     for number in 0..SUPPLIERS {
         let nation = KEYS[dice.range(0, KEYS.len() as u32 - 1) as usize];
         // One of a hundred has complaints, which query 16 leaves out.
-        let comment = if dice.percent(1) { "bad".to_string() + &dice.text(20, 90) } else { dice.text(20, 90) };
+        let comment =
+            if dice.percent(1) { "bad".to_string() + &dice.text(20, 90) } else { dice.text(20, 90) };
         let values = [
             number.into(),
             Value::Text(format!("Supplier#{number:09}")),

@@ -172,9 +172,12 @@ pub fn check(connection: &mut dyn SqlConnection, sizes: &Sizes) -> StoreResult<V
 fn check_within(connection: &mut dyn SqlConnection, sizes: &Sizes) -> StoreResult<Violations> {
     let mut found = Violations::default();
     let warehouses = i64::from(sizes.warehouses);
-    for (table, expected) in [("warehouse", warehouses), ("district", warehouses * i64::from(sizes.districts))] {
+    for (table, expected) in
+        [("warehouse", warehouses), ("district", warehouses * i64::from(sizes.districts))]
+    {
         let row = connection.execute_text(&format!("SELECT count(*) FROM {table}"))?.row()?;
-        let count = row.and_then(|row| row.into_iter().next()).ok_or(StoreError::Damaged("a count has no row"))?;
+        let count =
+            row.and_then(|row| row.into_iter().next()).ok_or(StoreError::Damaged("a count has no row"))?;
         if count != Value::Int(expected) {
             found.count += 1;
             found.told.push(format!("{table} has {count:?} rows, not {expected}"));

@@ -56,7 +56,7 @@ pub fn load(database: &impl SqlDatabase, schema: Schema, sizes: &Sizes, seed: u6
     let dialect = database.dialect();
     let mut connection = database.connect()?;
     create(&mut *connection, dialect, schema)?;
-    let mut loader = connection.loader()?;
+    let mut loader = connection.loader(&TABLES.map(|table| table.name))?;
     population(sizes, seed, date, &mut |all| {
         all.iter().try_for_each(|row| {
             let (table, values) = rows::encode(row);

@@ -249,8 +249,15 @@ mod tests {
         let address = Address { street_1: "a".into(), zip: "123411111".into(), ..Address::default() };
         let warehouse = Warehouse { w: 3, name: "n".into(), address: address.clone(), tax: 2000, ytd: -5 };
         back(TableRow::Warehouse(warehouse.clone()), &warehouse);
-        let district =
-            District { w: 3, d: 10, name: "n".into(), address: address.clone(), tax: 1, ytd: 2, next_o: 3001 };
+        let district = District {
+            w: 3,
+            d: 10,
+            name: "n".into(),
+            address: address.clone(),
+            tax: 1,
+            ytd: 2,
+            next_o: 3001,
+        };
         back(TableRow::District(district.clone()), &district);
         let customer = Customer {
             w: 1,

@@ -25,8 +25,16 @@ pub struct Table {
 macro_rules! address {
     ($p:literal) => {
         concat!(
-            $p, "_street_1 VARCHAR(20) NOT NULL, ", $p, "_street_2 VARCHAR(20) NOT NULL, ", $p,
-            "_city VARCHAR(20) NOT NULL, ", $p, "_state CHAR(2) NOT NULL, ", $p, "_zip CHAR(9) NOT NULL, "
+            $p,
+            "_street_1 VARCHAR(20) NOT NULL, ",
+            $p,
+            "_street_2 VARCHAR(20) NOT NULL, ",
+            $p,
+            "_city VARCHAR(20) NOT NULL, ",
+            $p,
+            "_state CHAR(2) NOT NULL, ",
+            $p,
+            "_zip CHAR(9) NOT NULL, "
         )
     };
 }

@@ -26,8 +26,10 @@ impl<'a> SqlTerminal<'a> {
     /// # Errors
     /// When a statement cannot be prepared.
     pub fn new(mut connection: Box<dyn SqlConnection + 'a>, style: Style) -> StoreResult<Self> {
-        let statements =
-            TEXTS.iter().map(|text| Statement::new(&mut *connection, style, text)).collect::<StoreResult<_>>()?;
+        let statements = TEXTS
+            .iter()
+            .map(|text| Statement::new(&mut *connection, style, text))
+            .collect::<StoreResult<_>>()?;
         Ok(Self { connection, statements })
     }
 }
