@@ -62,14 +62,12 @@ fn statements_change_what_they_say() {
     for (indexes, connections, style) in [(0, 1, Style::Text), (4, 3, Style::Prepared)] {
         let schedule = Schedule { length: Duration::from_millis(150), ..SCHEDULE };
         let plan = statements::Plan { rows: 400, indexes, connections, style, schedule, seed: SEED };
-        let mut kinds = Vec::new();
-        statements::run(&database, &plan, &Probes::NONE, &mut |report| {
-            assert!(report.measured.operations > 0, "{report:?}");
-            kinds.push(report.kind);
-            Ok(())
-        })
-        .unwrap();
-        assert_eq!(kinds, statements::Kind::ALL);
+        let bench = statements::Bench::load(&database, plan).unwrap();
+        for kind in statements::Kind::ALL {
+            let measured = bench.run(&database, kind, &Probes::NONE).unwrap();
+            assert!(measured.operations > 0, "{measured:?}");
+        }
+        bench.end(&database).unwrap();
     }
 }
 

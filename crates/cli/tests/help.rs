@@ -4,7 +4,7 @@ mod common;
 
 use common::{fail, run, succeed};
 
-const COMMANDS: [&[&str]; 28] = [
+const COMMANDS: [&[&str]; 30] = [
     &[],
     &["demo"],
     &["sql"],
@@ -21,6 +21,8 @@ const COMMANDS: [&[&str]; 28] = [
     &["drive", "replay"],
     &["bench"],
     &["bench", "tpch"],
+    &["bench", "oltp"],
+    &["bench", "ch"],
     &["bench", "tpcc"],
     &["bench", "ycsb"],
     &["bench", "kv"],
@@ -105,6 +107,11 @@ fn a_bad_command_line_is_one_line() {
     let dir = std::env::temp_dir();
     let dir = dir.to_str().expect("a path of letters");
     fail(["bench", "kv", "--cases", "BE", "--space", "fresh", "--dir", dir], 1, &["only page batches (A)"]);
+    fail(["bench", "oltp", "--workload", "tpch"], 2, &["statements, tpcb, tpcc, all"]);
+    fail(["bench", "oltp", "--indexes", "5"], 2, &["5", "0..=4"]);
+    fail(["bench", "oltp", "--durability", "soon"], 2, &["commit, group(MS) or none"]);
+    fail(["bench", "ch", "--fill", "60"], 2, &["--capacity"]);
+    fail(["bench", "ch", "--rate", "0"], 2, &["from 0.01 to 10000000"]);
     fail(["bench", "ycsb", "--mixes", "AG"], 2, &["letters from A to F"]);
     fail(["bench", "ycsb", "--distribution", "normal"], 2, &["uniform, zipfian or latest"]);
     fail(["bench", "kv", "--space", "new"], 2, &["recycled, fresh, both"]);

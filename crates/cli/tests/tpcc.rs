@@ -168,7 +168,7 @@ fn peers_that_were_not_built_are_told_in_one_line() {
     // A copy of the binary in an otherwise empty directory.
     let alone = dir.join("lode");
     std::fs::copy(env!("CARGO_BIN_EXE_lode"), &alone).unwrap();
-    for workload in ["kv", "tpcc"] {
+    for workload in ["kv", "tpcc", "oltp"] {
         let out = std::process::Command::new(&alone).args(["bench", workload, "--peers"]).output().unwrap();
         let line = common::one_line(&out, 1);
         assert!(line.contains("scripts/build_peers.sh"), "{line}");

@@ -1,10 +1,12 @@
 //! `lode bench`: workloads, measured in wall time.
 
+mod ch;
 mod embedded;
 pub(crate) mod gc;
 mod kv;
 mod memory;
 mod micro;
+mod oltp;
 mod peers;
 mod raw;
 mod tpcc;
@@ -30,7 +32,7 @@ use crate::table::{TextTable, bytes, count};
 #[command(
     long_about = "Run a workload and measure it, in wall time.",
     after_long_help = "EXAMPLES\n    lode bench tpch --scale 1 --compare parquet\n    \
-        lode bench tpch --scale 0.1 --json > tpch.jsonl\n    lode bench raw --seconds 30\n    lode bench tpcc --warehouses 4 --terminals 16"
+        lode bench tpch --scale 0.1 --json > tpch.jsonl\n    lode bench oltp --scale 8\n    lode bench raw --seconds 30\n    lode bench tpcc --warehouses 4 --terminals 16"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -53,6 +55,8 @@ enum BenchCommand {
             milliseconds; parquet_ms and ratio are null without --compare."
     )]
     Tpch(Tpch),
+    Oltp(oltp::Args),
+    Ch(ch::Args),
     Tpcc(tpcc::Args),
     Ycsb(ycsb::Args),
     Kv(kv::Args),
@@ -100,6 +104,8 @@ const RUNS: usize = 3;
 pub(crate) fn run(args: Args) -> CliResult {
     match args.what {
         BenchCommand::Tpch(args) => tpch(args),
+        BenchCommand::Oltp(args) => oltp::run(&args),
+        BenchCommand::Ch(args) => ch::run(&args),
         BenchCommand::Tpcc(args) => tpcc::run(&args),
         BenchCommand::Ycsb(args) => ycsb::run(&args),
         BenchCommand::Kv(args) => kv::run(&args),

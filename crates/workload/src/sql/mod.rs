@@ -5,6 +5,8 @@
 //!   tpcb:       pgbench's transaction                  ├─► SqlConnection: prepare, execute, begin, commit ─► Lode, SQLite
 //!   tpcc:       five transactions, twelve conditions   │
 //!   ch:         22 analytical queries beside tpcc      ┘
+//!
+//!   oltp: which of the first three run, in which order, and how they are told
 //! ```
 //!
 //! A connection serves one thread. Texts of statements are PostgreSQL's, with parameters `$1`, `$2` and so on; a
@@ -12,6 +14,7 @@
 
 pub mod ch;
 mod dialect;
+pub mod oltp;
 pub mod statements;
 mod text;
 pub mod tpcb;

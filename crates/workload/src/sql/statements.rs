@@ -97,49 +97,52 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// The measurements of a kind.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// The kind.
-    pub kind: Kind,
-    /// Secondary indexes.
-    pub indexes: u8,
-    /// Connections.
-    pub connections: u16,
-    /// How statements were executed.
-    pub style: Style,
-    /// What was measured.
-    #[serde(flatten)]
-    pub measured: Measured,
+/// The table with what the statements have done to it.
+pub struct Bench {
+    plan: Plan,
+    state: State,
 }
 
-/// Creates and loads the table, runs all kinds, compares the table with what they did, and drops it.
-///
-/// # Errors
-/// When the database fails or the table is not what the statements made it, or [`RunError::Stopped`].
-pub fn run(
-    database: &impl SqlDatabase,
-    plan: &Plan,
-    probes: &Probes<'_>,
-    each: &mut dyn FnMut(&Report) -> Result<(), RunError>,
-) -> Result<(), RunError> {
-    load(database, plan)?;
-    (probes.settle)()?;
-    let state = State::new(plan);
-    for kind in Kind::ALL {
-        let work = |number: u16, tally: &mut Tally, over: &AtomicBool| {
-            state.work(database, plan, kind, number, tally, over)
-        };
+impl Bench {
+    /// Creates and loads the table.
+    ///
+    /// # Errors
+    /// When the database fails, or if there is such a table.
+    pub fn load(database: &impl SqlDatabase, plan: Plan) -> StoreResult<Self> {
+        load(database, &plan)?;
+        Ok(Self { plan, state: State::new(&plan) })
+    }
+
+    /// Runs statements of a kind on all connections. The kinds must run in their order. Then compares the table with what
+    /// the statements reported.
+    ///
+    /// # Errors
+    /// When the database fails or the table is not what the statements made it, or [`RunError::Stopped`].
+    pub fn run(
+        &self,
+        database: &impl SqlDatabase,
+        kind: Kind,
+        probes: &Probes<'_>,
+    ) -> Result<Measured, RunError> {
+        let Self { plan, state } = self;
         if kind == Kind::Delete {
             state.begin_deletes(plan);
         }
+        let work = |number: u16, tally: &mut Tally, over: &AtomicBool| {
+            state.work(database, plan, kind, number, tally, over)
+        };
         let measured = harness::run(plan.connections, 1, &plan.schedule, probes, work)?;
-        let Plan { indexes, connections, style, .. } = *plan;
-        each(&Report { kind, indexes, connections, style, measured })?;
         state.compare(&mut *database.connect()?, plan)?;
+        Ok(measured)
     }
-    database.connect()?.execute_text("DROP TABLE small_rows")?;
-    Ok(())
+
+    /// Drops the table.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn end(self, database: &impl SqlDatabase) -> StoreResult {
+        database.connect()?.execute_text("DROP TABLE small_rows").map(drop)
+    }
 }
 
 /// Creates the table with its rows and indexes.

@@ -90,22 +90,32 @@ pub(super) struct Embedded {
 impl Embedded {
     /// Opens the named drive, or makes one.
     pub(super) fn open(place: &DatabasePlace) -> CliResult<Self> {
-        let memory = Memory::within(place.memory);
-        memory.limit_process();
         allocator::keep_to_a_limit();
-        let (path, dir) = match &place.drive {
-            Some(path) => (path.clone(), None),
+        let memory = Memory::within(place.memory);
+        Self::open_within(place.drive.as_deref(), &place.dir, &memory, CAPACITY_BYTES)
+    }
+
+    /// Opens the drive at a path, or makes a temporary one of this capacity in a directory.
+    pub(super) fn open_within(
+        drive: Option<&Path>,
+        dir: &Path,
+        memory: &Memory,
+        capacity_bytes: u64,
+    ) -> CliResult<Self> {
+        memory.limit_process();
+        let (path, dir) = match drive {
+            Some(path) => (path.to_path_buf(), None),
             None => {
-                let dir = tempfile::tempdir_in(&place.dir).map_err(|e| CliError::file(&place.dir, e))?;
+                let dir = tempfile::tempdir_in(dir).map_err(|e| CliError::file(dir, e))?;
                 (dir.path().join("bench.lode"), Some(dir))
             }
         };
         let is_there = lode::drive::address(&path).is_some() || std::fs::symlink_metadata(&path).is_ok();
         let drive = match is_there {
-            true => AnyDrive::open(&path, memory.drive)?,
-            false => AnyDrive::Local(format_with(&path, CAPACITY_BYTES, memory.drive)?),
+            true => AnyDrive::open(&path, memory.drive.clone())?,
+            false => AnyDrive::Local(format_with(&path, capacity_bytes, memory.drive.clone())?),
         };
-        let options = DatabaseOptions { now: Some(Instant::now), ..memory.database };
+        let options = DatabaseOptions { now: Some(Instant::now), ..memory.database.clone() };
         let database = Database::open(drive.device(), options).map_err(|e| CliError::database(&path, e))?;
         Ok(Self { drive, store: LodeStore(database), path, dir })
     }
@@ -144,6 +154,11 @@ impl Embedded {
             _ if goes_away => Ok(()),
             closed => Ok(closed?),
         }
+    }
+
+    /// The drive, if its firmware runs in this process.
+    pub(super) fn local(&self) -> Option<&Drive> {
+        self.drive.local()
     }
 
     /// The note on what is not measured, if the drive is served elsewhere.

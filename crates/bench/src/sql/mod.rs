@@ -7,6 +7,8 @@
 //!
 //! The crate `workload` does not know DataFusion, so this implementation is here.
 
+pub mod report;
+
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};

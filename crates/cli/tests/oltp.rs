@@ -1,0 +1,81 @@
+//! Workloads through SQL by the binary: quick runs tell their figures, leave no table behind, and remove their drives.
+
+mod common;
+
+use common::{Dir, fail, succeed};
+use serde_json::Value;
+
+fn rows(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
+}
+
+#[test]
+fn every_workload_of_oltp_tells_its_figures() {
+    let dir = Dir::new();
+    let of = dir.path().to_str().unwrap();
+    let args =
+        ["bench", "oltp", "--quick", "--json", "--dir", of, "--connections", "1,2", "--indexes", "0,1"];
+    let rows = rows(&succeed(args));
+    let count = |workload: &str| rows.iter().filter(|r| r["workload"] == workload).count();
+    // Six kinds of statements, prepared and as text without indexes, on one and on two connections.
+    assert_eq!((count("statements"), count("tpcb"), count("tpcc")), (6 * (2 + 1) * 2, 2 * 2, 2));
+    for row in &rows {
+        assert!(row["rate"].as_f64().is_some() && row["database"] == "Lode", "{row}");
+        if row["workload"] != "tpcc" {
+            assert!(row["operations"].as_u64().unwrap() > 0, "{row}");
+        }
+        assert_eq!(
+            row["latencies"].as_array().unwrap().len(),
+            row["kinds"].as_array().unwrap().len(),
+            "{row}"
+        );
+    }
+    let changes = rows.iter().find(|r| r["what"] == "UPDATE").unwrap();
+    assert!(changes["payload_bytes_an_operation"].as_f64().unwrap() > 0.0, "{changes}");
+    assert!(changes["write_amplification"].as_f64().unwrap() > 1.0, "{changes}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "drives go away");
+}
+
+#[test]
+fn a_drive_that_is_named_keeps_its_own_tables_only() {
+    let dir = Dir::new();
+    let drive = dir.file("kept.lode");
+    succeed(["sql", &drive, "-c", "CREATE TABLE mine (a INT)"]);
+    let args =
+        ["bench", "oltp", "--quick", "--workload", "tpcb", "--connections", "2", "--durability", "group(5)"];
+    let out = common::lode().args(args).args(["--drive", &drive]).output().unwrap();
+    let text = String::from_utf8(out.stdout).unwrap();
+    assert!(text.contains("All sums and conditions hold"), "{text} {}", String::from_utf8_lossy(&out.stderr));
+    let tables = succeed(["sql", &drive, "--format", "csv", "-c", "SHOW TABLES"]);
+    assert!(tables.contains("mine") && !tables.contains("pgbench"), "{tables}");
+    // A table of the same name is in the way.
+    succeed(["sql", &drive, "-c", "CREATE TABLE small_rows (a INT)"]);
+    fail(["bench", "oltp", "--quick", "--workload", "statements", "--drive", &drive], 1, &["small_rows"]);
+}
+
+#[test]
+fn ch_asks_queries_beside_transactions() {
+    let dir = Dir::new();
+    let of = dir.path().to_str().unwrap();
+    let args = [
+        "bench",
+        "ch",
+        "--quick",
+        "--json",
+        "--dir",
+        of,
+        "--terminals",
+        "2",
+        "--capacity",
+        "256MiB",
+        "--fill",
+        "20",
+    ];
+    let rows = rows(&succeed(args));
+    let names: Vec<&str> = rows.iter().map(|r| r["row"].as_str().unwrap()).collect();
+    assert_eq!(names, ["peak", "queries alone", "transactions", "transactions and queries", "total"]);
+    let total = &rows[4];
+    assert!(total["queries_an_hour"].as_f64().unwrap() > 0.0 && total["consistent"] == true, "{total}");
+    assert!(rows[3]["analyst"]["queries"].as_u64().unwrap() > 0, "{}", rows[3]);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "drives go away");
+}
