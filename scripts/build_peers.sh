@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds lode-peers, which runs the same work through Lode, RocksDB, LMDB, redb, fjall and SQLite, and copies it to the
-# folders of the lode binaries, where `lode bench kv --peers` and `lode bench tpcc --peers` find it. RocksDB takes a quarter
-# of an hour.
+# folders of the lode binaries, where `lode bench kv --peers`, `lode bench tpcc --peers` and `lode bench oltp --peers` find it.
+# RocksDB takes a quarter of an hour; with PEERS="--no-default-features" it is left out, and so is `lode bench kv --peers`.
+# DataFusion takes as long again unless the target folder holds a release build of Lode.
 #
 #   scripts/build_peers.sh [DIRECTORY]    DIRECTORY: where the lode binary is; without it target/release and target/debug
 #
@@ -19,9 +20,10 @@ if [ -z "${LIBCLANG_PATH:-}" ] && ! ldconfig -p | grep -q 'libclang[-.0-9]*\.so'
     # That package has no headers.
     export BINDGEN_EXTRA_CLANG_ARGS="-I$(gcc -print-file-name=include)"
 fi
-CARGO_TARGET_DIR="$target/peers" cargo build --release --locked --manifest-path peers/Cargo.toml
+# shellcheck disable=SC2086  # PEERS holds words.
+CARGO_TARGET_DIR="$target" cargo build --release --locked --manifest-path peers/Cargo.toml ${PEERS:-}
 for dir in "${@:-$target/release $target/debug}"; do
     for d in $dir; do
-        [ -d "$d" ] && cp "$target/peers/release/lode-peers" "$d/" && echo "$d/lode-peers"
+        [ -d "$d" ] && { [ "$d" -ef "$target/release" ] || cp "$target/release/lode-peers" "$d/"; } && echo "$d/lode-peers"
     done
 done

@@ -1,12 +1,18 @@
 //! `lode-peers` does the same work through Lode and other embedded stores, in turn, in one run.
 //!
 //! ```text
-//!   kv:   races of key-value stores      tpcc: TPC-C on Lode and on SQLite
+//!   kv:   races of key-value stores      tpcc: TPC-C on Lode's embedded API and on SQLite
+//!   oltp: statements by key, TPC-B and TPC-C through SQL on Lode and on SQLite
 //! ```
 //!
-//! `lode bench kv --peers` and `lode bench tpcc --peers` run it.
+//! `lode bench kv --peers`, `lode bench tpcc --peers` and `lode bench oltp --peers` run it.
 
+// Without the key-value stores, what only they use has no caller.
+#![cfg_attr(not(feature = "stores"), allow(dead_code))]
+
+#[cfg(feature = "stores")]
 mod kv;
+mod oltp;
 mod stores;
 mod tpcc;
 
@@ -29,9 +35,12 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Races of key-value stores
+    #[cfg(feature = "stores")]
     Kv(kv::Args),
     /// TPC-C on Lode and on SQLite
     Tpcc(tpcc::Args),
+    /// Statements by key, TPC-B and TPC-C through SQL on Lode and on SQLite
+    Oltp(oltp::Args),
 }
 
 type Failure = Box<dyn std::error::Error>;
@@ -53,8 +62,10 @@ fn run(cli: &Cli) -> Result<(), Failure> {
     }
     let stop = || stopped.load(Ordering::Relaxed);
     match &cli.command {
+        #[cfg(feature = "stores")]
         Command::Kv(args) => kv::run(args, &stop),
         Command::Tpcc(args) => tpcc::run(args, &stop),
+        Command::Oltp(args) => oltp::run(args, &stop),
     }
 }
 

@@ -126,8 +126,8 @@ pub(crate) fn run(args: &Args, stop: &dyn Fn() -> bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs `work` while the store's background work runs on another thread.
-fn beside<R, E: Into<Failure> + Send>(
+/// Runs `run` while the store's background work runs on another thread.
+pub(crate) fn beside<R, E: Into<Failure> + Send>(
     upkeep: &dyn Upkeep,
     over: &std::sync::atomic::AtomicBool,
     run: impl FnOnce() -> Result<R, E>,
@@ -177,7 +177,7 @@ fn tell(args: &Args, name: &str, terminals: u16, r: &Report) -> Result<(), Failu
     Ok(())
 }
 
-fn median(mut of: Vec<f64>) -> f64 {
+pub(crate) fn median(mut of: Vec<f64>) -> f64 {
     of.sort_unstable_by(f64::total_cmp);
     of.get(of.len() / 2).copied().unwrap_or_default()
 }

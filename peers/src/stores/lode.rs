@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use lode::{Division, Memory};
 use lode_base::Geometry;
+use lode_bench::sql::LodeSql;
 use lode_command::{Budget, Device};
 use lode_engine::{Database, DatabaseOptions};
 use lode_firmware::{Drive, DriveOptions, FirmwareError};
@@ -55,6 +57,16 @@ pub(crate) fn database(dir: &Path, cache_bytes: usize) -> StoreResult<(LodeStore
     let store = LodeStore(Database::open(Arc::new(drive.clone()), options)?);
     let upkeep = Arc::new(store.upkeep(causes(&drive)));
     Ok((store, upkeep))
+}
+
+/// SQL on a database, and its background work. The memory is divided as in `lode sql`.
+pub(crate) fn sql(dir: &Path, memory_bytes: u64) -> StoreResult<(LodeSql, Arc<dyn Upkeep>)> {
+    let drive = make(dir)?;
+    let memory = Memory::divided(memory_bytes, Division::Queries);
+    let options = DatabaseOptions { now: Some(Instant::now), ..memory.database };
+    let store = LodeStore(Database::open(Arc::new(drive.clone()), options)?);
+    let sql = LodeSql::new(store.0.clone(), memory.query_bytes, dir).map_err(StoreError::failed)?;
+    Ok((sql, Arc::new(store.upkeep(causes(&drive)))))
 }
 
 /// One tree of a database.

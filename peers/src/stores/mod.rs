@@ -11,18 +11,26 @@
 //! | fjall separated | the same | values from 256 bytes apart |
 //! | SQLite | WAL and `synchronous = FULL` | cache, memory map, checkpoints every 64 MiB of log |
 
+#[cfg(feature = "stores")]
 pub(crate) mod fjall;
+#[cfg(feature = "stores")]
 pub(crate) mod lmdb;
 pub(crate) mod lode;
+#[cfg(feature = "stores")]
 pub(crate) mod redb;
+#[cfg(feature = "stores")]
 pub(crate) mod rocksdb;
 pub(crate) mod sqlite;
+pub(crate) mod sqlite_sql;
 pub(crate) mod sqlite_tpcc;
 
 use std::time::Duration;
 
+#[cfg(feature = "stores")]
 use lode_workload::kv::{Contest, Contestant, DeviceContest, Entry, Sizes};
-use lode_workload::store::{KeyValue, StoreError, StoreResult};
+#[cfg(feature = "stores")]
+use lode_workload::store::KeyValue;
+use lode_workload::store::{StoreError, StoreResult};
 
 /// The smallest value that is stored apart from its key, in stores that support this.
 pub(crate) const SEPARATE_BYTES_MIN: u32 = 256;
@@ -30,6 +38,7 @@ pub(crate) const SEPARATE_BYTES_MIN: u32 = 256;
 pub(crate) const BACKGROUND_THREADS: usize = 2;
 
 /// All stores, each with this much cache.
+#[cfg(feature = "stores")]
 pub(crate) fn all(sizes: Sizes, cache_bytes: usize, seed: u64) -> Vec<Entry> {
     fn entry<S: KeyValue + 'static>(
         name: &str,

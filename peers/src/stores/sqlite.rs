@@ -17,6 +17,22 @@ pub(super) fn failed(e: rusqlite::Error) -> StoreError {
     StoreError::failed(e)
 }
 
+/// Opens a connection whose commits are durable.
+pub(super) fn open(path: &Path, cache_bytes: usize) -> StoreResult<Connection> {
+    let connection = Connection::open(path).map_err(failed)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.busy_timeout(Duration::from_secs(60)).map_err(failed)?;
+    let (cache_kib, mmap_bytes) = (cache_bytes >> 10, cache_bytes);
+    connection
+        .execute_batch(&format!(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -{cache_kib}; \
+             PRAGMA mmap_size = {mmap_bytes}; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}; \
+             PRAGMA temp_store = MEMORY;"
+        ))
+        .map_err(failed)?;
+    Ok(connection)
+}
+
 /// The connections to a database. There is one writer at a time; others wait for a lock instead of retrying.
 pub(crate) struct Connections {
     path: PathBuf,
@@ -39,19 +55,7 @@ impl Connections {
         if let Some(connection) = self.idle.lock().pop() {
             return Ok(connection);
         }
-        let connection = Connection::open(&self.path).map_err(failed)?;
-        connection.set_prepared_statement_cache_capacity(STATEMENTS);
-        connection.busy_timeout(Duration::from_secs(60)).map_err(failed)?;
-        let cache_kib = self.cache_bytes >> 10;
-        let mmap_bytes = self.cache_bytes;
-        connection
-            .execute_batch(&format!(
-                "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -{cache_kib}; \
-                 PRAGMA mmap_size = {mmap_bytes}; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}; \
-                 PRAGMA temp_store = MEMORY;"
-            ))
-            .map_err(failed)?;
-        Ok(connection)
+        open(&self.path, self.cache_bytes)
     }
 
     pub(crate) fn give(&self, connection: Connection) {

@@ -242,8 +242,8 @@ fn total(
         times.row([format!("Q{}", query.number), mean(alone), mean(beside)]);
     }
     println_quietly(&format!(
-        "{}{}Arrivals {rate:.1} a second, of which {:.0} % were served in time; p99 with queries {p99_ratio:.2} times that without; \
-         queries an hour {queries_ratio:.2} times those alone.\nAll consistency conditions hold, in the snapshots of \
+        "{}{}{rate:.1} transactions arrived in a second on average, {:.0} % of that rate was served beside queries; p99 with \
+         queries {p99_ratio:.2} times that without; queries an hour {queries_ratio:.2} times those alone.\nAll consistency conditions hold, in the snapshots of \
          queries too.",
         rows.table.render(),
         times.render(),

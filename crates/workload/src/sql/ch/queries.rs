@@ -2,7 +2,8 @@
 //!
 //! A supplier delivers the items of a warehouse whose product of numbers, modulo 10,000, is the supplier's number. The
 //! first character of a customer's state names its nation. Query 8 divides by a sum that may be 0, since the lines of the
-//! first population that are delivered cost nothing; its quotient is then NULL.
+//! first population that are delivered cost nothing; its quotient is then NULL. Query 21 names `supplier` after `stock`,
+//! through which it joins: DataFusion joins tables in the order of FROM, and would make all pairs of suppliers and lines.
 
 /// A query.
 #[derive(Clone, Copy, Debug)]
@@ -151,7 +152,7 @@ queries! {
                 GROUP BY s_i_id, s_w_id, s_quantity HAVING 2 * s_quantity > sum(ol_quantity)) \
             AND su_nationkey = n_nationkey AND n_name = 'Germany' \
         ORDER BY su_name",
-    21: "SELECT su_name, count(*) AS numwait FROM supplier, order_line l1, orders, stock, nation \
+    21: "SELECT su_name, count(*) AS numwait FROM order_line l1, orders, stock, supplier, nation \
         WHERE ol_o_id = o_id AND ol_w_id = o_w_id AND ol_d_id = o_d_id AND ol_w_id = s_w_id AND ol_i_id = s_i_id \
             AND (s_w_id * s_i_id) % 10000 = su_suppkey AND l1.ol_delivery_d > o_entry_d \
             AND NOT EXISTS (SELECT * FROM order_line l2 WHERE l2.ol_o_id = l1.ol_o_id AND l2.ol_w_id = l1.ol_w_id \
