@@ -1,6 +1,6 @@
 //! Runs statements by key, TPC-B and TPC-C through SQL on Lode and on SQLite with the same driver, in turn.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
@@ -124,6 +124,7 @@ struct Contestant<'a, D> {
     database: &'a D,
     upkeep: &'a dyn Upkeep,
     disk: Option<&'a Disk>,
+    dir: &'a Path,
     stop: &'a dyn Fn() -> bool,
 }
 
@@ -136,6 +137,11 @@ impl<D: SqlDatabase> Contestant<'_, D> {
     }
 
     fn run(&self, loaded: &Loaded<'_>, step: Step) -> Result<OltpRow, Failure> {
+        // What the other one left to write to the file system does not disturb this one.
+        let synced = std::process::Command::new("sync").arg("-f").arg(self.dir).status()?;
+        if !synced.success() {
+            return Err("sync -f failed".into());
+        }
         let probes = Probes {
             disk: &|| self.disk.and_then(Disk::bytes_written),
             causes: &|| -> Option<Causes> { self.upkeep.causes() },
@@ -162,10 +168,24 @@ pub(crate) fn run(args: &Args, stop: &dyn Fn() -> bool) -> Result<(), Failure> {
     let (lode_sql, upkeep) = lode::sql(&lode_dir, args.memory)?;
     let lode_sql = lode_sql.with_durability(&args.durability);
     let durable = args.durability == "commit";
-    let sqlite_sql = SqliteSql::new(&sqlite_dir, (args.memory / 2) as usize, durable, args.foreign_keys);
+    let sqlite_sql = SqliteSql::new(&sqlite_dir, (args.memory / 2) as usize, durable, args.foreign_keys)?;
     let disk = Disk::under(dir.path());
-    let lode = Contestant { name: "Lode", database: &lode_sql, upkeep: &*upkeep, disk: disk.as_ref(), stop };
-    let sqlite = Contestant { name: "SQLite", database: &sqlite_sql, upkeep: &(), disk: disk.as_ref(), stop };
+    let lode = Contestant {
+        name: "Lode",
+        database: &lode_sql,
+        upkeep: &*upkeep,
+        disk: disk.as_ref(),
+        dir: dir.path(),
+        stop,
+    };
+    let sqlite = Contestant {
+        name: "SQLite",
+        database: &sqlite_sql,
+        upkeep: &(),
+        disk: disk.as_ref(),
+        dir: dir.path(),
+        stop,
+    };
     let options = options(args)?;
     let groups = Groups::new(&options);
     let mut table = OltpTable::new(true);

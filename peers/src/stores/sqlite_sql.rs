@@ -6,13 +6,20 @@ use std::path::{Path, PathBuf};
 
 use lode_workload::sql::{Answer, Dialect, Loader, Row, SqlConnection, SqlDatabase, StatementId, Value};
 use lode_workload::store::{Intent, StoreError, StoreResult};
+use parking_lot::Mutex;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, Statement, ToSql, params_from_iter};
 
 use super::sqlite::open;
 
+/// Megabytes that the write-ahead log gets at the beginning: a little more than it has between two checkpoints.
+const LOG_MB: u64 = 72;
+
 /// A database.
 pub(crate) struct SqliteSql {
+    /// As long as a connection is open, SQLite keeps the file of its log and writes over it. Commits that extend the file
+    /// take many times as long on some file systems.
+    _held: Mutex<Connection>,
     path: PathBuf,
     cache_bytes: usize,
     /// Whether a commit is durable when it returns.
@@ -21,8 +28,24 @@ pub(crate) struct SqliteSql {
 }
 
 impl SqliteSql {
-    pub(crate) fn new(dir: &Path, cache_bytes: usize, durable: bool, foreign_keys: bool) -> Self {
-        Self { path: dir.join("peer.sqlite"), cache_bytes, durable, foreign_keys }
+    pub(crate) fn new(
+        dir: &Path,
+        cache_bytes: usize,
+        durable: bool,
+        foreign_keys: bool,
+    ) -> StoreResult<Self> {
+        let path = dir.join("peer.sqlite");
+        let held = open(&path, cache_bytes)?;
+        let fill = format!(
+            "CREATE TABLE filling (b BLOB); BEGIN;
+             INSERT INTO filling WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {LOG_MB})
+             SELECT zeroblob(1048576) FROM n;
+             COMMIT; DROP TABLE filling;"
+        );
+        held.execute_batch(&fill).map_err(failed)?;
+        // It answers a row, which does not matter here.
+        held.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())).map_err(failed)?;
+        Ok(Self { _held: Mutex::new(held), path, cache_bytes, durable, foreign_keys })
     }
 }
 
