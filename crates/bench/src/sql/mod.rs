@@ -18,11 +18,14 @@ use datafusion::arrow::datatypes::{
     DataType, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, TimeUnit,
     TimestampMicrosecondType,
 };
+use datafusion::common::ScalarValue;
 use futures::TryStreamExt;
 use lode_engine::Database;
-use lode_sql::{Queries, Session, SessionOptions, SqlError, Statement, StatementResult, TransactionStatus};
+use lode_sql::{
+    Prepared, Queries, Session, SessionOptions, SqlError, Statement, StatementResult, TransactionStatus,
+};
 use lode_workload::sql::{
-    Answer, Dialect, Loader, Row, SqlConnection, SqlDatabase, StatementId, Template, Value, time_text,
+    Answer, Dialect, Loader, Row, SqlConnection, SqlDatabase, StatementId, Value, time_text,
 };
 use lode_workload::store::{Intent, StoreError, StoreResult};
 use tokio::runtime::{Builder, Runtime};
@@ -108,7 +111,7 @@ fn failed(e: SqlError) -> StoreError {
 struct LodeConnection<'a> {
     session: Session,
     runtime: Runtime,
-    statements: Vec<Template>,
+    statements: Vec<Prepared>,
     begin_read: Statement,
     begin_write: Statement,
     commit: Statement,
@@ -124,13 +127,17 @@ impl LodeConnection<'_> {
 
 impl SqlConnection for LodeConnection<'_> {
     fn prepare(&mut self, sql: &str) -> StoreResult<StatementId> {
-        self.statements.push(Template::new(sql));
+        let prepared = self.runtime.block_on(self.session.prepare(sql)).map_err(failed)?;
+        self.statements.push(prepared);
         Ok(StatementId(self.statements.len() - 1))
     }
 
     fn execute(&mut self, statement: StatementId, params: &[Value]) -> StoreResult<Answer> {
-        let sql = self.statements[statement.0].with(params);
-        self.execute_text(&sql)
+        let values: Vec<ScalarValue> = params.iter().map(scalar).collect();
+        self.runtime.block_on(async {
+            let prepared = &self.statements[statement.0];
+            answer(self.session.execute_prepared(prepared, &values).await.map_err(failed)?).await
+        })
     }
 
     fn execute_text(&mut self, sql: &str) -> StoreResult<Answer> {
@@ -167,6 +174,17 @@ impl SqlConnection for LodeConnection<'_> {
         };
         let files = tables.iter().map(file).collect::<StoreResult<_>>()?;
         Ok(Box::new(CsvLoader { connection: self, files, _dir: dir }))
+    }
+}
+
+/// A value as a parameter. The session converts numbers to the parameter's type.
+fn scalar(value: &Value) -> ScalarValue {
+    match value {
+        Value::Null => ScalarValue::Null,
+        Value::Int(n) => ScalarValue::Int64(Some(*n)),
+        Value::Real(n) => ScalarValue::Float64(Some(*n)),
+        Value::Text(text) => ScalarValue::Utf8(Some(text.clone())),
+        Value::Time(us) => ScalarValue::TimestampMicrosecond(Some(*us), None),
     }
 }
 
