@@ -1,5 +1,5 @@
-//! Planted faults: bugs that a simulation must find, one at a time. A crate lists its own with [`planted_faults!`], and they
-//! are compiled in with its feature `planted` alone, for tests of `lode-sim`; without it every hook is `if false`.
+//! Planted faults: bugs that a test must find, one at a time. A crate lists its own with [`planted_faults!`], and they
+//! are compiled in with its feature `planted` alone, for tests; without it every hook is `if false`.
 //!
 //! ```text
 //!   test: plant(fault) ─► simulate seeds until one fails        crate: if planted::is(Planted::X) { the bug }

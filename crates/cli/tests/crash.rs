@@ -55,7 +55,7 @@ fn statement(random: &mut Random, state: &mut State, copy_from: &str) -> String 
     let (m, d) = (1 + random.below(7) as i64, random.below(1000) as i64 + 1);
     let r = random.below(m as u64) as i64;
     let hit = |id: &i64| id % m == r;
-    match random.below(10) {
+    match random.below(11) {
         0..=3 => {
             let n = 1 + random.below(40) as i64;
             state.rows.extend((next..next + n).map(|id| (id, d)));
@@ -88,6 +88,7 @@ fn statement(random: &mut Random, state: &mut State, copy_from: &str) -> String 
             state.tables.insert(name.clone());
             format!("CREATE TABLE {name} (a INTEGER PRIMARY KEY, b TEXT);")
         }
+        10 => "VACUUM acc;".into(),
         9 if state.tables.len() > 1 => {
             let name = state.tables.iter().find(|t| *t != "acc").cloned().unwrap();
             state.tables.remove(&name);

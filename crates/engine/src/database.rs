@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lode_command::{Device, Progress};
+use parking_lot::Mutex;
 
 use crate::storage::Storage;
 use crate::storage::catalog::{Root, prepare};
@@ -32,7 +33,20 @@ struct Parts {
     storage: Arc<Storage>,
     trees: Arc<Trees>,
     tables: Tables,
+    /// Whether deltas are merged, and for how many calls of [`Database::work`] nothing was written to them.
+    merges: bool,
+    rest: Mutex<Rest>,
 }
+
+/// Since when nothing was written to deltas.
+#[derive(Default)]
+struct Rest {
+    unmerged: u64,
+    calls: u32,
+}
+
+/// Deltas that nobody wrote to for so many calls of [`Database::work`] are at rest.
+const REST_CALLS: u32 = 10;
 
 impl Database {
     /// Opens the database on a drive. An empty drive gets an empty catalog. Extents that the catalog does not name, those of a load
@@ -52,9 +66,10 @@ impl Database {
         let catalog = Catalog::decode(root, tables)?;
         storage.extents().release_orphans(&listed, known_extents(&catalog))?;
         let trees = Arc::new(Trees::open(storage.clone(), view, catalog, &listed, options.trees())?);
-        let tables = Tables::new(trees.clone(), options.key_check_bytes);
+        let tables = Tables::new(trees.clone(), &options);
         tables.recover()?;
-        Ok(Self { parts: Arc::new(Parts { storage, trees, tables }) })
+        let (merges, rest) = (options.merges, Mutex::default());
+        Ok(Self { parts: Arc::new(Parts { storage, trees, tables, merges, rest }) })
     }
 
     /// The newest committed state. Sends no command.
@@ -237,11 +252,35 @@ impl Database {
     /// One bounded step of background work, which writes about `write_bytes` at most. Neither the engine nor the drive has a thread, so
     /// the holder of the database calls this now and then.
     pub fn work(&self, write_bytes: u64) -> Progress {
-        match self.parts.trees.write_back_if_due() {
+        // The next commit is told of a drive that fails.
+        let did = match self.parts.trees.write_back_if_due() {
+            Ok(false) if self.parts.merges => self.parts.tables.merge_step(self.is_at_rest()),
+            did => did,
+        };
+        match did {
             Ok(true) => Progress::More,
-            // The next commit is told of a drive that fails.
             Ok(false) | Err(_) => self.parts.storage.store().work(write_bytes),
         }
+    }
+
+    /// Whether nothing was written to deltas for a while.
+    fn is_at_rest(&self) -> bool {
+        let unmerged = self.parts.tables.unmerged();
+        let mut rest = self.parts.rest.lock();
+        match unmerged == rest.unmerged {
+            true => rest.calls = rest.calls.saturating_add(1),
+            false => *rest = Rest { unmerged, calls: 0 },
+        }
+        rest.calls >= REST_CALLS
+    }
+
+    /// Merges all that the delta of a table has into its pages. Rows that others write meanwhile stay in the delta. Without a delta there
+    /// is nothing to do.
+    ///
+    /// # Errors
+    /// When the drive is full or fails.
+    pub fn merge(&self, table: &str) -> Result<(), EngineError> {
+        self.parts.tables.merge(table)
     }
 
     /// Checks the catalog, every page and every index entry. Answers what is wrong, one line each. Writers wait.

@@ -262,6 +262,11 @@ impl EngineError {
         matches!(self, Self::Device(_) | Self::SnapshotTooOld | Self::Drive(CommandError::Medium(_)))
     }
 
+    /// Whether rows break a PRIMARY KEY, a UNIQUE constraint or a FOREIGN KEY.
+    pub(crate) fn is_of_constraint(&self) -> bool {
+        matches!(self, Self::DuplicateKey { .. } | Self::Unique { .. } | Self::ForeignKey { .. })
+    }
+
     pub(crate) fn invalid(table: &str, what: impl Into<String>) -> Self {
         Self::Invalid { table: table.into(), what: what.into() }
     }

@@ -30,11 +30,13 @@ pub use storage::columns::PageColumns;
 pub use storage::pool::PoolStats;
 pub use storage::store::LinkStats;
 pub use tables::{
-    COLUMNS_MAX, ColumnDef, Constraint, Encodings, INDEX_COLUMNS_DEFAULT, IndexDef, IndexKind, IndexOrder,
-    IndexWalk, IndexedPages, Layout, NullsAt, OnDelete, OrderBound, OrderColumn, OrderKey, OrderedPages,
-    ReadAhead, RowAddress, Rule, SavedChanges, Scan, Table, TableDef, TableOptions, TableStatistics,
-    WriteTxn,
+    COLUMNS_MAX, Changes, ColumnDef, Constraint, Encodings, INDEX_COLUMNS_DEFAULT, IndexDef, IndexKind,
+    IndexOrder, IndexWalk, IndexedPages, Layout, NullsAt, OnDelete, OrderBound, OrderColumn, OrderKey,
+    OrderedPages, ReadAhead, RowAddress, Rule, SavedChanges, Scan, Table, TableDef, TableOptions,
+    TableStatistics, WriteTxn,
 };
+#[cfg(feature = "planted")]
+pub use tables::{PlantedInTables, plant_in_tables};
 pub use trees::{
     Csn, Cursor, Durability, KEY_BYTES_MAX, Range, Savepoint, Snapshot, SyncEvery, Transaction, Tree,
     TreeLoad, TreeStats, Value,

@@ -30,6 +30,11 @@ pub struct DatabaseOptions {
     /// Memory for the keys of recent commits to trees, about 20 bytes each. A transaction that is older than the commits that are
     /// remembered, and writes, fails with a conflict.
     pub recent_bytes: usize,
+    /// A statement that changes more rows of a table with a delta than this edits the pages that have the rows, and its commit writes
+    /// these pages anew.
+    pub rows_by_id_max: usize,
+    /// Whether [`crate::Database::work`] merges deltas into pages.
+    pub merges: bool,
     /// A clock, which the program's root has. With one, threads that wait for a group of commits yield a few times before they sleep,
     /// unless other processes want the CPU.
     pub now: Option<fn() -> Instant>,
@@ -49,6 +54,8 @@ impl Default for DatabaseOptions {
             redo_pages_max: 16_384,
             // 917,504 keys.
             recent_bytes: 18 << 20,
+            rows_by_id_max: 16_384,
+            merges: true,
             now: None,
         }
     }

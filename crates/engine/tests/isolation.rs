@@ -8,7 +8,7 @@ use std::sync::Arc;
 use lode_base::Geometry;
 use lode_command::Answer;
 use lode_engine::{
-    Database, EngineError, IndexDef, IndexKind, Layout, RowAddress, SavedChanges, Snapshot, WriteTxn,
+    Changes, Database, EngineError, IndexDef, IndexKind, Layout, RowAddress, SavedChanges, Snapshot, WriteTxn,
 };
 use lode_firmware::{Drive, DriveOptions};
 use lode_flash::Medium;
@@ -36,15 +36,34 @@ fn row_of(k: i64, text: &str) -> Row {
 /// What one of the open transactions does.
 #[derive(Clone, Debug)]
 enum Step {
-    Insert { first: i64, rows: i64 },
-    Load { first: i64, rows: i64 },
-    Update { modulus: i64, rest: i64, width: usize },
-    Rekey { modulus: i64, rest: i64, by: i64 },
-    Delete { modulus: i64, rest: i64 },
+    Insert {
+        first: i64,
+        rows: i64,
+    },
+    Load {
+        first: i64,
+        rows: i64,
+    },
+    Update {
+        modulus: i64,
+        rest: i64,
+        width: usize,
+    },
+    Rekey {
+        modulus: i64,
+        rest: i64,
+        by: i64,
+    },
+    Delete {
+        modulus: i64,
+        rest: i64,
+    },
     Savepoint,
     RollbackTo,
     Commit,
     Rollback,
+    /// Merges the delta, if the table has one.
+    Merge,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -59,6 +78,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::RollbackTo),
         4 => Just(Step::Commit),
         1 => Just(Step::Rollback),
+        2 => Just(Step::Merge),
     ]
 }
 
@@ -148,7 +168,7 @@ impl Open {
                     self.seen = seen.clone();
                 }
             }
-            Step::Commit | Step::Rollback => unreachable!("the caller ends transactions"),
+            Step::Commit | Step::Rollback | Step::Merge => unreachable!("the caller ends transactions"),
         }
     }
 
@@ -179,7 +199,7 @@ fn shows(s: &Snapshot, rows: &[Row]) {
     assert_eq!(sorted(read(s, "t")), expected);
     let t = s.table("t").unwrap();
     let stats = s.statistics(&t).unwrap();
-    assert_eq!((t.rows(), stats.rows), (rows.len() as u64, rows.len() as u64));
+    assert_eq!((s.rows(&t).unwrap(), stats.rows), (rows.len() as u64, rows.len() as u64));
     for row in rows {
         if let (v @ Value::Int(_), Some((min, max))) = (&row[1], &stats.columns[1]) {
             assert!(min.compare(v).unwrap().is_le() && max.compare(v).unwrap().is_ge(), "{v:?} {stats:?}");
@@ -262,11 +282,12 @@ fn btree(name: &str, columns: &[u16], unique: bool) -> IndexDef {
 /// `(which of three transactions, what it does)`.
 fn history(layout: Layout, db: &Database, steps: &[(usize, Step)]) -> (u32, u32, u32) {
     db.create_table(table(layout), false).unwrap();
-    if layout == Layout::Row {
+    let indexed = layout == Layout::Row || crate::support::changes(layout) == Changes::Delta;
+    if indexed {
         db.create_index(btree("by_date", &[1, 0], false), false).unwrap();
     }
     load(db, &(0..900).map(|k| row_of(k * 2, "old")).collect::<Vec<_>>(), 300).unwrap();
-    if layout == Layout::Row {
+    if indexed {
         db.create_index(btree("by_key", &[0], true), false).unwrap();
     }
     let mut committed: Model = (0..900).map(|k| (k * 2, row_of(k * 2, "old"))).collect();
@@ -274,6 +295,11 @@ fn history(layout: Layout, db: &Database, steps: &[(usize, Step)]) -> (u32, u32,
     let (mut commits, mut conflicts, mut duplicates) = (0, 0, 0);
     let all = |m: &Model| m.values().cloned().collect::<Vec<_>>();
     for (which, step) in steps {
+        if let Step::Merge = step {
+            db.merge("t").unwrap();
+            shows(&db.snapshot().unwrap(), &all(&committed));
+            continue;
+        }
         let slot = &mut open[*which];
         let of = slot.get_or_insert_with(|| Open::begin(db, &committed));
         match step {

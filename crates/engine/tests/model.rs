@@ -31,6 +31,7 @@ struct Transaction {
     commits: bool,
     keeps_snapshot: bool,
     reopens: bool,
+    merges: bool,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -55,12 +56,14 @@ fn transaction() -> impl Strategy<Value = Transaction> {
         prop::bool::weighted(0.85),
         prop::bool::weighted(0.2),
         prop::bool::weighted(0.1),
+        prop::bool::weighted(0.3),
     )
-        .prop_map(|(steps, commits, keeps_snapshot, reopens)| Transaction {
+        .prop_map(|(steps, commits, keeps_snapshot, reopens, merges)| Transaction {
             steps,
             commits,
             keeps_snapshot,
             reopens,
+            merges,
         })
 }
 
@@ -159,7 +162,7 @@ fn same(s: &Snapshot, model: &Model) {
     assert_eq!(sorted(read(s, "t")), expected);
     let t = s.table("t").unwrap();
     let stats = s.statistics(&t).unwrap();
-    assert_eq!((t.rows(), stats.rows), (model.len() as u64, model.len() as u64));
+    assert_eq!((s.rows(&t).unwrap(), stats.rows), (model.len() as u64, model.len() as u64));
     for row in model.values() {
         for c in t.index_columns().into_iter().map(usize::from) {
             match (&row[c], &stats.columns[c]) {
@@ -249,6 +252,11 @@ fn history(layout: Layout, mut drive: impl Rig, transactions: Vec<Transaction>) 
         same(&db.snapshot().unwrap(), &model);
         if t.keeps_snapshot {
             kept.push((db.snapshot().unwrap(), model.clone()));
+        }
+        if t.merges {
+            db.merge("t").unwrap();
+            same(&db.snapshot().unwrap(), &model);
+            sound(&db);
         }
         if t.reopens {
             kept.iter().for_each(|(s, m)| same(s, m));

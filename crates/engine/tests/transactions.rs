@@ -60,11 +60,12 @@ fn an_old_snapshot_keeps_its_rows() {
     assert_eq!(sorted(scan(&old, "t").into_iter().map(|(_, r)| r).collect()), before);
     assert!(read(&middle, "t").iter().all(|r| is_updated(r, "changed")));
     assert_eq!(read(&middle, "t").len(), 10_000);
-    assert_eq!((scan(&empty, "t").len(), empty.table("t").unwrap().rows()), (0, 0));
+    assert_eq!((scan(&empty, "t").len(), empty.rows(&empty.table("t").unwrap()).unwrap()), (0, 0));
     assert_eq!(keys(&db.snapshot().unwrap(), "t"), [1]);
     drop((old, middle, empty));
     assert_eq!(drive.views(), 1, "only the current view is open");
-    assert_eq!(drive.extents(), 2, "extents of the old table are free");
+    // Those of the catalog, of the new table, and of redo if there was any.
+    assert!(drive.extents() <= 3, "extents of the old table are free");
     sound(&db);
 }
 
@@ -185,7 +186,7 @@ fn a_table_and_its_rows_can_be_made_in_one_transaction() {
     }
     txn.commit().unwrap();
     let s = db.snapshot().unwrap();
-    assert_eq!(s.table("t").unwrap().rows(), 200_000);
+    assert_eq!(s.rows(&s.table("t").unwrap()).unwrap(), 200_000);
     let stats = s.statistics(&s.table("t").unwrap()).unwrap();
     assert_eq!(stats.columns[0], Some((Value::Int(0), Value::Int(199_999))));
     sound(&db);
@@ -320,4 +321,24 @@ fn readers_beside_a_writer_see_whole_transactions() {
     assert_eq!(drive.info().views, 1);
     sound(&db);
     assert_eq!(drive.check().problems, Vec::<String>::new());
+}
+
+/// A value that has a page of its own changed in place, and its leaf did not: scans showed what the leaf had before.
+#[test]
+fn long_rows_that_are_updated_again_show_in_scans() {
+    let drive = TestDrive::new();
+    let db = open(&drive);
+    db.create_table(table(Layout::Auto), false).unwrap();
+    let long = |k: i64, n: i64| vec![Value::Int(k), Value::Int(n), Value::text(&"x".repeat(400))];
+    load(&db, &(0..50).map(|k| long(k, 0)).collect::<Vec<_>>(), 50).unwrap();
+    for n in 1..4 {
+        let mut txn = db.begin_write().unwrap();
+        let rows = scan(txn.snapshot(), "t");
+        let address = rows.iter().find(|(_, r)| r[0] == Value::Int(7)).unwrap().0;
+        txn.update("t", &[address], &[1], columns(&[DataType::Date], &[vec![Value::Int(n)]])).unwrap();
+        txn.commit().unwrap();
+        let now = scan(&db.snapshot().unwrap(), "t");
+        let (_, row) = now.iter().find(|(_, r)| r[0] == Value::Int(7)).unwrap();
+        assert_eq!(row[1], Value::Int(n));
+    }
 }

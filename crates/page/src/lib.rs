@@ -13,6 +13,7 @@ mod error;
 pub mod node;
 pub mod ops;
 pub mod packed;
+pub mod row;
 pub mod schema;
 pub mod symbols;
 pub mod table_page;

@@ -10,8 +10,8 @@ use datafusion::sql::sqlparser::ast::{
     Value,
 };
 use lode_engine::{
-    ColumnDef, Encodings, EngineError, IndexDef, IndexKind, Layout, Snapshot, TableDef, TableOptions,
-    WriteTxn,
+    Changes, ColumnDef, Encodings, EngineError, IndexDef, IndexKind, Layout, Snapshot, TableDef,
+    TableOptions, WriteTxn,
 };
 use lode_page::{ColumnType, EncodingChoice};
 
@@ -53,7 +53,7 @@ pub(crate) async fn create_table(
         return create_table_as(session, create, name, query).await;
     }
     let (columns, primary_key, declared) = columns_and_key(create)?;
-    let mut def = table_def(name, columns, primary_key, &create.table_options)?;
+    let mut def = table_def(name, columns, primary_key, &create.table_options, session.default_changes())?;
     if !declared.is_empty() {
         def.constraints = constraints::resolve(&def, declared, &session.snapshot().await?)?;
         // A CHECK that is not a condition is an error of CREATE TABLE, not of the first INSERT.
@@ -108,7 +108,7 @@ async fn create_table_as(
             declared: data_type.to_string(),
         });
     }
-    let def = table_def(name, columns, Vec::new(), &create.table_options)?;
+    let def = table_def(name, columns, Vec::new(), &create.table_options, session.default_changes())?;
     let table = Arc::new(def.clone());
     let work = blocking(move || {
         work.txn.create_table(def, false)?;
@@ -186,6 +186,7 @@ fn table_def(
     mut columns: Vec<ColumnDef>,
     key: Vec<String>,
     options: &CreateTableOptions,
+    default_changes: Changes,
 ) -> Result<TableDef, SqlError> {
     for (i, column) in columns.iter().enumerate() {
         check_name("column", &column.name)?;
@@ -212,6 +213,7 @@ fn table_def(
     let mut layout = Layout::Auto;
     let mut page_index = Vec::new();
     let mut encoding = Encodings::default();
+    let mut changes = None;
     for (option, value) in table_options(options)? {
         match option.as_str() {
             "layout" => {
@@ -231,13 +233,28 @@ fn table_def(
                 page_index = numbers(&names)?;
             }
             "encoding" => encoding = encodings(&columns, &value, &number)?,
+            "changes" => {
+                let choice = Changes::named(&value.to_ascii_lowercase()).ok_or_else(|| {
+                    bad_option(format!("changes cannot be '{value}': expected delta or pages"))
+                })?;
+                changes = Some(choice);
+            }
             other => {
-                let message =
-                    format!("there is no table option \"{other}\": expected layout, page_index or encoding");
+                let message = format!(
+                    "there is no table option \"{other}\": expected layout, page_index, encoding or changes"
+                );
                 return Err(bad_option(message));
             }
         }
     }
+    let changes = match (layout, changes) {
+        (Layout::Row, Some(Changes::Delta)) => {
+            let message = "a table with layout = 'row' has no delta: leave out changes, or say 'pages'";
+            return Err(bad_option(message.into()));
+        }
+        (Layout::Row, _) => Changes::Pages,
+        (_, changes) => changes.unwrap_or(default_changes),
+    };
     for &k in &primary_key {
         columns[usize::from(k)].ty.nullable = false;
     }
@@ -245,7 +262,7 @@ fn table_def(
         name,
         columns,
         primary_key,
-        options: TableOptions { layout, page_index, encoding },
+        options: TableOptions { layout, page_index, encoding, changes },
         constraints: Vec::new(),
     })
 }

@@ -20,11 +20,10 @@ use lode_engine::{EngineError, Snapshot, Table};
 use tracing::Instrument;
 
 use crate::session::{plan, start};
-use crate::short::Shape;
-use crate::statement::{Statement, StatementResult, prepare};
+use crate::statement::{ShortShape as Shape, Statement, StatementResult, prepare};
 use crate::threads::on_deep_stack;
 use crate::transaction::TransactionStatus;
-use crate::{Prepared, Session, SqlError, copy, ddl, dml, modelled, short, show};
+use crate::{Prepared, Session, SqlError, copy, ddl, dml, modelled, short, show, upkeep};
 
 /// A deeper statement runs on a stack of its own. A statement of this depth fits 2 MB in a debug build too.
 const SHALLOW_DEPTH_MAX: usize = 32;
@@ -289,6 +288,8 @@ async fn run_sql(session: &Session, sql: &Sql) -> Result<StatementResult, SqlErr
         | Sql::Rollback { .. }
         | Sql::Savepoint { .. }
         | Sql::ReleaseSavepoint { .. } => session.control(sql).await,
+        Sql::Vacuum(vacuum) => upkeep::vacuum(session, vacuum).await,
+        Sql::Analyze(analyze) => upkeep::analyze(session, analyze).await,
         other => Err(SqlError::Unsupported(verb(other, 2))),
     }
 }

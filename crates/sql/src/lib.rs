@@ -18,6 +18,7 @@ pub mod error;
 mod execute;
 mod filter_names;
 mod index_order;
+mod kept;
 mod memory;
 mod modelled;
 mod names;
@@ -36,6 +37,7 @@ mod threads;
 mod transaction;
 pub mod translate;
 mod types;
+mod upkeep;
 
 /// Arrow, in the version in which rows come.
 pub use datafusion::arrow;

@@ -9,7 +9,7 @@ use datafusion::error::{DataFusionError, Result};
 use std::fmt;
 use std::str::FromStr;
 
-use lode_engine::Durability;
+use lode_engine::{Changes, Durability};
 
 use crate::Offload;
 
@@ -24,10 +24,21 @@ pub struct LodeOptions {
     pub profile: String,
     /// `lode.queue_depth`: on a modelled device, the most tasks of a scan that are under way at a time.
     pub queue_depth: u32,
+    /// `lode.default_changes`: where changes of few rows go in tables whose CREATE TABLE does not say.
+    pub default_changes: Changes,
     /// `lode.durability`: when commits are durable.
     pub durability: CommitDurability,
     /// `lode.short_statements`: whether statements by a key run without DataFusion.
     pub short_statements: bool,
+}
+
+/// What of the session's settings concerns short statements.
+#[derive(Clone, Copy)]
+pub(crate) struct ShortSettings {
+    /// `lode.short_statements`.
+    pub(crate) on: bool,
+    /// `lode.bulk_rows`.
+    pub(crate) bulk_rows: usize,
 }
 
 /// When a commit of a session is durable, as `SET lode.durability` says it.
@@ -96,6 +107,7 @@ impl Default for LodeOptions {
             bulk_rows: 100_000,
             profile: "none".into(),
             queue_depth: 32,
+            default_changes: Changes::Delta,
             durability: CommitDurability::default(),
             short_statements: true,
         }
@@ -140,6 +152,10 @@ impl ExtensionOptions for LodeOptions {
                 let depth = value.parse().ok().filter(|d| (1..=65_536).contains(d));
                 self.queue_depth = depth.ok_or_else(|| bad(key, value, "a number from 1 to 65536"))?;
             }
+            "default_changes" => {
+                let changes = Changes::named(&value.to_ascii_lowercase());
+                self.default_changes = changes.ok_or_else(|| bad(key, value, "delta or pages"))?;
+            }
             "durability" => {
                 self.durability = value
                     .parse()
@@ -175,6 +191,11 @@ impl ExtensionOptions for LodeOptions {
                 "bulk_rows",
                 self.bulk_rows.to_string(),
                 "An INSERT of more rows than this is loaded in bulk, into column pages",
+            ),
+            entry(
+                "default_changes",
+                self.default_changes.name().into(),
+                "Where changes of few rows go in new tables: delta or pages",
             ),
             entry(
                 "durability",

@@ -10,6 +10,7 @@
 //! nothing, and the open transaction can then only be rolled back.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::config::ConfigOptions;
@@ -22,16 +23,15 @@ use datafusion::physical_plan::{SendableRecordBatchStream, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement as Parsed;
 use futures::TryStreamExt;
-use lode_engine::{ClockReading, Database, ModelledTime, Snapshot, SyncEvery, Table};
+use lode_engine::{Changes, ClockReading, Database, ModelledTime, Snapshot, SyncEvery, Table};
 use parking_lot::{Mutex, RwLock};
 
 use crate::catalog::CatalogAt;
 use crate::config::configure;
+use crate::kept::Kept;
 use crate::modelled::physical_rules;
 use crate::names::{CATALOG, SCHEMA};
-use crate::options::{CommitDurability, LodeOptions};
-use crate::prepared::PreparedStatements;
-use crate::short::{ShortPlans, ShortSettings};
+use crate::options::{CommitDurability, LodeOptions, ShortSettings};
 use crate::statement::{StatementResult, check_names};
 use crate::transaction::{TransactionStatus, Transactions};
 use crate::{Offload, QueryCounts, SqlError, StatementCounts, semantics};
@@ -65,8 +65,9 @@ pub struct Session {
     /// With a modelled device: when the last statement began.
     begun: Arc<Mutex<Option<ClockReading>>>,
     transactions: Transactions,
-    short_plans: ShortPlans,
-    prepared_statements: PreparedStatements,
+    kept: Kept,
+    /// Counts changes of settings.
+    settings: Arc<AtomicU64>,
     /// With `lode.durability = group(..)`: makes the database sync that often.
     syncs: Arc<Mutex<Option<SyncEvery>>>,
     /// Whether its statements exclude the commits of others: set in the clone that runs a statement for the last
@@ -116,8 +117,8 @@ impl Session {
             counts: Arc::default(),
             begun: Arc::default(),
             transactions: Transactions::default(),
-            short_plans: ShortPlans::default(),
-            prepared_statements: PreparedStatements::default(),
+            kept: Kept::default(),
+            settings: Arc::default(),
             syncs: Arc::default(),
             alone: false,
         })
@@ -152,6 +153,11 @@ impl Session {
     /// When the session's commits are durable.
     pub fn durability(&self) -> CommitDurability {
         LodeOptions::of(self.state.read().config_options()).durability
+    }
+
+    /// Where changes of few rows go in tables whose CREATE TABLE does not say.
+    pub(crate) fn default_changes(&self) -> Changes {
+        LodeOptions::of(self.state.read().config_options()).default_changes
     }
 
     /// Applies a change of `lode.durability`.
@@ -190,7 +196,7 @@ impl Session {
 
     pub(crate) fn with_config<T>(&self, change: impl FnOnce(&mut ConfigOptions) -> T) -> T {
         let changed = change(self.state.write().config_mut().options_mut());
-        self.short_plans.clear();
+        self.settings.fetch_add(1, Ordering::Relaxed);
         changed
     }
 
@@ -203,12 +209,14 @@ impl Session {
         }
     }
 
-    pub(crate) fn prepared_statements(&self) -> &PreparedStatements {
-        &self.prepared_statements
+    /// What other parts keep in the session.
+    pub(crate) fn kept(&self) -> &Kept {
+        &self.kept
     }
 
-    pub(crate) fn short_plans(&self) -> &ShortPlans {
-        &self.short_plans
+    /// How often settings were changed.
+    pub(crate) fn settings_changes(&self) -> u64 {
+        self.settings.load(Ordering::Relaxed)
     }
 
     /// The counts of the statement that runs.

@@ -71,7 +71,8 @@ impl Run {
             .unwrap();
         session
             .execute(&format!(
-                "CREATE TABLE t (k BIGINT PRIMARY KEY, a INT, s TEXT);
+                "SET lode.default_changes = 'pages';
+                 CREATE TABLE t (k BIGINT PRIMARY KEY, a INT, s TEXT);
                  INSERT INTO t SELECT value, value % 1000, 'text of row ' || value FROM generate_series(1, {ROWS});
                  CREATE TABLE u (a INT PRIMARY KEY, name TEXT);
                  INSERT INTO u SELECT value, 'name ' || value FROM generate_series(0, 499)"

@@ -191,6 +191,9 @@ impl Visit<'_> for Paths<'_> {
         visit::visit_path(self, path);
     }
 
+    /// Who may see an item is no use of what is named.
+    fn visit_vis_restricted(&mut self, _: &syn::VisRestricted) {}
+
     fn visit_macro(&mut self, mac: &syn::Macro) {
         self.visit_path(&mac.path);
         in_tokens(mac.tokens.clone(), &mut self.module.paths);

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! A commit that changes a table writes the table's descriptor in the same batch as its pages. The root changes only when tables
-//! come or go. A descriptor has version 2 if its table has constraints or B+-tree indexes, 3 if it has ON DELETE CASCADE or SET NULL.
+//! come or go. A descriptor has version 2 if its table has constraints or B+-tree indexes, 3 if it has ON DELETE CASCADE or SET
+//! NULL, 4 if it has a delta.
 //! Invariants: names are unique; an extent has one owner; descriptors are in catalog extents.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,7 @@ const READ_PAGES: usize = 256;
 /// A Lode that knows neither constraints nor trees of indexes would not keep them.
 const VERSION_CONSTRAINTS: u8 = 2;
 const VERSION_ON_DELETE: u8 = 3;
+const VERSION_DELTA: u8 = 4;
 
 /// The catalog as a transaction has it: the tables, and where catalog pages lie.
 #[derive(Clone, Debug)]
@@ -165,6 +167,7 @@ fn version_of(t: &Table) -> u8 {
     let acts = |c: &Constraint| matches!(c.rule, Rule::ForeignKey { on_delete, .. } if on_delete != OnDelete::NoAction);
     let plain = t.def().constraints.is_empty() && t.indexes().iter().all(|i| i.kind == IndexKind::Page);
     match plain {
+        _ if t.has_delta() => VERSION_DELTA,
         true => VERSION_PLAIN,
         false if t.def().constraints.iter().any(acts) => VERSION_ON_DELETE,
         false => VERSION_CONSTRAINTS,

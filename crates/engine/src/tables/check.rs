@@ -12,7 +12,7 @@ use super::catalog::TableCatalog;
 use super::definition::IndexKind;
 use super::read::{self, Whole};
 use super::table::Table;
-use super::{index, write};
+use super::{check_rows, index, write};
 use crate::EngineError;
 use crate::storage::columns::check_page as check_owner;
 use crate::trees::{self, REDO_OWNER, Snapshot};
@@ -34,7 +34,10 @@ pub(crate) fn check(
         let sound = problems.len();
         check_table(snapshot, t, &mut problems)?;
         if sound == problems.len() {
-            check_indexes(snapshot, t, &mut problems)?;
+            match t.has_delta() {
+                true => check_rows::check(snapshot, t, &mut problems)?,
+                false => check_indexes(snapshot, t, &mut problems)?,
+            }
         }
         if sound == problems.len() {
             problems.extend(problem(write::check_keys(snapshot, key_check_bytes, t))?);

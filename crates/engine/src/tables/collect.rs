@@ -2,10 +2,11 @@
 
 use super::own::OwnChanges;
 use super::read::{Whole, own_columns};
-use super::statistics::TableStatistics;
+use super::statistics::{TableSize, TableStatistics};
 use super::table::Table;
 use crate::EngineError;
 use crate::trees::Snapshot;
+use lode_program::IndexEntry;
 
 /// Extents whose entries are read by one command.
 const READ_EXTENTS: usize = 16;
@@ -13,6 +14,22 @@ const READ_EXTENTS: usize = 16;
 impl Snapshot {
     /// Rows, sizes, bounds of values. They are collected from the page index once for each version of a table.
     pub fn statistics(&self, t: &Table) -> Result<TableStatistics, EngineError> {
+        let of_pages = self.statistics_of_pages(t)?;
+        match self.overlay(t)? {
+            Some(overlay) if !overlay.is_empty() => {
+                let rule = t.index_rule()?;
+                let rows = overlay.rows_with(t.rows);
+                let shown = overlay.parts.iter().filter(|p| p.rows() > 0);
+                let size = TableSize { rows, bytes: of_pages.bytes + overlay.bytes(), pages: of_pages.pages };
+                let entries: Option<Vec<IndexEntry>> = shown.map(|p| p.chunk.entry(&rule).cloned()).collect();
+                let grown = entries.and_then(|e| of_pages.grown(t.schema(), size, &rule, &e));
+                Ok(grown.unwrap_or_else(|| TableStatistics::unknown(t.schema(), size)))
+            }
+            _ => Ok(of_pages),
+        }
+    }
+
+    fn statistics_of_pages(&self, t: &Table) -> Result<TableStatistics, EngineError> {
         if let Some(known) = t.statistics.get() {
             return Ok(known.clone());
         }

@@ -108,6 +108,39 @@ pub struct TableOptions {
     /// How the columns of its column pages are encoded.
     #[serde(default, skip_serializing_if = "Encodings::is_auto")]
     pub encoding: Encodings,
+    /// Where changes of few rows go.
+    #[serde(default, skip_serializing_if = "Changes::is_pages")]
+    pub changes: Changes,
+}
+
+/// Where changes of few rows go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Changes {
+    /// To the pages that have the rows. A commit writes each of these pages anew. Tables of older images are so.
+    #[default]
+    Pages,
+    /// To a delta: a tree of the rows that changed.
+    Delta,
+}
+
+impl Changes {
+    /// The choice of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Pages, Self::Delta].into_iter().find(|c| c.name() == name)
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pages => "pages",
+            Self::Delta => "delta",
+        }
+    }
+
+    fn is_pages(&self) -> bool {
+        *self == Self::Pages
+    }
 }
 
 /// How the columns of column pages are encoded.
@@ -162,6 +195,10 @@ impl IndexKind {
     pub(super) fn is_page(&self) -> bool {
         *self == Self::Page
     }
+
+    pub(super) fn is_unique(&self) -> bool {
+        *self == Self::Btree { unique: true }
+    }
 }
 
 /// An index made by CREATE INDEX.
@@ -195,6 +232,10 @@ impl TableDef {
             [("the primary key", &self.primary_key), ("the page index", &self.options.page_index)]
         {
             check_columns(&self.name, what, list, columns)?;
+        }
+        if self.options.layout == Layout::Row && self.options.changes == Changes::Delta {
+            let what = "a table of row pages has no delta: its changes go to pages";
+            return Err(EngineError::invalid(&self.name, what));
         }
         let encodings = &self.options.encoding;
         let listed: Vec<u16> = encodings.columns.keys().copied().collect();

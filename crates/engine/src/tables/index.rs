@@ -13,6 +13,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use lode_base::Lpid;
 use lode_command::PageRange;
@@ -20,7 +21,8 @@ use lode_page::{Column, ColumnBuilder, DataType, Value};
 use lode_program::{CompareOp, Expr};
 
 use super::definition::{IndexDef, IndexKind};
-use super::key::KeyReader;
+use super::delta::{Directory, RowId, id_of_key};
+use super::key::{KeyReader, key_of_values};
 use super::table::Table;
 use crate::EngineError;
 use crate::trees::{KEY_BYTES_MAX, Snapshot, Tree};
@@ -60,6 +62,35 @@ pub(super) fn is_of_index(tree: &Tree) -> bool {
 pub(super) fn keys(columns: &[Column]) -> BTreeSet<Vec<u8>> {
     let rows = RowKeys::new(columns);
     rows.keys(0..rows.rows())
+}
+
+/// Returns the keys of all rows, in their order.
+pub(super) fn row_keys(columns: &[Column]) -> impl Iterator<Item = Vec<u8>> {
+    let rows = RowKeys::new(columns);
+    (0..rows.rows()).map(move |row| {
+        let mut key = Vec::new();
+        rows.read(row, &mut key);
+        key
+    })
+}
+
+/// Returns the entry of a row of a table with a delta, by its values in the columns of the index.
+pub(super) fn row_entry(types: &[DataType], values: &[Value], id: RowId) -> Vec<u8> {
+    let mut key = Vec::new();
+    for (&t, v) in types.iter().zip(values) {
+        match key_of_values([t], std::slice::from_ref(v)) {
+            Some(value) => key.extend(value),
+            None => key.push(NULL),
+        }
+    }
+    key.truncate(VALUE_BYTES_MAX);
+    entry_of_row(key, id)
+}
+
+/// Returns the key of an entry: the key of the values, then the id of the row.
+pub(super) fn entry_of_row(mut key: Vec<u8>, id: RowId) -> Vec<u8> {
+    key.extend_from_slice(&id.raw().to_be_bytes());
+    key
 }
 
 /// The index keys of rows, without their page.
@@ -160,6 +191,15 @@ pub(super) fn entry(mut key: Vec<u8>, page: Lpid) -> Vec<u8> {
     key
 }
 
+/// Returns the page of the main that has the row of an entry. With a directory, entries name rows by their ids. A row that only the
+/// delta has is on no page.
+pub(super) fn page_named(directory: Option<&Directory>, entry: &[u8]) -> Option<Lpid> {
+    match directory {
+        None => page_of(entry),
+        Some(directory) => directory.place(id_of_key(entry)?).map(|(lpid, _)| lpid),
+    }
+}
+
 pub(super) fn page_of(entry: &[u8]) -> Option<Lpid> {
     let at = entry.len().checked_sub(PAGE_BYTES)?;
     Lpid::from_raw(u64::from_be_bytes(entry[at..].try_into().ok()?))
@@ -188,6 +228,11 @@ impl KeyRange {
 }
 
 impl Snapshot {
+    /// Returns the directory of a table whose index entries name rows; `None` if they name pages.
+    pub(super) fn directory_of_entries(&self, t: &Table) -> Result<Option<Arc<Directory>>, EngineError> {
+        if t.has_delta() { self.directory(t).map(Some) } else { Ok(None) }
+    }
+
     /// Returns the pages of a table that may have rows that pass `filter`. The function uses the B+-tree index with
     /// the most columns that the filter restricts. It returns `None` if the filter restricts no index, or if there
     /// are more than `most` pages.
@@ -214,7 +259,7 @@ impl Snapshot {
         }
         let Some((_, index, ranges)) = best else { return Ok(None) };
         let Some(tree) = self.catalog().tree(&tree_name(&index.name)) else { return Ok(None) };
-        let found = self.look_up(tree, &ranges, most);
+        let found = self.look_up(t, tree, &ranges, most);
         // This check comes after the look-up. If the tree still exists now, the look-up has read a whole tree.
         if self.is_dropped(tree) {
             return Ok(None);
@@ -242,17 +287,19 @@ impl Snapshot {
 
     fn look_up(
         &self,
+        t: &Table,
         tree: &Tree,
         ranges: &[KeyRange],
         most: u64,
     ) -> Result<Option<BTreeSet<Lpid>>, EngineError> {
         let mut found = BTreeSet::new();
+        let directory = self.directory_of_entries(t)?;
         for r in ranges {
             let end = r.end();
             let end = end.as_ref().map(|e| &e[..]);
             let mut cursor = self.range(tree, Bound::Included(&r.low), end)?;
             while let Some((key, _)) = cursor.next()? {
-                found.extend(page_of(key));
+                found.extend(page_named(directory.as_deref(), key));
                 if found.len() as u64 > most {
                     return Ok(None);
                 }
@@ -264,11 +311,9 @@ impl Snapshot {
     /// Returns those pages of `found` that belong to the table at this snapshot, and all pages that the reading
     /// transaction changed.
     pub(super) fn with_own_pages(&self, t: &Table, mut found: BTreeSet<Lpid>) -> Vec<PageRange> {
-        found.retain(|l| {
-            let extent = t.extent_index(l.extent()).map(|i| t.extents[i as usize]);
-            extent.is_some_and(|e| l.page() < e.used)
-        });
-        let mut ranges = Vec::new();
+        found.retain(|l| t.may_have_page(*l));
+        // The rows of a delta are in memory.
+        let mut ranges: Vec<PageRange> = t.delta_range().into_iter().collect();
         if let Some(own) = self.own() {
             found.extend(own.all_edited_pages(t));
             ranges.extend(t.page_ranges().into_iter().filter(|r| own.is_own_extent(r.extent)));

@@ -13,6 +13,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use lode_base::Lpid;
 use lode_command::PageRange;
@@ -20,8 +21,9 @@ use lode_page::{Column, DataType};
 use lode_program::Expr;
 
 use super::definition::{IndexDef, IndexKind};
+use super::delta::Directory;
 use super::index::{
-    KeyRange, NULL, PAGE_BYTES, PRESENT, VALUE_BYTES_MAX, bounds, equal_to, page_of, ranges_of, tree_name,
+    KeyRange, NULL, PAGE_BYTES, PRESENT, VALUE_BYTES_MAX, bounds, equal_to, page_named, ranges_of, tree_name,
 };
 use super::key::KeyReader;
 use super::table::Table;
@@ -225,9 +227,18 @@ impl Snapshot {
             true => self.range_back(&order.tree, low, end)?,
         };
         let own = self.with_own_pages(t, BTreeSet::new());
+        let directory = self.directory_of_entries(t)?;
         let (snapshot, order) = (self.clone(), order.clone());
-        let mut walk =
-            IndexWalk { snapshot, order, cursor, own, given: BTreeSet::new(), named: 0, ahead: None };
+        let mut walk = IndexWalk {
+            snapshot,
+            order,
+            cursor,
+            directory,
+            own,
+            given: BTreeSet::new(),
+            named: 0,
+            ahead: None,
+        };
         walk.step()?;
         Ok(walk)
     }
@@ -243,7 +254,9 @@ pub struct IndexWalk {
     snapshot: Snapshot,
     order: IndexOrder,
     cursor: Cursor,
-    /// Pages that the reading transaction changed. The index does not know the changes yet, so these pages come first.
+    /// Which page has which row, if the entries name rows.
+    directory: Option<Arc<Directory>>,
+    /// Pages that the reading transaction changed, and those of a delta. The index does not know the changes yet, so these pages come first.
     own: Vec<PageRange>,
     given: BTreeSet<Lpid>,
     /// How many of these the index named.
@@ -280,9 +293,9 @@ impl IndexWalk {
             if visited >= entries && !found.is_empty() {
                 break;
             }
-            if let Some(page) = page_of(entry)
+            if let Some(page) = page_named(self.directory.as_deref(), entry)
                 && !self.given.contains(&page)
-                && t.extent_index(page.extent()).is_some_and(|i| page.page() < t.extents[i as usize].used)
+                && t.may_have_page(page)
             {
                 found.insert(page);
                 self.given.insert(page);

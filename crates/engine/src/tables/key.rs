@@ -86,13 +86,7 @@ impl<'a> Part<'a> {
                 append_number(*data_type, &data[row * width..(row + 1) * width], out);
             }
             Self::Var { offsets, data } => {
-                for &b in &data[offsets[row] as usize..offsets[row + 1] as usize] {
-                    out.push(b);
-                    if b == 0 {
-                        out.push(255);
-                    }
-                }
-                out.extend_from_slice(&[0, 0]);
+                append_string(&data[offsets[row] as usize..offsets[row + 1] as usize], out);
             }
             Self::Dict { code_width: 1, codes, dictionary } => dictionary.append(codes[row].into(), out),
             Self::Dict { codes, dictionary, .. } => {
@@ -130,6 +124,39 @@ fn signed(b: &[u8]) -> i128 {
     i128::from_le_bytes(wide)
 }
 
+/// The key of values of these types, each behind a 1, as entries of trees have it; `None` if one is NULL.
+pub(super) fn key_of_values(types: impl IntoIterator<Item = DataType>, values: &[Value]) -> Option<Vec<u8>> {
+    let mut key = Vec::with_capacity(values.len() * 9);
+    for (t, v) in types.into_iter().zip(values) {
+        key.push(1);
+        match (t, v) {
+            (_, Value::Null) => return None,
+            (_, Value::Boolean(b)) => key.push(u8::from(*b)),
+            (DataType::SmallInt, Value::Int(v)) => append_number(t, &(*v as i16).to_le_bytes(), &mut key),
+            (DataType::Integer | DataType::Date, Value::Int(v)) => {
+                append_number(t, &(*v as i32).to_le_bytes(), &mut key);
+            }
+            (_, Value::Int(v)) => append_number(t, &v.to_le_bytes(), &mut key),
+            (_, Value::Real(v)) => append_number(t, &v.to_le_bytes(), &mut key),
+            (_, Value::Double(v)) => append_number(t, &v.to_le_bytes(), &mut key),
+            (_, Value::Decimal(v)) => append_number(t, &v.to_le_bytes(), &mut key),
+            (_, Value::Bytes(b)) => append_string(b, &mut key),
+        }
+    }
+    Some(key)
+}
+
+/// Adds a string, so that it sorts before all strings that it begins.
+fn append_string(b: &[u8], out: &mut Vec<u8>) {
+    for &b in b {
+        out.push(b);
+        if b == 0 {
+            out.push(255);
+        }
+    }
+    out.extend_from_slice(&[0, 0]);
+}
+
 /// The hash of a key, the same in every run.
 pub(super) fn hash(key: &[u8]) -> u64 {
     let mut h = std::hash::DefaultHasher::new();
@@ -145,6 +172,19 @@ pub(super) fn show(columns: &[Column], row: usize) -> String {
             s.push_str(", ");
         }
         show_value(c.data_type(), &c.value(row), &mut s);
+    }
+    s.push(')');
+    s
+}
+
+/// A key given as values of these types, as [`show`] writes it.
+pub(super) fn show_values(types: impl IntoIterator<Item = DataType>, values: &[Value]) -> String {
+    let mut s = String::from("(");
+    for (i, (t, v)) in types.into_iter().zip(values).enumerate() {
+        if i > 0 {
+            s.push_str(", ");
+        }
+        show_value(t, v, &mut s);
     }
     s.push(')');
     s

@@ -7,6 +7,7 @@
 //!   WriteTxn ── insert, load, update, delete ─► write/: changes in memory, loads in fresh extents ─► commit: one batch
 //! ```
 //!
+//! - `delta/`: rows that changed since the pages of a table were written; `overlay/`: what a snapshot makes of them
 //! - `definition.rs`, `table.rs`: what was declared, and a table at one commit
 //! - `catalog.rs`: the tables' part of the catalog
 //! - `snapshot.rs`: what a snapshot shows of tables; `own/`: what its transaction changed itself
@@ -15,16 +16,22 @@
 //! - `key.rs`, `index.rs`, `index_order.rs`: keys as bytes, B+-tree indexes, and their order
 //! - `write/`: transactions
 //! - `check.rs`: the check of a whole database
+//! - `planted.rs`: faults that a test must find
 
+mod bounds;
 mod catalog;
 mod check;
+mod check_rows;
 mod collect;
 mod definition;
+mod delta;
 mod evaluate;
 mod index;
 mod index_order;
 mod key;
+mod overlay;
 mod own;
+mod planted;
 mod point;
 mod read;
 mod scan;
@@ -36,32 +43,39 @@ mod write;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::EngineError;
-use crate::trees::{Permit, Snapshot, Tree, Trees};
+use crate::trees::{Alone, Snapshot, Tree, Trees};
+use crate::{DatabaseOptions, EngineError};
+use write::{Limits, Merged};
 
 pub(crate) use catalog::{empty_root, known_extents, read as read_catalog};
 pub use definition::{
-    COLUMNS_MAX, ColumnDef, Constraint, Encodings, INDEX_COLUMNS_DEFAULT, IndexDef, IndexKind, Layout,
-    OnDelete, Rule, TableDef, TableOptions,
+    COLUMNS_MAX, Changes, ColumnDef, Constraint, Encodings, INDEX_COLUMNS_DEFAULT, IndexDef, IndexKind,
+    Layout, OnDelete, Rule, TableDef, TableOptions,
 };
 pub use index::IndexedPages;
 pub use index_order::{IndexOrder, IndexWalk, NullsAt, OrderBound, OrderColumn, OrderKey, OrderedPages};
+#[cfg(feature = "planted")]
+pub use planted::{Planted as PlantedInTables, plant as plant_in_tables};
 pub use read::ReadAhead;
 pub use scan::Scan;
 pub use statistics::TableStatistics;
 pub use table::{RowAddress, Table};
 pub use write::{SavedChanges, WriteTxn};
 
+/// Bytes of images that are written to a delta before its cells are surveyed.
+const SURVEY_BYTES: u64 = 1 << 20;
+
 /// The tables of a database.
 pub(crate) struct Tables {
     trees: Arc<Trees>,
-    key_check_bytes: usize,
+    limits: Limits,
 }
 
 impl Tables {
-    /// The tables above these trees. A check of unsorted keys may hold `key_check_bytes` of hashes at a time.
-    pub(crate) fn new(trees: Arc<Trees>, key_check_bytes: usize) -> Self {
-        Self { trees, key_check_bytes }
+    /// The tables above these trees.
+    pub(crate) fn new(trees: Arc<Trees>, options: &DatabaseOptions) -> Self {
+        let DatabaseOptions { key_check_bytes, rows_by_id_max, .. } = *options;
+        Self { trees, limits: Limits { key_check_bytes, rows_by_id_max } }
     }
 
     /// Finishes what a crash cut short: makes index entries that are missing, and drops trees of indexes that do not exist.
@@ -72,9 +86,16 @@ impl Tables {
         let current = self.trees.heads().current();
         let indexes: BTreeSet<String> =
             current.tables().flat_map(|t| t.indexes().iter().map(|i| index::tree_name(&i.name))).collect();
-        let is_left = |t: &&Tree| index::is_of_index(t) && !indexes.contains(t.name());
+        let rows: BTreeSet<String> =
+            current.tables().filter(|t| t.has_delta()).map(|t| delta::tree_name(t.id())).collect();
+        let is_left = |t: &&Tree| {
+            index::is_of_index(t) && !indexes.contains(t.name())
+                || t.name().starts_with(delta::TREE_PREFIX) && !rows.contains(t.name())
+        };
         let left: Vec<Tree> = current.trees().filter(is_left).cloned().collect();
-        left.iter().try_for_each(|t| self.trees.drop_tree(t.name(), true).map(drop))
+        left.iter().try_for_each(|t| self.trees.drop_tree(t.name(), true).map(drop))?;
+        let current = self.trees.heads().current();
+        current.tables().try_for_each(|t| current.number_rows_on(t))
     }
 
     /// Begins a transaction at the state that is read.
@@ -84,13 +105,13 @@ impl Tables {
 
     /// Begins a transaction that has the right to write.
     pub(crate) fn begin_exclusive(&self) -> Result<WriteTxn, EngineError> {
-        let permit = self.trees.committer().permit();
+        let permit = self.trees.committer().alone();
         let snapshot = self.trees.heads().refreshed()?;
         Ok(self.transaction(Some(permit), snapshot))
     }
 
-    fn transaction(&self, permit: Option<Permit>, snapshot: Snapshot) -> WriteTxn {
-        WriteTxn::new(self.trees.clone(), self.key_check_bytes, permit, snapshot)
+    fn transaction(&self, permit: Option<Alone>, snapshot: Snapshot) -> WriteTxn {
+        WriteTxn::new(self.trees.clone(), self.limits, permit, snapshot)
     }
 
     /// Makes one change, in a transaction that has the right to write, and commits it if it did anything.
@@ -106,10 +127,56 @@ impl Tables {
         Ok(did)
     }
 
+    /// One bounded step of merging deltas into pages; answers whether there was one. `at_rest`: cells of which the delta has little are
+    /// merged, too.
+    pub(crate) fn merge_step(&self, at_rest: bool) -> Result<bool, EngineError> {
+        let current = self.trees.snapshot()?;
+        for t in current.tables() {
+            let Some(delta) = t.delta() else { continue };
+            let mut due = delta.next_due();
+            let written = delta.written();
+            if due.is_empty() && (written >= SURVEY_BYTES || at_rest && delta.may_have_rows()) {
+                delta.surveyed(write::survey(&current, t, at_rest)?, at_rest);
+                due = delta.next_due();
+            }
+            if !due.is_empty() {
+                if self.transaction(None, current.clone()).merge(t, &due)? == Merged::Overtaken {
+                    // The rows are surveyed again.
+                    delta.wrote(SURVEY_BYTES as usize);
+                }
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Merges all that the delta of a table has.
+    pub(crate) fn merge(&self, name: &str) -> Result<(), EngineError> {
+        let at = |current: &Snapshot| current.table(name).filter(|t| t.has_delta());
+        let first = self.trees.snapshot()?;
+        let mut due = at(&first).map_or(Ok(Vec::new()), |t| write::survey(&first, &t, true))?;
+        drop(first);
+        while !due.is_empty() {
+            let step = delta::step_of(&mut due);
+            let current = self.trees.snapshot()?;
+            let Some(t) = at(&current) else { break };
+            if self.transaction(None, current.clone()).merge(&t, &step)? == Merged::Overtaken {
+                due = write::survey(&current, &t, true)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of images that were written to deltas and not looked at for merges.
+    pub(crate) fn unmerged(&self) -> u64 {
+        let current = self.trees.heads().current();
+        current.tables().filter_map(|t| t.delta()).map(|d| d.written()).sum()
+    }
+
     /// Reports what is wrong with the database, one line each. Writers wait.
     pub(crate) fn check(&self) -> Result<Vec<String>, EngineError> {
         let _permit = self.trees.committer().permit();
         let tree_extents = self.trees.extents();
-        check::check(&self.trees.heads().refreshed()?, &tree_extents, self.key_check_bytes)
+        check::check(&self.trees.heads().refreshed()?, &tree_extents, self.limits.key_check_bytes)
     }
 }

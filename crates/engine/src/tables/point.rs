@@ -14,14 +14,16 @@
 
 use std::cmp::Ordering;
 use std::convert::Infallible;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use lode_base::Lpid;
 use lode_command::{Answer, CommandError, PageRange};
-use lode_page::{Column, DataType, Value, ops};
-use lode_program::{ColumnSource, CompareOp, Expr, Meter, Passed, Program, key_of};
-use parking_lot::Mutex;
+use lode_page::{Column, ColumnBuilder, DataType, Value, ops};
+use lode_program::{ColumnSource, CompareOp, Expr, Meter, Passed, Program};
 
+use super::bounds::{BoundedPage, PageBounds};
+use super::delta::{RowId, is_delta};
+use super::overlay::values_of_image;
 use super::table::{RowAddress, Table};
 use crate::EngineError;
 use crate::storage::columns::PageColumns;
@@ -31,61 +33,6 @@ use crate::trees::Snapshot;
 const READ_EXTENTS: usize = 16;
 /// More pages than this are searched by the drive.
 const PAGES_MAX: u64 = 4;
-/// Versions of tables whose bounds are kept.
-const VERSIONS_MAX: usize = 64;
-
-/// The bounds of the pages of tables, by version of the table and by key, the last used one last.
-static KNOWN: Mutex<Vec<Version>> = Mutex::new(Vec::new());
-
-/// A version of a table that was looked up in.
-struct Version {
-    /// As long as this is here, no other table has the same address.
-    table: Weak<Table>,
-    key: Vec<u16>,
-    /// `None` after the first lookup.
-    bounds: Option<Arc<PageBounds>>,
-}
-
-/// For some key columns, the bounds of their values in each page.
-struct PageBounds {
-    /// The key columns that are in the page index, by their position in the key.
-    columns: Vec<usize>,
-    /// Pages by the least value of the first of these columns.
-    pages: Vec<BoundedPage>,
-    /// Up to each of these pages, the greatest value of that column.
-    max: Vec<u64>,
-    /// Pages without an entry.
-    unknown: Vec<Lpid>,
-}
-
-struct BoundedPage {
-    lpid: Lpid,
-    /// For each column, the least and the greatest order key. A page without values holds no key and is not listed.
-    bounds: Vec<(u64, u64)>,
-}
-
-impl PageBounds {
-    /// The pages that may hold this key.
-    fn candidates(&self, values: &[Value], types: &[DataType]) -> Vec<Lpid> {
-        let wanted: Vec<Option<u64>> = self.columns.iter().map(|&i| key_of(types[i], &values[i])).collect();
-        let mut found = self.unknown.clone();
-        // A value without an order key may be anywhere.
-        let holds = |page: &&BoundedPage| {
-            let each = page.bounds.iter().zip(&wanted);
-            each.into_iter().all(|(&(min, max), v)| v.is_none_or(|v| (min..=max).contains(&v)))
-        };
-        let range = match wanted[0] {
-            Some(v) => {
-                let end = self.pages.partition_point(|p| p.bounds[0].0 <= v);
-                self.max[..end].partition_point(|&max| max < v)..end
-            }
-            None => 0..self.pages.len(),
-        };
-        found.extend(self.pages[range].iter().filter(holds).map(|p| p.lpid));
-        found
-    }
-}
-
 impl Snapshot {
     /// The row of a table with these values in the columns of a PRIMARY KEY or UNIQUE key, as the reading transaction sees it. There is
     /// one value for each column of `key`, not NULL, which fits the column.
@@ -118,6 +65,11 @@ impl Snapshot {
             Expr::compare(CompareOp::Eq, Expr::Column(c), Expr::Const(v.clone(), data_type))
         });
         let filter = Expr::And(terms.collect());
+        if t.has_delta()
+            && let Some(n) = t.keys().position(|(_, k)| k == key)
+        {
+            return self.rows_by_id(t, n, key, values, filter, most);
+        }
         let pages = match self.index_pages(t, &filter, PAGES_MAX)? {
             Some(found) => found.pages,
             None => match self.bounded_pages(t, key, values, &types)? {
@@ -141,6 +93,33 @@ impl Snapshot {
         Ok(rows)
     }
 
+    /// Rows of a table with a delta, by its `n`-th key.
+    fn rows_by_id(
+        &self,
+        t: &Table,
+        n: usize,
+        key: &[u16],
+        values: &[Value],
+        filter: Expr,
+        most: usize,
+    ) -> Result<Vec<RowAddress>, EngineError> {
+        if self.own().is_some_and(|own| own.changes_pages(t)) {
+            return self.rows_by_scan(t, t.all_ranges(), filter, most);
+        }
+        let own = self.own_rows(t).map(|own| &own.rows);
+        let mut ids = self.rows_of_key(t, n, key, values)?;
+        if let Some(own) = own {
+            ids.retain(|id| own.get(*id).is_none());
+            ids.extend(own.with_key(&t.types(), n, key, values)?);
+        }
+        ids.truncate(most);
+        let address = |id: RowId| {
+            let (lpid, slot) = id.place(t.id());
+            t.row_address(lpid, slot)
+        };
+        Ok(ids.into_iter().map(address).collect())
+    }
+
     /// Columns of one row, as columns of one row each. What is packed stays packed, but for this row.
     ///
     /// # Errors
@@ -153,6 +132,21 @@ impl Snapshot {
     ) -> Result<Vec<Column>, EngineError> {
         let missing = || EngineError::NoSuchRow { table: t.name().into(), address: row.raw() };
         let lpid = t.page_of(row).ok_or_else(missing)?;
+        if is_delta(lpid.extent()) {
+            let id = RowId::of_place(lpid, row.slot());
+            let values = match self.own_rows(t).and_then(|own| own.rows.get(id)) {
+                Some(change) => match &change.after {
+                    Some(image) => values_of_image(t, image, columns)?,
+                    None => None,
+                },
+                None => self.row_values(t, id, columns)?,
+            };
+            let of = |(&c, v): (&u16, &Value)| {
+                let mut b = ColumnBuilder::new(t.schema().columns[usize::from(c)].data_type);
+                b.push(v).map(|()| b.finish())
+            };
+            return Ok(columns.iter().zip(&values.ok_or_else(missing)?).map(of).collect::<Result<_, _>>()?);
+        }
         let page = self.read_columns(lpid, columns)?;
         let at = match &page.slots {
             Some(slots) => slots.binary_search(&row.slot()).map_err(|_| missing())?,
@@ -187,29 +181,19 @@ impl Snapshot {
 
     /// The bounds of all pages of this version of a table, from the second lookup on.
     fn bounds(&self, t: &Arc<Table>, key: &[u16]) -> Result<Option<Arc<PageBounds>>, EngineError> {
-        let is_it = |v: &Version| std::ptr::eq(v.table.as_ptr(), Arc::as_ptr(t)) && v.key == key;
         {
-            let mut known = KNOWN.lock();
-            match known.iter().rposition(is_it) {
-                Some(at) => {
-                    if let Some(bounds) = &known[at].bounds {
-                        return Ok(Some(bounds.clone()));
-                    }
-                }
+            let mut known = t.bounds.0.lock();
+            match known.get(key) {
+                Some(Some(bounds)) => return Ok(Some(bounds.clone())),
+                Some(None) => {}
                 None => {
-                    known.retain(|v| v.table.strong_count() > 0);
-                    if known.len() == VERSIONS_MAX {
-                        known.remove(0);
-                    }
-                    known.push(Version { table: Arc::downgrade(t), key: key.into(), bounds: None });
+                    known.insert(key.into(), None);
                     return Ok(None);
                 }
             }
         }
         let Some(read) = self.read_bounds(t, key)?.map(Arc::new) else { return Ok(None) };
-        if let Some(version) = KNOWN.lock().iter_mut().rfind(|v| is_it(v)) {
-            version.bounds = Some(read.clone());
-        }
+        t.bounds.0.lock().insert(key.into(), Some(read.clone()));
         Ok(Some(read))
     }
 

@@ -4,10 +4,12 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use lode_base::Lpid;
-use lode_page::{Column, TablePage};
+use lode_page::{Column, TablePage, ops};
 use lode_program::ColumnSource;
 
-use super::own::OwnChanges;
+use super::delta::{RowId, is_delta};
+use super::overlay::Part;
+use super::own::{OwnChanges, is_held};
 use crate::storage::columns::{self, PageColumns};
 use crate::storage::read_ahead::ColumnReads;
 use crate::trees::Snapshot;
@@ -42,6 +44,17 @@ pub(super) fn own_columns(
         columns(snapshot, lpid, wanted)?
     };
     if let Some(edit) = own.edit(lpid) {
+        let hidden = match snapshot.tables_state().has_deltas() && !is_held(lpid.extent()) {
+            true => snapshot.overlay(snapshot.tables_state().table_of(lpid)?)?,
+            false => None,
+        };
+        let with_hidden =
+            hidden.as_ref().map(|o| o.hidden.of(lpid)).filter(|h| !h.is_empty()).map(|hidden| {
+                let mut edit = edit.clone();
+                edit.deleted.extend(hidden);
+                edit
+            });
+        let edit = with_hidden.as_ref().unwrap_or(edit);
         page.columns = edit.apply(wanted, page.columns);
         if let Some(kept) = edit.kept(page.rows) {
             page.rows = kept.len();
@@ -54,10 +67,55 @@ pub(super) fn own_columns(
 impl Snapshot {
     /// Columns of one page, through the buffer pool: only parts that the pool does not have cross the link.
     pub fn read_columns(&self, lpid: Lpid, columns: &[u16]) -> Result<PageColumns, EngineError> {
+        if is_delta(lpid.extent()) {
+            return self.delta_columns(lpid, columns);
+        }
         match self.own() {
             Some(own) if own.covers(lpid) => own_columns(self, own, lpid, columns),
-            _ => self::columns(self, lpid, columns),
+            _ => self.main_columns(lpid, columns),
         }
+    }
+
+    /// Columns of the rows of a page of the drive that no delta has.
+    fn main_columns(&self, lpid: Lpid, columns: &[u16]) -> Result<PageColumns, EngineError> {
+        let mut page = self::columns(self, lpid, columns)?;
+        if !self.tables_state().has_deltas() {
+            return Ok(page);
+        }
+        let Some(overlay) = self.overlay(self.tables_state().table_of(lpid)?)? else { return Ok(page) };
+        let hidden = overlay.hidden.of(lpid);
+        if !hidden.is_empty() {
+            let shown: Vec<u32> =
+                (0..page.rows as u32).filter(|s| hidden.binary_search(s).is_err()).collect();
+            page.columns = page.columns.iter().map(|c| ops::take(c, &shown)).collect();
+            page.rows = shown.len();
+            page.slots = Some(shown);
+        }
+        Ok(page)
+    }
+
+    /// Columns of the rows that one page of a delta stands for.
+    fn delta_columns(&self, lpid: Lpid, columns: &[u16]) -> Result<PageColumns, EngineError> {
+        let t = self.tables_state().table_of(lpid)?.clone();
+        let overlay = self.overlay(&t)?.expect("the table has a delta");
+        let parts: Vec<&Part> =
+            overlay.parts.iter().filter(|p| p.rows() > 0 && p.lpid(t.id()) == lpid).collect();
+        let shown: Vec<Vec<u32>> = parts.iter().map(|p| p.shown().collect()).collect();
+        let ids =
+            parts.iter().zip(&shown).flat_map(|(p, rows)| rows.iter().map(|&r| p.chunk.ids[r as usize]));
+        let ids: Vec<RowId> = ids.collect();
+        // The rows of the transaction come last among the parts.
+        let mut order: Vec<u32> = (0..ids.len() as u32).collect();
+        order.sort_unstable_by_key(|&i| ids[i as usize]);
+        let column = |&c: &u16| {
+            let of_part = |(p, rows): (&&Part, &Vec<u32>)| ops::take(&p.chunk.columns[usize::from(c)], rows);
+            let taken: Vec<Column> = parts.iter().zip(&shown).map(of_part).collect();
+            ops::take(&ops::concat(t.schema().columns[usize::from(c)].data_type, &taken), &order)
+        };
+        let slots: Vec<u32> = order.iter().map(|&i| ids[i as usize].raw() as u32).collect();
+        let mut page = PageColumns::in_memory(slots.len(), columns.iter().map(column).collect());
+        page.slots = Some(slots);
+        Ok(page)
     }
 
     /// With a modelled device: reads of these columns ahead of [`Snapshot::read_columns`], as many pages at a time as the host's
@@ -84,7 +142,7 @@ impl ReadAhead {
     /// The host will want this page, after those that it wanted before.
     pub fn want(&mut self, lpid: Lpid) {
         // The host has the changes of the transaction, not the drive.
-        if !self.snapshot.own().is_some_and(|own| own.covers(lpid)) {
+        if !is_delta(lpid.extent()) && !self.snapshot.own().is_some_and(|own| own.covers(lpid)) {
             self.reads.want(lpid);
         }
     }

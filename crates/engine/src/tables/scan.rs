@@ -8,7 +8,8 @@
 //!
 //! Nothing is submitted before the first [`Scan::next`], since a run-time filter may still come. Dropping a scan cancels its tasks.
 //! Units come in the order of the pages, however many tasks there are. Pages that the reading transaction changed come last: first
-//! those that it loaded, by a task at another view, then the others, from the host.
+//! those that it loaded, by a task at another view, then the others, from the host. Rows of a delta come last of all, from the host. The
+//! drive does not show rows that the delta has.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,7 +21,9 @@ use lode_command::{
 };
 use lode_program::Program;
 
-use super::evaluate::evaluate;
+use super::delta::is_delta;
+use super::evaluate::{PartScan, evaluate};
+use super::overlay::Part;
 use super::table::Table;
 use crate::trees::Snapshot;
 use crate::{EngineError, LinkStats};
@@ -47,6 +50,8 @@ pub struct Scan {
     loaded: Option<(ViewId, Vec<PageRange>)>,
     /// Pages that the host evaluates.
     own: VecDeque<Lpid>,
+    /// Rows of a delta, which the host evaluates.
+    parts: Option<PartScan>,
     counts: ScanCounts,
     link: LinkStats,
 }
@@ -76,14 +81,22 @@ impl Snapshot {
         }
         let limit_rows = limit.filter(|_| answer == Answer::Rows);
         let view = self.view_id();
-        let task =
-            ScanTask { view, pages, program, answer, unit_pages: UNIT_PAGES, limit_rows, hidden: None };
-        Ok(Scan::new(self.clone(), task))
+        let (of_delta, pages): (Vec<PageRange>, Vec<PageRange>) =
+            pages.into_iter().partition(|r| is_delta(r.extent));
+        let (mut hidden, mut parts) = (None, None);
+        if let Some(overlay) = self.overlay(t)?.filter(|o| !o.is_empty()) {
+            hidden = Some(Arc::new(overlay.hidden.within(&pages))).filter(|h| !h.is_empty());
+            let shown: Vec<Part> =
+                overlay.parts.iter().filter(|p| p.is_within(t.id(), &of_delta)).cloned().collect();
+            parts = (!shown.is_empty()).then(|| PartScan::new(t, shown)).transpose()?;
+        }
+        let task = ScanTask { view, pages, program, answer, unit_pages: UNIT_PAGES, limit_rows, hidden };
+        Ok(Scan::new(self.clone(), task, parts))
     }
 }
 
 impl Scan {
-    fn new(snapshot: Snapshot, mut task: ScanTask) -> Self {
+    fn new(snapshot: Snapshot, mut task: ScanTask, parts: Option<PartScan>) -> Self {
         let (mut loaded, mut host_pages) = (None, Vec::new());
         if let Some(own) = snapshot.own() {
             let parts = own.split(std::mem::take(&mut task.pages));
@@ -112,6 +125,7 @@ impl Scan {
             tasks: VecDeque::new(),
             loaded,
             own: host_pages.into(),
+            parts,
             counts,
             link,
         }
@@ -124,7 +138,7 @@ impl Scan {
         if next.is_err() {
             // Tasks that are under way end with their queue.
             self.task.pages.clear();
-            (self.loaded, self.own) = (None, VecDeque::new());
+            (self.loaded, self.own, self.parts) = (None, VecDeque::new(), None);
             self.tasks.clear();
             self.queue = None;
         }
@@ -155,9 +169,15 @@ impl Scan {
         }
     }
 
-    /// A unit of pages that the transaction changed.
+    /// A unit of pages that the transaction changed, or of rows of a delta.
     fn next_own(&mut self) -> Result<Option<ScanUnit>, EngineError> {
-        let Some(own) = self.snapshot.own().filter(|_| !self.own.is_empty()) else { return Ok(None) };
+        let Some(own) = self.snapshot.own().filter(|_| !self.own.is_empty()) else {
+            let Some(parts) = self.parts.as_mut() else { return Ok(None) };
+            let unit =
+                parts.next(self.snapshot.host().map(|h| &**h), &self.task.program, self.task.answer)?;
+            self.counts += unit.as_ref().map_or(ScanCounts::default(), |u| u.counts);
+            return Ok(unit);
+        };
         let pages: Vec<Lpid> = self.own.drain(..self.own.len().min(UNIT_PAGES as usize)).collect();
         let unit = evaluate(&self.snapshot, own, &pages, &self.task.program, self.task.answer)?;
         self.counts += unit.counts;
@@ -180,7 +200,8 @@ impl Scan {
                 None => self.queue.insert(store.deep_queue(self.depth as u32)?),
             };
             let task = &self.task;
-            let hidden = task.hidden.clone();
+            let hidden =
+                task.hidden.as_ref().map(|h| h.within(&pages)).filter(|h| !h.is_empty()).map(Arc::new);
             let command = Command::Scan(ScanTask { pages, program: task.program.clone(), hidden, ..*task });
             let link = LinkStats { commands: 1, bytes_down: command.link_bytes(), bytes_up: 0 };
             let tag = store.submit(&mut **queue, command)?;

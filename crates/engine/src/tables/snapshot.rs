@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lode_base::Lpid;
 use lode_command::PageRange;
 
-use super::own::OwnChanges;
+use super::own::{OwnChanges, ShownRows};
 use super::table::Table;
 use crate::EngineError;
 use crate::storage::columns::{PageOwner, PageOwners};
@@ -17,16 +17,23 @@ pub(super) struct TablesState {
     tables: BTreeMap<String, Arc<Table>>,
     /// Within a transaction, its own changes.
     own: Option<OwnChanges>,
+    has_deltas: bool,
 }
 
 impl TablesState {
     pub(super) fn new(tables: BTreeMap<String, Arc<Table>>, own: Option<OwnChanges>) -> Self {
-        Self { tables, own }
+        let has_deltas = tables.values().any(|t| t.has_delta());
+        Self { tables, own, has_deltas }
     }
 
     /// The tables, by name.
     pub(super) fn tables(&self) -> &BTreeMap<String, Arc<Table>> {
         &self.tables
+    }
+
+    /// Whether a table has a delta.
+    pub(super) fn has_deltas(&self) -> bool {
+        self.has_deltas
     }
 
     /// The table that a page belongs to.
@@ -57,6 +64,11 @@ impl Snapshot {
         self.tables_state().own.as_ref()
     }
 
+    /// The rows of a table with a delta that the reading transaction changed.
+    pub(super) fn own_rows(&self, t: &Table) -> Option<&ShownRows> {
+        self.own()?.rows(t.id())
+    }
+
     /// Whether a table has changes that only the reading transaction sees.
     pub fn has_own_changes(&self, t: &Table) -> bool {
         self.own().is_some_and(|own| own.changes_table(t.id()))
@@ -74,6 +86,6 @@ impl Snapshot {
 
     /// The pages of a table of this snapshot. A partition may take any part of them.
     pub fn page_ranges(&self, t: &Table) -> Vec<PageRange> {
-        t.page_ranges()
+        t.all_ranges()
     }
 }

@@ -8,21 +8,25 @@
 //! Invariants: an extent belongs to one table and appears in it once. Of its pages, those below `used` were written at some time,
 //! and `live` of them are mapped.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use lode_base::{EXTENT_PAGES, ExtentId, Lpid, TableId};
 use lode_command::PageRange;
-use lode_page::Schema;
+use lode_page::{DataType, Schema};
 use lode_program::IndexRule;
 use serde::{Deserialize, Serialize};
 
-use super::definition::{IndexDef, IndexKind, TableDef};
+use super::bounds::KnownBounds;
+use super::definition::{Changes, IndexDef, IndexKind, TableDef};
+use super::delta::{Delta, Directory, RowsOf, delta_extent};
 use super::statistics::{TableSize, TableStatistics};
 use crate::storage::columns::PageOwner;
 use crate::{EngineError, Map};
 
 /// Most extents of a table: what a row address can count.
-pub(super) const EXTENTS_MAX: usize = 1 << 22;
+pub(super) const EXTENTS_MAX: usize = (1 << 22) - 1;
+/// The index of the extent that stands for the delta: the last one that a row address can have.
+const DELTA_INDEX: u32 = EXTENTS_MAX as u32;
 /// The only version of a table's schema so far.
 const SCHEMA_VERSION: u32 = 1;
 
@@ -36,7 +40,7 @@ impl RowAddress {
     /// # Panics
     /// When `extent_index` or `page` does not fit its bits.
     pub const fn from_parts(extent_index: u32, page: u16, slot: u32) -> Self {
-        assert!((extent_index as usize) < EXTENTS_MAX && (page as usize) < EXTENT_PAGES);
+        assert!((extent_index as usize) <= EXTENTS_MAX && (page as usize) < EXTENT_PAGES);
         Self((extent_index as u64) << 42 | (page as u64) << 32 | slot as u64)
     }
 
@@ -93,7 +97,14 @@ pub struct Table {
     pub(super) index_pending: bool,
     /// Its descriptor page in the catalog.
     pub(super) descriptor: Lpid,
+    /// Of its pages alone, if it has a delta.
     pub(super) statistics: OnceLock<TableStatistics>,
+    /// Bounds of its pages that lookups by key keep.
+    pub(super) bounds: KnownBounds,
+    /// What all versions of the table share of its delta, if it has one.
+    delta: Option<Arc<Delta>>,
+    /// Which of its pages has which rows, once it was read.
+    pub(super) directory: OnceLock<Arc<Directory>>,
 }
 
 /// What the catalog keeps of a table. Extents are (number, used, live).
@@ -107,6 +118,9 @@ pub(super) struct TableDescriptor {
     pub(super) bytes: u64,
     pub(super) tail: Option<u64>,
     pub(super) index_pending: bool,
+    /// With a delta: no row id of the table's pages is below this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) next_row_id: Option<u64>,
 }
 
 impl Table {
@@ -133,6 +147,7 @@ impl Table {
             None => None,
             Some(raw) => Some(Lpid::from_raw(raw).ok_or_else(|| format!("page {raw} is out of range"))?),
         };
+        let next_row_id = d.next_row_id;
         let table = Self::new(TableId::new(d.id), d.def, d.indexes, extents, descriptor).with_contents(
             d.rows,
             d.bytes,
@@ -141,6 +156,12 @@ impl Table {
         );
         if table.by_extent.len() != table.extents.len() {
             return Err("an extent is listed twice".into());
+        }
+        if table.delta.is_some() != next_row_id.is_some() {
+            return Err("only a table with a delta has row ids".into());
+        }
+        if let (Some(delta), Some(next)) = (&table.delta, next_row_id) {
+            delta.ids_before(next);
         }
         if tail.is_some_and(|t| table.extent_index(t.extent()).is_none()) {
             return Err("the last row page is in no extent of the table".into());
@@ -157,6 +178,7 @@ impl Table {
     ) -> Self {
         let schema = Schema { version: SCHEMA_VERSION, columns: def.columns.iter().map(|c| c.ty).collect() };
         let by_extent = extents.iter().enumerate().map(|(i, e)| (e.id, i as u32)).collect();
+        let delta = (def.options.changes == Changes::Delta).then(Arc::default);
         Self {
             id,
             def,
@@ -170,7 +192,18 @@ impl Table {
             index_pending: false,
             descriptor,
             statistics: OnceLock::new(),
+            bounds: KnownBounds::default(),
+            delta,
+            directory: OnceLock::new(),
         }
+    }
+
+    /// The table with these indexes and extents, and without statistics. It shares the delta. A caller that changes pages sets the
+    /// directory anew.
+    pub(super) fn next(&self, indexes: Vec<IndexDef>, extents: Vec<TableExtent>) -> Self {
+        let next = Self::new(self.id, self.def.clone(), indexes, extents, self.descriptor);
+        let next = Self { delta: self.delta.clone(), directory: self.directory.clone(), ..next };
+        next.with_contents(self.rows, self.bytes, self.tail, self.index_pending)
     }
 
     pub(super) fn with_contents(
@@ -189,8 +222,17 @@ impl Table {
 
     /// A copy of the table, without its statistics.
     pub(super) fn same(&self) -> Self {
-        Self::new(self.id, self.def.clone(), self.indexes.clone(), self.extents.clone(), self.descriptor)
-            .with_contents(self.rows, self.bytes, self.tail, self.index_pending)
+        self.next(self.indexes.clone(), self.extents.clone())
+    }
+
+    /// What all versions of the table share of its delta; `None` if changes go to pages.
+    pub(super) fn delta(&self) -> Option<&Arc<Delta>> {
+        self.delta.as_ref()
+    }
+
+    /// Whether few changes go to a delta.
+    pub fn has_delta(&self) -> bool {
+        self.delta.is_some()
     }
 
     pub(super) fn to_descriptor(&self) -> TableDescriptor {
@@ -203,6 +245,7 @@ impl Table {
             bytes: self.bytes,
             tail: self.tail.map(Lpid::raw),
             index_pending: self.index_pending,
+            next_row_id: self.delta.as_ref().map(|d| d.next_id()),
         }
     }
 
@@ -231,6 +274,16 @@ impl Table {
         &self.schema
     }
 
+    /// The types of its columns.
+    pub(super) fn types(&self) -> Vec<DataType> {
+        self.schema.columns.iter().map(|c| c.data_type).collect()
+    }
+
+    /// What the rows of its delta must agree with.
+    pub(super) fn rows_of<'a>(&'a self, rule: &'a IndexRule) -> RowsOf<'a> {
+        RowsOf { table: self.id, name: self.name(), schema: &self.schema, rule }
+    }
+
     /// What the pages of the table must agree with.
     pub(super) fn page_owner(&self) -> PageOwner<'_> {
         PageOwner { id: self.id, name: self.name(), schema: &self.schema }
@@ -245,7 +298,7 @@ impl Table {
         TableSize { rows: self.rows, pages: self.pages(), bytes: self.bytes }
     }
 
-    /// Rows, exactly.
+    /// Rows of its pages. [`crate::Snapshot::rows`] counts those of a delta too.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -298,14 +351,38 @@ impl Table {
 
     /// The page of a row address; `None` when it lies outside the table.
     pub fn page_of(&self, address: RowAddress) -> Option<Lpid> {
+        if self.has_delta() && address.extent_index() == DELTA_INDEX as usize {
+            return Some(delta_extent(self.id).page(address.page()));
+        }
         let e = self.extents.get(address.extent_index())?;
         (address.page() < e.used).then(|| e.id.page(address.page()))
     }
 
     pub(super) fn extent_index(&self, e: ExtentId) -> Option<u32> {
-        self.by_extent.get(&e).copied()
+        let delta = || (self.has_delta() && e == delta_extent(self.id)).then_some(DELTA_INDEX);
+        self.by_extent.get(&e).copied().or_else(delta)
     }
 
+    /// Whether a page is one of the table's pages in the drive, as far as their numbers say.
+    pub(super) fn may_have_page(&self, lpid: Lpid) -> bool {
+        let extent = self.by_extent.get(&lpid.extent()).map(|&i| self.extents[i as usize]);
+        extent.is_some_and(|e| lpid.page() < e.used)
+    }
+
+    /// The pages that stand for its delta, if it has one.
+    pub(super) fn delta_range(&self) -> Option<PageRange> {
+        let pages = (self.delta.as_ref()?.next_id() >> 32) as u16 + 1;
+        Some(PageRange { extent: delta_extent(self.id), first: 0, count: pages })
+    }
+
+    /// Its pages, and those that stand for its delta.
+    pub(super) fn all_ranges(&self) -> Vec<PageRange> {
+        let mut ranges = self.page_ranges();
+        ranges.extend(self.delta_range());
+        ranges
+    }
+
+    /// Its pages in the drive.
     pub(super) fn page_ranges(&self) -> Vec<PageRange> {
         let ranges = self.extents.iter().filter(|e| e.live > 0);
         ranges.map(|e| PageRange { extent: e.id, first: 0, count: e.used }).collect()
@@ -318,7 +395,7 @@ mod tests {
 
     #[test]
     fn addresses_come_apart_again() {
-        let a = RowAddress::from_parts((1 << 22) - 1, 1023, u32::MAX);
+        let a = RowAddress::from_parts(DELTA_INDEX, 1023, u32::MAX);
         assert_eq!((a.extent_index(), a.page(), a.slot()), ((1 << 22) - 1, 1023, u32::MAX));
         assert_eq!(a.raw(), u64::MAX);
         let a = RowAddress::from_parts(3, 5, 7);

@@ -64,6 +64,29 @@ impl Snapshot {
         Cursor::new(self.clone(), tree.clone(), start, end, Order::Forward)
     }
 
+    /// The leaves that have the keys within bounds, in their order. `each` is called with each leaf and the entries within the bounds.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`], and those of `each`.
+    pub(crate) fn each_leaf(
+        &self,
+        tree: &Tree,
+        start: Bound<&[u8]>,
+        end: Bound<&[u8]>,
+        mut each: impl FnMut(&Node, Range<usize>) -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
+        let mut cursor = self.range(tree, start, end)?;
+        while let Some(Leaf { node, left }) = &cursor.leaf {
+            each(node, left.clone())?;
+            let next = cursor.next_leaf()?;
+            cursor.leaf = None;
+            if let Some(node) = next {
+                cursor.enter(node);
+            }
+        }
+        Ok(())
+    }
+
     /// The keys within bounds, the last one first.
     ///
     /// # Errors

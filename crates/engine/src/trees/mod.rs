@@ -53,7 +53,7 @@ use writer::{Recovered, Writer};
 
 pub(crate) use catalog::{Above, Catalog};
 pub(crate) use check::check;
-pub(crate) use commit::{CarriedBatch, Committer, Permit};
+pub(crate) use commit::{Alone, CarriedBatch, Claims, Committer, Sequenced};
 pub use cursor::Cursor;
 pub use durability::{Durability, SyncEvery};
 pub use load::TreeLoad;
@@ -97,7 +97,7 @@ impl Trees {
     }
 
     /// Sees commits through.
-    pub(crate) fn committer(&self) -> &Committer {
+    pub(crate) fn committer(&self) -> &Arc<Committer> {
         &self.committer
     }
 

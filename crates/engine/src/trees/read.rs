@@ -11,7 +11,7 @@ use super::frames::Frame;
 use super::page::body::{Body, page_of};
 use super::page::value;
 use super::snapshot::Snapshot;
-use super::tree::{Tree, Value};
+use super::tree::{Csn, Tree, Value};
 use crate::EngineError;
 
 impl Snapshot {
@@ -133,6 +133,18 @@ impl Snapshot {
             Found::Value(value) => Ok(value),
             Found::Page(lpid) => self.look(lpid, |body| value_in(lpid, body)),
         }
+    }
+
+    /// The newest commit that wrote a leaf or a value of these entries of it. A value that has a page of its own can change without
+    /// its leaf.
+    pub(crate) fn newest_in(&self, leaf: &Node, entries: Range<usize>) -> Result<Csn, EngineError> {
+        let mut newest = Csn::new(leaf.csn());
+        for i in entries {
+            if let NodeValue::Page(lpid) = leaf.value(i) {
+                newest = newest.max(self.frame(lpid)?.csn());
+            }
+        }
+        Ok(newest)
     }
 
     /// The values of these entries of a leaf, in order. Pages that no frame has are read with one command.

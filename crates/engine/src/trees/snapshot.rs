@@ -7,7 +7,8 @@
 //!            └► Catalog (trees, and what lies above them)
 //! ```
 
-use std::sync::Arc;
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
 
 use lode_base::{CommitNo, ViewId};
 
@@ -33,12 +34,14 @@ struct Seen {
     view: Arc<View>,
     csn: Csn,
     upper: Upper,
+    /// What the part above trees found out about this state.
+    known_above: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 impl Seen {
     fn new(frames: Arc<Frames>, view: Arc<View>, csn: Csn) -> Self {
         frames.enter(Sight { csn, view: view.commit() });
-        Self { frames, view, csn, upper: Upper::default() }
+        Self { frames, view, csn, upper: Upper::default(), known_above: OnceLock::new() }
     }
 
     #[inline]
@@ -142,6 +145,15 @@ impl Snapshot {
     #[inline]
     pub(super) fn sight(&self) -> Sight {
         self.seen.sight()
+    }
+
+    /// What the part above trees found out about this state. All snapshots of the state share it.
+    ///
+    /// # Panics
+    /// When it is of another type.
+    pub(crate) fn known_above<T: Any + Send + Sync + Default>(&self) -> &T {
+        let known = self.seen.known_above.get_or_init(|| Box::new(T::default()));
+        known.downcast_ref().expect("one part of the engine lies above trees")
     }
 
     /// Inner nodes that it has met.

@@ -10,12 +10,14 @@ use super::tree::{Tree, shown};
 pub(crate) struct TreeWrites {
     pub(super) tree: Tree,
     pub(super) keys: BTreeMap<Vec<u8>, Option<Written>>,
+    /// Keys that are deleted only if they have these values when the commit is carried out.
+    pub(super) only_if: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 impl TreeWrites {
     /// No writes yet.
     pub(crate) fn new(tree: Tree) -> Self {
-        Self { tree, keys: BTreeMap::new() }
+        Self { tree, keys: BTreeMap::new(), only_if: BTreeMap::new() }
     }
 
     pub(crate) fn tree(&self) -> &Tree {
@@ -29,6 +31,12 @@ impl TreeWrites {
 
     /// Deletes a key.
     pub(crate) fn delete(&mut self, key: Vec<u8>) {
+        self.keys.insert(key, None);
+    }
+
+    /// Deletes a key if it has this value when the commit is carried out.
+    pub(crate) fn delete_if(&mut self, key: Vec<u8>, value: &[u8]) {
+        self.only_if.insert(key.clone(), value.to_vec());
         self.keys.insert(key, None);
     }
 

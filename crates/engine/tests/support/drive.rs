@@ -13,7 +13,7 @@ use lode_base::{
 use lode_command::*;
 use lode_page::{Column, decode_page};
 use lode_program::{
-    ColumnSource, IndexEntry, IndexRule, Meter, Program, Selection, compact, may_match, select,
+    ColumnSource, IndexEntry, IndexRule, Meter, Program, RowMask, Selection, compact, may_match, select,
 };
 use parking_lot::Mutex;
 
@@ -392,12 +392,23 @@ impl State {
             let mut source = Page { rows: page.rows(), columns: &columns };
             let selection = select(&task.program, &mut source, &mut Meter::default())
                 .map_err(|e| bad(format!("{e:?}")))?;
+            let hide = |selection: Selection| match task.hidden.as_ref().map(|h| h.of(lpid)) {
+                None | Some([]) => selection,
+                Some(hidden) => {
+                    let mut words = vec![0u64; page.rows().div_ceil(64)];
+                    let shown = selection.slots(page.rows());
+                    let shown = shown.iter().filter(|s| hidden.binary_search(s).is_err());
+                    shown.for_each(|s| words[*s as usize / 64] |= 1 << (s % 64));
+                    Selection::from_mask(RowMask::new(words, page.rows()))
+                }
+            };
+            let selection = hide(selection);
             let rows = selection.count(page.rows());
             unit.counts.rows_out += rows as u64;
             if rows == 0 {
                 continue;
             }
-            let kept = if task.answer == Answer::Pages { Selection::All } else { selection };
+            let kept = if task.answer == Answer::Pages { hide(Selection::All) } else { selection };
             let projected = task.program.projection().iter();
             let columns = projected.map(|&c| compact(&columns[usize::from(c)], &kept)).collect();
             let slots = task.program.slots().then(|| kept.slots(page.rows()));

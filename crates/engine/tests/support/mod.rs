@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use lode_command::{Answer, Device};
 use lode_engine::{
-    ColumnDef, Database, DatabaseOptions, EngineError, Layout, RowAddress, Snapshot, TableDef, TableOptions,
+    Changes, ColumnDef, Database, DatabaseOptions, EngineError, Layout, RowAddress, Snapshot, TableDef,
+    TableOptions,
 };
 use lode_page::{Column, ColumnBuilder, ColumnType, DataType, Value};
 use lode_program::Program;
@@ -20,6 +21,7 @@ pub fn open(drive: &(impl Device + Clone + 'static)) -> Database {
     let options = DatabaseOptions {
         pool_bytes: 32 << 20,
         key_check_bytes: 1 << 16,
+        rows_by_id_max: 100,
         host: None,
         ..DatabaseOptions::default()
     };
@@ -44,6 +46,11 @@ pub fn carry(device: Arc<dyn Device>) -> Arc<dyn Device> {
     device
 }
 
+/// Where changes go: to pages. The tests of deltas have their own.
+pub fn changes(_: Layout) -> Changes {
+    Changes::Pages
+}
+
 pub fn def(name: &str, columns: &[(&str, DataType)], primary_key: &[u16], layout: Layout) -> TableDef {
     let column = |&(name, data_type): &(&str, DataType)| ColumnDef {
         name: name.into(),
@@ -55,7 +62,7 @@ pub fn def(name: &str, columns: &[(&str, DataType)], primary_key: &[u16], layout
         name: name.into(),
         columns: columns.iter().map(column).collect(),
         primary_key: primary_key.into(),
-        options: TableOptions { layout, ..TableOptions::default() },
+        options: TableOptions { layout, changes: crate::support::changes(layout), ..TableOptions::default() },
         constraints: Vec::new(),
     }
 }

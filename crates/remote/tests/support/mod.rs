@@ -16,6 +16,11 @@ use lode_command::{
 };
 use lode_remote::{ClientOptions, RemoteDevice, Server, ServerOptions};
 
+/// Where changes of the engine's tables go: to pages.
+pub fn changes(_: lode_engine::Layout) -> lode_engine::Changes {
+    lode_engine::Changes::Pages
+}
+
 pub fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
 }

@@ -24,8 +24,7 @@ use lode_page::DataType;
 
 use crate::SqlError;
 use crate::error::state;
-use crate::short::number;
-use crate::statement::{fold, table_name};
+use crate::statement::{fold, number, table_name};
 use crate::types::declared_type;
 
 /// Most parameters of a statement, as in PostgreSQL's protocol.

@@ -31,8 +31,10 @@ use crate::arrow_convert::arrow_type;
 use crate::error::state;
 use crate::execute::planned_schema;
 use crate::semantics::{cast_or_null, to_column_type, unfit};
-use crate::short::{Shape, is_same_definition, literal_value};
-use crate::statement::{Statement, StatementResult, fold, prepare_with_parameters};
+use crate::short::is_same_definition;
+use crate::statement::{
+    ShortShape as Shape, Statement, StatementResult, fold, literal_value, prepare_with_parameters,
+};
 use crate::types::{column_type, declared_type, sql_type};
 use crate::{Session, SqlError, dml};
 
@@ -285,12 +287,12 @@ impl Session {
             let message = format!("prepared statement \"{name}\" already exists");
             SqlError::failed(state::DUPLICATE_PREPARED_STATEMENT, message)
         };
-        if self.prepared_statements().0.lock().contains_key(&name) {
+        if self.kept().of::<PreparedStatements>().0.lock().contains_key(&name) {
             return Err(exists());
         }
         let types = types.iter().map(|t| declared_type(t).map(|(t, _)| t)).collect::<Result<Vec<_>, _>>()?;
         let prepared = self.prepared(&name, statement, &types).await?;
-        match self.prepared_statements().0.lock().entry(name.clone()) {
+        match self.kept().of::<PreparedStatements>().0.lock().entry(name.clone()) {
             std::collections::btree_map::Entry::Occupied(_) => return Err(exists()),
             std::collections::btree_map::Entry::Vacant(free) => drop(free.insert(prepared)),
         }
@@ -307,7 +309,8 @@ impl Session {
             [part] => part.as_ident().map(fold),
             _ => None,
         };
-        let found = name.as_ref().and_then(|n| self.prepared_statements().0.lock().get(n).cloned());
+        let found =
+            name.as_ref().and_then(|n| self.kept().of::<PreparedStatements>().0.lock().get(n).cloned());
         let prepared = found.ok_or_else(|| no_statement(&name.unwrap_or_default()))?;
         prepared.check_number(arguments.len())?;
         let quick: Option<Vec<ScalarValue>> = arguments.iter().map(literal_value).collect();
@@ -350,7 +353,8 @@ impl Session {
 
     /// `DEALLOCATE name | ALL`.
     pub(crate) fn deallocate(&self, name: &Ident) -> Result<StatementResult, SqlError> {
-        let mut statements = self.prepared_statements().0.lock();
+        let named = self.kept().of::<PreparedStatements>();
+        let mut statements = named.0.lock();
         if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all") {
             statements.clear();
             return Ok(StatementResult::done("DEALLOCATE ALL"));

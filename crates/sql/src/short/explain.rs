@@ -14,8 +14,8 @@ use datafusion::sql::parser::Statement as Parsed;
 use futures::{StreamExt, stream};
 
 use super::plan::{Action, ShortPlan};
-use super::{Shape, is_on, plan_of};
-use crate::statement::StatementResult;
+use super::{is_on, plan_of};
+use crate::statement::{ShortShape as Shape, StatementResult};
 use crate::{Session, SqlError};
 
 /// The rows of EXPLAIN of `statement`, followed by one row if it is a short statement at this moment.

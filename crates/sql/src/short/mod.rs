@@ -14,7 +14,6 @@
 mod explain;
 mod plan;
 mod run;
-mod shape;
 mod values;
 
 use std::collections::HashMap;
@@ -28,14 +27,14 @@ use futures::stream;
 use lode_engine::{Database, Snapshot, Table, WriteTxn};
 use parking_lot::Mutex;
 
-use crate::statement::StatementResult;
+use crate::options::ShortSettings;
+use crate::statement::{ShortShape as Shape, StatementResult};
 use crate::threads::blocking;
 use crate::{Session, SqlError};
 pub(crate) use explain::explained;
 pub(crate) use plan::is_same_definition;
 use plan::{Action, Planned, ShortPlan, planned};
 use run::Outcome;
-pub(crate) use shape::{Shape, literal_value, number};
 
 /// Plans that a session keeps.
 const PLANS_MAX: usize = 256;
@@ -51,7 +50,7 @@ struct Kept {
     plans: HashMap<String, Entry>,
     /// Counts uses.
     clock: u64,
-    /// Counts changes of settings, on which plans depend.
+    /// The session's count of changes of settings, on which plans depend.
     settings: u64,
 }
 
@@ -104,21 +103,19 @@ impl ShortPlans {
         self.0.lock().plans.remove(key);
     }
 
-    /// The settings have changed.
-    pub(crate) fn clear(&self) {
-        let mut kept = self.0.lock();
-        kept.settings += 1;
-        kept.plans.clear();
+    /// The plans of a session, if its settings are those with which they were made.
+    fn of(session: &Session) -> Self {
+        let plans: Self = session.kept().of();
+        {
+            let mut kept = plans.0.lock();
+            let settings = session.settings_changes();
+            if kept.settings != settings {
+                kept.settings = settings;
+                kept.plans.clear();
+            }
+        }
+        plans
     }
-}
-
-/// What of the session's settings concerns short statements.
-#[derive(Clone, Copy)]
-pub(crate) struct ShortSettings {
-    /// `lode.short_statements`.
-    pub(crate) on: bool,
-    /// `lode.bulk_rows`.
-    pub(crate) bulk_rows: usize,
 }
 
 /// Whether the session has short statements. Modelled time is that of the general path.
@@ -157,7 +154,7 @@ pub(crate) async fn run(
             Outcome::General => break,
             Outcome::Stale => {
                 let stale = if literal { shape.with_literals() } else { Some(shape) };
-                stale.iter().for_each(|shape| session.short_plans().forget(&shape.key));
+                stale.iter().for_each(|shape| ShortPlans::of(session).forget(&shape.key));
             }
         }
     }
@@ -180,7 +177,7 @@ async fn plan_of(session: &Session, shape: &Arc<Shape>) -> Option<(Arc<ShortPlan
 
 /// What is known of a shape at this moment. `None` if nothing can be known: the general path reports what is wrong.
 async fn known(session: &Session, shape: &Shape) -> Option<Known> {
-    let plans = session.short_plans();
+    let plans = ShortPlans::of(session);
     let known = plans.get(&shape.key);
     // Whether the plan fits its table is found out where it runs.
     if let Some(Known::Short(_)) = known {

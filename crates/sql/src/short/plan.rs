@@ -31,12 +31,12 @@ use lode_engine::{IndexKind, Rule, Snapshot, Table};
 use lode_page::DataType;
 use parking_lot::Mutex;
 
-use super::shape::Shape;
 use super::values::{KeyValue, key_value, widens};
 use crate::arrow_convert::arrow_type;
 use crate::dml::{self, Checks};
 use crate::names::TARGET;
 use crate::session::plan;
+use crate::statement::ShortShape as Shape;
 use crate::types::{arrow_schema, sql_type};
 use crate::{Session, SqlError};
 

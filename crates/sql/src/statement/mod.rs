@@ -6,6 +6,7 @@
 
 mod depth;
 mod dialect;
+mod identifiers;
 mod literals;
 mod names;
 mod parse;
@@ -13,10 +14,12 @@ mod prepare;
 mod result;
 mod rows;
 mod shape;
+mod short_shape;
 
+pub(crate) use identifiers::{fold, table_name};
 pub(crate) use names::check_names;
 pub use parse::Statement;
-pub(crate) use parse::{fold, table_name};
 pub(crate) use prepare::{prepare, prepare_with_parameters};
 pub use result::StatementResult;
 pub(crate) use shape::column_count;
+pub(crate) use short_shape::{Shape as ShortShape, literal_value, number};

@@ -4,16 +4,14 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use datafusion::sql::parser::{DFParserBuilder, Statement as Parsed};
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Statement as Sql};
+use datafusion::sql::sqlparser::ast::Statement as Sql;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Word};
 
 use super::depth;
 use super::dialect::LodeDialect;
+use super::short_shape::Shape;
 use crate::SqlError;
-use crate::error::state;
-use crate::names::{CATALOG, SCHEMA};
-use crate::short::Shape;
 
 /// One statement of a script, parsed.
 #[derive(Clone, Debug)]
@@ -123,36 +121,12 @@ fn placed(e: SqlError, script: &str) -> SqlError {
     }
 }
 
-/// An identifier as in the catalog: in lower case unless it was quoted.
-pub(crate) fn fold(ident: &Ident) -> String {
-    match ident.quote_style {
-        Some(_) => ident.value.clone(),
-        None => ident.value.to_lowercase(),
-    }
-}
-
-/// The table that `name` names: `t`, `public.t` or `lode.public.t`.
-pub(crate) fn table_name(name: &ObjectName) -> Result<String, SqlError> {
-    let parts: Vec<String> = name
-        .0
-        .iter()
-        .map(|part| part.as_ident().map(fold))
-        .collect::<Option<_>>()
-        .ok_or_else(|| SqlError::Unsupported(format!("the name {name}")))?;
-    match parts.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [table] | [SCHEMA, table] | [CATALOG, SCHEMA, table] => Ok((*table).to_owned()),
-        _ => {
-            let message = format!("there is no schema for {name}: tables are in {CATALOG}.{SCHEMA}");
-            Err(SqlError::failed(state::INVALID_SCHEMA_NAME, message))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 
     use super::*;
+    use crate::statement::table_name;
 
     #[test]
     fn scripts_are_split_into_statements() {

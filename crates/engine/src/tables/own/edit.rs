@@ -10,7 +10,7 @@ use lode_base::Lpid;
 use lode_page::{Column, ops};
 
 use crate::tables::table::{RowAddress, Table};
-use crate::{EngineError, Set};
+use crate::{EngineError, Map, Set};
 
 /// What happens to one page.
 #[derive(Clone, Debug, Default)]
@@ -81,6 +81,25 @@ fn no_such_row(t: &Table, a: RowAddress) -> EngineError {
     EngineError::NoSuchRow { table: t.name().into(), address: a.raw() }
 }
 
+/// The slots of pages whose old keys are free, found once for each page.
+pub(crate) struct FreedSlots<'a> {
+    edits: &'a Edits,
+    key: &'a [u16],
+    known: Map<Lpid, Set<u32>>,
+}
+
+impl<'a> FreedSlots<'a> {
+    pub(crate) fn new(edits: &'a Edits, key: &'a [u16]) -> Self {
+        Self { edits, key, known: Map::default() }
+    }
+
+    /// Whether the old key of a row is free: the row is deleted, or has a new key.
+    pub(crate) fn contains(&mut self, lpid: Lpid, slot: u32) -> bool {
+        let Some(edit) = self.edits.get(&lpid) else { return false };
+        self.known.entry(lpid).or_insert_with(|| edit.freed(self.key)).contains(&slot)
+    }
+}
+
 impl PageEdit {
     /// Those of the page's `rows` rows that are not deleted; `None` if none is deleted.
     pub(crate) fn kept(&self, rows: usize) -> Option<Vec<u32>> {
@@ -116,7 +135,8 @@ impl PageEdit {
         changed.collect()
     }
 
-    fn updated(&self, number: u16, mut column: Column) -> Column {
+    /// A column of the page with its new values. Deleted rows are there.
+    pub(crate) fn updated(&self, number: u16, mut column: Column) -> Column {
         for u in &self.updates {
             if let Some(at) = u.columns.iter().position(|&c| c == number) {
                 column = ops::scatter(&column, &u.slots, &u.values[at]);

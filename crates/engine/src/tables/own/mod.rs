@@ -13,19 +13,21 @@
 
 mod edit;
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
 
 use lode_base::{ExtentId, Lpid, TableId};
 use lode_command::PageRange;
 use lode_page::Column;
 
+use super::delta::OwnRows;
+use super::overlay::Overlay;
 use super::table::Table;
 use crate::storage::view::View;
 use crate::trees::Snapshot;
 use crate::{Map, Set};
 
-pub(super) use edit::{Edits, PageEdit, Update, check_addresses, delete, update};
+pub(super) use edit::{Edits, FreedSlots, PageEdit, Update, check_addresses, delete, update};
 
 /// Extents from this number on are not the drive's: one for each table that there can be.
 const HELD_FIRST: u64 = (1 << 38) - (1 << 32);
@@ -35,12 +37,20 @@ pub(super) fn held_extent(t: TableId) -> ExtentId {
     ExtentId::new(HELD_FIRST + u64::from(t.raw())).expect("tables have numbers of 32 bits")
 }
 
-fn is_held(e: ExtentId) -> bool {
+/// Whether an extent is one of rows in memory.
+pub(super) fn is_held(e: ExtentId) -> bool {
     e.raw() >= HELD_FIRST
 }
 
 /// The columns of a page of held rows.
 pub(super) type HeldPage = Arc<Vec<Column>>;
+
+/// The rows that the reading transaction changed, and what they make of the table.
+#[derive(Debug, Default)]
+pub(in crate::tables) struct ShownRows {
+    pub(in crate::tables) rows: OwnRows,
+    pub(in crate::tables) overlay: OnceLock<Arc<Overlay>>,
+}
 
 /// A transaction's own changes.
 pub(super) struct OwnChanges {
@@ -53,6 +63,8 @@ pub(super) struct OwnChanges {
     loaded: Set<ExtentId>,
     /// The view that shows them.
     loaded_view: Option<Arc<View>>,
+    /// Rows of tables with a delta.
+    rows: BTreeMap<TableId, ShownRows>,
 }
 
 /// Pages of a scan, by who reads them.
@@ -73,7 +85,18 @@ impl OwnChanges {
             held: Map::default(),
             loaded: Set::default(),
             loaded_view: None,
+            rows: BTreeMap::new(),
         }
+    }
+
+    /// Rows of a table with a delta were changed.
+    pub(super) fn add_rows(&mut self, t: TableId, rows: &OwnRows) {
+        self.rows.insert(t, ShownRows { rows: rows.clone(), overlay: OnceLock::new() });
+    }
+
+    /// The rows of a table with a delta that were changed.
+    pub(super) fn rows(&self, t: TableId) -> Option<&ShownRows> {
+        self.rows.get(&t)
     }
 
     /// A table's definition, index or rows were changed.
@@ -131,6 +154,11 @@ impl OwnChanges {
     /// Whether the drive's version of a page, at the snapshot's view, is not what the transaction sees.
     pub(super) fn covers(&self, lpid: Lpid) -> bool {
         self.is_own_extent(lpid.extent()) || self.edits.contains_key(&lpid)
+    }
+
+    /// Whether pages of a table have edits, or were loaded.
+    pub(super) fn changes_pages(&self, t: &Table) -> bool {
+        self.edited_pages(t).next().is_some() || t.extents.iter().any(|e| self.is_own_extent(e.id))
     }
 
     /// The columns of a page of held rows, before its edit.

@@ -12,6 +12,7 @@ use super::key_order::KeyOrder;
 use super::stream::{Io, Stream};
 use crate::EngineError;
 use crate::storage::columns::unpublished;
+use crate::tables::delta::OwnRows;
 use crate::tables::own::Edits;
 use crate::tables::read;
 use crate::tables::table::Table;
@@ -21,7 +22,7 @@ use crate::trees::Snapshot;
 pub(super) type Changes = BTreeMap<TableId, TableChange>;
 
 /// Inserted rows of more bytes than this become a load.
-const INSERT_BYTES_MAX: usize = 4 << 20;
+pub(super) const INSERT_BYTES_MAX: usize = 4 << 20;
 
 #[derive(Clone, Default)]
 pub(super) struct TableChange {
@@ -32,6 +33,14 @@ pub(super) struct TableChange {
     pub(super) load: Option<Load>,
     /// Pages of the load that are full, in fresh extents.
     pub(super) stream: Stream,
+    /// With a delta: the rows that were inserted, updated and deleted.
+    pub(super) rows: OwnRows,
+    /// Bytes of these rows, about.
+    pub(super) rows_bytes: usize,
+    /// At the commit: whether the rows are so many that pages are made of them.
+    pub(super) folds: bool,
+    /// At the commit: whether the order of the loaded primary keys proved them distinct.
+    pub(super) is_ordered: bool,
     /// At the commit: the held rows, after their edits.
     pub(super) inserts: Option<Cutter>,
 }
@@ -45,6 +54,13 @@ pub(super) struct Load {
     order: Option<KeyOrder>,
 }
 
+impl Load {
+    /// Whether the order of the primary keys proved them distinct.
+    fn is_ordered(&self) -> bool {
+        self.order.as_ref().is_some_and(|o| o.clone().finish().is_some())
+    }
+}
+
 impl TableChange {
     pub(super) fn insert(
         &mut self,
@@ -52,6 +68,9 @@ impl TableChange {
         t: &Table,
         columns: Vec<Column>,
     ) -> Result<(), EngineError> {
+        if t.has_delta() {
+            return self.insert_rows(io, t, columns);
+        }
         self.held.push(t, &mut self.edits, columns);
         if self.held.bytes() > INSERT_BYTES_MAX {
             for part in self.held.take(t, &mut self.edits) {
@@ -69,12 +88,7 @@ impl TableChange {
         let deleted: u64 = self.edits.values().map(|e| e.deleted_rows()).sum();
         let rows = t.rows + self.stream.rows + self.held.rows() - deleted;
         let bytes = t.bytes + self.stream.bytes + self.held.bytes() as u64;
-        Table::new(t.id(), t.def().clone(), t.indexes().to_vec(), extents, t.descriptor).with_contents(
-            rows,
-            bytes,
-            None,
-            t.index_pending,
-        )
+        t.next(t.indexes().to_vec(), extents).with_contents(rows, bytes, None, t.index_pending)
     }
 
     /// Gives pages to the rows of a load that fill no page yet, so that all rows can be read. If the load has not written a page, the
@@ -82,7 +96,10 @@ impl TableChange {
     pub(super) fn settle(&mut self, io: &mut Io<'_>, t: &Table) -> Result<(), EngineError> {
         if self.stream.is_empty() {
             for part in self.load.take().iter().flat_map(|l| l.cutter.parts()) {
-                self.held.push(t, &mut self.edits, part);
+                match t.has_delta() {
+                    true => self.add_inserted(t, &part),
+                    false => self.held.push(t, &mut self.edits, part),
+                }
             }
             return Ok(());
         }
@@ -151,8 +168,23 @@ impl TableChange {
         t: &Table,
     ) -> Result<(), EngineError> {
         self.stream.flush(io.store)?;
-        for (constraint, key) in t.keys() {
+        self.check_all_keys(snapshot, key_check_bytes, base, t)
+    }
+
+    /// As [`TableChange::check_keys`]; loads are flushed.
+    pub(super) fn check_all_keys(
+        &mut self,
+        snapshot: &Snapshot,
+        key_check_bytes: usize,
+        base: Option<&Table>,
+        t: &Table,
+    ) -> Result<(), EngineError> {
+        self.is_ordered = self.stream.is_untouched() && self.load.as_ref().is_some_and(Load::is_ordered);
+        for (n, (constraint, key)) in t.keys().enumerate() {
             let mut held: Vec<Vec<Column>> = Vec::new();
+            if let Some(part) = self.rows_now(t, key)? {
+                held.push(part);
+            }
             for part in self.inserts.iter().flat_map(Cutter::parts) {
                 held.push(chosen(&part, key));
             }
@@ -170,8 +202,10 @@ impl TableChange {
                 base,
                 table: t,
                 constraint,
+                n,
                 key,
                 edits: &self.edits,
+                own: &self.rows,
                 held,
                 held_is_load,
                 loaded: self.stream.lpids().collect(),
@@ -197,6 +231,9 @@ impl TableChange {
         }
         for (&lpid, edit) in self.edits.iter().filter(|(_, e)| !e.rekeyed(key).is_empty()) {
             visit_rows(&edit.new_keys(key, read::columns(snapshot, lpid, key)?.columns), each)?;
+        }
+        if let Some(part) = self.rows_with_new(t, key)? {
+            visit_rows(&part, each)?;
         }
         for lpid in self.stream.lpids() {
             visit_rows(&unpublished(snapshot.storage().store(), t.page_owner(), lpid, key)?, each)?;

@@ -13,6 +13,7 @@ use lode_command::Batch;
 
 use super::WriteTxn;
 use super::change::Changes;
+use super::delta_commit::RowWrites;
 use super::foreign::ForeignKeys;
 use super::indexes::{IndexChanges, unnamed_trees};
 use super::rebase::Rebase;
@@ -20,8 +21,9 @@ use super::rewrite::{Rewrite, Rewritten};
 use super::stream::{Io, Stream};
 use crate::EngineError;
 use crate::tables::catalog::TableCatalog;
+use crate::tables::planted::{self, Planted};
 use crate::tables::table::{EXTENTS_MAX, Table};
-use crate::trees::{CarriedBatch, Durability, TreeWrites};
+use crate::trees::{CarriedBatch, Claims, Durability, TreeWrites};
 
 /// A change that writes more bytes than this is not held in memory until its commit.
 const IN_PLACE_BYTES_MAX: u64 = 64 << 20;
@@ -41,32 +43,52 @@ impl WriteTxn {
         }
         (self.current, self.loaded_view) = (None, None);
         let mut changes = std::mem::take(&mut self.changes);
+        if let Some(commit) = self.commit_short(&mut changes)? {
+            return Ok(commit);
+        }
         for (&id, change) in &mut changes {
             let t = self.working(id);
             change.finish(&mut Io::new(self.trees.committer().storage(), &mut self.fresh), &t)?;
         }
         if self.permit.is_none() {
-            self.permit = Some(self.trees.committer().permit());
+            self.permit = Some(self.trees.committer().alone());
         }
+        self.make_trees()?;
+        let was = self.snapshot.clone();
         self.rebase(&mut changes)?;
+        self.check_rows_unchanged(&was, &changes)?;
+        drop(was);
         for (&id, change) in &mut changes {
             let (t, base) = (self.working(id), self.base(id));
             let mut io = Io::new(self.trees.committer().storage(), &mut self.fresh);
-            change.check_keys(&mut io, &self.snapshot, self.key_check_bytes, base.as_deref(), &t)?;
+            if planted::is(Planted::KeysNotCheckedAgain) {
+                continue;
+            }
+            change.check_keys(&mut io, &self.snapshot, self.limits.key_check_bytes, base.as_deref(), &t)?;
         }
         ForeignKeys { snapshot: &self.snapshot, catalog: &self.catalog, changes: &changes }.check()?;
-        let (batch, catalog, entries) = match self.in_place(&changes)? {
+        self.choose_folds(&mut changes);
+        let mut of_rows = IndexChanges::default();
+        let mut rows = self.row_writes(&self.snapshot, &changes, &mut of_rows)?;
+        let loaded: Vec<TableId> = changes.iter().filter(|(_, c)| c.is_load()).map(|(id, _)| *id).collect();
+        self.claim_tables(&self.catalog, &loaded, &mut rows);
+        let (batch, catalog, mut entries) = match self.in_place(&changes, &mut rows)? {
             Some(done) => done,
-            None => self.moved(&mut changes)?,
+            None => self.moved(&mut changes, &mut rows)?,
         };
-        if batch.is_empty() {
+        if batch.is_empty() && rows.bytes == 0 {
             return Ok(self.snapshot.commit());
         }
+        entries.extend(of_rows);
         let dropped = unnamed_trees(&self.snapshot, &self.catalog);
-        let (with, after) = self.indexes().divided(entries)?;
+        let (mut with, after) = self.indexes().divided(entries)?;
+        let claims = std::mem::take(&mut rows.claims);
+        with.extend(rows.into_writes());
         // Commits that wait for the right to write share a flush with this one. Alone, a forced batch takes less.
         let forced = self.durability == Durability::Commit && !self.trees.committer().others_wait();
-        let (commit, state) = self.publish(batch, catalog, with, forced)?;
+        let (commit, state) = self.publish(batch, catalog, with, &claims, forced)?;
+        self.made_trees.clear();
+        self.note_written(&changes);
         // The rows are committed. Entries that stay only cost speed.
         let _ = self.indexes().apply(after);
         self.indexes().drop_trees(&dropped);
@@ -89,14 +111,13 @@ impl WriteTxn {
         let mut catalog = TableCatalog::of(&self.snapshot);
         for t in self.snapshot.tables().filter(|t| t.index_pending) {
             self.snapshot.storage().store().build_index(t.id().into())?;
-            let built =
-                Table::new(t.id(), t.def().clone(), t.indexes().to_vec(), t.extents.clone(), t.descriptor);
+            let built = t.same();
             catalog
                 .tables
                 .insert(t.name().into(), Arc::new(built.with_contents(t.rows, t.bytes, t.tail, false)));
         }
         let batch = self.batch(&catalog, Batch::default(), Vec::new())?;
-        self.publish(batch, catalog, Vec::new(), true).map(drop)
+        self.publish(batch, catalog, Vec::new(), &Claims::default(), true).map(drop)
     }
 
     /// Moves the transaction onto the newest state, which becomes its snapshot. It has the right to write.
@@ -111,7 +132,7 @@ impl WriteTxn {
     }
 
     /// All changes in one batch; `None` if they are too large for one.
-    fn in_place(&mut self, changes: &Changes) -> Result<Option<Made>, EngineError> {
+    fn in_place(&mut self, changes: &Changes, rows: &mut RowWrites) -> Result<Option<Made>, EngineError> {
         let identity = self.snapshot.storage().store().identity().clone();
         let mut room_bytes = identity.batch_bytes_max.min(IN_PLACE_BYTES_MAX) as i64;
         let mut done = Vec::with_capacity(changes.len());
@@ -128,19 +149,24 @@ impl WriteTxn {
             }
             done.push((rewrite.finish(change.stream.clone()), !change.stream.is_empty()));
         }
-        let made = self.assemble(done)?;
+        let before = rows.clone();
+        let made = self.assemble(done, changes, rows)?;
         let batch = &made.0;
         let pages = batch.writes.len() + batch.trims.len();
         let fits = batch.payload_bytes() as u64 <= identity.batch_bytes_max
             && pages <= identity.batch_pages_max as usize;
-        Ok(fits.then_some(made))
+        if !fits {
+            *rows = before;
+            return Ok(None);
+        }
+        Ok(Some(made))
     }
 
     /// Writes all changed pages to fresh extents. The batch publishes them.
-    fn moved(&mut self, changes: &mut Changes) -> Result<Made, EngineError> {
+    fn moved(&mut self, changes: &mut Changes, rows: &mut RowWrites) -> Result<Made, EngineError> {
         let page_bytes_max = self.snapshot.storage().store().identity().page_bytes_max as usize;
         let mut done = Vec::with_capacity(changes.len());
-        for (&id, change) in changes {
+        for (&id, change) in changes.iter_mut() {
             let t = self.working(id);
             let mut io = Io::new(self.trees.committer().storage(), &mut self.fresh);
             let stream = std::mem::take(&mut change.stream);
@@ -153,17 +179,28 @@ impl WriteTxn {
             }
             done.push((rewritten, true));
         }
-        self.assemble(done)
+        self.assemble(done, changes, rows)
     }
 
     /// The final batch and the catalog that it makes. `done`: each changed table, and whether pages of it were written before.
-    fn assemble(&mut self, done: Vec<(Rewritten, bool)>) -> Result<Made, EngineError> {
+    fn assemble(
+        &mut self,
+        done: Vec<(Rewritten, bool)>,
+        changes: &Changes,
+        rows: &mut RowWrites,
+    ) -> Result<Made, EngineError> {
         let mut catalog = self.catalog.clone();
         let mut batch = Batch::default();
         let mut releases = Vec::new();
         let mut entries = IndexChanges::default();
-        for (r, written_before) in done {
-            self.indexes().note_changes(&r, &mut entries)?;
+        for (mut r, written_before) in done {
+            match r.table.has_delta() {
+                true => {
+                    let is_ordered = changes.get(&r.table.id()).is_some_and(|c| c.is_ordered);
+                    self.number_pages(&mut r, is_ordered, rows, &mut entries)?;
+                }
+                false => self.indexes().note_changes(&r, &mut entries)?,
+            }
             let mut table = r.table;
             if table.extents.len() > EXTENTS_MAX {
                 let what =
@@ -182,7 +219,7 @@ impl WriteTxn {
     }
 
     /// Adds the pages of this catalog to a batch, and releases the extents that it no longer names.
-    fn batch(
+    pub(super) fn batch(
         &self,
         catalog: &TableCatalog,
         mut batch: Batch,
@@ -209,11 +246,12 @@ impl WriteTxn {
 
     /// Sends the final batch. Its state becomes the newest one and this transaction's snapshot, and with `forced` the current one.
     /// Answers the number of the state that is to be settled.
-    fn publish(
+    pub(super) fn publish(
         &mut self,
         mut batch: Batch,
         catalog: TableCatalog,
         entries: Vec<TreeWrites>,
+        claims: &Claims,
         forced: bool,
     ) -> Result<(CommitNo, Option<u64>), EngineError> {
         batch.unforced = !forced;
@@ -224,7 +262,7 @@ impl WriteTxn {
         changed.extend(&batch.trims);
         // Before others can get one of those that this releases. No check comes in between, since it needs the right to write.
         self.snapshot.storage().extents().published(&self.fresh);
-        let CarriedBatch { commit, view, csn } = self.trees.committer().carry(entries, batch)?;
+        let CarriedBatch { commit, view, csn } = self.trees.committer().carry(entries, claims, batch)?;
         self.fresh.clear();
         self.index_rules.clear();
         let heads = self.trees.heads();
@@ -245,7 +283,7 @@ impl WriteTxn {
         Ok((commit, state))
     }
 
-    fn working(&self, id: TableId) -> Arc<Table> {
+    pub(super) fn working(&self, id: TableId) -> Arc<Table> {
         self.catalog.table_of_id(id).expect("changes are of tables that are there").clone()
     }
 }

@@ -84,7 +84,7 @@ impl WriteTxn {
     }
 
     fn reindex(&mut self, t: &Table, indexes: Vec<IndexDef>) -> Result<(), EngineError> {
-        let remade = Table::new(t.id(), t.def().clone(), indexes, t.extents.clone(), t.descriptor);
+        let remade = t.next(indexes, t.extents.clone());
         let differs = remade.index_columns() != t.index_columns();
         let remade = remade.with_contents(t.rows, t.bytes, t.tail, t.index_pending || differs);
         if differs {
@@ -117,15 +117,14 @@ impl WriteTxn {
         }
         let table = self.catalog.table(table.name())?.clone();
         let indexes = table.indexes().iter().cloned().chain([def]).collect();
-        let named =
-            Table::new(table.id(), table.def().clone(), indexes, table.extents.clone(), table.descriptor);
+        let named = table.next(indexes, table.extents.clone());
         self.put_table(named.with_contents(table.rows, table.bytes, table.tail, table.index_pending));
         Ok(())
     }
 
     fn fill_btree(&self, table: &Table, def: &IndexDef, tree: &Tree) -> Result<(), EngineError> {
         if let IndexKind::Btree { unique: true } = def.kind {
-            check_key(&self.snapshot, self.key_check_bytes, table, Some(&def.name), &def.columns)?;
+            check_key(&self.snapshot, self.limits.key_check_bytes, table, Some(&def.name), &def.columns)?;
         }
         self.indexes().fill(table, def, tree)
     }

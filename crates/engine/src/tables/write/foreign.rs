@@ -11,14 +11,18 @@
 use std::sync::Arc;
 
 use lode_base::TableId;
-use lode_page::{Column, ops};
+use lode_page::{Column, Value, ops};
 use lode_program::Expr;
 
 use super::change::{Changes, TableChange};
+use super::delta::is_new;
 use super::key_check::{EachKey, looking_for, visit_rows, visit_table};
 use crate::tables::catalog::TableCatalog;
 use crate::tables::definition::{Constraint, OnDelete, Rule};
+use crate::tables::delta::OwnRows;
+use crate::tables::delta::RowId;
 use crate::tables::key::show;
+use crate::tables::own::{Edits, FreedSlots};
 use crate::tables::read;
 use crate::tables::table::Table;
 use crate::trees::Snapshot;
@@ -69,7 +73,8 @@ impl ForeignKeys<'_> {
                 if let Some(change) = self.changes.get(&child.id()) {
                     self.check_children(&f, change)?;
                 }
-                if let Some(change) = self.changes.get(&parent.id()).filter(|c| !c.edits.is_empty()) {
+                let frees = |c: &&TableChange| !c.edits.is_empty() || !c.rows.is_empty();
+                if let Some(change) = self.changes.get(&parent.id()).filter(frees) {
                     self.check_parents(&f, change)?;
                 }
             }
@@ -86,6 +91,10 @@ impl ForeignKeys<'_> {
             }
             self.strike_new(f, wanted)?;
             let parent = self.committed(f.parent.id());
+            if let Some(parent) = parent.as_deref().filter(|p| p.has_delta()) {
+                self.strike_found(parent, f.parent_columns, wanted)?;
+                return wanted.none_left(f);
+            }
             let filter = looking_for_all(&wanted.parts, f.parent, f.parent_columns);
             let strike = &mut |_: &[Column], _: usize, key: &[u8]| wanted.strike(key);
             self.visit_committed(
@@ -95,13 +104,7 @@ impl ForeignKeys<'_> {
                 self.changes.get(&f.parent.id()),
                 strike,
             )?;
-            match wanted.keys.values().next() {
-                None => wanted.parts.clear(),
-                Some(&(part, row)) => {
-                    return Err(f.broken(&wanted.parts[part], row, "is not in its parent"));
-                }
-            }
-            Ok(())
+            wanted.none_left(f)
         };
         change.visit_new(self.snapshot, f.child, f.columns, &mut |columns, row, key| {
             wanted.add(columns, row, key);
@@ -154,6 +157,15 @@ impl ForeignKeys<'_> {
                 acted_on.clear();
             }
         }
+        if let Some((gone, moved)) = change.rows_freed(f.parent, f.parent_columns)? {
+            visit_rows(&gone, &mut |columns, row, key| {
+                wanted.add(columns, row, key);
+                if f.acts && !moved[row] {
+                    acted_on.insert(key.to_vec());
+                }
+                Ok(())
+            })?;
+        }
         check(&mut wanted, &acted_on)
     }
 
@@ -168,6 +180,28 @@ impl ForeignKeys<'_> {
         change.visit_new(self.snapshot, f.parent, f.parent_columns, &mut |_, _, key| wanted.strike(key))
     }
 
+    /// Takes out the keys that rows of a table with a delta have, by a look-up each.
+    fn strike_found(&self, t: &Table, key: &[u16], wanted: &mut Wanted) -> Result<(), EngineError> {
+        let n = t.keys().position(|(_, k)| k == key).expect("a foreign key references a key");
+        let change = self.changes.get(&t.id());
+        let directory = self.snapshot.directory(t)?;
+        let no_edits = Edits::new();
+        let mut freed = FreedSlots::new(change.map_or(&no_edits, |c| &c.edits), key);
+        let mut is_freed = |id: RowId| {
+            change.is_some_and(|c| frees_key(t, &c.rows, id, key))
+                || directory.place(id).is_some_and(|(lpid, slot)| freed.contains(lpid, slot))
+        };
+        let mut found = Vec::new();
+        for (bytes, &(part, row)) in &wanted.keys {
+            let values: Vec<Value> = wanted.parts[part].iter().map(|c| c.value(row)).collect();
+            let rows = self.snapshot.rows_of_key(t, n, key, &values)?;
+            if rows.iter().any(|id| !is_freed(*id)) {
+                found.push(bytes.clone());
+            }
+        }
+        found.iter().try_for_each(|key| wanted.strike(key))
+    }
+
     /// Visits the keys of a table's rows in the state that the commit follows, except those that `change` frees.
     fn visit_committed(
         &self,
@@ -177,8 +211,11 @@ impl ForeignKeys<'_> {
         change: Option<&TableChange>,
         each: &mut EachKey<'_>,
     ) -> Result<(), EngineError> {
-        let Some(t) = table.filter(|t| t.rows() > 0) else { return Ok(()) };
-        visit_table(self.snapshot, t, columns, Some(filter), change.map(|c| &c.edits), each)
+        let Some(t) = table else { return Ok(()) };
+        if self.snapshot.rows(t)? == 0 {
+            return Ok(());
+        }
+        visit_table(self.snapshot, t, columns, Some(filter), change.map(|c| (&c.edits, &c.rows)), each)
     }
 }
 
@@ -197,7 +234,21 @@ pub(super) fn check_unreferenced(catalog: &TableCatalog, name: &str) -> Result<(
     }
 }
 
+/// Whether a transaction deleted a row, or changed its key.
+fn frees_key(t: &Table, own: &OwnRows, id: RowId, key: &[u16]) -> bool {
+    own.get(id).is_some_and(|c| c.after.is_none() || is_new(t, c, key).unwrap_or(true))
+}
+
 impl Wanted {
+    /// Refuses keys that were not found.
+    fn none_left(&mut self, f: &Foreign<'_>) -> Result<(), EngineError> {
+        match self.keys.values().next() {
+            None => self.parts.clear(),
+            Some(&(part, row)) => return Err(f.broken(&self.parts[part], row, "is not in its parent")),
+        }
+        Ok(())
+    }
+
     fn strike(&mut self, key: &[u8]) -> Result<(), EngineError> {
         self.keys.remove(key);
         Ok(())

@@ -22,7 +22,9 @@ use crate::EngineError;
 use crate::storage::columns::unpublished;
 use crate::tables::catalog::TableCatalog;
 use crate::tables::definition::{IndexDef, IndexKind, check_columns};
-use crate::tables::index::{KeyChanges, entry, keys, tree_name};
+use crate::tables::delta;
+use crate::tables::index::{KeyChanges, entry, entry_of_row, keys, row_keys, tree_name};
+use crate::tables::overlay::id_at;
 use crate::tables::read;
 use crate::tables::table::Table;
 use crate::trees::{Committer, Snapshot, Tree, TreeWrites};
@@ -38,13 +40,20 @@ pub(super) struct IndexChanges {
 }
 
 impl IndexChanges {
-    fn note(&mut self, tree: &Tree, key: Vec<u8>, put: bool) {
+    pub(super) fn note(&mut self, tree: &Tree, key: Vec<u8>, put: bool) {
         self.bytes += key.len() + 32;
         let none = || TreeWrites::new(tree.clone());
         let of_tree = self.trees.entry(tree.name().into()).or_insert_with(none);
         match put {
             true => of_tree.put(key, &[]),
             false => of_tree.delete(key),
+        }
+    }
+
+    pub(super) fn extend(&mut self, others: Self) {
+        for w in others.trees.into_values() {
+            let (tree, keys) = w.into_keys();
+            keys.for_each(|(key, put)| self.note(&tree, key, put));
         }
     }
 
@@ -75,6 +84,16 @@ pub(super) struct Indexes<'a> {
 }
 
 impl Indexes<'_> {
+    /// Puts the entries that are put in in at once, if there are many.
+    pub(super) fn apply_early(&self, changes: &mut IndexChanges) -> Result<(), EngineError> {
+        if changes.bytes > self.entry_bytes_max() {
+            let early = changes.only(true);
+            *changes = changes.only(false);
+            self.apply(early)?;
+        }
+        Ok(())
+    }
+
     fn entry_bytes_max(&self) -> usize {
         ENTRY_BYTES_MAX.min(self.snapshot.storage().store().identity().batch_bytes_max as usize / 8)
     }
@@ -112,11 +131,7 @@ impl Indexes<'_> {
                     unpublished(self.snapshot.storage().store(), r.table.page_owner(), lpid, &index.columns)?;
                 keys(&columns).into_iter().for_each(|k| changes.note(tree, entry(k, lpid), true));
             }
-            if changes.bytes > self.entry_bytes_max() {
-                let early = changes.only(true);
-                *changes = changes.only(false);
-                self.apply(early)?;
-            }
+            self.apply_early(changes)?;
         }
         Ok(())
     }
@@ -165,12 +180,24 @@ impl Indexes<'_> {
 
     /// Makes the entries of the rows that a table has.
     pub(super) fn fill(&self, t: &Table, def: &IndexDef, tree: &Tree) -> Result<(), EngineError> {
-        let program = Program::check(t.schema().clone(), None, def.columns.clone(), false)?;
-        let mut scan = self.snapshot.scan(t, t.page_ranges(), Arc::new(program), Answer::Rows, None)?;
+        let directory = self.snapshot.directory_of_entries(t)?;
+        let program = Program::check(t.schema().clone(), None, def.columns.clone(), directory.is_some())?;
+        let mut scan = self.snapshot.scan(t, t.all_ranges(), Arc::new(program), Answer::Rows, None)?;
         let mut changes = IndexChanges::default();
         while let Some(unit) = scan.next()? {
             for page in &unit.pages {
-                keys(&page.columns).into_iter().for_each(|k| changes.note(tree, entry(k, page.lpid), true));
+                let Some(directory) = &directory else {
+                    keys(&page.columns)
+                        .into_iter()
+                        .for_each(|k| changes.note(tree, entry(k, page.lpid), true));
+                    continue;
+                };
+                for (row, key) in row_keys(&page.columns).enumerate() {
+                    let slot = page.slots.as_ref().map_or(row as u32, |s| s[row]);
+                    if let Some(id) = id_at(directory, page.lpid, slot) {
+                        changes.note(tree, entry_of_row(key, id), true);
+                    }
+                }
             }
             if changes.bytes > self.entry_bytes_max() {
                 self.apply(std::mem::take(&mut changes))?;
@@ -193,8 +220,12 @@ pub(super) fn unnamed_trees(snapshot: &Snapshot, tables: &TableCatalog) -> Vec<T
         let all = tables.values().flat_map(|t| t.indexes().iter());
         all.filter(|i| i.kind != IndexKind::Page).map(|i| tree_name(&i.name)).collect()
     };
-    let gone = &indexes(snapshot.tables_state().tables()) - &indexes(&tables.tables);
-    gone.iter().filter_map(|name| snapshot.tree(name)).collect()
+    let rows = |tables: &BTreeMap<String, Arc<Table>>| -> BTreeSet<String> {
+        tables.values().filter(|t| t.has_delta()).map(|t| delta::tree_name(t.id())).collect()
+    };
+    let of_indexes = &indexes(snapshot.tables_state().tables()) - &indexes(&tables.tables);
+    let of_rows = &rows(snapshot.tables_state().tables()) - &rows(&tables.tables);
+    of_indexes.iter().chain(&of_rows).filter_map(|name| snapshot.tree(name)).collect()
 }
 
 /// Checks the columns of an index.

@@ -18,8 +18,11 @@ use lode_program::{CompareOp, Expr, Program, key_of};
 
 use super::key_order::KeyOrder;
 use crate::storage::columns::unpublished;
+use crate::tables::delta::OwnRows;
+use crate::tables::delta::RowId;
 use crate::tables::key::{KeyReader, hash, show};
-use crate::tables::own::Edits;
+use crate::tables::overlay::id_at;
+use crate::tables::own::{Edits, FreedSlots};
 use crate::tables::table::Table;
 use crate::trees::Snapshot;
 use crate::{EngineError, Set};
@@ -42,8 +45,12 @@ pub(super) struct NewKeys<'a> {
     pub(super) table: &'a Table,
     /// The name of the constraint. The primary key has none.
     pub(super) constraint: Option<&'a str>,
+    /// Which of the table's keys it is.
+    pub(super) n: usize,
     pub(super) key: &'a [u16],
     pub(super) edits: &'a Edits,
+    /// The rows of a delta that the transaction changed. Those that it did not delete are in `held`.
+    pub(super) own: &'a OwnRows,
     /// Key columns of rows in memory.
     pub(super) held: Vec<Vec<Column>>,
     /// Whether all of `held` came with the load that `order` watched.
@@ -67,7 +74,7 @@ impl NewKeys<'_> {
         if self.held_is_load && self.is_above_table()? {
             return Ok(());
         }
-        let old_rows = self.base.map_or(0, |t| t.rows());
+        let old_rows = self.base_rows()?;
         let rows = held_rows as u64 + self.loaded_rows + old_rows;
         let twice = |columns: &[Column], row| self.twice(columns, row);
         find_duplicate(rows, self.key_check_bytes, twice, |each| self.visit(each))
@@ -81,7 +88,7 @@ impl NewKeys<'_> {
     fn is_above_table(&mut self) -> Result<bool, EngineError> {
         let Some(first) = self.order.as_mut().and_then(|o| o.finish()) else { return Ok(false) };
         let least = key_of(first.data_type(), &first.value(0));
-        let Some(base) = self.base.filter(|t| t.rows() > 0) else { return Ok(true) };
+        let (Some(base), 1..) = (self.base, self.base_rows()?) else { return Ok(true) };
         let greatest = self.greatest(base)?;
         Ok(greatest.is_some_and(|max| least > Some(max)))
     }
@@ -103,6 +110,9 @@ impl NewKeys<'_> {
                     return Err(self.twice(part, row));
                 }
             }
+        }
+        if let Some(base) = self.base.filter(|t| t.has_delta()) {
+            return self.look_up_each(base);
         }
         let Some(base) = self.base.filter(|t| t.rows() > 0 && !keys.is_empty()) else { return Ok(()) };
         if let Some(max) = self.greatest(base)? {
@@ -131,10 +141,34 @@ impl NewKeys<'_> {
             let store = self.snapshot.storage().store();
             visit_rows(&unpublished(store, self.table.page_owner(), lpid, self.key)?, each)?;
         }
-        match self.base.filter(|t| t.rows() > 0) {
-            Some(base) => self.visit_table(base, None, each),
-            None => Ok(()),
+        match (self.base, self.base_rows()?) {
+            (Some(base), 1..) => self.visit_table(base, None, each),
+            _ => Ok(()),
         }
+    }
+
+    fn base_rows(&self) -> Result<u64, EngineError> {
+        self.base.map_or(Ok(0), |t| self.snapshot.rows(t))
+    }
+
+    /// Looks each new key up in a table with a delta.
+    fn look_up_each(&self, base: &Table) -> Result<(), EngineError> {
+        let directory = self.snapshot.directory(base)?;
+        let mut freed = FreedSlots::new(self.edits, self.key);
+        let mut is_changed = |id: RowId| {
+            self.own.get(id).is_some()
+                || directory.place(id).is_some_and(|(lpid, slot)| freed.contains(lpid, slot))
+        };
+        for part in &self.held {
+            for row in (0..part[0].rows()).filter(|&row| !has_null(part, row)) {
+                let values: Vec<Value> = part.iter().map(|c| c.value(row)).collect();
+                let found = self.snapshot.rows_of_key(base, self.n, self.key, &values)?;
+                if found.iter().any(|id| !is_changed(*id)) {
+                    return Err(self.twice(part, row));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn visit_table(
@@ -143,7 +177,7 @@ impl NewKeys<'_> {
         filter: Option<Expr>,
         each: &mut EachKey<'_>,
     ) -> Result<(), EngineError> {
-        visit_table(self.snapshot, base, self.key, filter, Some(self.edits), each)
+        visit_table(self.snapshot, base, self.key, filter, Some((self.edits, self.own)), each)
     }
 }
 
@@ -199,30 +233,39 @@ pub(super) fn visit_rows(columns: &[Column], each: &mut EachKey<'_>) -> Result<(
     })
 }
 
-/// Visits the keys of a table's rows, except those that `edits` free, and those with a NULL.
+/// Visits the keys of a table's rows, except those that edits free, those of rows of a delta that the transaction changed, and those
+/// with a NULL.
 pub(super) fn visit_table(
     snapshot: &Snapshot,
     t: &Table,
     key: &[u16],
     filter: Option<Expr>,
-    edits: Option<&Edits>,
+    changed: Option<(&Edits, &OwnRows)>,
     each: &mut EachKey<'_>,
 ) -> Result<(), EngineError> {
+    let directory = if t.has_delta() { Some(snapshot.directory(t)?) } else { None };
     let pages = match &filter {
         Some(filter) => snapshot.pages_of_keys(t, key, filter)?,
         None => None,
     };
     let program = Program::check(t.schema().clone(), filter, key.to_vec(), true)?;
-    let pages = pages.unwrap_or_else(|| t.page_ranges());
+    let pages = pages.unwrap_or_else(|| t.all_ranges());
     let mut scan = snapshot.scan(t, pages, Arc::new(program), Answer::Rows, None)?;
     let mut bytes = Vec::new();
     while let Some(unit) = scan.next()? {
         for page in &unit.pages {
-            let freed = edits.and_then(|e| e.get(&page.lpid)).map(|e| e.freed(key));
+            let freed = changed.and_then(|(e, _)| e.get(&page.lpid)).map(|e| e.freed(key));
+            let is_own = |slot: u32| match (&directory, changed) {
+                (Some(d), Some((_, own))) => {
+                    id_at(d, page.lpid, slot).is_some_and(|id| own.get(id).is_some())
+                }
+                _ => false,
+            };
             let reader = KeyReader::new(&page.columns);
             for row in 0..page.rows as usize {
                 let slot = page.slots.as_ref().map_or(row as u32, |s| s[row]);
-                if !freed.as_ref().is_some_and(|f| f.contains(&slot)) && !has_null(&page.columns, row) {
+                let is_freed = freed.as_ref().is_some_and(|f| f.contains(&slot)) || is_own(slot);
+                if !is_freed && !has_null(&page.columns, row) {
                     reader.read(row, &mut bytes);
                     each(&page.columns, row, &bytes)?;
                 }
@@ -246,7 +289,9 @@ pub(super) fn check_key(
     key: &[u16],
 ) -> Result<(), EngineError> {
     let twice = |columns: &[Column], row| duplicate(t, constraint, columns, row);
-    find_duplicate(t.rows(), key_check_bytes, twice, |each| visit_table(snapshot, t, key, None, None, each))
+    find_duplicate(snapshot.rows(t)?, key_check_bytes, twice, |each| {
+        visit_table(snapshot, t, key, None, None, each)
+    })
 }
 
 /// Visits all keys (about `rows`) as often as needed to hold at most `limit_bytes` of their hashes at a time.

@@ -15,11 +15,15 @@ mod change;
 mod commit;
 mod cutter;
 mod ddl;
+mod delta;
+mod delta_commit;
+mod fold;
 mod foreign;
 mod held_rows;
 mod indexes;
 mod key_check;
 mod key_order;
+mod merge;
 mod rebase;
 mod rewrite;
 mod savepoint;
@@ -35,6 +39,7 @@ use lode_program::IndexRule;
 
 use super::catalog::TableCatalog;
 use super::definition::check_columns;
+use super::delta::is_delta;
 use super::own::{self, OwnChanges};
 use super::read;
 use super::snapshot::{TablesState, shown};
@@ -42,20 +47,30 @@ use super::table::{RowAddress, Table};
 use crate::EngineError;
 use crate::storage::columns::without_pool;
 use crate::storage::view::View;
-use crate::trees::{Durability, Permit, Snapshot, Trees};
+use crate::trees::{Alone, Durability, Snapshot, Tree, Trees};
 use change::TableChange;
 use indexes::Indexes;
 use stream::Io;
 
 pub(super) use foreign::check_table as check_foreign_keys;
 pub(super) use key_check::check_table as check_keys;
+pub(super) use merge::{Merged, survey};
 pub use savepoint::SavedChanges;
+
+/// What transactions may hold in memory.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::tables) struct Limits {
+    /// Hashes that a check of unsorted keys holds at a time.
+    pub(in crate::tables) key_check_bytes: usize,
+    /// A statement that changes more rows of a table with a delta edits pages.
+    pub(in crate::tables) rows_by_id_max: usize,
+}
 
 /// A transaction over tables. Everything in it takes effect at [`WriteTxn::commit`], as a whole. Dropping it leaves the database as
 /// it was. [`WriteTxn::snapshot`] is the state at its begin, [`WriteTxn::current`] that with its own changes.
 pub struct WriteTxn {
     trees: Arc<Trees>,
-    key_check_bytes: usize,
+    limits: Limits,
     snapshot: Snapshot,
     /// The catalog as the transaction has it. The contents of its tables are those at the snapshot.
     catalog: TableCatalog,
@@ -69,21 +84,18 @@ pub struct WriteTxn {
     loaded_view: Option<Arc<View>>,
     /// When it is durable.
     durability: Durability,
+    /// Trees that it made for new tables, which no catalog names yet.
+    made_trees: Vec<Tree>,
     /// The right to write, if it has it: from its begin or from its commit on. It is given back last of all.
-    permit: Option<Permit>,
+    permit: Option<Alone>,
 }
 
 impl WriteTxn {
-    /// A transaction that begins at a snapshot. A check of unsorted keys may hold `key_check_bytes` of hashes at a time.
-    pub(super) fn new(
-        trees: Arc<Trees>,
-        key_check_bytes: usize,
-        permit: Option<Permit>,
-        snapshot: Snapshot,
-    ) -> Self {
+    /// A transaction that begins at a snapshot.
+    pub(super) fn new(trees: Arc<Trees>, limits: Limits, permit: Option<Alone>, snapshot: Snapshot) -> Self {
         Self {
             trees,
-            key_check_bytes,
+            limits,
             catalog: TableCatalog::of(&snapshot),
             snapshot,
             changes: BTreeMap::new(),
@@ -92,6 +104,7 @@ impl WriteTxn {
             current: None,
             loaded_view: None,
             durability: Durability::Commit,
+            made_trees: Vec::new(),
             permit,
         }
     }
@@ -152,6 +165,9 @@ impl WriteTxn {
             tables.insert(t.name().into(), Arc::new(change.visible(t)));
             own.change_table(t.id());
             own.add(&change.edits, change.held.pages(t), change.stream.extents.iter().map(|e| e.id));
+            if t.has_delta() {
+                own.add_rows(t.id(), &change.rows);
+            }
         }
         if own.has_loaded() {
             let view = match &self.loaded_view {
@@ -208,6 +224,9 @@ impl WriteTxn {
         if rows.is_empty() {
             return Ok(0);
         }
+        if t.has_delta() {
+            return self.delete_rows(&t, rows);
+        }
         Ok(own::delete(&mut self.changes.entry(t.id()).or_default().edits, &t, rows))
     }
 
@@ -230,6 +249,10 @@ impl WriteTxn {
         if rows.is_empty() {
             return Ok(0);
         }
+        if t.has_delta() {
+            self.update_rows(&t, rows, columns, &values)?;
+            return Ok(rows.len() as u64);
+        }
         let edits = &mut self.changes.entry(t.id()).or_default().edits;
         own::update(edits, &t, rows, columns, &values);
         Ok(rows.len() as u64)
@@ -242,6 +265,8 @@ impl WriteTxn {
         let visible = change.map_or_else(|| t.same(), |c| c.visible(&t));
         let rows_of = |lpid: Lpid| match change.and_then(|c| c.held.rows_of(&t, lpid)) {
             Some(rows) => Ok(rows),
+            // Whether the delta has the row turns out when the row is read.
+            None if is_delta(lpid.extent()) => Ok(usize::MAX),
             None if t.extent_index(lpid.extent()).is_some() => Ok(read::page(&self.snapshot, lpid)?.rows()),
             None => {
                 let store = self.snapshot.storage().store();
@@ -273,6 +298,10 @@ impl Drop for WriteTxn {
     fn drop(&mut self) {
         self.current = None;
         self.loaded_view = None;
+        for tree in std::mem::take(&mut self.made_trees) {
+            // If this fails, the next open drops the tree.
+            let _ = self.trees.committer().writer().drop_tree(&tree);
+        }
         if !self.fresh.is_empty() {
             self.trees.committer().storage().extents().release_unpublished(std::mem::take(&mut self.fresh));
         }

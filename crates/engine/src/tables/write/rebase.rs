@@ -150,6 +150,9 @@ struct Row {
 impl Move<'_> {
     fn edits(&self, edits: Edits) -> Result<Edits, EngineError> {
         let since = self.base.commit();
+        if self.from.has_delta() {
+            return self.edits_by_id(edits);
+        }
         let mut kept = Edits::new();
         let mut moved = Vec::new();
         for (lpid, edit) in edits {
@@ -170,6 +173,28 @@ impl Move<'_> {
             }
             self.look_up(&moved[at..to], &mut kept)?;
             at = to;
+        }
+        Ok(kept)
+    }
+
+    /// The edits of pages whose rows have ids. Whether others changed the rows is found out by their ids.
+    fn edits_by_id(&self, edits: Edits) -> Result<Edits, EngineError> {
+        let (from, to) = (self.base.directory(self.from)?, self.now.directory(self.to)?);
+        if Arc::ptr_eq(&from, &to) {
+            return Ok(edits);
+        }
+        let mut kept = Edits::new();
+        for (lpid, edit) in edits {
+            if self.from.extent_index(lpid.extent()).is_none() {
+                kept.insert(lpid, edit);
+                continue;
+            }
+            let mut places: Map<u32, Slot> = Map::default();
+            for slot in edit.touched() {
+                let place = from.id_of(lpid, slot).and_then(|id| to.place(id));
+                places.insert(slot, place.ok_or_else(|| conflict(self.from, "a row is gone"))?);
+            }
+            put(&edit, |slot| places[&slot], &mut kept);
         }
         Ok(kept)
     }

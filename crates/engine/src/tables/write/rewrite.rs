@@ -8,6 +8,7 @@
 //! Invariants: before the final batch no page is written that a published descriptor names. An extent without live pages is released.
 //! Rows and bytes of the table are exact.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use lode_base::{ExtentId, Lpid, PageBuf};
@@ -17,8 +18,10 @@ use lode_program::{IndexEntry, IndexRule, Program};
 
 use super::change::TableChange;
 use super::cutter::{Cutter, Shape};
+use super::fold::{Cell, Folded, cells_of};
 use super::stream::{Io, Stream, take_page};
-use crate::tables::own::PageEdit;
+use crate::tables::delta::{RowId, Span};
+use crate::tables::own::{Edits, PageEdit};
 use crate::tables::read::{self, Whole};
 use crate::tables::table::{Table, TableExtent};
 use crate::trees::Snapshot;
@@ -44,6 +47,10 @@ pub(super) struct Rewrite<'a> {
     rows: i64,
     bytes: i64,
     tail: Option<Lpid>,
+    /// What folds did.
+    pub(super) folded: Folded,
+    /// Pages of the table whose rows were folded, and which may be written again.
+    pub(super) reusable: VecDeque<Lpid>,
     /// Index entries of all rows that were written; `None` when they are not known.
     entries: Option<(IndexRule, Vec<IndexEntry>)>,
 }
@@ -58,6 +65,8 @@ pub(super) struct Rewritten {
     pub(super) taken_out: Vec<Lpid>,
     /// Pages in fresh extents, most of them written before.
     pub(super) fresh: Vec<Lpid>,
+    /// What folds did.
+    pub(super) folded: Folded,
 }
 
 impl<'a> Rewrite<'a> {
@@ -84,6 +93,8 @@ impl<'a> Rewrite<'a> {
             rows: table.rows as i64,
             bytes: table.bytes as i64,
             tail: table.tail,
+            folded: Folded::default(),
+            reusable: VecDeque::new(),
             // Statistics that are there are kept up to date.
             entries: table.statistics.get().and_then(|_| Some((table.index_rule().ok()?, Vec::new()))),
         }
@@ -103,10 +114,18 @@ impl<'a> Rewrite<'a> {
     pub(super) fn run(&mut self, io: &mut Io<'_>, change: &TableChange) -> Result<(), EngineError> {
         let inserts = change.inserts.as_ref().filter(|i| i.rows() > 0);
         let filled = if inserts.is_some() { self.tail_with_room()? } else { None };
-        for (&lpid, edit) in &change.edits {
+        for (&lpid, edit) in change.edits.iter().filter(|_| !self.table.has_delta()) {
             if filled != Some(lpid) {
                 self.edit(io, lpid, edit)?;
             }
+            if self.room_bytes < 0 {
+                return Ok(());
+            }
+        }
+        if change.folds {
+            let rows = change.rows.merged();
+            let cells = cells_of(&*self.snapshot.directory(self.table)?, &change.edits, &rows, true);
+            self.fold(io, &cells, &rows, &change.edits)?;
             if self.room_bytes < 0 {
                 return Ok(());
             }
@@ -195,14 +214,53 @@ impl<'a> Rewrite<'a> {
         Ok(last)
     }
 
-    fn next_lpid(&mut self, io: &mut Io<'_>) -> Result<Lpid, EngineError> {
+    /// The statistics of the table are collected anew.
+    pub(super) fn forget_entries(&mut self) {
+        self.entries = None;
+    }
+
+    pub(super) fn snapshot(&self) -> &'a Snapshot {
+        self.snapshot
+    }
+
+    pub(super) fn table(&self) -> &'a Table {
+        self.table
+    }
+
+    pub(super) fn page_bytes_max(&self) -> usize {
+        self.page_bytes_max
+    }
+
+    /// Whether the change turned out too large to be done in place.
+    pub(super) fn is_too_large(&self) -> bool {
+        self.room_bytes < 0
+    }
+
+    /// A page of the table will be written anew, or trimmed.
+    pub(super) fn replace(&mut self, lpid: Lpid, rows: usize, page_bytes: u64) {
+        self.rows -= rows as i64;
+        self.bytes -= page_bytes as i64;
+        match self.in_place {
+            true => self.reusable.push_back(lpid),
+            false => self.trim(lpid),
+        }
+    }
+
+    /// Trims the pages whose rows were folded and that were not written again.
+    pub(super) fn trim_reusable(&mut self) {
+        for lpid in std::mem::take(&mut self.reusable) {
+            self.trim(lpid);
+        }
+    }
+
+    pub(super) fn next_lpid(&mut self, io: &mut Io<'_>) -> Result<Lpid, EngineError> {
         match self.in_place {
             true => take_page(&mut self.extents, io, self.table.id()),
             false => self.stream.next_lpid(io, self.table.id()),
         }
     }
 
-    fn put(
+    pub(super) fn put(
         &mut self,
         io: &mut Io<'_>,
         lpid: Lpid,
@@ -237,6 +295,14 @@ impl<'a> Rewrite<'a> {
         let partial = self.extents.iter().filter(|e| e.live > 0 && touched.contains(&e.id));
         let ranges = partial.map(|e| PageRange { extent: e.id, first: 0, count: e.used }).collect();
         let program = Arc::new(Program::check(self.table.schema().clone(), None, Vec::new(), false)?);
+        if self.table.has_delta() {
+            // Rows of a delta stay where their ids are, so the whole cells of the pages move.
+            let directory = self.snapshot.directory(self.table)?;
+            let left = |span: &&Span| touched.contains(&span.lpid.extent()) && !gone.contains(&span.lpid);
+            let first = |(first, span): (&RowId, &Span)| left(&span).then_some(*first);
+            let cells = Cell::of_rows(&directory, directory.spans().iter().filter_map(first));
+            return self.fold(io, &cells, &BTreeMap::new(), &Edits::new());
+        }
         let mut scan = self.snapshot.scan(self.table, ranges, program, Answer::Mapped, None)?;
         while let Some(unit) = scan.next()? {
             for page in unit.pages.iter().filter(|p| !gone.contains(&p.lpid)) {
@@ -260,8 +326,12 @@ impl<'a> Rewrite<'a> {
         let (rows, bytes) = (self.rows + stream.rows as i64, self.bytes + stream.bytes as i64);
         let count = |n: i64| u64::try_from(n).expect("a table has no fewer than no rows and bytes");
         let t = self.table;
-        let table = Table::new(t.id(), t.def().clone(), t.indexes().to_vec(), kept, t.descriptor)
-            .with_contents(count(rows), count(bytes), self.tail, t.index_pending);
+        let table = t.next(t.indexes().to_vec(), kept).with_contents(
+            count(rows),
+            count(bytes),
+            self.tail,
+            t.index_pending,
+        );
         if let (Some(old), Some((rule, entries))) = (t.statistics.get(), &self.entries)
             && let Some(grown) = old.grown(table.schema(), table.size(), rule, entries)
         {
@@ -274,6 +344,7 @@ impl<'a> Rewrite<'a> {
             releases,
             taken_out: self.taken_out,
             fresh,
+            folded: self.folded,
         }
     }
 }

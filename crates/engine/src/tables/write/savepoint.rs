@@ -10,6 +10,7 @@ use super::change::TableChange;
 use super::stream::Io;
 use crate::EngineError;
 use crate::tables::catalog::TableCatalog;
+use crate::tables::planted::{self, Planted};
 
 /// The changes of a transaction when the savepoint was made. The savepoint shares their rows.
 #[derive(Clone)]
@@ -38,7 +39,11 @@ impl WriteTxn {
     /// Forgets all changes after a savepoint of this transaction. The savepoint stays.
     pub fn rollback_to(&mut self, savepoint: &SavedChanges) {
         let SavedChanges { catalog, changes, index_rules } = savepoint.clone();
-        (self.catalog, self.changes, self.index_rules) = (catalog, changes, index_rules);
+        let undone = std::mem::replace(&mut self.changes, changes);
+        if planted::is(Planted::SavepointKeepsRow) {
+            self.changes.iter_mut().for_each(|(id, c)| c.rows = undone[id].rows.clone());
+        }
+        (self.catalog, self.index_rules) = (catalog, index_rules);
         self.changes();
     }
 }

@@ -49,6 +49,8 @@ pub(super) struct Stream {
     pub(super) bytes: u64,
     /// Pages that lost all their rows.
     gone: Set<Lpid>,
+    /// Whether an edit changed a page.
+    is_edited: bool,
     /// A savepoint was made. Later pages go to another extent, so that a rollback forgets whole extents.
     pub(super) sealed: bool,
 }
@@ -106,6 +108,7 @@ impl Stream {
         edit: &PageEdit,
         shape: &Shape,
     ) -> Result<(), EngineError> {
+        self.is_edited = true;
         let all: Vec<u16> = (0..t.schema().columns.len() as u16).collect();
         let page = without_pool(io.store, None, t.page_owner(), lpid, &all)?;
         let columns = edit.apply(&all, page.columns);
@@ -134,6 +137,11 @@ impl Stream {
             self.put(io, lpid, cut.data, cut.rows, shape.align())?;
         }
         Ok(())
+    }
+
+    /// Whether all pages are as they were loaded.
+    pub(super) fn is_untouched(&self) -> bool {
+        !self.is_edited
     }
 
     pub(super) fn is_empty(&self) -> bool {

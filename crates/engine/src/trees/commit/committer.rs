@@ -5,14 +5,16 @@
 //!   carry  ─► commits that wait first ─► writer: one batch of tree writes and of the part above
 //! ```
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use lode_base::{CommitNo, ViewId};
 use lode_command::Batch;
 use parking_lot::{Mutex, MutexGuard};
 
+use super::claims::Claims;
 use super::right::{Permit, WriteRight};
-use super::sequencer::{Leading, Next, Pending, Sequencer, next_group};
+use super::sequencer::{Leading, Next, Passing, Pending, Sequenced, Sequencer, next_group};
 use crate::EngineError;
 use crate::planted::{self, Planted};
 use crate::storage::Storage;
@@ -103,6 +105,42 @@ impl Committer {
         self.sequencer.sequence(at, writes, bytes, is_durable)
     }
 
+    /// Validates the claims of a commit of tables, and puts the commit behind all others.
+    pub(crate) fn sequence_claims(
+        &self,
+        at: Csn,
+        writes: Vec<TreeWrites>,
+        claims: &Claims,
+        bytes: usize,
+        is_durable: bool,
+    ) -> Sequenced {
+        self.sequencer.sequence_claims(at, writes, claims, bytes, is_durable)
+    }
+
+    /// Whether claims conflict with commits after a snapshot; `None` if they do not. The holder of [`Alone`] asks.
+    pub(crate) fn conflict(&self, at: Csn, claims: &Claims) -> Option<Sequenced> {
+        self.sequencer.conflict(at, claims)
+    }
+
+    /// Waits for the right to write, and keeps commits of tables from their places meanwhile. Those that have one are carried out.
+    pub(crate) fn alone(self: &Arc<Self>) -> Alone {
+        let permit = self.permit();
+        let mut before = self.sequencer.close();
+        let alone = Alone { committer: self.clone(), _permit: permit };
+        self.carry_out_all(&mut before);
+        alone
+    }
+
+    /// Carries out commits that were sequenced.
+    fn carry_out_all(&self, before: &mut VecDeque<Arc<Pending>>) {
+        while !before.is_empty() {
+            let commits = next_group(before, self.group_bytes_max());
+            let group = Group { heads: &self.heads, commits };
+            self.carry_out(&mut self.writer(), &group.commits);
+            self.sequencer.passed_group_over();
+        }
+    }
+
     /// Sees a commit through that was sequenced; answers when it is visible and, if it asked for that, durable.
     pub(crate) fn finish(&self, pending: &Pending) -> Result<Csn, EngineError> {
         loop {
@@ -160,34 +198,31 @@ impl Committer {
         }
     }
 
-    /// Sends a batch of the part above trees, and with it writes to trees that nobody else changes. Commits that are in no batch yet
-    /// go before it. The pages of trees show once the caller shows a state of the commit that is answered. Only the holder of the
+    /// Sends a batch of the part above trees, and with it writes to trees, whose claims the caller validated. Commits that are in no
+    /// batch yet go before it. The pages of trees show once the caller shows a state of the commit that is answered. Only the holder of the
     /// right to write may call this.
     pub(crate) fn carry(
         &self,
         mut writes: Vec<TreeWrites>,
+        claims: &Claims,
         batch: Batch,
     ) -> Result<CarriedBatch, EngineError> {
-        if writes.is_empty() {
+        if writes.is_empty() && claims.len() == 0 {
             self.writer().sync()?;
             let (commit, view) = self.storage.store().write(batch)?;
             return Ok(CarriedBatch { commit, view, csn: None });
         }
         self.writer().make_room()?;
-        let (csn, mut before) = self.sequencer.pass();
-        while !before.is_empty() {
-            let commits = next_group(&mut before, self.group_bytes_max());
-            let group = Group { heads: &self.heads, commits };
-            self.carry_out(&mut self.writer(), &group.commits);
-            self.sequencer.passed_group_over();
-        }
-        let (commit, view) = self.writer().commit_along(csn, &mut writes, batch)?;
+        let Passing { csn, mut before, remembered } = self.sequencer.pass(claims);
+        self.carry_out_all(&mut before);
+        let sent = self.writer().commit_along(csn, &mut writes, batch);
+        let (commit, view) = sent.inspect_err(|_| self.sequencer.take_back_passing(csn, &remembered))?;
         Ok(CarriedBatch { commit, view, csn: Some(csn) })
     }
 
     /// Commits writes to trees that nobody else changes, and shows them. Only the holder of the right to write may call this.
     pub(crate) fn commit_alone(&self, writes: Vec<TreeWrites>) -> Result<(), EngineError> {
-        let CarriedBatch { commit, view, csn } = self.carry(writes, Batch::default())?;
+        let CarriedBatch { commit, view, csn } = self.carry(writes, &Claims::default(), Batch::default())?;
         let view = self.heads.view_at(commit, view);
         let csn = csn.expect("writes to trees have a CSN");
         self.heads.show(self.heads.newest().with_commits(csn, Some(view)));
@@ -205,6 +240,18 @@ impl Committer {
 fn apply(writer: &mut Writer, commits: &[&Pending]) -> Result<(), EngineError> {
     let is_durable = commits.iter().any(|p| p.is_durable());
     writer.commit(commits.iter().map(|p| (p.csn(), p.writes())), is_durable)
+}
+
+/// The right to write, while commits of tables wait for their places. Both end when this drops.
+pub(crate) struct Alone {
+    committer: Arc<Committer>,
+    _permit: Permit,
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        self.committer.sequencer.open();
+    }
 }
 
 /// Commits that a thread carries out. If it unwinds, nobody knows how far it came: the commits are told so, and nothing more is

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use super::claims::Claims;
 use super::recent::{Recent, Remembered};
 use super::yields::Yields;
 use crate::EngineError;
@@ -72,6 +73,8 @@ pub(super) struct Sequencer {
     over: Condvar,
     /// Signalled when as many commits wait as the leader expects.
     joined: Condvar,
+    /// Signalled when commits of tables are sequenced again.
+    opened: Condvar,
     /// Groups that are over.
     groups: AtomicU64,
     yields: Yields,
@@ -84,6 +87,26 @@ struct State {
     is_led: bool,
     /// Expected size of the next group: the commits of the last group, and those that waited at its end.
     expected: usize,
+    /// Commits of tables wait until this is over.
+    is_closed: bool,
+}
+
+/// A commit that joins no group.
+pub(super) struct Passing {
+    pub(super) csn: Csn,
+    /// The commits that wait and come before it.
+    pub(super) before: VecDeque<Arc<Pending>>,
+    pub(super) remembered: Vec<Remembered>,
+}
+
+/// What became of a commit that asked for its place.
+pub(crate) enum Sequenced {
+    /// It has its place.
+    Waits(Arc<Pending>),
+    /// A later commit has a claim that conflicts with the claim of this number.
+    Conflicts(usize),
+    /// Commits after its snapshot were forgotten.
+    TooOld,
 }
 
 /// What a commit that was sequenced does next.
@@ -98,9 +121,10 @@ impl Sequencer {
     /// `newest`: the newest commit so far. `recent_bytes`: memory for the keys of recent commits.
     pub(super) fn new(newest: Csn, recent_bytes: usize, now: Option<fn() -> Instant>) -> Self {
         let (recent, waiting) = (Recent::new(recent_bytes), VecDeque::new());
-        let state = Mutex::new(State { newest, recent, waiting, is_led: false, expected: 0 });
-        let (over, joined, groups) = (Condvar::new(), Condvar::new(), AtomicU64::new(0));
-        Self { state, over, joined, groups, yields: Yields::new(now) }
+        let state =
+            Mutex::new(State { newest, recent, waiting, is_led: false, expected: 0, is_closed: false });
+        let (over, joined, opened) = (Condvar::new(), Condvar::new(), Condvar::new());
+        Self { state, over, joined, opened, groups: AtomicU64::new(0), yields: Yields::new(now) }
     }
 
     /// Validates writes that were made at a snapshot, and puts the commit behind all others.
@@ -124,6 +148,44 @@ impl Sequencer {
         if let Some(i) = state.recent.newer(validated, at) {
             return Err(EngineError::Conflict { what: nth_shown(&writes, i) });
         }
+        Ok(self.wait_in(&mut state, writes, hashes, bytes, is_durable))
+    }
+
+    /// Validates the claims of a commit of tables that was made at a snapshot, and puts the commit behind all others.
+    pub(super) fn sequence_claims(
+        &self,
+        at: Csn,
+        writes: Vec<TreeWrites>,
+        claims: &Claims,
+        bytes: usize,
+        is_durable: bool,
+    ) -> Sequenced {
+        let mut state = self.state.lock();
+        while state.is_closed {
+            self.opened.wait(&mut state);
+        }
+        match state.conflict(at, claims) {
+            Some(conflict) => conflict,
+            None => {
+                let hashes = claims.remembered();
+                Sequenced::Waits(self.wait_in(&mut state, writes, hashes, bytes, is_durable))
+            }
+        }
+    }
+
+    /// Whether claims conflict with commits after a snapshot, as [`Sequencer::sequence_claims`] finds out.
+    pub(super) fn conflict(&self, at: Csn, claims: &Claims) -> Option<Sequenced> {
+        self.state.lock().conflict(at, claims)
+    }
+
+    fn wait_in(
+        &self,
+        state: &mut State,
+        writes: Vec<TreeWrites>,
+        hashes: Vec<u64>,
+        bytes: usize,
+        is_durable: bool,
+    ) -> Arc<Pending> {
         let csn = state.next_csn();
         let remember = || state.recent.remember(csn, hashes);
         let remembered = planted::instead(Planted::CommitsNotRemembered, remember, Vec::new);
@@ -133,15 +195,39 @@ impl Sequencer {
         if state.waiting.len() == state.expected {
             self.joined.notify_one();
         }
-        Ok(pending)
+        pending
     }
 
-    /// Gives a CSN to a commit that joins no group. Returns it, and the waiting commits with lower CSNs. The caller must carry them
+    /// From now on commits of tables wait. Returns the commits that were sequenced before, which the caller must carry out. Only the
+    /// holder of the right to write may call this.
+    pub(super) fn close(&self) -> VecDeque<Arc<Pending>> {
+        let mut state = self.state.lock();
+        state.is_closed = true;
+        std::mem::take(&mut state.waiting)
+    }
+
+    /// Commits of tables need not wait any more.
+    pub(super) fn open(&self) {
+        self.state.lock().is_closed = false;
+        self.opened.notify_all();
+    }
+
+    /// Gives a CSN to a commit that joins no group, and remembers its claims, which the caller validated. Returns the CSN, and the waiting commits with lower CSNs. The caller must carry them
     /// out first; otherwise a snapshot would show this CSN without them. Later commits wait until the caller releases the right to
     /// write.
-    pub(super) fn pass(&self) -> (Csn, VecDeque<Arc<Pending>>) {
+    pub(super) fn pass(&self, claims: &Claims) -> Passing {
         let mut state = self.state.lock();
-        (state.next_csn(), std::mem::take(&mut state.waiting))
+        let csn = state.next_csn();
+        let remembered = match claims.len() {
+            0 => Vec::new(),
+            _ => state.recent.remember(csn, claims.remembered()),
+        };
+        Passing { csn, before: std::mem::take(&mut state.waiting), remembered }
+    }
+
+    /// Forgets the claims of a commit that joined no group and failed.
+    pub(super) fn take_back_passing(&self, csn: Csn, remembered: &[Remembered]) {
+        self.state.lock().recent.take_back(csn, remembered);
     }
 
     /// Waits until a commit is over, or until no thread leads. In the second case the caller becomes the leader.
@@ -206,6 +292,15 @@ impl Sequencer {
 }
 
 impl State {
+    fn conflict(&self, at: Csn, claims: &Claims) -> Option<Sequenced> {
+        if self.recent.has_forgotten(at) {
+            return Some(Sequenced::TooOld);
+        }
+        let mut conflicting = claims.conflicting();
+        let found = conflicting.find(|(_, hash)| self.recent.newer(&[*hash], at).is_some());
+        found.map(|(claim, _)| Sequenced::Conflicts(claim))
+    }
+
     fn next_csn(&mut self) -> Csn {
         self.newest = Csn::new(self.newest.raw() + 1);
         self.newest

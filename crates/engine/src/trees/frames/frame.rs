@@ -87,7 +87,6 @@ impl Frame {
     }
 
     /// The commit that made it.
-    #[cfg(test)]
     pub(crate) fn csn(&self) -> Csn {
         self.csn
     }

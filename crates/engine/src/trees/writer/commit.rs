@@ -201,7 +201,14 @@ fn apply<W: DerefMut<Target = Vec<TreeWrites>>>(
         work.begin(csn);
         for w in writes.iter_mut() {
             snapshot.check_tree(&w.tree)?;
-            let mut keys: Vec<(&Vec<u8>, &mut Option<Written>)> = w.keys.iter_mut().collect();
+            let mut stays: Vec<Vec<u8>> = Vec::new();
+            for (key, value) in &w.only_if {
+                if work.get(&w.tree, key)?.as_deref() != Some(&value[..]) {
+                    stays.push(key.clone());
+                }
+            }
+            let wanted = |(key, _): &(&Vec<u8>, &mut Option<Written>)| stays.binary_search(key).is_err();
+            let mut keys: Vec<(&Vec<u8>, &mut Option<Written>)> = w.keys.iter_mut().filter(wanted).collect();
             for keys in keys.chunks_mut(TOGETHER) {
                 // The leaves of several keys are prefetched together. A single key gains nothing by it.
                 let places = match keys.len() {

@@ -19,7 +19,7 @@ use crate::trees::frames::{Frame, LpidMap};
 use crate::trees::options::TreeOptions;
 use crate::trees::page::allocation::{self, Allocation};
 use crate::trees::page::body::{Body, not_a_bitmap, not_a_node, page_of};
-use crate::trees::page::value::Written;
+use crate::trees::page::value::{self, Written};
 use crate::trees::read::{Step, ValuePage};
 use crate::trees::redo::{Bodies, Record};
 use crate::trees::snapshot::Snapshot;
@@ -121,6 +121,27 @@ impl<'a> Work<'a> {
             self.free(tree, lpid)?;
         }
         self.put_in(tree, leaf, path, key, NodeValue::Inline(value.bytes()))
+    }
+
+    /// The value of a key, as the commits so far leave it.
+    pub(super) fn get(&self, tree: &Tree, key: &[u8]) -> Result<Option<Vec<u8>>, EngineError> {
+        let (leaf, _, there) = self.descend(tree, key)?;
+        if there.is_none() {
+            return Ok(None);
+        }
+        let found = |node: &NodeMut| match node.find(key).map(|i| node.value(i)) {
+            Ok(NodeValue::Inline(value)) => Ok(value.to_vec()),
+            Ok(NodeValue::Page(lpid)) => Err(lpid),
+            Err(_) => unreachable!("the leaf has the key"),
+        };
+        match self.with_node(leaf, found)? {
+            Ok(value) => Ok(Some(value)),
+            Err(lpid) => Ok(Some(match self.changed.get(&lpid) {
+                Some(Changed::Value(_, page)) => page[value::range(page)].to_vec(),
+                Some(_) => return Err(not_a_node(lpid)),
+                None => value::value(self.snapshot.frame(lpid)?.body().value_page(lpid)?).to_vec(),
+            })),
+        }
     }
 
     /// Removes a key.

@@ -17,14 +17,14 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType as SqlType, Delete, Expr, FromTable, Insert, OnInsert, Query, SetExpr,
+    BinaryOperator, CastKind, DataType as SqlType, Delete, Expr, FromTable, Insert, Query, SetExpr,
     Statement as Sql, TableFactor, TableObject, TableWithJoins, UnaryOperator, Update, Value,
 };
 use lode_page::DataType as LodeType;
 
+use super::{prepare, prepare_with_parameters, table_name};
 use crate::SqlError;
 use crate::arrow_convert::arrow_type;
-use crate::statement::{prepare, prepare_with_parameters, table_name};
 
 /// An INSERT of more rows is planned as all others.
 const ROWS_MAX: usize = 64;
@@ -35,15 +35,15 @@ const DIGITS_MAX: usize = 38;
 #[derive(Debug)]
 pub(crate) struct Shape {
     /// The table that it reads or changes.
-    pub(super) table: String,
+    pub(crate) table: String,
     /// The statement, prepared, with parameters.
-    pub(super) statement: Sql,
+    pub(crate) statement: Sql,
     /// The types of its parameters, from `$1` on.
-    pub(super) types: Vec<LodeType>,
+    pub(crate) types: Vec<LodeType>,
     /// Literals that became parameters. None in a statement with parameters of its own.
     pub(super) values: Vec<ScalarValue>,
     /// Statements with the same key have the same plan.
-    pub(super) key: String,
+    pub(crate) key: String,
     /// The same statement with its literals, if some became parameters.
     literal: Option<(Sql, OnceLock<Arc<Shape>>)>,
 }
@@ -81,7 +81,7 @@ impl Shape {
     }
 
     /// The same statement, none of whose literals is a parameter; `None` if none is.
-    pub(super) fn with_literals(&self) -> Option<&Arc<Self>> {
+    pub(crate) fn with_literals(&self) -> Option<&Arc<Self>> {
         let (statement, made) = self.literal.as_ref()?;
         Some(made.get_or_init(|| {
             Arc::new(Self {
@@ -163,7 +163,7 @@ fn of_insert(insert: &Insert) -> Option<String> {
         && insert.partitioned.is_none()
         && insert.after_columns.is_empty()
         && !insert.has_table_keyword
-        && matches!(insert.on, None::<OnInsert>)
+        && insert.on.is_none()
         && insert.returning.is_none()
         && insert.output.is_none()
         && !insert.replace_into
@@ -175,7 +175,7 @@ fn of_insert(insert: &Insert) -> Option<String> {
     let TableObject::TableName(name) = &insert.table else { return None };
     let few = (1..=ROWS_MAX).contains(&values.rows.len());
     let cells = values.rows.iter().flat_map(|row| &row.content);
-    (plain && plain_query && few && cells.into_iter().all(|e| is_value(e))).then(|| table_name(name).ok())?
+    (plain && plain_query && few && cells.into_iter().all(is_value)).then(|| table_name(name).ok())?
 }
 
 fn of_table(from: &TableWithJoins) -> Option<String> {
@@ -220,7 +220,7 @@ fn is_arithmetic(op: &BinaryOperator) -> bool {
 /// Literals that become parameters.
 #[derive(Default)]
 struct Literals {
-    types: Vec<LodeType>,
+    pub(crate) types: Vec<LodeType>,
     values: Vec<ScalarValue>,
 }
 

@@ -1,0 +1,310 @@
+//! The directory: which page of the main has which rows.
+//!
+//! ```text
+//!   first row id ─► page, and its ids as runs:  slot 0 is id first + 0, slot 40 is id first + 47, ...
+//! ```
+//!
+//! The rows of a page ascend by id. Where ids are missing, because rows were deleted, a new run begins.
+//! Invariant: spans of ids do not overlap.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use lode_base::wire::{Malformed, Reader, Writer};
+use lode_base::{Lpid, PageBuf};
+
+use lode_page::{Column, ops};
+
+use super::ids::{RowId, id_of_key, page_range};
+use crate::tables::key::key_of_values;
+use crate::tables::planted::{self, Planted};
+use crate::trees::{Snapshot, Tree};
+use crate::{EngineError, Map};
+
+/// The pages of the main at one version of a table.
+#[derive(Debug, Default)]
+pub(in crate::tables) struct Directory {
+    spans: BTreeMap<RowId, Span>,
+    first_of: Map<Lpid, RowId>,
+    /// Pages whose keys are in no tree: lower bound of the leading key column, the greatest upper bound so far, page.
+    by_key: Vec<(Vec<u8>, Vec<u8>, RowId)>,
+}
+
+/// A page of the main, and the ids of its rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::tables) struct Span {
+    pub(in crate::tables) lpid: Lpid,
+    pub(in crate::tables) rows: u32,
+    /// Runs of consecutive ids: the first slot, and the distance of its id from the first id of the page. Empty: all are consecutive.
+    pub(in crate::tables) runs: Vec<(u32, u32)>,
+    /// Bounds of the page's keys, if a tree has not all of them.
+    pub(in crate::tables) keys: Option<KeyBounds>,
+}
+
+/// The least and the greatest value of the leading key column of a page, as keys of trees have them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::tables) struct KeyBounds {
+    pub(in crate::tables) low: Vec<u8>,
+    pub(in crate::tables) high: Vec<u8>,
+    /// Whether the column does not fall from row to row.
+    pub(in crate::tables) is_sorted: bool,
+}
+
+impl KeyBounds {
+    /// The bounds of a leading key column; `None` if it has a NULL, or no rows.
+    pub(in crate::tables) fn of(leading: &Column) -> Option<Self> {
+        let plain = ops::plain(leading);
+        let mut bounds: Option<Self> = None;
+        let mut last = Vec::new();
+        for row in 0..plain.rows() {
+            let key = key_of_values([plain.data_type()], &[plain.value(row)])?;
+            match &mut bounds {
+                None => bounds = Some(Self { low: key.clone(), high: key.clone(), is_sorted: true }),
+                Some(b) => {
+                    planted::unless(Planted::SortedThoughNot, || b.is_sorted &= last <= key);
+                    if key < b.low {
+                        b.low.clone_from(&key);
+                    }
+                    if key > b.high && !planted::is(Planted::BoundsTooNarrow) {
+                        b.high.clone_from(&key);
+                    }
+                }
+            }
+            last = key;
+        }
+        bounds
+    }
+}
+
+impl Span {
+    /// A page whose rows have consecutive ids.
+    pub(in crate::tables) fn dense(lpid: Lpid, rows: u32, keys: Option<KeyBounds>) -> Self {
+        Self { lpid, rows, runs: Vec::new(), keys }
+    }
+
+    /// A page of rows with these ids, which ascend.
+    pub(in crate::tables) fn of_ids(lpid: Lpid, ids: &[RowId], keys: Option<KeyBounds>) -> Self {
+        let first = ids[0].raw();
+        let mut runs: Vec<(u32, u32)> = vec![(0, 0)];
+        for (slot, pair) in (1..).zip(ids.windows(2)) {
+            if pair[1].raw() != pair[0].raw() + 1 {
+                let distance = u32::try_from(pair[1].raw() - first).expect("the ids of a page are close");
+                runs.push((slot, distance));
+            }
+        }
+        if runs.len() == 1 || planted::is(Planted::RunsIgnored) {
+            runs.clear();
+        }
+        Self { lpid, rows: ids.len() as u32, runs, keys }
+    }
+
+    /// The id of a slot of a page with this first id.
+    pub(in crate::tables) fn id(&self, first: RowId, slot: u32) -> RowId {
+        RowId::new(first.raw() + self.distance(slot))
+    }
+
+    /// The distance of the id of a slot from the first id.
+    fn distance(&self, slot: u32) -> u64 {
+        let run = self.runs.partition_point(|(first, _)| *first <= slot).checked_sub(1);
+        run.map_or(slot.into(), |r| u64::from(self.runs[r].1) + u64::from(slot - self.runs[r].0))
+    }
+
+    /// The slot of the row with an id at this distance from the first, if the page has it.
+    fn slot(&self, distance: u64) -> Option<u32> {
+        let slot = match self.runs.partition_point(|(_, at)| u64::from(*at) <= distance).checked_sub(1) {
+            None => distance,
+            Some(r) => {
+                let slot = u64::from(self.runs[r].0) + (distance - u64::from(self.runs[r].1));
+                let end = self.runs.get(r + 1).map_or(self.rows, |(next, _)| *next);
+                if slot >= end.into() {
+                    return None;
+                }
+                slot
+            }
+        };
+        (slot < self.rows.into()).then_some(slot as u32)
+    }
+
+    pub(in crate::tables) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut w = Writer::new(&mut bytes);
+        w.u64(self.lpid.raw());
+        w.u32(self.rows);
+        w.count(self.runs.len());
+        for (slot, distance) in &self.runs {
+            w.u32(*slot);
+            w.u32(*distance);
+        }
+        w.flag(self.keys.is_some());
+        self.keys.iter().for_each(|k| w.flag(k.is_sorted));
+        for bound in self.keys.iter().flat_map(|k| [&k.low, &k.high]) {
+            w.bytes(bound);
+        }
+        bytes
+    }
+
+    fn decode(bytes: &PageBuf) -> Result<Self, Malformed> {
+        let mut r = Reader::new(bytes);
+        let lpid = Lpid::from_raw(r.u64()?).ok_or(r.bad("no page"))?;
+        let rows = r.u32()?;
+        let runs =
+            (0..r.count(8)?).map(|_| Ok((r.u32()?, r.u32()?))).collect::<Result<Vec<_>, Malformed>>()?;
+        let ascend = runs.windows(2).all(|w: &[(u32, u32)]| w[0].0 < w[1].0 && w[0].1 < w[1].1);
+        if !ascend || runs.first().is_some_and(|f| *f != (0, 0)) || runs.iter().any(|(slot, _)| *slot >= rows)
+        {
+            return Err(r.bad("runs that do not ascend"));
+        }
+        let keys = match r.flag()? {
+            true => {
+                Some(KeyBounds { is_sorted: r.flag()?, low: r.bytes()?.to_vec(), high: r.bytes()?.to_vec() })
+            }
+            false => None,
+        };
+        r.end()?;
+        Ok(Self { lpid, rows, runs, keys })
+    }
+}
+
+impl Directory {
+    /// The directory that a tree has at a snapshot.
+    pub(in crate::tables) fn read(snapshot: &Snapshot, tree: &Tree) -> Result<Self, EngineError> {
+        let (low, high) = page_range();
+        let mut cursor = snapshot.range(tree, Bound::Included(&low), Bound::Excluded(&high))?;
+        let mut spans = BTreeMap::new();
+        while let Some((key, value)) = cursor.next()? {
+            let bad = |what: String| EngineError::invalid(tree.name(), format!("its directory: {what}"));
+            let first = id_of_key(key).ok_or_else(|| bad("a key without a row id".into()))?;
+            spans.insert(first, Span::decode(&value).map_err(|e| bad(e.to_string()))?);
+        }
+        Ok(Self::of(spans))
+    }
+
+    pub(in crate::tables) fn of(spans: BTreeMap<RowId, Span>) -> Self {
+        let first_of = spans.iter().map(|(&first, s)| (s.lpid, first)).collect();
+        let mut by_key: Vec<(Vec<u8>, Vec<u8>, RowId)> = spans
+            .iter()
+            .filter_map(|(&first, s)| s.keys.as_ref().map(|k| (k.low.clone(), k.high.clone(), first)))
+            .collect();
+        by_key.sort_unstable();
+        let mut greatest: Vec<u8> = Vec::new();
+        for (_, high, _) in &mut by_key {
+            if *high < greatest {
+                high.clone_from(&greatest);
+            } else {
+                greatest.clone_from(high);
+            }
+        }
+        Self { spans, first_of, by_key }
+    }
+
+    /// The pages, by their first row ids.
+    pub(in crate::tables) fn spans(&self) -> &BTreeMap<RowId, Span> {
+        &self.spans
+    }
+
+    /// The place of a row, if the main has it.
+    pub(in crate::tables) fn place(&self, id: RowId) -> Option<(Lpid, u32)> {
+        let (first, span) = self.spans.range(..=id).next_back()?;
+        Some((span.lpid, span.slot(id.raw() - first.raw())?))
+    }
+
+    /// The id of a row of a page.
+    pub(in crate::tables) fn id_of(&self, lpid: Lpid, slot: u32) -> Option<RowId> {
+        let first = self.first_of.get(&lpid)?;
+        let span = self.spans.get(first).filter(|s| slot < s.rows)?;
+        Some(RowId::new(first.raw() + span.distance(slot)))
+    }
+
+    /// The ids of a page.
+    pub(in crate::tables) fn span_of(&self, lpid: Lpid) -> Option<&Span> {
+        self.spans.get(self.first_of.get(&lpid)?)
+    }
+
+    /// Pages whose keys are in no tree and that may have a row with this value of the leading key column.
+    pub(in crate::tables) fn pages_of_key<'a>(
+        &'a self,
+        leading: &'a [u8],
+    ) -> impl Iterator<Item = (RowId, &'a Span)> + 'a {
+        let end = self.by_key.partition_point(|(low, _, _)| &low[..] <= leading);
+        let near =
+            self.by_key[..end].iter().rev().take_while(move |(_, greatest, _)| &greatest[..] >= leading);
+        near.filter_map(move |(_, _, first)| {
+            let span = &self.spans[first];
+            span.keys.as_ref().is_some_and(|k| &k.high[..] >= leading).then_some((*first, span))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lode_base::ExtentId;
+
+    use super::*;
+
+    fn lpid(page: u16) -> Lpid {
+        ExtentId::new(9).unwrap().page(page)
+    }
+
+    fn id(raw: u64) -> RowId {
+        RowId::new(raw)
+    }
+
+    #[test]
+    fn rows_are_found_by_id_and_ids_by_place() {
+        // Ids 100 to 104, 110, 111, and 200 to 202.
+        let gaps = Span { lpid: lpid(0), rows: 7, runs: vec![(0, 0), (5, 10)], keys: None };
+        let d = Directory::of(BTreeMap::from([(id(100), gaps), (id(200), Span::dense(lpid(1), 3, None))]));
+        let ids: Vec<u64> = (100..105).chain(110..112).chain(200..203).collect();
+        let mut places = (0..7).map(|s| (lpid(0), s)).chain((0..3).map(|s| (lpid(1), s)));
+        for raw in 90..220 {
+            let expected = ids.contains(&raw).then(|| places.next().unwrap());
+            assert_eq!(d.place(id(raw)), expected, "{raw}");
+            if let Some((page, slot)) = expected {
+                assert_eq!(d.id_of(page, slot), Some(id(raw)));
+            }
+        }
+        assert_eq!((d.id_of(lpid(0), 7), d.id_of(lpid(2), 0)), (None, None));
+    }
+
+    #[test]
+    fn keys_lead_to_the_pages_whose_bounds_hold_them() {
+        let span = |page, low: &[u8], high: &[u8]| {
+            Span::dense(
+                lpid(page),
+                1,
+                Some(KeyBounds { low: low.into(), high: high.into(), is_sorted: true }),
+            )
+        };
+        let spans = [
+            (0, span(0, b"a", b"f")),
+            (10, span(1, b"f", b"k")),
+            (20, span(2, b"b", b"c")),
+            (30, span(3, b"m", b"n")),
+        ];
+        let d = Directory::of(spans.into_iter().map(|(raw, s)| (id(raw), s)).collect());
+        let pages = |key: &[u8]| {
+            let mut found: Vec<u16> = d.pages_of_key(key).map(|(_, s)| s.lpid.page()).collect();
+            found.sort_unstable();
+            found
+        };
+        assert_eq!(pages(b"a"), [0]);
+        assert_eq!(pages(b"bx"), [0, 2]);
+        assert_eq!(pages(b"f"), [0, 1]);
+        assert_eq!(pages(b"l"), [0; 0]);
+        assert_eq!(pages(b"n"), [3]);
+        assert_eq!(pages(b"A"), [0; 0]);
+    }
+
+    #[test]
+    fn entries_come_back_and_others_are_refused() {
+        let keys = Some(KeyBounds { low: vec![1], high: vec![2, 3], is_sorted: false });
+        let span = Span { lpid: lpid(5), rows: 9, runs: vec![(0, 0), (4, 6)], keys };
+        let bytes = span.encode();
+        assert_eq!(Span::decode(&PageBuf::copy_from(&bytes)).unwrap(), span);
+        for end in 0..bytes.len() {
+            assert!(Span::decode(&PageBuf::copy_from(&bytes[..end])).is_err());
+        }
+        let descends = Span { runs: vec![(0, 0), (4, 6), (3, 9)], ..span };
+        assert!(Span::decode(&PageBuf::copy_from(&descends.encode())).is_err());
+    }
+}

@@ -1,0 +1,672 @@
+//! Commits of tables with a delta.
+//!
+//! ```text
+//!   few rows ─► constraints at the snapshot ─► claims, entries ─► sequencer ─► a group of commits ─► one batch
+//!                                                └ too old, or more than rows: the right to write, as all other commits
+//! ```
+//!
+//! A short commit needs no right to write: its claims say what others must have left alone since its snapshot.
+//!
+//! | claim | of | by whom |
+//! |---|---|---|
+//! | row | a row that is updated or deleted | exclusive |
+//! | key | a key that comes or goes | exclusive; shared by who references it |
+//! | table | a table that is changed, or whose rows were looked up for a constraint | shared; exclusive by loads and definitions |
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
+
+use lode_base::{CommitNo, Lpid, TableId};
+use lode_page::{Column, DataType, Value, row};
+
+use super::WriteTxn;
+use super::change::{Changes, TableChange};
+use super::fold::Folded;
+use super::foreign::ForeignKeys;
+use super::indexes::IndexChanges;
+use super::rewrite::Rewritten;
+use crate::EngineError;
+use crate::storage::columns::without_pool;
+use crate::tables::catalog::TableCatalog;
+use crate::tables::definition::{IndexKind, Rule};
+use crate::tables::delta::{Directory, KeyBounds, RowId, Span, delta_key, key_entry, page_key, tree_name};
+use crate::tables::delta::{Image, RowChange};
+use crate::tables::index::{self, row_keys};
+use crate::tables::key::{key_of_values, show_values};
+use crate::tables::own::PageEdit;
+use crate::tables::planted::{self, Planted};
+use crate::tables::read;
+use crate::tables::table::Table;
+use crate::trees::{Claims, Durability, Sequenced, Snapshot, Tree, TreeWrites};
+
+const ROW: u8 = 1;
+const KEY: u8 = 2;
+const TABLE: u8 = 3;
+/// A transaction that changed rows of more bytes than this makes pages of them.
+const FOLDED_BYTES_MIN: u64 = 8 << 20;
+/// More changed rows than this are not claimed one by one.
+const ROWS_CLAIMED_MAX: usize = 1 << 14;
+
+/// What a commit does to the trees of its tables.
+#[derive(Clone, Default)]
+pub(super) struct RowWrites {
+    trees: BTreeMap<String, TreeWrites>,
+    pub(super) claims: Claims,
+    /// What each claim is of.
+    pub(super) claimed: Vec<Claimed>,
+    pub(super) bytes: usize,
+}
+
+/// What a claim is of.
+#[derive(Clone, Copy)]
+pub(super) enum Claimed {
+    Row(TableId, RowId),
+    /// A key, or a table.
+    Other,
+}
+
+impl RowWrites {
+    fn put(&mut self, tree: &Tree, key: Vec<u8>, value: &[u8]) {
+        self.bytes += key.len() + value.len();
+        self.of(tree).put(key, value);
+    }
+
+    fn delete(&mut self, tree: &Tree, key: Vec<u8>) {
+        self.bytes += key.len();
+        self.of(tree).delete(key);
+    }
+
+    fn of(&mut self, tree: &Tree) -> &mut TreeWrites {
+        let none = || TreeWrites::new(tree.clone());
+        self.trees.entry(tree.name().into()).or_insert_with(none)
+    }
+
+    pub(super) fn into_writes(self) -> Vec<TreeWrites> {
+        self.trees.into_values().collect()
+    }
+
+    fn claim_table(&mut self, t: TableId, exclusive: bool) {
+        match exclusive {
+            true => self.claims.exclusive(t, TABLE, &[]),
+            false => self.claims.shared(t, TABLE, &[]),
+        }
+        self.claimed.push(Claimed::Other);
+    }
+
+    fn claim_key(&mut self, t: &Table, n: usize, key: &[u16], values: &[Value], exclusive: bool) {
+        let Some(bytes) = t.key_bytes(key, values) else { return };
+        let what = [&(n as u16).to_be_bytes()[..], &bytes].concat();
+        match exclusive {
+            true => self.claims.exclusive(t.id(), KEY, &what),
+            false => self.claims.shared(t.id(), KEY, &what),
+        }
+        self.claimed.push(Claimed::Other);
+    }
+}
+
+impl WriteTxn {
+    /// Whether the commit changes nothing but few rows of tables with deltas.
+    fn is_short(&self, changes: &Changes) -> bool {
+        let at_begin = self.snapshot.tables_state().tables();
+        let same_catalog = self.index_rules.is_empty()
+            && self.catalog.tables.len() == at_begin.len()
+            && self.catalog.tables.values().zip(at_begin.values()).all(|(a, b)| Arc::ptr_eq(a, b));
+        let few = |c: &TableChange| {
+            c.edits.is_empty()
+                && c.held.rows() == 0
+                && c.load.is_none()
+                && c.stream.is_empty()
+                && c.rows.merged().len() <= ROWS_CLAIMED_MAX
+        };
+        let bytes: usize = changes.values().map(|c| c.rows_bytes).sum();
+        let identity = self.snapshot.storage().store().identity();
+        let bytes_max = identity.batch_bytes_max as usize / 8;
+        let rows: usize = changes.values().map(|c| c.rows.merged().len()).sum();
+        self.permit.is_none()
+            && same_catalog
+            && bytes <= bytes_max
+            && rows <= identity.batch_pages_max as usize / 16
+            && changes.iter().all(|(id, c)| {
+                let t = self.catalog.table_of_id(*id).expect("changes are of tables that are there");
+                t.has_delta() && few(c) && self.neighbours(t).all(|n| n.has_delta())
+            })
+    }
+
+    /// The tables that a table references, and those that reference it.
+    fn neighbours<'a>(&'a self, t: &'a Table) -> impl Iterator<Item = &'a Table> + 'a {
+        let parents = t.def().constraints.iter().filter_map(|c| match &c.rule {
+            Rule::ForeignKey { parent, .. } => self.catalog.tables.get(parent).map(|p| &**p),
+            _ => None,
+        });
+        let references = |child: &&Table| {
+            child
+                .def()
+                .constraints
+                .iter()
+                .any(|c| matches!(&c.rule, Rule::ForeignKey { parent, .. } if parent == t.name()))
+        };
+        parents.chain(self.catalog.tables.values().map(|c| &**c).filter(references))
+    }
+
+    /// Commits few rows of tables with deltas without the right to write. `None` if that is not possible.
+    pub(super) fn commit_short(&mut self, changes: &mut Changes) -> Result<Option<CommitNo>, EngineError> {
+        if !self.is_short(changes) {
+            return Ok(None);
+        }
+        let trees = self.trees.clone();
+        if let Err(e) = self.check_rows(changes) {
+            // Others may have freed the key, or made the row that is missing, since the snapshot. The newest state tells.
+            return if e.is_of_constraint() { Ok(None) } else { Err(e) };
+        }
+        let writes = self.row_writes(&self.snapshot, changes, &mut IndexChanges::default())?;
+        if writes.trees.is_empty() {
+            return Ok(Some(self.snapshot.commit()));
+        }
+        let durable = self.durability == Durability::Commit;
+        let newest = || trees.heads().current().csn();
+        let at = planted::instead(Planted::ValidatedTooLate, || self.snapshot.csn(), newest);
+        let (claims, claimed, bytes) = (writes.claims.clone(), writes.claimed.clone(), writes.bytes);
+        let committer = trees.committer();
+        match committer.sequence_claims(at, writes.into_writes(), &claims, bytes, durable) {
+            Sequenced::Waits(pending) => {
+                committer.finish(&pending)?;
+                self.note_written(changes);
+                Ok(Some(trees.heads().current().commit()))
+            }
+            Sequenced::TooOld => Ok(None),
+            Sequenced::Conflicts(claim) => match claimed[claim] {
+                Claimed::Row(t, id) => Err(self.row_conflict(t, id, changes)?),
+                // The newest state tells whether a constraint is broken.
+                Claimed::Other => Ok(None),
+            },
+        }
+    }
+
+    /// Tells the deltas how much was written to them.
+    pub(super) fn note_written(&self, changes: &Changes) {
+        for (id, change) in changes.iter().filter(|(_, c)| !c.rows.is_empty() && !c.folds) {
+            if let Some(delta) = self.working(*id).delta() {
+                delta.wrote(change.rows_bytes);
+            }
+        }
+    }
+
+    /// Checks keys and foreign keys of changed rows at the transaction's snapshot.
+    fn check_rows(&self, changes: &mut Changes) -> Result<(), EngineError> {
+        for (id, change) in changes.iter_mut() {
+            let t = self.working(*id);
+            change.check_all_keys(&self.snapshot, self.limits.key_check_bytes, Some(&t), &t)?;
+        }
+        ForeignKeys { snapshot: &self.snapshot, catalog: &self.catalog, changes }.check()
+    }
+
+    /// A commit that conflicts, since another one changed a row of a table.
+    fn row_conflict(&self, t: TableId, id: RowId, changes: &Changes) -> Result<EngineError, EngineError> {
+        let table = self.working(t);
+        let image = changes.get(&t).and_then(|c| c.rows.get(id)).and_then(|c| c.before.as_ref());
+        let key = &table.def().primary_key;
+        let what = match image.filter(|_| !key.is_empty()) {
+            Some(image) => {
+                let shown = show_key(&table, key, &chosen(&table.types(), image, key)?);
+                format!("table \"{}\": row {shown} was changed", table.name())
+            }
+            None => format!("table \"{}\": a row was changed", table.name()),
+        };
+        Ok(EngineError::Conflict { what })
+    }
+
+    /// What changed rows do to the trees of their tables, and what they claim.
+    pub(super) fn row_writes(
+        &self,
+        at: &Snapshot,
+        changes: &Changes,
+        entries: &mut IndexChanges,
+    ) -> Result<RowWrites, EngineError> {
+        let mut writes = RowWrites::default();
+        for (id, change) in changes {
+            let t = self.working(*id);
+            let rows = change.rows.merged();
+            if !t.has_delta() || rows.is_empty() && change.edits.is_empty() {
+                continue;
+            }
+            let claims_each = rows.len() <= ROWS_CLAIMED_MAX && change.edits.is_empty();
+            let tree = at.rows_tree(&t).ok_or_else(|| EngineError::NoSuchTree(tree_name(t.id())))?;
+            let sources = RowSources::of(at, &t, &tree);
+            for (&id, row) in &rows {
+                let folded = change.folds.then_some(&mut *entries);
+                sources.write(id, row, claims_each, folded, &mut writes)?;
+            }
+            for (&lpid, edit) in &change.edits {
+                sources.note_edit(at, lpid, edit, entries)?;
+                self.indexes().apply_early(entries)?;
+            }
+            writes.claim_table(t.id(), !claims_each);
+            for constraint in &t.def().constraints {
+                let Rule::ForeignKey { columns, parent, parent_columns, .. } = &constraint.rule else {
+                    continue;
+                };
+                let parent = self.catalog.table(parent)?.clone();
+                if !parent.has_delta() {
+                    continue;
+                }
+                writes.claim_table(parent.id(), false);
+                let n = parent.keys().position(|(_, key)| key == parent_columns);
+                let Some(n) = n.filter(|_| claims_each) else { continue };
+                for row in rows.values() {
+                    if let Some(values) = new_values(&t, row, columns)? {
+                        planted::unless(Planted::ParentNotClaimed, || {
+                            writes.claim_key(&parent, n, parent_columns, &values, false);
+                        });
+                    }
+                }
+            }
+            // Who takes a row away has looked for rows that reference it.
+            if !change.edits.is_empty() || rows.values().any(|r| r.before.is_some()) {
+                let children: Vec<TableId> =
+                    self.neighbours(&t).filter(|n| n.has_delta()).map(|n| n.id()).collect();
+                planted::unless(Planted::ChildTableNotClaimed, || {
+                    children.into_iter().for_each(|child| writes.claim_table(child, false));
+                });
+            }
+        }
+        Ok(writes)
+    }
+
+    /// Checks, with the right to write, that nobody changed the rows of deltas that the transaction changed, since its snapshot `was`.
+    pub(super) fn check_rows_unchanged(&self, was: &Snapshot, changes: &Changes) -> Result<(), EngineError> {
+        let mut claims = Claims::default();
+        let mut claimed = Vec::new();
+        for (t, change) in changes {
+            for (id, row) in change.rows.merged() {
+                if row.before.is_some() {
+                    claims.exclusive(*t, ROW, &id.raw().to_be_bytes());
+                    claimed.push((*t, id));
+                }
+            }
+            let table = self.working(*t);
+            for id in edited_ids(&self.snapshot, &table, change)? {
+                claims.exclusive(*t, ROW, &id.raw().to_be_bytes());
+                claimed.push((*t, id));
+            }
+        }
+        // Behind the rows. A change of many rows claims its table instead of them.
+        changes.keys().for_each(|t| claims.shared(*t, TABLE, &[]));
+        match self.trees.committer().conflict(was.csn(), &claims) {
+            None | Some(Sequenced::Waits(_)) => Ok(()),
+            Some(Sequenced::Conflicts(claim)) if claim < claimed.len() => {
+                let (t, id) = claimed[claim];
+                Err(self.row_conflict(t, id, changes)?)
+            }
+            // Which rows were changed is not known, or was forgotten. The rows tell.
+            Some(Sequenced::TooOld) if planted::is(Planted::TooOldUnchecked) => Ok(()),
+            Some(Sequenced::Conflicts(_) | Sequenced::TooOld) => self.compare_rows(was, changes),
+        }
+    }
+
+    /// Compares the rows of deltas that the transaction changed with what they were at its snapshot `was`.
+    fn compare_rows(&self, was: &Snapshot, changes: &Changes) -> Result<(), EngineError> {
+        for (id, change) in changes {
+            let t = self.working(*id);
+            if !t.has_delta() {
+                continue;
+            }
+            let all: Vec<u16> = (0..t.schema().columns.len() as u16).collect();
+            let types = t.types();
+            for (row, c) in change.rows.merged() {
+                let Some(before) = &c.before else { continue };
+                let now = self.snapshot.row_values(&t, row, &all)?;
+                if now.is_none_or(|now| row::encode(&types, &now) != before[..]) {
+                    return Err(self.row_conflict(*id, row, changes)?);
+                }
+            }
+            for id_of_row in edited_ids(&self.snapshot, &t, change)? {
+                let image = |at: &Snapshot| -> Result<Option<Vec<u8>>, EngineError> {
+                    Ok(at.row_values(&t, id_of_row, &all)?.map(|values| row::encode(&types, &values)))
+                };
+                if image(was)? != image(&self.snapshot)? {
+                    return Err(self.row_conflict(*id, id_of_row, changes)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Decides of which tables the changed rows are so many that pages are made of them.
+    pub(super) fn choose_folds(&self, changes: &mut Changes) {
+        let identity = self.snapshot.storage().store().identity();
+        let (bytes_max, rows_max) = (identity.batch_bytes_max / 8, identity.batch_pages_max as usize / 16);
+        let (mut bytes, mut rows) = (0, 0);
+        for (id, change) in changes.iter_mut().filter(|(_, c)| !c.rows.is_empty() || !c.edits.is_empty()) {
+            bytes += change.rows_bytes as u64;
+            rows += change.rows.merged().len();
+            let is_large = bytes > bytes_max.min(FOLDED_BYTES_MIN) || rows > rows_max;
+            change.folds = self.working(*id).has_delta() && (is_large || !change.edits.is_empty());
+        }
+    }
+
+    /// Makes trees for tables with deltas that have none. The transaction has the right to write. If it does not commit, it drops them.
+    pub(super) fn make_trees(&mut self) -> Result<(), EngineError> {
+        let new: Vec<TableId> = self
+            .catalog
+            .tables
+            .values()
+            .filter(|t| t.has_delta() && self.snapshot.table(t.name()).is_none_or(|b| b.id() != t.id()))
+            .map(|t| t.id())
+            .collect();
+        for id in new {
+            let made = self.trees.committer().writer().create(&tree_name(id))?;
+            self.made_trees.push(made);
+        }
+        Ok(())
+    }
+
+    /// Claims of a commit with the right to write: of tables that it loads, alters, drops or references.
+    pub(super) fn claim_tables(&self, catalog: &TableCatalog, loaded: &[TableId], claims: &mut RowWrites) {
+        let old = self.snapshot.tables_state().tables();
+        for t in old.values().filter(|t| t.has_delta()) {
+            let now = catalog.table_of_id(t.id());
+            let defined = now.is_none_or(|n| n.def() != t.def() || n.indexes() != t.indexes());
+            if defined || loaded.contains(&t.id()) {
+                planted::unless(Planted::LoadNotClaimed, || claims.claim_table(t.id(), true));
+            }
+        }
+        for t in catalog.tables.values().filter(|t| old.values().all(|o| o.id() != t.id())) {
+            let parents: Vec<TableId> =
+                self.neighbours(t).filter(|n| n.has_delta()).map(|n| n.id()).collect();
+            parents.into_iter().for_each(|p| claims.claim_table(p, true));
+        }
+    }
+
+    /// Gives the rows of the new pages of a table ids, and notes their entries. Folded pages have ids and entries.
+    pub(super) fn number_pages(
+        &self,
+        r: &mut Rewritten,
+        is_ordered: bool,
+        writes: &mut RowWrites,
+        entries: &mut IndexChanges,
+    ) -> Result<(), EngineError> {
+        let store = self.snapshot.storage().store();
+        let t = &r.table;
+        let tree = self.snapshot.rows_tree(t).ok_or_else(|| EngineError::NoSuchTree(tree_name(t.id())))?;
+        let of_folds: BTreeSet<Lpid> = r.folded.added.iter().map(|(_, span)| span.lpid).collect();
+        let fresh: BTreeSet<Lpid> = r.fresh.iter().copied().collect();
+        let mut placed: Vec<Lpid> = r.fresh.clone();
+        placed.extend(r.writes.iter().map(|w| w.lpid).filter(|l| !fresh.contains(l)));
+        placed.retain(|l| !of_folds.contains(l));
+        let mut spans: BTreeMap<RowId, Span> = self.snapshot.directory(t)?.spans().clone();
+        note_fold(&mut spans, &tree, std::mem::take(&mut r.folded), writes, false);
+        let delta = t.delta().expect("the table has a delta");
+        let sources = RowSources::of(&self.snapshot, t, &tree);
+        let columns = sources.columns();
+        for lpid in placed {
+            let (rows, columns_of) = match r.writes.iter().find(|w| w.lpid == lpid) {
+                Some(w) => {
+                    let (page, all) = lode_page::decode_page(lpid, &w.data)?;
+                    (page.rows(), columns.iter().map(|&c| all[usize::from(c)].clone()).collect())
+                }
+                None => {
+                    let page = without_pool(store, None, t.page_owner(), lpid, &columns)?;
+                    (page.rows, page.columns)
+                }
+            };
+            let first = delta.take_ids(rows as u64);
+            let keys = match is_ordered && !t.def().primary_key.is_empty() {
+                true => {
+                    let leading = numbered(&columns, &columns_of, t.def().primary_key[0]);
+                    let of = |row: usize| key_of_values([leading.data_type()], &[leading.value(row)]);
+                    let (low, high) = (of(0), of(rows - 1));
+                    low.zip(high).map(|(low, high)| KeyBounds { low, high, is_sorted: true })
+                }
+                false => None,
+            };
+            sources.write_page(first, &columns, &columns_of, keys.is_some(), entries);
+            self.indexes().apply_early(entries)?;
+            let span = Span::dense(lpid, rows as u32, keys);
+            writes.put(&tree, page_key(first).to_vec(), &span.encode());
+            spans.insert(first, span);
+        }
+        r.table.directory = OnceLock::from(Arc::new(Directory::of(spans)));
+        Ok(())
+    }
+}
+
+/// The ids of the rows of the main that a transaction edits.
+fn edited_ids(at: &Snapshot, t: &Table, change: &TableChange) -> Result<Vec<RowId>, EngineError> {
+    if change.edits.is_empty() || !t.has_delta() {
+        return Ok(Vec::new());
+    }
+    let directory = at.directory(t)?;
+    let of_page = |(&lpid, edit): (&Lpid, &Arc<PageEdit>)| {
+        let ids: Vec<RowId> = edit.touched().into_iter().filter_map(|s| directory.id_of(lpid, s)).collect();
+        ids
+    };
+    Ok(change.edits.iter().flat_map(of_page).collect())
+}
+
+/// Notes what a fold did to the directory and to the delta. With `if_same`, an entry that changed since the fold stays.
+pub(super) fn note_fold(
+    spans: &mut BTreeMap<RowId, Span>,
+    tree: &Tree,
+    folded: Folded,
+    writes: &mut RowWrites,
+    if_same: bool,
+) {
+    for first in folded.removed {
+        spans.remove(&first);
+        if !folded.added.iter().any(|(added, _)| *added == first) {
+            planted::unless(Planted::OldSpanStays, || writes.delete(tree, page_key(first).to_vec()));
+        }
+    }
+    for (first, span) in folded.added {
+        writes.put(tree, page_key(first).to_vec(), &span.encode());
+        spans.insert(first, span);
+    }
+    for (id, image) in folded.entries {
+        match if_same {
+            true => writes.of(tree).delete_if(delta_key(id).to_vec(), &image),
+            false => writes.delete(tree, delta_key(id).to_vec()),
+        }
+    }
+}
+
+/// The column of this number among columns of these numbers.
+fn numbered(numbers: &[u16], columns: &[Column], c: u16) -> Column {
+    columns[numbers.iter().position(|n| *n == c).expect("the column was read")].clone()
+}
+
+fn show_key(t: &Table, key: &[u16], values: &[Value]) -> String {
+    show_values(key.iter().map(|&c| t.schema().columns[usize::from(c)].data_type), values)
+}
+
+/// The values of a changed row in some columns, if they are new and none is NULL.
+fn new_values(t: &Table, row: &RowChange, columns: &[u16]) -> Result<Option<Vec<Value>>, EngineError> {
+    let types = t.types();
+    let of = |image: &Option<Image>| match image {
+        Some(image) => chosen(&types, image, columns).map(Some),
+        None => Ok(None),
+    };
+    let (before, after) = (of(&row.before)?, of(&row.after)?);
+    Ok(after.filter(|a| before.as_ref() != Some(a) && !a.contains(&Value::Null)))
+}
+
+fn chosen(types: &[DataType], image: &[u8], columns: &[u16]) -> Result<Vec<Value>, EngineError> {
+    let all = row::decode(types, image)?;
+    Ok(columns.iter().map(|&c| all[usize::from(c)].clone()).collect())
+}
+
+/// The trees that have entries of the rows of a table.
+struct RowSources<'a> {
+    t: &'a Table,
+    tree: &'a Tree,
+    types: Vec<DataType>,
+    /// The keys of the definition: number and columns. Their entries are in the table's tree.
+    keys: Vec<(usize, Vec<u16>)>,
+    /// All keys.
+    claimed: Vec<(usize, Vec<u16>)>,
+    indexes: Vec<(Vec<u16>, Tree)>,
+}
+
+impl<'a> RowSources<'a> {
+    fn of(at: &Snapshot, t: &'a Table, tree: &'a Tree) -> Self {
+        let numbered = |keys: &mut dyn Iterator<Item = &[u16]>| -> Vec<(usize, Vec<u16>)> {
+            keys.map(<[u16]>::to_vec).enumerate().collect()
+        };
+        let keys = numbered(&mut t.def().keys().map(|(_, key)| key));
+        let claimed = numbered(&mut t.keys().map(|(_, key)| key));
+        let btrees = t.indexes().iter().filter(|i| i.kind != IndexKind::Page);
+        let indexes =
+            btrees.filter_map(|i| Some((i.columns.clone(), at.tree(&index::tree_name(&i.name))?))).collect();
+        let types = t.types();
+        Self { t, tree, types, keys, claimed, indexes }
+    }
+
+    /// The columns that entries are made of.
+    fn columns(&self) -> Vec<u16> {
+        let of_keys = self.keys.iter().flat_map(|(_, key)| key.iter().copied());
+        let of_indexes = self.indexes.iter().flat_map(|(columns, _)| columns.iter().copied());
+        let mut columns: Vec<u16> = of_keys.chain(of_indexes).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    }
+
+    /// Notes a changed row, with its entries and claims. A row that is `folded` into a page is none of the delta, and its entries are
+    /// noted apart.
+    fn write(
+        &self,
+        id: RowId,
+        row: &RowChange,
+        claims: bool,
+        mut folded: Option<&mut IndexChanges>,
+        writes: &mut RowWrites,
+    ) -> Result<(), EngineError> {
+        if row.before.is_none() && row.after.is_none() {
+            return Ok(());
+        }
+        if folded.is_none() {
+            writes.put(self.tree, delta_key(id).to_vec(), row.after.as_deref().unwrap_or_default());
+        }
+        let mut note = |writes: &mut RowWrites, tree: &Tree, key: Vec<u8>, put: bool| match &mut folded {
+            Some(entries) => entries.note(tree, key, put),
+            None if put => writes.put(tree, key, &[]),
+            None => writes.delete(tree, key),
+        };
+        if row.before.is_some() && claims && !planted::is(Planted::RowNotClaimed) {
+            writes.claims.exclusive(self.t.id(), ROW, &id.raw().to_be_bytes());
+            writes.claimed.push(Claimed::Row(self.t.id(), id));
+        }
+        let values = |image: &Option<Image>| image.as_ref().map(|i| row::decode(&self.types, i)).transpose();
+        let (before, after) = (values(&row.before)?, values(&row.after)?);
+        let of = |values: &Option<Vec<Value>>, columns: &[u16]| -> Option<Vec<Value>> {
+            values.as_ref().map(|v| columns.iter().map(|&c| v[usize::from(c)].clone()).collect())
+        };
+        for (n, key) in &self.claimed {
+            let (was, is) = (of(&before, key), of(&after, key));
+            if was == is {
+                continue;
+            }
+            for (values, is_new) in [(was, false), (is, true)] {
+                let Some(values) = values else { continue };
+                let Some(bytes) = self.t.key_bytes(key, &values) else { continue };
+                if self.keys.len() > *n && !(is_new && planted::is(Planted::KeyEntryMissing)) {
+                    note(writes, self.tree, key_entry(*n, &bytes, id), is_new);
+                }
+                if claims && !planted::is(Planted::KeyNotClaimed) {
+                    writes.claim_key(self.t, *n, key, &values, true);
+                }
+            }
+        }
+        for (columns, tree) in &self.indexes {
+            let types: Vec<DataType> = columns.iter().map(|&c| self.types[usize::from(c)]).collect();
+            let entry = |values: Vec<Value>| index::row_entry(&types, &values, id);
+            let (was, is) = (of(&before, columns).map(entry), of(&after, columns).map(entry));
+            if was != is {
+                was.into_iter().for_each(|e| note(writes, tree, e, false));
+                planted::unless(Planted::IndexEntryMissing, || {
+                    is.into_iter().for_each(|e| note(writes, tree, e, true));
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes how an edit of a page of the main changes entries.
+    fn note_edit(
+        &self,
+        at: &Snapshot,
+        lpid: Lpid,
+        edit: &PageEdit,
+        entries: &mut IndexChanges,
+    ) -> Result<(), EngineError> {
+        let directory = at.directory(self.t)?;
+        let id = |slot: u32| directory.id_of(lpid, slot).expect("the page is one of the table's");
+        let has_bounds = directory.span_of(lpid).is_some_and(|s| s.keys.is_some());
+        let of_keys = self.keys.iter().map(|(n, key)| (Some(*n), key, self.tree));
+        let of_indexes = self.indexes.iter().map(|(columns, tree)| (None, columns, tree));
+        for (n, columns, tree) in of_keys.chain(of_indexes) {
+            let (gone, mut rekeyed): (Vec<u32>, Vec<u32>) =
+                (edit.deleted.iter().copied().collect(), edit.rekeyed(columns));
+            // The bounds of the page lead to its primary keys. An entry that stays without its row does not count.
+            if n == Some(0) && has_bounds && *columns == self.t.def().primary_key {
+                rekeyed.clear();
+            }
+            let old_only: &[u32] = if rekeyed.is_empty() && n == Some(0) && has_bounds { &[] } else { &gone };
+            if old_only.is_empty() && rekeyed.is_empty() {
+                continue;
+            }
+            let page = read::columns(at, lpid, columns)?.columns;
+            let after: Vec<Column> =
+                columns.iter().zip(&page).map(|(&c, column)| edit.updated(c, column.clone())).collect();
+            let entry = |of: &[Column], slot: u32| -> Option<Vec<u8>> {
+                let values: Vec<Value> = of.iter().map(|c| c.value(slot as usize)).collect();
+                match n {
+                    Some(n) => self.t.key_bytes(columns, &values).map(|key| key_entry(n, &key, id(slot))),
+                    None => {
+                        let types: Vec<DataType> = of.iter().map(Column::data_type).collect();
+                        Some(index::row_entry(&types, &values, id(slot)))
+                    }
+                }
+            };
+            for &slot in old_only.iter().chain(&rekeyed) {
+                entry(&page, slot).into_iter().for_each(|e| entries.note(tree, e, false));
+            }
+            for &slot in &rekeyed {
+                entry(&after, slot).into_iter().for_each(|e| entries.note(tree, e, true));
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes the entries of the rows of a new page, of which some columns are given. If the page `has_bounds`, they lead to its primary
+    /// keys.
+    fn write_page(
+        &self,
+        first: RowId,
+        numbers: &[u16],
+        columns: &[Column],
+        has_bounds: bool,
+        entries: &mut IndexChanges,
+    ) {
+        let chosen = |wanted: &[u16]| -> Vec<Column> {
+            wanted.iter().map(|&c| numbered(numbers, columns, c)).collect()
+        };
+        for (n, key) in &self.keys {
+            if *n == 0 && has_bounds && *key == self.t.def().primary_key {
+                continue;
+            }
+            let of_key = chosen(key);
+            for (row, bytes) in row_keys(&of_key).enumerate() {
+                if of_key.iter().all(|c| !c.is_null(row)) && !planted::is(Planted::PageKeysMissing) {
+                    let bytes = &bytes[..bytes.len().min(crate::trees::KEY_BYTES_MAX - 11)];
+                    entries.note(self.tree, key_entry(*n, bytes, RowId::new(first.raw() + row as u64)), true);
+                }
+            }
+        }
+        for (wanted, tree) in &self.indexes {
+            for (row, bytes) in row_keys(&chosen(wanted)).enumerate() {
+                let id = RowId::new(first.raw() + row as u64);
+                entries.note(tree, index::entry_of_row(bytes, id), true);
+            }
+        }
+    }
+}

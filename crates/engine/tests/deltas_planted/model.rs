@@ -1,0 +1,170 @@
+//! The model: the rows of both tables, what a transaction sees of them, and how its commit must end.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lode_base::random::Random;
+use lode_command::Answer;
+use lode_engine::{RowAddress, SavedChanges, Snapshot, WriteTxn};
+use lode_page::{DataType, Value};
+use lode_program::{CompareOp, Expr, Program};
+
+use crate::support::*;
+
+/// Tables by number. Both have the columns `k` (the key), `r`, `d` and `s`, which is another text in each version of a row.
+pub(super) const NAMES: [&str; 2] = ["parent", "child"];
+pub(super) const PARENT: usize = 0;
+pub(super) const CHILD: usize = 1;
+pub(super) const TYPES: [DataType; 4] =
+    [DataType::BigInt, DataType::BigInt, DataType::BigInt, DataType::Text];
+
+/// The rows of both tables, by numbers that rows keep.
+#[derive(Clone, Default)]
+pub(super) struct State(pub(super) [BTreeMap<u64, Row>; 2]);
+
+pub(super) fn int(v: &Value) -> Option<i64> {
+    if let Value::Int(v) = v { Some(*v) } else { None }
+}
+
+impl State {
+    /// Whether keys are distinct, and each child has its parent.
+    pub(super) fn is_sound(&self) -> bool {
+        let distinct = |t: usize, c: usize| {
+            let mut seen = BTreeSet::new();
+            self.0[t].values().filter_map(|r| int(&r[c])).all(|v| seen.insert(v))
+        };
+        let parents: BTreeSet<i64> = self.0[PARENT].values().filter_map(|r| int(&r[0])).collect();
+        let mut referenced = self.0[CHILD].values().filter_map(|r| int(&r[1]));
+        distinct(PARENT, 0)
+            && distinct(PARENT, 1)
+            && distinct(CHILD, 0)
+            && referenced.all(|p| parents.contains(&p))
+    }
+}
+
+/// Rows, each with the number of its table.
+pub(super) type Touched = BTreeSet<(usize, u64)>;
+
+/// A transaction that is open, and what it sees.
+pub(super) struct Open {
+    pub(super) txn: WriteTxn,
+    pub(super) at_begin: State,
+    pub(super) seen: State,
+    /// Rows of the begin that it changed.
+    pub(super) touched: Touched,
+    pub(super) savepoint: Option<(SavedChanges, State, Touched)>,
+}
+
+/// How a commit must end.
+pub(super) enum Expected {
+    Done(State),
+    Conflict,
+    Broken,
+}
+
+impl Open {
+    pub(super) fn expected(&self, committed: &State) -> Expected {
+        if self.touched.iter().any(|&(t, id)| committed.0[t].get(&id) != self.at_begin.0[t].get(&id)) {
+            return Expected::Conflict;
+        }
+        let mut after = committed.clone();
+        for &(t, id) in &self.touched {
+            after.0[t].remove(&id);
+        }
+        for (t, rows) in self.seen.0.iter().enumerate() {
+            let mine = |id: &u64| self.touched.contains(&(t, *id)) || !self.at_begin.0[t].contains_key(id);
+            after.0[t].extend(rows.iter().filter(|(id, _)| mine(id)).map(|(&id, r)| (id, r.clone())));
+        }
+        if after.is_sound() { Expected::Done(after) } else { Expected::Broken }
+    }
+
+    /// Sees that the transaction reads what it should; answers where the rows of a table are.
+    pub(super) fn addresses(&mut self, t: usize) -> BTreeMap<String, RowAddress> {
+        let rows = scan(&self.txn.current().unwrap(), NAMES[t]);
+        same_rows(rows.iter().map(|(_, r)| r), self.seen.0[t].values());
+        rows.into_iter().map(|(a, r)| (text(&r), a)).collect()
+    }
+
+    pub(super) fn insert(&mut self, t: usize, rows: &[(u64, Row)], load: bool) {
+        let values: Vec<Row> = rows.iter().map(|(_, r)| r.clone()).collect();
+        let columns = columns(&TYPES, &values);
+        match load {
+            true => self.txn.load(NAMES[t], columns).unwrap(),
+            false => self.txn.insert(NAMES[t], columns).unwrap(),
+        };
+        self.seen.0[t].extend(rows.iter().cloned());
+    }
+
+    pub(super) fn update(&mut self, t: usize, rows: &[(u64, Row)]) {
+        let at = self.addresses(t);
+        let addresses: Vec<RowAddress> = rows.iter().map(|(id, _)| at[&text(&self.seen.0[t][id])]).collect();
+        let values: Vec<Row> = rows.iter().map(|(_, r)| r.clone()).collect();
+        self.txn.update(NAMES[t], &addresses, &[0, 1, 2, 3], columns(&TYPES, &values)).unwrap();
+        self.touch(t, rows.iter().map(|r| r.0));
+        self.seen.0[t].extend(rows.iter().cloned());
+    }
+
+    pub(super) fn delete(&mut self, t: usize, ids: &[u64]) {
+        let at = self.addresses(t);
+        let addresses: Vec<RowAddress> = ids.iter().map(|id| at[&text(&self.seen.0[t][id])]).collect();
+        assert_eq!(self.txn.delete(NAMES[t], &addresses).unwrap(), ids.len() as u64);
+        self.touch(t, ids.iter().copied());
+        ids.iter().for_each(|id| drop(self.seen.0[t].remove(id)));
+    }
+
+    pub(super) fn touch(&mut self, t: usize, ids: impl Iterator<Item = u64>) {
+        self.touched.extend(ids.filter(|id| self.at_begin.0[t].contains_key(id)).map(|id| (t, id)));
+    }
+}
+
+/// The text of a row, which no other version of a row has.
+pub(super) fn text(r: &Row) -> String {
+    match &r[3] {
+        Value::Bytes(b) => String::from_utf8_lossy(b).into_owned(),
+        _ => panic!("{r:?}"),
+    }
+}
+
+pub(super) fn same_rows<'a>(got: impl Iterator<Item = &'a Row>, expected: impl Iterator<Item = &'a Row>) {
+    let sorted = |rows: &mut dyn Iterator<Item = &'a Row>| {
+        let mut rows: Vec<&Row> = rows.collect();
+        rows.sort_by_cached_key(|r| text(r));
+        rows
+    };
+    let (mut got, mut expected) = (got, expected);
+    let (got, expected) = (sorted(&mut got), sorted(&mut expected));
+    if let Some(i) = (0..got.len().max(expected.len())).find(|&i| got.get(i) != expected.get(i)) {
+        let shown = |r: Option<&&Row>| r.map_or("no row".into(), |r| format!("{:?} {}", &r[..3], text(r)));
+        panic!("read {}, not {}", shown(got.get(i)), shown(expected.get(i)));
+    }
+}
+
+/// Every way to read shows exactly these rows.
+pub(super) fn shows(s: &Snapshot, state: &State, random: &mut Random) {
+    for (t, rows) in state.0.iter().enumerate() {
+        let got: Vec<Row> = match random.once_in(3) {
+            true => read(s, NAMES[t]),
+            false => scan(s, NAMES[t]).into_iter().map(|(_, r)| r).collect(),
+        };
+        same_rows(got.iter(), rows.values());
+        let table = s.table(NAMES[t]).unwrap();
+        assert_eq!(s.rows(&table).unwrap(), rows.len() as u64, "rows are counted");
+        // By the index.
+        let (c, v) = (2 - t, random.below(40) as i64);
+        let filter = Expr::compare(
+            CompareOp::Eq,
+            Expr::Column(c as u16),
+            Expr::Const(Value::Int(v), DataType::BigInt),
+        );
+        let pages = s.index_pages(&table, &filter, u64::MAX).unwrap().expect("there is an index").pages;
+        let program = Program::check(table.schema().clone(), Some(filter), vec![0, 1, 2, 3], false).unwrap();
+        let mut scan = s.scan(&table, pages, Arc::new(program), Answer::Rows, None).unwrap();
+        let mut found: Vec<Row> = Vec::new();
+        while let Some(unit) = scan.next().unwrap() {
+            for p in unit.pages {
+                found.extend((0..p.rows as usize).map(|r| p.columns.iter().map(|c| c.value(r)).collect()));
+            }
+        }
+        same_rows(found.iter(), rows.values().filter(|r| r[c] == Value::Int(v)));
+    }
+}

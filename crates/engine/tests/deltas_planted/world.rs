@@ -1,0 +1,260 @@
+//! The database of a seed beside its model, and the steps of a history.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use lode_base::CommitNo;
+use lode_base::random::Random;
+use lode_engine::{
+    Changes, Constraint, Database, DatabaseOptions, EngineError, IndexDef, IndexKind, Layout, OnDelete, Rule,
+    Snapshot, TableDef,
+};
+use lode_page::{DataType, Value};
+
+use super::model::*;
+use super::within::AtRead;
+use crate::support::drive::TestDrive;
+use crate::support::hooked::Hooked;
+use crate::support::*;
+
+/// What a seed met.
+#[derive(Debug, Default)]
+pub(super) struct Met {
+    pub(super) commits: u32,
+    pub(super) conflicts: u32,
+    pub(super) broken: u32,
+    pub(super) within: u32,
+    pub(super) failed: u32,
+}
+
+pub(super) struct World {
+    pub(super) inner: TestDrive,
+    pub(super) drive: Arc<Hooked<AtRead>>,
+    pub(super) hook: Arc<AtRead>,
+    pub(super) db: Database,
+    pub(super) committed: State,
+    pub(super) open: [Option<Open>; 3],
+    /// Snapshots, and what they show for ever.
+    pub(super) old: Vec<(Snapshot, State)>,
+    pub(super) random: Random,
+    pub(super) next: u64,
+    pub(super) met: Met,
+}
+
+pub(super) fn open_again(drive: &Arc<Hooked<AtRead>>) -> Database {
+    let options = DatabaseOptions {
+        pool_bytes: 1 << 20,
+        key_check_bytes: 1 << 12,
+        node_bytes: 512,
+        // A few commits of a dozen rows.
+        recent_bytes: 1,
+        ..small()
+    };
+    Database::open(drive.clone(), options).unwrap()
+}
+
+pub(super) fn defined(t: usize) -> TableDef {
+    let rule = match t {
+        PARENT => Rule::Unique { columns: vec![1] },
+        _ => Rule::ForeignKey {
+            columns: vec![1],
+            parent: NAMES[PARENT].into(),
+            parent_columns: vec![0],
+            on_delete: OnDelete::NoAction,
+        },
+    };
+    let columns: Vec<(&str, DataType)> = ["k", "r", "d", "s"].into_iter().zip(TYPES).collect();
+    let mut def = def(NAMES[t], &columns, &[0], Layout::Auto);
+    def.options.changes = Changes::Delta;
+    def.constraints = vec![Constraint { name: "rule".into(), rule }];
+    def
+}
+
+impl World {
+    pub(super) fn new(seed: u64) -> Self {
+        let hook = Arc::<AtRead>::default();
+        // A commit of more than 20 rows is not short. In some seeds all are.
+        let pages_max = if seed % 4 == 3 { 1 << 14 } else { 320 };
+        let inner = TestDrive::with_limits(256 << 10, pages_max);
+        let drive = Arc::new(Hooked::new(inner.clone(), hook.clone()));
+        let db = open_again(&drive);
+        for t in [PARENT, CHILD] {
+            db.create_table(defined(t), false).unwrap();
+            let kind = IndexKind::Btree { unique: false };
+            let index = IndexDef {
+                name: format!("by_{t}"),
+                table: NAMES[t].into(),
+                columns: vec![2 - t as u16],
+                kind,
+            };
+            db.create_index(index, false).unwrap();
+        }
+        let (committed, open, random) = (State::default(), [None, None, None], Random::of_seed(seed));
+        let mut w = Self {
+            inner,
+            drive,
+            hook,
+            db,
+            committed,
+            open,
+            old: Vec::new(),
+            random,
+            next: 0,
+            met: Met::default(),
+        };
+        for page in 0..5 {
+            let parents: Vec<Row> =
+                (page * 50..page * 50 + 50).map(|n| w.row(n * 2, Value::Int(n * 3))).collect();
+            w.load(PARENT, parents);
+        }
+        for page in 0..3 {
+            let of = |w: &mut Self, n: i64| {
+                let p = Value::Int(w.random.below(60) as i64 * 2);
+                w.row(n * 2, p)
+            };
+            let children: Vec<Row> = (page * 50..page * 50 + 50).map(|n| of(&mut w, n)).collect();
+            w.load(CHILD, children);
+        }
+        w
+    }
+
+    pub(super) fn load(&mut self, t: usize, rows: Vec<Row>) {
+        let mut open = self.begin();
+        let rows = self.numbered(rows);
+        open.insert(t, &rows, true);
+        self.commit(open);
+    }
+
+    /// A new row, with a text of its own.
+    pub(super) fn row(&mut self, k: i64, r: Value) -> Row {
+        self.next += 1;
+        let d = self.random.below(40) as i64;
+        vec![Value::Int(k), r, Value::Int(d), Value::text(&format!("version {}", self.next))]
+    }
+
+    pub(super) fn numbered(&mut self, rows: Vec<Row>) -> Vec<(u64, Row)> {
+        let number = |r: Row| {
+            self.next += 1;
+            (self.next, r)
+        };
+        rows.into_iter().map(number).collect()
+    }
+
+    /// A row with a key that another one may have.
+    pub(super) fn random_row(&mut self, t: usize) -> Row {
+        let k = self.random.below(700) as i64;
+        let r = match t {
+            PARENT if self.random.once_in(6) => Value::Null,
+            PARENT => Value::Int(self.random.below(1400) as i64),
+            _ => Value::Int(self.random.below(60) as i64 * 2),
+        };
+        self.row(k, r)
+    }
+
+    pub(super) fn begin(&self) -> Open {
+        let seen = self.committed.clone();
+        let txn = self.db.begin_write().unwrap();
+        Open { txn, at_begin: seen.clone(), seen, touched: BTreeSet::new(), savepoint: None }
+    }
+
+    pub(super) fn commit(&mut self, open: Open) {
+        let expected = open.expected(&self.committed);
+        let got = open.txn.commit();
+        self.ended(got, expected);
+    }
+
+    pub(super) fn ended(&mut self, got: Result<CommitNo, EngineError>, expected: Expected) {
+        let is_broken = |e: &EngineError| {
+            matches!(
+                e,
+                EngineError::DuplicateKey { .. }
+                    | EngineError::Unique { .. }
+                    | EngineError::ForeignKey { .. }
+            )
+        };
+        match (got, expected) {
+            (Ok(_), Expected::Done(after)) => {
+                self.committed = after;
+                self.met.commits += 1;
+            }
+            (Err(EngineError::Conflict { .. }), Expected::Conflict) => self.met.conflicts += 1,
+            (Err(e), Expected::Broken) if is_broken(&e) => self.met.broken += 1,
+            (got, expected) => {
+                let expected = match expected {
+                    Expected::Done(_) => "success",
+                    Expected::Conflict => "a conflict",
+                    Expected::Broken => "a broken constraint",
+                };
+                panic!("a commit ended with {got:?}, where {expected} was expected");
+            }
+        }
+    }
+
+    pub(super) fn step(&mut self) {
+        let slot = self.random.below(3) as usize;
+        let t = self.random.below(2) as usize;
+        match self.random.below(45) {
+            0..16 => {
+                let mut open = self.open[slot].take().unwrap_or_else(|| self.begin());
+                self.statement(&mut open);
+                self.open[slot] = Some(open);
+            }
+            16..23 => {
+                if let Some(open) = self.open[slot].take() {
+                    self.commit(open);
+                }
+            }
+            23 => {
+                if let Some(mut open) = self.open[slot].take() {
+                    [PARENT, CHILD].into_iter().for_each(|t| drop(open.addresses(t)));
+                }
+            }
+            24..31 => self.race(),
+            31..33 => self.db.merge(NAMES[t]).unwrap(),
+            33..36 => self.merge_with(t),
+            36 => self.pass_time(),
+            37 => self.old.push((self.db.snapshot().unwrap(), self.committed.clone())),
+            38 => sound(&self.db),
+            39..41 => self.work(),
+            41..43 => self.fail(t),
+            _ => self.reopen(),
+        }
+        shows(&self.db.snapshot().unwrap(), &self.committed, &mut self.random);
+        if let Some((snapshot, state)) = self.random.pick(&self.old).cloned() {
+            shows(&snapshot, &state, &mut self.random);
+        }
+    }
+
+    /// Background work, at rest or not.
+    pub(super) fn work(&mut self) {
+        for _ in 0..self.random.between(1, 14) {
+            self.db.work(1 << 20);
+        }
+    }
+
+    /// A commit, or a merge, of which a batch fails.
+    pub(super) fn fail(&mut self, t: usize) {
+        self.inner.fail_after(Some(self.random.below(2) as u32));
+        let is_full = |e: &EngineError| matches!(e, EngineError::OutOfSpace { .. });
+        if self.random.once_in(3) {
+            let merged = self.db.merge(NAMES[t]);
+            assert!(merged.as_ref().is_ok() || merged.as_ref().is_err_and(is_full), "{merged:?}");
+        } else {
+            let mut open = self.begin();
+            self.statement(&mut open);
+            let expected = open.expected(&self.committed);
+            match open.txn.commit() {
+                Err(e) if is_full(&e) => self.met.failed += 1,
+                got => self.ended(got, expected),
+            }
+        }
+        self.inner.fail_after(None);
+    }
+
+    pub(super) fn reopen(&mut self) {
+        self.open = [None, None, None];
+        self.old.clear();
+        self.db = open_again(&self.drive);
+        sound(&self.db);
+    }
+}
