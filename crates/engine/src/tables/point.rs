@@ -65,16 +65,22 @@ impl Snapshot {
             Expr::compare(CompareOp::Eq, Expr::Column(c), Expr::Const(v.clone(), data_type))
         });
         let filter = Expr::And(terms.collect());
+        let is_key = |(_, (_, columns)): &(usize, (Option<&str>, &[u16]))| {
+            columns.len() == key.len() && columns.iter().all(|c| key.contains(c))
+        };
         if t.has_delta()
-            && let Some(n) = t.keys().position(|(_, k)| k == key)
+            && let Some((n, (_, columns))) = t.keys().enumerate().find(is_key)
         {
-            return self.rows_by_id(t, n, key, values, filter, most);
+            // The columns may be given in another order than the key's.
+            let value = |c: &u16| values[key.iter().position(|k| k == c).expect("it is one of them")].clone();
+            let ordered: Vec<Value> = columns.iter().map(value).collect();
+            return self.rows_by_id(t, n, columns, &ordered, filter, most);
         }
         let pages = match self.index_pages(t, &filter, PAGES_MAX)? {
             Some(found) => found.pages,
             None => match self.bounded_pages(t, key, values, &types)? {
                 Some(pages) => pages,
-                None => return self.rows_by_scan(t, t.page_ranges(), filter, most),
+                None => return self.rows_by_scan(t, t.all_ranges(), filter, most),
             },
         };
         if pages.iter().map(|r| u64::from(r.count)).sum::<u64>() > PAGES_MAX {
