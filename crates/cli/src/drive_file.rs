@@ -148,7 +148,9 @@ fn open_with(
         ..Options::default()
     };
     let whole = lode::Database::open_unkept(path, options).map_err(refused(path))?;
-    let options = SessionOptions { target_partitions: usize::from(resources.partitions), offload };
+    // A command has one session, on the thread that waits for it.
+    let options =
+        SessionOptions { target_partitions: usize::from(resources.partitions), offload, may_block: true };
     let session = Arc::new(whole.session(&options)?);
     Ok(Opened { database: (*whole).clone(), whole, session })
 }

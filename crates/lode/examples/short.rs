@@ -80,7 +80,7 @@ enum How {
 
 async fn run(file: &str, rows: u64, statements: u32) -> Result<(), Box<dyn Error>> {
     let db = Database::open_with(file, Options { division: Division::Queries, ..Options::default() })?;
-    let session = db.session(&SessionOptions::default())?;
+    let session = db.session(&SessionOptions { may_block: true, ..SessionOptions::default() })?;
     session
         .execute(&format!(
             "CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT NOT NULL, filler TEXT);

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, BooleanArray, Decimal128Array, PrimitiveArray,
-    StringArray, StringViewArray, UInt8Array, UInt16Array,
+    StringArray, StringViewArray, UInt8Array, UInt16Array, new_null_array,
 };
 use datafusion::arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use datafusion::arrow::compute::{CastOptions, cast_with_options, take};
@@ -32,7 +32,7 @@ use datafusion::arrow::datatypes::{
 use datafusion::arrow::error::ArrowError;
 use lode_base::{PageBuf, PageBufMut};
 use lode_page::packed::{Number, Packed, Scratch};
-use lode_page::{Column, DataType, PageError, Values, ops};
+use lode_page::{Column, DataType, PageError, Value, Values, ops};
 
 use crate::error::{arrow_sqlstate, state};
 
@@ -89,6 +89,39 @@ pub fn arrow_type(t: DataType) -> ArrowType {
 /// When Arrow refuses the buffers. A checked column never causes this.
 pub fn to_arrow(column: &Column) -> Result<ArrayRef, ArrowError> {
     Pieces::new(column.clone())?.piece(0..column.rows())
+}
+
+/// Converts one value of a column of type `t` to an Arrow array of one row, of [`arrow_type`].
+///
+/// # Errors
+/// When Arrow refuses the value. A value that fits its type never causes this.
+pub(crate) fn one_to_arrow(t: DataType, value: &Value) -> Result<ArrayRef, ArrowError> {
+    Ok(match (t, value) {
+        (DataType::SmallInt, Value::Int(n)) => one::<Int16Type>(*n as i16),
+        (DataType::Integer, Value::Int(n)) => one::<Int32Type>(*n as i32),
+        (DataType::BigInt, Value::Int(n)) => one::<Int64Type>(*n),
+        (DataType::Date, Value::Int(n)) => one::<Date32Type>(*n as i32),
+        (DataType::Timestamp, Value::Int(n)) => one::<TimestampMicrosecondType>(*n),
+        (DataType::Real, Value::Real(n)) => one::<Float32Type>(*n),
+        (DataType::Double, Value::Double(n)) => one::<Float64Type>(*n),
+        (DataType::Decimal { precision, scale }, Value::Decimal(n)) => {
+            let array = Decimal128Array::from(vec![*n]);
+            Arc::new(array.with_precision_and_scale(precision, scale as i8)?)
+        }
+        (DataType::Boolean, Value::Boolean(b)) => Arc::new(BooleanArray::from(vec![*b])),
+        // The column of the page was checked to be UTF-8.
+        (DataType::Text, Value::Bytes(b)) => match std::str::from_utf8(b) {
+            Ok(text) => Arc::new(StringViewArray::from_iter_values([text])),
+            Err(e) => return Err(ArrowError::CastError(e.to_string())),
+        },
+        (DataType::Bytea, Value::Bytes(b)) => Arc::new(BinaryViewArray::from_iter_values([b])),
+        (t, Value::Null) => new_null_array(&arrow_type(t), 1),
+        (t, other) => return Err(ArrowError::CastError(format!("{other:?} in a column of {t}"))),
+    })
+}
+
+fn one<T: ArrowPrimitiveType>(value: T::Native) -> ArrayRef {
+    Arc::new(PrimitiveArray::<T>::new(vec![value].into(), None))
 }
 
 /// A column that is converted to Arrow arrays some rows at a time. So the unpacked values are still in the CPU's

@@ -33,6 +33,7 @@ use crate::modelled::physical_rules;
 use crate::names::{CATALOG, SCHEMA};
 use crate::options::{CommitDurability, LodeOptions, ShortSettings};
 use crate::statement::{StatementResult, check_names};
+use crate::threads::blocking;
 use crate::transaction::{TransactionStatus, Transactions};
 use crate::{Offload, QueryCounts, SqlError, StatementCounts, semantics};
 
@@ -43,6 +44,9 @@ pub struct SessionOptions {
     pub target_partitions: usize,
     /// How deep scans go into the drive.
     pub offload: Offload,
+    /// Whether short statements and COMMIT may block the thread that polls them. It saves two switches of threads a
+    /// commit. Set it only where that thread has no other session to run: it may have to wait for one.
+    pub may_block: bool,
 }
 
 impl Default for SessionOptions {
@@ -50,6 +54,7 @@ impl Default for SessionOptions {
         Self {
             target_partitions: std::thread::available_parallelism().map_or(1, usize::from),
             offload: Offload::default(),
+            may_block: false,
         }
     }
 }
@@ -73,6 +78,7 @@ pub struct Session {
     /// Whether its statements exclude the commits of others: set in the clone that runs a statement for the last
     /// time.
     alone: bool,
+    may_block: bool,
 }
 
 impl Session {
@@ -121,6 +127,7 @@ impl Session {
             settings: Arc::default(),
             syncs: Arc::default(),
             alone: false,
+            may_block: options.may_block,
         })
     }
 
@@ -257,6 +264,14 @@ impl Session {
     /// Whether its statements exclude the commits of others.
     pub(crate) fn commits_alone(&self) -> bool {
         self.alone
+    }
+
+    /// Runs brief `work`, which may wait for the drive or for another writer.
+    pub(crate) async fn brief<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, SqlError> + Send + 'static,
+    ) -> Result<T, SqlError> {
+        if self.may_block { work() } else { blocking(work).await }
     }
 
     /// Plans a statement that only reads, and starts it.

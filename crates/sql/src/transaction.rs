@@ -152,7 +152,7 @@ impl Session {
             return Ok(snapshot);
         }
         let db = self.database().clone();
-        blocking(move || Ok(db.snapshot()?)).await
+        self.brief(move || Ok(db.snapshot()?)).await
     }
 
     /// The same on the calling thread: it sends no command, unless the open transaction loads rows.
@@ -172,12 +172,12 @@ impl Session {
         }
         let (db, alone) = (self.database().clone(), self.commits_alone());
         let durability = self.durability().of_engine();
-        blocking(move || {
+        let begin = move || {
             let mut txn = if alone { db.begin_exclusive()? } else { db.begin_write()? };
             txn.set_durability(durability);
             Ok(StatementTxn { txn, of: None })
-        })
-        .await
+        };
+        self.brief(begin).await
     }
 
     /// BEGIN, COMMIT, ROLLBACK, SAVEPOINT and the like.
@@ -223,7 +223,7 @@ impl Session {
             return Ok(());
         }
         let db: Database = self.database().clone();
-        let txn = blocking(move || Ok(db.begin_write()?)).await?;
+        let txn = self.brief(move || Ok(db.begin_write()?)).await?;
         let open = OpenTransaction { txn: Some(txn), failed: false, read_only, savepoints: Vec::new() };
         *self.transactions().slot.lock() = Some(open);
         Ok(())
@@ -233,7 +233,7 @@ impl Session {
     async fn commit(&self) -> Result<StatementResult, SqlError> {
         let open = self.transactions().slot.lock().take();
         let durability = self.durability().of_engine();
-        let committed = blocking(move || match open {
+        let committed = self.brief(move || match open {
             Some(OpenTransaction { failed: false, txn: Some(mut txn), .. }) => {
                 txn.set_durability(durability);
                 txn.commit()?;
@@ -249,15 +249,15 @@ impl Session {
         let Some(mut txn) = transactions.take(false)? else {
             return Err(SqlError::NoTransaction("SAVEPOINT"));
         };
-        blocking(move || {
+        let work = move || {
             let savepoint = txn.savepoint()?;
             if let Some(open) = &mut *transactions.slot.lock() {
                 open.savepoints.push((name, savepoint));
             }
             transactions.give_back(txn);
             Ok(StatementResult::done("SAVEPOINT"))
-        })
-        .await
+        };
+        self.brief(work).await
     }
 
     async fn roll_back_to(&self, name: &Ident) -> Result<StatementResult, SqlError> {

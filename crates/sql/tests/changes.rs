@@ -224,7 +224,7 @@ impl Dice {
 
 fn session(offload: Offload) -> Session {
     let db = Database::open(Arc::new(Drive::in_memory(256 << 20)), DatabaseOptions::default()).unwrap();
-    let options = SessionOptions { target_partitions: 2, offload };
+    let options = SessionOptions { target_partitions: 2, offload, ..SessionOptions::default() };
     Queries::new(db, 1 << 30).and_then(|q| q.session(&options)).unwrap()
 }
 

@@ -24,7 +24,7 @@ impl Lode {
     fn new(offload: Offload) -> Result<Self, SqlError> {
         let drive = Drive::in_memory(DRIVE_BYTES);
         let db = Database::open(Arc::new(drive), DatabaseOptions::default())?;
-        let options = SessionOptions { target_partitions: 2, offload };
+        let options = SessionOptions { target_partitions: 2, offload, ..SessionOptions::default() };
         Ok(Self(Queries::new(db, 1 << 30).and_then(|q| q.session(&options))?))
     }
 }

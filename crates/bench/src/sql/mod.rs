@@ -73,7 +73,11 @@ impl LodeSql {
 
 impl SqlDatabase for LodeSql {
     fn connect(&self) -> StoreResult<Box<dyn SqlConnection + '_>> {
-        let options = SessionOptions { target_partitions: self.partitions, ..SessionOptions::default() };
+        let options = SessionOptions {
+            target_partitions: self.partitions,
+            may_block: true,
+            ..SessionOptions::default()
+        };
         let session = self.queries.session(&options).map_err(failed)?;
         let mut builder = match self.partitions {
             1 => Builder::new_current_thread(),

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use lode_base::Lpid;
 use lode_command::{Answer, CommandError, PageRange};
-use lode_page::{Column, ColumnBuilder, DataType, Value, ops};
+use lode_page::{Column, DataType, Value};
 use lode_program::{ColumnSource, CompareOp, Expr, Meter, Passed, Program};
 
 use super::bounds::{BoundedPage, PageBounds};
@@ -126,16 +126,11 @@ impl Snapshot {
         Ok(ids.into_iter().map(address).collect())
     }
 
-    /// Columns of one row, as columns of one row each. What is packed stays packed, but for this row.
+    /// The values of one row in these columns, as the reading transaction sees it.
     ///
     /// # Errors
     /// [`EngineError::NoSuchRow`], or when the drive fails.
-    pub fn row_columns(
-        &self,
-        t: &Table,
-        row: RowAddress,
-        columns: &[u16],
-    ) -> Result<Vec<Column>, EngineError> {
+    pub fn row_values(&self, t: &Table, row: RowAddress, columns: &[u16]) -> Result<Vec<Value>, EngineError> {
         let missing = || EngineError::NoSuchRow { table: t.name().into(), address: row.raw() };
         let lpid = t.page_of(row).ok_or_else(missing)?;
         if is_delta(lpid.extent()) {
@@ -145,13 +140,9 @@ impl Snapshot {
                     Some(image) => values_of_image(t, image, columns)?,
                     None => None,
                 },
-                None => self.row_values(t, id, columns)?,
+                None => self.values_of_row(t, id, columns)?,
             };
-            let of = |(&c, v): (&u16, &Value)| {
-                let mut b = ColumnBuilder::new(t.schema().columns[usize::from(c)].data_type);
-                b.push(v).map(|()| b.finish())
-            };
-            return Ok(columns.iter().zip(&values.ok_or_else(missing)?).map(of).collect::<Result<_, _>>()?);
+            return values.ok_or_else(missing);
         }
         let page = self.read_columns(lpid, columns)?;
         let at = match &page.slots {
@@ -161,8 +152,7 @@ impl Snapshot {
         if at >= page.rows {
             return Err(missing());
         }
-        // A column of one row that shares a dictionary would carry all of it along.
-        Ok(page.columns.iter().map(|c| ops::plain(&ops::take(c, &[at as u32]))).collect())
+        Ok(page.columns.iter().map(|c| c.value(at)).collect())
     }
 
     /// The pages that may hold a key by the page index, and those that the reading transaction changed. `None` if the bounds of the

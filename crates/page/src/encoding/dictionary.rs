@@ -247,21 +247,23 @@ impl Parts {
 
     /// Reads the codes of `rows` into `out`, at the width of `N`.
     fn codes<N: Number>(&self, rows: Range<usize>, out: &mut [N]) -> Result<(), &'static str> {
-        let scratch = &mut Scratch::default();
         let used = match self.codes_id {
             FRAMES => {
                 let (vector, used) = Vector::parse(&self.codes, self.rows)?;
-                vector.read(rows.start, out, scratch);
+                match out {
+                    [one] => *one = N::of(vector.get(rows.start)),
+                    out => vector.read(rows.start, out, &mut Scratch::default()),
+                }
                 used
             }
             _ if rows.len() == 1 => {
                 let (runs, used) = Runs::open(&self.codes, self.rows)?;
-                out[0] = N::of(runs.find(rows.start, scratch)?);
+                out[0] = N::of(runs.find(rows.start)?);
                 used
             }
             _ => {
                 let (runs, used) = Runs::parse(&self.codes, self.rows)?;
-                runs.read(rows.start, out, scratch);
+                runs.read(rows.start, out, &mut Scratch::default());
                 used
             }
         };

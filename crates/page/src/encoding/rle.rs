@@ -72,7 +72,7 @@ impl Encoding for Rle {
 
     fn row(&self, shape: &Shape, body: PageBuf, row: usize) -> Result<Value, &'static str> {
         checked_shape(shape)?;
-        let number = Runs::open(&body, shape.rows)?.0.find(row, &mut Scratch::default())?;
+        let number = Runs::open(&body, shape.rows)?.0.find(row)?;
         Ok(match shape.data_type {
             DataType::Boolean => Value::Boolean(number & 1 == 1),
             t => number_value(t, packed::cut(number, shape.width)),

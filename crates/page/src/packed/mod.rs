@@ -120,7 +120,7 @@ impl Packed {
         assert!(row < self.rows, "row {row} of {}", self.rows);
         let number = match &self.form {
             Form::Vector(v) => v.get(row),
-            Form::Runs(r) => r.find(row, &mut Scratch::default()).expect("the runs were checked"),
+            Form::Runs(r) => r.find(row).expect("the runs were checked"),
         };
         cut(number, self.width)
     }

@@ -25,6 +25,8 @@ use super::number::Number;
 use super::vector::{self, Scratch, Source, Vector};
 
 const HEADER_BYTES: usize = 16;
+/// The most runs of a block whose lengths are read one by one to find a row.
+const SINGLE_RUNS_MAX: usize = 64;
 
 /// Where a block begins: its run, and the rows of that run before the block.
 type Start = [u32; 2];
@@ -152,15 +154,25 @@ impl Runs {
     ///
     /// # Errors
     /// When the runs contradict themselves. Runs that [`Runs::parse`] has checked never do.
-    pub(crate) fn find(&self, row: usize, scratch: &mut Scratch) -> Result<i128, &'static str> {
+    pub(crate) fn find(&self, row: usize) -> Result<i128, &'static str> {
         let (runs, mut skip) = self.of(&(row..row + 1));
         // A block has at most as many runs as rows. One more run may be the first of the next block.
         if runs.start >= runs.end || runs.end > self.len() || runs.len() > BLOCK_ROWS + 1 {
             return Err("a block that begins elsewhere");
         }
+        if runs.len() <= SINGLE_RUNS_MAX {
+            for run in runs {
+                let less_one = self.lengths.get(run) as u32 as usize;
+                if skip <= less_one {
+                    return Ok(self.numbers.get(run));
+                }
+                skip -= less_one + 1;
+            }
+            return Err("runs of fewer rows than there are");
+        }
         let mut lengths = [0u32; BLOCK_ROWS + 1];
         let lengths = &mut lengths[..runs.len()];
-        self.lengths.read(runs.start, lengths, scratch);
+        self.lengths.read(runs.start, lengths, &mut Scratch::default());
         for (run, less_one) in runs.zip(lengths) {
             if skip <= *less_one as usize {
                 return Ok(self.numbers.get(run));
@@ -259,7 +271,7 @@ mod tests {
         let mut scratch = Scratch::default();
         let expected = |i: usize| base.wrapping_add(numbers[i].into());
         for from in (0..numbers.len()).step_by(97) {
-            assert_eq!(runs.find(from, &mut scratch), Ok(expected(from)));
+            assert_eq!(runs.find(from), Ok(expected(from)));
             for to in [from + 1, from + 1024, numbers.len()] {
                 let mut out = vec![0i128; to.min(numbers.len()) - from];
                 runs.read(from, &mut out, &mut scratch);
@@ -306,11 +318,11 @@ mod tests {
                 let mut scratch = Scratch::default();
                 runs.read(0, &mut out, &mut scratch);
                 let row = numbers.len() / 2;
-                assert_eq!(runs.find(row, &mut scratch).unwrap() as i32, out[row]);
+                assert_eq!(runs.find(row).unwrap() as i32, out[row]);
             }
             if let Ok((runs, _)) = Runs::open(&PageBuf::copy_from(&bytes), numbers.len()) {
                 (0..numbers.len()).for_each(|row| {
-                    let _any_or_an_error = runs.find(row, &mut Scratch::default());
+                    let _any_or_an_error = runs.find(row);
                 });
             }
             for cut in [0, 15, bytes.len() / 2, bytes.len() - 1] {

@@ -210,6 +210,12 @@ impl Vector {
         block.low.wrapping_add(block.get(i % BLOCK_ROWS).into())
     }
 
+    /// Returns the sum of the numbers of the block of number `i` that come before it. It wraps.
+    pub(crate) fn sum_before(&self, i: usize) -> u64 {
+        let (block, count) = (self.block(i / BLOCK_ROWS), i % BLOCK_ROWS);
+        (block.low as u64).wrapping_mul(count as u64).wrapping_add(block.sum(count))
+    }
+
     /// Reads numbers `from..from + out.len()` into `out`.
     pub(crate) fn read<N: Number>(&self, from: usize, out: &mut [N], scratch: &mut Scratch) {
         assert!(from + out.len() <= self.numbers, "{} numbers from {from} of {}", out.len(), self.numbers);
@@ -301,6 +307,25 @@ impl<'a> Block<'a> {
             32 => Offsets::U32(self.added(width, scratch)),
             _ => Offsets::U64(self.added(width, scratch)),
         }
+    }
+
+    /// Returns the sum of the first `count` numbers, each less the least number of the block. It wraps.
+    fn sum(&self, count: usize) -> u64 {
+        let width = self.entry.width.into();
+        match (self.entry.delta_bits, word_bits(width)) {
+            (0, _) if width == 0 => 0,
+            (0, 8) => self.sum_unpacked::<u8>(width, count),
+            (0, 16) => self.sum_unpacked::<u16>(width, count),
+            (0, 32) => self.sum_unpacked::<u32>(width, count),
+            _ => (0..count).fold(0, |sum: u64, i| sum.wrapping_add(self.get(i))),
+        }
+    }
+
+    /// The same of numbers that are packed in words `W`. It unpacks no more lines than it needs.
+    fn sum_unpacked<W: Word>(&self, width: u32, count: usize) -> u64 {
+        let mut out = [W::zeroed(); BLOCK_ROWS];
+        W::unpack(self.words(), width, &mut out[..count.next_multiple_of(W::LANES)]);
+        out[..count].iter().map(|v| v.number()).sum()
     }
 
     fn words<W: Word>(&self) -> &'a [W] {

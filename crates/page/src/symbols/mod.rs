@@ -30,6 +30,8 @@ use matcher::Matcher;
 use table::SYMBOL_BYTES_MAX;
 
 const HEADER_BYTES: usize = 8;
+/// A string of fewer codes is expanded without an allocation beside its own.
+const SHORT_CODES: usize = 64;
 /// Approximate bytes of the sample that symbols are trained on.
 const SAMPLE_BYTES: usize = 16 << 10;
 
@@ -193,17 +195,19 @@ impl Symbols {
     /// # Errors
     /// When the lengths contradict the codes. Lengths that [`Symbols::parse`] has checked never do.
     pub(crate) fn find(&self, row: usize) -> Result<Box<[u8]>, &'static str> {
-        let (block, place) = (row / BLOCK_ROWS, row % BLOCK_ROWS);
-        let mut room = [0u32; BLOCK_ROWS];
-        let lengths = &mut room[..=place];
-        self.lengths.read(block * BLOCK_ROWS, lengths, &mut Scratch::default());
-        let from = self.start(block) as u64 + lengths[..place].iter().map(|&l| u64::from(l)).sum::<u64>();
-        let to = from + u64::from(lengths[place]);
+        let from = (self.start(row / BLOCK_ROWS) as u64).saturating_add(self.lengths.sum_before(row));
+        let to = from.saturating_add(self.lengths.get(row) as u64);
         if to > self.codes.len() as u64 {
             return Err("codes that end behind their segment");
         }
+        let codes = &self.codes[from as usize..to as usize];
+        if codes.len() < SHORT_CODES {
+            let mut room = [0; SHORT_CODES * SYMBOL_BYTES_MAX];
+            let end = self.table.expand(codes, &mut room, 0);
+            return Ok(room[..end].into());
+        }
         let mut out = Vec::new();
-        self.append(&self.codes[from as usize..to as usize], &mut out);
+        self.append(codes, &mut out);
         Ok(out.into())
     }
 

@@ -180,6 +180,21 @@ fn coerced(value: &ScalarValue, t: DataType, i: usize) -> Result<ScalarValue, Sq
     if value.is_null() {
         return null(&t);
     }
+    // What most clients send, without an array.
+    match (value, t) {
+        (ScalarValue::Utf8(text), DataType::Text) => return Ok(ScalarValue::Utf8View(text.clone())),
+        (ScalarValue::Int64(Some(n)), DataType::Integer) => {
+            if let Ok(n) = i32::try_from(*n) {
+                return Ok(ScalarValue::Int32(Some(n)));
+            }
+        }
+        (ScalarValue::Int64(Some(n)), DataType::SmallInt) => {
+            if let Ok(n) = i16::try_from(*n) {
+                return Ok(ScalarValue::Int16(Some(n)));
+            }
+        }
+        _ => {}
+    }
     let is_text = |t: &ArrowType| matches!(t, ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View);
     let is_bytes =
         |t: &ArrowType| matches!(t, ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView);

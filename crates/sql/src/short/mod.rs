@@ -29,7 +29,6 @@ use parking_lot::Mutex;
 
 use crate::options::ShortSettings;
 use crate::statement::{ShortShape as Shape, StatementResult};
-use crate::threads::blocking;
 use crate::{Session, SqlError};
 pub(crate) use explain::explained;
 pub(crate) use plan::is_same_definition;
@@ -245,7 +244,7 @@ async fn change(
             let (db, alone): (Database, bool) = (session.database().clone(), session.commits_alone());
             let durability = session.durability().of_engine();
             let (plan, values) = (plan.clone(), values.to_vec());
-            blocking(move || {
+            let work = move || {
                 let mut txn: WriteTxn = if alone { db.begin_exclusive()? } else { db.begin_write()? };
                 txn.set_durability(durability);
                 let outcome = plan.change(&mut txn, &values, settings.bulk_rows, &counts)?;
@@ -253,8 +252,8 @@ async fn change(
                     txn.commit()?;
                 }
                 Ok(outcome)
-            })
-            .await?
+            };
+            session.brief(work).await?
         }
     };
     Ok(match outcome {

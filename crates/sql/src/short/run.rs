@@ -13,7 +13,7 @@ use lode_page::Value;
 
 use super::plan::{Action, ShortPlan};
 use super::values::KeyValue;
-use crate::arrow_convert::to_arrow;
+use crate::arrow_convert::one_to_arrow;
 use crate::dml::{self, Checks};
 use crate::{SqlError, StatementCounts};
 
@@ -70,8 +70,10 @@ impl ShortPlan {
     }
 
     fn inputs(&self, snapshot: &Snapshot, table: &Table, row: RowAddress) -> Result<Vec<ArrayRef>, SqlError> {
-        let columns = snapshot.row_columns(table, row, &self.inputs)?;
-        columns.iter().map(|c| Ok(to_arrow(c)?)).collect()
+        let values = snapshot.row_values(table, row, &self.inputs)?;
+        let array =
+            |(&c, v): (&u16, &Value)| Ok(one_to_arrow(table.schema().columns[usize::from(c)].data_type, v)?);
+        self.inputs.iter().zip(&values).map(array).collect()
     }
 
     /// Runs a SELECT.

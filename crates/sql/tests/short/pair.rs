@@ -23,9 +23,12 @@ pub(crate) struct Pair {
 }
 
 pub(crate) fn session() -> Session {
+    with_options(&SessionOptions { target_partitions: 1, ..SessionOptions::default() })
+}
+
+fn with_options(options: &SessionOptions) -> Session {
     let db = Database::open(Arc::new(Drive::in_memory(256 << 20)), DatabaseOptions::default()).unwrap();
-    let options = SessionOptions { target_partitions: 1, ..SessionOptions::default() };
-    Queries::new(db, 1 << 30).and_then(|q| q.session(&options)).unwrap()
+    Queries::new(db, 1 << 30).and_then(|q| q.session(options)).unwrap()
 }
 
 #[allow(dead_code)]
@@ -33,7 +36,9 @@ impl Pair {
     pub(crate) fn new() -> Self {
         let general = session();
         general.set_short_statements(false);
-        Self { short: session(), general }
+        // It blocks its thread, as the shell's does.
+        let options = SessionOptions { target_partitions: 1, may_block: true, ..SessionOptions::default() };
+        Self { short: with_options(&options), general }
     }
 
     /// Runs a statement in both, and compares what comes out. Returns whether it was a short one.

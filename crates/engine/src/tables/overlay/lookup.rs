@@ -69,7 +69,7 @@ impl Snapshot {
         found.dedup();
         let mut rows = Vec::with_capacity(1);
         for id in found {
-            if self.row_values(t, id, key)?.is_some_and(|now| same(&now, values)) {
+            if self.values_of_row(t, id, key)?.is_some_and(|now| same(&now, values)) {
                 rows.push(id);
             }
         }

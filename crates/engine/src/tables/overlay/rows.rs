@@ -43,7 +43,7 @@ impl Snapshot {
     }
 
     /// The values of a row in these columns, without what the reading transaction changed; `None` if there is no such row.
-    pub(in crate::tables) fn row_values(
+    pub(in crate::tables) fn values_of_row(
         &self,
         t: &Table,
         id: RowId,
@@ -70,7 +70,11 @@ pub(in crate::tables) fn values(
         return Ok(None);
     }
     let types: Vec<DataType> = t.schema().columns.iter().map(|c| c.data_type).collect();
-    let all = row::decode(&types, image)
+    let mut all = row::decode(&types, image)
         .map_err(|e| EngineError::invalid(t.name(), format!("its delta is damaged: {e}")))?;
-    Ok(Some(columns.iter().map(|&c| all[usize::from(c)].clone()).collect()))
+    let of = |(i, &c): (usize, &u16)| match columns[i + 1..].contains(&c) {
+        true => all[usize::from(c)].clone(),
+        false => std::mem::replace(&mut all[usize::from(c)], Value::Null),
+    };
+    Ok(Some(columns.iter().enumerate().map(of).collect()))
 }

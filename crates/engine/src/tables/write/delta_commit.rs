@@ -314,14 +314,14 @@ impl WriteTxn {
             let types = t.types();
             for (row, c) in change.rows.merged() {
                 let Some(before) = &c.before else { continue };
-                let now = self.snapshot.row_values(&t, row, &all)?;
+                let now = self.snapshot.values_of_row(&t, row, &all)?;
                 if now.is_none_or(|now| row::encode(&types, &now) != before[..]) {
                     return Err(self.row_conflict(*id, row, changes)?);
                 }
             }
             for id_of_row in edited_ids(&self.snapshot, &t, change)? {
                 let image = |at: &Snapshot| -> Result<Option<Vec<u8>>, EngineError> {
-                    Ok(at.row_values(&t, id_of_row, &all)?.map(|values| row::encode(&types, &values)))
+                    Ok(at.values_of_row(&t, id_of_row, &all)?.map(|values| row::encode(&types, &values)))
                 };
                 if image(was)? != image(&self.snapshot)? {
                     return Err(self.row_conflict(*id, id_of_row, changes)?);
