@@ -52,6 +52,20 @@ impl<'a> KeyReader<'a> {
         }
         first_end
     }
+
+    /// The same in the form of [`key_of_values`].
+    pub(super) fn read_behind_ones(&self, row: usize, out: &mut Vec<u8>) -> usize {
+        out.clear();
+        let mut first_end = 0;
+        for (i, p) in self.parts.iter().enumerate() {
+            out.push(1);
+            p.append(row, out);
+            if i == 0 {
+                first_end = out.len();
+            }
+        }
+        first_end
+    }
 }
 
 impl<'a> Part<'a> {

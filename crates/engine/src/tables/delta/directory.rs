@@ -13,21 +13,35 @@ use std::ops::Bound;
 use lode_base::wire::{Malformed, Reader, Writer};
 use lode_base::{Lpid, PageBuf};
 
-use lode_page::{Column, ops};
+use lode_page::{Column, Value};
 
 use super::ids::{RowId, id_of_key, page_range};
-use crate::tables::key::key_of_values;
+use crate::tables::key::{KeyReader, key_of_values};
 use crate::tables::planted::{self, Planted};
-use crate::trees::{Snapshot, Tree};
+use crate::trees::{KEY_BYTES_MAX, Snapshot, Tree};
 use crate::{EngineError, Map};
+
+/// The most bytes of a key that a bound has.
+const BOUND_BYTES_MAX: usize = 64;
 
 /// The pages of the main at one version of a table.
 #[derive(Debug, Default)]
 pub(in crate::tables) struct Directory {
     spans: BTreeMap<RowId, Span>,
     first_of: Map<Lpid, RowId>,
-    /// Pages whose keys are in no tree: lower bound of the leading key column, the greatest upper bound so far, page.
-    by_key: Vec<(Vec<u8>, Vec<u8>, RowId)>,
+    /// Pages whose keys are in no tree, by their lower bounds.
+    by_key: Vec<Bounded>,
+}
+
+/// A page whose keys are in no tree.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Bounded {
+    low: Vec<u8>,
+    /// No key of the page reaches this.
+    end: Vec<u8>,
+    first: RowId,
+    /// The greatest end of all pages up to this one.
+    greatest: Vec<u8>,
 }
 
 /// A page of the main, and the ids of its rows.
@@ -41,39 +55,101 @@ pub(in crate::tables) struct Span {
     pub(in crate::tables) keys: Option<KeyBounds>,
 }
 
-/// The least and the greatest value of the leading key column of a page, as keys of trees have them.
+/// How the rows of a page are sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::tables) enum Sorted {
+    No,
+    /// The leading key column does not fall from row to row.
+    ByLeading,
+    /// Whole keys do not fall.
+    ByKey,
+}
+
+/// Bounds of the keys of a page, as keys of trees have them. Keys of the page begin with these bounds or lie between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::tables) struct KeyBounds {
     pub(in crate::tables) low: Vec<u8>,
     pub(in crate::tables) high: Vec<u8>,
-    /// Whether the column does not fall from row to row.
-    pub(in crate::tables) is_sorted: bool,
+    pub(in crate::tables) sorted: Sorted,
 }
 
 impl KeyBounds {
-    /// The bounds of a leading key column; `None` if it has a NULL, or no rows.
-    pub(in crate::tables) fn of(leading: &Column) -> Option<Self> {
-        let plain = ops::plain(leading);
-        let mut bounds: Option<Self> = None;
-        let mut last = Vec::new();
-        for row in 0..plain.rows() {
-            let key = key_of_values([plain.data_type()], &[plain.value(row)])?;
-            match &mut bounds {
-                None => bounds = Some(Self { low: key.clone(), high: key.clone(), is_sorted: true }),
-                Some(b) => {
-                    planted::unless(Planted::SortedThoughNot, || b.is_sorted &= last <= key);
-                    if key < b.low {
-                        b.low.clone_from(&key);
-                    }
-                    if key > b.high && !planted::is(Planted::BoundsTooNarrow) {
-                        b.high.clone_from(&key);
-                    }
+    /// The bounds of keys in these columns; `None` if one has a NULL, or there are no rows.
+    pub(in crate::tables) fn of(key: &[Column]) -> Option<Self> {
+        if key.iter().any(has_null) {
+            return None;
+        }
+        let reader = KeyReader::new(key);
+        let (mut by_leading, mut by_key) = (true, true);
+        let (mut low, mut high): (Vec<u8>, Vec<u8>) = (Vec::new(), Vec::new());
+        let (mut last, mut last_leading, mut now) = (Vec::new(), 0, Vec::new());
+        for row in 0..key[0].rows() {
+            let leading = reader.read_behind_ones(row, &mut now);
+            if row == 0 {
+                (low, high) = (now.clone(), now.clone());
+            } else {
+                planted::unless(Planted::SortedThoughNot, || {
+                    by_leading &= last[..last_leading] <= now[..leading];
+                    by_key &= last <= now;
+                });
+                if now < low {
+                    low.clone_from(&now);
+                }
+                if now > high && !planted::is(Planted::BoundsTooNarrow) {
+                    high.clone_from(&now);
                 }
             }
-            last = key;
+            std::mem::swap(&mut last, &mut now);
+            last_leading = leading;
         }
-        bounds
+        let sorted = match (by_key, by_leading) {
+            (true, _) => Sorted::ByKey,
+            (false, true) => Sorted::ByLeading,
+            (false, false) => Sorted::No,
+        };
+        Self::cut(low, high, sorted)
     }
+
+    /// The bounds of keys that are sorted in this way.
+    pub(in crate::tables) fn of_sorted(key: &[Column], sorted: Sorted) -> Option<Self> {
+        let bounding = match sorted {
+            Sorted::No => return Self::of(key),
+            Sorted::ByLeading => &key[..1],
+            Sorted::ByKey => key,
+        };
+        if bounding.iter().any(has_null) {
+            return None;
+        }
+        let types = || bounding.iter().map(Column::data_type);
+        let of = |row: usize| {
+            let values: Vec<Value> = bounding.iter().map(|c| c.value(row)).collect();
+            key_of_values(types(), &values)
+        };
+        let last = key[0].rows().checked_sub(1)?;
+        Self::cut(of(0)?, of(last)?, sorted)
+    }
+
+    fn cut(mut low: Vec<u8>, mut high: Vec<u8>, sorted: Sorted) -> Option<Self> {
+        low.truncate(BOUND_BYTES_MAX);
+        high.truncate(BOUND_BYTES_MAX);
+        (!high.is_empty()).then_some(Self { low, high, sorted })
+    }
+
+    /// Where keys of the page end.
+    fn end(&self) -> Vec<u8> {
+        let mut end = self.high.clone();
+        while let Some(last) = end.pop() {
+            if last < u8::MAX {
+                end.push(last + 1);
+                return end;
+            }
+        }
+        vec![u8::MAX; KEY_BYTES_MAX + 1]
+    }
+}
+
+fn has_null(c: &Column) -> bool {
+    c.validity().is_some() && (0..c.rows()).any(|row| c.is_null(row))
 }
 
 impl Span {
@@ -136,7 +212,7 @@ impl Span {
             w.u32(*distance);
         }
         w.flag(self.keys.is_some());
-        self.keys.iter().for_each(|k| w.flag(k.is_sorted));
+        self.keys.iter().for_each(|k| w.u8(k.sorted as u8));
         for bound in self.keys.iter().flat_map(|k| [&k.low, &k.high]) {
             w.bytes(bound);
         }
@@ -156,7 +232,13 @@ impl Span {
         }
         let keys = match r.flag()? {
             true => {
-                Some(KeyBounds { is_sorted: r.flag()?, low: r.bytes()?.to_vec(), high: r.bytes()?.to_vec() })
+                let sorted = match r.u8()? {
+                    0 => Sorted::No,
+                    1 => Sorted::ByLeading,
+                    2 => Sorted::ByKey,
+                    _ => return Err(r.bad("an unknown order of keys")),
+                };
+                Some(KeyBounds { sorted, low: r.bytes()?.to_vec(), high: r.bytes()?.to_vec() })
             }
             false => None,
         };
@@ -181,18 +263,18 @@ impl Directory {
 
     pub(in crate::tables) fn of(spans: BTreeMap<RowId, Span>) -> Self {
         let first_of = spans.iter().map(|(&first, s)| (s.lpid, first)).collect();
-        let mut by_key: Vec<(Vec<u8>, Vec<u8>, RowId)> = spans
-            .iter()
-            .filter_map(|(&first, s)| s.keys.as_ref().map(|k| (k.low.clone(), k.high.clone(), first)))
-            .collect();
+        let bounded = |(&first, s): (&RowId, &Span)| {
+            let keys = s.keys.as_ref()?;
+            Some(Bounded { low: keys.low.clone(), end: keys.end(), first, greatest: Vec::new() })
+        };
+        let mut by_key: Vec<Bounded> = spans.iter().filter_map(bounded).collect();
         by_key.sort_unstable();
         let mut greatest: Vec<u8> = Vec::new();
-        for (_, high, _) in &mut by_key {
-            if *high < greatest {
-                high.clone_from(&greatest);
-            } else {
-                greatest.clone_from(high);
+        for page in &mut by_key {
+            if page.end > greatest {
+                greatest.clone_from(&page.end);
             }
+            page.greatest.clone_from(&greatest);
         }
         Self { spans, first_of, by_key }
     }
@@ -220,24 +302,21 @@ impl Directory {
         self.spans.get(self.first_of.get(&lpid)?)
     }
 
-    /// Pages whose keys are in no tree and that may have a row with this value of the leading key column.
+    /// Pages whose keys are in no tree and that may have a row with this key, given as whole bytes.
     pub(in crate::tables) fn pages_of_key<'a>(
         &'a self,
-        leading: &'a [u8],
+        key: &'a [u8],
     ) -> impl Iterator<Item = (RowId, &'a Span)> + 'a {
-        let end = self.by_key.partition_point(|(low, _, _)| &low[..] <= leading);
-        let near =
-            self.by_key[..end].iter().rev().take_while(move |(_, greatest, _)| &greatest[..] >= leading);
-        near.filter_map(move |(_, _, first)| {
-            let span = &self.spans[first];
-            span.keys.as_ref().is_some_and(|k| &k.high[..] >= leading).then_some((*first, span))
-        })
+        let end = self.by_key.partition_point(|page| &page.low[..] <= key);
+        let near = self.by_key[..end].iter().rev().take_while(move |page| key < &page.greatest[..]);
+        near.filter(move |page| key < &page.end[..]).map(|page| (page.first, &self.spans[&page.first]))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use lode_base::ExtentId;
+    use lode_page::{ColumnBuilder, DataType};
 
     use super::*;
 
@@ -272,7 +351,7 @@ mod tests {
             Span::dense(
                 lpid(page),
                 1,
-                Some(KeyBounds { low: low.into(), high: high.into(), is_sorted: true }),
+                Some(KeyBounds { low: low.into(), high: high.into(), sorted: Sorted::ByKey }),
             )
         };
         let spans = [
@@ -296,8 +375,48 @@ mod tests {
     }
 
     #[test]
+    fn bounds_of_whole_keys_and_of_leading_columns_lead_to_pages_side_by_side() {
+        let keys = |rows: &[(i64, i64)]| {
+            let mut columns = [DataType::Integer, DataType::BigInt].map(ColumnBuilder::new);
+            for (a, b) in rows {
+                columns[0].push(&Value::Int(*a)).unwrap();
+                columns[1].push(&Value::Int(*b)).unwrap();
+            }
+            columns.map(ColumnBuilder::finish)
+        };
+        let pages = [
+            KeyBounds::of(&keys(&[(1, 1), (1, 7), (2, 3)])).unwrap(),
+            KeyBounds::of_sorted(&keys(&[(2, 5), (2, 9)]), Sorted::ByKey).unwrap(),
+            KeyBounds::of_sorted(&keys(&[(2, 8), (2, 6), (3, 1)]), Sorted::ByLeading).unwrap(),
+            KeyBounds::of(&keys(&[(5, 1), (4, 2)])).unwrap(),
+        ];
+        let sorted = [Sorted::ByKey, Sorted::ByKey, Sorted::ByLeading, Sorted::No];
+        assert_eq!(pages.each_ref().map(|p| p.sorted), sorted);
+        let spans = (0..).zip(pages).map(|(i, p)| (id(10 * i), Span::dense(lpid(i as u16), 3, Some(p))));
+        let d = Directory::of(spans.collect());
+        let found = |a, b| {
+            let types = [DataType::Integer, DataType::BigInt];
+            let key = key_of_values(types, &[Value::Int(a), Value::Int(b)]).unwrap();
+            let mut found: Vec<u16> = d.pages_of_key(&key).map(|(_, s)| s.lpid.page()).collect();
+            found.sort_unstable();
+            found
+        };
+        assert_eq!(found(1, 0), [0; 0]);
+        assert_eq!(found(1, 7), [0]);
+        assert_eq!(found(2, 3), [0, 2]);
+        assert_eq!(found(2, 4), [2]);
+        assert_eq!(found(2, 9), [1, 2]);
+        assert_eq!(found(2, 10), [2]);
+        assert_eq!(found(3, 5), [2]);
+        assert_eq!(found(4, 1), [0; 0]);
+        assert_eq!(found(4, 2), [3]);
+        assert_eq!(found(5, 1), [3]);
+        assert_eq!(found(5, 2), [0; 0]);
+    }
+
+    #[test]
     fn entries_come_back_and_others_are_refused() {
-        let keys = Some(KeyBounds { low: vec![1], high: vec![2, 3], is_sorted: false });
+        let keys = Some(KeyBounds { low: vec![1], high: vec![2, 3], sorted: Sorted::ByLeading });
         let span = Span { lpid: lpid(5), rows: 9, runs: vec![(0, 0), (4, 6)], keys };
         let bytes = span.encode();
         assert_eq!(Span::decode(&PageBuf::copy_from(&bytes)).unwrap(), span);

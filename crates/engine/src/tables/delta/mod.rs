@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 pub(super) use chunk::{Chunk, ChunkPage, RowsOf};
-pub(super) use directory::{Directory, KeyBounds, Span};
+pub(super) use directory::{Directory, KeyBounds, Sorted, Span};
 pub(super) use due::{DueCell, step_of};
 pub(super) use ids::{
     RowId, TREE_PREFIX, delta_extent, delta_key, delta_range, id_of_key, is_delta, key_entry, key_prefix,

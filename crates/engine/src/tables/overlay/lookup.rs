@@ -10,12 +10,12 @@
 use std::cmp::Ordering;
 use std::ops::{Bound, Range};
 
-use lode_page::{Column, Value};
+use lode_page::{Column, DataType, Value};
 
 use crate::EngineError;
 use crate::storage::columns::columns;
 use crate::tables::definition::IndexDef;
-use crate::tables::delta::{RowId, Span, id_of_key, key_prefix};
+use crate::tables::delta::{RowId, Sorted, Span, id_of_key, key_prefix};
 use crate::tables::index::{self, KeyRange};
 use crate::tables::key::key_of_values;
 use crate::tables::table::Table;
@@ -53,6 +53,7 @@ impl Snapshot {
     ) -> Result<Vec<RowId>, EngineError> {
         let Some(tree) = self.rows_tree(t) else { return Ok(Vec::new()) };
         let Some(bytes) = t.key_bytes(key, values) else { return Ok(Vec::new()) };
+        let bytes_of_key = bytes.clone();
         let mut found = Vec::new();
         match t.unique_index(n) {
             Some(unique) => {
@@ -63,7 +64,7 @@ impl Snapshot {
             None => self.entries(&tree, key_prefix(n, &bytes), &mut found)?,
         }
         if n == 0 && t.def().primary_key == key {
-            self.rows_in_pages(t, key, values, &mut found)?;
+            self.rows_in_pages(t, key, values, &bytes_of_key, &mut found)?;
         }
         found.sort_unstable();
         found.dedup();
@@ -92,12 +93,11 @@ impl Snapshot {
         t: &Table,
         key: &[u16],
         values: &[Value],
+        bytes: &[u8],
         found: &mut Vec<RowId>,
     ) -> Result<(), EngineError> {
         let directory = self.directory(t)?;
-        let leading_type = t.schema().columns[usize::from(key[0])].data_type;
-        let Some(leading) = key_of_values([leading_type], &values[..1]) else { return Ok(()) };
-        for (_, span) in directory.pages_of_key(&leading) {
+        for (_, span) in directory.pages_of_key(bytes) {
             let of_key = columns(self.view(), self.tables_state(), span.lpid, key)?.columns;
             for slot in slots_of_key(&of_key, values, span) {
                 found.extend(directory.id_of(span.lpid, slot as u32));
@@ -108,22 +108,31 @@ impl Snapshot {
 }
 
 /// The rows of a page with these values.
-fn slots_of_key(columns: &[Column], values: &[Value], span: &Span) -> impl Iterator<Item = usize> {
+fn slots_of_key<'a>(
+    columns: &'a [Column],
+    values: &'a [Value],
+    span: &Span,
+) -> impl Iterator<Item = usize> + use<'a> {
     let rows = (span.rows as usize).min(columns[0].rows());
-    let is_sorted = span.keys.as_ref().is_some_and(|k| k.is_sorted);
-    let found = |row: usize| columns[0].value(row).compare(&values[0]);
-    let first =
-        if is_sorted { partition_point(0..rows, |row| found(row) == Some(Ordering::Less)) } else { 0 };
-    let (equal, others) = (
-        move |row: &usize| found(*row) == Some(Ordering::Equal),
-        move |row: &usize| {
-            columns[1..]
-                .iter()
-                .zip(&values[1..])
-                .all(|(c, v)| c.value(*row).compare(v) == Some(Ordering::Equal))
-        },
-    );
-    (first..rows).take_while(move |row| !is_sorted || equal(row)).filter(equal).filter(others)
+    // The leading columns by which the rows are sorted.
+    let sorted = match span.keys.as_ref().map_or(Sorted::No, |k| k.sorted) {
+        Sorted::No => 0,
+        Sorted::ByLeading => 1,
+        Sorted::ByKey => columns.len(),
+    };
+    // Values compare as their bytes do, except floats.
+    let is_float = |c: &Column| matches!(c.data_type(), DataType::Real | DataType::Double);
+    let sorted = sorted.min(columns.iter().position(is_float).unwrap_or(columns.len()));
+    let compare = move |row: usize, of: Range<usize>| {
+        let mut each = of.map(|i| columns[i].value(row).compare(&values[i]));
+        each.find(|o| *o != Some(Ordering::Equal)).unwrap_or(Some(Ordering::Equal))
+    };
+    let is_before = |row| compare(row, 0..sorted) == Some(Ordering::Less);
+    // Without an order, every row counts as equal, so this is row 0.
+    let first = partition_point(0..rows, is_before);
+    (first..rows)
+        .take_while(move |&row| compare(row, 0..sorted) == Some(Ordering::Equal))
+        .filter(move |&row| compare(row, sorted..columns.len()) == Some(Ordering::Equal))
 }
 
 fn partition_point(mut rows: Range<usize>, is_before: impl Fn(usize) -> bool) -> usize {

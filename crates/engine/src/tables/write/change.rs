@@ -12,7 +12,7 @@ use super::key_order::KeyOrder;
 use super::stream::{Io, Stream};
 use crate::EngineError;
 use crate::storage::columns::unpublished;
-use crate::tables::delta::OwnRows;
+use crate::tables::delta::{OwnRows, Sorted};
 use crate::tables::own::Edits;
 use crate::tables::read;
 use crate::tables::table::Table;
@@ -39,8 +39,8 @@ pub(super) struct TableChange {
     pub(super) rows_bytes: usize,
     /// At the commit: whether the rows are so many that pages are made of them.
     pub(super) folds: bool,
-    /// At the commit: whether the order of the loaded primary keys proved them distinct.
-    pub(super) is_ordered: bool,
+    /// At the commit: how the loaded primary keys are sorted, if their order proved them distinct.
+    pub(super) sorted: Option<Sorted>,
     /// At the commit: the held rows, after their edits.
     pub(super) inserts: Option<Cutter>,
 }
@@ -55,9 +55,9 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Whether the order of the primary keys proved them distinct.
-    fn is_ordered(&self) -> bool {
-        self.order.as_ref().is_some_and(|o| o.clone().finish().is_some())
+    /// How the primary keys are sorted, if their order proved them distinct.
+    fn sorted(&self) -> Option<Sorted> {
+        self.order.as_ref().and_then(KeyOrder::sorted)
     }
 }
 
@@ -179,7 +179,8 @@ impl TableChange {
         base: Option<&Table>,
         t: &Table,
     ) -> Result<(), EngineError> {
-        self.is_ordered = self.stream.is_untouched() && self.load.as_ref().is_some_and(Load::is_ordered);
+        let load = self.load.as_ref().filter(|_| self.stream.is_untouched());
+        self.sorted = load.and_then(Load::sorted);
         for (n, (constraint, key)) in t.keys().enumerate() {
             let mut held: Vec<Vec<Column>> = Vec::new();
             if let Some(part) = self.rows_now(t, key)? {

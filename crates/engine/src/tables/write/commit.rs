@@ -196,8 +196,8 @@ impl WriteTxn {
         for (mut r, written_before) in done {
             match r.table.has_delta() {
                 true => {
-                    let is_ordered = changes.get(&r.table.id()).is_some_and(|c| c.is_ordered);
-                    self.number_pages(&mut r, is_ordered, rows, &mut entries)?;
+                    let sorted = changes.get(&r.table.id()).and_then(|c| c.sorted);
+                    self.number_pages(&mut r, sorted, rows, &mut entries)?;
                 }
                 false => self.indexes().note_changes(&r, &mut entries)?,
             }

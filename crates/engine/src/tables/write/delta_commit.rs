@@ -29,10 +29,12 @@ use crate::EngineError;
 use crate::storage::columns::without_pool;
 use crate::tables::catalog::TableCatalog;
 use crate::tables::definition::{IndexKind, Rule};
-use crate::tables::delta::{Directory, KeyBounds, RowId, Span, delta_key, key_entry, page_key, tree_name};
+use crate::tables::delta::{
+    Directory, KeyBounds, RowId, Sorted, Span, delta_key, key_entry, page_key, tree_name,
+};
 use crate::tables::delta::{Image, RowChange};
 use crate::tables::index::{self, row_keys};
-use crate::tables::key::{key_of_values, show_values};
+use crate::tables::key::show_values;
 use crate::tables::own::PageEdit;
 use crate::tables::planted::{self, Planted};
 use crate::tables::read;
@@ -381,7 +383,7 @@ impl WriteTxn {
     pub(super) fn number_pages(
         &self,
         r: &mut Rewritten,
-        is_ordered: bool,
+        sorted: Option<Sorted>,
         writes: &mut RowWrites,
         entries: &mut IndexChanges,
     ) -> Result<(), EngineError> {
@@ -410,15 +412,11 @@ impl WriteTxn {
                 }
             };
             let first = delta.take_ids(rows as u64);
-            let keys = match is_ordered && !t.def().primary_key.is_empty() {
-                true => {
-                    let leading = numbered(&columns, &columns_of, t.def().primary_key[0]);
-                    let of = |row: usize| key_of_values([leading.data_type()], &[leading.value(row)]);
-                    let (low, high) = (of(0), of(rows - 1));
-                    low.zip(high).map(|(low, high)| KeyBounds { low, high, is_sorted: true })
-                }
-                false => None,
-            };
+            let key = &t.def().primary_key;
+            let keys = sorted.filter(|_| !key.is_empty()).and_then(|sorted| {
+                let of_key: Vec<Column> = key.iter().map(|&c| numbered(&columns, &columns_of, c)).collect();
+                KeyBounds::of_sorted(&of_key, sorted)
+            });
             sources.write_page(first, &columns, &columns_of, keys.is_some(), entries);
             self.indexes().apply_early(entries)?;
             let span = Span::dense(lpid, rows as u32, keys);

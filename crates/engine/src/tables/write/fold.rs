@@ -241,7 +241,11 @@ impl Rewrite<'_> {
         let ids: Vec<RowId> = out.ids.drain(..cut.rows).collect();
         let key = &self.table().def().primary_key;
         let keys = match out.has_bounds && !key.is_empty() {
-            true => KeyBounds::of(&decode_page(lpid, &cut.data)?.1[usize::from(key[0])]),
+            true => {
+                let columns = decode_page(lpid, &cut.data)?.1;
+                let of_key: Vec<Column> = key.iter().map(|&c| columns[usize::from(c)].clone()).collect();
+                KeyBounds::of(&of_key)
+            }
             false => None,
         };
         self.folded.added.push((ids[0], Span::of_ids(lpid, &ids, keys)));

@@ -10,6 +10,7 @@
 
 use lode_page::{Column, ops};
 
+use crate::tables::delta::Sorted;
 use crate::tables::key::KeyReader;
 
 /// Most bytes of keys of one group.
@@ -19,6 +20,8 @@ const GROUP_BYTES_MAX: usize = 4 << 20;
 #[derive(Clone)]
 pub(super) struct KeyOrder {
     proven: bool,
+    /// Whether each key so far is greater than the one before it.
+    ascends: bool,
     /// Keys of the group that the last key belongs to: their bytes and their ends.
     group: Vec<u8>,
     ends: Vec<usize>,
@@ -35,6 +38,7 @@ impl KeyOrder {
     pub(super) fn new() -> Self {
         Self {
             proven: true,
+            ascends: true,
             group: Vec::new(),
             ends: Vec::new(),
             group_ascends: true,
@@ -71,8 +75,10 @@ impl KeyOrder {
             self.leading_bytes = leading_bytes;
         } else if leading < leading_last || key == last {
             self.proven = false;
+            self.ascends = false;
         } else if key < last {
             self.group_ascends = false;
+            self.ascends = false;
         }
         if self.group.len() > GROUP_BYTES_MAX {
             self.group.clear();
@@ -97,6 +103,13 @@ impl KeyOrder {
         self.ends.clear();
         self.group_ascends = true;
         self.group_is_cut = false;
+    }
+
+    /// How the keys are sorted, if the order proved all of them distinct.
+    pub(super) fn sorted(&self) -> Option<Sorted> {
+        let mut end = self.clone();
+        end.finish()?;
+        Some(if self.ascends { Sorted::ByKey } else { Sorted::ByLeading })
     }
 
     /// The leading column's least value (a column of one row), if the order proved all keys distinct.
